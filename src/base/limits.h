@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every bound on what a peer can make us do, in one place, each with its origin.
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+// Error texts are cut, never grown: a failure path does not allocate.
+#define DRAY_ERR_MSG_MAX  512
+#define DRAY_ERR_PATH_MAX 256
+
+// A request body, as kube-apiserver (MaxRequestBodyBytes, 3 MiB).
+#define DRAY_REQUEST_BYTES_MAX ((size_t)3 * 1024 * 1024)
+
+// A file read by a command line verb. Clusters dump to files far larger than one request.
+#define DRAY_FILE_BYTES_MAX ((size_t)1024 * 1024 * 1024)
+
+// Nesting of JSON and YAML. Go's encoding/json stops at 10000; no API object goes past 30 or so,
+// and a bounded depth lets readers recurse without fear for the stack.
+#define DRAY_DOC_DEPTH_MAX 256
+
+// Nodes that YAML aliases may add to a document over the ones written out (billion laughs).
+// go-yaml refuses documents whose nodes come mostly from aliases; a flat bound is simpler to explain.
+#define DRAY_YAML_ALIAS_NODES_MAX 100000
+
+// Documents in one YAML stream.
+#define DRAY_YAML_DOCUMENTS_MAX 100000
+
+// Nesting of protobuf messages (protobuf's own default recursion limit).
+#define DRAY_PROTO_DEPTH_MAX 100
+
+// A quantity's text. Upstream has no bound; nothing sensible is longer, and big-number arithmetic
+// is quadratic in it.
+#define DRAY_QUANTITY_TEXT_MAX 512
+
+// CEL: expression length and cost (k8s.io/api/resource/v1 CELSelectorExpressionMaxLength,
+// CELSelectorExpressionMaxCost).
+#define DRAY_CEL_EXPRESSION_BYTES_MAX 10240
+#define DRAY_CEL_COST_MAX             1000000
+
+// One log record; longer ones are cut and marked.
+#define DRAY_LOG_RECORD_MAX 4096
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a verb is. argv[0] is the verb's name; the rest are its arguments.
+#ifndef CMD_VERB_H
+#define CMD_VERB_H
+
+enum {
+    VERB_OK = 0,    // done
+    VERB_NO = 1,    // the answer is no: invalid, not found, refused
+    VERB_USAGE = 2, // the command line makes no sense
+};
+
+struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv); // one of VERB_*
+    const char *help;                  // one line
+};
+
+// verb_usage_error prints what is wrong with the command line and returns VERB_USAGE.
+int verb_usage_error(const char *verb, const char *what);
+
+#endif
