@@ -32,6 +32,10 @@ int json_drop_repeats(struct json_doc *doc, struct err *err) MUST_USE;
 // json_positions lists where each of count values of a JSON text starts. The caller frees it.
 struct json_pos *json_positions(struct str source, struct json_pos start, size_t count);
 
+// json_shortest_digits finds the fewest decimal digits that read back as v (finite, v > 0), and where
+// the point goes: the number is 0.DIGITS * 10^point. Returns how many there are.
+size_t json_shortest_digits(double v, char digits[32], int *ret_point);
+
 // json_skip_space returns the offset of the first byte at or behind offset that is not JSON white
 // space.
 size_t json_skip_space(struct str text, size_t offset);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "codec/json_int.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
@@ -90,9 +91,8 @@ void sbuf_add_json_str(struct sbuf *out, struct str s, bool html)
     sbuf_addc(out, '"');
 }
 
-// The shortest decimal digits that read back as v (v > 0, finite), and where the point goes:
-// 0.d1d2d3... * 10^point. yyjson knows how to find them.
-static size_t shortest_digits(double v, char digits[32], int *ret_point)
+// yyjson knows how to find the digits; here its text is taken apart again.
+size_t json_shortest_digits(double v, char digits[32], int *ret_point)
 {
     char pool[512];
     yyjson_alc alc;
@@ -172,7 +172,7 @@ void sbuf_add_json_double(struct sbuf *out, double v)
     }
     char digits[32];
     int point;
-    size_t n = shortest_digits(v, digits, &point);
+    size_t n = json_shortest_digits(v, digits, &point);
     if (v < 1e-6 || v >= 1e21)
         add_scientific(out, digits, n, point);
     else
