@@ -45,7 +45,7 @@ static void emit_string(struct writer *w, struct str s)
     yaml_scalar_style_t style = YAML_DOUBLE_QUOTED_SCALAR_STYLE;
     if (str_find_char(s, '\n') >= 0)
         style = YAML_LITERAL_SCALAR_STYLE; // or quotes, where the emitter finds it does not fit
-    else if (yaml_resolve(s).kind == YAML_STR && !yaml_is_base60(s))
+    else if (yaml_resolve(s).kind == YAML_STR && !yaml_is_base60(s) && !str_eqz(s, "<<"))
         style = YAML_PLAIN_SCALAR_STYLE; // the emitter quotes it if its characters ask for that
     emit_scalar(w, s, style);
 }
