@@ -234,7 +234,7 @@ static int merge(struct decode *d, struct yaml_node *n, struct entries *out)
     struct yaml_nodes VEC(struct yaml_node *);
     struct yaml_nodes list = {0};
     for (struct yaml_node *item = n->first; item; item = item->next)
-        vec_push(&list, item);
+        vec_push(&list, item); // NOLINT(bugprone-sizeof-expression)
     int code = 0;
     while (code == 0 && list.n)
         code = merge_one(d, vec_pop(&list), out);
@@ -259,7 +259,7 @@ static int check_own(struct decode *d, struct yaml_node *map, const struct entri
         return 0;
     map->checked = true;
     cleanup_free uint32_t *first = NULL;
-    if (find_repeats(own, &first) == 0)
+    if (own->n == 0 || find_repeats(own, &first) == 0)
         return 0;
     size_t i = 0;
     while (first[i] == i)
