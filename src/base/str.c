@@ -54,7 +54,7 @@ struct str str_from(struct str s, size_t off)
 {
     if (off > s.n)
         off = s.n;
-    return (struct str){s.p ? s.p + off : NULL, s.n - off};
+    return off ? (struct str){s.p + off, s.n - off} : s;
 }
 
 struct str str_upto(struct str s, size_t n)

@@ -244,7 +244,7 @@ static struct quantity parse_decimal(const struct parts *p, struct scale s, stru
 int quantity_parse(struct str text, struct arena *arena, struct quantity *ret, struct err *err)
 {
     struct parts p;
-    struct scale s;
+    struct scale s = {0};
     if (text.n == 0)
         return err_set(err, ERR_INVALID, FORMAT_WRONG);
     if (text.n > DRAY_QUANTITY_TEXT_MAX)
