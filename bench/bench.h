@@ -23,6 +23,15 @@ static inline void bench_print(const char *name, double ns)
     (void)fflush(stdout);
 }
 
+// bench_print_bytes is bench_print for work on so many bytes, compared with another line of the same
+// program when against is not NULL.
+static inline void bench_print_bytes(const char *name, double ns, size_t bytes, const char *against)
+{
+    printf("{\"name\":\"%s\",\"ns\":%.3f,\"bytes\":%zu%s%s%s}\n", name, ns, bytes,
+           against ? ",\"against\":\"" : "", against ? against : "", against ? "\"" : "");
+    (void)fflush(stdout);
+}
+
 // BENCH runs the statement behind it over and over and prints nanoseconds per run under a name.
 #define BENCH(name, ...)                                                                     \
     do {                                                                                     \
