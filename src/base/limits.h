@@ -36,6 +36,10 @@
 // is quadratic in it.
 #define DRAY_QUANTITY_TEXT_MAX 512
 
+// A quantity's decimal exponent, for the same reason: 1e1000000000 is ten bytes of text and a
+// gigabyte of digits.
+#define DRAY_QUANTITY_EXPONENT_MAX 10000
+
 // CEL: expression length and cost (k8s.io/api/resource/v1 CELSelectorExpressionMaxLength,
 // CELSelectorExpressionMaxCost).
 #define DRAY_CEL_EXPRESSION_BYTES_MAX 10240

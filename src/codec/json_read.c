@@ -115,7 +115,7 @@ static void keys_reserve(struct json_keys *k, size_t n)
         return;
     size_t cap = mem_grow_cap(k->cap, n < KEYS_FEW ? KEYS_FEW : n, sizeof(*k->keys));
     k->keys = xreallocarray(k->keys, cap, sizeof(*k->keys));
-    k->vals = xreallocarray(k->vals, cap, sizeof(*k->vals)); // NOLINT(bugprone-sizeof-expression)
+    k->vals = xreallocarray(k->vals, cap, sizeof(*k->vals));
     k->first = xreallocarray(k->first, cap, sizeof(*k->first));
     k->cap = cap;
 }

@@ -234,7 +234,7 @@ static int merge(struct decode *d, struct yaml_node *n, struct entries *out)
     struct yaml_nodes VEC(struct yaml_node *);
     struct yaml_nodes list = {0};
     for (struct yaml_node *item = n->first; item; item = item->next)
-        vec_push(&list, item); // NOLINT(bugprone-sizeof-expression)
+        vec_push(&list, item);
     int code = 0;
     while (code == 0 && list.n)
         code = merge_one(d, vec_pop(&list), out);

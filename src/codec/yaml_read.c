@@ -146,7 +146,7 @@ static void set_anchor(struct yaml_reader *r, const yaml_char_t *name, struct ya
     struct str key = str_z((const char *)name);
     if (!map_has(&r->anchors, key))
         key = arena_str(&r->arena, key);
-    *map_put(&r->anchors, key) = n; // NOLINT(bugprone-sizeof-expression)
+    *map_put(&r->anchors, key) = n;
 }
 
 static int add_container(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
