@@ -117,6 +117,8 @@ static int cmp_by_digits(const struct quantity *a, const struct quantity *b)
 int quantity_cmp(const struct quantity *a, const struct quantity *b)
 {
     int64_t apart = (int64_t)a->scale - b->scale;
+    if (!a->big && !b->big && apart == 0)
+        return (a->value > b->value) - (a->value < b->value);
     if (!a->big && !b->big && apart <= POW10_MAX && apart >= -POW10_MAX) {
         __int128 x = a->value, y = b->value;
         if (apart > 0)

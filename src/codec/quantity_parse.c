@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Text to quantity. The common case (up to 18 digits, a suffix that 64 bits can take) is one scan
-// and no allocation; everything else goes through decimals, as upstream does, because upstream's
-// later answers depend on which of the two a number took.
+// over local variables and no allocation; everything else goes through decimals, as upstream does,
+// because upstream's later answers depend on which of the two a number took.
 #include <assert.h>
+#include <string.h>
 
 #include "codec/quantity_int.h"
 
@@ -26,30 +27,9 @@ struct parts {
     struct str suffix; // what follows the number
 };
 
-static bool is_digit(char c)
+static inline bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
-}
-
-static bool is_suffix_letter(char c)
-{
-    switch (c) {
-    case 'e':
-    case 'E':
-    case 'i':
-    case 'n':
-    case 'u':
-    case 'm':
-    case 'k':
-    case 'K':
-    case 'M':
-    case 'G':
-    case 'T':
-    case 'P':
-        return true;
-    default:
-        return false;
-    }
 }
 
 static struct str take_digits(struct str s, size_t *at)
@@ -60,8 +40,8 @@ static struct str take_digits(struct str s, size_t *at)
     return str_make(s.p + from, *at - from);
 }
 
-// False when the text does not have the shape of a quantity.
-static bool split(struct str s, struct parts *ret)
+// Cuts the text into sign, digits and the rest. s is not empty.
+static struct parts split(struct str s)
 {
     struct parts p = {0};
     size_t at = 0;
@@ -79,16 +59,8 @@ static bool split(struct str s, struct parts *ret)
         p.frac = take_digits(s, &at);
         p.any_digit |= p.frac.n > 0;
     }
-    size_t suffix_from = at;
-    while (at < s.n && is_suffix_letter(s.p[at]))
-        at++;
-    if (at < s.n && (s.p[at] == '-' || s.p[at] == '+'))
-        at++;
-    while (at < s.n && is_digit(s.p[at]))
-        at++;
-    p.suffix = str_from(s, suffix_from);
-    *ret = p;
-    return at == s.n;
+    p.suffix = str_from(s, at);
+    return p;
 }
 
 struct scale {
@@ -96,48 +68,94 @@ struct scale {
     enum quantity_format format;
 };
 
-static bool one_letter_scale(char c, struct scale *ret)
+// The exponent of 10 that a letter stands for; 1 (which none does) when it is no suffix.
+static inline int32_t letter_exponent(char c)
 {
-    static const char letters[] = "num kMGTPE"; // 10^-9 to 10^18 in steps of three
-    for (int32_t i = 0; letters[i]; i++) {
-        if (letters[i] == c && c != ' ') {
-            *ret = (struct scale){3 * i - 9, QUANTITY_DECIMAL_SI};
-            return true;
-        }
+    switch (c) {
+    case 'n':
+        return -9;
+    case 'u':
+        return -6;
+    case 'm':
+        return -3;
+    case 'k':
+    case 'K': // only before an i; checked by the caller
+        return 3;
+    case 'M':
+        return 6;
+    case 'G':
+        return 9;
+    case 'T':
+        return 12;
+    case 'P':
+        return 15;
+    case 'E':
+        return 18;
+    default:
+        return 1;
     }
-    return false;
 }
 
-static bool binary_scale(struct str suffix, struct scale *ret)
-{
-    static const char letters[] = "KMGTPE"; // 2^10 to 2^60 in steps of ten
-    if (suffix.n != 2 || suffix.p[1] != 'i')
-        return false;
-    for (int32_t i = 0; letters[i]; i++) {
-        if (letters[i] == suffix.p[0]) {
-            *ret = (struct scale){10 * (i + 1), QUANTITY_BINARY_SI};
-            return true;
-        }
-    }
-    return false;
-}
-
-static int parse_suffix(struct str suffix, struct scale *ret, struct err *err)
+// Suffixes without an exponent. False when it is none of them.
+static inline bool plain_suffix(struct str suffix, struct scale *ret)
 {
     if (suffix.n == 0) {
         *ret = (struct scale){0, QUANTITY_DECIMAL_SI};
-        return 0;
+        return true;
     }
-    if (suffix.n == 1 && one_letter_scale(suffix.p[0], ret))
-        return 0;
-    if (binary_scale(suffix, ret))
-        return 0;
+    int32_t exponent = letter_exponent(suffix.p[0]);
+    if (exponent == 1)
+        return false;
+    if (suffix.n == 1) {
+        *ret = (struct scale){exponent, QUANTITY_DECIMAL_SI};
+        return suffix.p[0] != 'K';
+    }
+    // Ki is 2^10 where k is 10^3, and so on; there is no binary form below one and no "ki".
+    *ret = (struct scale){exponent / 3 * 10, QUANTITY_BINARY_SI};
+    return suffix.n == 2 && suffix.p[1] == 'i' && exponent > 0 && suffix.p[0] != 'k';
+}
+
+// An exponent of up to three digits: e6, E-3, e+12. False when it is anything else.
+static inline bool short_exponent(struct str suffix, struct scale *ret)
+{
+    size_t at = 1;
+    if (suffix.n < 2 || (suffix.p[0] != 'e' && suffix.p[0] != 'E'))
+        return false;
+    at += suffix.p[1] == '-' || suffix.p[1] == '+';
+    if (at == suffix.n || suffix.n - at > 3)
+        return false;
+    int32_t exponent = 0;
+    for (size_t i = at; i < suffix.n; i++) {
+        if (!is_digit(suffix.p[i]))
+            return false;
+        exponent = exponent * 10 + (suffix.p[i] - '0');
+    }
+    ret->exponent = suffix.p[1] == '-' ? -exponent : exponent;
+    ret->format = QUANTITY_DECIMAL_EXPONENT;
+    return true;
+}
+
+static bool has_suffix_shape(struct str s)
+{
+    size_t at = 0;
+    while (at < s.n && memchr("eEinumkKMGTP", s.p[at], 12))
+        at++;
+    if (at < s.n && (s.p[at] == '-' || s.p[at] == '+'))
+        at++;
+    while (at < s.n && is_digit(s.p[at]))
+        at++;
+    return at == s.n;
+}
+
+// e3, E-6 and the like. Reads as Go's ParseInt does: one sign, digits.
+static int parse_exponent(struct str suffix, struct scale *ret, struct err *err)
+{
+    if (!has_suffix_shape(suffix))
+        return err_set(err, ERR_INVALID, FORMAT_WRONG);
     if (suffix.n < 2 || (suffix.p[0] != 'e' && suffix.p[0] != 'E'))
         return err_set(err, ERR_INVALID, SUFFIX_WRONG);
     int64_t exponent;
     struct str digits = str_from(suffix, suffix.p[1] == '+' ? 2 : 1);
-    if (suffix.p[1] == '+' && digits.n && digits.p[0] == '-')
-        return err_set(err, ERR_INVALID, SUFFIX_WRONG);
     if (str_to_i64(digits, &exponent) < 0)
         return err_set(err, ERR_INVALID, SUFFIX_WRONG);
     if (exponent > DRAY_QUANTITY_EXPONENT_MAX || exponent < -DRAY_QUANTITY_EXPONENT_MAX)
@@ -147,46 +165,73 @@ static int parse_suffix(struct str suffix, struct scale *ret, struct err *err)
     return 0;
 }
 
-static int64_t digits_value(struct str whole, struct str frac)
-{
-    int64_t v = 0;
-    for (size_t i = 0; i < whole.n; i++)
-        v = v * 10 + (whole.p[i] - '0');
-    for (size_t i = 0; i < frac.n; i++)
-        v = v * 10 + (frac.p[i] - '0');
-    return v;
-}
-
 // Upstream's estimate of whether 64 bits take digits * 2^exponent; it errs on the safe side.
-static bool binary_fits(size_t digits, int32_t exponent)
+static inline bool binary_fits(size_t digits, int32_t exponent)
 {
     return 15 - (int64_t)digits - exponent * 3 / 10 - 1 >= 0;
 }
 
-// The way without decimals. False when upstream would not take it.
-static bool parse_fast(struct str text, const struct parts *p, struct scale s, struct quantity *ret)
+// Makes the quantity when 64 bits hold it; false when upstream would take a decimal. digits is the
+// value of all digits; whole and frac count them before (without leading zeroes) and behind the
+// point.
+static inline bool make_small(struct str text, uint64_t digits, size_t whole, size_t frac,
+                              struct scale s, struct quantity *ret)
 {
-    size_t whole_digits = p->whole.n ? p->whole.n : 1; // upstream counts a missing number as "0"
-    struct quantity q = {.format = s.format};
+    size_t counted = whole ? whole : 1; // upstream counts a missing number as "0"
+    uint64_t value = digits;
+    int32_t scale = 0;
+    bool keep;
     if (s.format == QUANTITY_BINARY_SI) {
-        if (p->frac.n || !binary_fits(whole_digits, s.exponent))
+        if (frac || !binary_fits(counted, s.exponent))
             return false;
-        int64_t digits = digits_value(p->whole, p->frac);
-        q.value = digits << s.exponent;
-        if (digits & 7)
-            q.original = text;
+        value <<= s.exponent;
+        keep = digits & 7;
     } else {
-        q.scale = s.exponent - (int32_t)p->frac.n;
-        if (whole_digits + p->frac.n > FAST_DIGITS || q.scale < QUANTITY_NANO)
+        scale = s.exponent - (int32_t)frac;
+        if (counted + frac > FAST_DIGITS || scale < QUANTITY_NANO)
             return false;
-        q.value = digits_value(p->whole, p->frac);
-        if (q.scale % 3 == 0 && q.value % 1000 != 0 && p->whole.n)
-            q.original = text;
+        keep = scale % 3 == 0 && digits % 1000 != 0 && whole;
     }
-    if (p->negative)
-        q.value = -q.value;
-    *ret = q;
+    ret->value = text.p[0] == '-' ? -(int64_t)value : (int64_t)value;
+    ret->big = NULL;
+    ret->original = keep ? text : (struct str){0};
+    ret->scale = scale;
+    ret->format = s.format;
+    ret->decimal = false;
     return true;
+}
+
+// The common case in one scan. False when it is not that; then nothing is known about the text.
+static inline bool parse_common(struct str text, struct quantity *ret)
+{
+    const char *p = text.p, *end = text.p + text.n, *from;
+    struct scale s;
+    uint64_t digits = 0;
+    size_t frac = 0;
+    p += *p == '-' || *p == '+';
+    while (p < end && *p == '0')
+        p++;
+    for (from = p; p < end && is_digit(*p); p++)
+        digits = digits * 10 + (uint64_t)(*p - '0');
+    size_t whole = (size_t)(p - from);
+    if (p < end && *p == '.') {
+        for (from = ++p; p < end && is_digit(*p); p++)
+            digits = digits * 10 + (uint64_t)(*p - '0');
+        frac = (size_t)(p - from);
+    }
+    struct str suffix = str_make(p, (size_t)(end - p));
+    return (plain_suffix(suffix, &s) || short_exponent(suffix, &s)) &&
+           make_small(text, digits, whole, frac, s, ret);
+}
+
+static uint64_t digits_value(struct str whole, struct str frac)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < whole.n; i++)
+        v = v * 10 + (uint64_t)(whole.p[i] - '0');
+    for (size_t i = 0; i < frac.n; i++)
+        v = v * 10 + (uint64_t)(frac.p[i] - '0');
+    return v;
 }
 
 static const struct bigint *times_pow2(const struct bigint *b, int32_t exponent, struct arena *a)
@@ -241,24 +286,31 @@ static struct quantity parse_decimal(const struct parts *p, struct scale s, stru
     return q;
 }
 
-int quantity_parse(struct str text, struct arena *arena, struct quantity *ret, struct err *err)
+// Everything but the common case. Out of line: its buffers must not burden the fast way.
+static int __attribute__((noinline))
+parse_rest(struct str text, struct arena *arena, struct quantity *ret, struct err *err)
 {
-    struct parts p;
     struct scale s = {0};
-    if (text.n == 0)
-        return err_set(err, ERR_INVALID, FORMAT_WRONG);
-    if (text.n > DRAY_QUANTITY_TEXT_MAX)
-        return err_set(err, ERR_INVALID, "quantity is longer than %d bytes",
-                       DRAY_QUANTITY_TEXT_MAX);
-    if (!split(text, &p))
-        return err_set(err, ERR_INVALID, FORMAT_WRONG);
-    int r = parse_suffix(p.suffix, &s, err);
-    if (r < 0)
-        return r;
-    if (parse_fast(text, &p, s, ret))
+    struct parts p = split(text);
+    if (!plain_suffix(p.suffix, &s)) {
+        int r = parse_exponent(p.suffix, &s, err);
+        if (r < 0)
+            return r;
+    }
+    if (make_small(text, digits_value(p.whole, p.frac), p.whole.n, p.frac.n, s, ret))
         return 0;
     if (!p.any_digit)
         return err_set(err, ERR_INVALID, NUMERIC_WRONG);
     *ret = parse_decimal(&p, s, arena);
     return 0;
+}
+
+int quantity_parse(struct str text, struct arena *arena, struct quantity *ret, struct err *err)
+{
+    if (text.n == 0)
+        return err_set(err, ERR_INVALID, FORMAT_WRONG);
+    if (text.n > DRAY_QUANTITY_TEXT_MAX)
+        return err_set(err, ERR_INVALID, "quantity is longer than %d bytes",
+                       DRAY_QUANTITY_TEXT_MAX);
+    return parse_common(text, ret) ? 0 : parse_rest(text, arena, ret, err);
 }
