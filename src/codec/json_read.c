@@ -139,6 +139,15 @@ void json_keys_done(struct json_keys *k)
     *k = (struct json_keys){0};
 }
 
+// Whether a key equals one that stands before it in the object.
+static bool repeats_earlier(const yyjson_val *object, const yyjson_val *later)
+{
+    for (const yyjson_val *key = json_obj_first(object); key != later; key = json_next(key + 1))
+        if (str_eq(json_str(key), json_str(later)))
+            return true;
+    return false;
+}
+
 bool json_has_repeats(struct json_keys *k, const yyjson_val *object)
 {
     size_t n = json_len(object);
@@ -146,16 +155,18 @@ bool json_has_repeats(struct json_keys *k, const yyjson_val *object)
         return false;
     if (n > KEYS_FEW)
         return json_keys_load(k, object) > 0;
-    // The common case, without loading: a key's tag holds type and length, so that most pairs
-    // differ in one comparison.
-    const yyjson_val *seen[KEYS_FEW];
-    size_t count = 0;
+    // The common case, without loading: keys leave a mark by length, first and last byte, and only
+    // one that finds its mark taken is compared with those before it.
+    uint64_t marks = 0;
     json_obj_foreach(object, key, val) {
-        for (size_t i = 0; i < count; i++)
-            if (json_len(seen[i]) == json_len(key) &&
-                memcmp(seen[i]->uni.str, key->uni.str, json_len(key)) == 0)
-                return true;
-        seen[count++] = key;
+        struct str s = json_str(key);
+        unsigned sum = (unsigned)s.n * 5 + (unsigned char)s.p[0] * 3u;
+        if (s.n)
+            sum += (unsigned char)s.p[s.n - 1];
+        uint64_t mark = (uint64_t)1 << (sum & 63u);
+        if ((marks & mark) && repeats_earlier(object, key))
+            return true;
+        marks |= mark;
     }
     return false;
 }

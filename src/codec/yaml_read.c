@@ -240,12 +240,42 @@ static bool is_empty(const struct yaml_node *n)
     return n->kind == YAML_NODE_SCALAR && n->implicit && !n->tag && n->value.n == 0;
 }
 
-static int check_bounds(const struct yaml_reader *r, struct err *err)
+// Counts %TAG at the start of lines, whichever of YAML's line breaks is before it.
+static size_t count_tag_directives(struct str text)
+{
+    size_t count = 0;
+    ptrdiff_t found;
+    for (size_t at = 0; (found = str_find(str_from(text, at), STR("%TAG"))) >= 0;) {
+        at += (size_t)found;
+        unsigned char before = at ? (unsigned char)text.p[at - 1] : '\n';
+        count += before < 0x20 || before >= 0x80;
+        at += 4;
+    }
+    return count;
+}
+
+// What is known about the text before a byte of it is parsed.
+static int check_text(const struct yaml_reader *r, struct err *err)
 {
     size_t max = r->options.max_bytes ? r->options.max_bytes : DRAY_REQUEST_BYTES_MAX;
     if (r->text.n > max)
         return err_set(err, ERR_TOO_LARGE, "the YAML has %zu bytes, more than the %zu allowed",
                        r->text.n, max);
+    int code = 0;
+    if (str_starts(r->text, STR("\xFE\xFF")) || str_starts(r->text, STR("\xFF\xFE")))
+        code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: the text is UTF-16; save it as UTF-8");
+    else if (count_tag_directives(r->text) > DRAY_YAML_TAG_DIRECTIVES_MAX)
+        code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: more than %d %%TAG directives",
+                       DRAY_YAML_TAG_DIRECTIVES_MAX);
+    if (code < 0)
+        place(err, r->start);
+    return code;
+}
+
+static int check_bounds(const struct yaml_reader *r, struct err *err)
+{
+    if (r->documents == 0)
+        return check_text(r, err);
     if (r->documents > DRAY_YAML_DOCUMENTS_MAX)
         return err_set(err, ERR_TOO_LARGE, "more than %d YAML documents in one stream",
                        DRAY_YAML_DOCUMENTS_MAX);

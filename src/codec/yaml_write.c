@@ -40,22 +40,13 @@ static void emit_scalar(struct writer *w, struct str text, yaml_scalar_style_t s
                                       1, style));
 }
 
-// Whether a literal block keeps s. libyaml's emitter gets blocks wrong that begin with white space
-// or a line break; quotes are always right.
-static bool fits_literal(struct str s)
-{
-    return s.p[0] != ' ' && s.p[0] != '\n' && s.p[0] != '\t';
-}
-
 static void emit_string(struct writer *w, struct str s)
 {
     yaml_scalar_style_t style = YAML_DOUBLE_QUOTED_SCALAR_STYLE;
-    if (str_find_char(s, '\n') >= 0) {
-        if (fits_literal(s))
-            style = YAML_LITERAL_SCALAR_STYLE;
-    } else if (yaml_resolve(s).kind == YAML_STR && !yaml_is_base60(s)) {
+    if (str_find_char(s, '\n') >= 0)
+        style = YAML_LITERAL_SCALAR_STYLE; // or quotes, where the emitter finds it does not fit
+    else if (yaml_resolve(s).kind == YAML_STR && !yaml_is_base60(s) && !str_eqz(s, "<<"))
         style = YAML_PLAIN_SCALAR_STYLE; // the emitter quotes it if its characters ask for that
-    }
     emit_scalar(w, s, style);
 }
 
