@@ -46,6 +46,12 @@ struct api_object_meta *api_object_meta(const struct api_object *o);
 // api_set_type_meta writes kind and apiVersion of o->kind into the object, if its type has them.
 void api_set_type_meta(const struct api_object *o);
 
+// api_set_type_meta_as writes the given ones: DeleteOptions and its like exist in many versions.
+void api_set_type_meta_as(const struct api_object *o, struct str api_version, struct str kind);
+
+// api_object_version is the apiVersion the object carries, or its kind's.
+struct str api_object_version(const struct api_object *o);
+
 // --- JSON ----------------------------------------------------------------------------------------
 
 // api_json_read fills *out, a zeroed struct of type t, from a JSON value. doc is the document v
@@ -71,6 +77,18 @@ int api_proto_read(const struct api_type *t, struct str message, void *out, stru
 
 // api_proto_write adds the message, byte for byte as Kubernetes writes it.
 void api_proto_write(const struct api_type *t, const void *in, struct sbuf *out);
+
+// api_envelope_read takes a body in Kubernetes' protobuf envelope: the bytes "k8s\0", then a message
+// with apiVersion, kind and the object's own message. kind and apiVersion of the object are filled
+// in. Returns as api_decode.
+int api_envelope_read(struct str body, struct arena *arena, struct api_object *ret,
+                      struct err *err) MUST_USE;
+
+// api_envelope_is says whether body starts with the envelope's mark.
+bool api_envelope_is(struct str body);
+
+// api_envelope_write adds an object in its envelope.
+void api_envelope_write(const struct api_object *o, struct sbuf *out);
 
 // --- Copy and comparison -------------------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 // JSON values to typed structs, by the tables. The order of fields in a text is nearly always the
 // order of declaration, so a key is looked for from behind the last one found.
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "api/map.h"
 #include "api/raw.h"
 #include "codec/base64.h"
 
@@ -178,36 +178,6 @@ static int read_list(struct reader *r, const struct api_field *f, const yyjson_v
     return 0;
 }
 
-static int entry_cmp(const void *a, const void *b)
-{
-    // A key given twice keeps its order by address, so the later one stands behind.
-    const struct str *x = a, *y = b;
-    int order = str_cmp(*x, *y);
-    return order != 0 ? order : (x->p > y->p) - (x->p < y->p);
-}
-
-// settle_map sorts the entries and keeps the last of those with equal keys.
-static void settle_map(struct reader *r, struct api_span *map, size_t size, bool sorted)
-{
-    if (sorted)
-        return;
-    char *entries = map->p;
-    qsort(entries, map->n, size, entry_cmp);
-    size_t kept = 0;
-    for (size_t i = 0; i < map->n; i++) {
-        struct str *key = (void *)(entries + i * size);
-        struct str *last = (void *)(entries + (kept - (kept > 0)) * size);
-        if (kept > 0 && str_eq(*key, *last)) {
-            json_strict_duplicate(r->strict, *key);
-            kept--;
-        }
-        if (kept != i)
-            memcpy(entries + kept * size, key, size);
-        kept++;
-    }
-    map->n = kept;
-}
-
 static int read_map(struct reader *r, const struct api_field *f, const yyjson_val *v,
                     struct api_span *out)
 {
@@ -236,7 +206,8 @@ static int read_map(struct reader *r, const struct api_field *f, const yyjson_va
             return rc;
         }
     }
-    settle_map(r, out, size, sorted);
+    if (!sorted)
+        map_settle(out, size, r->arena, r->strict);
     return 0;
 }
 

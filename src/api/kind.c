@@ -124,11 +124,23 @@ struct api_object_meta *api_object_meta(const struct api_object *o)
     return f && f->sub == &api_object_meta_type ? api_member(f, o->value) : NULL;
 }
 
-void api_set_type_meta(const struct api_object *o)
+// The first two fields of a root type are kind and apiVersion.
+void api_set_type_meta_as(const struct api_object *o, struct str api_version, struct str kind)
 {
     if (!o->kind->type->root)
         return;
-    // The first two fields of a root type are kind and apiVersion.
-    *(struct str *)api_member(&o->kind->type->fields[0], o->value) = o->kind->kind;
-    *(struct str *)api_member(&o->kind->type->fields[1], o->value) = o->kind->api_version;
+    *(struct str *)api_member(&o->kind->type->fields[0], o->value) = kind;
+    *(struct str *)api_member(&o->kind->type->fields[1], o->value) = api_version;
+}
+
+void api_set_type_meta(const struct api_object *o)
+{
+    api_set_type_meta_as(o, o->kind->api_version, o->kind->kind);
+}
+
+struct str api_object_version(const struct api_object *o)
+{
+    const struct str *own =
+        o->kind->type->root ? api_member(&o->kind->type->fields[1], o->value) : NULL;
+    return own && own->n ? *own : o->kind->api_version;
 }
