@@ -76,6 +76,7 @@ class Type:
     def __init__(self, package, name, words, doc, where):
         self.package, self.name, self.doc, self.where = package, name, doc, where
         self.root = 'root' in words
+        self.defaults = 'defaults' in words  # here or below, something may be set by default
         self.options = dict(w.split('=', 1) for w in words if '=' in w)
         self.fields = []
         stem = self.options.get('c') or (f'{package.prefix}_' if package.prefix else '') + snake(name)
@@ -179,6 +180,16 @@ class Schema:
             numbers = [f.number for f in t.fields if f.number]
             if len(set(numbers)) != len(numbers):
                 raise SchemaError(f'{t.where}: a field number is used twice')
+
+        self.spread_defaults()
+
+    def spread_defaults(self):
+        changed = True
+        while changed:
+            changed = False
+            for t in self.types():
+                if not t.defaults and any('default' in f.options or (f.sub and f.sub.defaults) for f in t.fields):
+                    t.defaults = changed = True
 
     @staticmethod
     def type_meta(owner, name, doc):
@@ -350,7 +361,7 @@ def type_tables(schema, t, out):
     json = f'{t.c}_json' if inline else fields
     out.append(f'const struct api_type {t.c}_type = {{STR_INIT("{t.name}"), STR_INIT("{t.package.name}"), '
                f'sizeof(struct {t.c}), {fields}, {len(t.fields)}, {json}, {len(rows)}, '
-               f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {quote(t.doc)}}};')
+               f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {"true" if t.defaults else "false"}, {quote(t.doc)}}};')
     out.append('')
 
 

@@ -104,7 +104,8 @@ struct api_type {
     size_t json_len;
     const uint16_t *wire; // positions in fields by ascending protobuf number
     size_t wire_len;
-    bool root; // starts with kind and apiVersion
+    bool root;     // starts with kind and apiVersion
+    bool defaults; // something in it or below may be set by default
     const char *doc;
 };
 
