@@ -53,6 +53,7 @@ enum api_field_flag {
     API_PATCH_MERGE = 1 << 12, // strategic merge patch; key in info->merge_key
     API_PATCH_REPLACE = 1 << 13,
     API_PATCH_RETAIN_KEYS = 1 << 14,
+    API_DEFAULT_DECLARED = 1 << 15, // its default is part of the published schema
 };
 
 // The rest of what is known of a field: for rules, documents and messages. Texts are NULL, numbers
@@ -106,6 +107,7 @@ struct api_type {
     size_t wire_len;
     bool root;     // starts with kind and apiVersion
     bool defaults; // something in it or below may be set by default
+    bool atomic;   // apply replaces it as a whole
     const char *doc;
 };
 
