@@ -501,7 +501,7 @@ def main():
         for path in sorted(args.schema):
             schema.read(path)
         schema.link()
-        # check_docs(schema)
+        check_docs(schema)
     except SchemaError as problem:
         sys.exit(f'gen_api.py: {problem}')
     for path, make in ((args.types, make_types), (args.tables, make_tables), (args.docs, make_docs)):
