@@ -64,7 +64,9 @@ bool bits_subset(const struct bits *a, const struct bits *of);
 // bits_next returns the first set bit at or behind i, or SIZE_MAX.
 size_t bits_next(const struct bits *b, size_t i);
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types and loop variables cannot stand in parentheses
 #define bits_foreach(b, i) \
     for (size_t i = bits_next((b), 0); i != SIZE_MAX; i = bits_next((b), i + 1))
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif

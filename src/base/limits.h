@@ -25,12 +25,20 @@
 // Documents in one YAML stream.
 #define DRAY_YAML_DOCUMENTS_MAX 100000
 
+// %TAG directives in one YAML stream. libyaml looks through all of them for each; nobody has more
+// than a few.
+#define DRAY_YAML_TAG_DIRECTIVES_MAX 100
+
 // Nesting of protobuf messages (protobuf's own default recursion limit).
 #define DRAY_PROTO_DEPTH_MAX 100
 
 // A quantity's text. Upstream has no bound; nothing sensible is longer, and big-number arithmetic
 // is quadratic in it.
 #define DRAY_QUANTITY_TEXT_MAX 512
+
+// A quantity's decimal exponent, for the same reason: 1e1000000000 is ten bytes of text and a
+// gigabyte of digits.
+#define DRAY_QUANTITY_EXPONENT_MAX 10000
 
 // CEL: expression length and cost (k8s.io/api/resource/v1 CELSelectorExpressionMaxLength,
 // CELSelectorExpressionMaxCost).

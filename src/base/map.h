@@ -36,6 +36,7 @@ struct map_index {
     size_t live;
 };
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types and loop variables cannot stand in parentheses
 #define MAP(T)                  \
     {                           \
         struct map_index index; \
@@ -84,5 +85,6 @@ void map_index_done(struct map_index *m);
 #define map_value(m, i) (&(m)->values[i])
 
 #define map_done(m) (map_index_done(&(m)->index), free((m)->values), (void)((m)->values = NULL))
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif

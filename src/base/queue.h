@@ -34,11 +34,13 @@ struct queue_core {
     void *wake_ctx;
 };
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types and loop variables cannot stand in parentheses
 #define QUEUE(T)                                        \
     {                                                   \
         struct queue_core core;                         \
         T *type; /* never set; carries the item type */ \
     }
+// NOLINTEND(bugprone-macro-parentheses)
 
 void queue_core_init(struct queue_core *q, size_t cap, size_t item_size);
 bool queue_core_push(struct queue_core *q, const void *item, bool wait);

@@ -50,18 +50,6 @@ ptrdiff_t str_rfind_char(struct str s, char c)
     return hit ? hit - s.p : -1;
 }
 
-struct str str_from(struct str s, size_t off)
-{
-    if (off > s.n)
-        off = s.n;
-    return (struct str){s.p ? s.p + off : NULL, s.n - off};
-}
-
-struct str str_upto(struct str s, size_t n)
-{
-    return (struct str){s.p, n < s.n ? n : s.n};
-}
-
 bool str_cut(struct str s, char c, struct str *head, struct str *tail)
 {
     ptrdiff_t at = str_find_char(s, c);

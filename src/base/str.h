@@ -66,8 +66,17 @@ static inline bool str_contains(struct str s, struct str needle)
 }
 
 // str_from drops the first off bytes; str_upto keeps the first n. Both clamp to the length.
-struct str str_from(struct str s, size_t off);
-struct str str_upto(struct str s, size_t n);
+static inline struct str str_from(struct str s, size_t off)
+{
+    if (off > s.n)
+        off = s.n;
+    return off ? (struct str){s.p + off, s.n - off} : s;
+}
+
+static inline struct str str_upto(struct str s, size_t n)
+{
+    return (struct str){s.p, n < s.n ? n : s.n};
+}
 
 // str_cut splits at the first c: *head gets what is before, *tail what is behind. Without c, head
 // is the whole, tail empty, and the result false. head and tail may alias the source.

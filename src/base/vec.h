@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 
+// NOLINTBEGIN(bugprone-macro-parentheses): types and loop variables cannot stand in parentheses
 #define VEC(T)      \
     {               \
         T *p;       \
@@ -49,5 +50,6 @@ void *vec_grow_arena(struct arena *a, const void *p, size_t n, size_t *cap, size
 #define vec_foreach(v, it)                                                                         \
     for (__typeof__((v)->p) it = (v)->p, it##_end = (v)->n ? (v)->p + (v)->n : it; it != it##_end; \
          it++)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif

@@ -19,28 +19,39 @@ enum quantity_format {
     QUANTITY_DECIMAL_EXPONENT, // 2e3
 };
 
-struct bigdec;
+struct bigint;
 
-// The number is value * 10^scale, or *big when big is not NULL.
+// The number is unscaled * 10^scale, where unscaled is value, or *big when big is not NULL.
+//
+// Upstream keeps a number either in 64 bits or in an arbitrary-precision decimal, and some of its
+// answers depend on which (1.5Gi and 1Pi are decimals, so AsInt64 refuses them): decimal says so.
+// Upstream also remembers the text it parsed if it looks canonical, and prints that: original.
 struct quantity {
     int64_t value;
+    const struct bigint *big; // only with decimal
+    struct str original;      // borrowed from the parsed text; empty when not kept
     int32_t scale;
     enum quantity_format format;
-    const struct bigdec *big;
+    bool decimal;
 };
 
 // quantity_parse reads text as upstream's ParseQuantity does, rounding away from zero beyond nano
-// precision and capping at the largest number upstream keeps. arena is touched only when 64 bits
-// do not suffice. Returns 0, or -ERR_INVALID with upstream's message.
+// precision and capping binary numbers at 2^63-1. arena is touched only when 64 bits do not
+// suffice; text must outlive *ret. Returns 0, or -ERR_INVALID with upstream's message. Texts over
+// DRAY_QUANTITY_TEXT_MAX bytes and exponents beyond +-DRAY_QUANTITY_EXPONENT_MAX are refused:
+// upstream takes them and then spends unbounded time and memory on their digits.
 int quantity_parse(struct str text, struct arena *arena, struct quantity *ret,
                    struct err *err) MUST_USE;
 
 // quantity_from_i64 makes an integer quantity.
 struct quantity quantity_from_i64(int64_t value, enum quantity_format format);
 
-// quantity_write adds the canonical form, which is what upstream writes to JSON for a quantity
-// that was computed or parsed.
+// quantity_write adds what upstream's String and MarshalJSON give: the original text if it was
+// kept, else the canonical form.
 void quantity_write(const struct quantity *q, struct sbuf *out);
+
+// quantity_write_canonical adds the canonical form: the largest suffix that leaves no fraction.
+void quantity_write_canonical(const struct quantity *q, struct sbuf *out);
 
 // quantity_cmp compares by number, whatever the format: <0, 0, >0.
 int quantity_cmp(const struct quantity *a, const struct quantity *b);
@@ -55,14 +66,15 @@ void quantity_add(struct quantity *ret, const struct quantity *a, const struct q
 void quantity_sub(struct quantity *ret, const struct quantity *a, const struct quantity *b,
                   struct arena *arena);
 
-// quantity_neg sets *ret to -q.
+// quantity_neg sets *ret to -q. ret may alias q.
 void quantity_neg(struct quantity *ret, const struct quantity *q, struct arena *arena);
 
 // quantity_as_i64 answers the value if it is a whole number that fits (upstream's AsInt64).
 bool quantity_as_i64(const struct quantity *q, int64_t *ret);
 
-// quantity_scaled is upstream's ScaledValue: the value in units of 10^scale, rounded up, and
-// whatever 64 bits keep of it when it does not fit. quantity_value is scale 0, quantity_milli -3.
+// quantity_scaled is upstream's ScaledValue: the value in units of 10^scale, rounded away from zero
+// (a negative decimal is rounded towards zero and then up by one, as upstream does), and upstream's
+// wrapped number when it does not fit. quantity_value is scale 0, quantity_milli -3.
 int64_t quantity_scaled(const struct quantity *q, int32_t scale);
 int64_t quantity_value(const struct quantity *q);
 int64_t quantity_milli(const struct quantity *q);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -24,9 +25,11 @@ struct semver {
 // semver package.
 int semver_parse(struct str text, struct semver *ret, struct err *err) MUST_USE;
 
-// semver_normalize writes text as upstream's tolerant reading does (a leading 'v' dropped, missing
-// minor and patch added, leading zeroes dropped) into out; the result need not be valid.
-void semver_normalize(struct str text, struct sbuf *out);
+// semver_parse_tolerant reads as Kubernetes' CEL library does with normalize=true: one leading 'v'
+// is dropped, so are leading zeroes of the three parts, and missing minor and patch become 0. *ret
+// points into arena. Returns 0 or -ERR_INVALID.
+int semver_parse_tolerant(struct str text, struct arena *arena, struct semver *ret,
+                          struct err *err) MUST_USE;
 
 // semver_cmp orders by precedence; build is ignored: <0, 0, >0.
 int semver_cmp(const struct semver *a, const struct semver *b);

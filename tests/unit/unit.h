@@ -26,6 +26,19 @@
         free(assert_str_copy);                                                \
     } while (0)
 
+// read_file adds a whole file to out; a file that cannot be read fails the test.
+static inline void read_file(const char *path, struct sbuf *out)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        fail_msg("cannot open %s", path);
+    for (size_t n = 1; n;) {
+        n = fread(sbuf_space(out, 65536), 1, 65536, f);
+        sbuf_commit(out, n);
+    }
+    (void)fclose(f);
+}
+
 #define RUN_TESTS(...)                                    \
     int main(void)                                        \
     {                                                     \

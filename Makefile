@@ -1,0 +1,50 @@
+# The front door. The work is meson's and the scripts' in tools/; this only names it.
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 600
+
+.DEFAULT_GOAL := all
+.PHONY: all help up test lint fuzz bench interop soak install clean
+
+all: ## build the program (build/dray)
+	@tools/build $(BUILD)
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+up: ## install packages, build, and run the demonstration
+	@tools/setup build
+	@tools/build $(BUILD)
+	@tools/demo $(BUILD)/dray
+
+test: ## install packages, build with sanitizers, and run every test
+	@tools/setup test
+	@tools/run-tests
+
+lint: ## compilers' warnings, format, static analysis, layer order, headers, READMEs
+	@tools/setup test
+	@tools/lint
+
+fuzz: ## fuzz every target, FUZZ_SECONDS each (default 600)
+	@tools/setup test
+	@tools/fuzz $(FUZZ_SECONDS)
+
+bench: ## measure speed; peers written in Go are optional
+	@tools/setup build
+	@tools/bench
+
+interop: ## compare with the real thing at large (needs Go; says so when it is missing)
+	@tools/setup test
+	@tools/interop
+
+soak: ## long runs under sanitizers
+	@tools/setup test
+	@tools/soak
+
+install: all ## install into PREFIX (default /usr/local); DESTDIR is honoured
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+	@echo "installed $(DESTDIR)$(PREFIX)/bin/dray"
+
+clean: ## remove everything that was built
+	rm -rf build build-*

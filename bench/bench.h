@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timing for the benchmark programs: a body runs until a fixed time has passed, the best of several
+// rounds counts (noise only ever adds), and one JSON line a measurement goes to standard output.
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+
+#define BENCH_ROUNDS   5
+#define BENCH_ROUND_NS (60 * CLOCK_NS_PER_MS)
+
+// bench_keep makes the compiler believe that a value is used.
+#define bench_keep(value) __asm__ volatile("" : : "g"(value) : "memory")
+
+// bench_print writes the measurement that tools/bench reads.
+static inline void bench_print(const char *name, double ns)
+{
+    printf("{\"name\":\"%s\",\"ns\":%.3f}\n", name, ns);
+    (void)fflush(stdout);
+}
+
+// bench_print_bytes is bench_print for work on so many bytes, compared with another line of the same
+// program when against is not NULL.
+static inline void bench_print_bytes(const char *name, double ns, size_t bytes, const char *against)
+{
+    printf("{\"name\":\"%s\",\"ns\":%.3f,\"bytes\":%zu%s%s%s}\n", name, ns, bytes,
+           against ? ",\"against\":\"" : "", against ? against : "", against ? "\"" : "");
+    (void)fflush(stdout);
+}
+
+// BENCH runs the statement behind it over and over and prints nanoseconds per run under a name.
+#define BENCH(name, ...)                                                                     \
+    do {                                                                                     \
+        double bench_best = 0;                                                               \
+        for (int bench_round = 0; bench_round < BENCH_ROUNDS; bench_round++) {               \
+            int64_t bench_runs = 0, bench_took, bench_start = clock_mono_ns(clock_system()); \
+            do {                                                                             \
+                for (int bench_i = 0; bench_i < 64; bench_i++) {                             \
+                    __VA_ARGS__;                                                             \
+                }                                                                            \
+                bench_runs += 64;                                                            \
+                bench_took = clock_mono_ns(clock_system()) - bench_start;                    \
+            } while (bench_took < BENCH_ROUND_NS);                                           \
+            double bench_each = (double)bench_took / (double)bench_runs;                     \
+            if (bench_round == 0 || bench_each < bench_best)                                 \
+                bench_best = bench_each;                                                     \
+        }                                                                                    \
+        bench_print((name), bench_best);                                                     \
+    } while (0)
+
+#endif
