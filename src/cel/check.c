@@ -136,7 +136,7 @@ static const struct cel_type *select_type(struct checker *c, struct cel_node *n,
     if (was_optional)
         t = t->param[0];
     const struct cel_type *result = &cel_type_error;
-    switch (t->kind) {
+    switch ((int)t->kind) {
     case CEL_T_MAP:
         result = t->param[1];
         break;
@@ -422,7 +422,7 @@ static void loop_types(struct checker *c, const struct cel_node *range, bool two
                        const struct cel_type *ret[2])
 {
     const struct cel_type *t = cel_substitute(&c->types, range->type, false);
-    switch (t->kind) {
+    switch ((int)t->kind) {
     case CEL_T_LIST:
         ret[0] = two ? &cel_type_int : t->param[0];
         ret[1] = t->param[0];
@@ -515,7 +515,7 @@ static void finish(struct checker *c, struct cel_node *n)
         return;
     if (n->type)
         n->type = cel_substitute(&c->types, n->type, true);
-    switch (n->kind) {
+    switch ((int)n->kind) {
     case CEL_N_SELECT:
         finish(c, n->select.operand);
         break;

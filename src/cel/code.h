@@ -92,6 +92,7 @@ struct cel_call {
     uint8_t args;
     uint8_t cost; // enum cel_cost
     bool takes_string;
+    uint8_t zero_kind; // kind of the sum of nothing
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL
 };

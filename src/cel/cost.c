@@ -12,7 +12,7 @@
 static uint64_t traversal(struct cel_val v)
 {
     uint64_t sum = 0;
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_STRING:
     case CEL_BYTES:
         return (uint64_t)((double)v.n * CEL_STRING_FACTOR);
@@ -53,7 +53,7 @@ static uint64_t self_compare(struct cel_val list)
 
 static uint64_t list_cost(const struct cel_call *c, const struct cel_val *args, struct cel_val r)
 {
-    switch ((enum cel_cost)c->cost) {
+    switch (c->cost) {
     case CEL_COST_SLICE:
     case CEL_COST_RANGE:
     case CEL_COST_REVERSE:
@@ -96,7 +96,7 @@ static uint64_t compare_cost(const struct cel_val *args)
 static uint64_t kubernetes_cost(const struct cel_call *c, const struct cel_val *args,
                                 struct cel_val r)
 {
-    switch ((enum cel_cost)c->cost) {
+    switch (c->cost) {
     case CEL_COST_TRAVERSE:
         return traversal(args[0]);
     case CEL_COST_REPLACE:
@@ -121,7 +121,7 @@ static uint64_t kubernetes_cost(const struct cel_call *c, const struct cel_val *
 
 static uint64_t standard_cost(const struct cel_call *c, const struct cel_val *args)
 {
-    switch ((enum cel_cost)c->cost) {
+    switch (c->cost) {
     case CEL_COST_AFFIX:
         return cel_tenth(cel_size_through_optional(args[1]));
     case CEL_COST_STRING_TO_BYTES:

@@ -150,6 +150,22 @@ static const struct cel_regex *constant_regex(struct cel_gen *g, const struct ce
     return re;
 }
 
+static uint8_t zero_kind(const struct cel_overload *only)
+{
+    if (!only)
+        return CEL_INT;
+    switch ((int)only->result->kind) {
+    case CEL_T_UINT:
+        return CEL_UINT;
+    case CEL_T_DOUBLE:
+        return CEL_DOUBLE;
+    case CEL_T_DURATION:
+        return CEL_DURATION;
+    default:
+        return CEL_INT;
+    }
+}
+
 void cel_gen_call(struct cel_gen *g, struct cel_node *n)
 {
     const struct cel_overload *only = NULL;
@@ -170,6 +186,7 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
     if (f) {
         call.cost = cel_gen_cost(f, only);
         call.takes_string = only && only->takes_string;
+        call.zero_kind = zero_kind(only);
         if (count >= 2)
             call.regex = constant_regex(g, f, n->call.args.p[member ? 0 : 1]);
     }

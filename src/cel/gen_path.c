@@ -108,7 +108,7 @@ static uint32_t add_path(struct cel_gen *g, const struct path *p)
 // cost counts the qualifiers; own is 1 where the attribute itself is charged too.
 static bool emit_path(struct cel_gen *g, const struct path *p, int own)
 {
-    switch (p->kind) {
+    switch ((int)p->kind) {
     case DRIVER:
         (void)cel_gen_emit(g, CEL_I_DRIVER, 0, 1 + own, 0);
         break;

@@ -522,7 +522,7 @@ void cel_gen_expr(struct cel_gen *g, struct cel_node *n)
         emit_attribute(g, n, false);
         return;
     }
-    switch (n->kind) {
+    switch ((int)n->kind) {
     case CEL_N_CALL:
         if (is_call(n, CEL_OP_AND) || is_call(n, CEL_OP_OR))
             emit_logic(g, n, is_call(n, CEL_OP_AND));

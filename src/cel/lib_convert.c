@@ -38,7 +38,7 @@ static struct cel_val fn_int(struct cel_run *run, const struct cel_val *args, un
 {
     (void)n;
     struct cel_val v = args[0];
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_INT:
         return v;
     case CEL_UINT:
@@ -62,7 +62,7 @@ static struct cel_val fn_uint(struct cel_run *run, const struct cel_val *args, u
     (void)n;
     struct cel_val v = args[0];
     uint64_t u;
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_UINT:
         return v;
     case CEL_INT:
@@ -83,7 +83,7 @@ static struct cel_val fn_double(struct cel_run *run, const struct cel_val *args,
     (void)n;
     struct cel_val v = args[0];
     double d;
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_DOUBLE:
         return v;
     case CEL_INT:
@@ -127,7 +127,7 @@ static struct cel_val fn_string(struct cel_run *run, const struct cel_val *args,
 {
     (void)n;
     struct cel_val v = args[0];
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_STRING:
         return v;
     case CEL_BYTES:

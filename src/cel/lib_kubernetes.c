@@ -132,36 +132,13 @@ static struct cel_val fn_less(struct cel_run *run, const struct cel_val *args, u
     return compare(args, n, &c) ? cel_bool(c < 0) : cel_run_mismatch(run, "isLessThan", args, n);
 }
 
-// The tolerant reading refuses to fill up a version that has a pre-release or build.
-static bool short_with_extra(struct str s)
-{
-    size_t dots = 0;
-    struct str last = s;
-    for (size_t i = 0; i < s.n && dots < 2; i++) {
-        if (s.p[i] == '.') {
-            dots++;
-            last = str_from(s, i + 1);
-        }
-    }
-    return dots < 2 && (str_find_char(last, '+') >= 0 || str_find_char(last, '-') >= 0);
-}
-
 static bool parse_semver(struct cel_run *run, const struct cel_val *args, unsigned n,
                          struct semver *ret, struct err *err)
 {
     struct str s = cel_str(args[0]);
-    if (n == 2 && args[1].b) {
-        struct str bare = s.n && s.p[0] == 'v' ? str_from(s, 1) : s;
-        if (short_with_extra(bare)) {
-            (void)err_set(err, ERR_INVALID,
-                          "short version cannot contain PreRelease/Build meta data");
-            return false;
-        }
-        sbuf_clear(&run->text);
-        semver_normalize(s, &run->text);
-        s = sbuf_str(&run->text);
-    }
-    return semver_parse(arena_str(&run->arena, s), ret, err) == 0;
+    if (n == 2 && args[1].b)
+        return semver_parse_tolerant(s, &run->arena, ret, err) == 0;
+    return semver_parse(s, ret, err) == 0;
 }
 
 static bool semver_args(const struct cel_val *args, unsigned n)

@@ -13,7 +13,7 @@ static bool is_list(struct cel_val v)
 
 static bool comparable(struct cel_val v)
 {
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_BOOL:
     case CEL_INT:
     case CEL_UINT:
@@ -241,7 +241,7 @@ static struct cel_val fn_sum(struct cel_run *run, const struct cel_val *args, un
         return cel_run_mismatch(run, "sum", args, n);
     const struct cel_list *l = args[0].list;
     if (l->n == 0)
-        return run->empty_sum.kind ? run->empty_sum : cel_int(0);
+        return (struct cel_val){.kind = run->call ? run->call->zero_kind : CEL_INT};
     struct cel_val sum = l->items[0];
     if (sum.kind == CEL_DOUBLE)
         sum.d += 0.0;
@@ -250,7 +250,7 @@ static struct cel_val fn_sum(struct cel_run *run, const struct cel_val *args, un
         return cel_run_mismatch(run, "sum", args, n);
     for (uint32_t i = 1; i < l->n && !cel_is_error(sum); i++)
         sum = cel_add(run, sum, l->items[i]);
-    return cel_is_error(sum) ? sum : sum;
+    return sum;
 }
 
 static struct cel_val extreme(struct cel_run *run, const char *name, const struct cel_val *args,

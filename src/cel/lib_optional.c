@@ -20,7 +20,7 @@ static struct cel_val fn_none(struct cel_run *run, const struct cel_val *args, u
 
 static bool is_zero(struct cel_val v)
 {
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_NULL:
         return true;
     case CEL_BOOL:

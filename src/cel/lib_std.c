@@ -71,7 +71,7 @@ static struct cel_val concat_lists(struct cel_run *run, struct cel_list *a, stru
 
 static struct cel_val add_same(struct cel_run *run, struct cel_val a, struct cel_val b)
 {
-    switch ((enum cel_kind)a.kind) {
+    switch (a.kind) {
     case CEL_INT: {
         int64_t r;
         return __builtin_add_overflow(a.i, b.i, &r) ? fail(run, INT_OVERFLOW) : cel_int(r);
@@ -133,7 +133,7 @@ static struct cel_val fn_subtract(struct cel_run *run, const struct cel_val *arg
         return shift_time(run, a, b, -1);
     if (n != 2 || a.kind != b.kind)
         return cel_no_such_overload();
-    switch ((enum cel_kind)a.kind) {
+    switch (a.kind) {
     case CEL_INT:
         return __builtin_sub_overflow(a.i, b.i, &r) ? fail(run, INT_OVERFLOW) : cel_int(r);
     case CEL_UINT:

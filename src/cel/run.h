@@ -22,7 +22,7 @@ struct cel_run {
     uint64_t cost;
     uint64_t limit;
     const volatile bool *cancel;
-    const struct cel_regex *regex;    // constant pattern of the call being made, or NULL
+    const struct cel_call *call; // the call being made, NULL while constants are computed
     const struct cel_program *program; // whose paths the cache is for
     uint64_t program_serial;
     struct cel_path_cache *paths;
@@ -35,7 +35,6 @@ struct cel_run {
     struct cel_regex *last_regex;
     struct sbuf last_pattern;
     struct sbuf text; // scratch for building strings
-    struct cel_val empty_sum; // what sum() of an empty list is for the call being made
 };
 
 // cel_run_string copies text into the evaluation's arena as a string value.

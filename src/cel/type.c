@@ -111,6 +111,16 @@ const struct cel_type *cel_type_opaque(struct arena *a, struct str name,
     return t;
 }
 
+const struct cel_type *cel_type_copy(struct arena *a, const struct cel_type *t)
+{
+    struct cel_type *c = arena_one(a, struct cel_type);
+    *c = *t;
+    c->name = arena_str(a, t->name);
+    for (size_t i = 0; i < t->params; i++)
+        c->param[i] = cel_type_copy(a, t->param[i]);
+    return c;
+}
+
 bool cel_type_is_optional(const struct cel_type *t)
 {
     return t->kind == CEL_T_OPAQUE && t->params == 1 && str_eqz(t->name, "optional_type");

@@ -58,6 +58,9 @@ const struct cel_type *cel_type_var(struct arena *a, uint32_t var);
 const struct cel_type *cel_type_opaque(struct arena *a, struct str name,
                                        const struct cel_type *const *params, size_t n);
 
+// cel_type_copy copies a type into another arena; shared constants stay as they are.
+const struct cel_type *cel_type_copy(struct arena *a, const struct cel_type *t);
+
 bool cel_type_is_optional(const struct cel_type *t);
 
 // cel_type_same says whether two types are the same one (type variables by number).

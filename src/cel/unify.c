@@ -72,7 +72,7 @@ static bool less_specific(const struct cel_type *a, const struct cel_type *b)
         return true;
     if (is_dyn(b) || b->kind == CEL_T_PARAM || a->kind != b->kind)
         return false;
-    switch (a->kind) {
+    switch ((int)a->kind) {
     case CEL_T_OPAQUE:
         if (!str_eq(a->name, b->name))
             return false;
@@ -156,7 +156,7 @@ static bool assignable_concrete(struct cel_unifier *u, const struct cel_type *a,
         return nullable(a);
     if (a->kind != b->kind)
         return false;
-    switch (a->kind) {
+    switch ((int)a->kind) {
     case CEL_T_TYPE:
         return true;
     case CEL_T_STRUCT:

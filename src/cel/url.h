@@ -14,6 +14,7 @@ struct cel_url {
     struct str path;     // decoded
     struct str raw_path; // as written, when its encoding is not the default one
     struct str query;    // as written, without '?'
+    struct str fragment; // as written, without '#'
     bool has_user;
     bool force_query;
     bool omit_host;
@@ -21,6 +22,9 @@ struct cel_url {
 
 // cel_url_parse reads text; false with a reason in err. Slices point into text or the arena.
 bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct err *err);
+
+// cel_url_valid says whether text is what ParseRequestURI takes; the reason goes to err.
+bool cel_url_valid(struct arena *a, struct str text, struct err *err);
 bool cel_url_equal(const struct cel_url *a, const struct cel_url *b);
 void cel_url_write(const struct cel_url *u, struct sbuf *out);
 struct cel_val cel_url_copy(struct cel_val v, struct arena *a);

@@ -95,7 +95,7 @@ struct cel_map *cel_map_new(struct arena *a, size_t cap)
 static uint32_t key_hash(struct cel_val k)
 {
     uint64_t h = 0x9e3779b97f4a7c15u;
-    switch ((enum cel_kind)k.kind) {
+    switch (k.kind) {
     case CEL_STRING:
         h = 0xcbf29ce484222325u;
         for (uint32_t i = 0; i < k.n; i++)
@@ -311,7 +311,7 @@ struct cel_val cel_compare(struct cel_val a, struct cel_val b)
     }
     if (a.kind != b.kind)
         return cel_no_such_overload();
-    switch ((enum cel_kind)a.kind) {
+    switch (a.kind) {
     case CEL_STRING:
     case CEL_BYTES:
         return cel_int(sign(str_cmp(cel_str(a), cel_str(b))));
@@ -372,7 +372,7 @@ static struct cel_val kubernetes_equal(struct cel_val a, struct cel_val b)
 {
     if (a.kind != b.kind)
         return cel_no_such_overload();
-    switch ((enum cel_kind)a.kind) {
+    switch (a.kind) {
     case CEL_QUANTITY:
         if (b.flags & CEL_F_COMPUTED)
             return cel_no_such_overload();
@@ -402,7 +402,7 @@ struct cel_val cel_equal(struct cel_val a, struct cel_val b)
         return kubernetes_equal(a, b);
     if (a.kind != b.kind)
         return cel_false;
-    switch ((enum cel_kind)a.kind) {
+    switch (a.kind) {
     case CEL_BOOL:
         return cel_bool(a.b == b.b);
     case CEL_BYTES:
@@ -431,7 +431,7 @@ bool cel_same(struct cel_val a, struct cel_val b)
 
 uint64_t cel_size(struct cel_val v)
 {
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_STRING:
         return v.flags & CEL_F_ASCII ? v.n : utf8_count(cel_str(v));
     case CEL_BYTES:
@@ -516,7 +516,7 @@ static void write_map(const struct cel_map *m, struct sbuf *out)
 
 void cel_write(struct cel_val v, struct sbuf *out)
 {
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_ERROR:
         sbuf_add(out, v.error->text);
         break;
@@ -610,7 +610,7 @@ static struct cel_val copy_container(struct cel_val v, struct arena *a)
 
 struct cel_val cel_copy(struct cel_val v, struct arena *a)
 {
-    switch ((enum cel_kind)v.kind) {
+    switch (v.kind) {
     case CEL_STRING:
     case CEL_BYTES:
         v.s = arena_str(a, cel_str(v)).p;

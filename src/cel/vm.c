@@ -183,7 +183,7 @@ static struct cel_val order(struct cel_val l, struct cel_val r, enum cel_op op)
             return v;
         c = v.i;
     }
-    switch (op) {
+    switch ((int)op) {
     case CEL_I_LT:
         return cel_bool(c < 0);
     case CEL_I_LE:
@@ -658,7 +658,7 @@ op_call: {
         }
     }
     if (likely(!bad)) {
-        run->regex = c->regex;
+        run->call = c;
         v = likely(c->impl != NULL) ? c->impl(run, args, c->args) : unbound(run, c, args);
         if (unlikely(v.kind == CEL_ERROR))
             v = placed(run, p, PC, v);

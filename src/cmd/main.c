@@ -23,6 +23,7 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
+    {"cel", verb_cel, "try a CEL expression on devices, or check it"},
     {"help", verb_help, "show this page"},
     {"version", verb_version, "print the version"},
 };

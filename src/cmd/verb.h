@@ -16,6 +16,9 @@ struct verb {
     const char *help;                  // one line
 };
 
+// The verbs, one a file.
+int verb_cel(int argc, char **argv);
+
 // verb_usage_error prints what is wrong with the command line and returns VERB_USAGE.
 int verb_usage_error(const char *verb, const char *what);
 
