@@ -323,18 +323,14 @@ static void check_call(struct checker *c, struct cel_node *n)
     undeclared(c, n, n->call.function);
 }
 
-static const struct cel_type *join_types(struct checker *c, const struct cel_node *n,
-                                         const struct cel_type *before,
+static const struct cel_type *join_types(struct checker *c, const struct cel_type *before,
                                          const struct cel_type *now)
 {
     if (!before)
         return now;
     if (cel_assignable(&c->types, before, now))
         return cel_most_general(before, now);
-    if (!c->env->homogeneous)
-        return &cel_type_dyn;
-    mismatch(c, n->pos, before, now);
-    return &cel_type_error;
+    return &cel_type_dyn; // cel_validate refuses the mixture where it must not be
 }
 
 // The type inside an optional element; complains when it is none.
@@ -355,7 +351,7 @@ static void check_list(struct checker *c, struct cel_node *n)
         struct cel_node *e = n->list.elems.p[i];
         check(c, e);
         bool optional = n->list.optional && n->list.optional[i];
-        elem = join_types(c, e, elem, optional ? unwrap_element(c, e) : e->type);
+        elem = join_types(c, elem, optional ? unwrap_element(c, e) : e->type);
     }
     n->type = cel_type_list(c->arena, elem ? elem : cel_fresh(&c->types));
 }
@@ -367,10 +363,10 @@ static void check_map(struct checker *c, struct cel_node *n)
     for (uint32_t i = 0; i < n->entries.n; i++) {
         struct cel_node *k = n->entries.keys[i];
         check(c, k);
-        key = join_types(c, k, key, k->type);
+        key = join_types(c, key, k->type);
         struct cel_node *v = n->entries.values[i];
         check(c, v);
-        value = join_types(c, v, value, n->entries.optional[i] ? unwrap_element(c, v) : v->type);
+        value = join_types(c, value, n->entries.optional[i] ? unwrap_element(c, v) : v->type);
     }
     if (!key) {
         key = cel_fresh(&c->types);
@@ -555,4 +551,83 @@ bool cel_check(const struct cel_env *env, struct cel_source *source, struct cel_
     check(&c, root);
     finish(&c, root);
     return source->issues.n == 0;
+}
+
+static void resolve(struct checker *c, struct cel_node *n);
+
+static void resolve_all(struct checker *c, struct cel_node *const *p, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        resolve(c, p[i]);
+}
+
+static void resolve_name(struct checker *c, struct cel_node *n)
+{
+    cleanup_sbuf struct sbuf name = {0};
+    struct str first = {0};
+    if (dotted_name(c, n, &name, &first)) {
+        bool dotted = first.n && first.p[0] == '.';
+        const struct scope *local = find_local(c, dotted ? str_from(first, 1) : first);
+        if ((!local || dotted) &&
+            resolve_global(c, n, arena_str(c->arena, sbuf_str(&name)), local != NULL)) {
+            n->type = NULL;
+            return;
+        }
+    }
+    if (n->kind == CEL_N_SELECT)
+        resolve(c, n->select.operand);
+}
+
+static void resolve_fold(struct checker *c, struct cel_node_fold *f)
+{
+    resolve(c, f->range);
+    resolve(c, f->init);
+    const struct scope *outer = c->scope;
+    struct scope accu = {outer, f->accu, &cel_type_dyn};
+    struct scope var = {&accu, f->var, &cel_type_dyn};
+    struct scope var2 = {&var, f->var2, &cel_type_dyn};
+    c->scope = f->var2.n ? &var2 : &var;
+    resolve(c, f->condition);
+    resolve(c, f->step);
+    c->scope = &accu;
+    resolve(c, f->result);
+    c->scope = outer;
+}
+
+static void resolve(struct checker *c, struct cel_node *n)
+{
+    switch (n->kind) {
+    case CEL_N_ERROR:
+    case CEL_N_LITERAL:
+        break;
+    case CEL_N_IDENT:
+    case CEL_N_SELECT:
+        resolve_name(c, n);
+        break;
+    case CEL_N_CALL:
+        if (n->call.target)
+            resolve(c, n->call.target);
+        resolve_all(c, n->call.args.p, n->call.args.n);
+        break;
+    case CEL_N_LIST:
+        resolve_all(c, n->list.elems.p, n->list.elems.n);
+        break;
+    case CEL_N_MAP:
+        resolve_all(c, n->entries.keys, n->entries.n);
+        resolve_all(c, n->entries.values, n->entries.n);
+        break;
+    case CEL_N_STRUCT:
+        resolve_all(c, n->entries.values, n->entries.n);
+        break;
+    case CEL_N_FOLD:
+        resolve_fold(c, &n->fold);
+        break;
+    }
+}
+
+void cel_resolve(const struct cel_env *env, struct cel_source *source, struct cel_node *root)
+{
+    struct checker c = {.env = env, .source = source, .arena = source->arena};
+    c.types.arena = source->arena;
+    resolve(&c, root);
 }

@@ -12,6 +12,10 @@
 // cel_check checks a tree in place. False when it left issues.
 bool cel_check(const struct cel_env *env, struct cel_source *source, struct cel_node *root);
 
+// cel_resolve binds the names of a tree that is not checked: the longest dotted name that is a
+// declared variable is that variable.
+void cel_resolve(const struct cel_env *env, struct cel_source *source, struct cel_node *root);
+
 // cel_validate checks literal arguments of duration(), timestamp(), matches() and format(), and
 // that list and map literals hold one type. False when it left issues.
 bool cel_validate(const struct cel_env *env, struct cel_source *source,

@@ -98,6 +98,7 @@ static const char *const singletons[] = {
     "_>=_",  "_==_",   "_!=_",   "@in",       "size",     "bool",     "bytes",  "double",
     "duration", "dyn", "int",    "string",    "timestamp", "type",    "uint",   "contains",
     "endsWith", "startsWith", "matches", "!_", "-_", "@not_strictly_false",
+    "sort", "@sortByAssociatedKeys",
 };
 
 static struct arena registry_arena;

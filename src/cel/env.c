@@ -51,8 +51,7 @@ struct cel_env *cel_env_new(const struct cel_env_options *options)
     env->minor = STORED_MINOR;
     if (options->new_expressions && !generic)
         env->minor = options->compat_minor ? options->compat_minor : DEFAULT_MINOR;
-    env->homogeneous = !generic;
-    env->validators = !generic;
+    env->validators = !generic && env->minor >= 29;
     env->syntax = syntax_for(env);
     if (generic)
         env->syntax |= CEL_SYNTAX_EXISTS_ONE;
@@ -199,6 +198,10 @@ static const struct cel_message_field any_fields[] = {{"type_url", &cel_type_str
 static const struct cel_type empty_type = {.kind = CEL_T_STRUCT,
                                            .name = STR_INIT("google.protobuf.Empty")};
 
+// The checker knows the device's type by name; making one fails when it is evaluated.
+static const struct cel_type device_message_type = {.kind = CEL_T_STRUCT,
+                                                    .name = STR_INIT("kubernetes.DRADevice")};
+
 #define PB "google.protobuf."
 static const struct cel_message messages[] = {
     {PB "BoolValue", &cel_type_wrap_bool, bool_fields, 1},
@@ -217,6 +220,7 @@ static const struct cel_message messages[] = {
     {PB "Value", &cel_type_dyn, value_fields, 6},
     {PB "Any", &cel_type_any, any_fields, 2},
     {PB "Empty", &empty_type, NULL, 0},
+    {"kubernetes.DRADevice", &device_message_type, NULL, 0},
 };
 
 const struct cel_message *cel_message_find(struct str name)
@@ -251,7 +255,7 @@ const struct cel_type *cel_env_named_type(struct str name)
         if (str_eq(named[i]->name, name))
             return named[i];
     const struct cel_message *m = cel_message_find(name);
-    return m ? m->type : NULL;
+    return m && m->type != &device_message_type ? m->type : NULL;
 }
 
 static const struct cel_type *device_field(const struct cel_env *env, struct str field)

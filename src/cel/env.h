@@ -27,8 +27,7 @@ struct cel_env {
     struct str container;
     unsigned minor; // overloads introduced later do not exist
     unsigned syntax;
-    bool homogeneous; // literals of mixed types are refused
-    bool validators;
+    bool validators; // literals of mixed types and bad constants are refused
     bool includes; // list attributes bring the function ahead of its version
     bool device;   // has the variable `device`
     struct cel_variables VEC(struct cel_variable) variables;

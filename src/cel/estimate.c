@@ -369,9 +369,11 @@ static struct call_estimate traverse_estimate(struct coster *c, const struct cos
     return just(factor(size, CEL_STRING_FACTOR));
 }
 
+// What does not fit becomes 2^63, as Go's conversion makes it on the machines that matter.
 static uint64_t divide_up(uint64_t a, uint64_t b)
 {
-    return cel_ceil((double)a / (double)b);
+    double q = (double)a / (double)b;
+    return q >= 18446744073709551616.0 ? (uint64_t)1 << 63 : cel_ceil(q);
 }
 
 static struct call_estimate replace_estimate(struct coster *c, const struct costed_call *k)

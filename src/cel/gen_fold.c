@@ -63,13 +63,15 @@ static void fold_map(struct cel_gen *g, struct cel_node *n)
         cel_fold(g, n->entries.keys[i]);
         cel_fold(g, n->entries.values[i]);
         all = all && is_const(n->entries.keys[i]) && is_const(n->entries.values[i]) &&
-              !n->entries.optional[i] && cel_key_allowed(n->entries.keys[i]->value, g->p->strict_keys);
+              !n->entries.optional[i] && cel_key_allowed(n->entries.keys[i]->value, g->p->strict_rules);
     }
     if (!all)
         return;
     struct cel_map *m = cel_map_new(g->scratch, n->entries.n);
     for (uint32_t i = 0; i < n->entries.n; i++)
         (void)cel_map_set(g->scratch, m, n->entries.keys[i]->value, n->entries.values[i]->value);
+    if (m->n < n->entries.n && g->p->strict_rules)
+        return; // a repeated key is an error when it is evaluated
     set_const(n, cel_map_value(m));
 }
 

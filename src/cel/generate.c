@@ -194,7 +194,8 @@ static void emit_index(struct cel_gen *g, struct cel_node *n, bool optional, str
 {
     struct cel_node *key = n->call.args.p[1];
     emit_chain(g, n->call.args.p[0], ends);
-    if (key->constant_ref && !key->own_fold) {
+    bool at_run_time = g->p->strict_rules && key->constant_ref && !qualifier_kind(key->value);
+    if (key->constant_ref && !key->own_fold && !at_run_time) {
         if (!qualifier_kind(key->value))
             cel_gen_fail(g, "invalid qualifier type: %.*s", STR_ARG(cel_type_name(key->value)));
         g->pos = n->pos;

@@ -126,6 +126,8 @@ struct cel_val cel_message_make(struct cel_run *run, const struct cel_message *m
         return cel_errorf(&run->arena,
                           "unsupported conversion to ref.Val: (*dynamicpb.Message)");
     case CEL_T_STRUCT:
+        if (str_eqz(m->type->name, "kubernetes.DRADevice"))
+            return cel_errorf(&run->arena, "unknown type 'kubernetes.DRADevice'");
         return cel_map_value(cel_map_new(&run->arena, 0)); // Empty: equal to itself only
     default:
         return make_wrapper(run, m, fields);

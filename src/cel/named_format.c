@@ -17,7 +17,10 @@ static void say(struct cel_run *run, struct cel_list *out, const char *prefix, c
 
 static void too_long(struct cel_run *run, struct cel_list *out, const char *prefix, unsigned max)
 {
-    struct str s = arena_strf(&run->arena, "%smust be no more than %u characters", prefix, max);
+    // Upstream counts characters in names and bytes in labels, or says so.
+    const char *what = prefix ? "bytes" : "characters";
+    struct str s = arena_strf(&run->arena, "%smust be no more than %u %s", prefix ? prefix : "",
+                              max, what);
     cel_list_push(&run->arena, out, cel_string(s));
 }
 
@@ -88,7 +91,7 @@ static void label(struct cel_run *run, struct str s, struct cel_list *out, bool 
 {
     s = masked(run, s, prefix);
     if (s.n > 63)
-        too_long(run, out, "", 63);
+        too_long(run, out, NULL, 63);
     if (!is_label(s, false))
         say(run, out, "", is_subdomain(s) ? "must not contain dots" : LABEL_TEXT);
 }
@@ -98,14 +101,14 @@ static void subdomain(struct cel_run *run, struct str s, struct cel_list *out, c
     if (s.n > 253)
         too_long(run, out, prefix, 253);
     if (!is_subdomain(s))
-        say(run, out, prefix, SUBDOMAIN_TEXT);
+        say(run, out, prefix ? prefix : "", SUBDOMAIN_TEXT);
 }
 
 static void label_1035(struct cel_run *run, struct str s, struct cel_list *out, bool prefix)
 {
     s = masked(run, s, prefix);
     if (s.n > 63)
-        too_long(run, out, "", 63);
+        too_long(run, out, NULL, 63);
     if (!is_label(s, true))
         say(run, out, "", LABEL_1035_TEXT);
 }
@@ -122,12 +125,12 @@ static void check_label_prefix(struct cel_run *run, struct str s, struct cel_lis
 
 static void check_subdomain(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    subdomain(run, s, out, "");
+    subdomain(run, s, out, NULL);
 }
 
 static void check_subdomain_prefix(struct cel_run *run, struct str s, struct cel_list *out)
 {
-    subdomain(run, masked(run, s, true), out, "");
+    subdomain(run, masked(run, s, true), out, NULL);
 }
 
 static void check_1035(struct cel_run *run, struct str s, struct cel_list *out)

@@ -72,6 +72,8 @@ static int compile(const struct cel_env *env, struct cel_source *source, struct 
     if (checked && (!cel_check(env, source, root) ||
                     (env->validators && !cel_validate(env, source, root))))
         return source_error(source, issues, err);
+    if (!checked)
+        cel_resolve(env, source, root);
     if (checked) {
         int r = check_result(env, root->type, err);
         if (r < 0)
@@ -81,7 +83,7 @@ static int compile(const struct cel_env *env, struct cel_source *source, struct 
         p->max_cost = cost.max;
     }
     p->type = checked ? cel_type_copy(&p->arena, root->type) : &cel_type_dyn;
-    p->strict_keys = env->options.kind == CEL_ENV_GENERIC;
+    p->strict_rules = env->options.kind == CEL_ENV_GENERIC;
     p->selector = env->options.kind == CEL_ENV_DRA && !env->options.any_result;
     struct err why = {0};
     int r = cel_generate(env, p, root, &why);

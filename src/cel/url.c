@@ -310,9 +310,18 @@ bool cel_url_parse(struct arena *a, struct str text, struct cel_url *ret, struct
     return true;
 }
 
+// Whether a path as written may be shown as written: nothing in it would have to be escaped.
+static bool valid_encoded(struct str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (!strchr("!$&'()*+,;=:@[]%", s.p[i]) && should_escape(s.p[i], MODE_PATH))
+            return false;
+    return true;
+}
+
 void cel_url_escaped_path(const struct cel_url *u, struct sbuf *out)
 {
-    if (u->raw_path.n) {
+    if (u->raw_path.n && valid_encoded(u->raw_path)) {
         sbuf_add(out, u->raw_path);
         return;
     }

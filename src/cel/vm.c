@@ -93,11 +93,31 @@ COLD static enum found qualify(struct cel_run *run, struct cel_val obj, struct c
             return FOUND;
         }
     }
-    if (soft)
+    // The specification wants an error where what is tested has no parts at all.
+    bool partless = obj.kind != CEL_MAP && obj.kind != CEL_LIST && obj.kind != CEL_OPTIONAL;
+    if (soft && !(partless && run->program && run->program->strict_rules))
         return ABSENT;
     *ret = missing_key(run, key,
                        obj.kind == CEL_LIST ? "index out of bounds" : "no such key");
     return FAILED;
+}
+
+// Upstream's cost trackers of these functions fall over when the list they count is an error.
+COLD static bool cost_needs_list(const struct cel_call *c, const struct cel_val *args)
+{
+    switch (c->cost) {
+    case CEL_COST_DISTINCT:
+    case CEL_COST_SORT:
+    case CEL_COST_SORT_TEXT:
+        return cel_is_error(args[0]);
+    case CEL_COST_SORT_BY:
+    case CEL_COST_SORT_BY_TEXT:
+        return cel_is_error(args[1]);
+    case CEL_COST_FLATTEN:
+        return c->args == 2 && cel_is_error(args[1]);
+    default:
+        return false;
+    }
 }
 
 // Arguments of a call that has no implementation, or whose function does not exist.
@@ -154,9 +174,8 @@ COLD static struct cel_val equal_slow(struct cel_val l, struct cel_val r, bool n
     if (cel_is_error(r))
         return r;
     struct cel_val eq = cel_equal(l, r);
-    if (negate && eq.kind == CEL_BOOL)
-        eq.b = !eq.b;
-    return eq;
+    // != is "not known to be equal": it does not fail where == does.
+    return negate ? cel_bool(!cel_is_true(eq)) : eq;
 }
 
 static inline struct cel_val equal(struct cel_val l, struct cel_val r, bool negate)
@@ -326,8 +345,8 @@ COLD static struct cel_val put(struct cel_run *run, const struct cel_program *p,
     struct cel_val v = at[2];
     if (cel_is_error(v))
         return v;
-    if (!cel_key_allowed(key, p->strict_keys))
-        return p->strict_keys ? cel_errorf(&run->arena, "unsupported key type")
+    if (!cel_key_allowed(key, p->strict_rules))
+        return p->strict_rules ? cel_errorf(&run->arena, "unsupported key type")
                               : unhashable(run, key);
     if (optional) {
         if (v.kind != CEL_OPTIONAL)
@@ -338,7 +357,8 @@ COLD static struct cel_val put(struct cel_run *run, const struct cel_program *p,
         }
         v = *v.opt;
     }
-    (void)cel_map_set(&run->arena, map.map, key, v);
+    if (!cel_map_set(&run->arena, map.map, key, v) && p->strict_rules)
+        return missing_key(run, key, "Failed with repeated key");
     return map;
 }
 
@@ -663,10 +683,16 @@ op_call: {
         if (unlikely(v.kind == CEL_ERROR))
             v = placed(run, p, PC, v);
     }
-    if (c->cost == CEL_COST_ONE || c->cost == CEL_COST_NOMINAL)
+    if (c->cost == CEL_COST_ONE || c->cost == CEL_COST_NOMINAL) {
         cost += 1;
-    else
+    } else {
+        if (unlikely(bad && cost_needs_list(c, args))) {
+            run->cost = cost;
+            return fatal(run, "internal error: interface conversion: *types.Err is not "
+                              "traits.Lister: missing method Add");
+        }
         cost += cel_call_cost(c, args, v);
+    }
     sp = args + 1;
     sp[-1] = v;
     CHARGE(0);

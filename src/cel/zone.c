@@ -176,7 +176,8 @@ static bool fixed_offset(struct str s, int64_t *ret)
 
 bool cel_zone_offset(struct str zone, int64_t unix_seconds, int64_t *ret_offset_seconds)
 {
-    if (zone.n == 0 || str_eqz(zone, "UTC")) {
+    // Kubernetes' servers run in UTC, which then is their local time too.
+    if (zone.n == 0 || str_eqz(zone, "UTC") || str_eqz(zone, "Local")) {
         *ret_offset_seconds = 0;
         return true;
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cel_json.h"
 
-#include <math.h>
-
 #include "base/vec.h"
 #include "cel/text.h"
 #include "codec/base64.h"
@@ -22,15 +20,9 @@ static void write_text_of(struct json_writer *w, const char *name, struct cel_va
     write_field(w, name, sbuf_str(&b));
 }
 
-static void write_double(struct json_writer *w, double d)
+static void write_double(struct json_writer *w, struct cel_val v)
 {
-    json_write_key(w, STR("double"));
-    if (isnan(d))
-        json_write_str(w, STR("NaN"));
-    else if (isinf(d))
-        json_write_str(w, d < 0 ? STR("-Infinity") : STR("Infinity"));
-    else
-        json_write_double(w, d);
+    write_text_of(w, "double", v);
 }
 
 static void write_list(struct json_writer *w, const struct cel_list *l)
@@ -94,7 +86,7 @@ void cel_json_write_value(struct json_writer *w, struct cel_val v)
         write_flag(w, "bool", v.b);
         break;
     case CEL_DOUBLE:
-        write_double(w, v.d);
+        write_double(w, v);
         break;
     case CEL_BYTES:
         write_bytes(w, v);
@@ -104,6 +96,10 @@ void cel_json_write_value(struct json_writer *w, struct cel_val v)
         break;
     case CEL_MAP:
         write_map(w, v.map);
+        break;
+    case CEL_TIMESTAMP:
+        v.spare = 0; // shown in UTC
+        write_text_of(w, "timestamp", v);
         break;
     case CEL_DURATION:
         write_text_of(w, "duration", cel_int(v.i));
