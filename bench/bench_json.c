@@ -141,6 +141,7 @@ static size_t run_bare(struct str text)
     return sum;
 }
 
+// Answers 0, which no walk does, when the text does not parse.
 static size_t run_ours(struct str text, enum json_duplicates duplicates)
 {
     struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = duplicates};
@@ -148,7 +149,7 @@ static size_t run_ours(struct str text, enum json_duplicates duplicates)
     struct err err = {0};
     if (json_parse(text, &options, &doc, &err) < 0) {
         (void)fprintf(stderr, "bench_json: %s\n", err.msg);
-        exit(1);
+        return 0;
     }
     size_t sum = walk_ours(doc.root);
     json_doc_done(&doc);

@@ -54,7 +54,7 @@ static int next(struct docs_reader *r, struct json_doc *ret, struct err *err)
 int docs_next(struct docs_reader *r, struct json_doc *ret, struct err *err)
 {
     while (!r->ended) {
-        struct json_doc doc;
+        struct json_doc doc = {0};
         int code = next(r, &doc, err);
         if (code <= 0) {
             r->ended = true;

@@ -138,7 +138,7 @@ static inline bool short_exponent(struct str suffix, struct scale *ret)
 static bool has_suffix_shape(struct str s)
 {
     size_t at = 0;
-    while (at < s.n && memchr("eEinumkKMGTP", s.p[at], 12))
+    while (at < s.n && strchr("eEinumkKMGTP", s.p[at]) && s.p[at])
         at++;
     if (at < s.n && (s.p[at] == '-' || s.p[at] == '+'))
         at++;
