@@ -23,11 +23,11 @@ enum cel_op {
     CEL_I_PATH_HAS,    // has() of such a path
     CEL_I_PATH_OPT,    // .?name: an optional
     CEL_I_PATH_MAP,    // c: path; the inner map of a domain
-    CEL_I_PATH_EQ,     // c: path, next word c: constant: path == string constant
     CEL_I_LOCAL,       // c: slot; b: cost
     CEL_I_LAZY,        // c: slot; b: cost; next word c: code that computes it
     CEL_I_LAZY_RETURN, // c: slot
     CEL_I_LAZY_RESET,  // c: slot
+    CEL_I_LAZY_TOUCH,  // c: slot; b: what computing it costs the first time
     CEL_I_VAR,         // c: variable; b: cost
     CEL_I_BEGIN,       // unwrap an optional root; next word c: end of the attribute
     CEL_I_QUAL,        // c: constant key; a: optional; next word c: end of the attribute
@@ -44,6 +44,11 @@ enum cel_op {
     CEL_I_CALL,        // c: call
     CEL_I_EQ,
     CEL_I_NE,
+    CEL_I_EQ_CONST,    // c: constant on the right
+    CEL_I_LT_CONST,    // a: whether the cost is by size; c: constant on the right
+    CEL_I_LE_CONST,
+    CEL_I_GT_CONST,
+    CEL_I_GE_CONST,
     CEL_I_LT,          // a: whether the cost is by size
     CEL_I_LE,
     CEL_I_GT,
@@ -67,6 +72,8 @@ enum cel_op {
     CEL_I_LOOP_IF,     // c: exit unless the condition holds
     CEL_I_ALL_IF,      // c: exit; next word c: slot; b: cost: all()'s condition in one
     CEL_I_EXISTS_IF,
+    CEL_I_FOLD_AND,    // a: slot is c: accumulator && value; next word c: where the loop goes on
+    CEL_I_FOLD_OR,
     CEL_I_CLOSE,       // the result of a comprehension stops being open
     CEL_I_OPS,
 };
@@ -95,6 +102,8 @@ struct cel_call {
     uint8_t zero_kind; // kind of the sum of nothing
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL
+    uint8_t pattern;               // enum cel_pattern: when the pattern is simpler than it looks
+    struct str literal;
 };
 
 // A list of constants that `in` tests against: text by hash, the rest one by one.

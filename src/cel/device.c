@@ -9,9 +9,22 @@
 
 #define BUCKETS 1024
 
+// Texts that devices share are kept once, up to a bound: equal texts are then mostly the same
+// bytes, which comparisons notice first and caches like.
+#define TEXTS_MAX      65536
+#define TEXT_BYTES_MAX 128
+
+struct text {
+    struct text *next;
+    uint64_t hash;
+    struct str s;
+};
+
 struct cel_shapes {
     struct arena arena;
     struct cel_shape *buckets[BUCKETS];
+    struct text *texts[BUCKETS];
+    size_t text_count;
 };
 
 struct cel_shapes *cel_shapes_new(void)
@@ -131,6 +144,26 @@ static const struct cel_shape *shape_for(struct cel_shapes *reg, const struct it
     return s;
 }
 
+// The shared copy of a text, or one in the device's own arena.
+static struct str intern(struct cel_shapes *reg, struct arena *own, struct str s)
+{
+    if (s.n > TEXT_BYTES_MAX)
+        return arena_str(own, s);
+    uint64_t hash = hash_bytes(0xcbf29ce484222325u, s);
+    struct text **bucket = &reg->texts[(hash ^ hash >> 32) % BUCKETS];
+    size_t depth = 0;
+    for (const struct text *t = *bucket; t; t = t->next, depth++)
+        if (t->hash == hash && str_eq(t->s, s))
+            return t->s;
+    if (reg->text_count >= TEXTS_MAX || depth > 64)
+        return arena_str(own, s);
+    struct text *t = arena_one(&reg->arena, struct text);
+    *t = (struct text){.next = *bucket, .hash = hash, .s = arena_str(&reg->arena, s)};
+    *bucket = t;
+    reg->text_count++;
+    return t->s;
+}
+
 static void split_name(struct str name, struct str driver, struct item *ret)
 {
     ptrdiff_t slash = str_find_char(name, '/');
@@ -139,7 +172,8 @@ static void split_name(struct str name, struct str driver, struct item *ret)
 }
 
 // The value of one element of an attribute; an error value when it is no version.
-static struct cel_val element(struct arena *a, const struct cel_attr_input *in, size_t i)
+static struct cel_val element(struct cel_shapes *reg, struct arena *a,
+                              const struct cel_attr_input *in, size_t i)
 {
     switch (in->kind) {
     case CEL_ATTR_INT:
@@ -147,7 +181,7 @@ static struct cel_val element(struct arena *a, const struct cel_attr_input *in, 
     case CEL_ATTR_BOOL:
         return cel_bool(in->bools[i]);
     case CEL_ATTR_STRING:
-        return cel_string(arena_str(a, in->strings[i]));
+        return cel_string(intern(reg, a, in->strings[i]));
     case CEL_ATTR_VERSION: {
         struct semver v;
         struct err err = {0};
@@ -162,13 +196,14 @@ static struct cel_val element(struct arena *a, const struct cel_attr_input *in, 
     return cel_errorf(a, "attribute %.*s: unsupported attribute value", STR_ARG(in->name));
 }
 
-static struct cel_val attribute(struct arena *a, const struct cel_attr_input *in)
+static struct cel_val attribute(struct cel_shapes *reg, struct arena *a,
+                                const struct cel_attr_input *in)
 {
     if (!in->list || in->kind == CEL_ATTR_NONE)
-        return element(a, in, 0);
+        return element(reg, a, in, 0);
     struct cel_list *l = cel_list_new(a, in->count);
     for (size_t i = 0; i < in->count; i++) {
-        struct cel_val v = element(a, in, i);
+        struct cel_val v = element(reg, a, in, i);
         if (cel_is_error(v))
             return v;
         cel_list_push(a, l, v);
@@ -200,7 +235,7 @@ static void build_maps(struct cel_device *d, const struct items *items, struct c
 static void build(struct cel_device *d, const struct items *items)
 {
     struct arena *a = &d->arena;
-    struct cel_val *values = arena_array(a, struct cel_val, items->n + 1);
+    struct cel_val *values = (struct cel_val *)(void *)(d + 1);
     for (size_t i = 0; i < items->n; i++)
         values[i] = items->p[i].value;
     d->values = values;
@@ -234,15 +269,16 @@ static int add_capacities(struct cel_device *d, const struct cel_device_input *i
 int cel_device_new(struct cel_shapes *shapes, const struct cel_device_input *in,
                    struct cel_device **ret, struct err *err)
 {
-    struct cel_device *d = xcalloc(1, sizeof(*d));
+    size_t count = in->attribute_count + in->capacity_count;
+    struct cel_device *d = xcalloc(1, sizeof(*d) + count * sizeof(struct cel_val));
     struct items items = {0};
-    d->driver = cel_string(arena_str(&d->arena, in->driver));
+    d->driver = cel_string(intern(shapes, &d->arena, in->driver));
     d->multi = cel_bool(in->allow_multiple_allocations);
     d->failure = cel_null;
     for (size_t i = 0; i < in->attribute_count; i++) {
         struct item it = {0};
         split_name(arena_str(&d->arena, in->attributes[i].name), cel_str(d->driver), &it);
-        it.value = attribute(&d->arena, &in->attributes[i]);
+        it.value = attribute(shapes, &d->arena, &in->attributes[i]);
         if (cel_is_error(it.value) && !cel_is_error(d->failure))
             d->failure = it.value;
         vec_push_arena(&d->arena, &items, it);

@@ -33,9 +33,10 @@ struct cel_device {
     const struct cel_val *maps; // inner maps by domain
     struct cel_val driver;
     struct cel_val multi;
-    struct cel_val root;    // the whole as a map
     struct cel_val failure; // CEL_ERROR when no evaluation can succeed, else CEL_NULL
+    struct cel_val root;    // the whole as a map
     struct arena arena;
+    // The values follow, so that what a selector reads lies together.
 };
 
 // cel_shape_find gives the slot of a path, CEL_SLOT_NONE when the shape has no such thing.

@@ -61,24 +61,42 @@ uint8_t cel_gen_cost(const struct cel_function *f, const struct cel_overload *on
     return only ? only->cost : CEL_COST_ONE;
 }
 
+static bool plain_constant(const struct cel_node *n)
+{
+    return n->constant_ref && !n->own_fold && n->value.kind != CEL_ERROR;
+}
+
 static bool emit_operator(struct cel_gen *g, struct cel_node *n, const struct cel_overload *only)
 {
     static const struct {
         const char *name;
         enum cel_op op;
         uint32_t args;
+        enum cel_op fused; // with a constant on the right; CEL_I_RETURN: none
     } table[] = {
-        {"_==_", CEL_I_EQ, 2}, {"_!=_", CEL_I_NE, 2}, {"_<_", CEL_I_LT, 2},
-        {"_<=_", CEL_I_LE, 2}, {"_>_", CEL_I_GT, 2},  {"_>=_", CEL_I_GE, 2},
-        {CEL_OP_NOT, CEL_I_NOT, 1}, {CEL_OP_NOT_STRICTLY, CEL_I_NOT_STRICTLY, 1},
+        {"_==_", CEL_I_EQ, 2, CEL_I_EQ_CONST},
+        {"_!=_", CEL_I_NE, 2, CEL_I_RETURN},
+        {"_<_", CEL_I_LT, 2, CEL_I_LT_CONST},
+        {"_<=_", CEL_I_LE, 2, CEL_I_LE_CONST},
+        {"_>_", CEL_I_GT, 2, CEL_I_GT_CONST},
+        {"_>=_", CEL_I_GE, 2, CEL_I_GE_CONST},
+        {CEL_OP_NOT, CEL_I_NOT, 1, CEL_I_RETURN},
+        {CEL_OP_NOT_STRICTLY, CEL_I_NOT_STRICTLY, 1, CEL_I_RETURN},
     };
     for (size_t i = 0; i < array_len(table); i++) {
         if (n->call.args.n != table[i].args || !str_eqz(n->call.function, table[i].name))
             continue;
-        for (uint32_t k = 0; k < table[i].args; k++)
-            cel_gen_expr(g, n->call.args.p[k]);
-        g->pos = n->pos;
         bool by_size = only && only->cost == CEL_COST_COMPARE;
+        cel_gen_expr(g, n->call.args.p[0]);
+        if (table[i].fused && plain_constant(n->call.args.p[1])) {
+            g->pos = n->pos;
+            (void)cel_gen_emit(g, table[i].fused, by_size, 0,
+                               cel_gen_constant(g, n->call.args.p[1]->value));
+            return true;
+        }
+        if (table[i].args > 1)
+            cel_gen_expr(g, n->call.args.p[1]);
+        g->pos = n->pos;
         (void)cel_gen_emit(g, table[i].op, by_size, 0, 0);
         cel_gen_push(g, 1 - (int)table[i].args);
         return true;
@@ -150,6 +168,30 @@ static const struct cel_regex *constant_regex(struct cel_gen *g, const struct ce
     return re;
 }
 
+// ^, .*, plain text, .*, $: most patterns of selectors are no more than that.
+static enum cel_pattern simplify(struct str p, struct str *ret_literal)
+{
+    bool start = str_starts(p, STR("^"));
+    p = str_from(p, start ? 1 : 0);
+    bool end = str_ends(p, STR("$")) && !str_ends(p, STR("\\$"));
+    p = str_upto(p, p.n - (end ? 1 : 0));
+    if (str_starts(p, STR(".*"))) {
+        p = str_from(p, 2);
+        start = false;
+    }
+    if (str_ends(p, STR(".*"))) {
+        p = str_upto(p, p.n - 2);
+        end = false;
+    }
+    for (size_t i = 0; i < p.n; i++)
+        if (strchr("\\.+*?()|[]{}^$", p.p[i]) || (unsigned char)p.p[i] < ' ')
+            return CEL_PATTERN_ANY;
+    *ret_literal = p;
+    if (start)
+        return end ? CEL_PATTERN_EQUALS : CEL_PATTERN_STARTS;
+    return end ? CEL_PATTERN_ENDS : CEL_PATTERN_CONTAINS;
+}
+
 static uint8_t zero_kind(const struct cel_overload *only)
 {
     if (!only)
@@ -189,6 +231,11 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
         call.zero_kind = zero_kind(only);
         if (count >= 2)
             call.regex = constant_regex(g, f, n->call.args.p[member ? 0 : 1]);
+        if (call.regex && str_eqz(f->name, "matches")) {
+            struct str literal = {0};
+            call.pattern = simplify(cel_str(n->call.args.p[member ? 0 : 1]->value), &literal);
+            call.literal = arena_str(&g->p->arena, literal);
+        }
     }
     // With three arguments, several candidates, or a known pattern upstream stops at the first
     // argument that fails, and then charges nothing for the call.

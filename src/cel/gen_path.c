@@ -12,7 +12,11 @@ struct path {
     bool test;     // has()
     struct str domain;
     struct str name;
+    const struct cel_local *alias; // the path starts at a variable that stands for an inner map
 };
+
+// What computing an inner map costs: the device and two qualifiers.
+#define INNER_COST 3
 
 static bool const_string(const struct cel_node *n, struct str *ret)
 {
@@ -57,9 +61,27 @@ static bool is_device(struct cel_gen *g, const struct cel_node *n)
     return true;
 }
 
+static const struct cel_local *alias_of(const struct cel_gen *g, const struct cel_node *n)
+{
+    if (n->kind != CEL_N_IDENT || n->constant_ref)
+        return NULL;
+    for (const struct cel_local *l = g->locals; l; l = l->outer)
+        if (str_eq(l->name, n->ident))
+            return l->alias ? l : NULL;
+    return NULL;
+}
+
 static struct path path_of(struct cel_gen *g, const struct cel_node *n)
 {
     struct path p = {NOT_DEVICE};
+    const struct cel_local *alias = alias_of(g, n);
+    if (alias) {
+        p.kind = INNER;
+        p.capacity = alias->capacity;
+        p.domain = alias->domain;
+        p.alias = alias;
+        return p;
+    }
     const struct cel_node *operand = NULL;
     struct str name = {0};
     bool optional;
@@ -105,9 +127,14 @@ static uint32_t add_path(struct cel_gen *g, const struct path *p)
     return (uint32_t)(g->p->paths.n - 1);
 }
 
-// cost counts the qualifiers; own is 1 where the attribute itself is charged too.
+// cost counts the qualifiers; own is 1 where the attribute itself is charged too. Behind a variable
+// the first two qualifiers are charged once, where the variable is first used.
 static bool emit_path(struct cel_gen *g, const struct path *p, int own)
 {
+    if (p->alias) {
+        (void)cel_gen_emit(g, CEL_I_LAZY_TOUCH, 0, INNER_COST, p->alias->slot);
+        own -= 2;
+    }
     switch ((int)p->kind) {
     case DRIVER:
         (void)cel_gen_emit(g, CEL_I_DRIVER, 0, 1 + own, 0);
@@ -120,7 +147,7 @@ static bool emit_path(struct cel_gen *g, const struct path *p, int own)
         break;
     case LEAF:
         if (p->test)
-            (void)cel_gen_emit(g, CEL_I_PATH_HAS, 0, 3, add_path(g, p));
+            (void)cel_gen_emit(g, CEL_I_PATH_HAS, 0, p->alias ? 1 : 3, add_path(g, p));
         else if (p->optional)
             (void)cel_gen_emit(g, CEL_I_PATH_OPT, 0, 2 + own, add_path(g, p));
         else
@@ -145,4 +172,15 @@ bool cel_gen_device_prefix(struct cel_gen *g, const struct cel_node *n)
     if (p.optional || p.test)
         return false;
     return emit_path(g, &p, 0);
+}
+
+bool cel_gen_alias(struct cel_gen *g, const struct cel_node *n, struct cel_local *l)
+{
+    struct path p = path_of(g, n);
+    if (p.kind != INNER || p.alias)
+        return false;
+    l->alias = true;
+    l->capacity = p.capacity;
+    l->domain = p.domain;
+    return true;
 }

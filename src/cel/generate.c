@@ -270,12 +270,12 @@ static void emit_chain(struct cel_gen *g, struct cel_node *n, struct cel_ends *e
 static void emit_attribute(struct cel_gen *g, struct cel_node *n, bool resolve)
 {
     int cost = resolve || rooted_in_conditional(n) ? 0 : 1;
+    if (cel_gen_device_path(g, n, resolve))
+        return;
     if (n->kind == CEL_N_IDENT) {
         emit_ident(g, n, cost);
         return;
     }
-    if (cel_gen_device_path(g, n, resolve))
-        return;
     bool test = is_test(n);
     struct cel_ends ends = {0};
     emit_chain(g, n, &ends);
@@ -426,6 +426,13 @@ static uint32_t emit_loop_condition(struct cel_gen *g, struct cel_node_fold *f,
     return at;
 }
 
+// The step of all() and exists(): accumulator && or || predicate.
+static bool steps_by_logic(const struct cel_node_fold *f, enum loop_condition kind)
+{
+    return is_call(f->step, kind == LOOP_ALL ? CEL_OP_AND : CEL_OP_OR) &&
+           f->step->call.args.n == 2 && is_accu(f->step->call.args.p[0], f);
+}
+
 // Slots of a loop: range, position, first and second variable, accumulator.
 enum { SLOT_RANGE, SLOT_AT, SLOT_VAR, SLOT_VAR2, SLOT_ACCU, SLOTS_PER_LOOP };
 
@@ -435,6 +442,14 @@ static void emit_bind(struct cel_gen *g, struct cel_node *n)
     struct cel_node_fold *f = &n->fold;
     uint32_t slot = g->p->slots++;
     (void)emit(g, CEL_I_LAZY_RESET, slot);
+    struct cel_local known = {.outer = g->locals, .name = f->accu, .slot = slot};
+    if (cel_gen_alias(g, f->init, &known)) {
+        g->locals = &known;
+        cel_gen_expr(g, f->result);
+        g->locals = known.outer;
+        (void)emit(g, CEL_I_CLOSE, slot);
+        return;
+    }
     uint32_t skip = emit(g, CEL_I_JUMP, 0);
     uint32_t code = here(g);
     uint32_t saved_depth = g->depth;
@@ -496,10 +511,17 @@ static void emit_fold(struct cel_gen *g, struct cel_node *n)
     g->locals = two ? &var2 : &var;
     enum loop_condition kind = condition_of(f);
     uint32_t cond_exit = emit_loop_condition(g, f, kind, accu.slot);
-    cel_gen_expr(g, f->step);
-    (void)emit(g, CEL_I_STORE, accu.slot);
+    if ((kind == LOOP_ALL || kind == LOOP_EXISTS) && steps_by_logic(f, kind)) {
+        cel_gen_expr(g, f->step->call.args.p[1]);
+        (void)emit(g, kind == LOOP_ALL ? CEL_I_FOLD_AND : CEL_I_FOLD_OR, accu.slot);
+        emit_word(g, loop);
+        g->p->code.p[cond_exit].a = 1; // reading the accumulator in the step
+    } else {
+        cel_gen_expr(g, f->step);
+        (void)emit(g, CEL_I_STORE, accu.slot);
+        (void)emit(g, CEL_I_JUMP, loop);
+    }
     cel_gen_push(g, -1);
-    (void)emit(g, CEL_I_JUMP, loop);
     patch(g, next_exit);
     if (kind != LOOP_ALWAYS)
         patch(g, cond_exit);

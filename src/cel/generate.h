@@ -15,6 +15,9 @@ struct cel_local {
     bool lazy;
     uint32_t code;       // lazy: where its value is computed
     uint32_t lazy_stack; // and how deep the stack gets there
+    bool alias;          // stands for one of the device's inner maps, known by path
+    bool capacity;
+    struct str domain;
 };
 
 struct cel_ends VEC(uint32_t);
@@ -51,6 +54,9 @@ bool cel_gen_device_path(struct cel_gen *g, const struct cel_node *n, bool resol
 // cel_gen_device_prefix emits n as the beginning of a longer attribute, if it is one of the
 // device's maps or values.
 bool cel_gen_device_prefix(struct cel_gen *g, const struct cel_node *n);
+
+// cel_gen_alias says whether n is one of the device's inner maps by constant domain; fills l.
+bool cel_gen_alias(struct cel_gen *g, const struct cel_node *n, struct cel_local *l);
 
 // cel_fold marks what is constant, bottom up: constant_ref, value, constant_cost.
 void cel_fold(struct cel_gen *g, struct cel_node *n);

@@ -243,6 +243,9 @@ bool cel_eval_device(struct cel_run *run, const struct cel_program *p, const str
     return ret->match;
 }
 
+// How many devices before its turn one is fetched into the cache.
+#define AHEAD 6
+
 size_t cel_eval_batch(struct cel_run *run, const struct cel_program *p,
                       const struct cel_device *const *devices, size_t n, uint64_t *match,
                       uint64_t *failed, size_t *ret_failed)
@@ -254,7 +257,12 @@ size_t cel_eval_batch(struct cel_run *run, const struct cel_program *p,
         uint64_t misses = 0;
         size_t end = n - word * 64 < 64 ? n - word * 64 : 64;
         for (size_t i = 0; i < end; i++) {
-            struct cel_val v = evaluate(run, p, devices[word * 64 + i], NULL);
+            size_t at = word * 64 + i;
+            if (at + AHEAD < n) {
+                __builtin_prefetch(devices[at + AHEAD]);
+                __builtin_prefetch((const char *)devices[at + AHEAD] + 256);
+            }
+            struct cel_val v = evaluate(run, p, devices[at], NULL);
             hits |= (uint64_t)(v.kind == CEL_BOOL && v.b) << i;
             misses |= (uint64_t)(v.kind != CEL_BOOL) << i;
         }

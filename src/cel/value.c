@@ -145,6 +145,14 @@ static void index_build(struct arena *a, struct cel_map *m)
 
 static struct cel_entry *find_entry(const struct cel_map *m, struct cel_val key)
 {
+    if (!m->index && key.kind == CEL_STRING) {
+        for (uint32_t i = 0; i < m->n; i++) {
+            const struct cel_val *k = &m->entries[i].key;
+            if (k->kind == CEL_STRING && k->n == key.n && cel_same_bytes(k->s, key.s, key.n))
+                return &m->entries[i];
+        }
+        return NULL;
+    }
     if (!m->index) {
         for (uint32_t i = 0; i < m->n; i++)
             if (cel_same(m->entries[i].key, key))

@@ -245,6 +245,27 @@ void cel_write(struct cel_val v, struct sbuf *out);
 // by the specification; upstream's maps take all but bytes and versions.
 bool cel_key_allowed(struct cel_val v, bool strict);
 
+// cel_same_bytes is memcmp for texts that are mostly short and often the very same ones.
+static inline bool cel_same_bytes(const char *a, const char *b, size_t n)
+{
+    if (a == b)
+        return true;
+    uint64_t x, y, u, v;
+    if (n >= 8) {
+        memcpy(&x, a, 8);
+        memcpy(&y, b, 8);
+        memcpy(&u, a + n - 8, 8);
+        memcpy(&v, b + n - 8, 8);
+        if (((x ^ y) | (u ^ v)) != 0)
+            return false;
+        return n <= 16 || memcmp(a + 8, b + 8, n - 16) == 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
 // cel_text_hash hashes a string's bytes, for sets of constants.
 static inline uint32_t cel_text_hash(struct str s)
 {

@@ -181,7 +181,7 @@ COLD static struct cel_val equal_slow(struct cel_val l, struct cel_val r, bool n
 static inline struct cel_val equal(struct cel_val l, struct cel_val r, bool negate)
 {
     if (likely(l.kind == CEL_STRING && r.kind == CEL_STRING)) {
-        bool eq = l.n == r.n && memcmp(l.s, r.s, l.n) == 0;
+        bool eq = l.n == r.n && cel_same_bytes(l.s, r.s, l.n);
         return cel_bool(eq != negate);
     }
     return equal_slow(l, r, negate);
@@ -233,7 +233,7 @@ static struct cel_val in_set(const struct cel_set *set, struct cel_val v)
         uint32_t at = cel_text_hash(cel_str(v)) & set->mask;
         for (; set->index[at]; at = (at + 1) & set->mask) {
             struct cel_val e = set->items->items[set->index[at] - 1];
-            if (e.n == v.n && memcmp(e.s, v.s, v.n) == 0)
+            if (e.n == v.n && cel_same_bytes(e.s, v.s, v.n))
                 return cel_true;
         }
         return cel_false;
@@ -435,6 +435,21 @@ COLD static void prepare(struct cel_run *run, const struct cel_program *p)
         if (unlikely(cost > run->limit)) \
             goto over;                   \
     } while (0)
+// A comparison with a constant; whole numbers without a call.
+#define ORDER_CONST(op, sign)                                                \
+    do {                                                                     \
+        const struct cel_val *right = &p->constants.p[ip->c];                \
+        if (likely(sp[-1].kind == CEL_INT && right->kind == CEL_INT)) {      \
+            CHARGE(1);                                                       \
+            sp[-1] = cel_bool(sp[-1].i sign right->i);                       \
+            NEXT;                                                            \
+        }                                                                    \
+        CHARGE(ip->a ? size_cost(sp[-1], *right) : 1);                       \
+        sp[-1] = order(sp[-1], *right, op);                                  \
+        if (unlikely(sp[-1].kind == CEL_ERROR))                              \
+            sp[-1] = placed(run, p, PC, sp[-1]);                             \
+        NEXT;                                                                \
+    } while (0)
 #define NEXT      goto *labels[(++ip)->op]
 #define NEXT_WORD goto *labels[(ip += 2)->op]
 #define JUMP(to)  goto *labels[(ip = code + (to))->op]
@@ -449,7 +464,11 @@ struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
         [CEL_I_DEVICE] = &&op_device,           [CEL_I_DRIVER] = &&op_driver,
         [CEL_I_MULTI] = &&op_multi,             [CEL_I_PATH] = &&op_path,
         [CEL_I_PATH_HAS] = &&op_path_has,       [CEL_I_PATH_OPT] = &&op_path_opt,
-        [CEL_I_PATH_MAP] = &&op_path_map,       [CEL_I_PATH_EQ] = &&op_return,
+        [CEL_I_PATH_MAP] = &&op_path_map,       [CEL_I_LAZY_TOUCH] = &&op_lazy_touch,
+        [CEL_I_EQ_CONST] = &&op_eq_const,       [CEL_I_LT_CONST] = &&op_lt_const,
+        [CEL_I_LE_CONST] = &&op_le_const,       [CEL_I_GT_CONST] = &&op_gt_const,
+        [CEL_I_GE_CONST] = &&op_ge_const,       [CEL_I_FOLD_AND] = &&op_fold_and,
+        [CEL_I_FOLD_OR] = &&op_fold_or,
         [CEL_I_LOCAL] = &&op_local,             [CEL_I_LAZY] = &&op_lazy,
         [CEL_I_LAZY_RETURN] = &&op_lazy_return, [CEL_I_LAZY_RESET] = &&op_lazy_reset,
         [CEL_I_VAR] = &&op_var,                 [CEL_I_BEGIN] = &&op_begin,
@@ -551,6 +570,12 @@ op_lazy_return: {
     *slot = v.kind == CEL_LIST || v.kind == CEL_MAP ? opened(run, v) : v;
     JUMP(back);
 }
+op_lazy_touch:
+    if (slots[ip->c].kind == SLOT_UNSET) {
+        slots[ip->c].kind = CEL_NULL;
+        CHARGE(ip->b);
+    }
+    NEXT;
 op_lazy_reset:
     slots[ip->c].kind = SLOT_UNSET;
     NEXT;
@@ -705,6 +730,22 @@ op_eq:
     if (unlikely(sp[-1].kind == CEL_ERROR))
         sp[-1] = placed(run, p, PC, sp[-1]);
     NEXT;
+op_eq_const: {
+    const struct cel_val *r = &p->constants.p[ip->c];
+    CHARGE(equal_cost(sp[-1], *r));
+    sp[-1] = equal(sp[-1], *r, false);
+    if (unlikely(sp[-1].kind == CEL_ERROR))
+        sp[-1] = placed(run, p, PC, sp[-1]);
+    NEXT;
+}
+op_lt_const:
+    ORDER_CONST(CEL_I_LT, <);
+op_le_const:
+    ORDER_CONST(CEL_I_LE, <=);
+op_gt_const:
+    ORDER_CONST(CEL_I_GT, >);
+op_ge_const:
+    ORDER_CONST(CEL_I_GE, >=);
 op_ne:
     sp--;
     CHARGE(size_cost(sp[-1], sp[0]));
@@ -836,18 +877,32 @@ op_loop_if:
         JUMP(ip->c);
     NEXT;
 op_all_if: {
-    struct cel_val v = slots[ip[1].c];
+    const struct cel_val *v = &slots[ip[1].c];
     CHARGE(ip->b);
-    if (v.kind == CEL_BOOL && !v.b)
+    if (v->kind == CEL_BOOL && !v->b)
         JUMP(ip->c);
+    CHARGE(ip->a);
     NEXT_WORD;
 }
 op_exists_if: {
-    struct cel_val v = slots[ip[1].c];
+    const struct cel_val *v = &slots[ip[1].c];
     CHARGE(ip->b);
-    if (v.kind == CEL_BOOL && v.b)
+    if (v->kind == CEL_BOOL && v->b)
         JUMP(ip->c);
+    CHARGE(ip->a);
     NEXT_WORD;
+}
+op_fold_and: {
+    struct cel_val *v = &slots[ip->c];
+    sp--;
+    *v = logic_and(*v, sp[0]);
+    JUMP(ip[1].c);
+}
+op_fold_or: {
+    struct cel_val *v = &slots[ip->c];
+    sp--;
+    *v = logic_or(*v, sp[0]);
+    JUMP(ip[1].c);
 }
 op_close:
     if (sp[-1].kind == CEL_LIST || sp[-1].kind == CEL_MAP)
