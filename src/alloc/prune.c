@@ -41,7 +41,8 @@ struct prune {
     bool *fragile_from;           // by request: it or a later one is fragile
     uint64_t **later;             // by request: candidates of it and of later ones
     bool *sharing;                // by alternative: some candidate may be allocated several times
-    uint64_t *signature;          // by device
+    uint64_t *unique;    // devices like no other
+    uint64_t *signature; // by device
     struct column_values *values; // by column
     uint64_t *scratch;            // words
     uint64_t *scratch2;           // words
@@ -177,11 +178,17 @@ static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t in
     p->cand[index] = new_bits(s);
     p->errors[index] = new_bits(s);
     if (a->mode_all) {
-        // All or nothing: a constraint that refuses one is an error, not a failure.
+        // All or nothing: a constraint that refuses one is an error, not a failure. Whether the
+        // search gets that far depends on each device by itself.
         p->fragile[index] = constrained(s, a);
-        for (int64_t i = 0; i < a->count; i++)
+        for (int64_t i = 0; i < a->count; i++) {
             if (fits_alone(s, a, a->all[i]) == FIT_YES)
                 set_bit(p->cand[index], a->all[i]);
+            if (p->fragile[index]) {
+                set_bit(p->errors[index], a->all[i]);
+                set_bit(p->unique, a->all[i]);
+            }
+        }
     }
     for (uint32_t d = 0; d < s->view->devices_len; d++) {
         if (!a->mode_all) {
@@ -205,6 +212,8 @@ static uint64_t signature_of(struct alloc_solver *s, const struct prune *p, uint
     const struct alloc_view *v = s->view;
     const struct vw_device *d = &v->devices[device];
     uint64_t h = mix(d->shared, d->groups_len);
+    if (test_bit(p->unique, device))
+        h = mix(h, device + 1);
     for (size_t i = 0; i < s->alternatives_len; i++)
         h = mix(h, (uint64_t)test_bit(p->cand[i], device) * 2 + test_bit(p->errors[i], device));
     for (size_t i = 0; i < s->columns_len; i++) {
@@ -289,6 +298,7 @@ void prune_prepare(struct alloc_solver *s)
     p->errors = arena_array(&s->arena, uint64_t *, s->alternatives_len + 1);
     p->fragile = arena_array(&s->arena, bool, s->alternatives_len + 1);
     p->sharing = arena_array(&s->arena, bool, s->alternatives_len + 1);
+    p->unique = new_bits(s);
     for (uint32_t i = 0; i < s->alternatives_len; i++)
         find_candidates(s, p, i);
     prepare_suffixes(s, p);

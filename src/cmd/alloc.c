@@ -368,8 +368,10 @@ static void answer(struct session *s, struct str line, struct sbuf *out)
 static int run_jsonl(const struct settings *settings)
 {
     struct session s = {.settings = *settings};
+    struct rng_seeded shares; // share IDs must differ, not be secret
+    rng_seeded_init(&shares, rng_u64(rng_system()));
     s.solver = alloc_solver_new(&(struct alloc_options){.policy = settings->policy,
-                                                        .rng = rng_system(),
+                                                        .rng = &shares.rng,
                                                         .expired = expired,
                                                         .expired_arg = &s.deadline});
     char *line = NULL;
