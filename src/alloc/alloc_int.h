@@ -382,6 +382,9 @@ enum outcome {
 bool problem_build(struct alloc_solver *s, const struct api_resource_claim *const *claims,
                    size_t claims_len);
 
+// solver_begin forgets the last question and starts one on a node.
+void solver_begin(struct alloc_solver *s, const struct alloc_view *view);
+
 // solver_fail records a fatal error.
 void solver_fail(struct alloc_solver *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 

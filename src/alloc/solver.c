@@ -48,7 +48,7 @@ void alloc_solver_free(struct alloc_solver *s)
 }
 
 // Forgets the last question; what is worth keeping are its buffers.
-static void start_over(struct alloc_solver *s, const struct alloc_view *view)
+void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
 {
     drop_programs(s);
     arena_reset(&s->arena);
@@ -164,7 +164,7 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
                  struct alloc_answer *ret)
 {
     *ret = (struct alloc_answer){.verdict = ALLOC_UNSATISFIABLE};
-    start_over(s, view);
+    solver_begin(s, view);
     if (!problem_build(s, claims, claims_len) || !search_prepare(s)) {
         fail_answer(s, ret);
         return;
