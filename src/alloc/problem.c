@@ -69,6 +69,7 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
             return (uint32_t)i;
     struct capreq *c = &s->capreqs[s->capreqs_len];
     c->api = a->capacity;
+    c->asked = capacity_asked(a->capacity, &s->arena);
     c->state = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
     c->need = arena_array(&s->arena, amount, s->view->caps_len + 1);
     return (uint32_t)s->capreqs_len++;
