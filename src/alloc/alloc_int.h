@@ -402,6 +402,20 @@ bool problem_build(struct alloc_solver *s, const struct api_resource_claim *cons
 // solver_begin forgets the last question and starts one on a node.
 void solver_begin(struct alloc_solver *s, const struct alloc_view *view);
 
+// One of several arrays that are allocated together.
+struct piece {
+    void **where;
+    size_t bytes;
+};
+
+#define PIECE(pointer, count)                             \
+    {                                                     \
+        (void **)&(pointer), (count) * sizeof(*(pointer)) \
+    }
+
+// solver_allocate gives each piece zeroed memory of the solver's arena.
+void solver_allocate(struct alloc_solver *s, const struct piece *pieces, size_t n);
+
 // solver_fail records a fatal error.
 void solver_fail(struct alloc_solver *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 
