@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "cel/ast.h"
 #include "cel/decl.h"
+#include "cel/pattern.h"
 #include "cel/regex.h"
 #include "dray/cel.h"
 
@@ -23,6 +24,8 @@ enum cel_op {
     CEL_I_PATH_HAS,    // has() of such a path
     CEL_I_PATH_OPT,    // .?name: an optional
     CEL_I_PATH_MAP,    // c: path; the inner map of a domain
+    CEL_I_DRIVER_EQ,   // c: constant short ASCII text: driver == text; b: cost of the driver
+    CEL_I_PATH_EQ,     // c: path; next word c: such a constant: path == text
     CEL_I_LOCAL,       // c: slot; b: cost
     CEL_I_LAZY,        // c: slot; b: cost; next word c: code that computes it
     CEL_I_LAZY_RETURN, // c: slot
@@ -102,8 +105,7 @@ struct cel_call {
     uint8_t zero_kind; // kind of the sum of nothing
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL
-    uint8_t pattern;               // enum cel_pattern: when the pattern is simpler than it looks
-    struct str literal;
+    struct cel_pattern pattern;    // instead of regex, when it is a simple one
 };
 
 // A list of constants that `in` tests against: text by hash, the rest one by one.

@@ -150,7 +150,7 @@ static bool is_test(const struct cel_node *n)
 }
 
 // Whether the attribute's root is a conditional: then evaluating it costs nothing extra.
-static bool rooted_in_conditional(const struct cel_node *n)
+bool cel_gen_is_conditional(const struct cel_node *n)
 {
     for (;;) {
         if (n->constant_ref)
@@ -269,7 +269,7 @@ static void emit_chain(struct cel_gen *g, struct cel_node *n, struct cel_ends *e
 
 static void emit_attribute(struct cel_gen *g, struct cel_node *n, bool resolve)
 {
-    int cost = resolve || rooted_in_conditional(n) ? 0 : 1;
+    int cost = resolve || cel_gen_is_conditional(n) ? 0 : 1;
     if (cel_gen_device_path(g, n, resolve))
         return;
     if (n->kind == CEL_N_IDENT) {

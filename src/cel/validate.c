@@ -2,6 +2,7 @@
 #include "cel/check.h"
 #include "cel/format.h"
 #include "cel/lib.h"
+#include "cel/pattern.h"
 #include "cel/regex.h"
 #include "cel/text.h"
 
@@ -44,7 +45,7 @@ static void check_literals(struct validator *v, const struct cel_node *n)
     bool ok = true;
     if (!matches) {
         ok = literal_converts(arg->value, duration);
-    } else if (arg->value.kind == CEL_STRING) {
+    } else if (arg->value.kind == CEL_STRING && !cel_pattern_of(cel_str(arg->value)).simple) {
         char why[256];
         struct cel_regex *re = cel_regex_new(arg->value.s, arg->value.n, why, sizeof(why));
         ok = re != NULL;

@@ -153,10 +153,27 @@ static struct cel_val logic_or(struct cel_val l, struct cel_val r)
     return not_bool(l.kind != CEL_BOOL ? l : r);
 }
 
+// cel_tenth of short lengths.
+#define TENTHS_MAX 256
+static uint8_t tenths[TENTHS_MAX];
+
+__attribute__((constructor)) static void fill_tenths(void)
+{
+    for (unsigned i = 0; i < TENTHS_MAX; i++)
+        tenths[i] = (uint8_t)cel_tenth(i);
+}
+
+static inline uint64_t tenth(uint64_t n)
+{
+    return likely(n < TENTHS_MAX) ? tenths[n] : cel_tenth(n);
+}
+
 static inline uint64_t size_cost(struct cel_val l, struct cel_val r)
 {
     if (likely((l.kind == CEL_STRING || l.kind == CEL_BYTES) && (l.flags & r.flags & CEL_F_ASCII)))
-        return cel_tenth(l.n < r.n ? l.n : r.n);
+        return tenth(l.n < r.n ? l.n : r.n);
+    if (l.kind <= CEL_DOUBLE && r.kind <= CEL_DOUBLE)
+        return 1; // scalars have size 1
     uint64_t a = cel_size_through_optional(l);
     uint64_t b = cel_size_through_optional(r);
     return cel_tenth(a < b ? a : b);
@@ -468,7 +485,8 @@ struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
         [CEL_I_EQ_CONST] = &&op_eq_const,       [CEL_I_LT_CONST] = &&op_lt_const,
         [CEL_I_LE_CONST] = &&op_le_const,       [CEL_I_GT_CONST] = &&op_gt_const,
         [CEL_I_GE_CONST] = &&op_ge_const,       [CEL_I_FOLD_AND] = &&op_fold_and,
-        [CEL_I_FOLD_OR] = &&op_fold_or,
+        [CEL_I_FOLD_OR] = &&op_fold_or,         [CEL_I_DRIVER_EQ] = &&op_driver_eq,
+        [CEL_I_PATH_EQ] = &&op_path_eq,
         [CEL_I_LOCAL] = &&op_local,             [CEL_I_LAZY] = &&op_lazy,
         [CEL_I_LAZY_RETURN] = &&op_lazy_return, [CEL_I_LAZY_RESET] = &&op_lazy_reset,
         [CEL_I_VAR] = &&op_var,                 [CEL_I_BEGIN] = &&op_begin,
@@ -527,6 +545,38 @@ op_path: {
                                           : placed(run, p, PC, no_name(run, p, ip->c));
     CHARGE(ip->b);
     NEXT;
+}
+op_driver_eq: {
+    const struct cel_val *l = &d->driver;
+    const struct cel_val *r = &p->constants.p[ip->c];
+    if (likely(l->flags & CEL_F_ASCII)) {
+        CHARGE(ip->b + tenths[l->n < r->n ? l->n : r->n]);
+        *sp++ = cel_bool(l->n == r->n && cel_same_bytes(l->s, r->s, l->n));
+        NEXT;
+    }
+    CHARGE(ip->b + equal_cost(*l, *r));
+    *sp++ = equal(*l, *r, false);
+    NEXT;
+}
+op_path_eq: {
+    uint32_t slot = path_slot(run, p, d, ip->c, false);
+    const struct cel_val *r = &p->constants.p[ip[1].c];
+    if (likely(slot != CEL_SLOT_NONE)) {
+        const struct cel_val *l = &d->values[slot];
+        if (likely(l->kind == CEL_STRING && (l->flags & CEL_F_ASCII))) {
+            CHARGE(ip->b + tenths[l->n < r->n ? l->n : r->n]);
+            *sp++ = cel_bool(l->n == r->n && cel_same_bytes(l->s, r->s, l->n));
+            NEXT_WORD;
+        }
+    }
+    *sp = slot != CEL_SLOT_NONE ? d->values[slot] : placed(run, p, PC, no_name(run, p, ip->c));
+    CHARGE(ip->b);
+    CHARGE(equal_cost(*sp, *r));
+    *sp = equal_slow(*sp, *r, false);
+    if (sp->kind == CEL_ERROR)
+        *sp = placed(run, p, PC, *sp);
+    sp++;
+    NEXT_WORD;
 }
 op_path_has: {
     uint32_t slot = path_slot(run, p, d, ip->c, false);
@@ -669,7 +719,10 @@ op_and_test:
     NEXT;
 op_and:
     sp--;
-    sp[-1] = logic_and(sp[-1], sp[0]);
+    if (likely(sp[-1].kind == CEL_BOOL && sp[0].kind == CEL_BOOL))
+        sp[-1].b = sp[-1].b && sp[0].b;
+    else
+        sp[-1] = logic_and(sp[-1], sp[0]);
     NEXT;
 op_or_test:
     if (sp[-1].kind == CEL_BOOL && sp[-1].b)
@@ -677,7 +730,10 @@ op_or_test:
     NEXT;
 op_or:
     sp--;
-    sp[-1] = logic_or(sp[-1], sp[0]);
+    if (likely(sp[-1].kind == CEL_BOOL && sp[0].kind == CEL_BOOL))
+        sp[-1].b = sp[-1].b || sp[0].b;
+    else
+        sp[-1] = logic_or(sp[-1], sp[0]);
     NEXT;
 op_cond:
     if (unlikely(sp[-1].kind != CEL_BOOL)) {
