@@ -17,11 +17,14 @@
 #define bench_keep(value) __asm__ volatile("" : : "g"(value) : "memory")
 
 // bench_print writes the measurement that tools/bench reads; bytes (per run) is left out when 0.
-static inline void bench_print(const char *name, double ns, size_t bytes)
+// against names another line of the same program to compare with, or is NULL.
+static inline void bench_print(const char *name, double ns, size_t bytes, const char *against)
 {
     printf("{\"name\":\"%s\",\"ns\":%.3f", name, ns);
     if (bytes)
         printf(",\"bytes\":%zu", bytes);
+    if (against)
+        printf(",\"against\":\"%s\"", against);
     puts("}");
     (void)fflush(stdout);
 }
@@ -45,7 +48,7 @@ static inline void bench_print(const char *name, double ns, size_t bytes)
             if (bench_round == 0 || bench_each < bench_best)                                 \
                 bench_best = bench_each;                                                     \
         }                                                                                    \
-        bench_print((name), bench_best, (bytes));                                            \
+        bench_print((name), bench_best, (bytes), NULL);                                      \
     } while (0)
 
 #endif

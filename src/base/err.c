@@ -18,13 +18,12 @@ int err_set_v(struct err *err, int code, const char *fmt, va_list ap)
     return -code;
 }
 
-int err_set(struct err *err, int code, const char *fmt, ...)
+void err_record(struct err *err, int code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int r = err_set_v(err, code, fmt, ap);
+    (void)err_set_v(err, code, fmt, ap);
     va_end(ap);
-    return r;
 }
 
 // Puts head before the text in buf; what does not fit is cut from the end.

@@ -44,8 +44,17 @@ struct err {
 #define ERR_PRINTF(fmt_index, args_index) __attribute__((format(printf, fmt_index, args_index)))
 #define MUST_USE                          __attribute__((warn_unused_result))
 
-// err_set records code and message, clears path and position. Returns -code.
-int err_set(struct err *err, int code, const char *fmt, ...) ERR_PRINTF(3, 4);
+// err_set records code and message, clears path and position. Returns -code. A macro, so that
+// compilers and analyzers see that the result is negative.
+#define err_set(err, code, ...) (err_record((err), (code), __VA_ARGS__), err_result(code))
+
+// The function behind err_set, and what it returns.
+void err_record(struct err *err, int code, const char *fmt, ...) ERR_PRINTF(3, 4);
+
+static inline int err_result(int code)
+{
+    return -code;
+}
 
 // err_set_v is err_set for a va_list.
 int err_set_v(struct err *err, int code, const char *fmt, va_list ap) ERR_PRINTF(3, 0);

@@ -20,6 +20,7 @@ struct verb {
 int verb_usage_error(const char *verb, const char *what);
 
 // The verbs, each in a file of its name.
+int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 

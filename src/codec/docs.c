@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/docs.h"
 
+#include <assert.h>
+
 #include "codec/json_int.h"
 #include "codec/yaml.h"
 
@@ -54,12 +56,13 @@ static int next(struct docs_reader *r, struct json_doc *ret, struct err *err)
 int docs_next(struct docs_reader *r, struct json_doc *ret, struct err *err)
 {
     while (!r->ended) {
-        struct json_doc doc;
+        struct json_doc doc = {0};
         int code = next(r, &doc, err);
         if (code <= 0) {
             r->ended = true;
             return code;
         }
+        assert(doc.root);
         if (!json_is_null(doc.root)) {
             *ret = doc;
             return 1;

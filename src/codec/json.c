@@ -199,10 +199,10 @@ static bool number_equal(const yyjson_val *a, const yyjson_val *b)
     if (ta != JSON_DOUBLE && tb != JSON_DOUBLE)
         return ta == tb && a->uni.u64 == b->uni.u64;
     // One is a double. Where the other is an exact integer, the double must be exactly that.
-    double x, y;
+    double x = 0, y = 0;
     if (json_to_double(a, &x, NULL) < 0 || json_to_double(b, &y, NULL) < 0 || x != y)
         return false;
-    int64_t i, j;
+    int64_t i = 0, j = 0;
     if (ta == JSON_INT || tb == JSON_INT)
         return json_is_integral(a, &i) && json_is_integral(b, &j) && i == j;
     if (ta == JSON_UINT || tb == JSON_UINT) {

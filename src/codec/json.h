@@ -158,6 +158,7 @@ static inline const yyjson_val *json_arr_first(const yyjson_val *v)
     return v + 1;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): they declare their names.
 // json_arr_foreach walks an array; json_obj_foreach walks an object's pairs in text order.
 #define json_arr_foreach(array, item)                                                    \
     for (const yyjson_val *item = json_arr_first(array), *item##_end = json_next(array); \
@@ -167,6 +168,7 @@ static inline const yyjson_val *json_arr_first(const yyjson_val *v)
     for (const yyjson_val *key = json_obj_first(object), *val = key + 1, \
                           *key##_end = json_next(object);                \
          key != key##_end; key = json_next(val), val = key + 1)
+// NOLINTEND(bugprone-macro-parentheses)
 
 // json_get finds a key of an object, the last one if it occurs more than once. NULL when it is
 // missing or v is not an object.
@@ -179,8 +181,8 @@ const yyjson_val *json_at(const yyjson_val *v, size_t index);
 // value on the way that exists; *ret_whole (may be NULL) says whether that is the whole way.
 const yyjson_val *json_at_path(const yyjson_val *root, struct str path, bool *ret_whole);
 
-// json_equal compares deeply; numbers by value within their kind (1 and 1.0 differ), objects
-// without regard to order. Documents with duplicate keys compare unequal to all others.
+// json_equal compares deeply; numbers by their exact value (1 and 1.0 are equal), objects without
+// regard to order. An object with duplicate keys is equal to none.
 bool json_equal(const yyjson_val *a, const yyjson_val *b);
 
 // --- Typed values --------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ static inline int json_to_i64(const yyjson_val *v, int64_t *ret, struct err *err
 
 static inline int json_to_i32(const yyjson_val *v, int32_t *ret, struct err *err)
 {
-    int64_t wide;
+    int64_t wide = 0;
     if (json_to_i64(v, &wide, NULL) == 0 && wide >= INT32_MIN && wide <= INT32_MAX) {
         *ret = (int32_t)wide;
         return 0;

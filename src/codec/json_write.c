@@ -21,7 +21,8 @@ static const char escapes[256] = {
 static char *put_u(char *to, unsigned code)
 {
     static const char hex[] = "0123456789abcdef";
-    memcpy(to, "\\u", 2);
+    to[0] = '\\';
+    to[1] = 'u';
     for (unsigned i = 0; i < 4; i++)
         to[2 + i] = hex[code >> (12 - 4 * i) & 15u];
     return to + 6;
@@ -126,6 +127,7 @@ size_t json_shortest_digits(double v, char digits[32], int *ret_point)
     }
     while (n > 1 && digits[n - 1] == '0')
         n--;
+    assert(n > 0);
     *ret_point = point;
     return n;
 }

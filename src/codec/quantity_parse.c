@@ -138,7 +138,7 @@ static inline bool short_exponent(struct str suffix, struct scale *ret)
 static bool has_suffix_shape(struct str s)
 {
     size_t at = 0;
-    while (at < s.n && memchr("eEinumkKMGTP", s.p[at], 12))
+    while (at < s.n && strchr("eEinumkKMGTP", s.p[at]) && s.p[at])
         at++;
     if (at < s.n && (s.p[at] == '-' || s.p[at] == '+'))
         at++;
@@ -147,8 +147,10 @@ static bool has_suffix_shape(struct str s)
     return at == s.n;
 }
 
-// e3, E-6 and the like. Reads as Go's ParseInt does: one sign, digits.
-static int parse_exponent(struct str suffix, struct scale *ret, struct err *err)
+// e3, E-6 and the like, behind a number of whole digits. Reads as Go's ParseInt does: one sign,
+// digits. The bound is on the place of the first digit, so that the canonical form, which moves
+// zeroes from the number to the exponent, stays within it.
+static int parse_exponent(struct str suffix, size_t whole, struct scale *ret, struct err *err)
 {
     if (!has_suffix_shape(suffix))
         return err_set(err, ERR_INVALID, FORMAT_WRONG);
@@ -158,9 +160,10 @@ static int parse_exponent(struct str suffix, struct scale *ret, struct err *err)
     struct str digits = str_from(suffix, suffix.p[1] == '+' ? 2 : 1);
     if (str_to_i64(digits, &exponent) < 0)
         return err_set(err, ERR_INVALID, SUFFIX_WRONG);
-    if (exponent > DRAY_QUANTITY_EXPONENT_MAX || exponent < -DRAY_QUANTITY_EXPONENT_MAX)
-        return err_set(err, ERR_INVALID, "quantity's exponent %lld is out of range (-%d to %d)",
-                       (long long)exponent, DRAY_QUANTITY_EXPONENT_MAX, DRAY_QUANTITY_EXPONENT_MAX);
+    int64_t most = DRAY_QUANTITY_EXPONENT_MAX - (int64_t)whole;
+    if (exponent > most || exponent < -DRAY_QUANTITY_EXPONENT_MAX)
+        return err_set(err, ERR_INVALID, "quantity's exponent %lld is out of range (-%d to %lld)",
+                       (long long)exponent, DRAY_QUANTITY_EXPONENT_MAX, (long long)most);
     *ret = (struct scale){(int32_t)exponent, QUANTITY_DECIMAL_EXPONENT};
     return 0;
 }
@@ -293,7 +296,7 @@ parse_rest(struct str text, struct arena *arena, struct quantity *ret, struct er
     struct scale s = {0};
     struct parts p = split(text);
     if (!plain_suffix(p.suffix, &s)) {
-        int r = parse_exponent(p.suffix, &s, err);
+        int r = parse_exponent(p.suffix, p.whole.n, &s, err);
         if (r < 0)
             return r;
     }

@@ -259,7 +259,7 @@ static int check_own(struct decode *d, struct yaml_node *map, const struct entri
         return 0;
     map->checked = true;
     cleanup_free uint32_t *first = NULL;
-    if (find_repeats(own, &first) == 0)
+    if (own->n == 0 || find_repeats(own, &first) == 0)
         return 0;
     size_t i = 0;
     while (first[i] == i)

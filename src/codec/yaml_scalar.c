@@ -2,6 +2,7 @@
 //
 // What a plain scalar means. The rules are go-yaml v2's, quirks included, because a manifest must
 // mean here what it means to kubectl.
+#include <assert.h>
 #include <math.h>
 #include <yyjson.h>
 
@@ -156,6 +157,7 @@ static size_t count_digits(struct str s, size_t from)
 // [-+]? ( .digits | digits [. [digits]] ) [ [eE] [-+]? digits ], written to out as JSON wants it.
 static bool to_json_number(struct str s, struct sbuf *out)
 {
+    assert(s.p);
     size_t i = 0;
     if (i < s.n && (s.p[i] == '-' || s.p[i] == '+')) {
         if (s.p[i] == '-')
@@ -163,10 +165,10 @@ static bool to_json_number(struct str s, struct sbuf *out)
         i++;
     }
     size_t whole = count_digits(s, i);
-    struct str digits = str_make(s.p + i, whole);
-    while (digits.n > 1 && digits.p[0] == '0')
-        digits = str_from(digits, 1);
-    sbuf_add(out, whole ? digits : STR("0"));
+    size_t zeroes = 0;
+    while (zeroes + 1 < whole && s.p[i + zeroes] == '0')
+        zeroes++;
+    sbuf_add(out, whole ? str_make(s.p + i + zeroes, whole - zeroes) : STR("0"));
     i += whole;
     if (i < s.n && s.p[i] == '.') {
         size_t fraction = count_digits(s, ++i);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "codec/base64.h"
 #include "codec/json_int.h"
 #include "codec/yaml_int.h"
 
@@ -85,48 +86,10 @@ void yaml_add_float(struct sbuf *out, double v, bool single)
 
 // --- Base 64 -------------------------------------------------------------------------------------
 
-static int base64_value(char c)
-{
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(alphabet, c) : NULL;
-    return at ? (int)(at - alphabet) : -1;
-}
-
-// The bytes of text; false when it is not padded standard base64. Line breaks are skipped.
-static bool decode_base64(struct str text, struct sbuf *out)
-{
-    uint32_t bits = 0;
-    size_t have = 0, padding = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-        if (c == '\n' || c == '\r')
-            continue;
-        if (c == '=') {
-            padding++;
-            continue;
-        }
-        int v = base64_value(c);
-        if (v < 0 || padding)
-            return false;
-        bits = bits << 6 | (uint32_t)v;
-        if (++have % 4 == 0)
-            for (int shift = 16; shift >= 0; shift -= 8)
-                sbuf_addc(out, (char)(bits >> shift & 0xFFu));
-    }
-    size_t rest = have % 4;
-    if (rest == 1 || padding != (4 - rest) % 4)
-        return false;
-    bits <<= 6 * (4 - rest);
-    for (size_t i = 0; rest && i + 1 < rest; i++)
-        sbuf_addc(out, (char)(bits >> (16 - 8 * i) & 0xFFu));
-    return true;
-}
-
 bool yaml_add_base64(struct sbuf *out, struct str text)
 {
     cleanup_sbuf struct sbuf bytes = {0};
-    if (!decode_base64(text, &bytes))
+    if (base64_decode(text, BASE64_STD, &bytes, NULL) < 0)
         return false;
     for (size_t i = 0, len; i < bytes.n; i += len)
         sbuf_add_utf8(out, utf8_decode(sbuf_str(&bytes), i, &len));

@@ -8,6 +8,7 @@
 
 #include "base/banned.h"
 
+// NOLINTBEGIN(bugprone-macro-parentheses): it declares doc.
 #define PARSE(doc, text)                                          \
     cleanup_json_doc struct json_doc doc = {0};                   \
     do {                                                          \
@@ -15,6 +16,7 @@
         if (json_parse(str_z(text), NULL, &doc, &parse_err) != 0) \
             fail_msg("%s: %s", (text), parse_err.msg);            \
     } while (0)
+// NOLINTEND(bugprone-macro-parentheses)
 
 static struct str write_compact(const yyjson_val *v, struct sbuf *out)
 {
@@ -54,7 +56,8 @@ static void walks_in_text_order(void **state)
         n += json_len(item);
     assert_int_equal(json_len(a), 3);
     assert_int_equal(n, 2); // one pair, one byte
-    assert_true(json_is_null(json_get(json_at(a, 1), STR("x"))));
+    const yyjson_val *x = json_get(json_at(a, 1), STR("x"));
+    assert_true(x && json_is_null(x));
     assert_null(json_at(a, 3));
     assert_null(json_get(doc.root, STR("A"))); // no case folding
     assert_null(json_get(a, STR("x")));
@@ -198,7 +201,12 @@ static void refuses_what_is_not_json(void **state)
     refuses_at(STR("\xEF\xBB\xBF{}"), "byte order mark", 1, 1);
     refuses_at(STR("\xFF\xFE{\0}\0"), "UTF-16", 1, 1);
     refuses_at(STR("\n\n  [\"a\tb\"]"), "control character", 3, 6);
-    refuses_at(STR("\"\\x41\""), "escape", 1, 3);
+    // Versions of yyjson differ in which byte of a bad escape they point at.
+    cleanup_json_doc struct json_doc doc = {0};
+    struct err err = {0};
+    assert_int_equal(json_parse(STR("\"\\x41\""), NULL, &doc, &err), -ERR_BAD_REQUEST);
+    assert_non_null(strstr(err.msg, "escape"));
+    assert_in_range(err.column, 2, 3);
 }
 
 // Go replaces these silently; we refuse them, so that no object changes by being read.
@@ -601,7 +609,7 @@ static void writes_doubles_as_go(void **state)
 {
     (void)state;
     char path[512];
-    (void)snprintf(path, sizeof(path), "%s/json_doubles.txt", getenv("TEST_DATA"));
+    (void)snprintf(path, sizeof(path), "%s/json_doubles.txt", getenv("TEST_DATA")); // NOLINT
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     char line[128], want[64];

@@ -42,7 +42,7 @@ static void refuses_at(struct str yaml, const char *what, size_t line, size_t co
 static struct sbuf read_data(const char *name)
 {
     char path[512];
-    (void)snprintf(path, sizeof(path), "%s/%s", getenv("TEST_DATA"), name);
+    (void)snprintf(path, sizeof(path), "%s/%s", getenv("TEST_DATA"), name); // NOLINT
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     struct sbuf b = {0};

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Regular expressions: RE2 behind a C face. regex_re2.cc is the only C++ file of the project.
+#ifndef CEL_REGEX_H
+#define CEL_REGEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cel_regex;
+
+// Patterns that are only a literal text and where it must be. Nothing but RE2 is needed when the
+// searched text has line breaks or the pattern is anything else.
+enum cel_pattern {
+    CEL_PATTERN_ANY,
+    CEL_PATTERN_CONTAINS,
+    CEL_PATTERN_STARTS,
+    CEL_PATTERN_ENDS,
+    CEL_PATTERN_EQUALS,
+};
+
+// cel_regex_new compiles a pattern; free it with cel_regex_free. NULL when it is none, with a
+// message in Go's words in why.
+struct cel_regex *cel_regex_new(const char *pattern, size_t n, char *why, size_t why_size);
+void cel_regex_free(struct cel_regex *re);
+
+// cel_regex_match searches text anywhere.
+bool cel_regex_match(const struct cel_regex *re, const char *text, size_t n);
+
+// cel_regex_find searches from an offset; *ret_start and *ret_end get the leftmost-first match.
+bool cel_regex_find(const struct cel_regex *re, const char *text, size_t n, size_t from,
+                    size_t *ret_start, size_t *ret_end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
