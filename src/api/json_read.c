@@ -21,6 +21,14 @@ struct reader {
 
 static int read_struct(struct reader *r, const struct api_type *t, const yyjson_val *v, void *out);
 
+// bad_value makes the error of a value's own parser one of the request.
+static int bad_value(struct err *err)
+{
+    if (err)
+        err->code = ERR_BAD_REQUEST;
+    return -ERR_BAD_REQUEST;
+}
+
 static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_val *v,
                          struct quantity *out)
 {
@@ -40,7 +48,7 @@ static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_v
     }
     text = arena_str(r->arena, str_trim(text));
     int rc = quantity_parse(text, r->arena, out, r->err);
-    return rc < 0 ? err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "") : 0;
+    return rc < 0 ? bad_value(r->err) : 0;
 }
 
 static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct api_time *out)
@@ -49,7 +57,7 @@ static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct a
     if (json_to_str(v, &text, r->err) < 0)
         return -ERR_BAD_REQUEST;
     if (rfc3339_parse(text, &out->at, r->err) < 0)
-        return err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "");
+        return bad_value(r->err);
     // What the formats cannot hold is dropped here, so that an object does not change on its way.
     out->at.nsec = micro ? out->at.nsec / 1000 * 1000 : 0;
     out->set = true;
@@ -72,7 +80,7 @@ static int read_bytes(struct reader *r, const yyjson_val *v, struct str *out)
         return -ERR_BAD_REQUEST;
     cleanup_sbuf struct sbuf bytes = {0};
     if (base64_decode(text, BASE64_STD, &bytes, r->err) < 0)
-        return err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "");
+        return bad_value(r->err);
     *out = arena_str(r->arena, sbuf_str(&bytes));
     return 0;
 }

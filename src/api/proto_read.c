@@ -43,9 +43,10 @@ static int read_quantity(struct wire_reader *r, struct proto_reader in, struct q
     // An empty message is a zero quantity; an empty text is not a number, as upstream has it.
     if (rc < 0 || !text.p)
         return rc;
-    if (quantity_parse(arena_str(r->arena, text), r->arena, out, r->err) < 0)
-        return err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "");
-    return 0;
+    rc = quantity_parse(arena_str(r->arena, text), r->arena, out, r->err);
+    if (rc < 0 && r->err)
+        r->err->code = ERR_BAD_REQUEST;
+    return rc < 0 ? -ERR_BAD_REQUEST : 0;
 }
 
 // The years 0001 to 9999: what RFC 3339, and so JSON, can say.
