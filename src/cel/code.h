@@ -103,6 +103,7 @@ struct cel_call {
     uint8_t cost; // enum cel_cost
     bool takes_string;
     uint8_t zero_kind; // kind of the sum of nothing
+    const struct cel_overload *guard; // the arguments must fit this overload; NULL: any
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL
     struct cel_pattern pattern;    // instead of regex, when it is a simple one
@@ -149,6 +150,10 @@ uint64_t cel_path_hash(struct str domain, struct str name);
 // cel_call_cost is what upstream charges for a call with these arguments and this result.
 uint64_t cel_call_cost(const struct cel_call *call, const struct cel_val *args,
                        struct cel_val result);
+
+// cel_fits says whether a value is of a type, as far as upstream looks: the kind, and of a list or
+// map the first element.
+bool cel_fits(const struct cel_type *t, struct cel_val v);
 
 // cel_generate emits the code of a checked (or, in generic environments, merely parsed) tree.
 // Returns 0 or -ERR_INTERNAL with upstream's planning error.

@@ -111,6 +111,7 @@ struct cel_overload {
     uint8_t cost;    // enum cel_cost by overload id, CEL_COST_ONE when the function decides
     const struct cel_type *arg[CEL_ARGS_MAX];
     const struct cel_type *result;
+    uint8_t arg_kind[CEL_ARGS_MAX]; // enum cel_kind an argument surely fits by; CEL_KINDS: look
 };
 
 struct cel_function {

@@ -239,6 +239,8 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
         call.cost = cel_gen_cost(f, only);
         call.takes_string = only && only->takes_string;
         call.zero_kind = zero_kind(only);
+        if (only && only->lib != CEL_LIB_USER && !f->singleton)
+            call.guard = only;
         if (count >= 2)
             constant_pattern(g, f, n->call.args.p[member ? 0 : 1], &call);
     }

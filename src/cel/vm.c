@@ -102,6 +102,23 @@ COLD static enum found qualify(struct cel_run *run, struct cel_val obj, struct c
     return FAILED;
 }
 
+COLD static struct cel_val misfit(struct cel_run *run, const struct cel_call *c,
+                                  const struct cel_val *args)
+{
+    return cel_run_mismatch(run, c->name.p, args, c->args);
+}
+
+static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
+{
+    for (unsigned i = 0; i < o->args; i++) {
+        if (likely(o->arg_kind[i] == args[i].kind))
+            continue;
+        if (!cel_fits(o->arg[i], args[i]))
+            return false;
+    }
+    return true;
+}
+
 // Upstream's cost trackers of these functions fall over when the list they count is an error.
 COLD static bool cost_needs_list(const struct cel_call *c, const struct cel_val *args)
 {
@@ -760,7 +777,10 @@ op_call: {
     }
     if (likely(!bad)) {
         run->call = c;
-        v = likely(c->impl != NULL) ? c->impl(run, args, c->args) : unbound(run, c, args);
+        if (c->guard && unlikely(!fits_guard(c->guard, args)))
+            v = misfit(run, c, args);
+        else
+            v = likely(c->impl != NULL) ? c->impl(run, args, c->args) : unbound(run, c, args);
         if (unlikely(v.kind == CEL_ERROR))
             v = placed(run, p, PC, v);
     }
