@@ -151,8 +151,7 @@ static uint64_t standard_cost(const struct cel_call *c, const struct cel_val *ar
     case CEL_COST_CONCAT:
         return cel_tenth(cel_size_through_optional(args[0]) + cel_size_through_optional(args[1]));
     case CEL_COST_MATCHES:
-        return pattern_cost(cel_size_through_optional(args[0]),
-                            cel_size_through_optional(args[1]));
+        return pattern_cost(cel_size_through_optional(args[0]), cel_size_through_optional(args[1]));
     case CEL_COST_CONTAINS:
         return cel_tenth(cel_size_through_optional(args[0])) *
                cel_tenth(cel_size_through_optional(args[1]));

@@ -3,11 +3,10 @@
 // Expressions with their values, errors, costs and estimates, from data/cel/cases.txt: an expression
 // a line, then an indented line with what must come out. CEL_CASES_PRINT=1 prints the file as the
 // engine would have it, for adding cases (read what it says before keeping it).
-#include "unit.h"
-
 #include "cel/type.h"
 #include "cel/value.h"
 #include "dray/cel.h"
+#include "unit.h"
 
 #include "base/banned.h"
 
@@ -205,8 +204,8 @@ static void test_generic(void **state)
 static void test_variables(void **state)
 {
     (void)state;
-    struct cel_env *env = cel_env_new(&(struct cel_env_options){
-        .kind = CEL_ENV_GENERIC, .container = STR("com.example")});
+    struct cel_env *env = cel_env_new(
+        &(struct cel_env_options){.kind = CEL_ENV_GENERIC, .container = STR("com.example")});
     cel_env_add_variable(env, STR("com.example.x"), &cel_type_int);
     cel_env_add_variable(env, STR("x"), &cel_type_string);
     cel_env_add_variable(env, STR("a.b"), &cel_type_int);

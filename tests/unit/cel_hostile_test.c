@@ -2,9 +2,8 @@
 //
 // Ten thousand expressions made to hurt: nested macros, patterns that ruin backtrackers, huge lists,
 // deep parentheses, garbage. Each must end, within the cost limit, and mostly with a refusal.
-#include "unit.h"
-
 #include "dray/cel.h"
+#include "unit.h"
 
 #include "base/banned.h"
 
@@ -40,9 +39,17 @@ static void nested_macros(struct sbuf *b)
 
 static void patterns(struct sbuf *b)
 {
-    static const char *const bad[] = {"(a+)+$", "(a|aa)+$", "(.*a){20}", "(x+x+)+y", "a{1000}",
-                                      "((a{100}){10}){10}", "(?:(?:(?:a*)*)*)*b", "[[:alpha:]]{500}",
-                                      "(", "\\\\C", "(?<n>a)(?P<m>b)"};
+    static const char *const bad[] = {"(a+)+$",
+                                      "(a|aa)+$",
+                                      "(.*a){20}",
+                                      "(x+x+)+y",
+                                      "a{1000}",
+                                      "((a{100}){10}){10}",
+                                      "(?:(?:(?:a*)*)*)*b",
+                                      "[[:alpha:]]{500}",
+                                      "(",
+                                      "\\\\C",
+                                      "(?<n>a)(?P<m>b)"};
     sbuf_addc(b, '\'');
     repeat(b, "a", 1 + pick(4000));
     sbuf_addf(b, "'.%s('%s')", pick(2) ? "matches" : "find", bad[pick(array_len(bad))]);
@@ -52,9 +59,13 @@ static void patterns(struct sbuf *b)
 
 static void huge_lists(struct sbuf *b)
 {
-    static const char *const ends[] = {".sort()", ".distinct()", ".map(x, x).sum() > 0",
-                                       " + lists.range(900000)", ".reverse().isSorted()",
-                                       ".flatten()", ".slice(1, 2)"};
+    static const char *const ends[] = {".sort()",
+                                       ".distinct()",
+                                       ".map(x, x).sum() > 0",
+                                       " + lists.range(900000)",
+                                       ".reverse().isSorted()",
+                                       ".flatten()",
+                                       ".slice(1, 2)"};
     if (pick(2)) {
         sbuf_addf(b, "lists.range(%u)%s", 1000u << pick(22), ends[pick(array_len(ends))]);
         return;
@@ -68,10 +79,11 @@ static void deep(struct sbuf *b)
 {
     static const struct {
         const char *open, *middle, *close;
-    } forms[] = {{"(", "true", ")"}, {"!(", "true", ")"}, {"[", "1", "]"}, {"{1:", "1", "}"},
-                 {"dyn(", "1", ")"}, {"-", "1", ""},      {"1+", "1", ""},  {"true&&", "true", ""},
-                 {"true?true:", "false", ""}, {"'a'+(", "'b'", ")"}, {"a.", "b", ""},
-                 {"cel.bind(x,[1],", "x", ")"}, {"{'a':[", "1", "]}"}};
+    } forms[] = {{"(", "true", ")"},    {"!(", "true", ")"},    {"[", "1", "]"},
+                 {"{1:", "1", "}"},     {"dyn(", "1", ")"},     {"-", "1", ""},
+                 {"1+", "1", ""},       {"true&&", "true", ""}, {"true?true:", "false", ""},
+                 {"'a'+(", "'b'", ")"}, {"a.", "b", ""},        {"cel.bind(x,[1],", "x", ")"},
+                 {"{'a':[", "1", "]}"}};
     size_t f = pick(array_len(forms));
     size_t n = 1 + pick(2000);
     repeat(b, forms[f].open, n);
@@ -94,10 +106,41 @@ static void doubling(struct sbuf *b)
 
 static void garbage(struct sbuf *b)
 {
-    static const char *const words[] = {"device", ".", "[", "]", "(", ")", "'", "\"", "1", "0x", "e9",
-                                        "?", ":", "&&", "||", "in", "has", "\\u", "b'", "r'''", "`",
-                                        "\xff", "\xc3\xa4", "{", "}", ",", "\n", "true", "-", "!",
-                                        "device.attributes['d']", ".?x", "[?0]", "size", "//"};
+    static const char *const words[] = {"device",
+                                        ".",
+                                        "[",
+                                        "]",
+                                        "(",
+                                        ")",
+                                        "'",
+                                        "\"",
+                                        "1",
+                                        "0x",
+                                        "e9",
+                                        "?",
+                                        ":",
+                                        "&&",
+                                        "||",
+                                        "in",
+                                        "has",
+                                        "\\u",
+                                        "b'",
+                                        "r'''",
+                                        "`",
+                                        "\xff",
+                                        "\xc3\xa4",
+                                        "{",
+                                        "}",
+                                        ",",
+                                        "\n",
+                                        "true",
+                                        "-",
+                                        "!",
+                                        "device.attributes['d']",
+                                        ".?x",
+                                        "[?0]",
+                                        "size",
+                                        "//"};
     size_t n = 1 + pick(120);
     for (size_t i = 0; i < n; i++)
         sbuf_addz(b, words[pick(array_len(words))]);
@@ -113,8 +156,8 @@ static void test_hostile(void **unused)
     struct cel_run *run = cel_run_new();
     struct cel_shapes *shapes = cel_shapes_new();
     struct cel_device *d;
-    assert_int_equal(cel_device_new(shapes, &(struct cel_device_input){.driver = STR("d")}, &d, NULL),
-                     0);
+    assert_int_equal(
+        cel_device_new(shapes, &(struct cel_device_input){.driver = STR("d")}, &d, NULL), 0);
     size_t refused = 0;
     size_t failed = 0;
     for (size_t i = 0; i < EXPRESSIONS; i++) {

@@ -3,9 +3,8 @@
 // Programs, devices and the cache are shared by threads, each with a run of its own.
 #include <pthread.h>
 
-#include "unit.h"
-
 #include "dray/cel.h"
+#include "unit.h"
 
 #include "base/banned.h"
 
