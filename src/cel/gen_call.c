@@ -182,8 +182,8 @@ static bool emit_set(struct cel_gen *g, struct cel_node *n, const struct cel_ove
 static void constant_pattern(struct cel_gen *g, const struct cel_function *f,
                              const struct cel_node *pattern, struct cel_call *call)
 {
-    bool takes = str_eqz(f->name, "matches") || str_eqz(f->name, "find") ||
-                 str_eqz(f->name, "findAll");
+    bool takes =
+        str_eqz(f->name, "matches") || str_eqz(f->name, "find") || str_eqz(f->name, "findAll");
     if (!takes || !pattern || !pattern->constant_ref || pattern->value.kind != CEL_STRING)
         return;
     if (str_eqz(f->name, "matches")) {
@@ -239,12 +239,15 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
         call.cost = cel_gen_cost(f, only);
         call.takes_string = only && only->takes_string;
         call.zero_kind = zero_kind(only);
+        if (only && only->lib != CEL_LIB_USER && !f->singleton)
+            call.guard = only;
         if (count >= 2)
             constant_pattern(g, f, n->call.args.p[member ? 0 : 1], &call);
     }
     // With three arguments, several candidates, or a known pattern upstream stops at the first
     // argument that fails, and then charges nothing for the call.
-    bool stops = count > 2 || call.regex || call.pattern.simple || (count == 2 && f && !f->singleton && !only);
+    bool stops = count > 2 || call.regex || call.pattern.simple ||
+                 (count == 2 && f && !f->singleton && !only);
     uint32_t jumps[CEL_ARGS_MAX];
     uint32_t jump_count = 0;
     for (uint32_t i = 0; i < count; i++) {

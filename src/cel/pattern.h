@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 struct cel_pattern {
-    bool simple; // false: the rest means nothing
+    bool simple;                 // false: the rest means nothing
     bool from_start, any_before; // ^ and .* in front of the text
     bool to_end, any_behind;     // .* and $ behind it
     struct str text;

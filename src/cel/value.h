@@ -56,7 +56,7 @@ struct cel_val {
     uint8_t kind; // enum cel_kind
     uint8_t flags;
     int16_t spare; // timestamp: minutes east of UTC it was written with
-    uint32_t n; // bytes of a string; nanoseconds of a timestamp
+    uint32_t n;    // bytes of a string; nanoseconds of a timestamp
     union {
         bool b;
         int64_t i; // int; duration in nanoseconds; timestamp in seconds since 1970
@@ -80,9 +80,9 @@ _Static_assert(sizeof(struct cel_val) == 16, "values travel in two registers");
 
 struct cel_error {
     struct str text;
-    uint32_t pos;       // code point offset in the source, CEL_NO_POS when unknown
-    bool missing_key;   // text starts with "no such key"
-    bool fatal;         // not absorbed by && and ||: cost limit, interruption
+    uint32_t pos;     // code point offset in the source, CEL_NO_POS when unknown
+    bool missing_key; // text starts with "no such key"
+    bool fatal;       // not absorbed by && and ||: cost limit, interruption
 };
 
 #define CEL_NO_POS UINT32_MAX
