@@ -19,13 +19,13 @@ static const struct {
                           "device.attributes[\"gpu.nvidia.com\"].type == \"gpu\"")},
     {"quantity", STR_INIT("device.capacity[\"gpu.nvidia.com\"].memory.compareTo("
                           "quantity(\"40Gi\")) >= 0")},
-    {"semver",
-     STR_INIT("device.attributes[\"gpu.nvidia.com\"].driverVersion.isGreaterThan("
-              "semver(\"535.0.0\")) && device.attributes[\"gpu.nvidia.com\"]"
-              ".cudaComputeCapability.compareTo(semver(\"8.0.0\")) >= 0")},
+    {"semver", STR_INIT("device.attributes[\"gpu.nvidia.com\"].driverVersion.isGreaterThan("
+                        "semver(\"535.0.0\")) && device.attributes[\"gpu.nvidia.com\"]"
+                        ".cudaComputeCapability.compareTo(semver(\"8.0.0\")) >= 0")},
     {"string-regex",
-     STR_INIT("device.attributes[\"gpu.nvidia.com\"].productName.lowerAscii().matches("
-              "\"^.*a100.*$\") && device.attributes[\"gpu.nvidia.com\"].uuid.startsWith(\"GPU-\")")},
+     STR_INIT(
+         "device.attributes[\"gpu.nvidia.com\"].productName.lowerAscii().matches("
+         "\"^.*a100.*$\") && device.attributes[\"gpu.nvidia.com\"].uuid.startsWith(\"GPU-\")")},
     {"in-list", STR_INIT("device.attributes[\"gpu.nvidia.com\"].architecture in [\"Turing\", "
                          "\"Ampere\", \"Ada Lovelace\", \"Hopper\", \"Blackwell\"]")},
     {"macros",
@@ -40,9 +40,14 @@ static const struct {
 };
 
 static const struct str gpu_strings[] = {
-    STR_INIT("gpu"),           STR_INIT("GPU-18db0e85-99e9-c746-8531-ffeb86328b39"),
-    STR_INIT("NVIDIA A100-SXM4-80GB"), STR_INIT("Nvidia"), STR_INIT("Ampere"),
-    STR_INIT("8.0.0"),         STR_INIT("550.54.15"),      STR_INIT("12.4.0"),
+    STR_INIT("gpu"),
+    STR_INIT("GPU-18db0e85-99e9-c746-8531-ffeb86328b39"),
+    STR_INIT("NVIDIA A100-SXM4-80GB"),
+    STR_INIT("Nvidia"),
+    STR_INIT("Ampere"),
+    STR_INIT("8.0.0"),
+    STR_INIT("550.54.15"),
+    STR_INIT("12.4.0"),
     STR_INIT("pci0000:00"),
 };
 static const struct str links[] = {STR_INIT("nvlink0"), STR_INIT("nvlink1"), STR_INIT("nvlink2"),
@@ -63,7 +68,10 @@ static const struct cel_attr_input attributes[] = {
     {STR_INIT("index"), CEL_ATTR_INT, false, 1, {.ints = index_value}},
     {STR_INIT("minor"), CEL_ATTR_INT, false, 1, {.ints = index_value}},
     {STR_INIT("eccEnabled"), CEL_ATTR_BOOL, false, 1, {.bools = yes}},
-    {STR_INIT("resource.kubernetes.io/pcieRoot"), CEL_ATTR_STRING, false, 1,
+    {STR_INIT("resource.kubernetes.io/pcieRoot"),
+     CEL_ATTR_STRING,
+     false,
+     1,
      {.strings = &gpu_strings[8]}},
     {STR_INIT("resource.kubernetes.io/numaNodes"), CEL_ATTR_INT, true, 2, {.ints = nodes}},
     {STR_INIT("links"), CEL_ATTR_STRING, true, 4, {.strings = links}},
@@ -131,8 +139,8 @@ static void evaluate(struct world *w, const struct cel_program *p)
 static void batch(struct world *w, const struct cel_program *p)
 {
     uint64_t bits[DEVICES / 64];
-    size_t n = cel_eval_batch(w->run, p, (const struct cel_device *const *)w->devices, DEVICES, bits,
-                              NULL, NULL);
+    size_t n = cel_eval_batch(w->run, p, (const struct cel_device *const *)w->devices, DEVICES,
+                              bits, NULL, NULL);
     bench_keep(n);
 }
 
