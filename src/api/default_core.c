@@ -14,13 +14,15 @@ static void fill_from(struct defaulter *d, struct api_quantity_map *map,
 {
     struct api_quantity_entry *all =
         arena_array(d->arena, struct api_quantity_entry, map->n + from->n);
-    size_t n = 0, i = 0, j = 0;
-    while (i < map->n || j < from->n) {
-        int order = i == map->n ? 1 : j == from->n ? -1 : str_cmp(map->p[i].key, from->p[j].key);
-        all[n++] = order <= 0 ? map->p[i] : from->p[j];
-        i += order <= 0;
-        j += order >= 0;
+    size_t n = 0, i = 0, had = map->p ? map->n : 0;
+    for (size_t j = 0; j < from->n; j++) {
+        while (i < had && str_cmp(map->p[i].key, from->p[j].key) < 0)
+            all[n++] = map->p[i++];
+        if (i == had || !str_eq(map->p[i].key, from->p[j].key))
+            all[n++] = from->p[j];
     }
+    while (i < had)
+        all[n++] = map->p[i++];
     map->p = all;
     map->n = n;
 }

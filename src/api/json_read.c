@@ -53,7 +53,7 @@ static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_v
 
 static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct api_time *out)
 {
-    struct str text;
+    struct str text = {NULL, 0};
     if (json_to_str(v, &text, r->err) < 0)
         return -ERR_BAD_REQUEST;
     if (rfc3339_parse(text, &out->at, r->err) < 0)
@@ -75,7 +75,7 @@ static int read_int_or_string(struct reader *r, const yyjson_val *v, struct api_
 
 static int read_bytes(struct reader *r, const yyjson_val *v, struct str *out)
 {
-    struct str text;
+    struct str text = {NULL, 0};
     if (json_to_str(v, &text, r->err) < 0)
         return -ERR_BAD_REQUEST;
     cleanup_sbuf struct sbuf bytes = {0};
@@ -125,7 +125,7 @@ static int read_elem(struct reader *r, const struct api_field *f, const yyjson_v
 {
     switch (f->elem) {
     case API_STR: {
-        struct str s;
+        struct str s = {NULL, 0};
         if (json_to_str(v, &s, r->err) < 0)
             return -ERR_BAD_REQUEST;
         *(struct str *)out = arena_str(r->arena, s);

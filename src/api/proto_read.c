@@ -143,7 +143,7 @@ static int read_strlist(struct wire_reader *r, struct proto_reader in, struct ap
 static int read_text(struct wire_reader *r, const struct proto_reader *in,
                      const struct proto_field *f, struct str *out)
 {
-    struct str s;
+    struct str s = {NULL, 0};
     if (proto_to_str(in, f, &s, r->err) < 0)
         return -ERR_BAD_REQUEST;
     *out = arena_str(r->arena, s);
@@ -153,7 +153,7 @@ static int read_text(struct wire_reader *r, const struct proto_reader *in,
 static int read_plain_bytes(struct wire_reader *r, const struct proto_reader *in,
                             const struct proto_field *f, struct str *out)
 {
-    struct str s;
+    struct str s = {NULL, 0};
     if (proto_to_bytes(in, f, &s, r->err) < 0)
         return -ERR_BAD_REQUEST;
     *out = arena_str(r->arena, s);

@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-#define ROUNDS 12
+#define ROUNDS 8
 
 static struct api_object make(struct random_maker *m, const struct api_kind *kind, uint64_t seed)
 {
