@@ -25,6 +25,10 @@
 // Documents in one YAML stream.
 #define DRAY_YAML_DOCUMENTS_MAX 100000
 
+// %TAG directives in one YAML stream. libyaml looks through all of them for each; nobody has more
+// than a few.
+#define DRAY_YAML_TAG_DIRECTIVES_MAX 100
+
 // Nesting of protobuf messages (protobuf's own default recursion limit).
 #define DRAY_PROTO_DEPTH_MAX 100
 

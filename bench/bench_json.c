@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Parse and walk of ResourceSlices: bare yyjson against codec/json.h. See README.md.
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "codec/json.h"
+#include "codec/json_writer.h"
+
+#include "base/banned.h"
+
+#define SLICES     100
+#define DEVICES    128
+#define ROUNDS     9
+#define RATIO_GOAL 0.60
+
+static void write_attribute(struct json_writer *w, const char *name, const char *type, int value)
+{
+    char text[64];
+    json_write_key(w, str_z(name));
+    json_write_object_begin(w);
+    json_write_key(w, str_z(type));
+    (void)snprintf(text, sizeof(text), "gpu-value-%d", value);
+    if (type[0] == 's')
+        json_write_str(w, str_z(text));
+    else if (type[0] == 'i')
+        json_write_i64(w, value);
+    else
+        json_write_bool(w, value & 1);
+    json_write_object_end(w);
+}
+
+static void write_device(struct json_writer *w, int slice, int device)
+{
+    char text[64];
+    json_write_object_begin(w);
+    json_write_key(w, STR("name"));
+    (void)snprintf(text, sizeof(text), "gpu-%d", device);
+    json_write_str(w, str_z(text));
+    json_write_key(w, STR("attributes"));
+    json_write_object_begin(w);
+    write_attribute(w, "type", "string", 1);
+    write_attribute(w, "uuid", "string", slice * DEVICES + device);
+    write_attribute(w, "index", "int", device);
+    write_attribute(w, "productName", "string", 7);
+    write_attribute(w, "driverVersion", "version", 0);
+    write_attribute(w, "resource.kubernetes.io/pcieRoot", "string", device / 8);
+    write_attribute(w, "numa", "int", device / 64);
+    write_attribute(w, "migCapable", "bool", device);
+    json_write_object_end(w);
+    json_write_key(w, STR("capacity"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("memory"));
+    json_write_raw(w, STR("{\"value\":\"81920Mi\"}"));
+    json_write_key(w, STR("cores"));
+    json_write_raw(w, STR("{\"value\":\"132\"}"));
+    json_write_object_end(w);
+    json_write_object_end(w);
+}
+
+static void write_slice(struct json_writer *w, int slice)
+{
+    char text[64];
+    (void)snprintf(text, sizeof(text), "node-%05d", slice);
+    json_write_raw_key(w, STR("\"metadata\""));
+    json_write_object_begin(w);
+    json_write_key(w, STR("name"));
+    json_write_str(w, str_z(text));
+    json_write_key(w, STR("generation"));
+    json_write_i64(w, 1);
+    json_write_object_end(w);
+    json_write_key(w, STR("spec"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("driver"));
+    json_write_str(w, STR("gpu.example.com"));
+    json_write_key(w, STR("nodeName"));
+    json_write_str(w, str_z(text));
+    json_write_key(w, STR("pool"));
+    json_write_raw(w, STR("{\"name\":\"pool\",\"generation\":1,\"resourceSliceCount\":1}"));
+    json_write_key(w, STR("devices"));
+    json_write_array_begin(w);
+    for (int d = 0; d < DEVICES; d++)
+        write_device(w, slice, d);
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+static void write_list(struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("items"));
+    json_write_array_begin(&w);
+    for (int s = 0; s < SLICES; s++) {
+        json_write_object_begin(&w);
+        write_slice(&w, s);
+        json_write_object_end(&w);
+    }
+    json_write_array_end(&w);
+    json_write_object_end(&w);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+// --- The same walk twice -------------------------------------------------------------------------
+
+static size_t walk_bare(yyjson_val *v)
+{
+    size_t sum = 1, i, max;
+    yyjson_val *key, *val;
+    if (yyjson_is_obj(v)) {
+        yyjson_obj_foreach(v, i, max, key, val) // NOLINT
+            sum += yyjson_equals_str(key, "name") + yyjson_get_len(key) + walk_bare(val);
+    } else if (yyjson_is_arr(v)) {
+        yyjson_arr_foreach(v, i, max, val) // NOLINT
+            sum += walk_bare(val);
+    } else if (yyjson_is_str(v)) {
+        sum += yyjson_get_len(v);
+    }
+    return sum;
+}
+
+static size_t walk_ours(const yyjson_val *v)
+{
+    size_t sum = 1;
+    if (json_is_object(v)) {
+        json_obj_foreach(v, key, val)
+            sum += str_eq(json_str(key), STR("name")) + json_len(key) + walk_ours(val);
+    } else if (json_is_array(v)) {
+        json_arr_foreach(v, item)
+            sum += walk_ours(item);
+    } else if (json_is_string(v)) {
+        sum += json_len(v);
+    }
+    return sum;
+}
+
+static size_t run_bare(struct str text)
+{
+    yyjson_doc *doc = yyjson_read(text.p, text.n, 0);
+    size_t sum = doc ? walk_bare(yyjson_doc_get_root(doc)) : 0;
+    yyjson_doc_free(doc);
+    return sum;
+}
+
+static size_t run_ours(struct str text, enum json_duplicates duplicates)
+{
+    struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = duplicates};
+    struct json_doc doc = {0};
+    struct err err = {0};
+    if (json_parse(text, &options, &doc, &err) < 0) {
+        (void)fprintf(stderr, "bench_json: %s\n", err.msg);
+        exit(1);
+    }
+    size_t sum = walk_ours(doc.root);
+    json_doc_done(&doc);
+    return sum;
+}
+
+static const struct {
+    const char *name;
+    int duplicates; // -1: bare yyjson
+} contenders[] = {
+    {"bare yyjson", -1},
+    {"codec/json, duplicates kept", JSON_DUPLICATES_KEEP},
+    {"codec/json, duplicates refused", JSON_DUPLICATES_REFUSE},
+};
+
+int main(void)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    write_list(&out);
+    struct str text = sbuf_str(&out);
+    double best[array_len(contenders)] = {0};
+    size_t sums[array_len(contenders)] = {0};
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < array_len(contenders); i++) {
+            double start = now_s();
+            sums[i] = contenders[i].duplicates < 0
+                          ? run_bare(text)
+                          : run_ours(text, (enum json_duplicates)contenders[i].duplicates);
+            double speed = (double)text.n / 1e6 / (now_s() - start);
+            best[i] = speed > best[i] ? speed : best[i];
+        }
+    }
+    bool good = true;
+    printf("%.1f MB of ResourceSlices, parse + walk, best of %d\n", (double)text.n / 1e6, ROUNDS);
+    for (size_t i = 0; i < array_len(contenders); i++) {
+        double ratio = best[i] / best[0];
+        good = good && ratio >= RATIO_GOAL && sums[i] == sums[0];
+        printf("%-32s %7.0f MB/s  %4.0f %%\n", contenders[i].name, best[i], ratio * 100);
+    }
+    printf("%s: at least %.0f %% of bare yyjson\n", good ? "met" : "NOT MET", RATIO_GOAL * 100);
+    return good ? 0 : 1;
+}

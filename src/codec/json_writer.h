@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writing JSON straight into an sbuf, byte for byte as Go's encoding/json writes it: its escapes,
+// its number forms, its indentation. No document is needed; json_write_value writes a parsed one.
+// Keys come out in the order they are given. Wrong nesting is a programming error that the writer
+// does not look for.
+#ifndef CODEC_JSON_WRITER_H
+#define CODEC_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "codec/json.h"
+
+struct json_writer {
+    struct sbuf *out; // borrowed
+    bool html;       // write <, > and & as \u003c, \u003e, \u0026 (what Go does unless told not to)
+    unsigned indent; // spaces a level; 0: compact
+    unsigned depth;
+    bool comma; // something stands before the next item at this level
+    bool value; // a key has been written and its value is next
+};
+
+// json_write_object_begin ... json_write_end: containers. An empty one is {} or [] in any layout.
+void json_write_object_begin(struct json_writer *w);
+void json_write_object_end(struct json_writer *w);
+void json_write_array_begin(struct json_writer *w);
+void json_write_array_end(struct json_writer *w);
+
+void json_write_key(struct json_writer *w, struct str key);
+
+// json_write_str writes a string. Bytes that are not UTF-8 become U+FFFD, as in Go.
+void json_write_str(struct json_writer *w, struct str s);
+void json_write_i64(struct json_writer *w, int64_t v);
+void json_write_u64(struct json_writer *w, uint64_t v);
+void json_write_bool(struct json_writer *w, bool v);
+void json_write_null(struct json_writer *w);
+
+// json_write_double writes the shortest text that reads back as v; v must be finite.
+void json_write_double(struct json_writer *w, double v);
+
+// json_write_raw writes text, which must be one JSON value, as it is.
+void json_write_raw(struct json_writer *w, struct str text);
+
+// json_write_value writes a value of a document with its content. Doubles and strings come out in
+// Go's form, integers and JSON_BIG exactly.
+void json_write_value(struct json_writer *w, const yyjson_val *v);
+
+// json_write_raw_key writes a key, given with its quotes and already escaped: for generated
+// encoders, whose keys are literals.
+void json_write_raw_key(struct json_writer *w, struct str quoted);
+
+// sbuf_add_json_str adds s in quotes with JSON's escapes, sbuf_add_json_double a finite double.
+void sbuf_add_json_str(struct sbuf *out, struct str s, bool html);
+void sbuf_add_json_double(struct sbuf *out, double v);
+
+#endif

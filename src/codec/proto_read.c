@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "codec/proto.h"
+
+#include "base/banned.h"
+
+#define VARINT_BYTES_MAX 10
+
+static size_t offset_of(const struct proto_reader *r, const char *at)
+{
+    return r->origin ? (size_t)(at - r->origin) : 0;
+}
+
+static int refuse(const struct proto_reader *r, const char *at, const char *what, struct err *err)
+{
+    return err_set(err, ERR_BAD_REQUEST, "invalid protobuf at byte %zu: %s", offset_of(r, at),
+                   what);
+}
+
+static int read_varint(struct proto_reader *r, uint64_t *ret, struct err *err)
+{
+    uint64_t v = 0;
+    const char *start = r->next;
+    for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
+        if (r->next == r->end)
+            return refuse(r, start, "a varint is cut off", err);
+        unsigned char c = (unsigned char)*r->next++;
+        // The tenth byte holds the 64th bit and nothing more.
+        if (i == VARINT_BYTES_MAX - 1 && c > 1)
+            return refuse(r, start, "a varint is longer than 64 bits", err);
+        v |= (uint64_t)(c & 0x7Fu) << (7 * i);
+        if (c < 0x80u)
+            break;
+    }
+    *ret = v;
+    return 0;
+}
+
+// n bytes, little end first.
+static int read_fixed(struct proto_reader *r, size_t n, uint64_t *ret, struct err *err)
+{
+    if ((size_t)(r->end - r->next) < n)
+        return refuse(r, r->next, "a fixed-size number is cut off", err);
+    uint64_t v = 0;
+    for (size_t i = 0; i < n; i++)
+        v |= (uint64_t)(unsigned char)r->next[i] << (8 * i);
+    r->next += n;
+    *ret = v;
+    return 0;
+}
+
+static int read_bytes(struct proto_reader *r, struct str *ret, struct err *err)
+{
+    const char *start = r->next;
+    uint64_t n;
+    int code = read_varint(r, &n, err);
+    if (code < 0)
+        return code;
+    if (n > (uint64_t)(r->end - r->next))
+        return refuse(r, start, "a length points past the end", err);
+    *ret = str_make(r->next, (size_t)n);
+    r->next += n;
+    return 0;
+}
+
+static int read_tag(struct proto_reader *r, struct proto_field *f, struct err *err)
+{
+    const char *start = r->next;
+    uint64_t tag;
+    int code = read_varint(r, &tag, err);
+    if (code < 0)
+        return code;
+    if (tag >> 3 == 0 || tag >> 3 > PROTO_FIELD_MAX)
+        return refuse(r, start, "a field number is out of range", err);
+    if ((tag & 7) > PROTO_FIXED32)
+        return refuse(r, start, "a wire type is 6 or 7", err);
+    f->number = (uint32_t)(tag >> 3);
+    f->wire = (enum proto_wire)(tag & 7);
+    return 0;
+}
+
+// Reads what follows a tag, unless it is a group's.
+static int read_payload(struct proto_reader *r, struct proto_field *f, struct err *err)
+{
+    switch (f->wire) {
+    case PROTO_VARINT:
+        return read_varint(r, &f->value, err);
+    case PROTO_FIXED64:
+        return read_fixed(r, 8, &f->value, err);
+    case PROTO_FIXED32:
+        return read_fixed(r, 4, &f->value, err);
+    case PROTO_BYTES:
+        return read_bytes(r, &f->bytes, err);
+    case PROTO_GROUP:
+    case PROTO_GROUP_END:
+        break;
+    }
+    return 0;
+}
+
+// Skips to behind the end of the group whose start tag has just been read, groups inside included.
+static int skip_group(struct proto_reader *r, struct proto_field *group, struct err *err)
+{
+    uint32_t open[DRAY_PROTO_DEPTH_MAX];
+    size_t depth = 0;
+    open[depth++] = group->number;
+    const char *inside = r->next;
+    const char *end = r->next;
+    while (depth) {
+        if (r->next == r->end)
+            return refuse(r, inside, "a group is not closed", err);
+        struct proto_field f = {0};
+        end = r->next;
+        int code = read_tag(r, &f, err);
+        if (code == 0)
+            code = read_payload(r, &f, err);
+        if (code < 0)
+            return code;
+        if (f.wire == PROTO_GROUP) {
+            if (depth + r->depth >= DRAY_PROTO_DEPTH_MAX)
+                return refuse(r, end, "groups are nested too deep", err);
+            open[depth++] = f.number;
+        } else if (f.wire == PROTO_GROUP_END && open[--depth] != f.number) {
+            return refuse(r, end, "a group ends with the tag of another", err);
+        }
+    }
+    group->bytes = str_make(inside, (size_t)(end - inside));
+    return 0;
+}
+
+int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err)
+{
+    const char *start = r->next;
+    if (start == r->end)
+        return 0;
+    struct proto_field f = {0};
+    int code = read_tag(r, &f, err);
+    if (code < 0)
+        return code;
+    if (f.wire == PROTO_GROUP_END)
+        return refuse(r, start, "a group ends that did not begin", err);
+    code = f.wire == PROTO_GROUP ? skip_group(r, &f, err) : read_payload(r, &f, err);
+    if (code < 0)
+        return code;
+    f.raw = str_make(start, (size_t)(r->next - start));
+    *ret = f;
+    return 1;
+}
+
+int proto_wire_error(const struct proto_reader *r, const struct proto_field *f,
+                     enum proto_wire want, struct err *err)
+{
+    return err_set(err, ERR_BAD_REQUEST,
+                   "invalid protobuf at byte %zu: field %u has wire type %d, not %d",
+                   offset_of(r, f->raw.p), f->number, (int)f->wire, (int)want);
+}
+
+static int to_number(const struct proto_reader *r, const struct proto_field *f,
+                     enum proto_wire want, uint64_t *ret, struct err *err)
+{
+    if (f->wire != want)
+        return proto_wire_error(r, f, want, err);
+    *ret = f->value;
+    return 0;
+}
+
+int proto_to_u64(const struct proto_reader *r, const struct proto_field *f, uint64_t *ret,
+                 struct err *err)
+{
+    return to_number(r, f, PROTO_VARINT, ret, err);
+}
+
+int proto_to_i64(const struct proto_reader *r, const struct proto_field *f, int64_t *ret,
+                 struct err *err)
+{
+    uint64_t v = 0;
+    int code = to_number(r, f, PROTO_VARINT, &v, err);
+    if (code == 0)
+        *ret = (int64_t)v;
+    return code;
+}
+
+int proto_to_u32(const struct proto_reader *r, const struct proto_field *f, uint32_t *ret,
+                 struct err *err)
+{
+    uint64_t v = 0;
+    int code = to_number(r, f, PROTO_VARINT, &v, err);
+    if (code == 0)
+        *ret = (uint32_t)v;
+    return code;
+}
+
+int proto_to_i32(const struct proto_reader *r, const struct proto_field *f, int32_t *ret,
+                 struct err *err)
+{
+    uint64_t v = 0;
+    int code = to_number(r, f, PROTO_VARINT, &v, err);
+    if (code == 0)
+        *ret = (int32_t)(uint32_t)v;
+    return code;
+}
+
+int proto_to_bool(const struct proto_reader *r, const struct proto_field *f, bool *ret,
+                  struct err *err)
+{
+    uint64_t v = 0;
+    int code = to_number(r, f, PROTO_VARINT, &v, err);
+    if (code == 0)
+        *ret = v != 0;
+    return code;
+}
+
+int proto_to_fixed32(const struct proto_reader *r, const struct proto_field *f, uint32_t *ret,
+                     struct err *err)
+{
+    uint64_t v = 0;
+    int code = to_number(r, f, PROTO_FIXED32, &v, err);
+    if (code == 0)
+        *ret = (uint32_t)v;
+    return code;
+}
+
+int proto_to_fixed64(const struct proto_reader *r, const struct proto_field *f, uint64_t *ret,
+                     struct err *err)
+{
+    return to_number(r, f, PROTO_FIXED64, ret, err);
+}
+
+int proto_to_double(const struct proto_reader *r, const struct proto_field *f, double *ret,
+                    struct err *err)
+{
+    uint64_t v = 0;
+    int code = to_number(r, f, PROTO_FIXED64, &v, err);
+    if (code == 0)
+        memcpy(ret, &v, sizeof(*ret));
+    return code;
+}
+
+int proto_to_bytes(const struct proto_reader *r, const struct proto_field *f, struct str *ret,
+                   struct err *err)
+{
+    if (f->wire != PROTO_BYTES)
+        return proto_wire_error(r, f, PROTO_BYTES, err);
+    *ret = f->bytes;
+    return 0;
+}
+
+int proto_to_str(const struct proto_reader *r, const struct proto_field *f, struct str *ret,
+                 struct err *err)
+{
+    struct str s = {0};
+    int code = proto_to_bytes(r, f, &s, err);
+    if (code < 0)
+        return code;
+    size_t bad;
+    if (!utf8_valid(s, &bad))
+        return refuse(r, s.p + bad, "a string is not UTF-8", err);
+    *ret = s;
+    return 0;
+}
+
+int proto_enter(const struct proto_reader *r, const struct proto_field *f, struct proto_reader *ret,
+                struct err *err)
+{
+    struct str message = {0};
+    int code = proto_to_bytes(r, f, &message, err);
+    if (code < 0)
+        return code;
+    if (r->depth + 1 >= DRAY_PROTO_DEPTH_MAX)
+        return refuse(r, f->raw.p, "messages are nested too deep", err);
+    *ret = (struct proto_reader){message.p, message.p + message.n, r->origin, r->depth + 1};
+    return 0;
+}
+
+int proto_items_of(const struct proto_reader *r, const struct proto_field *f, enum proto_wire wire,
+                   struct proto_items *ret, struct err *err)
+{
+    assert(wire == PROTO_VARINT || wire == PROTO_FIXED32 || wire == PROTO_FIXED64);
+    struct proto_items items = {.wire = wire, .reader = *r};
+    if (f->wire == PROTO_BYTES) {
+        items.reader.next = f->bytes.p;
+        items.reader.end = f->bytes.p + f->bytes.n;
+    } else if (f->wire == wire) {
+        items.single = true;
+        items.value = f->value;
+        items.reader.end = items.reader.next;
+    } else {
+        return proto_wire_error(r, f, wire, err);
+    }
+    *ret = items;
+    return 0;
+}
+
+int proto_items_next(struct proto_items *items, uint64_t *ret, struct err *err)
+{
+    if (items->single) {
+        items->single = false;
+        *ret = items->value;
+        return 1;
+    }
+    struct proto_reader *r = &items->reader;
+    if (r->next == r->end)
+        return 0;
+    int code = items->wire == PROTO_VARINT
+                   ? read_varint(r, ret, err)
+                   : read_fixed(r, items->wire == PROTO_FIXED32 ? 4 : 8, ret, err);
+    return code < 0 ? code : 1;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "codec/proto.h"
+
+#include "base/banned.h"
+
+// Makes room for n bytes before what is written, and returns where they go.
+static char *grow_down(struct proto_writer *w, size_t n)
+{
+    if (w->cap - w->n < n) {
+        size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
+        char *bigger = xmalloc(cap);
+        if (w->n)
+            memcpy(bigger + cap - w->n, w->buf + w->cap - w->n, w->n);
+        free(w->buf);
+        w->buf = bigger;
+        w->cap = cap;
+    }
+    w->n += n;
+    return w->buf + w->cap - w->n;
+}
+
+static void put(struct proto_writer *w, struct str bytes)
+{
+    char *to = grow_down(w, bytes.n);
+    if (bytes.n)
+        memcpy(to, bytes.p, bytes.n);
+}
+
+void proto_put_packed_item(struct proto_writer *w, uint64_t v)
+{
+    char bytes[10];
+    size_t n = 0;
+    for (; v >= 0x80u; v >>= 7)
+        bytes[n++] = (char)(v | 0x80u);
+    bytes[n++] = (char)v;
+    put(w, str_make(bytes, n));
+}
+
+static void put_tag(struct proto_writer *w, uint32_t number, enum proto_wire wire)
+{
+    assert(number > 0 && number <= PROTO_FIELD_MAX);
+    proto_put_packed_item(w, (uint64_t)number << 3 | (uint64_t)wire);
+}
+
+static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
+{
+    char *to = grow_down(w, n);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (char)(v >> (8 * i) & 0xFFu);
+}
+
+void proto_put_varint(struct proto_writer *w, uint32_t number, uint64_t v)
+{
+    proto_put_packed_item(w, v);
+    put_tag(w, number, PROTO_VARINT);
+}
+
+void proto_put_fixed32(struct proto_writer *w, uint32_t number, uint32_t v)
+{
+    put_fixed(w, v, 4);
+    put_tag(w, number, PROTO_FIXED32);
+}
+
+void proto_put_fixed64(struct proto_writer *w, uint32_t number, uint64_t v)
+{
+    put_fixed(w, v, 8);
+    put_tag(w, number, PROTO_FIXED64);
+}
+
+void proto_put_double(struct proto_writer *w, uint32_t number, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    proto_put_fixed64(w, number, bits);
+}
+
+void proto_put_bytes(struct proto_writer *w, uint32_t number, struct str v)
+{
+    put(w, v);
+    proto_put_packed_item(w, v.n);
+    put_tag(w, number, PROTO_BYTES);
+}
+
+void proto_put_raw(struct proto_writer *w, struct str raw)
+{
+    put(w, raw);
+}
+
+void proto_close(struct proto_writer *w, uint32_t number, size_t mark)
+{
+    assert(mark <= w->n);
+    proto_put_packed_item(w, w->n - mark);
+    put_tag(w, number, PROTO_BYTES);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+void proto_sort_by_key(void *entries, size_t count, size_t size)
+{
+    assert(size >= sizeof(struct str));
+    if (count > 1)
+        qsort(entries, count, size, by_key);
+}
+
+void proto_writer_done(struct proto_writer *w)
+{
+    free(w->buf);
+    *w = (struct proto_writer){0};
+}
