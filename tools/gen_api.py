@@ -34,7 +34,8 @@ C_KEYWORDS = {'int', 'bool', 'default', 'static', 'signed', 'unsigned', 'registe
               'short', 'double', 'float', 'char', 'const', 'enum', 'union', 'struct', 'switch', 'void', 'if', 'else', 'for',
               'linux', 'unix'}  # gnu17 has the last two as macros
 WORD_FLAGS = {'required': 'API_REQUIRED', 'always': 'API_ALWAYS', 'omitzero': 'API_OMITZERO', 'immutable': 'API_IMMUTABLE',
-              'deprecated': 'API_DEPRECATED', 'union': 'API_UNION', 'inline': None}
+              'deprecated': 'API_DEPRECATED', 'union': 'API_UNION', 'inline': None,
+              'must': 'API_MUST', 'standard': 'API_STANDARD', 'closed': 'API_CLOSED', 'no-modify': 'API_NO_MODIFY'}
 TEXT_INFO = {'keys': 'keys', 'merge': 'merge_key', 'default': 'default_text', 'gate': 'gates', 'format': 'format',
              'key-format': 'key_format', 'item-format': 'item_format', 'unique': 'unique', 'unique-by': 'unique_by'}
 NUMBER_INFO = {'max-items': 'max_items', 'max-bytes': 'max_bytes', 'max-length': 'max_length', 'item-max-bytes': 'item_max_bytes'}
@@ -76,6 +77,7 @@ class Type:
     def __init__(self, package, name, words, doc, where):
         self.package, self.name, self.doc, self.where = package, name, doc, where
         self.root = 'root' in words
+        self.defaults = 'defaults' in words  # here or below, something may be set by default
         self.options = dict(w.split('=', 1) for w in words if '=' in w)
         self.fields = []
         stem = self.options.get('c') or (f'{package.prefix}_' if package.prefix else '') + snake(name)
@@ -179,6 +181,16 @@ class Schema:
             numbers = [f.number for f in t.fields if f.number]
             if len(set(numbers)) != len(numbers):
                 raise SchemaError(f'{t.where}: a field number is used twice')
+
+        self.spread_defaults()
+
+    def spread_defaults(self):
+        changed = True
+        while changed:
+            changed = False
+            for t in self.types():
+                if not t.defaults and any('default' in f.options or (f.sub and f.sub.defaults) for f in t.fields):
+                    t.defaults = changed = True
 
     @staticmethod
     def type_meta(owner, name, doc):
@@ -350,7 +362,7 @@ def type_tables(schema, t, out):
     json = f'{t.c}_json' if inline else fields
     out.append(f'const struct api_type {t.c}_type = {{STR_INIT("{t.name}"), STR_INIT("{t.package.name}"), '
                f'sizeof(struct {t.c}), {fields}, {len(t.fields)}, {json}, {len(rows)}, '
-               f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {quote(t.doc)}}};')
+               f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {"true" if t.defaults else "false"}, {quote(t.doc)}}};')
     out.append('')
 
 

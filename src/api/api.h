@@ -90,6 +90,24 @@ bool api_envelope_is(struct str body);
 // api_envelope_write adds an object in its envelope.
 void api_envelope_write(const struct api_object *o, struct sbuf *out);
 
+// --- Defaults and conversion ---------------------------------------------------------------------
+
+// What defaulting needs to know of the world.
+struct api_default_options {
+    struct api_time now; // for timeAdded of taints; not set: they stay as they are
+};
+
+// api_default sets what Kubernetes sets in an object as it is decoded: the schema's defaults and
+// those that depend on other fields. options may be NULL.
+void api_default(const struct api_type *t, void *value, const struct api_default_options *options,
+                 struct arena *arena);
+
+// api_convert makes an object of another kind out of one: the same kind in another version, or an
+// Event of the other group. The result shares nothing with the input. Returns 0, or -ERR_INVALID
+// when there is no way from one to the other.
+int api_convert(const struct api_object *in, const struct api_kind *to, struct arena *arena,
+                struct api_object *ret, struct err *err) MUST_USE;
+
 // --- Copy and comparison -------------------------------------------------------------------------
 
 // api_copy makes *out a deep copy of *in in arena. out must not be in.
