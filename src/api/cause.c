@@ -105,6 +105,13 @@ size_t cause_too_long(struct causes *c, const struct path *at, size_t most_bytes
                arena_strf(c->arena, "may not be more than %zu %s", most_bytes, unit));
 }
 
+size_t cause_too_long_characters(struct causes *c, const struct path *at, size_t most)
+{
+    const char *unit = most == 1 ? "character" : "characters";
+    return add(c, CAUSE_TOO_LONG, at, none,
+               arena_strf(c->arena, "may not be more than %zu %s", most, unit));
+}
+
 size_t cause_too_many(struct causes *c, const struct path *at, size_t have, size_t most)
 {
     const char *unit = most == 1 ? "item" : "items";

@@ -70,6 +70,7 @@ struct cause {
     struct str message; // "Invalid value: \"x\": must be …"
     cause_origin origin;
     bool covered; // found by hand, but a declarative rule says the same
+    bool beta;    // found by a declarative rule that takes the place of what is covered
 };
 
 // The list. Zeroed but for arena it is empty; everything in it lives in that arena.
@@ -88,6 +89,7 @@ const char *cause_reason(enum cause_type type);
 size_t cause_required(struct causes *c, const struct path *at, struct str detail);
 size_t cause_forbidden(struct causes *c, const struct path *at, struct str detail);
 size_t cause_too_long(struct causes *c, const struct path *at, size_t most_bytes);
+size_t cause_too_long_characters(struct causes *c, const struct path *at, size_t most);
 size_t cause_too_many(struct causes *c, const struct path *at, size_t have, size_t most);
 size_t cause_internal(struct causes *c, const struct path *at, struct str detail);
 
