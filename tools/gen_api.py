@@ -36,7 +36,7 @@ C_KEYWORDS = {'int', 'bool', 'default', 'static', 'signed', 'unsigned', 'registe
 WORD_FLAGS = {'required': 'API_REQUIRED', 'always': 'API_ALWAYS', 'omitzero': 'API_OMITZERO', 'immutable': 'API_IMMUTABLE',
               'deprecated': 'API_DEPRECATED', 'union': 'API_UNION', 'inline': None,
               'must': 'API_MUST', 'standard': 'API_STANDARD', 'closed': 'API_CLOSED', 'no-modify': 'API_NO_MODIFY'}
-TEXT_INFO = {'keys': 'keys', 'merge': 'merge_key', 'default': 'default_text', 'gate': 'gates', 'format': 'format',
+TEXT_INFO = {'keys': 'keys', 'merge': 'merge_key', 'default': 'default_text', 'implied': 'default_text', 'gate': 'gates', 'format': 'format',
              'key-format': 'key_format', 'item-format': 'item_format', 'unique': 'unique', 'unique-by': 'unique_by'}
 NUMBER_INFO = {'max-items': 'max_items', 'max-bytes': 'max_bytes', 'max-length': 'max_length', 'item-max-bytes': 'item_max_bytes'}
 FIELDS_MAX = 128  # the JSON reader marks fields seen in two 64-bit words
@@ -189,7 +189,7 @@ class Schema:
         while changed:
             changed = False
             for t in self.types():
-                if not t.defaults and any('default' in f.options or (f.sub and f.sub.defaults) for f in t.fields):
+                if not t.defaults and any('default' in f.options or 'implied' in f.options or (f.sub and f.sub.defaults) for f in t.fields):
                     t.defaults = changed = True
 
     @staticmethod
@@ -289,11 +289,15 @@ def make_types(schema):
 
 def field_flags(f):
     flags = [WORD_FLAGS[w] for w in f.words if WORD_FLAGS[w]]
+    if 'default' in f.options:
+        flags.append('API_DEFAULT_DECLARED')
     if 'list' in f.options:
         flags.append('API_LIST_' + f.options['list'].upper())
     if 'map' in f.options:
         flags.append('API_MAP_' + f.options['map'].upper())
-    if 'struct' in f.options or (f.sub and 'struct' in f.sub.options):
+    if 'struct' in f.options:
+        flags.append('API_STRUCT_ATOMIC' if f.options['struct'] == 'atomic' else 'API_MAP_GRANULAR')
+    elif f.sub and 'struct' in f.sub.options:
         flags.append('API_STRUCT_ATOMIC')
     for part in f.options.get('patch', '').split(','):
         if part:
@@ -362,7 +366,8 @@ def type_tables(schema, t, out):
     json = f'{t.c}_json' if inline else fields
     out.append(f'const struct api_type {t.c}_type = {{STR_INIT("{t.name}"), STR_INIT("{t.package.name}"), '
                f'sizeof(struct {t.c}), {fields}, {len(t.fields)}, {json}, {len(rows)}, '
-               f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {"true" if t.defaults else "false"}, {quote(t.doc)}}};')
+               f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {"true" if t.defaults else "false"}, '
+               f'{"true" if "struct" in t.options else "false"}, {quote(t.doc)}}};')
     out.append('')
 
 
@@ -472,7 +477,7 @@ def make_docs(schema):
             out += ['| field | type | | meaning |', '|---|---|---|---|']
             for base, f in flatten(t):
                 notes = [w for w in ('required', 'immutable', 'deprecated') if w in f.words]
-                notes += [f'{o} {f.options[o]}' for o in ('default', 'gate', 'max-items', 'max-bytes', 'max-length', 'min', 'max', 'format') if o in f.options]
+                notes += [f'{o} {f.options[o]}' for o in ('default', 'implied', 'gate', 'max-items', 'max-bytes', 'max-length', 'min', 'max', 'format') if o in f.options]
                 out.append(f'| {f.name} | `{f.spec()}` | {", ".join(notes)} | {f.doc} |')
             out.append('')
     return '\n'.join(out)
@@ -497,7 +502,7 @@ def main():
         for path in sorted(args.schema):
             schema.read(path)
         schema.link()
-        # check_docs(schema)
+        check_docs(schema)
     except SchemaError as problem:
         sys.exit(f'gen_api.py: {problem}')
     for path, make in ((args.types, make_types), (args.tables, make_tables), (args.docs, make_docs)):

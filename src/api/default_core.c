@@ -66,8 +66,8 @@ static struct str pull_policy(struct str image)
     bool pinned = str_cut(image, '@', &name, &digest);
     name = str_from(name, (size_t)(str_rfind_char(name, '/') + 1));
     ptrdiff_t colon = str_find_char(name, ':');
-    bool latest = colon < 0 ? !pinned && name.n > 0
-                            : str_eqz(str_from(name, (size_t)colon + 1), "latest");
+    bool latest =
+        colon < 0 ? !pinned && name.n > 0 : str_eqz(str_from(name, (size_t)colon + 1), "latest");
     return latest ? STR("Always") : STR("IfNotPresent");
 }
 

@@ -23,6 +23,8 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
+    {"convert", verb_convert, "write objects in another API version or format"},
+    {"explain", verb_explain, "say what a kind or a field means"},
     {"help", verb_help, "show this page"},
     {"version", verb_version, "print the version"},
 };
