@@ -69,8 +69,9 @@ struct cause {
     struct str field;
     struct str message; // "Invalid value: \"x\": must be …"
     cause_origin origin;
-    bool covered; // found by hand, but a declarative rule says the same
-    bool beta;    // found by a declarative rule that takes the place of what is covered
+    bool covered;  // found by hand, but a declarative rule says the same
+    bool declared; // found by a declarative rule
+    bool beta;     // and one that takes the place of what is covered
 };
 
 // The list. Zeroed but for arena it is empty; everything in it lives in that arena.

@@ -439,8 +439,10 @@ static void settle(struct walk *w, size_t from, bool standard)
 {
     if (!standard && !w->beta)
         w->v->causes->n = from;
-    for (size_t i = from; i < w->v->causes->n; i++)
+    for (size_t i = from; i < w->v->causes->n; i++) {
+        w->v->causes->p[i].declared = true;
         w->v->causes->p[i].beta = !standard;
+    }
 }
 
 static void walk_field(struct walk *w, const struct api_field *f, const struct path *at,

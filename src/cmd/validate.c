@@ -220,7 +220,7 @@ static void take_file(struct validate *v, const char *path)
 static const char *const usage =
     "use: dray validate -f FILE... [--feature-gates A=true,B=false] [--emulate 1.N]\n"
     "       [--no-admin-access] [-q]; FILE may be - for standard input.\n"
-    "   or: dray validate --jsonl, cases from standard input, an answer to each.\n"
+    "   or: dray validate --jsonl [--server-only], cases from standard input, an answer to each.\n"
     "--no-admin-access: namespaces do not have the label for admin access.";
 
 static int set_release(struct validate *v, const char *word, struct err *err)
@@ -276,8 +276,9 @@ int verb_validate(int argc, char **argv)
     struct err err = {0};
     features_init(&v.features, FEATURES_MINOR);
     v.rules.features = &v.features;
-    if (argc == 2 && strcmp(argv[1], "--jsonl") == 0)
-        return validate_jsonl();
+    bool server_only = argc == 3 && strcmp(argv[2], "--server-only") == 0;
+    if (argc > 1 && strcmp(argv[1], "--jsonl") == 0 && (argc == 2 || server_only))
+        return validate_jsonl(server_only);
     for (int i = 1; i < argc; i++) {
         int rc = take_option(&v, argc, argv, &i, &err);
         if (rc < 0)

@@ -10,7 +10,8 @@
 #include "base/str.h"
 
 // validate_jsonl answers one case a line from standard input, in order, and returns VERB_OK.
-int validate_jsonl(void);
+// server_only: with nothing but what the server would answer.
+int validate_jsonl(bool server_only);
 
 // struct judged is an object on its way: decoded in its own version, seen in the hub's.
 struct judged {
@@ -22,9 +23,8 @@ struct judged {
 int judge_decode(const struct api_object *decoded, const struct api_rules *rules,
                  struct arena *arena, struct judged *ret, struct err *err) MUST_USE;
 
-// judge_create does for a new object what the server does before it looks at it: a namespace, a
-// name in place of a generated one. Returns what to call the object's name afterwards: empty when
-// it was made up here.
+// judge_name does for a new object what the server does before it looks at it: it gets a namespace
+// and, in place of a generated one, a name. Returns the name it came with, to be put back.
 struct str judge_name(const struct judged *j, struct arena *arena);
 
 #endif

@@ -5,13 +5,19 @@
 //     {"name", "kind", "apiVersion", "op", "features", "emulationVersion", "old", "new"}
 //     -> {"name", "causes": [{"reason", "field", "message"}], "object"}
 //
-// object is there when nothing is wrong: the object after defaulting and preparation. A line that
-// cannot be understood is answered with a cause of reason BadRequest.
+// object is there when the server would take it: the object after defaulting and preparation. A line
+// that cannot be understood is answered with a cause of reason BadRequest.
+//
+// Causes with "unprepared": true are no answer of the server's. They tell what metadata rules and
+// declarative rules say of the object as it was sent, in places that defaults, dropped fields or
+// reset ones keep the server from seeing; docs/validation.md has the reason. --server-only leaves
+// them out.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/limits.h"
+#include "base/vec.h"
 #include "cmd/validate.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
@@ -19,6 +25,8 @@
 #include "base/banned.h"
 
 struct test_case {
+    bool server_only;
+    struct sbuf text; // of the case, compact
     struct json_doc doc;
     struct arena arena;
     struct str name;
@@ -30,6 +38,7 @@ struct test_case {
 static void case_done(struct test_case *c)
 {
     json_doc_done(&c->doc);
+    sbuf_done(&c->text);
     arena_done(&c->arena);
 }
 #define cleanup_case cleanup_with(case_done)
@@ -42,23 +51,16 @@ static struct str text_of(const struct test_case *c, const char *key)
     return v && json_is_string(v) ? json_str(v) : STR("");
 }
 
-// Gates that are not named have their 1.37 defaults, whatever release is emulated: cases name what
-// differs. What the release decides is whether declarative rules of stage beta are enforced.
+// Gates that are not named have the defaults of the release: 1.37 unless another one is emulated.
 static int read_features(struct test_case *c, struct err *err)
 {
     struct str version = text_of(c, "emulationVersion");
     const yyjson_val *gates = json_get(c->doc.root, STR("features"));
-    features_init(&c->features, FEATURES_MINOR);
-    if (version.n) {
-        struct features emulated;
-        uint32_t minor;
-        int rc = features_parse_version(version, &minor, err);
-        if (rc < 0)
-            return rc;
-        features_init(&emulated, minor);
-        c->features.on[FEATURE_DECLARATIVE_VALIDATION_BETA] =
-            emulated.on[FEATURE_DECLARATIVE_VALIDATION_BETA];
-    }
+    uint32_t minor = FEATURES_MINOR;
+    int rc = version.n ? features_parse_version(version, &minor, err) : 0;
+    if (rc < 0)
+        return rc;
+    features_init(&c->features, minor);
     if (!gates || json_is_null(gates))
         return 0;
     if (!json_is_object(gates))
@@ -67,7 +69,7 @@ static int read_features(struct test_case *c, struct err *err)
         enum feature which = feature_find(json_str(key));
         if (which == FEATURE_NONE)
             continue; // a gate that changes nothing here
-        int rc = json_to_bool(value, &c->features.on[which], err);
+        rc = json_to_bool(value, &c->features.on[which], err);
         if (rc < 0)
             return rc;
     }
@@ -92,7 +94,14 @@ static int read_op(struct test_case *c, struct err *err)
 static int read_case(struct test_case *c, struct str line, struct err *err)
 {
     struct json_options options = {DRAY_FILE_BYTES_MAX, JSON_DUPLICATES_LAST};
-    int rc = json_parse(line, &options, &c->doc, err);
+    cleanup_json_doc struct json_doc loose = {0};
+    int rc = json_parse(line, &options, &loose, err);
+    if (rc < 0)
+        return rc;
+    // Some limits count the bytes of embedded JSON; white space in a case is not part of it.
+    struct json_writer w = {.out = &c->text};
+    json_write_value(&w, loose.root);
+    rc = json_parse(sbuf_str(&c->text), &options, &c->doc, err);
     if (rc < 0)
         return rc;
     if (!json_is_object(c->doc.root))
@@ -107,6 +116,7 @@ static int read_case(struct test_case *c, struct str line, struct err *err)
     return rc < 0 ? rc : read_features(c, err);
 }
 
+// Decodes "old" or "new" and converts it to the hub version, with or without defaults.
 static int read_object(struct test_case *c, const char *key, const struct api_rules *rules,
                        struct judged *ret, struct err *err)
 {
@@ -115,13 +125,18 @@ static int read_object(struct test_case *c, const char *key, const struct api_ru
     if (!v || !json_is_object(v))
         return err_set(err, ERR_BAD_REQUEST, "want an object \"%s\"", key);
     int rc = api_decode_as(c->kind, &c->doc, v, &c->arena, NULL, &decoded, err);
-    return rc < 0 ? rc : judge_decode(&decoded, rules, &c->arena, ret, err);
+    if (rc < 0)
+        return rc;
+    if (rules)
+        return judge_decode(&decoded, rules, &c->arena, ret, err);
+    ret->version = c->kind;
+    return api_convert(&decoded, api_hub_kind(c->kind), &c->arena, &ret->hub, err);
 }
 
 // --- Answering -----------------------------------------------------------------------------------
 
 static void write_cause(struct json_writer *w, struct str reason, struct str field,
-                        struct str message)
+                        struct str message, bool unprepared)
 {
     json_write_object_begin(w);
     json_write_key(w, STR("reason"));
@@ -130,7 +145,18 @@ static void write_cause(struct json_writer *w, struct str reason, struct str fie
     json_write_str(w, field);
     json_write_key(w, STR("message"));
     json_write_str(w, message);
+    if (unprepared) {
+        json_write_key(w, STR("unprepared"));
+        json_write_bool(w, true);
+    }
     json_write_object_end(w);
+}
+
+static void write_causes(struct json_writer *w, const struct causes *causes, bool unprepared)
+{
+    for (size_t i = 0; i < causes->n; i++)
+        write_cause(w, str_z(cause_reason(causes->p[i].type)), causes->p[i].field,
+                    causes->p[i].message, unprepared);
 }
 
 static int write_object(struct test_case *c, const struct api_object *hub, struct json_writer *w,
@@ -145,10 +171,54 @@ static int write_object(struct test_case *c, const struct api_object *hub, struc
     return api_json_write(c->kind->type, o.value, w, err);
 }
 
+// Whether a cause found in the object as it was sent is worth telling: not one that is told already,
+// nor that a closed field is set, for such a field is dropped and that is all.
+static bool tells_more(const struct cause *cause, const struct causes *told)
+{
+    bool general = str_starts(cause->field, STR("metadata.")) ||
+                   str_starts(cause->field, STR("status.conditions"));
+    if (!(cause->declared || general) || cause->type == CAUSE_FORBIDDEN)
+        return false;
+    for (size_t i = 0; i < told->n; i++)
+        if (told->p[i].type == cause->type && str_eq(told->p[i].field, cause->field) &&
+            str_eq(told->p[i].message, cause->message))
+            return false;
+    return true;
+}
+
+static void add_unprepared(const struct test_case *c, enum api_op op, const struct judged *object,
+                           const struct judged *old, const struct api_rules *rules,
+                           const struct causes *told, struct causes *ret)
+{
+    struct causes found = {.arena = ret->arena};
+    api_validate(op, &object->hub, c->op == API_CREATE ? NULL : &old->hub, c->kind, rules, &found);
+    for (size_t i = 0; i < found.n; i++)
+        if (tells_more(&found.p[i], told) && tells_more(&found.p[i], ret))
+            vec_push_arena(ret->arena, ret, found.p[i]);
+}
+
+// What the rules say of the object as it was sent.
+static int find_unprepared(struct test_case *c, const struct api_rules *rules,
+                           const struct causes *told, struct causes *ret, struct err *err)
+{
+    struct judged object, old = {0};
+    if (c->server_only || !features_on(rules->features, FEATURE_DECLARATIVE_VALIDATION_BETA))
+        return 0;
+    int rc = read_object(c, "new", NULL, &object, err);
+    if (rc == 0 && c->op != API_CREATE)
+        rc = read_object(c, "old", NULL, &old, err);
+    if (rc < 0)
+        return rc;
+    add_unprepared(c, c->op, &object, &old, rules, told, ret);
+    if (c->op == API_UPDATE && c->kind->subresources)
+        add_unprepared(c, API_STATUS_UPDATE, &object, &old, rules, told, ret);
+    return 0;
+}
+
 static int judge(struct test_case *c, struct json_writer *w, struct err *err)
 {
     struct api_rules rules = {.features = &c->features, .admin_namespace = true};
-    struct causes causes = {.arena = &c->arena};
+    struct causes causes = {.arena = &c->arena}, unprepared = {.arena = &c->arena};
     struct judged object, old = {0};
     int rc = read_object(c, "new", &rules, &object, err);
     if (rc == 0 && c->op != API_CREATE)
@@ -160,13 +230,15 @@ static int judge(struct test_case *c, struct json_writer *w, struct err *err)
     struct str name = meta && !before ? judge_name(&object, &c->arena) : STR("");
     api_prepare(c->op, &object.hub, before, &rules, &c->arena);
     api_validate(c->op, &object.hub, before, c->kind, &rules, &causes);
+    rc = find_unprepared(c, &rules, &causes, &unprepared, err);
+    if (rc < 0)
+        return rc;
     if (meta && !before)
         meta->name = name;
     json_write_key(w, STR("causes"));
     json_write_array_begin(w);
-    for (size_t i = 0; i < causes.n; i++)
-        write_cause(w, str_z(cause_reason(causes.p[i].type)), causes.p[i].field,
-                    causes.p[i].message);
+    write_causes(w, &causes, false);
+    write_causes(w, &unprepared, true);
     json_write_array_end(w);
     return causes.n ? 0 : write_object(c, &object.hub, w, err);
 }
@@ -178,9 +250,9 @@ static void write_name(const struct test_case *c, struct json_writer *w)
     json_write_str(w, c->name);
 }
 
-static void answer(struct str line, struct sbuf *out)
+static void answer(struct str line, bool server_only, struct sbuf *out)
 {
-    cleanup_case struct test_case c = {0};
+    cleanup_case struct test_case c = {.server_only = server_only};
     struct err err = {0};
     struct json_writer w = {.out = out};
     int rc = read_case(&c, line, &err);
@@ -196,14 +268,14 @@ static void answer(struct str line, struct sbuf *out)
         write_name(&c, &w);
         json_write_key(&w, STR("causes"));
         json_write_array_begin(&w);
-        write_cause(&w, STR("BadRequest"), str_z(err.path), str_z(text));
+        write_cause(&w, STR("BadRequest"), str_z(err.path), str_z(text), false);
         json_write_array_end(&w);
     }
     json_write_object_end(&w);
     sbuf_addc(out, '\n');
 }
 
-int validate_jsonl(void)
+int validate_jsonl(bool server_only)
 {
     char *line = NULL;
     size_t cap = 0;
@@ -213,7 +285,7 @@ int validate_jsonl(void)
         if (text.n == 0)
             continue;
         sbuf_clear(&out);
-        answer(text, &out);
+        answer(text, server_only, &out);
         if (fwrite(out.p, 1, out.n, stdout) != out.n)
             break;
     }
