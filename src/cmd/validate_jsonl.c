@@ -171,19 +171,23 @@ static int write_object(struct test_case *c, const struct api_object *hub, struc
     return api_json_write(c->kind->type, o.value, w, err);
 }
 
-// Whether a cause found in the object as it was sent is worth telling: not one that is told already,
-// nor that a closed field is set, for such a field is dropped and that is all.
-static bool tells_more(const struct cause *cause, const struct causes *told)
+// Whether a cause found in the object as it was sent is of the sort to be told. That a closed field
+// is set is not: such a field is dropped, and that is all.
+static bool worth_telling(const struct cause *cause)
 {
     bool general = str_starts(cause->field, STR("metadata.")) ||
                    str_starts(cause->field, STR("status.conditions"));
-    if (!(cause->declared || general) || cause->type == CAUSE_FORBIDDEN)
-        return false;
-    for (size_t i = 0; i < told->n; i++)
-        if (told->p[i].type == cause->type && str_eq(told->p[i].field, cause->field) &&
-            str_eq(told->p[i].message, cause->message))
-            return false;
-    return true;
+    bool of_rule = cause->declared || (cause->covered && cause->origin);
+    return (of_rule || general) && cause->type != CAUSE_FORBIDDEN;
+}
+
+// How often the first n causes say the same of the same field.
+static size_t count_like(const struct causes *causes, size_t n, const struct cause *like)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += causes->p[i].type == like->type && str_eq(causes->p[i].field, like->field);
+    return count;
 }
 
 static void add_unprepared(const struct test_case *c, enum api_op op, const struct judged *object,
@@ -192,9 +196,12 @@ static void add_unprepared(const struct test_case *c, enum api_op op, const stru
 {
     struct causes found = {.arena = ret->arena};
     api_validate(op, &object->hub, c->op == API_CREATE ? NULL : &old->hub, c->kind, rules, &found);
-    for (size_t i = 0; i < found.n; i++)
-        if (tells_more(&found.p[i], told) && tells_more(&found.p[i], ret))
-            vec_push_arena(ret->arena, ret, found.p[i]);
+    for (size_t i = 0; i < found.n; i++) {
+        const struct cause *cause = &found.p[i];
+        size_t have = count_like(told, told->n, cause) + count_like(ret, ret->n, cause);
+        if (worth_telling(cause) && count_like(&found, i + 1, cause) > have)
+            vec_push_arena(ret->arena, ret, *cause);
+    }
 }
 
 // What the rules say of the object as it was sent.
