@@ -160,6 +160,12 @@ size_t cause_not_found(struct causes *c, const struct path *at, struct str value
     return add_quoted(c, CAUSE_NOT_FOUND, at, value, none);
 }
 
+size_t cause_not_found_because(struct causes *c, const struct path *at, struct str value,
+                               struct str detail)
+{
+    return add_quoted(c, CAUSE_NOT_FOUND, at, value, detail);
+}
+
 size_t cause_not_supported(struct causes *c, const struct path *at, struct str value,
                            const struct str *supported, size_t supported_n)
 {

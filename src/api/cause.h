@@ -107,6 +107,8 @@ size_t cause_invalid_plain(struct causes *c, const struct path *at, struct str d
 size_t cause_duplicate(struct causes *c, const struct path *at, struct str value);
 size_t cause_duplicate_json(struct causes *c, const struct path *at, struct str json);
 size_t cause_not_found(struct causes *c, const struct path *at, struct str value);
+size_t cause_not_found_because(struct causes *c, const struct path *at, struct str value,
+                               struct str detail);
 
 // cause_not_supported lists the supported values in the order given.
 size_t cause_not_supported(struct causes *c, const struct path *at, struct str value,

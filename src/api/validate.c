@@ -43,6 +43,10 @@ static void check_kind(struct validator *v, const struct api_type *t, const void
         check_taint_rule(v, value, old);
     else if (t == &api_resource_pool_status_request_type)
         check_pool_status_request(v, value, old);
+    else if (t == &api_pod_type)
+        check_pod(v, value, old);
+    else if (!status)
+        check_pod_template(v, t, value);
 }
 
 static void check_by_hand(struct validator *v, const struct api_object *object,

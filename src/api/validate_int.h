@@ -158,9 +158,13 @@ void check_pool_status_request(struct validator *v,
                                const struct api_resource_pool_status_request *request,
                                const struct api_resource_pool_status_request *old);
 
-// --- validate_pod.c ------------------------------------------------------------------------------
+// --- validate_pod.c, validate_pod_status.c -------------------------------------------------------
 
 void check_pod(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
+void check_pod_status(struct validator *v, const struct api_pod *pod);
+
+// check_pod_template checks the pod template of a workload, if t is one.
+void check_pod_template(struct validator *v, const struct api_type *t, const void *value);
 
 // --- declarative.c -------------------------------------------------------------------------------
 

@@ -28,7 +28,9 @@ int judge_decode(const struct api_object *decoded, const struct api_rules *rules
 struct str judge_name(const struct judged *j, struct arena *arena)
 {
     struct api_object_meta *meta = api_object_meta(&j->hub);
-    if (j->version->namespaced && meta->namespace.n == 0)
+    if (!j->version->namespaced)
+        meta->namespace = STR("");
+    else if (meta->namespace.n == 0)
         meta->namespace = STR("default");
     // These are the server's to give.
     meta->uid = STR("");

@@ -178,7 +178,7 @@ static bool worth_telling(const struct cause *cause)
     bool general = str_starts(cause->field, STR("metadata.")) ||
                    str_starts(cause->field, STR("status.conditions"));
     bool of_rule = cause->declared || (cause->covered && cause->origin);
-    return (of_rule || general) && cause->type != CAUSE_FORBIDDEN;
+    return general || (of_rule && cause->type != CAUSE_FORBIDDEN);
 }
 
 // How often the first n causes say the same of the same field.
