@@ -54,6 +54,8 @@ static size_t add(struct causes *c, enum cause_type type, const struct path *at,
                   struct str detail)
 {
     cleanup_sbuf struct sbuf field = {0}, message = {0};
+    if (causes_full(c) && c->n)
+        return c->n - 1;
     path_write(at, &field);
     sbuf_addz(&message, types[type].title);
     if (value.n) {
@@ -69,6 +71,7 @@ static size_t add(struct causes *c, enum cause_type type, const struct path *at,
         .field = arena_str(c->arena, sbuf_str(&field)),
         .message = arena_str(c->arena, sbuf_str(&message)),
     };
+    c->bytes += field.n + message.n + sizeof(cause);
     vec_push_arena(c->arena, c, cause);
     return c->n - 1;
 }

@@ -74,19 +74,29 @@ struct cause {
     bool beta;     // and one that takes the place of what is covered
 };
 
-// The list. Zeroed but for arena it is empty; everything in it lives in that arena.
+// The list. Zeroed but for arena it is empty; everything in it lives in that arena. A list that has
+// grown beyond all use takes no more: an object may be wrong in very many places, and some messages
+// show a whole list of it.
 struct causes {
     struct arena *arena;
     struct cause *p;
     size_t n;
     size_t cap;
+    size_t bytes; // of texts
 };
+
+#define CAUSES_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
+static inline bool causes_full(const struct causes *c)
+{
+    return c->bytes > CAUSES_BYTES_MAX;
+}
 
 // cause_reason names a type as a Status cause's reason: FieldValueInvalid, ….
 const char *cause_reason(enum cause_type type);
 
 // The functions below add one cause and return its index, so that callers can set origin and
-// covered. detail may be empty.
+// covered; that of the last one when the list is full. detail may be empty.
 size_t cause_required(struct causes *c, const struct path *at, struct str detail);
 size_t cause_forbidden(struct causes *c, const struct path *at, struct str detail);
 size_t cause_too_long(struct causes *c, const struct path *at, size_t most_bytes);

@@ -248,14 +248,33 @@ static const void *find_item(const struct api_field *f, const struct api_span *l
     return NULL;
 }
 
+// A text that two items have in common when they count as the same. Keys of lists are strings; one
+// that is not there differs from an empty one.
+static struct str item_key(const struct api_field *f, const void *item, struct arena *arena)
+{
+    if (f->elem == API_STR)
+        return *(const struct str *)item;
+    cleanup_sbuf struct sbuf b = {0};
+    struct str rest = str_z(list_keys(f)), key;
+    while (rest.n) {
+        str_cut(rest, ',', &key, &rest);
+        const struct api_field *part = api_type_field(f->sub, key);
+        bool set = part->shape != API_OPT || api_field_present(part, item);
+        struct str text = set ? *(const struct str *)api_member_const(part, item) : STR("");
+        sbuf_addf(&b, "%d %zu ", set, text.n);
+        sbuf_add(&b, text);
+    }
+    return arena_str(arena, sbuf_str(&b));
+}
+
 static void check_unique(struct validator *v, const struct path *at, const struct api_field *f,
                          const struct api_span *list)
 {
-    for (size_t i = 1; i < list->n; i++) {
+    cleanup_seen struct seen keys = {0};
+    for (size_t i = 0; i < list->n; i++) {
         const void *item = list_item(f, list, i);
-        struct api_span before = {list->p, i};
         struct path item_at = path_index(at, i);
-        if (!find_item(f, &before, item))
+        if (!seen_add(&keys, item_key(f, item, scratch(v))))
             continue;
         if (f->elem == API_STR)
             cause_duplicate(v->causes, &item_at, *(const struct str *)item);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "api/prepare_int.h"
 
 #include "base/banned.h"
@@ -106,9 +108,32 @@ static void prepare_pool_status(const struct preparer *p,
 
 // --- All kinds -----------------------------------------------------------------------------------
 
-static void prepare_kind(const struct preparer *p, const struct api_type *t, void *value,
-                         const void *old)
+// Kinds of other groups with a status of its own: an update leaves the status, an update of the
+// status leaves the rest as it is.
+static void prepare_other(const struct preparer *p, const struct api_object *object,
+                          const struct api_object *old)
 {
+    const struct api_type *t = object->kind->type;
+    if (!old || !object->kind->subresources)
+        return;
+    for (size_t i = 0; i < t->fields_len; i++) {
+        const struct api_field *f = &t->fields[i];
+        bool status = str_eqz(f->name, "status"), spec = str_eqz(f->name, "spec");
+        if (f->shape != API_ONE || f->elem != API_STRUCT)
+            continue;
+        if ((p->op == API_UPDATE && status) || (p->op == API_STATUS_UPDATE && spec))
+            memcpy(api_member(f, object->value), api_member_const(f, old->value), f->sub->size);
+    }
+    if (p->op == API_STATUS_UPDATE)
+        prepare_meta_for_status(api_object_meta(object), api_object_meta(old));
+}
+
+static void prepare_kind(const struct preparer *p, const struct api_object *object,
+                         const struct api_object *before)
+{
+    const struct api_type *t = object->kind->type;
+    void *value = object->value;
+    const void *old = before ? before->value : NULL;
     if (t == &api_resource_claim_type)
         prepare_claim(p, value, old);
     else if (t == &api_resource_claim_template_type)
@@ -121,6 +146,8 @@ static void prepare_kind(const struct preparer *p, const struct api_type *t, voi
         prepare_rule(p, value, old);
     else if (t == &api_resource_pool_status_request_type)
         prepare_pool_status(p, value, old);
+    else
+        prepare_other(p, object, before);
 }
 
 // What a request cannot change in an object that exists.
@@ -146,7 +173,7 @@ void api_prepare(enum api_op op, const struct api_object *object, const struct a
     const struct api_object_meta *old_meta = old ? api_object_meta(old) : NULL;
     if (meta && old_meta)
         meta->generation = old_meta->generation;
-    prepare_kind(&p, object->kind->type, object->value, old ? old->value : NULL);
+    prepare_kind(&p, object, old);
     if (meta && old_meta)
         keep_system_fields(meta, old_meta);
 }

@@ -91,51 +91,43 @@ static struct str name_in_hub(struct str field, struct arena *arena)
     return field;
 }
 
-static bool same_origin(cause_origin a, cause_origin b)
+// What a declarative cause and one found by hand have in common when they say the same.
+static struct str rule_key(const struct cause *c, struct str field, struct arena *arena)
 {
-    return str_eqz(str_z(a), b ? b : "");
-}
-
-// Whether a declarative cause says what one found by hand says.
-static bool replaces(const struct cause *declared, const struct cause *by_hand, struct arena *arena)
-{
-    if (!declared->beta || declared->type != by_hand->type ||
-        !same_origin(declared->origin, by_hand->origin))
-        return false;
-    if (by_hand->type == CAUSE_INVALID && !by_hand->origin)
-        return false;
-    return str_eq(declared->field, by_hand->field) ||
-           str_eq(name_in_hub(declared->field, arena), by_hand->field);
+    return arena_strf(arena, "%d %s %.*s", (int)c->type, c->origin ? c->origin : "",
+                      STR_ARG(field));
 }
 
 // Drops causes that a declarative one replaces; those start at `declared`.
 static void drop_replaced(struct causes *c, size_t from, size_t declared)
 {
+    cleanup_seen struct seen rules = {0};
+    for (size_t i = declared; i < c->n; i++) {
+        if (!c->p[i].beta || (c->p[i].type == CAUSE_INVALID && !c->p[i].origin))
+            continue;
+        (void)seen_add(&rules, rule_key(&c->p[i], c->p[i].field, c->arena));
+        (void)seen_add(&rules, rule_key(&c->p[i], name_in_hub(c->p[i].field, c->arena), c->arena));
+    }
     size_t n = from;
     for (size_t i = from; i < c->n; i++) {
-        bool drop = false;
-        for (size_t j = declared; i < declared && c->p[i].covered && !drop && j < c->n; j++)
-            drop = replaces(&c->p[j], &c->p[i], c->arena);
-        if (!drop)
+        bool replaced = i < declared && c->p[i].covered &&
+                        map_has(&rules, rule_key(&c->p[i], c->p[i].field, c->arena));
+        if (!replaced)
             c->p[n++] = c->p[i];
     }
     c->n = n;
 }
 
-static bool same_cause(const struct cause *a, const struct cause *b)
-{
-    return a->type == b->type && str_eq(a->field, b->field) && str_eq(a->message, b->message);
-}
-
 // Metadata is checked by more than one hand; each cause is told once.
 static void drop_repeated(struct causes *c, size_t from)
 {
+    cleanup_seen struct seen told = {0};
     size_t n = from;
     for (size_t i = from; i < c->n; i++) {
-        bool seen = false;
-        for (size_t j = from; j < n && !seen; j++)
-            seen = same_cause(&c->p[j], &c->p[i]);
-        if (!seen)
+        struct str key =
+            arena_strf(c->arena, "%d %zu %.*s %.*s", (int)c->p[i].type, c->p[i].field.n,
+                       STR_ARG(c->p[i].field), STR_ARG(c->p[i].message));
+        if (!seen_add(&told, key))
             c->p[n++] = c->p[i];
     }
     c->n = n;

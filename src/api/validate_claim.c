@@ -19,6 +19,7 @@ struct claim_check {
     struct validator *v;
     const struct api_device_claim *claim;
     uint64_t derived_cost; // of all derived attributes together
+    struct seen used;      // attributes that constraints name, each with what they aim at
 };
 
 static void check_deviceclass_name(struct validator *v, const struct path *at, struct str name,
@@ -82,35 +83,36 @@ void check_selectors(struct validator *v, const struct path *at,
 
 // --- Derived attributes --------------------------------------------------------------------------
 
-// Whether a constraint aims at a request: it names nothing, the request, or its subrequest.
-static bool constraint_targets(const struct api_device_constraint *c, struct str request,
-                               struct str subrequest, struct arena *arena)
+static struct str use_key(const struct claim_check *c, struct str attribute, struct str target)
 {
-    // An empty name, itself an error, aims at all as no name does.
-    if (c->requests.n == 0 || has_string(&c->requests, STR("")) ||
-        has_string(&c->requests, request))
-        return true;
-    return subrequest.n && has_string(&c->requests, arena_strf(arena, "%.*s/%.*s", STR_ARG(request),
-                                                               STR_ARG(subrequest)));
+    return arena_strf(scratch(c->v), "%.*s\n%.*s", STR_ARG(attribute), STR_ARG(target));
+}
+
+// Notes which attributes constraints use and for which requests; "" stands for all, which is what a
+// constraint aims at that names none (or, wrongly, an empty one).
+static void note_constraints(struct claim_check *c)
+{
+    for (size_t i = 0; i < c->claim->constraints.n; i++) {
+        const struct api_device_constraint *constraint = &c->claim->constraints.p[i];
+        struct str name = constraint->has_match_attribute ? constraint->match_attribute
+                                                          : constraint->distinct_attribute;
+        if (!constraint->has_match_attribute && !constraint->has_distinct_attribute)
+            continue;
+        if (constraint->requests.n == 0)
+            (void)seen_add(&c->used, use_key(c, name, STR("")));
+        for (size_t j = 0; j < constraint->requests.n; j++)
+            (void)seen_add(&c->used, use_key(c, name, constraint->requests.p[j]));
+    }
 }
 
 static bool used_by_constraint(const struct claim_check *c, struct str attribute,
                                struct str request, struct str subrequest)
 {
-    for (size_t i = 0; i < c->claim->constraints.n; i++) {
-        const struct api_device_constraint *constraint = &c->claim->constraints.p[i];
-        struct str name;
-        if (constraint->has_match_attribute)
-            name = constraint->match_attribute;
-        else if (constraint->has_distinct_attribute)
-            name = constraint->distinct_attribute;
-        else
-            continue;
-        if (str_eq(name, attribute) &&
-            constraint_targets(constraint, request, subrequest, scratch(c->v)))
-            return true;
-    }
-    return false;
+    if (map_has(&c->used, use_key(c, attribute, STR(""))) ||
+        map_has(&c->used, use_key(c, attribute, request)))
+        return true;
+    struct str sub = arena_strf(scratch(c->v), "%.*s/%.*s", STR_ARG(request), STR_ARG(subrequest));
+    return subrequest.n && map_has(&c->used, use_key(c, attribute, sub));
 }
 
 static void check_derived_attributes(struct claim_check *c, const struct path *at,
@@ -129,12 +131,10 @@ static void check_derived_attributes(struct claim_check *c, const struct path *a
         if (a->expression.n)
             check_expression(v, &expression, a->expression, true, &c->derived_cost);
     }
+    cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < list->n; i++) {
         struct path item = path_index(at, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(list->p[j].name, list->p[i].name);
-        if (seen)
+        if (seen_add(&names, list->p[i].name))
             cause_duplicate(v->causes, &item, list->p[i].name);
     }
 }
@@ -425,7 +425,9 @@ static void check_claim_spec(struct validator *v, const struct path *at,
     struct path requests = path_field(&devices, STR("requests"));
     struct path constraints = path_field(&devices, STR("constraints"));
     struct path config = path_field(&devices, STR("config"));
+    note_constraints(&c);
     check_requests(&c, &requests);
+    seen_done(&c.used);
     if (check_max_items(v, &constraints, spec->devices.constraints.n, CONSTRAINTS_MAX, COVERED))
         for (size_t i = 0; i < spec->devices.constraints.n; i++) {
             struct path item = path_index(&constraints, i);

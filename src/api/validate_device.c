@@ -269,12 +269,14 @@ static void check_condition_repeats(struct validator *v, const struct path *at,
                                     const struct api_str_array *names,
                                     const struct api_str_array *disjoint)
 {
+    cleanup_seen struct seen own = {0}, other = {0};
+    for (size_t i = 0; disjoint && i < disjoint->n; i++)
+        (void)seen_add(&other, disjoint->p[i]);
     for (size_t i = 0; i < names->n; i++) {
         struct path item = path_index(at, i);
-        struct api_str_array before = {names->p, i};
-        if (has_string(&before, names->p[i]))
+        if (seen_add(&own, names->p[i]))
             cause_duplicate(v->causes, &item, names->p[i]);
-        if (disjoint && has_string(disjoint, names->p[i]))
+        if (map_has(&other, names->p[i]))
             cause_invalid(v->causes, &item, names->p[i],
                           STR("bindingFailureConditions must not overlap with bindingConditions"));
     }
@@ -303,9 +305,17 @@ void check_binding_conditions(struct validator *v, const struct path *at,
 
 static bool has_capacity(const struct api_device_capacity_map *map, struct str key)
 {
-    for (size_t i = 0; i < map->n; i++)
-        if (str_eq(map->p[i].key, key))
+    size_t from = 0, to = map->n; // sorted by key
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = str_cmp(map->p[middle].key, key);
+        if (order == 0)
             return true;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
     return false;
 }
 

@@ -7,6 +7,7 @@
 
 #include "api/names.h"
 #include "api/validate.h"
+#include "base/map.h"
 
 struct validator {
     const struct api_rules *rules;
@@ -68,6 +69,23 @@ struct str json_of_strings(const struct str *p, size_t n, struct arena *arena);
 struct str quantity_text(const struct quantity *q, struct arena *arena);
 
 bool has_string(const struct api_str_array *list, struct str s);
+
+// struct seen is a set of texts, for lists without a bound. seen_add says whether a text, which must
+// live on, was there before. Zeroed, it is empty.
+struct seen MAP(bool);
+
+static inline bool seen_add(struct seen *s, struct str text)
+{
+    bool added;
+    (void)map_put_new(s, text, &added);
+    return !added;
+}
+
+static inline void seen_done(struct seen *s)
+{
+    map_done(s);
+}
+#define cleanup_seen cleanup_with(seen_done)
 
 // --- validate_meta.c -----------------------------------------------------------------------------
 

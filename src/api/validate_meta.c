@@ -2,6 +2,7 @@
 //
 // The rules of object metadata, and of two types that many kinds carry: conditions and node
 // selectors.
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/validate_int.h"
@@ -165,7 +166,7 @@ static void check_owners(struct validator *v, const struct path *at,
                          const struct api_owner_reference_array *owners)
 {
     const struct api_owner_reference *controller = NULL;
-    for (size_t i = 0; i < owners->n; i++) {
+    for (size_t i = 0; i < owners->n && !causes_full(v->causes); i++) {
         const struct api_owner_reference *owner = &owners->p[i];
         struct path item = path_index(at, i);
         check_owner(v, &item, owner);
@@ -292,22 +293,25 @@ void check_object_meta(struct validator *v, const struct api_object_meta *meta, 
     check_managed_fields(v, &managed, &meta->managed_fields);
 }
 
+static int compare_texts(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
 static void check_new_finalizers(struct validator *v, const struct path *at,
                                  const struct api_str_array *now, const struct api_str_array *old)
 {
     cleanup_sbuf struct sbuf b = {0};
+    cleanup_seen struct seen known = {0};
     struct api_str_array extra = {arena_array(scratch(v), struct str, now->n + 1), 0};
+    for (size_t i = 0; i < old->n; i++)
+        (void)seen_add(&known, old->p[i]);
     for (size_t i = 0; i < now->n; i++)
-        if (!has_string(old, now->p[i]) && !has_string(&extra, now->p[i]))
+        if (!seen_add(&known, now->p[i]))
             extra.p[extra.n++] = now->p[i];
     if (extra.n == 0)
         return;
-    for (size_t i = 1; i < extra.n; i++) // few; upstream sorts them
-        for (size_t j = i; j > 0 && str_cmp(extra.p[j], extra.p[j - 1]) < 0; j--) {
-            struct str t = extra.p[j];
-            extra.p[j] = extra.p[j - 1];
-            extra.p[j - 1] = t;
-        }
+    qsort(extra.p, extra.n, sizeof(*extra.p), compare_texts);
     sbuf_addz(&b, "no new finalizers can be added if the object is being deleted, found new "
                   "finalizers []string{");
     for (size_t i = 0; i < extra.n; i++) {
@@ -502,12 +506,10 @@ static void check_condition(struct validator *v, const struct path *at,
 void check_conditions(struct validator *v, const struct path *list,
                       const struct api_condition_array *conditions)
 {
+    cleanup_seen struct seen types = {0};
     for (size_t i = 0; i < conditions->n; i++) {
         struct path at = path_index(list, i);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(conditions->p[j].type, conditions->p[i].type);
-        if (seen)
+        if (seen_add(&types, conditions->p[i].type))
             causes_mark(v->causes, cause_duplicate(v->causes, &at, conditions->p[i].type), NULL,
                         COVERED);
         check_condition(v, &at, &conditions->p[i]);

@@ -2,6 +2,8 @@
 //
 // The fields of pods, and of pod templates, that have to do with claims. The rest of a pod is not
 // looked at beyond its structure and metadata.
+#include <stdlib.h>
+
 #include "api/validate_int.h"
 
 #include "base/banned.h"
@@ -16,16 +18,15 @@ static bool has_annotation(const struct api_object_meta *meta, const char *key)
     return false;
 }
 
-// --- spec.resourceClaims -------------------------------------------------------------------------
+// What the checks of one pod spec share.
+struct pod_check {
+    struct validator *v;
+    const struct api_pod_resource_claim_array *claims;
+    struct seen names;  // of the pod's claims
+    struct str missing; // what to say of a claim the pod does not have; made when it is needed
+};
 
-static bool has_pod_claim(const struct api_pod_resource_claim_array *claims, size_t n,
-                          struct str name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(claims->p[i].name, name))
-            return true;
-    return false;
-}
+// --- spec.resourceClaims -------------------------------------------------------------------------
 
 static void check_claim_source(struct validator *v, const struct path *at,
                                const struct api_pod_resource_claim *c)
@@ -52,6 +53,7 @@ static void check_pod_claims(struct validator *v, const struct path *at,
                              const struct api_pod_resource_claim_array *claims)
 {
     struct path nowhere = path_root(STR(""));
+    cleanup_seen struct seen names = {0};
     for (size_t i = 0; i < claims->n; i++) {
         const struct api_pod_resource_claim *c = &claims->p[i];
         struct path item = path_index(at, i), name = path_field(&item, STR("name"));
@@ -61,7 +63,7 @@ static void check_pod_claims(struct validator *v, const struct path *at,
         }
         if (c->name.n == 0)
             cause_required(v->causes, &name, STR(""));
-        else if (has_pod_claim(claims, i, c->name))
+        else if (seen_add(&names, c->name))
             cause_duplicate(v->causes, &name, c->name);
         else
             check_dns_label(v, &name, c->name);
@@ -71,88 +73,90 @@ static void check_pod_claims(struct validator *v, const struct path *at,
 
 // --- resources.claims ----------------------------------------------------------------------------
 
-// Whether an entry repeats one before it: the same request of a claim, or a claim as a whole and one
-// of its requests.
-static size_t repeats(const struct api_container_resource_claim_array *claims, size_t at)
+static int compare_texts(const void *a, const void *b)
 {
-    const struct api_container_resource_claim *c = &claims->p[at];
-    size_t overlaps = 0;
-    for (size_t i = 0; i < at; i++) {
-        const struct api_container_resource_claim *o = &claims->p[i];
-        if (!str_eq(o->name, c->name))
-            continue;
-        if (o->request.n == 0 || str_eq(o->request, c->request))
-            return 1;
-        overlaps += c->request.n == 0;
-    }
-    return overlaps;
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
-static bool names_whole_claim(const struct api_container_resource_claim_array *claims, size_t n,
-                              struct str name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(claims->p[i].name, name) && claims->p[i].request.n == 0)
-            return true;
-    return false;
-}
-
-static struct str missing_claim(struct validator *v,
-                                const struct api_pod_resource_claim_array *claims)
+static struct str missing_claim(struct pod_check *c)
 {
     cleanup_sbuf struct sbuf b = {0};
-    struct str *names = arena_array(scratch(v), struct str, claims->n + 1);
+    cleanup_seen struct seen names = {0};
+    struct arena *arena = scratch(c->v);
     size_t n = 0;
-    for (size_t i = 0; i < claims->n; i++) {
-        struct str name = claims->p[i].name;
-        size_t j = n;
-        if (name.n == 0 || has_pod_claim(claims, i, name))
-            continue;
-        for (; j > 0 && str_cmp(name, names[j - 1]) < 0; j--)
-            names[j] = names[j - 1];
-        names[j] = name;
-        n++;
-    }
+    if (c->missing.n)
+        return c->missing;
+    struct str *sorted = arena_array(arena, struct str, c->claims->n + 1);
+    for (size_t i = 0; i < c->claims->n; i++)
+        if (c->claims->p[i].name.n && !seen_add(&names, c->claims->p[i].name))
+            sorted[n++] = c->claims->p[i].name;
+    qsort(sorted, n, sizeof(*sorted), compare_texts);
     sbuf_addz(&b, "must be one of the names in pod.spec.resourceClaims");
     sbuf_addz(&b, n ? ": " : " which is empty");
     for (size_t i = 0; i < n; i++)
-        sbuf_addf(&b, "%s%.*s", i ? ", " : "", STR_ARG(names[i]));
-    return arena_str(scratch(v), sbuf_str(&b));
+        sbuf_addf(&b, "%s%.*s", i ? ", " : "", STR_ARG(sorted[i]));
+    c->missing = arena_str(arena, sbuf_str(&b));
+    return c->missing;
 }
 
-static void check_claim_names(struct validator *v, const struct path *at,
-                              const struct api_container_resource_claim_array *claims,
-                              const struct api_pod_resource_claim_array *pod_claims)
+// The claims that a container has named so far.
+struct named {
+    struct seen whole; // names of claims
+    struct seen keys;  // name, or name/request
+    struct seen parts; // names of claims of which single requests were named
+};
+
+static void check_reference(struct pod_check *p, const struct path *item,
+                            const struct api_container_resource_claim *c, struct named *named)
 {
-    for (size_t i = 0; i < claims->n; i++) {
+    struct validator *v = p->v;
+    struct path request = path_field(item, STR("request"));
+    if (map_has(&named->whole, c->name)) {
+        cause_duplicate(v->causes, item, c->name);
+        return;
+    }
+    struct str key = c->name;
+    if (c->request.n) {
+        check_dns_label(v, &request, c->request);
+        key = arena_strf(scratch(v), "%.*s/%.*s", STR_ARG(c->name), STR_ARG(c->request));
+        (void)seen_add(&named->parts, c->name);
+    } else if (map_has(&named->parts, c->name)) {
+        // The claim as a whole and one of its requests.
+        cause_duplicate(v->causes, item, c->name);
+    }
+    if (seen_add(&named->keys, key))
+        cause_duplicate(v->causes, item, key);
+    if (c->request.n == 0)
+        (void)seen_add(&named->whole, c->name);
+}
+
+static void check_claim_names(struct pod_check *p, const struct path *at,
+                              const struct api_container_resource_claim_array *claims)
+{
+    struct named named = {0};
+    for (size_t i = 0; i < claims->n && !causes_full(p->v->causes); i++) {
         const struct api_container_resource_claim *c = &claims->p[i];
-        struct path item = path_index(at, i), request = path_field(&item, STR("request"));
+        struct path item = path_index(at, i);
         if (c->name.n == 0) {
-            cause_required(v->causes, &item, STR(""));
+            cause_required(p->v->causes, &item, STR(""));
             continue;
         }
-        bool whole = names_whole_claim(claims, i, c->name);
-        if (!whole && c->request.n)
-            check_dns_label(v, &request, c->request);
-        bool named = c->request.n && !whole;
-        struct str key =
-            named ? arena_strf(scratch(v), "%.*s/%.*s", STR_ARG(c->name), STR_ARG(c->request))
-                  : c->name;
-        for (size_t n = repeats(claims, i); n > 0; n--)
-            cause_duplicate(v->causes, &item, key);
-        if (!has_pod_claim(pod_claims, pod_claims->n, c->name))
-            cause_not_found_because(v->causes, &item, c->name, missing_claim(v, pod_claims));
+        check_reference(p, &item, c, &named);
+        if (!map_has(&p->names, c->name))
+            cause_not_found_because(p->v->causes, &item, c->name, missing_claim(p));
     }
+    seen_done(&named.whole);
+    seen_done(&named.keys);
+    seen_done(&named.parts);
 }
 
-static void check_container_claims(struct validator *v, const struct path *list,
-                                   const struct api_container_array *containers,
-                                   const struct api_pod_resource_claim_array *claims)
+static void check_container_claims(struct pod_check *p, const struct path *list,
+                                   const struct api_container_array *containers)
 {
     for (size_t i = 0; i < containers->n; i++) {
         struct path item = path_index(list, i), resources = path_field(&item, STR("resources"));
         struct path at = path_field(&resources, STR("claims"));
-        check_claim_names(v, &at, &containers->p[i].resources.claims, claims);
+        check_claim_names(p, &at, &containers->p[i].resources.claims);
     }
 }
 
@@ -178,13 +182,19 @@ static void check_pod_spec(struct validator *v, const struct path *at,
     struct path resources = path_field(at, STR("resources"));
     struct path pod_level = path_field(&resources, STR("claims"));
     check_pod_claims(v, &claims, meta, &spec->resource_claims);
-    check_container_claims(v, &containers, &spec->containers, &spec->resource_claims);
-    check_container_claims(v, &init, &spec->init_containers, &spec->resource_claims);
+    struct pod_check p = {.v = v, .claims = &spec->resource_claims};
+    for (size_t i = 0; i < spec->resource_claims.n; i++)
+        if (spec->resource_claims.p[i].name.n)
+            (void)seen_add(&p.names, spec->resource_claims.p[i].name);
+    check_container_claims(&p, &containers, &spec->containers);
+    check_container_claims(&p, &init, &spec->init_containers);
     check_ephemeral_claims(v, &ephemeral, &spec->ephemeral_containers);
-    if (!spec->resources || !spec->resources->claims.p)
-        return;
-    cause_forbidden(v->causes, &pod_level, STR("claims may not be set for Resources at pod-level"));
-    check_claim_names(v, &pod_level, &spec->resources->claims, &spec->resource_claims);
+    if (spec->resources && spec->resources->claims.p) {
+        cause_forbidden(v->causes, &pod_level,
+                        STR("claims may not be set for Resources at pod-level"));
+        check_claim_names(&p, &pod_level, &spec->resources->claims);
+    }
+    seen_done(&p.names);
 }
 
 static bool same_container_claims(const struct api_container_array *a,

@@ -14,19 +14,17 @@ static void check_claim_statuses(struct validator *v, const struct path *list,
 {
     const struct api_pod_resource_claim_status_array *statuses =
         &pod->status.resource_claim_statuses;
+    cleanup_seen struct seen names = {0}, claims = {0};
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++)
+        (void)seen_add(&claims, pod->spec.resource_claims.p[i].name);
     for (size_t i = 0; i < statuses->n; i++) {
         const struct api_pod_resource_claim_status *s = &statuses->p[i];
         struct path at = path_index(list, i), name = path_field(&at, STR("name"));
         struct path claim = path_field(&at, STR("resourceClaimName"));
-        bool known = false, seen = false;
-        for (size_t j = 0; j < pod->spec.resource_claims.n && !known; j++)
-            known = str_eq(pod->spec.resource_claims.p[j].name, s->name);
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(statuses->p[j].name, s->name);
-        if (!known)
+        if (!map_has(&claims, s->name))
             cause_invalid(v->causes, &name, s->name,
                           STR("must match the name of an entry in `spec.resourceClaims`"));
-        if (seen)
+        if (seen_add(&names, s->name))
             cause_duplicate(v->causes, &name, s->name);
         if (s->has_resource_claim_name)
             check_format(v, &claim, s->resource_claim_name, name_dns_subdomain, NULL);
@@ -74,21 +72,17 @@ static void check_request_mapping(struct validator *v, const struct path *at,
 }
 
 static void check_repeated_mapping(struct validator *v, const struct path *at,
-                                   const struct api_container_extended_resource_request_array *list,
-                                   size_t i)
+                                   const struct api_container_extended_resource_request *m,
+                                   struct seen *keys)
 {
-    const struct api_container_extended_resource_request *m = &list->p[i];
     struct path container = path_field(at, STR("containerName"));
     struct path resource = path_field(at, STR("resourceName"));
     struct path request = path_field(at, STR("requestName"));
-    for (size_t j = 0; j < i; j++) {
-        if (!api_equal(&api_container_extended_resource_request_type, m, &list->p[j]))
-            continue;
-        cause_duplicate(v->causes, &container, m->container_name);
-        cause_duplicate(v->causes, &resource, m->resource_name);
-        cause_duplicate(v->causes, &request, m->request_name);
+    if (!seen_add(keys, json_of(&api_container_extended_resource_request_type, m, scratch(v))))
         return;
-    }
+    cause_duplicate(v->causes, &container, m->container_name);
+    cause_duplicate(v->causes, &resource, m->resource_name);
+    cause_duplicate(v->causes, &request, m->request_name);
 }
 
 static void check_extended_status(struct validator *v, const struct path *at,
@@ -99,6 +93,7 @@ static void check_extended_status(struct validator *v, const struct path *at,
     struct path mappings = path_field(at, STR("requestMappings"));
     struct path request = path_field(at, STR("requestName"));
     struct path claim = path_field(at, STR("resourceClaimName"));
+    cleanup_seen struct seen keys = {0};
     if (s->request_mappings.n == 0)
         cause_required(v->causes, &mappings, STR("at least one request mapping is required"));
     for (size_t i = 0; i < s->request_mappings.n; i++) {
@@ -106,7 +101,7 @@ static void check_extended_status(struct validator *v, const struct path *at,
         check_request_mapping(v, &item, &s->request_mappings.p[i], &pod->spec);
         // Upstream's path for this one lacks the mapping.
         check_dns_label(v, &request, s->request_mappings.p[i].request_name);
-        check_repeated_mapping(v, &item, &s->request_mappings, i);
+        check_repeated_mapping(v, &item, &s->request_mappings.p[i], &keys);
     }
     if (s->resource_claim_name.n == 0)
         cause_required(v->causes, &claim, STR(""));
@@ -231,23 +226,22 @@ static void check_health(struct validator *v, const struct path *list,
 {
     static const struct str values[] = {STR_INIT("Healthy"), STR_INIT("Unhealthy"),
                                         STR_INIT("Unknown")};
+    cleanup_seen struct seen ids = {0};
     for (size_t i = 0; i < resources->n; i++) {
         const struct api_resource_health *r = &resources->p[i];
         struct path at = path_index(list, i), health = path_field(&at, STR("health"));
         struct path message = path_field(&at, STR("message")),
                     id = path_field(&at, STR("resourceID"));
-        bool known = false, seen = false;
+        bool known = false;
         for (size_t j = 0; j < array_len(values); j++)
             known = known || str_eq(r->health, values[j]);
-        for (size_t j = 0; j < i && !seen; j++)
-            seen = str_eq(resources->p[j].resource_id, r->resource_id);
         if (!known)
             cause_not_supported(v->causes, &health, r->health, values, array_len(values));
         if (r->has_message && r->message.n == 0)
             cause_required(v->causes, &message, STR("must be non-empty if specified"));
         if (r->message.n > HEALTH_MESSAGE_BYTES_MAX)
             cause_too_long(v->causes, &message, HEALTH_MESSAGE_BYTES_MAX);
-        if (seen)
+        if (seen_add(&ids, r->resource_id))
             cause_duplicate(v->causes, &id, r->resource_id);
     }
 }

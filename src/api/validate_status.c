@@ -205,17 +205,13 @@ static void check_devices(struct validator *v, const struct path *at,
         struct path item = path_index(at, i);
         check_device_status(v, &item, &status->devices.p[i], status->allocation);
     }
+    cleanup_seen struct seen ids = {0};
     for (size_t i = 0; i < status->devices.n; i++) {
         struct path item = path_index(at, i);
         struct device_id id = status_id(&status->devices.p[i]);
-        bool seen = false;
-        for (size_t j = 0; j < i && !seen; j++) {
-            struct device_id other = status_id(&status->devices.p[j]);
-            seen = same_id(&id, &other);
-        }
-        if (seen)
-            causes_mark(v->causes, cause_duplicate_json(v->causes, &item, show_id(&id, scratch(v))),
-                        NULL, COVERED);
+        struct str shown = show_id(&id, scratch(v));
+        if (seen_add(&ids, shown))
+            causes_mark(v->causes, cause_duplicate_json(v->causes, &item, shown), NULL, COVERED);
     }
 }
 
