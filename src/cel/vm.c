@@ -198,10 +198,12 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
             sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);               \
         NEXT;                                                           \
     } while (0)
+// NOLINTBEGIN(bugprone-macro-parentheses): statements
 #define NEXT      goto *labels[(++ip)->op]
 #define NEXT_WORD goto *labels[(ip += 2)->op]
 #define JUMP(to)  goto *labels[(ip = code + (to))->op]
-#define PC        ((size_t)(ip - code))
+// NOLINTEND(bugprone-macro-parentheses)
+#define PC ((size_t)(ip - code))
 
 // NOLINTNEXTLINE(readability-function-size): a dispatch loop
 struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
