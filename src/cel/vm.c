@@ -27,7 +27,7 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
     for (unsigned i = 0; i < o->args; i++) {
-        if (likely(o->arg_kind[i] == args[i].kind))
+        if (likely(o->arg_kind[i] == args[i].kind || o->arg_kind[i] == CEL_KIND_ANY))
             continue;
         if (!cel_fits(o->arg[i], args[i]))
             return false;
