@@ -226,7 +226,8 @@ static void resolve_overload(struct checker *c, struct cel_node *n, const struct
         check_logic(c, n, f);
         return;
     }
-    const struct cel_overload **found = arena_array(c->arena, const struct cel_overload *, f->count);
+    const struct cel_overload **found =
+        arena_array(c->arena, const struct cel_overload *, f->count);
     uint32_t matches = 0;
     const struct cel_type *result = NULL;
     for (uint32_t i = 0; i < f->count; i++) {
@@ -269,8 +270,7 @@ static void check_opt_select(struct checker *c, struct cel_node *n)
 {
     struct cel_node *field = n->call.args.p[1];
     field->type = &cel_type_string;
-    const struct cel_type *t =
-        select_type(c, n, n->call.args.p[0], cel_str(field->value), true);
+    const struct cel_type *t = select_type(c, n, n->call.args.p[0], cel_str(field->value), true);
     n->type = cel_substitute(&c->types, t, false);
     const struct cel_function *f = cel_function_find(STR(CEL_OP_OPT_SELECT));
     const struct cel_overload **one = arena_array(c->arena, const struct cel_overload *, 1);

@@ -108,16 +108,17 @@ struct cel_overload {
     bool takes_string; // containsIP(string) and the like parse their argument
     uint8_t args;
     uint8_t type_params;
-    uint8_t cost;    // enum cel_cost by overload id, CEL_COST_ONE when the function decides
+    uint8_t cost; // enum cel_cost by overload id, CEL_COST_ONE when the function decides
     const struct cel_type *arg[CEL_ARGS_MAX];
     const struct cel_type *result;
+    uint8_t arg_kind[CEL_ARGS_MAX]; // enum cel_kind an argument surely fits by; CEL_KINDS: look
 };
 
 struct cel_function {
     struct str name;
-    cel_fn impl;      // NULL: declared only
-    uint8_t cost;     // enum cel_cost by function name, or CEL_COST_ONE
-    bool singleton;   // upstream binds one implementation for all overloads
+    cel_fn impl;    // NULL: declared only
+    uint8_t cost;   // enum cel_cost by function name, or CEL_COST_ONE
+    bool singleton; // upstream binds one implementation for all overloads
     uint32_t count;
     struct cel_overload *overloads;
 };

@@ -69,8 +69,8 @@ static int compile(const struct cel_env *env, struct cel_source *source, struct 
     if (!root)
         return source_error(source, issues, err);
     bool checked = !env->options.no_check;
-    if (checked && (!cel_check(env, source, root) ||
-                    (env->validators && !cel_validate(env, source, root))))
+    if (checked &&
+        (!cel_check(env, source, root) || (env->validators && !cel_validate(env, source, root))))
         return source_error(source, issues, err);
     if (!checked)
         cel_resolve(env, source, root);

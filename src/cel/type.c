@@ -31,9 +31,9 @@ SIMPLE(format, STRUCT, "kubernetes.NamedFormat");
 SIMPLE(ip, OPAQUE, "net.IP");
 SIMPLE(cidr, OPAQUE, "net.CIDR");
 
-#define WRAPPER(id, k, text)                                                                     \
-    const struct cel_type cel_type_wrap_##id = {.kind = CEL_T_##k, .nullable = true, .name = STR_INIT( \
-                                                                                   text)}
+#define WRAPPER(id, k, text)                     \
+    const struct cel_type cel_type_wrap_##id = { \
+        .kind = CEL_T_##k, .nullable = true, .name = STR_INIT(text)}
 
 WRAPPER(bool, BOOL, "bool");
 WRAPPER(int, INT, "int");
@@ -177,14 +177,22 @@ static const struct {
     const char *word;
     const struct cel_type *type;
 } words[] = {
-    {"dyn", &cel_type_dyn},           {"any", &cel_type_any},
-    {"null", &cel_type_null},         {"bool", &cel_type_bool},
-    {"int", &cel_type_int},           {"uint", &cel_type_uint},
-    {"double", &cel_type_double},     {"string", &cel_type_string},
-    {"bytes", &cel_type_bytes},       {"Duration", &cel_type_duration},
-    {"Timestamp", &cel_type_timestamp}, {"Quantity", &cel_type_quantity},
-    {"Semver", &cel_type_semver},     {"IP", &cel_type_ip},
-    {"CIDR", &cel_type_cidr},         {"URL", &cel_type_url},
+    {"dyn", &cel_type_dyn},
+    {"any", &cel_type_any},
+    {"null", &cel_type_null},
+    {"bool", &cel_type_bool},
+    {"int", &cel_type_int},
+    {"uint", &cel_type_uint},
+    {"double", &cel_type_double},
+    {"string", &cel_type_string},
+    {"bytes", &cel_type_bytes},
+    {"Duration", &cel_type_duration},
+    {"Timestamp", &cel_type_timestamp},
+    {"Quantity", &cel_type_quantity},
+    {"Semver", &cel_type_semver},
+    {"IP", &cel_type_ip},
+    {"CIDR", &cel_type_cidr},
+    {"URL", &cel_type_url},
     {"NamedFormat", &cel_type_format},
 };
 

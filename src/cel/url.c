@@ -38,7 +38,7 @@ static bool should_escape(char c, enum mode mode)
 
 static int hex_value(char c)
 {
-    return isdigit((unsigned char)c) ? c - '0'
+    return isdigit((unsigned char)c)    ? c - '0'
            : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
                                         : -1;
 }
@@ -379,7 +379,7 @@ struct cel_val cel_url_copy(struct cel_val v, struct arena *a)
 {
     struct cel_url *u = arena_one(a, struct cel_url);
     *u = *v.url;
-    struct str *parts[] = {&u->scheme, &u->opaque, &u->user,  &u->host,
+    struct str *parts[] = {&u->scheme, &u->opaque,   &u->user,  &u->host,
                            &u->path,   &u->raw_path, &u->query, &u->fragment};
     for (size_t i = 0; i < array_len(parts); i++)
         *parts[i] = arena_str(a, *parts[i]);
@@ -495,9 +495,14 @@ bool cel_url_valid(struct arena *a, struct str text, struct err *err)
 }
 
 static const struct cel_impl table[] = {
-    {"url", fn_url},         {"isURL", fn_is_url},      {"getScheme", fn_scheme},
-    {"getHost", fn_host},    {"getHostname", fn_hostname}, {"getPort", fn_port},
-    {"getEscapedPath", fn_path}, {"getQuery", fn_query},
+    {"url", fn_url},
+    {"isURL", fn_is_url},
+    {"getScheme", fn_scheme},
+    {"getHost", fn_host},
+    {"getHostname", fn_hostname},
+    {"getPort", fn_port},
+    {"getEscapedPath", fn_path},
+    {"getQuery", fn_query},
 };
 
 CEL_IMPLS(url, table);

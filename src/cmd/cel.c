@@ -78,8 +78,7 @@ static int read_bindings(const yyjson_val *q, struct cel_env *env, struct arena 
 {
     const yyjson_val *bindings = json_get(q, STR("bindings"));
     if (bindings && json_is_object(bindings)) {
-        json_obj_foreach(bindings, key, unused)
-        {
+        json_obj_foreach(bindings, key, unused) {
             (void)unused;
             if (!cel_env_variable(env, json_str(key)))
                 cel_env_add_variable(env, json_str(key), &cel_type_dyn);
@@ -87,8 +86,7 @@ static int read_bindings(const yyjson_val *q, struct cel_env *env, struct arena 
     }
     const struct cel_val **vars = arena_array(a, const struct cel_val *, env->variables.n + 1);
     if (bindings && json_is_object(bindings)) {
-        json_obj_foreach(bindings, key, val)
-        {
+        json_obj_foreach(bindings, key, val) {
             struct cel_val *v = arena_one(a, struct cel_val);
             int r = cel_json_read_value(val, a, v, err);
             if (r < 0)
@@ -150,8 +148,8 @@ static void evaluate(struct session *s, const yyjson_val *q, const struct cel_en
     struct cel_device *d = NULL;
     struct err err = {0};
     const yyjson_val *device = json_get(q, STR("device"));
-    int r = cel_json_read_device(device && json_is_object(device) ? device : NULL,
-                                 (struct str){0}, shapes, &d, &err);
+    int r = cel_json_read_device(device && json_is_object(device) ? device : NULL, (struct str){0},
+                                 shapes, &d, &err);
     if (r < 0) {
         json_write_key(w, STR("evalError"));
         json_write_str(w, str_z(err.msg));

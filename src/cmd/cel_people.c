@@ -108,7 +108,9 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
 {
     const yyjson_val *items = json_get(object, STR("items"));
     if (items && json_is_array(items)) {
-        json_arr_foreach(items, item) if (json_is_object(item)) match_slice(m, item);
+        json_arr_foreach(items, item)
+            if (json_is_object(item))
+                match_slice(m, item);
         return;
     }
     if (!str_eqz(text_at(object, "kind"), "ResourceSlice"))
@@ -119,8 +121,7 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
         return;
     struct str driver = text_at(spec, "driver");
     struct str pool = text_at(json_get(spec, STR("pool")), "name");
-    json_arr_foreach(devices, d)
-    {
+    json_arr_foreach(devices, d) {
         const yyjson_val *basic = json_get(d, STR("basic")); // v1beta1
         cleanup_sbuf struct sbuf where = {0};
         sbuf_addf(&where, "%.*s/%.*s/%.*s", STR_ARG(driver), STR_ARG(pool),

@@ -27,6 +27,7 @@ static const struct verb verbs[] = {
     {"convert", verb_convert, "write objects in another API version or format"},
     {"explain", verb_explain, "say what a kind or a field means"},
     {"help", verb_help, "show this page"},
+    {"validate", verb_validate, "check objects as the API server does"},
     {"version", verb_version, "print the version"},
 };
 

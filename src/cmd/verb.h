@@ -22,6 +22,7 @@ int verb_usage_error(const char *verb, const char *what);
 // The verbs, each in a file of its name.
 int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
+int verb_validate(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 
 #endif
