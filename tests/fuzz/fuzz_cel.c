@@ -2,9 +2,8 @@
 //
 // Any text as an expression: parse, check, estimate, generate, evaluate. The first byte chooses the
 // environment; what follows is the source.
-#include "fuzz.h"
-
 #include "dray/cel.h"
+#include "fuzz.h"
 
 #include "base/banned.h"
 
