@@ -16,24 +16,23 @@
 // bench_keep makes the compiler believe that a value is used.
 #define bench_keep(value) __asm__ volatile("" : : "g"(value) : "memory")
 
-// bench_print writes the measurement that tools/bench reads.
-static inline void bench_print(const char *name, double ns)
+// bench_print writes the measurement that tools/bench reads; bytes (per run) is left out when 0.
+// against names another line of the same program to compare with, or is NULL.
+static inline void bench_print(const char *name, double ns, size_t bytes, const char *against)
 {
-    printf("{\"name\":\"%s\",\"ns\":%.3f}\n", name, ns);
+    printf("{\"name\":\"%s\",\"ns\":%.3f", name, ns);
+    if (bytes)
+        printf(",\"bytes\":%zu", bytes);
+    if (against)
+        printf(",\"against\":\"%s\"", against);
+    puts("}");
     (void)fflush(stdout);
 }
 
-// bench_print_bytes is bench_print for work on so many bytes, compared with another line of the same
-// program when against is not NULL.
-static inline void bench_print_bytes(const char *name, double ns, size_t bytes, const char *against)
-{
-    printf("{\"name\":\"%s\",\"ns\":%.3f,\"bytes\":%zu%s%s%s}\n", name, ns, bytes,
-           against ? ",\"against\":\"" : "", against ? against : "", against ? "\"" : "");
-    (void)fflush(stdout);
-}
-
-// BENCH runs the statement behind it over and over and prints nanoseconds per run under a name.
-#define BENCH(name, ...)                                                                     \
+// BENCH runs the statement behind it over and over and prints nanoseconds per run under a name;
+// BENCH_BYTES also says how many bytes a run handles.
+#define BENCH(name, ...) BENCH_BYTES(name, 0, __VA_ARGS__)
+#define BENCH_BYTES(name, bytes, ...)                                                        \
     do {                                                                                     \
         double bench_best = 0;                                                               \
         for (int bench_round = 0; bench_round < BENCH_ROUNDS; bench_round++) {               \
@@ -49,7 +48,7 @@ static inline void bench_print_bytes(const char *name, double ns, size_t bytes, 
             if (bench_round == 0 || bench_each < bench_best)                                 \
                 bench_best = bench_each;                                                     \
         }                                                                                    \
-        bench_print((name), bench_best);                                                     \
+        bench_print((name), bench_best, (bytes), NULL);                                      \
     } while (0)
 
 #endif

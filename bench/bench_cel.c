@@ -163,7 +163,7 @@ static void measure(struct world *w, const char *name, struct str expr)
             best = each;
     }
     (void)snprintf(label, sizeof(label), "batch %s (a device)", name);
-    bench_print(label, best);
+    bench_print(label, best, 0, NULL);
     cel_program_free(p);
 }
 

@@ -168,7 +168,7 @@ static void measure(const char *name, struct str text, int duplicates)
         bench_keep(sum);
         best = round == 0 || took < best ? took : best;
     }
-    bench_print_bytes(name, best, text.n, duplicates < 0 ? NULL : "bare yyjson");
+    bench_print(name, best, text.n, duplicates < 0 ? NULL : "bare yyjson");
 }
 
 int main(void)

@@ -24,7 +24,10 @@ static int verb_version(int argc, char **argv)
 
 static const struct verb verbs[] = {
     {"cel", verb_cel, "try a CEL expression on devices, or check it"},
+    {"convert", verb_convert, "write objects in another API version or format"},
+    {"explain", verb_explain, "say what a kind or a field means"},
     {"help", verb_help, "show this page"},
+    {"validate", verb_validate, "check objects as the API server does"},
     {"version", verb_version, "print the version"},
 };
 

@@ -16,10 +16,13 @@ struct verb {
     const char *help;                  // one line
 };
 
-// The verbs, one a file.
-int verb_cel(int argc, char **argv);
-
 // verb_usage_error prints what is wrong with the command line and returns VERB_USAGE.
 int verb_usage_error(const char *verb, const char *what);
+
+// The verbs, each in a file of its name.
+int verb_cel(int argc, char **argv);
+int verb_convert(int argc, char **argv);
+int verb_validate(int argc, char **argv);
+int verb_explain(int argc, char **argv);
 
 #endif

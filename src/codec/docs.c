@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/docs.h"
 
+#include <assert.h>
+
 #include "codec/json_int.h"
 #include "codec/yaml.h"
 
@@ -60,6 +62,7 @@ int docs_next(struct docs_reader *r, struct json_doc *ret, struct err *err)
             r->ended = true;
             return code;
         }
+        assert(doc.root);
         if (!json_is_null(doc.root)) {
             *ret = doc;
             return 1;

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deep copy and semantic comparison, by the tables.
+#include <assert.h>
+#include <string.h>
+
+#include "api/api.h"
+
+#include "base/banned.h"
+
+static void copy_struct(const struct api_type *t, const void *in, void *out, struct arena *arena);
+
+// copy_bytes keeps the difference between an absent and an empty string.
+static struct str copy_bytes(struct str s, struct arena *arena)
+{
+    return s.p ? arena_str(arena, s) : s;
+}
+
+static void copy_strlist(const struct api_str_array *in, struct api_str_array *out,
+                         struct arena *arena)
+{
+    if (!in->p)
+        return;
+    out->p = arena_array(arena, struct str, in->n);
+    out->n = in->n;
+    for (size_t i = 0; i < in->n; i++)
+        out->p[i] = copy_bytes(in->p[i], arena);
+}
+
+static void copy_elem(const struct api_field *f, const void *in, void *out, struct arena *arena)
+{
+    switch (f->elem) {
+    case API_BOOL:
+    case API_I32:
+    case API_I64:
+    case API_TIME:
+    case API_MICROTIME:
+        memcpy(out, in, api_elem_size(f));
+        return;
+    case API_STR:
+    case API_RAW:
+    case API_FIELDS:
+    case API_BYTES:
+        *(struct str *)out = copy_bytes(*(const struct str *)in, arena);
+        return;
+    case API_QUANTITY:
+        *(struct quantity *)out = quantity_copy(in, arena);
+        return;
+    case API_INTSTR: {
+        struct api_int_or_string *value = out;
+        *value = *(const struct api_int_or_string *)in;
+        value->text = copy_bytes(value->text, arena);
+        return;
+    }
+    case API_STRLIST:
+        copy_strlist(in, out, arena);
+        return;
+    case API_STRUCT:
+        copy_struct(f->sub, in, out, arena);
+        return;
+    case API_ELEMS:
+        break;
+    }
+    assert(false);
+}
+
+static void copy_span(const struct api_field *f, const struct api_span *in, struct api_span *out,
+                      struct arena *arena)
+{
+    if (!in->p)
+        return;
+    bool map = f->shape == API_MAP;
+    size_t size = map ? api_entry_size(f) : api_elem_size(f);
+    char *to = arena_alloc_array(arena, in->n, size, _Alignof(max_align_t));
+    out->p = to;
+    out->n = in->n;
+    const char *from = in->p;
+    for (size_t i = 0; i < in->n; i++, from += size, to += size) {
+        if (map)
+            *(struct str *)(void *)to = arena_str(arena, *(const struct str *)(const void *)from);
+        copy_elem(f, from + (map ? API_ENTRY_VALUE : 0), to + (map ? API_ENTRY_VALUE : 0), arena);
+    }
+}
+
+static void copy_field(const struct api_field *f, const void *in, void *out, struct arena *arena)
+{
+    const void *from = api_member_const(f, in);
+    void *to = api_member(f, out);
+    if (f->shape == API_LIST || f->shape == API_MAP) {
+        copy_span(f, from, to, arena);
+        return;
+    }
+    if (api_field_is_pointer(f)) {
+        const void *target = *(void *const *)from;
+        if (target) {
+            *(void **)to = arena_alloc(arena, api_elem_size(f), _Alignof(max_align_t));
+            copy_elem(f, target, *(void **)to, arena);
+        }
+        return;
+    }
+    if (f->has_offset)
+        *(bool *)((char *)out + f->has_offset) = *(const bool *)((const char *)in + f->has_offset);
+    copy_elem(f, from, to, arena);
+}
+
+static void copy_struct(const struct api_type *t, const void *in, void *out, struct arena *arena)
+{
+    for (size_t i = 0; i < t->fields_len; i++)
+        copy_field(&t->fields[i], in, out, arena);
+}
+
+void api_copy(const struct api_type *t, const void *in, void *out, struct arena *arena)
+{
+    memset(out, 0, t->size);
+    copy_struct(t, in, out, arena);
+}
+
+static bool equal_int_or_string(const struct api_int_or_string *a,
+                                const struct api_int_or_string *b)
+{
+    if (a->is_text != b->is_text)
+        return false;
+    return a->is_text ? str_eq(a->text, b->text) : a->number == b->number;
+}
+
+static bool equal_time(const struct api_time *a, const struct api_time *b)
+{
+    return a->set == b->set && (!a->set || moment_cmp(a->at, b->at) == 0);
+}
+
+static bool equal_strlist(const struct api_str_array *a, const struct api_str_array *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (!str_eq(a->p[i], b->p[i]))
+            return false;
+    return true;
+}
+
+static bool equal_elem(const struct api_field *f, const void *a, const void *b)
+{
+    switch (f->elem) {
+    case API_STR:
+    case API_RAW:
+    case API_FIELDS:
+    case API_BYTES:
+        return str_eq(*(const struct str *)a, *(const struct str *)b);
+    case API_BOOL:
+        return *(const bool *)a == *(const bool *)b;
+    case API_I32:
+        return *(const int32_t *)a == *(const int32_t *)b;
+    case API_I64:
+        return *(const int64_t *)a == *(const int64_t *)b;
+    case API_QUANTITY:
+        return quantity_cmp(a, b) == 0;
+    case API_TIME:
+    case API_MICROTIME:
+        return equal_time(a, b);
+    case API_INTSTR:
+        return equal_int_or_string(a, b);
+    case API_STRLIST:
+        return equal_strlist(a, b);
+    case API_STRUCT:
+        return api_equal(f->sub, a, b);
+    case API_ELEMS:
+        break;
+    }
+    assert(false);
+    return false;
+}
+
+static bool equal_span(const struct api_field *f, const struct api_span *a,
+                       const struct api_span *b)
+{
+    if (a->n != b->n)
+        return false;
+    bool map = f->shape == API_MAP;
+    size_t size = map ? api_entry_size(f) : api_elem_size(f);
+    const char *x = a->p, *y = b->p;
+    for (size_t i = 0; i < a->n; i++, x += size, y += size) {
+        if (map &&
+            !str_eq(*(const struct str *)(const void *)x, *(const struct str *)(const void *)y))
+            return false;
+        if (!equal_elem(f, x + (map ? API_ENTRY_VALUE : 0), y + (map ? API_ENTRY_VALUE : 0)))
+            return false;
+    }
+    return true;
+}
+
+bool api_field_equal(const struct api_field *f, const void *a, const void *b)
+{
+    const void *x = api_member_const(f, a), *y = api_member_const(f, b);
+    if (f->shape == API_LIST || f->shape == API_MAP)
+        return equal_span(f, x, y);
+    if (f->shape == API_OPT) {
+        bool present = api_field_present(f, a);
+        if (present != api_field_present(f, b))
+            return false;
+        if (!present)
+            return true;
+        if (api_field_is_pointer(f))
+            return equal_elem(f, *(void *const *)x, *(void *const *)y);
+    }
+    return equal_elem(f, x, y);
+}
+
+bool api_equal(const struct api_type *t, const void *a, const void *b)
+{
+    for (size_t i = 0; i < t->fields_len; i++)
+        if (!api_field_equal(&t->fields[i], a, b))
+            return false;
+    return true;
+}
