@@ -123,7 +123,7 @@ static struct cel_program *compile(const struct world *w, struct str expr)
     struct err err = {0};
     if (cel_compile(w->env, expr, &p, NULL, &err) < 0) {
         (void)fprintf(stderr, "%s\n", err.msg);
-        exit(1);
+        exit(1); // NOLINT(concurrency-mt-unsafe): one thread
     }
     return p;
 }
