@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/cel_check.h"
 #include "base/vec.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
@@ -47,14 +48,16 @@ struct str judge_name(const struct judged *j, struct arena *arena)
 struct validate {
     struct features features;
     struct api_rules rules;
+    struct api_cel_engine *engine;
     struct VEC(const char *) files;
     size_t good, bad;
-    bool quiet;
+    bool quiet, verbose;
 };
 
 static void validate_done(struct validate *v)
 {
     vec_done(&v->files);
+    api_cel_engine_free(v->engine);
 }
 
 // What is being looked at.
@@ -111,6 +114,32 @@ static size_t report_strict(const struct place *p, const struct json_strict *str
     return strict->reports.n;
 }
 
+// The word on one object: counted and, if asked for, told.
+static void conclude(struct validate *v, const struct place *p, struct str kind, struct str name,
+                     size_t problems)
+{
+    if (problems)
+        v->bad++;
+    else
+        v->good++;
+    if (!v->verbose)
+        return;
+    printf("%s:", p->in->name);
+    if (p->line)
+        printf("%zu:", p->line);
+    printf(" %.*s %.*s: %s\n", STR_ARG(kind), STR_ARG(name), problems ? "refused" : "good");
+}
+
+// The same for an object that could not be decoded: what it says it is.
+static void conclude_undecoded(struct validate *v, const struct place *p)
+{
+    const yyjson_val *kind = p->doc ? json_get(p->object, STR("kind")) : NULL;
+    const yyjson_val *meta = p->doc ? json_get(p->object, STR("metadata")) : NULL;
+    const yyjson_val *name = meta ? json_get(meta, STR("name")) : NULL;
+    conclude(v, p, kind && json_is_string(kind) ? json_str(kind) : STR("?"),
+             name && json_is_string(name) ? json_str(name) : STR("?"), 1);
+}
+
 static void judge_object(struct validate *v, const struct place *p,
                          const struct api_object *decoded, struct arena *arena, size_t problems)
 {
@@ -119,20 +148,19 @@ static void judge_object(struct validate *v, const struct place *p,
     struct err err = {0};
     if (judge_decode(decoded, &v->rules, arena, &j, &err) < 0) {
         report_err(p, &err);
-        v->bad++;
+        conclude_undecoded(v, p);
         return;
     }
-    if (api_object_meta(&j.hub))
-        (void)judge_name(&j, arena);
+    const struct api_object_meta *meta = api_object_meta(&j.hub);
+    struct str name = meta ? judge_name(&j, arena) : STR("");
     api_prepare(API_CREATE, &j.hub, NULL, &v->rules, arena);
     api_validate(API_CREATE, &j.hub, NULL, j.version, &v->rules, &causes);
     for (size_t i = 0; i < causes.n; i++)
         report(p, line_of(p, causes.p[i].field), causes.p[i].field,
                str_z(cause_reason(causes.p[i].type)), causes.p[i].message);
-    if (causes.n || problems)
-        v->bad++;
-    else
-        v->good++;
+    if (meta && name.n == 0)
+        name = meta->generate_name;
+    conclude(v, p, decoded->kind->kind, name, causes.n + problems);
 }
 
 static void take_value(struct validate *v, const struct place *p)
@@ -143,7 +171,7 @@ static void take_value(struct validate *v, const struct place *p)
     cleanup_json_strict struct json_strict strict = {0};
     if (api_decode(p->doc, p->object, &arena, &strict, &o, &err) < 0) {
         report_err(p, &err);
-        v->bad++;
+        conclude_undecoded(v, p);
     } else {
         judge_object(v, p, &o, &arena, report_strict(p, &strict));
     }
@@ -189,7 +217,7 @@ static void take_proto(struct validate *v, const struct input *in)
     struct place p = {.in = in};
     if (api_envelope_read(sbuf_str(&in->bytes), &arena, &o, &err) < 0) {
         report_err(&p, &err);
-        v->bad++;
+        conclude_undecoded(v, &p);
     } else {
         judge_object(v, &p, &o, &arena, 0);
     }
@@ -221,9 +249,10 @@ static void take_file(struct validate *v, const char *path)
 
 static const char *const usage =
     "use: dray validate -f FILE... [--feature-gates A=true,B=false] [--emulate 1.N]\n"
-    "       [--no-admin-access] [-q]; FILE may be - for standard input.\n"
+    "       [--no-admin-access] [-q] [-v]; FILE may be - for standard input.\n"
     "   or: dray validate --jsonl [--server-only], cases from standard input, an answer to each.\n"
-    "--no-admin-access: namespaces do not have the label for admin access.";
+    "--no-admin-access: namespaces do not have the label for admin access.\n"
+    "-q: no summary. -v: a line for every object.";
 
 static int set_release(struct validate *v, const char *word, struct err *err)
 {
@@ -238,8 +267,9 @@ static int set_release(struct validate *v, const char *word, struct err *err)
 static int take_option(struct validate *v, int argc, char **argv, int *i, struct err *err)
 {
     const char *word = argv[*i];
-    if (strcmp(word, "-q") == 0) {
-        v->quiet = true;
+    if (strcmp(word, "-q") == 0 || strcmp(word, "-v") == 0) {
+        v->quiet |= word[1] == 'q';
+        v->verbose |= word[1] == 'v';
         return 0;
     }
     if (strcmp(word, "--no-admin-access") == 0) {
@@ -288,6 +318,8 @@ int verb_validate(int argc, char **argv)
     }
     if (v.files.n == 0)
         return verb_usage_error("validate", usage);
+    v.engine = api_cel_engine_new();
+    v.rules.cel = api_cel_engine_rules(v.engine);
     for (size_t i = 0; i < v.files.n; i++)
         take_file(&v, v.files.p[i]);
     summarize(&v);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/cel_check.h"
 #include "base/limits.h"
 #include "base/vec.h"
 #include "cmd/validate.h"
@@ -33,6 +34,7 @@ struct test_case {
     const struct api_kind *kind;
     enum api_op op;
     struct features features;
+    const struct api_cel *cel;
 };
 
 static void case_done(struct test_case *c)
@@ -224,7 +226,7 @@ static int find_unprepared(struct test_case *c, const struct api_rules *rules,
 
 static int judge(struct test_case *c, struct json_writer *w, struct err *err)
 {
-    struct api_rules rules = {.features = &c->features, .admin_namespace = true};
+    struct api_rules rules = {.features = &c->features, .cel = c->cel, .admin_namespace = true};
     struct causes causes = {.arena = &c->arena}, unprepared = {.arena = &c->arena};
     struct judged object, old = {0};
     int rc = read_object(c, "new", &rules, &object, err);
@@ -257,9 +259,9 @@ static void write_name(const struct test_case *c, struct json_writer *w)
     json_write_str(w, c->name);
 }
 
-static void answer(struct str line, bool server_only, struct sbuf *out)
+static void answer(struct str line, bool server_only, const struct api_cel *cel, struct sbuf *out)
 {
-    cleanup_case struct test_case c = {.server_only = server_only};
+    cleanup_case struct test_case c = {.server_only = server_only, .cel = cel};
     struct err err = {0};
     struct json_writer w = {.out = out};
     int rc = read_case(&c, line, &err);
@@ -287,16 +289,18 @@ int validate_jsonl(bool server_only)
     char *line = NULL;
     size_t cap = 0;
     cleanup_sbuf struct sbuf out = {0};
+    struct api_cel_engine *engine = api_cel_engine_new();
     for (ssize_t n; (n = getline(&line, &cap, stdin)) > 0;) {
         struct str text = str_trim(str_make(line, (size_t)n));
         if (text.n == 0)
             continue;
         sbuf_clear(&out);
-        answer(text, server_only, &out);
+        answer(text, server_only, api_cel_engine_rules(engine), &out);
         if (fwrite(out.p, 1, out.n, stdout) != out.n)
             break;
     }
     free(line);
+    api_cel_engine_free(engine);
     if (ferror(stdin) || fflush(stdout) != 0)
         (void)fprintf(stderr, "dray validate: cannot go on: input or output failed\n");
     return VERB_OK;
