@@ -15,9 +15,21 @@
 struct reader {
     const struct json_doc *doc;
     struct arena *arena;
+    size_t used_max; // what the arena may have handed out
     struct json_strict *strict;
     struct err *err;
 };
+
+// room takes zeroed memory for count things of a size, or answers NULL with an error when the object
+// grows past its bounds.
+static void *room(struct reader *r, size_t count, size_t size)
+{
+    size_t used = r->arena->used_bytes;
+    if (used <= r->used_max && count <= (r->used_max - used) / size)
+        return arena_alloc_array(r->arena, count, size, _Alignof(max_align_t));
+    (void)err_set(r->err, ERR_BAD_REQUEST, "the object takes too much memory; split it");
+    return NULL;
+}
 
 static int read_struct(struct reader *r, const struct api_type *t, const yyjson_val *v, void *out);
 
@@ -184,7 +196,9 @@ static int read_list(struct reader *r, const struct api_field *f, const yyjson_v
     if (json_want_array(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
     size_t size = api_elem_size(f), n = 0;
-    char *items = arena_alloc_array(r->arena, json_len(v), size, _Alignof(max_align_t));
+    char *items = room(r, json_len(v), size);
+    if (!items)
+        return -ERR_BAD_REQUEST;
     out->p = items;
     out->n = json_len(v);
     json_arr_foreach(v, item) {
@@ -209,7 +223,9 @@ static int read_map(struct reader *r, const struct api_field *f, const yyjson_va
     if (json_want_object(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
     size_t size = api_entry_size(f);
-    char *entries = arena_alloc_array(r->arena, json_len(v), size, _Alignof(max_align_t));
+    char *entries = room(r, json_len(v), size);
+    if (!entries)
+        return -ERR_BAD_REQUEST;
     out->p = entries;
     bool sorted = true;
     json_obj_foreach(v, key, val) {
@@ -250,7 +266,9 @@ static int read_field(struct reader *r, const struct api_field *f, const yyjson_
     case API_OPT:
         if (api_field_is_pointer(f)) {
             void **target = member;
-            *target = arena_alloc(r->arena, api_elem_size(f), _Alignof(max_align_t));
+            *target = room(r, 1, api_elem_size(f));
+            if (!*target)
+                return -ERR_BAD_REQUEST;
             member = *target;
         } else if (f->has_offset) {
             *(bool *)((char *)owner + f->has_offset) = true;
@@ -313,6 +331,7 @@ static int read_struct(struct reader *r, const struct api_type *t, const yyjson_
 int api_json_read(const struct api_type *t, const struct json_doc *doc, const yyjson_val *v,
                   void *out, struct arena *arena, struct json_strict *strict, struct err *err)
 {
-    struct reader r = {doc, arena, strict, err};
+    size_t most = DRAY_OBJECT_BYTES_MAX + doc->count * DRAY_OBJECT_BYTES_PER_VALUE;
+    struct reader r = {doc, arena, arena->used_bytes + most, strict, err};
     return read_struct(&r, t, v, out);
 }

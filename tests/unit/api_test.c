@@ -336,6 +336,47 @@ static void refuses_broken_envelopes(void **state)
     }
 }
 
+static void bounds_what_an_object_takes(void **state)
+{
+    (void)state;
+    // Half a million empty containers: small to send, large to keep.
+    FIXTURE f = {0};
+    cleanup_sbuf struct sbuf text = {0}, wire = {0};
+    sbuf_addz(&text, "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"spec\":{\"containers\":[{}");
+    for (int i = 0; i < 500000; i++)
+        sbuf_addz(&text, ",{}");
+    sbuf_addz(&text, "]}}");
+    assert_int_equal(decode(&f, text.p), -ERR_BAD_REQUEST);
+    assert_non_null(strstr(f.err.msg, "too much memory"));
+    assert_string_equal(f.err.path, "spec.containers");
+    for (int i = 0; i < 500000; i++)
+        sbuf_add(&wire, STR("\x12\x00"));
+    struct api_pod_spec spec = {0};
+    assert_int_equal(api_proto_read(&api_pod_spec_type, sbuf_str(&wire), &spec, &f.arena, &f.err),
+                     -ERR_BAD_REQUEST);
+    assert_string_equal(f.err.path, "containers");
+}
+
+static void merges_messages_given_twice(void **state)
+{
+    (void)state;
+    // metadata {labels {a: 1}}, then metadata {labels {a: 2}, name: n}: as protobuf has it, one.
+    struct str wire = STR("\x0a\x08\x5a\x06\x0a\x01"
+                          "a\x12\x01"
+                          "1"
+                          "\x0a\x0b\x5a\x06\x0a\x01"
+                          "a\x12\x01"
+                          "2\x0a\x01"
+                          "n");
+    FIXTURE f = {0};
+    struct api_config_map map = {0};
+    if (api_proto_read(&api_config_map_type, wire, &map, &f.arena, &f.err) < 0)
+        fail_msg("%s: %s", f.err.path, f.err.msg);
+    assert_int_equal(map.metadata.labels.n, 1);
+    assert_str(map.metadata.labels.p[0].value, "2");
+    assert_str(map.metadata.name, "n");
+}
+
 static void explains_fields(void **state)
 {
     (void)state;
@@ -418,5 +459,6 @@ RUN_TESTS(TEST_CASE(writes_what_go_writes), TEST_CASE(keeps_numbers_and_raw_text
           TEST_CASE(converts_devices_and_node_names), TEST_CASE(converts_events_between_groups),
           TEST_CASE(sets_defaults_of_requests), TEST_CASE(sets_the_time_of_taints),
           TEST_CASE(sets_defaults_of_pods), TEST_CASE(compares_by_meaning),
-          TEST_CASE(refuses_broken_envelopes), TEST_CASE(explains_fields),
+          TEST_CASE(refuses_broken_envelopes), TEST_CASE(bounds_what_an_object_takes),
+          TEST_CASE(merges_messages_given_twice), TEST_CASE(explains_fields),
           TEST_CASE(openapi_is_whole))
