@@ -15,6 +15,7 @@ static const struct {
     const char *name;
     struct str expr;
 } selectors[] = {
+    {"driver", STR_INIT("device.driver == \"gpu.nvidia.com\"")},
     {"equality", STR_INIT("device.driver == \"gpu.nvidia.com\" && "
                           "device.attributes[\"gpu.nvidia.com\"].type == \"gpu\"")},
     {"quantity", STR_INIT("device.capacity[\"gpu.nvidia.com\"].memory.compareTo("

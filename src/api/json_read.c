@@ -51,6 +51,18 @@ static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_v
     return rc < 0 ? bad_value(r->err) : 0;
 }
 
+// has_micros says whether a time has exactly six digits behind the point. MicroTime insists on them.
+static bool has_micros(struct str text)
+{
+    const size_t point = sizeof("2006-01-02T15:04:05") - 1;
+    if (text.n < point + 8 || text.p[point] != '.')
+        return false;
+    for (size_t i = point + 1; i < point + 7; i++)
+        if (text.p[i] < '0' || text.p[i] > '9')
+            return false;
+    return text.p[point + 7] < '0' || text.p[point + 7] > '9';
+}
+
 static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct api_time *out)
 {
     struct str text = {NULL, 0};
@@ -58,6 +70,11 @@ static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct a
         return -ERR_BAD_REQUEST;
     if (rfc3339_parse(text, &out->at, r->err) < 0)
         return bad_value(r->err);
+    if (micro && !has_micros(text))
+        return err_set(r->err, ERR_BAD_REQUEST,
+                       "parsing time \"%.*s\": six digits must follow the point, as in "
+                       "2006-01-02T15:04:05.000000Z",
+                       STR_ARG(str_upto(text, 64)));
     // What the formats cannot hold is dropped here, so that an object does not change on its way.
     out->at.nsec = micro ? out->at.nsec / 1000 * 1000 : 0;
     out->set = true;

@@ -131,6 +131,7 @@ struct cel_program {
     uint64_t min_cost, max_cost;
     bool runnable;
     bool selector;     // the result must be a bool
+    bool derived; // the result must be an attribute\'s value
     bool strict_rules; // generic: as the specification says where Kubernetes is more lenient
     struct cel_inss VEC(struct cel_ins) code;
     struct cel_positions VEC(uint32_t) positions; // of each instruction

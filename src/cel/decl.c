@@ -162,6 +162,11 @@ static bool is_singleton(struct str name)
     return false;
 }
 
+static bool is_open(const struct cel_type *t)
+{
+    return t->kind == CEL_T_DYN || t->kind == CEL_T_ANY || t->kind == CEL_T_PARAM;
+}
+
 // The kind of values of a type without parts; CEL_KINDS for all others.
 static uint8_t plain_kind(const struct cel_type *t)
 {
@@ -187,6 +192,14 @@ static uint8_t plain_kind(const struct cel_type *t)
     for (size_t i = 0; i < array_len(table); i++)
         if (t == table[i].type)
             return table[i].kind;
+    if (is_open(t))
+        return CEL_KIND_ANY;
+    if (cel_type_is_optional(t))
+        return CEL_OPTIONAL;
+    if (t->kind == CEL_T_LIST && is_open(t->param[0]))
+        return CEL_LIST;
+    if (t->kind == CEL_T_MAP && is_open(t->param[0]) && is_open(t->param[1]))
+        return CEL_MAP;
     return CEL_KINDS;
 }
 

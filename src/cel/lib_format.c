@@ -246,11 +246,11 @@ static bool number_name(struct cel_val v, double *ret)
         return false;
     struct str s = cel_str(v);
     if (str_eqz(s, "NaN"))
-        *ret = NAN;
+        *ret = (double)NAN;
     else if (str_eqz(s, "Infinity"))
-        *ret = INFINITY;
+        *ret = (double)INFINITY;
     else if (str_eqz(s, "-Infinity"))
-        *ret = -INFINITY;
+        *ret = -(double)INFINITY;
     else
         return false;
     return true;

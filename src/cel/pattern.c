@@ -3,9 +3,10 @@
 
 #include "base/banned.h"
 
-struct cel_pattern cel_pattern_of(struct str s)
+struct cel_pattern cel_pattern_of(struct str pattern)
 {
     struct cel_pattern p = {0};
+    struct str s = pattern;
     p.from_start = str_starts(s, STR("^"));
     s = str_from(s, p.from_start ? 1 : 0);
     p.to_end = str_ends(s, STR("$"));

@@ -126,7 +126,8 @@ bool cel_text_read_double(struct str s, double *ret)
 void cel_text_duration(int64_t nanos, struct sbuf *out)
 {
     // Go divides into whole seconds and a rest before it goes to floating point.
-    double seconds = (double)(nanos / 1000000000) + (double)(nanos % 1000000000) / 1e9;
+    int64_t whole = nanos / 1000000000;
+    double seconds = (double)whole + (double)(nanos % 1000000000) / 1e9;
     if (seconds == 0) {
         sbuf_addz(out, "0s");
         return;

@@ -142,7 +142,8 @@ bool cel_type_same(const struct cel_type *a, const struct cel_type *b)
     return true;
 }
 
-void cel_type_write(const struct cel_type *t, struct sbuf *out)
+// full: `any` by its protobuf name, as compiled results show it.
+static void write_type(const struct cel_type *t, bool full, struct sbuf *out)
 {
     if (t->nullable) {
         sbuf_addf(out, "wrapper(%.*s)", STR_ARG(t->name));
@@ -152,25 +153,26 @@ void cel_type_write(const struct cel_type *t, struct sbuf *out)
         sbuf_addf(out, "_var%u", t->var);
         return;
     }
-    sbuf_add(out, t->name);
+    sbuf_add(out, full && t->kind == CEL_T_ANY ? STR("google.protobuf.Any") : t->name);
     if (t->params == 0)
         return;
     sbuf_addc(out, '(');
     for (size_t i = 0; i < t->params; i++) {
         if (i)
             sbuf_addz(out, ", ");
-        cel_type_write(t->param[i], out);
+        write_type(t->param[i], full, out);
     }
     sbuf_addc(out, ')');
 }
 
+void cel_type_write(const struct cel_type *t, struct sbuf *out)
+{
+    write_type(t, false, out);
+}
+
 void cel_type_write_go(const struct cel_type *t, struct sbuf *out)
 {
-    if (t->kind == CEL_T_ANY) {
-        sbuf_addz(out, "google.protobuf.Any");
-        return;
-    }
-    cel_type_write(t, out);
+    write_type(t, true, out);
 }
 
 static const struct {

@@ -27,7 +27,7 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
     for (unsigned i = 0; i < o->args; i++) {
-        if (likely(o->arg_kind[i] == args[i].kind))
+        if (likely(o->arg_kind[i] == args[i].kind || o->arg_kind[i] == CEL_KIND_ANY))
             continue;
         if (!cel_fits(o->arg[i], args[i]))
             return false;
@@ -198,14 +198,34 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
             sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);               \
         NEXT;                                                           \
     } while (0)
+// NOLINTBEGIN(bugprone-macro-parentheses): statements
 #define NEXT      goto *labels[(++ip)->op]
 #define NEXT_WORD goto *labels[(ip += 2)->op]
 #define JUMP(to)  goto *labels[(ip = code + (to))->op]
-#define PC        ((size_t)(ip - code))
+// NOLINTEND(bugprone-macro-parentheses)
+#define PC ((size_t)(ip - code))
+
+// How many devices before its turn one is fetched into the cache.
+#define AHEAD 6
+
+// Enters the answer for one device of a batch.
+static inline void note(struct cel_batch *b, size_t at, struct cel_val v)
+{
+    uint64_t bit = (uint64_t)1 << at % 64;
+    if (likely(v.kind == CEL_BOOL)) {
+        b->match[at / 64] |= v.b ? bit : 0;
+        b->matches += v.b;
+        return;
+    }
+    b->failures++;
+    if (b->failed)
+        b->failed[at / 64] |= bit;
+}
 
 // NOLINTNEXTLINE(readability-function-size): a dispatch loop
 struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
-                           const struct cel_device *d, const struct cel_val *const *vars)
+                           const struct cel_device *d, const struct cel_val *const *vars,
+                           struct cel_batch *batch)
 {
     static const void *const labels[CEL_I_OPS] = {
         [CEL_I_RETURN] = &&op_return,
@@ -279,12 +299,21 @@ struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
     struct cel_val *sp = run->stack; // next free place
     struct cel_val *const slots = run->stack + p->stack + 4;
     uint64_t cost = 0;
+    struct cel_val result;
+    size_t turn = 0;
+    if (batch) {
+        d = batch->devices[0];
+        if (unlikely(d->failure.kind == CEL_ERROR)) {
+            result = d->failure;
+            goto finish;
+        }
+    }
     run->iterations = 0;
     goto *labels[ip->op];
 
 op_return:
-    run->cost = cost;
-    return sp[-1];
+    result = sp[-1];
+    goto finish;
 op_const:
     *sp++ = p->constants.p[ip->c];
     CHARGE(ip->b);
@@ -536,9 +565,9 @@ op_call : {
         cost += 1;
     } else {
         if (unlikely(bad && cel_slow_cost_needs_list(c, args))) {
-            run->cost = cost;
-            return cel_slow_fatal(run, "internal error: interface conversion: *types.Err is not "
-                                       "traits.Lister: missing method Add");
+            result = cel_slow_fatal(run, "internal error: interface conversion: *types.Err is not "
+                                         "traits.Lister: missing method Add");
+            goto finish;
         }
         cost += cel_call_cost(c, args, v);
     }
@@ -598,8 +627,8 @@ op_not_strictly:
     NEXT;
 op_in_set:
     if (unlikely(sp[-1].kind == CEL_SEMVER || sp[-1].kind == CEL_BYTES)) {
-        run->cost = cost;
-        return cel_slow_unhashable(run, sp[-1]);
+        result = cel_slow_unhashable(run, sp[-1]);
+        goto finish;
     }
     sp[-1] = in_set(&p->sets.p[ip->c], sp[-1]);
     NEXT;
@@ -673,8 +702,8 @@ op_next : {
     if (unlikely(++run->iterations >= INTERRUPT_EVERY)) {
         run->iterations = 0;
         if (run->cancel && *run->cancel) {
-            run->cost = cost;
-            return cel_slow_fatal(run, "operation interrupted");
+            result = cel_slow_fatal(run, "operation interrupted");
+            goto finish;
         }
     }
     if (loop->kind == CEL_LIST) {
@@ -733,6 +762,31 @@ op_close:
         sp[-1] = cel_slow_closed(run, sp[-1]);
     NEXT;
 over:
+    result = cel_slow_fatal(run, "operation cancelled: actual cost limit exceeded");
+    goto finish;
+finish:
     run->cost = cost;
-    return cel_slow_fatal(run, "operation cancelled: actual cost limit exceeded");
+    if (!batch)
+        return result;
+    // The next device: everything that an evaluation changes starts anew.
+    for (;;) {
+        note(batch, turn, result);
+        if (++turn == batch->n)
+            return result;
+        d = batch->devices[turn];
+        if (likely(turn + AHEAD < batch->n)) {
+            __builtin_prefetch(batch->devices[turn + AHEAD]);
+            __builtin_prefetch((const char *)batch->devices[turn + AHEAD] + 256);
+        }
+        if (likely(d->failure.kind != CEL_ERROR))
+            break;
+        result = d->failure;
+    }
+    if (unlikely(run->arena.used_bytes))
+        arena_reset(&run->arena);
+    cost = 0;
+    run->iterations = 0;
+    sp = run->stack;
+    ip = code;
+    goto *labels[ip->op];
 }

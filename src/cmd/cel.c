@@ -205,7 +205,7 @@ static void answer(struct session *s, struct str line, struct sbuf *out)
     int r = json_parse(line, &options, &doc, &err);
     if (r == 0 && !json_is_object(doc.root))
         r = err_set(&err, ERR_BAD_REQUEST, "a question must be a JSON object");
-    struct cel_env_options env;
+    struct cel_env_options env = {0};
     if (r == 0) {
         const yyjson_val *id = json_get(doc.root, STR("id"));
         if (id) {

@@ -426,7 +426,7 @@ static int read_parts(const yyjson_val *v, struct arena *a, struct attrs *attrs,
         json_obj_foreach(list, key, val) {
             const yyjson_val *q = json_is_object(val) ? json_get(val, STR("value")) : val;
             struct cel_capacity_input in = {.name = json_str(key)};
-            int64_t i;
+            int64_t i = 0;
             if (q && json_is_string(q))
                 in.quantity = json_str(q);
             else if (q && json_to_i64(q, &i, NULL) == 0)

@@ -158,6 +158,9 @@ static void says_where_a_value_is_wrong(void **state)
     refuses("{" CLAIM ",\"metadata\":{\"creationTimestamp\":\"yesterday\"}}",
             "metadata.creationTimestamp", "yesterday");
     refuses("{\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"data\":{\"k\":\"=\"}}", "data[k]", "");
+    refuses("{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"spec\":{"
+            "\"renewTime\":\"2026-11-15T12:00:00Z\"}}",
+            "spec.renewTime", "six digits");
     refuses("{\"kind\":\"Pod\"}", "", "'apiVersion' is missing");
     refuses("{\"apiVersion\":\"v1\"}", "", "'Kind' is missing");
 }

@@ -23,6 +23,7 @@ import (
 const domain = `device.attributes["gpu.nvidia.com"]`
 
 var selectors = []struct{ name, expr string }{
+	{"driver", `device.driver == "gpu.nvidia.com"`},
 	{"equality", `device.driver == "gpu.nvidia.com" && ` + domain + `.type == "gpu"`},
 	{"quantity", `device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0`},
 	{"semver", domain + `.driverVersion.isGreaterThan(semver("535.0.0")) && ` + domain + `.cudaComputeCapability.compareTo(semver("8.0.0")) >= 0`},

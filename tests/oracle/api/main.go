@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand"
 	"reflect"
@@ -192,6 +193,8 @@ func row(scheme *runtime.Scheme, apiVersion, kind string, fill int, seed int64) 
 const longest = 16000
 
 func main() {
+	seed := flag.Int64("seed", 0, "another one gives other objects")
+	flag.Parse()
 	scheme := runtime.NewScheme()
 	for _, g := range groups {
 		if err := g.add(scheme); err != nil {
@@ -201,7 +204,7 @@ func main() {
 	for i, g := range groups {
 		for j, kind := range strings.Fields(g.kinds) {
 			for k, fill := range []int{-1, 20, 60, 100} {
-				line, err := row(scheme, g.from, kind, fill, int64(i*1000+j*10+k))
+				line, err := row(scheme, g.from, kind, fill, *seed*100000+int64(i*1000+j*10+k))
 				if err != nil {
 					panic(fmt.Sprint(g.from, " ", kind, ": ", err))
 				}
