@@ -278,6 +278,7 @@ static void check_partition_type(struct validator *v, const struct path *at,
     // A malformed name is reported by its declarative rule; no device can carry it.
     if (!well_formed(v, name))
         return;
+    assert(spec->devices.p); // it has some that consume counters
     struct str prefix = arena_strf(scratch(v), "%.*s/", STR_ARG(spec->driver));
     struct str bare = str_starts(name, prefix) ? str_from(name, prefix.n) : name;
     for (size_t i = 0; i < spec->devices.n; i++) {
