@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "api/prepare_int.h"
@@ -58,6 +59,7 @@ static void prepare_rule_update(const struct preparer *p, struct api_device_tain
 static void prepare_rule(const struct preparer *p, struct api_device_taint_rule *rule,
                          const struct api_device_taint_rule *old)
 {
+    assert(old || p->op == API_CREATE);
     switch (p->op) {
     case API_CREATE:
         rule->status = (struct api_device_taint_rule_status){0};
@@ -90,6 +92,7 @@ static void prepare_pool_status(const struct preparer *p,
                                 struct api_resource_pool_status_request *request,
                                 const struct api_resource_pool_status_request *old)
 {
+    assert(old || p->op == API_CREATE);
     switch (p->op) {
     case API_CREATE:
         request->status = NULL;

@@ -2,6 +2,8 @@
 //
 // Preparation of claims and templates: fields of disabled features go, unless the old object uses
 // the feature already.
+#include <assert.h>
+
 #include "api/prepare_int.h"
 
 #include "base/banned.h"
@@ -218,6 +220,7 @@ static void drop_deallocated(const struct preparer *p, struct api_resource_claim
 void prepare_claim(const struct preparer *p, struct api_resource_claim *claim,
                    const struct api_resource_claim *old)
 {
+    assert(old || p->op == API_CREATE);
     switch (p->op) {
     case API_CREATE:
         claim->status = (struct api_resource_claim_status){0};

@@ -124,6 +124,6 @@ void check_pool_status_request(struct validator *v,
     else
         check_object_meta(v, &request->metadata, false, &subdomain);
     check_kube_finalizers(v, &request->metadata);
-    if (v->op == API_STATUS_UPDATE)
+    if (v->op == API_STATUS_UPDATE && old)
         check_pool_status(v, request->status, old->status);
 }

@@ -110,7 +110,7 @@ void check_template_meta(struct validator *v, const struct api_object_meta *meta
 void check_labels(struct validator *v, const struct path *at, const struct api_str_map *labels);
 void check_annotations(struct validator *v, const struct path *at,
                        const struct api_str_map *annotations);
-void check_conditions(struct validator *v, const struct path *at,
+void check_conditions(struct validator *v, const struct path *list,
                       const struct api_condition_array *conditions);
 void check_node_selector(struct validator *v, const struct path *at,
                          const struct api_node_selector *selector);

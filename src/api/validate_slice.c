@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ResourceSlice without what is inside a device.
+#include <assert.h>
+
 #include "api/validate_int.h"
 
 #include "base/banned.h"
@@ -146,6 +148,7 @@ static void check_counter_set(struct validator *v, const struct path *at,
 static void check_counter_sets(struct validator *v, const struct path *at,
                                const struct api_counter_set_array *sets)
 {
+    assert(sets->p || sets->n == 0);
     if (!check_max_items(v, at, sets->n, COUNTER_SETS_MAX, COVERED))
         return;
     for (size_t i = 0; i < sets->n; i++) {
@@ -183,6 +186,7 @@ static bool any_consumes_counters(const struct api_resource_slice_spec *spec)
 
 static size_t devices_max(const struct api_resource_slice_spec *spec)
 {
+    assert(spec->devices.p || spec->devices.n == 0);
     for (size_t i = 0; i < spec->devices.n; i++) {
         const struct api_device *d = &spec->devices.p[i];
         if (d->taints.n || d->consumes_counters.n || has_list_attribute(d))
@@ -274,6 +278,7 @@ static void check_partition_type(struct validator *v, const struct path *at,
     // A malformed name is reported by its declarative rule; no device can carry it.
     if (!well_formed(v, name))
         return;
+    assert(spec->devices.p); // it has some that consume counters
     struct str prefix = arena_strf(scratch(v), "%.*s/", STR_ARG(spec->driver));
     struct str bare = str_starts(name, prefix) ? str_from(name, prefix.n) : name;
     for (size_t i = 0; i < spec->devices.n; i++) {
