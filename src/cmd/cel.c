@@ -248,6 +248,14 @@ static int run_jsonl(void)
     return VERB_OK;
 }
 
+const char cel_usage[] =
+    "dray cel 'EXPR' -f FILE        which devices of the ResourceSlices in FILE does EXPR match?\n"
+    "dray cel --check [--new] 'EXPR'   its type and estimated cost\n"
+    "dray cel --jsonl                  questions from standard input, a line of JSON each\n\n"
+    "FILE may be - for standard input, as in: kubectl get resourceslices -o yaml | dray cel ... -f "
+    "-\n"
+    "--new: by the rules for expressions in new objects, not for stored ones.";
+
 int verb_cel(int argc, char **argv)
 {
     const char *expr = NULL;
@@ -273,8 +281,7 @@ int verb_cel(int argc, char **argv)
         }
     }
     if (!expr)
-        return verb_usage_error(
-            "cel", "usage: cel 'EXPR' -f FILE | cel --check [--new] 'EXPR' | cel --jsonl");
+        return verb_usage_error("cel", "which expression?");
     if (check)
         return cel_people_check(str_z(expr), new_rules);
     if (!file)

@@ -247,12 +247,16 @@ static void take_file(struct validate *v, const char *path)
 
 // --- The verb ------------------------------------------------------------------------------------
 
-static const char *const usage =
-    "use: dray validate -f FILE... [--feature-gates A=true,B=false] [--emulate 1.N]\n"
-    "       [--no-admin-access] [-q] [-v]; FILE may be - for standard input.\n"
-    "   or: dray validate --jsonl [--server-only], cases from standard input, an answer to each.\n"
+const char validate_usage[] =
+    "dray validate -f FILE... [--feature-gates A=true,B=false] [--emulate 1.N]\n"
+    "              [--no-admin-access] [-q] [-v]\n"
+    "dray validate --jsonl [--server-only]\n\n"
+    "FILE has one or many objects in YAML, JSON or protobuf; - is standard input.\n"
+    "--feature-gates: gates that differ from the defaults of 1.37. --emulate: an older release.\n"
     "--no-admin-access: namespaces do not have the label for admin access.\n"
-    "-q: no summary. -v: a line for every object.";
+    "-q: no summary. -v: a line for every object.\n"
+    "--jsonl: cases from standard input, a line of JSON each, and an answer to each.\n"
+    "--server-only: without what the rules say of an object before it is prepared.";
 
 static int set_release(struct validate *v, const char *word, struct err *err)
 {
@@ -314,10 +318,11 @@ int verb_validate(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         int rc = take_option(&v, argc, argv, &i, &err);
         if (rc < 0)
-            return verb_usage_error("validate", err.msg[0] ? err.msg : usage);
+            return verb_usage_error("validate",
+                                    err.msg[0] ? err.msg : "these arguments make no sense");
     }
     if (v.files.n == 0)
-        return verb_usage_error("validate", usage);
+        return verb_usage_error("validate", "which objects? give files with -f");
     v.engine = api_cel_engine_new();
     v.rules.cel = api_cel_engine_rules(v.engine);
     for (size_t i = 0; i < v.files.n; i++)
