@@ -21,12 +21,13 @@ struct verb {
 int verb_usage_error(const char *verb, const char *what);
 
 // The verbs, each in a file of its name.
+int verb_alloc(int argc, char **argv);
 int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
+int verb_explain(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 
 // How each is called, in the same files.
-extern const char cel_usage[], convert_usage[], explain_usage[], validate_usage[];
-int verb_explain(int argc, char **argv);
+extern const char alloc_usage[], cel_usage[], convert_usage[], explain_usage[], validate_usage[];
 
 #endif

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data of the allocator, shared by its files. README.md in this folder tells how it fits together.
+#ifndef ALLOC_ALLOC_INT_H
+#define ALLOC_ALLOC_INT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/amount.h"
+#include "base/arena.h"
+#include "base/bits.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "dray/alloc.h"
+#include "dray/cel.h"
+
+// --- Cluster -------------------------------------------------------------------------------------
+
+// An attribute's value for constraints: the numbers of its values in the cluster's table, where
+// type and value together make the number. A scalar is a set of one.
+struct attr_value {
+    const uint32_t *ids;
+    uint16_t n;
+    uint8_t state; // enum attr_state
+};
+
+enum attr_state {
+    ATTR_UNKNOWN,  // not looked up yet
+    ATTR_MISSING,  // no such attribute, or no value where one is needed: never fits
+    ATTR_VALUE,    // n >= 1
+    ATTR_NO_VALUE, // lists are off and the attribute has no scalar: fits as the first only
+    ATTR_ERROR,    // a derived attribute that cannot be computed
+};
+
+enum match_state {
+    MATCH_UNKNOWN,
+    MATCH_NO,
+    MATCH_YES,
+    MATCH_ERROR,
+};
+
+struct cl_device {
+    const struct api_device *api;
+    const struct api_resource_slice *slice;
+    struct cel_device *cel;
+    const struct attr_value *attrs;       // parallel to api->attributes
+    const struct alloc_use *owner;        // the exclusive use, if any
+    struct api_device_taint_array taints; // with those of the rules
+    amount *used;                         // parallel to api->capacity: consumed by shares
+    bool exclusive_use;
+    bool shared_use; // a share, or recorded consumption
+    bool shared;     // may be allocated several times (and the feature is on)
+};
+
+struct cl_slice {
+    const struct api_resource_slice *api;
+    uint32_t first_device; // in cluster.devices
+    bool uses_groups;
+};
+
+struct u32_vec VEC(uint32_t);
+
+struct cl_class {
+    const struct api_device_class *api;
+    struct cel_program **programs; // parallel to selectors; NULL where it does not compile
+    uint8_t *match;                // enum match_state for each device of the cluster
+};
+
+struct cl_use {
+    bool exclusive;
+    bool share;
+    bool has_capacity;
+    const struct alloc_use *owner;
+    struct u32_vec capacities; // indexes of uses that carry capacity
+};
+
+struct alloc_cluster {
+    struct arena arena;
+    struct alloc_features features;
+    bool experimental; // a feature that only upstream's experimental allocator knows is on
+    struct cl_slice *slices;
+    size_t slices_len;
+    struct cl_device *devices;
+    size_t devices_len;
+    struct cl_class *classes;
+    size_t classes_len;
+    struct class_names MAP(uint32_t) class_names;
+    struct slices_by MAP(struct u32_vec) by_node; // slices with a node name
+    struct slices_by by_pool;                     // by "driver\0pool"
+    struct u32_vec elsewhere;                     // slices without a node name
+    struct cl_uses MAP(struct cl_use) uses;       // by "driver\0pool\0device"
+    struct alloc_use *use_list;
+    size_t use_list_len;
+    struct value_ids MAP(uint32_t) values; // attribute values by type and bytes
+    struct cel_env *env;
+    struct cel_env *derived_env;
+    struct cel_shapes *shapes;
+    struct cel_cache *cache;
+};
+
+// attr_value_of reads an attribute by the rules in force; ids for new values come from intern.
+struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists,
+                                uint32_t (*intern)(void *arg, char type, struct str bytes),
+                                void *arg, struct arena *arena);
+
+// cluster_pool_key and cluster_device_key write the key of a pool or device.
+struct str cluster_pool_key(struct arena *a, struct str driver, struct str pool);
+
+// --- View ----------------------------------------------------------------------------------------
+
+struct counter_use {
+    uint32_t counter; // in view.available
+    amount value;
+};
+
+struct group_use {
+    uint32_t set; // in view.groups
+    uint64_t mask;
+};
+
+// Static answers of a device, each for itself.
+enum node_match {
+    NODE_NO,
+    NODE_YES,
+    NODE_ERROR,
+};
+
+enum need_state {
+    NEED_UNKNOWN,
+    NEED_OK,    // amounts are known; whether they fit depends on what is consumed
+    NEED_SKIP,  // an unknown capacity or a policy violated
+    NEED_ERROR, // fatal
+};
+
+struct vw_device {
+    const struct cl_device *cl;
+    uint32_t cl_index;
+    uint32_t pool;
+    uint32_t first_cap; // in the arrays of capacities
+    uint32_t first_counter;
+    uint32_t first_group;
+    uint16_t caps_len;
+    uint16_t counters_len;
+    uint16_t groups_len;
+    uint8_t node;         // enum node_match
+    uint8_t default_need; // enum need_state without a capacity request
+    bool default_fits;    // the default need fits beside what is in use
+    bool refused;         // binding conditions with the feature off
+    bool unsupported;     // skipped operations or counters that cannot be had
+    bool shared;
+    bool exclusive_use;
+    bool shared_use;
+    bool hard_taints; // has a taint that needs toleration
+};
+
+struct group_state {
+    uint64_t mask;
+    bool members;
+    bool all_empty;
+};
+
+struct vw_cap {
+    const struct api_device_capacity_entry *api;
+    amount value;
+    amount used;         // by shares in use
+    amount default_need; // what an unspecific request takes
+};
+
+struct vw_pool {
+    struct str driver;
+    struct str name;
+    bool incomplete;
+    bool invalid;
+    bool binding;
+    uint32_t first_device;
+    uint32_t devices_len;
+    uint32_t first_set;
+    uint32_t sets_len;
+    uint32_t overdrawn; // counters below zero before anything is allocated
+    struct str invalid_reason;
+};
+
+struct alloc_view {
+    struct arena arena;
+    const struct alloc_cluster *cluster;
+    const struct api_node *node;
+    struct vw_pool *pools; // in search order, unusable ones too
+    size_t pools_len;
+    struct vw_device *devices; // of usable pools, in search order
+    size_t devices_len;
+    struct vw_cap *caps;
+    size_t caps_len;
+    struct counter_use *counter_uses;
+    struct group_use *group_uses;
+    amount *available; // by counter
+    uint32_t *counter_pool;
+    uint32_t *counter_set;
+    struct str *counter_names; // "set/counter", for explanations
+    size_t counters_len;
+    struct group_state *groups; // by counter set: the baseline
+    size_t sets_len;
+    bool declares_optional_operations;
+    bool any_invalid;
+    bool any_shared;
+};
+
+// node_matches says whether a node name, all-nodes flag or selector picks the node. Returns 1, 0, or
+// -ERR_INVALID for a selector that cannot be read.
+int node_matches(const struct api_node *node, struct str name, bool all,
+                 const struct api_node_selector *selector, struct err *err) MUST_USE;
+
+// --- Problem -------------------------------------------------------------------------------------
+
+// Requests with the same class and selectors share what is known about devices.
+struct selset {
+    const struct cl_class *class_;
+    const struct api_device_selector_array *selectors;
+    struct cel_program **programs; // fetched when first needed
+    size_t programs_len;           // the claims may be gone when the programs are dropped
+    bool *tried;                   // fetched, or failed to compile
+    uint8_t *match;                // enum match_state by device
+    bool class_only;
+};
+
+// Distinct capacity requests; 0 is "none", which the view has answered already.
+struct capreq {
+    const struct api_capacity_requirements *api;
+    uint8_t *state; // enum need_state by device
+    amount *need;   // parallel to view.caps
+};
+
+// A column holds the values of one attribute, published or derived, by device.
+struct column {
+    struct str name;
+    struct str expression; // empty: published
+    struct cel_program *program;
+    struct attr_value *values;
+};
+
+struct constraint {
+    struct str attribute;
+    const struct api_str_array *requests;
+    bool distinct;
+};
+
+// What a constraint has seen. Sets live on the solver's stack of numbers.
+struct constraint_state {
+    uint32_t devices; // that are in scope and picked
+    uint32_t first;   // in solver.numbers: match: the values all have; distinct: those taken
+    uint32_t n;
+};
+
+// A request, or one alternative of it.
+struct alternative {
+    struct str name;      // short
+    struct str full_name; // request or request/alternative
+    const struct cl_class *class_;
+    const struct api_device_selector_array *selectors;
+    const struct api_device_toleration_array *tolerations;
+    const struct api_capacity_requirements *capacity;
+    const struct api_device_derived_attribute_array *derived;
+    uint32_t *all;     // mode All: the devices
+    uint32_t *columns; // by constraint of the claim: column, UINT32_MAX when out of scope
+    uint32_t selset;
+    uint32_t capreq;
+    uint32_t claim;
+    uint32_t request; // flat index
+    int64_t count;
+    bool mode_all;
+    bool admin;
+};
+
+struct request {
+    uint32_t claim;
+    uint32_t first; // alternative
+    uint32_t n;
+    bool has_alternatives;
+    bool claim_ends; // the next request is of another claim
+};
+
+struct claim {
+    const struct api_resource_claim *api;
+    uint32_t first_request; // flat
+    uint32_t requests_len;
+    uint32_t first_constraint;
+    uint32_t constraints_len;
+};
+
+struct pick {
+    uint32_t alternative;
+    uint32_t device;
+};
+
+// Facts that pruning works with; see prune.c.
+struct prune;
+
+struct undo {
+    uint32_t numbers_n;
+    uint32_t states_n;
+    uint32_t groups_n;
+};
+
+struct saved_state {
+    uint32_t constraint;
+    struct constraint_state state;
+};
+
+struct saved_group {
+    uint32_t set;
+    struct group_state state;
+};
+
+struct alloc_solver {
+    struct alloc_options options;
+    struct arena arena; // of one solve
+    struct cel_run *run;
+    struct sbuf error;
+    struct sbuf scratch;
+    // The question.
+    const struct alloc_view *view;
+    struct claim *claims;
+    size_t claims_len;
+    struct request *requests;
+    size_t requests_len;
+    struct alternative *alternatives;
+    size_t alternatives_len;
+    struct constraint *constraints;
+    size_t constraints_len;
+    struct selset *selsets;
+    size_t selsets_len;
+    struct capreq *capreqs;
+    size_t capreqs_len;
+    struct column *columns;
+    size_t columns_len;
+    struct value_ids local_values; // values that only derived attributes have
+    bool any_admin;
+    // The search.
+    uint16_t *marks;            // by device: claims that have it exclusively
+    uint64_t *marked;           // the same as a bitset: any claim
+    uint16_t *shares;           // by device: shares of this attempt
+    amount *taken;              // parallel to view.caps
+    amount *consumed;           // by counter
+    uint32_t *overdrawn;        // by pool: counters whose sum is too large
+    struct group_state *groups; // by counter set
+    struct constraint_state *states;
+    uint32_t *numbers;             // stack of value numbers
+    size_t numbers_n, numbers_cap; // on the heap, kept between solves
+    struct saved_state *saved_states;
+    size_t saved_states_n;
+    struct saved_group *saved_groups;
+    size_t saved_groups_n;
+    struct pick *picks;
+    size_t picks_n;
+    uint32_t *claim_picks; // by claim
+    uint32_t *chosen;      // by request: alternative, relative
+    uint32_t *forced;      // by request: the only alternative to try, UINT32_MAX: all
+    uint32_t *
+        *orders; // by request: candidates in the order of the policy; NULL entries: as published
+    uint64_t steps;
+    uint32_t dead_ends;
+    bool fatal;
+    bool timeout;
+    struct prune *prune; // NULL until the search met a dead end
+    // Memory of failed states, kept between solves; the key changes.
+    uint64_t *memo;
+    uint64_t memo_salt;
+};
+
+#define DEVICES_MAX 4096 // picked in one question; the search recurses once for each
+
+enum outcome {
+    SOLVED,
+    FAILED,
+    EXCEEDED, // more than a claim can hold
+    STOPPED,  // error or timeout
+};
+
+// problem_build reads the claims: everything upstream checks before its search. False with
+// s->error set when it refuses.
+bool problem_build(struct alloc_solver *s, const struct api_resource_claim *const *claims,
+                   size_t claims_len);
+
+// solver_fail records a fatal error.
+void solver_fail(struct alloc_solver *s, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// claim_name adds namespace/name.
+void claim_name(struct sbuf *out, const struct api_resource_claim *claim);
+
+// device_name adds driver/pool/device.
+void device_name(struct sbuf *out, const struct vw_device *d);
+
+// select_match says whether a device is selectable for an alternative (MATCH_*); on MATCH_ERROR
+// the reason can be had from select_error.
+enum match_state select_match(struct alloc_solver *s, const struct alternative *a, uint32_t device);
+void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t device);
+
+// select_selectors answers for class and selectors alone.
+enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
+                                  uint32_t device);
+
+// need_of computes what an alternative would take of a device (NEED_*).
+enum need_state need_of(struct alloc_solver *s, const struct alternative *a, uint32_t device);
+
+// need_amount is the amount of the cap-th capacity of the view; valid after NEED_OK.
+static inline amount need_amount(const struct alloc_solver *s, const struct alternative *a,
+                                 uint32_t cap)
+{
+    return a->capreq ? s->capreqs[a->capreq].need[cap] : s->view->caps[cap].default_need;
+}
+
+// need_error writes why, behind "claim …, request …: checking capacity for device …: ".
+void need_error(struct alloc_solver *s, const struct alternative *a, uint32_t device,
+                bool short_name);
+
+// capacity_amount is what one capacity yields for a request (NULL: unspecific). Returns 0, or
+// -ERR_INVALID with upstream's text. arena holds digits of large numbers.
+int capacity_amount(const struct quantity *request, const struct api_device_capacity *capacity,
+                    bool fractional, struct arena *arena, struct quantity *ret,
+                    struct err *err) MUST_USE;
+
+// capacity_violates says whether an amount breaks the capacity's policy.
+bool capacity_violates(const struct quantity *value, const struct api_capacity_request_policy *p,
+                       bool fractional);
+
+// capacity_need computes all amounts of a device for a request.
+enum need_state capacity_need(const struct api_device *device,
+                              const struct api_capacity_requirements *request, bool fractional,
+                              amount *ret_need, struct arena *arena, struct err *err);
+
+// column_value is the value of an attribute of a device, looked up once.
+const struct attr_value *column_value(struct alloc_solver *s, uint32_t column, uint32_t device);
+void column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
+
+// taints_tolerated says whether a device's taints let an alternative have it.
+bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t);
+
+// search_run searches for a solution with the options' policy.
+enum outcome search_run(struct alloc_solver *s);
+
+// search_prepare makes the arrays of the search. False with s->error set when the claims ask for more
+// devices than a search may hold.
+bool search_prepare(struct alloc_solver *s);
+
+// search_reset takes back everything that a search has placed.
+void search_reset(struct alloc_solver *s);
+
+// order_prepare sets the order of candidates of a request for the policy.
+void order_prepare(struct alloc_solver *s, uint32_t request, const struct alternative *a);
+
+// prune_prepare collects what pruning needs. prune_hopeless says that no solution can come of the
+// present state: alternative a still wants left devices from position start on, then the requests
+// behind it. prune_known looks the state up in the memory of failed ones (and says where to put it
+// if it fails), prune_remember puts it there.
+void prune_prepare(struct alloc_solver *s);
+bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
+                    uint32_t start);
+bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint32_t device);
+struct memo_key {
+    uint64_t a, b;
+};
+bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t left, uint32_t start,
+                 struct memo_key *ret);
+void prune_remember(struct alloc_solver *s, struct memo_key key);
+
+// result_build makes the answer of the picks. False with s->error set.
+bool result_build(struct alloc_solver *s, struct alloc_answer *ret);
+
+#endif

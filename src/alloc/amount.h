@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Amounts: quantities as 128-bit numbers of billionths, so that the search adds and compares
+// without allocating. Quantities have no finer grain. Values beyond 1e28 units are cut there, far
+// above anything a sum of real capacities reaches.
+#ifndef ALLOC_AMOUNT_H
+#define ALLOC_AMOUNT_H
+
+#include "codec/quantity.h"
+
+typedef __int128 amount;
+
+// amount_of converts a quantity.
+amount amount_of(const struct quantity *q);
+
+#endif

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cluster's snapshot: devices with their CEL records, numbered attribute values, merged taints
+// and recorded use; what each class selects; which slices belong to which node and pool.
+#include "alloc/alloc_int.h"
+
+#include "base/banned.h"
+
+// Expressions kept compiled. Selectors repeat from claim to claim.
+#define PROGRAMS_MAX 4096
+
+static struct str key_of(struct arena *a, struct str x, struct str y, const struct str *z)
+{
+    size_t n = x.n + y.n + 1 + (z ? z->n + 1 : 0);
+    char *p = arena_alloc(a, n + 1, 1);
+    memcpy(p, x.p ? x.p : "", x.n);
+    memcpy(p + x.n + 1, y.p ? y.p : "", y.n);
+    if (z)
+        memcpy(p + x.n + 1 + y.n + 1, z->p ? z->p : "", z->n);
+    return str_make(p, n);
+}
+
+struct str cluster_pool_key(struct arena *a, struct str driver, struct str pool)
+{
+    return key_of(a, driver, pool, NULL);
+}
+
+static struct str device_key(struct arena *a, const struct alloc_device_id *id)
+{
+    return key_of(a, id->driver, id->pool, &id->device);
+}
+
+// --- Use -----------------------------------------------------------------------------------------
+
+static void record_use(struct alloc_cluster *c, const struct alloc_use *u, uint32_t index)
+{
+    struct cl_use *r = map_put(&c->uses, device_key(&c->arena, &u->id));
+    if (u->exclusive) {
+        r->exclusive = true;
+        r->owner = u;
+    }
+    if (u->share) {
+        r->share = true;
+        if (!r->owner)
+            r->owner = u;
+    }
+    if (u->has_capacity) {
+        r->has_capacity = true;
+        vec_push(&r->capacities, index);
+    }
+}
+
+// Results of a claim count as the scheduler counts them: admin access uses nothing.
+static bool use_of_result(const struct alloc_cluster *c,
+                          const struct api_device_request_allocation_result *r,
+                          struct alloc_use *ret)
+{
+    if (r->has_admin_access && r->admin_access)
+        return false;
+    bool share = c->features.consumable_capacity && r->has_share_id;
+    *ret = (struct alloc_use){.id = {r->driver, r->pool, r->device},
+                              .exclusive = !share,
+                              .share = share,
+                              .has_capacity = share && r->consumed_capacity.p != NULL,
+                              .capacity = r->consumed_capacity};
+    return true;
+}
+
+static void gather_uses(struct alloc_cluster *c, const struct alloc_input *in)
+{
+    size_t most = in->uses_len;
+    for (size_t i = 0; i < in->claims_len; i++)
+        if (in->claims[i]->status.allocation)
+            most += in->claims[i]->status.allocation->devices.results.n;
+    c->use_list = arena_array(&c->arena, struct alloc_use, most + 1);
+    for (size_t i = 0; i < in->uses_len; i++)
+        c->use_list[c->use_list_len++] = in->uses[i];
+    for (size_t i = 0; i < in->claims_len; i++) {
+        const struct api_resource_claim *claim = in->claims[i];
+        if (!claim->status.allocation)
+            continue;
+        struct str owner =
+            claim->metadata.namespace.n
+                ? arena_strf(&c->arena, "%.*s/%.*s", STR_ARG(claim->metadata.namespace),
+                             STR_ARG(claim->metadata.name))
+                : claim->metadata.name;
+        const struct api_device_request_allocation_result_array *rs =
+            &claim->status.allocation->devices.results;
+        for (size_t j = 0; j < rs->n; j++)
+            if (use_of_result(c, &rs->p[j], &c->use_list[c->use_list_len]))
+                c->use_list[c->use_list_len++].owner = owner;
+    }
+    for (size_t i = 0; i < c->use_list_len; i++)
+        record_use(c, &c->use_list[i], (uint32_t)i);
+}
+
+// --- Devices -------------------------------------------------------------------------------------
+
+static uint32_t intern(void *arg, char type, struct str bytes)
+{
+    struct alloc_cluster *c = arg;
+    bool is_new = false;
+    char *p = arena_alloc(&c->arena, bytes.n + 2, 1);
+    p[0] = type;
+    memcpy(p + 1, bytes.p ? bytes.p : "", bytes.n);
+    uint32_t *id = map_put_new(&c->values, str_make(p, bytes.n + 1), &is_new);
+    if (is_new)
+        *id = (uint32_t)map_len(&c->values);
+    return *id;
+}
+
+static void attribute_input(const struct api_device_attribute *a, struct cel_attr_input *ret)
+{
+    ret->count = 1;
+    if (a->has_int_value) {
+        ret->kind = CEL_ATTR_INT;
+        ret->ints = &a->int_value;
+    } else if (a->has_bool_value) {
+        ret->kind = CEL_ATTR_BOOL;
+        ret->bools = &a->bool_value;
+    } else if (a->has_string_value) {
+        ret->kind = CEL_ATTR_STRING;
+        ret->strings = &a->string_value;
+    } else if (a->has_version_value) {
+        ret->kind = CEL_ATTR_VERSION;
+        ret->strings = &a->version_value;
+    } else if (a->int_values.p) {
+        *ret = (struct cel_attr_input){
+            ret->name, CEL_ATTR_INT, true, a->int_values.n, {.ints = a->int_values.p}};
+    } else if (a->bool_values.p) {
+        *ret = (struct cel_attr_input){
+            ret->name, CEL_ATTR_BOOL, true, a->bool_values.n, {.bools = a->bool_values.p}};
+    } else if (a->string_values.p) {
+        *ret = (struct cel_attr_input){
+            ret->name, CEL_ATTR_STRING, true, a->string_values.n, {.strings = a->string_values.p}};
+    } else if (a->version_values.p) {
+        *ret = (struct cel_attr_input){ret->name,
+                                       CEL_ATTR_VERSION,
+                                       true,
+                                       a->version_values.n,
+                                       {.strings = a->version_values.p}};
+    } else {
+        ret->kind = CEL_ATTR_NONE;
+    }
+}
+
+static int make_cel_device(struct alloc_cluster *c, struct cl_device *d, struct err *err)
+{
+    const struct api_device *api = d->api;
+    struct arena tmp = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    struct cel_attr_input *attrs = arena_array(&tmp, struct cel_attr_input, api->attributes.n + 1);
+    struct cel_capacity_input *caps =
+        arena_array(&tmp, struct cel_capacity_input, api->capacity.n + 1);
+    for (size_t i = 0; i < api->attributes.n; i++) {
+        attrs[i].name = api->attributes.p[i].key;
+        attribute_input(&api->attributes.p[i].value, &attrs[i]);
+    }
+    for (size_t i = 0; i < api->capacity.n; i++) {
+        sbuf_clear(&text);
+        quantity_write(&api->capacity.p[i].value.value, &text);
+        caps[i].name = api->capacity.p[i].key;
+        caps[i].quantity = arena_str(&tmp, sbuf_str(&text));
+    }
+    int r = cel_device_new(c->shapes,
+                           &(struct cel_device_input){.driver = d->slice->spec.driver,
+                                                      .allow_multiple_allocations =
+                                                          api->has_allow_multiple_allocations &&
+                                                          api->allow_multiple_allocations,
+                                                      .attributes = attrs,
+                                                      .attribute_count = api->attributes.n,
+                                                      .capacities = caps,
+                                                      .capacity_count = api->capacity.n},
+                           &d->cel, err);
+    arena_done(&tmp);
+    return r < 0 ? err_wrap(err, "device %.*s", STR_ARG(api->name)) : 0;
+}
+
+static bool rule_picks(const struct api_device_taint_rule *rule, const struct cl_device *d)
+{
+    const struct api_device_taint_selector *s = rule->spec.device_selector;
+    return s && (!s->has_driver || str_eq(s->driver, d->slice->spec.driver)) &&
+           (!s->has_pool || str_eq(s->pool, d->slice->spec.pool.name)) &&
+           (!s->has_device || str_eq(s->device, d->api->name));
+}
+
+static void merge_taints(struct alloc_cluster *c, const struct alloc_input *in, struct cl_device *d)
+{
+    size_t more = 0;
+    d->taints = d->api->taints;
+    for (size_t i = 0; i < in->taint_rules_len; i++)
+        more += rule_picks(in->taint_rules[i], d);
+    if (!more)
+        return;
+    struct api_device_taint *p =
+        arena_array(&c->arena, struct api_device_taint, d->taints.n + more);
+    size_t n = d->taints.n;
+    if (n)
+        memcpy(p, d->taints.p, n * sizeof(*p));
+    for (size_t i = 0; i < in->taint_rules_len; i++)
+        if (rule_picks(in->taint_rules[i], d))
+            p[n++] = in->taint_rules[i]->spec.taint;
+    d->taints = (struct api_device_taint_array){p, n};
+}
+
+static void apply_use(struct alloc_cluster *c, struct cl_device *d)
+{
+    struct alloc_device_id id = {d->slice->spec.driver, d->slice->spec.pool.name, d->api->name};
+    const struct cl_use *u = map_get(&c->uses, device_key(&c->arena, &id));
+    d->used = arena_array(&c->arena, amount, d->api->capacity.n + 1);
+    if (!u)
+        return;
+    d->exclusive_use = u->exclusive;
+    d->shared_use = u->share || u->has_capacity;
+    d->owner = u->owner;
+    for (size_t i = 0; i < u->capacities.n; i++) {
+        const struct api_quantity_map *m = &c->use_list[u->capacities.p[i]].capacity;
+        for (size_t k = 0; k < m->n; k++)
+            for (size_t j = 0; j < d->api->capacity.n; j++)
+                if (str_eq(d->api->capacity.p[j].key, m->p[k].key))
+                    d->used[j] += amount_of(&m->p[k].value);
+    }
+}
+
+static int make_device(struct alloc_cluster *c, const struct alloc_input *in, struct cl_device *d,
+                       struct err *err)
+{
+    const struct api_device *api = d->api;
+    struct attr_value *attrs = arena_array(&c->arena, struct attr_value, api->attributes.n + 1);
+    for (size_t i = 0; i < api->attributes.n; i++)
+        attrs[i] = attr_value_of(&api->attributes.p[i].value, c->features.list_type_attributes,
+                                 intern, c, &c->arena);
+    d->attrs = attrs;
+    d->shared = c->features.consumable_capacity && api->has_allow_multiple_allocations &&
+                api->allow_multiple_allocations;
+    merge_taints(c, in, d);
+    apply_use(c, d);
+    return make_cel_device(c, d, err);
+}
+
+static bool slice_uses_groups(const struct api_resource_slice *s)
+{
+    for (size_t i = 0; i < s->spec.devices.n; i++)
+        for (size_t j = 0; j < s->spec.devices.p[i].consumes_counters.n; j++)
+            if (s->spec.devices.p[i].consumes_counters.p[j].compatibility_groups.n)
+                return true;
+    return false;
+}
+
+static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, struct err *err)
+{
+    size_t devices = 0;
+    for (size_t i = 0; i < in->slices_len; i++)
+        devices += in->slices[i]->spec.devices.n;
+    c->slices = arena_array(&c->arena, struct cl_slice, in->slices_len + 1);
+    c->devices = arena_array(&c->arena, struct cl_device, devices + 1);
+    c->slices_len = in->slices_len;
+    for (size_t i = 0; i < in->slices_len; i++) {
+        const struct api_resource_slice *s = in->slices[i];
+        c->slices[i] = (struct cl_slice){s, (uint32_t)c->devices_len, slice_uses_groups(s)};
+        if (s->spec.node_name.n)
+            vec_push(map_put(&c->by_node, s->spec.node_name), (uint32_t)i);
+        else
+            vec_push(&c->elsewhere, (uint32_t)i);
+        vec_push(map_put(&c->by_pool,
+                         cluster_pool_key(&c->arena, s->spec.driver, s->spec.pool.name)),
+                 (uint32_t)i);
+        for (size_t j = 0; j < s->spec.devices.n; j++) {
+            struct cl_device *d = &c->devices[c->devices_len++];
+            d->api = &s->spec.devices.p[j];
+            d->slice = s;
+            int r = make_device(c, in, d, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+// --- Classes -------------------------------------------------------------------------------------
+
+static enum match_state class_match(const struct alloc_cluster *c, const struct cl_class *k,
+                                    struct cel_run *run, const struct cl_device *d)
+{
+    (void)c;
+    for (size_t i = 0; i < k->api->spec.selectors.n; i++) {
+        struct cel_result r;
+        if (!k->programs[i])
+            return MATCH_ERROR;
+        bool match = cel_eval_device(run, k->programs[i], d->cel, &r);
+        if (r.failed)
+            return MATCH_ERROR;
+        if (!match)
+            return MATCH_NO;
+    }
+    return MATCH_YES;
+}
+
+static void make_class(struct alloc_cluster *c, struct cl_class *k, struct cel_run *run)
+{
+    const struct api_device_selector_array *sel = &k->api->spec.selectors;
+    k->programs = arena_array(&c->arena, struct cel_program *, sel->n + 1);
+    k->match = arena_array(&c->arena, uint8_t, c->devices_len + 1);
+    for (size_t i = 0; i < sel->n; i++)
+        if (!sel->p[i].cel || cel_cache_get(c->cache, c->env, sel->p[i].cel->expression,
+                                            &k->programs[i], NULL, NULL) < 0)
+            k->programs[i] = NULL;
+    for (size_t i = 0; i < c->devices_len; i++)
+        k->match[i] = (uint8_t)class_match(c, k, run, &c->devices[i]);
+}
+
+static void gather_classes(struct alloc_cluster *c, const struct alloc_input *in)
+{
+    struct cel_run *run = cel_run_new();
+    c->classes = arena_array(&c->arena, struct cl_class, in->classes_len + 1);
+    c->classes_len = in->classes_len;
+    for (size_t i = 0; i < in->classes_len; i++) {
+        bool is_new = false;
+        uint32_t *at = map_put_new(&c->class_names, in->classes[i]->metadata.name, &is_new);
+        if (is_new)
+            *at = (uint32_t)i;
+        c->classes[i].api = in->classes[i];
+        make_class(c, &c->classes[i], run);
+    }
+    cel_run_free(run);
+}
+
+int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **ret, struct err *err)
+{
+    struct alloc_cluster *c = xcalloc(1, sizeof(*c));
+    const struct alloc_features *f = &input->features;
+    c->features = *f;
+    c->experimental = f->list_type_attributes || f->optional_node_operations ||
+                      f->derived_attributes || f->compatibility_groups;
+    struct cel_env_options options = {.kind = CEL_ENV_DRA,
+                                      .consumable_capacity = f->consumable_capacity,
+                                      .list_type_attributes = f->list_type_attributes};
+    c->env = cel_env_new(&options);
+    options.kind = CEL_ENV_DERIVED;
+    c->derived_env = cel_env_new(&options);
+    c->shapes = cel_shapes_new();
+    c->cache = cel_cache_new(PROGRAMS_MAX);
+    gather_uses(c, input);
+    int r = gather_slices(c, input, err);
+    if (r < 0) {
+        alloc_cluster_free(c);
+        return r;
+    }
+    gather_classes(c, input);
+    *ret = c;
+    return 0;
+}
+
+static void free_lists(struct slices_by *m)
+{
+    map_foreach(m, i)
+        vec_done(map_value(m, i));
+    map_done(m);
+}
+
+void alloc_cluster_free(struct alloc_cluster *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->classes_len; i++)
+        for (size_t j = 0; c->classes[i].programs && j < c->classes[i].api->spec.selectors.n; j++)
+            cel_program_free(c->classes[i].programs[j]);
+    for (size_t i = 0; i < c->devices_len; i++)
+        cel_device_free(c->devices[i].cel);
+    map_foreach(&c->uses, i)
+        vec_done(&map_value(&c->uses, i)->capacities);
+    free_lists(&c->by_node);
+    free_lists(&c->by_pool);
+    vec_done(&c->elsewhere);
+    map_done(&c->uses);
+    map_done(&c->class_names);
+    map_done(&c->values);
+    cel_cache_free(c->cache);
+    cel_shapes_free(c->shapes);
+    cel_env_free(c->derived_env);
+    cel_env_free(c->env);
+    arena_done(&c->arena);
+    free(c);
+}

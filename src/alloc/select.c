@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which devices a request selects: class and request selectors in order, then the device's own node
+// selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once on
+// a device.
+#include "alloc/alloc_int.h"
+
+#include "base/banned.h"
+
+static struct cel_program *program_of(struct alloc_solver *s, struct selset *set, size_t i)
+{
+    if (!set->tried[i]) {
+        const struct alloc_cluster *c = s->view->cluster;
+        set->tried[i] = true;
+        if (cel_cache_get(c->cache, c->env, set->selectors->p[i].cel->expression, &set->programs[i],
+                          NULL, NULL) < 0)
+            set->programs[i] = NULL;
+    }
+    return set->programs[i];
+}
+
+static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
+                                 const struct vw_device *d)
+{
+    enum match_state m = (enum match_state)set->class_->match[d->cl_index];
+    for (size_t i = 0; m == MATCH_YES && i < set->selectors->n; i++) {
+        struct cel_program *p = program_of(s, set, i);
+        struct cel_result r;
+        if (!p)
+            return MATCH_ERROR;
+        bool match = cel_eval_device(s->run, p, d->cl->cel, &r);
+        if (r.failed)
+            return MATCH_ERROR;
+        if (!match)
+            m = MATCH_NO;
+    }
+    return m;
+}
+
+enum match_state select_selectors(struct alloc_solver *s, const struct alternative *a,
+                                  uint32_t device)
+{
+    struct selset *set = &s->selsets[a->selset];
+    const struct vw_device *d = &s->view->devices[device];
+    if (set->class_only)
+        return (enum match_state)set->class_->match[d->cl_index];
+    if (set->match[device] == MATCH_UNKNOWN)
+        set->match[device] = (uint8_t)evaluate(s, set, d);
+    return (enum match_state)set->match[device];
+}
+
+enum match_state select_match(struct alloc_solver *s, const struct alternative *a, uint32_t device)
+{
+    const struct vw_device *d = &s->view->devices[device];
+    if (d->refused)
+        return MATCH_NO;
+    enum match_state m = select_selectors(s, a, device);
+    if (m == MATCH_YES && d->node != NODE_YES)
+        return d->node == NODE_NO ? MATCH_NO : MATCH_ERROR;
+    return m;
+}
+
+// One selector again, for its error. True when it is the one that failed.
+static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
+                        const struct api_device_selector *sel, struct sbuf *compile,
+                        struct sbuf *runtime)
+{
+    const struct alloc_cluster *c = s->view->cluster;
+    struct cel_program *p = NULL;
+    struct cel_result r;
+    struct err err = {0};
+    if (!sel->cel) {
+        sbuf_addz(compile, "CEL expression empty (unsupported selector type?)");
+        return true;
+    }
+    if (cel_cache_get(c->cache, c->env, sel->cel->expression, &p, compile, &err) < 0) {
+        if (!compile->n)
+            sbuf_addz(compile, err.msg);
+        return true;
+    }
+    (void)cel_eval_device(s->run, p, d->cl->cel, &r);
+    if (r.failed) {
+        sbuf_add(runtime, r.error);
+        if (r.missing_key || str_contains(r.error, STR("no such key:")))
+            sbuf_addz(runtime, ". consider using CEL optional chaining (.? followed by orValue()) "
+                               "or guarding the check with has() for optional fields");
+    }
+    cel_program_free(p);
+    return r.failed;
+}
+
+static bool find_error(struct alloc_solver *s, const struct vw_device *d, const char *kind,
+                       struct str owner, const struct api_device_selector_array *selectors)
+{
+    for (size_t i = 0; i < selectors->n; i++) {
+        cleanup_sbuf struct sbuf compile = {0};
+        cleanup_sbuf struct sbuf runtime = {0};
+        cleanup_sbuf struct sbuf name = {0};
+        if (!failed_here(s, d, &selectors->p[i], &compile, &runtime))
+            continue;
+        device_name(&name, d);
+        if (compile.n)
+            solver_fail(s, "%s %.*s: selector #%zu: CEL compile error: %.*s", kind, STR_ARG(owner),
+                        i, STR_ARG(sbuf_str(&compile)));
+        else
+            solver_fail(s, "%s %.*s: selector #%zu on device %.*s: CEL runtime error: %.*s", kind,
+                        STR_ARG(owner), i, STR_ARG(sbuf_str(&name)), STR_ARG(sbuf_str(&runtime)));
+        return true;
+    }
+    return false;
+}
+
+void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t device)
+{
+    const struct vw_device *d = &s->view->devices[device];
+    cleanup_sbuf struct sbuf claim = {0};
+    claim_name(&claim, s->claims[a->claim].api);
+    if (find_error(s, d, "class", a->class_->api->metadata.name, &a->class_->api->spec.selectors) ||
+        find_error(s, d, "claim", sbuf_str(&claim), a->selectors))
+        return;
+    struct err err = {0};
+    const struct api_device *api = d->cl->api;
+    if (node_matches(s->view->node, api->node_name, api->has_all_nodes && api->all_nodes,
+                     api->node_selector, &err) < 0)
+        solver_fail(s, "%s", err.msg);
+    else
+        solver_fail(s, "device could not be judged");
+}
+
+// --- Taints --------------------------------------------------------------------------------------
+
+static bool tolerates(const struct api_device_toleration *t, const struct api_device_taint *taint)
+{
+    if (t->effect.n && !str_eq(t->effect, taint->effect))
+        return false;
+    if (t->key.n && !str_eq(t->key, taint->key))
+        return false;
+    if (t->operator.n == 0 || str_eqz(t->operator, "Equal"))
+        return str_eq(t->value, taint->value);
+    return str_eqz(t->operator, "Exists");
+}
+
+bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t)
+{
+    for (size_t i = 0; i < d->taints.n; i++) {
+        const struct api_device_taint *taint = &d->taints.p[i];
+        if (!str_eqz(taint->effect, "NoSchedule") && !str_eqz(taint->effect, "NoExecute"))
+            continue;
+        size_t j = 0;
+        while (j < t->n && !tolerates(&t->p[j], taint))
+            j++;
+        if (j == t->n)
+            return false;
+    }
+    return true;
+}
