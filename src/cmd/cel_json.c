@@ -200,7 +200,7 @@ int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *re
     if (str_eqz(kind, "list") || str_eqz(kind, "map"))
         return read_container(val, str_eqz(kind, "map"), a, ret, err);
     if (str_eqz(kind, "bool")) {
-        bool b;
+        bool b = false;
         int r = json_to_bool(val, &b, err);
         *ret = cel_bool(r == 0 && b);
         return r;
@@ -208,7 +208,7 @@ int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *re
     if (json_is_string(val))
         return read_text(kind, json_str(val), a, ret, err);
     double d;
-    int64_t i;
+    int64_t i = 0;
     if (str_eqz(kind, "double") && json_to_double(val, &d, NULL) == 0) {
         *ret = cel_double(d);
         return 0;
