@@ -161,8 +161,19 @@ struct group_state {
     bool all_empty;
 };
 
+// How a capacity's policy rounds, where 64-bit numbers of its unit can say it.
+enum cap_rounding {
+    CAP_SLOW,  // by quantities
+    CAP_PLAIN, // no policy: as asked
+    CAP_RANGE,
+};
+
 struct vw_cap {
     const struct api_device_capacity_entry *api;
+    int64_t min, max, step; // in units; max and step are 0 when there is none
+    uint8_t rounding;       // enum cap_rounding
+    bool milli;             // the unit is a thousandth
+
     amount value;
     amount used;         // by shares in use
     amount default_need; // what an unspecific request takes
@@ -225,10 +236,16 @@ struct selset {
 };
 
 // Distinct capacity requests; 0 is "none", which the view has answered already.
+struct asked_amount {
+    amount value;
+    int64_t whole, milli; // the same in units, -1 when it is not a number of them
+};
+
 struct capreq {
     const struct api_capacity_requirements *api;
-    uint8_t *state; // enum need_state by device
-    amount *need;   // parallel to view.caps
+    struct asked_amount *asked; // parallel to api->requests
+    uint8_t *state;             // enum need_state by device
+    amount *need;               // parallel to view.caps
 };
 
 // A column holds the values of one attribute, published or derived, by device.
@@ -382,6 +399,23 @@ enum outcome {
 bool problem_build(struct alloc_solver *s, const struct api_resource_claim *const *claims,
                    size_t claims_len);
 
+// solver_begin forgets the last question and starts one on a node.
+void solver_begin(struct alloc_solver *s, const struct alloc_view *view);
+
+// One of several arrays that are allocated together.
+struct piece {
+    void **where;
+    size_t bytes;
+};
+
+#define PIECE(pointer, count)                             \
+    {                                                     \
+        (void **)&(pointer), (count) * sizeof(*(pointer)) \
+    }
+
+// solver_allocate gives each piece zeroed memory of the solver's arena.
+void solver_allocate(struct alloc_solver *s, const struct piece *pieces, size_t n);
+
 // solver_fail records a fatal error.
 void solver_fail(struct alloc_solver *s, const char *fmt, ...) ERR_PRINTF(2, 3);
 
@@ -428,6 +462,15 @@ bool capacity_violates(const struct quantity *value, const struct api_capacity_r
 enum need_state capacity_need(const struct api_device *device,
                               const struct api_capacity_requirements *request, bool fractional,
                               amount *ret_need, struct arena *arena, struct err *err);
+
+// capacity_rounding fills in how a capacity's policy rounds.
+void capacity_rounding(struct vw_cap *c, bool fractional);
+
+// capacity_asked converts the amounts of a request once.
+struct asked_amount *capacity_asked(const struct api_capacity_requirements *r, struct arena *arena);
+
+// capacity_taken is what a placed alternative takes of a capacity, as a quantity.
+struct quantity capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap);
 
 // column_value is the value of an attribute of a device, looked up once.
 const struct attr_value *column_value(struct alloc_solver *s, uint32_t column, uint32_t device);

@@ -210,12 +210,126 @@ enum need_state capacity_need(const struct api_device *device,
     return violated ? NEED_SKIP : NEED_OK;
 }
 
+// --- The common cases without quantities ---------------------------------------------------------
+
+#define NANO_PER_UNIT  INT64_C(1000000000)
+#define NANO_PER_MILLI INT64_C(1000000)
+
+// A number of units, -1 when it is negative, not whole or too large.
+static int64_t in_units(const struct quantity *q, bool milli)
+{
+    int64_t n = milli ? quantity_milli(q) : quantity_value(q);
+    struct quantity back = quantity_from_i64(n, q->format);
+    back.scale = milli ? -3 : 0;
+    return n >= 0 && quantity_cmp(q, &back) == 0 ? n : -1;
+}
+
+void capacity_rounding(struct vw_cap *c, bool fractional)
+{
+    const struct api_capacity_request_policy *p = c->api->value.request_policy;
+    if (!p) {
+        c->rounding = CAP_PLAIN;
+        return;
+    }
+    const struct api_capacity_request_policy_range *r = p->valid_range;
+    if (!r || !r->min)
+        return;
+    c->milli = in_thousandths(r, fractional);
+    c->min = in_units(r->min, c->milli);
+    c->max = r->max ? in_units(r->max, c->milli) : 0;
+    c->step = r->step ? in_units(r->step, c->milli) : 0;
+    if (c->min >= 0 && c->max >= 0 && c->step >= 0 && !(r->step && c->step == 0) &&
+        !(r->max && c->max == 0))
+        c->rounding = CAP_RANGE;
+}
+
+struct asked_amount *capacity_asked(const struct api_capacity_requirements *r, struct arena *arena)
+{
+    struct asked_amount *a = arena_array(arena, struct asked_amount, r->requests.n + 1);
+    for (size_t i = 0; i < r->requests.n; i++) {
+        const struct quantity *q = &r->requests.p[i].value;
+        a[i] = (struct asked_amount){amount_of(q), in_units(q, false), in_units(q, true)};
+    }
+    return a;
+}
+
+// False when quantities have to decide, also about whether the policy is violated.
+static bool round_fast(const struct vw_cap *c, const struct asked_amount *a, amount *ret)
+{
+    if (c->rounding == CAP_PLAIN) {
+        *ret = a->value;
+        return a->value >= 0;
+    }
+    int64_t units = c->milli ? a->milli : a->whole;
+    if (c->rounding != CAP_RANGE || units < 0)
+        return false;
+    if (units < c->min)
+        units = c->min;
+    else if (c->step && !next_step(units, c->min, c->step, &units))
+        return false;
+    if (c->max && units > c->max)
+        return false;
+    *ret = (amount)units * (c->milli ? NANO_PER_MILLI : NANO_PER_UNIT);
+    return true;
+}
+
+static size_t asked_index(const struct api_capacity_requirements *r, struct str name)
+{
+    size_t i = 0;
+    while (i < r->requests.n && !str_eq(r->requests.p[i].key, name))
+        i++;
+    return i;
+}
+
+static bool need_fast(const struct alloc_solver *s, struct capreq *c, const struct vw_device *d)
+{
+    size_t found = 0;
+    for (uint32_t i = 0; i < d->caps_len; i++) {
+        const struct vw_cap *cap = &s->view->caps[d->first_cap + i];
+        size_t k = asked_index(c->api, cap->api->key);
+        if (k == c->api->requests.n) {
+            if (d->default_need != NEED_OK)
+                return false;
+            c->need[d->first_cap + i] = cap->default_need;
+        } else if (!round_fast(cap, &c->asked[k], &c->need[d->first_cap + i])) {
+            return false;
+        } else {
+            found++;
+        }
+    }
+    return found == c->api->requests.n;
+}
+
+struct quantity capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap)
+{
+    const struct vw_cap *c = &s->view->caps[cap];
+    const struct api_capacity_request_policy *p = c->api->value.request_policy;
+    struct quantity q = quantity_from_i64(0, QUANTITY_DECIMAL_SI);
+    const struct quantity *asked = requested(a->capacity, c->api->key);
+    amount need = need_amount(s, a, cap);
+    int64_t unit = c->milli ? NANO_PER_MILLI : NANO_PER_UNIT;
+    if (asked && c->rounding == CAP_RANGE && c->step && need > (amount)c->min * unit &&
+        need <= (amount)INT64_MAX) {
+        int64_t n = (int64_t)need / unit;
+        return c->milli ? from_milli(n, p->valid_range->step->format)
+                        : quantity_from_i64(n, p->valid_range->step->format);
+    }
+    if (capacity_amount(asked, &c->api->value, s->view->cluster->features.fractional_capacity_range,
+                        &s->arena, &q, NULL) < 0)
+        assert(!"what was placed has an amount");
+    return q;
+}
+
+// --- By device -----------------------------------------------------------------------------------
+
 enum need_state need_of(struct alloc_solver *s, const struct alternative *a, uint32_t device)
 {
     const struct vw_device *d = &s->view->devices[device];
     if (a->capreq == 0)
         return (enum need_state)d->default_need;
     struct capreq *c = &s->capreqs[a->capreq];
+    if (c->state[device] == NEED_UNKNOWN && need_fast(s, c, d))
+        c->state[device] = NEED_OK;
     if (c->state[device] == NEED_UNKNOWN)
         c->state[device] =
             (uint8_t)capacity_need(d->cl->api, c->api,

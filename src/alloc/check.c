@@ -67,7 +67,8 @@ struct entries VEC(struct entry);
 static void resolve(struct checker *c, struct entries *out)
 {
     for (uint32_t i = 0; i < c->s->claims_len; i++) {
-        const struct api_device_request_allocation_result_array *rs = &c->results[i].devices.results;
+        const struct api_device_request_allocation_result_array *rs =
+            &c->results[i].devices.results;
         if (rs->n > ALLOC_CLAIM_DEVICES_MAX)
             problem(c, "claim %u has %zu devices", i, rs->n);
         for (size_t k = 0; k < rs->n; k++) {
@@ -286,7 +287,8 @@ static void check_groups(struct checker *c, const struct entries *es)
             if (!x->members)
                 *x = (struct group_state){u->mask, true, u->mask == 0};
             else if (x->all_empty != (u->mask == 0) || (u->mask && !(x->mask & u->mask)))
-                problem(c, "device %.*s is not compatible with others", STR_ARG(es->p[i].r->device));
+                problem(c, "device %.*s is not compatible with others",
+                        STR_ARG(es->p[i].r->device));
             else
                 x->mask &= u->mask;
         }
@@ -294,8 +296,8 @@ static void check_groups(struct checker *c, const struct entries *es)
 }
 
 bool alloc_check(const struct alloc_view *view, const struct api_resource_claim *const *claims,
-                 size_t claims_len, const struct api_allocation_result *results,
-                 size_t results_len, struct sbuf *problems)
+                 size_t claims_len, const struct api_allocation_result *results, size_t results_len,
+                 struct sbuf *problems)
 {
     struct checker c = {.results = results, .problems = problems, .ok = true};
     struct entries es = {0};

@@ -69,6 +69,7 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
             return (uint32_t)i;
     struct capreq *c = &s->capreqs[s->capreqs_len];
     c->api = a->capacity;
+    c->asked = capacity_asked(a->capacity, &s->arena);
     c->state = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
     c->need = arena_array(&s->arena, amount, s->view->caps_len + 1);
     return (uint32_t)s->capreqs_len++;
@@ -403,13 +404,13 @@ static bool reserve(struct alloc_solver *s, const struct api_resource_claim *con
         solver_fail(s, "the claims have %zu requests, more than %d", requests, ALLOC_REQUESTS_MAX);
         return false;
     }
-    s->claims = arena_array(&s->arena, struct claim, claims_len + 1);
-    s->requests = arena_array(&s->arena, struct request, requests + 1);
-    s->alternatives = arena_array(&s->arena, struct alternative, alternatives + 1);
-    s->constraints = arena_array(&s->arena, struct constraint, constraints + 1);
-    s->selsets = arena_array(&s->arena, struct selset, alternatives + 1);
-    s->capreqs = arena_array(&s->arena, struct capreq, alternatives + 2);
-    s->columns = arena_array(&s->arena, struct column, columns + 1);
+    const struct piece pieces[] = {
+        PIECE(s->claims, claims_len + 1),         PIECE(s->requests, requests + 1),
+        PIECE(s->alternatives, alternatives + 1), PIECE(s->constraints, constraints + 1),
+        PIECE(s->selsets, alternatives + 1),      PIECE(s->capreqs, alternatives + 2),
+        PIECE(s->columns, columns + 1),
+    };
+    solver_allocate(s, pieces, array_len(pieces));
     s->capreqs_len = 1;
     return true;
 }

@@ -41,8 +41,8 @@ struct prune {
     bool *fragile_from;           // by request: it or a later one is fragile
     uint64_t **later;             // by request: candidates of it and of later ones
     bool *sharing;                // by alternative: some candidate may be allocated several times
-    uint64_t *unique;    // devices like no other
-    uint64_t *signature; // by device
+    uint64_t *unique;             // devices like no other
+    uint64_t *signature;          // by device
     struct column_values *values; // by column
     uint64_t *scratch;            // words
     uint64_t *scratch2;           // words

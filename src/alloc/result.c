@@ -29,15 +29,8 @@ static void add_consumed(struct alloc_solver *s, const struct alternative *a,
         return;
     struct api_quantity_entry *p = arena_array(&s->arena, struct api_quantity_entry, m->n);
     for (size_t i = 0; i < m->n; i++) {
-        const struct quantity *asked = NULL;
-        for (size_t k = 0; a->capacity && k < a->capacity->requests.n; k++)
-            if (str_eq(a->capacity->requests.p[k].key, m->p[i].key))
-                asked = &a->capacity->requests.p[k].value;
         p[i].key = m->p[i].key;
-        if (capacity_amount(asked, &m->p[i].value,
-                            s->view->cluster->features.fractional_capacity_range, &s->arena,
-                            &p[i].value, NULL) < 0)
-            p[i].value = quantity_from_i64(0, QUANTITY_DECIMAL_SI); // cannot be: it was placed
+        p[i].value = capacity_taken(s, a, d->first_cap + (uint32_t)i);
     }
     r->consumed_capacity = (struct api_quantity_map){p, m->n};
 }

@@ -470,7 +470,6 @@ static size_t picks_most(const struct alloc_solver *s)
 bool search_prepare(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
-    struct arena *m = &s->arena;
     size_t picks = picks_most(s);
     size_t constraints = 0;
     size_t groups = 0;
@@ -485,19 +484,22 @@ bool search_prepare(struct alloc_solver *s)
         for (size_t i = 0; i < v->devices_len; i++)
             if (v->devices[i].groups_len > groups)
                 groups = v->devices[i].groups_len;
-    s->marks = arena_array(m, uint16_t, v->devices_len + 1);
-    s->marked = arena_array(m, uint64_t, v->devices_len / 64 + 1);
-    s->shares = arena_array(m, uint16_t, v->devices_len + 1);
-    s->taken = arena_array(m, amount, v->caps_len + 1);
-    s->consumed = arena_array(m, amount, v->counters_len + 1);
-    s->overdrawn = arena_array(m, uint32_t, v->pools_len + 1);
-    s->groups = arena_array(m, struct group_state, v->sets_len + 1);
-    s->states = arena_array(m, struct constraint_state, s->constraints_len + 1);
-    s->saved_states = arena_array(m, struct saved_state, (picks + 1) * constraints + 1);
-    s->saved_groups = arena_array(m, struct saved_group, (picks + 1) * groups + 1);
-    s->picks = arena_array(m, struct pick, picks + 1);
-    s->claim_picks = arena_array(m, uint32_t, s->claims_len + 1);
-    s->chosen = arena_array(m, uint32_t, s->requests_len + 1);
+    const struct piece pieces[] = {
+        PIECE(s->marks, v->devices_len + 1),
+        PIECE(s->marked, v->devices_len / 64 + 1),
+        PIECE(s->shares, v->devices_len + 1),
+        PIECE(s->taken, v->caps_len + 1),
+        PIECE(s->consumed, v->counters_len + 1),
+        PIECE(s->overdrawn, v->pools_len + 1),
+        PIECE(s->groups, v->sets_len + 1),
+        PIECE(s->states, s->constraints_len + 1),
+        PIECE(s->saved_states, (picks + 1) * constraints + 1),
+        PIECE(s->saved_groups, (picks + 1) * groups + 1),
+        PIECE(s->picks, picks + 1),
+        PIECE(s->claim_picks, s->claims_len + 1),
+        PIECE(s->chosen, s->requests_len + 1),
+    };
+    solver_allocate(s, pieces, array_len(pieces));
     for (size_t i = 0; i < v->pools_len; i++)
         s->overdrawn[i] = v->pools[i].overdrawn;
     if (v->sets_len)

@@ -48,7 +48,7 @@ void alloc_solver_free(struct alloc_solver *s)
 }
 
 // Forgets the last question; what is worth keeping are its buffers.
-static void start_over(struct alloc_solver *s, const struct alloc_view *view)
+void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
 {
     drop_programs(s);
     arena_reset(&s->arena);
@@ -63,6 +63,19 @@ static void start_over(struct alloc_solver *s, const struct alloc_view *view)
                                .memo = s->memo,
                                .memo_salt = s->memo_salt,
                                .view = view};
+}
+
+void solver_allocate(struct alloc_solver *s, const struct piece *pieces, size_t n)
+{
+    const size_t align = _Alignof(max_align_t);
+    size_t total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += (pieces[i].bytes + align - 1) / align * align;
+    char *at = arena_alloc(&s->arena, total + 1, align);
+    for (size_t i = 0; i < n; i++) {
+        *pieces[i].where = at;
+        at += (pieces[i].bytes + align - 1) / align * align;
+    }
 }
 
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)
@@ -164,7 +177,7 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
                  struct alloc_answer *ret)
 {
     *ret = (struct alloc_answer){.verdict = ALLOC_UNSATISFIABLE};
-    start_over(s, view);
+    solver_begin(s, view);
     if (!problem_build(s, claims, claims_len) || !search_prepare(s)) {
         fail_answer(s, ret);
         return;

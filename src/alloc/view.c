@@ -423,7 +423,11 @@ static void device_capacities(struct builder *b, struct vw_device *d)
     d->default_fits = true;
     for (size_t i = 0; i < m->n; i++) {
         struct vw_cap *c = &v->caps[v->caps_len++];
-        *c = (struct vw_cap){&m->p[i], amount_of(&m->p[i].value.value), d->cl->used[i], need[i]};
+        *c = (struct vw_cap){.api = &m->p[i],
+                             .value = amount_of(&m->p[i].value.value),
+                             .used = d->cl->used[i],
+                             .default_need = need[i]};
+        capacity_rounding(c, b->c->features.fractional_capacity_range);
         d->default_fits &= c->used + c->default_need <= c->value;
     }
     arena_done(&tmp);

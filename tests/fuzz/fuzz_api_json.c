@@ -28,7 +28,9 @@ static void check_json(const struct api_object *o, struct arena *arena)
 {
     cleanup_sbuf struct sbuf text = {0}, again = {0};
     cleanup_json_doc struct json_doc doc = {0};
-    struct json_options options = {.max_bytes = (size_t)64 << 20};
+    // Raw JSON inside an object is kept as it came, repeated keys included.
+    struct json_options options = {.max_bytes = (size_t)64 << 20,
+                                   .duplicates = JSON_DUPLICATES_KEEP};
     struct api_object back;
     if (!write_json(o, &text))
         return;

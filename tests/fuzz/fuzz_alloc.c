@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocation problems: bytes are a JSON document. The search must end, agree with itself without
+// pruning as long as neither runs out of steps, and every allocation must pass the checker.
+#include <assert.h>
+
+#include "cmd/alloc_question.h"
+#include "fuzz.h"
+
+#include "base/banned.h"
+
+#define CHECKS_MAX 2000
+
+static bool expired(void *arg)
+{
+    unsigned *left = arg;
+    if (*left == 0)
+        return true;
+    (*left)--;
+    return false;
+}
+
+static enum alloc_verdict solve(const struct question *q, const struct prepared *p,
+                                enum alloc_policy policy, bool plain)
+{
+    unsigned left = CHECKS_MAX;
+    struct alloc_options o = {
+        .policy = policy, .expired = expired, .expired_arg = &left, .no_pruning = plain};
+    struct alloc_solver *s = alloc_solver_new(&o);
+    struct alloc_answer a;
+    alloc_solve(s, p->views[0], q->claims.p, q->claims.n, &a);
+    if (a.verdict == ALLOC_ALLOCATED) {
+        cleanup_sbuf struct sbuf problems = {0};
+        bool ok =
+            alloc_check(p->views[0], q->claims.p, q->claims.n, a.results, a.results_len, &problems);
+        assert(ok);
+    } else if (a.verdict == ALLOC_UNSATISFIABLE) {
+        cleanup_sbuf struct sbuf text = {0};
+        struct alloc_explanation e;
+        if (alloc_explain(s, p->views[0], q->claims.p, q->claims.n, &e))
+            alloc_explain_text(&e, &text);
+    }
+    alloc_solver_free(s);
+    return a.verdict;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct question q = {0};
+    struct prepared p = {0};
+    if (question_read(&q, str_make((const char *)data, size), NULL) == 0 &&
+        question_prepare(&q, &p, NULL) == 0) {
+        enum alloc_verdict plain = solve(&q, &p, ALLOC_FIRST, true);
+        enum alloc_verdict pruned = solve(&q, &p, ALLOC_FIRST, false);
+        assert(plain == pruned || plain == ALLOC_TIMEOUT);
+        (void)solve(&q, &p, ALLOC_PACK, false);
+    }
+    prepared_done(&q, &p);
+    question_done(&q);
+    return 0;
+}
