@@ -15,17 +15,18 @@ static const struct {
     const char *name;
     struct str expr;
 } selectors[] = {
+    {"driver", STR_INIT("device.driver == \"gpu.nvidia.com\"")},
     {"equality", STR_INIT("device.driver == \"gpu.nvidia.com\" && "
                           "device.attributes[\"gpu.nvidia.com\"].type == \"gpu\"")},
     {"quantity", STR_INIT("device.capacity[\"gpu.nvidia.com\"].memory.compareTo("
                           "quantity(\"40Gi\")) >= 0")},
-    {"semver",
-     STR_INIT("device.attributes[\"gpu.nvidia.com\"].driverVersion.isGreaterThan("
-              "semver(\"535.0.0\")) && device.attributes[\"gpu.nvidia.com\"]"
-              ".cudaComputeCapability.compareTo(semver(\"8.0.0\")) >= 0")},
+    {"semver", STR_INIT("device.attributes[\"gpu.nvidia.com\"].driverVersion.isGreaterThan("
+                        "semver(\"535.0.0\")) && device.attributes[\"gpu.nvidia.com\"]"
+                        ".cudaComputeCapability.compareTo(semver(\"8.0.0\")) >= 0")},
     {"string-regex",
-     STR_INIT("device.attributes[\"gpu.nvidia.com\"].productName.lowerAscii().matches("
-              "\"^.*a100.*$\") && device.attributes[\"gpu.nvidia.com\"].uuid.startsWith(\"GPU-\")")},
+     STR_INIT(
+         "device.attributes[\"gpu.nvidia.com\"].productName.lowerAscii().matches("
+         "\"^.*a100.*$\") && device.attributes[\"gpu.nvidia.com\"].uuid.startsWith(\"GPU-\")")},
     {"in-list", STR_INIT("device.attributes[\"gpu.nvidia.com\"].architecture in [\"Turing\", "
                          "\"Ampere\", \"Ada Lovelace\", \"Hopper\", \"Blackwell\"]")},
     {"macros",
@@ -40,9 +41,14 @@ static const struct {
 };
 
 static const struct str gpu_strings[] = {
-    STR_INIT("gpu"),           STR_INIT("GPU-18db0e85-99e9-c746-8531-ffeb86328b39"),
-    STR_INIT("NVIDIA A100-SXM4-80GB"), STR_INIT("Nvidia"), STR_INIT("Ampere"),
-    STR_INIT("8.0.0"),         STR_INIT("550.54.15"),      STR_INIT("12.4.0"),
+    STR_INIT("gpu"),
+    STR_INIT("GPU-18db0e85-99e9-c746-8531-ffeb86328b39"),
+    STR_INIT("NVIDIA A100-SXM4-80GB"),
+    STR_INIT("Nvidia"),
+    STR_INIT("Ampere"),
+    STR_INIT("8.0.0"),
+    STR_INIT("550.54.15"),
+    STR_INIT("12.4.0"),
     STR_INIT("pci0000:00"),
 };
 static const struct str links[] = {STR_INIT("nvlink0"), STR_INIT("nvlink1"), STR_INIT("nvlink2"),
@@ -63,7 +69,10 @@ static const struct cel_attr_input attributes[] = {
     {STR_INIT("index"), CEL_ATTR_INT, false, 1, {.ints = index_value}},
     {STR_INIT("minor"), CEL_ATTR_INT, false, 1, {.ints = index_value}},
     {STR_INIT("eccEnabled"), CEL_ATTR_BOOL, false, 1, {.bools = yes}},
-    {STR_INIT("resource.kubernetes.io/pcieRoot"), CEL_ATTR_STRING, false, 1,
+    {STR_INIT("resource.kubernetes.io/pcieRoot"),
+     CEL_ATTR_STRING,
+     false,
+     1,
      {.strings = &gpu_strings[8]}},
     {STR_INIT("resource.kubernetes.io/numaNodes"), CEL_ATTR_INT, true, 2, {.ints = nodes}},
     {STR_INIT("links"), CEL_ATTR_STRING, true, 4, {.strings = links}},
@@ -114,7 +123,7 @@ static struct cel_program *compile(const struct world *w, struct str expr)
     struct err err = {0};
     if (cel_compile(w->env, expr, &p, NULL, &err) < 0) {
         (void)fprintf(stderr, "%s\n", err.msg);
-        exit(1);
+        exit(1); // NOLINT(concurrency-mt-unsafe): one thread
     }
     return p;
 }
@@ -131,8 +140,8 @@ static void evaluate(struct world *w, const struct cel_program *p)
 static void batch(struct world *w, const struct cel_program *p)
 {
     uint64_t bits[DEVICES / 64];
-    size_t n = cel_eval_batch(w->run, p, (const struct cel_device *const *)w->devices, DEVICES, bits,
-                              NULL, NULL);
+    size_t n = cel_eval_batch(w->run, p, (const struct cel_device *const *)w->devices, DEVICES,
+                              bits, NULL, NULL);
     bench_keep(n);
 }
 
@@ -154,7 +163,7 @@ static void measure(struct world *w, const char *name, struct str expr)
             best = each;
     }
     (void)snprintf(label, sizeof(label), "batch %s (a device)", name);
-    bench_print(label, best);
+    bench_print(label, best, 0, NULL);
     cel_program_free(p);
 }
 

@@ -39,14 +39,14 @@ enum cel_env_kind {
 
 struct cel_env_options {
     enum cel_env_kind kind;
-    bool new_expressions;       // rules for new API objects; else for stored ones, which know all
-    unsigned compat_minor;      // new expressions: compatibility version 1.x; 0: the default, 36
-    bool consumable_capacity;   // feature gates; they matter for new expressions
+    bool new_expressions;     // rules for new API objects; else for stored ones, which know all
+    unsigned compat_minor;    // new expressions: compatibility version 1.x; 0: the default, 36
+    bool consumable_capacity; // feature gates; they matter for new expressions
     bool list_type_attributes;
-    bool any_result;            // do not check the result's type
+    bool any_result; // do not check the result's type
     bool no_macros;
-    bool no_check;              // generic only: run without a type check
-    struct str container;       // generic only
+    bool no_check;        // generic only: run without a type check
+    struct str container; // generic only
 };
 
 // cel_env_new makes an environment; free it with cel_env_free. Programs outlive it.
@@ -139,12 +139,12 @@ void cel_run_set_limit(struct cel_run *run, uint64_t limit);
 void cel_run_set_cancel(struct cel_run *run, const volatile bool *flag);
 
 struct cel_result {
-    bool match;         // the value is the bool true
-    bool failed;        // error holds why
-    bool missing_key;   // the error is upstream's "no such key"
+    bool match;       // the value is the bool true
+    bool failed;      // error holds why
+    bool missing_key; // the error is upstream's "no such key"
     uint64_t cost;
-    uint32_t error_pos; // code points from the start of the source; UINT32_MAX: unknown
-    struct str error;   // valid until the next evaluation with the same run
+    uint32_t error_pos;          // code points from the start of the source; UINT32_MAX: unknown
+    struct str error;            // valid until the next evaluation with the same run
     const struct cel_val *value; // likewise; NULL when failed
 };
 

@@ -134,6 +134,8 @@ static void default_below(struct defaulter *d, const struct api_field *f, void *
     void *member = api_member(f, owner);
     if (f->shape == API_LIST || f->shape == API_MAP) {
         const struct api_span *span = member;
+        if (span->n == 0)
+            return;
         size_t size = f->shape == API_MAP ? api_entry_size(f) : api_elem_size(f);
         char *item = (char *)span->p + (f->shape == API_MAP ? API_ENTRY_VALUE : 0);
         for (size_t i = 0; i < span->n; i++, item += size)

@@ -14,13 +14,15 @@ static void fill_from(struct defaulter *d, struct api_quantity_map *map,
 {
     struct api_quantity_entry *all =
         arena_array(d->arena, struct api_quantity_entry, map->n + from->n);
-    size_t n = 0, i = 0, j = 0;
-    while (i < map->n || j < from->n) {
-        int order = i == map->n ? 1 : j == from->n ? -1 : str_cmp(map->p[i].key, from->p[j].key);
-        all[n++] = order <= 0 ? map->p[i] : from->p[j];
-        i += order <= 0;
-        j += order >= 0;
+    size_t n = 0, i = 0, had = map->p ? map->n : 0;
+    for (size_t j = 0; j < from->n; j++) {
+        while (i < had && str_cmp(map->p[i].key, from->p[j].key) < 0)
+            all[n++] = map->p[i++];
+        if (i == had || !str_eq(map->p[i].key, from->p[j].key))
+            all[n++] = from->p[j];
     }
+    while (i < had)
+        all[n++] = map->p[i++];
     map->p = all;
     map->n = n;
 }
@@ -59,16 +61,62 @@ static void default_quota_status(struct defaulter *d, void *value)
     round_resources(d, &status->used);
 }
 
-// pull_policy: an image with the tag latest, or with neither tag nor digest, is pulled always.
+static bool is_lower_or_digit(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+// is_path_part: small letters and digits, with single dots, one or two underscores or any number of
+// dashes between them.
+static bool is_path_part(struct str s)
+{
+    if (s.n == 0 || !is_lower_or_digit(s.p[0]) || !is_lower_or_digit(s.p[s.n - 1]))
+        return false;
+    for (size_t i = 1; i < s.n; i++) {
+        char c = s.p[i], before = s.p[i - 1];
+        if (is_lower_or_digit(c) || (c == '-' && (is_lower_or_digit(before) || before == '-')))
+            continue;
+        bool pair = c == '_' && before == '_' && is_lower_or_digit(s.p[i - 2]);
+        if (!pair && ((c != '_' && c != '.') || !is_lower_or_digit(before)))
+            return false;
+    }
+    return true;
+}
+
+// is_image_path says whether a name without tag and digest can name an image. A first part with a dot,
+// a colon or capitals is a registry's host, which is not looked at.
+static bool is_image_path(struct str name)
+{
+    struct str part, rest = name;
+    bool first = true;
+    do {
+        bool more = str_cut(rest, '/', &part, &rest);
+        bool host = first && more &&
+                    (str_find_char(part, '.') >= 0 || str_find_char(part, ':') >= 0 ||
+                     str_eqz(part, "localhost"));
+        if (!host && !is_path_part(part))
+            return false;
+        first = false;
+        if (!more)
+            return true;
+    } while (true);
+}
+
+// pull_policy: an image with the tag latest, or with neither tag nor digest, is pulled always. So is
+// nothing whose name makes no sense; validation will say so.
 static struct str pull_policy(struct str image)
 {
-    struct str name, digest;
+    struct str name, digest, tag = STR("latest");
     bool pinned = str_cut(image, '@', &name, &digest);
-    name = str_from(name, (size_t)(str_rfind_char(name, '/') + 1));
-    ptrdiff_t colon = str_find_char(name, ':');
-    bool latest =
-        colon < 0 ? !pinned && name.n > 0 : str_eqz(str_from(name, (size_t)colon + 1), "latest");
-    return latest ? STR("Always") : STR("IfNotPresent");
+    ptrdiff_t slash = str_rfind_char(name, '/');
+    ptrdiff_t colon = str_rfind_char(name, ':');
+    if (colon > slash) {
+        tag = str_from(name, (size_t)colon + 1);
+        name = str_upto(name, (size_t)colon);
+    } else if (pinned) {
+        tag = STR("");
+    }
+    return str_eqz(tag, "latest") && is_image_path(name) ? STR("Always") : STR("IfNotPresent");
 }
 
 static void default_container(struct defaulter *d, void *value)
@@ -285,33 +333,60 @@ static void default_replication_controller(struct defaulter *d, void *value)
         rc->metadata.labels = rc->spec.template->metadata.labels;
 }
 
+static bool is_rolling(struct str type)
+{
+    return type.n == 0 || str_eqz(type, "RollingUpdate");
+}
+
+// set_int_or_string gives *member a value if it has none.
+static void set_int_or_string(struct defaulter *d, struct api_int_or_string **member,
+                              struct api_int_or_string value)
+{
+    if (*member)
+        return;
+    *member = arena_one(d->arena, struct api_int_or_string);
+    **member = value;
+}
+
 static void default_deployment_strategy(struct defaulter *d, void *value)
 {
+    static const struct api_int_or_string quarter = {.text = STR_INIT("25%"), .is_text = true};
     struct api_deployment_strategy *strategy = value;
-    bool rolling = strategy->type.n == 0 || str_eqz(strategy->type, "RollingUpdate");
-    if (rolling && !strategy->rolling_update)
+    if (!is_rolling(strategy->type))
+        return;
+    if (!strategy->rolling_update)
         strategy->rolling_update = arena_one(d->arena, struct api_rolling_update_deployment);
+    set_int_or_string(d, &strategy->rolling_update->max_unavailable, quarter);
+    set_int_or_string(d, &strategy->rolling_update->max_surge, quarter);
 }
 
 static void default_daemon_set_strategy(struct defaulter *d, void *value)
 {
     struct api_daemon_set_update_strategy *strategy = value;
-    bool rolling = strategy->type.n == 0 || str_eqz(strategy->type, "RollingUpdate");
-    if (rolling && !strategy->rolling_update)
+    if (!is_rolling(strategy->type))
+        return;
+    if (!strategy->rolling_update)
         strategy->rolling_update = arena_one(d->arena, struct api_rolling_update_daemon_set);
+    set_int_or_string(d, &strategy->rolling_update->max_unavailable,
+                      (struct api_int_or_string){.number = 1});
+    set_int_or_string(d, &strategy->rolling_update->max_surge, (struct api_int_or_string){0});
 }
 
 static void default_stateful_set_strategy(struct defaulter *d, void *value)
 {
     struct api_stateful_set_update_strategy *strategy = value;
-    if (strategy->type.n > 0)
-        return;
-    strategy->type = STR("RollingUpdate");
-    if (!strategy->rolling_update)
+    if (strategy->type.n == 0 && !strategy->rolling_update)
         strategy->rolling_update =
             arena_one(d->arena, struct api_rolling_update_stateful_set_strategy);
+    if (!is_rolling(strategy->type) || !strategy->rolling_update)
+        return;
+    strategy->type = STR("RollingUpdate");
+    strategy->rolling_update->has_partition = true;
+    set_int_or_string(d, &strategy->rolling_update->max_unavailable,
+                      (struct api_int_or_string){.number = 1});
 }
 
+// default_job: these are a Job's alone; the template of a CronJob stays as it is.
 static void default_job(struct defaulter *d, void *value)
 {
     (void)d;
@@ -321,17 +396,19 @@ static void default_job(struct defaulter *d, void *value)
         spec->has_completions = true;
         spec->completions = 1;
     }
-    if (!spec->has_backoff_limit) {
-        spec->has_backoff_limit = true;
+    if (!spec->has_parallelism)
+        spec->parallelism = 1;
+    if (!spec->has_backoff_limit)
         spec->backoff_limit = spec->has_backoff_limit_per_index ? INT32_MAX : 6;
-    }
     if (job->metadata.labels.n == 0 && spec->template.metadata.labels.p)
         job->metadata.labels = spec->template.metadata.labels;
-    if (!spec->has_pod_replacement_policy) {
-        spec->has_pod_replacement_policy = true;
+    if (!spec->has_completion_mode)
+        spec->completion_mode = STR("NonIndexed");
+    if (!spec->has_pod_replacement_policy)
         spec->pod_replacement_policy =
             spec->pod_failure_policy ? STR("Failed") : STR("TerminatingOrFailed");
-    }
+    spec->has_parallelism = spec->has_backoff_limit = spec->has_completion_mode = true;
+    spec->has_pod_replacement_policy = spec->has_suspend = spec->has_manual_selector = true;
 }
 
 static void default_subject(struct defaulter *d, void *value)

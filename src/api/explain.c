@@ -126,6 +126,42 @@ static const struct api_kind *find_kind(struct str word, struct str api_version)
     return api_kind_find(api_version, k->kind);
 }
 
+// follow goes down the path from the kind's type; *ret_field stays NULL for the kind itself, *ret_type
+// becomes NULL at a field without fields.
+static int follow(struct str path, const struct api_type **ret_type,
+                  const struct api_field **ret_field, struct err *err)
+{
+    struct str word;
+    while (path.n) {
+        (void)str_cut(path, '.', &word, &path);
+        if (!*ret_type)
+            return err_set(err, ERR_NOT_FOUND, "there are no fields below, so no \"%.*s\"",
+                           STR_ARG(str_upto(word, 80)));
+        *ret_field = step(*ret_type, word, err);
+        if (!*ret_field)
+            return -ERR_NOT_FOUND;
+        *ret_type = (*ret_field)->elem == API_STRUCT ? (*ret_field)->sub : NULL;
+    }
+    return 0;
+}
+
+static void describe(const struct api_type *t, const struct api_field *f, struct sbuf *out)
+{
+    if (f) {
+        sbuf_addf(out, "FIELD: %.*s ", STR_ARG(f->name));
+        type_name(f, out);
+        sbuf_addf(out, "%s\n\nDESCRIPTION:\n    %s\n", f->flags & API_REQUIRED ? " -required-" : "",
+                  f->info->doc);
+    } else {
+        sbuf_addz(out, "DESCRIPTION:\n");
+    }
+    if (t)
+        sbuf_addf(out, "    %s\n", t->doc);
+    if (f)
+        add_facts(f, "    ", out);
+    sbuf_addc(out, '\n');
+}
+
 int api_explain(struct str path, struct str api_version, bool recursive, struct sbuf *out,
                 struct err *err)
 {
@@ -138,29 +174,13 @@ int api_explain(struct str path, struct str api_version, bool recursive, struct 
                        STR_ARG(api_version));
     const struct api_type *t = k->type;
     const struct api_field *f = NULL;
-    while (rest.n) {
-        (void)str_cut(rest, '.', &word, &rest);
-        if (!t)
-            return err_set(err, ERR_NOT_FOUND, "field \"%.*s\" has no fields", STR_ARG(f->name));
-        f = step(t, word, err);
-        if (!f)
-            return -ERR_NOT_FOUND;
-        t = f->elem == API_STRUCT ? f->sub : NULL;
-    }
+    int rc = follow(rest, &t, &f, err);
+    if (rc < 0)
+        return rc;
     if (k->group.n)
         sbuf_addf(out, "GROUP:      %.*s\n", STR_ARG(k->group));
     sbuf_addf(out, "KIND:       %.*s\nVERSION:    %.*s\n\n", STR_ARG(k->kind), STR_ARG(k->version));
-    if (f) {
-        sbuf_addf(out, "FIELD: %.*s ", STR_ARG(f->name));
-        type_name(f, out);
-        sbuf_addf(out, "%s\n\n", f->flags & API_REQUIRED ? " -required-" : "");
-    }
-    sbuf_addf(out, "DESCRIPTION:\n    %s\n", f ? f->info->doc : t->doc);
-    if (f && t)
-        sbuf_addf(out, "    %s\n", t->doc);
-    if (f)
-        add_facts(f, "    ", out);
-    sbuf_addc(out, '\n');
+    describe(t, f, out);
     if (t && recursive) {
         sbuf_addz(out, "FIELDS:\n");
         add_tree(t, 1, out);

@@ -15,11 +15,31 @@
 struct reader {
     const struct json_doc *doc;
     struct arena *arena;
+    size_t used_max; // what the arena may have handed out
     struct json_strict *strict;
     struct err *err;
 };
 
+// room takes zeroed memory for count things of a size, or answers NULL with an error when the object
+// grows past its bounds.
+static void *room(struct reader *r, size_t count, size_t size)
+{
+    size_t used = r->arena->used_bytes;
+    if (used <= r->used_max && count <= (r->used_max - used) / size)
+        return arena_alloc_array(r->arena, count, size, _Alignof(max_align_t));
+    (void)err_set(r->err, ERR_BAD_REQUEST, "the object takes too much memory; split it");
+    return NULL;
+}
+
 static int read_struct(struct reader *r, const struct api_type *t, const yyjson_val *v, void *out);
+
+// bad_value makes the error of a value's own parser one of the request.
+static int bad_value(struct err *err)
+{
+    if (err)
+        err->code = ERR_BAD_REQUEST;
+    return -ERR_BAD_REQUEST;
+}
 
 static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_val *v,
                          struct quantity *out)
@@ -40,16 +60,33 @@ static int read_quantity(struct reader *r, const yyjson_val *key, const yyjson_v
     }
     text = arena_str(r->arena, str_trim(text));
     int rc = quantity_parse(text, r->arena, out, r->err);
-    return rc < 0 ? err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "") : 0;
+    return rc < 0 ? bad_value(r->err) : 0;
+}
+
+// has_micros says whether a time has exactly six digits behind the point. MicroTime insists on them.
+static bool has_micros(struct str text)
+{
+    const size_t point = sizeof("2006-01-02T15:04:05") - 1;
+    if (text.n < point + 8 || text.p[point] != '.')
+        return false;
+    for (size_t i = point + 1; i < point + 7; i++)
+        if (text.p[i] < '0' || text.p[i] > '9')
+            return false;
+    return text.p[point + 7] < '0' || text.p[point + 7] > '9';
 }
 
 static int read_time(struct reader *r, const yyjson_val *v, bool micro, struct api_time *out)
 {
-    struct str text;
+    struct str text = {NULL, 0};
     if (json_to_str(v, &text, r->err) < 0)
         return -ERR_BAD_REQUEST;
     if (rfc3339_parse(text, &out->at, r->err) < 0)
-        return err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "");
+        return bad_value(r->err);
+    if (micro && !has_micros(text))
+        return err_set(r->err, ERR_BAD_REQUEST,
+                       "parsing time \"%.*s\": six digits must follow the point, as in "
+                       "2006-01-02T15:04:05.000000Z",
+                       STR_ARG(str_upto(text, 64)));
     // What the formats cannot hold is dropped here, so that an object does not change on its way.
     out->at.nsec = micro ? out->at.nsec / 1000 * 1000 : 0;
     out->set = true;
@@ -67,12 +104,12 @@ static int read_int_or_string(struct reader *r, const yyjson_val *v, struct api_
 
 static int read_bytes(struct reader *r, const yyjson_val *v, struct str *out)
 {
-    struct str text;
+    struct str text = {NULL, 0};
     if (json_to_str(v, &text, r->err) < 0)
         return -ERR_BAD_REQUEST;
     cleanup_sbuf struct sbuf bytes = {0};
     if (base64_decode(text, BASE64_STD, &bytes, r->err) < 0)
-        return err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "");
+        return bad_value(r->err);
     *out = arena_str(r->arena, sbuf_str(&bytes));
     return 0;
 }
@@ -117,7 +154,7 @@ static int read_elem(struct reader *r, const struct api_field *f, const yyjson_v
 {
     switch (f->elem) {
     case API_STR: {
-        struct str s;
+        struct str s = {NULL, 0};
         if (json_to_str(v, &s, r->err) < 0)
             return -ERR_BAD_REQUEST;
         *(struct str *)out = arena_str(r->arena, s);
@@ -159,7 +196,9 @@ static int read_list(struct reader *r, const struct api_field *f, const yyjson_v
     if (json_want_array(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
     size_t size = api_elem_size(f), n = 0;
-    char *items = arena_alloc_array(r->arena, json_len(v), size, _Alignof(max_align_t));
+    char *items = room(r, json_len(v), size);
+    if (!items)
+        return -ERR_BAD_REQUEST;
     out->p = items;
     out->n = json_len(v);
     json_arr_foreach(v, item) {
@@ -184,7 +223,9 @@ static int read_map(struct reader *r, const struct api_field *f, const yyjson_va
     if (json_want_object(v, r->err) < 0)
         return -ERR_BAD_REQUEST;
     size_t size = api_entry_size(f);
-    char *entries = arena_alloc_array(r->arena, json_len(v), size, _Alignof(max_align_t));
+    char *entries = room(r, json_len(v), size);
+    if (!entries)
+        return -ERR_BAD_REQUEST;
     out->p = entries;
     bool sorted = true;
     json_obj_foreach(v, key, val) {
@@ -225,7 +266,9 @@ static int read_field(struct reader *r, const struct api_field *f, const yyjson_
     case API_OPT:
         if (api_field_is_pointer(f)) {
             void **target = member;
-            *target = arena_alloc(r->arena, api_elem_size(f), _Alignof(max_align_t));
+            *target = room(r, 1, api_elem_size(f));
+            if (!*target)
+                return -ERR_BAD_REQUEST;
             member = *target;
         } else if (f->has_offset) {
             *(bool *)((char *)owner + f->has_offset) = true;
@@ -288,6 +331,7 @@ static int read_struct(struct reader *r, const struct api_type *t, const yyjson_
 int api_json_read(const struct api_type *t, const struct json_doc *doc, const yyjson_val *v,
                   void *out, struct arena *arena, struct json_strict *strict, struct err *err)
 {
-    struct reader r = {doc, arena, strict, err};
+    size_t most = DRAY_OBJECT_BYTES_MAX + doc->count * DRAY_OBJECT_BYTES_PER_VALUE;
+    struct reader r = {doc, arena, arena->used_bytes + most, strict, err};
     return read_struct(&r, t, v, out);
 }

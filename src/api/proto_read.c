@@ -14,8 +14,20 @@
 
 struct wire_reader {
     struct arena *arena;
+    size_t used_max; // what the arena may have handed out
     struct err *err;
 };
+
+// room takes zeroed memory for count things of a size, or answers NULL with an error when the object
+// grows past its bounds.
+static void *room(struct wire_reader *r, size_t count, size_t size)
+{
+    size_t used = r->arena->used_bytes;
+    if (used <= r->used_max && count <= (r->used_max - used) / size)
+        return arena_alloc_array(r->arena, count, size, _Alignof(max_align_t));
+    (void)err_set(r->err, ERR_BAD_REQUEST, "the object takes too much memory; split it");
+    return NULL;
+}
 
 static int read_message(struct wire_reader *r, const struct api_type *t, struct proto_reader in,
                         void *out);
@@ -43,9 +55,10 @@ static int read_quantity(struct wire_reader *r, struct proto_reader in, struct q
     // An empty message is a zero quantity; an empty text is not a number, as upstream has it.
     if (rc < 0 || !text.p)
         return rc;
-    if (quantity_parse(arena_str(r->arena, text), r->arena, out, r->err) < 0)
-        return err_set(r->err, ERR_BAD_REQUEST, "%s", r->err ? r->err->msg : "");
-    return 0;
+    rc = quantity_parse(arena_str(r->arena, text), r->arena, out, r->err);
+    if (rc < 0 && r->err)
+        r->err->code = ERR_BAD_REQUEST;
+    return rc < 0 ? -ERR_BAD_REQUEST : 0;
 }
 
 // The years 0001 to 9999: what RFC 3339, and so JSON, can say.
@@ -142,7 +155,7 @@ static int read_strlist(struct wire_reader *r, struct proto_reader in, struct ap
 static int read_text(struct wire_reader *r, const struct proto_reader *in,
                      const struct proto_field *f, struct str *out)
 {
-    struct str s;
+    struct str s = {NULL, 0};
     if (proto_to_str(in, f, &s, r->err) < 0)
         return -ERR_BAD_REQUEST;
     *out = arena_str(r->arena, s);
@@ -152,7 +165,7 @@ static int read_text(struct wire_reader *r, const struct proto_reader *in,
 static int read_plain_bytes(struct wire_reader *r, const struct proto_reader *in,
                             const struct proto_field *f, struct str *out)
 {
-    struct str s;
+    struct str s = {NULL, 0};
     if (proto_to_bytes(in, f, &s, r->err) < 0)
         return -ERR_BAD_REQUEST;
     *out = arena_str(r->arena, s);
@@ -208,23 +221,40 @@ static int read_elem(struct wire_reader *r, const struct api_field *row,
     return rc < 0 ? rc : read_inside(r, row, inside, out);
 }
 
-// A list grows as its items come; cap is found again from n, so that the struct needs no third
-// member while it is read: capacities are powers of two.
-static void *grow(struct wire_reader *r, struct api_span *span, size_t size)
-{
-    if ((span->n & (span->n - 1)) == 0) {
-        size_t cap = span->n ? span->n * 2 : 1;
-        char *wider = arena_alloc_array(r->arena, cap, size, _Alignof(max_align_t));
-        if (span->n)
-            memcpy(wider, span->p, span->n * size);
-        span->p = wider;
-    }
-    return (char *)span->p + span->n++ * size;
-}
-
 static bool is_varint(const struct api_field *row)
 {
     return row->elem == API_BOOL || row->elem == API_I32 || row->elem == API_I64;
+}
+
+// count_items counts, f included, what the rest of the message adds to a list or map. Packed numbers
+// take at least a byte each.
+static size_t count_items(const struct api_field *row, const struct proto_reader *in,
+                          const struct proto_field *f)
+{
+    struct proto_reader ahead = *in;
+    struct proto_field next = *f;
+    size_t count = 0;
+    do {
+        if (next.number == row->number)
+            count += is_varint(row) && next.wire == PROTO_BYTES ? next.bytes.n : 1;
+    } while (proto_next(&ahead, &next, NULL) > 0);
+    return count;
+}
+
+// open_span makes room for all items that a message adds; f is the first of them. There are some
+// already when the message around is given twice.
+static int open_span(struct wire_reader *r, const struct api_field *row,
+                     const struct proto_reader *in, const struct proto_field *f,
+                     struct api_span *span)
+{
+    size_t size = row->shape == API_MAP ? api_entry_size(row) : api_elem_size(row);
+    char *wider = room(r, span->n + count_items(row, in, f), size);
+    if (!wider)
+        return -ERR_BAD_REQUEST;
+    if (span->n)
+        memcpy(wider, span->p, span->n * size);
+    span->p = wider;
+    return 0;
 }
 
 // read_packed takes numbers that a peer packed; Kubernetes itself never does.
@@ -238,7 +268,7 @@ static int read_packed(struct wire_reader *r, const struct api_field *row,
     if (rc < 0)
         return rc;
     while ((rc = proto_items_next(&items, &value, r->err)) > 0) {
-        void *slot = grow(r, span, api_elem_size(row));
+        void *slot = (char *)span->p + span->n++ * api_elem_size(row);
         if (row->elem == API_BOOL)
             *(bool *)slot = value != 0;
         else if (row->elem == API_I32)
@@ -258,7 +288,7 @@ static int read_entry(struct wire_reader *r, const struct api_field *row,
     int rc = proto_enter(in, f, &entry, r->err);
     if (rc < 0)
         return rc;
-    char *slot = grow(r, span, api_entry_size(row));
+    char *slot = (char *)span->p + span->n++ * api_entry_size(row);
     struct str *key = (void *)slot;
     *key = STR("");
     if (row->elem == API_BYTES)
@@ -284,9 +314,10 @@ static int read_field(struct wire_reader *r, const struct api_field *row,
         struct api_span *span = member;
         if (is_varint(row))
             return read_packed(r, row, in, f, span);
-        int rc = read_elem(r, row, in, f, grow(r, span, api_elem_size(row)));
+        int rc = read_elem(r, row, in, f, (char *)span->p + span->n * api_elem_size(row));
         if (rc < 0)
-            err_path_index(r->err, span->n - 1);
+            err_path_index(r->err, span->n);
+        span->n++;
         return rc;
     }
     if (row->shape == API_MAP)
@@ -295,7 +326,9 @@ static int read_field(struct wire_reader *r, const struct api_field *row,
         void **target = member;
         // A message given twice is merged, as protobuf says.
         if (!*target)
-            *target = arena_alloc(r->arena, api_elem_size(row), _Alignof(max_align_t));
+            *target = room(r, 1, api_elem_size(row));
+        if (!*target)
+            return -ERR_BAD_REQUEST;
         member = *target;
     }
     if (row->has_offset)
@@ -316,36 +349,48 @@ static const struct api_field *find_number(const struct api_type *t, uint32_t nu
     return NULL;
 }
 
+static void settle_maps(struct wire_reader *r, const struct api_type *t, void *out)
+{
+    for (size_t i = 0; i < t->wire_len; i++) {
+        const struct api_field *row = &t->fields[t->wire[i]];
+        if (row->shape == API_MAP)
+            map_settle(api_member(row, out), api_entry_size(row), r->arena, NULL);
+    }
+}
+
 static int read_message(struct wire_reader *r, const struct api_type *t, struct proto_reader in,
                         void *out)
 {
     struct proto_field f;
-    size_t next = 0;
+    uint64_t opened[2] = {0, 0}; // lists and maps, by position in t->wire
+    size_t at = 0;
     int rc;
     while ((rc = proto_next(&in, &f, r->err)) > 0) {
-        const struct api_field *row = find_number(t, f.number, &next);
+        const struct api_field *row = find_number(t, f.number, &at);
         if (!row)
             continue;
-        rc = read_field(r, row, &in, &f, out);
+        bool span = row->shape == API_LIST || row->shape == API_MAP;
+        rc = 0;
+        if (span && !(opened[at / 64] >> at % 64 & 1))
+            rc = open_span(r, row, &in, &f, api_member(row, out));
+        opened[at / 64] |= (uint64_t)1 << at % 64;
+        if (rc == 0)
+            rc = read_field(r, row, &in, &f, out);
         if (rc < 0) {
             if (row->shape != API_INLINE)
                 err_path_field(r->err, row->name.p, row->name.n);
             return rc;
         }
     }
-    if (rc < 0)
-        return rc;
-    for (size_t i = 0; i < t->wire_len; i++) {
-        const struct api_field *row = &t->fields[t->wire[i]];
-        if (row->shape == API_MAP)
-            map_settle(api_member(row, out), api_entry_size(row), r->arena, NULL);
-    }
-    return 0;
+    if (rc == 0)
+        settle_maps(r, t, out);
+    return rc;
 }
 
 int api_proto_read(const struct api_type *t, struct str message, void *out, struct arena *arena,
                    struct err *err)
 {
-    struct wire_reader r = {arena, err};
+    size_t most = DRAY_OBJECT_BYTES_MAX + message.n * DRAY_OBJECT_BYTES_PER_BYTE;
+    struct wire_reader r = {arena, arena->used_bytes + most, err};
     return read_message(&r, t, proto_reader_of(message), out);
 }

@@ -54,6 +54,12 @@ enum api_field_flag {
     API_PATCH_REPLACE = 1 << 13,
     API_PATCH_RETAIN_KEYS = 1 << 14,
     API_DEFAULT_DECLARED = 1 << 15, // its default is part of the published schema
+    // Declarative validation:
+    API_MUST = 1 << 16, // a value is demanded (OpenAPI's required list is another matter)
+    API_STANDARD =
+        1 << 17,          // its rules, and those below, hold whatever DeclarativeValidationBeta is
+    API_CLOSED = 1 << 18, // forbidden while its gate is off
+    API_NO_MODIFY = 1 << 19, // once set it may be cleared, not changed
 };
 
 // The rest of what is known of a field: for rules, documents and messages. Texts are NULL, numbers

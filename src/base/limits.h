@@ -32,6 +32,12 @@
 // Nesting of protobuf messages (protobuf's own default recursion limit).
 #define DRAY_PROTO_DEPTH_MAX 100
 
+// The typed form of one API object: a fixed part, and a part for each JSON value or protobuf byte it
+// is made from. Two bytes can say "one more container", which takes hundreds in memory.
+#define DRAY_OBJECT_BYTES_MAX       ((size_t)64 * 1024 * 1024)
+#define DRAY_OBJECT_BYTES_PER_VALUE ((size_t)128)
+#define DRAY_OBJECT_BYTES_PER_BYTE  ((size_t)32)
+
 // A quantity's text. Upstream has no bound; nothing sensible is longer, and big-number arithmetic
 // is quadratic in it.
 #define DRAY_QUANTITY_TEXT_MAX 512

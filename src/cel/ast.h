@@ -55,9 +55,9 @@ struct cel_node_select {
 };
 
 struct cel_node_entries {
-    struct str type_name; // struct only
+    struct str type_name;   // struct only
     struct cel_node **keys; // map only
-    struct str *fields;   // struct only
+    struct str *fields;     // struct only
     struct cel_node **values;
     bool *optional;
     uint32_t *pos;
@@ -78,9 +78,9 @@ struct cel_node_fold {
 struct cel_node {
     enum cel_node_kind kind;
     uint32_t pos;
-    uint16_t height; // depth of the parse tree below, as upstream's visitor counts it
-    bool constant_ref; // value is known when the program is made
-    bool own_fold;     // upstream computes it at run time only: it is no constant to its rules
+    uint16_t height;        // depth of the parse tree below, as upstream's visitor counts it
+    bool constant_ref;      // value is known when the program is made
+    bool own_fold;          // upstream computes it at run time only: it is no constant to its rules
     uint16_t constant_cost; // what upstream counts for it all the same
     const struct cel_type *type;
     struct cel_val value; // literal; or the constant behind an identifier (constant_ref)

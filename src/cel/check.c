@@ -213,6 +213,18 @@ static void check_logic(struct checker *c, struct cel_node *n, const struct cel_
     n->overload_count = 1;
 }
 
+// The i-th overload in the order the environment declares them: Kubernetes' list functions come last
+// since 1.37, and first before. The first that fits binds a type that is still open.
+static const struct cel_overload *overload_at(const struct cel_env *env,
+                                              const struct cel_function *f, uint32_t i)
+{
+    uint32_t lists = 0;
+    while (lists < f->count && f->overloads[lists].lib == CEL_LIB_K8S_LISTS)
+        lists++;
+    bool lists_last = env->minor >= 37;
+    return &f->overloads[lists_last && lists ? (i + lists) % f->count : i];
+}
+
 static void resolve_overload(struct checker *c, struct cel_node *n, const struct cel_function *f)
 {
     bool member = n->call.target != NULL;
@@ -226,11 +238,12 @@ static void resolve_overload(struct checker *c, struct cel_node *n, const struct
         check_logic(c, n, f);
         return;
     }
-    const struct cel_overload **found = arena_array(c->arena, const struct cel_overload *, f->count);
+    const struct cel_overload **found =
+        arena_array(c->arena, const struct cel_overload *, f->count);
     uint32_t matches = 0;
     const struct cel_type *result = NULL;
     for (uint32_t i = 0; i < f->count; i++) {
-        const struct cel_overload *o = &f->overloads[i];
+        const struct cel_overload *o = overload_at(c->env, f, i);
         if (o->member != member || o->args != count || !cel_env_has_overload(c->env, o))
             continue;
         struct cel_instance inst = cel_instantiate(&c->types, o);
@@ -269,8 +282,7 @@ static void check_opt_select(struct checker *c, struct cel_node *n)
 {
     struct cel_node *field = n->call.args.p[1];
     field->type = &cel_type_string;
-    const struct cel_type *t =
-        select_type(c, n, n->call.args.p[0], cel_str(field->value), true);
+    const struct cel_type *t = select_type(c, n, n->call.args.p[0], cel_str(field->value), true);
     n->type = cel_substitute(&c->types, t, false);
     const struct cel_function *f = cel_function_find(STR(CEL_OP_OPT_SELECT));
     const struct cel_overload **one = arena_array(c->arena, const struct cel_overload *, 1);

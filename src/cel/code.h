@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "cel/ast.h"
 #include "cel/decl.h"
+#include "cel/pattern.h"
 #include "cel/regex.h"
 #include "dray/cel.h"
 
@@ -23,6 +24,8 @@ enum cel_op {
     CEL_I_PATH_HAS,    // has() of such a path
     CEL_I_PATH_OPT,    // .?name: an optional
     CEL_I_PATH_MAP,    // c: path; the inner map of a domain
+    CEL_I_DRIVER_EQ,   // c: constant short ASCII text: driver == text; b: cost of the driver
+    CEL_I_PATH_EQ,     // c: path; next word c: such a constant: path == text
     CEL_I_LOCAL,       // c: slot; b: cost
     CEL_I_LAZY,        // c: slot; b: cost; next word c: code that computes it
     CEL_I_LAZY_RETURN, // c: slot
@@ -39,42 +42,42 @@ enum cel_op {
     CEL_I_AND,
     CEL_I_OR_TEST,
     CEL_I_OR,
-    CEL_I_COND,        // c: else; next word c: end, for a condition that is no bool
+    CEL_I_COND, // c: else; next word c: end, for a condition that is no bool
     CEL_I_JUMP,
-    CEL_I_CALL,        // c: call
+    CEL_I_CALL, // c: call
     CEL_I_EQ,
     CEL_I_NE,
-    CEL_I_EQ_CONST,    // c: constant on the right
-    CEL_I_LT_CONST,    // a: whether the cost is by size; c: constant on the right
+    CEL_I_EQ_CONST, // c: constant on the right
+    CEL_I_LT_CONST, // a: whether the cost is by size; c: constant on the right
     CEL_I_LE_CONST,
     CEL_I_GT_CONST,
     CEL_I_GE_CONST,
-    CEL_I_LT,          // a: whether the cost is by size
+    CEL_I_LT, // a: whether the cost is by size
     CEL_I_LE,
     CEL_I_GT,
     CEL_I_GE,
     CEL_I_NOT,
     CEL_I_NOT_STRICTLY,
-    CEL_I_IN_SET,      // c: set
-    CEL_I_LIST,        // c: count
+    CEL_I_IN_SET, // c: set
+    CEL_I_LIST,   // c: count
     CEL_I_LIST_NEW,
-    CEL_I_APPEND,      // to the list below; a: the value is an optional; c: where errors go
+    CEL_I_APPEND, // to the list below; a: the value is an optional; c: where errors go
     CEL_I_MAP_NEW,
-    CEL_I_PUT,         // into the map below key and value; a: optional; c: where errors go
-    CEL_I_STRUCT,      // c: message; makes it of the map of its fields
-    CEL_I_COST,        // b: cost alone
-    CEL_I_OPT_OR,      // c: end
+    CEL_I_PUT,    // into the map below key and value; a: optional; c: where errors go
+    CEL_I_STRUCT, // c: message; makes it of the map of its fields
+    CEL_I_COST,   // b: cost alone
+    CEL_I_OPT_OR, // c: end
     CEL_I_OPT_OR_VALUE,
-    CEL_I_ITER,        // c: slot of the iterator; a: two variables; next word c: end
-    CEL_I_NEXT,        // c: slot; a: two variables; next word c: exit
-    CEL_I_ACCU,        // c: slot; next word c: constant to start from
-    CEL_I_STORE,       // c: slot
-    CEL_I_LOOP_IF,     // c: exit unless the condition holds
-    CEL_I_ALL_IF,      // c: exit; next word c: slot; b: cost: all()'s condition in one
+    CEL_I_ITER,    // c: slot of the iterator; a: two variables; next word c: end
+    CEL_I_NEXT,    // c: slot; a: two variables; next word c: exit
+    CEL_I_ACCU,    // c: slot; next word c: constant to start from
+    CEL_I_STORE,   // c: slot
+    CEL_I_LOOP_IF, // c: exit unless the condition holds
+    CEL_I_ALL_IF,  // c: exit; next word c: slot; b: cost: all()'s condition in one
     CEL_I_EXISTS_IF,
-    CEL_I_FOLD_AND,    // a: slot is c: accumulator && value; next word c: where the loop goes on
+    CEL_I_FOLD_AND, // a: slot is c: accumulator && value; next word c: where the loop goes on
     CEL_I_FOLD_OR,
-    CEL_I_CLOSE,       // the result of a comprehension stops being open
+    CEL_I_CLOSE, // the result of a comprehension stops being open
     CEL_I_OPS,
 };
 
@@ -90,7 +93,7 @@ struct cel_path_ref {
     bool capacity;
     struct str domain;
     struct str name;
-    uint64_t hash;        // of domain and name, see cel_path_hash
+    uint64_t hash; // of domain and name, see cel_path_hash
     uint64_t domain_hash;
 };
 
@@ -99,11 +102,11 @@ struct cel_call {
     uint8_t args;
     uint8_t cost; // enum cel_cost
     bool takes_string;
-    uint8_t zero_kind; // kind of the sum of nothing
+    uint8_t zero_kind;                // kind of the sum of nothing
+    const struct cel_overload *guard; // the arguments must fit this overload; NULL: any
     struct str name;
     const struct cel_regex *regex; // compiled constant pattern, or NULL
-    uint8_t pattern;               // enum cel_pattern: when the pattern is simpler than it looks
-    struct str literal;
+    struct cel_pattern pattern;    // instead of regex, when it is a simple one
 };
 
 // A list of constants that `in` tests against: text by hash, the rest one by one.
@@ -127,7 +130,8 @@ struct cel_program {
     const struct cel_type *type;
     uint64_t min_cost, max_cost;
     bool runnable;
-    bool selector;    // the result must be a bool
+    bool selector;     // the result must be a bool
+    bool derived;      // the result must be an attribute's value
     bool strict_rules; // generic: as the specification says where Kubernetes is more lenient
     struct cel_inss VEC(struct cel_ins) code;
     struct cel_positions VEC(uint32_t) positions; // of each instruction
@@ -147,6 +151,10 @@ uint64_t cel_path_hash(struct str domain, struct str name);
 // cel_call_cost is what upstream charges for a call with these arguments and this result.
 uint64_t cel_call_cost(const struct cel_call *call, const struct cel_val *args,
                        struct cel_val result);
+
+// cel_fits says whether a value is of a type, as far as upstream looks: the kind, and of a list or
+// map the first element.
+bool cel_fits(const struct cel_type *t, struct cel_val v);
 
 // cel_generate emits the code of a checked (or, in generic environments, merely parsed) tree.
 // Returns 0 or -ERR_INTERNAL with upstream's planning error.

@@ -8,6 +8,20 @@
 
 #include "base/banned.h"
 
+bool cel_fits(const struct cel_type *t, struct cel_val v)
+{
+    if (t->kind == CEL_T_DYN || t->kind == CEL_T_ANY || t->kind == CEL_T_PARAM)
+        return true;
+    if (!str_eq(t->name, cel_type_name(v)))
+        return false;
+    if (v.kind == CEL_LIST)
+        return v.list->n == 0 || cel_fits(t->param[0], v.list->items[0]);
+    if (v.kind == CEL_MAP)
+        return v.map->n == 0 || (cel_fits(t->param[0], v.map->entries[0].key) &&
+                                 cel_fits(t->param[1], v.map->entries[0].value));
+    return true;
+}
+
 // Traversal charges one per scalar and a tenth per byte of text, rounded down.
 static uint64_t traversal(struct cel_val v)
 {
@@ -137,8 +151,7 @@ static uint64_t standard_cost(const struct cel_call *c, const struct cel_val *ar
     case CEL_COST_CONCAT:
         return cel_tenth(cel_size_through_optional(args[0]) + cel_size_through_optional(args[1]));
     case CEL_COST_MATCHES:
-        return pattern_cost(cel_size_through_optional(args[0]),
-                            cel_size_through_optional(args[1]));
+        return pattern_cost(cel_size_through_optional(args[0]), cel_size_through_optional(args[1]));
     case CEL_COST_CONTAINS:
         return cel_tenth(cel_size_through_optional(args[0])) *
                cel_tenth(cel_size_through_optional(args[1]));

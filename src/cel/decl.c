@@ -94,11 +94,32 @@ static struct {
 // Functions whose overloads share one binding upstream, so that a call with several candidates
 // still evaluates all its arguments.
 static const char *const singletons[] = {
-    "_+_",   "_-_",    "_*_",    "_/_",       "_%_",      "_<_",      "_<=_",   "_>_",
-    "_>=_",  "_==_",   "_!=_",   "@in",       "size",     "bool",     "bytes",  "double",
-    "duration", "dyn", "int",    "string",    "timestamp", "type",    "uint",   "contains",
-    "endsWith", "startsWith", "matches", "!_", "-_", "@not_strictly_false",
-    "sort", "@sortByAssociatedKeys",
+    "_+_",
+    "_-_",
+    "_*_",
+    "_/_",
+    "_%_",
+    "_<_",
+    "_<=_",
+    "_>_",
+    "_>=_",
+    "_==_",
+    "_!=_",
+    "@in",
+    "size",
+    "dyn",
+    "type",
+    "matches",
+    "!_",
+    "-_",
+    "sort",
+    "@sortByAssociatedKeys",
+    // One overload each, and none of them checks its arguments' types first.
+    "@not_strictly_false",
+    "contains",
+    "endsWith",
+    "startsWith",
+    "flatten",
 };
 
 static struct arena registry_arena;
@@ -141,6 +162,47 @@ static bool is_singleton(struct str name)
     return false;
 }
 
+static bool is_open(const struct cel_type *t)
+{
+    return t->kind == CEL_T_DYN || t->kind == CEL_T_ANY || t->kind == CEL_T_PARAM;
+}
+
+// The kind of values of a type without parts; CEL_KINDS for all others.
+static uint8_t plain_kind(const struct cel_type *t)
+{
+    static const struct {
+        const struct cel_type *type;
+        uint8_t kind;
+    } table[] = {
+        {&cel_type_bool, CEL_BOOL},
+        {&cel_type_int, CEL_INT},
+        {&cel_type_uint, CEL_UINT},
+        {&cel_type_double, CEL_DOUBLE},
+        {&cel_type_string, CEL_STRING},
+        {&cel_type_bytes, CEL_BYTES},
+        {&cel_type_duration, CEL_DURATION},
+        {&cel_type_timestamp, CEL_TIMESTAMP},
+        {&cel_type_quantity, CEL_QUANTITY},
+        {&cel_type_semver, CEL_SEMVER},
+        {&cel_type_ip, CEL_IP},
+        {&cel_type_cidr, CEL_CIDR},
+        {&cel_type_url, CEL_URL},
+        {&cel_type_format, CEL_FORMAT},
+    };
+    for (size_t i = 0; i < array_len(table); i++)
+        if (t == table[i].type)
+            return table[i].kind;
+    if (is_open(t))
+        return CEL_KIND_ANY;
+    if (cel_type_is_optional(t))
+        return CEL_OPTIONAL;
+    if (t->kind == CEL_T_LIST && is_open(t->param[0]))
+        return CEL_LIST;
+    if (t->kind == CEL_T_MAP && is_open(t->param[0]) && is_open(t->param[1]))
+        return CEL_MAP;
+    return CEL_KINDS;
+}
+
 void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, bool member,
                        const char *signature)
 {
@@ -157,9 +219,11 @@ void cel_overload_init(struct arena *a, struct cel_overload *o, struct str id, b
     p++;
     o->result = cel_type_parse(a, &p, &letters);
     o->type_params = (uint8_t)letters.n;
+    for (size_t i = 0; i < o->args; i++)
+        o->arg_kind[i] = plain_kind(o->arg[i]);
     o->cost = cost_of_overload(id);
-    o->takes_string = str_eqz(id, "cidr_contains_ip_string") ||
-                      str_eqz(id, "cidr_contains_cidr_string");
+    o->takes_string =
+        str_eqz(id, "cidr_contains_ip_string") || str_eqz(id, "cidr_contains_cidr_string");
 }
 
 static struct cel_function *slot_for(struct str name)

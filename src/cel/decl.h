@@ -27,6 +27,7 @@ enum cel_lib {
     CEL_LIB_USER, // declared by the caller
 };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): it reads as a row of the table
 struct cel_decl_row {
     const char *function;
     uint8_t lib;
@@ -99,6 +100,9 @@ typedef struct cel_val (*cel_fn)(struct cel_run *run, const struct cel_val *args
 
 enum { CEL_ARGS_MAX = 5 };
 
+// In place of a kind: everything fits.
+#define CEL_KIND_ANY 255
+
 struct cel_overload {
     struct cel_function *function;
     struct str id;
@@ -108,16 +112,18 @@ struct cel_overload {
     bool takes_string; // containsIP(string) and the like parse their argument
     uint8_t args;
     uint8_t type_params;
-    uint8_t cost;    // enum cel_cost by overload id, CEL_COST_ONE when the function decides
+    uint8_t cost; // enum cel_cost by overload id, CEL_COST_ONE when the function decides
     const struct cel_type *arg[CEL_ARGS_MAX];
     const struct cel_type *result;
+    // enum cel_kind that surely fits an argument; CEL_KINDS: look closer.
+    uint8_t arg_kind[CEL_ARGS_MAX];
 };
 
 struct cel_function {
     struct str name;
-    cel_fn impl;      // NULL: declared only
-    uint8_t cost;     // enum cel_cost by function name, or CEL_COST_ONE
-    bool singleton;   // upstream binds one implementation for all overloads
+    cel_fn impl;    // NULL: declared only
+    uint8_t cost;   // enum cel_cost by function name, or CEL_COST_ONE
+    bool singleton; // upstream binds one implementation for all overloads
     uint32_t count;
     struct cel_overload *overloads;
 };

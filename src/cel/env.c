@@ -30,10 +30,10 @@ static void declare_device(struct cel_env *env)
     env->multi_alloc_field = stored || (env->options.consumable_capacity && env->minor >= 34);
     env->includes = lists;
     env->attribute_type = lists ? &cel_type_dyn : &cel_type_any;
-    env->attributes_type = cel_type_map(a, &cel_type_string,
-                                        cel_type_map(a, &cel_type_string, env->attribute_type));
-    env->capacity_type = cel_type_map(a, &cel_type_string,
-                                      cel_type_map(a, &cel_type_string, &cel_type_quantity));
+    env->attributes_type =
+        cel_type_map(a, &cel_type_string, cel_type_map(a, &cel_type_string, env->attribute_type));
+    env->capacity_type =
+        cel_type_map(a, &cel_type_string, cel_type_map(a, &cel_type_string, &cel_type_quantity));
     struct cel_type *device = arena_one(a, struct cel_type);
     *device = (struct cel_type){.kind = CEL_T_STRUCT, .name = STR("kubernetes.DRADevice")};
     env->device_type = device;
@@ -189,10 +189,12 @@ static const struct cel_message_field time_fields[] = {{"seconds", &cel_type_int
                                                        {"nanos", &cel_type_int}};
 static const struct cel_message_field struct_fields[] = {{"fields", &cel_type_map_string_dyn}};
 static const struct cel_message_field list_fields[] = {{"values", &cel_type_list_dyn}};
-static const struct cel_message_field value_fields[] = {
-    {"null_value", &cel_type_int},       {"number_value", &cel_type_double},
-    {"string_value", &cel_type_string},  {"bool_value", &cel_type_bool},
-    {"struct_value", &cel_type_map_string_dyn}, {"list_value", &cel_type_list_dyn}};
+static const struct cel_message_field value_fields[] = {{"null_value", &cel_type_int},
+                                                        {"number_value", &cel_type_double},
+                                                        {"string_value", &cel_type_string},
+                                                        {"bool_value", &cel_type_bool},
+                                                        {"struct_value", &cel_type_map_string_dyn},
+                                                        {"list_value", &cel_type_list_dyn}};
 static const struct cel_message_field any_fields[] = {{"type_url", &cel_type_string},
                                                       {"value", &cel_type_bytes}};
 static const struct cel_type empty_type = {.kind = CEL_T_STRUCT,
@@ -233,10 +235,8 @@ const struct cel_message *cel_message_find(struct str name)
 
 const struct cel_type *cel_env_named_type(struct str name)
 {
-    static const struct cel_type list = {.kind = CEL_T_LIST,
-                                         .params = 1,
-                                         .name = STR_INIT("list"),
-                                         .param = {&cel_type_dyn}};
+    static const struct cel_type list = {
+        .kind = CEL_T_LIST, .params = 1, .name = STR_INIT("list"), .param = {&cel_type_dyn}};
     static const struct cel_type map = {.kind = CEL_T_MAP,
                                         .params = 2,
                                         .name = STR_INIT("map"),
@@ -246,10 +246,9 @@ const struct cel_type *cel_env_named_type(struct str name)
                                              .name = STR_INIT("optional_type"),
                                              .param = {&cel_type_dyn}};
     static const struct cel_type *const named[] = {
-        &cel_type_bool,     &cel_type_bytes,    &cel_type_double, &cel_type_int,
-        &cel_type_null,     &cel_type_string,   &cel_type_type,   &cel_type_uint,
-        &list,              &map,               &optional,        &cel_type_duration,
-        &cel_type_timestamp, &cel_type_ip, &cel_type_cidr,
+        &cel_type_bool,   &cel_type_bytes,    &cel_type_double,    &cel_type_int, &cel_type_null,
+        &cel_type_string, &cel_type_type,     &cel_type_uint,      &list,         &map,
+        &optional,        &cel_type_duration, &cel_type_timestamp, &cel_type_ip,  &cel_type_cidr,
     };
     for (size_t i = 0; i < array_len(named); i++)
         if (str_eq(named[i]->name, name))

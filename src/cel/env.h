@@ -28,8 +28,8 @@ struct cel_env {
     unsigned minor; // overloads introduced later do not exist
     unsigned syntax;
     bool validators; // literals of mixed types and bad constants are refused
-    bool includes; // list attributes bring the function ahead of its version
-    bool device;   // has the variable `device`
+    bool includes;   // list attributes bring the function ahead of its version
+    bool device;     // has the variable `device`
     struct cel_variables VEC(struct cel_variable) variables;
     struct cel_functions VEC(struct cel_function *) functions;
     const struct cel_type *device_type, *attributes_type, *capacity_type, *attribute_type;

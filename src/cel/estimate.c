@@ -162,8 +162,8 @@ static bool declared_size(const struct coster *c, const struct cel_path *p, stru
     if (!p)
         return false;
     static const uint64_t bounds[] = {
-        [DRIVER] = 63, [MULTI] = 1,      [OUTER] = 32, [INNER] = 32,
-        [DOMAIN_KEY] = 63, [ID_KEY] = 32, [VALUE] = 64, [QUANTITY] = 0, [DEVICE] = 0,
+        [DRIVER] = 63, [MULTI] = 1,  [OUTER] = 32,   [INNER] = 32, [DOMAIN_KEY] = 63,
+        [ID_KEY] = 32, [VALUE] = 64, [QUANTITY] = 0, [DEVICE] = 0,
     };
     struct spot s = spot_of(c, p);
     if (s.place == OUTSIDE)
@@ -544,10 +544,8 @@ static struct call_estimate compare_estimate(struct coster *c, const struct cost
 static struct call_estimate concat_estimate(struct coster *c, const struct costed_call *k,
                                             bool list)
 {
-    struct cel_range size =
-        add(size_or_unknown(c, k->args[0]), size_or_unknown(c, k->args[1]));
-    struct cel_entry_range entry =
-        unite_entries(entry_of(c, k->args[0]), entry_of(c, k->args[1]));
+    struct cel_range size = add(size_or_unknown(c, k->args[0]), size_or_unknown(c, k->args[1]));
+    struct cel_entry_range entry = unite_entries(entry_of(c, k->args[0]), entry_of(c, k->args[1]));
     if (entry.container != CEL_T_ERROR)
         k->node->entry = entry;
     return with_size(list ? fixed(1) : factor(size, CEL_STRING_FACTOR), size);
@@ -724,10 +722,8 @@ static bool is_bind(const struct cel_node *n)
 
 static struct local local_of(struct coster *c, struct str name, struct cel_node *init)
 {
-    struct local l = {.outer = c->locals,
-                      .name = name,
-                      .path = path_of(c, init),
-                      .entry = entry_of(c, init)};
+    struct local l = {
+        .outer = c->locals, .name = name, .path = path_of(c, init), .entry = entry_of(c, init)};
     l.sized = size_of(c, init, &l.size);
     return l;
 }

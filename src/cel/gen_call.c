@@ -66,6 +66,32 @@ static bool plain_constant(const struct cel_node *n)
     return n->constant_ref && !n->own_fold && n->value.kind != CEL_ERROR;
 }
 
+#define FUSED_TEXT_MAX 200
+
+// driver == "text" and path == "text": the comparison joins the instruction just emitted.
+static bool fuse_equality(struct cel_gen *g, const struct cel_node *n)
+{
+    const struct cel_node *right = n->call.args.p[1];
+    if (!plain_constant(right) || right->value.kind != CEL_STRING ||
+        !(right->value.flags & CEL_F_ASCII) || right->value.n > FUSED_TEXT_MAX)
+        return false;
+    const struct cel_ins *last = vec_last(&g->p->code);
+    // The instruction must be the whole left side, not the end of a longer one.
+    if (cel_gen_is_conditional(n->call.args.p[0]) ||
+        (last->op != CEL_I_PATH && last->op != CEL_I_DRIVER))
+        return false;
+    uint32_t constant = cel_gen_constant(g, right->value);
+    struct cel_ins *ins = vec_last(&g->p->code);
+    if (ins->op == CEL_I_DRIVER) {
+        ins->op = CEL_I_DRIVER_EQ;
+        ins->c = constant;
+    } else {
+        ins->op = CEL_I_PATH_EQ;
+        (void)cel_gen_emit(g, CEL_I_RETURN, 0, 0, constant);
+    }
+    return true;
+}
+
 static bool emit_operator(struct cel_gen *g, struct cel_node *n, const struct cel_overload *only)
 {
     static const struct {
@@ -88,6 +114,8 @@ static bool emit_operator(struct cel_gen *g, struct cel_node *n, const struct ce
             continue;
         bool by_size = only && only->cost == CEL_COST_COMPARE;
         cel_gen_expr(g, n->call.args.p[0]);
+        if (table[i].op == CEL_I_EQ && fuse_equality(g, n))
+            return true;
         if (table[i].fused && plain_constant(n->call.args.p[1])) {
             g->pos = n->pos;
             (void)cel_gen_emit(g, table[i].fused, by_size, 0,
@@ -151,45 +179,27 @@ static bool emit_set(struct cel_gen *g, struct cel_node *n, const struct cel_ove
 }
 
 // Patterns known now are compiled now; a bad one is a planning error, as upstream.
-static const struct cel_regex *constant_regex(struct cel_gen *g, const struct cel_function *f,
-                                              const struct cel_node *pattern)
+static void constant_pattern(struct cel_gen *g, const struct cel_function *f,
+                             const struct cel_node *pattern, struct cel_call *call)
 {
-    bool takes = str_eqz(f->name, "matches") || str_eqz(f->name, "find") ||
-                 str_eqz(f->name, "findAll");
+    bool takes =
+        str_eqz(f->name, "matches") || str_eqz(f->name, "find") || str_eqz(f->name, "findAll");
     if (!takes || !pattern || !pattern->constant_ref || pattern->value.kind != CEL_STRING)
-        return NULL;
+        return;
+    if (str_eqz(f->name, "matches")) {
+        call->pattern = cel_pattern_of(cel_str(pattern->value));
+        call->pattern.text = arena_str(&g->p->arena, call->pattern.text);
+        if (call->pattern.simple)
+            return;
+    }
     char why[256];
     struct cel_regex *re = cel_regex_new(pattern->value.s, pattern->value.n, why, sizeof(why));
     if (!re) {
         cel_gen_fail(g, "%s", why);
-        return NULL;
+        return;
     }
     vec_push(&g->p->regexes, re);
-    return re;
-}
-
-// ^, .*, plain text, .*, $: most patterns of selectors are no more than that.
-static enum cel_pattern simplify(struct str p, struct str *ret_literal)
-{
-    bool start = str_starts(p, STR("^"));
-    p = str_from(p, start ? 1 : 0);
-    bool end = str_ends(p, STR("$")) && !str_ends(p, STR("\\$"));
-    p = str_upto(p, p.n - (end ? 1 : 0));
-    if (str_starts(p, STR(".*"))) {
-        p = str_from(p, 2);
-        start = false;
-    }
-    if (str_ends(p, STR(".*"))) {
-        p = str_upto(p, p.n - 2);
-        end = false;
-    }
-    for (size_t i = 0; i < p.n; i++)
-        if (strchr("\\.+*?()|[]{}^$", p.p[i]) || (unsigned char)p.p[i] < ' ')
-            return CEL_PATTERN_ANY;
-    *ret_literal = p;
-    if (start)
-        return end ? CEL_PATTERN_EQUALS : CEL_PATTERN_STARTS;
-    return end ? CEL_PATTERN_ENDS : CEL_PATTERN_CONTAINS;
+    call->regex = re;
 }
 
 static uint8_t zero_kind(const struct cel_overload *only)
@@ -229,17 +239,15 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
         call.cost = cel_gen_cost(f, only);
         call.takes_string = only && only->takes_string;
         call.zero_kind = zero_kind(only);
+        if (only && only->lib != CEL_LIB_USER && !f->singleton)
+            call.guard = only;
         if (count >= 2)
-            call.regex = constant_regex(g, f, n->call.args.p[member ? 0 : 1]);
-        if (call.regex && str_eqz(f->name, "matches")) {
-            struct str literal = {0};
-            call.pattern = simplify(cel_str(n->call.args.p[member ? 0 : 1]->value), &literal);
-            call.literal = arena_str(&g->p->arena, literal);
-        }
+            constant_pattern(g, f, n->call.args.p[member ? 0 : 1], &call);
     }
     // With three arguments, several candidates, or a known pattern upstream stops at the first
     // argument that fails, and then charges nothing for the call.
-    bool stops = count > 2 || call.regex || (count == 2 && f && !f->singleton && !only);
+    bool stops = count > 2 || call.regex || call.pattern.simple ||
+                 (count == 2 && f && !f->singleton && !only);
     uint32_t jumps[CEL_ARGS_MAX];
     uint32_t jump_count = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -29,8 +29,8 @@ static bool in_words(struct str name, const char *const *words, size_t n)
 
 static bool is_conversion(struct str name)
 {
-    static const char *const words[] = {"bool",     "bytes", "double", "duration",  "dyn",
-                                        "int",      "string", "timestamp", "type", "uint"};
+    static const char *const words[] = {"bool", "bytes",  "double",    "duration", "dyn",
+                                        "int",  "string", "timestamp", "type",     "uint"};
     return in_words(name, words, array_len(words));
 }
 
@@ -63,7 +63,8 @@ static void fold_map(struct cel_gen *g, struct cel_node *n)
         cel_fold(g, n->entries.keys[i]);
         cel_fold(g, n->entries.values[i]);
         all = all && is_const(n->entries.keys[i]) && is_const(n->entries.values[i]) &&
-              !n->entries.optional[i] && cel_key_allowed(n->entries.keys[i]->value, g->p->strict_rules);
+              !n->entries.optional[i] &&
+              cel_key_allowed(n->entries.keys[i]->value, g->p->strict_rules);
     }
     if (!all)
         return;

@@ -27,8 +27,8 @@ static bool const_string(const struct cel_node *n, struct str *ret)
 }
 
 // The operand and the constant name of one selection step; false for anything else.
-static bool step(const struct cel_node *n, const struct cel_node **ret_operand, struct str *ret_name,
-                 bool *ret_optional)
+static bool step(const struct cel_node *n, const struct cel_node **ret_operand,
+                 struct str *ret_name, bool *ret_optional)
 {
     *ret_optional = false;
     if (n->constant_ref)
@@ -73,7 +73,7 @@ static const struct cel_local *alias_of(const struct cel_gen *g, const struct ce
 
 static struct path path_of(struct cel_gen *g, const struct cel_node *n)
 {
-    struct path p = {NOT_DEVICE};
+    struct path p = {.kind = NOT_DEVICE};
     const struct cel_local *alias = alias_of(g, n);
     if (alias) {
         p.kind = INNER;
@@ -100,8 +100,8 @@ static struct path path_of(struct cel_gen *g, const struct cel_node *n)
     p.test = test;
     if (outer.kind == DEVICE) {
         p.capacity = str_eqz(name, "capacity");
-        p.kind = p.capacity || str_eqz(name, "attributes") ? OUTER
-                 : str_eqz(name, "driver")                 ? DRIVER
+        p.kind = p.capacity || str_eqz(name, "attributes")   ? OUTER
+                 : str_eqz(name, "driver")                   ? DRIVER
                  : str_eqz(name, "allowMultipleAllocations") ? MULTI
                                                              : NOT_DEVICE;
     } else if (outer.kind == OUTER) {

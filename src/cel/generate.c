@@ -30,8 +30,7 @@ void cel_gen_fail(struct cel_gen *g, const char *fmt, ...)
 
 uint32_t cel_gen_emit(struct cel_gen *g, enum cel_op op, unsigned a, int b, uint32_t c)
 {
-    vec_push(&g->p->code,
-             (struct cel_ins){(uint8_t)op, (uint8_t)a, (uint16_t)(int16_t)b, c});
+    vec_push(&g->p->code, (struct cel_ins){(uint8_t)op, (uint8_t)a, (uint16_t)(int16_t)b, c});
     vec_push(&g->p->positions, g->pos);
     return (uint32_t)(g->p->code.n - 1);
 }
@@ -126,7 +125,8 @@ static void emit_ident(struct cel_gen *g, const struct cel_node *n, int cost)
         while (at < g->p->variables.n && !str_eq(g->p->variables.p[at], name))
             at++;
         if (at == g->p->variables.n) {
-            emit_const(g, cel_errorf(g->scratch, "no such attribute(s): %.*s", STR_ARG(name)), cost);
+            emit_const(g, cel_errorf(g->scratch, "no such attribute(s): %.*s", STR_ARG(name)),
+                       cost);
             return;
         }
         (void)cel_gen_emit(g, CEL_I_VAR, 0, cost, at);
@@ -150,7 +150,7 @@ static bool is_test(const struct cel_node *n)
 }
 
 // Whether the attribute's root is a conditional: then evaluating it costs nothing extra.
-static bool rooted_in_conditional(const struct cel_node *n)
+bool cel_gen_is_conditional(const struct cel_node *n)
 {
     for (;;) {
         if (n->constant_ref)
@@ -269,7 +269,7 @@ static void emit_chain(struct cel_gen *g, struct cel_node *n, struct cel_ends *e
 
 static void emit_attribute(struct cel_gen *g, struct cel_node *n, bool resolve)
 {
-    int cost = resolve || rooted_in_conditional(n) ? 0 : 1;
+    int cost = resolve || cel_gen_is_conditional(n) ? 0 : 1;
     if (cel_gen_device_path(g, n, resolve))
         return;
     if (n->kind == CEL_N_IDENT) {
@@ -298,10 +298,10 @@ void cel_gen_resolve(struct cel_gen *g, struct cel_node *n)
 static void emit_logic(struct cel_gen *g, struct cel_node *n, bool and)
 {
     cel_gen_expr(g, n->call.args.p[0]);
-    uint32_t jump = emit(g, and ? CEL_I_AND_TEST : CEL_I_OR_TEST, 0);
+    uint32_t jump = emit(g, and? CEL_I_AND_TEST : CEL_I_OR_TEST, 0);
     cel_gen_expr(g, n->call.args.p[1]);
     g->pos = n->pos;
-    (void)emit(g, and ? CEL_I_AND : CEL_I_OR, 0);
+    (void)emit(g, and? CEL_I_AND : CEL_I_OR, 0);
     cel_gen_push(g, -1);
     patch(g, jump);
 }

@@ -46,6 +46,9 @@ uint32_t cel_gen_constant(struct cel_gen *g, struct cel_val v);
 void cel_gen_expr(struct cel_gen *g, struct cel_node *n);
 void cel_gen_resolve(struct cel_gen *g, struct cel_node *n);
 
+// cel_gen_is_conditional says whether an attribute's root is ?:, so that its code has several ends.
+bool cel_gen_is_conditional(const struct cel_node *n);
+
 void cel_gen_call(struct cel_gen *g, struct cel_node *n);
 
 // cel_gen_device_path emits a whole attribute of the device as one instruction, if n is one.

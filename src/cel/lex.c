@@ -163,7 +163,7 @@ static size_t lex_operator(const struct cel_lexer *l, int *ret_kind)
     static const struct {
         char text[3];
         int kind;
-    } twos[] = {{"==", CEL_TOK_EQ}, {"!=", CEL_TOK_NE}, {"<=", CEL_TOK_LE},
+    } twos[] = {{"==", CEL_TOK_EQ}, {"!=", CEL_TOK_NE},  {"<=", CEL_TOK_LE},
                 {">=", CEL_TOK_GE}, {"&&", CEL_TOK_AND}, {"||", CEL_TOK_OR}};
     int c = at(l, 0);
     for (size_t i = 0; i < array_len(twos); i++) {

@@ -6,9 +6,9 @@
 cel_fn cel_impl_find(struct str function)
 {
     const struct cel_impls *const libs[] = {
-        &cel_lib_std,   &cel_lib_convert,  &cel_lib_time,       &cel_lib_strings,
-        &cel_lib_format, &cel_lib_lists,   &cel_lib_optional,   &cel_lib_kubernetes,
-        &cel_lib_net,   &cel_lib_url,      &cel_lib_named_format, &cel_lib_regex,
+        &cel_lib_std,    &cel_lib_convert, &cel_lib_time,         &cel_lib_strings,
+        &cel_lib_format, &cel_lib_lists,   &cel_lib_optional,     &cel_lib_kubernetes,
+        &cel_lib_net,    &cel_lib_url,     &cel_lib_named_format, &cel_lib_regex,
     };
     for (size_t i = 0; i < array_len(libs); i++)
         for (size_t k = 0; k < libs[i]->n; k++)

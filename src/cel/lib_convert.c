@@ -21,7 +21,8 @@ static struct cel_val bad(struct cel_run *run, struct cel_val from, const char *
 
 static struct cel_val overflow(struct cel_run *run, bool is_signed)
 {
-    return cel_errorf(&run->arena, "%s", is_signed ? "integer overflow" : "unsigned integer overflow");
+    return cel_errorf(&run->arena, "%s",
+                      is_signed ? "integer overflow" : "unsigned integer overflow");
 }
 
 static struct cel_val string_to_int(struct cel_run *run, struct cel_val v)
@@ -207,8 +208,8 @@ static struct cel_val fn_type(struct cel_run *run, const struct cel_val *args, u
 }
 
 static const struct cel_impl table[] = {
-    {"int", fn_int},       {"uint", fn_uint},         {"double", fn_double},
-    {"bool", fn_bool},     {"bytes", fn_bytes},       {"string", fn_string},
+    {"int", fn_int},           {"uint", fn_uint},           {"double", fn_double},
+    {"bool", fn_bool},         {"bytes", fn_bytes},         {"string", fn_string},
     {"duration", fn_duration}, {"timestamp", fn_timestamp}, {"dyn", fn_dyn},
     {"type", fn_type},
 };

@@ -59,9 +59,10 @@ static void write_fixed(double d, int precision, struct sbuf *out)
 
 static void write_superscript(int e, struct sbuf *out)
 {
-    static const char *const digits[] = {
-        "\xe2\x81\xb0", "\xc2\xb9",     "\xc2\xb2",     "\xc2\xb3",     "\xe2\x81\xb4",
-        "\xe2\x81\xb5", "\xe2\x81\xb6", "\xe2\x81\xb7", "\xe2\x81\xb8", "\xe2\x81\xb9"};
+    static const char *const digits[] = {"\xe2\x81\xb0", "\xc2\xb9",     "\xc2\xb2",
+                                         "\xc2\xb3",     "\xe2\x81\xb4", "\xe2\x81\xb5",
+                                         "\xe2\x81\xb6", "\xe2\x81\xb7", "\xe2\x81\xb8",
+                                         "\xe2\x81\xb9"};
     char text[16];
     (void)snprintf(text, sizeof(text), "%02d", abs(e));
     if (e < 0)
@@ -201,8 +202,8 @@ static const char *refuse(struct arena *a, const char *what, struct str type)
     return arena_strf(a, "error during formatting: %s, was given %.*s", what, STR_ARG(type)).p;
 }
 
-#define STRING_CLAUSE                                                                            \
-    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "      \
+#define STRING_CLAUSE                                                                       \
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, " \
     "types, durations, and timestamps"
 
 static const char *write_string(struct cel_val v, struct sbuf *out, struct arena *a)
@@ -245,11 +246,11 @@ static bool number_name(struct cel_val v, double *ret)
         return false;
     struct str s = cel_str(v);
     if (str_eqz(s, "NaN"))
-        *ret = NAN;
+        *ret = (double)NAN;
     else if (str_eqz(s, "Infinity"))
-        *ret = INFINITY;
+        *ret = (double)INFINITY;
     else if (str_eqz(s, "-Infinity"))
-        *ret = -INFINITY;
+        *ret = -(double)INFINITY;
     else
         return false;
     return true;
@@ -341,7 +342,8 @@ const char *cel_format_next(struct str format, size_t *at, struct sbuf *literal,
         while (*at < format.n && isdigit((unsigned char)format.p[*at]) && precision < 1000000)
             precision = precision * 10 + (format.p[(*at)++] - '0');
         if (*at >= format.n)
-            return CLAUSE "error while parsing precision: could not find end of precision specifier";
+            return CLAUSE
+                "error while parsing precision: could not find end of precision specifier";
         if (*at == from)
             return CLAUSE "error while parsing precision: error while converting precision to "
                           "integer: strconv.Atoi: parsing \"\": invalid syntax";

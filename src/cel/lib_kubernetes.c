@@ -122,8 +122,7 @@ static struct cel_val fn_compare(struct cel_run *run, const struct cel_val *args
 static struct cel_val fn_greater(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     int c;
-    return compare(args, n, &c) ? cel_bool(c > 0)
-                                : cel_run_mismatch(run, "isGreaterThan", args, n);
+    return compare(args, n, &c) ? cel_bool(c > 0) : cel_run_mismatch(run, "isGreaterThan", args, n);
 }
 
 static struct cel_val fn_less(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -179,12 +178,21 @@ VERSION_PART(fn_minor, "minor", minor)
 VERSION_PART(fn_patch, "patch", patch)
 
 static const struct cel_impl table[] = {
-    {"quantity", fn_quantity},     {"isQuantity", fn_is_quantity}, {"sign", fn_sign},
-    {"isInteger", fn_is_integer},  {"asInteger", fn_as_integer},
+    {"quantity", fn_quantity},
+    {"isQuantity", fn_is_quantity},
+    {"sign", fn_sign},
+    {"isInteger", fn_is_integer},
+    {"asInteger", fn_as_integer},
     {"asApproximateFloat", fn_as_double},
-    {"add", fn_add},               {"sub", fn_sub},                {"compareTo", fn_compare},
-    {"isGreaterThan", fn_greater}, {"isLessThan", fn_less},        {"semver", fn_semver},
-    {"isSemver", fn_is_semver},    {"major", fn_major},            {"minor", fn_minor},
+    {"add", fn_add},
+    {"sub", fn_sub},
+    {"compareTo", fn_compare},
+    {"isGreaterThan", fn_greater},
+    {"isLessThan", fn_less},
+    {"semver", fn_semver},
+    {"isSemver", fn_is_semver},
+    {"major", fn_major},
+    {"minor", fn_minor},
     {"patch", fn_patch},
 };
 

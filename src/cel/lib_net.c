@@ -47,15 +47,14 @@ static struct cel_val text_error(struct cel_run *run)
 
 static struct cel_val ip_value(struct cel_run *run, const struct cel_ip *ip)
 {
-    return (struct cel_val){
-        .kind = CEL_IP, .ip = arena_dup(&run->arena, ip, sizeof(*ip), _Alignof(struct cel_ip))};
+    return (struct cel_val){.kind = CEL_IP,
+                            .ip = arena_dup(&run->arena, ip, sizeof(*ip), _Alignof(struct cel_ip))};
 }
 
 static struct cel_val cidr_value(struct cel_run *run, const struct cel_cidr *c)
 {
-    return (struct cel_val){.kind = CEL_CIDR,
-                            .cidr = arena_dup(&run->arena, c, sizeof(*c),
-                                              _Alignof(struct cel_cidr))};
+    return (struct cel_val){
+        .kind = CEL_CIDR, .cidr = arena_dup(&run->arena, c, sizeof(*c), _Alignof(struct cel_cidr))};
 }
 
 static struct cel_val fn_ip(struct cel_run *run, const struct cel_val *args, unsigned n)
@@ -251,8 +250,8 @@ static bool is_multicast(const struct cel_ip *ip)
 
 static bool is_global_unicast(const struct cel_ip *ip)
 {
-    bool broadcast = !ip->v6 && ip->bytes[0] == 255 && ip->bytes[1] == 255 &&
-                     ip->bytes[2] == 255 && ip->bytes[3] == 255;
+    bool broadcast = !ip->v6 && ip->bytes[0] == 255 && ip->bytes[1] == 255 && ip->bytes[2] == 255 &&
+                     ip->bytes[3] == 255;
     return !broadcast && !is_unspecified(ip) && !is_loopback(ip) && !is_multicast(ip) &&
            !is_link_local_unicast(ip);
 }

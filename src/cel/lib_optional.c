@@ -101,11 +101,15 @@ static struct cel_val fn_unwrap(struct cel_run *run, const struct cel_val *args,
 }
 
 static const struct cel_impl table[] = {
-    {"optional.of", fn_of},         {"optional.none", fn_none},
+    {"optional.of", fn_of},
+    {"optional.none", fn_none},
     {"optional.ofNonZeroValue", fn_of_non_zero},
-    {"value", fn_value},            {"hasValue", fn_has_value},
-    {"first", fn_first},            {"last", fn_last},
-    {"optional.unwrap", fn_unwrap}, {"unwrapOpt", fn_unwrap},
+    {"value", fn_value},
+    {"hasValue", fn_has_value},
+    {"first", fn_first},
+    {"last", fn_last},
+    {"optional.unwrap", fn_unwrap},
+    {"unwrapOpt", fn_unwrap},
 };
 
 CEL_IMPLS(optional, table);

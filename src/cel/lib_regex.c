@@ -31,29 +31,12 @@ static bool two_strings(const struct cel_val *args, unsigned n)
     return n >= 2 && args[0].kind == CEL_STRING && args[1].kind == CEL_STRING;
 }
 
-static bool match_literal(const struct cel_call *call, struct str s)
-{
-    switch (call->pattern) {
-    case CEL_PATTERN_STARTS:
-        return str_starts(s, call->literal);
-    case CEL_PATTERN_ENDS:
-        return str_ends(s, call->literal);
-    case CEL_PATTERN_EQUALS:
-        return str_eq(s, call->literal);
-    default:
-        return str_contains(s, call->literal);
-    }
-}
-
 static struct cel_val fn_matches(struct cel_run *run, const struct cel_val *args, unsigned n)
 {
     if (n != 2 || !two_strings(args, n))
         return cel_run_mismatch(run, "matches", args, n);
-    if (run->call && run->call->pattern) {
-        struct str s = cel_str(args[0]);
-        if (str_find_char(s, '\n') < 0)
-            return cel_bool(match_literal(run->call, s));
-    }
+    if (run->call && run->call->pattern.simple)
+        return cel_bool(cel_pattern_match(&run->call->pattern, cel_str(args[0])));
     struct cel_val error;
     const struct cel_regex *re = cel_run_regex(run, args[1], &error);
     return re ? cel_bool(cel_regex_match(re, args[0].s, args[0].n)) : error;

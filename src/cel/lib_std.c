@@ -269,10 +269,9 @@ static struct cel_val fn_ends(struct cel_run *run, const struct cel_val *args, u
 }
 
 static const struct cel_impl table[] = {
-    {"_+_", fn_add},          {"_-_", fn_subtract},      {"_*_", fn_multiply},
-    {"_/_", fn_divide},       {"_%_", fn_modulo},        {"-_", fn_negate},
-    {"@in", fn_in},           {"size", fn_size},         {"contains", fn_contains},
-    {"startsWith", fn_starts}, {"endsWith", fn_ends},
+    {"_+_", fn_add},           {"_-_", fn_subtract},      {"_*_", fn_multiply},  {"_/_", fn_divide},
+    {"_%_", fn_modulo},        {"-_", fn_negate},         {"@in", fn_in},        {"size", fn_size},
+    {"contains", fn_contains}, {"startsWith", fn_starts}, {"endsWith", fn_ends},
 };
 
 CEL_IMPLS(std, table);

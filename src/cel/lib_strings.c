@@ -82,10 +82,12 @@ static int64_t search(struct cel_val text, struct cel_val part_val, int64_t from
     }
 }
 
-struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n, bool last)
+struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, unsigned n,
+                              bool last)
 {
     const char *name = last ? "lastIndexOf" : "indexOf";
-    if (n > 3 || !is_string(args, n, 0) || !is_string(args, n, 1) || (n == 3 && !is_int(args, n, 2)))
+    if (n > 3 || !is_string(args, n, 0) || !is_string(args, n, 1) ||
+        (n == 3 && !is_int(args, n, 2)))
         return cel_run_mismatch(run, name, args, n);
     int64_t size = (int64_t)cel_size(args[0]);
     int64_t from = n == 3 ? args[2].i : 0;
@@ -318,10 +320,10 @@ static struct cel_val fn_quote(struct cel_run *run, const struct cel_val *args, 
 }
 
 static const struct cel_impl table[] = {
-    {"charAt", fn_char_at},    {"indexOf", fn_index_of}, {"lastIndexOf", fn_last_index_of},
-    {"join", fn_join},         {"lowerAscii", fn_lower}, {"upperAscii", fn_upper},
-    {"replace", fn_replace},   {"split", fn_split},      {"substring", fn_substring},
-    {"trim", fn_trim},         {"strings.quote", fn_quote},
+    {"charAt", fn_char_at},  {"indexOf", fn_index_of},    {"lastIndexOf", fn_last_index_of},
+    {"join", fn_join},       {"lowerAscii", fn_lower},    {"upperAscii", fn_upper},
+    {"replace", fn_replace}, {"split", fn_split},         {"substring", fn_substring},
+    {"trim", fn_trim},       {"strings.quote", fn_quote},
 };
 
 CEL_IMPLS(strings, table);

@@ -93,10 +93,10 @@ static struct cel_val time_part(struct cel_run *run, const char *name, const str
     return cel_int(part(&t));
 }
 
-#define TIME_PART(fn, name, part)                                                              \
+#define TIME_PART(fn, name, part)                                                         \
     static struct cel_val fn(struct cel_run *run, const struct cel_val *args, unsigned n) \
-    {                                                                                          \
-        return time_part(run, name, args, n, part);                                            \
+    {                                                                                     \
+        return time_part(run, name, args, n, part);                                       \
     }
 
 TIME_PART(fn_year, "getFullYear", part_year)
@@ -107,12 +107,12 @@ TIME_PART(fn_date, "getDate", part_date)
 TIME_PART(fn_day_of_week, "getDayOfWeek", part_day_of_week)
 
 // Hours, minutes, seconds and milliseconds also exist for durations: the whole of it in that unit.
-#define CLOCK_PART(fn, name, part, unit)                                                       \
+#define CLOCK_PART(fn, name, part, unit)                                                  \
     static struct cel_val fn(struct cel_run *run, const struct cel_val *args, unsigned n) \
-    {                                                                                          \
-        if (args[0].kind == CEL_DURATION && n == 1)                                            \
-            return cel_int(args[0].i / (unit));                                                \
-        return time_part(run, name, args, n, part);                                            \
+    {                                                                                     \
+        if (args[0].kind == CEL_DURATION && n == 1)                                       \
+            return cel_int(args[0].i / (unit));                                           \
+        return time_part(run, name, args, n, part);                                       \
     }
 
 CLOCK_PART(fn_hours, "getHours", part_hours, 3600000000000)
@@ -121,11 +121,16 @@ CLOCK_PART(fn_seconds, "getSeconds", part_seconds, 1000000000)
 CLOCK_PART(fn_millis, "getMilliseconds", part_millis, 1000000)
 
 static const struct cel_impl table[] = {
-    {"getFullYear", fn_year},          {"getMonth", fn_month},
-    {"getDayOfYear", fn_day_of_year},  {"getDayOfMonth", fn_day_of_month},
-    {"getDate", fn_date},              {"getDayOfWeek", fn_day_of_week},
-    {"getHours", fn_hours},            {"getMinutes", fn_minutes},
-    {"getSeconds", fn_seconds},        {"getMilliseconds", fn_millis},
+    {"getFullYear", fn_year},
+    {"getMonth", fn_month},
+    {"getDayOfYear", fn_day_of_year},
+    {"getDayOfMonth", fn_day_of_month},
+    {"getDate", fn_date},
+    {"getDayOfWeek", fn_day_of_week},
+    {"getHours", fn_hours},
+    {"getMinutes", fn_minutes},
+    {"getSeconds", fn_seconds},
+    {"getMilliseconds", fn_millis},
 };
 
 CEL_IMPLS(time, table);

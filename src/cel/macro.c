@@ -112,8 +112,8 @@ static struct cel_node *quantify(struct expansion *x, uint32_t vars, enum quanti
         break;
     case EXISTS:
         f.init = lit(x, cel_false);
-        f.condition = call(x, CEL_OP_NOT_STRICTLY, call(x, CEL_OP_NOT, accu(x), NULL, NULL), NULL,
-                           NULL);
+        f.condition =
+            call(x, CEL_OP_NOT_STRICTLY, call(x, CEL_OP_NOT, accu(x), NULL, NULL), NULL, NULL);
         f.step = call(x, CEL_OP_OR, accu(x), predicate, NULL);
         break;
     case EXISTS_ONE:
@@ -220,8 +220,9 @@ static struct cel_node *sort_by(struct expansion *x)
                  target->kind == CEL_N_IDENT || target->kind == CEL_N_FOLD ||
                  target->kind == CEL_N_CALL;
     if (!shape)
-        return bad(x, target->pos, "sortBy can only be applied to a list, identifier, comprehension,"
-                                   " call or select expression");
+        return bad(x, target->pos,
+                   "sortBy can only be applied to a list, identifier, comprehension,"
+                   " call or select expression");
     if (arg(x, 0)->kind != CEL_N_IDENT)
         return bad(x, arg(x, 0)->pos, "argument is not an identifier");
     static const char var[] = "@__sortBy_input__";

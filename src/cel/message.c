@@ -115,16 +115,14 @@ struct cel_val cel_message_make(struct cel_run *run, const struct cel_message *m
     case CEL_T_TIMESTAMP:
         return make_time(run, m, fields);
     case CEL_T_MAP:
-        return to_json(run, field_or(fields, "fields",
-                                     cel_map_value(cel_map_new(&run->arena, 0))));
+        return to_json(run, field_or(fields, "fields", cel_map_value(cel_map_new(&run->arena, 0))));
     case CEL_T_LIST:
-        return to_json(run, field_or(fields, "values",
-                                     cel_list_value(cel_list_new(&run->arena, 0))));
+        return to_json(run,
+                       field_or(fields, "values", cel_list_value(cel_list_new(&run->arena, 0))));
     case CEL_T_DYN:
         return make_value(run, m, fields);
     case CEL_T_ANY:
-        return cel_errorf(&run->arena,
-                          "unsupported conversion to ref.Val: (*dynamicpb.Message)");
+        return cel_errorf(&run->arena, "unsupported conversion to ref.Val: (*dynamicpb.Message)");
     case CEL_T_STRUCT:
         if (str_eqz(m->type->name, "kubernetes.DRADevice"))
             return cel_errorf(&run->arena, "unknown type 'kubernetes.DRADevice'");

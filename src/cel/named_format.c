@@ -19,8 +19,8 @@ static void too_long(struct cel_run *run, struct cel_list *out, const char *pref
 {
     // Upstream counts characters in names and bytes in labels, or says so.
     const char *what = prefix ? "bytes" : "characters";
-    struct str s = arena_strf(&run->arena, "%smust be no more than %u %s", prefix ? prefix : "",
-                              max, what);
+    struct str s =
+        arena_strf(&run->arena, "%smust be no more than %u %s", prefix ? prefix : "", max, what);
     cel_list_push(&run->arena, out, cel_string(s));
 }
 
@@ -69,22 +69,22 @@ static struct str masked(struct cel_run *run, struct str s, bool prefix)
 #define LABEL_TEXT                                                                               \
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and " \
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', " USED    \
-    LABEL_FMT "')"
+        LABEL_FMT "')"
 #define SUBDOMAIN_TEXT                                                                         \
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "  \
     "or '.', and must start and end with an alphanumeric character (e.g. 'example.com', " USED \
-    SUBDOMAIN_FMT "')"
+        SUBDOMAIN_FMT "')"
 #define LABEL_1035_TEXT                                                                          \
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an " \
     "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "         \
     "'abc-123', " USED "[a-z]([-a-z0-9]*[a-z0-9])?')"
 #define KEY_FMT "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-#define KEY_TEXT                                                                               \
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "   \
+#define KEY_TEXT                                                                             \
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with " \
     "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', " USED KEY_FMT "')"
-#define VALUE_TEXT                                                                               \
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "  \
-    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "           \
+#define VALUE_TEXT                                                                              \
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or " \
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "          \
     "'my_value',  or '12345', " USED "(" KEY_FMT ")?')"
 
 static void label(struct cel_run *run, struct str s, struct cel_list *out, bool prefix)

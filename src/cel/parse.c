@@ -131,9 +131,9 @@ static struct cel_nodes parse_args(struct parser *p)
 static bool is_reserved(struct str w)
 {
     static const char *const words[] = {
-        "as",     "break", "const", "continue", "else",      "false", "for",  "function",
-        "if",     "import", "in",   "let",      "loop",      "package", "namespace", "null",
-        "return", "true",  "var",   "void",     "while",
+        "as",        "break", "const",  "continue", "else", "false", "for",
+        "function",  "if",    "import", "in",       "let",  "loop",  "package",
+        "namespace", "null",  "return", "true",     "var",  "void",  "while",
     };
     for (size_t i = 0; i < array_len(words); i++)
         if (str_eqz(w, words[i]))
@@ -210,8 +210,9 @@ static struct cel_node *finish_entries(struct parser *p, enum cel_node_kind kind
                                        struct str type_name, struct entry_vecs *v)
 {
     struct cel_node *n = cel_node_new(p->arena, kind, pos);
-    n->entries = (struct cel_node_entries){type_name,     v->keys.p,     v->fields.p, v->values.p,
-                                           v->optional.p, v->pos.p,      (uint32_t)v->values.n};
+    n->entries =
+        (struct cel_node_entries){type_name,     v->keys.p, v->fields.p,          v->values.p,
+                                  v->optional.p, v->pos.p,  (uint32_t)v->values.n};
     uint16_t h = 0;
     for (size_t i = 0; i < v->keys.n; i++)
         h = max_height(h, height_of(v->keys.p[i]));
@@ -514,8 +515,7 @@ static struct cel_node *parse_unary(struct parser *p)
         count++;
         next(p);
     }
-    if (op == '-' && count == 1 &&
-        (p->tok.kind == CEL_TOK_INT || p->tok.kind == CEL_TOK_DOUBLE))
+    if (op == '-' && count == 1 && (p->tok.kind == CEL_TOK_INT || p->tok.kind == CEL_TOK_DOUBLE))
         return parse_suffixes(p, parse_number(p, true, pos));
     struct cel_node *x = parse_member(p);
     if (count % 2 == 0)

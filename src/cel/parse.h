@@ -18,8 +18,8 @@ enum {
     CEL_SYNTAX_EXISTS_ONE = 1 << 6, // existsOne with one variable
 };
 
-#define CEL_RECURSION_MAX     250
-#define CEL_CODE_POINTS_MAX   100000
+#define CEL_RECURSION_MAX   250
+#define CEL_CODE_POINTS_MAX 100000
 
 // cel_parse reads the whole source. NULL when there are issues (in source->issues).
 struct cel_node *cel_parse(struct cel_source *source, unsigned syntax);

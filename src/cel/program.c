@@ -69,8 +69,8 @@ static int compile(const struct cel_env *env, struct cel_source *source, struct 
     if (!root)
         return source_error(source, issues, err);
     bool checked = !env->options.no_check;
-    if (checked && (!cel_check(env, source, root) ||
-                    (env->validators && !cel_validate(env, source, root))))
+    if (checked &&
+        (!cel_check(env, source, root) || (env->validators && !cel_validate(env, source, root))))
         return source_error(source, issues, err);
     if (!checked)
         cel_resolve(env, source, root);
@@ -85,6 +85,7 @@ static int compile(const struct cel_env *env, struct cel_source *source, struct 
     p->type = checked ? cel_type_copy(&p->arena, root->type) : &cel_type_dyn;
     p->strict_rules = env->options.kind == CEL_ENV_GENERIC;
     p->selector = env->options.kind == CEL_ENV_DRA && !env->options.any_result;
+    p->derived = env->options.kind == CEL_ENV_DERIVED && !env->options.any_result;
     struct err why = {0};
     int r = cel_generate(env, p, root, &why);
     if (r < 0)
@@ -206,7 +207,7 @@ static inline struct cel_val evaluate(struct cel_run *run, const struct cel_prog
         run->cost = 0;
         return d->failure;
     }
-    return cel_execute(run, p, d, vars);
+    return cel_execute(run, p, d, vars, NULL);
 }
 
 static void fill(struct cel_run *run, struct cel_val v, struct cel_result *ret)
@@ -224,10 +225,37 @@ static void fill(struct cel_run *run, struct cel_val v, struct cel_result *ret)
     ret->match = cel_is_true(v);
 }
 
+static bool attribute_kind(struct cel_val v)
+{
+    return v.kind == CEL_BOOL || v.kind == CEL_INT || v.kind == CEL_STRING || v.kind == CEL_SEMVER;
+}
+
+// A derived attribute is a scalar or a list of scalars of one kind; anything else is an error.
+static struct cel_val as_attribute(struct cel_run *run, struct cel_val v)
+{
+    if (cel_is_error(v) || attribute_kind(v))
+        return v;
+    if (v.kind != CEL_LIST)
+        return cel_errorf(&run->arena, "unsupported CEL return type: %.*s",
+                          STR_ARG(cel_type_name(v)));
+    for (uint32_t i = 0; i < v.list->n; i++) {
+        struct cel_val e = v.list->items[i];
+        if (!attribute_kind(v.list->items[0]))
+            return cel_errorf(&run->arena, "unsupported list element type: %.*s",
+                              STR_ARG(cel_type_name(e)));
+        if (e.kind != v.list->items[0].kind)
+            return cel_errorf(&run->arena, "expected list element at index %u to be %.*s, got %.*s",
+                              i, STR_ARG(cel_type_name(v.list->items[0])),
+                              STR_ARG(cel_type_name(e)));
+    }
+    return v;
+}
+
 void cel_eval_value(struct cel_run *run, const struct cel_program *p, const struct cel_device *d,
                     const struct cel_val *const *vars, struct cel_result *ret)
 {
-    fill(run, evaluate(run, p, d, vars), ret);
+    struct cel_val v = evaluate(run, p, d, vars);
+    fill(run, p->derived ? as_attribute(run, v) : v, ret);
 }
 
 bool cel_eval_device(struct cel_run *run, const struct cel_program *p, const struct cel_device *d,
@@ -243,36 +271,21 @@ bool cel_eval_device(struct cel_run *run, const struct cel_program *p, const str
     return ret->match;
 }
 
-// How many devices before its turn one is fetched into the cache.
-#define AHEAD 6
-
 size_t cel_eval_batch(struct cel_run *run, const struct cel_program *p,
                       const struct cel_device *const *devices, size_t n, uint64_t *match,
                       uint64_t *failed, size_t *ret_failed)
 {
-    size_t matches = 0;
-    size_t failures = 0;
-    for (size_t word = 0; word * 64 < n; word++) {
-        uint64_t hits = 0;
-        uint64_t misses = 0;
-        size_t end = n - word * 64 < 64 ? n - word * 64 : 64;
-        for (size_t i = 0; i < end; i++) {
-            size_t at = word * 64 + i;
-            if (at + AHEAD < n) {
-                __builtin_prefetch(devices[at + AHEAD]);
-                __builtin_prefetch((const char *)devices[at + AHEAD] + 256);
-            }
-            struct cel_val v = evaluate(run, p, devices[at], NULL);
-            hits |= (uint64_t)(v.kind == CEL_BOOL && v.b) << i;
-            misses |= (uint64_t)(v.kind != CEL_BOOL) << i;
-        }
-        match[word] = hits;
+    struct cel_batch batch = {.devices = devices, .n = n, .match = match, .failed = failed};
+    size_t words = (n + 63) / 64;
+    if (words) {
+        memset(match, 0, words * sizeof(*match));
         if (failed)
-            failed[word] = misses;
-        matches += (size_t)__builtin_popcountll(hits);
-        failures += (size_t)__builtin_popcountll(misses);
+            memset(failed, 0, words * sizeof(*failed));
+        if (run->arena.used_bytes)
+            arena_reset(&run->arena);
+        (void)cel_execute(run, p, NULL, NULL, &batch);
     }
     if (ret_failed)
-        *ret_failed = failures;
-    return matches;
+        *ret_failed = batch.failures;
+    return batch.matches;
 }

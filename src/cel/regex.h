@@ -13,16 +13,6 @@ extern "C" {
 
 struct cel_regex;
 
-// Patterns that are only a literal text and where it must be. Nothing but RE2 is needed when the
-// searched text has line breaks or the pattern is anything else.
-enum cel_pattern {
-    CEL_PATTERN_ANY,
-    CEL_PATTERN_CONTAINS,
-    CEL_PATTERN_STARTS,
-    CEL_PATTERN_ENDS,
-    CEL_PATTERN_EQUALS,
-};
-
 // cel_regex_new compiles a pattern; free it with cel_regex_free. NULL when it is none, with a
 // message in Go's words in why.
 struct cel_regex *cel_regex_new(const char *pattern, size_t n, char *why, size_t why_size);

@@ -3,18 +3,19 @@
 // RE2 behind a C face: the only C++ in the project. Go's regexp has the same syntax and the same
 // leftmost-first matches, but for \C (which Go refuses) and (?<name>…) (which this RE2 does not
 // know yet); messages are put into Go's words.
-#include "cel/regex.h"
-
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <re2/re2.h>
 #include <string>
 
-#include <re2/re2.h>
+#include "cel/regex.h"
 
 struct cel_regex {
     re2::RE2 re;
-    cel_regex(const std::string &pattern, const re2::RE2::Options &options) : re(pattern, options) {}
+    cel_regex(const std::string &pattern, const re2::RE2::Options &options) : re(pattern, options)
+    {
+    }
 };
 
 static const char *go_message(re2::RE2::ErrorCode code)

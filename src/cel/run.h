@@ -22,7 +22,7 @@ struct cel_run {
     uint64_t cost;
     uint64_t limit;
     const volatile bool *cancel;
-    const struct cel_call *call; // the call being made, NULL while constants are computed
+    const struct cel_call *call;       // the call being made, NULL while constants are computed
     const struct cel_program *program; // whose paths the cache is for
     uint64_t program_serial;
     struct cel_path_cache *paths;

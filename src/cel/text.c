@@ -126,7 +126,8 @@ bool cel_text_read_double(struct str s, double *ret)
 void cel_text_duration(int64_t nanos, struct sbuf *out)
 {
     // Go divides into whole seconds and a rest before it goes to floating point.
-    double seconds = (double)(nanos / 1000000000) + (double)(nanos % 1000000000) / 1e9;
+    int64_t whole = nanos / 1000000000;
+    double seconds = (double)whole + (double)(nanos % 1000000000) / 1e9;
     if (seconds == 0) {
         sbuf_addz(out, "0s");
         return;
@@ -143,9 +144,8 @@ static bool unit_of(struct str s, size_t *ret_len, uint64_t *ret_nanos)
     static const struct {
         const char *text;
         uint64_t nanos;
-    } units[] = {{"ns", 1},          {"us", 1000},       {"\xc2\xb5s", 1000},
-                 {"\xce\xbcs", 1000}, {"ms", 1000000},    {"s", 1000000000},
-                 {"m", 60000000000}, {"h", 3600000000000}};
+    } units[] = {{"ns", 1},       {"us", 1000},      {"\xc2\xb5s", 1000}, {"\xce\xbcs", 1000},
+                 {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000},  {"h", 3600000000000}};
     size_t n = 0;
     while (n < s.n && s.p[n] != '.' && !isdigit((unsigned char)s.p[n]))
         n++;
@@ -310,8 +310,8 @@ bool cel_text_read_timestamp(struct str s, int64_t *ret_seconds, uint32_t *ret_n
     int offset;
     if (!read_offset(s, at, &offset))
         return false;
-    *ret_seconds = civil_to_days(date) * 86400 + hour * 3600 + minute * 60 + second -
-                   (int64_t)offset * 60;
+    *ret_seconds =
+        civil_to_days(date) * 86400 + hour * 3600 + minute * 60 + second - (int64_t)offset * 60;
     *ret_nanos = nanos;
     *ret_offset_minutes = offset;
     return true;
@@ -407,7 +407,9 @@ static bool read_v4(struct str s, uint8_t out[4], const char **why)
 
 static int hex_digit(char c)
 {
-    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
+    return isdigit((unsigned char)c)    ? c - '0'
+           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
+                                        : -1;
 }
 
 static bool fail(const char **why, const char *text)
@@ -440,9 +442,11 @@ static bool read_v6(struct str s, uint8_t out[16], const char **why)
             return fail(why, "each colon-separated field must have at least one digit");
         if (i < s.n && s.p[i] == '.') {
             if (ellipsis < 0 && n != 12)
-                return fail(why, "embedded IPv4 address must replace the final 2 fields of the address");
+                return fail(why,
+                            "embedded IPv4 address must replace the final 2 fields of the address");
             if (n + 4 > 16)
-                return fail(why, "too many hex fields to fit an embedded IPv4 at the end of the address");
+                return fail(
+                    why, "too many hex fields to fit an embedded IPv4 at the end of the address");
             if (!read_v4(str_from(s, start), out + n, why))
                 return false;
             n += 4;

@@ -31,5 +31,4 @@ bool cel_text_read_timestamp(struct str s, int64_t *ret_seconds, uint32_t *ret_n
 void cel_text_ip(const struct cel_ip *ip, struct sbuf *out);
 bool cel_text_read_ip(struct str s, struct cel_ip *ret, const char **ret_why);
 
-
 #endif

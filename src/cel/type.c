@@ -31,9 +31,9 @@ SIMPLE(format, STRUCT, "kubernetes.NamedFormat");
 SIMPLE(ip, OPAQUE, "net.IP");
 SIMPLE(cidr, OPAQUE, "net.CIDR");
 
-#define WRAPPER(id, k, text)                                                                     \
-    const struct cel_type cel_type_wrap_##id = {.kind = CEL_T_##k, .nullable = true, .name = STR_INIT( \
-                                                                                   text)}
+#define WRAPPER(id, k, text)                     \
+    const struct cel_type cel_type_wrap_##id = { \
+        .kind = CEL_T_##k, .nullable = true, .name = STR_INIT(text)}
 
 WRAPPER(bool, BOOL, "bool");
 WRAPPER(int, INT, "int");
@@ -142,7 +142,8 @@ bool cel_type_same(const struct cel_type *a, const struct cel_type *b)
     return true;
 }
 
-void cel_type_write(const struct cel_type *t, struct sbuf *out)
+// full: `any` by its protobuf name, as compiled results show it.
+static void write_type(const struct cel_type *t, bool full, struct sbuf *out)
 {
     if (t->nullable) {
         sbuf_addf(out, "wrapper(%.*s)", STR_ARG(t->name));
@@ -152,39 +153,48 @@ void cel_type_write(const struct cel_type *t, struct sbuf *out)
         sbuf_addf(out, "_var%u", t->var);
         return;
     }
-    sbuf_add(out, t->name);
+    sbuf_add(out, full && t->kind == CEL_T_ANY ? STR("google.protobuf.Any") : t->name);
     if (t->params == 0)
         return;
     sbuf_addc(out, '(');
     for (size_t i = 0; i < t->params; i++) {
         if (i)
             sbuf_addz(out, ", ");
-        cel_type_write(t->param[i], out);
+        write_type(t->param[i], full, out);
     }
     sbuf_addc(out, ')');
 }
 
+void cel_type_write(const struct cel_type *t, struct sbuf *out)
+{
+    write_type(t, false, out);
+}
+
 void cel_type_write_go(const struct cel_type *t, struct sbuf *out)
 {
-    if (t->kind == CEL_T_ANY) {
-        sbuf_addz(out, "google.protobuf.Any");
-        return;
-    }
-    cel_type_write(t, out);
+    write_type(t, true, out);
 }
 
 static const struct {
     const char *word;
     const struct cel_type *type;
 } words[] = {
-    {"dyn", &cel_type_dyn},           {"any", &cel_type_any},
-    {"null", &cel_type_null},         {"bool", &cel_type_bool},
-    {"int", &cel_type_int},           {"uint", &cel_type_uint},
-    {"double", &cel_type_double},     {"string", &cel_type_string},
-    {"bytes", &cel_type_bytes},       {"Duration", &cel_type_duration},
-    {"Timestamp", &cel_type_timestamp}, {"Quantity", &cel_type_quantity},
-    {"Semver", &cel_type_semver},     {"IP", &cel_type_ip},
-    {"CIDR", &cel_type_cidr},         {"URL", &cel_type_url},
+    {"dyn", &cel_type_dyn},
+    {"any", &cel_type_any},
+    {"null", &cel_type_null},
+    {"bool", &cel_type_bool},
+    {"int", &cel_type_int},
+    {"uint", &cel_type_uint},
+    {"double", &cel_type_double},
+    {"string", &cel_type_string},
+    {"bytes", &cel_type_bytes},
+    {"Duration", &cel_type_duration},
+    {"Timestamp", &cel_type_timestamp},
+    {"Quantity", &cel_type_quantity},
+    {"Semver", &cel_type_semver},
+    {"IP", &cel_type_ip},
+    {"CIDR", &cel_type_cidr},
+    {"URL", &cel_type_url},
     {"NamedFormat", &cel_type_format},
 };
 

@@ -76,7 +76,7 @@ static bool less_specific(const struct cel_type *a, const struct cel_type *b)
     case CEL_T_OPAQUE:
         if (!str_eq(a->name, b->name))
             return false;
-        // fall through
+        __attribute__((fallthrough));
     case CEL_T_LIST:
     case CEL_T_MAP:
         if (a->params != b->params)
@@ -164,7 +164,7 @@ static bool assignable_concrete(struct cel_unifier *u, const struct cel_type *a,
     case CEL_T_OPAQUE:
         if (!str_eq(a->name, b->name))
             return false;
-        // fall through
+        __attribute__((fallthrough));
     case CEL_T_LIST:
     case CEL_T_MAP:
         if (a->params != b->params)

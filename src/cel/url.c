@@ -38,7 +38,7 @@ static bool should_escape(char c, enum mode mode)
 
 static int hex_value(char c)
 {
-    return isdigit((unsigned char)c) ? c - '0'
+    return isdigit((unsigned char)c)    ? c - '0'
            : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
                                         : -1;
 }
@@ -84,7 +84,8 @@ static bool decode(struct arena *a, struct str s, enum mode mode, struct str *re
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '%') {
-            out[n++] = (char)(hex_value(s.p[i + 1]) << 4 | hex_value(s.p[i + 2]));
+            unsigned high = (unsigned)hex_value(s.p[i + 1]); // checked above
+            out[n++] = (char)(high << 4 | (unsigned)hex_value(s.p[i + 2]));
             i += 2;
         } else {
             out[n++] = s.p[i] == '+' && mode == MODE_QUERY ? ' ' : s.p[i];
@@ -134,7 +135,9 @@ static bool parse_host(struct arena *a, struct str host, struct str *ret, struct
         // A zone behind %25 may hold other encoded characters.
         ptrdiff_t zone = str_find(str_upto(host, (size_t)close), STR("%25"));
         if (zone >= 0) {
-            struct str h1, h2, h3;
+            struct str h1 = {0};
+            struct str h2 = {0};
+            struct str h3 = {0};
             if (!decode(a, str_upto(host, (size_t)zone), MODE_HOST, &h1, err) ||
                 !decode(a, str_upto(str_from(host, (size_t)zone), (size_t)(close - zone)),
                         MODE_ZONE, &h2, err) ||
@@ -180,6 +183,14 @@ static bool parse_authority(struct arena *a, struct str s, struct cel_url *u, st
     return decode(a, u->user, MODE_USER, &ignored, err);
 }
 
+static struct str lower_case(struct arena *a, struct str s)
+{
+    char *lower = arena_alloc(a, s.n + 1, 1);
+    for (size_t i = 0; i < s.n; i++)
+        lower[i] = (char)tolower((unsigned char)s.p[i]);
+    return str_make(lower, s.n);
+}
+
 // "scheme:" at the start; *ret_rest is what follows.
 static bool cut_scheme(struct arena *a, struct str s, struct str *ret_scheme, struct str *ret_rest,
                        struct err *err)
@@ -200,11 +211,7 @@ static bool cut_scheme(struct arena *a, struct str s, struct str *ret_scheme, st
                 (void)err_set(err, ERR_INVALID, "missing protocol scheme");
                 return false;
             }
-            struct str scheme = arena_str(a, str_upto(s, i));
-            char *lower = arena_dup(a, scheme.p, scheme.n + 1, 1);
-            for (size_t k = 0; k < scheme.n; k++)
-                lower[k] = (char)tolower((unsigned char)lower[k]);
-            *ret_scheme = str_make(lower, scheme.n);
+            *ret_scheme = lower_case(a, str_upto(s, i));
             *ret_rest = str_from(s, i + 1);
             return true;
         }
@@ -379,7 +386,7 @@ struct cel_val cel_url_copy(struct cel_val v, struct arena *a)
 {
     struct cel_url *u = arena_one(a, struct cel_url);
     *u = *v.url;
-    struct str *parts[] = {&u->scheme, &u->opaque, &u->user,  &u->host,
+    struct str *parts[] = {&u->scheme, &u->opaque,   &u->user,  &u->host,
                            &u->path,   &u->raw_path, &u->query, &u->fragment};
     for (size_t i = 0; i < array_len(parts); i++)
         *parts[i] = arena_str(a, *parts[i]);
@@ -495,9 +502,14 @@ bool cel_url_valid(struct arena *a, struct str text, struct err *err)
 }
 
 static const struct cel_impl table[] = {
-    {"url", fn_url},         {"isURL", fn_is_url},      {"getScheme", fn_scheme},
-    {"getHost", fn_host},    {"getHostname", fn_hostname}, {"getPort", fn_port},
-    {"getEscapedPath", fn_path}, {"getQuery", fn_query},
+    {"url", fn_url},
+    {"isURL", fn_is_url},
+    {"getScheme", fn_scheme},
+    {"getHost", fn_host},
+    {"getHostname", fn_hostname},
+    {"getPort", fn_port},
+    {"getEscapedPath", fn_path},
+    {"getQuery", fn_query},
 };
 
 CEL_IMPLS(url, table);

@@ -2,6 +2,7 @@
 #include "cel/check.h"
 #include "cel/format.h"
 #include "cel/lib.h"
+#include "cel/pattern.h"
 #include "cel/regex.h"
 #include "cel/text.h"
 
@@ -44,7 +45,7 @@ static void check_literals(struct validator *v, const struct cel_node *n)
     bool ok = true;
     if (!matches) {
         ok = literal_converts(arg->value, duration);
-    } else if (arg->value.kind == CEL_STRING) {
+    } else if (arg->value.kind == CEL_STRING && !cel_pattern_of(cel_str(arg->value)).simple) {
         char why[256];
         struct cel_regex *re = cel_regex_new(arg->value.s, arg->value.n, why, sizeof(why));
         ok = re != NULL;
@@ -67,9 +68,10 @@ static bool one_of(const struct cel_node *n, const enum cel_tkind *kinds, size_t
 // The first part of a value that %s cannot show; NULL when all can.
 static const struct cel_node *not_text(const struct cel_node *n)
 {
-    static const enum cel_tkind kinds[] = {
-        CEL_T_LIST,   CEL_T_MAP,       CEL_T_INT,   CEL_T_UINT,     CEL_T_DOUBLE, CEL_T_BOOL,
-        CEL_T_STRING, CEL_T_TIMESTAMP, CEL_T_BYTES, CEL_T_DURATION, CEL_T_TYPE,   CEL_T_NULL};
+    static const enum cel_tkind kinds[] = {CEL_T_LIST,     CEL_T_MAP,       CEL_T_INT,
+                                           CEL_T_UINT,     CEL_T_DOUBLE,    CEL_T_BOOL,
+                                           CEL_T_STRING,   CEL_T_TIMESTAMP, CEL_T_BYTES,
+                                           CEL_T_DURATION, CEL_T_TYPE,      CEL_T_NULL};
     if (!one_of(n, kinds, array_len(kinds)))
         return n;
     const struct cel_node *bad = NULL;

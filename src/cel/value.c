@@ -27,10 +27,8 @@ static bool is_ascii(struct str s)
 
 struct cel_val cel_string(struct str s)
 {
-    return (struct cel_val){.kind = CEL_STRING,
-                            .flags = is_ascii(s) ? CEL_F_ASCII : 0,
-                            .n = (uint32_t)s.n,
-                            .s = s.p};
+    return (struct cel_val){
+        .kind = CEL_STRING, .flags = is_ascii(s) ? CEL_F_ASCII : 0, .n = (uint32_t)s.n, .s = s.p};
 }
 
 struct cel_val cel_bytes(struct str s)
@@ -466,10 +464,8 @@ uint64_t cel_size_through_optional(struct cel_val v)
 
 const struct cel_type *cel_type_of_value(struct cel_val v)
 {
-    static const struct cel_type list = {.kind = CEL_T_LIST,
-                                         .params = 1,
-                                         .name = STR_INIT("list"),
-                                         .param = {&cel_type_dyn}};
+    static const struct cel_type list = {
+        .kind = CEL_T_LIST, .params = 1, .name = STR_INIT("list"), .param = {&cel_type_dyn}};
     static const struct cel_type map = {.kind = CEL_T_MAP,
                                         .params = 2,
                                         .name = STR_INIT("map"),
@@ -479,16 +475,26 @@ const struct cel_type *cel_type_of_value(struct cel_val v)
                                              .name = STR_INIT("optional_type"),
                                              .param = {&cel_type_dyn}};
     static const struct cel_type *const by_kind[CEL_KINDS] = {
-        [CEL_ERROR] = &cel_type_error,       [CEL_NULL] = &cel_type_null,
-        [CEL_BOOL] = &cel_type_bool,         [CEL_INT] = &cel_type_int,
-        [CEL_UINT] = &cel_type_uint,         [CEL_DOUBLE] = &cel_type_double,
-        [CEL_STRING] = &cel_type_string,     [CEL_BYTES] = &cel_type_bytes,
-        [CEL_LIST] = &list,                  [CEL_MAP] = &map,
-        [CEL_TYPE] = &cel_type_type,         [CEL_DURATION] = &cel_type_duration,
-        [CEL_TIMESTAMP] = &cel_type_timestamp, [CEL_OPTIONAL] = &optional,
-        [CEL_QUANTITY] = &cel_type_quantity, [CEL_SEMVER] = &cel_type_semver,
-        [CEL_IP] = &cel_type_ip,             [CEL_CIDR] = &cel_type_cidr,
-        [CEL_URL] = &cel_type_url,           [CEL_FORMAT] = &cel_type_format,
+        [CEL_ERROR] = &cel_type_error,
+        [CEL_NULL] = &cel_type_null,
+        [CEL_BOOL] = &cel_type_bool,
+        [CEL_INT] = &cel_type_int,
+        [CEL_UINT] = &cel_type_uint,
+        [CEL_DOUBLE] = &cel_type_double,
+        [CEL_STRING] = &cel_type_string,
+        [CEL_BYTES] = &cel_type_bytes,
+        [CEL_LIST] = &list,
+        [CEL_MAP] = &map,
+        [CEL_TYPE] = &cel_type_type,
+        [CEL_DURATION] = &cel_type_duration,
+        [CEL_TIMESTAMP] = &cel_type_timestamp,
+        [CEL_OPTIONAL] = &optional,
+        [CEL_QUANTITY] = &cel_type_quantity,
+        [CEL_SEMVER] = &cel_type_semver,
+        [CEL_IP] = &cel_type_ip,
+        [CEL_CIDR] = &cel_type_cidr,
+        [CEL_URL] = &cel_type_url,
+        [CEL_FORMAT] = &cel_type_format,
     };
     return by_kind[v.kind];
 }

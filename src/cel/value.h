@@ -56,7 +56,7 @@ struct cel_val {
     uint8_t kind; // enum cel_kind
     uint8_t flags;
     int16_t spare; // timestamp: minutes east of UTC it was written with
-    uint32_t n; // bytes of a string; nanoseconds of a timestamp
+    uint32_t n;    // bytes of a string; nanoseconds of a timestamp
     union {
         bool b;
         int64_t i; // int; duration in nanoseconds; timestamp in seconds since 1970
@@ -80,9 +80,9 @@ _Static_assert(sizeof(struct cel_val) == 16, "values travel in two registers");
 
 struct cel_error {
     struct str text;
-    uint32_t pos;       // code point offset in the source, CEL_NO_POS when unknown
-    bool missing_key;   // text starts with "no such key"
-    bool fatal;         // not absorbed by && and ||: cost limit, interruption
+    uint32_t pos;     // code point offset in the source, CEL_NO_POS when unknown
+    bool missing_key; // text starts with "no such key"
+    bool fatal;       // not absorbed by && and ||: cost limit, interruption
 };
 
 #define CEL_NO_POS UINT32_MAX
@@ -269,10 +269,17 @@ static inline bool cel_same_bytes(const char *a, const char *b, size_t n)
 // cel_text_hash hashes a string's bytes, for sets of constants.
 static inline uint32_t cel_text_hash(struct str s)
 {
-    uint32_t h = (uint32_t)s.n * 0x9e3779b1u;
-    for (size_t i = 0; i < s.n; i++)
-        h = (h ^ (unsigned char)s.p[i]) * 0x01000193u;
-    return h ^ h >> 16;
+    uint64_t a = 0;
+    uint64_t b = 0;
+    if (s.n >= 8) {
+        memcpy(&a, s.p, 8);
+        memcpy(&b, s.p + s.n - 8, 8);
+    } else {
+        for (size_t i = 0; i < s.n; i++)
+            a = a << 8 | (unsigned char)s.p[i];
+    }
+    a = (a ^ (b << 23 | b >> 41) ^ s.n) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)(a >> 32);
 }
 
 // cel_copy copies v and all it points to into another arena.

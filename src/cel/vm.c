@@ -10,12 +10,12 @@
 #include "cel/cost.h"
 #include "cel/env.h"
 #include "cel/message.h"
+#include "cel/vm_slow.h"
 
 #include "base/banned.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define COLD        __attribute__((noinline, cold))
 
 // Marks of a lazy slot, outside enum cel_kind.
 enum { SLOT_UNSET = 254, SLOT_COMPUTING = 255 };
@@ -24,113 +24,18 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 
 #define INTERRUPT_EVERY 100
 
-COLD static struct cel_val missing_key(struct cel_run *run, struct cel_val key, const char *what)
+static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
-    cleanup_sbuf struct sbuf b = {0};
-    cel_write(key, &b);
-    return cel_errorf(&run->arena, "%s: %.*s", what, STR_ARG(sbuf_str(&b)));
-}
-
-// Gives an error that has no position yet the one of the instruction that made it.
-COLD static struct cel_val placed(struct cel_run *run, const struct cel_program *p, size_t pc,
-                                  struct cel_val v)
-{
-    if (v.kind != CEL_ERROR || v.error->pos != CEL_NO_POS)
-        return v;
-    struct cel_error *e = arena_one(&run->arena, struct cel_error);
-    *e = *v.error;
-    e->pos = p->positions.p[pc];
-    return cel_error_const(e);
-}
-
-enum found { FOUND, ABSENT, FAILED };
-
-// An index into a list: whole numbers of any numeric type.
-static bool list_index(struct cel_val key, int64_t *ret)
-{
-    if (key.kind == CEL_INT) {
-        *ret = key.i;
-        return true;
+    for (unsigned i = 0; i < o->args; i++) {
+        if (likely(o->arg_kind[i] == args[i].kind || o->arg_kind[i] == CEL_KIND_ANY))
+            continue;
+        if (!cel_fits(o->arg[i], args[i]))
+            return false;
     }
-    if (key.kind == CEL_UINT) {
-        *ret = key.u > INT64_MAX ? INT64_MAX : key.i;
-        return true;
-    }
-    if (key.kind != CEL_DOUBLE || floor(key.d) != key.d || fabs(key.d) > 9e18)
-        return false;
-    *ret = (int64_t)key.d;
     return true;
 }
 
-// One qualification of a value by a key. `soft`: what is not there is ABSENT, no error.
-COLD static enum found qualify(struct cel_run *run, struct cel_val obj, struct cel_val key,
-                               bool soft, struct cel_val *ret)
-{
-    if (key.kind != CEL_STRING && key.kind != CEL_INT && key.kind != CEL_UINT &&
-        key.kind != CEL_BOOL && key.kind != CEL_DOUBLE) {
-        *ret = cel_is_error(key) ? key
-                                 : cel_errorf(&run->arena, "invalid qualifier type: %.*s",
-                                              STR_ARG(cel_type_name(key)));
-        return FAILED;
-    }
-    if (obj.kind == CEL_MAP) {
-        const struct cel_val *v = cel_map_get(obj.map, key);
-        if (v) {
-            *ret = *v;
-            return FOUND;
-        }
-    } else if (obj.kind == CEL_LIST) {
-        int64_t i;
-        if (!list_index(key, &i)) {
-            *ret = key.kind == CEL_DOUBLE
-                       ? missing_key(run, key, "unsupported index value")
-                       : cel_errorf(&run->arena, "unsupported index type '%.*s' in list",
-                                    STR_ARG(cel_type_name(key)));
-            return FAILED;
-        }
-        if (i >= 0 && i < (int64_t)obj.list->n) {
-            *ret = obj.list->items[i];
-            return FOUND;
-        }
-    }
-    // The specification wants an error where what is tested has no parts at all.
-    bool partless = obj.kind != CEL_MAP && obj.kind != CEL_LIST && obj.kind != CEL_OPTIONAL;
-    if (soft && !(partless && run->program && run->program->strict_rules))
-        return ABSENT;
-    *ret = missing_key(run, key,
-                       obj.kind == CEL_LIST ? "index out of bounds" : "no such key");
-    return FAILED;
-}
-
-// Upstream's cost trackers of these functions fall over when the list they count is an error.
-COLD static bool cost_needs_list(const struct cel_call *c, const struct cel_val *args)
-{
-    switch (c->cost) {
-    case CEL_COST_DISTINCT:
-    case CEL_COST_SORT:
-    case CEL_COST_SORT_TEXT:
-        return cel_is_error(args[0]);
-    case CEL_COST_SORT_BY:
-    case CEL_COST_SORT_BY_TEXT:
-        return cel_is_error(args[1]);
-    case CEL_COST_FLATTEN:
-        return c->args == 2 && cel_is_error(args[1]);
-    default:
-        return false;
-    }
-}
-
-// Arguments of a call that has no implementation, or whose function does not exist.
-COLD static struct cel_val unbound(struct cel_run *run, const struct cel_call *c,
-                                   const struct cel_val *args)
-{
-    for (unsigned i = 0; i < c->args; i++)
-        if (cel_is_error(args[i]))
-            return args[i];
-    return cel_errorf(&run->arena, "no such overload: %.*s", STR_ARG(c->name));
-}
-
-COLD static struct cel_val not_bool(struct cel_val v)
+__attribute__((noinline, cold)) static struct cel_val not_bool(struct cel_val v)
 {
     return cel_is_error(v) ? v : cel_no_such_overload();
 }
@@ -153,10 +58,27 @@ static struct cel_val logic_or(struct cel_val l, struct cel_val r)
     return not_bool(l.kind != CEL_BOOL ? l : r);
 }
 
+// cel_tenth of short lengths.
+#define TENTHS_MAX 256
+static uint8_t tenths[TENTHS_MAX];
+
+__attribute__((constructor)) static void fill_tenths(void)
+{
+    for (unsigned i = 0; i < TENTHS_MAX; i++)
+        tenths[i] = (uint8_t)cel_tenth(i);
+}
+
+static inline uint64_t tenth(uint64_t n)
+{
+    return likely(n < TENTHS_MAX) ? tenths[n] : cel_tenth(n);
+}
+
 static inline uint64_t size_cost(struct cel_val l, struct cel_val r)
 {
     if (likely((l.kind == CEL_STRING || l.kind == CEL_BYTES) && (l.flags & r.flags & CEL_F_ASCII)))
-        return cel_tenth(l.n < r.n ? l.n : r.n);
+        return tenth(l.n < r.n ? l.n : r.n);
+    if (l.kind <= CEL_DOUBLE && r.kind <= CEL_DOUBLE)
+        return 1; // scalars have size 1
     uint64_t a = cel_size_through_optional(l);
     uint64_t b = cel_size_through_optional(r);
     return cel_tenth(a < b ? a : b);
@@ -167,7 +89,8 @@ static inline uint64_t equal_cost(struct cel_val l, struct cel_val r)
     return unlikely(l.kind >= CEL_QUANTITY) ? 1 : size_cost(l, r);
 }
 
-COLD static struct cel_val equal_slow(struct cel_val l, struct cel_val r, bool negate)
+__attribute__((noinline, cold)) static struct cel_val equal_slow(struct cel_val l, struct cel_val r,
+                                                                 bool negate)
 {
     if (cel_is_error(l))
         return l;
@@ -219,7 +142,7 @@ static bool in_numbers(const struct cel_list *l, struct cel_val v)
     for (uint32_t i = 0; i < l->n; i++) {
         struct cel_val e = l->items[i];
         // Whole numbers were entered as doubles too, rounded where need be.
-        if (v.kind == CEL_DOUBLE && e.kind == CEL_INT ? v.d == (double)e.i
+        if (v.kind == CEL_DOUBLE && e.kind == CEL_INT    ? v.d == (double)e.i
             : v.kind == CEL_DOUBLE && e.kind == CEL_UINT ? v.d == (double)e.u
                                                          : cel_same(v, e))
             return true;
@@ -243,143 +166,6 @@ static struct cel_val in_set(const struct cel_set *set, struct cel_val v)
     return cel_is_error(v) ? v : cel_bool(in_numbers(set->items, v));
 }
 
-COLD static struct cel_val unhashable(struct cel_run *run, struct cel_val v)
-{
-    return cel_errorf(&run->arena,
-                      "internal error: runtime error: hash of unhashable type %s",
-                      v.kind == CEL_SEMVER ? "cel.Semver" : "types.Bytes");
-}
-
-// Starts an iteration: slots range, position.
-COLD static struct cel_val not_iterable(struct cel_run *run, struct cel_val v, bool two)
-{
-    static const char *const go_types[CEL_KINDS] = {
-        [CEL_NULL] = "types.Null",     [CEL_BOOL] = "types.Bool",
-        [CEL_INT] = "types.Int",       [CEL_UINT] = "types.Uint",
-        [CEL_DOUBLE] = "types.Double", [CEL_STRING] = "types.String",
-        [CEL_BYTES] = "types.Bytes",   [CEL_TYPE] = "*types.Type",
-        [CEL_DURATION] = "types.Duration", [CEL_TIMESTAMP] = "types.Timestamp",
-        [CEL_OPTIONAL] = "*types.Optional", [CEL_QUANTITY] = "cel.Quantity",
-        [CEL_SEMVER] = "cel.Semver",   [CEL_IP] = "cel.IP",
-        [CEL_CIDR] = "cel.CIDR",       [CEL_URL] = "cel.URL",
-        [CEL_FORMAT] = "*cel.Format",
-    };
-    const char *name = go_types[v.kind] ? go_types[v.kind] : "?";
-    if (two)
-        return cel_errorf(&run->arena, "unsupported comprehension range type: %s", name);
-    return cel_errorf(&run->arena, "got '%s', expected iterable type", name);
-}
-
-// An accumulator that starts empty grows in place, as upstream's mutable lists and maps.
-COLD static struct cel_val opened(struct cel_run *run, struct cel_val v)
-{
-    if (v.kind == CEL_LIST && v.list->n == 0) {
-        struct cel_list *l = cel_list_new(&run->arena, 0);
-        l->open = true;
-        return cel_list_value(l);
-    }
-    if (v.kind == CEL_MAP && v.map->n == 0) {
-        struct cel_map *m = cel_map_new(&run->arena, 0);
-        m->open = true;
-        return cel_map_value(m);
-    }
-    return v;
-}
-
-COLD static struct cel_val closed(struct cel_run *run, struct cel_val v)
-{
-    if (v.kind == CEL_LIST && v.list->open) {
-        struct cel_list *l = arena_one(&run->arena, struct cel_list);
-        *l = *v.list;
-        l->open = false;
-        l->cap = l->n; // growing the closed list must not write into the open one
-        return cel_list_value(l);
-    }
-    if (v.kind == CEL_MAP && v.map->open) {
-        struct cel_map *m = arena_one(&run->arena, struct cel_map);
-        *m = *v.map;
-        m->open = false;
-        return cel_map_value(m);
-    }
-    return v;
-}
-
-COLD static struct cel_val optional_element(struct cel_run *run, struct cel_val v,
-                                            const struct cel_val *key)
-{
-    cleanup_sbuf struct sbuf b = {0};
-    cel_write(v, &b);
-    if (!key)
-        return cel_errorf(&run->arena,
-                          "cannot initialize optional list element from non-optional value %.*s",
-                          STR_ARG(sbuf_str(&b)));
-    cleanup_sbuf struct sbuf k = {0};
-    cel_write(*key, &k);
-    return cel_errorf(&run->arena,
-                      "cannot initialize optional entry '%.*s' from non-optional value %.*s",
-                      STR_ARG(sbuf_str(&k)), STR_ARG(sbuf_str(&b)));
-}
-
-// Appends to a list under construction; the result is the list or an error.
-COLD static struct cel_val append(struct cel_run *run, struct cel_val list, struct cel_val v,
-                                  bool optional)
-{
-    if (cel_is_error(v))
-        return v;
-    if (optional) {
-        if (v.kind != CEL_OPTIONAL)
-            return optional_element(run, v, NULL);
-        if (!v.opt)
-            return list;
-        v = *v.opt;
-    }
-    cel_list_push(&run->arena, list.list, v);
-    return list;
-}
-
-COLD static struct cel_val put(struct cel_run *run, const struct cel_program *p,
-                               const struct cel_val *at, bool optional)
-{
-    struct cel_val map = at[0];
-    struct cel_val key = at[1];
-    struct cel_val v = at[2];
-    if (cel_is_error(v))
-        return v;
-    if (!cel_key_allowed(key, p->strict_rules))
-        return p->strict_rules ? cel_errorf(&run->arena, "unsupported key type")
-                              : unhashable(run, key);
-    if (optional) {
-        if (v.kind != CEL_OPTIONAL)
-            return optional_element(run, v, &key);
-        if (!v.opt) {
-            cel_map_remove(&run->arena, map.map, key);
-            return map;
-        }
-        v = *v.opt;
-    }
-    if (!cel_map_set(&run->arena, map.map, key, v) && p->strict_rules)
-        return missing_key(run, key, "Failed with repeated key");
-    return map;
-}
-
-COLD static struct cel_val list_of(struct cel_run *run, const struct cel_val *items, uint32_t n)
-{
-    struct cel_list *l = cel_list_new(&run->arena, n);
-    if (n)
-        memcpy(l->items, items, n * sizeof(*items));
-    l->n = n;
-    return cel_list_value(l);
-}
-
-COLD static struct cel_val fatal(struct cel_run *run, const char *text)
-{
-    struct cel_val v = cel_errorf(&run->arena, "%s", text);
-    struct cel_error *e = arena_dup(&run->arena, v.error, sizeof(*v.error),
-                                    _Alignof(struct cel_error));
-    e->fatal = true;
-    return cel_error_const(e);
-}
-
 static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *p,
                                  const struct cel_device *d, uint32_t path, bool domain)
 {
@@ -391,44 +177,6 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
     return c->slot;
 }
 
-COLD static struct cel_val no_name(struct cel_run *run, const struct cel_program *p, uint32_t path)
-{
-    return cel_errorf(&run->arena, "no such key: %.*s", STR_ARG(p->paths.p[path].name));
-}
-
-// The end of an attribute: wrap what came through an optional qualifier; has() answers a bool.
-COLD static struct cel_val attribute_end(struct cel_run *run, struct cel_val v, bool test)
-{
-    if (test && v.kind == CEL_OPTIONAL)
-        return cel_bool(v.opt != NULL);
-    if (v.flags & CEL_F_CHAIN) {
-        if (test)
-            return cel_bool(v.kind == CEL_BOOL && v.b);
-        return cel_optional(&run->arena, v);
-    }
-    return v;
-}
-
-// The stack and slots for a program, and a path cache that belongs to it.
-COLD static void prepare(struct cel_run *run, const struct cel_program *p)
-{
-    size_t need = (size_t)p->stack + p->slots + 8;
-    if (need > run->stack_cap) {
-        free(run->stack);
-        run->stack = xcalloc(need, sizeof(*run->stack));
-        run->stack_cap = need;
-    }
-    if (p->paths.n > run->paths_cap) {
-        free(run->paths);
-        run->paths = xcalloc(p->paths.n, sizeof(*run->paths));
-        run->paths_cap = p->paths.n;
-    }
-    if (p->paths.n)
-        memset(run->paths, 0, p->paths.n * sizeof(*run->paths));
-    run->program = p;
-    run->program_serial = p->serial;
-}
-
 #define CHARGE(x)                        \
     do {                                 \
         cost += (uint64_t)(int64_t)(x);  \
@@ -436,75 +184,136 @@ COLD static void prepare(struct cel_run *run, const struct cel_program *p)
             goto over;                   \
     } while (0)
 // A comparison with a constant; whole numbers without a call.
-#define ORDER_CONST(op, sign)                                                \
-    do {                                                                     \
-        const struct cel_val *right = &p->constants.p[ip->c];                \
-        if (likely(sp[-1].kind == CEL_INT && right->kind == CEL_INT)) {      \
-            CHARGE(1);                                                       \
-            sp[-1] = cel_bool(sp[-1].i sign right->i);                       \
-            NEXT;                                                            \
-        }                                                                    \
-        CHARGE(ip->a ? size_cost(sp[-1], *right) : 1);                       \
-        sp[-1] = order(sp[-1], *right, op);                                  \
-        if (unlikely(sp[-1].kind == CEL_ERROR))                              \
-            sp[-1] = placed(run, p, PC, sp[-1]);                             \
-        NEXT;                                                                \
+#define ORDER_CONST(op, sign)                                           \
+    do {                                                                \
+        const struct cel_val *right = &p->constants.p[ip->c];           \
+        if (likely(sp[-1].kind == CEL_INT && right->kind == CEL_INT)) { \
+            CHARGE(1);                                                  \
+            sp[-1] = cel_bool(sp[-1].i sign right->i);                  \
+            NEXT;                                                       \
+        }                                                               \
+        CHARGE(ip->a ? size_cost(sp[-1], *right) : 1);                  \
+        sp[-1] = order(sp[-1], *right, op);                             \
+        if (unlikely(sp[-1].kind == CEL_ERROR))                         \
+            sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);               \
+        NEXT;                                                           \
     } while (0)
+// NOLINTBEGIN(bugprone-macro-parentheses): statements
 #define NEXT      goto *labels[(++ip)->op]
 #define NEXT_WORD goto *labels[(ip += 2)->op]
 #define JUMP(to)  goto *labels[(ip = code + (to))->op]
-#define PC        ((size_t)(ip - code))
+// NOLINTEND(bugprone-macro-parentheses)
+#define PC ((size_t)(ip - code))
+
+// How many devices before its turn one is fetched into the cache.
+#define AHEAD 6
+
+// Enters the answer for one device of a batch.
+static inline void note(struct cel_batch *b, size_t at, struct cel_val v)
+{
+    uint64_t bit = (uint64_t)1 << at % 64;
+    if (likely(v.kind == CEL_BOOL)) {
+        b->match[at / 64] |= v.b ? bit : 0;
+        b->matches += v.b;
+        return;
+    }
+    b->failures++;
+    if (b->failed)
+        b->failed[at / 64] |= bit;
+}
 
 // NOLINTNEXTLINE(readability-function-size): a dispatch loop
 struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
-                           const struct cel_device *d, const struct cel_val *const *vars)
+                           const struct cel_device *d, const struct cel_val *const *vars,
+                           struct cel_batch *batch)
 {
     static const void *const labels[CEL_I_OPS] = {
-        [CEL_I_RETURN] = &&op_return,           [CEL_I_CONST] = &&op_const,
-        [CEL_I_DEVICE] = &&op_device,           [CEL_I_DRIVER] = &&op_driver,
-        [CEL_I_MULTI] = &&op_multi,             [CEL_I_PATH] = &&op_path,
-        [CEL_I_PATH_HAS] = &&op_path_has,       [CEL_I_PATH_OPT] = &&op_path_opt,
-        [CEL_I_PATH_MAP] = &&op_path_map,       [CEL_I_LAZY_TOUCH] = &&op_lazy_touch,
-        [CEL_I_EQ_CONST] = &&op_eq_const,       [CEL_I_LT_CONST] = &&op_lt_const,
-        [CEL_I_LE_CONST] = &&op_le_const,       [CEL_I_GT_CONST] = &&op_gt_const,
-        [CEL_I_GE_CONST] = &&op_ge_const,       [CEL_I_FOLD_AND] = &&op_fold_and,
+        [CEL_I_RETURN] = &&op_return,
+        [CEL_I_CONST] = &&op_const,
+        [CEL_I_DEVICE] = &&op_device,
+        [CEL_I_DRIVER] = &&op_driver,
+        [CEL_I_MULTI] = &&op_multi,
+        [CEL_I_PATH] = &&op_path,
+        [CEL_I_PATH_HAS] = &&op_path_has,
+        [CEL_I_PATH_OPT] = &&op_path_opt,
+        [CEL_I_PATH_MAP] = &&op_path_map,
+        [CEL_I_LAZY_TOUCH] = &&op_lazy_touch,
+        [CEL_I_EQ_CONST] = &&op_eq_const,
+        [CEL_I_LT_CONST] = &&op_lt_const,
+        [CEL_I_LE_CONST] = &&op_le_const,
+        [CEL_I_GT_CONST] = &&op_gt_const,
+        [CEL_I_GE_CONST] = &&op_ge_const,
+        [CEL_I_FOLD_AND] = &&op_fold_and,
         [CEL_I_FOLD_OR] = &&op_fold_or,
-        [CEL_I_LOCAL] = &&op_local,             [CEL_I_LAZY] = &&op_lazy,
-        [CEL_I_LAZY_RETURN] = &&op_lazy_return, [CEL_I_LAZY_RESET] = &&op_lazy_reset,
-        [CEL_I_VAR] = &&op_var,                 [CEL_I_BEGIN] = &&op_begin,
-        [CEL_I_QUAL] = &&op_qual,               [CEL_I_QUAL_DYN] = &&op_qual_dyn,
-        [CEL_I_TEST] = &&op_test,               [CEL_I_END] = &&op_end,
-        [CEL_I_ERROR_JUMP] = &&op_error_jump,   [CEL_I_AND_TEST] = &&op_and_test,
-        [CEL_I_AND] = &&op_and,                 [CEL_I_OR_TEST] = &&op_or_test,
-        [CEL_I_OR] = &&op_or,                   [CEL_I_COND] = &&op_cond,
-        [CEL_I_JUMP] = &&op_jump,               [CEL_I_CALL] = &&op_call,
-        [CEL_I_EQ] = &&op_eq,                   [CEL_I_NE] = &&op_ne,
-        [CEL_I_LT] = &&op_order,                [CEL_I_LE] = &&op_order,
-        [CEL_I_GT] = &&op_order,                [CEL_I_GE] = &&op_order,
-        [CEL_I_NOT] = &&op_not,                 [CEL_I_NOT_STRICTLY] = &&op_not_strictly,
-        [CEL_I_IN_SET] = &&op_in_set,           [CEL_I_LIST] = &&op_list,
-        [CEL_I_LIST_NEW] = &&op_list_new,       [CEL_I_APPEND] = &&op_append,
-        [CEL_I_MAP_NEW] = &&op_map_new,         [CEL_I_PUT] = &&op_put,
-        [CEL_I_STRUCT] = &&op_struct,           [CEL_I_COST] = &&op_cost,
-        [CEL_I_OPT_OR] = &&op_opt_or,           [CEL_I_OPT_OR_VALUE] = &&op_opt_or,
-        [CEL_I_ITER] = &&op_iter,               [CEL_I_NEXT] = &&op_next,
-        [CEL_I_ACCU] = &&op_accu,               [CEL_I_STORE] = &&op_store,
-        [CEL_I_LOOP_IF] = &&op_loop_if,         [CEL_I_ALL_IF] = &&op_all_if,
-        [CEL_I_EXISTS_IF] = &&op_exists_if,     [CEL_I_CLOSE] = &&op_close,
+        [CEL_I_DRIVER_EQ] = &&op_driver_eq,
+        [CEL_I_PATH_EQ] = &&op_path_eq,
+        [CEL_I_LOCAL] = &&op_local,
+        [CEL_I_LAZY] = &&op_lazy,
+        [CEL_I_LAZY_RETURN] = &&op_lazy_return,
+        [CEL_I_LAZY_RESET] = &&op_lazy_reset,
+        [CEL_I_VAR] = &&op_var,
+        [CEL_I_BEGIN] = &&op_begin,
+        [CEL_I_QUAL] = &&op_qual,
+        [CEL_I_QUAL_DYN] = &&op_qual_dyn,
+        [CEL_I_TEST] = &&op_test,
+        [CEL_I_END] = &&op_end,
+        [CEL_I_ERROR_JUMP] = &&op_error_jump,
+        [CEL_I_AND_TEST] = &&op_and_test,
+        [CEL_I_AND] = &&op_and,
+        [CEL_I_OR_TEST] = &&op_or_test,
+        [CEL_I_OR] = &&op_or,
+        [CEL_I_COND] = &&op_cond,
+        [CEL_I_JUMP] = &&op_jump,
+        [CEL_I_CALL] = &&op_call,
+        [CEL_I_EQ] = &&op_eq,
+        [CEL_I_NE] = &&op_ne,
+        [CEL_I_LT] = &&op_order,
+        [CEL_I_LE] = &&op_order,
+        [CEL_I_GT] = &&op_order,
+        [CEL_I_GE] = &&op_order,
+        [CEL_I_NOT] = &&op_not,
+        [CEL_I_NOT_STRICTLY] = &&op_not_strictly,
+        [CEL_I_IN_SET] = &&op_in_set,
+        [CEL_I_LIST] = &&op_list,
+        [CEL_I_LIST_NEW] = &&op_list_new,
+        [CEL_I_APPEND] = &&op_append,
+        [CEL_I_MAP_NEW] = &&op_map_new,
+        [CEL_I_PUT] = &&op_put,
+        [CEL_I_STRUCT] = &&op_struct,
+        [CEL_I_COST] = &&op_cost,
+        [CEL_I_OPT_OR] = &&op_opt_or,
+        [CEL_I_OPT_OR_VALUE] = &&op_opt_or,
+        [CEL_I_ITER] = &&op_iter,
+        [CEL_I_NEXT] = &&op_next,
+        [CEL_I_ACCU] = &&op_accu,
+        [CEL_I_STORE] = &&op_store,
+        [CEL_I_LOOP_IF] = &&op_loop_if,
+        [CEL_I_ALL_IF] = &&op_all_if,
+        [CEL_I_EXISTS_IF] = &&op_exists_if,
+        [CEL_I_CLOSE] = &&op_close,
     };
     if (unlikely(run->program != p || run->program_serial != p->serial))
-        prepare(run, p);
+        cel_slow_prepare(run, p);
     const struct cel_ins *const code = p->code.p;
     const struct cel_ins *ip = code;
     struct cel_val *sp = run->stack; // next free place
     struct cel_val *const slots = run->stack + p->stack + 4;
     uint64_t cost = 0;
+    struct cel_val result;
+    size_t turn = 0;
+    if (batch) {
+        d = batch->devices[0];
+        if (unlikely(d->failure.kind == CEL_ERROR)) {
+            result = d->failure;
+            goto finish;
+        }
+    }
     run->iterations = 0;
     goto *labels[ip->op];
 
 op_return:
-    run->cost = cost;
-    return sp[-1];
+    result = sp[-1];
+    goto finish;
 op_const:
     *sp++ = p->constants.p[ip->c];
     CHARGE(ip->b);
@@ -521,20 +330,54 @@ op_multi:
     *sp++ = d->multi;
     CHARGE(ip->b);
     NEXT;
-op_path: {
+op_path : {
     uint32_t slot = path_slot(run, p, d, ip->c, false);
-    *sp++ = likely(slot != CEL_SLOT_NONE) ? d->values[slot]
-                                          : placed(run, p, PC, no_name(run, p, ip->c));
+    *sp++ = likely(slot != CEL_SLOT_NONE)
+                ? d->values[slot]
+                : cel_slow_placed(run, p, PC, cel_slow_no_name(run, p, ip->c));
     CHARGE(ip->b);
     NEXT;
 }
-op_path_has: {
+op_driver_eq : {
+    const struct cel_val *l = &d->driver;
+    const struct cel_val *r = &p->constants.p[ip->c];
+    if (likely(l->flags & CEL_F_ASCII)) {
+        CHARGE(ip->b + tenths[l->n < r->n ? l->n : r->n]);
+        *sp++ = cel_bool(l->n == r->n && cel_same_bytes(l->s, r->s, l->n));
+        NEXT;
+    }
+    CHARGE(ip->b + equal_cost(*l, *r));
+    *sp++ = equal(*l, *r, false);
+    NEXT;
+}
+op_path_eq : {
+    uint32_t slot = path_slot(run, p, d, ip->c, false);
+    const struct cel_val *r = &p->constants.p[ip[1].c];
+    if (likely(slot != CEL_SLOT_NONE)) {
+        const struct cel_val *l = &d->values[slot];
+        if (likely(l->kind == CEL_STRING && (l->flags & CEL_F_ASCII))) {
+            CHARGE(ip->b + tenths[l->n < r->n ? l->n : r->n]);
+            *sp++ = cel_bool(l->n == r->n && cel_same_bytes(l->s, r->s, l->n));
+            NEXT_WORD;
+        }
+    }
+    *sp = slot != CEL_SLOT_NONE ? d->values[slot]
+                                : cel_slow_placed(run, p, PC, cel_slow_no_name(run, p, ip->c));
+    CHARGE(ip->b);
+    CHARGE(equal_cost(*sp, *r));
+    *sp = equal_slow(*sp, *r, false);
+    if (sp->kind == CEL_ERROR)
+        *sp = cel_slow_placed(run, p, PC, *sp);
+    sp++;
+    NEXT_WORD;
+}
+op_path_has : {
     uint32_t slot = path_slot(run, p, d, ip->c, false);
     *sp++ = cel_bool(slot != CEL_SLOT_NONE);
     CHARGE(ip->b);
     NEXT;
 }
-op_path_opt: {
+op_path_opt : {
     // A value of the device outlives the evaluation, so the optional may point to it.
     uint32_t slot = path_slot(run, p, d, ip->c, false);
     bool there = slot != CEL_SLOT_NONE;
@@ -542,7 +385,7 @@ op_path_opt: {
     CHARGE(ip->b + (there ? 1 : 0));
     NEXT;
 }
-op_path_map: {
+op_path_map : {
     uint32_t slot = path_slot(run, p, d, ip->c, true);
     *sp++ = slot != CEL_SLOT_NONE ? d->maps[slot] : cel_map_value(&cel_empty_map);
     CHARGE(ip->b);
@@ -552,7 +395,7 @@ op_local:
     *sp++ = slots[ip->c];
     CHARGE(ip->b);
     NEXT;
-op_lazy: {
+op_lazy : {
     struct cel_val *slot = &slots[ip->c];
     if (slot->kind == SLOT_UNSET) {
         slot->kind = SLOT_COMPUTING;
@@ -563,11 +406,11 @@ op_lazy: {
     CHARGE(ip->b);
     NEXT_WORD;
 }
-op_lazy_return: {
+op_lazy_return : {
     struct cel_val *slot = &slots[ip->c];
     uint32_t back = slot->n;
     struct cel_val v = *--sp;
-    *slot = v.kind == CEL_LIST || v.kind == CEL_MAP ? opened(run, v) : v;
+    *slot = v.kind == CEL_LIST || v.kind == CEL_MAP ? cel_slow_opened(run, v) : v;
     JUMP(back);
 }
 op_lazy_touch:
@@ -579,11 +422,11 @@ op_lazy_touch:
 op_lazy_reset:
     slots[ip->c].kind = SLOT_UNSET;
     NEXT;
-op_var: {
+op_var : {
     const struct cel_val *v = vars ? vars[ip->c] : NULL;
-    *sp++ = v ? *v
-              : cel_errorf(&run->arena, "no such attribute(s): %.*s",
-                           STR_ARG(p->variables.p[ip->c]));
+    *sp++ =
+        v ? *v
+          : cel_errorf(&run->arena, "no such attribute(s): %.*s", STR_ARG(p->variables.p[ip->c]));
     CHARGE(ip->b);
     NEXT;
 }
@@ -597,23 +440,23 @@ op_begin:
         sp[-1].flags |= CEL_F_CHAIN;
     }
     NEXT_WORD;
-op_qual_dyn: {
+op_qual_dyn : {
     struct cel_val key = *--sp;
     struct cel_val obj = sp[-1];
     bool soft = ip->a || (obj.flags & CEL_F_CHAIN);
     struct cel_val v = cel_none;
-    enum found f = qualify(run, obj, key, soft, &v);
+    enum found f = cel_slow_qualify(run, obj, key, soft, &v);
     if (f == FOUND || !soft)
         cost += 1;
     if (f == FOUND && soft)
         v.flags |= CEL_F_CHAIN;
-    sp[-1] = f == FAILED ? placed(run, p, PC, v) : v;
+    sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : v;
     CHARGE(0);
     if (f != FOUND)
         JUMP(ip[1].c);
     NEXT_WORD;
 }
-op_qual: {
+op_qual : {
     struct cel_val obj = sp[-1];
     if (unlikely(obj.kind == CEL_ERROR))
         JUMP(ip[1].c);
@@ -625,34 +468,34 @@ op_qual: {
         v = *hit;
         f = FOUND;
     } else {
-        f = qualify(run, obj, p->constants.p[ip->c], soft, &v);
+        f = cel_slow_qualify(run, obj, p->constants.p[ip->c], soft, &v);
     }
     if (f == FOUND || !soft)
         cost += 1;
     if (f == FOUND && soft)
         v.flags |= CEL_F_CHAIN;
-    sp[-1] = f == FAILED ? placed(run, p, PC, v) : v;
+    sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : v;
     CHARGE(0);
     if (f != FOUND)
         JUMP(ip[1].c);
     NEXT_WORD;
 }
-op_test: {
+op_test : {
     struct cel_val obj = sp[-1];
     if (unlikely(obj.kind == CEL_ERROR))
         JUMP(ip[1].c);
     struct cel_val v;
-    enum found f = qualify(run, obj, p->constants.p[ip->c], true, &v);
+    enum found f = cel_slow_qualify(run, obj, p->constants.p[ip->c], true, &v);
     // In an optional chain an absent field is not observed.
     if (f != ABSENT || !(obj.flags & CEL_F_CHAIN))
         cost += 1;
-    sp[-1] = f == FAILED ? placed(run, p, PC, v) : cel_bool(f == FOUND);
+    sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : cel_bool(f == FOUND);
     CHARGE(0);
     NEXT_WORD;
 }
 op_end:
     if (unlikely((sp[-1].flags & CEL_F_CHAIN) || ip->a))
-        sp[-1] = attribute_end(run, sp[-1], ip->a);
+        sp[-1] = cel_slow_attribute_end(run, sp[-1], ip->a);
     CHARGE((int16_t)ip->b);
     NEXT;
 op_error_jump:
@@ -669,7 +512,10 @@ op_and_test:
     NEXT;
 op_and:
     sp--;
-    sp[-1] = logic_and(sp[-1], sp[0]);
+    if (likely(sp[-1].kind == CEL_BOOL && sp[0].kind == CEL_BOOL))
+        sp[-1].b = sp[-1].b && sp[0].b;
+    else
+        sp[-1] = logic_and(sp[-1], sp[0]);
     NEXT;
 op_or_test:
     if (sp[-1].kind == CEL_BOOL && sp[-1].b)
@@ -677,7 +523,10 @@ op_or_test:
     NEXT;
 op_or:
     sp--;
-    sp[-1] = logic_or(sp[-1], sp[0]);
+    if (likely(sp[-1].kind == CEL_BOOL && sp[0].kind == CEL_BOOL))
+        sp[-1].b = sp[-1].b || sp[0].b;
+    else
+        sp[-1] = logic_or(sp[-1], sp[0]);
     NEXT;
 op_cond:
     if (unlikely(sp[-1].kind != CEL_BOOL)) {
@@ -690,7 +539,7 @@ op_cond:
     NEXT_WORD;
 op_jump:
     JUMP(ip->c);
-op_call: {
+op_call : {
     const struct cel_call *c = &p->calls.p[ip->c];
     struct cel_val *args = sp - c->args;
     struct cel_val v;
@@ -704,17 +553,21 @@ op_call: {
     }
     if (likely(!bad)) {
         run->call = c;
-        v = likely(c->impl != NULL) ? c->impl(run, args, c->args) : unbound(run, c, args);
+        if (c->guard && unlikely(!fits_guard(c->guard, args)))
+            v = cel_slow_misfit(run, c, args);
+        else
+            v = likely(c->impl != NULL) ? c->impl(run, args, c->args)
+                                        : cel_slow_unbound(run, c, args);
         if (unlikely(v.kind == CEL_ERROR))
-            v = placed(run, p, PC, v);
+            v = cel_slow_placed(run, p, PC, v);
     }
     if (c->cost == CEL_COST_ONE || c->cost == CEL_COST_NOMINAL) {
         cost += 1;
     } else {
-        if (unlikely(bad && cost_needs_list(c, args))) {
-            run->cost = cost;
-            return fatal(run, "internal error: interface conversion: *types.Err is not "
-                              "traits.Lister: missing method Add");
+        if (unlikely(bad && cel_slow_cost_needs_list(c, args))) {
+            result = cel_slow_fatal(run, "internal error: interface conversion: *types.Err is not "
+                                         "traits.Lister: missing method Add");
+            goto finish;
         }
         cost += cel_call_cost(c, args, v);
     }
@@ -728,14 +581,14 @@ op_eq:
     CHARGE(equal_cost(sp[-1], sp[0]));
     sp[-1] = equal(sp[-1], sp[0], false);
     if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = placed(run, p, PC, sp[-1]);
+        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
     NEXT;
-op_eq_const: {
+op_eq_const : {
     const struct cel_val *r = &p->constants.p[ip->c];
     CHARGE(equal_cost(sp[-1], *r));
     sp[-1] = equal(sp[-1], *r, false);
     if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = placed(run, p, PC, sp[-1]);
+        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
     NEXT;
 }
 op_lt_const:
@@ -751,14 +604,14 @@ op_ne:
     CHARGE(size_cost(sp[-1], sp[0]));
     sp[-1] = equal(sp[-1], sp[0], true);
     if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = placed(run, p, PC, sp[-1]);
+        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
     NEXT;
 op_order:
     sp--;
     CHARGE(ip->a ? size_cost(sp[-1], sp[0]) : 1);
     sp[-1] = order(sp[-1], sp[0], ip->op);
     if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = placed(run, p, PC, sp[-1]);
+        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
     NEXT;
 op_not:
     if (likely(sp[-1].kind == CEL_BOOL))
@@ -774,13 +627,13 @@ op_not_strictly:
     NEXT;
 op_in_set:
     if (unlikely(sp[-1].kind == CEL_SEMVER || sp[-1].kind == CEL_BYTES)) {
-        run->cost = cost;
-        return unhashable(run, sp[-1]);
+        result = cel_slow_unhashable(run, sp[-1]);
+        goto finish;
     }
     sp[-1] = in_set(&p->sets.p[ip->c], sp[-1]);
     NEXT;
-op_list: {
-    struct cel_val v = list_of(run, sp - ip->c, ip->c);
+op_list : {
+    struct cel_val v = cel_slow_list_of(run, sp - ip->c, ip->c);
     sp -= ip->c;
     *sp++ = v;
     NEXT;
@@ -788,8 +641,8 @@ op_list: {
 op_list_new:
     *sp++ = cel_list_value(cel_list_new(&run->arena, ip->c));
     NEXT;
-op_append: {
-    struct cel_val v = append(run, sp[-2], sp[-1], ip->a);
+op_append : {
+    struct cel_val v = cel_slow_append(run, sp[-2], sp[-1], ip->a);
     sp--;
     sp[-1] = v;
     if (v.kind == CEL_ERROR)
@@ -799,8 +652,8 @@ op_append: {
 op_map_new:
     *sp++ = cel_map_value(cel_map_new(&run->arena, ip->c));
     NEXT;
-op_put: {
-    struct cel_val v = put(run, p, sp - 3, ip->a);
+op_put : {
+    struct cel_val v = cel_slow_put(run, p, sp - 3, ip->a);
     sp -= 2;
     sp[-1] = v;
     if (v.kind == CEL_ERROR)
@@ -810,7 +663,7 @@ op_put: {
 op_struct:
     sp[-1] = cel_message_make(run, p->messages.p[ip->c].message, sp[-1].map);
     if (sp[-1].kind == CEL_ERROR)
-        sp[-1] = placed(run, p, PC, sp[-1]);
+        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
     NEXT;
 op_cost:
     CHARGE(ip->b);
@@ -827,11 +680,11 @@ op_opt_or:
     }
     sp--;
     NEXT;
-op_iter: {
+op_iter : {
     struct cel_val range = sp[-1];
     if (unlikely(range.kind != CEL_LIST && range.kind != CEL_MAP)) {
         if (range.kind != CEL_ERROR)
-            sp[-1] = placed(run, p, PC, not_iterable(run, range, ip->a));
+            sp[-1] = cel_slow_placed(run, p, PC, cel_slow_not_iterable(run, range, ip->a));
         JUMP(ip[1].c);
     }
     sp--;
@@ -840,7 +693,7 @@ op_iter: {
         (struct cel_val){.n = range.kind == CEL_LIST ? range.list->n : range.map->n};
     NEXT_WORD;
 }
-op_next: {
+op_next : {
     struct cel_val *loop = &slots[ip->c];
     uint64_t at = loop[SLOT_AT].u;
     if (at >= loop[SLOT_AT].n)
@@ -849,8 +702,8 @@ op_next: {
     if (unlikely(++run->iterations >= INTERRUPT_EVERY)) {
         run->iterations = 0;
         if (run->cancel && *run->cancel) {
-            run->cost = cost;
-            return fatal(run, "operation interrupted");
+            result = cel_slow_fatal(run, "operation interrupted");
+            goto finish;
         }
     }
     if (loop->kind == CEL_LIST) {
@@ -863,9 +716,9 @@ op_next: {
     }
     NEXT_WORD;
 }
-op_accu: {
+op_accu : {
     struct cel_val v = p->constants.p[ip[1].c];
-    slots[ip->c] = v.kind == CEL_LIST || v.kind == CEL_MAP ? opened(run, v) : v;
+    slots[ip->c] = v.kind == CEL_LIST || v.kind == CEL_MAP ? cel_slow_opened(run, v) : v;
     NEXT_WORD;
 }
 op_store:
@@ -876,7 +729,7 @@ op_loop_if:
     if (sp[0].kind == CEL_BOOL && !sp[0].b)
         JUMP(ip->c);
     NEXT;
-op_all_if: {
+op_all_if : {
     const struct cel_val *v = &slots[ip[1].c];
     CHARGE(ip->b);
     if (v->kind == CEL_BOOL && !v->b)
@@ -884,7 +737,7 @@ op_all_if: {
     CHARGE(ip->a);
     NEXT_WORD;
 }
-op_exists_if: {
+op_exists_if : {
     const struct cel_val *v = &slots[ip[1].c];
     CHARGE(ip->b);
     if (v->kind == CEL_BOOL && v->b)
@@ -892,13 +745,13 @@ op_exists_if: {
     CHARGE(ip->a);
     NEXT_WORD;
 }
-op_fold_and: {
+op_fold_and : {
     struct cel_val *v = &slots[ip->c];
     sp--;
     *v = logic_and(*v, sp[0]);
     JUMP(ip[1].c);
 }
-op_fold_or: {
+op_fold_or : {
     struct cel_val *v = &slots[ip->c];
     sp--;
     *v = logic_or(*v, sp[0]);
@@ -906,9 +759,34 @@ op_fold_or: {
 }
 op_close:
     if (sp[-1].kind == CEL_LIST || sp[-1].kind == CEL_MAP)
-        sp[-1] = closed(run, sp[-1]);
+        sp[-1] = cel_slow_closed(run, sp[-1]);
     NEXT;
 over:
+    result = cel_slow_fatal(run, "operation cancelled: actual cost limit exceeded");
+    goto finish;
+finish:
     run->cost = cost;
-    return fatal(run, "operation cancelled: actual cost limit exceeded");
+    if (!batch)
+        return result;
+    // The next device: everything that an evaluation changes starts anew.
+    for (;;) {
+        note(batch, turn, result);
+        if (++turn == batch->n)
+            return result;
+        d = batch->devices[turn];
+        if (likely(turn + AHEAD < batch->n)) {
+            __builtin_prefetch(batch->devices[turn + AHEAD]);
+            __builtin_prefetch((const char *)batch->devices[turn + AHEAD] + 256);
+        }
+        if (likely(d->failure.kind != CEL_ERROR))
+            break;
+        result = d->failure;
+    }
+    if (unlikely(run->arena.used_bytes))
+        arena_reset(&run->arena);
+    cost = 0;
+    run->iterations = 0;
+    sp = run->stack;
+    ip = code;
+    goto *labels[ip->op];
 }

@@ -58,7 +58,8 @@ static bool read_header(struct str s, size_t at, struct header *h)
     if (s.n < at + 44 || memcmp(s.p + at, "TZif", 4) != 0)
         return false;
     const char *p = s.p + at + 20;
-    *h = (struct header){be32(p), be32(p + 4), be32(p + 8), be32(p + 12), be32(p + 16), be32(p + 20)};
+    *h = (struct header){be32(p),      be32(p + 4),  be32(p + 8),
+                         be32(p + 12), be32(p + 16), be32(p + 20)};
     return h->time < 100000 && h->type > 0 && h->type < 256 && h->chars < 10000 &&
            h->leap < 10000 && h->isutc < 256 && h->isstd < 256;
 }

@@ -197,6 +197,13 @@ static int run_jsonl(const struct settings *settings)
     return VERB_OK;
 }
 
+const char alloc_usage[] =
+    "dray alloc --jsonl [--policy pack|spread|first] [--repeat N] [--explain] [--check]\n\n"
+    "Problems come from standard input, a line of JSON each: claims, classes, slices, a node.\n"
+    "--policy: which of the solutions; first is upstream's. --repeat: solve N times, tell the "
+    "best.\n"
+    "--explain: say why not. --check: let the independent checker look at every answer.";
+
 int verb_alloc(int argc, char **argv)
 {
     struct settings s = {.policy = ALLOC_PACK, .repeat = 1};
@@ -216,8 +223,7 @@ int verb_alloc(int argc, char **argv)
                 s.repeat > REPEAT_MAX)
                 return verb_usage_error("alloc", "--repeat wants a number from 1 to 1000000");
         } else {
-            return verb_usage_error("alloc", "usage: alloc --jsonl [--policy pack|spread|first] "
-                                             "[--repeat N] [--explain] [--check]");
+            return verb_usage_error("alloc", "these arguments make no sense");
         }
     }
     if (!jsonl)

@@ -78,8 +78,7 @@ static int read_bindings(const yyjson_val *q, struct cel_env *env, struct arena 
 {
     const yyjson_val *bindings = json_get(q, STR("bindings"));
     if (bindings && json_is_object(bindings)) {
-        json_obj_foreach(bindings, key, unused)
-        {
+        json_obj_foreach(bindings, key, unused) {
             (void)unused;
             if (!cel_env_variable(env, json_str(key)))
                 cel_env_add_variable(env, json_str(key), &cel_type_dyn);
@@ -87,8 +86,7 @@ static int read_bindings(const yyjson_val *q, struct cel_env *env, struct arena 
     }
     const struct cel_val **vars = arena_array(a, const struct cel_val *, env->variables.n + 1);
     if (bindings && json_is_object(bindings)) {
-        json_obj_foreach(bindings, key, val)
-        {
+        json_obj_foreach(bindings, key, val) {
             struct cel_val *v = arena_one(a, struct cel_val);
             int r = cel_json_read_value(val, a, v, err);
             if (r < 0)
@@ -150,8 +148,8 @@ static void evaluate(struct session *s, const yyjson_val *q, const struct cel_en
     struct cel_device *d = NULL;
     struct err err = {0};
     const yyjson_val *device = json_get(q, STR("device"));
-    int r = cel_json_read_device(device && json_is_object(device) ? device : NULL,
-                                 (struct str){0}, shapes, &d, &err);
+    int r = cel_json_read_device(device && json_is_object(device) ? device : NULL, (struct str){0},
+                                 shapes, &d, &err);
     if (r < 0) {
         json_write_key(w, STR("evalError"));
         json_write_str(w, str_z(err.msg));
@@ -207,7 +205,7 @@ static void answer(struct session *s, struct str line, struct sbuf *out)
     int r = json_parse(line, &options, &doc, &err);
     if (r == 0 && !json_is_object(doc.root))
         r = err_set(&err, ERR_BAD_REQUEST, "a question must be a JSON object");
-    struct cel_env_options env;
+    struct cel_env_options env = {0};
     if (r == 0) {
         const yyjson_val *id = json_get(doc.root, STR("id"));
         if (id) {
@@ -250,6 +248,14 @@ static int run_jsonl(void)
     return VERB_OK;
 }
 
+const char cel_usage[] =
+    "dray cel 'EXPR' -f FILE        which devices of the ResourceSlices in FILE does EXPR match?\n"
+    "dray cel --check [--new] 'EXPR'   its type and estimated cost\n"
+    "dray cel --jsonl                  questions from standard input, a line of JSON each\n\n"
+    "FILE may be - for standard input, as in: kubectl get resourceslices -o yaml | dray cel ... -f "
+    "-\n"
+    "--new: by the rules for expressions in new objects, not for stored ones.";
+
 int verb_cel(int argc, char **argv)
 {
     const char *expr = NULL;
@@ -275,8 +281,7 @@ int verb_cel(int argc, char **argv)
         }
     }
     if (!expr)
-        return verb_usage_error(
-            "cel", "usage: cel 'EXPR' -f FILE | cel --check [--new] 'EXPR' | cel --jsonl");
+        return verb_usage_error("cel", "which expression?");
     if (check)
         return cel_people_check(str_z(expr), new_rules);
     if (!file)

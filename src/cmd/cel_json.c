@@ -72,10 +72,17 @@ static void write_flag(struct json_writer *w, const char *name, bool b)
 void cel_json_write_value(struct json_writer *w, struct cel_val v)
 {
     static const char *const names[CEL_KINDS] = {
-        [CEL_INT] = "int",           [CEL_UINT] = "uint",     [CEL_STRING] = "string",
-        [CEL_TYPE] = "type",         [CEL_TIMESTAMP] = "timestamp",
-        [CEL_QUANTITY] = "quantity", [CEL_SEMVER] = "semver", [CEL_IP] = "ip",
-        [CEL_CIDR] = "cidr",         [CEL_URL] = "url",       [CEL_FORMAT] = "format",
+        [CEL_INT] = "int",
+        [CEL_UINT] = "uint",
+        [CEL_STRING] = "string",
+        [CEL_TYPE] = "type",
+        [CEL_TIMESTAMP] = "timestamp",
+        [CEL_QUANTITY] = "quantity",
+        [CEL_SEMVER] = "semver",
+        [CEL_IP] = "ip",
+        [CEL_CIDR] = "cidr",
+        [CEL_URL] = "url",
+        [CEL_FORMAT] = "format",
     };
     json_write_object_begin(w);
     switch (v.kind) {
@@ -129,8 +136,7 @@ static int read_container(const yyjson_val *v, bool map, struct arena *a, struct
         return bad(err, "a list or map value must be an array");
     struct cel_list *l = cel_list_new(a, 0);
     struct cel_map *m = cel_map_new(a, 0);
-    json_arr_foreach(v, item)
-    {
+    json_arr_foreach(v, item) {
         struct cel_val key;
         struct cel_val value;
         if (map && (!json_is_array(item) || json_len(item) != 2))
@@ -194,7 +200,7 @@ int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *re
     if (str_eqz(kind, "list") || str_eqz(kind, "map"))
         return read_container(val, str_eqz(kind, "map"), a, ret, err);
     if (str_eqz(kind, "bool")) {
-        bool b;
+        bool b = false;
         int r = json_to_bool(val, &b, err);
         *ret = cel_bool(r == 0 && b);
         return r;
@@ -202,7 +208,7 @@ int cel_json_read_value(const yyjson_val *v, struct arena *a, struct cel_val *re
     if (json_is_string(val))
         return read_text(kind, json_str(val), a, ret, err);
     double d;
-    int64_t i;
+    int64_t i = 0;
     if (str_eqz(kind, "double") && json_to_double(val, &d, NULL) == 0) {
         *ret = cel_double(d);
         return 0;
@@ -258,8 +264,9 @@ static const struct cel_type *read_abstract(const yyjson_val *v, struct arena *a
     const yyjson_val *name = json_get(v, STR("name"));
     const yyjson_val *list = json_get(v, STR("parameterTypes"));
     if (list && json_is_array(list)) {
-        json_arr_foreach(list, item) if (n < CEL_TYPE_PARAMS_MAX) params[n++] =
-            read_type(item, a, p);
+        json_arr_foreach(list, item)
+            if (n < CEL_TYPE_PARAMS_MAX)
+                params[n++] = read_type(item, a, p);
     }
     struct str text = name && json_is_string(name) ? arena_str(a, json_str(name)) : STR("?");
     return cel_type_opaque(a, text, params, n);
@@ -308,8 +315,7 @@ static void declare_function(struct cel_env *env, struct str name, const yyjson_
 {
     struct arena *a = cel_env_arena(env);
     struct cel_function *f = cel_env_add_function(env, name, json_len(overloads));
-    json_arr_foreach(overloads, o)
-    {
+    json_arr_foreach(overloads, o) {
         struct params p = {0};
         const struct cel_type *args[5];
         size_t n = 0;
@@ -321,12 +327,12 @@ static void declare_function(struct cel_env *env, struct str name, const yyjson_
         if (member)
             (void)json_to_bool(member, &is_member, NULL);
         if (params && json_is_array(params)) {
-            json_arr_foreach(params, item) if (n < array_len(args)) args[n++] =
-                read_type(item, a, &p);
+            json_arr_foreach(params, item)
+                if (n < array_len(args))
+                    args[n++] = read_type(item, a, &p);
         }
         cel_env_add_overload(f, id && json_is_string(id) ? arena_str(a, json_str(id)) : STR("?"),
-                             is_member, args, n,
-                             result ? read_type(result, a, &p) : &cel_type_dyn);
+                             is_member, args, n, result ? read_type(result, a, &p) : &cel_type_dyn);
     }
 }
 
@@ -334,8 +340,7 @@ int cel_json_declare(const yyjson_val *list, struct cel_env *env, struct err *er
 {
     if (!json_is_array(list))
         return bad(err, "typeEnv must be an array");
-    json_arr_foreach(list, d)
-    {
+    json_arr_foreach(list, d) {
         const yyjson_val *name = json_get(d, STR("name"));
         const yyjson_val *ident = json_get(d, STR("ident"));
         const yyjson_val *function = json_get(d, STR("function"));
@@ -363,10 +368,10 @@ static int read_attribute(const yyjson_val *v, struct arena *a, struct cel_attr_
         enum cel_attr_kind kind;
         bool list;
     } forms[] = {
-        {"ints", CEL_ATTR_INT, true},        {"bools", CEL_ATTR_BOOL, true},
-        {"strings", CEL_ATTR_STRING, true},  {"versions", CEL_ATTR_VERSION, true},
-        {"int", CEL_ATTR_INT, false},        {"bool", CEL_ATTR_BOOL, false},
-        {"string", CEL_ATTR_STRING, false},  {"version", CEL_ATTR_VERSION, false},
+        {"ints", CEL_ATTR_INT, true},       {"bools", CEL_ATTR_BOOL, true},
+        {"strings", CEL_ATTR_STRING, true}, {"versions", CEL_ATTR_VERSION, true},
+        {"int", CEL_ATTR_INT, false},       {"bool", CEL_ATTR_BOOL, false},
+        {"string", CEL_ATTR_STRING, false}, {"version", CEL_ATTR_VERSION, false},
     };
     for (size_t f = 0; f < array_len(forms); f++) {
         const yyjson_val *x = json_get(v, str_z(forms[f].key));
@@ -408,8 +413,7 @@ static int read_parts(const yyjson_val *v, struct arena *a, struct attrs *attrs,
 {
     const yyjson_val *list = json_get(v, STR("attributes"));
     if (list && json_is_object(list)) {
-        json_obj_foreach(list, key, val)
-        {
+        json_obj_foreach(list, key, val) {
             struct cel_attr_input in = {.name = json_str(key)};
             int r = read_attribute(val, a, &in, err);
             if (r < 0)
@@ -419,11 +423,10 @@ static int read_parts(const yyjson_val *v, struct arena *a, struct attrs *attrs,
     }
     list = json_get(v, STR("capacity"));
     if (list && json_is_object(list)) {
-        json_obj_foreach(list, key, val)
-        {
+        json_obj_foreach(list, key, val) {
             const yyjson_val *q = json_is_object(val) ? json_get(val, STR("value")) : val;
             struct cel_capacity_input in = {.name = json_str(key)};
-            int64_t i;
+            int64_t i = 0;
             if (q && json_is_string(q))
                 in.quantity = json_str(q);
             else if (q && json_to_i64(q, &i, NULL) == 0)

@@ -2,12 +2,11 @@
 #include "cmd/cel_people.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "cel/source.h"
 #include "cmd/cel_json.h"
+#include "cmd/input.h"
 #include "cmd/verb.h"
-#include "codec/docs.h"
 
 #include "base/banned.h"
 
@@ -62,15 +61,35 @@ struct matcher {
     struct cel_program *program;
     struct cel_shapes *shapes;
     size_t devices, matches, failures;
+    struct sbuf last_error; // of the device before, while it failed the same way
+    size_t same_errors;     // devices since then with that error
 };
 
-static void explain(struct matcher *m, const struct cel_result *r)
+// Says how many more devices failed like the one whose error was shown.
+static void end_same_errors(struct matcher *m)
+{
+    if (m->same_errors)
+        printf("   the same for %zu more %s\n", m->same_errors,
+               m->same_errors == 1 ? "device" : "devices");
+    m->same_errors = 0;
+}
+
+// Shows an error with a caret under its place, once for devices in a row that fail alike.
+static void explain(struct matcher *m, const struct cel_result *r, struct str where)
 {
     cleanup_sbuf struct sbuf b = {0};
     cel_source_point(cel_program_source(m->program), r->error_pos, r->error, &b);
-    printf("%.*s\n", STR_ARG(sbuf_str(&b)));
+    if (m->last_error.n && str_eq(sbuf_str(&b), sbuf_str(&m->last_error))) {
+        m->same_errors++;
+        return;
+    }
+    end_same_errors(m);
+    printf("%.*s: error (cost %llu)\n%.*s\n", STR_ARG(where), (unsigned long long)r->cost,
+           STR_ARG(sbuf_str(&b)));
     if (r->missing_key)
         puts("   hint: guard the attribute with has(...), or read it with .? and orValue(...)");
+    sbuf_clear(&m->last_error);
+    sbuf_add(&m->last_error, sbuf_str(&b));
 }
 
 static void match_device(struct matcher *m, const yyjson_val *device, struct str driver,
@@ -87,10 +106,11 @@ static void match_device(struct matcher *m, const yyjson_val *device, struct str
     struct cel_result r;
     bool match = cel_eval_device(m->run, m->program, d, &r);
     if (r.failed) {
-        printf("%.*s: error (cost %llu)\n", STR_ARG(where), (unsigned long long)r.cost);
-        explain(m, &r);
+        explain(m, &r, where);
         m->failures++;
     } else {
+        end_same_errors(m);
+        sbuf_clear(&m->last_error);
         printf("%.*s: %s (cost %llu)\n", STR_ARG(where), match ? "match" : "no match",
                (unsigned long long)r.cost);
         m->matches += match;
@@ -108,7 +128,9 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
 {
     const yyjson_val *items = json_get(object, STR("items"));
     if (items && json_is_array(items)) {
-        json_arr_foreach(items, item) if (json_is_object(item)) match_slice(m, item);
+        json_arr_foreach(items, item)
+            if (json_is_object(item))
+                match_slice(m, item);
         return;
     }
     if (!str_eqz(text_at(object, "kind"), "ResourceSlice"))
@@ -119,8 +141,7 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
         return;
     struct str driver = text_at(spec, "driver");
     struct str pool = text_at(json_get(spec, STR("pool")), "name");
-    json_arr_foreach(devices, d)
-    {
+    json_arr_foreach(devices, d) {
         const yyjson_val *basic = json_get(d, STR("basic")); // v1beta1
         cleanup_sbuf struct sbuf where = {0};
         sbuf_addf(&where, "%.*s/%.*s/%.*s", STR_ARG(driver), STR_ARG(pool),
@@ -129,45 +150,25 @@ static void match_slice(struct matcher *m, const yyjson_val *object)
     }
 }
 
-static bool read_file(const char *path, struct sbuf *out)
-{
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!f) {
-        perror(path);
-        return false;
-    }
-    size_t n;
-    do {
-        n = fread(sbuf_space(out, 65536), 1, 65536, f);
-        sbuf_commit(out, n);
-    } while (n && out->n <= DRAY_FILE_BYTES_MAX);
-    if (f != stdin)
-        (void)fclose(f);
-    return true;
-}
-
 static int match_file(struct matcher *m, const char *file)
 {
-    cleanup_sbuf struct sbuf text = {0};
-    if (!read_file(file, &text))
-        return VERB_NO;
-    struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX};
-    cleanup_docs_reader struct docs_reader reader = {0};
-    docs_reader_init(&reader, sbuf_str(&text), &options);
-    for (;;) {
-        cleanup_json_doc struct json_doc doc = {0};
-        struct err err = {0};
-        int r = docs_next(&reader, &doc, &err);
-        if (r < 0) {
-            char why[1024];
-            err_text(&err, why, sizeof(why));
-            (void)fprintf(stderr, "dray cel: %s: %s\n", file, why);
-            return VERB_NO;
-        }
-        if (r == 0)
-            break;
+    cleanup_input struct input in = {0};
+    struct json_doc doc = {0};
+    struct err err = {0};
+    int r = input_open(&in, file, &err);
+    while (r >= 0 && (r = input_next(&in, &doc, &err)) > 0) {
         if (json_is_object(doc.root))
             match_slice(m, doc.root);
+        json_doc_done(&doc);
+    }
+    if (r < 0) {
+        input_error(&in, "cel", &err);
+        return VERB_NO;
+    }
+    end_same_errors(m);
+    if (m->devices == 0) {
+        (void)fprintf(stderr, "dray cel: %s: no devices (ResourceSlices are looked at)\n", file);
+        return VERB_NO;
     }
     printf("%zu of %zu devices match", m->matches, m->devices);
     if (m->failures)
@@ -183,6 +184,7 @@ int cel_people_match(struct str expr, const char *file, bool new_rules)
     int r = compile(env, expr, &m.program);
     if (r == VERB_OK)
         r = match_file(&m, file);
+    sbuf_done(&m.last_error);
     cel_program_free(m.program);
     cel_shapes_free(m.shapes);
     cel_run_free(m.run);

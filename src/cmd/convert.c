@@ -246,8 +246,12 @@ static int put_all(const struct convert *c, struct sbuf *out, struct err *err)
     return rc;
 }
 
-static const char *const usage = "use: dray convert -f FILE... [--to VERSION] "
-                                 "[-o json|yaml|protobuf]; FILE may be - for standard input";
+const char convert_usage[] =
+    "dray convert -f FILE... [--to VERSION] [-o json|yaml|protobuf]\n\n"
+    "FILE has one or many objects in YAML, JSON or protobuf; - is standard input.\n"
+    "--to: the version of resource.k8s.io to write, such as v1beta1; other kinds stay as they "
+    "are.\n"
+    "-o: the format to write; yaml if not said.";
 
 static bool parse_format(const char *word, enum format *ret)
 {
@@ -261,13 +265,22 @@ static bool parse_format(const char *word, enum format *ret)
     return false;
 }
 
+// One or more files behind -f; returns the index of the last.
+static int take_files(struct convert *c, int argc, char **argv, int i)
+{
+    vec_push(&c->files, argv[i]);
+    while (i + 1 < argc && (argv[i + 1][0] != '-' || strcmp(argv[i + 1], "-") == 0))
+        vec_push(&c->files, argv[++i]);
+    return i;
+}
+
 static bool parse(struct convert *c, int argc, char **argv)
 {
     c->format = FORMAT_YAML;
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
         if (more && (strcmp(argv[i], "-f") == 0 || strcmp(argv[i], "--filename") == 0))
-            vec_push(&c->files, argv[++i]);
+            i = take_files(c, argc, argv, i + 1);
         else if (more && strcmp(argv[i], "--to") == 0)
             c->to = argv[++i];
         else if (!more || (strcmp(argv[i], "-o") != 0 && strcmp(argv[i], "--output") != 0) ||
@@ -281,7 +294,7 @@ int verb_convert(int argc, char **argv)
 {
     cleanup_with(convert_done) struct convert c = {0};
     if (!parse(&c, argc, argv))
-        return verb_usage_error("convert", usage);
+        return verb_usage_error("convert", "these arguments make no sense");
     vec_foreach(&c.files, file) {
         take_file(&c, *file);
     }

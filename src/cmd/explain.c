@@ -10,6 +10,11 @@
 
 #include "base/banned.h"
 
+const char explain_usage[] =
+    "dray explain KIND[.field...] [--api-version VERSION] [--recursive]\n\n"
+    "KIND: a kind, its plural or a short name, such as resourceclaim, pods or cm.\n"
+    "--api-version: which version of it, such as v1beta1. --recursive: all fields below.";
+
 int verb_explain(int argc, char **argv)
 {
     const char *what = NULL, *version = "";
@@ -22,8 +27,7 @@ int verb_explain(int argc, char **argv)
         else if (strncmp(argv[i], "--api-version=", 14) == 0)
             version = argv[i] + 14;
         else if (argv[i][0] == '-' || what)
-            return verb_usage_error("explain", "use: dray explain KIND[.field...] "
-                                               "[--api-version VERSION] [--recursive]");
+            return verb_usage_error("explain", "these arguments make no sense");
         else
             what = argv[i];
     }

@@ -18,7 +18,7 @@ static int read_all(int fd, struct sbuf *out, struct err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_set(err, errno, "cannot read: %s", strerror(errno));
+            return err_set(err, errno, "cannot read: %s", strerrordesc_np(errno));
         if (n == 0)
             return 0;
         sbuf_commit(out, (size_t)n);
@@ -34,7 +34,7 @@ int input_open(struct input *in, const char *path, struct err *err)
     *in = (struct input){.name = standard ? "<stdin>" : path};
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return err_set(err, errno, "cannot open: %s", strerror(errno));
+        return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));
     int rc = read_all(fd, &in->bytes, err);
     if (!standard)
         (void)close(fd);

@@ -2,6 +2,7 @@
 //
 // The verb table. A verb is one file in this folder; main finds it, hands it the arguments behind
 // its name, and turns its answer into an exit status: 0 good, 1 the answer is no, 2 wrong usage.
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,40 +24,70 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
-    {"alloc", verb_alloc, "allocate devices to claims, problem by problem"},
-    {"cel", verb_cel, "try a CEL expression on devices, or check it"},
-    {"convert", verb_convert, "write objects in another API version or format"},
-    {"explain", verb_explain, "say what a kind or a field means"},
-    {"help", verb_help, "show this page"},
-    {"version", verb_version, "print the version"},
+    {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
+    {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
+    {"convert", verb_convert, "write objects in another API version or format", convert_usage},
+    {"explain", verb_explain, "say what a kind or a field means", explain_usage},
+    {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
+    {"validate", verb_validate, "check objects as the API server does", validate_usage},
+    {"version", verb_version, "print the version", "dray version"},
 };
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < array_len(verbs); i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
 
 int verb_usage_error(const char *verb, const char *what)
 {
-    (void)fprintf(stderr, "dray %s: %s\nTry 'dray help'.\n", verb, what);
+    (void)fprintf(stderr, "dray %s: %s\nTry 'dray help %s'.\n", verb, what, verb);
     return VERB_USAGE;
+}
+
+static int unknown_verb(const char *name)
+{
+    (void)fprintf(stderr, "dray: unknown verb '%s'\nTry 'dray help'.\n", name);
+    return VERB_USAGE;
+}
+
+static int print_usage(const struct verb *v)
+{
+    printf("dray %s: %s\n\n%s\n", v->name, v->help, v->usage);
+    return VERB_OK;
 }
 
 static int verb_help(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
+    if (argc > 1) {
+        const struct verb *v = find_verb(argv[1]);
+        return v ? print_usage(v) : unknown_verb(argv[1]);
+    }
     puts("dray: Kubernetes Dynamic Resource Allocation\n\nUsage: dray VERB [ARGUMENTS]\n");
     for (size_t i = 0; i < array_len(verbs); i++)
         printf("  %-10s %s\n", verbs[i].name, verbs[i].help);
+    puts("\n'dray help VERB' tells how a verb is called.");
     return VERB_OK;
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+    if (asks_for_help(name))
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    for (size_t i = 0; i < array_len(verbs); i++)
-        if (strcmp(verbs[i].name, name) == 0)
-            return verbs[i].run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
-    (void)fprintf(stderr, "dray: unknown verb '%s'\nTry 'dray help'.\n", name);
-    return VERB_USAGE;
+    const struct verb *v = find_verb(name);
+    if (!v)
+        return unknown_verb(name);
+    if (argc == 3 && asks_for_help(argv[2]))
+        return print_usage(v);
+    return v->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
 }

@@ -14,6 +14,7 @@ struct verb {
     const char *name;
     int (*run)(int argc, char **argv); // one of VERB_*
     const char *help;                  // one line
+    const char *usage;                 // how to call it; `dray VERB --help` prints it
 };
 
 // verb_usage_error prints what is wrong with the command line and returns VERB_USAGE.
@@ -24,5 +25,9 @@ int verb_alloc(int argc, char **argv);
 int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_validate(int argc, char **argv);
+
+// How each is called, in the same files.
+extern const char alloc_usage[], cel_usage[], convert_usage[], explain_usage[], validate_usage[];
 
 #endif

@@ -131,11 +131,35 @@ static int skip_group(struct proto_reader *r, struct proto_field *group, struct 
     return 0;
 }
 
+// next_short reads what most fields are: a tag of one byte, then a number or a length of one byte.
+static bool next_short(struct proto_reader *r, struct proto_field *ret)
+{
+    const char *start = r->next;
+    if (r->end - start < 2)
+        return false;
+    unsigned tag = (unsigned char)start[0], second = (unsigned char)start[1];
+    bool bytes = (tag & 7) == PROTO_BYTES;
+    if (tag < 8 || tag >= 0x80 || second >= 0x80 || (!bytes && (tag & 7) != PROTO_VARINT))
+        return false;
+    size_t body = bytes ? second : 0;
+    if ((size_t)(r->end - start) - 2 < body)
+        return false;
+    ret->number = tag >> 3;
+    ret->wire = (enum proto_wire)(tag & 7);
+    ret->value = bytes ? 0 : second;
+    ret->bytes = bytes ? str_make(start + 2, body) : str_make(NULL, 0);
+    ret->raw = str_make(start, 2 + body);
+    r->next = start + 2 + body;
+    return true;
+}
+
 int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err)
 {
     const char *start = r->next;
     if (start == r->end)
         return 0;
+    if (next_short(r, ret))
+        return 1;
     struct proto_field f = {0};
     int code = read_tag(r, &f, err);
     if (code < 0)

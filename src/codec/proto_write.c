@@ -11,7 +11,7 @@
 // Makes room for n bytes before what is written, and returns where they go.
 static char *grow_down(struct proto_writer *w, size_t n)
 {
-    if (w->cap - w->n < n) {
+    if (!w->buf || w->cap - w->n < n) {
         size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
         char *bigger = xmalloc(cap);
         if (w->n)

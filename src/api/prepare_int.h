@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of preparation share. Private to src/api. `old` is NULL on create.
+#ifndef API_PREPARE_INT_H
+#define API_PREPARE_INT_H
+
+#include "api/validate.h"
+
+struct preparer {
+    enum api_op op;
+    const struct api_rules *rules;
+    struct arena *arena;
+};
+
+static inline bool gate_on(const struct preparer *p, enum feature which)
+{
+    return features_on(p->rules->features, which);
+}
+
+void prepare_claim(const struct preparer *p, struct api_resource_claim *claim,
+                   const struct api_resource_claim *old);
+void prepare_template(const struct preparer *p, struct api_resource_claim_template *t,
+                      const struct api_resource_claim_template *old);
+void prepare_slice(const struct preparer *p, struct api_resource_slice *slice,
+                   const struct api_resource_slice *old);
+
+// prepare_meta_for_status takes over from the old object what a status update may not change.
+void prepare_meta_for_status(struct api_object_meta *meta, const struct api_object_meta *old);
+
+#endif
