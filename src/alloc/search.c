@@ -83,7 +83,7 @@ static bool distinct_add(struct alloc_solver *s, struct constraint_state *st,
     if (v->state == ATTR_NO_VALUE && st->devices > 0)
         return false;
     for (uint16_t i = 0; i < v->n; i++)
-        if (has_number(s->numbers + st->first, st->n, v->ids[i]))
+        if (st->n && has_number(s->numbers + st->first, st->n, v->ids[i]))
             return false;
     if (st->n == 0 || st->first + st->n != s->numbers_n) {
         uint32_t from = st->first;
