@@ -270,6 +270,7 @@ static void check_slices(struct builder *b, struct draft *p, const struct u32_ve
 static void finish_draft(struct builder *b, struct draft *p)
 {
     const struct alloc_cluster *c = b->c;
+    assert(p->here.p); // a draft is made by its first slice
     if ((int64_t)p->here.n != c->slices[p->here.p[0]].api->spec.pool.resource_slice_count) {
         look_elsewhere(b, p);
         if (p->obsolete || p->incomplete)
@@ -554,12 +555,16 @@ static void reserve(struct builder *b)
 static void build(struct builder *b)
 {
     size_t n = 0;
-    map_foreach(&b->pools, i)
+    map_foreach(&b->pools, i) {
+        assert(b->pools.values);
         finish_draft(b, map_value(&b->pools, i));
+    }
     reserve(b);
-    map_foreach(&b->pools, i)
+    map_foreach(&b->pools, i) {
+        assert(b->pools.values);
         if (!map_value(&b->pools, i)->obsolete)
             b->sorted[n++] = map_value(&b->pools, i);
+    }
     qsort(b->sorted, n, sizeof(struct draft *), draft_cmp);
     for (size_t i = 0; i < n; i++)
         add_pool(b, b->sorted[i]);

@@ -3,6 +3,7 @@
 // dray alloc: allocation problems as JSON lines, one answer a line.
 #include "dray/alloc.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static size_t sweep(struct session *s, const struct question *q, const struct pr
     size_t at = 0;
     for (size_t i = 0; i < q->nodes.n; i++) {
         at = i;
+        assert(p->views);
         alloc_solve(s->solver, p->views[i], q->claims.p, q->claims.n, ret);
         if (ret->verdict != ALLOC_UNSATISFIABLE && ret->verdict != ALLOC_NODE_ERROR)
             break;
@@ -149,8 +151,9 @@ static void answer(struct session *s, struct str line, struct sbuf *out)
     if (r < 0) {
         write_refused(&w, str_z(err.msg));
     } else {
-        struct alloc_answer a;
-        int64_t ns;
+        assert(p.views); // at least one node, if only an empty one
+        struct alloc_answer a = {0};
+        int64_t ns = 0;
         size_t at = solve(s, &q, &p, &a, &ns);
         json_write_key(&w, STR("verdict"));
         json_write_str(&w, str_z(alloc_verdict_name(a.verdict)));
