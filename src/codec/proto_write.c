@@ -14,7 +14,7 @@ static char *grow_down(struct proto_writer *w, size_t n)
     if (!w->buf || w->cap - w->n < n) {
         size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
         char *bigger = xmalloc(cap);
-        if (w->n)
+        if (w->buf)
             memcpy(bigger + cap - w->n, w->buf + w->cap - w->n, w->n);
         free(w->buf);
         w->buf = bigger;
