@@ -235,20 +235,11 @@ const struct cel_message *cel_message_find(struct str name)
 
 const struct cel_type *cel_env_named_type(struct str name)
 {
-    static const struct cel_type list = {
-        .kind = CEL_T_LIST, .params = 1, .name = STR_INIT("list"), .param = {&cel_type_dyn}};
-    static const struct cel_type map = {.kind = CEL_T_MAP,
-                                        .params = 2,
-                                        .name = STR_INIT("map"),
-                                        .param = {&cel_type_dyn, &cel_type_dyn}};
-    static const struct cel_type optional = {.kind = CEL_T_OPAQUE,
-                                             .params = 1,
-                                             .name = STR_INIT("optional_type"),
-                                             .param = {&cel_type_dyn}};
     static const struct cel_type *const named[] = {
-        &cel_type_bool,   &cel_type_bytes,    &cel_type_double,    &cel_type_int, &cel_type_null,
-        &cel_type_string, &cel_type_type,     &cel_type_uint,      &list,         &map,
-        &optional,        &cel_type_duration, &cel_type_timestamp, &cel_type_ip,  &cel_type_cidr,
+        &cel_type_bool,      &cel_type_bytes,   &cel_type_double,       &cel_type_int,
+        &cel_type_null,      &cel_type_string,  &cel_type_type,         &cel_type_uint,
+        &cel_type_list_dyn,  &cel_type_map_dyn, &cel_type_optional_dyn, &cel_type_duration,
+        &cel_type_timestamp, &cel_type_ip,      &cel_type_cidr,
     };
     for (size_t i = 0; i < array_len(named); i++)
         if (str_eq(named[i]->name, name))

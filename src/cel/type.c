@@ -44,6 +44,12 @@ WRAPPER(bytes, BYTES, "bytes");
 
 const struct cel_type cel_type_list_dyn = {
     .kind = CEL_T_LIST, .params = 1, .name = STR_INIT("list"), .param = {&cel_type_dyn}};
+const struct cel_type cel_type_map_dyn = {.kind = CEL_T_MAP,
+                                          .params = 2,
+                                          .name = STR_INIT("map"),
+                                          .param = {&cel_type_dyn, &cel_type_dyn}};
+const struct cel_type cel_type_optional_dyn = {
+    .kind = CEL_T_OPAQUE, .params = 1, .name = STR_INIT("optional_type"), .param = {&cel_type_dyn}};
 const struct cel_type cel_type_map_string_dyn = {.kind = CEL_T_MAP,
                                                  .params = 2,
                                                  .name = STR_INIT("map"),

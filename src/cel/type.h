@@ -41,6 +41,9 @@ struct cel_type {
     const struct cel_type *param[CEL_TYPE_PARAMS_MAX];
 };
 
+// map(dyn, dyn) and optional_type(dyn) say no more than their kind; so does cel_type_list_dyn.
+extern const struct cel_type cel_type_map_dyn, cel_type_optional_dyn;
+
 extern const struct cel_type cel_type_error, cel_type_dyn, cel_type_any, cel_type_null,
     cel_type_bool, cel_type_int, cel_type_uint, cel_type_double, cel_type_string, cel_type_bytes,
     cel_type_duration, cel_type_timestamp, cel_type_type, cel_type_quantity, cel_type_semver,

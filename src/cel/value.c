@@ -464,16 +464,6 @@ uint64_t cel_size_through_optional(struct cel_val v)
 
 const struct cel_type *cel_type_of_value(struct cel_val v)
 {
-    static const struct cel_type list = {
-        .kind = CEL_T_LIST, .params = 1, .name = STR_INIT("list"), .param = {&cel_type_dyn}};
-    static const struct cel_type map = {.kind = CEL_T_MAP,
-                                        .params = 2,
-                                        .name = STR_INIT("map"),
-                                        .param = {&cel_type_dyn, &cel_type_dyn}};
-    static const struct cel_type optional = {.kind = CEL_T_OPAQUE,
-                                             .params = 1,
-                                             .name = STR_INIT("optional_type"),
-                                             .param = {&cel_type_dyn}};
     static const struct cel_type *const by_kind[CEL_KINDS] = {
         [CEL_ERROR] = &cel_type_error,
         [CEL_NULL] = &cel_type_null,
@@ -483,12 +473,12 @@ const struct cel_type *cel_type_of_value(struct cel_val v)
         [CEL_DOUBLE] = &cel_type_double,
         [CEL_STRING] = &cel_type_string,
         [CEL_BYTES] = &cel_type_bytes,
-        [CEL_LIST] = &list,
-        [CEL_MAP] = &map,
+        [CEL_LIST] = &cel_type_list_dyn,
+        [CEL_MAP] = &cel_type_map_dyn,
         [CEL_TYPE] = &cel_type_type,
         [CEL_DURATION] = &cel_type_duration,
         [CEL_TIMESTAMP] = &cel_type_timestamp,
-        [CEL_OPTIONAL] = &optional,
+        [CEL_OPTIONAL] = &cel_type_optional_dyn,
         [CEL_QUANTITY] = &cel_type_quantity,
         [CEL_SEMVER] = &cel_type_semver,
         [CEL_IP] = &cel_type_ip,
