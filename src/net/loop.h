@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A libuv loop as an exec: posted work, timers, signals. One thread runs it.
+#ifndef NET_LOOP_H
+#define NET_LOOP_H
+
+#include "base/err.h"
+#include "base/exec.h"
+
+struct loop;
+struct uv_loop_s;
+
+// loop_new makes a loop with the system's clock and randomness.
+int loop_new(struct loop **ret, struct err *err) MUST_USE;
+
+// loop_free frees a loop whose handles are all closed.
+void loop_free(struct loop *l);
+
+struct exec *loop_exec(struct loop *l);
+struct uv_loop_s *loop_uv(struct loop *l); // for src/net
+
+// loop_run runs until loop_stop. loop_stop may be called from any thread.
+void loop_run(struct loop *l);
+void loop_stop(struct loop *l);
+
+// loop_on_signal calls fn(arg) on the loop when a signal (SIGTERM, SIGINT) arrives.
+int loop_on_signal(struct loop *l, int signal, exec_fn fn, void *arg, struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TLS 1.2 and 1.3 over OpenSSL, and the certificates a server of one machine needs: a CA of its own,
+// server and client certificates signed by it. Files with keys are written 0600, atomically.
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+// Who a verified client certificate speaks for.
+struct tls_peer {
+    struct str common_name;
+    const struct str *organizations;
+    size_t organizations_len;
+};
+
+struct tls_server;
+
+struct tls_server_options {
+    const char *certificate_file; // PEM, with chain
+    const char *key_file;
+    const char *client_ca_file; // NULL: client certificates are not asked for
+};
+
+// tls_server_new reads the files. Client certificates are optional; one that does not verify ends
+// the handshake. ALPN offers h2 and http/1.1.
+int tls_server_new(const struct tls_server_options *options, struct tls_server **ret,
+                   struct err *err) MUST_USE;
+void tls_server_free(struct tls_server *t);
+
+// tls_server_reload reads the files again; connections made from then on use them. On failure the
+// old ones stay.
+int tls_server_reload(struct tls_server *t, struct err *err) MUST_USE;
+
+// --- Making certificates -------------------------------------------------------------------------
+
+struct tls_key_pair {
+    char *certificate_pem; // heap
+    char *key_pem;
+};
+
+void tls_key_pair_done(struct tls_key_pair *p);
+
+struct tls_subject {
+    const char *common_name;
+    const char *const *organizations; // NULL-terminated; may be NULL
+    const char *const *names;         // DNS names and IP addresses; NULL-terminated; may be NULL
+    bool server;                      // for servers, else for clients
+    int64_t not_before;               // seconds since 1970
+    int64_t not_after;
+};
+
+// tls_make_ca makes a self-signed CA with an EC P-256 key.
+int tls_make_ca(const struct tls_subject *subject, struct tls_key_pair *ret,
+                struct err *err) MUST_USE;
+
+// tls_make_certificate makes a key and a certificate signed by a CA.
+int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject *subject,
+                         struct tls_key_pair *ret, struct err *err) MUST_USE;
+
+// tls_certificate_expiry reads when a PEM certificate ends.
+int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What may happen to an object: default → prepare → admit → validate → compare-and-swap. The one way
+// to the store, for the HTTP server and for clients in the same process alike. A registry lives on
+// its store's exec.
+#ifndef REGISTRY_REGISTRY_H
+#define REGISTRY_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/api.h"
+#include "api/features.h"
+#include "api/validate.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "store/store.h"
+
+struct registry;
+
+struct registry_options {
+    struct store *store;
+    struct exec *exec;
+    const struct features *features;         // borrowed
+    const struct api_cel *cel;               // borrowed
+    const struct api_authorizer *authorizer; // NULL: everyone may do everything
+};
+
+// registry_new makes a registry and sees to it that the namespaces every cluster has exist
+// (default, kube-system, kube-public, kube-node-lease).
+int registry_new(const struct registry_options *options, struct registry **ret,
+                 struct err *err) MUST_USE;
+void registry_free(struct registry *r);
+
+struct store *registry_store(struct registry *r);
+
+// --- Who and what --------------------------------------------------------------------------------
+
+struct registry_extra {
+    struct str key;
+    const struct str *values;
+    size_t values_len;
+};
+
+struct registry_user {
+    struct str name;
+    struct str uid;
+    const struct str *groups;
+    size_t groups_len;
+    const struct registry_extra *extra;
+    size_t extra_len;
+};
+
+enum registry_field_validation {
+    REGISTRY_FIELDS_WARN, // Kubernetes' default
+    REGISTRY_FIELDS_IGNORE,
+    REGISTRY_FIELDS_STRICT,
+};
+
+// What every request says. Everything is borrowed until the answer.
+struct registry_request {
+    const struct api_kind *kind; // in the version of the request
+    struct str subresource;      // empty, status, binding, eviction, …
+    struct str namespace;        // of the path; empty for cluster-scoped kinds
+    struct str name;             // of the path; empty for create
+    const struct registry_user *user;
+    bool dry_run;
+    enum registry_field_validation field_validation;
+    struct str field_manager;
+};
+
+struct registry_answer {
+    int code; // 0 or -ERR_…
+    const struct api_status
+        *status;                 // why not; for deletions of whole objects: Success. May be NULL
+    const struct object *object; // as stored, or as it would be with dry run; may be NULL
+    bool created;                // else changed, deleted or left as it was
+    bool deleted;                // the object is gone (not only marked)
+    const struct str *warnings;  // for the Warning header
+    size_t warnings_len;
+};
+
+// Runs exactly once, on the exec, perhaps before the call that asked returns. What the answer
+// points to is good until it returns; take a reference on the object to keep it.
+typedef void (*registry_done_fn)(void *arg, const struct registry_answer *answer);
+
+// --- Writing -------------------------------------------------------------------------------------
+
+// registry_create stores a new object. body is in the request's version and is changed. For
+// subresources that are created (pods/binding, pods/eviction) body is a Binding, an Eviction.
+void registry_create(struct registry *r, const struct registry_request *request,
+                     const struct api_object *body, struct arena *arena, registry_done_fn done,
+                     void *arg);
+
+// registry_update replaces an object, or with subresource status its status.
+void registry_update(struct registry *r, const struct registry_request *request,
+                     const struct api_object *body, struct arena *arena, registry_done_fn done,
+                     void *arg);
+
+enum registry_patch_type {
+    REGISTRY_PATCH_JSON,
+    REGISTRY_PATCH_MERGE,
+    REGISTRY_PATCH_STRATEGIC,
+    REGISTRY_PATCH_APPLY, // server-side apply; -ERR_UNSUPPORTED until it is built
+};
+
+// registry_patch changes an object as the patch says, trying again when another write comes between
+// (unless the patch names a resourceVersion).
+void registry_patch(struct registry *r, const struct registry_request *request,
+                    enum registry_patch_type type, struct str patch, struct arena *arena,
+                    registry_done_fn done, void *arg);
+
+// registry_delete deletes, or marks for deletion, one object. options may be NULL.
+void registry_delete(struct registry *r, const struct registry_request *request,
+                     const struct api_delete_options *options, struct arena *arena,
+                     registry_done_fn done, void *arg);
+
+// What registry_delete_collection is told of: whether an object is to go.
+struct registry_filter {
+    bool (*match)(void *arg, const struct object *o);
+    void *arg;
+};
+
+void registry_delete_collection(struct registry *r, const struct registry_request *request,
+                                const struct api_delete_options *options,
+                                const struct registry_filter *filter, struct arena *arena,
+                                registry_done_fn done, void *arg);
+
+// --- Reading -------------------------------------------------------------------------------------
+
+// registry_stored_kind is the version in which objects of a kind are stored.
+const struct api_kind *registry_stored_kind(const struct api_kind *kind);
+
+// registry_decode makes the typed form of a stored object, in any version of its kind. Never fails
+// on what a registry stored; -ERR_INTERNAL if the bytes are damaged.
+int registry_decode(const struct object *o, const struct api_kind *as, struct arena *arena,
+                    struct api_object *ret, struct err *err) MUST_USE;
+
+// registry_json writes an object as a client of a version sees it: the stored bytes if that is the
+// stored version, else converted. in_list leaves out kind and apiVersion, as lists do.
+int registry_json(const struct object *o, const struct api_kind *as, bool in_list, struct sbuf *out,
+                  struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A stored object: immutable, shared by reference count between threads, one block of memory. It is
+// kept as the JSON a client gets, in the version it is stored in, with what indexes and selectors
+// ask for beside it; whoever needs the typed form decodes it.
+#ifndef STORE_OBJECT_H
+#define STORE_OBJECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/table.h"
+#include "base/str.h"
+
+struct object_pair {
+    struct str key;
+    struct str value;
+};
+
+struct object {
+    _Atomic uint32_t refs;
+    uint32_t
+        body_offset; // in json, behind kind and apiVersion: a list shows '{' and json from here
+    const struct api_kind *kind; // in the version it is stored in
+    uint64_t revision;           // metadata.resourceVersion
+    struct str namespace;        // empty for cluster-scoped kinds
+    struct str name;
+    struct str uid;
+    struct str json;                  // compact; kind and apiVersion are the first two members
+    const struct object_pair *labels; // sorted by key
+    const struct object_pair
+        *fields;              // what field selectors of this kind may ask for, sorted by key
+    const struct str *owners; // UIDs of the owner references
+    uint32_t labels_len;
+    uint32_t fields_len;
+    uint32_t owners_len;
+    uint32_t block_size; // bytes of the whole block, for accounting
+};
+
+// What an object is made of; everything is copied.
+struct object_parts {
+    const struct api_kind *kind;
+    uint64_t revision;
+    struct str namespace;
+    struct str name;
+    struct str uid;
+    struct str json;
+    const struct object_pair *labels;
+    size_t labels_len;
+    const struct object_pair *fields;
+    size_t fields_len;
+    const struct str *owners;
+    size_t owners_len;
+};
+
+// object_new makes an object with one reference, the caller's.
+struct object *object_new(const struct object_parts *parts);
+
+// object_ref and object_unref; both take NULL. The last reference frees it, on any thread.
+struct object *object_ref(const struct object *o);
+void object_unref(const struct object *o);
+
+// object_label and object_field find a value. False: there is none.
+bool object_label(const struct object *o, struct str key, struct str *ret);
+bool object_field(const struct object *o, struct str key, struct str *ret);
+
+#endif
