@@ -124,7 +124,7 @@ static int read_file(const char *path, struct sbuf *out, struct err *err)
 {
     FILE *f = fopen(path, "re");
     if (!f)
-        return err_set(err, errno, "cannot open the profile %s: %s", path, strerror(errno));
+        return err_set(err, errno, "cannot open the profile %s: %s", path, strerrordesc_np(errno));
     size_t n;
     do {
         n = fread(sbuf_space(out, 4096), 1, 4096, f);

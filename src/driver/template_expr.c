@@ -307,8 +307,12 @@ static int compute(struct reader *r, char op, struct template_value *a,
         code = want_number(r, b, &y);
     if (code != 0)
         return code;
-    if ((op == '/' || op == '%') && (y == 0 || (x == INT64_MIN && y == -1)))
-        return fail(r, "this cannot be divided");
+    if (op == '/' || op == '%') {
+        if (y == 0 || (x == INT64_MIN && y == -1))
+            return fail(r, "this cannot be divided");
+        a->number = op == '/' ? x / y : x % y;
+        return 0;
+    }
     bool over = false;
     switch (op) {
     case '+':
@@ -317,14 +321,8 @@ static int compute(struct reader *r, char op, struct template_value *a,
     case '-':
         over = __builtin_sub_overflow(x, y, &a->number);
         break;
-    case '*':
-        over = __builtin_mul_overflow(x, y, &a->number);
-        break;
-    case '/':
-        a->number = x / y;
-        break;
     default:
-        a->number = x % y;
+        over = __builtin_mul_overflow(x, y, &a->number);
         break;
     }
     return over ? fail(r, "the number is too large") : 0;
