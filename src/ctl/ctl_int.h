@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the controllers share: caches, and how to tell people. Private to src/ctl.
+#ifndef CTL_CTL_INT_H
+#define CTL_CTL_INT_H
+
+#include "client/client.h"
+#include "client/events.h"
+#include "client/informer.h"
+#include "ctl/ctl.h"
+#include "ctl/work.h"
+
+// The caches; also the sources of struct work.
+enum ctl_cache {
+    CACHE_PODS,
+    CACHE_CLAIMS,
+    CACHE_TEMPLATES,
+    CACHE_GROUPS, // PodGroups, when the gate is on
+    CACHE_SLICES,
+    CACHE_RULES,
+    CACHE_POOL_REQUESTS,
+    CACHE_NODES,
+    CACHE_NAMESPACES,
+    CACHES,
+};
+
+struct claim_ctl;
+struct taint_ctl;
+struct pool_ctl;
+struct gc_ctl;
+struct namespace_ctl;
+
+struct ctl {
+    struct client *client;
+    struct exec *exec;
+    const struct features *features;
+    struct informer *caches[CACHES]; // NULL where the gate is off
+    struct event_recorder *events;
+    struct claim_ctl *claims;
+    struct taint_ctl *taints;
+    struct pool_ctl *pools;
+    struct gc_ctl *garbage;
+    struct namespace_ctl *namespaces;
+};
+
+// The kinds of the caches.
+const struct api_kind *ctl_kind(enum ctl_cache which);
+
+// Typed views of cached objects; NULL when there is none.
+static inline const struct api_pod *as_pod(const struct client_object *o)
+{
+    return o ? o->object.value : NULL;
+}
+
+static inline const struct api_resource_claim *as_claim(const struct client_object *o)
+{
+    return o ? o->object.value : NULL;
+}
+
+static inline const struct api_resource_claim_template *as_template(const struct client_object *o)
+{
+    return o ? o->object.value : NULL;
+}
+
+static inline const struct api_pod_group *as_group(const struct client_object *o)
+{
+    return o ? o->object.value : NULL;
+}
+
+static inline const struct api_resource_slice *as_slice(const struct client_object *o)
+{
+    return o ? o->object.value : NULL;
+}
+
+static inline const struct api_device_taint_rule *as_rule(const struct client_object *o)
+{
+    return o ? o->object.value : NULL;
+}
+
+// ctl_watch adds a handler to a cache; one that does not exist is left alone.
+void ctl_watch(struct ctl *c, enum ctl_cache which,
+               void (*changed)(void *arg, const struct client_object *before,
+                               const struct client_object *after),
+               void *arg);
+
+const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
+                                     struct str namespace, struct str name);
+
+// ctl_now is the wall clock in whole seconds.
+struct api_time ctl_now(const struct ctl *c);
+
+// One controller each: new registers handlers and indexes, before the caches start.
+struct claim_ctl *claim_ctl_new(struct ctl *c);
+void claim_ctl_free(struct claim_ctl *c);
+bool claim_ctl_idle(const struct claim_ctl *c);
+
+struct taint_ctl *taint_ctl_new(struct ctl *c);
+void taint_ctl_free(struct taint_ctl *t);
+bool taint_ctl_idle(const struct taint_ctl *t);
+
+struct pool_ctl *pool_ctl_new(struct ctl *c);
+void pool_ctl_free(struct pool_ctl *p);
+bool pool_ctl_idle(const struct pool_ctl *p);
+
+struct gc_ctl *gc_ctl_new(struct ctl *c);
+void gc_ctl_free(struct gc_ctl *g);
+bool gc_ctl_idle(const struct gc_ctl *g);
+
+struct namespace_ctl *namespace_ctl_new(struct ctl *c);
+void namespace_ctl_free(struct namespace_ctl *n);
+bool namespace_ctl_idle(const struct namespace_ctl *n);
+
+// --- Calls that outlive their controller ---------------------------------------------------------
+
+// A write under way for a key. The controller may go while it is: then its answer is dropped.
+struct call {
+    struct list_node node; // in the controller's list
+    struct work *work;
+    size_t source; // whose revision tells that the write is seen
+    struct str key;
+    void (*failed)(void *owner, struct str key, const struct client_answer *a); // may be NULL
+    void (*gone)(void *owner, struct str uid);
+    void *owner;
+    char *uid;
+};
+
+// call_new makes one and links it; call_done is the client_done_fn for it: it ends the step with
+// work_after on success, work_done when the object is gone (-ERR_NOT_FOUND), else work_retry.
+struct call *call_new(struct list *calls, struct work *work, struct str key, size_t source);
+void call_done(void *arg, const struct client_answer *answer);
+
+// call_ask asks the server whether an object is still there with this UID. If not, gone is called and
+// the key is looked at again at once; if it is, the cache is behind: the key is looked at later.
+void call_ask(struct call *c, struct client *client, const struct client_key *at, struct str uid,
+              void (*gone)(void *owner, struct str uid), void *owner);
+
+// calls_drop cuts the calls of a controller that goes.
+void calls_drop(struct list *calls);
+
+#endif
