@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/civil.h"
 #include "ctl/ctl_int.h"
 
 #include "base/banned.h"
@@ -59,7 +58,7 @@ const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
 struct api_time ctl_now(const struct ctl *c)
 {
     int64_t seconds = exec_wall_ns(c->exec) / CLOCK_NS_PER_SEC;
-    return (struct api_time){.at = {.seconds = seconds}, .set = true};
+    return (struct api_time){.at = {.sec = seconds}, .set = true};
 }
 
 struct ctl *ctl_new(const struct ctl_options *options)

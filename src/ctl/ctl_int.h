@@ -4,6 +4,7 @@
 #ifndef CTL_CTL_INT_H
 #define CTL_CTL_INT_H
 
+#include "base/list.h"
 #include "client/client.h"
 #include "client/events.h"
 #include "client/informer.h"

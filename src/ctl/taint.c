@@ -63,7 +63,7 @@ static void count_taint(struct eviction *e,
     int64_t wait;
     if (!wait_of(result, taint, &wait))
         return;
-    int64_t at = taint->time_added.set ? taint->time_added.at.seconds : 0;
+    int64_t at = taint->time_added.set ? taint->time_added.at.sec : 0;
     if (__builtin_add_overflow(at, wait, &at))
         return;
     if (!e->due || at < e->at)
@@ -206,7 +206,7 @@ static void mark(struct taint_ctl *t, struct str key, const struct client_object
     struct sbuf now = {0};
     struct json_writer w = {.out = &body};
     struct api_time time = ctl_now(t->ctl);
-    rfc3339_write(time.at, &now);
+    rfc3339_write_seconds(time.at, &now);
     json_write_object_begin(&w);
     json_write_key(&w, STR("metadata"));
     json_write_object_begin(&w);
