@@ -17,10 +17,8 @@
 #define DB_APPLICATION_ID 0x64726179 // "dray"
 #define DB_FORMAT         1
 
-// Pages of 4 KiB in the log: moved into the database at the first when nothing waits, at the second
-// whatever waits.
-#define DB_LOG_PAGES_IDLE 1024
-#define DB_LOG_PAGES_MAX  8192
+// Pages of 4 KiB in the log before they move into the database; an eighth of it when nothing waits.
+#define DB_LOG_PAGES_MAX 8192
 
 #define DB_BACKUP_STEP_PAGES 256
 
@@ -53,6 +51,7 @@ struct db {
     struct sbuf row;  // blob of the row being written
     struct sbuf kind; // its kind
     int log_pages;
+    int log_pages_max;
 };
 
 // --- Errors --------------------------------------------------------------------------------------
@@ -287,14 +286,16 @@ static void db_free(struct db *db)
     free(db);
 }
 
-int db_open(const char *path, const char *vfs, struct db **ret, struct db_state *ret_state,
+int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
             struct err *err)
 {
+    const char *path = options->path, *vfs = options->vfs;
     int r = vfs ? 0 : make_file(path, err);
     if (r < 0)
         return r;
     struct db *db = xcalloc(1, sizeof(*db));
     db->path = xstrndup(path, strlen(path));
+    db->log_pages_max = options->log_pages ? (int)options->log_pages : DB_LOG_PAGES_MAX;
     int result = sqlite3_open_v2(path, &db->sql,
                                  SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                                      SQLITE_OPEN_EXRESCODE,
@@ -475,7 +476,7 @@ int db_commit(struct db *db, const struct write *first, size_t n, const struct r
 
 void db_checkpoint(struct db *db, bool idle)
 {
-    if (db->log_pages < (idle ? DB_LOG_PAGES_IDLE : DB_LOG_PAGES_MAX))
+    if (db->log_pages < (idle ? db->log_pages_max / 8 : db->log_pages_max) || db->log_pages == 0)
         return;
     int all = 0, moved = 0;
     int r = sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, &all, &moved);

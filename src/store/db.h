@@ -23,7 +23,7 @@ struct db_state {
 
 // db_open opens or makes a database and checks it: its marks always, its structure when it was not
 // closed in order. Returns 0, or with what to do -ERR_INVALID, -EBUSY or an errno.
-int db_open(const char *path, const char *vfs, struct db **ret, struct db_state *ret_state,
+int db_open(const struct store_options *options, struct db **ret, struct db_state *ret_state,
             struct err *err) MUST_USE;
 
 // db_close notes that all is in order and closes; takes NULL.
@@ -43,8 +43,8 @@ int db_load(struct db *db, const struct db_state *state, db_row_fn fn, void *arg
 int db_commit(struct db *db, const struct write *first, size_t n, const struct revisions *doomed,
               uint64_t oldest, struct err *err) MUST_USE;
 
-// db_checkpoint moves the log into the database when it is long enough: when idle, sooner. What goes
-// wrong here is tried again later; the log holds everything.
+// db_checkpoint moves the log into the database when it is long enough; when idle, sooner. What goes
+// wrong here is tried again later: the log holds everything.
 void db_checkpoint(struct db *db, bool idle);
 
 // A backup in steps. db_backup_start makes the file; db_backup_step returns 1 while there is more to

@@ -335,7 +335,7 @@ static int load(struct store *s, const struct store_options *options, struct db 
 {
     struct db *db;
     struct db_state state;
-    int r = db_open(options->path, options->vfs, &db, &state, err);
+    int r = db_open(options, &db, &state, err);
     if (r < 0)
         return r;
     struct loading l = {s, state.oldest};

@@ -76,6 +76,7 @@ static int open_store(struct world *w, struct err *err)
                                               .path = DB_FILE,
                                               .vfs = "fault",
                                               .history_events = HISTORY,
+                                              .log_pages = 100,
                                               .commit_on_exec = true},
                       &w->store, err);
 }
