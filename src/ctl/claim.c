@@ -166,7 +166,6 @@ static void pod_changed(void *arg, const struct client_object *before,
 {
     struct claim_ctl *c = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
-    work_seen(c->work, CACHE_PODS, informer_revision(c->ctl->caches[CACHE_PODS]));
     if (!after)
         claim_remember_gone(c, pod->metadata.uid);
     else if (before && !str_eq(before->meta->uid, after->meta->uid))
@@ -184,7 +183,6 @@ static void claim_changed(void *arg, const struct client_object *before,
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
-    work_seen(c->work, CACHE_CLAIMS, informer_revision(c->ctl->caches[CACHE_CLAIMS]));
     if (after)
         add_key(c, 'c', meta->namespace, meta->name);
     add_pods_by(c, c->pods_by_claim, meta->namespace, meta->name);
@@ -223,7 +221,6 @@ static void group_changed(void *arg, const struct client_object *before,
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
-    work_seen(c->work, CACHE_GROUPS, informer_revision(c->ctl->caches[CACHE_GROUPS]));
     if (after) {
         add_group(c, after);
     } else {
@@ -271,10 +268,10 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
     if (c->groups)
         c->groups_by_template =
             informer_add_index(ctl->caches[CACHE_GROUPS], index_group_templates);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, c);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c);
-    ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, c);
+    ctl_watch(ctl, CACHE_PODS, pod_changed, c, c->work);
+    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c, c->work);
+    ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c, c->work);
+    ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
     return c;
 }
 

@@ -84,8 +84,8 @@ static void tell_failure(struct claim_ctl *c, const struct consumer *who, struct
     struct sbuf text = {0};
     sbuf_addf(&text, "%s %.*s: %.*s", who->group ? "PodGroupResourceClaim" : "PodResourceClaim",
               STR_ARG(entry), (int)why_len, why);
-    event_record(c->ctl->events, &who->object->object, STR("Warning"),
-                 STR("FailedResourceClaimCreation"), sbuf_str(&text));
+    event_record(c->ctl->events, who->object, STR("Warning"), STR("FailedResourceClaimCreation"),
+                 sbuf_str(&text));
     sbuf_done(&text);
 }
 

@@ -39,14 +39,32 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
     return true;
 }
 
-void ctl_watch(struct ctl *c, enum ctl_cache which,
-               void (*changed)(void *arg, const struct client_object *before,
-                               const struct client_object *after),
-               void *arg)
+// Who is told how far a cache is.
+struct follower {
+    struct list_node node; // in ctl.followers
+    struct work *work;
+    size_t source;
+};
+
+static void cache_progress(void *arg, uint64_t revision)
 {
-    const struct informer_handler h = {.changed = changed, .arg = arg};
-    if (c->caches[which])
-        informer_add_handler(c->caches[which], &h);
+    const struct follower *f = arg;
+    work_seen(f->work, f->source, revision);
+}
+
+void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void *arg,
+               struct work *work)
+{
+    if (!c->caches[which])
+        return;
+    struct follower *f = xcalloc(1, sizeof(*f));
+    f->work = work;
+    f->source = which;
+    list_push_back(&c->followers, &f->node);
+    const struct informer_handler change = {.changed = changed, .arg = arg};
+    const struct informer_handler progress = {.progress = cache_progress, .arg = f};
+    informer_add_handler(c->caches[which], &change);
+    informer_add_handler(c->caches[which], &progress);
 }
 
 const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
@@ -72,7 +90,10 @@ struct ctl *ctl_new(const struct ctl_options *options)
         if (wanted(c, i))
             c->caches[i] = informer_new(&o);
     }
-    c->events = event_recorder_new(c->client, STR("resource_claim"));
+    list_init(&c->followers);
+    const struct event_recorder_options events = {.client = c->client,
+                                                  .component = STR("resource_claim")};
+    c->events = event_recorder_new(&events);
     c->claims = claim_ctl_new(c);
     c->taints = taint_ctl_new(c);
     c->pools = pool_ctl_new(c);
@@ -100,6 +121,8 @@ void ctl_free(struct ctl *c)
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);
+    while (!list_empty(&c->followers))
+        free(list_entry(list_pop_front(&c->followers), struct follower, node));
     free(c);
 }
 

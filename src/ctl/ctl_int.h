@@ -37,6 +37,7 @@ struct ctl {
     const struct features *features;
     struct informer *caches[CACHES]; // NULL where the gate is off
     struct event_recorder *events;
+    struct list followers;
     struct claim_ctl *claims;
     struct taint_ctl *taints;
     struct pool_ctl *pools;
@@ -78,11 +79,12 @@ static inline const struct api_device_taint_rule *as_rule(const struct client_ob
     return o ? o->object.value : NULL;
 }
 
-// ctl_watch adds a handler to a cache; one that does not exist is left alone.
-void ctl_watch(struct ctl *c, enum ctl_cache which,
-               void (*changed)(void *arg, const struct client_object *before,
-                               const struct client_object *after),
-               void *arg);
+// ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
+// exist is left alone.
+typedef void (*ctl_changed_fn)(void *arg, const struct client_object *before,
+                               const struct client_object *after);
+void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void *arg,
+               struct work *work);
 
 const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
                                      struct str namespace, struct str name);

@@ -190,7 +190,6 @@ static void owner_went(struct gc_ctl *g, struct str uid)
 static void changed(struct gc_ctl *g, enum ctl_cache cache, const struct client_object *before,
                     const struct client_object *after)
 {
-    work_seen(g->work, cache, informer_revision(g->ctl->caches[cache]));
     if (before && (!after || !str_eq(before->meta->uid, after->meta->uid))) {
         remember_gone(g, before->meta->uid);
         owner_went(g, before->meta->uid);
@@ -222,11 +221,11 @@ struct gc_ctl *gc_ctl_new(struct ctl *ctl)
         enum ctl_cache cache = dependents[i].cache;
         g->by_owner[cache] = informer_add_index(ctl->caches[cache], index_owners);
     }
-    ctl_watch(ctl, CACHE_PODS, pod_changed, g);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, g);
-    ctl_watch(ctl, CACHE_SLICES, slice_changed, g);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, g);
-    ctl_watch(ctl, CACHE_NODES, node_changed, g);
+    ctl_watch(ctl, CACHE_PODS, pod_changed, g, g->work);
+    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, g, g->work);
+    ctl_watch(ctl, CACHE_SLICES, slice_changed, g, g->work);
+    ctl_watch(ctl, CACHE_GROUPS, group_changed, g, g->work);
+    ctl_watch(ctl, CACHE_NODES, node_changed, g, g->work);
     return g;
 }
 

@@ -177,7 +177,6 @@ static void namespace_changed(void *arg, const struct client_object *before,
 {
     struct namespace_ctl *n = arg;
     (void)before;
-    work_seen(n->work, CACHE_NAMESPACES, informer_revision(n->ctl->caches[CACHE_NAMESPACES]));
     if (after && after->meta->deletion_timestamp.set)
         work_add(n->work, after->meta->name);
 }
@@ -189,7 +188,7 @@ struct namespace_ctl *namespace_ctl_new(struct ctl *ctl)
     n->work = work_new(ctl->exec, step, n);
     list_init(&n->calls);
     list_init(&n->sweeps);
-    ctl_watch(ctl, CACHE_NAMESPACES, namespace_changed, n);
+    ctl_watch(ctl, CACHE_NAMESPACES, namespace_changed, n, n->work);
     return n;
 }
 

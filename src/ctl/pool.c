@@ -351,7 +351,6 @@ static void request_changed(void *arg, const struct client_object *before,
                             const struct client_object *after)
 {
     struct pool_ctl *p = arg;
-    work_seen(p->work, CACHE_POOL_REQUESTS, informer_revision(p->ctl->caches[CACHE_POOL_REQUESTS]));
     if (!after)
         forget_tries(p, before->meta->name);
     else
@@ -364,7 +363,7 @@ struct pool_ctl *pool_ctl_new(struct ctl *ctl)
     p->ctl = ctl;
     p->work = work_new(ctl->exec, step, p);
     list_init(&p->calls);
-    ctl_watch(ctl, CACHE_POOL_REQUESTS, request_changed, p);
+    ctl_watch(ctl, CACHE_POOL_REQUESTS, request_changed, p, p->work);
     return p;
 }
 

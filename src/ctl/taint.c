@@ -179,8 +179,7 @@ struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod 
 
 static void tell(struct taint_ctl *t, const struct client_object *pod, struct str message)
 {
-    event_record(t->ctl->events, &pod->object, STR("Normal"), STR("DeviceTaintManagerEviction"),
-                 message);
+    event_record(t->ctl->events, pod, STR("Normal"), STR("DeviceTaintManagerEviction"), message);
 }
 
 static bool is_marked(const struct api_pod *pod)
@@ -377,7 +376,6 @@ static void pod_changed(void *arg, const struct client_object *before,
 {
     struct taint_ctl *t = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
-    work_seen(t->work, CACHE_PODS, informer_revision(t->ctl->caches[CACHE_PODS]));
     if (pod->spec.resource_claims.n > 0 || pod->status.extended_resource_claim_status)
         add_pod(t, after ? after : before);
 }
@@ -404,7 +402,6 @@ static void rule_changed(void *arg, const struct client_object *before,
                          const struct client_object *after)
 {
     struct taint_ctl *t = arg;
-    work_seen(t->work, CACHE_RULES, informer_revision(t->ctl->caches[CACHE_RULES]));
     bool same = before && after && before->meta->generation == after->meta->generation &&
                 str_eq(before->meta->uid, after->meta->uid);
     if (same)
@@ -473,10 +470,10 @@ struct taint_ctl *taint_ctl_new(struct ctl *ctl)
     t->pods_by_claim = informer_add_index(ctl->caches[CACHE_PODS], index_pod_claims);
     t->claims_by_pool = informer_add_index(ctl->caches[CACHE_CLAIMS], index_claim_pools);
     t->slices_by_pool = informer_add_index(ctl->caches[CACHE_SLICES], index_slice_pool);
-    ctl_watch(ctl, CACHE_PODS, pod_changed, t);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, t);
-    ctl_watch(ctl, CACHE_SLICES, slice_changed, t);
-    ctl_watch(ctl, CACHE_RULES, rule_changed, t);
+    ctl_watch(ctl, CACHE_PODS, pod_changed, t, t->work);
+    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, t, t->work);
+    ctl_watch(ctl, CACHE_SLICES, slice_changed, t, t->work);
+    ctl_watch(ctl, CACHE_RULES, rule_changed, t, t->work);
     return t;
 }
 

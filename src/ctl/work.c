@@ -6,251 +6,131 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "client/workqueue.h"
 
 #include "base/banned.h"
 
 // Steps that may be under way at once; more wait.
 enum { STEPS_MAX = 64 };
 
-static const int64_t pause_first_ns = 5 * CLOCK_NS_PER_MS;
-static const int64_t pause_last_ns = 1000 * CLOCK_NS_PER_SEC;
-
-enum item_state {
-    ITEM_READY,   // in work.ready
-    ITEM_BUSY,    // a step is under way
-    ITEM_WAITING, // for a cache, in work.waiting
-    ITEM_PAUSED,  // its timer is armed
-};
-
-struct item {
-    struct list_node node;
-    struct exec_timer timer;
-    struct work *work;
-    enum item_state state;
-    bool dirty; // added while busy
-    unsigned failures;
+// A key that is not looked at before a cache has seen what its last step wrote.
+struct waiting {
+    struct list_node node; // in work.list
     size_t source;
     uint64_t revision;
     struct str key; // behind the struct
 };
 
-struct item_map MAP(struct item *);
+struct waiting_map MAP(struct waiting *);
 
 struct work {
-    struct exec *exec;
+    struct workqueue *queue;
     work_fn fn;
     void *arg;
-    struct item_map items;
-    struct list ready;
-    struct list waiting;
+    struct waiting_map waiting;
+    struct list list; // the same, oldest first
     uint64_t seen[WORK_SOURCES];
-    size_t busy;
-    bool posted;
-    bool *freed; // set while steps run: tells whether the queue went away below them
 };
 
-static void post(struct work *w);
+static void look(void *arg, struct str key)
+{
+    struct work *w = arg;
+    if (map_has(&w->waiting, key))
+        workqueue_done(w->queue, key); // comes back when the cache is there
+    else
+        w->fn(w->arg, key);
+}
 
 struct work *work_new(struct exec *exec, work_fn fn, void *arg)
 {
     struct work *w = xcalloc(1, sizeof(*w));
-    w->exec = exec;
+    const struct workqueue_options o = {
+        .exec = exec, .work = look, .arg = w, .workers = STEPS_MAX, .retry_per_sec = -1};
+    w->queue = workqueue_new(&o);
     w->fn = fn;
     w->arg = arg;
-    list_init(&w->ready);
-    list_init(&w->waiting);
+    list_init(&w->list);
     return w;
-}
-
-static void item_free(struct item *i)
-{
-    exec_timer_stop(i->work->exec, &i->timer);
-    list_remove(&i->node);
-    free(i);
 }
 
 void work_free(struct work *w)
 {
     if (!w)
         return;
-    map_foreach(&w->items, at)
-        item_free(*map_value(&w->items, at));
-    map_done(&w->items);
-    if (w->freed)
-        *w->freed = true;
-    // A posted run finds the queue gone: it belongs to the run then.
-    if (w->posted) {
-        w->fn = NULL;
-        return;
-    }
+    workqueue_free(w->queue);
+    map_foreach(&w->waiting, i)
+        free(*map_value(&w->waiting, i));
+    map_done(&w->waiting);
     free(w);
-}
-
-static void make_ready(struct item *i)
-{
-    exec_timer_stop(i->work->exec, &i->timer);
-    list_remove(&i->node);
-    list_push_back(&i->work->ready, &i->node);
-    i->state = ITEM_READY;
-    post(i->work);
-}
-
-static void pause_over(void *arg)
-{
-    make_ready(arg);
-}
-
-static struct item *item_of(struct work *w, struct str key, bool *ret_new)
-{
-    struct item **found = map_get(&w->items, key);
-    *ret_new = !found;
-    if (found)
-        return *found;
-    struct item *i = xcalloc(1, sizeof(*i) + key.n + 1);
-    char *copy = (char *)(i + 1);
-    if (key.n > 0)
-        memcpy(copy, key.p, key.n);
-    i->work = w;
-    i->key = str_make(copy, key.n);
-    i->timer = (struct exec_timer){.fn = pause_over, .arg = i};
-    *map_put(&w->items, i->key) = i;
-    return i;
-}
-
-static void forget(struct item *i)
-{
-    map_del(&i->work->items, i->key);
-    item_free(i);
 }
 
 void work_add(struct work *w, struct str key)
 {
-    bool is_new;
-    struct item *i = item_of(w, key, &is_new);
-    i->failures = 0;
-    if (i->state == ITEM_BUSY && !is_new)
-        i->dirty = true;
-    else if (is_new || i->state == ITEM_PAUSED)
-        make_ready(i);
-    // One that waits for a cache will be looked at with what the cache knows then.
+    workqueue_forget(w->queue, key);
+    workqueue_add(w->queue, key);
 }
 
 void work_add_after(struct work *w, struct str key, int64_t delay_ns)
 {
-    bool is_new;
-    struct item *i = item_of(w, key, &is_new);
-    if (!is_new)
-        return;
-    i->state = ITEM_PAUSED;
-    exec_timer_start(w->exec, &i->timer, delay_ns);
-}
-
-// --- Steps ---------------------------------------------------------------------------------------
-
-static void run(void *arg)
-{
-    struct work *w = arg;
-    w->posted = false;
-    if (!w->fn) {
-        free(w);
-        return;
-    }
-    bool freed = false;
-    w->freed = &freed;
-    while (!list_empty(&w->ready) && w->busy < STEPS_MAX) {
-        struct item *i = list_entry(list_pop_front(&w->ready), struct item, node);
-        i->state = ITEM_BUSY;
-        i->dirty = false;
-        w->busy++;
-        w->fn(w->arg, i->key);
-        if (freed)
-            return;
-    }
-    w->freed = NULL;
-}
-
-static void post(struct work *w)
-{
-    if (w->posted || w->busy >= STEPS_MAX)
-        return;
-    w->posted = true;
-    exec_post(w->exec, run, w);
-}
-
-// ended takes a key whose step is over out of the busy ones.
-static struct item *ended(struct work *w, struct str key)
-{
-    struct item **found = map_get(&w->items, key);
-    assert(found && (*found)->state == ITEM_BUSY);
-    w->busy--;
-    if (!list_empty(&w->ready))
-        post(w);
-    return *found;
+    workqueue_add_after(w->queue, key, delay_ns);
 }
 
 void work_done(struct work *w, struct str key)
 {
-    struct item *i = ended(w, key);
-    i->failures = 0;
-    if (i->dirty)
-        make_ready(i);
-    else
-        forget(i);
+    workqueue_forget(w->queue, key);
+    workqueue_done(w->queue, key);
 }
 
 void work_retry(struct work *w, struct str key)
 {
-    struct item *i = ended(w, key);
-    if (i->dirty) {
-        make_ready(i);
-        return;
-    }
-    int64_t pause = i->failures < 18 ? pause_first_ns << i->failures : pause_last_ns;
-    i->failures++;
-    i->state = ITEM_PAUSED;
-    exec_timer_start(w->exec, &i->timer, pause < pause_last_ns ? pause : pause_last_ns);
+    workqueue_retry(w->queue, key);
+    workqueue_done(w->queue, key);
 }
 
 void work_again(struct work *w, struct str key, int64_t delay_ns)
 {
-    struct item *i = ended(w, key);
-    i->failures = 0;
-    if (i->dirty) {
-        make_ready(i);
-        return;
-    }
-    i->state = ITEM_PAUSED;
-    exec_timer_start(w->exec, &i->timer, delay_ns);
+    workqueue_forget(w->queue, key);
+    workqueue_add_after(w->queue, key, delay_ns);
+    workqueue_done(w->queue, key);
 }
 
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision)
 {
     assert(source < WORK_SOURCES);
-    struct item *i = ended(w, key);
-    i->failures = 0;
+    workqueue_forget(w->queue, key);
     if (w->seen[source] >= revision) {
-        make_ready(i);
-        return;
+        workqueue_add(w->queue, key);
+    } else {
+        struct waiting *x = xcalloc(1, sizeof(*x) + key.n + 1);
+        char *copy = (char *)(x + 1);
+        memcpy(copy, key.p, key.n);
+        x->key = str_make(copy, key.n);
+        x->source = source;
+        x->revision = revision;
+        *map_put(&w->waiting, x->key) = x;
+        list_push_back(&w->list, &x->node);
     }
-    i->state = ITEM_WAITING;
-    i->source = source;
-    i->revision = revision;
-    list_push_back(&w->waiting, &i->node);
+    workqueue_done(w->queue, key);
 }
 
 void work_seen(struct work *w, size_t source, uint64_t revision)
 {
     assert(source < WORK_SOURCES);
-    if (revision > w->seen[source])
-        w->seen[source] = revision;
-    list_foreach(&w->waiting, node) {
-        struct item *i = list_entry(node, struct item, node);
-        if (i->source == source && i->revision <= w->seen[source])
-            make_ready(i);
+    if (revision <= w->seen[source])
+        return;
+    w->seen[source] = revision;
+    list_foreach(&w->list, node) {
+        struct waiting *x = list_entry(node, struct waiting, node);
+        if (x->source != source || x->revision > revision)
+            continue;
+        map_del(&w->waiting, x->key);
+        list_remove(&x->node);
+        workqueue_add(w->queue, x->key);
+        free(x);
     }
 }
 
 bool work_idle(const struct work *w)
 {
-    return w->busy == 0 && list_empty(&w->ready) && list_empty(&w->waiting);
+    return list_empty(&w->list) && workqueue_len(w->queue) == 0 && workqueue_busy(w->queue) == 0;
 }
