@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "store/db.h"
 #include "store/store_int.h"
 
 #include "base/banned.h"
@@ -31,6 +32,7 @@ struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind)
     if (!*k) {
         *k = xcalloc(1, sizeof(**k));
         list_init(&(*k)->watches);
+        sorted_init(&(*k)->index, entry_order);
     }
     return *k;
 }
@@ -44,7 +46,7 @@ struct entry *entry_make(struct store *s, const struct object *o)
     e = xmalloc(sizeof(*e));
     *e = (struct entry){.head = o, .hash = store_key_hash(&key)};
     entry_table_add(&s->entries, e);
-    index_add(&kind_state_of(s, o->kind)->index, e);
+    (void)sorted_add(&kind_state_of(s, o->kind)->index, &key, e);
     e->head = NULL;
     return e;
 }
@@ -52,7 +54,7 @@ struct entry *entry_make(struct store *s, const struct object *o)
 void entry_drop(struct store *s, struct entry *e)
 {
     struct store_key key = entry_key(e);
-    index_remove(&kind_state_of(s, key.kind)->index, e);
+    (void)sorted_remove(&kind_state_of(s, key.kind)->index, &key);
     entry_table_remove(&s->entries, e);
     free(e);
 }
@@ -123,6 +125,11 @@ const struct history_event *store_apply(struct store *s, struct entry *e, const 
 }
 
 // --- Writing -------------------------------------------------------------------------------------
+
+struct exec *store_exec(const struct store *s)
+{
+    return s->exec;
+}
 
 uint64_t store_revision(const struct store *s)
 {
@@ -296,6 +303,61 @@ static void finished(void *arg, const struct commit_result *result)
 
 // --- Opening and closing -------------------------------------------------------------------------
 
+struct loading {
+    struct store *store;
+    uint64_t oldest;
+};
+
+// A row of the database: within the history it is an event, before it the state of its key. Rows
+// that an interrupted change of bounds left behind go with the next transaction.
+static void load_row(void *arg, struct object *o, bool deleted)
+{
+    const struct loading *l = arg;
+    struct store *s = l->store;
+    struct store_key key = {o->kind, o->namespace, o->name};
+    const struct object *before = store_get(s, &key);
+    if (deleted && !before) {
+        vec_push(&s->doomed, o->revision);
+    } else if (o->revision > l->oldest) {
+        (void)store_apply(s, entry_make(s, o), o, deleted);
+    } else {
+        if (before)
+            vec_push(&s->doomed, before->revision);
+        struct entry *e = entry_make(s, o);
+        if (deleted) {
+            vec_push(&s->doomed, o->revision);
+            e->head = o; // its key, while it goes
+            entry_show(s, e, NULL);
+            entry_drop(s, e);
+        } else {
+            entry_show(s, e, o);
+        }
+    }
+    object_unref(o);
+}
+
+static int load(struct store *s, const struct store_options *options, struct db **ret,
+                struct err *err)
+{
+    struct db *db;
+    struct db_state state;
+    int r = db_open(options, &db, &state, err);
+    if (r < 0)
+        return r;
+    struct loading l = {s, state.oldest};
+    s->history.oldest = state.oldest;
+    r = db_load(db, &state, load_row, &l, err);
+    if (r < 0) {
+        db_abandon(db);
+        return r;
+    }
+    s->visible = state.revision;
+    s->next = state.revision + 1;
+    history_trim(s);
+    *ret = db;
+    return 0;
+}
+
 int store_open(const struct store_options *options, struct store **ret, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof(*s));
@@ -313,11 +375,14 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         .finished = finished,
         .arg = s,
     };
-    int r = committer_new(&commit, &s->committer, err);
+    int r = options->path ? load(s, options, &commit.db, err) : 0;
+    if (r == 0)
+        r = committer_new(&commit, &s->committer, err);
     if (r < 0) {
         store_close(s);
         return r;
     }
+    committer_doom(s->committer, &s->doomed, s->history.oldest);
     *ret = s;
     return 0;
 }
@@ -327,7 +392,7 @@ static void kind_state_free(struct kind_state *k)
     if (!k)
         return;
     assert(list_empty(&k->watches));
-    index_done(&k->index);
+    sorted_done(&k->index);
     map_foreach(&k->namespaces, i) {
         free((char *)(uintptr_t)map_key(&k->namespaces, i).p);
     }
