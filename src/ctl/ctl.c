@@ -19,7 +19,6 @@ static const struct {
     [CACHE_RULES] = {"resource.k8s.io/v1", "DeviceTaintRule"},
     [CACHE_POOL_REQUESTS] = {"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"},
     [CACHE_NODES] = {"v1", "Node"},
-    [CACHE_NAMESPACES] = {"v1", "Namespace"},
 };
 
 const struct api_kind *ctl_kind(enum ctl_cache which)
@@ -98,7 +97,6 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->taints = taint_ctl_new(c);
     c->pools = pool_ctl_new(c);
     c->garbage = gc_ctl_new(c);
-    c->namespaces = namespace_ctl_new(c);
     return c;
 }
 
@@ -117,7 +115,6 @@ void ctl_free(struct ctl *c)
     taint_ctl_free(c->taints);
     pool_ctl_free(c->pools);
     gc_ctl_free(c->garbage);
-    namespace_ctl_free(c->namespaces);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);
@@ -132,5 +129,5 @@ bool ctl_idle(const struct ctl *c)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
     return claim_ctl_idle(c->claims) && taint_ctl_idle(c->taints) && pool_ctl_idle(c->pools) &&
-           gc_ctl_idle(c->garbage) && namespace_ctl_idle(c->namespaces);
+           gc_ctl_idle(c->garbage);
 }

@@ -5,7 +5,6 @@
 //   taints      eviction from tainted devices, status of DeviceTaintRules
 //   pools       answers to ResourcePoolStatusRequests
 //   garbage     objects whose owners are gone
-//   namespaces  emptying those that are being deleted
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 

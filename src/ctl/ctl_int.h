@@ -21,7 +21,6 @@ enum ctl_cache {
     CACHE_RULES,
     CACHE_POOL_REQUESTS,
     CACHE_NODES,
-    CACHE_NAMESPACES,
     CACHES,
 };
 
@@ -29,7 +28,6 @@ struct claim_ctl;
 struct taint_ctl;
 struct pool_ctl;
 struct gc_ctl;
-struct namespace_ctl;
 
 struct ctl {
     struct client *client;
@@ -42,7 +40,6 @@ struct ctl {
     struct taint_ctl *taints;
     struct pool_ctl *pools;
     struct gc_ctl *garbage;
-    struct namespace_ctl *namespaces;
 };
 
 // The kinds of the caches.
@@ -108,10 +105,6 @@ bool pool_ctl_idle(const struct pool_ctl *p);
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
 bool gc_ctl_idle(const struct gc_ctl *g);
-
-struct namespace_ctl *namespace_ctl_new(struct ctl *c);
-void namespace_ctl_free(struct namespace_ctl *n);
-bool namespace_ctl_idle(const struct namespace_ctl *n);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 
