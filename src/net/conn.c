@@ -150,7 +150,7 @@ static void on_timer(void *arg)
         start_deadline(c);
     } else {
         c->proto->tick(c);
-        c->epoch++;
+        c->deadline_ns = 0; // counts anew
     }
     conn_flush(c);
     (void)conn_leave(c);
