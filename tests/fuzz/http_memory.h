@@ -35,14 +35,14 @@ struct held_arg {
     struct http_request *q;
 };
 
+// A request that is not held was answered, or closed before.
 static inline void memory_forget(struct memory *m, const struct http_request *q)
 {
-    for (size_t i = 0; i < m->held.n; i++)
-        if (m->held.p[i] == q) {
-            m->held.p[i] = m->held.p[--m->held.n];
-            return;
-        }
-    assert(!"closed was called for a request that is answered, or twice");
+    size_t i = 0;
+    while (i < m->held.n && m->held.p[i] != q)
+        i++;
+    assert(i < m->held.n);
+    m->held.p[i] = m->held.p[--m->held.n];
 }
 
 static inline void memory_on_closed(void *arg)

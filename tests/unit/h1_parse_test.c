@@ -44,6 +44,7 @@ static const struct row rows[] = {
     {"GET / HTTP/1.1\r\n" H "\r", 1},
     // Lines.
     {"\r\n\r\nGET / HTTP/1.1\r\n" H "\r\n", -400},
+    {"\r\r\nGET / HTTP/1.1\r\n" H "\r\n", -400},
     {"GET / HTTP/1.1\n" H "\r\n", -400},
     {"GET / HTTP/1.1\r\nHost: a\n\r\n", -400},
     {"GET / HTTP/1.1\r\n" H "X: a\rb\r\n\r\n", -400},
