@@ -245,6 +245,7 @@ void conn_sent(struct conn *c)
 static bool flush_round(struct conn *c)
 {
     if (c->resume && c->out.bytes < CONN_OUT_HIGH) {
+        assert(c->proto);
         c->resume = false;
         c->proto->resume(c);
     }

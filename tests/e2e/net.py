@@ -4,7 +4,7 @@
 connections; stopping.
 
 usage: net.py DRAY (the test server lies beside it, in tests/)"""
-import hashlib, http.client, os, re, resource, shutil, signal, socket, subprocess, sys, tempfile
+import hashlib, http.client, os, re, resource, shutil, signal, socket, subprocess, sys, tempfile, time
 
 SERVER = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])), 'tests', 'http_server')
 failures = []
@@ -16,8 +16,8 @@ def expect(what, got, want):
 
 
 class Server:
-    def __init__(self, *args):
-        self.process = subprocess.Popen([SERVER, *args], stdout=subprocess.PIPE, text=True)
+    def __init__(self, *args, **kw):
+        self.process = subprocess.Popen([SERVER, *args], stdout=subprocess.PIPE, text=True, **kw)
         self.port = int(self.process.stdout.readline().split()[1])
 
     def stop(self):
@@ -25,6 +25,11 @@ class Server:
         out = self.process.stdout.read()
         expect('the server ends well', self.process.wait(), 0)
         return {k: int(v) for k, v in re.findall(r'(\w+) (\d+)', out)}
+
+    def cpu_ticks(self):
+        with open(f'/proc/{self.process.pid}/stat') as f:
+            fields = f.read().rsplit(')', 1)[1].split()
+        return int(fields[11]) + int(fields[12])
 
     def rss_kib(self):
         with open(f'/proc/{self.process.pid}/status') as f:
@@ -126,6 +131,31 @@ def slow_loris():
     s.stop()
 
 
+def out_of_files():
+    """With no file descriptor left new connections are turned away, without a spinning loop, until some are free."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    s = Server(preexec_fn=limit)
+    many = [socket.create_connection(('127.0.0.1', s.port), timeout=30) for _ in range(80)]
+    before = s.cpu_ticks()
+    time.sleep(0.5)
+    expect('the loop sleeps', s.cpu_ticks() - before < 25, True)
+    for c in many:
+        c.close()
+    deadline = time.time() + 20
+    while time.time() < deadline:
+        try:
+            c = http.client.HTTPConnection('127.0.0.1', s.port, timeout=5)
+            c.request('GET', '/hello')
+            expect('served again', c.getresponse().read(), b'hello\n')
+            c.close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    else:
+        failures.append('no connection after file descriptors were free again')
+    s.stop()
+
+
 def many_idle(count):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * count + 200), hard))
@@ -167,6 +197,7 @@ def main():
     with_python()
     smuggling()
     slow_loris()
+    out_of_files()
     note = many_idle(2000)
     for f in failures:
         print(f)
