@@ -251,6 +251,37 @@ static void tells_the_handler_when_the_client_is_gone(void **state)
     fixture_end(&f);
 }
 
+static void do_write_twice(void *arg)
+{
+    struct fixture *f = arg;
+    // The first is answered with a reset by the peer's kernel, the second meets a broken pipe.
+    for (int i = 0; i < 2 && f->held; i++)
+        (void)http_write(f->held, net_buf_copy(STR("to nobody")));
+    atomic_fetch_add(&f->released, 1);
+}
+
+static void survives_peers_that_are_gone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_start(&f, NULL, NULL);
+    for (int i = 0; i < 20; i++) {
+        cleanup_sbuf struct sbuf b = {0};
+        int fd = client_open(&f);
+        client_sendz(fd, GET("/watch"));
+        client_read(fd, &b, "\r\n\r\n");
+        // Reset instead of closing, while the server writes.
+        struct linger reset = {.l_onoff = 1};
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        exec_post(loop_exec(f.loop), do_write_twice, &f);
+        (void)close(fd);
+        exec_post(loop_exec(f.loop), do_write_twice, &f);
+        fixture_wait(&f.closed, i + 1);
+    }
+    assert_int_equal(atomic_load(&f.closed), 20);
+    fixture_end(&f);
+}
+
 static void slows_down_for_a_slow_reader(void **state)
 {
     (void)state;
@@ -448,7 +479,8 @@ RUN_TESTS(TEST_CASE(answers_and_keeps_the_connection), TEST_CASE(answers_http_1_
           TEST_CASE(answers_pipelined_requests_in_order), TEST_CASE(reads_bodies_in_chunks),
           TEST_CASE(refuses_what_is_wrong_or_too_large), TEST_CASE(ends_slow_and_idle_connections),
           TEST_CASE(tells_the_handler_when_the_client_is_gone),
-          TEST_CASE(slows_down_for_a_slow_reader), TEST_CASE(gives_up_on_a_peer_that_never_reads),
+          TEST_CASE(survives_peers_that_are_gone), TEST_CASE(slows_down_for_a_slow_reader),
+          TEST_CASE(gives_up_on_a_peer_that_never_reads),
           TEST_CASE(keeps_a_request_until_its_answer_left), TEST_CASE(stops_gracefully),
           TEST_CASE(waits_when_there_are_too_many_connections), TEST_CASE(listens_on_unix_sockets),
           TEST_CASE(says_why_it_cannot_listen), TEST_CASE(shares_buffers))
