@@ -74,10 +74,15 @@ struct store_walk {
     const struct object *last; // referenced
     struct str after_namespace,
         after_name; // start behind this key; borrowed; empty: from the start
+    bool expired;   // the walk ended early: writes went on until its revision left the history
+    // The store's own: where the walk stands, if the index has not changed since.
+    size_t block, at;
+    uint64_t changes;
 };
 
 // store_walk_start begins a walk at revision (0: what is visible now). Returns 0, -ERR_EXPIRED when
-// the revision is older than store_oldest, -ERR_TIMEOUT when it is not visible yet.
+// the revision is older than store_oldest, -ERR_TIMEOUT when it is not visible yet. What
+// store_walk_next gives is good until the next call on this walk; NULL at the end.
 int store_walk_start(const struct store *s, struct store_walk *w, struct err *err) MUST_USE;
 const struct object *store_walk_next(const struct store *s, struct store_walk *w);
 void store_walk_done(struct store_walk *w);
