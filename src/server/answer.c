@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Answers: bytes, objects, Statuses. Each of them ends its exchange.
+#include <assert.h>
+#include <stdlib.h>
+
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
 #include "server/server_int.h"
@@ -137,17 +140,18 @@ void answer_json(struct exchange *ex, int code, struct sbuf *json)
     answer_bytes(ex, code, type_json, json);
 }
 
-static struct encode_how how_of(const struct exchange *ex)
+struct encode_how exchange_how(const struct exchange *ex)
 {
     return (struct encode_how){.as = ex->route.sub ? ex->route.sub->kind : ex->route.resource->kind,
                                .form = ex->form.as,
                                .v1beta1 = ex->form.v1beta1,
-                               .now = exec_wall_ns(ex->s->exec) / CLOCK_NS_PER_SEC};
+                               .include = ex->include,
+                               .now_ns = exec_wall_ns(ex->s->exec)};
 }
 
 void answer_object(struct exchange *ex, int code, const struct object *o)
 {
-    struct encode_how how = how_of(ex);
+    struct encode_how how = exchange_how(ex);
     // An object that answers for a subresource of another kind (a pod for its binding) is shown as
     // what it is.
     if (!str_eq(how.as->kind, o->kind->kind))

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/encode.h"
 
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
+#include "base/clock.h"
 #include "codec/json_writer.h"
 #include "registry/registry.h"
 
@@ -145,13 +150,51 @@ static void list_meta(const struct encode_list *list, struct sbuf *out)
     sbuf_add(out, STR("},"));
 }
 
+static struct api_table table_of(const struct encode_how *how)
+{
+    return (struct api_table){.kind = how->as,
+                              .now = {.sec = how->now_ns / CLOCK_NS_PER_SEC},
+                              .include = how->include,
+                              .no_headers = how->no_headers};
+}
+
+static void table_head(const struct encode_how *how, const struct encode_list *list,
+                       struct sbuf *out)
+{
+    char revision[24];
+    int n = snprintf(revision, sizeof(revision), "%llu", (unsigned long long)list->revision);
+    struct api_list_meta meta = {.resource_version = str_make(revision, (size_t)n),
+                                 .continue_value = list->continue_token,
+                                 .remaining_item_count = list->remaining,
+                                 .has_remaining_item_count = list->remaining >= 0};
+    struct api_table t = table_of(how);
+    struct json_writer w = {.out = out};
+    api_table_begin(&t, &meta, &w);
+}
+
+int encode_row(const struct object *o, const struct encode_how *how, struct sbuf *out,
+               struct err *err)
+{
+    cleanup_arena struct arena arena = {0};
+    struct api_object typed;
+    int r = registry_decode(o, how->as, &arena, &typed, err);
+    if (r < 0)
+        return r;
+    struct api_table t = table_of(how);
+    struct json_writer w = {.out = out};
+    return api_table_row(&t, typed.value, is_stored_version(o, how) ? o->json : (struct str){0}, &w,
+                         err);
+}
+
 void encode_list_head(const struct encode_how *how, const struct encode_list *list,
                       struct sbuf *out)
 {
+    if (how->form == FORM_TABLE) {
+        table_head(how, list, out);
+        return;
+    }
     sbuf_add(out, STR("{\"kind\":\""));
-    if (how->form == FORM_TABLE)
-        sbuf_add(out, STR("Table"));
-    else if (how->form == FORM_METADATA)
+    if (how->form == FORM_METADATA)
         sbuf_add(out, STR("PartialObjectMetadataList"));
     else
         sbuf_add(out, how->as->list->kind);
@@ -159,9 +202,7 @@ void encode_list_head(const struct encode_how *how, const struct encode_list *li
     sbuf_add(out, how->form == FORM_OBJECT ? how->as->api_version : meta_version(how));
     sbuf_add(out, STR("\","));
     list_meta(list, out);
-    if (how->form == FORM_TABLE)
-        encode_columns(how, out);
-    sbuf_add(out, how->form == FORM_TABLE ? STR("\"rows\":[") : STR("\"items\":["));
+    sbuf_add(out, STR("\"items\":["));
 }
 
 void encode_list_tail(struct sbuf *out)
@@ -180,7 +221,7 @@ static const struct str event_starts[] = {
 static bool same_how(const struct encode_how *a, const struct encode_how *b)
 {
     return a->as == b->as && a->form == b->form && a->v1beta1 == b->v1beta1 &&
-           a->include == b->include;
+           a->include == b->include && a->no_headers == b->no_headers;
 }
 
 static struct net_buf *make_event(enum store_event_type type, const struct object *o,

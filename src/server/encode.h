@@ -9,21 +9,21 @@
 #include <stdint.h>
 
 #include "api/api.h"
+#include "api/tables.h"
 #include "base/err.h"
 #include "net/http.h"
 #include "server/negotiate.h"
 #include "store/object.h"
 #include "store/store.h"
 
-enum include_object { INCLUDE_METADATA, INCLUDE_NONE, INCLUDE_OBJECT };
-
 // In which version and form objects are wanted.
 struct encode_how {
     const struct api_kind *as;
     enum form_as form;
     bool v1beta1;
-    enum include_object include; // of table rows
-    int64_t now;                 // seconds since 1970, for ages in tables
+    enum api_include include; // of table rows
+    bool no_headers;          // of a table: its reader knows the columns
+    int64_t now_ns;           // since 1970, for ages in tables
 };
 
 // encode_object adds an object. revision, if not 0, is shown instead of the object's own.

@@ -108,7 +108,7 @@ static bool transform_of(const struct clause *c, unsigned allowed, struct form *
         f->v1beta1 = str_eq(c->version, STR("v1beta1"));
         if (!f->v1beta1 && !str_eq(c->version, STR("v1")))
             return false;
-        if (str_eq(c->as, STR("Table")))
+        if (str_eq(c->as, STR("Table")) && !f->v1beta1)
             f->as = FORM_TABLE;
         else if (str_eq(c->as, STR("PartialObjectMetadata")) ||
                  str_eq(c->as, STR("PartialObjectMetadataList")))

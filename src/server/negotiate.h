@@ -24,7 +24,7 @@ enum form_as {
 struct form {
     enum media media;
     enum form_as as;
-    bool v1beta1; // of meta.k8s.io, for tables and metadata
+    bool v1beta1; // of meta.k8s.io, for metadata
     bool pretty;
 };
 

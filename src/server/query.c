@@ -291,8 +291,8 @@ static void add_dry_run(const struct query *q, struct arena *arena, struct api_d
     }
 }
 
-int query_delete_options(const struct query *q, struct arena *arena, struct api_delete_options *ret,
-                         struct err *err)
+int query_delete_options(const struct query *q, bool one, struct arena *arena,
+                         struct api_delete_options *ret, struct err *err)
 {
     int64_t grace = 0;
     int r = query_i64(q, STR("gracePeriodSeconds"), &grace, err);
@@ -307,8 +307,8 @@ int query_delete_options(const struct query *q, struct arena *arena, struct api_
     ret->has_propagation_policy = policy.n > 0;
     ret->propagation_policy = policy;
     struct str uid = {0}, version = {0};
-    bool has_uid = query_get(q, STR("uid"), &uid);
-    bool has_version = query_get(q, STR("resourceVersion"), &version);
+    bool has_uid = one && query_get(q, STR("uid"), &uid);
+    bool has_version = one && query_get(q, STR("resourceVersion"), &version);
     if (has_uid || has_version) {
         ret->preconditions = arena_one(arena, struct api_preconditions);
         ret->preconditions->has_uid = has_uid;

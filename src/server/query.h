@@ -85,9 +85,11 @@ struct write_options {
 int query_write_options(const struct query *q, bool patch, bool apply, struct write_options *ret,
                         struct causes *causes) MUST_USE;
 
-// query_delete_options fills in what a deletion without a body says. Returns as query_list_options.
-int query_delete_options(const struct query *q, struct arena *arena, struct api_delete_options *ret,
-                         struct err *err) MUST_USE;
+// query_delete_options fills in what a deletion without a body says. one: it is of one object, whose
+// UID and version may be named (of a collection resourceVersion means something else). Returns as
+// query_list_options.
+int query_delete_options(const struct query *q, bool one, struct arena *arena,
+                         struct api_delete_options *ret, struct err *err) MUST_USE;
 
 // query_check_delete_options judges options, wherever they came from.
 int query_check_delete_options(const struct api_delete_options *options,

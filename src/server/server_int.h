@@ -75,6 +75,7 @@ struct exchange {
     unsigned verb; // bit; 0 for what is not a resource
     struct query query;
     struct form form;
+    enum api_include include;
     struct registry_user user;
     struct registry_request request;
     struct str user_agent;
@@ -84,7 +85,8 @@ struct exchange {
     int64_t wait_until_ns;
     uint64_t wait_revision;
     void (*wait_done)(struct exchange *ex, bool there);
-    void *state; // of the stream; freed by its owner
+    void *state;                      // of a list or watch
+    void (*free_state)(void *state); // while waiting for a revision
     int64_t started_ns;
 };
 
@@ -123,6 +125,9 @@ void answer_start(struct exchange *ex, int code, struct str content_type);
 
 // exchange_end counts the answer and gives the exchange back. For those who streamed.
 void exchange_end(struct exchange *ex, int code);
+
+// exchange_how is the version and form in which objects are wanted.
+struct encode_how exchange_how(const struct exchange *ex);
 
 // status_json adds a Status as JSON.
 void status_json(const struct api_status *status, struct sbuf *out);
