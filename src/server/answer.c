@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/status.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
 #include "server/server_int.h"
@@ -218,83 +219,34 @@ void answer_fail(struct exchange *ex, int code, const char *reason, struct str m
     answer_status(ex, &status);
 }
 
-static int http_code(int code)
+static struct status_subject subject_of(const struct exchange *ex)
 {
-    switch (code) {
-    case ERR_BAD_REQUEST: return 400;
-    case ERR_UNAUTHORIZED: return 401;
-    case ERR_FORBIDDEN: return 403;
-    case ERR_NOT_FOUND: return 404;
-    case ERR_ALREADY_EXISTS:
-    case ERR_CONFLICT: return 409;
-    case ERR_GONE:
-    case ERR_EXPIRED: return 410;
-    case ERR_INVALID: return 422;
-    case ERR_TOO_LARGE: return 413;
-    case ERR_TOO_MANY: return 429;
-    case ERR_TIMEOUT: return 504;
-    case ERR_UNAVAILABLE: return 503;
-    default: return 500;
-    }
+    const struct catalog_resource *r = ex->route.resource;
+    if (!r)
+        return (struct status_subject){0};
+    return (struct status_subject){r->kind->group, r->kind->plural, ex->route.name};
 }
 
 void answer_error(struct exchange *ex, const struct err *err)
 {
-    int code = http_code(err->code);
-    struct str message = str_z(err->msg);
-    if (code == 500)
-        message = arena_strf(&ex->arena, "Internal error occurred: %s", err->msg);
-    answer_fail(ex, code, code == 500 ? "InternalError" : err_reason(err->code), message, NULL);
-}
-
-static void add_causes(struct exchange *ex, const struct causes *causes,
-                       struct api_status_details *details, struct sbuf *message)
-{
-    details->causes.p = arena_array(&ex->arena, struct api_status_cause, causes->n);
-    details->causes.n = causes->n;
-    for (size_t i = 0; i < causes->n; i++) {
-        const struct cause *c = &causes->p[i];
-        details->causes.p[i] = (struct api_status_cause){
-            .reason = str_z(cause_reason(c->type)), .message = c->message, .field = c->field};
-        sbuf_addf(message, "%s%.*s: %.*s", i ? ", " : "", STR_ARG(c->field), STR_ARG(c->message));
-    }
+    struct status_subject subject = subject_of(ex);
+    answer_status(ex, api_status_of(&ex->arena, &subject, err));
 }
 
 void answer_invalid(struct exchange *ex, struct str kind, const struct causes *causes)
 {
-    struct api_status_details *details = arena_one(&ex->arena, struct api_status_details);
-    details->group = STR("meta.k8s.io");
-    details->kind = kind;
-    cleanup_sbuf struct sbuf list = {0}, message = {0};
-    add_causes(ex, causes, details, &list);
-    sbuf_addf(&message, "%.*s.meta.k8s.io \"\" is invalid: %s%s%s", STR_ARG(kind),
-              causes->n > 1 ? "[" : "", list.p, causes->n > 1 ? "]" : "");
-    answer_fail(ex, 422, "Invalid", arena_str(&ex->arena, sbuf_str(&message)), details);
+    struct status_subject subject = {STR("meta.k8s.io"), kind, STR("")};
+    answer_status(ex, api_status_invalid(&ex->arena, &subject, causes));
 }
 
 void answer_not_found(struct exchange *ex)
 {
-    const struct api_kind *k = ex->route.resource->kind;
-    struct api_status_details *details = arena_one(&ex->arena, struct api_status_details);
-    *details =
-        (struct api_status_details){.name = ex->route.name, .group = k->group, .kind = k->plural};
-    cleanup_sbuf struct sbuf name = {0};
-    sbuf_add_quoted(&name, ex->route.name);
-    struct str message = arena_strf(&ex->arena, "%.*s%s%.*s %s not found", STR_ARG(k->plural),
-                                    k->group.n ? "." : "", STR_ARG(k->group), name.p);
-    answer_fail(ex, 404, "NotFound", message, details);
+    struct status_subject subject = subject_of(ex);
+    answer_status(ex, api_status_not_found(&ex->arena, &subject));
 }
 
 void answer_too_large_revision(struct exchange *ex, uint64_t wanted)
 {
-    struct api_status_details *details = arena_one(&ex->arena, struct api_status_details);
-    details->retry_after_seconds = 1;
-    details->causes.p = arena_one(&ex->arena, struct api_status_cause);
-    details->causes.n = 1;
-    details->causes.p[0] = (struct api_status_cause){.reason = STR("ResourceVersionTooLarge"),
-                                                     .message = STR("Too large resource version")};
-    struct str message =
-        arena_strf(&ex->arena, "Timeout: Too large resource version: %llu, current: %llu",
-                   (unsigned long long)wanted, (unsigned long long)store_revision(ex->s->store));
-    answer_fail(ex, 504, "Timeout", message, details);
+    answer_status(ex, api_status_resource_version_too_large(&ex->arena, wanted,
+                                                            store_revision(ex->s->store), 1));
 }

@@ -150,9 +150,9 @@ static void list_meta(const struct encode_list *list, struct sbuf *out)
     sbuf_add(out, STR("},"));
 }
 
-static struct api_table table_of(const struct encode_how *how)
+static struct api_table_view table_of(const struct encode_how *how)
 {
-    return (struct api_table){.kind = how->as,
+    return (struct api_table_view){.kind = how->as,
                               .now = {.sec = how->now_ns / CLOCK_NS_PER_SEC},
                               .include = how->include,
                               .no_headers = how->no_headers};
@@ -167,7 +167,7 @@ static void table_head(const struct encode_how *how, const struct encode_list *l
                                  .continue_value = list->continue_token,
                                  .remaining_item_count = list->remaining,
                                  .has_remaining_item_count = list->remaining >= 0};
-    struct api_table t = table_of(how);
+    struct api_table_view t = table_of(how);
     struct json_writer w = {.out = out};
     api_table_begin(&t, &meta, &w);
 }
@@ -180,7 +180,7 @@ int encode_row(const struct object *o, const struct encode_how *how, struct sbuf
     int r = registry_decode(o, how->as, &arena, &typed, err);
     if (r < 0)
         return r;
-    struct api_table t = table_of(how);
+    struct api_table_view t = table_of(how);
     struct json_writer w = {.out = out};
     return api_table_row(&t, typed.value, is_stored_version(o, how) ? o->json : (struct str){0}, &w,
                          err);

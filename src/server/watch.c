@@ -5,13 +5,13 @@
 // has moved on by then, the watch ends with 410 and the client lists anew.
 #include <stdlib.h>
 
+#include "api/status.h"
 #include "server/select.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
 
 #define WATCH_TIMEOUT_MIN_S 1800
-#define BOOKMARK_NS         (60 * CLOCK_NS_PER_SEC)
 
 // How often a watcher that reads nothing is looked at.
 #define STALLED_NS (10 * CLOCK_NS_PER_SEC)
@@ -101,25 +101,20 @@ static bool send(struct watcher *w, struct net_buf *b)
     return room;
 }
 
-static void send_error(struct watcher *w, int code, const char *reason, struct str message)
+// send_error ends a watch with a Status in its stream.
+static void send_error(struct watcher *w, const struct api_status *status)
 {
-    struct api_status status = {.kind = STR("Status"),
-                                .api_version = STR("v1"),
-                                .status = STR("Failure"),
-                                .message = message,
-                                .reason = str_z(reason),
-                                .code = code};
-    (void)send(w, encode_error(&status));
+    (void)send(w, encode_error(status));
     watcher_end(w, false);
 }
 
 static void send_expired(struct watcher *w)
 {
-    struct str message =
-        arena_strf(&w->ex->arena, "too old resource version: %llu (%llu)",
-                   (unsigned long long)w->watch.seen,
-                   (unsigned long long)store_oldest(w->ex->s->store));
-    send_error(w, 410, "Expired", message);
+    struct arena *arena = &w->ex->arena;
+    send_error(w, api_status_expired(
+                      arena, arena_strf(arena, "too old resource version: %llu (%llu)",
+                                        (unsigned long long)w->watch.seen,
+                                        (unsigned long long)store_oldest(w->ex->s->store))));
 }
 
 // --- Live events ---------------------------------------------------------------------------------
@@ -338,26 +333,6 @@ static void start_timers(struct watcher *w)
 
 // --- Beginning -----------------------------------------------------------------------------------
 
-static void send_too_large(struct watcher *w)
-{
-    struct api_status_cause cause = {.reason = STR("ResourceVersionTooLarge"),
-                                     .message = STR("Too large resource version")};
-    struct api_status_details details = {.retry_after_seconds = 1,
-                                         .causes = {.p = &cause, .n = 1}};
-    struct api_status status = {.kind = STR("Status"),
-                                .api_version = STR("v1"),
-                                .status = STR("Failure"),
-                                .reason = STR("Timeout"),
-                                .details = &details,
-                                .code = 504};
-    status.message = arena_strf(&w->ex->arena,
-                                "Timeout: Too large resource version: %llu, current: %llu",
-                                (unsigned long long)w->ex->wait_revision,
-                                (unsigned long long)store_revision(w->ex->s->store));
-    (void)send(w, encode_error(&status));
-    watcher_end(w, false);
-}
-
 // As upstream: once the question is understood, errors come as events of the stream.
 static void watch_go(struct exchange *ex, bool there)
 {
@@ -367,7 +342,8 @@ static void watch_go(struct exchange *ex, bool there)
     ex->q->arg = w;
     answer_start(ex, 200, STR("application/json"));
     if (!there) {
-        send_too_large(w);
+        send_error(w, api_status_resource_version_too_large(&ex->arena, ex->wait_revision,
+                                                            store_revision(ex->s->store), 1));
         return;
     }
     start_timers(w);
