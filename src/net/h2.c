@@ -25,6 +25,9 @@
 #define OUTBOUND_ACKS 100
 #define SETTINGS_MAX  32
 
+// How much of a refused body is still read.
+#define DISCARD_BYTES ((size_t)16 * 1024 * 1024)
+
 #define FIELDS_MAX ((size_t)128)
 
 static struct stream *stream_at(const struct conn *c, int32_t id)
@@ -252,13 +255,29 @@ static void begin_request(struct stream *s)
         refuse(s, -r, r == -414 ? "the request target is too long" : why);
 }
 
+// The rest of a refused request. Many clients do not look at the answer before they have sent
+// everything, so a reset would hide it from them; but there is an end to patience.
+static void discard(struct stream *s, size_t n)
+{
+    s->discarded += n;
+    if (s->discarded > DISCARD_BYTES)
+        (void)nghttp2_submit_rst_stream(s->conn->h2, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+}
+
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
                    size_t n, void *arg)
 {
     (void)session, (void)flags;
     struct conn *c = arg;
     struct stream *s = stream_at(c, id);
-    if (!s || s->discard || s->state != STREAM_READING)
+    if (!s)
+        return 0;
+    s->progress += n;
+    if (s->discard) {
+        discard(s, n);
+        return 0;
+    }
+    if (s->state != STREAM_READING)
         return 0;
     if (s->body.n + n > c->server->limits.body_bytes) {
         char why[80];
@@ -269,7 +288,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
         refuse(s, 503, "too many requests with large bodies at once");
     } else {
         sbuf_add(&s->body, str_make((const char *)bytes, n));
-        s->progress += n;
     }
     return 0;
 }
@@ -323,18 +341,6 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
-static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
-{
-    (void)arg;
-    // The answer is out before the request is whole: the client need not finish.
-    bool end = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-               (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-    if (end && nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0)
-        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                        NGHTTP2_NO_ERROR);
-    return 0;
-}
-
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
 {
     (void)code;
@@ -363,7 +369,6 @@ static nghttp2_session_callbacks *make_callbacks(void)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
-    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_sent);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     return cb;
 }
@@ -445,7 +450,7 @@ static enum conn_phase h2_phase(const struct conn *c)
     enum conn_phase phase = PHASE_IDLE;
     list_foreach(&c->live, node) {
         const struct stream *s = list_entry(node, const struct stream, node);
-        if (s->state == STREAM_READING || s->data.bytes > 0)
+        if (s->state == STREAM_READING || s->discard || s->data.bytes > 0)
             return PHASE_BODY;
         phase = PHASE_NONE;
     }
@@ -470,7 +475,7 @@ static void tick_stream(struct stream *s)
         }
         c->server->stats.refused++;
         (void)nghttp2_session_terminate_session(c->h2, NGHTTP2_PROTOCOL_ERROR);
-    } else if (s->state != STREAM_READING && s->data.bytes > 0 && moved == 0) {
+    } else if (s->state != STREAM_READING && (s->discard || s->data.bytes > 0) && moved == 0) {
         c->server->stats.refused++;
         (void)nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
     }

@@ -66,10 +66,11 @@ struct stream {
     struct outq data; // waits for the peer's windows
     bool ended;       // no more data comes
     bool deferred;    // nghttp2 waits for data
-    bool discard;     // of what more comes of the body
-    bool whole_head;  // all headers are here
-    bool ticked;      // the timer has looked at it before
-    size_t progress;  // bytes since then, in or out
+    bool discard;     // what more comes of the body
+    size_t discarded;
+    bool whole_head; // all headers are here
+    bool ticked;     // the timer has looked at it before
+    size_t progress; // bytes since then, in or out
     size_t header_bytes;
     struct header_list headers; // in the arena
 };
