@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "store/db.h"
 #include "store/store_int.h"
 
 #include "base/banned.h"
@@ -296,6 +297,61 @@ static void finished(void *arg, const struct commit_result *result)
 
 // --- Opening and closing -------------------------------------------------------------------------
 
+struct loading {
+    struct store *store;
+    uint64_t oldest;
+};
+
+// A row of the database: within the history it is an event, before it the state of its key. Rows
+// that an interrupted change of bounds left behind go with the next transaction.
+static void load_row(void *arg, struct object *o, bool deleted)
+{
+    const struct loading *l = arg;
+    struct store *s = l->store;
+    struct store_key key = {o->kind, o->namespace, o->name};
+    const struct object *before = store_get(s, &key);
+    if (deleted && !before) {
+        vec_push(&s->doomed, o->revision);
+    } else if (o->revision > l->oldest) {
+        (void)store_apply(s, entry_make(s, o), o, deleted);
+    } else {
+        if (before)
+            vec_push(&s->doomed, before->revision);
+        struct entry *e = entry_make(s, o);
+        if (deleted) {
+            vec_push(&s->doomed, o->revision);
+            e->head = o; // its key, while it goes
+            entry_show(s, e, NULL);
+            entry_drop(s, e);
+        } else {
+            entry_show(s, e, o);
+        }
+    }
+    object_unref(o);
+}
+
+static int load(struct store *s, const struct store_options *options, struct db **ret,
+                struct err *err)
+{
+    struct db *db;
+    struct db_state state;
+    int r = db_open(options, &db, &state, err);
+    if (r < 0)
+        return r;
+    struct loading l = {s, state.oldest};
+    s->history.oldest = state.oldest;
+    r = db_load(db, &state, load_row, &l, err);
+    if (r < 0) {
+        db_abandon(db);
+        return r;
+    }
+    s->visible = state.revision;
+    s->next = state.revision + 1;
+    history_trim(s);
+    *ret = db;
+    return 0;
+}
+
 int store_open(const struct store_options *options, struct store **ret, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof(*s));
@@ -313,11 +369,14 @@ int store_open(const struct store_options *options, struct store **ret, struct e
         .finished = finished,
         .arg = s,
     };
-    int r = committer_new(&commit, &s->committer, err);
+    int r = options->path ? load(s, options, &commit.db, err) : 0;
+    if (r == 0)
+        r = committer_new(&commit, &s->committer, err);
     if (r < 0) {
         store_close(s);
         return r;
     }
+    committer_doom(s->committer, &s->doomed, s->history.oldest);
     *ret = s;
     return 0;
 }
