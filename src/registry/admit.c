@@ -241,7 +241,7 @@ static int admit_tolerations(struct op *op, const struct api_object *object,
     for (size_t i = 0; i < array_len(taints); i++)
         if (!tolerates(list, taints[i]))
             all.p[all.n++] = (struct api_toleration){.key = taints[i],
-                                                     .operator = STR("Exists"),
+                                                     .operator= STR("Exists"),
                                                      .effect = STR("NoExecute"),
                                                      .has_toleration_seconds = true,
                                                      .toleration_seconds = 300};

@@ -206,8 +206,8 @@ static int create_any(struct op *op, const struct api_object *body)
 {
     struct str sub = op->request->subresource;
     bool pod = op->stored->type == &api_pod_type;
-    if (body->kind->type == &api_binding_type && (op->stored->type == &api_binding_type ||
-                                                  (pod && str_eqz(sub, "binding"))))
+    if (body->kind->type == &api_binding_type &&
+        (op->stored->type == &api_binding_type || (pod && str_eqz(sub, "binding"))))
         return bind_pod(op, body);
     if (sub.n == 0)
         return create_main(op, body);

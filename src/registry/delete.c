@@ -28,9 +28,8 @@ static void check_dry_run(struct op *op, struct causes *causes, const struct api
     struct path at = path_root(STR("dryRun"));
     static const struct str all[] = {STR_INIT("All")};
     size_t n = cause_not_supported(causes, &at, STR(""), all, 1);
-    causes->p[n].message =
-        arena_strf(op->arena, "Unsupported value: %.*s: supported values: \"All\"",
-                   STR_ARG(sbuf_str(&shown)));
+    causes->p[n].message = arena_strf(
+        op->arena, "Unsupported value: %.*s: supported values: \"All\"", STR_ARG(sbuf_str(&shown)));
 }
 
 static int check_options(struct op *op, const struct api_delete_options *o)
@@ -65,10 +64,11 @@ int check_preconditions(struct op *op, const struct object *old, const struct ap
     uint64_t version = 0;
     if (p && p->has_resource_version &&
         (str_to_u64(p->resource_version, &version) < 0 || version != old->revision))
-        return fail_conflict(op, s,
-                             "the ResourceVersion in the precondition (%.*s) does not match the "
-                             "ResourceVersion in record (%llu). The object might have been modified",
-                             STR_ARG(p->resource_version), (unsigned long long)old->revision);
+        return fail_conflict(
+            op, s,
+            "the ResourceVersion in the precondition (%.*s) does not match the "
+            "ResourceVersion in record (%llu). The object might have been modified",
+            STR_ARG(p->resource_version), (unsigned long long)old->revision);
     return 0;
 }
 

@@ -88,8 +88,7 @@ int to_stored(struct op *op, const struct api_object *in, struct api_object *ret
 {
     struct err err = {0};
     *ret = (struct api_object){op->stored, in->value};
-    if (in->kind->type != op->stored->type &&
-        api_convert(in, op->stored, op->arena, ret, &err) < 0)
+    if (in->kind->type != op->stored->type && api_convert(in, op->stored, op->arena, ret, &err) < 0)
         return fail_internal(op, "%s", err.msg);
     api_set_type_meta(ret);
     return 0;

@@ -70,11 +70,11 @@ static struct api_status_details *add_details(struct op *op, struct api_status *
 int fail_not_found(struct op *op, struct subject s)
 {
     struct str r = qualified(op, s.group, s.resource), name = quoted(op, s.name);
-    (void)add_details(op,
-                      refuse(op, 404, "NotFound",
-                             arena_strf(op->arena, "%.*s %.*s not found", STR_ARG(r),
-                                        STR_ARG(name))),
-                      s);
+    (void)add_details(
+        op,
+        refuse(op, 404, "NotFound",
+               arena_strf(op->arena, "%.*s %.*s not found", STR_ARG(r), STR_ARG(name))),
+        s);
     return -ERR_NOT_FOUND;
 }
 
@@ -108,12 +108,12 @@ int fail_conflict(struct op *op, struct subject s, const char *fmt, ...)
     struct str why = format(op, fmt, ap), r = qualified(op, s.group, s.resource);
     struct str name = quoted(op, s.name);
     va_end(ap);
-    (void)add_details(
-        op,
-        refuse(op, 409, "Conflict",
-               arena_strf(op->arena, "Operation cannot be fulfilled on %.*s %.*s: %.*s",
-                          STR_ARG(r), STR_ARG(name), STR_ARG(why))),
-        s);
+    (void)add_details(op,
+                      refuse(op, 409, "Conflict",
+                             arena_strf(op->arena,
+                                        "Operation cannot be fulfilled on %.*s %.*s: %.*s",
+                                        STR_ARG(r), STR_ARG(name), STR_ARG(why))),
+                      s);
     return -ERR_CONFLICT;
 }
 
@@ -125,8 +125,8 @@ int fail_forbidden(struct op *op, struct subject s, const char *fmt, ...)
     struct str name = quoted(op, s.name);
     va_end(ap);
     struct str text =
-        s.name.n ? arena_strf(op->arena, "%.*s %.*s is forbidden: %.*s", STR_ARG(r),
-                              STR_ARG(name), STR_ARG(why))
+        s.name.n ? arena_strf(op->arena, "%.*s %.*s is forbidden: %.*s", STR_ARG(r), STR_ARG(name),
+                              STR_ARG(why))
                  : arena_strf(op->arena, "%.*s is forbidden: %.*s", STR_ARG(r), STR_ARG(why));
     (void)add_details(op, refuse(op, 403, "Forbidden", text), s);
     return -ERR_FORBIDDEN;
@@ -182,9 +182,7 @@ int fail_unsupported(struct op *op, const char *fmt, ...)
 
 void fail_cause(struct op *op, struct str reason, struct str message, struct str field)
 {
-    // The status is ours until the answer; only its readers see it as const.
-    const struct api_status *s = op->status;
-    struct api_status_cause_array *list = &s->details->causes;
+    struct api_status_cause_array *list = &op->status->details->causes;
     struct api_status_cause *all = arena_array(op->arena, struct api_status_cause, list->n + 1);
     for (size_t i = 0; i < list->n; i++)
         all[i] = list->p[i];
@@ -236,18 +234,15 @@ int fail_invalid(struct op *op, struct subject s, const struct causes *causes)
     d->causes.p = arena_array(op->arena, struct api_status_cause, causes->n + 1);
     d->causes.n = causes->n;
     for (size_t i = 0; i < causes->n; i++)
-        d->causes.p[i] =
-            (struct api_status_cause){str_z(cause_reason(causes->p[i].type)), causes->p[i].message,
-                                      causes->p[i].field};
+        d->causes.p[i] = (struct api_status_cause){str_z(cause_reason(causes->p[i].type)),
+                                                   causes->p[i].message, causes->p[i].field};
     return -ERR_INVALID;
 }
 
 struct api_status *status_success(struct op *op, int32_t http)
 {
     struct api_status *s = arena_one(op->arena, struct api_status);
-    *s = (struct api_status){.kind = STR("Status"),
-                             .api_version = STR("v1"),
-                             .status = STR("Success"),
-                             .code = http};
+    *s = (struct api_status){
+        .kind = STR("Status"), .api_version = STR("v1"), .status = STR("Success"), .code = http};
     return s;
 }

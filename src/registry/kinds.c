@@ -123,20 +123,6 @@ void kind_fields(const struct api_object *object, struct arena *arena, struct pa
     qsort(out->p, out->n, sizeof(*out->p), compare_keys);
 }
 
-bool registry_selectable(const struct api_kind *kind, struct str field)
-{
-    cleanup_arena struct arena arena = {0};
-    const struct api_kind *stored = registry_stored_kind(kind);
-    struct api_object empty = {stored,
-                               arena_alloc(&arena, stored->type->size, _Alignof(max_align_t))};
-    struct pairs pairs = {0};
-    kind_fields(&empty, &arena, &pairs);
-    for (size_t i = 0; i < pairs.n; i++)
-        if (str_eq(pairs.p[i].key, field))
-            return true;
-    return false;
-}
-
 // --- The table -----------------------------------------------------------------------------------
 
 static const struct kind_rules kinds[] = {

@@ -9,8 +9,7 @@
 
 #include "base/banned.h"
 
-// Deletions in one go, before others have their turn; how soon to try again after a failure.
-#define SWEEP_STEP     128
+// How soon to try again after a failure.
 #define SWEEP_RETRY_NS CLOCK_NS_PER_SEC
 
 bool namespace_terminating(const struct object *ns)
@@ -157,15 +156,6 @@ static struct errand *errand_new(struct registry *r, const struct api_kind *kind
     return e;
 }
 
-static void delete_content(struct registry *r, const struct object *o)
-{
-    static const struct api_delete_options background = {.has_propagation_policy = true,
-                                                         .propagation_policy =
-                                                             STR_INIT("Background")};
-    struct errand *e = errand_new(r, o->kind, o->namespace, o->name);
-    registry_delete(r, &e->request, &background, &e->arena, errand_done, e);
-}
-
 static bool holds_content(const struct api_kind *kind)
 {
     return kind->namespaced && kind->plural.n && kind->type->root && !kind->item &&
@@ -183,13 +173,13 @@ static bool is_empty(struct registry *r, struct str name)
 // Deletes what is in a namespace. Objects that are on their way already take it for a repetition.
 static void delete_all(struct registry *r, struct str name)
 {
+    static const struct api_delete_options background = {
+        .has_propagation_policy = true, .propagation_policy = STR_INIT("Background")};
     for (size_t i = 0; i < api_kinds_len; i++) {
-        struct store_walk walk = {.kind = &api_kinds[i], .one_namespace = true, .namespace = name};
-        if (!holds_content(&api_kinds[i]) || store_walk_start(r->store, &walk, NULL) < 0)
+        if (!holds_content(&api_kinds[i]) || store_count(r->store, &api_kinds[i], name) == 0)
             continue;
-        for (const struct object *o; (o = store_walk_next(r->store, &walk));)
-            delete_content(r, o);
-        store_walk_done(&walk);
+        struct errand *e = errand_new(r, &api_kinds[i], name, STR(""));
+        registry_delete_collection(r, &e->request, &background, NULL, &e->arena, errand_done, e);
     }
 }
 

@@ -2,6 +2,7 @@
 //
 // The life of a request: from its start to the answer, which waits until everything the request
 // wrote, or relied on, is visible.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "registry/registry_int.h"
@@ -102,8 +103,8 @@ struct api_rules op_world(const struct op *op, struct str namespace)
 
 const struct object *op_head(const struct op *op, struct str name)
 {
-    const struct store_key key = {
-        op->stored, op->stored->namespaced ? op->request->namespace : STR(""), name};
+    const struct store_key key = {op->stored,
+                                  op->stored->namespaced ? op->request->namespace : STR(""), name};
     return store_head(op->r->store, &key);
 }
 

@@ -72,12 +72,12 @@ struct registry {
     const struct features *features;
     const struct api_authorizer *authorizer;
     struct cel_memo cel;
-    struct list waiting;      // ops that changed nothing and wait for a write of another
-    struct list sweeps;       // namespaces to be emptied
+    struct list waiting; // ops that changed nothing and wait for a write of another
+    struct list sweeps;  // namespaces to be emptied
     struct exec_timer sweep_timer;
     struct default_priority default_priority;
-    struct sbuf scratch;      // JSON being made
-    struct sbuf spliced;      // the same with another resourceVersion
+    struct sbuf scratch; // JSON being made
+    struct sbuf spliced; // the same with another resourceVersion
     const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind;
 };
 
@@ -97,9 +97,9 @@ struct op {
     bool dry_run;
     struct api_time now; // whole seconds
     // The answer.
-    const struct api_status *status;
-    const struct object *object;     // referenced
-    const struct object **objects;   // on the heap, referenced; of a collection
+    struct api_status *status;
+    const struct object *object;   // referenced
+    const struct object **objects; // on the heap, referenced; of a collection
     size_t objects_len;
     bool created, deleted;
     struct texts warnings;
@@ -107,8 +107,8 @@ struct op {
     struct list_node waiting; // in the registry's list, for a write of another
     uint64_t waits_for;
     size_t pending;
-    bool ready;  // all stages are done
-    int code;    // of a write that was lost
+    bool ready; // all stages are done
+    int code;   // of a write that was lost
 };
 
 // op_new starts an op.
@@ -149,7 +149,7 @@ int write_nothing(struct op *op, const struct api_object *object, const struct o
 
 // --- Objects (encode.c) --------------------------------------------------------------------------
 
-// decode_stored makes the typed form in the stored version, with defaults. 
+// decode_stored makes the typed form in the stored version, with defaults.
 int decode_stored(const struct object *o, const struct api_time *now, struct arena *arena,
                   struct api_object *ret, struct err *err) MUST_USE;
 
@@ -251,7 +251,8 @@ int check_valid(struct op *op, enum api_op what, const struct api_object *object
                 const struct api_object *old);
 
 // delete_object deletes or marks old, the head of its key.
-int delete_object(struct op *op, const struct object *old, const struct api_delete_options *options);
+int delete_object(struct op *op, const struct object *old,
+                  const struct api_delete_options *options);
 
 // delete_decoded is the same behind all checks. object is the typed form of old and is changed.
 int delete_decoded(struct op *op, const struct object *old, const struct api_object *object,

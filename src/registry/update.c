@@ -40,8 +40,7 @@ int check_versions(struct op *op, struct api_object_meta *meta, const struct obj
         return fail_conflict(op, op_subject(op, meta->name),
                              "the object has been modified; please apply your changes to the "
                              "latest version and try again");
-    meta->resource_version =
-        arena_strf(op->arena, "%llu", (unsigned long long)old->revision);
+    meta->resource_version = arena_strf(op->arena, "%llu", (unsigned long long)old->revision);
     return 0;
 }
 
@@ -215,8 +214,7 @@ int check_subresource(struct op *op)
             known |= str_eqz(sub, writable[i]);
     if (known)
         return 0;
-    return fail_unsupported(op, "%.*s/%.*s cannot be updated", STR_ARG(kind->plural),
-                            STR_ARG(sub));
+    return fail_unsupported(op, "%.*s/%.*s cannot be updated", STR_ARG(kind->plural), STR_ARG(sub));
 }
 
 static int update_any(struct op *op, const struct api_object *body)

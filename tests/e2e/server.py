@@ -143,7 +143,12 @@ def test_crud(s):
     expect(s.call('PUT', CLAIMS + '/one', got), 409, reason='Conflict')
     same = s.good('PUT', CLAIMS + '/one', changed)
     assert same['metadata']['resourceVersion'] == changed['metadata']['resourceVersion'], 'a write that changes nothing'
+    # Claims come back as they were; most other kinds answer with a Status.
     gone = s.good('DELETE', CLAIMS + '/one')
+    assert gone['kind'] == 'ResourceClaim' and gone['metadata']['name'] == 'one', gone
+    maps = '/api/v1/namespaces/default/configmaps'
+    s.good('POST', maps, {'metadata': {'name': 'one'}, 'data': {'a': 'b'}})
+    gone = s.good('DELETE', maps + '/one')
     assert gone['kind'] == 'Status' and gone['status'] == 'Success' and gone['details']['name'] == 'one', gone
     expect(s.call('GET', CLAIMS + '/one'), 404, reason='NotFound', code=404,
            message='resourceclaims.resource.k8s.io "one" not found', details__name='one', details__group='resource.k8s.io')
@@ -431,8 +436,8 @@ def test_slow_watchers_do_not_hurt(s):
 
 def test_yaml_and_tables(s):
     text = 'apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata:\n  name: y\nspec: {}\n'
-    code, _ = s.call('POST', CLASSES, text, {'Content-Type': 'application/yaml'})
-    assert code == 201
+    made = s.good('POST', CLASSES, text, {'Content-Type': 'application/yaml'})
+    assert made['metadata']['name'] == 'y'
     code, data = s.call('GET', CLASSES + '/y', None, {'Accept': 'application/yaml'}, raw=True)
     assert code == 200 and b'kind: DeviceClass\n' in data and s.headers['Content-Type'] == 'application/yaml', data
     table = s.good('GET', CLASSES, None, {'Accept': 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json'})
@@ -496,7 +501,7 @@ def test_bad_bodies(s):
     wrong = claim('UPPER')
     expect(s.call('POST', CLAIMS, wrong), 422, reason='Invalid', details__causes__0__field='metadata.name')
     expect(s.call('POST', CLAIMS, claim('x', namespace='other')), 400)
-    code, _ = s.call('POST', CLAIMS, 'x' * (4 << 20), connection=s.connect())
+    code, _ = s.call('POST', CLAIMS, 'x' * (4 << 20), connection=s.connect(), raw=True)
     assert code == 413, code
 
 
