@@ -4,9 +4,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -18,7 +19,8 @@
 const char backup_usage[] =
     "dray backup FILE --data-dir DIR [--unix PATH]\n\n"
     "Copies the database of the server that runs on DIR, whole and while writes go on, to FILE,\n"
-    "which must not exist. --unix: the server's socket, if it is not DIR/dray.sock. Restore it with\n"
+    "which must not exist. --unix: the server's socket, if it is not DIR/dray.sock. Restore it "
+    "with\n"
     "'dray server --restore FILE' and a new data folder.";
 
 static int connect_to(const char *path, struct err *err)

@@ -7,10 +7,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "api/cel_check.h"
 #include "base/hash.h"
@@ -227,7 +228,8 @@ static int open_local_door(struct running *r, struct err *err)
 {
     if (r->socket[0] == '\0')
         return 0;
-    if (!r->flags.unix_path && strlen(r->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+    if (!r->flags.unix_path &&
+        strlen(r->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
         LOG_WARN(&log_mod, "the data folder's path is too long for a socket in it; use --unix",
                  log_z("path", r->socket));
         r->socket[0] = '\0';

@@ -72,8 +72,7 @@ static int file_text(struct server_flags *f, struct str key, const yyjson_val *v
     if (json_to_i64(v, &number, NULL) == 0) {
         sbuf_add_i64(&b, number);
     } else if (json_is_object(v)) {
-        json_obj_foreach(v, name, value)
-        {
+        json_obj_foreach(v, name, value) {
             bool on = false;
             if (json_to_bool(value, &on, NULL) < 0)
                 return err_set(err, ERR_BAD_REQUEST, "%.*s.%.*s must be true or false",
@@ -115,8 +114,7 @@ static int read_file_into(struct server_flags *f, const char *path, struct err *
     if (!json_is_object(doc.root))
         return err_set(err, ERR_BAD_REQUEST, "%s: must hold settings such as 'listen: host:port'",
                        path);
-    json_obj_foreach(doc.root, key, value)
-    {
+    json_obj_foreach(doc.root, key, value) {
         r = file_member(f, json_str(key), value, err);
         if (r < 0)
             return err_wrap(err, "%s", path);
@@ -175,10 +173,8 @@ static int pass(int argc, char **argv, bool config, struct server_flags *f, stru
 
 int server_flags_parse(int argc, char **argv, struct server_flags *ret, struct err *err)
 {
-    *ret = (struct server_flags){.listen = "127.0.0.1:6443",
-                                 .feature_gates = "",
-                                 .runtime_config = "",
-                                 .log_level = "info"};
+    *ret = (struct server_flags){
+        .listen = "127.0.0.1:6443", .feature_gates = "", .runtime_config = "", .log_level = "info"};
     int r = pass(argc, argv, true, ret, err);
     if (r == 0)
         r = pass(argc, argv, false, ret, err);

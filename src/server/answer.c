@@ -59,8 +59,7 @@ static size_t make_headers(struct exchange *ex, struct http_header *out)
 {
     size_t n = 0;
     out[n++] = (struct http_header){STR("cache-control"), STR("no-cache, private")};
-    vec_foreach(&ex->warnings, text)
-    {
+    vec_foreach(&ex->warnings, text) {
         if (n < HEADERS_MAX)
             out[n++] = warning_header(ex, *text);
     }
@@ -150,8 +149,32 @@ struct encode_how exchange_how(const struct exchange *ex)
                                .now_ns = exec_wall_ns(ex->s->exec)};
 }
 
+static void answer_scale(struct exchange *ex, int code, const struct object *o)
+{
+    struct api_scale scale = {0};
+    struct err err = {0};
+    struct sbuf json = {0};
+    struct json_writer w = {.out = &json};
+    int r = registry_scale(o, &ex->arena, &scale, &err);
+    if (r == 0) {
+        struct api_object typed = {ex->route.sub->kind, &scale};
+        api_set_type_meta(&typed);
+        r = api_json_write(&api_scale_type, &scale, &w, &err);
+    }
+    if (r == 0) {
+        answer_json(ex, code, &json);
+        return;
+    }
+    sbuf_done(&json);
+    answer_error(ex, &err);
+}
+
 void answer_object(struct exchange *ex, int code, const struct object *o)
 {
+    if (ex->route.sub && str_eq(ex->route.sub->name, STR("scale"))) {
+        answer_scale(ex, code, o);
+        return;
+    }
     struct encode_how how = exchange_how(ex);
     // An object that answers for a subresource of another kind (a pod for its binding) is shown as
     // what it is.

@@ -2,6 +2,7 @@
 #include "server/auth.h"
 
 #include <stdio.h>
+
 #include <sys/stat.h>
 
 #include "base/vec.h"
@@ -65,8 +66,8 @@ static int parse_line(struct auth *a, struct str line, size_t number, struct err
     struct registry_user *user = map_put_new(&a->tokens, token, &fresh);
     if (!fresh)
         return err_set(err, ERR_INVALID, "line %zu: this token stands in the file twice", number);
-    *user = (struct registry_user){
-        .name = name, .uid = uid, .groups = list.p, .groups_len = list.n};
+    *user =
+        (struct registry_user){.name = name, .uid = uid, .groups = list.p, .groups_len = list.n};
     return 0;
 }
 
@@ -96,8 +97,8 @@ int auth_load(struct auth *a, const char *path, struct err *err)
     cleanup_sbuf struct sbuf text = {0};
     int r = 0;
     if (fstat(fileno(f), &st) == 0 && (st.st_mode & 077))
-        r = err_set(err, ERR_INVALID,
-                    "%s can be read by others than its owner: run 'chmod 600 %s'", path, path);
+        r = err_set(err, ERR_INVALID, "%s can be read by others than its owner: run 'chmod 600 %s'",
+                    path, path);
     for (size_t n = 1; r == 0 && n && text.n < TOKEN_FILE_BYTES_MAX;) {
         n = fread(sbuf_space(&text, 65536), 1, 65536, f);
         sbuf_commit(&text, n);

@@ -97,9 +97,8 @@ static int decode_text(struct str body, enum media media, const struct api_kind 
     return 0;
 }
 
-int body_decode(struct str body, enum media media, const struct api_kind *want,
-                struct arena *arena, struct json_strict *strict, struct api_object *ret,
-                struct err *err)
+int body_decode(struct str body, enum media media, const struct api_kind *want, struct arena *arena,
+                struct json_strict *strict, struct api_object *ret, struct err *err)
 {
     if (media != MEDIA_PROTOBUF)
         return decode_text(body, media, want, arena, strict, ret, err);

@@ -13,9 +13,8 @@
 // body_decode reads an object of kind want; apiVersion and kind may be missing, then they are
 // want's. strict, if not NULL, collects unknown and repeated fields. Returns 0 or -ERR_BAD_REQUEST
 // with upstream's text.
-int body_decode(struct str body, enum media media, const struct api_kind *want,
-                struct arena *arena, struct json_strict *strict, struct api_object *ret,
-                struct err *err) MUST_USE;
+int body_decode(struct str body, enum media media, const struct api_kind *want, struct arena *arena,
+                struct json_strict *strict, struct api_object *ret, struct err *err) MUST_USE;
 
 // body_cannot_be makes upstream's text for an object of a known kind that is not what was wanted.
 int body_cannot_be(struct str kind, struct str version, const struct api_kind *want, struct str why,

@@ -19,8 +19,11 @@ static const struct {
     struct str api_version, kind;
 } known_subs[] = {
     {STR_INIT("binding"), VERB_CREATE, STR_INIT("v1"), STR_INIT("Binding")},
+    {STR_INIT("ephemeralcontainers"), VERBS_STATUS, STR_INIT(""), STR_INIT("")},
     {STR_INIT("eviction"), VERB_CREATE, STR_INIT("policy/v1"), STR_INIT("Eviction")},
     {STR_INIT("finalize"), VERB_UPDATE, STR_INIT(""), STR_INIT("")},
+    {STR_INIT("resize"), VERBS_STATUS, STR_INIT(""), STR_INIT("")},
+    {STR_INIT("scale"), VERBS_STATUS, STR_INIT("autoscaling/v1"), STR_INIT("Scale")},
     {STR_INIT("status"), VERBS_STATUS, STR_INIT(""), STR_INIT("")},
 };
 
@@ -84,7 +87,8 @@ static int read_switch(struct str item, struct str *ret_key, bool *ret_on, struc
 static int apply_config(struct catalog *c, struct str config, struct err *err)
 {
     struct VEC(int) ranks = {0};
-    vec_foreach(&c->resources, r) vec_push(&ranks, 0);
+    vec_foreach(&c->resources, r)
+        vec_push(&ranks, 0);
     int ret = 0;
     while (config.n && ret == 0) {
         struct str item, key;
@@ -157,7 +161,9 @@ static int version_weight(struct str v)
 
 static struct catalog_group *group_of(struct catalog *c, struct str name)
 {
-    vec_foreach(&c->groups, g) if (str_eq(g->name, name)) return g;
+    vec_foreach(&c->groups, g)
+        if (str_eq(g->name, name))
+            return g;
     // Core first, the others by name.
     size_t at = 0;
     while (at < c->groups.n && str_cmp(c->groups.p[at].name, name) < 0)
@@ -171,7 +177,9 @@ static struct catalog_group *group_of(struct catalog *c, struct str name)
 
 static struct catalog_version *version_of(struct catalog_group *g, struct str version)
 {
-    vec_foreach(&g->versions, v) if (str_eq(v->version, version)) return v;
+    vec_foreach(&g->versions, v)
+        if (str_eq(v->version, version))
+            return v;
     size_t at = 0;
     while (at < g->versions.n &&
            version_weight(g->versions.p[at].version) > version_weight(version))
@@ -205,7 +213,9 @@ int catalog_init(struct catalog *c, struct str config, struct err *err)
         if (api_kinds[i].plural.n && api_kinds[i].list)
             add_resource(c, &api_kinds[i]);
     int r = apply_config(c, config, err);
-    vec_foreach(&c->resources, resource) if (resource->served) add_served(c, resource);
+    vec_foreach(&c->resources, resource)
+        if (resource->served)
+            add_served(c, resource);
     if (r < 0)
         catalog_done(c);
     return r;
@@ -213,9 +223,9 @@ int catalog_init(struct catalog *c, struct str config, struct err *err)
 
 void catalog_done(struct catalog *c)
 {
-    vec_foreach(&c->groups, g)
-    {
-        vec_foreach(&g->versions, v) vec_done(&v->resources);
+    vec_foreach(&c->groups, g) {
+        vec_foreach(&g->versions, v)
+            vec_done(&v->resources);
         vec_done(&g->versions);
     }
     vec_done(&c->groups);
@@ -240,7 +250,9 @@ const struct catalog_resource *catalog_find(const struct catalog *c, struct str 
 
 const struct catalog_group *catalog_find_group(const struct catalog *c, struct str group)
 {
-    vec_foreach(&c->groups, g) if (str_eq(g->name, group)) return g;
+    vec_foreach(&c->groups, g)
+        if (str_eq(g->name, group))
+            return g;
     return NULL;
 }
 
@@ -250,7 +262,9 @@ const struct catalog_version *catalog_find_version(const struct catalog *c, stru
     const struct catalog_group *g = catalog_find_group(c, group);
     if (!g)
         return NULL;
-    vec_foreach(&g->versions, v) if (str_eq(v->version, version)) return v;
+    vec_foreach(&g->versions, v)
+        if (str_eq(v->version, version))
+            return v;
     return NULL;
 }
 

@@ -55,7 +55,7 @@ struct catalog_version {
 };
 
 struct catalog_group {
-    struct str name; // empty: core
+    struct str name;                             // empty: core
     struct VEC(struct catalog_version) versions; // preferred first; only served ones
 };
 

@@ -77,7 +77,8 @@ static void group_body(struct json_writer *w, const struct catalog_group *g)
     kv(w, STR("name"), g->name);
     json_write_key(w, STR("versions"));
     json_write_array_begin(w);
-    vec_foreach(&g->versions, v) group_version(w, v);
+    vec_foreach(&g->versions, v)
+        group_version(w, v);
     json_write_array_end(w);
     json_write_key(w, STR("preferredVersion"));
     group_version(w, &g->versions.p[0]);
@@ -90,8 +91,7 @@ void discovery_groups(const struct catalog *c, struct sbuf *out)
     type_meta(&w, STR("APIGroupList"), STR("v1"));
     json_write_key(&w, STR("groups"));
     json_write_array_begin(&w);
-    vec_foreach(&c->groups, g)
-    {
+    vec_foreach(&c->groups, g) {
         if (g->name.n == 0)
             continue;
         json_write_object_begin(&w);
@@ -161,8 +161,7 @@ void discovery_resources(const struct catalog_version *v, struct sbuf *out)
     kv(&w, STR("groupVersion"), sbuf_str(&name));
     json_write_key(&w, STR("resources"));
     json_write_array_begin(&w);
-    vec_foreach(&v->resources, r)
-    {
+    vec_foreach(&v->resources, r) {
         resource_entry(&w, *r);
         for (size_t i = 0; i < (*r)->subs_len; i++)
             sub_entry(&w, *r, &(*r)->subs[i]);
@@ -221,13 +220,13 @@ static void aggregated_group(struct json_writer *w, const struct catalog_group *
     json_write_object_end(w);
     json_write_key(w, STR("versions"));
     json_write_array_begin(w);
-    vec_foreach(&g->versions, v)
-    {
+    vec_foreach(&g->versions, v) {
         json_write_object_begin(w);
         kv(w, STR("version"), v->version);
         json_write_key(w, STR("resources"));
         json_write_array_begin(w);
-        vec_foreach(&v->resources, r) aggregated_resource(w, *r);
+        vec_foreach(&v->resources, r)
+            aggregated_resource(w, *r);
         json_write_array_end(w);
         kv(w, STR("freshness"), STR("Current"));
         json_write_object_end(w);
@@ -246,8 +245,7 @@ void discovery_aggregated(const struct catalog *c, bool core, bool v2beta1, stru
     json_write_raw(&w, STR("{}"));
     json_write_key(&w, STR("items"));
     json_write_array_begin(&w);
-    vec_foreach(&c->groups, g)
-    {
+    vec_foreach(&c->groups, g) {
         if ((g->name.n == 0) == core)
             aggregated_group(&w, g);
     }

@@ -89,10 +89,8 @@ static void list_documents(struct server *s)
 {
     if (s->openapi.n)
         return;
-    vec_foreach(&s->catalog.groups, g)
-    {
-        vec_foreach(&g->versions, v)
-        {
+    vec_foreach(&s->catalog.groups, g) {
+        vec_foreach(&g->versions, v) {
             struct sbuf text = {0};
             if (api_openapi_v3(v->group, v->version, &text)) {
                 struct openapi_document d = {.group = v->group, .version = v->version};
@@ -110,11 +108,11 @@ static void openapi_index(struct exchange *ex)
     list_documents(ex->s);
     sbuf_add(&json, STR("{\"paths\":{"));
     size_t n = 0;
-    vec_foreach(&ex->s->openapi, d)
-    {
+    vec_foreach(&ex->s->openapi, d) {
         const char *root = d->group.n ? "apis/" : "api";
-        sbuf_addf(&json, "%s\"%s%.*s/%.*s\":{\"serverRelativeURL\":\"/openapi/v3/%s%.*s/%.*s?hash=%s"
-                         "\"}",
+        sbuf_addf(&json,
+                  "%s\"%s%.*s/%.*s\":{\"serverRelativeURL\":\"/openapi/v3/%s%.*s/%.*s?hash=%s"
+                  "\"}",
                   n++ ? "," : "", root, STR_ARG(d->group), STR_ARG(d->version), root,
                   STR_ARG(d->group), STR_ARG(d->version), d->hash);
     }
@@ -160,19 +158,20 @@ static void serve_openapi(struct exchange *ex)
 static void serve_version(struct exchange *ex)
 {
     struct sbuf json = {0};
-    sbuf_addf(&json,
-              "{\"major\":\"1\",\"minor\":\"%d\",\"emulationMajor\":\"1\",\"emulationMinor\":\"%d\","
-              "\"minCompatibilityMajor\":\"1\",\"minCompatibilityMinor\":\"%d\","
-              "\"gitVersion\":\"v1.%d.1+dray\",\"gitCommit\":\"\",\"gitTreeState\":\"clean\","
-              "\"buildDate\":\"1970-01-01T00:00:00Z\",\"goVersion\":\"none\",\"compiler\":\"cc\","
-              "\"platform\":\"linux/"
+    sbuf_addf(
+        &json,
+        "{\"major\":\"1\",\"minor\":\"%d\",\"emulationMajor\":\"1\",\"emulationMinor\":\"%d\","
+        "\"minCompatibilityMajor\":\"1\",\"minCompatibilityMinor\":\"%d\","
+        "\"gitVersion\":\"v1.%d.1+dray\",\"gitCommit\":\"\",\"gitTreeState\":\"clean\","
+        "\"buildDate\":\"1970-01-01T00:00:00Z\",\"goVersion\":\"none\",\"compiler\":\"cc\","
+        "\"platform\":\"linux/"
 #if defined(__aarch64__)
-              "arm64"
+        "arm64"
 #else
-              "amd64"
+        "amd64"
 #endif
-              "\"}",
-              FEATURES_MINOR, FEATURES_MINOR, FEATURES_MINOR - 1, FEATURES_MINOR);
+        "\"}",
+        FEATURES_MINOR, FEATURES_MINOR, FEATURES_MINOR - 1, FEATURES_MINOR);
     answer_json(ex, 200, &json);
 }
 
@@ -206,8 +205,7 @@ static const struct health_check {
 
 static bool is_excluded(const struct exchange *ex, const char *name)
 {
-    vec_foreach(&ex->query, pair)
-    {
+    vec_foreach(&ex->query, pair) {
         if (str_eq(pair->name, STR("exclude")) && str_eqz(pair->value, name))
             return true;
     }
@@ -258,12 +256,10 @@ static void store_metrics(const struct server *s, struct sbuf *out)
     metrics_counter(out, "dray_store_commits_total", "Transactions on disk.", stats.commits);
     metrics_counter(out, "dray_store_writes_total", "Writes in them.", stats.writes);
     metrics_gauge(out, "dray_store_failing", "1 when the disk refuses writes.", stats.failing);
-    metrics_gauge(out, "dray_store_revision", "Newest visible revision.",
-                  store_revision(s->store));
+    metrics_gauge(out, "dray_store_revision", "Newest visible revision.", store_revision(s->store));
     sbuf_addz(out, "# HELP apiserver_resource_objects Objects of a kind.\n"
                    "# TYPE apiserver_resource_objects gauge\n");
-    vec_foreach(&s->catalog.resources, r)
-    {
+    vec_foreach(&s->catalog.resources, r) {
         // Every object once, under the version it is stored in.
         if (registry_stored_kind(r->kind) != r->kind)
             continue;
@@ -277,8 +273,7 @@ static void store_metrics(const struct server *s, struct sbuf *out)
 static void http_metrics(const struct server *s, struct sbuf *out)
 {
     struct http_server_stats sum = {0};
-    vec_foreach(&s->doors, door)
-    {
+    vec_foreach(&s->doors, door) {
         struct http_server_stats one = {0};
         if (!(*door)->http)
             continue;
@@ -323,16 +318,16 @@ static void serve_root(struct exchange *ex)
     json_write_str(&w, STR("/api"));
     json_write_str(&w, STR("/api/v1"));
     json_write_str(&w, STR("/apis"));
-    vec_foreach(&ex->s->catalog.groups, g)
-    {
+    vec_foreach(&ex->s->catalog.groups, g) {
         if (g->name.n == 0)
             continue;
         json_write_str(&w, arena_strf(&ex->arena, "/apis/%.*s", STR_ARG(g->name)));
-        vec_foreach(&g->versions, v) json_write_str(
-            &w, arena_strf(&ex->arena, "/apis/%.*s/%.*s", STR_ARG(g->name), STR_ARG(v->version)));
+        vec_foreach(&g->versions, v)
+            json_write_str(&w, arena_strf(&ex->arena, "/apis/%.*s/%.*s", STR_ARG(g->name),
+                                          STR_ARG(v->version)));
     }
-    static const char *const others[] = {"/healthz",    "/livez",      "/metrics", "/openapi/v2",
-                                         "/openapi/v3", "/readyz",     "/version"};
+    static const char *const others[] = {"/healthz",    "/livez",  "/metrics", "/openapi/v2",
+                                         "/openapi/v3", "/readyz", "/version"};
     for (size_t i = 0; i < array_len(others); i++)
         json_write_str(&w, str_z(others[i]));
     json_write_array_end(&w);
@@ -407,20 +402,35 @@ void document_serve(struct exchange *ex)
     case ROUTE_API_VERSIONS:
     case ROUTE_API_GROUPS:
     case ROUTE_API_GROUP:
-    case ROUTE_API_RESOURCES: serve_discovery(ex); return;
+    case ROUTE_API_RESOURCES:
+        serve_discovery(ex);
+        return;
     case ROUTE_OPENAPI_V2:
-    case ROUTE_OPENAPI_V3: serve_openapi(ex); return;
-    case ROUTE_VERSION: serve_version(ex); return;
-    case ROUTE_HEALTH: serve_health(ex); return;
-    case ROUTE_METRICS: serve_metrics(ex); return;
-    case ROUTE_ROOT: serve_root(ex); return;
-    case ROUTE_BACKUP: serve_backup(ex); return;
+    case ROUTE_OPENAPI_V3:
+        serve_openapi(ex);
+        return;
+    case ROUTE_VERSION:
+        serve_version(ex);
+        return;
+    case ROUTE_HEALTH:
+        serve_health(ex);
+        return;
+    case ROUTE_METRICS:
+        serve_metrics(ex);
+        return;
+    case ROUTE_ROOT:
+        serve_root(ex);
+        return;
+    case ROUTE_BACKUP:
+        serve_backup(ex);
+        return;
     case ROUTE_UNKNOWN_API:
         answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),
                     arena_one(&ex->arena, struct api_status_details));
         return;
     case ROUTE_RESOURCE:
-    case ROUTE_UNKNOWN: break;
+    case ROUTE_UNKNOWN:
+        break;
     }
     answer_text(ex, 404, STR("404 page not found\n"));
 }

@@ -153,9 +153,9 @@ static void list_meta(const struct encode_list *list, struct sbuf *out)
 static struct api_table_view table_of(const struct encode_how *how)
 {
     return (struct api_table_view){.kind = how->as,
-                              .now = {.sec = how->now_ns / CLOCK_NS_PER_SEC},
-                              .include = how->include,
-                              .no_headers = how->no_headers};
+                                   .now = {.sec = how->now_ns / CLOCK_NS_PER_SEC},
+                                   .include = how->include,
+                                   .no_headers = how->no_headers};
 }
 
 static void table_head(const struct encode_how *how, const struct encode_list *list,
@@ -255,8 +255,8 @@ struct net_buf *encode_event(struct encode_cache *c, enum store_event_type type,
                              const struct encode_how *how)
 {
     for (size_t i = 0; i < ENCODE_CACHE_SLOTS; i++) {
-        struct encode_slot *slot = &c->slots[(c->next + ENCODE_CACHE_SLOTS - 1 - i) %
-                                             ENCODE_CACHE_SLOTS];
+        struct encode_slot *slot =
+            &c->slots[(c->next + ENCODE_CACHE_SLOTS - 1 - i) % ENCODE_CACHE_SLOTS];
         if (slot->object == o && slot->type == type && slot->revision == revision &&
             same_how(&slot->how, how)) {
             c->hits++;

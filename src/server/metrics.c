@@ -4,17 +4,19 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include <sys/resource.h>
 
 #include "base/clock.h"
 
 #include "base/banned.h"
 
 // Upper ends of the buckets, in milliseconds; upstream's.
-static const int64_t bucket_ms[METRICS_BUCKETS] = {5,    25,   50,   100,  200,   400,   600,   800,
-                                                   1000, 1250, 1500, 2000, 3000,  4000,  5000,  6000,
-                                                   8000, 10000, 15000, 20000, 30000, 45000, 60000};
+static const int64_t bucket_ms[METRICS_BUCKETS] = {5,     25,    50,    100,   200,  400,
+                                                   600,   800,   1000,  1250,  1500, 2000,
+                                                   3000,  4000,  5000,  6000,  8000, 10000,
+                                                   15000, 20000, 30000, 45000, 60000};
 
 static struct metrics_row *row_of(struct metrics *m, const struct api_kind *kind, struct str sub,
                                   unsigned verb)
@@ -64,15 +66,24 @@ void metrics_count(struct metrics *m, const struct api_kind *kind, struct str su
 static const char *verb_label(unsigned verb)
 {
     switch (verb) {
-    case VERB_CREATE: return "POST";
-    case VERB_DELETE: return "DELETE";
-    case VERB_DELETE_COLLECTION: return "DELETECOLLECTION";
-    case VERB_GET: return "GET";
-    case VERB_LIST: return "LIST";
-    case VERB_PATCH: return "PATCH";
-    case VERB_UPDATE: return "PUT";
-    case VERB_WATCH: return "WATCH";
-    default: return "";
+    case VERB_CREATE:
+        return "POST";
+    case VERB_DELETE:
+        return "DELETE";
+    case VERB_DELETE_COLLECTION:
+        return "DELETECOLLECTION";
+    case VERB_GET:
+        return "GET";
+    case VERB_LIST:
+        return "LIST";
+    case VERB_PATCH:
+        return "PATCH";
+    case VERB_UPDATE:
+        return "PUT";
+    case VERB_WATCH:
+        return "WATCH";
+    default:
+        return "";
     }
 }
 
@@ -114,8 +125,7 @@ void metrics_write(const struct metrics *m, struct sbuf *out)
 {
     sbuf_addz(out, "# HELP apiserver_request_total Requests by verb, resource and HTTP code.\n"
                    "# TYPE apiserver_request_total counter\n");
-    vec_foreach(&m->rows, row)
-    {
+    vec_foreach(&m->rows, row) {
         for (size_t i = 0; i < METRICS_CODES && (*row)->codes[i].code; i++) {
             sbuf_addf(out, "apiserver_request_total{code=\"%d\",", (*row)->codes[i].code);
             labels(*row, out);
@@ -125,7 +135,9 @@ void metrics_write(const struct metrics *m, struct sbuf *out)
     sbuf_addz(out,
               "# HELP apiserver_request_duration_seconds Time from request to answer, by verb and "
               "resource.\n# TYPE apiserver_request_duration_seconds histogram\n");
-    vec_foreach(&m->rows, row) if ((*row)->count) histogram(*row, out);
+    vec_foreach(&m->rows, row)
+        if ((*row)->count)
+            histogram(*row, out);
 }
 
 void metrics_gauge(struct sbuf *out, const char *name, const char *help, uint64_t value)
@@ -192,6 +204,7 @@ void metrics_write_process(struct sbuf *out, int64_t started_wall_ns)
 
 void metrics_done(struct metrics *m)
 {
-    vec_foreach(&m->rows, row) free(*row);
+    vec_foreach(&m->rows, row)
+        free(*row);
     vec_done(&m->rows);
 }

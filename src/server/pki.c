@@ -4,20 +4,21 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include <sys/stat.h>
 
 #include "codec/base64.h"
 
 #include "base/banned.h"
 
-#define DAY_S          INT64_C(86400)
-#define CA_DAYS        3650
-#define LEAF_DAYS      365
-#define CA_RENEW_DAYS  400 // a leaf made now must not outlive its CA
+#define DAY_S           INT64_C(86400)
+#define CA_DAYS         3650
+#define LEAF_DAYS       365
+#define CA_RENEW_DAYS   400 // a leaf made now must not outlive its CA
 #define LEAF_RENEW_DAYS 30
-#define NAMES_MAX      16
-#define FILE_BYTES_MAX ((size_t)1024 * 1024)
+#define NAMES_MAX       16
+#define FILE_BYTES_MAX  ((size_t)1024 * 1024)
 
 static char *join(const char *folder, const char *name)
 {
@@ -92,9 +93,8 @@ static int prepare_ca(struct pki *p, int64_t now, struct tls_key_pair *ret, bool
     int r = load(p->ca_file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
     *ret_new = r == -ENOENT;
     if (r == -ENOENT) {
-        struct tls_subject subject = {.common_name = "dray-ca",
-                                      .not_before = now - 3600,
-                                      .not_after = now + CA_DAYS * DAY_S};
+        struct tls_subject subject = {
+            .common_name = "dray-ca", .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
         r = tls_make_ca(&subject, ret, err);
         if (r == 0)
             r = save(ret, p->ca_file, key_file, err);
@@ -180,8 +180,8 @@ static int prepare_server(struct pki *p, const struct tls_key_pair *ca, struct s
     char *names_file = join(p->folder, "server.names");
     bool changed = names_changed(&ns, names_file, &text);
     struct tls_subject subject = {.common_name = "dray-server", .names = ns.p, .server = true};
-    int r = prepare_leaf(ca, &subject, p->server_file, p->server_key_file, now, renew || changed,
-                         err);
+    int r =
+        prepare_leaf(ca, &subject, p->server_file, p->server_key_file, now, renew || changed, err);
     if (r == 0 && changed)
         r = tls_write_file(names_file, text.p, err);
     free(names_file);

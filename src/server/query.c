@@ -57,8 +57,7 @@ void query_parse(struct str text, struct arena *arena, struct query *ret)
 
 bool query_get(const struct query *q, struct str name, struct str *ret)
 {
-    vec_foreach(q, pair)
-    {
+    vec_foreach(q, pair) {
         if (str_eq(pair->name, name)) {
             *ret = pair->value;
             return true;
@@ -208,7 +207,7 @@ int query_list_options(const struct query *q, bool watch, struct list_options *r
         check_list(&o, match, causes);
     if (causes->n)
         return -ERR_INVALID;
-    o.match = match.n == 0                  ? QUERY_MATCH_NONE
+    o.match = match.n == 0                 ? QUERY_MATCH_NONE
               : str_eq(match, match_exact) ? QUERY_MATCH_EXACT
                                            : QUERY_MATCH_NOT_OLDER;
     r = read_revision(&o, err);
@@ -221,8 +220,7 @@ int query_list_options(const struct query *q, bool watch, struct list_options *r
 
 static void check_dry_run(const struct query *q, bool *ret, struct causes *causes)
 {
-    vec_foreach(q, pair)
-    {
+    vec_foreach(q, pair) {
         if (!str_eq(pair->name, STR("dryRun")))
             continue;
         *ret = true;
@@ -280,12 +278,12 @@ int query_write_options(const struct query *q, bool patch, bool apply, struct wr
 static void add_dry_run(const struct query *q, struct arena *arena, struct api_delete_options *o)
 {
     size_t n = 0;
-    vec_foreach(q, pair) n += str_eq(pair->name, STR("dryRun"));
+    vec_foreach(q, pair)
+        n += str_eq(pair->name, STR("dryRun"));
     if (n == 0)
         return;
     o->dry_run.p = arena_array(arena, struct str, n);
-    vec_foreach(q, pair)
-    {
+    vec_foreach(q, pair) {
         if (str_eq(pair->name, STR("dryRun")))
             o->dry_run.p[o->dry_run.n++] = pair->value;
     }

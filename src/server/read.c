@@ -323,8 +323,7 @@ static void list_begin(struct exchange *ex, bool there)
     }
     l->walking = true;
     if (current && !l->options.continue_token.n)
-        l->left_before =
-            (int64_t)store_count(s->store, l->walk.kind, ex->route.namespace);
+        l->left_before = (int64_t)store_count(s->store, l->walk.kind, ex->route.namespace);
     list_step(l);
 }
 

@@ -33,13 +33,19 @@ static bool label_holds(const struct label_requirement *q, const struct object *
     switch (q->relation) {
     case LABEL_EQUALS:
     case LABEL_DOUBLE_EQUALS:
-    case LABEL_IN: return there && has_value(q, value);
+    case LABEL_IN:
+        return there && has_value(q, value);
     case LABEL_NOT_EQUALS:
-    case LABEL_NOT_IN: return !there || !has_value(q, value);
-    case LABEL_EXISTS: return there;
-    case LABEL_DOES_NOT_EXIST: return !there;
-    case LABEL_GREATER: return there && str_to_i64(value, &number) == 0 && number > q->number;
-    case LABEL_LESS: return there && str_to_i64(value, &number) == 0 && number < q->number;
+    case LABEL_NOT_IN:
+        return !there || !has_value(q, value);
+    case LABEL_EXISTS:
+        return there;
+    case LABEL_DOES_NOT_EXIST:
+        return !there;
+    case LABEL_GREATER:
+        return there && str_to_i64(value, &number) == 0 && number > q->number;
+    case LABEL_LESS:
+        return there && str_to_i64(value, &number) == 0 && number < q->number;
     }
     return false;
 }

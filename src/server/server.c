@@ -166,8 +166,7 @@ static void serve_list(struct exchange *ex)
     }
     // The old way to watch one object: its name becomes a selector.
     if (ex->route.name.n && o.field_selector.n == 0)
-        o.field_selector =
-            arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(ex->route.name));
+        o.field_selector = arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(ex->route.name));
     if (o.watch)
         watch_begin(ex, &o);
     else
@@ -186,14 +185,28 @@ static void serve_resource(struct exchange *ex)
                                             .name = r->name,
                                             .user = &ex->user};
     switch (ex->verb) {
-    case VERB_GET: read_get(ex); return;
+    case VERB_GET:
+        read_get(ex);
+        return;
     case VERB_LIST:
-    case VERB_WATCH: serve_list(ex); return;
-    case VERB_CREATE: write_create(ex); return;
-    case VERB_UPDATE: write_update(ex); return;
-    case VERB_PATCH: write_patch(ex); return;
-    case VERB_DELETE: write_delete(ex); return;
-    case VERB_DELETE_COLLECTION: write_delete_collection(ex); return;
+    case VERB_WATCH:
+        serve_list(ex);
+        return;
+    case VERB_CREATE:
+        write_create(ex);
+        return;
+    case VERB_UPDATE:
+        write_update(ex);
+        return;
+    case VERB_PATCH:
+        write_patch(ex);
+        return;
+    case VERB_DELETE:
+        write_delete(ex);
+        return;
+    case VERB_DELETE_COLLECTION:
+        write_delete_collection(ex);
+        return;
     default:
         answer_fail(ex, 405, "MethodNotAllowed",
                     STR("the server does not allow this method on the requested resource"),

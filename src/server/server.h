@@ -36,7 +36,7 @@ void server_free(struct server *s);
 struct server_door {
     struct server *server;
     bool trusted;
-    bool insecure;                 // plain text: nobody can show who they are, so all are trusted
+    bool insecure;                  // plain text: nobody can show who they are, so all are trusted
     const struct http_server *http; // for metrics; may be NULL
 };
 

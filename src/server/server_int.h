@@ -85,7 +85,7 @@ struct exchange {
     int64_t wait_until_ns;
     uint64_t wait_revision;
     void (*wait_done)(struct exchange *ex, bool there);
-    void *state;                      // of a list or watch
+    void *state;                     // of a list or watch
     void (*free_state)(void *state); // while waiting for a revision
     int64_t started_ns;
 };

@@ -58,8 +58,8 @@ static int split_key(struct str key, bool namespaced, struct str in, struct toke
     return 0;
 }
 
-static int read_members(const yyjson_val *root, bool namespaced, struct str in,
-                        struct arena *arena, struct token *t, struct err *err)
+static int read_members(const yyjson_val *root, bool namespaced, struct str in, struct arena *arena,
+                        struct token *t, struct err *err)
 {
     struct str v = {0}, key = {0};
     const yyjson_val *version = json_get(root, STR("v")), *rv = json_get(root, STR("rv")),

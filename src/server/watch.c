@@ -316,8 +316,7 @@ static void start_timers(struct watcher *w)
     struct server *s = w->ex->s;
     int64_t seconds = w->options.timeout_seconds;
     if (seconds <= 0)
-        seconds =
-            WATCH_TIMEOUT_MIN_S + (int64_t)rng_below(s->exec->rng, WATCH_TIMEOUT_MIN_S);
+        seconds = WATCH_TIMEOUT_MIN_S + (int64_t)rng_below(s->exec->rng, WATCH_TIMEOUT_MIN_S);
     if (seconds > INT32_MAX)
         seconds = INT32_MAX;
     w->deadline.fn = deadline_due;
@@ -326,8 +325,8 @@ static void start_timers(struct watcher *w)
     w->bookmark.fn = bookmark_due;
     w->bookmark.arg = w;
     // Spread, so that a thousand watchers do not get theirs at once.
-    int64_t first = s->bookmark_ns / 2 + (int64_t)rng_below(s->exec->rng,
-                                                            (uint64_t)s->bookmark_ns / 2 + 1);
+    int64_t first =
+        s->bookmark_ns / 2 + (int64_t)rng_below(s->exec->rng, (uint64_t)s->bookmark_ns / 2 + 1);
     exec_timer_start(s->exec, &w->bookmark, first);
 }
 
@@ -396,8 +395,7 @@ void watch_begin(struct exchange *ex, const struct list_options *options)
 
 void watch_stop_all(struct server *s)
 {
-    list_foreach(&s->watchers, node)
-    {
+    list_foreach(&s->watchers, node) {
         struct watcher *w = list_entry(node, struct watcher, node);
         if (w->ex->q)
             watcher_end(w, false);

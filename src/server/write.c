@@ -20,6 +20,29 @@ static void hold(struct exchange *ex)
     ex->q->arg = ex;
 }
 
+// answer_deleted lists what was deleted from a collection.
+static void answer_deleted(struct exchange *ex, const struct registry_answer *a)
+{
+    struct encode_how how = exchange_how(ex);
+    struct encode_list list = {.revision = store_revision(ex->s->store), .remaining = -1};
+    struct sbuf json = {0};
+    struct err err = {0};
+    int r = 0;
+    encode_list_head(&how, &list, &json);
+    for (size_t i = 0; i < a->objects_len && r == 0; i++) {
+        if (i)
+            sbuf_addc(&json, ',');
+        r = encode_item(a->objects[i], &how, &json, &err);
+    }
+    encode_list_tail(&json);
+    if (r == 0) {
+        answer_json(ex, 200, &json);
+        return;
+    }
+    sbuf_done(&json);
+    answer_error(ex, &err);
+}
+
 static void on_answer(void *arg, const struct registry_answer *a)
 {
     struct exchange *ex = arg;
@@ -33,6 +56,10 @@ static void on_answer(void *arg, const struct registry_answer *a)
         struct err err = {0};
         err_record(&err, -a->code, "the write failed: %s", err_reason(-a->code));
         answer_error(ex, &err);
+        return;
+    }
+    if (ex->verb == VERB_DELETE_COLLECTION && !a->status) {
+        answer_deleted(ex, a);
         return;
     }
     // A subresource that is created (a binding, an eviction) answers with a Status.
@@ -56,9 +83,12 @@ static void on_answer(void *arg, const struct registry_answer *a)
 static enum registry_field_validation validation_of(enum query_validation v)
 {
     switch (v) {
-    case QUERY_FIELDS_IGNORE: return REGISTRY_FIELDS_IGNORE;
-    case QUERY_FIELDS_STRICT: return REGISTRY_FIELDS_STRICT;
-    case QUERY_FIELDS_WARN: break;
+    case QUERY_FIELDS_IGNORE:
+        return REGISTRY_FIELDS_IGNORE;
+    case QUERY_FIELDS_STRICT:
+        return REGISTRY_FIELDS_STRICT;
+    case QUERY_FIELDS_WARN:
+        break;
     }
     return REGISTRY_FIELDS_WARN;
 }
@@ -95,7 +125,8 @@ static bool too_strict(struct exchange *ex, const struct json_strict *strict,
     if (o->fields == QUERY_FIELDS_IGNORE || strict->reports.n == 0)
         return false;
     if (o->fields == QUERY_FIELDS_WARN) {
-        vec_foreach(&strict->reports, text) exchange_warn(ex, *text);
+        vec_foreach(&strict->reports, text)
+            exchange_warn(ex, *text);
         return false;
     }
     cleanup_sbuf struct sbuf message = {0};

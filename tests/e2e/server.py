@@ -435,23 +435,23 @@ def test_slow_watchers_do_not_hurt(s):
 # --- Forms -----------------------------------------------------------------------------------------------------------
 
 def test_yaml_and_tables(s):
-    text = 'apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata:\n  name: y\nspec: {}\n'
+    text = 'apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata:\n  name: yy\nspec: {}\n'
     made = s.good('POST', CLASSES, text, {'Content-Type': 'application/yaml'})
-    assert made['metadata']['name'] == 'y'
-    code, data = s.call('GET', CLASSES + '/y', None, {'Accept': 'application/yaml'}, raw=True)
+    assert made['metadata']['name'] == 'yy'
+    code, data = s.call('GET', CLASSES + '/yy', None, {'Accept': 'application/yaml'}, raw=True)
     assert code == 200 and b'kind: DeviceClass\n' in data and s.headers['Content-Type'] == 'application/yaml', data
     table = s.good('GET', CLASSES, None, {'Accept': 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json'})
-    assert table['kind'] == 'Table' and table['columnDefinitions'][0]['name'] == 'Name' and table['rows'][0]['cells'][0] == 'y'
+    assert table['kind'] == 'Table' and table['columnDefinitions'][0]['name'] == 'Name' and table['rows'][0]['cells'][0] == 'yy'
     assert table['rows'][0]['object']['kind'] == 'PartialObjectMetadata'
-    partial = s.good('GET', CLASSES + '/y', None, {'Accept': 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'})
-    assert partial['kind'] == 'PartialObjectMetadata' and partial['metadata']['name'] == 'y' and 'spec' not in partial
+    partial = s.good('GET', CLASSES + '/yy', None, {'Accept': 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io'})
+    assert partial['kind'] == 'PartialObjectMetadata' and partial['metadata']['name'] == 'yy' and 'spec' not in partial
     partial = s.good('GET', CLASSES, None, {'Accept': 'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io'})
-    assert partial['kind'] == 'PartialObjectMetadataList' and partial['items'][0]['metadata']['name'] == 'y'
-    code, data = s.call('GET', CLASSES + '/y?pretty=true', raw=True)
+    assert partial['kind'] == 'PartialObjectMetadataList' and partial['items'][0]['metadata']['name'] == 'yy'
+    code, data = s.call('GET', CLASSES + '/yy?pretty=true', raw=True)
     assert data.startswith(b'{\n  "kind"'), data[:50]
     expect(s.call('GET', CLASSES, None, {'Accept': 'application/vnd.kubernetes.protobuf'}), 406, reason='NotAcceptable')
     s.good('GET', CLASSES, None, {'Accept': 'application/vnd.kubernetes.protobuf,application/json'})
-    s.good('DELETE', CLASSES + '/y')
+    s.good('DELETE', CLASSES + '/yy')
 
 
 def varint(n):

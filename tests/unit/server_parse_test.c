@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the API server understands before it does anything: paths, queries, headers, tokens.
-#include "unit.h"
-
 #include "base/arena.h"
 #include "server/auth.h"
 #include "server/catalog.h"
@@ -12,6 +10,7 @@
 #include "server/query.h"
 #include "server/route.h"
 #include "server/token.h"
+#include "unit.h"
 
 #include "base/banned.h"
 
@@ -46,9 +45,8 @@ static void stable_and_dra_beta_versions_are_served(void **state)
 static void the_closer_switch_wins(void **state)
 {
     (void)state;
-    struct catalog c =
-        make_catalog("resource.k8s.io/v1alpha3=true,api/alpha=false,api/beta=false,"
-                     "resource.k8s.io/v1alpha3/devicetaintrules=false");
+    struct catalog c = make_catalog("resource.k8s.io/v1alpha3=true,api/alpha=false,api/beta=false,"
+                                    "resource.k8s.io/v1alpha3/devicetaintrules=false");
     assert_null(catalog_find(&c, STR("resource.k8s.io"), STR("v1beta1"), STR("deviceclasses")));
     assert_null(catalog_find(&c, STR("resource.k8s.io"), STR("v1alpha3"), STR("devicetaintrules")));
     assert_non_null(catalog_find(&c, STR("resource.k8s.io"), STR("v1alpha3"),
