@@ -38,6 +38,7 @@ const char server_usage[] =
     "--anonymous-auth        let requests without credentials do everything, too\n"
     "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
     "--restore FILE          begin with a backup; DIR must not hold a database yet\n"
+    "--history-events N      superseded versions kept for watches and old lists\n"
     "--log-level LEVELS      error, warn, info, debug; also by module: info,store=debug\n"
     "--config FILE           YAML with the same names; flags win over it";
 
@@ -167,7 +168,12 @@ static int start_store(struct running *r, struct err *err)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
         return ret;
-    struct store_options store = {.exec = loop_exec(r->loop), .path = r->database};
+    uint64_t history = 0;
+    if (f->history_events && str_to_u64(str_z(f->history_events), &history) < 0)
+        return err_set(err, ERR_INVALID, "--history-events is a number, not '%s'",
+                       f->history_events);
+    struct store_options store = {
+        .exec = loop_exec(r->loop), .path = r->database, .history_events = (size_t)history};
     ret = store_open(&store, &r->store, err);
     if (ret < 0)
         return ret;

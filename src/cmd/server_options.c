@@ -24,6 +24,7 @@ static const struct flag {
     {"log-level", offsetof(struct server_flags, log_level), false},
     {"token-file", offsetof(struct server_flags, token_file), false},
     {"restore", offsetof(struct server_flags, restore), false},
+    {"history-events", offsetof(struct server_flags, history_events), false},
     {"bookmark-interval", offsetof(struct server_flags, bookmark_interval), false},
     {"insecure-http", offsetof(struct server_flags, insecure_http), true},
     {"anonymous-auth", offsetof(struct server_flags, anonymous_auth), true},

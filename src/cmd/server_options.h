@@ -19,7 +19,8 @@ struct server_flags {
     const char *log_level;
     const char *token_file;
     const char *restore;
-    const char *bookmark_interval; // seconds; for tests
+    const char *history_events;
+    const char *bookmark_interval; // milliseconds; for tests
     bool insecure_http;
     bool anonymous_auth;
     struct arena arena; // texts from the file
