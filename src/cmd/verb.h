@@ -22,12 +22,15 @@ int verb_usage_error(const char *verb, const char *what);
 
 // The verbs, each in a file of its name.
 int verb_alloc(int argc, char **argv);
+int verb_backup(int argc, char **argv);
 int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_server(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 
 // How each is called, in the same files.
-extern const char alloc_usage[], cel_usage[], convert_usage[], explain_usage[], validate_usage[];
+extern const char alloc_usage[], backup_usage[], cel_usage[], convert_usage[], explain_usage[],
+    server_usage[], validate_usage[];
 
 #endif
