@@ -276,8 +276,8 @@ static enum placed place(struct alloc_solver *s, const struct alternative *a, ui
                     STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), STR_ARG(sbuf_str(&name)));
         r = FATAL;
     }
-    if (r == PLACED && !capacity_fits(s, a, device))
-        r = REJECTED;
+    if (r == PLACED && a->mode_all && !capacity_fits(s, a, device))
+        r = REJECTED; // others were judged before they got here
     if (r != PLACED) {
         roll_back(s, d, t);
         return r;

@@ -65,19 +65,6 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
                                .view = view};
 }
 
-void solver_allocate(struct alloc_solver *s, const struct piece *pieces, size_t n)
-{
-    const size_t align = _Alignof(max_align_t);
-    size_t total = 0;
-    for (size_t i = 0; i < n; i++)
-        total += (pieces[i].bytes + align - 1) / align * align;
-    char *at = arena_alloc(&s->arena, total + 1, align);
-    for (size_t i = 0; i < n; i++) {
-        *pieces[i].where = at;
-        at += (pieces[i].bytes + align - 1) / align * align;
-    }
-}
-
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)
 {
     va_list ap;
