@@ -193,6 +193,27 @@ struct vw_pool {
     struct str invalid_reason;
 };
 
+// Partitions of a counter set that are looked ahead at.
+#define VIEW_SET_MEMBERS 64
+
+// A device as the policies see it.
+struct vw_rank {
+    uint64_t excludes; // members of its set that do not fit beside it
+    uint32_t pcie;     // number of the place, from 1; 0: none
+    uint32_t numa;     // likewise
+    uint32_t set;      // likewise, the first counter set it draws on
+    uint16_t size;
+    uint8_t local; // which member of its set
+    uint8_t weight;
+};
+
+struct vw_set {
+    uint32_t *members; // devices
+    uint32_t n;
+    uint64_t fits; // members that could be had now
+    bool begun;    // something of it is in use
+};
+
 struct alloc_view {
     struct arena arena;
     const struct alloc_cluster *cluster;
@@ -212,6 +233,11 @@ struct alloc_view {
     size_t counters_len;
     struct group_state *groups; // by counter set: the baseline
     size_t sets_len;
+    struct vw_rank *ranks; // parallel to devices
+    struct vw_set *sets;   // by counter set
+    uint32_t *by_position; // devices in an order that has neighbours side by side
+    uint32_t *place_free;  // by place: devices not in use
+    size_t places_len;     // with number 0, no place
     bool declares_optional_operations;
     bool any_invalid;
     bool any_shared;
@@ -329,6 +355,31 @@ struct saved_group {
     struct group_state state;
 };
 
+// Candidates of a request in the order of the policy, as preferences that end in a position of the
+// view. What the search has not asked for yet is in a heap: most searches end long before.
+struct order {
+    uint64_t *keys; // the first `sorted` of n
+    uint64_t *heap; // the others
+    uint32_t n;
+    uint32_t sorted;
+};
+
+#define ORDER_POSITION ((1U << 20) - 1)
+
+// A counter set as the picks leave it.
+struct set_now {
+    uint64_t fits;
+    bool begun;
+};
+
+// What preferences are made of, see order.c.
+struct preference {
+    uint32_t *place_free; // by place
+    uint32_t *turns;      // by place
+    uint32_t *set_turns;  // by counter set, from 1
+    struct set_now *sets;
+};
+
 struct alloc_solver {
     struct alloc_options options;
     struct arena arena; // of one solve
@@ -373,9 +424,10 @@ struct alloc_solver {
     uint32_t *claim_picks; // by claim
     uint32_t *chosen;      // by request: alternative, relative
     uint32_t *forced;      // by request: the only alternative to try, UINT32_MAX: all
-    uint32_t *
-        *orders; // by request: candidates in the order of the policy; NULL entries: as published
+    struct preference preference;
+    struct order *orders; // by request: candidates in the order of the policy; NULL: as published
     uint64_t steps;
+    uint32_t work; // done since the deadline was looked at, in some small unit
     uint32_t dead_ends;
     bool fatal;
     bool timeout;
@@ -384,6 +436,21 @@ struct alloc_solver {
     uint64_t *memo;
     uint64_t memo_salt;
 };
+
+// Work between two looks at the deadline: some 50 us.
+#define WORK_PER_LOOK 20000
+
+// solver_tick counts work and asks now and then whether time is up; true when it is.
+static inline bool solver_tick(struct alloc_solver *s, uint32_t work)
+{
+    s->work += work;
+    if (s->work >= WORK_PER_LOOK) {
+        s->work = 0;
+        if (s->options.expired && s->options.expired(s->options.expired_arg))
+            s->timeout = true;
+    }
+    return s->timeout;
+}
 
 #define DEVICES_MAX 4096 // picked in one question; the search recurses once for each
 
@@ -511,8 +578,18 @@ bool search_prepare(struct alloc_solver *s);
 // search_reset takes back everything that a search has placed.
 void search_reset(struct alloc_solver *s);
 
-// order_prepare sets the order of candidates of a request for the policy.
-void order_prepare(struct alloc_solver *s, uint32_t request, const struct alternative *a);
+// order_begin makes room for orders; false when there are too many devices for them. order_prepare
+// sets the order of candidates of a request for the policy. order_sort puts the candidate at a
+// position in place, with all before it.
+bool order_begin(struct alloc_solver *s);
+void order_prepare(struct alloc_solver *s, const struct alternative *a);
+void order_sort(struct order *o, uint32_t at);
+
+// rank_view fills in what policies want to know about the devices of a view. rank_size shortens an
+// amount, keeping the order. rank_excluded weighs the partitions in fits that a device excludes.
+void rank_view(struct alloc_view *v);
+uint16_t rank_size(amount a);
+uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits);
 
 // prune_prepare collects what pruning needs. prune_hopeless says that no solution can come of the
 // present state: alternative a still wants left devices from position start on, then the requests
@@ -521,6 +598,8 @@ void order_prepare(struct alloc_solver *s, uint32_t request, const struct altern
 void prune_prepare(struct alloc_solver *s);
 bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
                     uint32_t start);
+// prune_alike: what failed with one device fails with the other.
+bool prune_alike(const struct alloc_solver *s, uint32_t a, uint32_t b);
 bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint32_t device);
 struct memo_key {
     uint64_t a, b;

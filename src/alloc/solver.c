@@ -62,6 +62,7 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
                                .numbers_cap = s->numbers_cap,
                                .memo = s->memo,
                                .memo_salt = s->memo_salt,
+                               .work = WORK_PER_LOOK,
                                .view = view};
 }
 
@@ -147,12 +148,6 @@ static enum outcome search_best(struct alloc_solver *s)
     return o;
 }
 
-static void prepare_orders(struct alloc_solver *s)
-{
-    if (s->options.policy != ALLOC_FIRST)
-        s->orders = arena_array(&s->arena, uint32_t *, s->requests_len + 1);
-}
-
 static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
 {
     ret->verdict = ALLOC_ERROR;
@@ -169,7 +164,8 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         fail_answer(s, ret);
         return;
     }
-    prepare_orders(s);
+    if (s->options.policy != ALLOC_FIRST && !order_begin(s))
+        s->orders = NULL;
     enum outcome o = s->options.policy == ALLOC_FIRST ? search_run(s) : search_best(s);
     ret->steps = s->steps;
     if (s->fatal) {

@@ -1,0 +1,769 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reasons to turn back: can the requests still to come be served at all? Every test is a relaxation
+// of the problem, so a branch that fails one holds no solution.
+//
+// Each alternative has a domain: free candidates that agree with the constraints and counters as
+// they stand. Then, from cheap to dear:
+//   sizes       a domain holds as many devices as are wanted
+//   counters    requests whose domains lie within one of them find enough room in its counter sets;
+//               all together do not draw more than there is, counter by counter
+//   matching    requests for exclusive devices find different ones
+//   values      what a match constraint leaves its requests in common, and whether a distinct one has
+//               values enough, goes back into the domains until nothing changes. Only once cheaper
+//               reasons have not ended the search
+#include "alloc/prune_int.h"
+
+#include "base/banned.h"
+
+// Calls before values are looked at, rounds of looking.
+#define CALLS_CHEAP 24
+#define ROUNDS_MAX  4
+
+// --- Domains -------------------------------------------------------------------------------------
+
+static bool at_work(const struct prune *p, uint32_t request)
+{
+    return request == p->work->request;
+}
+
+static bool chooses(const struct alloc_solver *s, uint32_t request, uint32_t k)
+{
+    const struct prune *p = s->prune;
+    if (at_work(p, request))
+        return &s->alternatives[s->requests[request].first + k] == p->work;
+    return !s->forced || s->forced[request] == UINT32_MAX || s->forced[request] == k;
+}
+
+static int64_t wanted(const struct alloc_solver *s, const struct alternative *a)
+{
+    return a == s->prune->work ? s->prune->left : a->count;
+}
+
+static bool exclusive(const struct alloc_solver *s, const struct alternative *a)
+{
+    return !a->admin && !s->prune->sharing[a - s->alternatives];
+}
+
+static int64_t fewest_of(const struct alloc_solver *s, uint32_t request)
+{
+    const struct request *q = &s->requests[request];
+    int64_t fewest = INT64_MAX;
+    for (uint32_t k = 0; k < q->n; k++) {
+        int64_t n = wanted(s, &s->alternatives[q->first + k]);
+        if (chooses(s, request, k) && n < fewest)
+            fewest = n;
+    }
+    return fewest == INT64_MAX ? 0 : fewest;
+}
+
+static bool drawable(const struct alloc_solver *s, uint32_t device)
+{
+    const struct alloc_view *v = s->view;
+    const struct vw_device *d = &v->devices[device];
+    if (d->shared && (d->shared_use || s->shares[device]))
+        return true;
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
+        if (s->consumed[u->counter] + u->value > v->available[u->counter])
+            return false;
+    }
+    for (uint16_t i = 0; v->cluster->features.compatibility_groups && i < d->groups_len; i++) {
+        const struct group_use *u = &v->group_uses[d->first_group + i];
+        const struct group_state *g = &s->groups[u->set];
+        if (g->members && (u->mask == 0 ? !g->all_empty : g->all_empty || !(g->mask & u->mask)))
+            return false;
+    }
+    return true;
+}
+
+static void find_usable(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    memset(p->usable, 0xFF, p->words * sizeof(*p->usable));
+    if (s->view->counters_len == 0 && s->view->sets_len == 0)
+        return;
+    for (uint32_t i = 0; i < s->view->devices_len; i++)
+        if (s->view->devices[i].groups_len && !drawable(s, i))
+            p->usable[i / 64] &= ~(UINT64_C(1) << i % 64);
+    (void)solver_tick(s, (uint32_t)s->view->devices_len);
+}
+
+static void drop_full(struct alloc_solver *s, const struct alternative *a, uint64_t *dom)
+{
+    const struct prune *p = s->prune;
+    for (size_t w = 0; w < p->words; w++)
+        for (uint64_t x = dom[w]; x; x &= x - 1) {
+            uint32_t device = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x);
+            const struct vw_device *d = &s->view->devices[device];
+            bool fits = true;
+            for (uint32_t i = 0; s->shares[device] && i < d->caps_len && fits; i++) {
+                uint32_t at = d->first_cap + i;
+                const struct vw_cap *c = &s->view->caps[at];
+                fits = c->used + s->taken[at] + need_amount(s, a, at) <= c->value;
+            }
+            if (!fits)
+                dom[w] &= ~(x & -x);
+        }
+}
+
+// What the constraints of the claim at work leave of a domain, by what they have seen so far.
+static void drop_conflicting(struct alloc_solver *s, const struct alternative *a, uint64_t *dom)
+{
+    struct prune *p = s->prune;
+    const struct claim *c = &s->claims[a->claim];
+    for (uint32_t j = 0; j < c->constraints_len; j++) {
+        uint32_t at = c->first_constraint + j;
+        const struct constraint_state *st = &s->states[at];
+        if (a->columns[j] == UINT32_MAX || st->devices == 0)
+            continue;
+        const struct column_values *values = &p->values[a->columns[j]];
+        memset(p->mask, 0, p->words * sizeof(*p->mask));
+        for (uint32_t i = 0; i < st->n; i++) {
+            const struct value_bits *v = prune_value(values, s->numbers[st->first + i]);
+            for (size_t w = 0; v && w < p->words; w++)
+                p->mask[w] |= v->bits[w];
+        }
+        bool distinct = s->constraints[at].distinct;
+        for (size_t w = 0; w < p->words; w++)
+            dom[w] &= distinct ? ~(p->mask[w] | values->without[w]) : p->mask[w];
+    }
+}
+
+static void make_domain(struct alloc_solver *s, const struct alternative *a)
+{
+    struct prune *p = s->prune;
+    uint64_t *dom = p->dom[a - s->alternatives];
+    const uint64_t *cand = p->cand[a - s->alternatives];
+    for (size_t w = 0; w < p->words; w++) {
+        dom[w] = cand[w] & p->usable[w];
+        if (!a->admin)
+            dom[w] &= ~s->marked[w];
+        if (a == p->work)
+            dom[w] &= p->range[w];
+    }
+    if (a->claim == p->work->claim)
+        drop_conflicting(s, a, dom);
+    if (p->sharing[a - s->alternatives])
+        drop_full(s, a, dom);
+}
+
+static bool large_enough(const struct alloc_solver *s, uint32_t request)
+{
+    const struct prune *p = s->prune;
+    const struct request *q = &s->requests[request];
+    for (uint32_t k = 0; k < q->n; k++) {
+        const struct alternative *a = &s->alternatives[q->first + k];
+        if (chooses(s, request, k) && !(a->mode_all && a->count == 0) &&
+            (int64_t)count_bits(p->dom[q->first + k], p->words) >= wanted(s, a))
+            return true;
+    }
+    return false;
+}
+
+static bool make_domains(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    find_usable(s);
+    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+        const struct request *q = &s->requests[r];
+        for (uint32_t k = 0; k < q->n; k++)
+            if (chooses(s, r, k))
+                make_domain(s, &s->alternatives[q->first + k]);
+        if (!large_enough(s, r))
+            return false;
+        if (solver_tick(s, q->n * (uint32_t)p->words * 2))
+            return true;
+    }
+    return true;
+}
+
+// --- Counters ------------------------------------------------------------------------------------
+
+static void count_device(struct alloc_solver *s, struct prune *p, const struct vw_device *d)
+{
+    const struct alloc_view *v = s->view;
+    uint32_t set = v->group_uses[d->first_group].set;
+    p->in_set[set]++;
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
+        if (v->counter_set[u->counter] != set)
+            continue;
+        if (p->stamp[u->counter] != p->stamp_now) {
+            p->stamp[u->counter] = p->stamp_now;
+            p->least[u->counter] = u->value;
+            p->least_n[u->counter] = 1;
+        } else {
+            p->least_n[u->counter]++;
+            if (u->value < p->least[u->counter])
+                p->least[u->counter] = u->value;
+        }
+    }
+}
+
+// At most how many of these devices can be had at once, by their counters? Each device is counted in
+// the first set it draws on, where all of them take at least the smallest amount.
+static size_t counter_limit(struct alloc_solver *s, const uint64_t *devices)
+{
+    struct prune *p = s->prune;
+    const struct alloc_view *v = s->view;
+    size_t total = 0;
+    p->stamp_now++;
+    memset(p->in_set, 0, v->sets_len * sizeof(*p->in_set));
+    for (size_t w = 0; w < p->words; w++)
+        for (uint64_t x = devices[w]; x; x &= x - 1) {
+            const struct vw_device *d = &v->devices[w * 64 + (size_t)__builtin_ctzll(x)];
+            if (d->groups_len == 0)
+                total++;
+            else if (d->shared)
+                return SIZE_MAX; // its shares are charged once
+            else
+                count_device(s, p, d);
+        }
+    memcpy(p->limit, p->in_set, v->sets_len * sizeof(*p->limit));
+    for (size_t c = 0; c < v->counters_len; c++) {
+        if (p->stamp[c] != p->stamp_now || p->least[c] <= 0)
+            continue;
+        amount room = v->available[c] - s->consumed[c];
+        room = room < 0 ? 0 : room / p->least[c];
+        if (room >= p->least_n[c])
+            continue;
+        // Those that do not draw on this counter can all be had, as far as it goes.
+        uint32_t set = v->counter_set[c];
+        uint32_t most = p->in_set[set] - p->least_n[c] + (uint32_t)room;
+        if (most < p->limit[set])
+            p->limit[set] = most;
+    }
+    for (size_t i = 0; i < v->sets_len; i++)
+        total += p->limit[i];
+    return total;
+}
+
+static bool within(const uint64_t *a, const uint64_t *b, size_t words)
+{
+    for (size_t w = 0; w < words; w++)
+        if (a[w] & ~b[w])
+            return false;
+    return true;
+}
+
+// The domain of a request; false when its devices may be shared or are for admins.
+static bool join_domain(struct alloc_solver *s, uint32_t request)
+{
+    struct prune *p = s->prune;
+    const struct request *q = &s->requests[request];
+    uint64_t *out = p->joined[request];
+    bool all_exclusive = true;
+    memset(out, 0, p->words * sizeof(*out));
+    for (uint32_t k = 0; k < q->n; k++) {
+        if (!chooses(s, request, k))
+            continue;
+        all_exclusive &= exclusive(s, &s->alternatives[q->first + k]);
+        for (size_t w = 0; w < p->words; w++)
+            out[w] |= p->dom[q->first + k][w];
+    }
+    return all_exclusive;
+}
+
+// Requests whose domains lie within one of them compete for what it holds.
+static bool room_for_groups(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+        bool seen = false;
+        if (fewest_of(s, r) == 0)
+            continue;
+        for (uint32_t o = p->work->request; o < r && !seen; o++)
+            seen = memcmp(p->joined[o], p->joined[r], p->words * sizeof(uint64_t)) == 0;
+        if (seen)
+            continue;
+        size_t limit = counter_limit(s, p->joined[r]);
+        if (limit == SIZE_MAX)
+            continue;
+        int64_t sum = 0;
+        for (uint32_t o = p->work->request; o < s->requests_len; o++)
+            if (within(p->joined[o], p->joined[r], p->words))
+                sum += fewest_of(s, o);
+        if ((int64_t)limit < sum)
+            return false;
+        if (solver_tick(s, (uint32_t)(s->requests_len + s->view->devices_len)))
+            return true;
+    }
+    return true;
+}
+
+// The least that any device of a domain draws, by kind of counter.
+static void lowest_draws(struct alloc_solver *s, const uint64_t *devices)
+{
+    struct prune *p = s->prune;
+    const struct alloc_view *v = s->view;
+    uint32_t n = 0;
+    memset(p->drawn_n, 0, p->kinds * sizeof(*p->drawn_n));
+    for (size_t w = 0; w < p->words; w++)
+        for (uint64_t x = devices[w]; x; x &= x - 1, n++) {
+            const struct vw_device *d = &v->devices[w * 64 + (size_t)__builtin_ctzll(x)];
+            if (d->shared)
+                continue; // may be charged already
+            for (uint16_t i = 0; i < d->counters_len; i++) {
+                const struct counter_use *u = &v->counter_uses[d->first_counter + i];
+                uint32_t k = p->kind[u->counter];
+                if (p->drawn_n[k]++ == 0 || u->value < p->lowest[k])
+                    p->lowest[k] = u->value;
+            }
+        }
+    // A device that draws on two counters of a kind makes the count too large, never the draw.
+    for (uint32_t k = 0; k < p->kinds; k++)
+        if (p->drawn_n[k] < n || p->lowest[k] < 0)
+            p->lowest[k] = 0;
+}
+
+static bool volume_suffices(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    const struct alloc_view *v = s->view;
+    memset(p->supply, 0, p->kinds * sizeof(*p->supply));
+    memset(p->demand, 0, p->kinds * sizeof(*p->demand));
+    for (size_t c = 0; c < v->counters_len; c++)
+        if (v->available[c] > s->consumed[c])
+            p->supply[p->kind[c]] += v->available[c] - s->consumed[c];
+    const uint64_t *last = NULL;
+    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+        int64_t want = fewest_of(s, r);
+        if (want == 0)
+            continue;
+        if (!last || memcmp(last, p->joined[r], p->words * sizeof(*last)) != 0)
+            lowest_draws(s, p->joined[r]);
+        last = p->joined[r];
+        for (uint32_t k = 0; k < p->kinds; k++) {
+            p->demand[k] += p->lowest[k] * want;
+            if (p->demand[k] > p->supply[k])
+                return false;
+        }
+        if (solver_tick(s, (uint32_t)s->view->devices_len))
+            return true;
+    }
+    return true;
+}
+
+// --- Matching ------------------------------------------------------------------------------------
+
+// Kuhn's augmenting path: finds an item for a slot, moving others if that helps. The depth is
+// bounded by the number of slots.
+static bool augment(struct prune *p, uint32_t slot) // NOLINT(misc-no-recursion)
+{
+    for (size_t w = 0; w < p->words; w++)
+        for (uint64_t x = p->slot_bits[slot][w] & ~p->visited[w]; x;
+             x = p->slot_bits[slot][w] & ~p->visited[w]) {
+            uint32_t d = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x);
+            set_bit(p->visited, d);
+            if (p->owner[d] == 0 || augment(p, p->owner[d] - 1)) {
+                p->owner[d] = slot + 1;
+                return true;
+            }
+        }
+    return false;
+}
+
+// Takes what is free before it moves anything.
+static bool take_free(struct prune *p, uint32_t slot, uint64_t *used)
+{
+    for (size_t w = 0; w < p->words; w++) {
+        uint64_t x = p->slot_bits[slot][w] & ~used[w];
+        if (x) {
+            used[w] |= x & -x;
+            p->owner[w * 64 + (size_t)__builtin_ctzll(x)] = slot + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool matching_exists(struct alloc_solver *s, uint32_t slots)
+{
+    struct prune *p = s->prune;
+    uint64_t *used = p->merged;
+    memset(p->owner, 0, p->words * 64 * sizeof(*p->owner));
+    memset(used, 0, p->words * sizeof(*used));
+    for (uint32_t i = 0; i < slots; i++) {
+        if (solver_tick(s, (uint32_t)p->words * 4))
+            return true;
+        if (take_free(p, i, used))
+            continue;
+        memset(p->visited, 0, p->words * sizeof(*p->visited));
+        if (!augment(p, i))
+            return false;
+        for (size_t w = 0; w < p->words; w++)
+            for (uint64_t x = p->visited[w] & ~used[w]; x; x &= x - 1)
+                if (p->owner[w * 64 + (size_t)__builtin_ctzll(x)])
+                    used[w] |= x & -x;
+    }
+    return true;
+}
+
+static bool devices_suffice(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    uint32_t slots = 0;
+    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+        if (!join_domain(s, r))
+            continue;
+        for (int64_t i = 0, n = fewest_of(s, r); i < n && slots < MATCHING_SLOTS_MAX; i++)
+            p->slot_bits[slots++] = p->joined[r];
+    }
+    return matching_exists(s, slots);
+}
+
+// --- Values --------------------------------------------------------------------------------------
+
+// All alternatives of a request are in the constraint's scope; only such requests must obey.
+static bool bound_by(const struct alloc_solver *s, uint32_t request, uint32_t index)
+{
+    const struct request *q = &s->requests[request];
+    for (uint32_t k = 0; k < q->n; k++)
+        if (chooses(s, request, k) && s->alternatives[q->first + k].columns[index] == UINT32_MAX)
+            return false;
+    return true;
+}
+
+// What a constraint still has to cover.
+struct span {
+    const struct claim *claim;
+    uint32_t index; // of the constraint in the claim
+    uint32_t from, to;
+    const struct constraint_state *state; // NULL: it has seen nothing yet
+    uint32_t bound_n;                     // requests in p->bound
+    int64_t sum;                          // devices they want
+    bool exclusive;                       // each of its own
+    bool changed;
+};
+
+// Adds the devices to p->mask.
+static bool can_have(struct alloc_solver *s, uint32_t request, const struct span *sp, uint32_t id)
+{
+    struct prune *p = s->prune;
+    bool can = false;
+    const struct request *q = &s->requests[request];
+    for (uint32_t k = 0; k < q->n; k++) {
+        const struct alternative *a = &s->alternatives[q->first + k];
+        if (!chooses(s, request, k))
+            continue;
+        const struct value_bits *v = prune_value(&p->values[a->columns[sp->index]], id);
+        size_t n = 0;
+        for (size_t w = 0; v && w < p->words; w++) {
+            uint64_t x = p->dom[q->first + k][w] & v->bits[w];
+            p->mask[w] |= x;
+            n += (size_t)__builtin_popcountll(x);
+        }
+        can |= (int64_t)n >= wanted(s, a);
+    }
+    return can;
+}
+
+// Can every request that must obey have this value?
+static bool value_serves(struct alloc_solver *s, const struct span *sp, uint32_t id)
+{
+    struct prune *p = s->prune;
+    memset(p->mask, 0, p->words * sizeof(*p->mask));
+    for (uint32_t i = 0; i < sp->bound_n; i++)
+        if (!can_have(s, p->bound[i], sp, id))
+            return false;
+    return !sp->exclusive || (int64_t)count_bits(p->mask, p->words) >= sp->sum;
+}
+
+// Runs over every alternative in the span that the constraint applies to.
+static const struct alternative *next_in_scope(const struct alloc_solver *s, const struct span *sp,
+                                               uint32_t *at)
+{
+    for (; *at < s->requests[sp->to - 1].first + s->requests[sp->to - 1].n; (*at)++) {
+        const struct alternative *a = &s->alternatives[*at];
+        uint32_t k = *at - s->requests[a->request].first;
+        if (a->request >= sp->from && chooses(s, a->request, k) &&
+            a->columns[sp->index] != UINT32_MAX) {
+            (*at)++;
+            return a;
+        }
+    }
+    return NULL;
+}
+
+static void keep_value(struct alloc_solver *s, const struct span *sp, uint32_t id)
+{
+    struct prune *p = s->prune;
+    uint32_t at = s->requests[sp->from].first;
+    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
+        size_t i = (size_t)(a - s->alternatives);
+        const struct value_bits *v = prune_value(&p->values[a->columns[sp->index]], id);
+        for (size_t w = 0; v && w < p->words; w++)
+            p->fresh[i][w] |= p->dom[i][w] & v->bits[w];
+    }
+}
+
+// A match constraint leaves only values that all its requests can have.
+static bool filter_match(struct alloc_solver *s, struct span *sp)
+{
+    struct prune *p = s->prune;
+    const struct constraint_state *st = sp->state && sp->state->devices ? sp->state : NULL;
+    uint32_t at = s->requests[sp->from].first;
+    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
+        size_t i = (size_t)(a - s->alternatives);
+        const struct column_values *c = &p->values[a->columns[sp->index]];
+        // Without lists, a device without a value is accepted as the only one.
+        for (size_t w = 0; w < p->words; w++)
+            p->fresh[i][w] = st ? 0 : p->dom[i][w] & c->without[w];
+    }
+    const struct request *first = &s->requests[p->bound[0]];
+    uint32_t k = 0;
+    while (!chooses(s, p->bound[0], k))
+        k++;
+    const struct column_values *c =
+        &p->values[s->alternatives[first->first + k].columns[sp->index]];
+    for (size_t i = 0; i < (st ? st->n : c->n); i++) {
+        uint32_t id = st ? s->numbers[st->first + i] : c->p[i].id;
+        if (value_serves(s, sp, id))
+            keep_value(s, sp, id);
+        if (solver_tick(s, sp->bound_n * (uint32_t)p->words * 4))
+            return true;
+    }
+    at = s->requests[sp->from].first;
+    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
+        size_t i = (size_t)(a - s->alternatives);
+        if (memcmp(p->dom[i], p->fresh[i], p->words * sizeof(uint64_t)) == 0)
+            continue;
+        sp->changed = true;
+        memcpy(p->dom[i], p->fresh[i], p->words * sizeof(uint64_t));
+    }
+    return true;
+}
+
+// Values of a column that occur in a domain, as a bitset of their positions. False when a device
+// without a value is among them, which a first one may be.
+static bool values_in(const struct prune *p, const struct column_values *c, const uint64_t *dom,
+                      uint64_t *out)
+{
+    memset(out, 0, p->words * sizeof(*out));
+    for (size_t w = 0; w < p->words; w++)
+        if (dom[w] & c->without[w])
+            return false;
+    for (uint32_t i = 0; i < c->n; i++)
+        for (size_t w = 0; w < p->words; w++)
+            if (dom[w] & c->p[i].bits[w]) {
+                set_bit(out, i);
+                break;
+            }
+    return true;
+}
+
+// The only value that a request for one device can have is nobody else's.
+static void claim_value(struct alloc_solver *s, struct span *sp, uint32_t request,
+                        const struct value_bits *v)
+{
+    struct prune *p = s->prune;
+    uint32_t at = s->requests[sp->from].first;
+    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
+        const struct value_bits *mine = prune_value(&p->values[a->columns[sp->index]], v->id);
+        uint64_t *dom = p->dom[a - s->alternatives];
+        for (size_t w = 0; mine && a->request != request && w < p->words; w++) {
+            sp->changed |= (dom[w] & mine->bits[w]) != 0;
+            dom[w] &= ~mine->bits[w];
+        }
+    }
+}
+
+// A distinct constraint needs different values for all its requests.
+static bool filter_distinct(struct alloc_solver *s, struct span *sp)
+{
+    struct prune *p = s->prune;
+    uint32_t slots = 0;
+    uint32_t column = UINT32_MAX;
+    for (uint32_t i = 0; i < sp->bound_n; i++) {
+        uint32_t r = p->bound[i];
+        const struct alternative *a =
+            at_work(p, r) ? p->work : &s->alternatives[s->requests[r].first];
+        const struct column_values *c = &p->values[a->columns[sp->index]];
+        uint64_t *bits = p->of_value[i];
+        if ((s->requests[r].n != 1 && !at_work(p, r)) || c->n > s->view->devices_len ||
+            (column != UINT32_MAX && a->columns[sp->index] != column))
+            continue;
+        column = a->columns[sp->index];
+        if (!values_in(p, c, p->dom[a - s->alternatives], bits))
+            continue;
+        if (wanted(s, a) == 1 && count_bits(bits, p->words) == 1) {
+            size_t w = 0;
+            while (!bits[w])
+                w++;
+            claim_value(s, sp, r, &c->p[w * 64 + (size_t)__builtin_ctzll(bits[w])]);
+        }
+        for (int64_t k = 0; k < wanted(s, a) && slots < MATCHING_SLOTS_MAX; k++)
+            p->slot_bits[slots++] = bits;
+        if (solver_tick(s, (uint32_t)(c->n * p->words)))
+            return true;
+    }
+    return matching_exists(s, slots);
+}
+
+static void find_bound(struct alloc_solver *s, struct span *sp)
+{
+    struct prune *p = s->prune;
+    sp->exclusive = true;
+    for (uint32_t r = sp->from; r < sp->to; r++) {
+        const struct request *q = &s->requests[r];
+        int64_t want = fewest_of(s, r);
+        if (want == 0 || !bound_by(s, r, sp->index))
+            continue;
+        p->bound[sp->bound_n++] = r;
+        sp->sum += want;
+        for (uint32_t k = 0; k < q->n; k++)
+            sp->exclusive &= !chooses(s, r, k) || exclusive(s, &s->alternatives[q->first + k]);
+    }
+}
+
+static bool filter(struct alloc_solver *s, struct span *sp)
+{
+    find_bound(s, sp);
+    if (sp->bound_n == 0)
+        return true;
+    bool distinct = s->constraints[sp->claim->first_constraint + sp->index].distinct;
+    return distinct ? filter_distinct(s, sp) : filter_match(s, sp);
+}
+
+static struct span span_of(const struct alloc_solver *s, uint32_t claim, uint32_t index)
+{
+    const struct prune *p = s->prune;
+    const struct claim *c = &s->claims[claim];
+    bool here = claim == p->work->claim;
+    return (struct span){.claim = c,
+                         .index = index,
+                         .from = here ? p->work->request : c->first_request,
+                         .to = c->first_request + c->requests_len,
+                         .state = here ? &s->states[c->first_constraint + index] : NULL};
+}
+
+// One round over all constraints of the claims to come.
+static bool filter_all(struct alloc_solver *s, bool *changed)
+{
+    const struct prune *p = s->prune;
+    for (uint32_t i = p->work->claim; i < s->claims_len; i++) {
+        const struct claim *c = &s->claims[i];
+        for (uint32_t j = 0; j < c->constraints_len && c->requests_len; j++) {
+            struct span sp = span_of(s, i, j);
+            if (!filter(s, &sp))
+                return false;
+            *changed |= sp.changed;
+            if (s->timeout)
+                return true;
+        }
+    }
+    for (uint32_t r = p->work->request; r < s->requests_len; r++)
+        if (!large_enough(s, r))
+            return false;
+    return true;
+}
+
+// --- Groups --------------------------------------------------------------------------------------
+
+// Adds what a match constraint that has seen nothing yet needs of one value, unless its requests are
+// counted already or differ in what they compare.
+static void add_need(struct alloc_solver *s, struct span *sp, size_t *n)
+{
+    struct prune *p = s->prune;
+    uint32_t column = UINT32_MAX;
+    find_bound(s, sp);
+    for (uint32_t i = 0; i < sp->bound_n; i++) {
+        const struct request *q = &s->requests[p->bound[i]];
+        for (uint32_t k = 0; k < q->n; k++) {
+            uint32_t here = s->alternatives[q->first + k].columns[sp->index];
+            if (!chooses(s, p->bound[i], k))
+                continue;
+            if (p->covered[p->bound[i]] || (column != UINT32_MAX && here != column))
+                return;
+            column = here;
+        }
+    }
+    if (!sp->exclusive || sp->bound_n == 0 || p->values[column].any_without)
+        return;
+    for (uint32_t i = 0; i < sp->bound_n; i++)
+        p->covered[p->bound[i]] = true;
+    p->needs[(*n)++] = (struct group_need){column, sp->sum};
+}
+
+// The needs of a column that are at least this large must find places among its values.
+static bool groups_hold(struct alloc_solver *s, const struct group_need *need, size_t n)
+{
+    const struct prune *p = s->prune;
+    const struct column_values *c = &p->values[need->column];
+    int64_t wanting = 0;
+    int64_t places = 0;
+    for (size_t i = 0; i < n; i++)
+        wanting += p->needs[i].column == need->column && p->needs[i].n >= need->n;
+    for (size_t i = 0; i < c->n && places < wanting; i++) {
+        size_t have = 0;
+        for (size_t w = 0; w < p->words; w++)
+            have += (size_t)__builtin_popcountll(c->p[i].bits[w] & p->mask[w]);
+        places += (int64_t)have / need->n;
+    }
+    return places >= wanting;
+}
+
+// Claims that need so many devices of one value each: are there values enough?
+static bool groups_suffice(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    size_t n = 0;
+    memset(p->covered, 0, s->requests_len * sizeof(*p->covered));
+    memset(p->mask, 0, p->words * sizeof(*p->mask));
+    for (uint32_t i = p->work->claim; i < s->claims_len; i++)
+        for (uint32_t j = 0; j < s->claims[i].constraints_len && s->claims[i].requests_len; j++) {
+            struct span sp = span_of(s, i, j);
+            bool fresh = !sp.state || sp.state->devices == 0;
+            if (fresh && !s->constraints[s->claims[i].first_constraint + j].distinct)
+                add_need(s, &sp, &n);
+        }
+    for (uint32_t r = p->work->request; r < s->requests_len; r++)
+        for (size_t w = 0; p->covered[r] && w < p->words; w++)
+            p->mask[w] |= p->joined[r][w];
+    for (size_t i = 0; i < n; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = p->needs[k].column == p->needs[i].column && p->needs[k].n == p->needs[i].n;
+        if (!seen && !groups_hold(s, &p->needs[i], n))
+            return false;
+        if (solver_tick(s, (uint32_t)n))
+            return true;
+    }
+    return true;
+}
+
+// --- Together ------------------------------------------------------------------------------------
+
+static bool possible(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    if (!make_domains(s))
+        return false;
+    if (s->constraints_len && p->calls > CALLS_CHEAP) {
+        bool changed = true;
+        for (int i = 0; changed && i < ROUNDS_MAX && !s->timeout; i++) {
+            changed = false;
+            if (!filter_all(s, &changed))
+                return false;
+        }
+    }
+    if (!devices_suffice(s))
+        return false;
+    if (s->constraints_len && p->calls > CALLS_CHEAP && !groups_suffice(s))
+        return false;
+    return s->timeout || s->view->counters_len == 0 || (room_for_groups(s) && volume_suffices(s));
+}
+
+bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
+                    uint32_t start)
+{
+    struct prune *p = s->prune;
+    if (p->fragile[a - s->alternatives] || p->fragile_from[a->request + 1])
+        return false;
+    p->calls++;
+    p->work = a;
+    p->left = left;
+    prune_range(s, a, start);
+    return !possible(s) && !s->timeout;
+}
