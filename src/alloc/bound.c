@@ -16,46 +16,10 @@
 
 #include "base/banned.h"
 
-// Calls before values are looked at, rounds of looking.
+// Calls before values are looked at.
 #define CALLS_CHEAP 24
-#define ROUNDS_MAX  4
 
 // --- Domains -------------------------------------------------------------------------------------
-
-static bool at_work(const struct prune *p, uint32_t request)
-{
-    return request == p->work->request;
-}
-
-static bool chooses(const struct alloc_solver *s, uint32_t request, uint32_t k)
-{
-    const struct prune *p = s->prune;
-    if (at_work(p, request))
-        return &s->alternatives[s->requests[request].first + k] == p->work;
-    return !s->forced || s->forced[request] == UINT32_MAX || s->forced[request] == k;
-}
-
-static int64_t wanted(const struct alloc_solver *s, const struct alternative *a)
-{
-    return a == s->prune->work ? s->prune->left : a->count;
-}
-
-static bool exclusive(const struct alloc_solver *s, const struct alternative *a)
-{
-    return !a->admin && !s->prune->sharing[a - s->alternatives];
-}
-
-static int64_t fewest_of(const struct alloc_solver *s, uint32_t request)
-{
-    const struct request *q = &s->requests[request];
-    int64_t fewest = INT64_MAX;
-    for (uint32_t k = 0; k < q->n; k++) {
-        int64_t n = wanted(s, &s->alternatives[q->first + k]);
-        if (chooses(s, request, k) && n < fewest)
-            fewest = n;
-    }
-    return fewest == INT64_MAX ? 0 : fewest;
-}
 
 static bool drawable(const struct alloc_solver *s, uint32_t device)
 {
@@ -148,7 +112,7 @@ static void make_domain(struct alloc_solver *s, const struct alternative *a)
         drop_full(s, a, dom);
 }
 
-static bool large_enough(const struct alloc_solver *s, uint32_t request)
+bool bound_large_enough(const struct alloc_solver *s, uint32_t request)
 {
     const struct prune *p = s->prune;
     const struct request *q = &s->requests[request];
@@ -170,7 +134,7 @@ static bool make_domains(struct alloc_solver *s)
         for (uint32_t k = 0; k < q->n; k++)
             if (chooses(s, r, k))
                 make_domain(s, &s->alternatives[q->first + k]);
-        if (!large_enough(s, r))
+        if (!bound_large_enough(s, r))
             return false;
         if (solver_tick(s, q->n * (uint32_t)p->words * 2))
             return true;
@@ -292,8 +256,7 @@ static bool room_for_groups(struct alloc_solver *s)
     return true;
 }
 
-// The least that any device of a domain draws, by kind of counter.
-static void lowest_draws(struct alloc_solver *s, const uint64_t *devices)
+void bound_draws(struct alloc_solver *s, const uint64_t *devices)
 {
     struct prune *p = s->prune;
     const struct alloc_view *v = s->view;
@@ -332,7 +295,7 @@ static bool volume_suffices(struct alloc_solver *s)
         if (want == 0)
             continue;
         if (!last || memcmp(last, p->joined[r], p->words * sizeof(*last)) != 0)
-            lowest_draws(s, p->joined[r]);
+            bound_draws(s, p->joined[r]);
         last = p->joined[r];
         for (uint32_t k = 0; k < p->kinds; k++) {
             p->demand[k] += p->lowest[k] * want;
@@ -378,7 +341,7 @@ static bool take_free(struct prune *p, uint32_t slot, uint64_t *used)
     return false;
 }
 
-static bool matching_exists(struct alloc_solver *s, uint32_t slots)
+bool bound_matching(struct alloc_solver *s, uint32_t slots)
 {
     struct prune *p = s->prune;
     uint64_t *used = p->merged;
@@ -410,324 +373,62 @@ static bool devices_suffice(struct alloc_solver *s)
         for (int64_t i = 0, n = fewest_of(s, r); i < n && slots < MATCHING_SLOTS_MAX; i++)
             p->slot_bits[slots++] = p->joined[r];
     }
-    return matching_exists(s, slots);
+    return bound_matching(s, slots);
 }
 
-// --- Values --------------------------------------------------------------------------------------
+// --- Shares --------------------------------------------------------------------------------------
 
-// All alternatives of a request are in the constraint's scope; only such requests must obey.
-static bool bound_by(const struct alloc_solver *s, uint32_t request, uint32_t index)
+// The only alternative of a request, NULL when there is a choice.
+static const struct alternative *only_one(const struct alloc_solver *s, uint32_t request)
 {
     const struct request *q = &s->requests[request];
-    for (uint32_t k = 0; k < q->n; k++)
-        if (chooses(s, request, k) && s->alternatives[q->first + k].columns[index] == UINT32_MAX)
-            return false;
-    return true;
+    if (at_work(s->prune, request))
+        return s->prune->work;
+    return q->n == 1 ? &s->alternatives[q->first] : NULL;
 }
 
-// What a constraint still has to cover.
-struct span {
-    const struct claim *claim;
-    uint32_t index; // of the constraint in the claim
-    uint32_t from, to;
-    const struct constraint_state *state; // NULL: it has seen nothing yet
-    uint32_t bound_n;                     // requests in p->bound
-    int64_t sum;                          // devices they want
-    bool exclusive;                       // each of its own
-    bool changed;
-};
+// How often could this be had of a device, one beside the other?
+static int64_t shares_of(struct alloc_solver *s, const struct alternative *a, uint32_t device)
+{
+    const struct vw_device *d = &s->view->devices[device];
+    int64_t most = INT32_MAX;
+    if (!d->shared)
+        return 1;
+    for (uint32_t i = 0; i < d->caps_len; i++) {
+        uint32_t at = d->first_cap + i;
+        amount need = need_amount(s, a, at);
+        amount room = s->view->caps[at].value - s->view->caps[at].used - s->taken[at];
+        if (need > 0 && room / need < most)
+            most = room < 0 ? 0 : (int64_t)(room / need);
+    }
+    return most;
+}
 
-// Adds the devices to p->mask.
-static bool can_have(struct alloc_solver *s, uint32_t request, const struct span *sp, uint32_t id)
+// Requests that take the same of shared devices, one after the other.
+static bool shares_suffice(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
-    bool can = false;
-    const struct request *q = &s->requests[request];
-    for (uint32_t k = 0; k < q->n; k++) {
-        const struct alternative *a = &s->alternatives[q->first + k];
-        if (!chooses(s, request, k))
-            continue;
-        const struct value_bits *v = prune_value(&p->values[a->columns[sp->index]], id);
-        size_t n = 0;
-        for (size_t w = 0; v && w < p->words; w++) {
-            uint64_t x = p->dom[q->first + k][w] & v->bits[w];
-            p->mask[w] |= x;
-            n += (size_t)__builtin_popcountll(x);
-        }
-        can |= (int64_t)n >= wanted(s, a);
-    }
-    return can;
-}
-
-// Can every request that must obey have this value?
-static bool value_serves(struct alloc_solver *s, const struct span *sp, uint32_t id)
-{
-    struct prune *p = s->prune;
-    memset(p->mask, 0, p->words * sizeof(*p->mask));
-    for (uint32_t i = 0; i < sp->bound_n; i++)
-        if (!can_have(s, p->bound[i], sp, id))
-            return false;
-    return !sp->exclusive || (int64_t)count_bits(p->mask, p->words) >= sp->sum;
-}
-
-// Runs over every alternative in the span that the constraint applies to.
-static const struct alternative *next_in_scope(const struct alloc_solver *s, const struct span *sp,
-                                               uint32_t *at)
-{
-    for (; *at < s->requests[sp->to - 1].first + s->requests[sp->to - 1].n; (*at)++) {
-        const struct alternative *a = &s->alternatives[*at];
-        uint32_t k = *at - s->requests[a->request].first;
-        if (a->request >= sp->from && chooses(s, a->request, k) &&
-            a->columns[sp->index] != UINT32_MAX) {
-            (*at)++;
-            return a;
-        }
-    }
-    return NULL;
-}
-
-static void keep_value(struct alloc_solver *s, const struct span *sp, uint32_t id)
-{
-    struct prune *p = s->prune;
-    uint32_t at = s->requests[sp->from].first;
-    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
-        size_t i = (size_t)(a - s->alternatives);
-        const struct value_bits *v = prune_value(&p->values[a->columns[sp->index]], id);
-        for (size_t w = 0; v && w < p->words; w++)
-            p->fresh[i][w] |= p->dom[i][w] & v->bits[w];
-    }
-}
-
-// A match constraint leaves only values that all its requests can have.
-static bool filter_match(struct alloc_solver *s, struct span *sp)
-{
-    struct prune *p = s->prune;
-    const struct constraint_state *st = sp->state && sp->state->devices ? sp->state : NULL;
-    uint32_t at = s->requests[sp->from].first;
-    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
-        size_t i = (size_t)(a - s->alternatives);
-        const struct column_values *c = &p->values[a->columns[sp->index]];
-        // Without lists, a device without a value is accepted as the only one.
-        for (size_t w = 0; w < p->words; w++)
-            p->fresh[i][w] = st ? 0 : p->dom[i][w] & c->without[w];
-    }
-    const struct request *first = &s->requests[p->bound[0]];
-    uint32_t k = 0;
-    while (!chooses(s, p->bound[0], k))
-        k++;
-    const struct column_values *c =
-        &p->values[s->alternatives[first->first + k].columns[sp->index]];
-    for (size_t i = 0; i < (st ? st->n : c->n); i++) {
-        uint32_t id = st ? s->numbers[st->first + i] : c->p[i].id;
-        if (value_serves(s, sp, id))
-            keep_value(s, sp, id);
-        if (solver_tick(s, sp->bound_n * (uint32_t)p->words * 4))
-            return true;
-    }
-    at = s->requests[sp->from].first;
-    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
-        size_t i = (size_t)(a - s->alternatives);
-        if (memcmp(p->dom[i], p->fresh[i], p->words * sizeof(uint64_t)) == 0)
-            continue;
-        sp->changed = true;
-        memcpy(p->dom[i], p->fresh[i], p->words * sizeof(uint64_t));
-    }
-    return true;
-}
-
-// Values of a column that occur in a domain, as a bitset of their positions. False when a device
-// without a value is among them, which a first one may be.
-static bool values_in(const struct prune *p, const struct column_values *c, const uint64_t *dom,
-                      uint64_t *out)
-{
-    memset(out, 0, p->words * sizeof(*out));
-    for (size_t w = 0; w < p->words; w++)
-        if (dom[w] & c->without[w])
-            return false;
-    for (uint32_t i = 0; i < c->n; i++)
-        for (size_t w = 0; w < p->words; w++)
-            if (dom[w] & c->p[i].bits[w]) {
-                set_bit(out, i);
-                break;
-            }
-    return true;
-}
-
-// The only value that a request for one device can have is nobody else's.
-static void claim_value(struct alloc_solver *s, struct span *sp, uint32_t request,
-                        const struct value_bits *v)
-{
-    struct prune *p = s->prune;
-    uint32_t at = s->requests[sp->from].first;
-    for (const struct alternative *a; (a = next_in_scope(s, sp, &at)) != NULL;) {
-        const struct value_bits *mine = prune_value(&p->values[a->columns[sp->index]], v->id);
-        uint64_t *dom = p->dom[a - s->alternatives];
-        for (size_t w = 0; mine && a->request != request && w < p->words; w++) {
-            sp->changed |= (dom[w] & mine->bits[w]) != 0;
-            dom[w] &= ~mine->bits[w];
-        }
-    }
-}
-
-// A distinct constraint needs different values for all its requests.
-static bool filter_distinct(struct alloc_solver *s, struct span *sp)
-{
-    struct prune *p = s->prune;
-    uint32_t slots = 0;
-    uint32_t column = UINT32_MAX;
-    for (uint32_t i = 0; i < sp->bound_n; i++) {
-        uint32_t r = p->bound[i];
-        const struct alternative *a =
-            at_work(p, r) ? p->work : &s->alternatives[s->requests[r].first];
-        const struct column_values *c = &p->values[a->columns[sp->index]];
-        uint64_t *bits = p->of_value[i];
-        if ((s->requests[r].n != 1 && !at_work(p, r)) || c->n > s->view->devices_len ||
-            (column != UINT32_MAX && a->columns[sp->index] != column))
-            continue;
-        column = a->columns[sp->index];
-        if (!values_in(p, c, p->dom[a - s->alternatives], bits))
-            continue;
-        if (wanted(s, a) == 1 && count_bits(bits, p->words) == 1) {
-            size_t w = 0;
-            while (!bits[w])
-                w++;
-            claim_value(s, sp, r, &c->p[w * 64 + (size_t)__builtin_ctzll(bits[w])]);
-        }
-        for (int64_t k = 0; k < wanted(s, a) && slots < MATCHING_SLOTS_MAX; k++)
-            p->slot_bits[slots++] = bits;
-        if (solver_tick(s, (uint32_t)(c->n * p->words)))
-            return true;
-    }
-    return matching_exists(s, slots);
-}
-
-static void find_bound(struct alloc_solver *s, struct span *sp)
-{
-    struct prune *p = s->prune;
-    sp->exclusive = true;
-    for (uint32_t r = sp->from; r < sp->to; r++) {
-        const struct request *q = &s->requests[r];
-        int64_t want = fewest_of(s, r);
-        if (want == 0 || !bound_by(s, r, sp->index))
-            continue;
-        p->bound[sp->bound_n++] = r;
-        sp->sum += want;
-        for (uint32_t k = 0; k < q->n; k++)
-            sp->exclusive &= !chooses(s, r, k) || exclusive(s, &s->alternatives[q->first + k]);
-    }
-}
-
-static bool filter(struct alloc_solver *s, struct span *sp)
-{
-    find_bound(s, sp);
-    if (sp->bound_n == 0)
-        return true;
-    bool distinct = s->constraints[sp->claim->first_constraint + sp->index].distinct;
-    return distinct ? filter_distinct(s, sp) : filter_match(s, sp);
-}
-
-static struct span span_of(const struct alloc_solver *s, uint32_t claim, uint32_t index)
-{
-    const struct prune *p = s->prune;
-    const struct claim *c = &s->claims[claim];
-    bool here = claim == p->work->claim;
-    return (struct span){.claim = c,
-                         .index = index,
-                         .from = here ? p->work->request : c->first_request,
-                         .to = c->first_request + c->requests_len,
-                         .state = here ? &s->states[c->first_constraint + index] : NULL};
-}
-
-// One round over all constraints of the claims to come.
-static bool filter_all(struct alloc_solver *s, bool *changed)
-{
-    const struct prune *p = s->prune;
-    for (uint32_t i = p->work->claim; i < s->claims_len; i++) {
-        const struct claim *c = &s->claims[i];
-        for (uint32_t j = 0; j < c->constraints_len && c->requests_len; j++) {
-            struct span sp = span_of(s, i, j);
-            if (!filter(s, &sp))
-                return false;
-            *changed |= sp.changed;
-            if (s->timeout)
-                return true;
-        }
-    }
-    for (uint32_t r = p->work->request; r < s->requests_len; r++)
-        if (!large_enough(s, r))
-            return false;
-    return true;
-}
-
-// --- Groups --------------------------------------------------------------------------------------
-
-// Adds what a match constraint that has seen nothing yet needs of one value, unless its requests are
-// counted already or differ in what they compare.
-static void add_need(struct alloc_solver *s, struct span *sp, size_t *n)
-{
-    struct prune *p = s->prune;
-    uint32_t column = UINT32_MAX;
-    find_bound(s, sp);
-    for (uint32_t i = 0; i < sp->bound_n; i++) {
-        const struct request *q = &s->requests[p->bound[i]];
-        for (uint32_t k = 0; k < q->n; k++) {
-            uint32_t here = s->alternatives[q->first + k].columns[sp->index];
-            if (!chooses(s, p->bound[i], k))
-                continue;
-            if (p->covered[p->bound[i]] || (column != UINT32_MAX && here != column))
-                return;
-            column = here;
-        }
-    }
-    if (!sp->exclusive || sp->bound_n == 0 || p->values[column].any_without)
-        return;
-    for (uint32_t i = 0; i < sp->bound_n; i++)
-        p->covered[p->bound[i]] = true;
-    p->needs[(*n)++] = (struct group_need){column, sp->sum};
-}
-
-// The needs of a column that are at least this large must find places among its values.
-static bool groups_hold(struct alloc_solver *s, const struct group_need *need, size_t n)
-{
-    const struct prune *p = s->prune;
-    const struct column_values *c = &p->values[need->column];
-    int64_t wanting = 0;
-    int64_t places = 0;
-    for (size_t i = 0; i < n; i++)
-        wanting += p->needs[i].column == need->column && p->needs[i].n >= need->n;
-    for (size_t i = 0; i < c->n && places < wanting; i++) {
-        size_t have = 0;
-        for (size_t w = 0; w < p->words; w++)
-            have += (size_t)__builtin_popcountll(c->p[i].bits[w] & p->mask[w]);
-        places += (int64_t)have / need->n;
-    }
-    return places >= wanting;
-}
-
-// Claims that need so many devices of one value each: are there values enough?
-static bool groups_suffice(struct alloc_solver *s)
-{
-    struct prune *p = s->prune;
-    size_t n = 0;
-    memset(p->covered, 0, s->requests_len * sizeof(*p->covered));
-    memset(p->mask, 0, p->words * sizeof(*p->mask));
-    for (uint32_t i = p->work->claim; i < s->claims_len; i++)
-        for (uint32_t j = 0; j < s->claims[i].constraints_len && s->claims[i].requests_len; j++) {
-            struct span sp = span_of(s, i, j);
-            bool fresh = !sp.state || sp.state->devices == 0;
-            if (fresh && !s->constraints[s->claims[i].first_constraint + j].distinct)
-                add_need(s, &sp, &n);
-        }
-    for (uint32_t r = p->work->request; r < s->requests_len; r++)
-        for (size_t w = 0; p->covered[r] && w < p->words; w++)
-            p->mask[w] |= p->joined[r][w];
-    for (size_t i = 0; i < n; i++) {
+    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+        const struct alternative *a = only_one(s, r);
         bool seen = false;
-        for (size_t k = 0; k < i && !seen; k++)
-            seen = p->needs[k].column == p->needs[i].column && p->needs[k].n == p->needs[i].n;
-        if (!seen && !groups_hold(s, &p->needs[i], n))
+        if (!a || a->admin || !p->sharing[a - s->alternatives] || wanted(s, a) == 0)
+            continue;
+        int64_t sum = 0;
+        for (uint32_t o = p->work->request; o < s->requests_len && !seen; o++) {
+            const struct alternative *b = only_one(s, o);
+            if (!b || b->admin || b->capreq != a->capreq || !p->sharing[b - s->alternatives] ||
+                !within(p->joined[o], p->joined[r], p->words))
+                continue;
+            seen = o < r && within(p->joined[r], p->joined[o], p->words);
+            sum += wanted(s, b);
+        }
+        int64_t most = 0;
+        for (size_t w = 0; w < p->words && !seen && most < sum; w++)
+            for (uint64_t x = p->joined[r][w]; x && most < sum; x &= x - 1)
+                most += shares_of(s, a, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x));
+        if (!seen && most < sum)
             return false;
-        if (solver_tick(s, (uint32_t)n))
+        if (solver_tick(s, (uint32_t)(s->requests_len + s->view->devices_len)))
             return true;
     }
     return true;
@@ -737,20 +438,12 @@ static bool groups_suffice(struct alloc_solver *s)
 
 static bool possible(struct alloc_solver *s)
 {
-    struct prune *p = s->prune;
-    if (!make_domains(s))
+    bool values = s->constraints_len && s->prune->calls > CALLS_CHEAP;
+    if (!make_domains(s) || (values && !bound_values(s)))
         return false;
-    if (s->constraints_len && p->calls > CALLS_CHEAP) {
-        bool changed = true;
-        for (int i = 0; changed && i < ROUNDS_MAX && !s->timeout; i++) {
-            changed = false;
-            if (!filter_all(s, &changed))
-                return false;
-        }
-    }
-    if (!devices_suffice(s))
+    if (!devices_suffice(s) || (s->view->any_shared && !shares_suffice(s)))
         return false;
-    if (s->constraints_len && p->calls > CALLS_CHEAP && !groups_suffice(s))
+    if (values && !bound_groups(s))
         return false;
     return s->timeout || s->view->counters_len == 0 || (room_for_groups(s) && volume_suffices(s));
 }

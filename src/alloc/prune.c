@@ -305,7 +305,12 @@ static void collect_values(struct alloc_solver *s, struct prune *p, size_t colum
     uint64_t *bits = arena_array(&s->arena, uint64_t, n * p->words + 1);
     for (size_t i = 0; i < n; i++)
         out->p[i].bits = bits + i * p->words;
+    out->of = arena_array(&s->arena, uint32_t, s->view->devices_len + 1);
     for (uint32_t d = 0; d < s->view->devices_len; d++) {
+        if (c->values[d].n > 1)
+            out->of = NULL;
+        else if (c->values[d].n && out->of)
+            out->of[d] = (uint32_t)(prune_value(out, c->values[d].ids[0]) - out->p) + 1;
         if (c->values[d].state == ATTR_NO_VALUE) {
             set_bit(out->without, d);
             out->any_without = true;
@@ -338,6 +343,10 @@ static void prepare_scratch(struct alloc_solver *s, struct prune *p)
     const struct alloc_view *v = s->view;
     size_t counters = v->counters_len + 1;
     size_t sets = v->sets_len + 1;
+    size_t values = 0;
+    for (size_t i = 0; i < s->columns_len; i++)
+        if (p->values[i].n > values)
+            values = p->values[i].n;
     const struct piece pieces[] = {
         PIECE(p->range, p->words),
         PIECE(p->visited, p->words),
@@ -349,6 +358,10 @@ static void prepare_scratch(struct alloc_solver *s, struct prune *p)
         PIECE(p->slot_bits, MATCHING_SLOTS_MAX + 1),
         PIECE(p->needs, s->constraints_len + 1),
         PIECE(p->covered, s->requests_len + 1),
+        PIECE(p->scope, s->alternatives_len + 1),
+        PIECE(p->dirty, s->requests_len + 1),
+        PIECE(p->tally, values + 1),
+        PIECE(p->served, values + 1),
     };
     solver_allocate(s, pieces, array_len(pieces));
     const struct piece counter_pieces[] = {
@@ -390,6 +403,8 @@ void prune_prepare(struct alloc_solver *s)
     }
     shape_sets(s, p);
     name_kinds(s, p);
+    for (size_t i = 0; i < s->constraints_len; i++)
+        p->needs[i].draws = arena_array(&s->arena, amount, p->kinds + 1);
     if (!s->memo)
         s->memo = xcalloc((size_t)MEMO_SLOTS * 2, sizeof(uint64_t));
     s->memo_salt = mix(s->memo_salt, 0x5A17);

@@ -16,12 +16,14 @@ struct column_values {
     size_t n;
     uint64_t *without; // devices that have the attribute without a value that counts
     bool any_without;
+    uint32_t *of; // by device: which value, from 1; NULL when some device has several
 };
 
 // What a match constraint needs of one value's devices.
 struct group_need {
     uint32_t column;
     int64_t n;
+    amount *draws; // by kind of counter, at least
 };
 
 // A counter set, as far as it mirrors others: sets of the same shape are alike.
@@ -55,6 +57,11 @@ struct prune {
     uint64_t *merged;  // words
     uint64_t *mask;    // words
     uint32_t *bound;   // requests that a constraint binds
+    uint32_t *scope;   // alternatives that it applies to
+    uint32_t *tally;   // by value of a column, from 1
+    uint32_t *served;  // likewise
+    uint32_t *dirty;   // by request: the round after which its domain changed
+    uint32_t round;
     uint64_t **of_value;
     struct group_need *needs; // scratch of the test of groups
     bool *covered;            // by request: counted in needs
@@ -102,6 +109,76 @@ static inline size_t count_bits(const uint64_t *w, size_t words)
         n += (size_t)__builtin_popcountll(w[i]);
     return n;
 }
+
+// --- The state at hand ---------------------------------------------------------------------------
+
+static inline bool at_work(const struct prune *p, uint32_t request)
+{
+    return request == p->work->request;
+}
+
+static inline bool chooses(const struct alloc_solver *s, uint32_t request, uint32_t k)
+{
+    const struct prune *p = s->prune;
+    if (at_work(p, request))
+        return &s->alternatives[s->requests[request].first + k] == p->work;
+    return !s->forced || s->forced[request] == UINT32_MAX || s->forced[request] == k;
+}
+
+static inline int64_t wanted(const struct alloc_solver *s, const struct alternative *a)
+{
+    return a == s->prune->work ? s->prune->left : a->count;
+}
+
+static inline bool exclusive(const struct alloc_solver *s, const struct alternative *a)
+{
+    return !a->admin && !s->prune->sharing[a - s->alternatives];
+}
+
+static inline int64_t fewest_of(const struct alloc_solver *s, uint32_t request)
+{
+    const struct request *q = &s->requests[request];
+    int64_t fewest = INT64_MAX;
+    for (uint32_t k = 0; k < q->n; k++) {
+        int64_t n = wanted(s, &s->alternatives[q->first + k]);
+        if (chooses(s, request, k) && n < fewest)
+            fewest = n;
+    }
+    return fewest == INT64_MAX ? 0 : fewest;
+}
+
+// What a constraint still has to cover.
+struct span {
+    const struct claim *claim;
+    uint32_t index; // of the constraint in the claim
+    uint32_t from, to;
+    const struct constraint_state *state; // NULL: it has seen nothing yet
+    uint32_t bound_n;                     // requests in p->bound
+    int64_t sum;                          // devices they want
+    bool exclusive;                       // each of its own
+    uint32_t scope_n;                     // alternatives in p->scope
+    uint32_t column;                      // of the first bound request
+    bool one_column;                      // of all of them
+    bool changed;
+};
+
+// bound_span says what is left of a constraint of a claim; bound_find fills in its requests.
+struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t index);
+void bound_find(struct alloc_solver *s, struct span *sp);
+
+// bound_large_enough: some domain of the request holds as many devices as are wanted.
+bool bound_large_enough(const struct alloc_solver *s, uint32_t request);
+
+// bound_matching: the first `slots` of p->slot_bits find different items.
+bool bound_matching(struct alloc_solver *s, uint32_t slots);
+
+// bound_draws puts the least that any of the devices draws into p->lowest, by kind of counter.
+void bound_draws(struct alloc_solver *s, const uint64_t *devices);
+
+// bound_values filters the domains by constraints; bound_groups asks whether match constraints find
+// values with devices and counters enough. False: no solution can come of this.
+bool bound_values(struct alloc_solver *s);
+bool bound_groups(struct alloc_solver *s);
 
 // prune_value finds the devices with a value of a column, or NULL.
 const struct value_bits *prune_value(const struct column_values *c, uint32_t id);
