@@ -233,6 +233,8 @@ struct alloc_view {
     size_t counters_len;
     struct group_state *groups; // by counter set: the baseline
     size_t sets_len;
+    uint32_t *counter_kind; // counters of one name in one pool are of one kind
+    uint32_t kinds_len;
     struct vw_rank *ranks; // parallel to devices
     struct vw_set *sets;   // by counter set
     uint32_t *by_position; // devices in an order that has neighbours side by side

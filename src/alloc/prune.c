@@ -241,25 +241,6 @@ static void shape_sets(struct alloc_solver *s, struct prune *p)
     }
 }
 
-// Counters of one name in one pool are of one kind.
-static void name_kinds(struct alloc_solver *s, struct prune *p)
-{
-    const struct alloc_view *v = s->view;
-    for (size_t c = 0; c < v->counters_len; c++) {
-        struct str set;
-        struct str name = v->counter_names[c];
-        (void)str_cut(v->counter_names[c], '/', &set, &name);
-        size_t o = 0;
-        for (; o < c; o++) {
-            struct str other = v->counter_names[o];
-            (void)str_cut(v->counter_names[o], '/', &set, &other);
-            if (v->counter_pool[o] == v->counter_pool[c] && str_eq(other, name))
-                break;
-        }
-        p->kind[c] = o < c ? p->kind[o] : p->kinds++;
-    }
-}
-
 // --- Values --------------------------------------------------------------------------------------
 
 const struct value_bits *prune_value(const struct column_values *c, uint32_t id)
@@ -365,11 +346,10 @@ static void prepare_scratch(struct alloc_solver *s, struct prune *p)
     };
     solver_allocate(s, pieces, array_len(pieces));
     const struct piece counter_pieces[] = {
-        PIECE(p->least, counters),  PIECE(p->supply, counters),  PIECE(p->demand, counters),
-        PIECE(p->lowest, counters), PIECE(p->least_n, counters), PIECE(p->stamp, counters),
-        PIECE(p->kind, counters),   PIECE(p->drawn_n, counters), PIECE(p->in_set, sets),
-        PIECE(p->limit, sets),      PIECE(p->set_stamp, sets),   PIECE(p->set_sum, sets),
-        PIECE(p->shapes, sets),
+        PIECE(p->least, counters),   PIECE(p->supply, counters),  PIECE(p->demand, counters),
+        PIECE(p->lowest, counters),  PIECE(p->least_n, counters), PIECE(p->stamp, counters),
+        PIECE(p->drawn_n, counters), PIECE(p->in_set, sets),      PIECE(p->limit, sets),
+        PIECE(p->set_stamp, sets),   PIECE(p->set_sum, sets),     PIECE(p->shapes, sets),
     };
     solver_allocate(s, counter_pieces, array_len(counter_pieces));
     p->dom = new_rows(s, s->alternatives_len);
@@ -402,7 +382,8 @@ void prune_prepare(struct alloc_solver *s)
         p->signature[i] = signature_of(s, p->mirrored[i], &v->devices[i]);
     }
     shape_sets(s, p);
-    name_kinds(s, p);
+    p->kind = v->counter_kind;
+    p->kinds = v->kinds_len;
     for (size_t i = 0; i < s->constraints_len; i++)
         p->needs[i].draws = arena_array(&s->arena, amount, p->kinds + 1);
     if (!s->memo)

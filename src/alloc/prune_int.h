@@ -74,8 +74,8 @@ struct prune {
     uint32_t *stamp;   // by counter
     uint32_t *set_stamp;
     uint32_t stamp_now;
-    uint64_t *set_sum; // by counter set: scratch of keys
-    uint32_t *kind;    // by counter: counters of the same name in one pool
+    uint64_t *set_sum;    // by counter set: scratch of keys
+    const uint32_t *kind; // by counter: counters of the same name in one pool
     uint32_t kinds;
     amount *supply; // by kind
     amount *demand; // by kind

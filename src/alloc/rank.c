@@ -176,6 +176,28 @@ static void find_sets(struct alloc_view *v)
         compare_in_set(v, v->sets[i].members, v->sets[i].n);
 }
 
+// Names are compared with those of the pool's first set, which mostly has them all.
+static void name_kinds(struct alloc_view *v)
+{
+    v->counter_kind = arena_array(&v->arena, uint32_t, v->counters_len + 1);
+    size_t *first = arena_array(&v->arena, size_t, v->counters_len + 1);
+    for (size_t c = 0; c < v->counters_len; c++) {
+        struct str set;
+        struct str name = v->counter_names[c];
+        (void)str_cut(v->counter_names[c], '/', &set, &name);
+        uint32_t k = 0;
+        for (; k < v->kinds_len; k++) {
+            struct str other = v->counter_names[first[k]];
+            (void)str_cut(v->counter_names[first[k]], '/', &set, &other);
+            if (v->counter_pool[first[k]] == v->counter_pool[c] && str_eq(other, name))
+                break;
+        }
+        if (k == v->kinds_len)
+            first[v->kinds_len++] = c;
+        v->counter_kind[c] = k;
+    }
+}
+
 // --- Order ---------------------------------------------------------------------------------------
 
 struct placed {
@@ -229,5 +251,6 @@ void rank_view(struct alloc_view *v)
         v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
     find_places(v);
     find_sets(v);
+    name_kinds(v);
     find_positions(v);
 }

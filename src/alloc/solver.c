@@ -3,8 +3,10 @@
 // The solver: one question after another with the same working memory.
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "alloc/alloc_int.h"
+#include "api/api.h"
 
 #include "base/banned.h"
 
@@ -154,6 +156,37 @@ static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
     ret->error = sbuf_str(&s->error);
 }
 
+#ifdef DRAY_CHECK_ANSWERS
+// Debug builds let the independent checker see every answer; one that it refuses is a bug here.
+static void check_answer(const struct alloc_view *view,
+                         const struct api_resource_claim *const *claims, size_t claims_len,
+                         const struct alloc_answer *a)
+{
+    cleanup_sbuf struct sbuf problems = {0};
+    if (alloc_check(view, claims, claims_len, a->results, a->results_len, &problems))
+        return;
+    (void)fprintf(stderr, "the allocator gave an answer that is none:\n%.*s",
+                  STR_ARG(sbuf_str(&problems)));
+    for (size_t i = 0; i < claims_len; i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        struct json_writer w = {.out = &text};
+        (void)api_json_write(&api_resource_claim_type, claims[i], &w, NULL);
+        (void)fprintf(stderr, "claim %.*s\n", STR_ARG(sbuf_str(&text)));
+        sbuf_clear(&text);
+        w = (struct json_writer){.out = &text};
+        (void)api_json_write(&api_allocation_result_type, &a->results[i], &w, NULL);
+        (void)fprintf(stderr, "result %.*s\n", STR_ARG(sbuf_str(&text)));
+    }
+    for (size_t i = 0; i < view->cluster->slices_len; i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        struct json_writer w = {.out = &text};
+        (void)api_json_write(&api_resource_slice_type, view->cluster->slices[i].api, &w, NULL);
+        (void)fprintf(stderr, "slice %.*s\n", STR_ARG(sbuf_str(&text)));
+    }
+    abort();
+}
+#endif
+
 void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
                  const struct api_resource_claim *const *claims, size_t claims_len,
                  struct alloc_answer *ret)
@@ -174,10 +207,14 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         ret->verdict = ALLOC_TIMEOUT;
         ret->error = STR("filter operation aborted: context deadline exceeded");
     } else if (o == SOLVED) {
-        if (result_build(s, ret))
-            ret->verdict = ALLOC_ALLOCATED;
-        else
+        if (!result_build(s, ret)) {
             fail_answer(s, ret);
+            return;
+        }
+        ret->verdict = ALLOC_ALLOCATED;
+#ifdef DRAY_CHECK_ANSWERS
+        check_answer(view, claims, claims_len, ret);
+#endif
     } else if (view->any_invalid) {
         ret->verdict = ALLOC_NODE_ERROR;
         ret->error = STR("invalid resource pools were encountered");
