@@ -210,6 +210,7 @@ struct vw_rank {
 struct vw_set {
     uint32_t *members; // devices
     uint32_t n;
+    uint32_t counters;
     uint64_t fits; // members that could be had now
     bool begun;    // something of it is in use
 };

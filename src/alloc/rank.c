@@ -116,10 +116,10 @@ static bool fits_now(const struct alloc_view *v, const struct vw_device *d)
     return fits;
 }
 
-// How much of a set a device is, from 1 to 16: the largest part of any counter.
-static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d)
+// How much of a set a device is, from 1 to 16: the largest part of any counter, or of the counters.
+static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, uint32_t counters)
 {
-    amount most = 1;
+    amount most = 1 + (amount)d->counters_len * 15 / (counters ? counters : 1);
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
         amount all = v->available[u->counter];
@@ -154,6 +154,8 @@ uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fit
 static void find_sets(struct alloc_view *v)
 {
     v->sets = arena_array(&v->arena, struct vw_set, v->sets_len + 1);
+    for (size_t i = 0; i < v->counters_len; i++)
+        v->sets[v->counter_set[i]].counters++;
     for (uint32_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         struct vw_rank *r = &v->ranks[i];
@@ -161,7 +163,7 @@ static void find_sets(struct alloc_view *v)
             continue;
         struct vw_set *set = &v->sets[v->group_uses[d->first_group].set];
         r->set = v->group_uses[d->first_group].set + 1;
-        r->weight = weight_of(v, d);
+        r->weight = weight_of(v, d, set->counters);
         set->begun |= d->exclusive_use || d->shared_use;
         if (!set->members)
             set->members = arena_array(&v->arena, uint32_t, VIEW_SET_MEMBERS);
@@ -233,8 +235,8 @@ static void find_positions(struct alloc_view *v)
     }
     for (uint32_t i = 0; i < v->devices_len; i++) {
         const struct vw_rank *r = &v->ranks[i];
-        p[i] = (struct placed){r->pcie ? first_of_place[r->pcie] : i,
-                               r->set ? first_of_set[r->set] : i,
+        uint32_t set = r->set ? first_of_set[r->set] : i;
+        p[i] = (struct placed){r->pcie ? first_of_place[r->pcie] : set, set,
                                r->set ? rank_excluded(v, i, v->sets[r->set - 1].fits) : 0, i};
     }
     qsort(p, v->devices_len, sizeof(*p), by_place);

@@ -157,6 +157,14 @@ static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
 }
 
 #ifdef DRAY_CHECK_ANSWERS
+static void print_object(const char *what, const struct api_type *type, const void *object)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    struct json_writer w = {.out = &text};
+    if (api_json_write(type, object, &w, NULL) == 0)
+        (void)fprintf(stderr, "%s %.*s\n", what, STR_ARG(sbuf_str(&text)));
+}
+
 // Debug builds let the independent checker see every answer; one that it refuses is a bug here.
 static void check_answer(const struct alloc_view *view,
                          const struct api_resource_claim *const *claims, size_t claims_len,
@@ -168,20 +176,15 @@ static void check_answer(const struct alloc_view *view,
     (void)fprintf(stderr, "the allocator gave an answer that is none:\n%.*s",
                   STR_ARG(sbuf_str(&problems)));
     for (size_t i = 0; i < claims_len; i++) {
-        cleanup_sbuf struct sbuf text = {0};
-        struct json_writer w = {.out = &text};
-        (void)api_json_write(&api_resource_claim_type, claims[i], &w, NULL);
-        (void)fprintf(stderr, "claim %.*s\n", STR_ARG(sbuf_str(&text)));
-        sbuf_clear(&text);
-        w = (struct json_writer){.out = &text};
-        (void)api_json_write(&api_allocation_result_type, &a->results[i], &w, NULL);
-        (void)fprintf(stderr, "result %.*s\n", STR_ARG(sbuf_str(&text)));
+        print_object("claim", &api_resource_claim_type, claims[i]);
+        print_object("result", &api_allocation_result_type, &a->results[i]);
     }
-    for (size_t i = 0; i < view->cluster->slices_len; i++) {
-        cleanup_sbuf struct sbuf text = {0};
-        struct json_writer w = {.out = &text};
-        (void)api_json_write(&api_resource_slice_type, view->cluster->slices[i].api, &w, NULL);
-        (void)fprintf(stderr, "slice %.*s\n", STR_ARG(sbuf_str(&text)));
+    for (size_t i = 0; i < view->cluster->slices_len; i++)
+        print_object("slice", &api_resource_slice_type, view->cluster->slices[i].api);
+    for (size_t i = 0; i < view->cluster->use_list_len; i++) {
+        const struct alloc_device_id *id = &view->cluster->use_list[i].id;
+        (void)fprintf(stderr, "in use %.*s/%.*s/%.*s\n", STR_ARG(id->driver), STR_ARG(id->pool),
+                      STR_ARG(id->device));
     }
     abort();
 }
