@@ -189,7 +189,9 @@ struct vw_pool {
     uint32_t devices_len;
     uint32_t first_set;
     uint32_t sets_len;
-    uint32_t overdrawn; // counters below zero before anything is allocated
+    uint32_t overdrawn;     // counters below zero before anything is allocated
+    uint32_t begun_free;    // devices not in use on PCIe roots with some that are
+    uint32_t largest_place; // devices of the largest PCIe root of which nothing is in use
     struct str invalid_reason;
 };
 
@@ -240,10 +242,12 @@ struct alloc_view {
     struct vw_set *sets;   // by counter set
     uint32_t *by_position; // devices in an order that has neighbours side by side
     uint32_t *place_free;  // by place: devices not in use
+    bool *place_begun;     // by place: some device is in use
     size_t places_len;     // with number 0, no place
     bool declares_optional_operations;
     bool any_invalid;
     bool any_shared;
+    bool any_set_begun;
 };
 
 // node_matches says whether a node name, all-nodes flag or selector picks the node. Returns 1, 0, or
@@ -383,6 +387,21 @@ struct preference {
     struct set_now *sets;
 };
 
+// What a solution costs under pack, and what the next one may cost at most; see improve.c.
+struct pack_cost {
+    uint32_t opened; // PCIe roots and counter sets of which nothing was in use
+    uint64_t size;   // of all devices
+};
+
+struct improvement {
+    bool on;
+    struct pack_cost now;
+    struct pack_cost most;
+    uint64_t steps_most;
+    uint16_t *in_place; // by place: picks
+    uint16_t *in_set;   // by counter set: picks
+};
+
 struct alloc_solver {
     struct alloc_options options;
     struct arena arena; // of one solve
@@ -428,6 +447,7 @@ struct alloc_solver {
     uint32_t *chosen;      // by request: alternative, relative
     uint32_t *forced;      // by request: the only alternative to try, UINT32_MAX: all
     struct preference preference;
+    struct improvement improvement;
     struct order *orders; // by request: candidates in the order of the policy; NULL: as published
     uint64_t steps;
     uint32_t work; // done since the deadline was looked at, in some small unit
@@ -587,6 +607,12 @@ void search_reset(struct alloc_solver *s);
 bool order_begin(struct alloc_solver *s);
 void order_prepare(struct alloc_solver *s, const struct alternative *a);
 void order_sort(struct order *o, uint32_t at);
+
+// improve_solution looks for a solution that breaks into less than the one found, for a bounded time.
+// improve_take and improve_give_back keep count of what picks cost; false: too much.
+void improve_solution(struct alloc_solver *s);
+bool improve_take(struct alloc_solver *s, uint32_t device);
+void improve_give_back(struct alloc_solver *s, uint32_t device);
 
 // rank_view fills in what policies want to know about the devices of a view. rank_size shortens an
 // amount, keeping the order. rank_excluded weighs the partitions in fits that a device excludes.

@@ -211,22 +211,26 @@ static bool within(const uint64_t *a, const uint64_t *b, size_t words)
     return true;
 }
 
-// The domain of a request; false when its devices may be shared or are for admins.
-static bool join_domain(struct alloc_solver *s, uint32_t request)
+// Every device that the request may get is its own.
+static bool all_exclusive(const struct alloc_solver *s, uint32_t request)
+{
+    const struct request *q = &s->requests[request];
+    bool all = true;
+    for (uint32_t k = 0; k < q->n; k++)
+        all &= !chooses(s, request, k) || exclusive(s, &s->alternatives[q->first + k]);
+    return all;
+}
+
+// The domains of a request's alternatives together.
+static void join_domain(struct alloc_solver *s, uint32_t request)
 {
     struct prune *p = s->prune;
     const struct request *q = &s->requests[request];
     uint64_t *out = p->joined[request];
-    bool all_exclusive = true;
     memset(out, 0, p->words * sizeof(*out));
-    for (uint32_t k = 0; k < q->n; k++) {
-        if (!chooses(s, request, k))
-            continue;
-        all_exclusive &= exclusive(s, &s->alternatives[q->first + k]);
-        for (size_t w = 0; w < p->words; w++)
+    for (uint32_t k = 0; k < q->n; k++)
+        for (size_t w = 0; chooses(s, request, k) && w < p->words; w++)
             out[w] |= p->dom[q->first + k][w];
-    }
-    return all_exclusive;
 }
 
 // Requests whose domains lie within one of them compete for what it holds.
@@ -235,10 +239,11 @@ static bool room_for_groups(struct alloc_solver *s)
     struct prune *p = s->prune;
     for (uint32_t r = p->work->request; r < s->requests_len; r++) {
         bool seen = false;
-        if (fewest_of(s, r) == 0)
+        if (fewest_of(s, r) == 0 || !all_exclusive(s, r))
             continue;
         for (uint32_t o = p->work->request; o < r && !seen; o++)
-            seen = memcmp(p->joined[o], p->joined[r], p->words * sizeof(uint64_t)) == 0;
+            seen = all_exclusive(s, o) &&
+                   memcmp(p->joined[o], p->joined[r], p->words * sizeof(uint64_t)) == 0;
         if (seen)
             continue;
         size_t limit = counter_limit(s, p->joined[r]);
@@ -246,7 +251,7 @@ static bool room_for_groups(struct alloc_solver *s)
             continue;
         int64_t sum = 0;
         for (uint32_t o = p->work->request; o < s->requests_len; o++)
-            if (within(p->joined[o], p->joined[r], p->words))
+            if (all_exclusive(s, o) && within(p->joined[o], p->joined[r], p->words))
                 sum += fewest_of(s, o);
         if ((int64_t)limit < sum)
             return false;
@@ -368,7 +373,8 @@ static bool devices_suffice(struct alloc_solver *s)
     struct prune *p = s->prune;
     uint32_t slots = 0;
     for (uint32_t r = p->work->request; r < s->requests_len; r++) {
-        if (!join_domain(s, r))
+        join_domain(s, r);
+        if (!all_exclusive(s, r))
             continue;
         for (int64_t i = 0, n = fewest_of(s, r); i < n && slots < MATCHING_SLOTS_MAX; i++)
             p->slot_bits[slots++] = p->joined[r];
@@ -438,7 +444,7 @@ static bool shares_suffice(struct alloc_solver *s)
 
 static bool possible(struct alloc_solver *s)
 {
-    bool values = s->constraints_len && s->prune->calls > CALLS_CHEAP;
+    bool values = s->constraints_len && (s->prune->calls > CALLS_CHEAP || s->options.eager_pruning);
     if (!make_domains(s) || (values && !bound_values(s)))
         return false;
     if (!devices_suffice(s) || (s->view->any_shared && !shares_suffice(s)))

@@ -82,10 +82,20 @@ static void find_places(struct alloc_view *v)
     }
     v->places_len = map_len(&m) + 1;
     v->place_free = arena_array(&v->arena, uint32_t, v->places_len);
+    v->place_begun = arena_array(&v->arena, bool, v->places_len);
     for (size_t i = 0; i < v->devices_len; i++) {
         bool free_now = !v->devices[i].exclusive_use;
+        v->place_begun[v->ranks[i].pcie] |= !free_now;
         v->place_free[v->ranks[i].pcie] += free_now;
         v->place_free[v->ranks[i].numa] += free_now;
+    }
+    for (size_t i = 0; i < v->devices_len; i++) {
+        struct vw_pool *p = &v->pools[v->devices[i].pool];
+        uint32_t place = v->ranks[i].pcie;
+        if (place && v->place_begun[place])
+            p->begun_free += !v->devices[i].exclusive_use;
+        else if (place && v->place_free[place] > p->largest_place)
+            p->largest_place = v->place_free[place];
     }
     map_done(&m);
 }
@@ -165,6 +175,7 @@ static void find_sets(struct alloc_view *v)
         r->set = v->group_uses[d->first_group].set + 1;
         r->weight = weight_of(v, d, set->counters);
         set->begun |= d->exclusive_use || d->shared_use;
+        v->any_set_begun |= set->begun;
         if (!set->members)
             set->members = arena_array(&v->arena, uint32_t, VIEW_SET_MEMBERS);
         r->local = (uint8_t)set->n;

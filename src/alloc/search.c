@@ -278,6 +278,8 @@ static enum placed place(struct alloc_solver *s, const struct alternative *a, ui
     }
     if (r == PLACED && a->mode_all && !capacity_fits(s, a, device))
         r = REJECTED; // others were judged before they got here
+    if (r == PLACED && s->improvement.on && !improve_take(s, device))
+        r = REJECTED;
     if (r != PLACED) {
         roll_back(s, d, t);
         return r;
@@ -297,6 +299,8 @@ static void unplace(struct alloc_solver *s, const struct alternative *a, uint32_
     const struct vw_device *d = &s->view->devices[device];
     s->picks_n--;
     s->claim_picks[a->claim]--;
+    if (s->improvement.on)
+        improve_give_back(s, device);
     if (d->shared)
         take_capacity(s, a, device, -1);
     else
@@ -334,6 +338,8 @@ static enum placed try_candidate(struct alloc_solver *s, const struct alternativ
 static bool out_of_time(struct alloc_solver *s)
 {
     s->steps++;
+    if (s->improvement.on && s->steps > s->improvement.steps_most)
+        s->timeout = true; // for the better solution, not for the one there is
     return solver_tick(s, WORK_PER_STEP);
 }
 
@@ -401,7 +407,8 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
     }
     if (pruning)
         prune_remember(s, key);
-    else if (!s->prune && s->picks_n && !s->options.no_pruning && ++s->dead_ends > DEAD_ENDS_FREE)
+    else if (!s->prune && s->picks_n && !s->options.no_pruning && !s->improvement.on &&
+             ++s->dead_ends > DEAD_ENDS_FREE)
         prune_prepare(s);
     return FAILED;
 }
@@ -545,6 +552,8 @@ void search_reset(struct alloc_solver *s)
 
 enum outcome search_run(struct alloc_solver *s)
 {
+    if (s->options.eager_pruning && !s->prune && !s->improvement.on)
+        prune_prepare(s);
     enum outcome o = next_request(s, 0);
     return o == EXCEEDED ? FAILED : o;
 }

@@ -210,6 +210,7 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         ret->verdict = ALLOC_TIMEOUT;
         ret->error = STR("filter operation aborted: context deadline exceeded");
     } else if (o == SOLVED) {
+        improve_solution(s);
         if (!result_build(s, ret)) {
             fail_answer(s, ret);
             return;

@@ -7,7 +7,8 @@ usage: alloc_diff.py DRAY ORACLE GEN [--count N] [--seed S] [--batch N] [--answe
 ORACLE is a program around the upstream allocator, GEN the generator of problems (gen.py beside it). Every combination of
 the generator's profiles and sizes is used, small problems four times as often as medium ones. For each problem:
 
-  first          the verdict and the devices, in their order, are upstream's
+  first          the verdict and the devices, in their order, are upstream's; also with --eager, which makes the search
+                 look for reasons to turn back where it would not need any
   pack, spread   the verdict is upstream's unless it depends on the order of candidates; what is allocated passes our
                  own checker and, where it differs from upstream's choice, the oracle's validation
 
@@ -79,16 +80,17 @@ class Run:
             os.rename(path + '.new', path)
         return pairs
 
-    def first(self, lines, want):
-        for line, (verdict, results), got in zip(lines, want, ask([self.args.dray, 'alloc', '--jsonl', '--policy', 'first'], lines)):
+    def first(self, lines, want, *more):
+        label = ' '.join(('first',) + more)
+        for line, (verdict, results), got in zip(lines, want, ask([self.args.dray, 'alloc', '--jsonl', '--policy', 'first', *more], lines)):
             if verdict in UPSTREAM_GAVE_UP:
-                self.count('left out: upstream ' + verdict)
+                self.count('left out: upstream ' + verdict, 0 if more else 1)
                 continue
-            self.count('first ' + verdict)
+            self.count(label + ' ' + verdict)
             if got['verdict'] != verdict:
-                self.differs('verdict first', line, verdict, got)
+                self.differs('verdict ' + label, line, verdict, got)
             elif verdict == 'allocated' and digest(got['results']) != results:
-                self.differs('devices first', line, results, got)
+                self.differs('devices ' + label, line, results, got)
 
     def other(self, policy, docs, lines, want):
         doubtful = []
@@ -115,6 +117,7 @@ class Run:
         want = self.upstream(f'{profile}-{size}-{seed}-{n}', lines)
         self.count('problems', n)
         self.first(lines, want)
+        self.first(lines, want, '--eager')
         for policy in ('pack', 'spread'):
             self.other(policy, docs, lines, want)
 

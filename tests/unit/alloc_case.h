@@ -113,10 +113,11 @@ static inline enum alloc_verdict solve_text(struct str text, const struct alloc_
 static inline void test_problem(void **state)
 {
     const struct problem *p = *state;
-    for (int pruned = 0; pruned < 2; pruned++) {
+    for (int pruned = 0; pruned < 3; pruned++) {
         cleanup_sbuf struct sbuf text = {0};
         cleanup_sbuf struct sbuf got = {0};
-        struct alloc_options o = {.policy = ALLOC_FIRST, .no_pruning = !pruned};
+        struct alloc_options o = {
+            .policy = ALLOC_FIRST, .no_pruning = !pruned, .eager_pruning = pruned == 2};
         write_document(p, &text);
         enum alloc_verdict v = solve_text(sbuf_str(&text), &o, &got);
         assert_string_equal(alloc_verdict_name(v), alloc_verdict_name(p->verdict));

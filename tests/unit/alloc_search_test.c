@@ -180,10 +180,10 @@ static void check_small(struct rng *r)
     struct exhaustive e = {.q = &q, .view = prepared.views[0], .slice = q.slices.p[1]};
     e.result.devices.results.p = e.devices;
     bool possible = any_valid(&e, 0);
-    for (unsigned policy = ALLOC_PACK; policy <= ALLOC_FIRST; policy++) {
+    for (unsigned k = 0; k < 6; k++) {
         cleanup_sbuf struct sbuf got = {0};
-        enum alloc_verdict v =
-            solve_text(sbuf_str(&text), &(struct alloc_options){.policy = policy}, &got);
+        struct alloc_options o = {.policy = k / 2, .eager_pruning = k % 2};
+        enum alloc_verdict v = solve_text(sbuf_str(&text), &o, &got);
         if (v != (possible ? ALLOC_ALLOCATED : ALLOC_UNSATISFIABLE))
             fail_msg("%s, but trying everything finds %s in %.*s", alloc_verdict_name(v),
                      possible ? "a solution" : "none", STR_ARG(sbuf_str(&text)));
@@ -290,6 +290,41 @@ static void test_pack_keeps_pcie_roots_whole(void **state)
     check_policy(ALLOC_SPREAD, slices, CLAIM("a", REQ("r", COUNT("3"))), "", "a0,b0,c0");
 }
 
+// The second request can only have b0: the first one should not begin A for that.
+static void test_pack_looks_at_requests_together(void **state)
+{
+    (void)state;
+    const char *slices = SLICE(
+        ON("a0", "A", "0") "," ON("a1", "A", "0") "," ON("b0", "B", "0") "," ON("b1", "B", "0"));
+    check_policy(
+        ALLOC_PACK, slices,
+        CLAIM("a", REQ("r") "," REQ(
+                       "q", CEL("device.attributes['resource.kubernetes.io'].pcieRoot == 'B'"))),
+        "", "b0,b1");
+    check_policy(
+        ALLOC_FIRST, slices,
+        CLAIM("a", REQ("r") "," REQ(
+                       "q", CEL("device.attributes['resource.kubernetes.io'].pcieRoot == 'B'"))),
+        "", "a0,b0");
+}
+
+// Shared devices that draw on no counter serve any number of requests.
+static void test_counters_elsewhere_do_not_limit_shares(void **state)
+{
+    (void)state;
+    const char *slices = COUNTED("1", DEV("d0", DRAWS("1"))) "," POOL(
+        "drv.example.com", "q", "t", "1",
+        "'nodeName':'n','devices':[" DEV("s0", ",'allowMultipleAllocations':true") "]");
+    const char *claims = CLAIM("a", REQ("r") "," REQ("q") "," REQ("p"));
+    struct problem p = {.gates = GATES, .slices = slices, .claims = claims, .more = ""};
+    cleanup_sbuf struct sbuf text = {0};
+    cleanup_sbuf struct sbuf got = {0};
+    write_document(&p, &text);
+    struct alloc_options o = {.policy = ALLOC_FIRST, .eager_pruning = true};
+    assert_int_equal(solve_text(sbuf_str(&text), &o, &got), ALLOC_ALLOCATED);
+    assert_str(sbuf_str(&got), "d0,s0,s0");
+}
+
 static void test_pack_keeps_numa_nodes_whole(void **state)
 {
     (void)state;
@@ -345,6 +380,8 @@ int main(void)
         cmocka_unit_test(test_pack_takes_the_smallest_that_fits),
         cmocka_unit_test(test_pack_places_partitions_tightly),
         cmocka_unit_test(test_pack_keeps_pcie_roots_whole),
+        cmocka_unit_test(test_pack_looks_at_requests_together),
+        cmocka_unit_test(test_counters_elsewhere_do_not_limit_shares),
         cmocka_unit_test(test_pack_keeps_numa_nodes_whole),
         cmocka_unit_test(test_pack_goes_on_with_broken_devices),
         cmocka_unit_test(test_pack_fills_shared_devices),

@@ -249,6 +249,7 @@ static void test_pruning_changes_nothing(void **state)
         struct alloc_options o = {.policy = ALLOC_FIRST, .no_pruning = true};
         enum alloc_verdict want = solve_text(sbuf_str(&text), &o, &plain);
         o.no_pruning = false;
+        o.eager_pruning = i % 4 != 0;
         enum alloc_verdict got = solve_text(sbuf_str(&text), &o, &pruned);
         if (want != got || !str_eq(sbuf_str(&plain), sbuf_str(&pruned)))
             fail_msg("%s '%.*s' became %s '%.*s' in %.*s", alloc_verdict_name(want),
@@ -269,6 +270,7 @@ static void test_policies_agree(void **state)
         struct alloc_options o = {.policy = ALLOC_FIRST};
         enum alloc_verdict want = solve_text(sbuf_str(&text), &o, &out);
         o.policy = ALLOC_PACK;
+        o.eager_pruning = i % 2;
         assert_int_equal(solve_text(sbuf_str(&text), &o, &out), want);
         o.policy = ALLOC_SPREAD;
         assert_int_equal(solve_text(sbuf_str(&text), &o, &out), want);
