@@ -152,7 +152,7 @@ static bool collect_all(struct alloc_solver *s, struct alternative *a)
         for (uint32_t i = 0; i < v->pools[p].devices_len; i++) {
             uint32_t device = v->pools[p].first_device + i;
             int r = wants_device(s, a, device);
-            if (r < 0)
+            if (r < 0 || solver_tick(s, 8))
                 return false;
             if (r)
                 a->all[a->count++] = device;

@@ -152,8 +152,9 @@ static enum outcome search_best(struct alloc_solver *s)
 
 static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
 {
-    ret->verdict = ALLOC_ERROR;
-    ret->error = sbuf_str(&s->error);
+    ret->verdict = s->fatal ? ALLOC_ERROR : ALLOC_TIMEOUT;
+    ret->error =
+        s->fatal ? sbuf_str(&s->error) : STR("filter operation aborted: context deadline exceeded");
 }
 
 #ifdef DRAY_CHECK_ANSWERS
@@ -204,11 +205,8 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         s->orders = NULL;
     enum outcome o = s->options.policy == ALLOC_FIRST ? search_run(s) : search_best(s);
     ret->steps = s->steps;
-    if (s->fatal) {
+    if (s->fatal || s->timeout) {
         fail_answer(s, ret);
-    } else if (s->timeout) {
-        ret->verdict = ALLOC_TIMEOUT;
-        ret->error = STR("filter operation aborted: context deadline exceeded");
     } else if (o == SOLVED) {
         improve_solution(s);
         if (!result_build(s, ret)) {
