@@ -114,7 +114,8 @@ struct alloc_options {
     // expired, if not NULL, is asked now and then; true ends the search with ALLOC_TIMEOUT.
     bool (*expired)(void *arg);
     void *expired_arg;
-    bool no_pruning; // search as upstream does; for tests
+    bool no_pruning;    // search as upstream does; for tests
+    bool eager_pruning; // look for reasons to turn back from the first device on; for tests
 };
 
 struct alloc_solver *alloc_solver_new(const struct alloc_options *options);
