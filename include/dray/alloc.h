@@ -343,6 +343,19 @@ struct alloc_remedies {
 void alloc_remedies_find(struct alloc_report *r, struct alloc_solver *s,
                          struct alloc_remedies *ret);
 
+// alloc_view_renew makes a view like v in a snapshot of its own, in which these claims hold devices and
+// nothing else does: much quicker than a new cluster when the claims concern this node only. Free both
+// results. Objects of v's cluster are borrowed, v itself is not. Returns as alloc_cluster_new.
+int alloc_view_renew(const struct alloc_view *v, const struct api_resource_claim *const *claims,
+                     size_t claims_len, struct alloc_cluster **ret_cluster,
+                     struct alloc_view **ret_view, struct err *err) MUST_USE;
+
+// alloc_view_idle counts the devices of usable pools that nobody uses.
+size_t alloc_view_idle(const struct alloc_view *v);
+
+// alloc_view_has_pool says whether a node can use a pool.
+bool alloc_view_has_pool(const struct alloc_view *v, struct str driver, struct str pool);
+
 // alloc_remedies_text adds a line for each remedy, at most max; alloc_remedies_json a JSON object.
 void alloc_remedies_text(const struct alloc_remedies *r, size_t max, struct sbuf *out);
 void alloc_remedies_json(const struct alloc_remedies *r, struct sbuf *out);
