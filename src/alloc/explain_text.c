@@ -71,19 +71,56 @@ static size_t common_beginning(const struct str *names, size_t n)
     return len;
 }
 
+static struct str namespace_of(struct str name)
+{
+    ptrdiff_t slash = str_find_char(name, '/');
+    return str_upto(name, slash < 0 ? 0 : (size_t)slash);
+}
+
+#define NAMESPACES_SHOWN 2
+
+// Names of one namespace: one or two of them, or what they begin with.
+static void add_run(struct sbuf *out, const struct str *names, size_t n)
+{
+    size_t common = n > 2 ? common_beginning(names, n) : 0;
+    if (common)
+        sbuf_addf(out, "%.*s* (%zu claims)", STR_ARG(str_upto(names[0], common)), n);
+    else if (n > 2)
+        sbuf_addf(out, "%.*s and %zu more", STR_ARG(names[0]), n - 1);
+    else
+        for (size_t i = 0; i < n; i++)
+            sbuf_addf(out, "%s%.*s", i ? ", " : "", STR_ARG(names[i]));
+}
+
+static int name_cmp(const void *x, const void *y)
+{
+    return str_cmp(*(const struct str *)x, *(const struct str *)y);
+}
+
 void names_short(struct sbuf *out, const struct str *names, size_t n)
 {
     if (n == 0)
         return;
-    size_t common = n > 2 ? common_beginning(names, n) : 0;
-    if (common) {
-        sbuf_addf(out, "%.*s* (%zu claims)", STR_ARG(str_upto(names[0], common)), n);
-        return;
+    struct str *sorted = xcalloc(n, sizeof(*sorted));
+    size_t runs = 0;
+    size_t rest = 0;
+    memcpy(sorted, names, n * sizeof(*sorted));
+    qsort(sorted, n, sizeof(*sorted), name_cmp);
+    for (size_t i = 0; i < n;) {
+        size_t end = i;
+        while (end < n && str_eq(namespace_of(sorted[end]), namespace_of(sorted[i])))
+            end++;
+        if (runs++ < NAMESPACES_SHOWN) {
+            sbuf_addz(out, runs > 1 ? ", " : "");
+            add_run(out, sorted + i, end - i);
+        } else {
+            rest += end - i;
+        }
+        i = end;
     }
-    for (size_t i = 0; i < n && i < 2; i++)
-        sbuf_addf(out, "%s%.*s", i ? ", " : "", STR_ARG(names[i]));
-    if (n > 2)
-        sbuf_addf(out, " and %zu more", n - 2);
+    if (rest)
+        sbuf_addf(out, " and %zu more", rest);
+    free(sorted);
 }
 
 // --- Text ----------------------------------------------------------------------------------------
@@ -139,11 +176,14 @@ static void add_row(struct sbuf *out, const struct alloc_funnel *f, enum alloc_r
         sbuf_addc(out, ')');
 }
 
-static void add_funnel(struct sbuf *out, const struct alloc_funnel *f, const char *indent)
+static void add_funnel(struct sbuf *out, const struct alloc_funnel *f, bool claim,
+                       const char *indent)
 {
-    sbuf_addf(out, "%sclaim %.*s, request %.*s: wants %s%zu, %zu of %zu usable", indent,
-              STR_ARG(f->claim), STR_ARG(f->request), f->all ? "all " : "", f->wanted, f->usable,
-              f->published);
+    sbuf_addz(out, indent);
+    if (claim)
+        sbuf_addf(out, "claim %.*s, ", STR_ARG(f->claim));
+    sbuf_addf(out, "request %.*s: wants %s%zu, %zu of %zu usable", STR_ARG(f->request),
+              f->all ? "all " : "", f->wanted, f->usable, f->published);
     if (f->published == 0)
         sbuf_addz(out, " (no device is published for this node)");
     sbuf_addc(out, '\n');
@@ -164,9 +204,12 @@ static void add_funnel(struct sbuf *out, const struct alloc_funnel *f, const cha
 
 static void add_explanation(struct sbuf *out, const struct alloc_explanation *e, const char *indent)
 {
+    bool several = false;
+    for (size_t i = 1; i < e->funnels_len; i++)
+        several |= !str_eq(e->funnels[i].claim, e->funnels[0].claim);
     for (size_t i = 0; i < e->funnels_len; i++)
         if (!e->funnels[i].satisfied || e->enough_each)
-            add_funnel(out, &e->funnels[i], indent);
+            add_funnel(out, &e->funnels[i], several, indent);
     for (size_t i = 0; i < e->conflicts_len; i++)
         sbuf_addf(out, "%s%.*s\n", indent, STR_ARG(e->conflicts[i].text));
     if (e->pools.n)
@@ -236,7 +279,7 @@ void alloc_report_text(struct alloc_report *r, struct sbuf *out)
 struct cause {
     size_t nodes;
     struct str text;
-    const struct alloc_funnel *f; // for its holders
+    struct names_in VEC(struct str) holders; // in the arena; told where devices are in use
 };
 
 // The row that matters most: the last that, were it lifted, would leave enough; else the fullest.
@@ -261,23 +304,28 @@ static const struct alloc_reason *first_reason(const struct alloc_funnel *f, int
     return NULL;
 }
 
+// Rows that end when a claim goes.
+static bool is_held(int row)
+{
+    return row == ALLOC_ROW_IN_USE || row == ALLOC_ROW_CAPACITY || row == ALLOC_ROW_COUNTERS;
+}
+
 static void add_cause(struct sbuf *out, const struct alloc_funnel *f)
 {
     int row = main_row(f);
-    sbuf_addf(out, "have too few for request %.*s", STR_ARG(f->request));
-    if (row < 0) {
-        sbuf_addz(out, " (no devices)");
+    const struct alloc_reason *r = first_reason(f, row);
+    if (row < 0 || row == ALLOC_ROW_CLASS) {
+        sbuf_addf(out, "have %s devices for request %.*s", f->usable ? "too few" : "no",
+                  STR_ARG(f->request));
         return;
     }
-    const struct alloc_reason *r = first_reason(f, row);
-    sbuf_addf(out, " (%s", row == ALLOC_ROW_CLASS ? "none" : row_words((enum alloc_row)row));
-    if (row == ALLOC_ROW_CLASS)
-        sbuf_addz(out, " of its class");
-    else if (f->owners.n && row >= ALLOC_ROW_IN_USE)
-        sbuf_addf(out, ", held by %.*s", STR_ARG(f->owners));
-    else if (r && row != ALLOC_ROW_IN_USE) {
+    sbuf_addf(out, "have too few for request %.*s (%s", STR_ARG(f->request),
+              row_words((enum alloc_row)row));
+    if (r && !is_held(row)) {
         sbuf_addz(out, ": ");
         add_term(out, r->what);
+    } else if (r && r->needs.n) {
+        sbuf_addf(out, ": %.*s", STR_ARG(r->what));
     }
     sbuf_addc(out, ')');
 }
@@ -286,16 +334,28 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
 {
     const struct alloc_explanation *e = &g->explanation;
     if (g->refused.n)
-        sbuf_addf(out, "%.*s", STR_ARG(g->refused));
+        sbuf_add(out, g->refused);
     else if (e->nearest != SIZE_MAX)
         add_cause(out, &e->funnels[e->nearest]);
     else if (e->conflicts_len)
-        sbuf_addf(out, "%.*s", STR_ARG(e->conflicts[0].text));
+        sbuf_add(out, e->conflicts[0].text);
     else
         sbuf_addz(out, "do not fit");
 }
 
-// Causes in the order of the groups, equal ones together. Returns how many there are.
+static void add_holders(struct cause *c, const struct alloc_group *g, struct arena *tmp)
+{
+    const struct alloc_explanation *e = &g->explanation;
+    const struct alloc_funnel *f =
+        g->view && e->nearest != SIZE_MAX ? &e->funnels[e->nearest] : NULL;
+    if (!f || !is_held(main_row(f)))
+        return;
+    for (size_t i = 0; i < f->reasons_len; i++)
+        if (f->reasons[i].row == ALLOC_ROW_IN_USE)
+            vec_push_arena(tmp, &c->holders, f->reasons[i].what);
+}
+
+// Causes, equal ones together. Returns how many there are.
 static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct cause **ret)
 {
     size_t groups = 0;
@@ -311,6 +371,7 @@ static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct ca
         if (k == n)
             cs[n++].text = arena_str(tmp, sbuf_str(&b));
         cs[k].nodes += g[i].nodes;
+        add_holders(&cs[k], &g[i], tmp);
     }
     *ret = cs;
     return n;
@@ -335,10 +396,15 @@ void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *r
     qsort(cs, n, sizeof(*cs), cause_cmp);
     sbuf_addf(out, "0/%zu nodes: ", r->nodes);
     for (size_t i = 0; i < n; i++) {
-        if (i >= SUMMARY_CAUSES)
+        if (i >= SUMMARY_CAUSES) {
             rest += cs[i].nodes;
-        else
-            sbuf_addf(out, "%s%zu %.*s", i ? "; " : "", cs[i].nodes, STR_ARG(cs[i].text));
+            continue;
+        }
+        sbuf_addf(out, "%s%zu %.*s", i ? "; " : "", cs[i].nodes, STR_ARG(cs[i].text));
+        if (cs[i].holders.n) {
+            sbuf_addz(out, ", held by ");
+            names_short(out, cs[i].holders.p, cs[i].holders.n);
+        }
     }
     if (rest)
         sbuf_addf(out, "; %zu for other reasons", rest);

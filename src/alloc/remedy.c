@@ -16,12 +16,14 @@ static bool expired(const struct alloc_solver *s)
     return s->options.expired && s->options.expired(s->options.expired_arg);
 }
 
-// The same count of a request in steps: the first that fits is the one to tell.
+// A count is lowered in steps, and nodes have shapes: the first that fits is the one to tell.
 static bool already_told(const struct found_list *found, const struct alloc_change *c)
 {
     for (size_t i = 0; i < found->n; i++)
         for (size_t k = 0; k < found->p[i].changes_len; k++) {
             const struct alloc_change *o = &found->p[i].changes[k];
+            if (o->kind == ALLOC_CHANGE_NODE && c->kind == ALLOC_CHANGE_NODE)
+                return true;
             if (o->kind == ALLOC_CHANGE_COUNT && c->kind == ALLOC_CHANGE_COUNT &&
                 str_eq(o->claim, c->claim) && str_eq(o->request, c->request))
                 return true;

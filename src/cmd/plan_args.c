@@ -178,6 +178,8 @@ int plan_args_read(struct plan_args *a, int argc, char **argv)
         bool known = false;
         if (strcmp(word, "-R") == 0) {
             a->recursive = true;
+        } else if (strcmp(word, "--all") == 0 && strcmp(a->verb, "plan") == 0) {
+            a->options.show_running = true;
         } else if (strcmp(word, "--alone") == 0 && strcmp(a->verb, "why") == 0) {
             a->options.alone = true;
         } else if (strcmp(word, "-f") == 0) {

@@ -66,6 +66,7 @@ struct plan_options {
     int64_t solve_ms;          // for one question on one node; 0: 10 s, as Kubernetes has it
     int64_t remedies_ms;       // for the remedies of one pod; 0: 50
     bool alone;                // of plan_why: pods before it are not placed first
+    bool show_running;         // in text: what is placed already, too
 };
 
 enum plan_status {

@@ -35,20 +35,34 @@ static void pad(struct sbuf *out, struct str s, size_t width)
     sbuf_add_repeat(out, ' ', width > s.n ? width - s.n : 0);
 }
 
+// What runs already and stays is only counted.
+static bool shown(const struct plan *p, const struct plan_step *s)
+{
+    return p->options.show_running || s->status != PLAN_RUNNING;
+}
+
 static void add_table(const struct plan *p, struct sbuf *out)
 {
     size_t name = 4;
     size_t node = 4;
+    size_t running = 0;
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct plan_step *s = &p->steps.p[i].pub;
+        running += !shown(p, s);
+        if (!shown(p, s))
+            continue;
         name = s->name.n > name ? s->name.n : name;
         node = node_text(s).n > node ? node_text(s).n : node;
     }
-    pad(out, STR("WHAT"), name + 2);
-    pad(out, STR("NODE"), node + 2);
-    sbuf_addz(out, "DEVICES\n");
+    if (running < p->steps.n) {
+        pad(out, STR("WHAT"), name + 2);
+        pad(out, STR("NODE"), node + 2);
+        sbuf_addz(out, "DEVICES\n");
+    }
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct plan_step *s = &p->steps.p[i].pub;
+        if (!shown(p, s))
+            continue;
         pad(out, s->name, name + 2);
         pad(out, node_text(s), node + 2);
         sbuf_add(out, result_text(s));
@@ -56,6 +70,9 @@ static void add_table(const struct plan *p, struct sbuf *out)
             sbuf_addz(out, "  (already)");
         sbuf_addc(out, '\n');
     }
+    if (running)
+        sbuf_addf(out, "%s%zu more stay where they are (--all shows them)\n",
+                  running < p->steps.n ? "" : "Nothing to place: ", running);
 }
 
 static void add_problem(const struct step *s, struct sbuf *out)

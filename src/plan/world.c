@@ -49,7 +49,7 @@ static struct str key_of(struct arena *a, enum plan_kind kind, const struct api_
                          struct str name)
 {
     // Workloads of different kinds may have the same name.
-    struct str of = kind == PLAN_WORKLOAD ? type->name : (struct str){0};
+    struct str of = kind == PLAN_WORKLOAD && type ? type->name : (struct str){0};
     return arena_strf(a, "%d%.*s:%.*s", (int)kind, STR_ARG(of), STR_ARG(name));
 }
 
