@@ -174,7 +174,8 @@ enum alloc_row {
 struct alloc_reason {
     enum alloc_row row;
     size_t devices;
-    struct str what;  // class, selector term, taint, claim, capacity, set/counter, attribute
+    struct str what;  // class, selector term, taint, capacity, set/counter, attribute; in use: a
+                      // claim, with the devices it holds that matter here
     struct str needs; // capacity and counters: what a device would take, in the least case,
     struct str has;   // and the most that one of them has left
 };
@@ -200,8 +201,6 @@ struct alloc_funnel {
     bool all;                 // mode All
     bool alternative;         // of firstAvailable: another one may do
     bool satisfied;           // usable devices suffice, as far as this request is concerned
-    struct str conflict;      // for people: why the usable ones do not suffice; may be empty
-    struct str owners; // claims that hold what this request could use, in short; may be empty
     const struct alloc_reason *reasons; // by row, then by devices, most first
     size_t reasons_len;
 };
@@ -232,7 +231,6 @@ struct alloc_conflict {
     const struct alloc_value *values; // the best ones, at most ALLOC_VALUES_SHOWN
     size_t values_len;
     size_t values_all;
-    struct str text; // all of this for people
 };
 
 #define ALLOC_VALUES_SHOWN 4

@@ -4,7 +4,6 @@
 // the first row that takes it away, and what exactly took it. Counting makes no texts, so that many
 // nodes can be compared; texts are made for those that are told.
 #include "alloc/explain_int.h"
-#include "base/hash.h"
 
 #include "base/banned.h"
 
@@ -12,11 +11,39 @@
 
 // --- Selectors -----------------------------------------------------------------------------------
 
-static void fetch_term(struct alloc_solver *s, struct flat_term *t)
+static struct cel_program *compile_term(const struct alloc_cluster *c, struct str text)
 {
-    const struct alloc_cluster *c = s->view->cluster;
-    if (cel_cache_get(c->cache, c->env, t->text, &t->program, NULL, NULL) < 0)
-        t->program = NULL; // evaluating it fails
+    struct cel_program *p = NULL;
+    if (cel_cache_get(c->cache, c->env, text, &p, NULL, NULL) < 0)
+        return NULL; // evaluating it fails
+    return p;
+}
+
+void kept_programs_done(struct kept_programs *k)
+{
+    for (size_t i = 0; i < k->list.n; i++)
+        cel_program_free(k->list.p[i].program);
+    vec_done(&k->list);
+    k->cluster = NULL;
+}
+
+// The program of a term. Terms that do not compile are not kept: their text may not live.
+static struct cel_program *fetch_term(struct explainer *x, struct str text)
+{
+    const struct alloc_cluster *c = x->s->view->cluster;
+    struct kept_programs *k = x->kept;
+    if (!k)
+        return compile_term(c, text);
+    if (k->cluster != c)
+        kept_programs_done(k);
+    k->cluster = c;
+    for (size_t i = 0; i < k->list.n; i++)
+        if (str_eq(k->list.p[i].text, text))
+            return k->list.p[i].program;
+    struct cel_program *p = compile_term(c, text);
+    if (p)
+        vec_push(&k->list, (struct kept_program){cel_program_source(p), p});
+    return p;
 }
 
 static void prepare_set(struct explainer *x, uint32_t index)
@@ -29,18 +56,16 @@ static void prepare_set(struct explainer *x, uint32_t index)
         return;
     set->match = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
     set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
-    for (size_t i = 0; i < from->selectors->n; i++)
-        n += terms_of(s, from->selectors->p[i].cel->expression)->n;
-    set->terms = arena_array(&s->arena, struct flat_term, n + 1);
+    struct terms *split = arena_array(&s->arena, struct terms, from->selectors->n + 1);
     for (size_t i = 0; i < from->selectors->n; i++) {
-        const struct terms *t = terms_of(s, from->selectors->p[i].cel->expression);
-        for (size_t k = 0; k < t->n && set->terms_len < UINT16_MAX; k++) {
-            struct flat_term *term = &set->terms[set->terms_len++];
-            term->text = t->p[k];
-            term->selector = i;
-            fetch_term(s, term);
-        }
+        split[i] = terms_of(s, from->selectors->p[i].cel->expression);
+        n += split[i].n;
     }
+    set->terms = arena_array(&s->arena, struct flat_term, n + 1);
+    for (size_t i = 0; i < from->selectors->n; i++)
+        for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
+            set->terms[set->terms_len++] = (struct flat_term){
+                .text = split[i].p[k], .selector = i, .program = fetch_term(x, split[i].p[k])};
 }
 
 // A conjunction is false if any term is, whatever the others do, and fails if one fails and none is
@@ -307,8 +332,8 @@ static uint64_t state_of(const struct draft_funnel *f)
     for (size_t i = 0; i < f->reasons.n; i++) {
         const struct draft_reason *r = &f->reasons.p[i];
         uint64_t one = state_mix(r->row, r->devices);
-        one = state_mix(one, hash_str(r->what));
-        one = state_mix(one, r->value.n ? hash_str(r->value) : 0);
+        one = state_mix(one, state_text(r->what));
+        one = state_mix(one, r->value.n ? state_text(r->value) : 0);
         sum += state_mix(one, (uint64_t)r->needs); // in whatever order they were met
     }
     return state_mix(state_mix(h, sum), f->f.wanted);
@@ -323,9 +348,10 @@ static uint64_t state_of_pools(const struct alloc_view *v)
 }
 
 bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct alloc_view *view,
-                   const struct api_resource_claim *const *claims, size_t claims_len)
+                   const struct api_resource_claim *const *claims, size_t claims_len,
+                   struct kept_programs *kept)
 {
-    *x = (struct explainer){.s = s};
+    *x = (struct explainer){.s = s, .kept = kept};
     solver_begin(s, view);
     if (!problem_build(s, claims, claims_len))
         return false;
@@ -346,7 +372,7 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
 
 void explain_end(struct explainer *x)
 {
-    for (size_t i = 0; x->sets && i < x->s->selsets_len; i++)
+    for (size_t i = 0; x->sets && !x->kept && i < x->s->selsets_len; i++)
         for (size_t k = 0; k < x->sets[i].terms_len; k++)
             cel_program_free(x->sets[i].terms[k].program);
     x->sets = NULL;
@@ -383,13 +409,17 @@ static int reason_cmp(const void *x, const void *y)
 static struct alloc_reason finish_reason(const struct draft_reason *d, struct arena *arena)
 {
     struct alloc_reason r = {.row = d->row, .devices = d->devices};
-    if (d->row == ALLOC_ROW_TAINTED && d->value.n)
-        r.what = arena_strf(arena, "%.*s=%.*s:%.*s", STR_ARG(d->what), STR_ARG(d->value),
-                            STR_ARG(d->effect));
-    else if (d->row == ALLOC_ROW_TAINTED)
-        r.what = arena_strf(arena, "%.*s:%.*s", STR_ARG(d->what), STR_ARG(d->effect));
-    else
+    if (d->row == ALLOC_ROW_TAINTED) {
+        cleanup_sbuf struct sbuf taint = {0};
+        sbuf_add(&taint, d->what);
+        sbuf_addz(&taint, d->value.n ? "=" : "");
+        sbuf_add(&taint, d->value);
+        sbuf_addc(&taint, ':');
+        sbuf_add(&taint, d->effect);
+        r.what = arena_str(arena, sbuf_str(&taint));
+    } else {
         r.what = arena_str(arena, d->what);
+    }
     if (d->amounts) {
         r.needs = amount_text(arena, d->needs, d->unit);
         r.has = amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
@@ -401,31 +431,36 @@ static void finish_funnel(const struct explainer *x, size_t i, struct arena *are
                           struct alloc_funnel *f)
 {
     const struct draft_funnel *d = &x->funnels[i];
-    cleanup_sbuf struct sbuf name = {0};
+    const struct api_object_meta *m = &x->s->claims[x->s->alternatives[i].claim].api->metadata;
     struct alloc_reason *reasons = arena_array(arena, struct alloc_reason, d->reasons.n + 1);
+    char *name = arena_alloc(arena, m->namespace.n + m->name.n + 2, 1);
+    size_t n = m->namespace.n ? m->namespace.n + 1 : 0;
+    if (n) {
+        memcpy(name, m->namespace.p, m->namespace.n);
+        name[n - 1] = '/';
+    }
+    if (m->name.n)
+        memcpy(name + n, m->name.p, m->name.n);
     *f = d->f;
-    claim_name(&name, x->s->claims[x->s->alternatives[i].claim].api);
-    f->claim = arena_str(arena, sbuf_str(&name));
+    f->claim = str_make(name, n + m->name.n);
     f->request = arena_str(arena, f->request);
     for (size_t k = 0; k < d->reasons.n; k++)
         reasons[k] = finish_reason(&d->reasons.p[k], arena);
-    qsort(reasons, d->reasons.n, sizeof(*reasons), reason_cmp);
+    if (d->reasons.n > 1)
+        qsort(reasons, d->reasons.n, sizeof(*reasons), reason_cmp);
     f->reasons = reasons;
     f->reasons_len = d->reasons.n;
-    if (f->all && f->wanted == 0)
-        f->conflict = STR("asks for all matching devices, and none matches");
-    else if (f->all && f->usable < f->wanted)
-        f->conflict =
-            arena_strf(arena, "asks for all %zu matching devices, %zu of them not to be had",
-                       f->wanted, f->wanted - f->usable);
-    else if (f->usable < f->wanted)
-        f->conflict = arena_strf(arena, "%zu wanted, %zu usable", f->wanted, f->usable);
 }
 
 static void tell_pools(const struct alloc_view *v, struct arena *arena,
                        struct alloc_explanation *ret)
 {
     cleanup_sbuf struct sbuf b = {0};
+    bool good = true;
+    for (size_t i = 0; i < v->pools_len; i++)
+        good &= !v->pools[i].incomplete && !v->pools[i].invalid;
+    if (good)
+        return;
     for (size_t i = 0; i < v->pools_len; i++) {
         const struct vw_pool *p = &v->pools[i];
         if (!p->incomplete && !p->invalid)
@@ -450,6 +485,7 @@ void explain_finish(struct explainer *x, struct arena *arena, struct alloc_expla
     struct alloc_funnel *fs = arena_array(arena, struct alloc_funnel, n + 1);
     size_t least = SIZE_MAX;
     *ret = (struct alloc_explanation){.funnels = fs, .funnels_len = n, .nearest = SIZE_MAX};
+    x->finished = fs;
     for (size_t i = 0; i < n; i++) {
         finish_funnel(x, i, arena, &fs[i]);
         size_t missing = fs[i].wanted > fs[i].usable ? fs[i].wanted - fs[i].usable : 0;
@@ -465,10 +501,25 @@ void explain_finish(struct explainer *x, struct arena *arena, struct alloc_expla
 
 // --- Holders -------------------------------------------------------------------------------------
 
+static void count_owner(struct holders *h, struct str owner)
+{
+    if (owner.n == 0)
+        return;
+    if (!h->last_count || h->last.p != owner.p) {
+        h->last = owner;
+        h->last_count = map_put(&h->counts, owner);
+    }
+    (*h->last_count)++;
+}
+
 // Every claim that has the device, or a share of it.
 static void count_owners(const struct alloc_cluster *c, const struct cl_device *d, struct sbuf *key,
                          struct holders *out)
 {
+    if (d->exclusive_use && !d->shared_use && d->owner) {
+        count_owner(out, d->owner->owner);
+        return;
+    }
     sbuf_clear(key);
     sbuf_add(key, d->slice->spec.driver);
     sbuf_addc(key, '\0');
@@ -480,11 +531,10 @@ static void count_owners(const struct alloc_cluster *c, const struct cl_device *
     for (size_t i = 0; u && i < u->capacities.n; i++) {
         const struct alloc_use *use = &c->use_list[u->capacities.p[i]];
         told |= use == u->owner;
-        if (use->owner.n)
-            (*map_put(out, use->owner))++;
+        count_owner(out, use->owner);
     }
-    if (u && u->owner && !told && u->owner->owner.n)
-        (*map_put(out, u->owner->owner))++;
+    if (u && u->owner && !told)
+        count_owner(out, u->owner->owner);
 }
 
 // Marks the counter sets in which a device finds too little.
@@ -530,23 +580,17 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out)
 
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena)
 {
-    cleanup_sbuf struct sbuf text = {0};
     size_t n = f->reasons_len;
-    size_t names_len = 0;
-    if (map_len(h) == 0)
+    if (map_len(&h->counts) == 0)
         return;
-    struct alloc_reason *all = arena_array(arena, struct alloc_reason, n + map_len(h));
-    struct str *names = arena_array(arena, struct str, map_len(h));
+    struct alloc_reason *all = arena_array(arena, struct alloc_reason, n + map_len(&h->counts));
     if (n)
         memcpy(all, f->reasons, n * sizeof(*all));
-    map_foreach(h, k) {
-        names[names_len++] = map_key(h, k);
-        all[n++] = (struct alloc_reason){
-            .row = ALLOC_ROW_IN_USE, .what = map_key(h, k), .devices = *map_value(h, k)};
-    }
+    map_foreach(&h->counts, k)
+        all[n++] = (struct alloc_reason){.row = ALLOC_ROW_IN_USE,
+                                         .what = map_key(&h->counts, k),
+                                         .devices = *map_value(&h->counts, k)};
     qsort(all, n, sizeof(*all), reason_cmp);
-    names_short(&text, names, names_len);
-    f->owners = arena_str(arena, sbuf_str(&text));
     f->reasons = all;
     f->reasons_len = n;
 }
@@ -556,18 +600,15 @@ bool alloc_explain(struct alloc_solver *s, const struct alloc_view *view,
                    struct alloc_explanation *ret)
 {
     struct explainer x;
-    bool ok = explain_begin(&x, s, view, claims, claims_len);
+    bool ok = explain_begin(&x, s, view, claims, claims_len, NULL);
     if (ok) {
         explain_finish(&x, &s->arena, ret);
-        struct alloc_funnel *fs =
-            arena_dup(&s->arena, ret->funnels, (ret->funnels_len + 1) * sizeof(*fs), _Alignof(*fs));
         for (size_t i = 0; i < ret->funnels_len; i++) {
             struct holders h = {0};
             explain_holders(&x, i, &h);
-            explain_name_holders(&fs[i], &h, &s->arena);
-            map_done(&h);
+            explain_name_holders(&x.finished[i], &h, &s->arena);
+            map_done(&h.counts);
         }
-        ret->funnels = fs;
     }
     explain_end(&x);
     return ok;

@@ -411,8 +411,12 @@ static struct alloc_value value_of(struct explainer *x, const struct draft_confl
     count_value(sc->values.p + r->from, r->n, counts);
     for (size_t k = 0; k < sc->n; k++) {
         struct str name = request_name(x, sc->requests[k].request);
-        sbuf_addf(&b, "%s%.*s%s%zu", k ? ", " : "", STR_ARG(sc->n > 1 ? name : STR("")),
-                  sc->n > 1 ? " " : "", counts[k]);
+        sbuf_addz(&b, k ? ", " : "");
+        if (sc->n > 1) {
+            sbuf_add(&b, name);
+            sbuf_addc(&b, ' ');
+        }
+        sbuf_add_u64(&b, counts[k]);
     }
     return (struct alloc_value){.value = arena_str(arena, value_text(x, sc->values.p[r->from].id)),
                                 .devices = arena_str(arena, sbuf_str(&b)),
@@ -445,41 +449,11 @@ static struct str names_of(struct explainer *x, const struct draft_conflict *d, 
 {
     cleanup_sbuf struct sbuf b = {0};
     for (uint32_t i = 0; i < x->s->requests_len; i++)
-        if (concerns(x, d, i))
-            sbuf_addf(&b, "%s%.*s", b.n ? ", " : "", STR_ARG(request_name(x, i)));
+        if (concerns(x, d, i)) {
+            sbuf_addz(&b, b.n ? ", " : "");
+            sbuf_add(&b, request_name(x, i));
+        }
     return arena_str(arena, sbuf_str(&b));
-}
-
-static void conflict_text(const struct alloc_conflict *c, struct sbuf *b)
-{
-    const char *more = c->values_all > c->values_len ? ", …" : "";
-    switch (c->kind) {
-    case ALLOC_CONFLICT_MATCH:
-        sbuf_addf(b, "%.*s: %zu devices must have the same %.*s, at most %zu do",
-                  STR_ARG(c->requests), c->needed, STR_ARG(c->what), c->best);
-        break;
-    case ALLOC_CONFLICT_DISTINCT:
-        sbuf_addf(b, "%.*s: %zu devices must differ in %.*s, which has %zu value%s",
-                  STR_ARG(c->requests), c->needed, STR_ARG(c->what), c->best,
-                  c->best == 1 ? "" : "s");
-        break;
-    case ALLOC_CONFLICT_DEVICES:
-        sbuf_addf(b, "%.*s: %zu devices wanted by them together, %zu usable", STR_ARG(c->requests),
-                  c->needed, c->best);
-        break;
-    case ALLOC_CONFLICT_COUNTERS:
-        sbuf_addf(b, "%.*s: %zu devices wanted, shared counters carry %zu of them at once",
-                  STR_ARG(c->requests), c->needed, c->best);
-        break;
-    case ALLOC_CONFLICT_TOGETHER:
-        sbuf_addz(b, "each request could be satisfied alone, but not all of them together");
-        break;
-    }
-    for (size_t i = 0; i < c->values_len; i++)
-        sbuf_addf(b, "%s%.*s: %.*s", i ? "; " : " (", STR_ARG(c->values[i].value),
-                  STR_ARG(c->values[i].devices));
-    if (c->values_len)
-        sbuf_addf(b, "%s)", more);
 }
 
 void explain_conflict_texts(struct explainer *x, struct arena *arena, struct alloc_explanation *ret)
@@ -487,15 +461,12 @@ void explain_conflict_texts(struct explainer *x, struct arena *arena, struct all
     struct alloc_conflict *cs = arena_array(arena, struct alloc_conflict, x->conflicts_len + 1);
     for (size_t i = 0; i < x->conflicts_len; i++) {
         const struct draft_conflict *d = &x->conflicts[i];
-        cleanup_sbuf struct sbuf b = {0};
         cs[i] = d->c;
         cs[i].claim = arena_str(arena, d->c.claim);
         cs[i].requests = names_of(x, d, arena);
         cs[i].what = arena_str(arena, d->c.what);
         if (d->scope)
             show_values(x, d, arena, &cs[i]);
-        conflict_text(&cs[i], &b);
-        cs[i].text = arena_str(arena, sbuf_str(&b));
     }
     ret->conflicts = cs;
     ret->conflicts_len = x->conflicts_len;

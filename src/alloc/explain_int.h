@@ -21,7 +21,7 @@ struct terms terms_split(struct str expression, struct arena *arena);
 // terms_begin makes room in the solver's memory of terms. terms_of is terms_split with that memory;
 // its slices live until the next terms_begin.
 void terms_begin(struct alloc_solver *s);
-const struct terms *terms_of(struct alloc_solver *s, struct str expression);
+struct terms terms_of(struct alloc_solver *s, struct str expression);
 
 // --- One node ------------------------------------------------------------------------------------
 
@@ -60,7 +60,11 @@ struct draft_funnel {
 };
 
 // How many devices each claim holds of those that matter to a request.
-struct holders MAP(size_t);
+struct holders {
+    struct holder_counts MAP(size_t) counts;
+    struct str last; // claims hold devices in a row
+    size_t *last_count;
+};
 
 // A conflict while it is gathered; explain_conflict.c knows the rest.
 struct draft_conflict {
@@ -71,19 +75,36 @@ struct draft_conflict {
     uint32_t a, b; // requests; equal: all
 };
 
+// Compiled terms of one cluster, which must live as long.
+struct kept_program {
+    struct str text;
+    struct cel_program *program;
+};
+
+struct kept_programs {
+    const struct alloc_cluster *cluster;
+    struct VEC(struct kept_program) list;
+};
+
+void kept_programs_done(struct kept_programs *k);
+
 struct explainer {
     struct alloc_solver *s;
+    struct kept_programs *kept;
     struct judged_set *sets; // by selset
     struct draft_funnel *funnels;
+    struct alloc_funnel *finished; // of explain_finish
     struct draft_conflict *conflicts;
     size_t conflicts_len;
     uint64_t state; // a hash of everything that makes groups
 };
 
-// explain_begin reads the question and counts; what it makes lives in the solver's arena. False when
-// the question has an error. End with explain_end in any case.
+// explain_begin reads the question and counts; what it makes lives in the solver's arena. kept, if not
+// NULL, holds compiled terms between nodes of one cluster. False when the question has an error. End
+// with explain_end in any case.
 bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct alloc_view *view,
-                   const struct api_resource_claim *const *claims, size_t claims_len);
+                   const struct api_resource_claim *const *claims, size_t claims_len,
+                   struct kept_programs *kept);
 void explain_end(struct explainer *x);
 
 // explain_finish turns what was counted into texts in arena.
@@ -100,14 +121,27 @@ void explain_conflict_texts(struct explainer *x, struct arena *arena,
 // would match, and devices that draw on the counters it lacks.
 void explain_holders(struct explainer *x, size_t i, struct holders *out);
 
-// explain_name_holders adds them to a funnel as reasons and in short, in arena.
+// explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
 // amount_text shows an amount in the format of a quantity.
 struct str amount_text(struct arena *arena, amount v, const struct quantity *like);
 
-// names_short adds names in short: two of them, or their common beginning.
-void names_short(struct sbuf *out, const struct str *names, size_t n);
+// state_text is a quick hash of a text, good enough to tell states apart.
+static inline uint64_t state_text(struct str s)
+{
+    uint64_t h = s.n;
+    while (s.n >= 8) {
+        uint64_t word;
+        memcpy(&word, s.p, 8);
+        h = (h ^ word) * UINT64_C(0x9fb21c651e98df25);
+        h ^= h >> 29;
+        s = str_from(s, 8);
+    }
+    for (size_t i = 0; i < s.n; i++)
+        h = (h ^ (unsigned char)s.p[i]) * UINT64_C(0x100000001b3);
+    return h ^ h >> 32;
+}
 
 // state_mix adds to a hash; the order of calls matters.
 static inline uint64_t state_mix(uint64_t h, uint64_t v)
@@ -134,6 +168,7 @@ struct alloc_report {
     size_t claims_len;
     size_t nodes;
     struct arena remedies; // of the last search
+    struct kept_programs kept;
 };
 
 // What text and JSON of reports share.

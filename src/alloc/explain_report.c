@@ -14,7 +14,7 @@ struct alloc_report *alloc_report_new(void)
 static void drop_holders(struct report_group *g)
 {
     for (size_t i = 0; g->in_use && i < g->pub.explanation.funnels_len; i++)
-        map_done(&g->in_use[i]);
+        map_done(&g->in_use[i].counts);
 }
 
 void alloc_report_free(struct alloc_report *r)
@@ -25,6 +25,7 @@ void alloc_report_free(struct alloc_report *r)
         drop_holders(&r->groups.p[i]);
     vec_done(&r->groups);
     map_done(&r->by_state);
+    kept_programs_done(&r->kept);
     arena_done(&r->arena);
     arena_done(&r->remedies);
     free(r);
@@ -54,7 +55,7 @@ bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const stru
 {
     struct explainer x;
     bool is_new = false;
-    bool ok = explain_begin(&x, s, view, claims, claims_len);
+    bool ok = explain_begin(&x, s, view, claims, claims_len, &r->kept);
     if (ok) {
         uint64_t state = x.state;
         struct report_group *g = join(r, str_make((const char *)&state, sizeof(state)),

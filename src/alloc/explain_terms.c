@@ -9,9 +9,15 @@
 // Expressions remembered before all are forgotten.
 #define REMEMBERED_MAX 1024
 
+struct split {
+    struct str text; // in the memory's arena
+    struct terms terms;
+};
+
 struct term_memory {
     struct arena arena;
-    struct split_of MAP(struct terms) splits;
+    struct split_of MAP(struct split) splits;
+    struct split last; // the same expression comes node after node
 };
 
 // The parentheses around a whole expression, if there are any, do not count.
@@ -92,16 +98,20 @@ void terms_begin(struct alloc_solver *s)
         terms_forget(s);
 }
 
-const struct terms *terms_of(struct alloc_solver *s, struct str expression)
+struct terms terms_of(struct alloc_solver *s, struct str expression)
 {
     if (!s->terms)
         s->terms = xcalloc(1, sizeof(*s->terms));
     struct term_memory *m = s->terms;
-    struct terms *known = map_get(&m->splits, expression);
-    if (known)
-        return known;
-    struct str kept = arena_str(&m->arena, expression);
-    known = map_put(&m->splits, kept);
-    *known = terms_split(kept, &m->arena);
-    return known;
+    if (m->last.text.p && str_eq(m->last.text, expression))
+        return m->last.terms;
+    const struct split *known = map_get(&m->splits, expression);
+    if (known) {
+        m->last = *known;
+    } else {
+        struct str kept = arena_str(&m->arena, expression);
+        m->last = (struct split){kept, terms_split(kept, &m->arena)};
+        *map_put(&m->splits, kept) = m->last;
+    }
+    return m->last.terms;
 }

@@ -97,7 +97,7 @@ static int name_cmp(const void *x, const void *y)
     return str_cmp(*(const struct str *)x, *(const struct str *)y);
 }
 
-void names_short(struct sbuf *out, const struct str *names, size_t n)
+static void names_short(struct sbuf *out, const struct str *names, size_t n)
 {
     if (n == 0)
         return;
@@ -121,6 +121,51 @@ void names_short(struct sbuf *out, const struct str *names, size_t n)
     if (rest)
         sbuf_addf(out, " and %zu more", rest);
     free(sorted);
+}
+
+// Claims that hold what a request could use, in short.
+static void add_holding(struct sbuf *out, const struct alloc_funnel *f)
+{
+    struct VEC(struct str) names = {0};
+    for (size_t i = 0; i < f->reasons_len; i++)
+        if (f->reasons[i].row == ALLOC_ROW_IN_USE)
+            vec_push(&names, f->reasons[i].what);
+    if (names.n)
+        sbuf_addz(out, ", held by ");
+    names_short(out, names.p, names.n);
+    vec_done(&names);
+}
+
+static void conflict_text(const struct alloc_conflict *c, struct sbuf *b)
+{
+    const char *more = c->values_all > c->values_len ? ", …" : "";
+    switch (c->kind) {
+    case ALLOC_CONFLICT_MATCH:
+        sbuf_addf(b, "%.*s: %zu devices must have the same %.*s, at most %zu do",
+                  STR_ARG(c->requests), c->needed, STR_ARG(c->what), c->best);
+        break;
+    case ALLOC_CONFLICT_DISTINCT:
+        sbuf_addf(b, "%.*s: %zu devices must differ in %.*s, which has %zu value%s",
+                  STR_ARG(c->requests), c->needed, STR_ARG(c->what), c->best,
+                  c->best == 1 ? "" : "s");
+        break;
+    case ALLOC_CONFLICT_DEVICES:
+        sbuf_addf(b, "%.*s: %zu devices wanted by them together, %zu usable", STR_ARG(c->requests),
+                  c->needed, c->best);
+        break;
+    case ALLOC_CONFLICT_COUNTERS:
+        sbuf_addf(b, "%.*s: %zu devices wanted, shared counters carry %zu of them at once",
+                  STR_ARG(c->requests), c->needed, c->best);
+        break;
+    case ALLOC_CONFLICT_TOGETHER:
+        sbuf_addz(b, "each request could be satisfied alone, but not all of them together");
+        break;
+    }
+    for (size_t i = 0; i < c->values_len; i++)
+        sbuf_addf(b, "%s%.*s: %.*s", i ? "; " : " (", STR_ARG(c->values[i].value),
+                  STR_ARG(c->values[i].devices));
+    if (c->values_len)
+        sbuf_addf(b, "%s)", more);
 }
 
 // --- Text ----------------------------------------------------------------------------------------
@@ -194,12 +239,12 @@ static void add_funnel(struct sbuf *out, const struct alloc_funnel *f, bool clai
         add_row(out, f, (enum alloc_row)row);
         bool holding = row == ALLOC_ROW_IN_USE || row == ALLOC_ROW_CAPACITY ||
                        (row == ALLOC_ROW_COUNTERS && f->in_use == 0);
-        if (f->owners.n && holding)
-            sbuf_addf(out, ", held by %.*s", STR_ARG(f->owners));
+        if (holding)
+            add_holding(out, f);
         sbuf_addc(out, '\n');
     }
-    if (f->all && f->conflict.n)
-        sbuf_addf(out, "%s    %.*s\n", indent, STR_ARG(f->conflict));
+    if (f->all && f->wanted == 0)
+        sbuf_addf(out, "%s    asks for all matching devices, and none matches\n", indent);
 }
 
 static void add_explanation(struct sbuf *out, const struct alloc_explanation *e, const char *indent)
@@ -210,8 +255,11 @@ static void add_explanation(struct sbuf *out, const struct alloc_explanation *e,
     for (size_t i = 0; i < e->funnels_len; i++)
         if (!e->funnels[i].satisfied || e->enough_each)
             add_funnel(out, &e->funnels[i], several, indent);
-    for (size_t i = 0; i < e->conflicts_len; i++)
-        sbuf_addf(out, "%s%.*s\n", indent, STR_ARG(e->conflicts[i].text));
+    for (size_t i = 0; i < e->conflicts_len; i++) {
+        sbuf_addz(out, indent);
+        conflict_text(&e->conflicts[i], out);
+        sbuf_addc(out, '\n');
+    }
     if (e->pools.n)
         sbuf_addf(out, "%s%.*s\n", indent, STR_ARG(e->pools));
 }
@@ -338,7 +386,7 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
     else if (e->nearest != SIZE_MAX)
         add_cause(out, &e->funnels[e->nearest]);
     else if (e->conflicts_len)
-        sbuf_add(out, e->conflicts[0].text);
+        conflict_text(&e->conflicts[0], out);
     else
         sbuf_addz(out, "do not fit");
 }
@@ -478,8 +526,6 @@ static void write_funnel(struct json_writer *w, const struct alloc_funnel *f)
     write_size(w, "usable", f->usable);
     write_bool(w, "satisfied", f->satisfied);
     write_reasons(w, f);
-    write_text(w, "owners", f->owners);
-    write_text(w, "conflict", f->conflict);
     json_write_object_end(w);
 }
 
@@ -510,7 +556,9 @@ static void write_conflict(struct json_writer *w, const struct alloc_conflict *c
         json_write_array_end(w);
         write_size(w, "valuesInAll", c->values_all);
     }
-    write_text(w, "text", c->text);
+    cleanup_sbuf struct sbuf text = {0};
+    conflict_text(c, &text);
+    write_text(w, "text", sbuf_str(&text));
     json_write_object_end(w);
 }
 
