@@ -178,6 +178,7 @@ struct alloc_reason {
                       // claim, with the devices it holds that matter here
     struct str needs; // capacity and counters: what a device would take, in the least case,
     struct str has;   // and the most that one of them has left
+    struct str error; // of a selector that fails
 };
 
 // Why a request cannot have more devices: each device of the node's usable pools counts in the
