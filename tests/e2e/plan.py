@@ -104,7 +104,7 @@ def tables(folder):
               '4 tainted (maintenance=true:NoSchedule)', 'Nearest: 1 node (large): request gpu lacks 1 of 2.')
     expect_in('remedies', r.stdout, 'It would fit with request gpu tolerating the taint maintenance=true:NoSchedule (on sick)',
               'or with request gpu asking for 1 instead of 2 (on large)', 'or with claim team-b/train-0 gone (on large)',
-              'or with one more node like large')
+              'or in 1 more way (-o json lists them)')
     whole = dray('plan', '-f', '.', cwd=folder)
     expect('a directory is the same', whole.stdout, r.stdout)
     text = PODS + '---\n' + json.dumps({'apiVersion': 'v1', 'kind': 'List', 'items': json.load(
@@ -130,8 +130,9 @@ def what_if(folder):
     expect('drained, and a new one', nodes('--drain', 'large', '--add-node', 'like=large')['default/first'], 'large-new-1')
     tainted = nodes('--taint', 'gpu.example.com/large/gpu-3=broken=yes:NoSchedule')
     expect('tainted', tainted['default/first'], None)
-    tainted = nodes('--taint', 'driver=gpu.example.com,pool=large,device=gpu-0,key=broken,effect=NoExecute')
-    expect('evicted', tainted['team-b/train-0'] != 'large' or tainted['default/first'] is None, True)
+    r = dray('why', 'claim/team-b/train-0', '-f', 'cluster.json', '--taint',
+             'driver=gpu.example.com,pool=large,device=gpu-0,key=broken,effect=NoExecute', cwd=folder)
+    expect('evicted', r.stdout, 'claim team-b/train-0 fits: it would land on large with g: gpu-1.\n')
     for wrong, why in ((['--drain', 'nope'], 'there is no node nope; there are large, small, sick'),
                        (['--without', 'nope'], 'there is no claim default/nope'),
                        (['--taint', 'x'], 'want DRIVER'), (['--add-node', 'like=nope'], 'there is no node nope'),
@@ -153,7 +154,7 @@ def whys(folder):
     expect('json', (step['pod'], step['status'], step['explanation']['nodes']), ('default/second', 'unplaced', 3))
     expect_in('summary', step['summary'], '0/3 nodes: ', '; would fit with request gpu tolerating')
     expect('remedies', [c['kind'] for m in step['remedies']['remedies'] for c in m['changes']],
-           ['tolerate', 'count', 'claimGone', 'claimGone', 'nodeAdded'])
+           ['tolerate', 'count', 'selectorTerm', 'claimGone', 'claimGone', 'nodeAdded'])
     r = dray('why', 'nope', '-f', '.', cwd=folder)
     expect('no such pod', r.returncode, 2)
     expect_in('no such pod', r.stderr, 'no pod or claim nope in the files; there are pod default/first')
