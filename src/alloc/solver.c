@@ -45,6 +45,7 @@ void alloc_solver_free(struct alloc_solver *s)
     sbuf_done(&s->scratch);
     free(s->numbers);
     free(s->memo);
+    terms_forget(s);
     arena_done(&s->arena);
     free(s);
 }
@@ -65,6 +66,7 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
                                .memo = s->memo,
                                .memo_salt = s->memo_salt,
                                .work = WORK_PER_LOOK,
+                               .terms = s->terms,
                                .view = view};
 }
 
