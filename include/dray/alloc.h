@@ -171,34 +171,95 @@ bool alloc_check(const struct alloc_view *view, const struct api_resource_claim 
 
 // --- Explanation ---------------------------------------------------------------------------------
 
+// The rows of a funnel, in their order.
+enum alloc_row {
+    ALLOC_ROW_CLASS,
+    ALLOC_ROW_SELECTOR,
+    ALLOC_ROW_SELECTOR_FAILED,
+    ALLOC_ROW_NODE,
+    ALLOC_ROW_UNSUPPORTED,
+    ALLOC_ROW_TAINTED,
+    ALLOC_ROW_IN_USE,
+    ALLOC_ROW_CAPACITY,
+    ALLOC_ROW_COUNTERS,
+    ALLOC_ROW_ATTRIBUTE,
+};
+
+// A part of a row: what takes how many devices away.
+struct alloc_reason {
+    enum alloc_row row;
+    size_t devices;
+    struct str what;  // class, selector term, taint, capacity, set/counter, attribute; in use: a
+                      // claim, with the devices it holds that matter here
+    struct str needs; // capacity and counters: what a device would take, in the least case,
+    struct str has;   // and the most that one of them has left
+};
+
 // Why a request cannot have more devices: each device of the node's usable pools counts in the
 // first row that applies, so that the rows add up to published.
 struct alloc_funnel {
     struct str claim;   // namespace/name
     struct str request; // request or request/alternative
-    size_t wanted;      // devices asked for; 0 for mode All
+    size_t wanted;      // devices asked for; for mode All those that match
     size_t published;
     size_t class_refused;
     size_t selector_refused;
     size_t selector_failed; // CEL runtime errors
     size_t node_refused;    // placed elsewhere by per-device node selection
-    size_t in_use;
-    size_t capacity_short;
     size_t not_supported; // counters or skipped operations that the node or the gates do not allow
     size_t tainted;
+    size_t in_use;
+    size_t capacity_short;
     size_t counters_short;
     size_t attribute_missing; // a constraint needs an attribute they lack
     size_t usable;            // what is left, each for itself
-    struct str conflict;      // for people: why the usable ones do not suffice; may be empty
-    struct str owners;        // claims that hold devices this request could use, comma separated
+    bool all;                 // mode All
+    bool alternative;         // of firstAvailable: another one may do
+    bool satisfied;           // usable devices suffice, as far as this request is concerned
+    const struct alloc_reason *reasons; // by row, then by devices, most first
+    size_t reasons_len;
 };
+
+enum alloc_conflict_kind {
+    ALLOC_CONFLICT_MATCH,    // no value of an attribute has enough devices
+    ALLOC_CONFLICT_DISTINCT, // an attribute has too few values
+    ALLOC_CONFLICT_DEVICES,  // requests compete for the same devices
+    ALLOC_CONFLICT_COUNTERS, // shared counters do not carry them all at once
+    ALLOC_CONFLICT_TOGETHER, // none of these is proven, yet not all requests fit together
+};
+
+// A value and how many devices have it, request by request.
+struct alloc_value {
+    struct str value;
+    struct str devices; // "gpu 2, nic 0"
+    size_t count;       // as far as they are wanted
+};
+
+// Requests that could each be satisfied, but not at once.
+struct alloc_conflict {
+    enum alloc_conflict_kind kind;
+    struct str claim;    // empty when it is between claims
+    struct str requests; // comma separated
+    struct str what;     // the attribute
+    size_t needed;
+    size_t best;                      // the most that can be had
+    const struct alloc_value *values; // the best ones, at most ALLOC_VALUES_SHOWN
+    size_t values_len;
+    size_t values_all;
+};
+
+#define ALLOC_VALUES_SHOWN 4
 
 struct alloc_explanation {
     const struct alloc_funnel *funnels;
     size_t funnels_len;
-    size_t
-        nearest; // index of the funnel that is nearest to being satisfied among those that are not
+    size_t nearest;   // index of the funnel that is nearest to being satisfied among those that are
+                      // not; SIZE_MAX when all are
     bool enough_each; // every request could be satisfied alone
+    const struct alloc_conflict *conflicts;
+    size_t conflicts_len;
+    struct str pools; // for people: pools that do not count, and why; may be empty
+    size_t pools_unusable;
 };
 
 // alloc_explain fills the funnels for claims on a node. What *ret points to lives in the solver
@@ -210,5 +271,106 @@ bool alloc_explain(struct alloc_solver *s, const struct alloc_view *view,
 // alloc_explain_text writes an explanation for people, alloc_explain_json as a JSON object.
 void alloc_explain_text(const struct alloc_explanation *e, struct sbuf *out);
 void alloc_explain_json(const struct alloc_explanation *e, struct sbuf *out);
+
+// A report explains a question on many nodes. Nodes in the same state are one group: equal counts and
+// reasons, whatever the names of devices and of the claims that hold them.
+struct alloc_report;
+
+#define ALLOC_NAMES_SHOWN 3
+
+struct alloc_group {
+    size_t nodes;
+    struct str names[ALLOC_NAMES_SHOWN]; // of the first nodes
+    size_t names_len;
+    struct str refused;            // why the node was not looked at; else empty and
+    const struct alloc_view *view; // of the first node; NULL when refused
+    struct alloc_explanation explanation;
+};
+
+// alloc_report_new makes an empty report. Views and their cluster must outlive it, as must the claims.
+struct alloc_report *alloc_report_new(void);
+void alloc_report_free(struct alloc_report *r);
+
+// alloc_report_add explains claims on a node, which uses the solver. Returns false when the question
+// has an error there; then nothing is added.
+bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,
+                      const struct api_resource_claim *const *claims, size_t claims_len);
+
+// alloc_report_refuse adds a node that was not looked at, with the reason: "taint a=b:NoSchedule".
+void alloc_report_refuse(struct alloc_report *r, struct str node, struct str reason);
+
+// alloc_report_finish sorts the groups, nearest first, refused nodes last. Call it after the last node
+// and before anything below. The groups live in the report.
+const struct alloc_group *alloc_report_finish(struct alloc_report *r, size_t *ret_len);
+
+struct alloc_remedies;
+
+// alloc_report_summary adds one line for conditions and events: "0/120 nodes: …". remedies may be
+// NULL. alloc_report_text adds the whole for people, alloc_report_json a JSON object.
+void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *remedies,
+                          struct sbuf *out);
+void alloc_report_text(struct alloc_report *r, struct sbuf *out);
+void alloc_report_json(struct alloc_report *r, struct sbuf *out);
+
+// --- Remedies ------------------------------------------------------------------------------------
+
+enum alloc_change_kind {
+    ALLOC_CHANGE_TOLERATION, // what: the taint
+    ALLOC_CHANGE_CAPACITY,   // what: the capacity; from, to
+    ALLOC_CHANGE_COUNT,      // from, to
+    ALLOC_CHANGE_SELECTOR,   // what: the term that goes
+    ALLOC_CHANGE_CONSTRAINT, // what: the attribute
+    ALLOC_CHANGE_HOLDER,     // what: the claim that would have to go
+    ALLOC_CHANGE_NODE,       // what: the node that an empty one would have to resemble
+};
+
+struct alloc_change {
+    enum alloc_change_kind kind;
+    struct str claim;
+    struct str request;
+    struct str what;
+    struct str from, to;
+    struct str text; // "claim a/b, request gpu: count 3 instead of 4"
+};
+
+#define ALLOC_CHANGES_MAX 2
+
+struct alloc_remedy {
+    struct alloc_change changes[ALLOC_CHANGES_MAX];
+    size_t changes_len;
+    struct str node; // on which it was proven to fit
+};
+
+// Changes that were proven by solving again: one at a time; when no single one helps, two.
+struct alloc_remedies {
+    const struct alloc_remedy *remedies; // smallest first
+    size_t remedies_len;
+    size_t tried; // of possible single changes and pairs
+    size_t possible;
+    bool cut; // the deadline ended the search
+};
+
+// alloc_remedies_find looks for the smallest changes with which the claims of the report would fit on a
+// node like one of its groups. The solver's deadline (alloc_options.expired) bounds the search. The
+// result lives in the report until the next call.
+void alloc_remedies_find(struct alloc_report *r, struct alloc_solver *s,
+                         struct alloc_remedies *ret);
+
+// alloc_view_renew makes a view like v in a snapshot of its own, in which these claims hold devices and
+// nothing else does: much quicker than a new cluster when the claims concern this node only. Free both
+// results. Objects of v's cluster are borrowed, v itself is not. Returns as alloc_cluster_new.
+int alloc_view_renew(const struct alloc_view *v, const struct api_resource_claim *const *claims,
+                     size_t claims_len, struct alloc_cluster **ret_cluster,
+                     struct alloc_view **ret_view, struct err *err) MUST_USE;
+
+// alloc_view_idle counts the devices of usable pools that nobody uses.
+size_t alloc_view_idle(const struct alloc_view *v);
+
+// alloc_view_has_pool says whether a node can use a pool.
+bool alloc_view_has_pool(const struct alloc_view *v, struct str driver, struct str pool);
+
+// alloc_remedies_text adds a line for each remedy, at most max; alloc_remedies_json a JSON object.
+void alloc_remedies_text(const struct alloc_remedies *r, size_t max, struct sbuf *out);
+void alloc_remedies_json(const struct alloc_remedies *r, struct sbuf *out);
 
 #endif

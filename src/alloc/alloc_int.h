@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "alloc/amount.h"
+#include "alloc/node.h"
 #include "base/arena.h"
 #include "base/bits.h"
 #include "base/map.h"
@@ -93,6 +94,8 @@ struct alloc_cluster {
     struct cl_uses MAP(struct cl_use) uses;       // by "driver\0pool\0device"
     struct alloc_use *use_list;
     size_t use_list_len;
+    const struct api_device_taint_rule **taint_rules; // for smaller clusters made of this one
+    size_t taint_rules_len;
     struct value_ids MAP(uint32_t) values; // attribute values by type and bytes
     struct cel_env *env;
     struct cel_env *derived_env;
@@ -225,11 +228,6 @@ struct alloc_view {
     bool any_invalid;
     bool any_shared;
 };
-
-// node_matches says whether a node name, all-nodes flag or selector picks the node. Returns 1, 0, or
-// -ERR_INVALID for a selector that cannot be read.
-int node_matches(const struct api_node *node, struct str name, bool all,
-                 const struct api_node_selector *selector, struct err *err) MUST_USE;
 
 // --- Problem -------------------------------------------------------------------------------------
 
@@ -392,7 +390,11 @@ struct alloc_solver {
     // Memory of failed states, kept between solves; the key changes.
     uint64_t *memo;
     uint64_t memo_salt;
+    struct term_memory *terms; // selectors taken apart, for explanations; kept between solves
 };
+
+// terms_forget frees them.
+void terms_forget(struct alloc_solver *s);
 
 #define DEVICES_MAX 4096 // picked in one question; the search recurses once for each
 

@@ -1,294 +1,615 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why not: for every request the funnel from published to usable devices, each device in the first
-// row that takes it away, in the order in which the search would find out.
-#include "alloc/alloc_int.h"
-#include "codec/json_writer.h"
+// Why not, on one node: for every request the funnel from published to usable devices, each device in
+// the first row that takes it away, and what exactly took it. Counting makes no texts, so that many
+// nodes can be compared; texts are made for those that are told.
+#include "alloc/explain_int.h"
 
 #include "base/banned.h"
 
-#define OWNERS_SHOWN 3
+#define REASONS_MAX 48 // distinct ones of a request; what is beyond counts in its row only
 
-// --- Rows ----------------------------------------------------------------------------------------
+// --- Selectors -----------------------------------------------------------------------------------
 
-static void add_owner(struct sbuf *out, size_t *n, const struct cl_device *d)
+static struct cel_program *compile_term(const struct alloc_cluster *c, struct str text)
 {
-    struct str owner = d->owner ? d->owner->owner : (struct str){0};
-    if (owner.n == 0 || *n > OWNERS_SHOWN || str_contains(sbuf_str(out), owner))
-        return;
-    if ((*n)++ == OWNERS_SHOWN) {
-        sbuf_addz(out, ", …");
-        return;
-    }
-    if (out->n)
-        sbuf_addz(out, ", ");
-    sbuf_add(out, owner);
+    struct cel_program *p = NULL;
+    if (cel_cache_get(c->cache, c->env, text, &p, NULL, NULL) < 0)
+        return NULL; // evaluating it fails
+    return p;
 }
 
-static bool capacity_free(struct alloc_solver *s, const struct alternative *a, uint32_t device)
+void kept_programs_done(struct kept_programs *k)
 {
+    for (size_t i = 0; i < k->list.n; i++)
+        cel_program_free(k->list.p[i].program);
+    vec_done(&k->list);
+    k->cluster = NULL;
+}
+
+// The program of a term. Terms that do not compile are not kept: their text may not live.
+static struct cel_program *fetch_term(struct explainer *x, struct str text)
+{
+    const struct alloc_cluster *c = x->s->view->cluster;
+    struct kept_programs *k = x->kept;
+    if (!k)
+        return compile_term(c, text);
+    if (k->cluster != c)
+        kept_programs_done(k);
+    k->cluster = c;
+    for (size_t i = 0; i < k->list.n; i++)
+        if (str_eq(k->list.p[i].text, text))
+            return k->list.p[i].program;
+    struct cel_program *p = compile_term(c, text);
+    if (p)
+        vec_push(&k->list, (struct kept_program){cel_program_source(p), p});
+    return p;
+}
+
+static void prepare_set(struct explainer *x, uint32_t index)
+{
+    struct alloc_solver *s = x->s;
+    const struct selset *from = &s->selsets[index];
+    struct judged_set *set = &x->sets[index];
+    size_t n = 0;
+    if (set->match)
+        return;
+    set->match = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
+    set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
+    struct terms *split = arena_array(&s->arena, struct terms, from->selectors->n + 1);
+    for (size_t i = 0; i < from->selectors->n; i++) {
+        split[i] = terms_of(s, from->selectors->p[i].cel->expression);
+        n += split[i].n;
+    }
+    set->terms = arena_array(&s->arena, struct flat_term, n + 1);
+    for (size_t i = 0; i < from->selectors->n; i++)
+        for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
+            set->terms[set->terms_len++] = (struct flat_term){
+                .text = split[i].p[k], .selector = i, .program = fetch_term(x, split[i].p[k])};
+}
+
+// A conjunction is false if any term is, whatever the others do, and fails if one fails and none is
+// false. Of several selectors the first that is not true decides.
+static enum match_state judge_terms(struct explainer *x, struct judged_set *set, uint32_t device)
+{
+    const struct vw_device *d = &x->s->view->devices[device];
+    enum match_state m = MATCH_YES;
+    for (size_t i = 0; i < set->terms_len; i++) {
+        struct cel_result r = {.failed = true};
+        if (m == MATCH_ERROR && set->terms[i].selector != set->terms[i - 1].selector)
+            break;
+        bool match = set->terms[i].program &&
+                     cel_eval_device(x->s->run, set->terms[i].program, d->cl->cel, &r);
+        if (match || (r.failed && m == MATCH_ERROR))
+            continue;
+        set->refuser[device] = (uint16_t)i;
+        m = r.failed ? MATCH_ERROR : MATCH_NO;
+        if (m == MATCH_NO)
+            break;
+    }
+    return m;
+}
+
+static enum match_state judge_selectors(struct explainer *x, const struct alternative *a,
+                                        uint32_t device)
+{
+    struct judged_set *set = &x->sets[a->selset];
+    if (x->s->selsets[a->selset].class_only)
+        return MATCH_YES;
+    if (set->match[device] == MATCH_UNKNOWN)
+        set->match[device] = (uint8_t)judge_terms(x, set, device);
+    return (enum match_state)set->match[device];
+}
+
+// --- Reasons -------------------------------------------------------------------------------------
+
+static bool same_reason(const struct draft_reason *a, const struct draft_reason *b)
+{
+    return a->row == b->row && a->needs == b->needs && str_eq(a->what, b->what) &&
+           str_eq(a->value, b->value) && str_eq(a->effect, b->effect);
+}
+
+static void add_reason(struct explainer *x, struct draft_funnel *f, const struct draft_reason *r)
+{
+    struct draft_reason *same = NULL;
+    for (size_t i = 0; i < f->reasons.n && !same; i++)
+        if (same_reason(&f->reasons.p[i], r))
+            same = &f->reasons.p[i];
+    if (!same) {
+        if (f->reasons.n == REASONS_MAX)
+            return;
+        vec_push_arena(&x->s->arena, &f->reasons, *r);
+        same = vec_last(&f->reasons);
+        same->devices = 0;
+    }
+    same->devices++;
+    if (r->has > same->has)
+        same->has = r->has;
+}
+
+static struct draft_reason reason(enum alloc_row row, struct str what)
+{
+    return (struct draft_reason){.row = row, .what = what};
+}
+
+// The capacity that falls short by the most, in its own measure; false when all suffice.
+static bool capacity_short(struct explainer *x, const struct alternative *a, uint32_t device,
+                           struct draft_reason *ret)
+{
+    struct alloc_solver *s = x->s;
     const struct vw_device *d = &s->view->devices[device];
     if (!s->view->cluster->features.consumable_capacity)
-        return true;
-    if (need_of(s, a, device) != NEED_OK)
         return false;
+    *ret = reason(ALLOC_ROW_CAPACITY, STR("a capacity it does not have, or against its policy"));
+    if (need_of(s, a, device) != NEED_OK)
+        return true;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
-        if (c->used + need_amount(s, a, d->first_cap + i) > c->value)
-            return false;
+        amount need = need_amount(s, a, d->first_cap + i);
+        if (c->used + need <= c->value)
+            continue;
+        ret->what = c->api->key;
+        ret->unit = &c->api->value.value;
+        ret->needs = need;
+        ret->has = c->value - c->used;
+        ret->amounts = true;
+        return true;
     }
-    return true;
+    return false;
 }
 
-static bool counters_free(const struct alloc_solver *s, const struct vw_device *d)
+static const struct quantity *counter_unit(const struct vw_device *d, struct str name)
 {
-    const struct alloc_view *v = s->view;
+    struct str set, counter;
+    (void)str_cut(name, '/', &set, &counter);
+    const struct api_device_counter_consumption_array *all = &d->cl->api->consumes_counters;
+    for (size_t i = 0; i < all->n; i++)
+        for (size_t k = 0; str_eq(all->p[i].counter_set, set) && k < all->p[i].counters.n; k++)
+            if (str_eq(all->p[i].counters.p[k].key, counter))
+                return &all->p[i].counters.p[k].value.value;
+    return NULL;
+}
+
+static bool groups_clash(const struct alloc_view *v, const struct vw_device *d)
+{
+    for (uint16_t i = 0; v->cluster->features.compatibility_groups && i < d->groups_len; i++) {
+        const struct group_use *u = &v->group_uses[d->first_group + i];
+        const struct group_state *g = &v->groups[u->set];
+        if (g->members && !(u->mask == 0 ? g->all_empty : !g->all_empty && (g->mask & u->mask)))
+            return true;
+    }
+    return false;
+}
+
+static bool counters_short(const struct alloc_view *v, const struct vw_device *d,
+                           struct draft_reason *ret)
+{
     if (d->groups_len == 0 || (d->shared && d->shared_use))
-        return true;
-    if (v->pools[d->pool].overdrawn)
         return false;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (u->value > v->available[u->counter])
-            return false;
+        if (u->value <= v->available[u->counter])
+            continue;
+        *ret = reason(ALLOC_ROW_COUNTERS, v->counter_names[u->counter]);
+        ret->unit = counter_unit(d, ret->what);
+        ret->needs = u->value;
+        ret->has = v->available[u->counter];
+        ret->amounts = true;
+        return true;
     }
+    bool clash = groups_clash(v, d);
+    if (!clash && !v->pools[d->pool].overdrawn)
+        return false;
+    *ret =
+        reason(ALLOC_ROW_COUNTERS, clash ? STR("in another compatibility group than devices in use")
+                                         : STR("the pool's counters are overdrawn"));
     return true;
 }
 
-static bool has_attributes(struct alloc_solver *s, const struct alternative *a, uint32_t device)
+static bool attribute_missing(struct explainer *x, const struct alternative *a, uint32_t device,
+                              struct draft_reason *ret)
 {
-    for (uint32_t j = 0; j < s->claims[a->claim].constraints_len; j++) {
+    const struct claim *c = &x->s->claims[a->claim];
+    for (uint32_t j = 0; j < c->constraints_len; j++) {
         if (a->columns[j] == UINT32_MAX)
             continue;
-        enum attr_state st = (enum attr_state)column_value(s, a->columns[j], device)->state;
-        if (st == ATTR_MISSING || st == ATTR_ERROR)
-            return false;
+        uint8_t st = column_value(x->s, a->columns[j], device)->state;
+        if (st != ATTR_MISSING && st != ATTR_ERROR)
+            continue;
+        *ret = reason(ALLOC_ROW_ATTRIBUTE, x->s->constraints[c->first_constraint + j].attribute);
+        return true;
+    }
+    return false;
+}
+
+static bool tainted(const struct vw_device *d, const struct alternative *a,
+                    struct draft_reason *ret)
+{
+    if (!d->hard_taints || taints_tolerated(d->cl, a->tolerations))
+        return false;
+    for (size_t i = 0; i < d->cl->taints.n; i++) {
+        const struct api_device_taint *t = &d->cl->taints.p[i];
+        struct cl_device alone = {.taints = {d->cl->taints.p + i, 1}};
+        if (taints_tolerated(&alone, a->tolerations))
+            continue;
+        *ret = reason(ALLOC_ROW_TAINTED, t->key);
+        ret->value = t->value;
+        ret->effect = t->effect;
+        break;
     }
     return true;
 }
 
-// The row that a device falls into.
-static size_t *row_of(struct alloc_solver *s, const struct alternative *a, uint32_t device,
-                      struct alloc_funnel *f)
+// False when the device is usable; else the row that it falls into and why.
+static bool refused(struct explainer *x, const struct alternative *a, uint32_t device,
+                    struct draft_reason *ret)
 {
-    const struct vw_device *d = &s->view->devices[device];
-    if (d->refused)
-        return &f->not_supported;
-    if (a->class_->match[d->cl_index] == MATCH_NO)
-        return &f->class_refused;
-    enum match_state m = select_selectors(s, a, device);
-    if (m == MATCH_ERROR)
-        return &f->selector_failed;
-    if (m != MATCH_YES)
-        return &f->selector_refused;
+    const struct vw_device *d = &x->s->view->devices[device];
+    const struct judged_set *set = &x->sets[a->selset];
+    uint8_t class_match = a->class_->match[d->cl_index];
+    if (class_match == MATCH_NO || class_match == MATCH_ERROR) {
+        *ret = reason(class_match == MATCH_NO ? ALLOC_ROW_CLASS : ALLOC_ROW_SELECTOR_FAILED,
+                      a->class_->api->metadata.name);
+        return true;
+    }
+    enum match_state m = judge_selectors(x, a, device);
+    if (m != MATCH_YES) {
+        *ret = reason(m == MATCH_NO ? ALLOC_ROW_SELECTOR : ALLOC_ROW_SELECTOR_FAILED,
+                      set->terms[set->refuser[device]].text);
+        return true;
+    }
+    *ret = reason(ALLOC_ROW_NODE, (struct str){0});
     if (d->node != NODE_YES)
-        return &f->node_refused;
+        return true;
+    *ret = reason(ALLOC_ROW_UNSUPPORTED,
+                  d->refused ? STR("binding conditions") : STR("counters or node operations"));
+    if (d->refused || d->unsupported || tainted(d, a, ret))
+        return true;
+    *ret = reason(ALLOC_ROW_IN_USE, (struct str){0});
     if (!a->admin && d->exclusive_use)
-        return &f->in_use;
-    if (!capacity_free(s, a, device))
-        return &f->capacity_short;
-    if (d->unsupported)
+        return true;
+    return capacity_short(x, a, device, ret) || counters_short(x->s->view, d, ret) ||
+           attribute_missing(x, a, device, ret);
+}
+
+// --- Counting ------------------------------------------------------------------------------------
+
+static size_t *row_count(struct alloc_funnel *f, enum alloc_row row)
+{
+    switch (row) {
+    case ALLOC_ROW_CLASS:
+        return &f->class_refused;
+    case ALLOC_ROW_SELECTOR:
+        return &f->selector_refused;
+    case ALLOC_ROW_SELECTOR_FAILED:
+        return &f->selector_failed;
+    case ALLOC_ROW_NODE:
+        return &f->node_refused;
+    case ALLOC_ROW_UNSUPPORTED:
         return &f->not_supported;
-    if (!counters_free(s, d))
-        return &f->counters_short;
-    if (d->hard_taints && !taints_tolerated(d->cl, a->tolerations))
+    case ALLOC_ROW_TAINTED:
         return &f->tainted;
-    return has_attributes(s, a, device) ? &f->usable : &f->attribute_missing;
-}
-
-// --- Conflicts -----------------------------------------------------------------------------------
-
-static uint32_t with_number(struct alloc_solver *s, uint32_t column, const bool *usable,
-                            uint32_t id)
-{
-    uint32_t n = 0;
-    for (uint32_t d = 0; d < s->view->devices_len; d++) {
-        const struct attr_value *v = &s->columns[column].values[d];
-        bool has = false;
-        for (uint16_t k = 0; usable[d] && k < v->n; k++)
-            has |= v->ids[k] == id;
-        n += has;
+    case ALLOC_ROW_IN_USE:
+        return &f->in_use;
+    case ALLOC_ROW_CAPACITY:
+        return &f->capacity_short;
+    case ALLOC_ROW_COUNTERS:
+        return &f->counters_short;
+    case ALLOC_ROW_ATTRIBUTE:
+        return &f->attribute_missing;
     }
-    return n;
+    return &f->usable;
 }
 
-// Devices in the largest group of equal values; *kinds counts the groups.
-static uint32_t largest_group(struct alloc_solver *s, uint32_t column, const bool *usable,
-                              uint32_t *kinds)
+static void count_devices(struct explainer *x, const struct alternative *a, struct draft_funnel *f)
 {
-    uint32_t largest = 0;
-    *kinds = 0;
-    for (uint32_t d = 0; d < s->view->devices_len; d++) {
-        const struct attr_value *v = &s->columns[column].values[d];
-        for (uint16_t k = 0; usable[d] && k < v->n; k++) {
-            bool first = true;
-            for (uint32_t e = 0; e < d && first; e++)
-                for (uint16_t m = 0; usable[e] && m < s->columns[column].values[e].n; m++)
-                    first &= s->columns[column].values[e].ids[m] != v->ids[k];
-            if (!first)
-                continue;
-            uint32_t n = with_number(s, column, usable, v->ids[k]);
-            (*kinds)++;
-            if (n > largest)
-                largest = n;
+    struct draft_reason r;
+    f->rows = arena_array(&x->s->arena, uint8_t, x->s->view->devices_len + 1);
+    f->f = (struct alloc_funnel){.request = a->full_name,
+                                 .wanted = (size_t)a->count,
+                                 .published = x->s->view->devices_len,
+                                 .all = a->mode_all,
+                                 .alternative = x->s->requests[a->request].has_alternatives};
+    for (uint32_t d = 0; d < x->s->view->devices_len; d++) {
+        if (!refused(x, a, d, &r)) {
+            f->f.usable++;
+            continue;
         }
+        f->rows[d] = (uint8_t)(r.row + 1);
+        (*row_count(&f->f, r.row))++;
+        if (r.what.n)
+            add_reason(x, f, &r);
     }
-    return largest;
+    f->f.satisfied = f->f.usable >= f->f.wanted && !(a->mode_all && a->count == 0);
 }
 
-static void find_conflict(struct alloc_solver *s, const struct alternative *a, const bool *usable,
+static uint64_t state_of(const struct draft_funnel *f)
+{
+    uint64_t h = state_mix(f->f.usable, f->f.published);
+    uint64_t sum = 0;
+    for (int row = 0; row <= ALLOC_ROW_ATTRIBUTE; row++)
+        h = state_mix(h, funnel_row(&f->f, (enum alloc_row)row));
+    for (size_t i = 0; i < f->reasons.n; i++) {
+        const struct draft_reason *r = &f->reasons.p[i];
+        uint64_t one = state_mix(r->row, r->devices);
+        one = state_mix(one, state_text(r->what));
+        one = state_mix(one, r->value.n ? state_text(r->value) : 0);
+        sum += state_mix(one, (uint64_t)r->needs); // in whatever order they were met
+    }
+    return state_mix(state_mix(h, sum), f->f.wanted);
+}
+
+static uint64_t state_of_pools(const struct alloc_view *v)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < v->pools_len; i++)
+        h += state_mix(v->pools[i].incomplete, v->pools[i].invalid);
+    return h;
+}
+
+bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct alloc_view *view,
+                   const struct api_resource_claim *const *claims, size_t claims_len,
+                   struct kept_programs *kept)
+{
+    *x = (struct explainer){.s = s, .kept = kept};
+    solver_begin(s, view);
+    if (!problem_build(s, claims, claims_len))
+        return false;
+    terms_begin(s);
+    x->sets = arena_array(&s->arena, struct judged_set, s->selsets_len + 1);
+    x->funnels = arena_array(&s->arena, struct draft_funnel, s->alternatives_len + 1);
+    x->state = state_of_pools(view);
+    for (size_t i = 0; i < s->alternatives_len; i++) {
+        const struct alternative *a = &s->alternatives[i];
+        if (!s->selsets[a->selset].class_only)
+            prepare_set(x, a->selset);
+        count_devices(x, a, &x->funnels[i]);
+        x->state = state_mix(x->state, state_of(&x->funnels[i]));
+    }
+    explain_conflicts(x);
+    return true;
+}
+
+void explain_end(struct explainer *x)
+{
+    for (size_t i = 0; x->sets && !x->kept && i < x->s->selsets_len; i++)
+        for (size_t k = 0; k < x->sets[i].terms_len; k++)
+            cel_program_free(x->sets[i].terms[k].program);
+    x->sets = NULL;
+}
+
+// --- Texts ---------------------------------------------------------------------------------------
+
+struct str amount_text(struct arena *arena, amount v, const struct quantity *like)
+{
+    const amount nano = 1000000000;
+    cleanup_sbuf struct sbuf b = {0};
+    struct quantity q = {.format = like ? like->format : QUANTITY_DECIMAL_SI};
+    bool whole = v % nano == 0;
+    amount units = whole ? v / nano : v / 1000000;
+    if (units > INT64_MAX || units < INT64_MIN)
+        return STR("very much");
+    q.value = (int64_t)units;
+    q.scale = whole ? 0 : -3;
+    quantity_write_canonical(&q, &b);
+    return arena_str(arena, sbuf_str(&b));
+}
+
+static int reason_cmp(const void *x, const void *y)
+{
+    const struct alloc_reason *a = x;
+    const struct alloc_reason *b = y;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
+    if (a->devices != b->devices)
+        return a->devices > b->devices ? -1 : 1;
+    return str_cmp(a->what, b->what);
+}
+
+static struct alloc_reason finish_reason(const struct draft_reason *d, struct arena *arena)
+{
+    struct alloc_reason r = {.row = d->row, .devices = d->devices};
+    if (d->row == ALLOC_ROW_TAINTED) {
+        cleanup_sbuf struct sbuf taint = {0};
+        sbuf_add(&taint, d->what);
+        sbuf_addz(&taint, d->value.n ? "=" : "");
+        sbuf_add(&taint, d->value);
+        sbuf_addc(&taint, ':');
+        sbuf_add(&taint, d->effect);
+        r.what = arena_str(arena, sbuf_str(&taint));
+    } else {
+        r.what = arena_str(arena, d->what);
+    }
+    if (d->amounts) {
+        r.needs = amount_text(arena, d->needs, d->unit);
+        r.has = amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
+    }
+    return r;
+}
+
+static void finish_funnel(const struct explainer *x, size_t i, struct arena *arena,
                           struct alloc_funnel *f)
 {
-    const struct claim *c = &s->claims[a->claim];
-    for (uint32_t j = 0; j < c->constraints_len && !f->conflict.n; j++) {
-        const struct constraint *k = &s->constraints[c->first_constraint + j];
-        uint32_t kinds = 0;
-        if (a->columns[j] == UINT32_MAX)
-            continue;
-        uint32_t largest = largest_group(s, a->columns[j], usable, &kinds);
-        if (!k->distinct && largest < f->wanted)
-            f->conflict = arena_strf(&s->arena,
-                                     "at most %u usable devices have the same %.*s, %zu are wanted",
-                                     largest, STR_ARG(k->attribute), f->wanted);
-        if (k->distinct && kinds < f->wanted)
-            f->conflict =
-                arena_strf(&s->arena, "usable devices have %u values of %.*s, %zu are wanted",
-                           kinds, STR_ARG(k->attribute), f->wanted);
+    const struct draft_funnel *d = &x->funnels[i];
+    const struct api_object_meta *m = &x->s->claims[x->s->alternatives[i].claim].api->metadata;
+    struct alloc_reason *reasons = arena_array(arena, struct alloc_reason, d->reasons.n + 1);
+    char *name = arena_alloc(arena, m->namespace.n + m->name.n + 2, 1);
+    size_t n = m->namespace.n ? m->namespace.n + 1 : 0;
+    if (n) {
+        memcpy(name, m->namespace.p, m->namespace.n);
+        name[n - 1] = '/';
     }
-    if (!f->conflict.n && f->usable < f->wanted)
-        f->conflict = arena_strf(&s->arena, "%zu wanted, %zu usable", f->wanted, f->usable);
+    if (m->name.n)
+        memcpy(name + n, m->name.p, m->name.n);
+    *f = d->f;
+    f->claim = str_make(name, n + m->name.n);
+    f->request = arena_str(arena, f->request);
+    for (size_t k = 0; k < d->reasons.n; k++)
+        reasons[k] = finish_reason(&d->reasons.p[k], arena);
+    if (d->reasons.n > 1)
+        qsort(reasons, d->reasons.n, sizeof(*reasons), reason_cmp);
+    f->reasons = reasons;
+    f->reasons_len = d->reasons.n;
 }
 
-static void fill_funnel(struct alloc_solver *s, const struct alternative *a, struct alloc_funnel *f)
+static void tell_pools(const struct alloc_view *v, struct arena *arena,
+                       struct alloc_explanation *ret)
 {
-    cleanup_sbuf struct sbuf name = {0};
-    cleanup_sbuf struct sbuf owners = {0};
-    size_t owners_n = 0;
-    bool *usable = arena_array(&s->arena, bool, s->view->devices_len + 1);
-    claim_name(&name, s->claims[a->claim].api);
-    f->claim = arena_str(&s->arena, sbuf_str(&name));
-    f->request = a->full_name;
-    f->wanted = (size_t)a->count;
-    f->published = s->view->devices_len;
-    for (uint32_t d = 0; d < s->view->devices_len; d++) {
-        size_t *row = row_of(s, a, d, f);
-        (*row)++;
-        usable[d] = row == &f->usable;
-        if (row == &f->in_use || row == &f->capacity_short)
-            add_owner(&owners, &owners_n, s->view->devices[d].cl);
+    cleanup_sbuf struct sbuf b = {0};
+    bool good = true;
+    for (size_t i = 0; i < v->pools_len; i++)
+        good &= !v->pools[i].incomplete && !v->pools[i].invalid;
+    if (good)
+        return;
+    for (size_t i = 0; i < v->pools_len; i++) {
+        const struct vw_pool *p = &v->pools[i];
+        if (!p->incomplete && !p->invalid)
+            continue;
+        ret->pools_unusable++;
+        if (b.n)
+            continue;
+        sbuf_addf(&b, "pool %.*s/%.*s does not count: ", STR_ARG(p->driver), STR_ARG(p->name));
+        if (p->incomplete)
+            sbuf_addz(&b, "slices are missing, its driver may be updating it");
+        else
+            sbuf_add(&b, p->invalid_reason);
     }
-    f->owners = arena_str(&s->arena, sbuf_str(&owners));
-    find_conflict(s, a, usable, f);
+    if (ret->pools_unusable > 1)
+        sbuf_addf(&b, " (and %zu more)", ret->pools_unusable - 1);
+    ret->pools = arena_str(arena, sbuf_str(&b));
+}
+
+void explain_finish(struct explainer *x, struct arena *arena, struct alloc_explanation *ret)
+{
+    size_t n = x->s->alternatives_len;
+    struct alloc_funnel *fs = arena_array(arena, struct alloc_funnel, n + 1);
+    size_t least = SIZE_MAX;
+    *ret = (struct alloc_explanation){.funnels = fs, .funnels_len = n, .nearest = SIZE_MAX};
+    x->finished = fs;
+    for (size_t i = 0; i < n; i++) {
+        finish_funnel(x, i, arena, &fs[i]);
+        size_t missing = fs[i].wanted > fs[i].usable ? fs[i].wanted - fs[i].usable : 0;
+        if (!fs[i].satisfied && missing < least) {
+            least = missing;
+            ret->nearest = i;
+        }
+    }
+    ret->enough_each = ret->nearest == SIZE_MAX;
+    explain_conflict_texts(x, arena, ret);
+    tell_pools(x->s->view, arena, ret);
+}
+
+// --- Holders -------------------------------------------------------------------------------------
+
+static void count_owner(struct holders *h, struct str owner)
+{
+    if (owner.n == 0)
+        return;
+    if (!h->last_count || h->last.p != owner.p) {
+        h->last = owner;
+        h->last_count = map_put(&h->counts, owner);
+    }
+    (*h->last_count)++;
+}
+
+// Every claim that has the device, or a share of it.
+static void count_owners(const struct alloc_cluster *c, const struct cl_device *d, struct sbuf *key,
+                         struct holders *out)
+{
+    if (d->exclusive_use && !d->shared_use && d->owner) {
+        count_owner(out, d->owner->owner);
+        return;
+    }
+    sbuf_clear(key);
+    sbuf_add(key, d->slice->spec.driver);
+    sbuf_addc(key, '\0');
+    sbuf_add(key, d->slice->spec.pool.name);
+    sbuf_addc(key, '\0');
+    sbuf_add(key, d->api->name);
+    const struct cl_use *u = map_get(&c->uses, sbuf_str(key));
+    bool told = false;
+    for (size_t i = 0; u && i < u->capacities.n; i++) {
+        const struct alloc_use *use = &c->use_list[u->capacities.p[i]];
+        told |= use == u->owner;
+        count_owner(out, use->owner);
+    }
+    if (u && u->owner && !told)
+        count_owner(out, u->owner->owner);
+}
+
+// Marks the counter sets in which a device finds too little.
+static void mark_short_sets(const struct alloc_view *v, const struct vw_device *d, bool *sets)
+{
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
+        sets[v->counter_set[u->counter]] |= u->value > v->available[u->counter];
+    }
+}
+
+static bool draws_on(const struct alloc_view *v, const struct vw_device *d, const bool *sets)
+{
+    for (uint16_t i = 0; i < d->groups_len; i++)
+        if (sets[v->group_uses[d->first_group + i].set])
+            return true;
+    return false;
+}
+
+void explain_holders(struct explainer *x, size_t i, struct holders *out)
+{
+    const struct alloc_view *v = x->s->view;
+    const struct draft_funnel *f = &x->funnels[i];
+    cleanup_sbuf struct sbuf key = {0};
+    bool *sets = NULL;
+    if (f->f.in_use + f->f.capacity_short + f->f.counters_short == 0)
+        return;
+    if (f->f.counters_short) {
+        sets = arena_array(&x->s->arena, bool, v->sets_len + 1);
+        for (uint32_t d = 0; d < v->devices_len; d++)
+            if (f->rows[d] == ALLOC_ROW_COUNTERS + 1)
+                mark_short_sets(v, &v->devices[d], sets);
+    }
+    for (uint32_t d = 0; d < v->devices_len; d++) {
+        const struct vw_device *vd = &v->devices[d];
+        if (!vd->exclusive_use && !vd->shared_use)
+            continue;
+        if (f->rows[d] == ALLOC_ROW_IN_USE + 1 || f->rows[d] == ALLOC_ROW_CAPACITY + 1 ||
+            (sets && draws_on(v, vd, sets)))
+            count_owners(v->cluster, vd->cl, &key, out);
+    }
+}
+
+void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena)
+{
+    size_t n = f->reasons_len;
+    if (map_len(&h->counts) == 0)
+        return;
+    struct alloc_reason *all = arena_array(arena, struct alloc_reason, n + map_len(&h->counts));
+    if (n)
+        memcpy(all, f->reasons, n * sizeof(*all));
+    map_foreach(&h->counts, k)
+        all[n++] = (struct alloc_reason){.row = ALLOC_ROW_IN_USE,
+                                         .what = map_key(&h->counts, k),
+                                         .devices = *map_value(&h->counts, k)};
+    qsort(all, n, sizeof(*all), reason_cmp);
+    f->reasons = all;
+    f->reasons_len = n;
 }
 
 bool alloc_explain(struct alloc_solver *s, const struct alloc_view *view,
                    const struct api_resource_claim *const *claims, size_t claims_len,
                    struct alloc_explanation *ret)
 {
-    solver_begin(s, view);
-    if (!problem_build(s, claims, claims_len))
-        return false;
-    struct alloc_funnel *fs = arena_array(&s->arena, struct alloc_funnel, s->alternatives_len + 1);
-    *ret = (struct alloc_explanation){
-        .funnels = fs, .funnels_len = s->alternatives_len, .nearest = SIZE_MAX};
-    size_t least = SIZE_MAX;
-    for (size_t i = 0; i < s->alternatives_len; i++) {
-        fill_funnel(s, &s->alternatives[i], &fs[i]);
-        size_t missing = fs[i].wanted > fs[i].usable ? fs[i].wanted - fs[i].usable : 0;
-        if (fs[i].conflict.n && missing < least) {
-            least = missing;
-            ret->nearest = i;
+    struct explainer x;
+    bool ok = explain_begin(&x, s, view, claims, claims_len, NULL);
+    if (ok) {
+        explain_finish(&x, &s->arena, ret);
+        for (size_t i = 0; i < ret->funnels_len; i++) {
+            struct holders h = {0};
+            explain_holders(&x, i, &h);
+            explain_name_holders(&x.finished[i], &h, &s->arena);
+            map_done(&h.counts);
         }
     }
-    ret->enough_each = ret->nearest == SIZE_MAX;
-    return true;
-}
-
-// --- Writing -------------------------------------------------------------------------------------
-
-struct row_name {
-    size_t offset;
-    const char *key;
-    const char *text;
-};
-
-static const struct row_name rows[] = {
-    {offsetof(struct alloc_funnel, class_refused), "classRefused", "not of the class"},
-    {offsetof(struct alloc_funnel, selector_refused), "selectorRefused", "refused by a selector"},
-    {offsetof(struct alloc_funnel, selector_failed), "selectorFailed", "a selector failed"},
-    {offsetof(struct alloc_funnel, node_refused), "nodeRefused", "for other nodes"},
-    {offsetof(struct alloc_funnel, in_use), "inUse", "in use"},
-    {offsetof(struct alloc_funnel, capacity_short), "capacityShort", "too little capacity left"},
-    {offsetof(struct alloc_funnel, not_supported), "notSupported", "need a feature not on here"},
-    {offsetof(struct alloc_funnel, counters_short), "countersShort", "shared counters used up"},
-    {offsetof(struct alloc_funnel, tainted), "tainted", "tainted"},
-    {offsetof(struct alloc_funnel, attribute_missing), "attributeMissing",
-     "lack an attribute of a constraint"},
-};
-
-static size_t row_value(const struct alloc_funnel *f, const struct row_name *r)
-{
-    return *(const size_t *)(const void *)((const char *)f + r->offset);
-}
-
-void alloc_explain_text(const struct alloc_explanation *e, struct sbuf *out)
-{
-    for (size_t i = 0; i < e->funnels_len; i++) {
-        const struct alloc_funnel *f = &e->funnels[i];
-        sbuf_addf(out, "claim %.*s, request %.*s: wants %zu, %zu of %zu usable", STR_ARG(f->claim),
-                  STR_ARG(f->request), f->wanted, f->usable, f->published);
-        for (size_t k = 0; k < array_len(rows); k++)
-            if (row_value(f, &rows[k]))
-                sbuf_addf(out, "; %zu %s", row_value(f, &rows[k]), rows[k].text);
-        if (f->owners.n)
-            sbuf_addf(out, " (by %.*s)", STR_ARG(f->owners));
-        if (f->conflict.n)
-            sbuf_addf(out, "\n    %.*s", STR_ARG(f->conflict));
-        sbuf_addc(out, '\n');
-    }
-    if (e->enough_each && e->funnels_len)
-        sbuf_addz(out, "Each request could be satisfied alone, but not all of them together.\n");
-}
-
-static void write_size(struct json_writer *w, const char *key, size_t v)
-{
-    json_write_key(w, str_z(key));
-    json_write_u64(w, v);
-}
-
-static void write_text(struct json_writer *w, const char *key, struct str v)
-{
-    if (!v.n)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, v);
-}
-
-void alloc_explain_json(const struct alloc_explanation *e, struct sbuf *out)
-{
-    struct json_writer w = {.out = out};
-    json_write_object_begin(&w);
-    json_write_key(&w, STR("requests"));
-    json_write_array_begin(&w);
-    for (size_t i = 0; i < e->funnels_len; i++) {
-        const struct alloc_funnel *f = &e->funnels[i];
-        json_write_object_begin(&w);
-        write_text(&w, "claim", f->claim);
-        write_text(&w, "request", f->request);
-        write_size(&w, "wanted", f->wanted);
-        write_size(&w, "published", f->published);
-        for (size_t k = 0; k < array_len(rows); k++)
-            if (row_value(f, &rows[k]))
-                write_size(&w, rows[k].key, row_value(f, &rows[k]));
-        write_size(&w, "usable", f->usable);
-        write_text(&w, "owners", f->owners);
-        write_text(&w, "conflict", f->conflict);
-        json_write_object_end(&w);
-    }
-    json_write_array_end(&w);
-    if (e->nearest != SIZE_MAX)
-        write_size(&w, "nearest", e->nearest);
-    json_write_key(&w, STR("enoughEach"));
-    json_write_bool(&w, e->enough_each);
-    json_write_object_end(&w);
+    explain_end(&x);
+    return ok;
 }

@@ -43,6 +43,7 @@ void alloc_solver_free(struct alloc_solver *s)
     sbuf_done(&s->scratch);
     free(s->numbers);
     free(s->memo);
+    terms_forget(s);
     arena_done(&s->arena);
     free(s);
 }
@@ -62,6 +63,7 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
                                .numbers_cap = s->numbers_cap,
                                .memo = s->memo,
                                .memo_salt = s->memo_salt,
+                               .terms = s->terms,
                                .view = view};
 }
 

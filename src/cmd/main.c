@@ -29,8 +29,10 @@ static const struct verb verbs[] = {
     {"convert", verb_convert, "write objects in another API version or format", convert_usage},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
+    {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
     {"validate", verb_validate, "check objects as the API server does", validate_usage},
     {"version", verb_version, "print the version", "dray version"},
+    {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage},
 };
 
 static const struct verb *find_verb(const char *name)

@@ -25,9 +25,12 @@ int verb_alloc(int argc, char **argv);
 int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_plan(int argc, char **argv);
 int verb_validate(int argc, char **argv);
+int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
-extern const char alloc_usage[], cel_usage[], convert_usage[], explain_usage[], validate_usage[];
+extern const char alloc_usage[], cel_usage[], convert_usage[], explain_usage[], plan_usage[],
+    validate_usage[], why_usage[];
 
 #endif

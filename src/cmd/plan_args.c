@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/plan_args.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/stat.h>
+
+#include "cmd/input.h"
+#include "cmd/verb.h"
+
+#include "base/banned.h"
+
+#define FOLDERS_DEEP 32
+
+// --- Files ---------------------------------------------------------------------------------------
+
+static int fail(const struct plan_args *a, const char *file, const struct err *err)
+{
+    struct input named = {.name = file};
+    input_error(&named, a->verb, err);
+    return VERB_NO;
+}
+
+static int read_file(const struct plan_args *a, struct plan_world *w, const char *path)
+{
+    struct err err = {0};
+    cleanup_input struct input in = {0};
+    int r = input_open(&in, path, &err);
+    if (r == 0 && input_is_proto(&in))
+        r = plan_world_read_proto(w, str_z(in.name), sbuf_str(&in.bytes), &err);
+    else if (r == 0)
+        r = plan_world_read(w, str_z(in.name), sbuf_str(&in.bytes), &err);
+    return r < 0 ? fail(a, in.name ? in.name : path, &err) : VERB_OK;
+}
+
+static bool is_manifest(const char *name)
+{
+    struct str s = str_z(name);
+    return str_ends(s, STR(".yaml")) || str_ends(s, STR(".yml")) || str_ends(s, STR(".json"));
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int read_path(const struct plan_args *a, struct plan_world *w, const char *path,
+                     unsigned depth);
+
+static int read_folder(const struct plan_args *a, struct plan_world *w, const char *path,
+                       unsigned depth)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, NULL, alphasort);
+    int r = VERB_OK;
+    if (n < 0) {
+        struct err err = {0};
+        (void)err_set(&err, errno, "cannot read the directory: %s", strerrordesc_np(errno));
+        return fail(a, path, &err);
+    }
+    for (int i = 0; i < n; i++) {
+        cleanup_sbuf struct sbuf full = {0};
+        const char *name = entries[i]->d_name;
+        sbuf_addf(&full, "%s/%s", path, name);
+        bool below = name[0] != '.' && depth < FOLDERS_DEEP && a->recursive && is_folder(full.p);
+        if (r == VERB_OK && (below || (is_manifest(name) && !is_folder(full.p))))
+            r = read_path(a, w, full.p, depth + 1);
+        free(entries[i]);
+    }
+    free((void *)entries);
+    return r;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): bounded by FOLDERS_DEEP
+static int read_path(const struct plan_args *a, struct plan_world *w, const char *path,
+                     unsigned depth)
+{
+    return is_folder(path) ? read_folder(a, w, path, depth) : read_file(a, w, path);
+}
+
+// --- What if -------------------------------------------------------------------------------------
+
+static const struct {
+    const char *option;
+    int (*change)(struct plan_world *w, struct str text, struct err *err);
+} changes[] = {
+    {"--drain", plan_drain},
+    {"--taint", plan_taint},
+    {"--without", plan_without},
+    {"--add-node", plan_add_node},
+};
+
+static int change_world(const struct plan_args *a, struct plan_world *w)
+{
+    for (size_t i = 0; i + 1 < a->changes.n; i += 2)
+        for (size_t k = 0; k < array_len(changes); k++) {
+            struct err err = {0};
+            if (strcmp(a->changes.p[i], changes[k].option) == 0 &&
+                changes[k].change(w, str_z(a->changes.p[i + 1]), &err) < 0)
+                return verb_usage_error(a->verb, err.msg);
+        }
+    return VERB_OK;
+}
+
+// --- The command line ----------------------------------------------------------------------------
+
+static bool is_change(const char *word)
+{
+    for (size_t i = 0; i < array_len(changes); i++)
+        if (strcmp(word, changes[i].option) == 0)
+            return true;
+    return false;
+}
+
+static const char *take_features(struct plan_args *a, struct str list)
+{
+    while (list.n) {
+        struct str one;
+        (void)str_cut(list, ',', &one, &list);
+        if (!alloc_features_add(&a->options.features, str_trim(one)))
+            return "--features has a name that is no feature or gate";
+    }
+    return NULL;
+}
+
+// An option that has a value. Returns what is wrong, or NULL; *ret_known says whether it is one.
+static const char *take_valued(struct plan_args *a, const char *word, const char *value,
+                               bool *ret_known)
+{
+    *ret_known = true;
+    if (strcmp(word, "--policy") == 0)
+        return alloc_policy_parse(str_z(value), &a->options.policy)
+                   ? NULL
+                   : "--policy is one of pack, spread, first";
+    if (strcmp(word, "-o") == 0) {
+        a->json = strcmp(value, "json") == 0;
+        return a->json || strcmp(value, "text") == 0 ? NULL : "-o is one of json, text";
+    }
+    if (strcmp(word, "--features") == 0)
+        return take_features(a, str_z(value));
+    if (strcmp(word, "--node") == 0) {
+        a->options.node = str_z(value);
+        return NULL;
+    }
+    if (is_change(word)) {
+        vec_push(&a->changes, word);
+        vec_push(&a->changes, value);
+        return NULL;
+    }
+    *ret_known = false;
+    return NULL;
+}
+
+static bool is_word(const char *word)
+{
+    return word[0] != '-' || word[1] == '\0';
+}
+
+static int bad_word(const struct plan_args *a, const char *word, const char *why)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    sbuf_addf(&b, "%s: %s", word, why);
+    return verb_usage_error(a->verb, b.p);
+}
+
+int plan_args_read(struct plan_args *a, int argc, char **argv)
+{
+    a->options.features = alloc_features_default();
+    a->options.clock = clock_system();
+    rng_seeded_init(&a->shares, rng_u64(rng_system()));
+    a->options.rng = &a->shares.rng;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        bool known = false;
+        if (strcmp(word, "-R") == 0) {
+            a->recursive = true;
+        } else if (strcmp(word, "--all") == 0 && strcmp(a->verb, "plan") == 0) {
+            a->options.show_running = true;
+        } else if (strcmp(word, "--alone") == 0 && strcmp(a->verb, "why") == 0) {
+            a->options.alone = true;
+        } else if (strcmp(word, "-f") == 0) {
+            if (i + 1 >= argc)
+                return bad_word(a, word, "wants files");
+            vec_push(&a->files, argv[++i]);
+            while (i + 1 < argc && is_word(argv[i + 1]))
+                vec_push(&a->files, argv[++i]);
+        } else if (is_word(word) && strcmp(a->verb, "why") == 0 && !a->target) {
+            a->target = word;
+        } else if (i + 1 >= argc || is_word(word)) {
+            return bad_word(a, word,
+                            is_word(word) ? "files come behind -f"
+                                          : "no such option, or its value is missing");
+        } else {
+            const char *wrong = take_valued(a, word, argv[++i], &known);
+            if (wrong || !known)
+                return bad_word(a, word, wrong ? wrong : "no such option");
+        }
+    }
+    if (a->files.n == 0)
+        return verb_usage_error(a->verb, "on which objects? give files with -f");
+    return VERB_OK;
+}
+
+void plan_args_done(struct plan_args *a)
+{
+    vec_done(&a->files);
+    vec_done(&a->changes);
+}
+
+// --- The answer ----------------------------------------------------------------------------------
+
+static int ask(struct plan_args *a, struct plan_world *w)
+{
+    struct plan *p = NULL;
+    struct err err = {0};
+    cleanup_sbuf struct sbuf out = {0};
+    cleanup_sbuf struct sbuf notes = {0};
+    int r = a->target ? plan_why(w, str_z(a->target), &a->options, &p, &err)
+                      : plan_make(w, &a->options, &p, &err);
+    if (r < 0) {
+        (void)fprintf(stderr, "dray %s: %s\n", a->verb, err.msg);
+        return r == -ERR_NOT_FOUND ? VERB_USAGE : VERB_NO;
+    }
+    if (a->json)
+        plan_json(p, &out);
+    else
+        plan_text(p, &out);
+    plan_notes(p, &notes);
+    if (notes.n && !a->json)
+        (void)fprintf(stderr, "%s", notes.p);
+    (void)fwrite(out.p, 1, out.n, stdout);
+    bool complete = plan_complete(p);
+    plan_free(p);
+    return complete ? VERB_OK : VERB_NO;
+}
+
+int plan_args_answer(struct plan_args *a)
+{
+    struct plan_world *w = plan_world_new();
+    int r = VERB_OK;
+    for (size_t i = 0; r == VERB_OK && i < a->files.n; i++)
+        r = read_path(a, w, a->files.p[i], 0);
+    if (r == VERB_OK)
+        r = change_world(a, w);
+    if (r == VERB_OK)
+        r = ask(a, w);
+    plan_world_free(w);
+    return r;
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Questions on a snapshot: where would these pods land, why does this one not, and what if?
+//
+//   world = plan_world_new()
+//   plan_world_read(world, name, text, …)        manifests, one after the other
+//   plan_drain, plan_taint, plan_without, plan_add_node    what if
+//   plan = plan_make(world, &options, …)
+//   plan_text(plan, …) or plan_json(plan, …)
+//
+// Nothing is written to a cluster, no file is read. Time comes in through the options.
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rand.h"
+#include "base/str.h"
+#include "dray/alloc.h"
+
+struct plan_world;
+
+struct plan_world *plan_world_new(void);
+void plan_world_free(struct plan_world *w);
+
+// plan_world_read adds the objects of a manifest: JSON or YAML, one or many documents, lists too.
+// file names it in messages. Kinds that a plan does not need are skipped. Returns 0, or
+// -ERR_BAD_REQUEST, -ERR_TOO_LARGE or -ERR_INVALID with the line in err.
+int plan_world_read(struct plan_world *w, struct str file, struct str text,
+                    struct err *err) MUST_USE;
+
+// plan_world_read_proto adds the one object of a body in Kubernetes' protobuf envelope.
+int plan_world_read_proto(struct plan_world *w, struct str file, struct str body,
+                          struct err *err) MUST_USE;
+
+// --- What if -------------------------------------------------------------------------------------
+
+// Each changes the world. They return 0, -ERR_NOT_FOUND for a name that no object has (the message
+// says which there are), or -ERR_INVALID for text that cannot be read.
+
+// plan_drain takes a node out; what runs there has to find another place.
+int plan_drain(struct plan_world *w, struct str node, struct err *err) MUST_USE;
+
+// plan_taint taints devices. text is DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT, or as in a
+// DeviceTaintRule, with any selectors left out:
+// driver=D,pool=P,device=X,key=K,value=V,effect=E. NoExecute evicts who does not tolerate it.
+int plan_taint(struct plan_world *w, struct str text, struct err *err) MUST_USE;
+
+// plan_without removes a claim, NAMESPACE/NAME or NAME, with what it holds and the pods that need it.
+int plan_without(struct plan_world *w, struct str claim, struct err *err) MUST_USE;
+
+// plan_add_node adds empty nodes: like=NODE[,count=N][,name=PREFIX].
+int plan_add_node(struct plan_world *w, struct str text, struct err *err) MUST_USE;
+
+// --- Answers -------------------------------------------------------------------------------------
+
+struct plan_options {
+    enum alloc_policy policy;
+    struct alloc_features features;
+    struct str node;           // only this one; empty: all
+    const struct clock *clock; // for deadlines
+    struct rng *rng;           // for share IDs; NULL: fixed ones
+    int64_t solve_ms;          // for one question on one node; 0: 10 s, as Kubernetes has it
+    int64_t remedies_ms;       // for the remedies of one pod; 0: 50
+    bool alone;                // of plan_why: pods before it are not placed first
+    bool show_running;         // in text: what is placed already, too
+};
+
+enum plan_status {
+    PLAN_PLACED,  // it would land here
+    PLAN_RUNNING, // it is there already
+    PLAN_NO,      // it fits nowhere
+    PLAN_ERROR,   // the question makes no sense, such as a template that is missing
+};
+
+struct plan;
+
+// plan_make places everything that is not placed yet, in the order of the files. Returns 0, or
+// -ERR_INVALID when a device cannot be read, or -ERR_NOT_FOUND when options->node does not exist.
+int plan_make(struct plan_world *w, const struct plan_options *options, struct plan **ret,
+              struct err *err) MUST_USE;
+
+// plan_why answers for one pod or claim: [pod/|claim/][NAMESPACE/]NAME. Those before it in the files
+// are placed first. Returns as plan_make, or -ERR_NOT_FOUND when there is none of that name.
+int plan_why(struct plan_world *w, struct str name, const struct plan_options *options,
+             struct plan **ret, struct err *err) MUST_USE;
+
+void plan_free(struct plan *p);
+
+// plan_complete says whether everything has its place.
+bool plan_complete(const struct plan *p);
+
+// plan_steps counts pods and claims; plan_step_at tells about one.
+struct plan_step {
+    struct str name; // "pod default/a" or "claim default/b"
+    enum plan_status status;
+    struct str node;
+    struct str devices; // for people
+    struct str summary; // why not, in a line
+};
+size_t plan_steps(const struct plan *p);
+struct plan_step plan_step_at(const struct plan *p, size_t i);
+
+// plan_text writes a table and, for what does not fit, why and what would help. plan_json writes the
+// same as an object.
+void plan_text(const struct plan *p, struct sbuf *out);
+void plan_json(const struct plan *p, struct sbuf *out);
+
+// plan_notes are lines about the input that a person should see, such as objects given twice.
+void plan_notes(const struct plan *p, struct sbuf *out);
+
+#endif
