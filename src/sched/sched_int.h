@@ -10,6 +10,7 @@
 #include "sched/claims.h"
 #include "sched/cluster.h"
 #include "sched/devices.h"
+#include "sched/event.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 
@@ -57,6 +58,7 @@ struct sched {
     struct claims claims;
     struct queue queue;
     struct alloc_solver *solver;
+    struct events *recorder;
     struct ext_map extended; // keys owned
     uint64_t expire_calls;   // left until the allocator is told to stop
     uint64_t epoch;          // changes with everything that can help a pod
