@@ -18,7 +18,7 @@ struct affinity {
     struct domains forbidden; // pods that do not want the new one
     struct domains liked;     // weights
     bool self;                // the pod matches its own required affinity
-    bool required, anti;
+    const struct api_pod_affinity_term_array *required, *anti; // NULL: none
 };
 
 static struct str pair_key(struct arena *arena, struct str key, struct str value)
@@ -209,11 +209,11 @@ void affinity_begin(struct attempt *a)
         return;
     struct affinity *f = arena_one(a->arena, struct affinity);
     a->affinity = f;
-    f->required = near && near->required_during_scheduling_ignored_during_execution.n;
-    f->anti = far && far->required_during_scheduling_ignored_during_execution.n;
-    f->self = f->required &&
-              all_match(a, &near->required_during_scheduling_ignored_during_execution, a->api,
-                        a->api);
+    if (near && near->required_during_scheduling_ignored_during_execution.n)
+        f->required = &near->required_during_scheduling_ignored_during_execution;
+    if (far && far->required_during_scheduling_ignored_during_execution.n)
+        f->anti = &far->required_during_scheduling_ignored_during_execution;
+    f->self = f->required && all_match(a, f->required, a->api, a->api);
     for (struct list_node *node = c->affine.head.next; node != &c->affine.head; node = node->next) {
         const struct sched_pod *e = list_entry(node, const struct sched_pod, by_affinity);
         if (e != a->pod)
@@ -247,8 +247,7 @@ void affinity_end(struct attempt *a)
 static bool near_enough(const struct attempt *a, const struct sched_node *n)
 {
     struct affinity *f = a->affinity;
-    const struct api_pod_affinity_term_array *ts =
-        &near_of(a->api)->required_during_scheduling_ignored_during_execution;
+    const struct api_pod_affinity_term_array *ts = f->required;
     bool all = true;
     for (size_t i = 0; i < ts->n; i++) {
         bool has;
@@ -262,8 +261,7 @@ static bool near_enough(const struct attempt *a, const struct sched_node *n)
 
 static bool far_enough(const struct attempt *a, const struct sched_node *n)
 {
-    const struct api_pod_affinity_term_array *ts =
-        &far_of(a->api)->required_during_scheduling_ignored_during_execution;
+    const struct api_pod_affinity_term_array *ts = a->affinity->anti;
     for (size_t i = 0; i < ts->n; i++)
         if (at(a, &a->affinity->far, n, ts->p[i].topology_key, NULL) > 0)
             return false;

@@ -436,7 +436,7 @@ static void gather_uses(const struct devices *d, struct gathering *g, const stru
         const struct dev_user *u = p->users.p[i];
         const struct api_device_request_allocation_result_array *rs =
             &u->allocation->devices.results;
-        if (u->revision >= before)
+        if (before != UINT64_MAX && u->revision >= before)
             continue;
         for (size_t k = 0; k < rs->n; k++) {
             const struct api_device_request_allocation_result *r = &rs->p[k];

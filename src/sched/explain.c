@@ -159,7 +159,8 @@ static void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *o
                                    : STR("pending"));
     if (claim->status.allocation) {
         json_write_key(&w, STR("allocation"));
-        (void)api_json_write(&api_allocation_result_type, claim->status.allocation, &w, &err);
+        if (api_json_write(&api_allocation_result_type, claim->status.allocation, &w, &err) < 0)
+            json_write_null(&w); // what came from the API can be written
     }
     json_write_key(&w, STR("pods"));
     json_write_array_begin(&w);

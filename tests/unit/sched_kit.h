@@ -39,6 +39,7 @@ static inline void kit_end(struct kit *k)
     cleanup_sbuf struct sbuf problems = {0};
     if (!sched_check(k->s, &problems))
         fail_msg("%s", problems.p);
+    world_sound(&k->w);
     sched_free(k->s);
     world_end(&k->w);
 }
@@ -97,6 +98,23 @@ static inline void kit_gpu_pod(struct kit *k, const char *name, int n)
     sbuf_addf(&spec, "'resourceClaims':[{'name':'gpu','resourceClaimName':'%s'}]", name);
     kit_pod(k, name, spec.p);
 }
+
+// kit_holds says whether a text is part of another.
+static inline bool kit_holds(struct str text, const char *part)
+{
+    return str_contains(text, str_z(part));
+}
+
+// kit_told demands that a pod is pending and its condition has this in it.
+#define kit_told(k, key, part)                                                               \
+    do {                                                                                     \
+        struct str kit_told_text = world_condition(&(k)->w, (key));                          \
+        assert_int_equal(world_node_of(&(k)->w, (key)).n, 0);                                \
+        if (!kit_holds(kit_told_text, (part)))                                               \
+            fail_msg("\"%s\" is not in \"%.*s\"", (part), STR_ARG(kit_told_text));           \
+    } while (0)
+
+#define kit_on(k, key, node) assert_str(world_node_of(&(k)->w, (key)), (node))
 
 static inline struct sched_stats kit_stats(const struct kit *k)
 {

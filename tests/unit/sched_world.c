@@ -607,3 +607,59 @@ const struct api_event *world_event(struct world *w, const char *name, const cha
     }
     return NULL;
 }
+
+static bool exclusive(const struct api_device_request_allocation_result *r)
+{
+    return !r->has_share_id && !(r->has_admin_access && r->admin_access);
+}
+
+static void sound_claim(struct world_objects *devices, const struct api_resource_claim *claim,
+                        struct arena *arena)
+{
+    const struct api_allocation_result *a = claim->status.allocation;
+    for (size_t i = 0; a && i < a->devices.results.n; i++) {
+        const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
+        bool is_new = false;
+        struct str key = arena_strf(arena, "%.*s/%.*s/%.*s", STR_ARG(r->driver), STR_ARG(r->pool),
+                                    STR_ARG(r->device));
+        if (!exclusive(r))
+            continue;
+        (void)map_put_new(devices, key, &is_new);
+        if (!is_new)
+            fail_msg("device %s is held twice", key.p);
+    }
+}
+
+static void sound_pod(struct world *w, const struct api_pod *pod)
+{
+    for (size_t i = 0; pod->spec.node_name.n && i < pod->spec.resource_claims.n; i++) {
+        const struct api_kind *claims =
+            api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
+        if (!pod->spec.resource_claims.p[i].has_resource_claim_name)
+            continue;
+        const struct client_object *o =
+            find(w, claims, pod->metadata.namespace,
+                 pod->spec.resource_claims.p[i].resource_claim_name);
+        const struct api_resource_claim *claim = o ? o->object.value : NULL;
+        bool reserved = false;
+        for (size_t k = 0; claim && k < claim->status.reserved_for.n; k++)
+            reserved |= str_eq(claim->status.reserved_for.p[k].uid, pod->metadata.uid);
+        if (!claim || !claim->status.allocation || !reserved)
+            fail_msg("pod %.*s is bound without its claim", STR_ARG(pod->metadata.name));
+    }
+}
+
+void world_sound(struct world *w)
+{
+    struct world_objects devices = {0};
+    struct arena arena = {0};
+    map_foreach(&w->objects, i) {
+        const struct client_object *o = *map_value(&w->objects, i);
+        if (str_eqz(o->object.kind->kind, "ResourceClaim"))
+            sound_claim(&devices, o->object.value, &arena);
+        else if (str_eqz(o->object.kind->kind, "Pod"))
+            sound_pod(w, o->object.value);
+    }
+    map_done(&devices);
+    arena_done(&arena);
+}

@@ -57,6 +57,10 @@ size_t world_count(struct world *w, const char *kind);
 struct str world_condition(struct world *w, const char *key);
 struct str world_node_of(struct world *w, const char *key);
 
+// world_sound demands that no device is held twice and every bound pod's claims are allocated and reserved
+// for it.
+void world_sound(struct world *w);
+
 // world_event finds an event about an object by its reason; NULL when there is none.
 const struct api_event *world_event(struct world *w, const char *name, const char *reason);
 
