@@ -42,6 +42,7 @@ void bind_drop_all(struct sched *s)
 {
     list_foreach(&s->bindings, node)
         bind_free(list_entry(node, struct binding, node));
+    bind_writers_done(s);
 }
 
 // --- Start ---------------------------------------------------------------------------------------

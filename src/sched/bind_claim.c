@@ -7,6 +7,7 @@
 #include "base/banned.h"
 
 static void write_claim(struct bind_claim *c);
+static void finish(struct bind_claim *c);
 
 struct sched_claim *bind_entry(const struct bind_claim *c)
 {
@@ -21,11 +22,122 @@ static void hold(struct bind_claim *c, const struct client_object *o)
     client_object_unref(old);
 }
 
+// --- One writer a claim --------------------------------------------------------------------------
+
+static void claim_key(const struct bind_claim *c, struct sbuf *out)
+{
+    sbuf_addf(out, "%.*s/%.*s", STR_ARG(bind_pod(c->b)->metadata.namespace), STR_ARG(c->name));
+}
+
+static struct claim_writer *writer_of(const struct bind_claim *c)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    claim_key(c, &key);
+    struct claim_writer **w = map_get(&c->b->s->writers, sbuf_str(&key));
+    return w ? *w : NULL;
+}
+
+// True: nobody else writes the claim, we may. False: we are told when it is our turn.
+static bool may_write(struct bind_claim *c)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    struct claim_writer *w = writer_of(c);
+    if (w) {
+        list_push_back(&w->waiting, &c->wait);
+        return false;
+    }
+    w = xcalloc(1, sizeof(*w));
+    w->writer = c;
+    list_init(&w->waiting);
+    claim_key(c, &key);
+    struct str mine = str_make(xstrndup(key.p, key.n), key.n);
+    *map_put(&c->b->s->writers, mine) = w;
+    return true;
+}
+
+void bind_writers_done(struct sched *s)
+{
+    map_foreach(&s->writers, i) {
+        free(*map_value(&s->writers, i));
+        free((void *)(uintptr_t)map_key(&s->writers, i).p);
+    }
+    map_done(&s->writers);
+}
+
+static void next_writer(struct sched *s, struct str key)
+{
+    size_t at = map_index_find(&s->writers.index, key);
+    struct claim_writer *w = s->writers.values[at];
+    struct list_node *n = list_pop_front(&w->waiting);
+    if (!n) {
+        struct str mine = map_key(&s->writers, at);
+        (void)map_del(&s->writers, mine);
+        free((void *)(uintptr_t)mine.p);
+        free(w);
+        return;
+    }
+    struct bind_claim *c = list_entry(n, struct bind_claim, wait);
+    w->writer = c;
+    const struct sched_claim *k = bind_entry(c);
+    if (k && k->latest)
+        hold(c, k->latest);
+    if (c->b->failed)
+        finish(c);
+    else
+        write_claim(c);
+}
+
 static void finish(struct bind_claim *c)
 {
+    struct sched *s = c->b->s;
+    struct claim_writer *w = writer_of(c);
+    cleanup_sbuf struct sbuf key = {0};
+    claim_key(c, &key);
+    bool was_writer = w && w->writer == c;
+    list_remove(&c->wait);
     c->finished = true;
-    bind_claim_finished(c);
+    bind_claim_finished(c); // the binding may be gone now
+    if (was_writer)
+        next_writer(s, sbuf_str(&key));
 }
+
+// Those that wait for nothing but a reservation can ride along with this write.
+static size_t take_along(struct bind_claim *c, const struct api_resource_claim *claim,
+                         struct api_resource_claim_consumer_reference *list, size_t n)
+{
+    struct claim_writer *w = writer_of(c);
+    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head && n < RESERVED_MAX;
+         node = node->next) {
+        struct bind_claim *other = list_entry(node, struct bind_claim, wait);
+        const struct api_pod *pod = bind_pod(other->b);
+        if (other->allocation || other->b->failed || claims_reserved(claim, pod) ||
+            !str_eq(other->uid, claim->metadata.uid))
+            continue;
+        other->riding = true;
+        list[n++] = (struct api_resource_claim_consumer_reference){
+            .resource = STR("pods"), .name = pod->metadata.name, .uid = pod->metadata.uid};
+    }
+    return n;
+}
+
+static void riders_arrive(struct bind_claim *c, bool well)
+{
+    struct claim_writer *w = writer_of(c);
+    list_foreach(&w->waiting, node)
+    {
+        struct bind_claim *other = list_entry(node, struct bind_claim, wait);
+        if (!other->riding)
+            continue;
+        other->riding = false;
+        if (!well)
+            continue;
+        other->reserved = true;
+        hold(other, c->object);
+        finish(other);
+    }
+}
+
+// --- Writing -------------------------------------------------------------------------------------
 
 static void give_up(struct bind_claim *c, const char *what)
 {
@@ -82,12 +194,15 @@ static void finalizer_written(struct sched *s, void *arg, const struct client_an
 static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
+    if (answer->code < 0)
+        riders_arrive(c, false);
     if (!written(c, answer))
         return;
     c->revision = c->object->revision;
     c->reserved = true;
     struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
     (void)claims_assume(&s->claims, k, c->object);
+    riders_arrive(c, true);
     finish(c);
 }
 
@@ -130,14 +245,14 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
     struct api_resource_claim changed = *claim;
     size_t n = claim->status.reserved_for.n;
     struct api_resource_claim_consumer_reference *list =
-        arena_array(&tmp, struct api_resource_claim_consumer_reference, n + 1);
+        arena_array(&tmp, struct api_resource_claim_consumer_reference, n + 1 + RESERVED_MAX);
     if (n)
         memcpy(list, claim->status.reserved_for.p, n * sizeof(*list));
     if (!claims_reserved(claim, pod))
         list[n++] = (struct api_resource_claim_consumer_reference){
             .resource = STR("pods"), .name = pod->metadata.name, .uid = pod->metadata.uid};
     changed.status.reserved_for.p = list;
-    changed.status.reserved_for.n = n;
+    changed.status.reserved_for.n = take_along(c, claim, list, n);
     if (c->allocation && !claim->status.allocation) {
         struct api_allocation_result *a = arena_one(&tmp, struct api_allocation_result);
         *a = *c->allocation;
@@ -207,7 +322,8 @@ static void created(struct sched *s, void *arg, const struct client_answer *answ
     (void)claims_assume(&s->claims, k, answer->object);
     if (b->pod)
         sched_index_claim(s, b->pod, k->key);
-    write_claim(c);
+    if (may_write(c))
+        write_claim(c);
 }
 
 static void create(struct bind_claim *c)
@@ -223,6 +339,6 @@ void bind_claim_start(struct bind_claim *c)
 {
     if (c->special)
         create(c);
-    else
+    else if (may_write(c))
         write_claim(c);
 }

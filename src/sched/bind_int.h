@@ -11,8 +11,20 @@
 #define CONDITION_NS    (5 * CLOCK_NS_PER_SEC)
 #define CLAIM_FINALIZER STR("resource.kubernetes.io/delete-protection")
 
+// Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
+#define RESERVED_MAX 256
+
+// Pods that share a claim do not write it at once, only to run into conflicts: one writes, the others
+// wait, and its status update takes their reservations along.
+struct claim_writer {
+    struct bind_claim *writer;
+    struct list waiting; // bind_claim.wait
+};
+
 struct bind_claim {
     struct binding *b;
+    struct list_node wait;
+    bool riding; // a write under way has our reservation in it
     struct str name; // empty: the special claim, not created yet
     struct str uid;
     bool special;
@@ -63,6 +75,9 @@ static inline const struct api_pod *bind_pod(const struct binding *b)
 // bind_claim_start begins to write a claim; bind_claim_finished comes back from it.
 void bind_claim_start(struct bind_claim *c);
 void bind_claim_finished(struct bind_claim *c);
+
+// bind_writers_done frees what is known of writers when all bindings are dropped.
+void bind_writers_done(struct sched *s);
 
 // bind_fail notes an error and ends the binding once all answers are in.
 void bind_fail(struct binding *b, const char *fmt, ...) ERR_PRINTF(2, 3);

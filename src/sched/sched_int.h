@@ -39,6 +39,8 @@ struct verdict {
 
 #define VERDICTS_MAX 256
 
+struct claim_writer;
+
 struct sched {
     struct client *client;
     struct exec *exec;
@@ -68,6 +70,7 @@ struct sched {
     struct exec_timer warm_timer;
 
     struct list bindings;
+    struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
     struct list calls; // of the client, under way
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
