@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
-#include <string.h>
 
 #include "api/prepare_int.h"
 
@@ -111,26 +110,6 @@ static void prepare_pool_status(const struct preparer *p,
 
 // --- All kinds -----------------------------------------------------------------------------------
 
-// Kinds of other groups with a status of its own: an update leaves the status, an update of the
-// status leaves the rest as it is.
-static void prepare_other(const struct preparer *p, const struct api_object *object,
-                          const struct api_object *old)
-{
-    const struct api_type *t = object->kind->type;
-    if (!old || !object->kind->subresources)
-        return;
-    for (size_t i = 0; i < t->fields_len; i++) {
-        const struct api_field *f = &t->fields[i];
-        bool status = str_eqz(f->name, "status"), spec = str_eqz(f->name, "spec");
-        if (f->shape != API_ONE || f->elem != API_STRUCT)
-            continue;
-        if ((p->op == API_UPDATE && status) || (p->op == API_STATUS_UPDATE && spec))
-            memcpy(api_member(f, object->value), api_member_const(f, old->value), f->sub->size);
-    }
-    if (p->op == API_STATUS_UPDATE)
-        prepare_meta_for_status(api_object_meta(object), api_object_meta(old));
-}
-
 static void prepare_kind(const struct preparer *p, const struct api_object *object,
                          const struct api_object *before)
 {
@@ -150,7 +129,7 @@ static void prepare_kind(const struct preparer *p, const struct api_object *obje
     else if (t == &api_resource_pool_status_request_type)
         prepare_pool_status(p, value, old);
     else
-        prepare_other(p, object, before);
+        prepare_core(p, object, before);
 }
 
 // What a request cannot change in an object that exists.

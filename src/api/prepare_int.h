@@ -24,6 +24,10 @@ void prepare_template(const struct preparer *p, struct api_resource_claim_templa
 void prepare_slice(const struct preparer *p, struct api_resource_slice *slice,
                    const struct api_resource_slice *old);
 
+// prepare_core prepares the kinds of all other groups.
+void prepare_core(const struct preparer *p, const struct api_object *object,
+                  const struct api_object *old);
+
 // prepare_meta_for_status takes over from the old object what a status update may not change.
 void prepare_meta_for_status(struct api_object_meta *meta, const struct api_object_meta *old);
 

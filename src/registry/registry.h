@@ -71,13 +71,15 @@ struct registry_request {
 };
 
 struct registry_answer {
-    int code; // 0 or -ERR_…
-    const struct api_status
-        *status;                 // why not; for deletions of whole objects: Success. May be NULL
-    const struct object *object; // as stored, or as it would be with dry run; may be NULL
-    bool created;                // else changed, deleted or left as it was
-    bool deleted;                // the object is gone (not only marked)
-    const struct str *warnings;  // for the Warning header
+    int code;                        // 0 or -ERR_…
+    const struct api_status *status; // why not; or Success, where a Status is the answer: deletions
+                                     // of most kinds, binding, eviction. NULL: object is the answer
+    const struct object *object;     // as stored, or as it would be with dry run; may be NULL
+    const struct object *const *objects; // what was deleted from a collection, as it was before
+    size_t objects_len;
+    bool created;               // else changed, deleted or left as it was
+    bool deleted;               // the object is gone (not only marked)
+    const struct str *warnings; // for the Warning header
     size_t warnings_len;
 };
 
@@ -93,7 +95,9 @@ void registry_create(struct registry *r, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg);
 
-// registry_update replaces an object, or with subresource status its status.
+// registry_update replaces an object, or with subresource status its status. Other subresources:
+// namespaces/finalize, pods/resize, pods/ephemeralcontainers, scale (body is a Scale; the answer has
+// the workload, see registry_scale).
 void registry_update(struct registry *r, const struct registry_request *request,
                      const struct api_object *body, struct arena *arena, registry_done_fn done,
                      void *arg);
@@ -136,6 +140,11 @@ const struct api_kind *registry_stored_kind(const struct api_kind *kind);
 // on what a registry stored; -ERR_INTERNAL if the bytes are damaged.
 int registry_decode(const struct object *o, const struct api_kind *as, struct arena *arena,
                     struct api_object *ret, struct err *err) MUST_USE;
+
+// registry_scale fills *ret, which then shares memory with arena, with the Scale of a workload.
+// Returns 0, -ERR_UNSUPPORTED for kinds that cannot be scaled, or as registry_decode.
+int registry_scale(const struct object *o, struct arena *arena, struct api_scale *ret,
+                   struct err *err) MUST_USE;
 
 // registry_json writes an object as a client of a version sees it: the stored bytes if that is the
 // stored version, else converted. in_list leaves out kind and apiVersion, as lists do.

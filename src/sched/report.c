@@ -79,7 +79,7 @@ void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struc
 void report_event(struct sched *s, const struct client_object *about, const char *type,
                   const char *reason, struct str message)
 {
-    events_record(s->recorder, about, type, reason, message);
+    event_record(s->recorder, about, str_z(type), str_z(reason), message);
 }
 
 // --- Why no node fits ----------------------------------------------------------------------------

@@ -476,7 +476,8 @@ struct sched *sched_new(const struct sched_options *options)
                                                          .expired_arg = s});
     s->run_timer = (struct exec_timer){.fn = run, .arg = s};
     s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
-    s->recorder = events_new(s->client, STR("dray-scheduler"));
+    s->recorder = event_recorder_new(&(struct event_recorder_options){
+        .client = s->client, .component = s->names.p[0]});
     return s;
 }
 
@@ -518,7 +519,7 @@ static void stop(struct sched *s, bool answers_come)
     }
     queue_done(&s->queue);
     alloc_solver_free(s->solver);
-    events_free(s->recorder);
+    event_recorder_free(s->recorder);
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);
     devices_free(s->devices);

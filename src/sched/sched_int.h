@@ -6,11 +6,11 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "client/events.h"
 #include "client/informer.h"
 #include "sched/claims.h"
 #include "sched/cluster.h"
 #include "sched/devices.h"
-#include "sched/event.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 
@@ -60,7 +60,7 @@ struct sched {
     struct claims claims;
     struct queue queue;
     struct alloc_solver *solver;
-    struct events *recorder;
+    struct event_recorder *recorder;
     struct ext_map extended; // keys owned
     uint64_t expire_calls;   // left until the allocator is told to stop
     uint64_t epoch;          // changes with everything that can help a pod

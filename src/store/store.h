@@ -29,6 +29,7 @@ struct store_options {
     const char *vfs;       // SQLite VFS to use, for tests of faults; NULL: the system's
     size_t history_events; // superseded versions kept for watches and old lists; 0: default
     size_t history_bytes;  // 0: default
+    size_t log_pages;      // pages of SQLite's log before they move into the database; 0: default
     bool commit_on_exec;   // no thread of its own: commits run as posted work (simulation)
     bool (*fail_commit)(void *arg, struct err *err); // asked before each commit; tests; may be NULL
     void *fail_commit_arg;
@@ -42,6 +43,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 // store_close waits for accepted writes, then frees everything. Their callbacks run before it
 // returns. Watches must be stopped before.
 void store_close(struct store *s);
+
+// store_exec is where the store lives.
+struct exec *store_exec(const struct store *s);
 
 // store_revision is the newest visible revision, store_oldest the oldest a watch may start from or
 // a list may ask for.
@@ -74,10 +78,15 @@ struct store_walk {
     const struct object *last; // referenced
     struct str after_namespace,
         after_name; // start behind this key; borrowed; empty: from the start
+    bool expired;   // the walk ended early: writes went on until its revision left the history
+    // The store's own: where the walk stands, if the index has not changed since.
+    size_t block, at;
+    uint64_t changes;
 };
 
 // store_walk_start begins a walk at revision (0: what is visible now). Returns 0, -ERR_EXPIRED when
-// the revision is older than store_oldest, -ERR_TIMEOUT when it is not visible yet.
+// the revision is older than store_oldest, -ERR_TIMEOUT when it is not visible yet. What
+// store_walk_next gives is good until the next call on this walk; NULL at the end.
 int store_walk_start(const struct store *s, struct store_walk *w, struct err *err) MUST_USE;
 const struct object *store_walk_next(const struct store *s, struct store_walk *w);
 void store_walk_done(struct store_walk *w);

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store with 100,000 typical claims: what a write costs in memory and on disk, bytes per object,
+// reading, listing, and how long a start takes. The time of durable writes is the disk's: it is
+// given per write, with many in flight.
+#include <malloc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../tests/unit/thread_exec.h"
+#include "base/mem.h"
+#include "bench.h"
+#include "store/store.h"
+
+#include "base/banned.h"
+
+enum { OBJECTS = 100000, IN_FLIGHT = 1000 };
+
+static const char claim_text[] =
+    "{\"kind\":\"ResourceClaim\",\"apiVersion\":\"resource.k8s.io/"
+    "v1\",\"metadata\":{\"name\":\"%s\","
+    "\"namespace\":\"team-%zu\",\"uid\":\"6f1c2b7e-0000-4000-8000-%012zu\",\"resourceVersion\":\"%"
+    "llu\","
+    "\"creationTimestamp\":\"2026-01-01T00:00:00Z\",\"labels\":{\"app\":\"trainer\",\"job\":\"job-%"
+    "zu\"},"
+    "\"annotations\":{\"resource.kubernetes.io/pod-claim-name\":\"gpu\"},\"ownerReferences\":[{"
+    "\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"trainer-%zu\",\"uid\":\"aaaaaaaa-0000-4000-"
+    "8000-%012zu\","
+    "\"controller\":true,\"blockOwnerDeletion\":true}],\"finalizers\":[\"resource.kubernetes.io/"
+    "delete-protection\"]},\"spec\":{\"devices\":{\"requests\":[{\"name\":\"gpu\",\"exactly\":{"
+    "\"deviceClassName\":\"gpu.example.com\",\"allocationMode\":\"ExactCount\",\"count\":1}}]}},"
+    "\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"request\":\"gpu\",\"driver\":\"gpu."
+    "example.com\","
+    "\"pool\":\"node-%zu\",\"device\":\"gpu-3\"}]},\"nodeSelector\":{\"nodeSelectorTerms\":[{"
+    "\"matchFields\":[{"
+    "\"key\":\"metadata.name\",\"operator\":\"In\",\"values\":[\"node-%zu\"]}]}]}},\"reservedFor\":"
+    "[{"
+    "\"resource\":\"pods\",\"name\":\"trainer-%zu\",\"uid\":\"aaaaaaaa-0000-4000-8000-%012zu\"}]}}";
+
+static const struct api_kind *claim_kind;
+
+static struct object *make_claim(size_t i, uint64_t revision)
+{
+    char name[32], namespace[32], uid[40], owner[40], job[32], json[2048];
+    (void)snprintf(name, sizeof(name), "trainer-%zu-gpu", i);
+    (void)snprintf(namespace, sizeof(namespace), "team-%zu", i % 100);
+    (void)snprintf(uid, sizeof(uid), "6f1c2b7e-0000-4000-8000-%012zu", i);
+    (void)snprintf(owner, sizeof(owner), "aaaaaaaa-0000-4000-8000-%012zu", i);
+    (void)snprintf(job, sizeof(job), "job-%zu", i / 50);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    int n = snprintf(json, sizeof(json), claim_text, name, i % 100, i, (unsigned long long)revision,
+                     i / 50, i, i, i % 1000, i % 1000, i, i);
+#pragma GCC diagnostic pop
+    struct object_pair labels[] = {{STR("app"), STR("trainer")}, {STR("job"), str_z(job)}};
+    struct object_pair fields[] = {{STR("metadata.name"), str_z(name)},
+                                   {STR("metadata.namespace"), str_z(namespace)}};
+    struct str owners[] = {str_z(owner)};
+    return object_new(&(struct object_parts){.kind = claim_kind,
+                                             .revision = revision,
+                                             .namespace = str_z(namespace),
+                                             .name = str_z(name),
+                                             .uid = str_z(uid),
+                                             .json = str_make(json, (size_t)n),
+                                             .labels = labels,
+                                             .labels_len = 2,
+                                             .fields = fields,
+                                             .fields_len = 2,
+                                             .owners = owners,
+                                             .owners_len = 1});
+}
+
+static void count_down(void *arg, int code, const struct err *err)
+{
+    (void)err;
+    if (code)
+        abort();
+    --*(size_t *)arg;
+}
+
+static void put_claim(struct store *s, size_t i, size_t *in_flight)
+{
+    struct object *o = make_claim(i, store_next_revision(s));
+    struct store_key key = {claim_kind, o->namespace, o->name};
+    const struct object *head = store_head(s, &key);
+    struct err err;
+    if (store_put(s, o, head ? head->revision : 0, count_down, in_flight, &err) < 0)
+        abort();
+    ++*in_flight;
+    object_unref(o);
+}
+
+// fill writes every claim and returns nanoseconds per write.
+static double fill(struct thread_exec *exec, struct store *s, size_t n)
+{
+    size_t in_flight = 0;
+    int64_t start = clock_mono_ns(clock_system());
+    for (size_t i = 0; i < n; i++) {
+        put_claim(s, i, &in_flight);
+        while (in_flight >= IN_FLIGHT)
+            thread_exec_step(exec);
+    }
+    while (in_flight)
+        thread_exec_step(exec);
+    return (double)(clock_mono_ns(clock_system()) - start) / (double)n;
+}
+
+static struct store *open_store(struct thread_exec *exec, const char *path)
+{
+    struct store *s;
+    struct err err;
+    if (store_open(&(struct store_options){.exec = &exec->exec, .path = path}, &s, &err) < 0) {
+        (void)fprintf(stderr, "%s\n", err.msg);
+        exit(1);
+    }
+    return s;
+}
+
+static size_t list_all(const struct store *s)
+{
+    struct store_walk w = {.kind = claim_kind};
+    struct err err;
+    size_t bytes = 0;
+    if (store_walk_start(s, &w, &err) < 0)
+        abort();
+    for (const struct object *o; (o = store_walk_next(s, &w));)
+        bytes += o->json.n;
+    store_walk_done(&w);
+    return bytes;
+}
+
+static void in_memory(struct thread_exec *exec)
+{
+    size_t before = mallinfo2().uordblks;
+    struct store *s = open_store(exec, NULL);
+    bench_print("put in memory (new)", fill(exec, s, OBJECTS), 0, NULL);
+    size_t bytes = mallinfo2().uordblks - before;
+    // Not a time: bytes, in the same column.
+    bench_print("bytes per object, all told (not ns)", (double)bytes / OBJECTS, 0, NULL);
+    bench_print("bytes of its JSON (not ns)", (double)list_all(s) / OBJECTS, 0, NULL);
+    struct store_key key = {claim_kind, STR("team-77"), STR("trainer-31077-gpu")};
+    BENCH("get", bench_keep(store_get(s, &key)));
+    int64_t start = clock_mono_ns(clock_system());
+    size_t listed = list_all(s);
+    bench_keep(listed);
+    bench_print("list, per object", (double)(clock_mono_ns(clock_system()) - start) / OBJECTS, 0,
+                NULL);
+    bench_print("put in memory (change)", fill(exec, s, OBJECTS), 0, NULL);
+    store_close(s);
+}
+
+static void durable(struct thread_exec *exec, const char *path)
+{
+    struct store *s = open_store(exec, path);
+    bench_print("put on disk, 1000 in flight", fill(exec, s, OBJECTS), 0, NULL);
+    size_t in_flight = 0;
+    int64_t start = clock_mono_ns(clock_system());
+    for (size_t i = 0; i < 200; i++) {
+        put_claim(s, i, &in_flight);
+        while (in_flight)
+            thread_exec_step(exec);
+    }
+    bench_print("put on disk, one at a time", (double)(clock_mono_ns(clock_system()) - start) / 200,
+                0, NULL);
+    store_close(s);
+    start = clock_mono_ns(clock_system());
+    s = open_store(exec, path);
+    bench_print("start with 100000 objects", (double)(clock_mono_ns(clock_system()) - start), 0,
+                NULL);
+    store_close(s);
+}
+
+int main(void)
+{
+    char folder[] = "./bench-store-XXXXXX", path[64], log[64];
+    struct thread_exec exec;
+    claim_kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
+    thread_exec_init(&exec);
+    in_memory(&exec);
+    if (!mkdtemp(folder))
+        return 1;
+    (void)snprintf(path, sizeof(path), "%s/db", folder);
+    (void)snprintf(log, sizeof(log), "%s/db-wal", folder);
+    durable(&exec, path);
+    while (exec.posts.n)
+        thread_exec_step(&exec);
+    (void)unlink(path);
+    (void)unlink(log);
+    (void)rmdir(folder);
+    thread_exec_done(&exec);
+    return 0;
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Admission: what a cluster's own rules say of a request beyond the object itself. Each admitter may
+// change the object, before it is prepared and validated, or refuse it; they run in the order of the
+// table, to which others can be added.
+#include <stdlib.h>
+
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+// The name an error shows: names are generated later.
+static struct subject about(const struct op *op, const struct api_object *object)
+{
+    const struct api_object_meta *meta = api_object_meta(object);
+    struct str name = op->request->name;
+    if (name.n == 0)
+        name = meta->name.n            ? meta->name
+               : meta->generate_name.n ? meta->generate_name
+                                       : STR("Unknown");
+    return op_subject(op, name);
+}
+
+// --- Namespaces ----------------------------------------------------------------------------------
+
+int admit_content(struct op *op, struct str namespace, struct str name)
+{
+    const struct store_key key = {op->r->namespace_kind, STR(""), namespace};
+    const struct object *ns = store_head(op->r->store, &key);
+    if (!ns)
+        return fail_not_found(op, (struct subject){STR(""), STR("namespaces"), namespace});
+    if (!namespace_terminating(ns))
+        return 0;
+    int code = fail_forbidden(op, op_subject(op, name),
+                              "unable to create new content in namespace %.*s because it is being "
+                              "terminated",
+                              STR_ARG(namespace));
+    fail_cause(op, STR("NamespaceTerminating"),
+               arena_strf(op->arena, "namespace %.*s is being terminated", STR_ARG(namespace)),
+               STR("metadata.namespace"));
+    return code;
+}
+
+static int admit_namespace(struct op *op, const struct api_object *object,
+                           const struct api_object *old)
+{
+    if (old || !object->kind->namespaced)
+        return 0;
+    return admit_content(op, op->request->namespace, about(op, object).name);
+}
+
+static int keep_immortals(struct op *op, struct str name)
+{
+    static const char *const immortal[] = {"default", "kube-system", "kube-public"};
+    for (size_t i = 0; op->stored == op->r->namespace_kind && i < array_len(immortal); i++)
+        if (str_eqz(name, immortal[i]))
+            return fail_forbidden(op, op_subject(op, name), "this namespace may not be deleted");
+    return 0;
+}
+
+// --- Priority ------------------------------------------------------------------------------------
+
+struct priority {
+    struct str class_name;
+    int32_t value;
+    struct str policy; // empty: none
+};
+
+static void learn_default(struct registry *r)
+{
+    struct default_priority *d = &r->default_priority;
+    struct store_walk walk = {.kind = r->priority_kind};
+    static const struct api_time unknown;
+    cleanup_arena struct arena arena = {0};
+    free((void *)(uintptr_t)d->class_name.p);
+    *d = (struct default_priority){.known = true};
+    if (store_walk_start(r->store, &walk, NULL) < 0)
+        return;
+    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
+        struct api_object object;
+        if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+            continue;
+        const struct api_priority_class *c = object.value;
+        if (!c->global_default || (d->class_name.n && d->value <= c->value))
+            continue;
+        free((void *)(uintptr_t)d->class_name.p);
+        d->class_name = str_make(xstrndup(o->name.p, o->name.n), o->name.n);
+        d->value = c->value;
+        d->never_preempts = c->has_preemption_policy && str_eqz(c->preemption_policy, "Never");
+    }
+    store_walk_done(&walk);
+}
+
+static int find_priority(struct op *op, const struct api_object *object, struct str class_name,
+                         struct priority *ret)
+{
+    struct registry *r = op->r;
+    struct api_object found;
+    if (class_name.n == 0) {
+        if (!r->default_priority.known)
+            learn_default(r);
+        const struct default_priority *d = &r->default_priority;
+        *ret = (struct priority){arena_str(op->arena, d->class_name), d->value,
+                                 d->never_preempts ? STR("Never") : STR("PreemptLowerPriority")};
+        return 0;
+    }
+    const struct store_key key = {r->priority_kind, STR(""), class_name};
+    const struct object *o = store_head(r->store, &key);
+    if (!o)
+        return fail_forbidden(op, about(op, object), "no PriorityClass with name %.*s was found",
+                              STR_ARG(class_name));
+    int code = op_decode(op, o, &found);
+    if (code < 0)
+        return code;
+    const struct api_priority_class *c = found.value;
+    *ret = (struct priority){class_name, c->value,
+                             c->has_preemption_policy ? c->preemption_policy : STR("")};
+    return 0;
+}
+
+static int set_pod_priority(struct op *op, const struct api_object *object)
+{
+    struct api_pod_spec *spec = &((struct api_pod *)object->value)->spec;
+    struct priority p;
+    int code = find_priority(op, object, spec->priority_class_name, &p);
+    if (code < 0)
+        return code;
+    if (spec->has_priority && spec->priority != p.value)
+        return fail_forbidden(op, about(op, object),
+                              "the integer value of priority (%d) must not be provided in pod "
+                              "spec; priority admission controller computed %d from the given "
+                              "PriorityClass name",
+                              (int)spec->priority, (int)p.value);
+    if (p.policy.n && spec->has_preemption_policy && !str_eq(spec->preemption_policy, p.policy))
+        return fail_forbidden(op, about(op, object),
+                              "the string value of PreemptionPolicy (%.*s) must not be provided "
+                              "in pod spec; priority admission controller computed %.*s from the "
+                              "given PriorityClass name",
+                              STR_ARG(spec->preemption_policy), STR_ARG(p.policy));
+    spec->priority_class_name = p.class_name;
+    spec->has_priority = true;
+    spec->priority = p.value;
+    if (p.policy.n) {
+        spec->has_preemption_policy = true;
+        spec->preemption_policy = p.policy;
+    }
+    return 0;
+}
+
+// Clients that do not know the fields keep them.
+static void keep_pod_priority(struct api_pod_spec *spec, const struct api_pod_spec *old)
+{
+    if (!spec->has_priority && old->has_priority) {
+        spec->has_priority = true;
+        spec->priority = old->priority;
+    }
+    if (!spec->has_preemption_policy && old->has_preemption_policy) {
+        spec->has_preemption_policy = true;
+        spec->preemption_policy = old->preemption_policy;
+    }
+}
+
+static int set_group_priority(struct op *op, const struct api_object *object)
+{
+    struct api_pod_group_spec *spec = &((struct api_pod_group *)object->value)->spec;
+    struct priority p;
+    int code = find_priority(op, object, spec->priority_class_name, &p);
+    if (code < 0)
+        return code;
+    if (spec->has_priority && spec->priority != p.value)
+        return fail_forbidden(op, about(op, object),
+                              "priority set in the pod group (%d) must match the priority computed "
+                              "(%d) based on the priority class set in the spec",
+                              (int)spec->priority, (int)p.value);
+    spec->has_priority = true;
+    spec->priority = p.value;
+    spec->priority_class_name = p.class_name;
+    return 0;
+}
+
+static int check_default_class(struct op *op, const struct api_object *object)
+{
+    const struct api_priority_class *c = object->value;
+    if (!c->global_default)
+        return 0;
+    if (!op->r->default_priority.known)
+        learn_default(op->r);
+    struct str other = op->r->default_priority.class_name;
+    if (other.n == 0 || (op->verb != VERB_CREATE && str_eq(other, c->metadata.name)))
+        return 0;
+    return fail_forbidden(op, about(op, object),
+                          "PriorityClass %.*s is already marked as default. Only one default can "
+                          "exist",
+                          STR_ARG(other));
+}
+
+static int admit_priority(struct op *op, const struct api_object *object,
+                          const struct api_object *old)
+{
+    const struct api_type *t = object->kind->type;
+    if (t == &api_priority_class_type)
+        return check_default_class(op, object);
+    if (t == &api_pod_type && old)
+        keep_pod_priority(&((struct api_pod *)object->value)->spec,
+                          &((const struct api_pod *)old->value)->spec);
+    else if (t == &api_pod_type)
+        return set_pod_priority(op, object);
+    else if (t == &api_pod_group_type && !old &&
+             features_on(op->r->features, FEATURE_GENERIC_WORKLOAD))
+        return set_group_priority(op, object);
+    return 0;
+}
+
+// --- Tolerations ---------------------------------------------------------------------------------
+
+static bool tolerates(const struct api_toleration_array *list, struct str taint)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const struct api_toleration *t = &list->p[i];
+        if ((t->key.n == 0 || str_eq(t->key, taint)) &&
+            (t->effect.n == 0 || str_eqz(t->effect, "NoExecute")))
+            return true;
+    }
+    return false;
+}
+
+// Pods leave a node that is not ready or cannot be reached after five minutes, unless they say when.
+static int admit_tolerations(struct op *op, const struct api_object *object,
+                             const struct api_object *old)
+{
+    static const struct str taints[] = {STR_INIT("node.kubernetes.io/not-ready"),
+                                        STR_INIT("node.kubernetes.io/unreachable")};
+    (void)old;
+    if (object->kind->type != &api_pod_type)
+        return 0;
+    struct api_toleration_array *list = &((struct api_pod *)object->value)->spec.tolerations;
+    struct api_toleration_array all = {
+        arena_array(op->arena, struct api_toleration, list->n + array_len(taints)), list->n};
+    for (size_t i = 0; i < list->n; i++)
+        all.p[i] = list->p[i];
+    for (size_t i = 0; i < array_len(taints); i++)
+        if (!tolerates(list, taints[i]))
+            all.p[all.n++] = (struct api_toleration){.key = taints[i],
+                                                     .operator= STR("Exists"),
+                                                     .effect = STR("NoExecute"),
+                                                     .has_toleration_seconds = true,
+                                                     .toleration_seconds = 300};
+    *list = all;
+    return 0;
+}
+
+// --- Service accounts ----------------------------------------------------------------------------
+
+static int admit_account(struct op *op, const struct api_object *object,
+                         const struct api_object *old)
+{
+    (void)op;
+    if (object->kind->type != &api_pod_type || old)
+        return 0;
+    struct api_pod *pod = object->value;
+    for (size_t i = 0; i < pod->metadata.annotations.n; i++)
+        if (str_eqz(pod->metadata.annotations.p[i].key, "kubernetes.io/config.mirror"))
+            return 0;
+    if (pod->spec.service_account_name.n == 0)
+        pod->spec.service_account_name = pod->spec.service_account = STR("default");
+    return 0;
+}
+
+// --- All of them ---------------------------------------------------------------------------------
+
+static const struct admitter {
+    int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
+    int (*deletion)(struct op *op, struct str name);
+} admitters[] = {
+    {admit_namespace, keep_immortals},
+    {admit_account, NULL},
+    {admit_tolerations, NULL},
+    {admit_priority, NULL},
+};
+
+int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    // Parts of an object are not the business of any of them.
+    int code = 0;
+    if (op->request->subresource.n)
+        return 0;
+    for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
+        if (admitters[i].change)
+            code = admitters[i].change(op, object, old);
+    return code;
+}
+
+int admit_deletion(struct op *op, struct str name)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
+        if (admitters[i].deletion)
+            code = admitters[i].deletion(op, name);
+    return code;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What differs from kind to kind: how it may be updated and deleted, and what field selectors may
+// ask for. What is not listed has the plain rules.
+#include <stdlib.h>
+
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+// --- Fields for selectors ------------------------------------------------------------------------
+
+static void add(struct arena *arena, struct pairs *out, struct str key, struct str value)
+{
+    vec_push_arena(arena, out, (struct object_pair){key, value});
+}
+
+static struct str truth(bool b)
+{
+    return b ? STR("true") : STR("false");
+}
+
+static void pod_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_pod *pod = value;
+    add(arena, out, STR("spec.nodeName"), pod->spec.node_name);
+    add(arena, out, STR("spec.restartPolicy"), pod->spec.restart_policy);
+    add(arena, out, STR("spec.schedulerName"), pod->spec.scheduler_name);
+    add(arena, out, STR("spec.serviceAccountName"), pod->spec.service_account_name);
+    add(arena, out, STR("spec.hostNetwork"), truth(pod->spec.host_network));
+    add(arena, out, STR("status.phase"), pod->status.phase);
+    add(arena, out, STR("status.podIP"),
+        pod->status.pod_ips.n ? pod->status.pod_ips.p[0].ip : pod->status.pod_ip);
+    add(arena, out, STR("status.podIPs"), STR(""));
+    add(arena, out, STR("status.nominatedNodeName"), pod->status.nominated_node_name);
+}
+
+static void event_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_event *e = value;
+    const struct api_object_reference *about = &e->involved_object;
+    add(arena, out, STR("involvedObject.kind"), about->kind);
+    add(arena, out, STR("involvedObject.namespace"), about->namespace);
+    add(arena, out, STR("involvedObject.name"), about->name);
+    add(arena, out, STR("involvedObject.uid"), about->uid);
+    add(arena, out, STR("involvedObject.apiVersion"), about->api_version);
+    add(arena, out, STR("involvedObject.resourceVersion"), about->resource_version);
+    add(arena, out, STR("involvedObject.fieldPath"), about->field_path);
+    add(arena, out, STR("reason"), e->reason);
+    add(arena, out, STR("reportingComponent"), e->reporting_component);
+    add(arena, out, STR("source"),
+        e->source.component.n ? e->source.component : e->reporting_component);
+    add(arena, out, STR("type"), e->type);
+}
+
+static void slice_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_resource_slice *s = value;
+    add(arena, out, STR("spec.driver"), s->spec.driver);
+    add(arena, out, STR("spec.nodeName"), s->spec.node_name);
+    add(arena, out, STR("spec.pool.name"), s->spec.pool.name);
+}
+
+static void node_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_node *n = value;
+    add(arena, out, STR("spec.unschedulable"), truth(n->spec.unschedulable));
+}
+
+static void namespace_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_namespace *n = value;
+    add(arena, out, STR("status.phase"), n->status.phase);
+}
+
+static void secret_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_secret *s = value;
+    add(arena, out, STR("type"), s->type);
+}
+
+static void service_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_service *s = value;
+    add(arena, out, STR("spec.clusterIP"), s->spec.cluster_ip);
+    add(arena, out, STR("spec.type"), s->spec.type);
+}
+
+static void replica_set_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_replica_set *s = value;
+    add(arena, out, STR("status.replicas"), arena_strf(arena, "%d", (int)s->status.replicas));
+}
+
+static void controller_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_replication_controller *c = value;
+    add(arena, out, STR("status.replicas"), arena_strf(arena, "%d", (int)c->status.replicas));
+}
+
+static void job_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_job *j = value;
+    add(arena, out, STR("status.successful"), arena_strf(arena, "%d", (int)j->status.succeeded));
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return str_cmp(((const struct object_pair *)a)->key, ((const struct object_pair *)b)->key);
+}
+
+void kind_fields(const struct api_object *object, struct arena *arena, struct pairs *out)
+{
+    const struct kind_rules *rules = kind_rules_of(object->kind);
+    const struct api_object_meta *meta = api_object_meta(object);
+    add(arena, out, STR("metadata.name"), meta->name);
+    if (object->kind->namespaced)
+        add(arena, out, STR("metadata.namespace"), meta->namespace);
+    if (rules->flags & KIND_NAMED_FIELD)
+        add(arena, out, STR("name"), meta->name);
+    if (rules->fields)
+        rules->fields(object->value, arena, out);
+    qsort(out->p, out->n, sizeof(*out->p), compare_keys);
+}
+
+// --- The table -----------------------------------------------------------------------------------
+
+static const struct kind_rules kinds[] = {
+    {&api_resource_claim_type, KIND_RETURNS_DELETED, NULL},
+    {&api_resource_claim_template_type, KIND_RETURNS_DELETED, NULL},
+    {&api_resource_slice_type, KIND_RETURNS_DELETED, slice_fields},
+    {&api_device_class_type, KIND_RETURNS_DELETED, NULL},
+    {&api_device_taint_rule_type, KIND_CONDITIONAL, NULL},
+    {&api_resource_pool_status_request_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
+    {&api_pod_type, KIND_RETURNS_DELETED | KIND_GRACEFUL, pod_fields},
+    {&api_event_type, KIND_CREATE_ON_UPDATE | KIND_NO_COLLECTION, event_fields},
+    {&api_lease_type, KIND_CREATE_ON_UPDATE | KIND_CONDITIONAL, NULL},
+    {&api_node_type, 0, node_fields},
+    {&api_namespace_type, KIND_RETURNS_DELETED | KIND_NAMED_FIELD, namespace_fields},
+    {&api_secret_type, 0, secret_fields},
+    {&api_service_account_type, KIND_RETURNS_DELETED, NULL},
+    {&api_service_type, KIND_RETURNS_DELETED | KIND_CREATE_ON_UPDATE, service_fields},
+    {&api_resource_quota_type, KIND_RETURNS_DELETED, NULL},
+    {&api_limit_range_type, KIND_CREATE_ON_UPDATE, NULL},
+    {&api_endpoints_type, KIND_CREATE_ON_UPDATE, NULL},
+    {&api_pod_template_type, KIND_RETURNS_DELETED, NULL},
+    {&api_persistent_volume_type, KIND_RETURNS_DELETED | KIND_NAMED_FIELD, NULL},
+    {&api_persistent_volume_claim_type, KIND_RETURNS_DELETED | KIND_NAMED_FIELD, NULL},
+    {&api_replication_controller_type, KIND_ORPHANS, controller_fields},
+    {&api_replica_set_type, 0, replica_set_fields},
+    {&api_job_type, KIND_ORPHANS, job_fields},
+    {&api_role_type, KIND_CREATE_ON_UPDATE, NULL},
+    {&api_role_binding_type, KIND_CREATE_ON_UPDATE, NULL},
+    {&api_cluster_role_type, KIND_CREATE_ON_UPDATE, NULL},
+    {&api_cluster_role_binding_type, KIND_CREATE_ON_UPDATE, NULL},
+    {&api_pod_disruption_budget_type, KIND_CONDITIONAL, NULL},
+    {&api_workload_type, KIND_CONDITIONAL, NULL},
+    {&api_pod_group_type, KIND_CONDITIONAL, NULL},
+    {&api_v1alpha3_composite_pod_group_type, KIND_CONDITIONAL, NULL},
+    {&api_storage_class_type, KIND_RETURNS_DELETED, NULL},
+    {&api_csi_node_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
+    {&api_csi_driver_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
+    {&api_csi_storage_capacity_type, KIND_CONDITIONAL, NULL},
+    {&api_volume_attachment_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
+};
+
+const struct kind_rules *kind_rules_of(const struct api_kind *stored)
+{
+    static const struct kind_rules plain;
+    for (size_t i = 0; i < array_len(kinds); i++)
+        if (kinds[i].type == stored->type)
+            return &kinds[i];
+    return &plain;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of namespaces. A deletion marks one as terminating; from then on it takes no new content.
+// When that is visible, everything in it is deleted; when nothing is left, the namespace loses its
+// finalizer `kubernetes` and is gone. Other controllers may do the same work: nothing here minds.
+#include <stdlib.h>
+
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+// How soon to try again after a failure.
+#define SWEEP_RETRY_NS CLOCK_NS_PER_SEC
+
+bool namespace_terminating(const struct object *ns)
+{
+    struct str phase;
+    return object_field(ns, STR("status.phase"), &phase) && str_eqz(phase, "Terminating");
+}
+
+// --- Deletion ------------------------------------------------------------------------------------
+
+static int check_namespace_preconditions(struct op *op, const struct object *old,
+                                         const struct api_preconditions *p)
+{
+    uint64_t version = 0;
+    const struct subject s = op_subject(op, old->name);
+    if (p && p->has_uid && !str_eq(p->uid, old->uid))
+        return fail_conflict(op, s,
+                             "Precondition failed: UID in precondition: %.*s, UID in object meta: "
+                             "%.*s",
+                             STR_ARG(p->uid), STR_ARG(old->uid));
+    if (p && p->has_resource_version &&
+        (str_to_u64(p->resource_version, &version) < 0 || version != old->revision))
+        return fail_conflict(op, s,
+                             "Precondition failed: ResourceVersion in precondition: %.*s, "
+                             "ResourceVersion in object meta: %llu",
+                             STR_ARG(p->resource_version), (unsigned long long)old->revision);
+    return 0;
+}
+
+static bool wants(const struct api_delete_options *o, bool orphans, bool has_it)
+{
+    if (o->has_orphan_dependents)
+        return o->orphan_dependents == orphans;
+    if (o->has_propagation_policy)
+        return str_eq(o->propagation_policy, orphans ? STR("Orphan") : STR("Foreground"));
+    return has_it;
+}
+
+static void set_namespace_finalizers(struct op *op, struct api_object_meta *meta,
+                                     const struct api_delete_options *o)
+{
+    struct str orphan = STR("orphan"), foreground = STR("foregroundDeletion");
+    struct str *list = arena_array(op->arena, struct str, meta->finalizers.n + 2);
+    bool has_orphan = false, has_foreground = false;
+    size_t n = 0;
+    for (size_t i = 0; i < meta->finalizers.n; i++) {
+        struct str f = meta->finalizers.p[i];
+        has_orphan |= str_eq(f, orphan);
+        has_foreground |= str_eq(f, foreground);
+        if (!str_eq(f, orphan) && !str_eq(f, foreground))
+            list[n++] = f;
+    }
+    if (wants(o, true, has_orphan))
+        list[n++] = orphan;
+    if (wants(o, false, has_foreground))
+        list[n++] = foreground;
+    meta->finalizers = (struct api_str_array){n ? list : NULL, n};
+}
+
+int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
+                     const struct api_delete_options *options)
+{
+    struct api_namespace *ns = decoded->value;
+    int code = check_namespace_preconditions(op, old, options->preconditions);
+    if (code == 0)
+        code = admit_deletion(op, old->name);
+    if (code < 0)
+        return code;
+    if (!ns->metadata.deletion_timestamp.set) {
+        ns->metadata.deletion_timestamp = op->now;
+        ns->status.phase = STR("Terminating");
+        set_namespace_finalizers(op, &ns->metadata, options);
+        return write_change(op, decoded, old);
+    }
+    if (ns->spec.finalizers.n) {
+        op_wait(op, old);
+        op_answer_with(op, old);
+        return 0;
+    }
+    return delete_decoded(op, old, decoded, options);
+}
+
+// --- Sweeping ------------------------------------------------------------------------------------
+
+struct due {
+    struct list_node node;
+    struct str name; // behind this struct
+    bool all;        // delete what is there; else only look whether something is
+};
+
+void namespace_due(struct registry *r, struct str name, bool all)
+{
+    list_foreach(&r->sweeps, node) {
+        struct due *d = list_entry(node, struct due, node);
+        if (!str_eq(d->name, name))
+            continue;
+        d->all |= all;
+        return;
+    }
+    struct due *d = xcalloc(1, sizeof(*d) + name.n + 1);
+    memcpy(d + 1, name.p, name.n);
+    d->name = str_make((const char *)(d + 1), name.n);
+    d->all = all;
+    list_push_back(&r->sweeps, &d->node);
+    if (!exec_timer_armed(&r->sweep_timer))
+        exec_timer_start(r->exec, &r->sweep_timer, 0);
+}
+
+void sweep_done(struct registry *r)
+{
+    exec_timer_stop(r->exec, &r->sweep_timer);
+    for (struct list_node *node; (node = list_pop_front(&r->sweeps));)
+        free(list_entry(node, struct due, node));
+}
+
+// A request that the registry makes itself.
+struct errand {
+    struct registry *r;
+    struct registry_request request;
+    struct arena arena;
+    struct str namespace;
+};
+
+static void errand_done(void *arg, const struct registry_answer *answer)
+{
+    struct errand *e = arg;
+    if (answer->code < 0 && answer->code != -ERR_NOT_FOUND && answer->code != -ERR_CONFLICT) {
+        namespace_due(e->r, e->namespace, true);
+        exec_timer_start(e->r->exec, &e->r->sweep_timer, SWEEP_RETRY_NS);
+    }
+    arena_done(&e->arena);
+    free(e);
+}
+
+static struct errand *errand_new(struct registry *r, const struct api_kind *kind,
+                                 struct str namespace, struct str name)
+{
+    struct errand *e = xcalloc(1, sizeof(*e));
+    e->r = r;
+    e->request.kind = kind;
+    e->request.namespace = kind->namespaced ? arena_str(&e->arena, namespace) : STR("");
+    e->request.name = arena_str(&e->arena, name);
+    e->namespace = arena_str(&e->arena, namespace);
+    return e;
+}
+
+static bool holds_content(const struct api_kind *kind)
+{
+    return kind->namespaced && kind->plural.n && kind->type->root && !kind->item &&
+           kind == registry_stored_kind(kind) && api_type_field(kind->type, STR("metadata"));
+}
+
+static bool is_empty(struct registry *r, struct str name)
+{
+    for (size_t i = 0; i < api_kinds_len; i++)
+        if (holds_content(&api_kinds[i]) && store_count(r->store, &api_kinds[i], name))
+            return false;
+    return true;
+}
+
+// Deletes what is in a namespace. Objects that are on their way already take it for a repetition.
+static void delete_all(struct registry *r, struct str name)
+{
+    static const struct api_delete_options background = {
+        .has_propagation_policy = true, .propagation_policy = STR_INIT("Background")};
+    for (size_t i = 0; i < api_kinds_len; i++) {
+        if (!holds_content(&api_kinds[i]) || store_count(r->store, &api_kinds[i], name) == 0)
+            continue;
+        struct errand *e = errand_new(r, &api_kinds[i], name, STR(""));
+        registry_delete_collection(r, &e->request, &background, NULL, &e->arena, errand_done, e);
+    }
+}
+
+// Takes away the registry's own finalizer, which is all that holds an empty namespace.
+static void let_go(struct registry *r, const struct object *ns)
+{
+    struct errand *e = errand_new(r, r->namespace_kind, ns->name, ns->name);
+    e->request.subresource = STR("finalize");
+    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    struct api_object object;
+    int code = op_decode(op, ns, &object);
+    if (code == 0) {
+        struct api_str_array *list = &((struct api_namespace *)object.value)->spec.finalizers;
+        size_t n = 0;
+        for (size_t i = 0; i < list->n; i++)
+            if (!str_eqz(list->p[i], "kubernetes"))
+                list->p[n++] = list->p[i];
+        list->n = n;
+        code = update_object(op, &object, ns);
+    }
+    op_finish(op, code);
+}
+
+void sweep(void *arg)
+{
+    struct registry *r = arg;
+    struct list_node *node = list_pop_front(&r->sweeps);
+    if (!node)
+        return;
+    struct due *d = list_entry(node, struct due, node);
+    const struct store_key key = {r->namespace_kind, STR(""), d->name};
+    const struct object *ns = object_ref(store_head(r->store, &key));
+    if (!list_empty(&r->sweeps))
+        exec_timer_start(r->exec, &r->sweep_timer, 0);
+    if (ns && namespace_terminating(ns)) {
+        if (d->all)
+            delete_all(r, d->name);
+        if (is_empty(r, d->name))
+            let_go(r, ns);
+    }
+    object_unref(ns);
+    free(d);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a request: from its start to the answer, which waits until everything the request
+// wrote, or relied on, is visible.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+struct op *op_new(struct registry *r, const struct registry_request *request, enum verb verb,
+                  struct arena *arena, registry_done_fn done, void *arg)
+{
+    struct op *op = arena_one(arena, struct op);
+    op->r = r;
+    op->request = request;
+    op->stored = registry_stored_kind(request->kind);
+    op->rules = kind_rules_of(op->stored);
+    op->arena = arena;
+    op->done = done;
+    op->arg = arg;
+    op->verb = verb;
+    op->dry_run = request->dry_run;
+    op->now = (struct api_time){.at = moment_from_ns(exec_wall_ns(r->exec)), .set = true};
+    op->now.at.nsec = 0;
+    return op;
+}
+
+// The answer leaves; op and everything in its arena may be gone when it returns.
+static void answer(struct op *op, int code)
+{
+    if (code == 0 && op->code < 0)
+        code = op->code;
+    const struct object *object = op->object, **objects = op->objects;
+    size_t objects_len = op->objects_len;
+    const struct registry_answer a = {
+        .code = code,
+        .status = op->status,
+        .object = code == 0 ? object : NULL,
+        .objects = code == 0 ? objects : NULL,
+        .objects_len = code == 0 ? objects_len : 0,
+        .created = code == 0 && op->created,
+        .deleted = code == 0 && op->deleted,
+        .warnings = op->warnings.p,
+        .warnings_len = op->warnings.n,
+    };
+    op->done(op->arg, &a);
+    object_unref(object);
+    for (size_t i = 0; i < objects_len; i++)
+        object_unref(objects[i]);
+    free(objects);
+}
+
+void op_finish(struct op *op, int code)
+{
+    assert(code == 0 || op->status);
+    if (code < 0)
+        op->code = code;
+    op->ready = true;
+    if (op->pending == 0)
+        answer(op, op->code);
+}
+
+void op_warn(struct op *op, struct str text)
+{
+    vec_push_arena(op->arena, &op->warnings, text);
+}
+
+void op_answer_with(struct op *op, const struct object *o)
+{
+    const struct object *before = op->object;
+    op->object = object_ref(o);
+    object_unref(before);
+}
+
+struct api_rules op_world(const struct op *op, struct str namespace)
+{
+    const struct registry_user *user = op->request->user;
+    struct api_rules rules = {
+        .features = op->r->features,
+        .cel = op->r->cel.engine ? &op->r->cel.cel : NULL,
+        .authorizer = op->r->authorizer,
+        .requester = {.verb = op->verb == VERB_PATCH ? STR("patch") : STR("update")},
+        .now = op->now,
+    };
+    if (user)
+        rules.requester.user = user->name;
+    for (size_t i = 0; user && i < user->extra_len; i++)
+        if (user->extra[i].values_len == 1 &&
+            str_eqz(user->extra[i].key, "authentication.kubernetes.io/node-name"))
+            rules.requester.node = user->extra[i].values[0];
+    if (op->stored->namespaced && str_eqz(op->stored->group, "resource.k8s.io")) {
+        const struct store_key key = {op->r->namespace_kind, STR(""), namespace};
+        const struct object *ns = store_head(op->r->store, &key);
+        struct str label;
+        rules.admin_namespace =
+            ns && object_label(ns, STR("resource.kubernetes.io/admin-access"), &label) &&
+            str_eqz(label, "true");
+    }
+    return rules;
+}
+
+const struct object *op_head(const struct op *op, struct str name)
+{
+    const struct store_key key = {op->stored,
+                                  op->stored->namespaced ? op->request->namespace : STR(""), name};
+    return store_head(op->r->store, &key);
+}
+
+// --- Waiting -------------------------------------------------------------------------------------
+
+// One of an op's writes came to its end.
+static void settle(struct op *op, int code, const struct err *err)
+{
+    assert(op->pending > 0);
+    op->pending--;
+    if (code < 0 && op->code == 0) {
+        (void)fail_internal(op, "the write was lost: %s",
+                            err && err->msg[0] ? err->msg : "the disk refuses writes");
+        op->code = code;
+    }
+    if (op->ready && op->pending == 0)
+        answer(op, op->code);
+}
+
+void op_wait(struct op *op, const struct object *o)
+{
+    if (o->revision <= store_revision(op->r->store) || list_linked(&op->waiting))
+        return;
+    op->waits_for = o->revision;
+    op->pending++;
+    list_push_back(&op->r->waiting, &op->waiting);
+}
+
+// What a write is remembered by until it is visible.
+struct write {
+    struct op *op;
+    uint64_t revision;
+    struct str terminating; // the namespace that may be due afterwards, if any
+};
+
+static void written(void *arg, int code, const struct err *err)
+{
+    struct write w = *(const struct write *)arg;
+    struct registry *r = w.op->r;
+    struct list due;
+    list_init(&due);
+    list_foreach(&r->waiting, node) {
+        if (list_entry(node, struct op, waiting)->waits_for != w.revision)
+            continue;
+        list_remove(node);
+        list_push_back(&due, node);
+    }
+    if (code == 0 && w.terminating.n)
+        namespace_due(r, w.terminating, w.op->stored == r->namespace_kind);
+    if (w.op->stored == r->priority_kind)
+        r->default_priority.known = false;
+    settle(w.op, code, err);
+    for (struct list_node *node; (node = list_pop_front(&due));)
+        settle(list_entry(node, struct op, waiting), code, err);
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+static int lost(struct op *op, const struct err *err)
+{
+    op->pending--;
+    return fail_internal(op, "%s", err->msg[0] ? err->msg : "the store refuses writes");
+}
+
+// The namespace that waits for the end of o.
+static struct str terminating(struct op *op, const struct object *o)
+{
+    struct registry *r = op->r;
+    const struct object *ns = o;
+    if (o->kind != r->namespace_kind) {
+        const struct store_key key = {r->namespace_kind, STR(""), o->namespace};
+        ns = o->namespace.n ? store_head(r->store, &key) : NULL;
+    }
+    return ns && namespace_terminating(ns) ? arena_str(op->arena, ns->name) : STR("");
+}
+
+static struct write *begin_write(struct op *op, const struct object *o)
+{
+    struct write *w = arena_one(op->arena, struct write);
+    *w = (struct write){op, o->revision, {0}};
+    op->pending++;
+    if (o->kind == op->r->priority_kind)
+        op->r->default_priority.known = false;
+    return w;
+}
+
+static int put(struct op *op, const struct object *o, uint64_t expect)
+{
+    struct err err = {0};
+    struct write *w = begin_write(op, o);
+    op_answer_with(op, o);
+    if (o->kind == op->r->namespace_kind)
+        w->terminating = terminating(op, o);
+    int code = store_put(op->r->store, o, expect, written, w, &err);
+    return code < 0 ? lost(op, &err) : 0;
+}
+
+static int encode(struct op *op, const struct api_object *object, uint64_t revision)
+{
+    struct err err = {0};
+    if (encode_json(op->r, object, revision, op->arena, &err) < 0)
+        return fail_internal(op, "%s", err.msg);
+    return 0;
+}
+
+int write_new(struct op *op, const struct api_object *object)
+{
+    uint64_t revision = op->dry_run ? 0 : store_next_revision(op->r->store);
+    int code = encode(op, object, revision);
+    if (code < 0)
+        return code;
+    struct object *o = encoded_object(op->r, object, revision, op->arena);
+    op->created = true;
+    if (op->dry_run)
+        op_answer_with(op, o);
+    else
+        code = put(op, o, 0);
+    object_unref(o);
+    return code;
+}
+
+int write_change(struct op *op, const struct api_object *object, const struct object *old)
+{
+    // First with the old version, to see whether anything changes.
+    int code = encode(op, object, old->revision);
+    if (code < 0)
+        return code;
+    if (str_eq(sbuf_str(&op->r->scratch), old->json)) {
+        op_wait(op, old);
+        op_answer_with(op, old);
+        return 0;
+    }
+    uint64_t revision = op->dry_run ? old->revision : store_next_revision(op->r->store);
+    struct object *o = encoded_object_at(op->r, object, revision, op->arena);
+    if (op->dry_run)
+        op_answer_with(op, o);
+    else
+        code = put(op, o, old->revision);
+    object_unref(o);
+    return code;
+}
+
+int write_removal(struct op *op, const struct object *old, bool answer_with_it)
+{
+    struct err err = {0};
+    op->deleted = true;
+    if (op->dry_run) {
+        if (answer_with_it)
+            op_answer_with(op, old);
+        return 0;
+    }
+    struct object *last = object_at(op->r, old, store_next_revision(op->r->store));
+    struct write *w = begin_write(op, last);
+    if (old->kind != op->r->namespace_kind)
+        w->terminating = terminating(op, old);
+    if (answer_with_it)
+        op_answer_with(op, last);
+    int code = store_delete(op->r->store, last, old->revision, written, w, &err);
+    object_unref(last);
+    return code < 0 ? lost(op, &err) : 0;
+}
+
+int write_nothing(struct op *op, const struct api_object *object, const struct object *old)
+{
+    int code = encode(op, object, old->revision);
+    if (code < 0)
+        return code;
+    struct object *o = encoded_object(op->r, object, old->revision, op->arena);
+    op_answer_with(op, o);
+    object_unref(o);
+    return 0;
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the registry share. A request is an op: it goes through its stages on the exec
+// without interruption, is answered when everything it wrote is visible, and lives in the caller's
+// arena until then. Functions that can refuse return 0 or, with op->status set, a negative code.
+#ifndef REGISTRY_REGISTRY_INT_H
+#define REGISTRY_REGISTRY_INT_H
+
+#include "base/exec.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "registry/registry.h"
+
+struct texts VEC(struct str);
+
+// --- What differs from kind to kind --------------------------------------------------------------
+
+enum kind_flag {
+    KIND_CREATE_ON_UPDATE = 1 << 0, // a PUT of what does not exist creates it
+    KIND_CONDITIONAL = 1 << 1,      // an update must say of which version
+    KIND_RETURNS_DELETED = 1 << 2,  // a deletion answers with the object, not with a Status
+    KIND_ORPHANS = 1 << 3,          // dependents are orphaned unless the deletion says otherwise
+    KIND_NO_COLLECTION = 1 << 4,    // propagation policies mean nothing
+    KIND_GRACEFUL = 1 << 5,         // deletion takes its time (pods)
+    KIND_NAMED_FIELD = 1 << 6,      // field selectors know "name", too
+};
+
+// Pairs under construction, for field selectors.
+struct pairs VEC(struct object_pair);
+
+struct kind_rules {
+    const struct api_type *type; // stored
+    unsigned flags;              // enum kind_flag
+    // fields adds what field selectors may ask for besides the metadata; may be NULL.
+    void (*fields)(const void *value, struct arena *arena, struct pairs *out);
+};
+
+// kind_rules_of finds the rules of a stored kind; never NULL.
+const struct kind_rules *kind_rules_of(const struct api_kind *stored);
+
+// kind_fields adds all selectable fields of an object in its stored version, sorted by key.
+void kind_fields(const struct api_object *object, struct arena *arena, struct pairs *out);
+
+// --- The registry --------------------------------------------------------------------------------
+
+// Verdicts of the CEL engine by expression; asking it costs more than all the rest of a create.
+struct cel_verdicts MAP(struct api_cel_answer);
+
+struct cel_memo {
+    struct api_cel cel; // what validation sees
+    const struct api_cel *engine;
+    struct cel_verdicts verdicts[8]; // by what the expression is for
+    size_t count;
+    struct arena arena; // expressions and texts
+};
+
+void cel_memo_init(struct cel_memo *m, const struct api_cel *engine);
+void cel_memo_done(struct cel_memo *m);
+
+// What pods that name no priority class get. Found anew when a class changes.
+struct default_priority {
+    bool known;
+    struct str class_name; // on the heap; empty: there is no default class
+    int32_t value;
+    bool never_preempts;
+};
+
+struct registry {
+    struct store *store;
+    struct exec *exec;
+    const struct features *features;
+    const struct api_authorizer *authorizer;
+    struct cel_memo cel;
+    struct list waiting; // ops that changed nothing and wait for a write of another
+    struct list sweeps;  // namespaces to be emptied
+    struct exec_timer sweep_timer;
+    struct default_priority default_priority;
+    struct sbuf scratch; // JSON being made
+    struct sbuf spliced; // the same with another resourceVersion
+    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind;
+};
+
+// --- Ops -----------------------------------------------------------------------------------------
+
+enum verb { VERB_CREATE, VERB_UPDATE, VERB_PATCH, VERB_DELETE };
+
+struct op {
+    struct registry *r;
+    const struct registry_request *request;
+    const struct api_kind *stored; // the kind in the version it is stored in
+    const struct kind_rules *rules;
+    struct arena *arena;
+    registry_done_fn done;
+    void *arg;
+    enum verb verb;
+    bool dry_run;
+    struct api_time now; // whole seconds
+    // The answer.
+    struct api_status *status;
+    const struct object *object;   // referenced
+    const struct object **objects; // on the heap, referenced; of a collection
+    size_t objects_len;
+    bool created, deleted;
+    struct texts warnings;
+    // Writes that are not visible yet.
+    struct list_node waiting; // in the registry's list, for a write of another
+    uint64_t waits_for;
+    size_t pending;
+    bool ready; // all stages are done
+    int code;   // of a write that was lost
+};
+
+// op_new starts an op.
+struct op *op_new(struct registry *r, const struct registry_request *request, enum verb verb,
+                  struct arena *arena, registry_done_fn done, void *arg);
+
+// op_finish answers, now or when everything written is visible. code is that of the last stage.
+// op is gone afterwards.
+void op_finish(struct op *op, int code);
+
+void op_warn(struct op *op, struct str text);
+
+// op_answer_with makes o, of which it takes its own reference, the object of the answer.
+void op_answer_with(struct op *op, const struct object *o);
+
+// op_world says what preparation and validation must know.
+struct api_rules op_world(const struct op *op, struct str namespace);
+
+// op_head finds the newest accepted version of an object of the op's kind, NULL when there is none.
+const struct object *op_head(const struct op *op, struct str name);
+
+// op_wait lets the answer wait until o, the head of its key, is visible.
+void op_wait(struct op *op, const struct object *o);
+
+// --- Writing (op.c) -------------------------------------------------------------------------------
+
+// write_new stores a new object, given in the stored version; with dry run it only makes it.
+int write_new(struct op *op, const struct api_object *object);
+
+// write_change replaces old by object. The same bytes are no change: the old version stays.
+int write_change(struct op *op, const struct api_object *object, const struct object *old);
+
+// write_removal deletes old; watchers see its last state, and so does the answer if it is to.
+int write_removal(struct op *op, const struct object *old, bool answer_with_it);
+
+// write_nothing only makes the answer: object with the version of old.
+int write_nothing(struct op *op, const struct api_object *object, const struct object *old);
+
+// --- Objects (encode.c) --------------------------------------------------------------------------
+
+// decode_stored makes the typed form in the stored version, with defaults.
+int decode_stored(const struct object *o, const struct api_time *now, struct arena *arena,
+                  struct api_object *ret, struct err *err) MUST_USE;
+
+// op_decode is decode_stored for an op; what cannot be read refuses it.
+int op_decode(struct op *op, const struct object *o, struct api_object *ret) MUST_USE;
+
+// encode_json writes a typed object, with this resourceVersion, to the registry's scratch. revision
+// 0: it has none (dry run). encoded_object makes a stored object of it, encoded_object_at one with
+// another resourceVersion.
+int encode_json(struct registry *r, const struct api_object *object, uint64_t revision,
+                struct arena *arena, struct err *err) MUST_USE;
+struct object *encoded_object(struct registry *r, const struct api_object *object,
+                              uint64_t revision, struct arena *arena);
+struct object *encoded_object_at(struct registry *r, const struct api_object *object,
+                                 uint64_t revision, struct arena *arena);
+
+// object_at makes a copy of o with another revision; same bytes otherwise.
+struct object *object_at(struct registry *r, const struct object *o, uint64_t revision);
+
+// to_stored brings an object from its version to the stored one; in place where both have the same
+// structs.
+int to_stored(struct op *op, const struct api_object *in, struct api_object *ret) MUST_USE;
+
+// --- Refusals (fail.c) ---------------------------------------------------------------------------
+
+// What an error is about, as its details show it.
+struct subject {
+    struct str group;
+    struct str resource;
+    struct str name;
+};
+
+struct subject op_subject(const struct op *op, struct str name);
+
+// Each sets op->status to what apimachinery's function of that name makes, and returns -code.
+int fail_not_found(struct op *op, struct subject s);
+int fail_exists(struct op *op, struct subject s, bool being_deleted);
+int fail_generated(struct op *op, struct subject s);
+int fail_conflict(struct op *op, struct subject s, const char *fmt, ...) ERR_PRINTF(3, 4);
+int fail_forbidden(struct op *op, struct subject s, const char *fmt, ...) ERR_PRINTF(3, 4);
+int fail_bad_request(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
+int fail_invalid(struct op *op, struct subject s, const struct causes *causes);
+int fail_too_many(struct op *op, struct str message, int32_t retry_after_seconds);
+int fail_internal(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// fail_bare is an error that upstream does not translate: code and text, no reason.
+int fail_bare(struct op *op, int32_t http, int code, const char *fmt, ...) ERR_PRINTF(4, 5);
+
+// fail_unsupported is for what is not built yet.
+int fail_unsupported(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// fail_cause adds a cause to the refusal that was made last.
+void fail_cause(struct op *op, struct str reason, struct str message, struct str field);
+
+// status_success is the Status of something done.
+struct api_status *status_success(struct op *op, int32_t http);
+
+// --- Stages --------------------------------------------------------------------------------------
+
+// meta_fit_namespace makes the namespace of the object that of the request, or refuses.
+int meta_fit_namespace(struct op *op, struct api_object_meta *meta);
+
+// meta_single_owners drops owner references that are there twice, with a warning.
+void meta_single_owners(struct op *op, struct api_object_meta *meta);
+
+// admit_change lets every admitter look at, and change, an object in the stored version. old is NULL
+// on create.
+int admit_change(struct op *op, const struct api_object *object, const struct api_object *old);
+
+// admit_content asks whether a namespace takes new content. name is that of the content.
+int admit_content(struct op *op, struct str namespace, struct str name);
+
+// admit_deletion asks whether an object may be deleted.
+int admit_deletion(struct op *op, struct str name);
+
+// create_object does all of a creation behind decoding. object is in the stored version.
+int create_object(struct op *op, const struct api_object *object);
+
+// update_object does all of an update of old behind decoding.
+int update_object(struct op *op, const struct api_object *object, const struct object *old);
+
+// update_body is an update behind decoding, as it comes. old is NULL when there is none.
+int update_body(struct op *op, const struct api_object *body, const struct object *old);
+
+// check_subresource refuses what cannot be updated.
+int check_subresource(struct op *op);
+
+// finish_object warns of what is allowed but not good, and sets what the server sets last.
+void finish_object(struct op *op, const struct api_object *object);
+
+// check_versions refuses an update of another version than old's; fills in the version if it may.
+int check_versions(struct op *op, struct api_object_meta *meta, const struct object *old);
+
+// fail_other_uid refuses to change an object with another UID than the request means.
+int fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str uid);
+
+// check_valid prepares and validates an object.
+int check_valid(struct op *op, enum api_op what, const struct api_object *object,
+                const struct api_object *old);
+
+// delete_object deletes or marks old, the head of its key.
+int delete_object(struct op *op, const struct object *old,
+                  const struct api_delete_options *options);
+
+// delete_decoded is the same behind all checks. object is the typed form of old and is changed.
+int delete_decoded(struct op *op, const struct object *old, const struct api_object *object,
+                   const struct api_delete_options *options);
+
+// Subresources. The pod_keep functions undo every change but those they are for.
+int bind_pod(struct op *op, const struct api_object *body);
+int evict_pod(struct op *op, const struct api_object *body);
+void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old);
+void pod_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old);
+int scale_object(struct op *op, const struct api_scale *scale, const struct object *old);
+
+// pod_set_condition adds or changes a condition, as a controller would.
+void pod_set_condition(struct op *op, struct api_pod *pod, const struct api_pod_condition *c);
+
+// pod_change_denied: why a deletion or eviction of a pod must not be, by preconditions.
+int check_preconditions(struct op *op, const struct object *old,
+                        const struct api_preconditions *preconditions);
+
+// delete_namespace marks a namespace, or deletes it when nothing holds it any more.
+int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
+                     const struct api_delete_options *options);
+
+// namespace_due has a namespace looked at soon: all of it when it was just marked, else only whether
+// it is empty by now.
+void namespace_due(struct registry *r, struct str name, bool all);
+bool namespace_terminating(const struct object *ns);
+void sweep(void *arg);
+void sweep_done(struct registry *r);
+
+#endif

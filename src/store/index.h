@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory index, private to the store: an entry for every key that exists, existed within the
+// history or is being written; a hash to find one, sets by label
+// and owner. (Ordered sets: base/sorted.h.)
+#ifndef STORE_INDEX_H
+#define STORE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/sorted.h"
+#include "store/store.h"
+
+struct history_event;
+
+// A key and its versions.
+struct entry {
+    const struct object *visible; // referenced; NULL: there is none
+    const struct object *head;    // the newest accepted one, while writes are pending; referenced
+    struct history_event *newest; // of this key within the history; older ones hang on it
+    uint32_t pending;             // accepted writes that are not visible yet
+    uint32_t hash;
+    bool head_deleted;
+};
+
+// entry_key is the key of an entry; its texts live as long as the version they come from.
+struct store_key entry_key(const struct entry *e);
+
+int store_key_cmp(const struct store_key *a, const struct store_key *b);
+
+// entry_order compares an entry with a struct store_key: by kind, namespace and name.
+int entry_order(const void *entry, const void *key);
+
+// --- Hash of entries -----------------------------------------------------------------------------
+
+struct entry_table {
+    struct entry **slots;
+    size_t slots_len; // a power of two, or 0
+    size_t n;
+};
+
+uint32_t store_key_hash(const struct store_key *key);
+struct entry *entry_table_find(const struct entry_table *t, const struct store_key *key);
+void entry_table_add(struct entry_table *t, struct entry *e);
+void entry_table_remove(struct entry_table *t, const struct entry *e);
+void entry_table_done(struct entry_table *t);
+
+// --- Labels and owners ---------------------------------------------------------------------------
+
+// Sets of entries by the hash of a term (a kind's label with its value, an owner's UID). Different
+// terms may share a set: who looks one up compares what the objects say.
+struct term {
+    uint64_t hash;
+    struct entry *one; // the only one; NULL: see many
+    struct sorted *many;
+};
+
+struct term_table {
+    struct term *slots;
+    size_t slots_len;
+    size_t n;
+};
+
+uint64_t term_label_hash(const struct api_kind *kind, struct str key, struct str value);
+uint64_t term_owner_hash(struct str uid);
+
+// term_table_add_object and term_table_remove_object: e is found by every label and owner of o.
+void term_table_add_object(struct term_table *t, struct entry *e, const struct object *o);
+void term_table_remove_object(struct term_table *t, struct entry *e, const struct object *o);
+void term_table_done(struct term_table *t);
+
+// term_table_find is the term's set, NULL when it is empty.
+const struct term *term_table_find(const struct term_table *t, uint64_t hash);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading: by key, in order, by label, by owner.
+#include <assert.h>
+
+#include "store/store_int.h"
+
+#include "base/banned.h"
+
+const struct object *store_get(const struct store *s, const struct store_key *key)
+{
+    const struct entry *e = entry_table_find(&s->entries, key);
+    return e ? e->visible : NULL;
+}
+
+const struct object *store_head(const struct store *s, const struct store_key *key)
+{
+    const struct entry *e = entry_table_find(&s->entries, key);
+    if (!e)
+        return NULL;
+    if (e->pending)
+        return e->head_deleted ? NULL : e->head;
+    return e->visible;
+}
+
+int store_walk_start(const struct store *s, struct store_walk *w, struct err *err)
+{
+    if (w->revision == 0)
+        w->revision = s->visible;
+    if (w->revision < s->history.oldest)
+        return err_set(err, ERR_EXPIRED, "the provided resource version %llu is too old (%llu)",
+                       (unsigned long long)w->revision, (unsigned long long)s->history.oldest);
+    if (w->revision > s->visible)
+        return err_set(err, ERR_TIMEOUT, "Too large resource version: %llu, current: %llu",
+                       (unsigned long long)w->revision, (unsigned long long)s->visible);
+    w->last = NULL;
+    w->expired = false;
+    w->changes = UINT64_MAX;
+    return 0;
+}
+
+// Where the walk goes on: where it stands, or anew behind its last key.
+static struct sorted_place walk_place(const struct sorted *x, const struct store_walk *w)
+{
+    if (w->changes == x->changes)
+        return (struct sorted_place){w->block, w->at};
+    struct store_key from = {w->kind, w->after_namespace, w->after_name};
+    if (w->last) {
+        from.namespace = w->last->namespace;
+        from.name = w->last->name;
+    } else if (w->one_namespace && str_cmp(from.namespace, w->namespace) < 0) {
+        from.namespace = w->namespace;
+        from.name = (struct str){0};
+    }
+    return sorted_seek(x, &from, false);
+}
+
+const struct object *store_walk_next(const struct store *s, struct store_walk *w)
+{
+    const struct kind_state *k = kind_state_get(s, w->kind);
+    if (!k)
+        return NULL;
+    if (w->revision < s->history.oldest) {
+        w->expired = true;
+        return NULL;
+    }
+    const struct sorted *x = &k->index;
+    struct sorted_place p = walk_place(x, w);
+    const struct object *found = NULL;
+    for (struct entry *e; !found && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
+        if (w->one_namespace) {
+            struct store_key key = entry_key(e);
+            if (!str_eq(key.namespace, w->namespace))
+                break;
+        }
+        found = entry_at(s, e, w->revision);
+    }
+    w->block = p.block;
+    w->at = p.at;
+    w->changes = x->changes;
+    if (found) {
+        object_unref(w->last);
+        w->last = object_ref(found);
+    }
+    return found;
+}
+
+void store_walk_done(struct store_walk *w)
+{
+    object_unref(w->last);
+    w->last = NULL;
+}
+
+size_t store_count(const struct store *s, const struct api_kind *kind, struct str namespace)
+{
+    struct kind_state *k = kind_state_get(s, kind);
+    if (!k)
+        return 0;
+    if (namespace.n == 0)
+        return k->count;
+    const size_t *n = map_get(&k->namespaces, namespace);
+    return n ? *n : 0;
+}
+
+static bool owned_by(const struct object *o, struct str uid)
+{
+    for (size_t i = 0; i < o->owners_len; i++)
+        if (str_eq(o->owners[i], uid))
+            return true;
+    return false;
+}
+
+void store_find_owned(const struct store *s, struct str uid,
+                      void (*fn)(void *arg, const struct object *o), void *arg)
+{
+    const struct term *t = term_table_find(&s->terms, term_owner_hash(uid));
+    if (!t)
+        return;
+    if (t->one) {
+        if (owned_by(t->one->visible, uid))
+            fn(arg, t->one->visible);
+        return;
+    }
+    struct sorted_place p = {0};
+    for (const struct entry *e; (e = sorted_at(t->many, p)); p = sorted_step(t->many, p))
+        if (owned_by(e->visible, uid))
+            fn(arg, e->visible);
+}
+
+static bool labelled(const struct object *o, const struct api_kind *kind, struct str key,
+                     struct str value)
+{
+    struct str got;
+    return o->kind == kind && object_label(o, key, &got) && str_eq(got, value);
+}
+
+void store_find_labelled(const struct store *s, const struct api_kind *kind, struct str key,
+                         struct str value, void (*fn)(void *arg, const struct object *o), void *arg)
+{
+    const struct term *t = term_table_find(&s->terms, term_label_hash(kind, key, value));
+    if (!t)
+        return;
+    if (t->one) {
+        if (labelled(t->one->visible, kind, key, value))
+            fn(arg, t->one->visible);
+        return;
+    }
+    struct sorted_place p = {0};
+    for (const struct entry *e; (e = sorted_at(t->many, p)); p = sorted_step(t->many, p))
+        if (labelled(e->visible, kind, key, value))
+            fn(arg, e->visible);
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store's own state: opening, accepting writes, making them visible, losing them.
+#include "store/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "store/db.h"
+#include "store/store_int.h"
+
+#include "base/banned.h"
+
+// --- Kinds and entries ---------------------------------------------------------------------------
+
+static size_t kind_position(const struct api_kind *kind)
+{
+    size_t at = (size_t)(kind - api_kinds);
+    assert(at < api_kinds_len);
+    return at;
+}
+
+struct kind_state *kind_state_get(const struct store *s, const struct api_kind *kind)
+{
+    return s->kinds[kind_position(kind)];
+}
+
+struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind)
+{
+    struct kind_state **k = &s->kinds[kind_position(kind)];
+    if (!*k) {
+        *k = xcalloc(1, sizeof(**k));
+        list_init(&(*k)->watches);
+        sorted_init(&(*k)->index, entry_order);
+    }
+    return *k;
+}
+
+struct entry *entry_make(struct store *s, const struct object *o)
+{
+    struct store_key key = {o->kind, o->namespace, o->name};
+    struct entry *e = entry_table_find(&s->entries, &key);
+    if (e)
+        return e;
+    e = xmalloc(sizeof(*e));
+    *e = (struct entry){.head = o, .hash = store_key_hash(&key)};
+    entry_table_add(&s->entries, e);
+    (void)sorted_add(&kind_state_of(s, o->kind)->index, &key, e);
+    e->head = NULL;
+    return e;
+}
+
+void entry_drop(struct store *s, struct entry *e)
+{
+    struct store_key key = entry_key(e);
+    (void)sorted_remove(&kind_state_of(s, key.kind)->index, &key);
+    entry_table_remove(&s->entries, e);
+    free(e);
+}
+
+static void count(struct kind_state *k, struct str namespace, bool more)
+{
+    if (more)
+        k->count++;
+    else
+        k->count--;
+    if (namespace.n == 0)
+        return;
+    size_t *n = map_get(&k->namespaces, namespace);
+    if (!n)
+        n = map_put(&k->namespaces, str_make(xstrndup(namespace.p, namespace.n), namespace.n));
+    *n = more ? *n + 1 : *n - 1;
+    if (*n > 0)
+        return;
+    size_t at = map_index_find(&k->namespaces.index, namespace);
+    char *owned = (char *)(uintptr_t)map_key(&k->namespaces, at).p;
+    (void)map_del(&k->namespaces, namespace);
+    free(owned);
+}
+
+static bool same_terms(const struct object *a, const struct object *b)
+{
+    if (a->labels_len != b->labels_len || a->owners_len != b->owners_len)
+        return false;
+    for (size_t i = 0; i < a->labels_len; i++)
+        if (!str_eq(a->labels[i].key, b->labels[i].key) ||
+            !str_eq(a->labels[i].value, b->labels[i].value))
+            return false;
+    for (size_t i = 0; i < a->owners_len; i++)
+        if (!str_eq(a->owners[i], b->owners[i]))
+            return false;
+    return true;
+}
+
+void entry_show(struct store *s, struct entry *e, const struct object *o)
+{
+    const struct object *before = e->visible;
+    struct kind_state *k = kind_state_of(s, (o ? o : before)->kind);
+    if (o && !before)
+        count(k, o->namespace, true);
+    else if (!o && before)
+        count(k, before->namespace, false);
+    bool same = o && before && same_terms(o, before);
+    if (before && !same)
+        term_table_remove_object(&s->terms, e, before);
+    s->objects += (o ? 1U : 0U);
+    s->objects -= (before ? 1U : 0U);
+    s->object_bytes += (o ? o->block_size : 0U);
+    s->object_bytes -= (before ? before->block_size : 0U);
+    e->visible = object_ref(o);
+    if (o && !same)
+        term_table_add_object(&s->terms, e, o);
+    object_unref(before);
+}
+
+const struct history_event *store_apply(struct store *s, struct entry *e, const struct object *o,
+                                        bool deleted)
+{
+    assert(o->revision > s->visible);
+    const struct history_event *event = history_add(s, e, o, e->visible, deleted);
+    entry_show(s, e, deleted ? NULL : o);
+    s->visible = o->revision;
+    return event;
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+struct exec *store_exec(const struct store *s)
+{
+    return s->exec;
+}
+
+uint64_t store_revision(const struct store *s)
+{
+    return s->visible;
+}
+
+uint64_t store_oldest(const struct store *s)
+{
+    return s->history.oldest;
+}
+
+uint64_t store_next_revision(const struct store *s)
+{
+    return s->next;
+}
+
+static int check_head(const struct store *s, const struct object *o, uint64_t expect,
+                      struct err *err)
+{
+    struct store_key key = {o->kind, o->namespace, o->name};
+    const struct object *head = store_head(s, &key);
+    if ((head ? head->revision : 0) == expect)
+        return 0;
+    if (!head)
+        return err_set(err, ERR_CONFLICT, "the object no longer exists");
+    if (expect == 0)
+        return err_set(err, ERR_CONFLICT, "the object already exists");
+    return err_set(err, ERR_CONFLICT, "the object has revision %llu, not %llu",
+                   (unsigned long long)head->revision, (unsigned long long)expect);
+}
+
+static int accept_write(struct store *s, const struct object *o, bool deleted, uint64_t expect,
+                        store_done_fn done, void *arg, struct err *err)
+{
+    assert(o->revision == s->next);
+    int r = check_head(s, o, expect, err);
+    if (r < 0)
+        return r;
+    if (s->pending_bytes + o->block_size > STORE_PENDING_BYTES_MAX)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the disk does not keep up: %zu MiB of writes wait for it; try again later",
+                       s->pending_bytes / 1024 / 1024);
+    struct write *w = xmalloc(sizeof(*w));
+    struct entry *e = entry_make(s, o);
+    *w = (struct write){.object = object_ref(o),
+                        .epoch = s->epoch,
+                        .deleted = deleted,
+                        .entry = e,
+                        .done = done,
+                        .arg = arg};
+    object_unref(e->head);
+    e->head = object_ref(o);
+    e->head_deleted = deleted;
+    e->pending++;
+    s->next++;
+    s->pending_bytes += o->block_size;
+    if (s->pending_last)
+        s->pending_last->next = w;
+    else
+        s->pending_first = w;
+    s->pending_last = w;
+    committer_submit(s->committer, w);
+    return 0;
+}
+
+int store_put(struct store *s, const struct object *o, uint64_t expect, store_done_fn done,
+              void *arg, struct err *err)
+{
+    return accept_write(s, o, false, expect, done, arg, err);
+}
+
+int store_delete(struct store *s, const struct object *last, uint64_t expect, store_done_fn done,
+                 void *arg, struct err *err)
+{
+    assert(expect != 0);
+    return accept_write(s, last, true, expect, done, arg, err);
+}
+
+// write_leaves ends a write's hold on its entry, which goes when nothing else is there.
+static void write_leaves(struct store *s, struct write *w)
+{
+    struct entry *e = w->entry;
+    w->entry = NULL;
+    assert(e->pending > 0);
+    if (--e->pending > 0)
+        return;
+    const struct object *head = e->head;
+    if (!e->visible && !e->newest)
+        entry_drop(s, e);
+    else
+        e->head = NULL;
+    object_unref(head);
+}
+
+static struct write *pop_pending(struct store *s)
+{
+    struct write *w = s->pending_first;
+    assert(w);
+    s->pending_first = w->next;
+    if (!w->next)
+        s->pending_last = NULL;
+    s->pending_bytes -= w->object->block_size;
+    return w;
+}
+
+static void write_free(struct write *w)
+{
+    object_unref(w->object);
+    free(w);
+}
+
+// Makes the first n pending writes visible, then answers them.
+static void publish(struct store *s, size_t n)
+{
+    struct write *w = s->pending_first;
+    for (size_t i = 0; i < n; i++, w = w->next) {
+        const struct history_event *event = store_apply(s, w->entry, w->object, w->deleted);
+        write_leaves(s, w);
+        s->writes++;
+        watch_publish(s, event);
+    }
+    for (size_t i = 0; i < n; i++) {
+        w = pop_pending(s);
+        if (w->done)
+            w->done(w->arg, 0, NULL);
+        write_free(w);
+    }
+    history_trim(s);
+    committer_doom(s->committer, &s->doomed, s->history.oldest);
+}
+
+// All pending writes are lost: first every head falls back, then everyone is told. The writes stay
+// until the committer is through with them.
+static void lose_pending(struct store *s, const struct err *err)
+{
+    struct write *last = s->pending_last;
+    s->epoch++;
+    for (struct write *w = s->pending_first; w; w = w->next)
+        if (!w->lost)
+            write_leaves(s, w);
+    for (struct write *w = s->pending_first; w; w = w == last ? NULL : w->next) {
+        if (w->lost)
+            continue;
+        w->lost = true;
+        if (w->done)
+            w->done(w->arg, -err->code, err);
+    }
+}
+
+static void finished(void *arg, const struct commit_result *result)
+{
+    struct store *s = arg;
+    if (result->backup_done) {
+        result->backup_done(result->backup_arg, result->code, result->code ? &result->err : NULL);
+        return;
+    }
+    s->failing = result->code != 0;
+    if (result->code == 0) {
+        s->commits++;
+        publish(s, result->writes);
+        return;
+    }
+    if (result->epoch == s->epoch)
+        lose_pending(s, &result->err);
+    for (size_t i = 0; i < result->writes; i++) {
+        struct write *w = pop_pending(s);
+        assert(w->lost);
+        write_free(w);
+    }
+}
+
+// --- Opening and closing -------------------------------------------------------------------------
+
+struct loading {
+    struct store *store;
+    uint64_t oldest;
+};
+
+// A row of the database: within the history it is an event, before it the state of its key. Rows
+// that an interrupted change of bounds left behind go with the next transaction.
+static void load_row(void *arg, struct object *o, bool deleted)
+{
+    const struct loading *l = arg;
+    struct store *s = l->store;
+    struct store_key key = {o->kind, o->namespace, o->name};
+    const struct object *before = store_get(s, &key);
+    if (deleted && !before) {
+        vec_push(&s->doomed, o->revision);
+    } else if (o->revision > l->oldest) {
+        (void)store_apply(s, entry_make(s, o), o, deleted);
+    } else {
+        if (before)
+            vec_push(&s->doomed, before->revision);
+        struct entry *e = entry_make(s, o);
+        if (deleted) {
+            vec_push(&s->doomed, o->revision);
+            e->head = o; // its key, while it goes
+            entry_show(s, e, NULL);
+            entry_drop(s, e);
+        } else {
+            entry_show(s, e, o);
+        }
+    }
+    object_unref(o);
+}
+
+static int load(struct store *s, const struct store_options *options, struct db **ret,
+                struct err *err)
+{
+    struct db *db;
+    struct db_state state;
+    int r = db_open(options, &db, &state, err);
+    if (r < 0)
+        return r;
+    struct loading l = {s, state.oldest};
+    s->history.oldest = state.oldest;
+    r = db_load(db, &state, load_row, &l, err);
+    if (r < 0) {
+        db_abandon(db);
+        return r;
+    }
+    s->visible = state.revision;
+    s->next = state.revision + 1;
+    history_trim(s);
+    *ret = db;
+    return 0;
+}
+
+int store_open(const struct store_options *options, struct store **ret, struct err *err)
+{
+    struct store *s = xcalloc(1, sizeof(*s));
+    s->exec = options->exec;
+    s->kinds = xcalloc(api_kinds_len, sizeof(struct kind_state *));
+    s->next = 1;
+    s->history.max_events =
+        options->history_events ? options->history_events : STORE_HISTORY_EVENTS;
+    s->history.max_bytes = options->history_bytes ? options->history_bytes : STORE_HISTORY_BYTES;
+    struct commit_options commit = {
+        .exec = options->exec,
+        .on_exec = options->commit_on_exec || !options->path,
+        .fail = options->fail_commit,
+        .fail_arg = options->fail_commit_arg,
+        .finished = finished,
+        .arg = s,
+    };
+    int r = options->path ? load(s, options, &commit.db, err) : 0;
+    if (r == 0)
+        r = committer_new(&commit, &s->committer, err);
+    if (r < 0) {
+        store_close(s);
+        return r;
+    }
+    committer_doom(s->committer, &s->doomed, s->history.oldest);
+    *ret = s;
+    return 0;
+}
+
+static void kind_state_free(struct kind_state *k)
+{
+    if (!k)
+        return;
+    assert(list_empty(&k->watches));
+    sorted_done(&k->index);
+    map_foreach(&k->namespaces, i) {
+        free((char *)(uintptr_t)map_key(&k->namespaces, i).p);
+    }
+    map_done(&k->namespaces);
+    free(k);
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    committer_close(s->committer);
+    assert(!s->pending_first);
+    history_done(s);
+    term_table_done(&s->terms);
+    for (size_t i = 0; i < s->entries.slots_len; i++) {
+        struct entry *e = s->entries.slots[i];
+        if (e)
+            object_unref(e->visible);
+        free(e);
+    }
+    entry_table_done(&s->entries);
+    for (size_t i = 0; i < api_kinds_len; i++)
+        kind_state_free(s->kinds[i]);
+    free(s->kinds);
+    vec_done(&s->doomed);
+    free(s);
+}
+
+// --- Care ----------------------------------------------------------------------------------------
+
+void store_backup(struct store *s, const char *path, store_done_fn done, void *arg)
+{
+    committer_backup(s->committer, path, done, arg);
+}
+
+void store_get_stats(const struct store *s, struct store_stats *ret)
+{
+    *ret = (struct store_stats){
+        .objects = s->objects,
+        .object_bytes = s->object_bytes,
+        .history_events = s->history.n,
+        .history_bytes = s->history.bytes,
+        .commits = s->commits,
+        .writes = s->writes,
+        .failing = s->failing,
+    };
+}

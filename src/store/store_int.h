@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the store share: its state, the history, accepted writes on their way to disk.
+#ifndef STORE_STORE_INT_H
+#define STORE_STORE_INT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/exec.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "store/commit.h"
+#include "store/index.h"
+#include "store/store.h"
+
+// Bounds of the history when the options name none: enough for watchers to come back after a
+// restart of theirs under heavy load, little enough not to be noticed beside the objects.
+#define STORE_HISTORY_EVENTS ((size_t)65536)
+#define STORE_HISTORY_BYTES  ((size_t)64 * 1024 * 1024)
+
+// Accepted writes that wait for the disk; beyond it the disk does not keep up and writes are refused.
+#define STORE_PENDING_BYTES_MAX ((size_t)256 * 1024 * 1024)
+
+// One change within the history. object and before are referenced.
+struct history_event {
+    const struct object *object;
+    const struct object *before;
+    struct entry *entry;
+    struct history_event *older; // of the same key; gone if older_revision <= history.oldest
+    uint64_t older_revision;
+    enum store_event_type type;
+};
+
+// A ring of events in order of revisions.
+struct history {
+    struct history_event **ring;
+    size_t cap; // a power of two, or 0
+    size_t first, n;
+    size_t bytes; // of the versions that only the history holds
+    size_t max_events, max_bytes;
+    uint64_t oldest; // revision of the last event that was dropped
+};
+
+struct namespace_counts MAP(size_t); // keys are owned
+
+struct kind_state {
+    struct sorted index;
+    struct list watches;
+    size_t count;
+    struct namespace_counts namespaces;
+};
+
+// A replay that store_watch_start is giving; stopping its watch clears it.
+struct replay {
+    const struct store_watch *watch;
+    struct replay *outer;
+};
+
+struct store {
+    struct exec *exec;
+    struct committer *committer;
+    struct kind_state **kinds; // by position in api_kinds; NULL until used
+    struct entry_table entries;
+    struct term_table terms;
+    struct history history;
+    struct revisions doomed; // rows that the next transaction deletes
+    struct write *pending_first, *pending_last;
+    size_t pending_bytes;
+    uint64_t visible;             // newest visible revision
+    uint64_t next;                // revision of the next accepted write
+    uint64_t epoch;               // counts failures: writes accepted before one are lost with it
+    struct list_node *next_watch; // while an event is given: the watch after the current one
+    struct replay *replays;
+    size_t objects, object_bytes;
+    uint64_t writes, commits;
+    bool failing;
+    bool publishing;
+};
+
+// kind_state_of finds a kind's state, making it if need be; kind_state_get does not make it.
+struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind);
+struct kind_state *kind_state_get(const struct store *s, const struct api_kind *kind);
+
+// entry_make finds the entry of o's key or makes one with o as its head.
+struct entry *entry_make(struct store *s, const struct object *o);
+
+// entry_drop frees an entry that has no version left but the one its key is read from.
+void entry_drop(struct store *s, struct entry *e);
+
+// entry_show makes o (NULL: nothing) the visible version and keeps indexes and counts current.
+void entry_show(struct store *s, struct entry *e, const struct object *o);
+
+// entry_at is the version of a moment, NULL when there was none.
+const struct object *entry_at(const struct store *s, const struct entry *e, uint64_t revision);
+
+// history_add notes a change that has just become visible and returns it. Takes its own references.
+const struct history_event *history_add(struct store *s, struct entry *e,
+                                        const struct object *object, const struct object *before,
+                                        bool deleted);
+
+// history_trim drops events beyond the bounds; rows nobody needs any more become doomed.
+void history_trim(struct store *s);
+
+// history_find is the position of the first event after a revision.
+size_t history_find(const struct history *h, uint64_t revision);
+const struct history_event *history_at(const struct history *h, size_t i);
+void history_done(struct store *s);
+
+// watch_publish gives an event to the watches of its kind.
+void watch_publish(struct store *s, const struct history_event *e);
+
+// store_apply makes one version visible: index, history. For writes, and for rows while loading.
+const struct history_event *store_apply(struct store *s, struct entry *e, const struct object *o,
+                                        bool deleted);
+
+#endif
