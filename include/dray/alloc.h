@@ -67,8 +67,11 @@ struct alloc_use {
     struct str owner; // "namespace/name" of the claim, for explanations; may be empty
 };
 
+struct alloc_kit;
+
 struct alloc_input {
     struct alloc_features features;
+    struct alloc_kit *kit; // shared with other clusters; NULL: the cluster makes its own
     const struct api_resource_slice *const *slices;
     size_t slices_len;
     const struct api_device_class *const *classes;
@@ -85,10 +88,22 @@ struct alloc_cluster;
 struct alloc_view;
 struct alloc_solver;
 
+// alloc_kit_new makes what many small clusters can share instead of having one each: expression
+// environments, compiled expressions, device shapes. Their features must be these. It must outlive
+// them; a kit and its clusters are of one thread.
+struct alloc_kit *alloc_kit_new(const struct alloc_features *features);
+void alloc_kit_free(struct alloc_kit *k);
+
 // alloc_cluster_new makes a snapshot. Returns 0, or -ERR_INVALID when a device cannot be read.
 int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **ret,
                       struct err *err) MUST_USE;
 void alloc_cluster_free(struct alloc_cluster *c);
+
+// alloc_cluster_in_use makes a snapshot of the same slices, classes and rules with other devices in
+// use: claims and uses of input replace what base had, the rest of input is not looked at. It
+// borrows from base, which must outlive it, and costs little.
+struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
+                                           const struct alloc_input *input);
 
 // alloc_view_new finds the pools that a node can use. Returns 0, or -ERR_INVALID with upstream's
 // text when a node selector cannot be read.

@@ -101,6 +101,15 @@ struct alloc_cluster {
     struct cel_env *derived_env;
     struct cel_shapes *shapes;
     struct cel_cache *cache;
+    struct alloc_kit *own_kit; // where the four above are from, unless they are shared
+    bool borrowed;             // all but devices, use and arena belong to another cluster
+};
+
+struct alloc_kit {
+    struct cel_env *env;
+    struct cel_env *derived_env;
+    struct cel_shapes *shapes;
+    struct cel_cache *cache;
 };
 
 // attr_value_of reads an attribute by the rules in force; ids for new values come from intern.

@@ -325,6 +325,31 @@ static void gather_classes(struct alloc_cluster *c, const struct alloc_input *in
     cel_run_free(run);
 }
 
+struct alloc_kit *alloc_kit_new(const struct alloc_features *features)
+{
+    struct alloc_kit *k = xcalloc(1, sizeof(*k));
+    struct cel_env_options options = {.kind = CEL_ENV_DRA,
+                                      .consumable_capacity = features->consumable_capacity,
+                                      .list_type_attributes = features->list_type_attributes};
+    k->env = cel_env_new(&options);
+    options.kind = CEL_ENV_DERIVED;
+    k->derived_env = cel_env_new(&options);
+    k->shapes = cel_shapes_new();
+    k->cache = cel_cache_new(PROGRAMS_MAX);
+    return k;
+}
+
+void alloc_kit_free(struct alloc_kit *k)
+{
+    if (!k)
+        return;
+    cel_cache_free(k->cache);
+    cel_shapes_free(k->shapes);
+    cel_env_free(k->derived_env);
+    cel_env_free(k->env);
+    free(k);
+}
+
 int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **ret, struct err *err)
 {
     struct alloc_cluster *c = xcalloc(1, sizeof(*c));
@@ -332,18 +357,17 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
     c->features = *f;
     c->experimental = f->list_type_attributes || f->optional_node_operations ||
                       f->derived_attributes || f->compatibility_groups;
-    struct cel_env_options options = {.kind = CEL_ENV_DRA,
-                                      .consumable_capacity = f->consumable_capacity,
-                                      .list_type_attributes = f->list_type_attributes};
-    c->env = cel_env_new(&options);
-    options.kind = CEL_ENV_DERIVED;
-    c->derived_env = cel_env_new(&options);
-    c->shapes = cel_shapes_new();
-    c->cache = cel_cache_new(PROGRAMS_MAX);
+    const struct alloc_kit *kit = input->kit;
+    if (!kit)
+        kit = c->own_kit = alloc_kit_new(f);
+    c->env = kit->env;
+    c->derived_env = kit->derived_env;
+    c->shapes = kit->shapes;
+    c->cache = kit->cache;
     if (input->taint_rules_len)
-        c->taint_rules = arena_dup(&c->arena, input->taint_rules,
-                                   input->taint_rules_len * sizeof(*input->taint_rules),
-                                   _Alignof(const void *));
+        c->taint_rules =
+            arena_dup(&c->arena, input->taint_rules,
+                      input->taint_rules_len * sizeof(*input->taint_rules), _Alignof(const void *));
     c->taint_rules_len = input->taint_rules_len;
     gather_uses(c, input);
     int r = gather_slices(c, input, err);
@@ -356,6 +380,26 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
     return 0;
 }
 
+struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
+                                           const struct alloc_input *input)
+{
+    struct alloc_cluster *c = xcalloc(1, sizeof(*c));
+    *c = *base;
+    c->borrowed = true;
+    c->arena = (struct arena){0};
+    c->uses = (struct cl_uses){0};
+    c->use_list_len = 0;
+    gather_uses(c, input);
+    c->devices = arena_array(&c->arena, struct cl_device, base->devices_len + 1);
+    for (size_t i = 0; i < base->devices_len; i++) {
+        c->devices[i] = base->devices[i];
+        c->devices[i].exclusive_use = c->devices[i].shared_use = false;
+        c->devices[i].owner = NULL;
+        apply_use(c, &c->devices[i]);
+    }
+    return c;
+}
+
 static void free_lists(struct slices_by *m)
 {
     map_foreach(m, i)
@@ -363,27 +407,30 @@ static void free_lists(struct slices_by *m)
     map_done(m);
 }
 
-void alloc_cluster_free(struct alloc_cluster *c)
+static void free_own(struct alloc_cluster *c)
 {
-    if (!c)
-        return;
     for (size_t i = 0; i < c->classes_len; i++)
         for (size_t j = 0; c->classes[i].programs && j < c->classes[i].api->spec.selectors.n; j++)
             cel_program_free(c->classes[i].programs[j]);
     for (size_t i = 0; i < c->devices_len; i++)
         cel_device_free(c->devices[i].cel);
-    map_foreach(&c->uses, i)
-        vec_done(&map_value(&c->uses, i)->capacities);
     free_lists(&c->by_node);
     free_lists(&c->by_pool);
     vec_done(&c->elsewhere);
-    map_done(&c->uses);
     map_done(&c->class_names);
     map_done(&c->values);
-    cel_cache_free(c->cache);
-    cel_shapes_free(c->shapes);
-    cel_env_free(c->derived_env);
-    cel_env_free(c->env);
+    alloc_kit_free(c->own_kit);
+}
+
+void alloc_cluster_free(struct alloc_cluster *c)
+{
+    if (!c)
+        return;
+    if (!c->borrowed)
+        free_own(c);
+    map_foreach(&c->uses, i)
+        vec_done(&map_value(&c->uses, i)->capacities);
+    map_done(&c->uses);
     arena_done(&c->arena);
     free(c);
 }

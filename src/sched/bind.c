@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a decision to a bound pod: claims are written, the watch shows the writes, the pod's status
+// is written, devices get ready, the pod is bound. Many pods are on this way at once.
+#include "sched/bind_int.h"
+
+#include <stdarg.h>
+
+#include "codec/json_writer.h"
+
+#include "base/banned.h"
+
+static void claims_written(struct binding *b);
+static void check_echo(struct binding *b);
+
+void bind_fail(struct binding *b, const char *fmt, ...)
+{
+    if (b->failed)
+        return; // the first reason is the one
+    b->failed = true;
+    char text[DRAY_ERR_MSG_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    sbuf_addz(&b->error, text);
+}
+
+void bind_free(struct binding *b)
+{
+    exec_timer_stop(b->s->exec, &b->timer);
+    list_remove(&b->node);
+    for (size_t i = 0; i < b->claims_len; i++)
+        client_object_unref(b->claims[i].object);
+    client_object_unref(b->pod_object);
+    sbuf_done(&b->error);
+    arena_done(&b->arena);
+    free(b);
+}
+
+void bind_drop_all(struct sched *s)
+{
+    list_foreach(&s->bindings, node)
+        bind_free(list_entry(node, struct binding, node));
+    bind_writers_done(s);
+}
+
+// --- Start ---------------------------------------------------------------------------------------
+
+static const struct api_allocation_result *keep(struct binding *b,
+                                                const struct api_allocation_result *a)
+{
+    struct api_allocation_result *copy = arena_one(&b->arena, struct api_allocation_result);
+    api_copy(&api_allocation_result_type, a, copy, &b->arena);
+    return copy;
+}
+
+static void take_special(struct attempt *a, struct binding *b, struct bind_claim *c)
+{
+    struct sched *s = a->s;
+    c->special = true;
+    b->special_claim = arena_one(&b->arena, struct api_resource_claim);
+    api_copy(&api_resource_claim_type, a->special_claim, b->special_claim, &b->arena);
+    b->mappings.n = a->mappings.n;
+    b->mappings.p =
+        arena_array(&b->arena, struct api_container_extended_resource_request, a->mappings.n + 1);
+    for (size_t i = 0; i < a->mappings.n; i++)
+        api_copy(&api_container_extended_resource_request_type, &a->mappings.p[i],
+                 &b->mappings.p[i], &b->arena);
+    // Until the claim exists, its devices are held under a name that no claim can have.
+    struct str name = arena_strf(&b->arena, "<extended-resources>%.*s",
+                                 STR_ARG(a->api->metadata.uid));
+    struct sched_claim *k = claims_get(&s->claims, a->api->metadata.namespace, name);
+    b->special_key = arena_str(&b->arena, k->key);
+    claims_fly(&s->claims, k, c->allocation);
+}
+
+static void take_claims(struct attempt *a, struct binding *b)
+{
+    size_t open = 0;
+    b->claims = arena_array(&b->arena, struct bind_claim, a->wants_len + 1);
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct want *w = &a->wants[i];
+        if (w->special && !a->special_used)
+            continue;
+        struct bind_claim *c = &b->claims[b->claims_len++];
+        c->b = b;
+        if (!w->allocated) {
+            assert(open < a->answer.results_len);
+            c->allocation = keep(b, &a->answer.results[open++]);
+        }
+        if (w->special) {
+            take_special(a, b, c);
+            continue;
+        }
+        c->name = arena_str(&b->arena, w->claim->metadata.name);
+        c->uid = arena_str(&b->arena, w->claim->metadata.uid);
+        c->object = client_object_ref(w->object);
+        if (c->allocation)
+            claims_fly(&a->s->claims, w->entry, c->allocation);
+    }
+}
+
+static void take_statuses(struct attempt *a, struct binding *b)
+{
+    b->node_statuses.n = a->node_statuses.n;
+    b->node_statuses.p = arena_array(
+        &b->arena, struct api_node_allocatable_resource_claim_status, a->node_statuses.n + 1);
+    for (size_t i = 0; i < a->node_statuses.n; i++)
+        api_copy(&api_node_allocatable_resource_claim_status_type, &a->node_statuses.p[i],
+                 &b->node_statuses.p[i], &b->arena);
+}
+
+// Counts the pod on the node, with what its devices will take there.
+static void assume(struct attempt *a, struct sched_node *n)
+{
+    struct sched_pod *p = a->pod;
+    if (a->node_statuses.n) {
+        struct api_pod pod = *p->api;
+        const struct api_pod *api = p->api;
+        pod.status.node_allocatable_resource_claim_statuses = a->node_statuses;
+        p->api = &pod;
+        pod_needs(&a->s->cluster, p);
+        p->api = api;
+    }
+    p->assumed = true;
+    cluster_place(&a->s->cluster, p, n);
+}
+
+void bind_start(struct attempt *a, struct sched_node *n)
+{
+    struct sched *s = a->s;
+    struct binding *b = xcalloc(1, sizeof(*b));
+    *b = (struct binding){.s = s, .pod = a->pod, .pod_object = client_object_ref(a->pod->object)};
+    b->node_name = arena_str(&b->arena, n->name);
+    list_push_back(&s->bindings, &b->node);
+    take_claims(a, b);
+    take_statuses(a, b);
+    assume(a, n);
+    queue_bind(&s->queue, a->pod);
+    a->pod->binding = b;
+    b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
+    for (size_t i = 0; i < b->claims_len; i++)
+        bind_claim_start(&b->claims[i]);
+    b->pending--;
+    if (!b->pending)
+        claims_written(b);
+}
+
+// --- After the claims ----------------------------------------------------------------------------
+
+void bind_claim_finished(struct bind_claim *c)
+{
+    struct binding *b = c->b;
+    assert(b->pending);
+    if (--b->pending == 0)
+        claims_written(b);
+}
+
+static void claims_written(struct binding *b)
+{
+    b->step = BIND_ECHO;
+    if (b->failed)
+        bind_undo(b);
+    else
+        check_echo(b);
+}
+
+static uint32_t node_index(const struct binding *b)
+{
+    struct sched_node **n = map_get(&b->s->cluster.nodes, b->node_name);
+    return n ? (*n)->index : UINT32_MAX;
+}
+
+// Two schedulers may have given one device to two claims. Of such allocations the one that was stored
+// first stands. When the watch has shown our write it has shown all earlier ones, so each scheduler
+// knows before it binds whether its own stands.
+static bool stands(struct binding *b)
+{
+    cleanup_sbuf struct sbuf problems = {0};
+    for (size_t i = 0; i < b->claims_len; i++) {
+        const struct bind_claim *c = &b->claims[i];
+        struct sched_claim *k = bind_entry(c);
+        if (!c->allocation || !k || !k->user.allocation || !devices_contested(&k->user))
+            continue;
+        if (devices_stands(b->s->devices, node_index(b), &k->user, claims_api(k), &problems))
+            continue;
+        bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
+        b->give_way = true;
+        return false;
+    }
+    return true;
+}
+
+static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    if (answer->code < 0) {
+        bind_fail(b, "binding to node %.*s: %s", STR_ARG(b->node_name),
+                  answer->err ? answer->err->msg : "no answer");
+        bind_undo(b);
+        return;
+    }
+    for (size_t i = 0; i < b->claims_len; i++) {
+        struct sched_claim *k = b->claims[i].allocation ? bind_entry(&b->claims[i]) : NULL;
+        if (!k)
+            continue;
+        claims_land(&s->claims, k);
+        bind_wake_users(s, bind_entry(&b->claims[i]));
+    }
+    struct sched_claim **special =
+        b->special_key.n ? map_get(&s->claims.by_key, b->special_key) : NULL;
+    if (special)
+        claims_land(&s->claims, *special);
+    s->stats.bound++;
+    if (b->pod) {
+        struct sched_pod *p = b->pod;
+        p->binding = NULL;
+        if (p->state == POD_BINDING)
+            queue_leave(&s->queue, p);
+    }
+    bind_free(b);
+}
+
+static void bind_now(struct binding *b)
+{
+    struct sched *s = b->s;
+    const struct api_pod *pod = bind_pod(b);
+    b->step = BIND_POD;
+    exec_timer_stop(s->exec, &b->timer);
+    client_bind(s->client, pod->metadata.namespace, pod->metadata.name, pod->metadata.uid,
+                b->node_name, call_answered, call_new(s, pod_bound, b));
+}
+
+// --- Binding conditions --------------------------------------------------------------------------
+
+static void check_conditions(struct binding *b)
+{
+    struct sched *s = b->s;
+    bool ready = true;
+    for (size_t i = 0; i < b->claims_len; i++) {
+        const struct api_resource_claim *claim = claims_api(bind_entry(&b->claims[i]));
+        if (!claim || !claim->status.allocation) {
+            bind_fail(b, "claim %.*s got deallocated elsewhere in the meantime",
+                      STR_ARG(b->claims[i].name));
+            bind_undo(b);
+            return;
+        }
+        if (!dra_has_conditions(claim->status.allocation))
+            continue;
+        int state = dra_binding_state(s, claim, &b->error);
+        if (state < 0) {
+            b->failed = true;
+            bind_undo(b);
+            return;
+        }
+        ready &= state > 0;
+    }
+    if (ready) {
+        bind_now(b);
+        return;
+    }
+    if (!b->told && b->pod) {
+        cleanup_sbuf struct sbuf text = {0};
+        sbuf_addf(&text, "waiting for binding conditions for device on node %.*s",
+                  STR_ARG(b->node_name));
+        report_event(s, b->pod_object, "Normal", "BindingConditionsPending", sbuf_str(&text));
+        b->told = true;
+    }
+    exec_timer_start(s->exec, &b->timer, CONDITION_NS);
+}
+
+static void condition_time(void *arg)
+{
+    check_conditions(arg);
+}
+
+static void devices_ready(struct binding *b)
+{
+    b->step = BIND_CONDITIONS;
+    b->timer = (struct exec_timer){.fn = condition_time, .arg = b};
+    bool wait = false;
+    for (size_t i = 0; i < b->claims_len; i++) {
+        const struct api_resource_claim *claim = claims_api(bind_entry(&b->claims[i]));
+        wait |= claim && claim->status.allocation && dra_has_conditions(claim->status.allocation);
+    }
+    if (wait && features_on(&b->s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS))
+        check_conditions(b);
+    else
+        bind_now(b);
+}
+
+// --- The pod's status ----------------------------------------------------------------------------
+
+static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    (void)s;
+    if (answer->code < 0) {
+        bind_fail(b, "update status of pod: %s", answer->err ? answer->err->msg : "no answer");
+        bind_undo(b);
+        return;
+    }
+    b->status_written = true;
+    devices_ready(b);
+}
+
+static struct str special_name(const struct binding *b)
+{
+    for (size_t i = 0; i < b->claims_len; i++)
+        if (b->claims[i].special)
+            return b->claims[i].name;
+    return (struct str){0};
+}
+
+static bool write_list(struct json_writer *w, const char *key, const struct api_type *type,
+                       const void *p, size_t n)
+{
+    struct err err;
+    json_write_key(w, str_z(key));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < n; i++)
+        if (api_json_write(type, (const char *)p + i * type->size, w, &err) < 0)
+            return false;
+    json_write_array_end(w);
+    return true;
+}
+
+static void name_special(struct binding *b)
+{
+    for (size_t i = 0; i < b->node_statuses.n; i++)
+        if (str_eqz(b->node_statuses.p[i].resource_claim_name, "<extended-resources>"))
+            b->node_statuses.p[i].resource_claim_name = special_name(b);
+}
+
+static void write_pod_status(struct binding *b)
+{
+    struct sched *s = b->s;
+    const struct api_pod *pod = bind_pod(b);
+    cleanup_sbuf struct sbuf body = {0};
+    struct json_writer w = {.out = &body};
+    b->step = BIND_STATUS;
+    if (!b->mappings.n && !b->node_statuses.n) {
+        devices_ready(b);
+        return;
+    }
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("metadata"));
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("uid"));
+    json_write_str(&w, pod->metadata.uid);
+    json_write_object_end(&w);
+    json_write_key(&w, STR("status"));
+    json_write_object_begin(&w);
+    if (b->mappings.n) {
+        json_write_key(&w, STR("extendedResourceClaimStatus"));
+        json_write_object_begin(&w);
+        (void)write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
+                         b->mappings.p, b->mappings.n);
+        json_write_key(&w, STR("resourceClaimName"));
+        json_write_str(&w, special_name(b));
+        json_write_object_end(&w);
+    }
+    if (b->node_statuses.n) {
+        name_special(b);
+        (void)write_list(&w, "nodeAllocatableResourceClaimStatuses",
+                         &api_node_allocatable_resource_claim_status_type, b->node_statuses.p,
+                         b->node_statuses.n);
+    }
+    json_write_object_end(&w);
+    json_write_object_end(&w);
+    struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
+    client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
+                 &(struct client_write){.subresource = STR("status")}, call_answered,
+                 call_new(s, status_written, b));
+}
+
+// --- News ----------------------------------------------------------------------------------------
+
+static bool echoed(const struct bind_claim *c, bool *ret_gone)
+{
+    const struct sched_claim *k = bind_entry(c);
+    if (!c->allocation || !c->revision)
+        return true;
+    if (!k || !k->latest || !str_eq(k->latest->meta->uid, c->object->meta->uid)) {
+        *ret_gone = true;
+        return false;
+    }
+    return k->seen && k->seen->revision >= c->revision;
+}
+
+static void check_echo(struct binding *b)
+{
+    for (size_t i = 0; i < b->claims_len; i++) {
+        bool gone = false;
+        if (echoed(&b->claims[i], &gone))
+            continue;
+        if (gone) {
+            bind_fail(b, "claim %.*s was deleted in the meantime", STR_ARG(b->claims[i].name));
+            bind_undo(b);
+        }
+        return;
+    }
+    if (stands(b))
+        write_pod_status(b);
+    else
+        bind_undo(b);
+}
+
+void bind_claim_changed(struct sched *s, struct sched_claim *k)
+{
+    (void)s;
+    // Only pods in the index can have a binding with this claim; a binding may end while we look.
+    for (size_t i = k->pods.n; i-- > 0;) {
+        struct binding *b = i < k->pods.n ? k->pods.p[i]->binding : NULL;
+        if (b && b->step == BIND_ECHO && !b->pending)
+            check_echo(b);
+        else if (b && b->step == BIND_CONDITIONS)
+            check_conditions(b);
+    }
+}
+
+void bind_pod_changed(struct sched *s, struct sched_pod *p)
+{
+    (void)s;
+    if (!p->binding)
+        return;
+    // The pod is gone: answers under way find out; a wait ends here.
+    struct binding *b = p->binding;
+    b->pod = NULL;
+    p->binding = NULL;
+    p->assumed = false;
+    bind_fail(b, "the pod was deleted");
+    if (b->pending == 0 && (b->step == BIND_ECHO || b->step == BIND_CONDITIONS))
+        bind_undo(b);
+}
+
+// --- PostFilter ----------------------------------------------------------------------------------
+
+void bind_deallocate(struct sched *s, struct sched_pod *p, const struct want *w)
+{
+    (void)p;
+    bind_clear(s, w->object);
+}
+
+void bind_delete_special(struct sched *s, const struct want *w)
+{
+    bind_delete(s, w->object);
+}

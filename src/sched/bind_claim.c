@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writing a claim for a pod: finalizer, then allocation and reservation in one status update. A
+// conflict is answered by reading the claim and trying again.
+#include "sched/bind_int.h"
+
+#include "base/banned.h"
+
+static void write_claim(struct bind_claim *c);
+static void finish(struct bind_claim *c);
+
+struct sched_claim *bind_entry(const struct bind_claim *c)
+{
+    return c->name.n ? claims_find(&c->b->s->claims, bind_pod(c->b)->metadata.namespace, c->name)
+                     : NULL;
+}
+
+static void hold(struct bind_claim *c, const struct client_object *o)
+{
+    const struct client_object *old = c->object;
+    c->object = client_object_ref(o);
+    client_object_unref(old);
+}
+
+// --- One writer a claim --------------------------------------------------------------------------
+
+static void claim_key(const struct bind_claim *c, struct sbuf *out)
+{
+    sbuf_addf(out, "%.*s/%.*s", STR_ARG(bind_pod(c->b)->metadata.namespace), STR_ARG(c->name));
+}
+
+static struct claim_writer *writer_of(const struct bind_claim *c)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    claim_key(c, &key);
+    struct claim_writer **w = map_get(&c->b->s->writers, sbuf_str(&key));
+    return w ? *w : NULL;
+}
+
+// True: nobody else writes the claim, we may. False: we are told when it is our turn.
+static bool may_write(struct bind_claim *c)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    struct claim_writer *w = writer_of(c);
+    if (w) {
+        list_push_back(&w->waiting, &c->wait);
+        return false;
+    }
+    w = xcalloc(1, sizeof(*w));
+    w->writer = c;
+    list_init(&w->waiting);
+    claim_key(c, &key);
+    struct str mine = str_make(xstrndup(key.p, key.n), key.n);
+    *map_put(&c->b->s->writers, mine) = w;
+    return true;
+}
+
+void bind_writers_done(struct sched *s)
+{
+    map_foreach(&s->writers, i) {
+        free(*map_value(&s->writers, i));
+        free((void *)(uintptr_t)map_key(&s->writers, i).p);
+    }
+    map_done(&s->writers);
+}
+
+static void next_writer(struct sched *s, struct str key)
+{
+    size_t at = map_index_find(&s->writers.index, key);
+    struct claim_writer *w = s->writers.values[at];
+    struct list_node *n = list_pop_front(&w->waiting);
+    if (!n) {
+        struct str mine = map_key(&s->writers, at);
+        (void)map_del(&s->writers, mine);
+        free((void *)(uintptr_t)mine.p);
+        free(w);
+        return;
+    }
+    struct bind_claim *c = list_entry(n, struct bind_claim, wait);
+    w->writer = c;
+    const struct sched_claim *k = bind_entry(c);
+    if (k && k->latest)
+        hold(c, k->latest);
+    if (c->b->failed)
+        finish(c);
+    else
+        write_claim(c);
+}
+
+static void finish(struct bind_claim *c)
+{
+    struct sched *s = c->b->s;
+    struct claim_writer *w = writer_of(c);
+    cleanup_sbuf struct sbuf key = {0};
+    claim_key(c, &key);
+    bool was_writer = w && w->writer == c;
+    list_remove(&c->wait);
+    c->finished = true;
+    bind_claim_finished(c); // the binding may be gone now
+    if (was_writer)
+        next_writer(s, sbuf_str(&key));
+}
+
+// Those that wait for nothing but a reservation can ride along with this write.
+static size_t take_along(struct bind_claim *c, const struct api_resource_claim *claim,
+                         struct api_resource_claim_consumer_reference *list, size_t n)
+{
+    struct claim_writer *w = writer_of(c);
+    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head && n < RESERVED_MAX;
+         node = node->next) {
+        struct bind_claim *other = list_entry(node, struct bind_claim, wait);
+        const struct api_pod *pod = bind_pod(other->b);
+        if (other->allocation || other->b->failed || claims_reserved(claim, pod) ||
+            !str_eq(other->uid, claim->metadata.uid))
+            continue;
+        other->riding = true;
+        list[n++] = (struct api_resource_claim_consumer_reference){
+            .resource = STR("pods"), .name = pod->metadata.name, .uid = pod->metadata.uid};
+    }
+    return n;
+}
+
+static void riders_arrive(struct bind_claim *c, bool well)
+{
+    struct claim_writer *w = writer_of(c);
+    list_foreach(&w->waiting, node)
+    {
+        struct bind_claim *other = list_entry(node, struct bind_claim, wait);
+        if (!other->riding)
+            continue;
+        other->riding = false;
+        if (!well)
+            continue;
+        other->reserved = true;
+        hold(other, c->object);
+        finish(other);
+    }
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+static void give_up(struct bind_claim *c, const char *what)
+{
+    const struct api_pod *pod = bind_pod(c->b);
+    bind_fail(c->b, "claim %.*s/%.*s %s", STR_ARG(pod->metadata.namespace), STR_ARG(c->name), what);
+    finish(c);
+}
+
+static void got(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct bind_claim *c = arg;
+    (void)s;
+    if (answer->code < 0) {
+        bind_fail(c->b, "get claim %.*s: %s", STR_ARG(c->name), answer->err->msg);
+        finish(c);
+        return;
+    }
+    hold(c, answer->object);
+    write_claim(c);
+}
+
+static void read_again(struct bind_claim *c)
+{
+    struct sched *s = c->b->s;
+    struct client_key key = {sched_kind(WATCH_CLAIMS), bind_pod(c->b)->metadata.namespace, c->name};
+    client_get(s->client, &key, call_answered, call_new(s, got, c));
+}
+
+// A write came back: 1 it is done, 0 it will be tried again or was given up.
+static int written(struct bind_claim *c, const struct client_answer *answer)
+{
+    if (answer->code == 0 && answer->object) {
+        hold(c, answer->object);
+        return 1;
+    }
+    if (answer->code == -ERR_CONFLICT && ++c->tries < CLAIM_TRIES) {
+        read_again(c);
+        return 0;
+    }
+    bind_fail(c->b, "update claim %.*s: %s", STR_ARG(c->name),
+              answer->err ? answer->err->msg : "no answer");
+    finish(c);
+    return 0;
+}
+
+static void finalizer_written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct bind_claim *c = arg;
+    (void)s;
+    if (written(c, answer))
+        write_claim(c);
+}
+
+static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct bind_claim *c = arg;
+    if (answer->code < 0)
+        riders_arrive(c, false);
+    if (!written(c, answer))
+        return;
+    c->revision = c->object->revision;
+    c->reserved = true;
+    struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
+    (void)claims_assume(&s->claims, k, c->object);
+    riders_arrive(c, true);
+    finish(c);
+}
+
+static bool has_finalizer(const struct api_resource_claim *claim)
+{
+    for (size_t i = 0; i < claim->metadata.finalizers.n; i++)
+        if (str_eq(claim->metadata.finalizers.p[i], CLAIM_FINALIZER))
+            return true;
+    return false;
+}
+
+static void update(struct bind_claim *c, struct api_resource_claim *claim, struct str subresource,
+                   call_fn done)
+{
+    struct sched *s = c->b->s;
+    struct api_object o = {sched_kind(WATCH_CLAIMS), claim};
+    client_update(s->client, &o, &(struct client_write){.subresource = subresource}, call_answered,
+                  call_new(s, done, c));
+}
+
+static void write_finalizer(struct bind_claim *c, const struct api_resource_claim *claim)
+{
+    struct arena tmp = {0};
+    struct api_resource_claim changed = *claim;
+    size_t n = claim->metadata.finalizers.n;
+    struct str *list = arena_array(&tmp, struct str, n + 1);
+    for (size_t i = 0; i < n; i++)
+        list[i] = claim->metadata.finalizers.p[i];
+    list[n] = CLAIM_FINALIZER;
+    changed.metadata.finalizers = (struct api_str_array){list, n + 1};
+    update(c, &changed, (struct str){0}, finalizer_written);
+    arena_done(&tmp);
+}
+
+static void write_status(struct bind_claim *c, const struct api_resource_claim *claim)
+{
+    const struct sched *s = c->b->s;
+    const struct api_pod *pod = bind_pod(c->b);
+    struct arena tmp = {0};
+    struct api_resource_claim changed = *claim;
+    size_t n = claim->status.reserved_for.n;
+    struct api_resource_claim_consumer_reference *list =
+        arena_array(&tmp, struct api_resource_claim_consumer_reference, n + 1 + RESERVED_MAX);
+    if (n)
+        memcpy(list, claim->status.reserved_for.p, n * sizeof(*list));
+    if (!claims_reserved(claim, pod))
+        list[n++] = (struct api_resource_claim_consumer_reference){
+            .resource = STR("pods"), .name = pod->metadata.name, .uid = pod->metadata.uid};
+    changed.status.reserved_for.p = list;
+    changed.status.reserved_for.n = take_along(c, claim, list, n);
+    if (c->allocation && !claim->status.allocation) {
+        struct api_allocation_result *a = arena_one(&tmp, struct api_allocation_result);
+        *a = *c->allocation;
+        if (features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) &&
+            !a->allocation_timestamp.set) {
+            a->allocation_timestamp.at = moment_from_ns(exec_wall_ns(s->exec));
+            a->allocation_timestamp.at.nsec = 0;
+            a->allocation_timestamp.set = true;
+        }
+        changed.status.allocation = a;
+    }
+    update(c, &changed, STR("status"), status_written);
+    arena_done(&tmp);
+}
+
+// Is the stored allocation the one we meant to write? Then an answer of ours got lost.
+static bool is_ours(const struct api_allocation_result *stored, const struct api_allocation_result *a)
+{
+    const struct api_device_request_allocation_result_array *x = &stored->devices.results;
+    const struct api_device_request_allocation_result_array *y = &a->devices.results;
+    if (x->n != y->n)
+        return false;
+    for (size_t i = 0; i < x->n; i++)
+        if (!api_equal(&api_device_request_allocation_result_type, &x->p[i], &y->p[i]))
+            return false;
+    return true;
+}
+
+static void write_claim(struct bind_claim *c)
+{
+    const struct api_resource_claim *claim = c->object->object.value;
+    const struct api_allocation_result *stored = claim->status.allocation;
+    if (c->uid.n && !str_eq(claim->metadata.uid, c->uid)) {
+        give_up(c, "was replaced by another of its name");
+    } else if (claim->metadata.deletion_timestamp.set) {
+        give_up(c, "is being deleted");
+    } else if (c->allocation && stored && !is_ours(stored, c->allocation)) {
+        give_up(c, "got allocated elsewhere in the meantime");
+    } else if (!c->allocation && !stored) {
+        give_up(c, "got deallocated elsewhere in the meantime");
+    } else if (stored && claims_reserved(claim, bind_pod(c->b))) {
+        c->revision = c->allocation ? c->object->revision : 0;
+        finish(c);
+    } else if (c->allocation && !has_finalizer(claim)) {
+        write_finalizer(c, claim);
+    } else {
+        write_status(c, claim);
+    }
+}
+
+// --- The special claim ---------------------------------------------------------------------------
+
+static void created(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct bind_claim *c = arg;
+    struct binding *b = c->b;
+    if (answer->code < 0 || !answer->object) {
+        bind_fail(b, "create claim for extended resources: %s",
+                  answer->err ? answer->err->msg : "no answer");
+        finish(c);
+        return;
+    }
+    hold(c, answer->object);
+    c->name = arena_str(&b->arena, answer->object->meta->name);
+    c->uid = arena_str(&b->arena, answer->object->meta->uid);
+    struct sched_claim *k = claims_get(&s->claims, answer->object->meta->namespace, c->name);
+    (void)claims_assume(&s->claims, k, answer->object);
+    if (b->pod)
+        sched_index_claim(s, b->pod, k->key);
+    if (may_write(c))
+        write_claim(c);
+}
+
+static void create(struct bind_claim *c)
+{
+    struct sched *s = c->b->s;
+    struct api_resource_claim claim = *c->b->special_claim;
+    claim.metadata.name = (struct str){0};
+    struct api_object o = {sched_kind(WATCH_CLAIMS), &claim};
+    client_create(s->client, &o, NULL, call_answered, call_new(s, created, c));
+}
+
+void bind_claim_start(struct bind_claim *c)
+{
+    if (c->special)
+        create(c);
+    else if (may_write(c))
+        write_claim(c);
+}

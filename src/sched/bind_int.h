@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A pod on its way to its node. Files: bind.c (the steps), bind_claim.c (writing a claim),
+// bind_undo.c (taking it all back).
+#ifndef SCHED_BIND_INT_H
+#define SCHED_BIND_INT_H
+
+#include "sched/sched_int.h"
+
+#define CLAIM_TRIES     5
+#define CONDITION_NS    (5 * CLOCK_NS_PER_SEC)
+#define CLAIM_FINALIZER STR("resource.kubernetes.io/delete-protection")
+
+// Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
+#define RESERVED_MAX 256
+
+// Pods that share a claim do not write it at once, only to run into conflicts: one writes, the others
+// wait, and its status update takes their reservations along.
+struct claim_writer {
+    struct bind_claim *writer;
+    struct list waiting; // bind_claim.wait
+};
+
+struct bind_claim {
+    struct binding *b;
+    struct list_node wait;
+    bool riding; // a write under way has our reservation in it
+    struct str name; // empty: the special claim, not created yet
+    struct str uid;
+    bool special;
+    const struct api_allocation_result *allocation; // to be written; NULL: it has one
+    const struct client_object *object;             // newest version of it; referenced
+    unsigned tries;
+    uint64_t revision; // at which our write is stored; 0: nothing was written
+    bool reserved;     // our write put the pod into reservedFor
+    bool finished;
+};
+
+enum bind_step {
+    BIND_CLAIMS,     // writes are under way
+    BIND_ECHO,       // the watch has not shown them yet
+    BIND_STATUS,     // the pod's status is being written
+    BIND_CONDITIONS, // devices are being made ready
+    BIND_POD,        // pods/binding is under way
+};
+
+struct binding {
+    struct list_node node; // in sched.bindings
+    struct sched *s;
+    struct sched_pod *pod;                  // NULL: gone
+    const struct client_object *pod_object; // as it was; referenced
+    struct str node_name;
+    enum bind_step step;
+    struct arena arena;
+    struct bind_claim *claims;
+    size_t claims_len;
+    size_t pending; // answers to come
+    bool failed;
+    bool give_way; // another scheduler's allocation came first: ours is taken back
+    bool told;     // of pending conditions
+    struct sbuf error;
+    struct exec_timer timer;
+    struct api_resource_claim *special_claim;
+    struct str special_key; // of what is in flight for it
+    struct api_container_extended_resource_request_array mappings;
+    struct api_node_allocatable_resource_claim_status_array node_statuses;
+    bool status_written;
+};
+
+static inline const struct api_pod *bind_pod(const struct binding *b)
+{
+    return b->pod_object->object.value;
+}
+
+// bind_claim_start begins to write a claim; bind_claim_finished comes back from it.
+void bind_claim_start(struct bind_claim *c);
+void bind_claim_finished(struct bind_claim *c);
+
+// bind_writers_done frees what is known of writers when all bindings are dropped.
+void bind_writers_done(struct sched *s);
+
+// bind_fail notes an error and ends the binding once all answers are in.
+void bind_fail(struct binding *b, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// bind_undo takes back what was reserved and written, and gives the pod back to the queue.
+void bind_undo(struct binding *b);
+
+void bind_free(struct binding *b);
+
+// bind_entry finds the cache's entry for a claim; NULL when there is none.
+struct sched_claim *bind_entry(const struct bind_claim *c);
+
+// bind_wake_users gives pods that wait for this claim their turn.
+void bind_wake_users(struct sched *s, struct sched_claim *k);
+
+// bind_clear writes a claim without allocation, reservations and device status.
+void bind_clear(struct sched *s, const struct client_object *claim);
+
+// bind_delete removes the finalizer of a special claim, then the claim.
+void bind_delete(struct sched *s, const struct client_object *claim);
+
+#endif

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/claims.h"
+
+#include "base/banned.h"
+
+void claims_init(struct claims *c, struct devices *devices)
+{
+    *c = (struct claims){.devices = devices};
+}
+
+static void flight_unref(struct flight *f)
+{
+    if (!f || --f->refs)
+        return;
+    arena_done(&f->arena);
+    free(f);
+}
+
+static void claim_free(struct sched_claim *k)
+{
+    client_object_unref(k->seen);
+    client_object_unref(k->latest);
+    client_object_unref(k->held);
+    flight_unref(k->held_flight);
+    flight_unref(k->flight);
+    vec_done(&k->user.pools);
+    vec_done(&k->pods);
+    free((void *)(uintptr_t)k->key.p);
+    free(k);
+}
+
+void claims_done(struct claims *c)
+{
+    map_foreach(&c->by_key, i)
+        claim_free(*map_value(&c->by_key, i));
+    map_done(&c->by_key);
+}
+
+static void key_write(struct sbuf *out, struct str namespace, struct str name)
+{
+    sbuf_add(out, namespace);
+    sbuf_addc(out, '/');
+    sbuf_add(out, name);
+}
+
+static struct sched_claim *by_key(const struct claims *c, struct str key)
+{
+    struct sched_claim **k = map_get(&c->by_key, key);
+    return k ? *k : NULL;
+}
+
+struct sched_claim *claims_find(const struct claims *c, struct str namespace, struct str name)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    key_write(&key, namespace, name);
+    return by_key(c, sbuf_str(&key));
+}
+
+static struct sched_claim *get(struct claims *c, struct str key)
+{
+    struct sched_claim *k = by_key(c, key);
+    if (k)
+        return k;
+    k = xcalloc(1, sizeof(*k));
+    k->key = str_make(xstrndup(key.p, key.n), key.n);
+    k->user.owner = k->key;
+    *map_put(&c->by_key, k->key) = k;
+    return k;
+}
+
+struct sched_claim *claims_get(struct claims *c, struct str namespace, struct str name)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    key_write(&key, namespace, name);
+    return get(c, sbuf_str(&key));
+}
+
+const struct api_resource_claim *claims_api(const struct sched_claim *k)
+{
+    return k && k->latest ? k->latest->object.value : NULL;
+}
+
+static bool forget(struct claims *c, struct sched_claim *k)
+{
+    if (k->seen || k->latest || k->flight || k->pods.n)
+        return false;
+    (void)map_del(&c->by_key, k->key);
+    claim_free(k);
+    return true;
+}
+
+// The same devices, whatever else the allocation says.
+static bool same(const struct api_allocation_result *a, const struct api_allocation_result *b)
+{
+    const struct api_device_request_allocation_result_array *x = &a->devices.results;
+    const struct api_device_request_allocation_result_array *y = &b->devices.results;
+    if (a == b)
+        return true;
+    if (x->n != y->n)
+        return false;
+    for (size_t i = 0; i < x->n; i++)
+        if (!api_equal(&api_device_request_allocation_result_type, &x->p[i], &y->p[i]))
+            return false;
+    return true;
+}
+
+// What is in force: the stored allocation; else the one in flight.
+static void settle(struct claims *c, struct sched_claim *k)
+{
+    const struct api_resource_claim *api = claims_api(k);
+    const struct api_allocation_result *stored = api ? api->status.allocation : NULL;
+    const struct api_allocation_result *force =
+        stored ? stored : (k->flight ? k->flight->allocation : NULL);
+    if (!stored)
+        k->ours = false;
+    if (!force && !k->user.allocation)
+        return;
+    if (stored && k->user.revision == UINT64_MAX)
+        k->user.revision = k->latest->revision;
+    k->user.foreign = stored && !k->ours && !k->flight;
+    if (force && k->user.allocation && same(force, k->user.allocation))
+        return;
+    if (stored)
+        k->user.revision = k->latest->revision;
+    else
+        k->user.revision = UINT64_MAX;
+    devices_use(c->devices, &k->user, force);
+    client_object_unref(k->held);
+    flight_unref(k->held_flight);
+    k->held = stored ? client_object_ref(k->latest) : NULL;
+    k->held_flight = NULL;
+    if (force && !stored) {
+        k->held_flight = k->flight;
+        k->flight->refs++;
+    }
+}
+
+static void set_latest(struct sched_claim *k, const struct client_object *object)
+{
+    const struct client_object *old = k->latest;
+    k->latest = object ? client_object_ref(object) : NULL;
+    client_object_unref(old);
+}
+
+static void set_seen(struct sched_claim *k, const struct client_object *object)
+{
+    const struct client_object *old = k->seen;
+    k->seen = object ? client_object_ref(object) : NULL;
+    client_object_unref(old);
+}
+
+static void drop_flight(struct sched_claim *k)
+{
+    flight_unref(k->flight);
+    k->flight = NULL;
+}
+
+struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
+                                const struct client_object *after)
+{
+    const struct api_object_meta *m = after ? after->meta : before->meta;
+    struct sched_claim *k = claims_get(c, m->namespace, m->name);
+    bool other = k->latest && after && !str_eq(k->latest->meta->uid, after->meta->uid);
+    if (!after || other) {
+        // Gone: what was assumed of it and what was on its way to it have no place any more.
+        if (!after && k->latest && k->latest != k->seen &&
+            !str_eq(k->latest->meta->uid, before->meta->uid)) {
+            set_seen(k, NULL); // an older one of that name; ours is newer
+            return k;
+        }
+        set_latest(k, NULL);
+        drop_flight(k);
+        settle(c, k);
+    }
+    set_seen(k, after);
+    if (after && (!k->latest || after->revision > k->latest->revision))
+        set_latest(k, after);
+    settle(c, k);
+    return forget(c, k) ? NULL : k;
+}
+
+bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object)
+{
+    if (k->latest && str_eq(k->latest->meta->uid, object->meta->uid) &&
+        object->revision < k->latest->revision)
+        return false;
+    const struct api_resource_claim *api = object->object.value;
+    k->ours = api->status.allocation != NULL && (k->ours || k->flight || !claims_api(k) ||
+                                                 !claims_api(k)->status.allocation);
+    set_latest(k, object);
+    settle(c, k);
+    return true;
+}
+
+void claims_restore(struct claims *c, struct sched_claim *k)
+{
+    if (k->latest == k->seen)
+        return;
+    set_latest(k, k->seen);
+    settle(c, k);
+    (void)forget(c, k);
+}
+
+void claims_fly(struct claims *c, struct sched_claim *k,
+                const struct api_allocation_result *allocation)
+{
+    struct flight *f = xcalloc(1, sizeof(*f));
+    struct api_allocation_result *copy = arena_one(&f->arena, struct api_allocation_result);
+    api_copy(&api_allocation_result_type, allocation, copy, &f->arena);
+    f->refs = 1;
+    f->allocation = copy;
+    drop_flight(k);
+    k->flight = f;
+    settle(c, k);
+}
+
+void claims_land(struct claims *c, struct sched_claim *k)
+{
+    if (!k->flight)
+        return;
+    drop_flight(k);
+    settle(c, k);
+    (void)forget(c, k);
+}
+
+void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p)
+{
+    struct sched_claim *k = get(c, key);
+    vec_push(&k->pods, p);
+}
+
+void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p)
+{
+    struct sched_claim *k = by_key(c, key);
+    for (size_t i = 0; k && i < k->pods.n; i++)
+        if (k->pods.p[i] == p) {
+            k->pods.p[i] = vec_pop(&k->pods);
+            (void)forget(c, k);
+            return;
+        }
+}
+
+bool claims_reserved(const struct api_resource_claim *claim, const struct api_pod *pod)
+{
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++)
+        if (str_eq(claim->status.reserved_for.p[i].uid, pod->metadata.uid))
+            return true;
+    return false;
+}
+
+bool claims_check(const struct claims *c, struct sbuf *problems)
+{
+    bool good = true;
+    map_foreach(&c->by_key, i) {
+        const struct sched_claim *k = *map_value(&c->by_key, i);
+        const struct api_resource_claim *api = claims_api(k);
+        bool held = (api && api->status.allocation) || k->flight;
+        const char *wrong = NULL;
+        if (held != (k->user.allocation != NULL))
+            wrong = "what it holds is not its allocation";
+        else if (held && !devices_holds(c->devices, &k->user))
+            wrong = "its pools do not know it";
+        else if (k->seen && k->latest && k->seen->revision > k->latest->revision)
+            wrong = "an older version is believed";
+        if (!wrong)
+            continue;
+        good = false;
+        sbuf_addf(problems, "claim %.*s: %s\n", STR_ARG(k->key), wrong);
+    }
+    return good;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Claims as the scheduler believes them to be: what the watch has shown, what its own writes have
+// returned meanwhile (assumed), and allocations that are decided but not written yet (in flight).
+// Private to src/sched.
+//
+// Rules: a version from the watch replaces another only if its revision, as an integer, is larger; an
+// assumed one also if it is equal. An allocation leaves the in-flight state only when the assumed claim
+// has it, so that its devices are never free in between.
+#ifndef SCHED_CLAIMS_H
+#define SCHED_CLAIMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/map.h"
+#include "client/client.h"
+#include "sched/cluster.h"
+#include "sched/devices.h"
+
+// An allocation on its way to the API; counted by reference.
+struct flight {
+    uint32_t refs;
+    const struct api_allocation_result *allocation;
+    struct arena arena;
+};
+
+struct sched_claim {
+    struct str key;                     // namespace/name; owned
+    const struct client_object *seen;   // by the watch; NULL: none
+    const struct client_object *latest; // seen, or assumed if that is newer; NULL: none
+    struct flight *flight;
+    struct dev_user user;             // what it holds, by what is in force
+    const struct client_object *held; // what user.allocation lives in,
+    struct flight *held_flight;       // one or the other
+    bool ours;                        // the allocation in force was written by this scheduler
+    struct pod_vec pods;              // that name it
+};
+
+struct claims {
+    struct claim_map MAP(struct sched_claim *) by_key;
+    struct devices *devices;
+};
+
+void claims_init(struct claims *c, struct devices *devices);
+void claims_done(struct claims *c);
+
+// claims_find: NULL when nothing is known under the key. claims_get makes an entry.
+struct sched_claim *claims_find(const struct claims *c, struct str namespace, struct str name);
+struct sched_claim *claims_get(struct claims *c, struct str namespace, struct str name);
+
+// claims_api is the claim as it is believed to be; NULL when there is none.
+const struct api_resource_claim *claims_api(const struct sched_claim *k);
+
+// claims_seen takes a change from the watch. Returns the entry, or NULL when nothing is left of it.
+struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
+                                const struct client_object *after);
+
+// claims_assume takes what a write of ours returned. False: something newer is known.
+bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object);
+
+// claims_restore drops what was assumed.
+void claims_restore(struct claims *c, struct sched_claim *k);
+
+// claims_fly marks an allocation as in flight, copied. claims_land ends that.
+void claims_fly(struct claims *c, struct sched_claim *k,
+                const struct api_allocation_result *allocation);
+void claims_land(struct claims *c, struct sched_claim *k);
+
+// claims_pod_add and claims_pod_remove keep the index of pods by claim.
+void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p);
+void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p);
+
+// claims_reserved says whether a claim is reserved for a pod, or for its group.
+bool claims_reserved(const struct api_resource_claim *claim, const struct api_pod *pod);
+
+bool claims_check(const struct claims *c, struct sbuf *problems);
+
+#endif

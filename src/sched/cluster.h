@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the scheduler knows of nodes, pods and namespaces: per node what it offers and what its pods
+// take, ports, and the pods themselves, those that are only assumed to be there included. Kept from
+// the informers' changes, read by the filters. Private to src/sched.
+#ifndef SCHED_CLUSTER_H
+#define SCHED_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "client/client.h"
+
+// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces.
+enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED };
+
+struct amount_vec VEC(int64_t); // by number; what lies behind the end is 0
+
+struct pod_need {
+    uint32_t res;
+    int64_t amount;
+};
+
+struct pod_port {
+    struct str ip; // "0.0.0.0" for any
+    struct str protocol;
+    int32_t port;
+};
+
+struct sched_node;
+
+// Why a node refuses a pod; also what a pod waits for.
+enum why {
+    WHY_NODE_NAME,
+    WHY_UNSCHEDULABLE,
+    WHY_NODE_AFFINITY,
+    WHY_TAINT,
+    WHY_PORTS,
+    WHY_RESOURCES,
+    WHY_SPREAD,
+    WHY_POD_AFFINITY,
+    WHY_DEVICES,
+    WHYS,
+    WHY_NONE = WHYS, // the node will do
+};
+
+enum pod_state {
+    POD_ELSEWHERE, // not ours to place: bound, finished, another scheduler's
+    POD_GATED,     // a gate is closed, a claim is missing: not tried until that changes
+    POD_ACTIVE,    // in the heap of those to be tried
+    POD_BACKOFF,   // in the heap of those to be tried later
+    POD_WAITING,   // no node fits; in a list for each reason
+    POD_BINDING,   // a node is chosen, writes are under way
+};
+
+struct binding;
+
+struct sched_pod {
+    struct str key;                     // namespace/name; owned
+    const struct client_object *object; // referenced
+    const struct api_pod *api;
+    struct pod_need *needs; // pods: 1 is among them
+    size_t needs_len;
+    struct pod_port *ports;
+    size_t ports_len;
+    int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
+    struct sched_node *node; // where it counts, NULL: nowhere
+    uint32_t node_at;        // its place in node->pods
+    bool assumed;            // the node is ours, the API does not say so yet
+    struct list_node by_namespace; // of those on a node
+    struct list_node by_affinity;  // of those on a node that have terms of their own
+
+    // Queue (queue.c).
+    enum pod_state state;
+    struct heap_node heap;
+    struct list_node waits[WHYS];
+    int32_t priority;
+    uint32_t attempts;
+    uint32_t whys;           // bits of enum why
+    uint64_t order;          // among equals
+    int64_t due_ns;          // end of back-off
+    int64_t tried_ns;        // last attempt
+    struct str *claims;      // keys of the claims it is indexed under; owned
+    size_t claims_len;
+    bool moved;              // something that could help changed while it was being bound
+
+    // What people are told (report.c).
+    char *reason;  // of the condition: Unschedulable, SchedulerError
+    char *message; // one line
+    char *gate;    // why it is not tried
+    int64_t told_ns;
+    uint64_t signature; // 0: not made yet
+
+    struct binding *binding;
+};
+
+struct pod_vec VEC(struct sched_pod *);
+
+struct sched_node {
+    struct str name;                    // owned
+    const struct client_object *object; // NULL: only its pods are known
+    const struct api_node *api;
+    uint32_t index; // dense; reused
+    uint64_t version;
+    struct amount_vec allocatable;
+    struct amount_vec requested;
+    int64_t nonzero[2];
+    struct pod_vec pods;
+    uint32_t ports; // host ports in use by its pods
+};
+
+struct sched_namespace {
+    struct str name;                    // owned
+    const struct client_object *object; // NULL: not seen
+    struct list pods;                   // on nodes
+};
+
+struct cluster {
+    struct res_map MAP(uint32_t) res_numbers;
+    struct res_names VEC(struct str) res_names; // owned
+    struct node_map MAP(struct sched_node *) nodes;
+    struct node_vec VEC(struct sched_node *) order; // by index; holes are NULL
+    struct index_vec VEC(uint32_t) holes;
+    struct pod_map MAP(struct sched_pod *) pods;
+    struct ns_map MAP(struct sched_namespace *) namespaces;
+    struct list affine; // pods on nodes with affinity terms of their own
+    size_t nodes_known; // with an object
+    uint64_t version;   // changes with everything that filters look at
+};
+
+void cluster_init(struct cluster *c);
+void cluster_done(struct cluster *c);
+
+// cluster_resource numbers a resource name.
+uint32_t cluster_resource(struct cluster *c, struct str name);
+
+static inline int64_t amount_at(const struct amount_vec *v, uint32_t res)
+{
+    return res < v->n ? v->p[res] : 0;
+}
+
+// cluster_node finds a node, or makes one that is not known yet.
+struct sched_node *cluster_node(struct cluster *c, struct str name);
+
+// cluster_node_set takes the node's newest object, NULL when it is gone. Returns the node, or NULL
+// when nothing is left of it.
+struct sched_node *cluster_node_set(struct cluster *c, struct str name,
+                                    const struct client_object *object);
+
+struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
+
+// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it.
+struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object *object);
+void cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object);
+void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
+
+// cluster_place counts a pod on a node, cluster_lift takes it off again.
+void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n);
+void cluster_lift(struct cluster *c, struct sched_pod *p);
+
+struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
+void cluster_namespace_set(struct cluster *c, struct str name, const struct client_object *object);
+
+// cluster_pod_finished: Succeeded or Failed.
+bool cluster_pod_finished(const struct api_pod *pod);
+
+// cluster_check makes all sums anew and adds a line for each difference.
+bool cluster_check(const struct cluster *c, struct sbuf *problems);
+
+// pod_needs adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
+// containers with the sidecars before them, pod-level resources, overhead.
+void pod_needs(struct cluster *c, struct sched_pod *p);
+
+#endif

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One attempt to place a pod: its claims, the nodes that may do, the best of them.
+#include "sched/sched_int.h"
+#include "sched/select.h"
+
+#include "base/hash.h"
+
+#include "base/banned.h"
+
+// Nodes scored are more when no device has to be looked for.
+#define PLAIN_FACTOR 4
+
+// --- Begin and end -------------------------------------------------------------------------------
+
+static void narrow_by_affinity(struct attempt *a)
+{
+    const struct api_node_affinity *f =
+        a->api->spec.affinity ? a->api->spec.affinity->node_affinity : NULL;
+    struct str only =
+        f ? select_only_node(f->required_during_scheduling_ignored_during_execution) : (struct str){0};
+    if (only.n && !a->only_node.n)
+        a->only_node = only;
+}
+
+enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt *a)
+{
+    arena_reset(&s->arena);
+    *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
+    enum dra_begin r = dra_begin(a);
+    if (r != DRA_OK)
+        return r;
+    narrow_by_affinity(a);
+    spread_begin(a);
+    affinity_begin(a);
+    return DRA_OK;
+}
+
+void cycle_end(struct attempt *a)
+{
+    for (size_t i = 0; i < a->wants_len; i++)
+        client_object_unref(a->wants[i].object);
+    spread_end(a);
+    affinity_end(a);
+    sbuf_done(&a->text);
+}
+
+// --- Verdicts ------------------------------------------------------------------------------------
+
+uint64_t cycle_signature(struct attempt *a)
+{
+    const struct api_pod_spec *spec = &a->api->spec;
+    cleanup_sbuf struct sbuf b = {0};
+    for (size_t i = 0; i < a->wants_len; i++)
+        if (a->wants[i].allocated || a->wants[i].stale)
+            return 0;
+    sbuf_addf(&b, "%llu,", (unsigned long long)a->devices_hash);
+    sbuf_add(&b, a->api->metadata.namespace);
+    for (size_t i = 0; i < a->api->metadata.labels.n; i++)
+        sbuf_addf(&b, "\n%.*s=%.*s", STR_ARG(a->api->metadata.labels.p[i].key),
+                  STR_ARG(a->api->metadata.labels.p[i].value));
+    for (size_t i = 0; i < a->pod->needs_len; i++)
+        sbuf_addf(&b, "\n%u:%lld", a->pod->needs[i].res, (long long)a->pod->needs[i].amount);
+    for (size_t i = 0; i < a->pod->ports_len; i++)
+        sbuf_addf(&b, "\n%.*s%.*s%d", STR_ARG(a->pod->ports[i].ip),
+                  STR_ARG(a->pod->ports[i].protocol), a->pod->ports[i].port);
+    for (size_t i = 0; i < spec->node_selector.n; i++)
+        sbuf_addf(&b, "\n%.*s==%.*s", STR_ARG(spec->node_selector.p[i].key),
+                  STR_ARG(spec->node_selector.p[i].value));
+    for (size_t i = 0; i < spec->tolerations.n; i++)
+        api_proto_write(&api_toleration_type, &spec->tolerations.p[i], &b);
+    for (size_t i = 0; i < spec->topology_spread_constraints.n; i++)
+        api_proto_write(&api_topology_spread_constraint_type,
+                        &spec->topology_spread_constraints.p[i], &b);
+    if (spec->affinity)
+        api_proto_write(&api_affinity_type, spec->affinity, &b);
+    uint64_t h = hash_str(sbuf_str(&b));
+    return h ? h : 1;
+}
+
+static struct verdict *known_verdict(struct attempt *a)
+{
+    struct sched *s = a->s;
+    if (s->verdict_epoch != s->epoch)
+        return NULL; // none is of now
+    if (!a->pod->signature)
+        a->pod->signature = cycle_signature(a);
+    struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
+    return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->epoch ? v
+                                                                                          : NULL;
+}
+
+static void keep_verdict(struct attempt *a)
+{
+    struct sched *s = a->s;
+    a->pod->signature = cycle_signature(a);
+    if (!a->pod->signature || !a->pod->message)
+        return;
+    struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
+    free(v->message);
+    *v = (struct verdict){a->pod->signature, s->epoch, a->whys,
+                          xstrndup(a->pod->message, strlen(a->pod->message))};
+    s->verdict_epoch = s->epoch;
+}
+
+// --- Nodes ---------------------------------------------------------------------------------------
+
+struct finding {
+    struct sched_node **nodes;
+    int64_t *ranks;
+    size_t n, max;
+};
+
+// Asks one node. True: it will do.
+static bool ask(struct attempt *a, struct sched_node *n, struct dev_shape *shape,
+                struct finding *found)
+{
+    enum why r = filter_node(a, n, NULL);
+    if (r == WHY_NONE) {
+        r = dra_filter(a, n, NULL);
+        if (shape && r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE)
+            devices_rule_out(shape, n->index);
+    }
+    if (r != WHY_NONE) {
+        a->whys |= WHY_BIT(r);
+        return false;
+    }
+    found->nodes[found->n] = n;
+    found->ranks[found->n++] = dra_rank(a);
+    return true;
+}
+
+static void ask_one(struct attempt *a, struct finding *found)
+{
+    struct sched_node **n = map_get(&a->s->cluster.nodes, a->only_node);
+    if (n && (*n)->api && ask(a, *n, NULL, found))
+        return;
+    a->whys |= WHY_BIT(WHY_NODE_AFFINITY);
+    // Claims that hold the pod to this node could be had elsewhere.
+    for (size_t i = 0; i < a->wants_len; i++) {
+        struct want *w = &a->wants[i];
+        if (w->allocated &&
+            str_eq(select_only_node(w->claim->status.allocation->node_selector), a->only_node)) {
+            w->unavailable = true;
+            a->whys |= WHY_BIT(WHY_DEVICES);
+        }
+    }
+}
+
+static void ask_by_devices(struct attempt *a, struct finding *found)
+{
+    struct sched *s = a->s;
+    struct dev_shape *shape = devices_shape(s->devices, a->devices_hash);
+    // With extended resources, what is needed depends on the node.
+    struct dev_walk walk;
+    uint32_t index;
+    devices_walk_start(s->devices, &walk, shape, a->special ? 0 : a->need);
+    while (found->n < found->max && !a->failed && devices_walk_next(s->devices, &walk, &index))
+        (void)ask(a, s->cluster.order.p[index], shape, found);
+    a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
+}
+
+static void ask_all(struct attempt *a, struct finding *found)
+{
+    struct sched *s = a->s;
+    size_t all = s->cluster.order.n;
+    size_t i = 0;
+    for (; i < all && found->n < found->max && !a->failed; i++) {
+        struct sched_node *n = s->cluster.order.p[(s->rotate + i) % all];
+        if (n && n->api)
+            (void)ask(a, n, NULL, found);
+    }
+    if (all)
+        s->rotate = (s->rotate + i) % all;
+}
+
+static struct sched_node *find(struct attempt *a)
+{
+    bool devices = a->open_len || a->special;
+    struct finding found = {.max = a->s->feasible_max * (devices ? 1 : PLAIN_FACTOR)};
+    found.nodes = arena_array(a->arena, struct sched_node *, found.max);
+    found.ranks = arena_array(a->arena, int64_t, found.max);
+    if (a->only_node.n)
+        ask_one(a, &found);
+    else if (devices)
+        ask_by_devices(a, &found);
+    else
+        ask_all(a, &found);
+    if (a->failed || !found.n)
+        return NULL;
+    size_t best = score_best(a, found.nodes, found.ranks, found.n);
+    struct sched_node *n = found.nodes[best];
+    if (devices && a->last != n) {
+        enum why r = dra_filter(a, n, NULL); // its allocation has been overwritten
+        if (r != WHY_NONE)
+            return NULL;
+    }
+    return n;
+}
+
+// --- Outcomes ------------------------------------------------------------------------------------
+
+static bool only_ours(const struct attempt *a, const struct api_resource_claim *claim)
+{
+    const struct api_resource_claim_consumer_reference_array *r = &claim->status.reserved_for;
+    return r->n == 0 || (r->n == 1 && str_eq(r->p[0].uid, a->api->metadata.uid));
+}
+
+// No node fits: an allocation that keeps the pod from the others may be given up.
+static bool deallocate_one(struct attempt *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->wants_len; i++)
+        n += a->wants[i].unavailable && a->wants[i].allocated && only_ours(a, a->wants[i].claim);
+    if (n) {
+        size_t pick = rng_below(a->s->exec->rng, n);
+        for (size_t i = 0; i < a->wants_len; i++) {
+            struct want *w = &a->wants[i];
+            if (!w->unavailable || !w->allocated || !only_ours(a, w->claim))
+                continue;
+            if (pick-- == 0) {
+                bind_deallocate(a->s, a->pod, w);
+                return true;
+            }
+        }
+    }
+    if (!a->special || !a->special->stale)
+        return false;
+    bind_delete_special(a->s, a->special);
+    return true;
+}
+
+static void set_gate(struct sched_pod *p, const struct sbuf *text)
+{
+    free(p->gate);
+    p->gate = xstrndup(text->p ? text->p : "", text->n);
+}
+
+static void no_node(struct attempt *a)
+{
+    struct sched *s = a->s;
+    struct sched_pod *p = a->pod;
+    s->stats.unschedulable++;
+    bool freed = deallocate_one(a);
+    if (!a->whys)
+        a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
+    report_unschedulable(a);
+    if (!freed)
+        keep_verdict(a);
+    queue_wait(&s->queue, p, a->whys);
+}
+
+static void failed(struct attempt *a)
+{
+    a->s->stats.errors++;
+    report_tell(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
+    queue_retry(&a->s->queue, a->pod);
+}
+
+// The pod as a whole cannot be placed, whatever the node.
+static void refused(struct attempt *a)
+{
+    cleanup_sbuf struct sbuf line = {0};
+    a->s->stats.unschedulable++;
+    sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
+              STR_ARG(sbuf_str(&a->text)));
+    report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
+    queue_wait(&a->s->queue, a->pod, WHY_BIT(WHY_DEVICES));
+}
+
+static void try_nodes(struct attempt *a)
+{
+    const struct verdict *v = known_verdict(a);
+    if (v) {
+        a->s->stats.unschedulable++;
+        report_tell(a->s, a->pod, "Unschedulable", str_z(v->message));
+        queue_wait(&a->s->queue, a->pod, v->whys);
+        return;
+    }
+    struct sched_node *n = find(a);
+    if (n)
+        bind_start(a, n);
+    else if (a->failed)
+        failed(a);
+    else
+        no_node(a);
+}
+
+void cycle_run(struct sched *s, struct sched_pod *p)
+{
+    struct attempt a;
+    s->stats.attempts++;
+    p->attempts++;
+    p->tried_ns = exec_now_ns(s->exec);
+    switch (cycle_begin(s, p, &a)) {
+    case DRA_OK:
+        try_nodes(&a);
+        break;
+    case DRA_GATED:
+    case DRA_WAIT: // the claim's next change gives the pod its turn; this was no attempt
+        p->attempts--;
+        set_gate(p, &a.text);
+        queue_gate(&s->queue, p);
+        break;
+    case DRA_REFUSED:
+        refused(&a);
+        break;
+    case DRA_FAILED:
+        failed(&a);
+        break;
+    }
+    cycle_end(&a);
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
+// caches are what the watches have delivered.
+#include "sched/report.h"
+
+#include "codec/json_writer.h"
+
+#include "base/banned.h"
+
+static const char *state_name(const struct sched_pod *p)
+{
+    switch (p->state) {
+    case POD_GATED:
+        return "gated";
+    case POD_ACTIVE:
+        return "queued";
+    case POD_BACKOFF:
+        return "backingOff";
+    case POD_WAITING:
+        return "unschedulable";
+    case POD_BINDING:
+        return "binding";
+    case POD_ELSEWHERE:
+        break;
+    }
+    return p->node ? "bound" : "notOurs";
+}
+
+static const char *const why_names[WHYS] = {
+    [WHY_NODE_NAME] = "NodeName",         [WHY_UNSCHEDULABLE] = "NodeUnschedulable",
+    [WHY_NODE_AFFINITY] = "NodeAffinity", [WHY_TAINT] = "TaintToleration",
+    [WHY_PORTS] = "NodePorts",            [WHY_RESOURCES] = "NodeResourcesFit",
+    [WHY_SPREAD] = "PodTopologySpread",   [WHY_POD_AFFINITY] = "InterPodAffinity",
+    [WHY_DEVICES] = "DynamicResources",
+};
+
+static void field(struct json_writer *w, const char *key, struct str value)
+{
+    if (!value.n)
+        return;
+    json_write_key(w, str_z(key));
+    json_write_str(w, value);
+}
+
+static void write_claims(struct json_writer *w, struct sched *s, const struct sched_pod *p)
+{
+    json_write_key(w, STR("claims"));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < p->claims_len; i++) {
+        struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
+        const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
+        json_write_object_begin(w);
+        field(w, "name", p->claims[i]);
+        field(w, "state",
+              !claim                       ? STR("missing")
+              : claim->status.allocation   ? STR("allocated")
+              : *k && (*k)->flight != NULL ? STR("beingAllocated")
+                                           : STR("pending"));
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+}
+
+static void write_whys(struct json_writer *w, const struct sched_pod *p)
+{
+    json_write_key(w, STR("waitsFor"));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < WHYS; i++)
+        if (p->whys & WHY_BIT(i))
+            json_write_str(w, str_z(why_names[i]));
+    json_write_array_end(w);
+}
+
+// Asks all nodes, as if it were the pod's turn now.
+static void write_now(struct json_writer *w, struct sched *s, struct sched_pod *p)
+{
+    struct attempt a;
+    cleanup_sbuf struct sbuf text = {0};
+    if (cycle_begin(s, p, &a) == DRA_OK) {
+        report_line(&a, &text, true);
+        json_write_key(w, STR("now"));
+        json_write_raw(w, sbuf_str(&text));
+    } else {
+        field(w, "reason", sbuf_str(&a.text));
+    }
+    cycle_end(&a);
+}
+
+static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
+    json_write_object_begin(&w);
+    field(&w, "kind", STR("Pod"));
+    field(&w, "name", p->key);
+    field(&w, "state", str_z(state_name(p)));
+    if (p->node)
+        field(&w, "node", p->node->name);
+    if (p->gate)
+        field(&w, "gate", str_z(p->gate));
+    if (p->message)
+        field(&w, "message", str_z(p->message));
+    json_write_key(&w, STR("attempts"));
+    json_write_u64(&w, p->attempts);
+    write_claims(&w, s, p);
+    if (p->state == POD_WAITING || p->state == POD_BACKOFF || p->state == POD_ACTIVE) {
+        write_whys(&w, p);
+        write_now(&w, s, p);
+    } else if (p->state == POD_GATED) {
+        write_now(&w, s, p);
+    }
+    json_write_object_end(&w);
+}
+
+// A claim without a pod: as if one came that wanted nothing but this claim.
+static void explain_open_claim(struct sched *s, const struct api_resource_claim *claim,
+                               struct json_writer *w)
+{
+    struct alloc_report *r = alloc_report_new();
+    cleanup_sbuf struct sbuf text = {0};
+    size_t fits = 0;
+    size_t groups = 0;
+    for (size_t i = 0; i < s->cluster.order.n; i++) {
+        const struct sched_node *n = s->cluster.order.p[i];
+        struct alloc_answer answer;
+        struct err err;
+        const struct alloc_view *v = n && n->api ? devices_view(s->devices, n->index, &err) : NULL;
+        if (!v)
+            continue;
+        s->expire_calls = UINT64_MAX;
+        alloc_solve(s->solver, v, &claim, 1, &answer);
+        if (answer.verdict == ALLOC_ALLOCATED)
+            fits++;
+        else if (!alloc_report_add(r, s->solver, v, &claim, 1))
+            alloc_report_refuse(r, n->name, answer.error);
+    }
+    (void)alloc_report_finish(r, &groups);
+    json_write_key(w, STR("nodesThatFit"));
+    json_write_u64(w, fits);
+    if (groups) {
+        alloc_report_json(r, &text);
+        json_write_key(w, STR("report"));
+        json_write_raw(w, sbuf_str(&text));
+    }
+    alloc_report_free(r);
+}
+
+static void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)
+{
+    const struct api_resource_claim *claim = claims_api(k);
+    struct json_writer w = {.out = out};
+    struct err err;
+    json_write_object_begin(&w);
+    field(&w, "kind", STR("ResourceClaim"));
+    field(&w, "name", k->key);
+    field(&w, "state",
+          claim->status.allocation ? STR("allocated")
+          : k->flight              ? STR("beingAllocated")
+                                   : STR("pending"));
+    if (claim->status.allocation) {
+        json_write_key(&w, STR("allocation"));
+        if (api_json_write(&api_allocation_result_type, claim->status.allocation, &w, &err) < 0)
+            json_write_null(&w); // what came from the API can be written
+    }
+    json_write_key(&w, STR("pods"));
+    json_write_array_begin(&w);
+    for (size_t i = 0; i < k->pods.n; i++) {
+        cleanup_sbuf struct sbuf pod = {0};
+        explain_pod(s, k->pods.p[i], &pod);
+        json_write_raw(&w, sbuf_str(&pod));
+    }
+    json_write_array_end(&w);
+    if (!claim->status.allocation && !k->flight && !k->pods.n)
+        explain_open_claim(s, claim, &w);
+    json_write_object_end(&w);
+}
+
+int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
+                  struct sbuf *out, struct err *err)
+{
+    const struct api_kind *k = api_kind_by_name(kind);
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
+    if (k && str_eqz(k->kind, "Pod")) {
+        struct sched_pod *p = cluster_pod(&s->cluster, sbuf_str(&key));
+        if (!p)
+            return err_set(err, ERR_NOT_FOUND, "pod %s not found", key.p);
+        explain_pod(s, p, out);
+        return 0;
+    }
+    if (k && str_eqz(k->kind, "ResourceClaim")) {
+        struct sched_claim *c = claims_find(&s->claims, namespace, name);
+        if (!claims_api(c))
+            return err_set(err, ERR_NOT_FOUND, "claim %s not found", key.p);
+        explain_claim(s, c, out);
+        return 0;
+    }
+    return err_set(err, ERR_BAD_REQUEST, "only pods and claims can be explained, not \"%.*s\"",
+                   STR_ARG(kind));
+}
+
+// --- Check ---------------------------------------------------------------------------------------
+
+struct checking {
+    const struct sched *s;
+    struct sbuf *problems;
+    bool good;
+};
+
+static void check_pod(void *arg, const struct client_object *o)
+{
+    struct checking *c = arg;
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
+    const struct sched_pod *p = cluster_pod(&c->s->cluster, sbuf_str(&key));
+    if (p && p->object == o)
+        return;
+    sbuf_addf(c->problems, "pod %s is not the one the watch has shown\n", key.p);
+    c->good = false;
+}
+
+static void check_node(void *arg, const struct client_object *o)
+{
+    struct checking *c = arg;
+    struct sched_node **n = map_get(&c->s->cluster.nodes, o->meta->name);
+    if (n && (*n)->object == o)
+        return;
+    sbuf_addf(c->problems, "node %.*s is not the one the watch has shown\n", STR_ARG(o->meta->name));
+    c->good = false;
+}
+
+static void check_claim(void *arg, const struct client_object *o)
+{
+    struct checking *c = arg;
+    const struct sched_claim *k =
+        claims_find(&c->s->claims, o->meta->namespace, o->meta->name);
+    if (k && k->seen == o)
+        return;
+    sbuf_addf(c->problems, "claim %.*s/%.*s is not the one the watch has shown\n",
+              STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
+    c->good = false;
+}
+
+bool sched_check(const struct sched *s, struct sbuf *problems)
+{
+    struct checking c = {s, problems, true};
+    c.good &= cluster_check(&s->cluster, problems);
+    c.good &= claims_check(&s->claims, problems);
+    if (!s->started)
+        return c.good;
+    informer_foreach(s->informers[WATCH_PODS], check_pod, &c);
+    informer_foreach(s->informers[WATCH_NODES], check_node, &c);
+    informer_foreach(s->informers[WATCH_CLAIMS], check_claim, &c);
+    if (informer_len(s->informers[WATCH_PODS]) != map_len(&s->cluster.pods)) {
+        sbuf_addz(problems, "the watch has shown another number of pods\n");
+        c.good = false;
+    }
+    return c.good;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which nodes a pod may run on, devices aside.
+#include "sched/sched_int.h"
+#include "sched/select.h"
+
+#include "base/banned.h"
+
+static bool unschedulable(const struct attempt *a, const struct api_node *node)
+{
+    static const struct api_taint taint = {.key = STR_INIT("node.kubernetes.io/unschedulable"),
+                                           .effect = STR_INIT("NoSchedule")};
+    return node->spec.unschedulable && !select_tolerates(&a->api->spec.tolerations, &taint);
+}
+
+static const struct api_taint *untolerated(const struct attempt *a, const struct api_node *node)
+{
+    for (size_t i = 0; i < node->spec.taints.n; i++) {
+        const struct api_taint *t = &node->spec.taints.p[i];
+        if ((str_eqz(t->effect, "NoSchedule") || str_eqz(t->effect, "NoExecute")) &&
+            !select_tolerates(&a->api->spec.tolerations, t))
+            return t;
+    }
+    return NULL;
+}
+
+bool filter_selected(const struct api_pod *pod, const struct api_node *node)
+{
+    for (size_t i = 0; i < pod->spec.node_selector.n; i++) {
+        const struct str *have =
+            select_label(&node->metadata.labels, pod->spec.node_selector.p[i].key);
+        if (!have || !str_eq(*have, pod->spec.node_selector.p[i].value))
+            return false;
+    }
+    const struct api_node_affinity *f =
+        pod->spec.affinity ? pod->spec.affinity->node_affinity : NULL;
+    const struct api_node_selector *required =
+        f ? f->required_during_scheduling_ignored_during_execution : NULL;
+    return !required || select_node(required, node) > 0;
+}
+
+bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
+{
+    const struct attempt a = {.api = pod};
+    return !untolerated(&a, node);
+}
+
+// --- Ports ---------------------------------------------------------------------------------------
+
+static bool any_ip(struct str ip)
+{
+    return str_eqz(ip, "0.0.0.0") || str_eqz(ip, "::");
+}
+
+static bool ports_clash(const struct pod_port *a, const struct pod_port *b)
+{
+    return a->port == b->port && str_eq(a->protocol, b->protocol) &&
+           (any_ip(a->ip) || any_ip(b->ip) || str_eq(a->ip, b->ip));
+}
+
+static const struct pod_port *taken_port(const struct sched_pod *p, const struct sched_node *n)
+{
+    if (!p->ports_len || !n->ports)
+        return NULL;
+    for (size_t i = 0; i < n->pods.n; i++)
+        for (size_t k = 0; k < n->pods.p[i]->ports_len; k++)
+            for (size_t m = 0; m < p->ports_len; m++)
+                if (n->pods.p[i] != p && ports_clash(&n->pods.p[i]->ports[k], &p->ports[m]))
+                    return &p->ports[m];
+    return NULL;
+}
+
+// --- Amounts -------------------------------------------------------------------------------------
+
+static bool by_devices(const struct attempt *a, const struct sched_node *n, uint32_t res)
+{
+    return res >= RES_FIXED && map_len(&a->s->extended) && amount_at(&n->allocatable, res) == 0 &&
+           extended_class(a->s, a->s->cluster.res_names.p[res]);
+}
+
+bool filter_fits(const struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct sbuf *why)
+{
+    bool fits = true;
+    for (size_t i = 0; i < needs_len; i++) {
+        uint32_t res = needs[i].res;
+        int64_t room = amount_at(&n->allocatable, res) - amount_at(&n->requested, res);
+        if (needs[i].amount <= room || by_devices(a, n, res))
+            continue;
+        if (!why)
+            return false;
+        if (res == RES_PODS)
+            sbuf_addf(why, "%stoo many pods", fits ? "" : ", ");
+        else
+            sbuf_addf(why, "%sinsufficient %.*s", fits ? "" : ", ",
+                      STR_ARG(a->s->cluster.res_names.p[res]));
+        fits = false;
+    }
+    return fits;
+}
+
+enum why filter_node(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+{
+    if (unschedulable(a, n->api)) {
+        if (why)
+            sbuf_addz(why, "cordoned (unschedulable)");
+        return WHY_UNSCHEDULABLE;
+    }
+    if (!filter_selected(a->api, n->api)) {
+        if (why)
+            sbuf_addz(why, "node selector or affinity does not match");
+        return WHY_NODE_AFFINITY;
+    }
+    const struct api_taint *taint = untolerated(a, n->api);
+    if (taint) {
+        if (why)
+            sbuf_addf(why, "taint %.*s%s%.*s:%.*s", STR_ARG(taint->key), taint->value.n ? "=" : "",
+                      STR_ARG(taint->value), STR_ARG(taint->effect));
+        return WHY_TAINT;
+    }
+    const struct pod_port *port = taken_port(a->pod, n);
+    if (port) {
+        if (why)
+            sbuf_addf(why, "host port %d in use", port->port);
+        return WHY_PORTS;
+    }
+    if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
+        return WHY_RESOURCES;
+    enum why r = spread_filter(a, n, why);
+    return r != WHY_NONE ? r : affinity_filter(a, n, why);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What people are told: the pod's condition, events, and in full why no node fits.
+#include "sched/report.h"
+
+#include "codec/json_writer.h"
+
+#include "base/banned.h"
+
+// A condition whose reason is the same is not rewritten more often than this.
+#define CONDITION_EVERY_NS (10 * CLOCK_NS_PER_SEC)
+
+// Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
+#define REMEDY_CALLS_LINE UINT64_C(40)
+#define REMEDY_CALLS_FULL UINT64_C(4000)
+
+// --- The pod's condition -------------------------------------------------------------------------
+
+static void write_condition(struct sched *s, const struct sched_pod *p)
+{
+    cleanup_sbuf struct sbuf body = {0};
+    cleanup_sbuf struct sbuf now = {0};
+    struct json_writer w = {.out = &body};
+    const struct api_object_meta *m = &p->api->metadata;
+    rfc3339_write_seconds(moment_from_ns(exec_wall_ns(s->exec)), &now);
+    sbuf_addz(&body, "{\"metadata\":{\"uid\":");
+    json_write_str(&w, m->uid);
+    sbuf_addz(&body, "},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"");
+    if (m->generation)
+        sbuf_addf(&body, ",\"observedGeneration\":%lld", (long long)m->generation);
+    sbuf_addf(&body, ",\"lastTransitionTime\":\"%.*s\",\"reason\":\"%s\",\"message\":",
+              STR_ARG(sbuf_str(&now)), p->reason);
+    sbuf_add_json_str(&body, str_z(p->message), false);
+    sbuf_addz(&body, "}]}}");
+    struct client_key key = {sched_kind(WATCH_PODS), m->namespace, m->name};
+    client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
+                 &(struct client_write){.subresource = STR("status")}, call_answered,
+                 call_new(s, NULL, NULL));
+    s->stats.conditions++;
+}
+
+static bool says(const char *have, struct str text)
+{
+    return have && str_eqz(text, have);
+}
+
+// Does the pod's own condition say so already, from before a restart?
+static bool stored_says(const struct api_pod *pod, const char *reason, struct str message)
+{
+    for (size_t i = 0; i < pod->status.conditions.n; i++) {
+        const struct api_pod_condition *c = &pod->status.conditions.p[i];
+        if (str_eqz(c->type, "PodScheduled"))
+            return str_eqz(c->status, "False") && str_eqz(c->reason, reason) &&
+                   str_eq(c->message, message);
+    }
+    return false;
+}
+
+void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message)
+{
+    int64_t now = exec_now_ns(s->exec);
+    bool same_reason = says(p->reason, str_z(reason));
+    bool told = same_reason && (says(p->message, message) ||
+                                (p->message && now - p->told_ns < CONDITION_EVERY_NS));
+    bool stored = !p->message && stored_says(p->api, reason, message);
+    char *text = xstrndup(message.p ? message.p : "", message.n);
+    char *why = xstrndup(reason, strlen(reason));
+    free(p->reason);
+    free(p->message);
+    p->reason = why;
+    p->message = text;
+    if (told || stored)
+        return;
+    p->told_ns = now;
+    write_condition(s, p);
+    report_event(s, p->object, "Warning", "FailedScheduling", message);
+}
+
+void report_event(struct sched *s, const struct client_object *about, const char *type,
+                  const char *reason, struct str message)
+{
+    event_record(s->recorder, about, str_z(type), str_z(reason), message);
+}
+
+// --- Why no node fits ----------------------------------------------------------------------------
+
+static void explain_node(struct attempt *a, struct sched_node *n, struct alloc_report *r,
+                         struct sbuf *why)
+{
+    sbuf_clear(why);
+    enum why w = filter_node(a, n, why);
+    if (w == WHY_NONE)
+        w = dra_filter(a, n, why);
+    if (w == WHY_NONE) {
+        sbuf_addz(why, "would fit");
+    } else if (w == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
+        struct err err;
+        size_t open = a->open_len + a->special_used;
+        const struct alloc_view *view = devices_view(a->s->devices, n->index, &err);
+        if (view && alloc_report_add(r, a->s->solver, view, a->open, open))
+            return;
+    }
+    alloc_report_refuse(r, n->name, sbuf_str(why));
+}
+
+struct alloc_report *report_make(struct attempt *a)
+{
+    struct alloc_report *r = alloc_report_new();
+    struct cluster *c = &a->s->cluster;
+    cleanup_sbuf struct sbuf why = {0};
+    for (size_t i = 0; i < c->order.n; i++)
+        if (c->order.p[i] && c->order.p[i]->api)
+            explain_node(a, c->order.p[i], r, &why);
+    size_t groups = 0;
+    (void)alloc_report_finish(r, &groups);
+    a->s->stats.explained++;
+    return r;
+}
+
+void report_line(struct attempt *a, struct sbuf *out, bool json)
+{
+    struct sched *s = a->s;
+    if (!s->cluster.nodes_known) {
+        sbuf_addz(out, json ? "{\"nodes\":0}" : "0/0 nodes: the cluster has no nodes");
+        return;
+    }
+    struct alloc_report *r = report_make(a);
+    struct alloc_remedies remedies = {0};
+    if (a->open_len && !a->special) {
+        s->expire_calls = json ? REMEDY_CALLS_FULL : REMEDY_CALLS_LINE;
+        alloc_remedies_find(r, s->solver, &remedies);
+    }
+    if (json) {
+        sbuf_addz(out, "{\"summary\":");
+        cleanup_sbuf struct sbuf line = {0};
+        alloc_report_summary(r, &remedies, &line);
+        sbuf_add_json_str(out, sbuf_str(&line), false);
+        sbuf_addz(out, ",\"report\":");
+        alloc_report_json(r, out);
+        sbuf_addz(out, ",\"remedies\":");
+        alloc_remedies_json(&remedies, out);
+        sbuf_addc(out, '}');
+    } else {
+        alloc_report_summary(r, &remedies, out);
+    }
+    alloc_report_free(r);
+}
+
+void report_unschedulable(struct attempt *a)
+{
+    cleanup_sbuf struct sbuf line = {0};
+    report_line(a, &line, false);
+    report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
+}

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scheduler as a whole: what it watches, what each change means, when it works.
+#include "sched/sched_int.h"
+#include "sched/select.h"
+
+#include "base/banned.h"
+
+// Pods tried before other work on the exec gets its turn; snapshots made ahead at a time.
+#define RUN_PODS   32
+#define WARM_NODES 32
+
+#define FEASIBLE_DEFAULT    16
+#define BINDING_TIMEOUT_NS  (600 * CLOCK_NS_PER_SEC)
+
+const struct api_kind *sched_kind(enum watched w)
+{
+    static const struct {
+        struct str version, kind;
+    } names[WATCHES] = {
+        [WATCH_PODS] = {STR_INIT("v1"), STR_INIT("Pod")},
+        [WATCH_NODES] = {STR_INIT("v1"), STR_INIT("Node")},
+        [WATCH_NAMESPACES] = {STR_INIT("v1"), STR_INIT("Namespace")},
+        [WATCH_CLAIMS] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceClaim")},
+        [WATCH_SLICES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceSlice")},
+        [WATCH_CLASSES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceClass")},
+        [WATCH_RULES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceTaintRule")},
+    };
+    return api_kind_find(names[w].version, names[w].kind);
+}
+
+bool sched_synced(const struct sched *s)
+{
+    return s->synced == WATCHES;
+}
+
+bool sched_idle(const struct sched *s)
+{
+    return sched_synced(s) && s->queue.active.n == 0 && s->queue.binding_len == 0 &&
+           list_empty(&s->bindings);
+}
+
+void sched_wake(struct sched *s, uint32_t whys)
+{
+    s->epoch++;
+    queue_wake(&s->queue, whys);
+}
+
+// --- Work ----------------------------------------------------------------------------------------
+
+static void warm(void *arg)
+{
+    struct sched *s = arg;
+    if (s->queue.active.n == 0 && devices_warm(s->devices, WARM_NODES))
+        exec_timer_start(s->exec, &s->warm_timer, 0);
+}
+
+static void ready(void *arg)
+{
+    struct sched *s = arg;
+    if (sched_synced(s) && !exec_timer_armed(&s->run_timer))
+        exec_timer_start(s->exec, &s->run_timer, 0);
+}
+
+static void run(void *arg)
+{
+    struct sched *s = arg;
+    for (size_t i = 0; i < RUN_PODS; i++) {
+        struct sched_pod *p = queue_pop(&s->queue);
+        if (!p)
+            break;
+        cycle_run(s, p);
+    }
+    if (s->queue.active.n)
+        ready(s);
+    else if (!exec_timer_armed(&s->warm_timer))
+        exec_timer_start(s->exec, &s->warm_timer, 0);
+}
+
+static bool expired(void *arg)
+{
+    struct sched *s = arg;
+    return s->expire_calls == 0 || --s->expire_calls == 0;
+}
+
+// --- Pods ----------------------------------------------------------------------------------------
+
+static bool is_mine(const struct sched *s, const struct api_pod *pod)
+{
+    if (pod->spec.node_name.n || pod->metadata.deletion_timestamp.set || cluster_pod_finished(pod))
+        return false;
+    for (size_t i = 0; i < s->names.n; i++)
+        if (str_eq(s->names.p[i], pod->spec.scheduler_name))
+            return true;
+    return false;
+}
+
+void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key)
+{
+    for (size_t i = 0; i < p->claims_len; i++)
+        if (str_eq(p->claims[i], key))
+            return;
+    struct str mine = str_make(xstrndup(key.p, key.n), key.n);
+    p->claims = xreallocarray(p->claims, p->claims_len + 1, sizeof(*p->claims));
+    p->claims[p->claims_len++] = mine;
+    claims_pod_add(&s->claims, mine, p);
+}
+
+static void index_claims(struct sched *s, struct sched_pod *p)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    for (size_t i = 0; i < p->api->spec.resource_claims.n; i++) {
+        struct str name;
+        bool check_owner;
+        if (dra_claim_name(p->api, &p->api->spec.resource_claims.p[i], &name, &check_owner) <= 0)
+            continue;
+        sbuf_clear(&key);
+        sbuf_addf(&key, "%.*s/%.*s", STR_ARG(p->api->metadata.namespace), STR_ARG(name));
+        sched_index_claim(s, p, sbuf_str(&key));
+    }
+}
+
+static void unindex_claims(struct sched *s, struct sched_pod *p)
+{
+    for (size_t i = 0; i < p->claims_len; i++) {
+        claims_pod_remove(&s->claims, p->claims[i], p);
+        free((void *)(uintptr_t)p->claims[i].p);
+    }
+    free(p->claims);
+    p->claims = NULL;
+    p->claims_len = 0;
+}
+
+void sched_enqueue(struct sched *s, struct sched_pod *p)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    if (p->api->spec.scheduling_gates.n)
+        sbuf_addf(&why, "waiting for scheduling gate %.*s",
+                  STR_ARG(p->api->spec.scheduling_gates.p[0].name));
+    else
+        (void)dra_gate(s, p->api, &why);
+    free(p->gate);
+    p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
+    if (p->gate)
+        queue_gate(&s->queue, p);
+    else
+        queue_activate(&s->queue, p);
+}
+
+static void pod_gone(struct sched *s, struct sched_pod *p)
+{
+    bool placed = p->node != NULL;
+    bind_pod_changed(s, p);
+    queue_leave(&s->queue, p);
+    unindex_claims(s, p);
+    cluster_pod_remove(&s->cluster, p);
+    if (placed)
+        sched_wake(s, WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
+                          WHY_BIT(WHY_POD_AFFINITY));
+}
+
+// The pod is on a node, or has ended.
+static void pod_settled(struct sched *s, struct sched_pod *p, bool relabelled)
+{
+    bool finished = cluster_pod_finished(p->api);
+    struct str where = finished ? (struct str){0} : p->api->spec.node_name;
+    if (p->state != POD_BINDING || p->api->spec.node_name.n)
+        queue_leave(&s->queue, p);
+    if (p->node && !str_eq(p->node->name, where)) {
+        cluster_lift(&s->cluster, p);
+        sched_wake(s, WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
+                          WHY_BIT(WHY_POD_AFFINITY));
+    }
+    p->assumed = false;
+    if (where.n && !p->node) {
+        cluster_place(&s->cluster, p, cluster_node(&s->cluster, where));
+        relabelled = true;
+    }
+    if (relabelled)
+        sched_wake(s, WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY));
+}
+
+static bool retry_worthy(const struct api_pod *a, const struct api_pod *b)
+{
+    return !api_equal(&api_pod_spec_type, &a->spec, &b->spec) ||
+           a->status.resource_claim_statuses.n != b->status.resource_claim_statuses.n;
+}
+
+static bool relabelled(const struct api_object_meta *a, const struct api_object_meta *b)
+{
+    if (a->labels.n != b->labels.n)
+        return true;
+    for (size_t i = 0; i < a->labels.n; i++)
+        if (!str_eq(a->labels.p[i].key, b->labels.p[i].key) ||
+            !str_eq(a->labels.p[i].value, b->labels.p[i].value))
+            return true;
+    return false;
+}
+
+static void pod_pending(struct sched *s, struct sched_pod *p, const struct client_object *before)
+{
+    index_claims(s, p);
+    if (!before || p->state == POD_ELSEWHERE || p->state == POD_GATED) {
+        if (p->state != POD_BINDING)
+            sched_enqueue(s, p);
+        return;
+    }
+    if (p->state == POD_WAITING &&
+        (retry_worthy(before->object.value, p->api) || relabelled(before->meta, &p->api->metadata)))
+        queue_retry(&s->queue, p);
+}
+
+static void pod_changed(void *arg, const struct client_object *before,
+                        const struct client_object *after)
+{
+    struct sched *s = arg;
+    const struct api_object_meta *m = after ? after->meta : before->meta;
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(m->namespace), STR_ARG(m->name));
+    struct sched_pod *p = cluster_pod(&s->cluster, sbuf_str(&key));
+    if (p && (!after || !str_eq(p->api->metadata.uid, m->uid))) {
+        pod_gone(s, p);
+        p = NULL;
+        before = NULL;
+    }
+    if (!after)
+        return;
+    bool other_labels = before && relabelled(before->meta, m);
+    const struct client_object *held = before ? client_object_ref(before) : NULL;
+    if (p)
+        cluster_pod_set(&s->cluster, p, after);
+    else
+        p = cluster_pod_add(&s->cluster, after);
+    if (is_mine(s, p->api))
+        pod_pending(s, p, held);
+    else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
+        pod_settled(s, p, other_labels);
+    else if (p->state != POD_BINDING)
+        queue_leave(&s->queue, p); // being deleted, or another scheduler's
+    client_object_unref(held);
+}
+
+// --- Nodes ---------------------------------------------------------------------------------------
+
+static bool quantities_differ(const struct api_quantity_map *a, const struct api_quantity_map *b)
+{
+    if (a->n != b->n)
+        return true;
+    for (size_t i = 0; i < a->n; i++)
+        if (!str_eq(a->p[i].key, b->p[i].key) || quantity_cmp(&a->p[i].value, &b->p[i].value))
+            return true;
+    return false;
+}
+
+static bool taints_differ(const struct api_taint_array *a, const struct api_taint_array *b)
+{
+    if (a->n != b->n)
+        return true;
+    for (size_t i = 0; i < a->n; i++)
+        if (!str_eq(a->p[i].key, b->p[i].key) || !str_eq(a->p[i].value, b->p[i].value) ||
+            !str_eq(a->p[i].effect, b->p[i].effect))
+            return true;
+    return false;
+}
+
+static bool lists_differ(const struct api_str_array *a, const struct api_str_array *b)
+{
+    if (a->n != b->n)
+        return true;
+    for (size_t i = 0; i < a->n; i++)
+        if (!str_eq(a->p[i], b->p[i]))
+            return true;
+    return false;
+}
+
+// What a change of a node can help.
+static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
+{
+    uint32_t whys = 0;
+    if (relabelled(&a->metadata, &b->metadata))
+        whys |= WHY_BIT(WHY_NODE_AFFINITY) | WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY) |
+                WHY_BIT(WHY_DEVICES);
+    if (taints_differ(&a->spec.taints, &b->spec.taints))
+        whys |= WHY_BIT(WHY_TAINT) | WHY_BIT(WHY_SPREAD);
+    if (a->spec.unschedulable != b->spec.unschedulable)
+        whys |= WHY_BIT(WHY_UNSCHEDULABLE);
+    if (quantities_differ(&a->status.allocatable, &b->status.allocatable))
+        whys |= WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_DEVICES);
+    if (lists_differ(&a->status.declared_features, &b->status.declared_features))
+        whys |= WHY_BIT(WHY_DEVICES);
+    return whys;
+}
+
+static void node_changed(void *arg, const struct client_object *before,
+                         const struct client_object *after)
+{
+    struct sched *s = arg;
+    struct str name = after ? after->meta->name : before->meta->name;
+    uint32_t whys = WHY_ALL;
+    if (before && after)
+        whys = node_helps(before->object.value, after->object.value);
+    uint32_t index = cluster_node(&s->cluster, name)->index;
+    (void)cluster_node_set(&s->cluster, name, after);
+    if (whys & WHY_BIT(WHY_DEVICES))
+        devices_node(s->devices, index, name, after);
+    if (!after)
+        whys = WHY_BIT(WHY_SPREAD);
+    if (whys)
+        sched_wake(s, whys);
+    if (s->queue.active.n == 0 && sched_synced(s) && !exec_timer_armed(&s->warm_timer))
+        exec_timer_start(s->exec, &s->warm_timer, 0);
+}
+
+static void namespace_changed(void *arg, const struct client_object *before,
+                              const struct client_object *after)
+{
+    struct sched *s = arg;
+    cluster_namespace_set(&s->cluster, after ? after->meta->name : before->meta->name, after);
+    if (after && (!before || relabelled(before->meta, after->meta)))
+        sched_wake(s, WHY_BIT(WHY_POD_AFFINITY));
+}
+
+// --- Claims, slices, classes, rules --------------------------------------------------------------
+
+static bool has_allocation(const struct client_object *o)
+{
+    return o && ((const struct api_resource_claim *)o->object.value)->status.allocation;
+}
+
+static void claim_users(struct sched *s, struct sched_claim *k, bool news)
+{
+    for (size_t i = k->pods.n; i-- > 0;) {
+        struct sched_pod *p = k->pods.p[i];
+        if (p->state == POD_GATED)
+            sched_enqueue(s, p);
+        else if (p->state == POD_WAITING && news && (p->whys & WHY_BIT(WHY_DEVICES)) &&
+                 dra_gate(s, p->api, &(struct sbuf){0}))
+            queue_retry(&s->queue, p);
+    }
+}
+
+static void index_special(struct sched *s, const struct client_object *after,
+                          struct sched_claim *k)
+{
+    static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
+    const struct str *value = select_label(&after->meta->annotations, mark);
+    cleanup_sbuf struct sbuf key = {0};
+    if (!value || !str_eqz(*value, "true") || !after->meta->owner_references.n)
+        return;
+    const struct api_owner_reference *o = &after->meta->owner_references.p[0];
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(o->name));
+    struct sched_pod *p = cluster_pod(&s->cluster, sbuf_str(&key));
+    if (p && str_eq(p->api->metadata.uid, o->uid))
+        sched_index_claim(s, p, k->key);
+}
+
+static bool status_changed(const struct client_object *before, const struct client_object *after)
+{
+    const struct api_resource_claim *a = before->object.value;
+    const struct api_resource_claim *b = after->object.value;
+    return !api_equal(&api_resource_claim_status_type, &a->status, &b->status);
+}
+
+static void claim_changed(void *arg, const struct client_object *before,
+                          const struct client_object *after)
+{
+    struct sched *s = arg;
+    struct sched_claim *k = claims_seen(&s->claims, before, after);
+    if (k && after)
+        index_special(s, after, k);
+    if (has_allocation(before) && !has_allocation(after))
+        sched_wake(s, WHY_BIT(WHY_DEVICES));
+    if (!k || !k->pods.n)
+        return;
+    bool news = !before || (after && status_changed(before, after));
+    if (news)
+        s->epoch++; // what pods with this claim were told may not hold any more
+    struct str key = k->key;
+    claim_users(s, k, news);
+    struct sched_claim **still = map_get(&s->claims.by_key, key);
+    if (still)
+        bind_claim_changed(s, *still);
+}
+
+static void slice_changed(void *arg, const struct client_object *before,
+                          const struct client_object *after)
+{
+    struct sched *s = arg;
+    devices_slice(s->devices, before, after);
+    if (after)
+        sched_wake(s, WHY_BIT(WHY_DEVICES));
+    if (s->queue.active.n == 0 && sched_synced(s) && !exec_timer_armed(&s->warm_timer))
+        exec_timer_start(s->exec, &s->warm_timer, 0);
+}
+
+static void class_changed(void *arg, const struct client_object *before,
+                          const struct client_object *after)
+{
+    struct sched *s = arg;
+    devices_class(s->devices, before, after);
+    extended_rebuild(s);
+    sched_wake(s, WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_RESOURCES));
+}
+
+static void rule_changed(void *arg, const struct client_object *before,
+                         const struct client_object *after)
+{
+    struct sched *s = arg;
+    if (!features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES))
+        return;
+    devices_rule(s->devices, before, after);
+    sched_wake(s, WHY_BIT(WHY_DEVICES));
+}
+
+// --- Life ----------------------------------------------------------------------------------------
+
+static void synced(void *arg)
+{
+    struct sched *s = arg;
+    if (++s->synced == WATCHES) {
+        // Pods were looked at before all claims were known.
+        map_foreach(&s->cluster.pods, i) {
+            struct sched_pod *p = *map_value(&s->cluster.pods, i);
+            if (p->state == POD_GATED)
+                sched_enqueue(s, p);
+        }
+        exec_timer_start(s->exec, &s->run_timer, 0);
+    }
+}
+
+static struct alloc_features read_features(const struct features *f)
+{
+    struct alloc_features r = {0};
+    for (int i = 0; i < FEATURES; i++)
+        if (features_on(f, (enum feature)i))
+            (void)alloc_features_add(&r, feature_name((enum feature)i));
+    return r;
+}
+
+static void set_names(struct sched *s, const struct sched_options *o)
+{
+    static const struct str own = STR_INIT("dray");
+    const struct str *names = o->names_len ? o->names : &own;
+    size_t n = o->names_len ? o->names_len : 1;
+    for (size_t i = 0; i < n; i++) {
+        struct str name = str_make(xstrndup(names[i].p, names[i].n), names[i].n);
+        vec_push(&s->names, name);
+    }
+}
+
+struct sched *sched_new(const struct sched_options *options)
+{
+    struct sched *s = xcalloc(1, sizeof(*s));
+    s->client = options->client;
+    s->exec = options->client->exec;
+    s->policy = options->policy;
+    s->epoch = 1;
+    s->binding_timeout_ns =
+        options->binding_timeout_ns ? options->binding_timeout_ns : BINDING_TIMEOUT_NS;
+    s->feasible_max = options->feasible_max ? options->feasible_max : FEASIBLE_DEFAULT;
+    if (options->features)
+        s->features = *options->features;
+    else
+        features_init(&s->features, FEATURES_MINOR);
+    s->alloc_features = read_features(&s->features);
+    set_names(s, options);
+    list_init(&s->bindings);
+    list_init(&s->calls);
+    cluster_init(&s->cluster);
+    s->devices = devices_new(&s->alloc_features, s->policy);
+    claims_init(&s->claims, s->devices);
+    queue_init(&s->queue, s->exec, ready, s);
+    s->solver = alloc_solver_new(&(struct alloc_options){.policy = s->policy,
+                                                         .rng = s->exec->rng,
+                                                         .expired = expired,
+                                                         .expired_arg = s});
+    s->run_timer = (struct exec_timer){.fn = run, .arg = s};
+    s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
+    s->recorder = event_recorder_new(&(struct event_recorder_options){
+        .client = s->client, .component = s->names.p[0]});
+    return s;
+}
+
+void sched_start(struct sched *s)
+{
+    static void (*const changed[WATCHES])(void *, const struct client_object *,
+                                          const struct client_object *) = {
+        [WATCH_PODS] = pod_changed,      [WATCH_NODES] = node_changed,
+        [WATCH_NAMESPACES] = namespace_changed, [WATCH_CLAIMS] = claim_changed,
+        [WATCH_SLICES] = slice_changed,  [WATCH_CLASSES] = class_changed,
+        [WATCH_RULES] = rule_changed,
+    };
+    assert(!s->started);
+    s->started = true;
+    for (int w = 0; w < WATCHES; w++) {
+        s->informers[w] = informer_new(
+            &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
+        informer_add_handler(s->informers[w], &(struct informer_handler){changed[w], synced, s});
+    }
+    for (int w = 0; w < WATCHES; w++)
+        informer_start(s->informers[w]);
+}
+
+static void stop(struct sched *s, bool answers_come)
+{
+    exec_timer_stop(s->exec, &s->run_timer);
+    exec_timer_stop(s->exec, &s->warm_timer);
+    for (int w = 0; w < WATCHES; w++)
+        if (s->informers[w])
+            informer_free(s->informers[w]);
+    bind_drop_all(s);
+    list_foreach(&s->calls, node)
+    {
+        struct call *c = list_entry(node, struct call, node);
+        list_remove(&c->node);
+        c->s = NULL;
+        if (!answers_come)
+            free(c);
+    }
+    queue_done(&s->queue);
+    alloc_solver_free(s->solver);
+    event_recorder_free(s->recorder);
+    // Claims let go of devices, not devices of claims.
+    claims_done(&s->claims);
+    devices_free(s->devices);
+    cluster_done(&s->cluster);
+    map_foreach(&s->extended, i)
+        free((void *)(uintptr_t)map_key(&s->extended, i).p);
+    map_done(&s->extended);
+    for (size_t i = 0; i < VERDICTS_MAX; i++)
+        free(s->verdicts[i].message);
+    vec_foreach(&s->names, n)
+        free((void *)(uintptr_t)n->p);
+    vec_done(&s->names);
+    arena_done(&s->arena);
+    free(s);
+}
+
+void sched_free(struct sched *s)
+{
+    if (s)
+        stop(s, true);
+}
+
+void sched_kill(struct sched *s)
+{
+    if (s)
+        stop(s, false);
+}
+
+void sched_get_stats(const struct sched *s, struct sched_stats *ret)
+{
+    *ret = s->stats;
+    ret->active = s->queue.active.n;
+    ret->backing_off = s->queue.backoff.n;
+    ret->waiting = s->queue.waiting_len;
+    ret->gated = s->queue.gated_len;
+    ret->binding = s->queue.binding_len;
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scheduler: gives pods a node and their claims devices, or says why it cannot. It lives on one
+// exec, talks to the API through a client and to nothing else, and is deterministic given the exec's
+// clock and randomness. How it works: docs/scheduler.md.
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/features.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "client/client.h"
+#include "dray/alloc.h"
+
+struct sched;
+
+struct sched_options {
+    struct client *client;           // borrowed; its exec is the scheduler's
+    const struct str *names;         // values of spec.schedulerName it serves; copied
+    size_t names_len;                // 0: "dray" alone
+    const struct features *features; // copied; NULL: defaults of the newest release
+    enum alloc_policy policy;        // how devices are chosen, within and between nodes
+    int64_t binding_timeout_ns;      // for binding conditions; 0: 600 s
+    size_t feasible_max;             // nodes scored for a pod; 0: default
+};
+
+struct sched *sched_new(const struct sched_options *options);
+
+// sched_start begins to watch; pods are scheduled once every kind has been listed.
+void sched_start(struct sched *s);
+
+// sched_free stops watching. Calls of the client that are under way are forgotten: their answers find
+// nobody. sched_kill does the same when the exec has dropped its work and no answer will ever come.
+void sched_free(struct sched *s);
+void sched_kill(struct sched *s);
+
+// sched_synced says whether every kind has been listed once.
+bool sched_synced(const struct sched *s);
+
+// sched_idle says whether nothing is waiting for its turn or being bound. Pods that cannot be placed
+// and those that back off do not count.
+bool sched_idle(const struct sched *s);
+
+struct sched_stats {
+    uint64_t attempts;      // scheduling cycles
+    uint64_t bound;         // pods
+    uint64_t unschedulable; // cycles that ended so
+    uint64_t errors;        // cycles and bindings that failed otherwise
+    uint64_t gave_way;      // allocations taken back because another scheduler's came first
+    uint64_t solves;        // questions put to the allocator
+    uint64_t explained;     // explanations made (the others were known)
+    uint64_t conditions;    // pod conditions written
+    size_t active, backing_off, waiting, gated, binding;
+};
+
+void sched_get_stats(const struct sched *s, struct sched_stats *ret);
+
+// sched_explain adds a JSON object that tells all about a pod, or about a claim (kind "ResourceClaim"
+// or any other name of it): its state and, where it is pending, every node's answer, as of now.
+// Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for another kind.
+int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
+                  struct sbuf *out, struct err *err) MUST_USE;
+
+// sched_check compares the caches with what the watches have delivered: every node's sums made anew,
+// every claim's allocation, every index. Returns true, or false with a line for each difference.
+bool sched_check(const struct sched *s, struct sbuf *problems);
+
+#endif

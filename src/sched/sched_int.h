@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data of the scheduler, shared by its files. docs/scheduler.md tells how it fits together.
+#ifndef SCHED_SCHED_INT_H
+#define SCHED_SCHED_INT_H
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "client/events.h"
+#include "client/informer.h"
+#include "sched/claims.h"
+#include "sched/cluster.h"
+#include "sched/devices.h"
+#include "sched/queue.h"
+#include "sched/sched.h"
+
+// Kinds that are watched.
+enum watched {
+    WATCH_PODS,
+    WATCH_NODES,
+    WATCH_NAMESPACES,
+    WATCH_CLAIMS,
+    WATCH_SLICES,
+    WATCH_CLASSES,
+    WATCH_RULES,
+    WATCHES,
+};
+
+// Extended resource names and the classes behind them.
+struct ext_map MAP(const struct api_device_class *);
+
+// What was found for pods of one signature: holds as long as nothing that could help has changed.
+struct verdict {
+    uint64_t signature;
+    uint64_t epoch;
+    uint32_t whys;
+    char *message;
+};
+
+#define VERDICTS_MAX 256
+
+struct claim_writer;
+
+struct sched {
+    struct client *client;
+    struct exec *exec;
+    struct features features;
+    struct alloc_features alloc_features;
+    enum alloc_policy policy;
+    int64_t binding_timeout_ns;
+    size_t feasible_max;
+    struct name_vec VEC(struct str) names; // owned
+
+    struct informer *informers[WATCHES];
+    size_t synced;
+    bool started;
+
+    struct cluster cluster;
+    struct devices *devices;
+    struct claims claims;
+    struct queue queue;
+    struct alloc_solver *solver;
+    struct event_recorder *recorder;
+    struct ext_map extended; // keys owned
+    uint64_t expire_calls;   // left until the allocator is told to stop
+    uint64_t epoch;          // changes with everything that can help a pod
+    size_t rotate;           // where the next walk over all nodes starts
+    struct arena arena;      // of the attempt under way
+    struct exec_timer run_timer;
+    struct exec_timer warm_timer;
+
+    struct list bindings;
+    struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
+    struct list calls; // of the client, under way
+    struct verdict verdicts[VERDICTS_MAX];
+    uint64_t verdict_epoch; // of the newest one
+    struct sched_stats stats;
+};
+
+// --- An attempt ----------------------------------------------------------------------------------
+
+// A claim of the pod.
+struct want {
+    struct sched_claim *entry;              // NULL for the special claim until it is created
+    const struct client_object *object;     // as read at the start of the attempt
+    const struct api_resource_claim *claim; // same
+    bool allocated;
+    bool special;     // made for extended resources; last
+    bool stale;       // a special claim of an earlier attempt, to be deleted
+    bool unavailable; // on some node: may be deallocated if nothing fits
+};
+
+// Topology spread: one constraint and how many matching pods each domain has.
+struct spread;
+struct affinity;
+
+struct attempt {
+    struct sched *s;
+    struct sched_pod *pod;
+    const struct api_pod *api;
+    struct arena *arena;
+
+    struct want *wants;
+    size_t wants_len;
+    const struct api_resource_claim **open; // unallocated ones; room for the special one behind them
+    size_t open_len;
+    struct want *special;                        // NULL: none
+    struct api_resource_claim *special_claim;    // variant for the node at hand
+    struct api_container_extended_resource_request_array mappings; // of that variant
+    bool special_used;                           // the node at hand gives it devices
+    uint64_t devices_hash;                       // of what open claims ask for
+    size_t need;
+    struct str only_node; // empty: any
+    struct spread *spreads;
+    size_t spreads_len;
+    struct affinity *affinity;
+
+    // Of the last node asked for devices.
+    const struct sched_node *last;
+    struct alloc_answer answer;
+    struct api_node_allocatable_resource_claim_status_array node_statuses;
+
+    uint32_t whys;
+    bool failed;      // an error ends the attempt
+    bool not_counted; // the pod waits for a claim that is being allocated: no back-off
+    struct sbuf text; // the error, or why the pod as a whole cannot be placed
+};
+
+// --- dra.c: claims of a pod ----------------------------------------------------------------------
+
+enum dra_begin { DRA_OK, DRA_GATED, DRA_WAIT, DRA_REFUSED, DRA_FAILED };
+
+// dra_gate says whether all claims of a pod exist and are its own; else adds why not.
+bool dra_gate(struct sched *s, const struct api_pod *pod, struct sbuf *why);
+
+// dra_begin resolves the pod's claims and what must be allocated. Anything but DRA_OK comes with a
+// text in a->text.
+enum dra_begin dra_begin(struct attempt *a);
+
+// dra_filter asks one node. WHY_NONE: it will do (and a->answer has the allocation, if any was
+// needed); else WHY_DEVICES or WHY_RESOURCES, with the reason added to why unless that is NULL. May
+// set a->failed.
+enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why);
+
+// dra_claim_name resolves an entry of spec.resourceClaims. Returns 1; 0 when the entry needs no claim;
+// -1 when it is not created yet.
+int dra_claim_name(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
+                   struct str *ret_name, bool *ret_check_owner);
+
+// dra_rank sums up how far in front of their lists the chosen alternatives stand.
+int64_t dra_rank(const struct attempt *a);
+
+// dra_bound_result says whether results of an allocation have conditions to wait for; dra_binding_state
+// looks at them: 1 all true, 0 not yet, -1 failed (with a text).
+bool dra_has_conditions(const struct api_allocation_result *allocation);
+int dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
+                      struct sbuf *why);
+
+// --- extended.c ----------------------------------------------------------------------------------
+
+// extended_rebuild makes the map of resource names anew from all classes.
+void extended_rebuild(struct sched *s);
+
+// extended_class finds the class behind a resource name that may be served by devices.
+const struct api_device_class *extended_class(const struct sched *s, struct str resource);
+
+// extended_wanted says whether the pod asks for a resource with a class behind it.
+bool extended_wanted(const struct sched *s, const struct sched_pod *p);
+
+// extended_on_node makes the requests that a node has to serve with devices. Returns 1 with requests, 0
+// when none are left, -1 when the node has a resource neither way.
+int extended_on_node(struct attempt *a, const struct sched_node *n);
+
+// --- nodealloc.c ---------------------------------------------------------------------------------
+
+// nodealloc_filter adds up what devices take of the node's own resources and checks that it fits.
+enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct sbuf *why);
+
+// --- filter.c ------------------------------------------------------------------------------------
+
+// filter_node applies everything but devices. With why, the reason is added for people.
+enum why filter_node(struct attempt *a, const struct sched_node *n, struct sbuf *why);
+
+// filter_fits checks amounts, those of needs instead of the pod's own.
+bool filter_fits(const struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct sbuf *why);
+
+// filter_selected: node selector and required node affinity; filter_tolerated: hard taints.
+bool filter_selected(const struct api_pod *pod, const struct api_node *node);
+bool filter_tolerated(const struct api_pod *pod, const struct api_node *node);
+
+// --- affinity.c, spread.c ------------------------------------------------------------------------
+
+void affinity_begin(struct attempt *a);
+enum why affinity_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why);
+int64_t affinity_score(const struct attempt *a, const struct sched_node *n);
+bool affinity_scores(const struct attempt *a);
+void affinity_end(struct attempt *a);
+
+void spread_begin(struct attempt *a);
+void spread_end(struct attempt *a);
+enum why spread_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why);
+void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
+                  int64_t *ret); // normalized
+
+// --- score.c -------------------------------------------------------------------------------------
+
+// score_best chooses among nodes that will do; ranks are those of dra_rank, one a node.
+size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
+                  size_t n);
+
+// --- cycle.c -------------------------------------------------------------------------------------
+
+// cycle_run tries the pod; it ends in the queue or in a binding.
+void cycle_run(struct sched *s, struct sched_pod *p);
+
+// cycle_begin and cycle_end enclose everything that looks at one pod. cycle_begin: as dra_begin.
+enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt *a);
+void cycle_end(struct attempt *a);
+
+// cycle_signature is equal for pods that get the same answer; 0: it is not known.
+uint64_t cycle_signature(struct attempt *a);
+
+// --- bind.c --------------------------------------------------------------------------------------
+
+// bind_start reserves what the attempt found on node n and starts to write.
+void bind_start(struct attempt *a, struct sched_node *n);
+
+// bind_claim_changed and bind_pod_gone: news for bindings under way.
+void bind_claim_changed(struct sched *s, struct sched_claim *k);
+void bind_pod_changed(struct sched *s, struct sched_pod *p);
+void bind_drop_all(struct sched *s);
+
+// bind_deallocate clears the allocation of a claim that keeps a pod from being placed (PostFilter);
+// bind_delete_special deletes a special claim of an earlier attempt.
+void bind_deallocate(struct sched *s, struct sched_pod *p, const struct want *w);
+void bind_delete_special(struct sched *s, const struct want *w);
+
+// --- calls.c -------------------------------------------------------------------------------------
+
+// A call of the client under way. Its answer goes to done unless the scheduler is gone by then.
+typedef void (*call_fn)(struct sched *s, void *arg, const struct client_answer *answer);
+
+struct call {
+    struct list_node node;
+    struct sched *s; // NULL: gone
+    call_fn done;    // NULL: nobody cares
+    void *arg;
+};
+
+struct call *call_new(struct sched *s, call_fn done, void *arg);
+void call_answered(void *arg, const struct client_answer *answer); // the client_done_fn of calls
+
+// --- report.c ------------------------------------------------------------------------------------
+
+// report_unschedulable says in one line why no node fits, as condition and event; report_failed tells
+// of an error.
+void report_unschedulable(struct attempt *a);
+void report_line(struct attempt *a, struct sbuf *out, bool json);
+void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
+void report_event(struct sched *s, const struct client_object *about, const char *type,
+                  const char *reason, struct str message);
+
+// --- sched.c -------------------------------------------------------------------------------------
+
+// sched_wake: something changed that can help pods waiting for these reasons.
+void sched_wake(struct sched *s, uint32_t whys);
+
+// sched_enqueue gives a pod its turn, unless a gate is closed or a claim missing.
+void sched_enqueue(struct sched *s, struct sched_pod *p);
+
+// sched_index_claim puts a claim into a pod's list, unless it is there.
+void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key);
+
+const struct api_kind *sched_kind(enum watched w);
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A world for the scheduler's tests: an API that lives in memory on a simulated exec and keeps
+// revisions, conflicts, finalizers and watches; any number of clients; writes that fail and watches
+// that lag on demand. It validates nothing: that is the registry's business.
+#ifndef UNIT_SCHED_WORLD_H
+#define UNIT_SCHED_WORLD_H
+
+#include "base/exec.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "client/client.h"
+#include "sched/sched.h"
+#include "unit.h"
+
+struct world_objects MAP(const struct client_object *);
+
+struct world {
+    struct clock_fake clock;
+    struct rng_seeded rng;
+    struct exec_sim *sim;
+    struct exec *exec;
+    uint64_t revision;
+    struct world_objects objects; // by "Kind namespace/name"; keys owned
+    struct list watches;
+    struct list clients;
+    uint64_t writes;
+    // refuse, if set, is asked before every write; a negative code fails it.
+    int (*refuse)(struct world *w, const char *verb, const struct api_kind *kind, struct str name);
+    int refusals; // left; for the use of refuse
+};
+
+void world_start(struct world *w);
+void world_end(struct world *w);
+
+// world_client makes a client; world_end frees it. With lag its watches hold back events of claims until
+// world_release.
+struct client *world_client(struct world *w);
+void world_lag(struct client *c, const char *kind);
+void world_release(struct client *c);
+
+// world_put creates an object, or replaces it with its status; the text is JSON with single quotes for
+// double ones.
+void world_put(struct world *w, const char *text);
+void world_putf(struct world *w, const char *fmt, ...) ERR_PRINTF(2, 3);
+void world_delete(struct world *w, const char *kind, const char *key);
+
+// world_run runs what is ready for so many milliseconds of the fake clock.
+void world_run(struct world *w, int64_t ms);
+
+// What is stored; NULL when there is none. Borrowed until something is written.
+const struct api_pod *world_pod(struct world *w, const char *key);
+const struct api_resource_claim *world_claim(struct world *w, const char *key);
+size_t world_count(struct world *w, const char *kind);
+
+// world_condition is the message of a pod's PodScheduled condition, "" when there is none.
+struct str world_condition(struct world *w, const char *key);
+struct str world_node_of(struct world *w, const char *key);
+
+// world_sound demands that no device is held twice and every bound pod's claims are allocated and reserved
+// for it.
+void world_sound(struct world *w);
+
+// world_event finds an event about an object by its reason; NULL when there is none.
+const struct api_event *world_event(struct world *w, const char *name, const char *reason);
+
+#endif
