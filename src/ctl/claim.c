@@ -103,8 +103,8 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
     if (!c->groups || !pod->spec.scheduling_group ||
         !pod->spec.scheduling_group->has_pod_group_name)
         return NULL;
-    return as_group(ctl_find(c->ctl, CACHE_GROUPS, pod->metadata.namespace,
-                             pod->spec.scheduling_group->pod_group_name));
+    return maybe_group(ctl_find(c->ctl, CACHE_GROUPS, pod->metadata.namespace,
+                                pod->spec.scheduling_group->pod_group_name));
 }
 
 static bool same_text(bool has_a, struct str a, bool has_b, struct str b)

@@ -149,7 +149,7 @@ static enum entry_result from_template(struct claim_ctl *c, struct str key,
         return ENTRY_FOUND;
     }
     const struct api_resource_claim_template *t =
-        as_template(ctl_find(c->ctl, CACHE_TEMPLATES, who->meta->namespace, template_name));
+        maybe_template(ctl_find(c->ctl, CACHE_TEMPLATES, who->meta->namespace, template_name));
     if (!t) {
         struct sbuf why = {0};
         sbuf_addf(&why, "resource claim template \"%.*s\": not found", STR_ARG(template_name));
@@ -175,7 +175,7 @@ static enum entry_result pod_entry(struct claim_ctl *c, struct str key, const st
         return ENTRY_FINE;
     if (state == CLAIM_NAMED) {
         const struct api_resource_claim *claim =
-            as_claim(ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name));
+            maybe_claim(ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name));
         if (!check || (claim && claim_is_for(claim, pod, c->groups)))
             return ENTRY_FINE;
     }
@@ -241,7 +241,7 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
     if (claim_name_of(pod, entry, &name, &check) != CLAIM_NAMED)
         return false;
     const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name);
-    const struct api_resource_claim *claim = as_claim(o);
+    const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim || !claim->status.allocation || claim->metadata.deletion_timestamp.set ||
         (check && !claim_is_for(claim, pod, c->groups)))
         return false;
@@ -277,7 +277,7 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
 void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
     const struct client_object *o = ctl_find(c->ctl, CACHE_PODS, namespace, name);
-    const struct api_pod *pod = as_pod(o);
+    const struct api_pod *pod = maybe_pod(o);
     if (!pod || pod->metadata.deletion_timestamp.set || pod_is_done(pod)) {
         work_done(c->work, key);
         return;
@@ -323,7 +323,7 @@ static bool group_has_name(const struct claim_ctl *c, const struct api_pod_group
             continue;
         if (!s->has_resource_claim_name)
             return true;
-        const struct api_resource_claim *claim = as_claim(
+        const struct api_resource_claim *claim = maybe_claim(
             ctl_find(c->ctl, CACHE_CLAIMS, group->metadata.namespace, s->resource_claim_name));
         const struct api_owner_reference *owner = claim ? meta_controller(&claim->metadata) : NULL;
         return owner && str_eq(owner->uid, group->metadata.uid);
@@ -334,7 +334,7 @@ static bool group_has_name(const struct claim_ctl *c, const struct api_pod_group
 void claim_step_group(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
     const struct client_object *o = ctl_find(c->ctl, CACHE_GROUPS, namespace, name);
-    const struct api_pod_group *group = as_group(o);
+    const struct api_pod_group *group = maybe_group(o);
     if (!group || group->metadata.deletion_timestamp.set) {
         work_done(c->work, key);
         return;

@@ -154,7 +154,7 @@ static void release(struct claim_ctl *c, struct str key, const struct client_obj
 void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
     const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
-    const struct api_resource_claim *claim = as_claim(o);
+    const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim) {
         forget_freed(c, key);
         work_done(c->work, key);

@@ -45,36 +45,23 @@ struct ctl {
 // The kinds of the caches.
 const struct api_kind *ctl_kind(enum ctl_cache which);
 
-// Typed views of cached objects; NULL when there is none.
-static inline const struct api_pod *as_pod(const struct client_object *o)
-{
-    return o ? o->object.value : NULL;
-}
+// Typed views of cached objects: as_… of one that is there, maybe_… NULL when there is none.
+#define CTL_VIEW(name, type)                                                     \
+    static inline const struct type *as_##name(const struct client_object *o)    \
+    {                                                                            \
+        return o->object.value;                                                  \
+    }                                                                            \
+    static inline const struct type *maybe_##name(const struct client_object *o) \
+    {                                                                            \
+        return o ? o->object.value : NULL;                                       \
+    }
 
-static inline const struct api_resource_claim *as_claim(const struct client_object *o)
-{
-    return o ? o->object.value : NULL;
-}
-
-static inline const struct api_resource_claim_template *as_template(const struct client_object *o)
-{
-    return o ? o->object.value : NULL;
-}
-
-static inline const struct api_pod_group *as_group(const struct client_object *o)
-{
-    return o ? o->object.value : NULL;
-}
-
-static inline const struct api_resource_slice *as_slice(const struct client_object *o)
-{
-    return o ? o->object.value : NULL;
-}
-
-static inline const struct api_device_taint_rule *as_rule(const struct client_object *o)
-{
-    return o ? o->object.value : NULL;
-}
+CTL_VIEW(pod, api_pod)
+CTL_VIEW(claim, api_resource_claim)
+CTL_VIEW(template, api_resource_claim_template)
+CTL_VIEW(group, api_pod_group)
+CTL_VIEW(slice, api_resource_slice)
+CTL_VIEW(rule, api_device_taint_rule)
 
 // ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
 // exist is left alone.

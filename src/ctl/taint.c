@@ -141,7 +141,7 @@ static void count_claim(const struct taint_ctl *t, struct eviction *e, const str
                         const struct api_device_taint_rule *as_if)
 {
     const struct api_resource_claim *claim =
-        as_claim(ctl_find(t->ctl, CACHE_CLAIMS, pod->metadata.namespace, name));
+        maybe_claim(ctl_find(t->ctl, CACHE_CLAIMS, pod->metadata.namespace, name));
     if (!claim || !claim->status.allocation ||
         (check_owner && !claim_is_for(claim, pod, t->groups)))
         return;
@@ -278,7 +278,7 @@ static void add_rule_by_uid(struct taint_ctl *t, struct str uid);
 static void step_pod(struct taint_ctl *t, struct str key, struct str namespace, struct str name)
 {
     const struct client_object *o = ctl_find(t->ctl, CACHE_PODS, namespace, name);
-    const struct api_pod *pod = as_pod(o);
+    const struct api_pod *pod = maybe_pod(o);
     struct eviction e = {0};
     if (pod && !pod->metadata.deletion_timestamp.set)
         e = eviction_of_pod(t, pod, NULL);

@@ -166,7 +166,7 @@ static void write_condition(struct taint_ctl *t, struct str key, const struct cl
 void taint_step_rule(struct taint_ctl *t, struct str key, struct str name)
 {
     const struct client_object *o = ctl_find(t->ctl, CACHE_RULES, STR(""), name);
-    const struct api_device_taint_rule *rule = as_rule(o);
+    const struct api_device_taint_rule *rule = maybe_rule(o);
     if (!rule || rule->metadata.deletion_timestamp.set) {
         work_done(t->work, key);
         return;
