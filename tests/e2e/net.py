@@ -176,8 +176,9 @@ def many_idle(count):
     one.request('GET', '/hello')
     expect('others are served', one.getresponse().read(), b'hello\n')
     each = (s.rss_kib() - before) / count
-    # The sanitized build needs several times as much as the plain one, which stays below 2 KiB.
-    expect('memory of an idle connection stays below 10 KiB', each < 10, True)
+    # The plain build takes less than 2 KiB, a sanitized one several times that.
+    most = 30 if 'asan' in SERVER else 10
+    expect(f'an idle connection takes less than {most} KiB', each < most, True)
     for c in idle:
         c.close()
     one.close()
