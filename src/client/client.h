@@ -47,6 +47,7 @@ struct client_answer {
     const struct client_object *object; // NULL for failures, and where the server sends none
 };
 
+// Runs exactly once for each call.
 typedef void (*client_done_fn)(void *arg, const struct client_answer *answer);
 
 enum client_patch {
@@ -75,13 +76,13 @@ enum client_event_type {
     CLIENT_DELETED,
     CLIENT_SYNCED,   // the initial objects have all been given; revision is set
     CLIENT_BOOKMARK, // revision is set
-    CLIENT_ENDED,    // the watch is over: code and err say why (-ERR_EXPIRED: list anew)
+    CLIENT_ENDED,    // the watch is over: code and err say why (-ERR_EXPIRED: list anew); stop it
 };
 
 struct client_event {
     enum client_event_type type;
-    const struct client_object *object;
-    uint64_t revision;
+    const struct client_object *object; // of a deletion: as it was last
+    uint64_t revision;                  // of the change; always set but in CLIENT_ENDED
     int code;
     const struct err *err;
 };
@@ -128,7 +129,14 @@ struct client_watch *client_watch(struct client *c, const struct api_kind *kind,
                                   const struct client_list_options *options, uint64_t since,
                                   client_event_fn event, void *arg);
 void client_watch_stop(struct client *c, struct client_watch *w);
+
+// client_free ends a client whose watches have been stopped. Calls that were not answered yet still
+// will be: whatever became of them, with -ECANCELED.
 void client_free(struct client *c);
+
+// client_object_new makes an object with one reference around an empty arena, for transports:
+// decode into its arena and set the rest.
+struct client_object *client_object_new(void);
 
 // client_bind binds a pod to a node (pods/binding).
 void client_bind(struct client *c, struct str namespace, struct str pod, struct str uid,

@@ -384,9 +384,9 @@ static int load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
     r = record_read(&row, l->kind, column_str(st, 5), ret, err);
     if (r < 0) {
         char what[256];
-        (void)snprintf(what, sizeof(what), "%.*s %.*s/%.*s at revision %lld: %.80s", STR_ARG(row.kind),
-                       STR_ARG(row.namespace), STR_ARG(row.name), (long long)revision,
-                       err ? err->msg : "");
+        (void)snprintf(what, sizeof(what), "%.*s %.*s/%.*s at revision %lld: %.80s",
+                       STR_ARG(row.kind), STR_ARG(row.namespace), STR_ARG(row.name),
+                       (long long)revision, err ? err->msg : "");
         return damaged(db, what, err);
     }
     *ret_deleted = row.deleted;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory index, private to the store: an entry for every key that exists, existed within the
-// history or is being written; a hash to find one, ordered sets to walk them.
+// history or is being written; a hash to find one, sets by label
+// and owner. (Ordered sets: base/sorted.h.)
 #ifndef STORE_INDEX_H
 #define STORE_INDEX_H
 
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/sorted.h"
 #include "store/store.h"
 
 struct history_event;
@@ -28,38 +30,8 @@ struct store_key entry_key(const struct entry *e);
 
 int store_key_cmp(const struct store_key *a, const struct store_key *b);
 
-// --- Ordered sets --------------------------------------------------------------------------------
-
-// Entries in order of kind, namespace and name: sorted blocks of pointers, in order. Finding is two
-// binary searches; inserting moves at most one block's pointers, and the list of blocks when one
-// splits.
-struct index_block {
-    uint32_t n, cap;
-    struct entry *entries[];
-};
-
-struct index {
-    struct index_block **blocks;
-    size_t n, cap;
-    size_t len;       // entries in all blocks
-    uint64_t changes; // places found before a change mean nothing after it
-};
-
-struct index_place {
-    size_t block, at;
-};
-
-// index_add and index_remove; adding one that is there, removing one that is not, changes nothing.
-void index_add(struct index *x, struct entry *e);
-void index_remove(struct index *x, const struct entry *e);
-void index_done(struct index *x);
-
-// index_seek finds the first entry behind key, or at it when that is wanted.
-struct index_place index_seek(const struct index *x, const struct store_key *key, bool at_too);
-
-// index_at is the entry at a place, NULL at the end; index_step goes to the next.
-struct entry *index_at(const struct index *x, struct index_place p);
-struct index_place index_step(const struct index *x, struct index_place p);
+// entry_order compares an entry with a struct store_key: by kind, namespace and name.
+int entry_order(const void *entry, const void *key);
 
 // --- Hash of entries -----------------------------------------------------------------------------
 
@@ -82,7 +54,7 @@ void entry_table_done(struct entry_table *t);
 struct term {
     uint64_t hash;
     struct entry *one; // the only one; NULL: see many
-    struct index *many;
+    struct sorted *many;
 };
 
 struct term_table {

@@ -40,10 +40,10 @@ int store_walk_start(const struct store *s, struct store_walk *w, struct err *er
 }
 
 // Where the walk goes on: where it stands, or anew behind its last key.
-static struct index_place walk_place(const struct index *x, const struct store_walk *w)
+static struct sorted_place walk_place(const struct sorted *x, const struct store_walk *w)
 {
     if (w->changes == x->changes)
-        return (struct index_place){w->block, w->at};
+        return (struct sorted_place){w->block, w->at};
     struct store_key from = {w->kind, w->after_namespace, w->after_name};
     if (w->last) {
         from.namespace = w->last->namespace;
@@ -52,7 +52,7 @@ static struct index_place walk_place(const struct index *x, const struct store_w
         from.namespace = w->namespace;
         from.name = (struct str){0};
     }
-    return index_seek(x, &from, false);
+    return sorted_seek(x, &from, false);
 }
 
 const struct object *store_walk_next(const struct store *s, struct store_walk *w)
@@ -64,10 +64,10 @@ const struct object *store_walk_next(const struct store *s, struct store_walk *w
         w->expired = true;
         return NULL;
     }
-    const struct index *x = &k->index;
-    struct index_place p = walk_place(x, w);
+    const struct sorted *x = &k->index;
+    struct sorted_place p = walk_place(x, w);
     const struct object *found = NULL;
-    for (struct entry *e; !found && (e = index_at(x, p)); p = index_step(x, p)) {
+    for (struct entry *e; !found && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
         if (w->one_namespace) {
             struct store_key key = entry_key(e);
             if (!str_eq(key.namespace, w->namespace))
@@ -121,8 +121,8 @@ void store_find_owned(const struct store *s, struct str uid,
             fn(arg, t->one->visible);
         return;
     }
-    struct index_place p = {0};
-    for (const struct entry *e; (e = index_at(t->many, p)); p = index_step(t->many, p))
+    struct sorted_place p = {0};
+    for (const struct entry *e; (e = sorted_at(t->many, p)); p = sorted_step(t->many, p))
         if (owned_by(e->visible, uid))
             fn(arg, e->visible);
 }
@@ -145,8 +145,8 @@ void store_find_labelled(const struct store *s, const struct api_kind *kind, str
             fn(arg, t->one->visible);
         return;
     }
-    struct index_place p = {0};
-    for (const struct entry *e; (e = index_at(t->many, p)); p = index_step(t->many, p))
+    struct sorted_place p = {0};
+    for (const struct entry *e; (e = sorted_at(t->many, p)); p = sorted_step(t->many, p))
         if (labelled(e->visible, kind, key, value))
             fn(arg, e->visible);
 }

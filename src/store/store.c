@@ -32,6 +32,7 @@ struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind)
     if (!*k) {
         *k = xcalloc(1, sizeof(**k));
         list_init(&(*k)->watches);
+        sorted_init(&(*k)->index, entry_order);
     }
     return *k;
 }
@@ -45,7 +46,7 @@ struct entry *entry_make(struct store *s, const struct object *o)
     e = xmalloc(sizeof(*e));
     *e = (struct entry){.head = o, .hash = store_key_hash(&key)};
     entry_table_add(&s->entries, e);
-    index_add(&kind_state_of(s, o->kind)->index, e);
+    (void)sorted_add(&kind_state_of(s, o->kind)->index, &key, e);
     e->head = NULL;
     return e;
 }
@@ -53,7 +54,7 @@ struct entry *entry_make(struct store *s, const struct object *o)
 void entry_drop(struct store *s, struct entry *e)
 {
     struct store_key key = entry_key(e);
-    index_remove(&kind_state_of(s, key.kind)->index, e);
+    (void)sorted_remove(&kind_state_of(s, key.kind)->index, &key);
     entry_table_remove(&s->entries, e);
     free(e);
 }
@@ -124,6 +125,11 @@ const struct history_event *store_apply(struct store *s, struct entry *e, const 
 }
 
 // --- Writing -------------------------------------------------------------------------------------
+
+struct exec *store_exec(const struct store *s)
+{
+    return s->exec;
+}
 
 uint64_t store_revision(const struct store *s)
 {
@@ -386,7 +392,7 @@ static void kind_state_free(struct kind_state *k)
     if (!k)
         return;
     assert(list_empty(&k->watches));
-    index_done(&k->index);
+    sorted_done(&k->index);
     map_foreach(&k->namespaces, i) {
         free((char *)(uintptr_t)map_key(&k->namespaces, i).p);
     }

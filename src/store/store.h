@@ -44,6 +44,9 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 // returns. Watches must be stopped before.
 void store_close(struct store *s);
 
+// store_exec is where the store lives.
+struct exec *store_exec(const struct store *s);
+
 // store_revision is the newest visible revision, store_oldest the oldest a watch may start from or
 // a list may ask for.
 uint64_t store_revision(const struct store *s);

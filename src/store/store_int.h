@@ -47,7 +47,7 @@ struct history {
 struct namespace_counts MAP(size_t); // keys are owned
 
 struct kind_state {
-    struct index index;
+    struct sorted index;
     struct list watches;
     size_t count;
     struct namespace_counts namespaces;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+static const struct client_write plain_write = {0};
+
+struct client_object *client_object_new(void)
+{
+    struct client_object *o = xcalloc(1, sizeof(*o));
+    o->refs = 1;
+    return o;
+}
+
+struct client_object *client_object_ref(const struct client_object *o)
+{
+    if (!o)
+        return NULL;
+    // Counting is the one thing that changes in an object that everyone shares.
+    struct client_object *shared = (struct client_object *)(uintptr_t)o;
+    uint32_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+    assert(before > 0 && before < UINT32_MAX);
+    return shared;
+}
+
+void client_object_unref(const struct client_object *o)
+{
+    if (!o)
+        return;
+    struct client_object *shared = (struct client_object *)(uintptr_t)o;
+    uint32_t before = atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before > 1)
+        return;
+    arena_done(&shared->arena);
+    free(shared);
+}
+
+void client_get(struct client *c, const struct client_key *key, client_done_fn done, void *arg)
+{
+    c->ops->get(c, key, done, arg);
+}
+
+void client_create(struct client *c, const struct api_object *object,
+                   const struct client_write *how, client_done_fn done, void *arg)
+{
+    c->ops->create(c, object, how ? how : &plain_write, done, arg);
+}
+
+void client_update(struct client *c, const struct api_object *object,
+                   const struct client_write *how, client_done_fn done, void *arg)
+{
+    c->ops->update(c, object, how ? how : &plain_write, done, arg);
+}
+
+void client_patch(struct client *c, const struct client_key *key, enum client_patch type,
+                  struct str body, const struct client_write *how, client_done_fn done, void *arg)
+{
+    c->ops->patch(c, key, type, body, how ? how : &plain_write, done, arg);
+}
+
+void client_delete(struct client *c, const struct client_key *key,
+                   const struct api_delete_options *options, client_done_fn done, void *arg)
+{
+    c->ops->remove(c, key, options, done, arg);
+}
+
+struct client_watch *client_watch(struct client *c, const struct api_kind *kind,
+                                  const struct client_list_options *options, uint64_t since,
+                                  client_event_fn event, void *arg)
+{
+    static const struct client_list_options everything = {0};
+    return c->ops->watch(c, kind, options ? options : &everything, since, event, arg);
+}
+
+void client_watch_stop(struct client *c, struct client_watch *w)
+{
+    if (w)
+        c->ops->watch_stop(w);
+}
+
+void client_free(struct client *c)
+{
+    if (c)
+        c->ops->free(c);
+}
+
+void client_bind(struct client *c, struct str namespace, struct str pod, struct str uid,
+                 struct str node, client_done_fn done, void *arg)
+{
+    struct api_binding binding = {
+        .metadata = {.name = pod, .namespace = namespace, .uid = uid},
+        .target = {.kind = STR("Node"), .name = node},
+    };
+    struct api_object object = {api_kind_find(STR("v1"), STR("Binding")), &binding};
+    assert(object.kind);
+    api_set_type_meta(&object);
+    client_create(c, &object, &(struct client_write){.subresource = STR("binding")}, done, arg);
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A lost watch is resumed from the last revision seen; if the server no longer has that, everything is
+// listed anew and compared: each item carries the number of the list that showed it last.
+#include "client/informer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/sorted.h"
+#include "base/vec.h"
+
+#include "base/banned.h"
+
+// Waiting before another try: at once, then doubling, as client-go's reflector does.
+#define RETRY_FIRST_NS (800 * CLOCK_NS_PER_MS)
+#define RETRY_MAX_NS   (30 * CLOCK_NS_PER_SEC)
+
+struct item {
+    const struct client_object *object; // referenced
+    uint64_t listed;                    // number of the list that showed it
+};
+
+struct item_key {
+    struct str namespace;
+    struct str name;
+};
+
+// The items an index has under one key.
+struct bucket {
+    char *key;
+    struct sorted items;
+};
+
+struct buckets MAP(struct bucket *);
+
+struct informer_index {
+    informer_index_fn key;
+    struct buckets buckets;
+};
+
+struct handlers VEC(struct informer_handler);
+struct indexes VEC(struct informer_index);
+
+struct informer {
+    struct client *client;
+    const struct api_kind *kind;
+    struct arena arena; // of list
+    struct client_list_options list;
+    struct handlers handlers;
+    struct indexes indexes;
+    struct sorted items;
+    struct client_watch *watch;
+    struct exec_timer retry;
+    int64_t retry_ns;
+    uint64_t revision; // everything up to it has been seen
+    uint64_t lists;    // begun so far
+    bool listing;
+    bool synced;
+};
+
+static struct item_key key_of(const struct client_object *o)
+{
+    return (struct item_key){o->meta->namespace, o->meta->name};
+}
+
+static int item_order(const void *item, const void *key)
+{
+    struct item_key a = key_of(((const struct item *)item)->object);
+    const struct item_key *b = key;
+    int order = str_cmp(a.namespace, b->namespace);
+    return order ? order : str_cmp(a.name, b->name);
+}
+
+// --- Indexes -------------------------------------------------------------------------------------
+
+struct index_change {
+    struct informer_index *index;
+    struct item *item;
+};
+
+static void index_put(void *ctx, struct str key)
+{
+    const struct index_change *c = ctx;
+    struct bucket **found = map_get(&c->index->buckets, key);
+    struct bucket *b = found ? *found : NULL;
+    if (!b) {
+        b = xcalloc(1, sizeof(*b));
+        b->key = xstrndup(key.p, key.n);
+        sorted_init(&b->items, item_order);
+        *map_put(&c->index->buckets, str_make(b->key, key.n)) = b;
+    }
+    struct item_key item = key_of(c->item->object);
+    (void)sorted_add(&b->items, &item, c->item);
+}
+
+static void bucket_free(struct bucket *b)
+{
+    sorted_done(&b->items);
+    free(b->key);
+    free(b);
+}
+
+static void index_take(void *ctx, struct str key)
+{
+    const struct index_change *c = ctx;
+    struct bucket **found = map_get(&c->index->buckets, key);
+    if (!found)
+        return; // the same key twice
+    struct bucket *b = *found;
+    struct item_key item = key_of(c->item->object);
+    (void)sorted_remove(&b->items, &item);
+    if (b->items.len > 0)
+        return;
+    (void)map_del(&c->index->buckets, key);
+    bucket_free(b);
+}
+
+static void index_item(struct informer *i, struct item *item, bool put)
+{
+    vec_foreach(&i->indexes, index) {
+        struct index_change change = {index, item};
+        index->key(item->object, put ? index_put : index_take, &change);
+    }
+}
+
+// --- The cache -----------------------------------------------------------------------------------
+
+static void tell(const struct informer *i, const struct client_object *before,
+                 const struct client_object *after)
+{
+    for (size_t n = 0; n < i->handlers.n; n++)
+        i->handlers.p[n].changed(i->handlers.p[n].arg, before, after);
+}
+
+static void store_object(struct informer *i, const struct client_object *o)
+{
+    struct item_key key = key_of(o);
+    struct item *item = sorted_find(&i->items, &key);
+    if (!item) {
+        item = xmalloc(sizeof(*item));
+        *item = (struct item){client_object_ref(o), i->lists};
+        (void)sorted_add(&i->items, &key, item);
+        index_item(i, item, true);
+        tell(i, NULL, o);
+        return;
+    }
+    item->listed = i->lists;
+    if (item->object->revision >= o->revision)
+        return; // known already: a list shows again what a watch had given
+    const struct client_object *before = item->object;
+    index_item(i, item, false);
+    item->object = client_object_ref(o);
+    index_item(i, item, true);
+    // Deleted and made anew between two lists: two changes, as a watch would have shown.
+    if (!str_eq(before->meta->uid, o->meta->uid)) {
+        tell(i, before, NULL);
+        tell(i, NULL, o);
+    } else {
+        tell(i, before, o);
+    }
+    client_object_unref(before);
+}
+
+static void remove_item(struct informer *i, struct item *item)
+{
+    struct item_key key = key_of(item->object);
+    index_item(i, item, false);
+    (void)sorted_remove(&i->items, &key);
+    tell(i, item->object, NULL);
+    client_object_unref(item->object);
+    free(item);
+}
+
+static void remove_object(struct informer *i, const struct client_object *o)
+{
+    struct item_key key = key_of(o);
+    struct item *item = sorted_find(&i->items, &key);
+    if (item)
+        remove_item(i, item);
+}
+
+struct item_list VEC(struct item *);
+
+// What the list that has just ended did not show is gone.
+static void remove_unlisted(struct informer *i)
+{
+    struct item_list gone = {0};
+    struct sorted_place p = {0};
+    for (struct item *item; (item = sorted_at(&i->items, p)); p = sorted_step(&i->items, p))
+        if (item->listed != i->lists)
+            vec_push(&gone, item);
+    for (size_t n = 0; n < gone.n; n++)
+        remove_item(i, gone.p[n]);
+    vec_done(&gone);
+}
+
+// --- List and watch ------------------------------------------------------------------------------
+
+static void on_event(void *arg, const struct client_event *event);
+
+static void start_watch(struct informer *i)
+{
+    i->listing = i->revision == 0;
+    if (i->listing)
+        i->lists++;
+    i->watch = client_watch(i->client, i->kind, &i->list, i->revision, on_event, i);
+}
+
+static void on_retry(void *arg)
+{
+    start_watch(arg);
+}
+
+static void on_synced(struct informer *i)
+{
+    remove_unlisted(i);
+    i->listing = false;
+    i->retry_ns = 0;
+    if (i->synced)
+        return;
+    i->synced = true;
+    for (size_t n = 0; n < i->handlers.n; n++)
+        if (i->handlers.p[n].synced)
+            i->handlers.p[n].synced(i->handlers.p[n].arg);
+}
+
+static void on_ended(struct informer *i, int code)
+{
+    client_watch_stop(i->client, take_ptr(i->watch));
+    // A list that did not come to its end says nothing of what it did not show.
+    if (code == -ERR_EXPIRED || code == -ERR_GONE || i->listing)
+        i->revision = 0;
+    // Those who were cut off together do not come back together.
+    struct exec *exec = i->client->exec;
+    int64_t jitter = (int64_t)rng_below(exec->rng, (uint64_t)i->retry_ns + 1);
+    exec_timer_start(exec, &i->retry, i->retry_ns + jitter);
+    i->retry_ns = i->retry_ns ? i->retry_ns * 2 : RETRY_FIRST_NS;
+    if (i->retry_ns > RETRY_MAX_NS)
+        i->retry_ns = RETRY_MAX_NS;
+}
+
+static void on_event(void *arg, const struct client_event *event)
+{
+    struct informer *i = arg;
+    if (!i->listing && event->type != CLIENT_ENDED) {
+        if (event->revision)
+            i->revision = event->revision;
+        i->retry_ns = 0;
+    }
+    switch (event->type) {
+    case CLIENT_ADDED:
+    case CLIENT_MODIFIED:
+        store_object(i, event->object);
+        break;
+    case CLIENT_DELETED:
+        remove_object(i, event->object);
+        break;
+    case CLIENT_SYNCED:
+        i->revision = event->revision;
+        on_synced(i);
+        break;
+    case CLIENT_ENDED:
+        on_ended(i, event->code);
+        break;
+    case CLIENT_BOOKMARK:
+        break;
+    }
+}
+
+// --- What is public ------------------------------------------------------------------------------
+
+struct informer *informer_new(const struct informer_options *options)
+{
+    struct informer *i = xcalloc(1, sizeof(*i));
+    i->client = options->client;
+    i->kind = options->kind;
+    i->list = (struct client_list_options){
+        .namespace = arena_str(&i->arena, options->list.namespace),
+        .label_selector = arena_str(&i->arena, options->list.label_selector),
+        .field_selector = arena_str(&i->arena, options->list.field_selector),
+    };
+    i->retry = (struct exec_timer){.fn = on_retry, .arg = i};
+    sorted_init(&i->items, item_order);
+    return i;
+}
+
+void informer_free(struct informer *i)
+{
+    if (!i)
+        return;
+    client_watch_stop(i->client, i->watch);
+    exec_timer_stop(i->client->exec, &i->retry);
+    vec_foreach(&i->indexes, index) {
+        map_foreach(&index->buckets, at) {
+            bucket_free(*map_value(&index->buckets, at));
+        }
+        map_done(&index->buckets);
+    }
+    struct sorted_place p = {0};
+    for (struct item *item; (item = sorted_at(&i->items, p)); p = sorted_step(&i->items, p)) {
+        client_object_unref(item->object);
+        free(item);
+    }
+    sorted_done(&i->items);
+    vec_done(&i->indexes);
+    vec_done(&i->handlers);
+    arena_done(&i->arena);
+    free(i);
+}
+
+void informer_add_handler(struct informer *i, const struct informer_handler *h)
+{
+    assert(!i->watch && i->lists == 0);
+    vec_push(&i->handlers, *h);
+}
+
+size_t informer_add_index(struct informer *i, informer_index_fn key)
+{
+    assert(!i->watch && i->lists == 0);
+    vec_push(&i->indexes, ((struct informer_index){.key = key}));
+    return i->indexes.n - 1;
+}
+
+void informer_start(struct informer *i)
+{
+    assert(i->lists == 0);
+    start_watch(i);
+}
+
+bool informer_synced(const struct informer *i)
+{
+    return i->synced;
+}
+
+uint64_t informer_revision(const struct informer *i)
+{
+    return i->revision;
+}
+
+const struct client_object *informer_get(const struct informer *i, struct str namespace,
+                                         struct str name)
+{
+    struct item_key key = {namespace, name};
+    const struct item *item = sorted_find(&i->items, &key);
+    return item ? item->object : NULL;
+}
+
+size_t informer_len(const struct informer *i)
+{
+    return i->items.len;
+}
+
+static void walk(const struct sorted *items, void (*fn)(void *arg, const struct client_object *o),
+                 void *arg)
+{
+    struct sorted_place p = {0};
+    for (const struct item *item; (item = sorted_at(items, p)); p = sorted_step(items, p))
+        fn(arg, item->object);
+}
+
+void informer_foreach(const struct informer *i,
+                      void (*fn)(void *arg, const struct client_object *o), void *arg)
+{
+    walk(&i->items, fn, arg);
+}
+
+void informer_by(const struct informer *i, size_t index, struct str key,
+                 void (*fn)(void *arg, const struct client_object *o), void *arg)
+{
+    assert(index < i->indexes.n);
+    struct bucket *const *b = map_get(&i->indexes.p[index].buckets, key);
+    if (b)
+        walk(&(*b)->items, fn, arg);
+}

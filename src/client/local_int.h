@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the local transport share.
+#ifndef CLIENT_LOCAL_INT_H
+#define CLIENT_LOCAL_INT_H
+
+#include "client/local.h"
+
+// What all local clients of a registry share: typed forms of the newest objects, so that an event is
+// decoded once however many informers see it. Any thread.
+struct local_hub;
+
+struct local_hub *local_hub_get(const struct registry *registry);
+void local_hub_put(struct local_hub *h);
+
+// local_hub_decode makes the typed form of o, or finds it; one reference, the caller's. remember says
+// whether others will ask for it soon. NULL when the bytes are damaged.
+struct client_object *local_hub_decode(struct local_hub *h, const struct object *o,
+                                       const struct api_kind *as, bool remember, struct err *err);
+
+struct local {
+    struct client client;
+    struct registry *registry;
+    struct exec *registry_exec;
+    struct local_hub *hub;
+    struct registry_user user;
+    struct arena arena; // of user
+    size_t busy;        // calls and watches that are not over
+    bool freed;
+};
+
+static inline struct local *local_of(struct client *c)
+{
+    return container_of(c, struct local, client);
+}
+
+// local_release ends one call or watch; a freed client goes with the last.
+void local_release(struct local *l);
+
+struct client_watch *local_watch(struct client *c, const struct api_kind *kind,
+                                 const struct client_list_options *options, uint64_t since,
+                                 client_event_fn event, void *arg);
+void local_watch_stop(struct client_watch *w);
+
+#endif

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/workqueue.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+#define RETRY_FIRST_NS (5 * CLOCK_NS_PER_MS)
+#define RETRY_MAX_NS   (1000 * CLOCK_NS_PER_SEC)
+#define RETRY_PER_SEC  10
+#define RETRY_BURST    100
+
+// Everything known of a key; goes when there is nothing left to know.
+struct work_key {
+    struct str key;        // its bytes stand behind the struct
+    struct list_node node; // in ready
+    struct heap_node later;
+    int64_t due_ns;
+    uint64_t order; // among those due at the same time
+    size_t failures;
+    bool working;
+    bool again; // came while it was worked on
+};
+
+struct work_keys MAP(struct work_key *);
+
+struct workqueue {
+    struct workqueue_options options;
+    struct work_keys keys;
+    struct list ready;
+    size_t ready_len;
+    size_t working;
+    struct heap later;
+    uint64_t orders;
+    struct exec_timer go;  // something is ready and a worker is free
+    struct exec_timer due; // the first of later
+    double tokens;
+    int64_t tokens_ns; // when there were that many
+};
+
+static bool due_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct work_key *x = heap_entry(a, const struct work_key, later);
+    const struct work_key *y = heap_entry(b, const struct work_key, later);
+    return x->due_ns != y->due_ns ? x->due_ns < y->due_ns : x->order < y->order;
+}
+
+static struct work_key *key_find(const struct workqueue *q, struct str key)
+{
+    struct work_key *const *k = map_get(&q->keys, key);
+    return k ? *k : NULL;
+}
+
+static struct work_key *key_make(struct workqueue *q, struct str key)
+{
+    struct work_key *k = key_find(q, key);
+    if (k)
+        return k;
+    k = xcalloc(1, sizeof(*k) + key.n + 1);
+    char *bytes = (char *)(k + 1);
+    if (key.n)
+        memcpy(bytes, key.p, key.n);
+    k->key = str_make(bytes, key.n);
+    *map_put(&q->keys, k->key) = k;
+    return k;
+}
+
+static void key_tidy(struct workqueue *q, struct work_key *k)
+{
+    if (k->working || k->failures || list_linked(&k->node) || heap_linked(&k->later))
+        return;
+    (void)map_del(&q->keys, k->key);
+    free(k);
+}
+
+// --- Working -------------------------------------------------------------------------------------
+
+static void wake(struct workqueue *q)
+{
+    if (q->ready_len && q->working < q->options.workers && !exec_timer_armed(&q->go))
+        exec_timer_start(q->options.exec, &q->go, 0);
+}
+
+static void make_ready(struct workqueue *q, struct work_key *k)
+{
+    if (k->working) {
+        k->again = true;
+        return;
+    }
+    if (list_linked(&k->node))
+        return;
+    list_push_back(&q->ready, &k->node);
+    q->ready_len++;
+    wake(q);
+}
+
+static void on_go(void *arg)
+{
+    struct workqueue *q = arg;
+    if (list_empty(&q->ready) || q->working >= q->options.workers)
+        return;
+    struct work_key *k = list_entry(list_pop_front(&q->ready), struct work_key, node);
+    q->ready_len--;
+    q->working++;
+    k->working = true;
+    wake(q); // before the work, which may free the queue
+    q->options.work(q->options.arg, k->key);
+}
+
+void workqueue_done(struct workqueue *q, struct str key)
+{
+    struct work_key *k = key_find(q, key);
+    assert(k && k->working);
+    k->working = false;
+    q->working--;
+    if (k->again) {
+        k->again = false;
+        make_ready(q, k);
+    }
+    wake(q);
+    key_tidy(q, k);
+}
+
+// --- Later ---------------------------------------------------------------------------------------
+
+static void arm_due(struct workqueue *q)
+{
+    const struct heap_node *first = heap_peek(&q->later);
+    if (!first) {
+        exec_timer_stop(q->options.exec, &q->due);
+        return;
+    }
+    int64_t delay =
+        heap_entry(first, const struct work_key, later)->due_ns - exec_now_ns(q->options.exec);
+    exec_timer_start(q->options.exec, &q->due, delay > 0 ? delay : 0);
+}
+
+static void on_due(void *arg)
+{
+    struct workqueue *q = arg;
+    int64_t now = exec_now_ns(q->options.exec);
+    for (struct heap_node *first; (first = heap_peek(&q->later));) {
+        struct work_key *k = heap_entry(first, struct work_key, later);
+        if (k->due_ns > now)
+            break;
+        (void)heap_pop(&q->later);
+        make_ready(q, k);
+    }
+    arm_due(q);
+}
+
+void workqueue_add(struct workqueue *q, struct str key)
+{
+    make_ready(q, key_make(q, key));
+}
+
+void workqueue_add_after(struct workqueue *q, struct str key, int64_t delay_ns)
+{
+    struct work_key *k = key_make(q, key);
+    if (delay_ns <= 0) {
+        make_ready(q, k);
+        return;
+    }
+    int64_t due = exec_now_ns(q->options.exec) + delay_ns;
+    if (heap_linked(&k->later)) {
+        if (k->due_ns <= due)
+            return;
+        k->due_ns = due;
+        heap_update(&q->later, &k->later);
+    } else {
+        k->due_ns = due;
+        k->order = q->orders++;
+        heap_push(&q->later, &k->later);
+    }
+    arm_due(q);
+}
+
+// --- Failures ------------------------------------------------------------------------------------
+
+static int64_t backoff_ns(const struct workqueue *q, size_t failures)
+{
+    int64_t delay = q->options.retry_first_ns;
+    for (size_t i = 0; i < failures && delay < q->options.retry_max_ns; i++)
+        delay *= 2;
+    return delay < q->options.retry_max_ns ? delay : q->options.retry_max_ns;
+}
+
+// take_token is how long one more retry has to wait for its turn among all.
+static int64_t take_token(struct workqueue *q)
+{
+    double rate = q->options.retry_per_sec;
+    if (rate < 0)
+        return 0;
+    int64_t now = exec_now_ns(q->options.exec);
+    q->tokens += (double)(now - q->tokens_ns) / (double)CLOCK_NS_PER_SEC * rate;
+    q->tokens_ns = now;
+    if (q->tokens > q->options.retry_burst)
+        q->tokens = q->options.retry_burst;
+    q->tokens -= 1;
+    return q->tokens >= 0 ? 0 : (int64_t)(-q->tokens / rate * (double)CLOCK_NS_PER_SEC);
+}
+
+void workqueue_retry(struct workqueue *q, struct str key)
+{
+    struct work_key *k = key_make(q, key);
+    int64_t backoff = backoff_ns(q, k->failures++);
+    int64_t turn = take_token(q);
+    workqueue_add_after(q, key, backoff > turn ? backoff : turn);
+}
+
+void workqueue_forget(struct workqueue *q, struct str key)
+{
+    struct work_key *k = key_find(q, key);
+    if (!k)
+        return;
+    k->failures = 0;
+    key_tidy(q, k);
+}
+
+size_t workqueue_failures(const struct workqueue *q, struct str key)
+{
+    const struct work_key *k = key_find(q, key);
+    return k ? k->failures : 0;
+}
+
+// --- The queue itself ----------------------------------------------------------------------------
+
+struct workqueue *workqueue_new(const struct workqueue_options *options)
+{
+    struct workqueue *q = xcalloc(1, sizeof(*q));
+    struct workqueue_options *o = &q->options;
+    *o = *options;
+    o->workers = o->workers ? o->workers : 1;
+    o->retry_first_ns = o->retry_first_ns ? o->retry_first_ns : RETRY_FIRST_NS;
+    o->retry_max_ns = o->retry_max_ns ? o->retry_max_ns : RETRY_MAX_NS;
+    if (!(o->retry_per_sec < 0 || o->retry_per_sec > 0))
+        o->retry_per_sec = RETRY_PER_SEC;
+    if (!(o->retry_burst > 0))
+        o->retry_burst = RETRY_BURST;
+    q->tokens = o->retry_burst;
+    q->tokens_ns = exec_now_ns(o->exec);
+    list_init(&q->ready);
+    heap_init(&q->later, due_before);
+    q->go = (struct exec_timer){.fn = on_go, .arg = q};
+    q->due = (struct exec_timer){.fn = on_due, .arg = q};
+    return q;
+}
+
+void workqueue_free(struct workqueue *q)
+{
+    if (!q)
+        return;
+    exec_timer_stop(q->options.exec, &q->go);
+    exec_timer_stop(q->options.exec, &q->due);
+    heap_done(&q->later);
+    map_foreach(&q->keys, i) {
+        free(*map_value(&q->keys, i));
+    }
+    map_done(&q->keys);
+    free(q);
+}
+
+size_t workqueue_len(const struct workqueue *q)
+{
+    return q->ready_len;
+}
+
+bool workqueue_idle(const struct workqueue *q)
+{
+    return q->ready_len == 0 && q->working == 0 && !heap_peek(&q->later);
+}
