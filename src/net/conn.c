@@ -150,7 +150,7 @@ static void on_timer(void *arg)
         start_deadline(c);
     } else {
         c->proto->tick(c);
-        c->epoch++;
+        c->deadline_ns = 0; // counts anew
     }
     conn_flush(c);
     (void)conn_leave(c);
@@ -245,6 +245,7 @@ void conn_sent(struct conn *c)
 static bool flush_round(struct conn *c)
 {
     if (c->resume && c->out.bytes < CONN_OUT_HIGH) {
+        assert(c->proto);
         c->resume = false;
         c->proto->resume(c);
     }

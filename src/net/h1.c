@@ -440,11 +440,8 @@ static void h1_eof(struct conn *c)
 
 static void h1_stopping(struct conn *c)
 {
-    if (is_idle(c) && !c->current) {
-        c->h1 = H1_DRAIN;
-        c->close_after = true;
-        conn_mark(c);
-    }
+    if (is_idle(c) && !c->current && c->out.bytes == 0)
+        conn_close(c);
 }
 
 static void h1_done(struct conn *c)

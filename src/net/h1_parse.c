@@ -102,6 +102,8 @@ int h1_find_head(struct str bytes, size_t limit, struct h1_scan *scan, const cha
         if (end - scan->line < 2 || bytes.p[end - 2] != '\r')
             return refuse(400, "a line ends in a line feed without carriage return", ret_why);
         bool empty = end - scan->line == 2;
+        if (!empty && bytes.p[scan->line] == '\r')
+            return refuse(400, "a line begins with a carriage return", ret_why);
         if (empty && scan->line > scan->skip)
             return (int)end;
         if (empty && scan->skip > 0)

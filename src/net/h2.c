@@ -215,6 +215,7 @@ static bool take_pseudo(struct stream *s, struct str name, struct str value)
     return true;
 }
 
+// NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *arg)

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -137,8 +138,20 @@ static const struct exec_ops loop_ops = {
 
 // --- Life ----------------------------------------------------------------------------------------
 
+// Writing to a peer that is gone is an error to handle, not a reason to die. A handler someone else has
+// set stays.
+static void ignore_sigpipe(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
+        now = (struct sigaction){.sa_handler = SIG_IGN};
+        (void)sigaction(SIGPIPE, &now, NULL);
+    }
+}
+
 int loop_new(struct loop **ret, struct err *err)
 {
+    ignore_sigpipe();
     struct loop *l = xcalloc(1, sizeof(*l));
     int r = uv_loop_init(&l->uv);
     if (r < 0) {

@@ -26,7 +26,7 @@ static void block_release(struct net_buf *b)
 
 static struct out_piece *add_piece(struct outq *q)
 {
-    if (q->end == q->cap && q->head > 0) {
+    if (q->pieces && q->end == q->cap && q->head > 0) {
         memmove(q->pieces, q->pieces + q->head, (q->end - q->head) * sizeof(*q->pieces));
         q->end -= q->head;
         q->head = 0;

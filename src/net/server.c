@@ -148,6 +148,9 @@ void http_server_stop(struct http_server *s, int64_t grace_ns, exec_fn done, voi
     }
     if (!s->stopping) {
         s->stopping = true;
+        s->grace.fn = on_grace_over;
+        s->grace.arg = s;
+        exec_timer_start(s->exec, &s->grace, grace_ns);
         while (!list_empty(&s->uv->listeners))
             close_listener(list_entry(s->uv->listeners.head.next, struct listener, node));
         list_foreach(&s->conns, node) {
@@ -155,12 +158,8 @@ void http_server_stop(struct http_server *s, int64_t grace_ns, exec_fn done, voi
             if (c->proto)
                 c->proto->stopping(c);
             else
-                c->close_after = true;
-            conn_mark(c);
+                conn_close(c);
         }
-        s->grace.fn = on_grace_over;
-        s->grace.arg = s;
-        exec_timer_start(s->exec, &s->grace, grace_ns);
     }
     check_stopped(s);
 }

@@ -47,7 +47,7 @@ struct sock {
     size_t in_flight; // bytes of conn.out given to uv_write
     struct tls_conn *tls;
     struct sbuf flight, waiting; // ciphertext: given to uv_write, and behind it
-    struct arena arena;          // the peer's certificate
+    struct tls_peer *certificate;
     char peer[64];
 };
 

@@ -174,7 +174,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 
 static void handshake_done(struct sock *k)
 {
-    k->conn.certificate = tls_conn_peer(k->tls, &k->arena);
+    k->conn.certificate = k->certificate = tls_conn_peer(k->tls);
     conn_choose(&k->conn, tls_conn_h2(k->tls) ? &h2_ops : &h1_ops);
 }
 
@@ -239,7 +239,7 @@ static void on_closed(uv_handle_t *handle)
     tls_conn_free(k->tls);
     sbuf_done(&k->flight);
     sbuf_done(&k->waiting);
-    arena_done(&k->arena);
+    free(k->certificate);
     free(k);
     server_handle_closed(u);
 }

@@ -330,19 +330,43 @@ static void add_names(const X509_NAME *subject, int nid, struct arena *a, struct
     }
 }
 
-const struct tls_peer *tls_conn_peer(const struct tls_conn *c, struct arena *a)
+static char *put(char **at, struct str s)
+{
+    char *to = *at;
+    if (s.n)
+        memcpy(to, s.p, s.n);
+    *at += s.n;
+    return to;
+}
+
+// In one block: connections live long, and an arena would keep a whole chunk for each.
+static struct tls_peer *pack_peer(struct str common_name, const struct names *organizations)
+{
+    struct tls_peer *p;
+    struct str *list;
+    size_t text = common_name.n;
+    for (size_t i = 0; i < organizations->n; i++)
+        text += organizations->p[i].n;
+    p = xmalloc(sizeof(*p) + organizations->n * sizeof(*list) + text);
+    list = (struct str *)(p + 1);
+    char *at = (char *)(list + organizations->n);
+    *p = (struct tls_peer){.organizations = list, .organizations_len = organizations->n};
+    p->common_name = str_make(put(&at, common_name), common_name.n);
+    for (size_t i = 0; i < organizations->n; i++)
+        list[i] = str_make(put(&at, organizations->p[i]), organizations->p[i].n);
+    return p;
+}
+
+struct tls_peer *tls_conn_peer(const struct tls_conn *c)
 {
     const X509 *x = SSL_get0_peer_certificate(c->ssl);
     if (!x || SSL_get_verify_result(c->ssl) != X509_V_OK)
         return NULL;
+    cleanup_arena struct arena a = {0};
     struct names common = {0}, organizations = {0};
     const X509_NAME *subject = X509_get_subject_name(x);
-    add_names(subject, NID_commonName, a, &common);
-    add_names(subject, NID_organizationName, a, &organizations);
-    struct tls_peer *p = arena_one(a, struct tls_peer);
-    if (common.n)
-        p->common_name = common.p[common.n - 1]; // the most specific one, as Go does
-    p->organizations = organizations.p;
-    p->organizations_len = organizations.n;
-    return p;
+    add_names(subject, NID_commonName, &a, &common);
+    add_names(subject, NID_organizationName, &a, &organizations);
+    // Of several common names the last, the most specific one, as Go does.
+    return pack_peer(common.n ? common.p[common.n - 1] : (struct str){0}, &organizations);
 }

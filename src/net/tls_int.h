@@ -27,8 +27,8 @@ int tls_conn_read(struct tls_conn *c, char *to, size_t cap) MUST_USE;
 bool tls_conn_ready(const struct tls_conn *c); // the handshake is over
 bool tls_conn_h2(const struct tls_conn *c);    // ALPN chose HTTP/2
 
-// tls_conn_peer reads the verified client certificate into the arena; NULL when there is none.
-const struct tls_peer *tls_conn_peer(const struct tls_conn *c, struct arena *a);
+// tls_conn_peer reads the verified client certificate; NULL when there is none. The caller frees it.
+struct tls_peer *tls_conn_peer(const struct tls_conn *c);
 
 // tls_conn_write encrypts into out. tls_conn_shutdown adds the closing alert. Return 0 or -EPROTO.
 int tls_conn_write(struct tls_conn *c, struct str plain, struct sbuf *out) MUST_USE;
