@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 // The name an error shows: names are generated later.
-static struct subject about(const struct op *op, const struct api_object *object)
+static struct status_subject about(const struct op *op, const struct api_object *object)
 {
     const struct api_object_meta *meta = api_object_meta(object);
     struct str name = op->request->name;
@@ -28,7 +28,7 @@ int admit_content(struct op *op, struct str namespace, struct str name)
     const struct store_key key = {op->r->namespace_kind, STR(""), namespace};
     const struct object *ns = store_head(op->r->store, &key);
     if (!ns)
-        return fail_not_found(op, (struct subject){STR(""), STR("namespaces"), namespace});
+        return fail_not_found(op, (struct status_subject){STR(""), STR("namespaces"), namespace});
     if (!namespace_terminating(ns))
         return 0;
     int code = fail_forbidden(op, op_subject(op, name),

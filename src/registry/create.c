@@ -93,7 +93,7 @@ int check_valid(struct op *op, enum api_op what, const struct api_object *object
     api_validate(what, object, old, op->request->kind, &world, &causes);
     if (causes.n == 0)
         return 0;
-    const struct subject s = {op->request->kind->group, op->request->kind->kind, meta->name};
+    const struct status_subject s = {op->request->kind->group, op->request->kind->kind, meta->name};
     return fail_invalid(op, s, &causes);
 }
 
@@ -175,8 +175,7 @@ int create_object(struct op *op, const struct api_object *object)
         return code;
     finish_object(op, object);
     if (!op->dry_run && str_to_u64(meta->resource_version, &version) == 0 && version != 0)
-        return fail_bare(op, 500, ERR_INTERNAL,
-                         "resourceVersion should not be set on objects to be created");
+        return fail_unknown(op, "resourceVersion should not be set on objects to be created");
     if (taken && meta->generate_name.n)
         return fail_generated(op, op_subject(op, meta->name));
     if (taken)

@@ -49,13 +49,13 @@ static int check_options(struct op *op, const struct api_delete_options *o)
     check_dry_run(op, &causes, &o->dry_run);
     if (causes.n == 0)
         return 0;
-    return fail_invalid(op, (struct subject){STR("meta.k8s.io"), STR("DeleteOptions"), STR("")},
-                        &causes);
+    return fail_invalid(
+        op, (struct status_subject){STR("meta.k8s.io"), STR("DeleteOptions"), STR("")}, &causes);
 }
 
 int check_preconditions(struct op *op, const struct object *old, const struct api_preconditions *p)
 {
-    const struct subject s = {old->kind->group, old->kind->kind, old->name};
+    const struct status_subject s = {old->kind->group, old->kind->kind, old->name};
     if (p && p->has_uid && !str_eq(p->uid, old->uid))
         return fail_conflict(op, s,
                              "the UID in the precondition (%.*s) does not match the UID in record "
@@ -196,13 +196,8 @@ static void answer_deleted(struct op *op, const struct object *o)
 {
     if (op->rules->flags & KIND_RETURNS_DELETED)
         return;
-    struct api_status *s = status_success(op, 0);
-    s->details = arena_one(op->arena, struct api_status_details);
-    s->details->name = o->name;
-    s->details->group = op->request->kind->group;
-    s->details->kind = op->request->kind->plural;
-    s->details->uid = o->uid;
-    op->status = s;
+    const struct status_subject s = op_subject(op, o->name);
+    op->status = api_status_success(op->arena, &s, o->uid);
 }
 
 static int remove_now(struct op *op, const struct object *old)

@@ -24,7 +24,7 @@ static int check_namespace_preconditions(struct op *op, const struct object *old
                                          const struct api_preconditions *p)
 {
     uint64_t version = 0;
-    const struct subject s = op_subject(op, old->name);
+    const struct status_subject s = op_subject(op, old->name);
     if (p && p->has_uid && !str_eq(p->uid, old->uid))
         return fail_conflict(op, s,
                              "Precondition failed: UID in precondition: %.*s, UID in object meta: "

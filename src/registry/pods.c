@@ -56,8 +56,7 @@ static int check_binding(struct op *op, const struct api_binding *b)
                   : causes.n > 1 ? "["
                                  : "",
                   STR_ARG(causes.p[i].field), STR_ARG(causes.p[i].message));
-    return fail_bare(op, 500, ERR_INVALID, "%.*s%s", STR_ARG(sbuf_str(&text)),
-                     causes.n > 1 ? "]" : "");
+    return fail_unknown(op, "%.*s%s", STR_ARG(sbuf_str(&text)), causes.n > 1 ? "]" : "");
 }
 
 // What from has goes into *to, sorted by key as ever.
@@ -78,7 +77,7 @@ static void merge_map(struct op *op, struct api_str_map *to, const struct api_st
 
 static int check_bindable(struct op *op, const struct api_pod *pod)
 {
-    const struct subject s = {STR(""), STR("pods/binding"), pod->metadata.name};
+    const struct status_subject s = {STR(""), STR("pods/binding"), pod->metadata.name};
     struct str name = pod->metadata.name;
     if (pod->metadata.deletion_timestamp.set)
         return fail_conflict(op, s, "pod %.*s is being deleted, cannot be assigned to a host",
@@ -103,7 +102,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
     if (meta->resource_version.n &&
         (str_to_u64(meta->resource_version, &version) < 0 || version != old->revision))
         return fail_conflict(
-            op, (struct subject){STR(""), STR("pods"), old->name},
+            op, (struct status_subject){STR(""), STR("pods"), old->name},
             "StorageError: invalid object, Code: 4, Key: /registry/pods/%.*s/%.*s, "
             "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
             "ResourceVersion in precondition: %.*s, ResourceVersion in object "
@@ -151,10 +150,10 @@ int bind_pod(struct op *op, const struct api_object *body)
         return code;
     const struct object *old = op_head(op, name);
     if (!old)
-        return fail_not_found(op, (struct subject){STR(""), STR("pods"), name});
+        return fail_not_found(op, (struct status_subject){STR(""), STR("pods"), name});
     code = bind_to(op, b, old);
     if (code == 0)
-        op->status = status_success(op, 201);
+        succeed(op, 201);
     return code;
 }
 
@@ -254,7 +253,7 @@ static struct str why_not_allowed(struct op *op, const struct api_pod_disruption
 static int fail_budget_state(struct op *op, const struct api_pod_disruption_budget *b,
                              const char *short_text, const char *long_text)
 {
-    const struct subject s = {STR("policy"), STR("poddisruptionbudget"), b->metadata.name};
+    const struct status_subject s = {STR("policy"), STR("poddisruptionbudget"), b->metadata.name};
     int code = fail_forbidden(op, s, "%s", short_text);
     fail_cause(op, STR("DisruptionBudget"),
                arena_strf(op->arena,
@@ -319,9 +318,9 @@ static int ask_budgets(struct op *op, const struct api_pod *pod)
     struct budget budget = {0};
     int code = find_budget(op, pod, &budget);
     if (code == 0 && budget.matches > 1)
-        code = fail_bare(op, 500, ERR_INTERNAL,
-                         "This pod has more than one PodDisruptionBudget, which the eviction "
-                         "subresource does not support.");
+        code =
+            fail_unknown(op, "This pod has more than one PodDisruptionBudget, which the eviction "
+                             "subresource does not support.");
     if (code == 0 && budget.matches == 1) {
         const struct api_pod_disruption_budget *b = budget.object.value;
         bool always = b->spec.has_unhealthy_pod_eviction_policy &&
@@ -385,7 +384,7 @@ int evict_pod(struct op *op, const struct api_object *body)
     code = old ? evict(op, old, options) : fail_not_found(op, op_subject(op, op->request->name));
     object_unref(old);
     if (code == 0)
-        op->status = status_success(op, 201);
+        succeed(op, 201);
     return code;
 }
 

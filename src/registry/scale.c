@@ -84,7 +84,7 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
 {
     struct api_object object;
     struct scalable s;
-    struct subject about = op_subject(op, op->request->name);
+    struct status_subject about = op_subject(op, op->request->name);
     about.resource = arena_strf(op->arena, "%.*s/scale", STR_ARG(about.resource));
     if (!old)
         return fail_not_found(op, about);
@@ -98,8 +98,8 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
         struct path root = path_root(STR("spec")), at = path_field(&root, STR("replicas"));
         cause_invalid_i64(&causes, &at, scale->spec.replicas,
                           STR("must be greater than or equal to 0"));
-        return fail_invalid(op, (struct subject){STR("autoscaling"), STR("Scale"), old->name},
-                            &causes);
+        return fail_invalid(
+            op, (struct status_subject){STR("autoscaling"), STR("Scale"), old->name}, &causes);
     }
     if (scale->metadata.uid.n && !str_eq(scale->metadata.uid, old->uid))
         return fail_conflict(op, about,
