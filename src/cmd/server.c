@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "cmd/server_options.h"
+#include "cmd/server_run.h"
 #include "cmd/verb.h"
 #include "net/loop.h"
 #include "server/pki.h"
@@ -59,6 +60,8 @@ struct running {
     char *database, *socket, *tokens, *kubeconfig, *url;
     int open_doors; // while stopping
     bool stopping;
+    const char *verb;
+    const struct server_guest *guest; // NULL: none
 };
 
 static void to_stderr(void *ctx, enum log_level level, struct str record)
@@ -295,6 +298,8 @@ static void stop(void *arg)
         return;
     r->stopping = true;
     LOG_INFO(&log_mod, "stopping");
+    if (r->guest)
+        r->guest->stop(r->guest->arg);
     server_stop(r->server);
     r->open_doors = r->local ? 2 : 1;
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
@@ -366,32 +371,57 @@ static int start(struct running *r, struct err *err)
     return ret;
 }
 
+static int start_guest(struct running *r, struct err *err)
+{
+    if (!r->guest)
+        return 0;
+    const struct server_host host = {.loop = r->loop,
+                                     .registry = r->registry,
+                                     .features = &r->features,
+                                     .url = r->url,
+                                     .kubeconfig = r->kubeconfig};
+    return r->guest->start(r->guest->arg, &host, err);
+}
+
+int server_run(const char *verb, struct server_flags *flags, const struct server_guest *guest)
+{
+    struct running r = {.flags = *flags, .verb = verb, .guest = guest};
+    struct err err = {0};
+    prepare_process();
+    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    name_files(&r);
+    int ret = log_set_levels(str_z(r.flags.log_level), &err);
+    if (ret == 0)
+        ret = start(&r, &err);
+    if (ret == 0)
+        ret = start_guest(&r, &err);
+    if (ret < 0) {
+        (void)fprintf(stderr, "dray %s: %s\n", verb, err.msg);
+        running_done(&r);
+        return VERB_NO;
+    }
+    LOG_INFO(&log_mod, "everyone who is authenticated may do everything: roles are not built yet");
+    if (!guest) {
+        printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
+        (void)fflush(stdout);
+    }
+    loop_run(r.loop);
+    if (guest)
+        guest->free(guest->arg);
+    running_done(&r);
+    return VERB_OK;
+}
+
 int verb_server(int argc, char **argv)
 {
-    struct running r = {0};
+    struct server_flags flags = {0};
     struct err err = {0};
-    int ret = server_flags_parse(argc, argv, &r.flags, &err);
+    int ret = server_flags_parse(argc, argv, &flags, &err);
     if (ret < 0) {
         if (ret == -ERR_INVALID)
             return verb_usage_error("server", err.msg);
         (void)fprintf(stderr, "dray server: %s\n", err.msg);
         return VERB_NO;
     }
-    prepare_process();
-    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
-    name_files(&r);
-    ret = log_set_levels(str_z(r.flags.log_level), &err);
-    if (ret == 0)
-        ret = start(&r, &err);
-    if (ret < 0) {
-        (void)fprintf(stderr, "dray server: %s\n", err.msg);
-        running_done(&r);
-        return VERB_NO;
-    }
-    LOG_INFO(&log_mod, "everyone who is authenticated may do everything: roles are not built yet");
-    printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
-    (void)fflush(stdout);
-    loop_run(r.loop);
-    running_done(&r);
-    return VERB_OK;
+    return server_run("server", &flags, NULL);
 }

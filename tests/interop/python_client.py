@@ -37,7 +37,7 @@ def check(client, config, watch, kubeconfig):
         call('replace', 'k', *where, body=current)
         call('delete', 'k', *where)
         seen = []
-        for event in watch.Watch().stream(getattr(api, f'list_{scope}{word}'), *where, resource_version=listing.metadata.resource_version, timeout_seconds=5):
+        for event in watch.Watch(return_type='object').stream(getattr(api, f'list_{scope}{word}'), *where, resource_version=listing.metadata.resource_version, timeout_seconds=5):
             seen.append(event['type'])
             if seen[-1] == 'DELETED':
                 break
