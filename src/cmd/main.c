@@ -32,6 +32,7 @@ static const struct verb verbs[] = {
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
     {"server", verb_server, "run a Kubernetes API server", server_usage},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
+    {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},
     {"validate", verb_validate, "check objects as the API server does", validate_usage},
     {"version", verb_version, "print the version", "dray version"},
     {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage},

@@ -28,11 +28,12 @@ int verb_convert(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_server(int argc, char **argv);
+int verb_up(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
 extern const char alloc_usage[], backup_usage[], cel_usage[], convert_usage[], explain_usage[],
-    plan_usage[], server_usage[], validate_usage[], why_usage[];
+    plan_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
 
 #endif

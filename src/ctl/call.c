@@ -5,9 +5,9 @@
 
 #include "base/banned.h"
 
-struct call *call_new(struct list *calls, struct work *work, struct str key, size_t source)
+struct ctl_call *ctl_call_new(struct list *calls, struct work *work, struct str key, size_t source)
 {
-    struct call *c = xcalloc(1, sizeof(*c) + key.n);
+    struct ctl_call *c = xcalloc(1, sizeof(*c) + key.n);
     char *copy = (char *)(c + 1);
     if (key.n > 0)
         memcpy(copy, key.p, key.n);
@@ -18,9 +18,9 @@ struct call *call_new(struct list *calls, struct work *work, struct str key, siz
     return c;
 }
 
-void call_done(void *arg, const struct client_answer *answer)
+void ctl_call_done(void *arg, const struct client_answer *answer)
 {
-    struct call *c = arg;
+    struct ctl_call *c = arg;
     bool alive = list_linked(&c->node);
     list_remove(&c->node);
     if (alive) {
@@ -39,7 +39,7 @@ void call_done(void *arg, const struct client_answer *answer)
 
 static void asked(void *arg, const struct client_answer *a)
 {
-    struct call *c = arg;
+    struct ctl_call *c = arg;
     bool alive = list_linked(&c->node);
     list_remove(&c->node);
     bool gone =
@@ -54,8 +54,8 @@ static void asked(void *arg, const struct client_answer *a)
     free(c);
 }
 
-void call_ask(struct call *c, struct client *client, const struct client_key *at, struct str uid,
-              void (*gone)(void *owner, struct str uid), void *owner)
+void ctl_call_ask(struct ctl_call *c, struct client *client, const struct client_key *at,
+                  struct str uid, void (*gone)(void *owner, struct str uid), void *owner)
 {
     c->uid = xstrndup(uid.p, uid.n);
     c->gone = gone;
@@ -63,7 +63,7 @@ void call_ask(struct call *c, struct client *client, const struct client_key *at
     client_get(client, at, asked, c);
 }
 
-void calls_drop(struct list *calls)
+void ctl_calls_drop(struct list *calls)
 {
     while (list_pop_front(calls))
         ;

@@ -279,7 +279,7 @@ void claim_ctl_free(struct claim_ctl *c)
 {
     if (!c)
         return;
-    calls_drop(&c->calls);
+    ctl_calls_drop(&c->calls);
     claim_forget_all(c);
     work_free(c->work);
     map_done(&c->gone);

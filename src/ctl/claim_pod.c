@@ -58,7 +58,7 @@ static void own(struct api_object_meta *meta, const struct consumer *who, struct
 
 static void make_claim(struct claim_ctl *c, struct str key, const struct consumer *who,
                        struct str entry, const struct api_resource_claim_template *t,
-                       struct call *call)
+                       struct ctl_call *call)
 {
     (void)key;
     struct arena arena = {0};
@@ -72,7 +72,7 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
     annotate(&claim.metadata.annotations, STR(CTL_POD_CLAIM_ANNOTATION), entry, &arena);
     own(&claim.metadata, who, &arena);
     claim.spec = t->spec.spec;
-    client_create(c->ctl->client, &object, NULL, call_done, call);
+    client_create(c->ctl->client, &object, NULL, ctl_call_done, call);
     arena_done(&arena);
 }
 
@@ -157,7 +157,7 @@ static enum entry_result from_template(struct claim_ctl *c, struct str key,
         sbuf_done(&why);
         return ENTRY_FAILED;
     }
-    struct call *call = call_new(&c->calls, c->work, key, CACHE_CLAIMS);
+    struct ctl_call *call = ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS);
     call->failed = create_failed;
     call->owner = c;
     make_claim(c, key, who, entry, t, call);
@@ -225,8 +225,8 @@ static void patch_names(struct claim_ctl *c, struct str key, const struct consum
     enum ctl_cache cache = who->group ? CACHE_GROUPS : CACHE_PODS;
     const struct client_key at = {ctl_kind(cache), who->meta->namespace, who->meta->name};
     const struct client_write how = {.subresource = STR("status")};
-    client_patch(c->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, call_done,
-                 call_new(&c->calls, c->work, key, cache));
+    client_patch(c->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, ctl_call_done,
+                 ctl_call_new(&c->calls, c->work, key, cache));
     sbuf_done(&body);
 }
 
@@ -266,8 +266,8 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
     changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){all, n + 1};
     const struct api_object object = {o->object.kind, &changed};
     const struct client_write how = {.subresource = STR("status")};
-    client_update(c->ctl->client, &object, &how, call_done,
-                  call_new(&c->calls, c->work, key, CACHE_CLAIMS));
+    client_update(c->ctl->client, &object, &how, ctl_call_done,
+                  ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
     arena_done(&arena);
     return true;
 }

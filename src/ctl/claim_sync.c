@@ -62,8 +62,8 @@ static void ask(struct claim_ctl *c, struct str key, struct str namespace,
 {
     const struct client_key at = {ctl_kind(r->api_group.n == 0 ? CACHE_PODS : CACHE_GROUPS),
                                   namespace, r->name};
-    call_ask(call_new(&c->calls, c->work, key, CACHE_CLAIMS), c->ctl->client, &at, r->uid,
-             consumer_is_gone, c);
+    ctl_call_ask(ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS), c->ctl->client, &at, r->uid,
+                 consumer_is_gone, c);
 }
 
 // --- Writes --------------------------------------------------------------------------------------
@@ -77,8 +77,8 @@ static void update(struct claim_ctl *c, struct str key, const struct client_obje
     } value = {.from = changed};
     const struct api_object object = {o->object.kind, value.to};
     const struct client_write how = {.subresource = status ? STR("status") : STR("")};
-    client_update(c->ctl->client, &object, &how, call_done,
-                  call_new(&c->calls, c->work, key, CACHE_CLAIMS));
+    client_update(c->ctl->client, &object, &how, ctl_call_done,
+                  ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
 }
 
 static void remove_finalizer(struct claim_ctl *c, struct str key, const struct client_object *o)
@@ -103,8 +103,8 @@ static void delete_claim(struct claim_ctl *c, struct str key,
                                   claim->metadata.name};
     struct api_preconditions same = {.uid = claim->metadata.uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
-    client_delete(c->ctl->client, &at, &options, call_done,
-                  call_new(&c->calls, c->work, key, CACHE_CLAIMS));
+    client_delete(c->ctl->client, &at, &options, ctl_call_done,
+                  ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
 }
 
 // Its pod is there but is another one, or is done. A pod that is gone is the garbage collector's.

@@ -96,7 +96,7 @@ bool gc_ctl_idle(const struct gc_ctl *g);
 // --- Calls that outlive their controller ---------------------------------------------------------
 
 // A write under way for a key. The controller may go while it is: then its answer is dropped.
-struct call {
+struct ctl_call {
     struct list_node node; // in the controller's list
     struct work *work;
     size_t source; // whose revision tells that the write is seen
@@ -107,17 +107,17 @@ struct call {
     char *uid;
 };
 
-// call_new makes one and links it; call_done is the client_done_fn for it: it ends the step with
+// ctl_call_new makes one and links it; ctl_call_done is the client_done_fn for it: it ends the step with
 // work_after on success, work_done when the object is gone (-ERR_NOT_FOUND), else work_retry.
-struct call *call_new(struct list *calls, struct work *work, struct str key, size_t source);
-void call_done(void *arg, const struct client_answer *answer);
+struct ctl_call *ctl_call_new(struct list *calls, struct work *work, struct str key, size_t source);
+void ctl_call_done(void *arg, const struct client_answer *answer);
 
-// call_ask asks the server whether an object is still there with this UID. If not, gone is called and
+// ctl_call_ask asks the server whether an object is still there with this UID. If not, gone is called and
 // the key is looked at again at once; if it is, the cache is behind: the key is looked at later.
-void call_ask(struct call *c, struct client *client, const struct client_key *at, struct str uid,
-              void (*gone)(void *owner, struct str uid), void *owner);
+void ctl_call_ask(struct ctl_call *c, struct client *client, const struct client_key *at,
+                  struct str uid, void (*gone)(void *owner, struct str uid), void *owner);
 
-// calls_drop cuts the calls of a controller that goes.
-void calls_drop(struct list *calls);
+// ctl_calls_drop cuts the calls of a controller that goes.
+void ctl_calls_drop(struct list *calls);
 
 #endif

@@ -120,8 +120,8 @@ static void collect(struct gc_ctl *g, struct str key, const struct client_object
     const struct api_delete_options options = {.preconditions = &same,
                                                .propagation_policy = STR("Background"),
                                                .has_propagation_policy = true};
-    client_delete(g->ctl->client, &at, &options, call_done,
-                  call_new(&g->calls, g->work, key, cache_of(key.p[0])));
+    client_delete(g->ctl->client, &at, &options, ctl_call_done,
+                  ctl_call_new(&g->calls, g->work, key, cache_of(key.p[0])));
 }
 
 static bool caches_are_there(const struct gc_ctl *g)
@@ -157,8 +157,8 @@ static void step(void *arg, struct str key)
             return;
         }
         if (state == OWNER_UNKNOWN) {
-            call_ask(call_new(&g->calls, g->work, key, cache), g->ctl->client, &at, owner->uid,
-                     remember_gone, g);
+            ctl_call_ask(ctl_call_new(&g->calls, g->work, key, cache), g->ctl->client, &at,
+                         owner->uid, remember_gone, g);
             return;
         }
     }
@@ -233,7 +233,7 @@ void gc_ctl_free(struct gc_ctl *g)
 {
     if (!g)
         return;
-    calls_drop(&g->calls);
+    ctl_calls_drop(&g->calls);
     work_free(g->work);
     map_done(&g->gone);
     for (size_t i = 0; i < GONE_MAX; i++)

@@ -297,8 +297,8 @@ static void remove_request(struct pool_ctl *p, struct str key, const struct clie
     const struct client_key at = {o->object.kind, STR(""), o->meta->name};
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
-    client_delete(p->ctl->client, &at, &options, call_done,
-                  call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
+    client_delete(p->ctl->client, &at, &options, ctl_call_done,
+                  ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
 }
 
 static void try_answer(struct pool_ctl *p, struct str key, const struct client_object *o)
@@ -311,8 +311,8 @@ static void try_answer(struct pool_ctl *p, struct str key, const struct client_o
         changed.status = &status;
         const struct api_object object = {o->object.kind, &changed};
         const struct client_write how = {.subresource = STR("status")};
-        client_update(p->ctl->client, &object, &how, call_done,
-                      call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
+        client_update(p->ctl->client, &object, &how, ctl_call_done,
+                      ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
     } else if (tries_of(p, key)->n++ < INCOMPLETE_TRIES) {
         work_retry(p->work, key);
     } else {
@@ -371,7 +371,7 @@ void pool_ctl_free(struct pool_ctl *p)
 {
     if (!p)
         return;
-    calls_drop(&p->calls);
+    ctl_calls_drop(&p->calls);
     work_free(p->work);
     map_foreach(&p->tries, i)
         free(map_value(&p->tries, i)->key);

@@ -228,8 +228,8 @@ static void mark(struct taint_ctl *t, struct str key, const struct client_object
     const struct client_key at = {pod->object.kind, pod->meta->namespace, pod->meta->name};
     const struct client_write how = {.subresource = STR("status")};
     tell(t, pod, STR("Marking for deletion"));
-    client_patch(t->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, call_done,
-                 call_new(&t->calls, t->work, key, CACHE_PODS));
+    client_patch(t->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, ctl_call_done,
+                 ctl_call_new(&t->calls, t->work, key, CACHE_PODS));
     sbuf_done(&now);
     sbuf_done(&body);
 }
@@ -254,8 +254,8 @@ static void evict(struct taint_ctl *t, struct str key, const struct client_objec
     struct api_preconditions same = {.uid = pod->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
     count_evicted(t, e);
-    client_delete(t->ctl->client, &at, &options, call_done,
-                  call_new(&t->calls, t->work, key, CACHE_PODS));
+    client_delete(t->ctl->client, &at, &options, ctl_call_done,
+                  ctl_call_new(&t->calls, t->work, key, CACHE_PODS));
 }
 
 // --- Steps ---------------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ void taint_ctl_free(struct taint_ctl *t)
 {
     if (!t)
         return;
-    calls_drop(&t->calls);
+    ctl_calls_drop(&t->calls);
     work_free(t->work);
     map_foreach(&t->stats, i)
         free(map_value(&t->stats, i)->uid);

@@ -158,8 +158,8 @@ static void write_condition(struct taint_ctl *t, struct str key, const struct cl
     changed.status.conditions = (struct api_condition_array){all, n};
     const struct api_object object = {o->object.kind, &changed};
     const struct client_write how = {.subresource = STR("status")};
-    client_update(t->ctl->client, &object, &how, call_done,
-                  call_new(&t->calls, t->work, key, CACHE_RULES));
+    client_update(t->ctl->client, &object, &how, ctl_call_done,
+                  ctl_call_new(&t->calls, t->work, key, CACHE_RULES));
     arena_done(&arena);
 }
 
