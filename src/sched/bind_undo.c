@@ -146,6 +146,7 @@ static void give_back(struct binding *b)
         p->attempts = 0; // no fault of its own
     } else {
         s->stats.errors++;
+        p->tried_ns = exec_now_ns(s->exec); // the attempt ends here
         report_tell(s, p, "SchedulerError", sbuf_str(&b->error));
     }
     queue_retry(&s->queue, p);

@@ -94,6 +94,7 @@ struct sched_pod {
     char *message; // one line
     char *gate;    // why it is not tried
     int64_t told_ns;
+    struct list_node untold; // while a newer text waits to be written
     uint64_t signature; // 0: not made yet
 
     struct binding *binding;

@@ -56,24 +56,67 @@ static bool stored_says(const struct api_pod *pod, const char *reason, struct st
     return false;
 }
 
+static void say(struct sched *s, struct sched_pod *p)
+{
+    list_remove(&p->untold);
+    p->told_ns = exec_now_ns(s->exec);
+    write_condition(s, p);
+    report_event(s, p->object, "Warning", "FailedScheduling", str_z(p->message));
+}
+
+// Texts that were held back are written when their time has come, unless they are obsolete.
+static void tell_time(void *arg)
+{
+    struct sched *s = arg;
+    int64_t now = exec_now_ns(s->exec);
+    list_foreach(&s->untold, node)
+    {
+        struct sched_pod *p = list_entry(node, struct sched_pod, untold);
+        int64_t wait = p->told_ns + CONDITION_EVERY_NS - now;
+        if (wait > 0) {
+            exec_timer_start(s->exec, &s->tell_timer, wait);
+            return;
+        }
+        if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
+            list_remove(&p->untold);
+        else
+            say(s, p);
+    }
+}
+
+void report_init(struct sched *s)
+{
+    list_init(&s->untold);
+    s->tell_timer = (struct exec_timer){.fn = tell_time, .arg = s};
+}
+
+static void hold_back(struct sched *s, struct sched_pod *p)
+{
+    if (list_linked(&p->untold))
+        return;
+    list_push_back(&s->untold, &p->untold);
+    if (!exec_timer_armed(&s->tell_timer))
+        exec_timer_start(s->exec, &s->tell_timer, CONDITION_EVERY_NS);
+}
+
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message)
 {
-    int64_t now = exec_now_ns(s->exec);
+    bool first = !p->message;
     bool same_reason = says(p->reason, str_z(reason));
-    bool told = same_reason && (says(p->message, message) ||
-                                (p->message && now - p->told_ns < CONDITION_EVERY_NS));
-    bool stored = !p->message && stored_says(p->api, reason, message);
+    bool same = same_reason && says(p->message, message);
+    bool stored = first && stored_says(p->api, reason, message);
     char *text = xstrndup(message.p ? message.p : "", message.n);
     char *why = xstrndup(reason, strlen(reason));
     free(p->reason);
     free(p->message);
     p->reason = why;
     p->message = text;
-    if (told || stored)
+    if (same || stored)
         return;
-    p->told_ns = now;
-    write_condition(s, p);
-    report_event(s, p->object, "Warning", "FailedScheduling", message);
+    if (!first && same_reason && exec_now_ns(s->exec) - p->told_ns < CONDITION_EVERY_NS)
+        hold_back(s, p);
+    else
+        say(s, p);
 }
 
 void report_event(struct sched *s, const struct client_object *about, const char *type,

@@ -152,6 +152,7 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
     bool placed = p->node != NULL;
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
+    list_remove(&p->untold);
     unindex_claims(s, p);
     cluster_pod_remove(&s->cluster, p);
     if (placed)
@@ -465,6 +466,7 @@ struct sched *sched_new(const struct sched_options *options)
     set_names(s, options);
     list_init(&s->bindings);
     list_init(&s->calls);
+    report_init(s);
     cluster_init(&s->cluster);
     s->devices = devices_new(&s->alloc_features, s->policy);
     claims_init(&s->claims, s->devices);
@@ -507,6 +509,7 @@ static void stop(struct sched *s, bool answers_come)
 {
     exec_timer_stop(s->exec, &s->run_timer);
     exec_timer_stop(s->exec, &s->warm_timer);
+    exec_timer_stop(s->exec, &s->tell_timer);
     for (int w = 0; w < WATCHES; w++)
         if (s->informers[w])
             informer_free(s->informers[w]);

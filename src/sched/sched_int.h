@@ -72,6 +72,8 @@ struct sched {
     struct list bindings;
     struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
     struct list calls; // of the client, under way
+    struct list untold; // pods whose condition has an old text, oldest first
+    struct exec_timer tell_timer;
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
     struct sched_stats stats;
@@ -253,10 +255,12 @@ void call_answered(void *arg, const struct client_answer *answer); // the client
 
 // --- report.c ------------------------------------------------------------------------------------
 
-// report_unschedulable says in one line why no node fits, as condition and event; report_failed tells
-// of an error.
+// report_unschedulable says in one line why no node fits, as condition and event; report_line makes the
+// line, or all there is to say as JSON. report_tell says anything else: what is said already is not
+// repeated, and a text that changes often is written every few seconds.
 void report_unschedulable(struct attempt *a);
 void report_line(struct attempt *a, struct sbuf *out, bool json);
+void report_init(struct sched *s);
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
 void report_event(struct sched *s, const struct client_object *about, const char *type,
                   const char *reason, struct str message);

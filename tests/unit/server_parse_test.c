@@ -425,8 +425,6 @@ static void token_files_are_read(void **state)
                      0);
     struct registry_user *alice = map_get(&a.tokens, STR("secret"));
     assert_non_null(alice);
-    if (!alice)
-        return;
     assert_str(alice->name, "alice");
     assert_int_equal(alice->groups_len, 3);
     assert_str(alice->groups[1], "ops");
