@@ -72,10 +72,12 @@ static inline struct list_node *list_pop_front(struct list *l)
     return n;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): it declares its name.
 // list_foreach walks nodes; the current one may be removed or freed.
 #define list_foreach(l, it)                                                              \
     for (struct list_node *it = (l)->head.next, *it##_next = it->next; it != &(l)->head; \
          it = it##_next, it##_next = it->next)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define list_entry(node, type, member) container_of(node, type, member)
 

@@ -114,7 +114,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 
 static int bind_to(struct op *op, const struct api_binding *b, const struct object *old)
 {
-    struct api_object object;
+    struct api_object object = {0};
     int code = check_binding_target(op, &b->metadata, old);
     if (code == 0)
         code = op_decode(op, old, &object);
@@ -189,8 +189,8 @@ static int find_budget(struct op *op, const struct api_pod *pod, struct budget *
     for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
         const struct store_key key = {o->kind, o->namespace, o->name};
         const struct object *head = store_head(r->store, &key);
-        struct label_selector selector;
-        struct api_object object;
+        struct label_selector selector = {0};
+        struct api_object object = {0};
         if (!head)
             continue;
         code = op_decode(op, head, &object);
@@ -343,7 +343,7 @@ static bool outside_budgets(const struct api_pod *pod)
 
 static int evict(struct op *op, const struct object *old, const struct api_delete_options *options)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_delete_options rest = *options;
     int code = op_decode(op, old, &object);
     if (code == 0)
