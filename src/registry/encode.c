@@ -51,7 +51,7 @@ static int decode_as(const struct object *o, const struct api_kind *as, struct a
     if (r < 0)
         return r;
     *ret = (struct api_object){as, stored.value};
-    if (as->type != stored.kind->type)
+    if (as->type != o->kind->type)
         r = api_convert(&stored, as, arena, ret, err);
     if (r == 0)
         api_set_type_meta(ret);

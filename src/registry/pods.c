@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The subresources of pods: binding, eviction, resize, ephemeralcontainers.
+#include <assert.h>
+
 #include "api/names.h"
 #include "api/selector.h"
 #include "registry/registry_int.h"
@@ -123,6 +125,7 @@ static int bind_to(struct op *op, const struct api_binding *b, const struct obje
     if (code < 0)
         return code;
     struct api_pod *pod = object.value;
+    assert(pod);
     pod->spec.node_name = b->target.name;
     pod->status.nominated_node_name = STR("");
     merge_map(op, &pod->metadata.annotations, &b->metadata.annotations);
