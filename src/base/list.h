@@ -72,7 +72,6 @@ static inline struct list_node *list_pop_front(struct list *l)
     return n;
 }
 
-// NOLINTBEGIN(bugprone-macro-parentheses): it declares its name.
 // list_foreach walks nodes; the current one may be removed or freed.
 // NOLINTBEGIN(bugprone-macro-parentheses): loop variables cannot stand in parentheses
 #define list_foreach(l, it)                                                              \
