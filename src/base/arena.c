@@ -40,14 +40,8 @@ static void chunk_free(struct arena_chunk *c)
     free(c);
 }
 
-// Makes a chunk that surely holds `need` bytes the newest one.
-static void add_chunk(struct arena *a, size_t need)
+static void add_chunk_of(struct arena *a, size_t size)
 {
-    size_t size = a->newest ? a->newest->size * 2 : FIRST_CHUNK;
-    if (size > MAX_CHUNK)
-        size = MAX_CHUNK;
-    if (size < need)
-        size = need;
     struct arena_chunk *c = xmalloc(sizeof(*c) + size);
     c->older = a->newest;
     c->size = size;
@@ -55,6 +49,21 @@ static void add_chunk(struct arena *a, size_t need)
     a->next = c->data;
     a->end = c->data + size;
     POISON(c->data, size);
+}
+
+// Makes a chunk that surely holds `need` bytes the newest one.
+static void add_chunk(struct arena *a, size_t need)
+{
+    size_t size = a->newest ? a->newest->size * 2 : FIRST_CHUNK;
+    if (size > MAX_CHUNK)
+        size = MAX_CHUNK;
+    add_chunk_of(a, size < need ? need : size);
+}
+
+void arena_reserve(struct arena *a, size_t size)
+{
+    assert(!a->newest && size <= SIZE_MAX / 4);
+    add_chunk_of(a, size);
 }
 
 static char *align_up(char *p, size_t align)

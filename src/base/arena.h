@@ -26,6 +26,10 @@ struct arena_mark {
     size_t used_bytes;
 };
 
+// arena_reserve gives a new arena its first size bytes: for those that live long and whose content
+// is known. Padding counts.
+void arena_reserve(struct arena *a, size_t size);
+
 // arena_alloc returns size zeroed bytes aligned to align (a power of two). Never NULL.
 void *arena_alloc(struct arena *a, size_t size, size_t align)
     __attribute__((malloc, returns_nonnull));

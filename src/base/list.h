@@ -74,6 +74,7 @@ static inline struct list_node *list_pop_front(struct list *l)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): it declares its name.
 // list_foreach walks nodes; the current one may be removed or freed.
+// NOLINTBEGIN(bugprone-macro-parentheses): loop variables cannot stand in parentheses
 #define list_foreach(l, it)                                                              \
     for (struct list_node *it = (l)->head.next, *it##_next = it->next; it != &(l)->head; \
          it = it##_next, it##_next = it->next)

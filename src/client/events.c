@@ -124,6 +124,7 @@ struct event_recorder {
     size_t outgoing_len;
     struct exec_timer retry;
     struct event_call *call; // the answer that is awaited
+    int64_t last_name_ns;    // names carry the time; no two are the same
 };
 
 // What an answer comes back to; outlives the recorder if it must.
@@ -315,8 +316,10 @@ static void fill_event(struct event_recorder *r, struct outgoing *out,
     struct api_event *e = &out->event;
     struct api_time now = {wall_moment(r), true};
     api_copy(&api_object_reference_type, about, &e->involved_object, a);
-    e->metadata.name = arena_strf(a, "%.*s.%llx", STR_ARG(about->name),
-                                  (unsigned long long)exec_wall_ns(r->client->exec));
+    int64_t name_ns = exec_wall_ns(r->client->exec);
+    r->last_name_ns = name_ns > r->last_name_ns ? name_ns : r->last_name_ns + 1;
+    e->metadata.name =
+        arena_strf(a, "%.*s.%llx", STR_ARG(about->name), (unsigned long long)r->last_name_ns);
     e->metadata.namespace = about->namespace.n ? e->involved_object.namespace : STR("default");
     e->source = (struct api_event_source){r->component, r->host};
     e->reporting_component = r->component;
