@@ -377,6 +377,7 @@ static int start_guest(struct running *r, struct err *err)
         return 0;
     const struct server_host host = {.loop = r->loop,
                                      .registry = r->registry,
+                                     .server = r->server,
                                      .features = &r->features,
                                      .url = r->url,
                                      .kubeconfig = r->kubeconfig};

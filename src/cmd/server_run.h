@@ -9,11 +9,13 @@
 #include "cmd/server_options.h"
 #include "net/loop.h"
 #include "registry/registry.h"
+#include "server/server.h"
 
 // What a guest on the server's loop gets to see.
 struct server_host {
     struct loop *loop;
     struct registry *registry;
+    struct server *server;
     const struct features *features;
     const char *url;
     const char *kubeconfig;

@@ -190,6 +190,12 @@ static size_t digits_of(size_t n)
     return digits;
 }
 
+static int explain(void *arg, struct str kind, struct str namespace, struct str name,
+                   struct sbuf *out, struct err *err)
+{
+    return sched_explain(arg, kind, namespace, name, out, err);
+}
+
 static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
@@ -207,6 +213,7 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                                      .policy = u->policy};
     u->sched = sched_new(&so);
     sched_start(u->sched);
+    server_set_explainer(host->server, explain, u->sched);
     const struct ctl_options co = {.client = u->client, .exec = exec, .features = host->features};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
@@ -226,6 +233,7 @@ static void up_stop(void *arg)
 {
     struct up *u = arg;
     u->stopped = true;
+    server_set_explainer(u->host.server, NULL, NULL);
     informer_free(take_ptr(u->pods));
     sim_nodes_free(take_ptr(u->sim_nodes));
     sched_free(take_ptr(u->sched));

@@ -380,6 +380,40 @@ static void serve_backup(struct exchange *ex)
     }
 }
 
+// --- Explanations --------------------------------------------------------------------------------
+
+void server_set_explainer(struct server *s, server_explain_fn fn, void *arg)
+{
+    s->explain = fn;
+    s->explain_arg = arg;
+}
+
+static void serve_explain(struct exchange *ex)
+{
+    struct sbuf out = {0};
+    struct err err = {0};
+    if (!is_master(&ex->user)) {
+        answer_fail(ex, 403, "Forbidden", STR("only members of system:masters get explanations"),
+                    NULL);
+        return;
+    }
+    if (!ex->s->explain) {
+        answer_fail(ex, 404, "NotFound",
+                    STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
+        return;
+    }
+    int code = ex->s->explain(ex->s->explain_arg, query_str(&ex->query, STR("kind")),
+                              query_str(&ex->query, STR("namespace")),
+                              query_str(&ex->query, STR("name")), &out, &err);
+    if (code == 0) {
+        answer_json(ex, 200, &out);
+        return;
+    }
+    sbuf_done(&out);
+    bool missing = code == -ERR_NOT_FOUND;
+    answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
+}
+
 // --- All of them ---------------------------------------------------------------------------------
 
 static void wrong_method(struct exchange *ex)
@@ -423,6 +457,9 @@ void document_serve(struct exchange *ex)
         return;
     case ROUTE_BACKUP:
         serve_backup(ex);
+        return;
+    case ROUTE_EXPLAIN:
+        serve_explain(ex);
         return;
     case ROUTE_UNKNOWN_API:
         answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),

@@ -164,6 +164,8 @@ void route_parse(const struct catalog *c, struct str path, struct route *ret)
         ret->name = s.n == 2 ? s.p[1] : (struct str){0};
     } else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("backup")))
         ret->type = ROUTE_BACKUP;
+    else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("explain")))
+        ret->type = ROUTE_EXPLAIN;
 }
 
 unsigned route_verb(const struct route *r, struct str method)

@@ -22,8 +22,9 @@ enum route_type {
     ROUTE_VERSION,
     ROUTE_HEALTH, // /healthz, /livez, /readyz; name: the check behind it
     ROUTE_METRICS,
-    ROUTE_ROOT,   // the list of paths
-    ROUTE_BACKUP, // of dray
+    ROUTE_ROOT,    // the list of paths
+    ROUTE_BACKUP,  // of dray
+    ROUTE_EXPLAIN, // of dray
 };
 
 struct route {

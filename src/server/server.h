@@ -49,6 +49,12 @@ void server_set_address(struct server *s, struct str address);
 // server_add_door lets metrics count a door's connections. The door is borrowed.
 void server_add_door(struct server *s, const struct server_door *door);
 
+// server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to out,
+// a JSON object. fn returns 0, -ERR_NOT_FOUND or -ERR_BAD_REQUEST. NULL: nobody explains.
+typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
+                                 struct sbuf *out, struct err *err);
+void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
+
 // server_stop ends all watches so that their connections can go; health says no from here on.
 void server_stop(struct server *s);
 

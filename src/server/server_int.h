@@ -60,6 +60,8 @@ struct server {
     bool anonymous;
     bool stopping;
     int64_t bookmark_ns;
+    server_explain_fn explain; // may be NULL
+    void *explain_arg;
     int64_t started_wall_ns;
     uint64_t boot; // random, for request ids
 };
