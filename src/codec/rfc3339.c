@@ -111,8 +111,13 @@ static void write_to_seconds(struct moment m, struct sbuf *out)
     int64_t days = m.sec / SECONDS_PER_DAY - (m.sec % SECONDS_PER_DAY < 0);
     int in_day = (int)(m.sec - days * SECONDS_PER_DAY);
     struct civil_date d = civil_from_days(days);
+    if (d.year < 0 || d.year > 9999) { // an offset has pushed it out of the calendar
+        sbuf_addf(out, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)d.year, d.month, d.day,
+                  in_day / 3600, in_day / 60 % 60, in_day % 60);
+        return;
+    }
     char text[] = "0000-00-00T00:00:00";
-    put_digits(text, 4, (unsigned)d.year % 10000);
+    put_digits(text, 4, (unsigned)d.year);
     put_digits(text + 5, 2, (unsigned)d.month);
     put_digits(text + 8, 2, (unsigned)d.day);
     put_digits(text + 11, 2, (unsigned)in_day / 3600);
