@@ -32,12 +32,12 @@ static int connect_to(const char *path, struct err *err)
     memcpy(address.sun_path, path, n);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return err_set(err, errno, "no socket: %s", strerror(errno));
+        return err_set(err, errno, "no socket: %m");
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
-        int code = errno;
+        int r = err_set(err, errno, "cannot reach a server at %s: %m; does it run on this folder?",
+                        path);
         (void)close(fd);
-        return err_set(err, code, "cannot reach a server at %s: %s; does it run on this folder?",
-                       path, strerror(code));
+        return r;
     }
     return fd;
 }
@@ -65,13 +65,13 @@ static int ask(int fd, const char *file, struct sbuf *answer, struct err *err)
     for (size_t at = 0; at < request.n;) {
         ssize_t n = write(fd, request.p + at, request.n - at);
         if (n < 0)
-            return err_set(err, errno, "the server hung up: %s", strerror(errno));
+            return err_set(err, errno, "the server hung up: %m");
         at += (size_t)n;
     }
     for (;;) {
         ssize_t n = read(fd, sbuf_space(answer, 4096), 4096);
         if (n < 0)
-            return err_set(err, errno, "the server hung up: %s", strerror(errno));
+            return err_set(err, errno, "the server hung up: %m");
         if (n == 0)
             return 0;
         sbuf_commit(answer, (size_t)n);

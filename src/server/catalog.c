@@ -86,9 +86,7 @@ static int read_switch(struct str item, struct str *ret_key, bool *ret_on, struc
 // apply_config sets served of each resource. A key that names nothing is an error.
 static int apply_config(struct catalog *c, struct str config, struct err *err)
 {
-    struct VEC(int) ranks = {0};
-    vec_foreach(&c->resources, r)
-        vec_push(&ranks, 0);
+    int *ranks = arena_array(&c->arena, int, c->resources.n + 1);
     int ret = 0;
     while (config.n && ret == 0) {
         struct str item, key;
@@ -100,9 +98,9 @@ static int apply_config(struct catalog *c, struct str config, struct err *err)
         for (size_t i = 0; i < c->resources.n && ret == 0; i++) {
             int rank = key_rank(key, c->resources.p[i].kind);
             used |= rank > 0;
-            if (rank && rank >= ranks.p[i]) {
+            if (rank && rank >= ranks[i]) {
                 c->resources.p[i].served = on;
-                ranks.p[i] = rank;
+                ranks[i] = rank;
             }
         }
         used |= str_starts(key, STR("api/"));
@@ -112,7 +110,6 @@ static int apply_config(struct catalog *c, struct str config, struct err *err)
                           "as resource.k8s.io/v1alpha3, or api/all, api/ga, api/beta, api/alpha",
                           STR_ARG(key));
     }
-    vec_done(&ranks);
     return ret;
 }
 

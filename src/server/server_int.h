@@ -24,6 +24,9 @@
 // Bodies of more than this are streamed in pieces of about this size.
 #define SERVER_PIECE_BYTES ((size_t)128 * 1024)
 
+// Longer lists are not indented.
+#define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
 // Objects looked at before others get their turn on the loop.
 #define SERVER_STEP_OBJECTS 1024
 
