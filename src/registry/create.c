@@ -143,7 +143,7 @@ void finish_object(struct op *op, const struct api_object *object)
 
 static bool being_deleted(struct op *op, const struct object *o)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct err err;
     return decode_stored(o, &op->now, op->arena, &object, &err) == 0 &&
            api_object_meta(&object)->deletion_timestamp.set;
@@ -185,9 +185,11 @@ int create_object(struct op *op, const struct api_object *object)
 
 static int create_main(struct op *op, const struct api_object *body)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
-    if (!meta)
+    // Reviews are questions; whoever asks them wants an answer, not a place to keep them.
+    if (!meta || str_eqz(op->stored->group, "authorization.k8s.io") ||
+        str_eqz(op->stored->group, "authentication.k8s.io"))
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);

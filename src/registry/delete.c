@@ -245,24 +245,24 @@ int delete_decoded(struct op *op, const struct object *old, const struct api_obj
     return mark_and_remove(op, object, old);
 }
 
-int delete_object(struct op *op, const struct object *old, const struct api_delete_options *given)
+int delete_object(struct op *op, const struct object *old, const struct api_delete_options *options)
 {
-    struct api_delete_options options = given ? *given : (struct api_delete_options){0};
-    struct api_object object;
-    int code = check_options(op, &options);
-    if (options.dry_run.n)
+    struct api_delete_options o = options ? *options : (struct api_delete_options){0};
+    struct api_object object = {0};
+    int code = check_options(op, &o);
+    if (o.dry_run.n)
         op->dry_run = true;
-    if (options.has_grace_period_seconds && options.grace_period_seconds < 0)
-        options.grace_period_seconds = 1;
+    if (o.has_grace_period_seconds && o.grace_period_seconds < 0)
+        o.grace_period_seconds = 1;
     if (code == 0)
         code = op_decode(op, old, &object);
     if (code == 0 && old->kind == op->r->namespace_kind)
-        return delete_namespace(op, old, &object, &options);
+        return delete_namespace(op, old, &object, &o);
     if (code == 0)
-        code = check_preconditions(op, old, options.preconditions);
+        code = check_preconditions(op, old, o.preconditions);
     if (code == 0)
         code = admit_deletion(op, old->name);
-    return code < 0 ? code : delete_decoded(op, old, &object, &options);
+    return code < 0 ? code : delete_decoded(op, old, &object, &o);
 }
 
 void registry_delete(struct registry *r, const struct registry_request *request,

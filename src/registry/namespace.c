@@ -189,7 +189,7 @@ static void let_go(struct registry *r, const struct object *ns)
     struct errand *e = errand_new(r, r->namespace_kind, ns->name, ns->name);
     e->request.subresource = STR("finalize");
     struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
-    struct api_object object;
+    struct api_object object = {0};
     int code = op_decode(op, ns, &object);
     if (code == 0) {
         struct api_str_array *list = &((struct api_namespace *)object.value)->spec.finalizers;

@@ -131,7 +131,7 @@ static int show_current(struct patching *p, const struct object *old)
     struct err err = {0};
     int r = 0;
     if (p->kind->type == &api_scale_type) {
-        struct api_scale scale;
+        struct api_scale scale = {0};
         r = registry_scale(old, p->op->arena, &scale, &err);
         struct json_writer w = {.out = &p->current};
         if (r == 0)
@@ -145,7 +145,7 @@ static int show_current(struct patching *p, const struct object *old)
 static int patch_object(struct patching *p)
 {
     struct op *op = p->op;
-    struct api_object body;
+    struct api_object body = {0};
     int code = check_subresource(op);
     if (code < 0)
         return code;

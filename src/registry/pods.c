@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The subresources of pods: binding, eviction, resize, ephemeralcontainers.
+#include <assert.h>
+
 #include "api/names.h"
 #include "api/selector.h"
 #include "registry/registry_int.h"
@@ -114,7 +116,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 
 static int bind_to(struct op *op, const struct api_binding *b, const struct object *old)
 {
-    struct api_object object;
+    struct api_object object = {0};
     int code = check_binding_target(op, &b->metadata, old);
     if (code == 0)
         code = op_decode(op, old, &object);
@@ -123,6 +125,7 @@ static int bind_to(struct op *op, const struct api_binding *b, const struct obje
     if (code < 0)
         return code;
     struct api_pod *pod = object.value;
+    assert(pod);
     pod->spec.node_name = b->target.name;
     pod->status.nominated_node_name = STR("");
     merge_map(op, &pod->metadata.annotations, &b->metadata.annotations);
@@ -189,8 +192,8 @@ static int find_budget(struct op *op, const struct api_pod *pod, struct budget *
     for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
         const struct store_key key = {o->kind, o->namespace, o->name};
         const struct object *head = store_head(r->store, &key);
-        struct label_selector selector;
-        struct api_object object;
+        struct label_selector selector = {0};
+        struct api_object object = {0};
         if (!head)
             continue;
         code = op_decode(op, head, &object);
@@ -343,7 +346,7 @@ static bool outside_budgets(const struct api_pod *pod)
 
 static int evict(struct op *op, const struct object *old, const struct api_delete_options *options)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_delete_options rest = *options;
     int code = op_decode(op, old, &object);
     if (code == 0)

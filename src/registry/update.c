@@ -137,7 +137,7 @@ static int check_namespace_phase(struct op *op, const struct api_namespace *ns)
 
 int update_object(struct op *op, const struct api_object *object, const struct object *old)
 {
-    struct api_object before;
+    struct api_object before = {0};
     struct api_object_meta *meta = api_object_meta(object);
     bool status = str_eqz(op->request->subresource, "status");
     int code = op_decode(op, old, &before);
@@ -177,7 +177,7 @@ static int update_missing(struct op *op, const struct api_object *object)
 
 int update_body(struct op *op, const struct api_object *body, const struct object *old)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
     const struct api_default_options defaults = {.now = op->now};
     if (!meta)

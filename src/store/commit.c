@@ -280,7 +280,7 @@ static int start_thread(struct committer *c, struct err *err)
     must(pthread_sigmask(SIG_SETMASK, &before, NULL));
     if (r)
         c->threaded = false;
-    return r == 0 ? 0 : err_set(err, r, "cannot start the commit thread: %s", strerror(r));
+    return r == 0 ? 0 : err_set(err, r, "cannot start the commit thread: %s", strerrordesc_np(r));
 }
 
 int committer_new(const struct commit_options *options, struct committer **ret, struct err *err)

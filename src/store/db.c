@@ -37,8 +37,7 @@ static const char *const sql_texts[SQL_LEN] = {
     [SQL_BEGIN] = "BEGIN IMMEDIATE",
     [SQL_COMMIT] = "COMMIT",
     [SQL_ROLLBACK] = "ROLLBACK",
-    [SQL_INSERT] = "INSERT INTO object(revision,kind,namespace,name,state,data)"
-                   " VALUES(?1,?2,?3,?4,?5,?6)",
+    [SQL_INSERT] = "INSERT INTO object VALUES(?1,?2,?3,?4,?5,?6)",
     [SQL_REMOVE] = "DELETE FROM object WHERE revision=?1",
     [SQL_META] = "UPDATE meta SET revision=max(revision,?1), oldest=?2 WHERE id=1",
     [SQL_CLEAN] = "UPDATE meta SET clean=?1 WHERE id=1",
@@ -138,7 +137,7 @@ static int use_log(struct db *db, struct err *err)
 // check_marks tells an empty database from one of ours and one of somebody else's.
 static int check_marks(struct db *db, bool *ret_empty, struct err *err)
 {
-    int64_t application, format, tables;
+    int64_t application = 0, format = 0, tables = 0;
     int r = ask_number(db, "PRAGMA application_id", &application, err);
     if (r == 0)
         r = ask_number(db, "PRAGMA user_version", &format, err);
@@ -195,7 +194,7 @@ static int check_structure(struct db *db, struct err *err)
 
 static int read_state(struct db *db, struct db_state *ret, struct err *err)
 {
-    int64_t revision, oldest, clean, rows;
+    int64_t revision = 0, oldest = 0, clean = 0, rows = 0;
     int r = ask_number(db, "SELECT revision FROM meta", &revision, err);
     if (r == 0)
         r = ask_number(db, "SELECT oldest FROM meta", &oldest, err);
