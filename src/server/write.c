@@ -62,8 +62,7 @@ static void on_answer(void *arg, const struct registry_answer *a)
         answer_deleted(ex, a);
         return;
     }
-    // A subresource that is created (a binding, an eviction) answers with a Status.
-    if (a->status && (!a->object || ex->verb == VERB_DELETE)) {
+    if (a->status) {
         answer_status(ex, a->status);
         return;
     }
