@@ -133,7 +133,9 @@ static void add_subs(struct catalog_resource *r)
 
 static void add_resource(struct catalog *c, const struct api_kind *k)
 {
-    struct catalog_resource r = {.kind = k, .verbs = VERBS_ALL, .served = on_by_default(k)};
+    // Kinds without a list are questions: they are only ever created.
+    struct catalog_resource r = {
+        .kind = k, .verbs = k->list ? VERBS_ALL : VERB_CREATE, .served = on_by_default(k)};
     // Namespaces go one at a time: each takes what is in it along.
     if (k->group.n == 0 && str_eq(k->plural, STR("namespaces")))
         r.verbs &= ~(unsigned)VERB_DELETE_COLLECTION;
@@ -203,11 +205,17 @@ static void add_served(struct catalog *c, struct catalog_resource *r)
     *map_put(&c->by_path, key) = r;
 }
 
+static bool is_review(const struct api_kind *k)
+{
+    return str_eq(k->group, STR("authorization.k8s.io")) ||
+           str_eq(k->group, STR("authentication.k8s.io"));
+}
+
 int catalog_init(struct catalog *c, struct str config, struct err *err)
 {
     *c = (struct catalog){0};
     for (size_t i = 0; i < api_kinds_len; i++)
-        if (api_kinds[i].plural.n && api_kinds[i].list)
+        if (api_kinds[i].plural.n && (api_kinds[i].list || is_review(&api_kinds[i])))
             add_resource(c, &api_kinds[i]);
     int r = apply_config(c, config, err);
     vec_foreach(&c->resources, resource)

@@ -155,6 +155,10 @@ void write_patch(struct exchange *ex);
 void write_delete(struct exchange *ex);
 void write_delete_collection(struct exchange *ex);
 
+// review_is says whether a kind is a question that is answered at once; review_answer answers one.
+bool review_is(const struct api_kind *kind);
+void review_answer(struct exchange *ex, const struct api_object *body);
+
 void document_serve(struct exchange *ex); // everything that is not a resource
 
 #endif

@@ -595,6 +595,18 @@ def test_authentication(s):
     assert os.stat(s.folder).st_mode & 0o77 == 0
 
 
+def test_reviews(s):
+    path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+    answer = s.good('POST', path, {'spec': {'resourceAttributes': {'verb': 'get', 'resource': 'pods'}}})
+    assert answer['status']['allowed'] is True and answer['kind'] == 'SelfSubjectAccessReview', answer
+    expect(s.call('GET', path), 405)
+    rules = s.good('POST', '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews', {'spec': {'namespace': 'default'}})
+    assert rules['status']['resourceRules'] == [{'verbs': ['*'], 'apiGroups': ['*'], 'resources': ['*']}], rules
+    tokens = '/apis/authentication.k8s.io/v1/tokenreviews'
+    assert s.good('POST', tokens, {'spec': {'token': 'sesame'}})['status']['user']['username'] == 'ali'
+    assert 'authenticated' not in s.good('POST', tokens, {'spec': {'token': 'wrong'}})['status']
+
+
 TESTS = [v for k, v in list(globals().items()) if k.startswith('test_')]
 
 
