@@ -307,10 +307,11 @@ static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
-    server_free(r->server);
-    registry_free(r->registry);
+    // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
+    registry_free(r->registry);
+    server_free(r->server);
     api_cel_engine_free(r->cel);
     tls_server_free(r->tls);
     loop_free(r->loop);
