@@ -84,9 +84,9 @@ static int prepare_folder(const char *path, struct err *err)
 {
     struct stat st;
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return err_set(err, errno, "cannot make the data folder %s: %s", path, strerror(errno));
+        return err_set(err, errno, "cannot make the data folder %s: %m", path);
     if (stat(path, &st) < 0)
-        return err_set(err, errno, "cannot look at %s: %s", path, strerror(errno));
+        return err_set(err, errno, "cannot look at %s: %m", path);
     if (!S_ISDIR(st.st_mode))
         return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
     if (st.st_mode & 022)
@@ -121,7 +121,7 @@ static int restore(const char *backup, const char *database, struct err *err)
                        database);
     int from = open(backup, O_RDONLY | O_CLOEXEC);
     if (from < 0)
-        return err_set(err, errno, "cannot read the backup %s: %s", backup, strerror(errno));
+        return err_set(err, errno, "cannot read the backup %s: %m", backup);
     cleanup_sbuf struct sbuf part = {0};
     sbuf_addf(&part, "%s.restoring", database);
     int to = open(part.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -133,7 +133,8 @@ static int restore(const char *backup, const char *database, struct err *err)
     (void)close(from);
     if (r == 0 && rename(part.p, database) < 0)
         r = -errno;
-    return r < 0 ? err_set(err, -r, "cannot restore to %s: %s", database, strerror(-r)) : 0;
+    errno = -r;
+    return r < 0 ? err_set(err, -r, "cannot restore to %s: %m", database) : 0;
 }
 
 // --- Starting ------------------------------------------------------------------------------------
@@ -311,10 +312,11 @@ static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
-    server_free(r->server);
-    registry_free(r->registry);
+    // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
+    registry_free(r->registry);
+    server_free(r->server);
     api_cel_engine_free(r->cel);
     tls_server_free(r->tls);
     loop_free(r->loop);

@@ -112,7 +112,7 @@ static int read_file_into(struct server_flags *f, const char *path, struct err *
         r = input_next(&in, &doc, err);
     if (r <= 0)
         return r < 0 ? err_wrap(err, "%s", path) : 0;
-    if (!json_is_object(doc.root))
+    if (!doc.root || !json_is_object(doc.root))
         return err_set(err, ERR_BAD_REQUEST, "%s: must hold settings such as 'listen: host:port'",
                        path);
     json_obj_foreach(doc.root, key, value) {

@@ -90,9 +90,7 @@ int auth_load(struct auth *a, const char *path, struct err *err)
 {
     FILE *f = path ? fopen(path, "rbe") : NULL;
     if (!f)
-        return !path || errno == ENOENT
-                   ? 0
-                   : err_set(err, errno, "cannot read %s: %s", path, strerror(errno));
+        return !path || errno == ENOENT ? 0 : err_set(err, errno, "cannot read %s: %m", path);
     struct stat st;
     cleanup_sbuf struct sbuf text = {0};
     int r = 0;

@@ -86,9 +86,7 @@ static int read_switch(struct str item, struct str *ret_key, bool *ret_on, struc
 // apply_config sets served of each resource. A key that names nothing is an error.
 static int apply_config(struct catalog *c, struct str config, struct err *err)
 {
-    struct VEC(int) ranks = {0};
-    vec_foreach(&c->resources, r)
-        vec_push(&ranks, 0);
+    int *ranks = arena_array(&c->arena, int, c->resources.n + 1);
     int ret = 0;
     while (config.n && ret == 0) {
         struct str item, key;
@@ -100,9 +98,9 @@ static int apply_config(struct catalog *c, struct str config, struct err *err)
         for (size_t i = 0; i < c->resources.n && ret == 0; i++) {
             int rank = key_rank(key, c->resources.p[i].kind);
             used |= rank > 0;
-            if (rank && rank >= ranks.p[i]) {
+            if (rank && rank >= ranks[i]) {
                 c->resources.p[i].served = on;
-                ranks.p[i] = rank;
+                ranks[i] = rank;
             }
         }
         used |= str_starts(key, STR("api/"));
@@ -112,7 +110,6 @@ static int apply_config(struct catalog *c, struct str config, struct err *err)
                           "as resource.k8s.io/v1alpha3, or api/all, api/ga, api/beta, api/alpha",
                           STR_ARG(key));
     }
-    vec_done(&ranks);
     return ret;
 }
 
@@ -136,7 +133,9 @@ static void add_subs(struct catalog_resource *r)
 
 static void add_resource(struct catalog *c, const struct api_kind *k)
 {
-    struct catalog_resource r = {.kind = k, .verbs = VERBS_ALL, .served = on_by_default(k)};
+    // Kinds without a list are questions: they are only ever created.
+    struct catalog_resource r = {
+        .kind = k, .verbs = k->list ? VERBS_ALL : VERB_CREATE, .served = on_by_default(k)};
     // Namespaces go one at a time: each takes what is in it along.
     if (k->group.n == 0 && str_eq(k->plural, STR("namespaces")))
         r.verbs &= ~(unsigned)VERB_DELETE_COLLECTION;
@@ -206,11 +205,17 @@ static void add_served(struct catalog *c, struct catalog_resource *r)
     *map_put(&c->by_path, key) = r;
 }
 
+static bool is_review(const struct api_kind *k)
+{
+    return str_eq(k->group, STR("authorization.k8s.io")) ||
+           str_eq(k->group, STR("authentication.k8s.io"));
+}
+
 int catalog_init(struct catalog *c, struct str config, struct err *err)
 {
     *c = (struct catalog){0};
     for (size_t i = 0; i < api_kinds_len; i++)
-        if (api_kinds[i].plural.n && api_kinds[i].list)
+        if (api_kinds[i].plural.n && (api_kinds[i].list || is_review(&api_kinds[i])))
             add_resource(c, &api_kinds[i]);
     int r = apply_config(c, config, err);
     vec_foreach(&c->resources, resource)

@@ -261,7 +261,7 @@ static void store_metrics(const struct server *s, struct sbuf *out)
                    "# TYPE apiserver_resource_objects gauge\n");
     vec_foreach(&s->catalog.resources, r) {
         // Every object once, under the version it is stored in.
-        if (registry_stored_kind(r->kind) != r->kind)
+        if (!r->kind->list || registry_stored_kind(r->kind) != r->kind)
             continue;
         size_t n = store_count(s->store, r->kind, (struct str){0});
         if (n)

@@ -57,7 +57,10 @@ void encode_metadata(struct str json, struct sbuf *out)
             break;
         }
     }
-    sbuf_add(out, str_make(json.p + start, i + 1 - start));
+    if (i < json.n)
+        sbuf_add(out, str_make(json.p + start, i + 1 - start));
+    else
+        sbuf_add(out, STR("{}")); // not JSON to its end
 }
 
 static bool is_stored_version(const struct object *o, const struct encode_how *how)

@@ -34,7 +34,7 @@ static int read_text(const char *path, char **ret, struct err *err)
     if (!f && errno == ENOENT)
         return -ENOENT;
     if (!f)
-        return err_set(err, errno, "cannot read %s: %s", path, strerror(errno));
+        return err_set(err, errno, "cannot read %s: %m", path);
     struct sbuf b = {0};
     for (size_t n = 1; n && b.n < FILE_BYTES_MAX;) {
         n = fread(sbuf_space(&b, 8192), 1, 8192, f);
@@ -48,7 +48,7 @@ static int read_text(const char *path, char **ret, struct err *err)
 static int make_folder(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return err_set(err, errno, "cannot make the folder %s: %s", path, strerror(errno));
+        return err_set(err, errno, "cannot make the folder %s: %m", path);
     return 0;
 }
 
@@ -166,7 +166,7 @@ static bool names_changed(const struct names *ns, const char *file, struct sbuf 
     for (size_t i = 0; i < ns->n; i++)
         sbuf_addf(now, "%s\n", ns->p[i]);
     char *before = NULL;
-    bool same = read_text(file, &before, NULL) == 0 && strcmp(before, now->p) == 0;
+    bool same = read_text(file, &before, NULL) == 0 && str_eq(str_z(before), sbuf_str(now));
     free(before);
     return !same;
 }

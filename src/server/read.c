@@ -263,7 +263,10 @@ static void list_write(struct lister *l)
 {
     store_walk_done(&l->walk);
     l->walking = false;
-    const struct form *f = &l->ex->form;
+    struct form *f = &l->ex->form;
+    // Nobody reads megabytes by eye.
+    if (l->bytes > SERVER_PRETTY_BYTES_MAX)
+        f->pretty = false;
     if (l->bytes <= SERVER_PIECE_BYTES || f->media != MEDIA_JSON || f->pretty) {
         answer_whole(l);
         return;

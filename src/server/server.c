@@ -214,14 +214,14 @@ static void serve_resource(struct exchange *ex)
     }
 }
 
-void server_handle(void *arg, struct http_request *q)
+void server_handle(void *door, struct http_request *q)
 {
-    const struct server_door *door = arg;
-    struct exchange *ex = exchange_new(door->server, q);
+    const struct server_door *d = door;
+    struct exchange *ex = exchange_new(d->server, q);
     route_parse(&ex->s->catalog, arena_str(&ex->arena, q->path), &ex->route);
     query_parse(arena_str(&ex->arena, q->query), &ex->arena, &ex->query);
     ex->user_agent = http_find_header(q, STR("user-agent"));
-    if (!identify(ex, door)) {
+    if (!identify(ex, d)) {
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }

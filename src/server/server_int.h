@@ -24,6 +24,9 @@
 // Bodies of more than this are streamed in pieces of about this size.
 #define SERVER_PIECE_BYTES ((size_t)128 * 1024)
 
+// Longer lists are not indented.
+#define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
 // Objects looked at before others get their turn on the loop.
 #define SERVER_STEP_OBJECTS 1024
 
@@ -153,6 +156,10 @@ void write_update(struct exchange *ex);
 void write_patch(struct exchange *ex);
 void write_delete(struct exchange *ex);
 void write_delete_collection(struct exchange *ex);
+
+// review_is says whether a kind is a question that is answered at once; review_answer answers one.
+bool review_is(const struct api_kind *kind);
+void review_answer(struct exchange *ex, const struct api_object *body);
 
 void document_serve(struct exchange *ex); // everything that is not a resource
 

@@ -62,8 +62,7 @@ static void on_answer(void *arg, const struct registry_answer *a)
         answer_deleted(ex, a);
         return;
     }
-    // A subresource that is created (a binding, an eviction) answers with a Status.
-    if (a->status && (!a->object || ex->verb == VERB_DELETE)) {
+    if (a->status) {
         answer_status(ex, a->status);
         return;
     }
@@ -166,6 +165,10 @@ void write_create(struct exchange *ex)
     struct api_object body;
     if (!read_options(ex, STR("CreateOptions"), false, false, &o) || !read_body(ex, &o, &body))
         return;
+    if (review_is(ex->route.resource->kind)) {
+        review_answer(ex, &body);
+        return;
+    }
     hold(ex);
     registry_create(ex->s->registry, &ex->request, &body, &ex->arena, on_answer, ex);
 }

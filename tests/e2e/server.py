@@ -150,7 +150,7 @@ def test_crud(s):
     s.good('POST', maps, {'metadata': {'name': 'one'}, 'data': {'a': 'b'}})
     gone = s.good('DELETE', maps + '/one')
     assert gone['kind'] == 'Status' and gone['status'] == 'Success' and gone['details']['name'] == 'one', gone
-    expect(s.call('GET', CLAIMS + '/one'), 404, reason='NotFound', code=404,
+    expect(s.call('GET', CLAIMS + '/one'), 404, reason='NotFound',
            message='resourceclaims.resource.k8s.io "one" not found', details__name='one', details__group='resource.k8s.io')
     made = s.good('POST', CLAIMS, dict(claim('x'), metadata={'generateName': 'gen-'}))
     assert made['metadata']['name'].startswith('gen-') and len(made['metadata']['name']) == 9
@@ -248,10 +248,34 @@ def test_patches(s):
 def test_delete_collection(s):
     for i in range(6):
         s.good('POST', CLAIMS, claim(f'dc{i}', labels={'group': 'even' if i % 2 == 0 else 'odd'}))
-    s.good('DELETE', CLAIMS + '?labelSelector=group%3Deven')
+    gone = s.good('DELETE', CLAIMS + '?labelSelector=group%3Deven')
+    assert gone['kind'] == 'ResourceClaimList' and names(gone) == ['dc0', 'dc2', 'dc4'], gone
     assert names(s.good('GET', CLAIMS + '?labelSelector=group')) == ['dc1', 'dc3', 'dc5']
     s.good('DELETE', CLAIMS)
     assert names(s.good('GET', CLAIMS)) == []
+
+
+def test_other_subresources(s):
+    pods = '/api/v1/namespaces/default/pods'
+    s.good('POST', '/api/v1/nodes', {'metadata': {'name': 'node'}})
+    s.good('POST', pods, {'metadata': {'name': 'p'}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}]}})
+    bound = s.good('POST', pods + '/p/binding', {'apiVersion': 'v1', 'kind': 'Binding', 'metadata': {'name': 'p'}, 'target': {'kind': 'Node', 'name': 'node'}})
+    assert bound['kind'] == 'Status' and bound['status'] == 'Success', bound
+    assert s.good('GET', pods + '/p')['spec']['nodeName'] == 'node'
+    assert names(s.good('GET', pods + '?fieldSelector=spec.nodeName%3Dnode')) == ['p']
+    expect(s.call('GET', pods + '/p/binding'), 405, reason='MethodNotAllowed')
+    expect(s.call('GET', pods + '/p/exec'), 404)
+    s.good('DELETE', pods + '/p?gracePeriodSeconds=0')
+    sets = '/apis/apps/v1/namespaces/default/replicasets'
+    template = {'metadata': {'labels': {'a': 'b'}}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}]}}
+    s.good('POST', sets, {'metadata': {'name': 'rs'}, 'spec': {'replicas': 2, 'selector': {'matchLabels': {'a': 'b'}}, 'template': template}})
+    scale = s.good('GET', sets + '/rs/scale')
+    assert scale['kind'] == 'Scale' and scale['apiVersion'] == 'autoscaling/v1' and scale['spec']['replicas'] == 2, scale
+    scale['spec']['replicas'] = 5
+    assert s.good('PUT', sets + '/rs/scale', scale)['spec']['replicas'] == 5
+    assert s.good('GET', sets + '/rs')['spec']['replicas'] == 5
+    s.good('DELETE', sets + '/rs')
+    s.good('DELETE', '/api/v1/nodes/node')
 
 
 # --- Lists -----------------------------------------------------------------------------------------------------------
@@ -571,6 +595,18 @@ def test_authentication(s):
     assert os.stat(s.folder).st_mode & 0o77 == 0
 
 
+def test_reviews(s):
+    path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+    answer = s.good('POST', path, {'spec': {'resourceAttributes': {'verb': 'get', 'resource': 'pods'}}})
+    assert answer['status']['allowed'] is True and answer['kind'] == 'SelfSubjectAccessReview', answer
+    expect(s.call('GET', path), 405)
+    rules = s.good('POST', '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews', {'spec': {'namespace': 'default'}})
+    assert rules['status']['resourceRules'] == [{'verbs': ['*'], 'apiGroups': ['*'], 'resources': ['*']}], rules
+    tokens = '/apis/authentication.k8s.io/v1/tokenreviews'
+    assert s.good('POST', tokens, {'spec': {'token': 'sesame'}})['status']['user']['username'] == 'ali'
+    assert 'authenticated' not in s.good('POST', tokens, {'spec': {'token': 'wrong'}})['status']
+
+
 TESTS = [v for k, v in list(globals().items()) if k.startswith('test_')]
 
 
@@ -607,6 +643,29 @@ def life(folder):
     assert run.returncode == 1 and 'new --data-dir' in run.stderr, run
     s = Server(folder + '.restored', '--restore', copy)
     assert names(s.good('GET', CLAIMS)) == ['after', 'kept']
+    s.stop()
+
+
+def short_history(folder):
+    """A server that forgets quickly says 410 where it must."""
+    s = Server(folder, '--history-events', '5')
+    for i in range(10):
+        s.good('POST', CLAIMS, claim(f'h{i}'))
+    page = s.good('GET', CLAIMS + '?limit=3')
+    merge = {'Content-Type': 'application/merge-patch+json'}
+    for i in range(20):
+        s.good('PATCH', CLAIMS + '/h0', {'metadata': {'labels': {'i': str(i)}}}, merge)
+    old = expect(s.call('GET', CLAIMS + '?limit=3&continue=' + page['metadata']['continue']), 410, reason='Expired',
+                 message=lambda m: m.startswith('The provided continue parameter is too old'))
+    rest = s.good('GET', CLAIMS + '?limit=100&continue=' + old['metadata']['continue'])
+    assert names(rest) == [f'h{i}' for i in range(3, 10)], names(rest)
+    revision = page['metadata']['resourceVersion']
+    expect(s.call('GET', f'{CLAIMS}?resourceVersion={revision}&resourceVersionMatch=Exact'), 410, reason='Expired')
+    assert len(names(s.good('GET', f'{CLAIMS}?resourceVersion={revision}&resourceVersionMatch=NotOlderThan'))) == 10
+    w = s.watch(f'{CLAIMS}?watch=1&resourceVersion={revision}')
+    event = w.next()
+    assert w.status == 200 and event['type'] == 'ERROR' and event['object']['code'] == 410 and event['object']['reason'] == 'Expired', event
+    assert w.next() is None
     s.stop()
 
 
@@ -666,7 +725,7 @@ def main():
         if s.stop() != 0:
             failed += 1
             print('FAIL: the server did not stop well\n' + open(os.path.join(top, 'server.log')).read()[-6000:])
-        for extra in (life, wrong_starts):
+        for extra in (life, short_history, wrong_starts):
             if only and only not in extra.__name__:
                 continue
             try:
@@ -678,7 +737,7 @@ def main():
                 print(open(os.path.join(top, 'server.log')).read()[-3000:])
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    print(f'{len(TESTS) + 2 - failed} of {len(TESTS) + 2} server tests passed')
+    print(f'{len(TESTS) + 3 - failed} of {len(TESTS) + 3} server tests passed')
     return 1 if failed else 0
 
 

@@ -94,6 +94,7 @@ def check(k, old):
     k.run('delete', 'resourceclaims', '--all', '--timeout=60s')
     k.run('delete', 'deviceclasses', '--all', '--timeout=60s')
     k.run('delete', 'configmap', 'cm')
+    assert 'yes' in k.run('auth', 'can-i', 'create', 'pods')
     assert 'ok' in k.run('get', '--raw', '/readyz')
 
 

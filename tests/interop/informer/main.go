@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	core "k8s.io/api/core/v1"
 	resource "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,11 +56,18 @@ func (b *book) handler() cache.ResourceEventHandler {
 			}
 			b.alive[o.GetUID()] = revision(o)
 		},
-		UpdateFunc: func(_, x any) {
-			o := x.(meta.Object)
+		UpdateFunc: func(y, x any) {
+			before, o := y.(meta.Object), x.(meta.Object)
 			b.Lock()
 			defer b.Unlock()
 			b.events++
+			if before.GetUID() != o.GetUID() {
+				// A list after a gap: what was deleted and made anew under the same name comes as an update.
+				delete(b.alive, before.GetUID())
+				b.gone[before.GetUID()] = true
+				b.alive[o.GetUID()] = revision(o)
+				return
+			}
 			was, ok := b.alive[o.GetUID()]
 			if !ok {
 				b.complain("%s updated but never added", o.GetName())
@@ -160,7 +166,6 @@ func main() {
 		fail("only %d writes", acknowledged)
 	}
 	fmt.Printf("ok: %d acknowledged writes, %d events\n", acknowledged, b.events)
-	_ = core.NamespaceDefault
 }
 
 // settle waits until the informer knows what the server has, object by object and version by version.
