@@ -365,9 +365,9 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
     c->shapes = kit->shapes;
     c->cache = kit->cache;
     if (input->taint_rules_len)
-        c->taint_rules = arena_dup(&c->arena, input->taint_rules,
-                                   input->taint_rules_len * sizeof(*input->taint_rules),
-                                   _Alignof(const void *));
+        c->taint_rules =
+            arena_dup(&c->arena, input->taint_rules,
+                      input->taint_rules_len * sizeof(*input->taint_rules), _Alignof(const void *));
     c->taint_rules_len = input->taint_rules_len;
     gather_uses(c, input);
     int r = gather_slices(c, input, err);

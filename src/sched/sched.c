@@ -10,8 +10,8 @@
 #define RUN_PODS   32
 #define WARM_NODES 32
 
-#define FEASIBLE_DEFAULT    16
-#define BINDING_TIMEOUT_NS  (600 * CLOCK_NS_PER_SEC)
+#define FEASIBLE_DEFAULT   16
+#define BINDING_TIMEOUT_NS (600 * CLOCK_NS_PER_SEC)
 
 const struct api_kind *sched_kind(enum watched w)
 {
@@ -340,8 +340,7 @@ static void claim_users(struct sched *s, struct sched_claim *k, bool news)
     }
 }
 
-static void index_special(struct sched *s, const struct client_object *after,
-                          struct sched_claim *k)
+static void index_special(struct sched *s, const struct client_object *after, struct sched_claim *k)
 {
     static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
     const struct str *value = select_label(&after->meta->annotations, mark);
@@ -472,14 +471,12 @@ struct sched *sched_new(const struct sched_options *options)
     s->devices = devices_new(&s->alloc_features, s->policy);
     claims_init(&s->claims, s->devices);
     queue_init(&s->queue, s->exec, ready, s);
-    s->solver = alloc_solver_new(&(struct alloc_options){.policy = s->policy,
-                                                         .rng = s->exec->rng,
-                                                         .expired = expired,
-                                                         .expired_arg = s});
+    s->solver = alloc_solver_new(&(struct alloc_options){
+        .policy = s->policy, .rng = s->exec->rng, .expired = expired, .expired_arg = s});
     s->run_timer = (struct exec_timer){.fn = run, .arg = s};
     s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
-    s->recorder = event_recorder_new(&(struct event_recorder_options){
-        .client = s->client, .component = s->names.p[0]});
+    s->recorder = event_recorder_new(
+        &(struct event_recorder_options){.client = s->client, .component = s->names.p[0]});
     return s;
 }
 
@@ -487,9 +484,12 @@ void sched_start(struct sched *s)
 {
     static void (*const changed[WATCHES])(void *, const struct client_object *,
                                           const struct client_object *) = {
-        [WATCH_PODS] = pod_changed,      [WATCH_NODES] = node_changed,
-        [WATCH_NAMESPACES] = namespace_changed, [WATCH_CLAIMS] = claim_changed,
-        [WATCH_SLICES] = slice_changed,  [WATCH_CLASSES] = class_changed,
+        [WATCH_PODS] = pod_changed,
+        [WATCH_NODES] = node_changed,
+        [WATCH_NAMESPACES] = namespace_changed,
+        [WATCH_CLAIMS] = claim_changed,
+        [WATCH_SLICES] = slice_changed,
+        [WATCH_CLASSES] = class_changed,
         [WATCH_RULES] = rule_changed,
     };
     assert(!s->started);
@@ -512,8 +512,7 @@ static void stop(struct sched *s, bool answers_come)
         if (s->informers[w])
             informer_free(s->informers[w]);
     bind_drop_all(s);
-    list_foreach(&s->calls, node)
-    {
+    list_foreach(&s->calls, node) {
         struct call *c = list_entry(node, struct call, node);
         list_remove(&c->node);
         c->s = NULL;
