@@ -100,9 +100,9 @@ static void undo_claim(struct bind_claim *c)
     if (c->special) {
         if (c->name.n && newest)
             bind_delete(s, newest);
-    } else if (c->b->give_way && c->allocation && c->revision) {
+    } else if (c->b->give_way && c->allocation && c->revision && newest) {
         bind_clear(s, newest);
-    } else if (c->reserved) {
+    } else if (c->reserved && c->object) {
         unreserve(c);
     }
     client_object_unref(newest);

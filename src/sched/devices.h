@@ -41,7 +41,7 @@ void devices_class(struct devices *d, const struct client_object *before,
                    const struct client_object *after);
 void devices_rule(struct devices *d, const struct client_object *before,
                   const struct client_object *after);
-void devices_node(struct devices *d, uint32_t node, struct str name,
+void devices_node(struct devices *d, uint32_t index, struct str name,
                   const struct client_object *object);
 
 // devices_use replaces what a user holds. Devices count as in use from here on; NULL: none.
