@@ -3,9 +3,8 @@
 // Taking back: reservations, allocations that gave way, special claims, the pod's place. Errors here
 // are nobody's concern any more: whatever stays behind is found by the next attempt or by the claim
 // controller.
-#include "sched/bind_int.h"
-
 #include "codec/json_writer.h"
+#include "sched/bind_int.h"
 
 #include "base/banned.h"
 
@@ -101,9 +100,9 @@ static void undo_claim(struct bind_claim *c)
     if (c->special) {
         if (c->name.n && newest)
             bind_delete(s, newest);
-    } else if (c->b->give_way && c->allocation && c->revision) {
+    } else if (c->b->give_way && c->allocation && c->revision && newest) {
         bind_clear(s, newest);
-    } else if (c->reserved) {
+    } else if (c->reserved && c->object) {
         unreserve(c);
     }
     client_object_unref(newest);

@@ -132,24 +132,25 @@ static void pod_ports(struct sched_pod *p)
                 continue; // only sidecars keep their ports
             for (size_t j = 0; j < k->ports.n; j++)
                 if (k->ports.p[j].host_port > 0)
-                    vec_push(&ports, (struct pod_port){
-                                         k->ports.p[j].host_ip.n ? k->ports.p[j].host_ip
-                                                                 : STR("0.0.0.0"),
-                                         k->ports.p[j].protocol.n ? k->ports.p[j].protocol
-                                                                  : STR("TCP"),
-                                         k->ports.p[j].host_port});
+                    vec_push(&ports,
+                             (struct pod_port){
+                                 k->ports.p[j].host_ip.n ? k->ports.p[j].host_ip : STR("0.0.0.0"),
+                                 k->ports.p[j].protocol.n ? k->ports.p[j].protocol : STR("TCP"),
+                                 k->ports.p[j].host_port});
         }
     free(p->ports);
     p->ports = ports.p;
     p->ports_len = ports.n;
 }
 
+static void take_off(struct cluster *c, struct sched_pod *p);
+
 void cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object)
 {
     const struct client_object *old = p->object;
     struct sched_node *at = p->node;
     if (at)
-        cluster_lift(c, p);
+        take_off(c, p); // and back again below
     p->object = client_object_ref(object);
     p->api = object->object.value;
     p->priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
@@ -224,7 +225,7 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
     n->version = ++c->version;
 }
 
-void cluster_lift(struct cluster *c, struct sched_pod *p)
+static void take_off(struct cluster *c, struct sched_pod *p)
 {
     struct sched_node *n = p->node;
     assert(n && n->pods.p[p->node_at] == p);
@@ -236,6 +237,12 @@ void cluster_lift(struct cluster *c, struct sched_pod *p)
     list_remove(&p->by_affinity);
     p->node = NULL;
     n->version = ++c->version;
+}
+
+void cluster_lift(struct cluster *c, struct sched_pod *p)
+{
+    struct sched_node *n = p->node;
+    take_off(c, p);
     (void)node_forget(c, n);
 }
 

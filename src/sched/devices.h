@@ -25,9 +25,9 @@ struct dev_pool;
 // is set; whoever replaces it calls devices_use.
 struct dev_user {
     const struct api_allocation_result *allocation;
-    struct str owner;      // namespace/name of the claim; borrowed
-    uint64_t revision;     // at which the allocation was stored; UINT64_MAX: not yet
-    bool foreign;          // another scheduler's
+    struct str owner;  // namespace/name of the claim; borrowed
+    uint64_t revision; // at which the allocation was stored; UINT64_MAX: not yet
+    bool foreign;      // another scheduler's
     struct dev_pools VEC(struct dev_pool *) pools;
 };
 
@@ -41,7 +41,7 @@ void devices_class(struct devices *d, const struct client_object *before,
                    const struct client_object *after);
 void devices_rule(struct devices *d, const struct client_object *before,
                   const struct client_object *after);
-void devices_node(struct devices *d, uint32_t node, struct str name,
+void devices_node(struct devices *d, uint32_t index, struct str name,
                   const struct client_object *object);
 
 // devices_use replaces what a user holds. Devices count as in use from here on; NULL: none.
