@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`dray up` as a user runs it: a cluster with simulated nodes, pods that are bound, one that waits and says why, a restart that
+continues. Spoken to over the local socket. Usage: up.py DRAY"""
+import http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
+
+DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
+HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PODS = '/api/v1/namespaces/default/pods'
+CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__('localhost', timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(30)
+        self.sock.connect(self.path)
+
+
+class Cluster:
+    def __init__(self, folder, *flags):
+        self.folder = folder
+        self.process = subprocess.Popen([DRAY, 'up', '--data-dir', folder, '--listen', '127.0.0.1:0', *flags], cwd=HERE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.first = self.process.stdout.readline()
+        if 'dray is up at' not in self.first:
+            _, errors = self.process.communicate(timeout=60)
+            raise RuntimeError(f'not up: {self.first}{errors[-2000:]}')
+
+    def call(self, method, path, body=None, kind='application/json'):
+        c = Unix(os.path.join(self.folder, 'dray.sock'))
+        c.request(method, path, json.dumps(body) if body is not None else None, {'Content-Type': kind})
+        answer = c.getresponse()
+        data = answer.read()
+        c.close()
+        return answer.status, json.loads(data) if data else None
+
+    def good(self, method, path, body=None):
+        code, answer = self.call(method, path, body)
+        assert 200 <= code < 300, f'{method} {path}: {code} {json.dumps(answer)[:600]}'
+        return answer
+
+    def until(self, what, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            got = condition()
+            if got:
+                return got
+            time.sleep(0.05)
+        raise AssertionError(f'{what}: not within {seconds} s')
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        out, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, f'exit {self.process.returncode}: {errors[-3000:]}'
+        return out
+
+
+def pod(name, template):
+    return {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name},
+            'spec': {'containers': [{'name': 'c', 'image': 'i', 'resources': {'claims': [{'name': 'gpu'}]}}],
+                     'resourceClaims': [{'name': 'gpu', 'resourceClaimTemplateName': template}]}}
+
+
+def running(c, name):
+    code, p = c.call('GET', f'{PODS}/{name}')
+    return p if code == 200 and p['status'].get('phase') == 'Running' else None
+
+
+def waiting(c, name):
+    code, p = c.call('GET', f'{PODS}/{name}')
+    conditions = [x for x in p.get('status', {}).get('conditions', []) if x['type'] == 'PodScheduled'] if code == 200 else []
+    return conditions[0] if conditions and conditions[0]['status'] == 'False' else None
+
+
+def devices(c):
+    """Every allocated device, and that none is given twice."""
+    seen = []
+    for claim in c.good('GET', CLAIMS)['items']:
+        for r in claim.get('status', {}).get('allocation', {}).get('devices', {}).get('results', []):
+            seen.append((r['driver'], r['pool'], r['device']))
+    assert len(seen) == len(set(seen)), f'a device was given twice: {seen}'
+    return seen
+
+
+def why(c, name):
+    return subprocess.run([DRAY, 'why', name, '--data-dir', c.folder], capture_output=True, text=True, timeout=60)
+
+
+def life(folder):
+    c = Cluster(folder, '--nodes', '3', '--apply', 'examples/claim.yaml', '--apply', 'examples/pending.yaml')
+    p = c.until('the example pod runs', lambda: running(c, 'trainer'))
+    assert p['spec']['nodeName'].startswith('example-gpu-'), p['spec']
+    condition = c.until('the other says why it waits', lambda: waiting(c, 'hungry'))
+    assert condition['reason'] == 'Unschedulable' and condition['message'].startswith('0/3 nodes:'), condition
+    assert 'would fit' in condition['message'], condition
+    answer = why(c, 'hungry')
+    assert answer.returncode == 1 and '100Gi' in answer.stdout and 'would fit with' in answer.stdout, answer
+    answer = why(c, 'trainer')
+    assert answer.returncode == 0 and 'bound to example-gpu-' in answer.stdout, answer
+    assert why(c, 'nobody').returncode != 0
+    # All 24 devices but the one in use go to 23 more pods; the 25th waits.
+    for i in range(24):
+        c.good('POST', PODS, pod(f'p{i}', 'large-gpu'))
+    c.until('23 more pods run', lambda: sum(bool(running(c, f'p{i}')) for i in range(24)) == 23)
+    assert len(devices(c)) == 24
+    left = c.until('one pod waits', lambda: [i for i in range(24) if waiting(c, f'p{i}')])
+    assert len(left) == 1, left
+    # A pod that goes makes room, its claim goes with it.
+    c.good('DELETE', f'{PODS}/trainer')
+    c.until('the last pod runs', lambda: running(c, f'p{left[0]}'))
+    c.until('the claim is gone', lambda: not [x for x in c.good('GET', CLAIMS)['items'] if x['metadata']['name'].startswith('trainer')])
+    assert len(devices(c)) == 24
+    out = c.stop()
+    assert 'pod default/trainer →' in out and 'pod default/hungry is pending:' in out, out
+
+
+def again(folder):
+    c = Cluster(folder, '--nodes', '3')
+    assert len(devices(c)) == 24
+    assert len(c.good('GET', '/api/v1/nodes')['items']) == 3
+    for i in range(24):
+        c.good('DELETE', f'{PODS}/p{i}')
+    c.until('all devices are free', lambda: not devices(c))
+    c.stop()
+
+
+def wrong(folder):
+    for flags, word in ((['--sim', 'nix'], 'example-gpu'), (['--nodes', 'many'], 'number'), (['--policy', 'best'], 'pack'),
+                        (['--sim'], 'value'), (['--frobnicate'], 'frobnicate')):
+        r = subprocess.run([DRAY, 'up', '--data-dir', folder, *flags], capture_output=True, text=True, timeout=60)
+        assert r.returncode in (1, 2) and word in r.stderr, (flags, r)
+    r = subprocess.run([DRAY, 'up', '--sim', 'list'], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and 'nvidia-a100-mig' in r.stdout, r
+
+
+def main():
+    top = tempfile.mkdtemp(prefix='dray-')
+    try:
+        folder = os.path.join(top, 'data')
+        life(folder)
+        again(folder)
+        wrong(os.path.join(top, 'other'))
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+    print('up: ok')
+
+
+main()
