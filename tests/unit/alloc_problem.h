@@ -32,12 +32,12 @@
 #define P_DISTINCT ",'constraints':[{'distinctAttribute':'d.example.com/n'}]"
 #define P_USED_SHARE(claim, node, device, mem)                                                 \
     "{'metadata':{'name':'" claim "','namespace':'other'},'spec':{},'status':{'allocation':{'" \
-                                  "devices':{'results':[{'request':'r',"                       \
+    "devices':{'results':[{'request':'r',"                                                     \
     "'driver':'d.example.com','pool':'" node "','device':'" device                             \
     "','shareID':'a','consumedCapacity':{'mem':'" mem "'}}]}}}}"
 #define P_USED(claim, node, device)                                                            \
     "{'metadata':{'name':'" claim "','namespace':'other'},'spec':{},'status':{'allocation':{'" \
-                                  "devices':{'results':[{'request':'r',"                       \
+    "devices':{'results':[{'request':'r',"                                                     \
     "'driver':'d.example.com','pool':'" node "','device':'" device "'}]}}}}"
 #define P_NODE(name) "{'metadata':{'name':'" name "'}}"
 #define P_PROBLEM(nodes, slices, claims, used)                                        \

@@ -263,7 +263,7 @@ static void strictness_reports_what_is_wrong_with_a_patch(void **state)
 static void large_objects_are_found_through(void **state)
 {
     (void)state;
-    cleanup_sbuf struct sbuf object = {0}, patch = {0}, want = {0};
+    cleanup_sbuf struct sbuf object = {0}, patch = {0};
     sbuf_addz(&object, "{\"d\":{");
     sbuf_addz(&patch, "[");
     for (int i = 0; i < 2000; i++) {

@@ -3,6 +3,8 @@
 // Rules of creation.
 #include "registry_world.h"
 
+#include "base/banned.h"
+
 #define CLAIM_SPEC                                                                                 \
     "\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"c\"}" \
     "}]}}"

@@ -3,6 +3,8 @@
 // Rules of patches.
 #include "registry_world.h"
 
+#include "base/banned.h"
+
 static void make(struct world *w)
 {
     assert_ok(do_create(w, CONFIG(NULL),

@@ -3,6 +3,8 @@
 // Rules of pods: what is set when they are made, and their subresources.
 #include "registry_world.h"
 
+#include "base/banned.h"
+
 #define POD_SUB(sub) ((struct target){"v1", "Pod", sub, "default", "p"})
 #define CONTAINERS   "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]"
 

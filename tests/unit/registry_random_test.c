@@ -4,6 +4,8 @@
 // of what must be there is kept beside; laws that always hold are checked as watchers see events.
 #include "registry_world.h"
 
+#include "base/banned.h"
+
 #define NAMES     4
 #define ROUNDS    40
 #define STEPS     150
