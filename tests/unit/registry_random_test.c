@@ -72,7 +72,9 @@ static void event(void *arg, const struct store_event *e)
     const struct api_resource_claim *claim = object.value;
     char version[32];
     copy_text(version, sizeof(version), claim->metadata.resource_version);
-    assert_int_equal(strtoull(version, NULL, 10), e->object->revision);
+    uint64_t revision = 0;
+    assert_int_equal(str_to_u64(str_z(version), &revision), 0);
+    assert_int_equal(revision, e->object->revision);
     struct sbuf spec = {0};
     struct json_writer jw = {.out = &spec};
     assert_int_equal(api_json_write(&api_resource_claim_spec_type, &claim->spec, &jw, &err), 0);
