@@ -577,15 +577,17 @@ size_t world_count(struct world *w, const char *kind)
 struct str world_node_of(struct world *w, const char *key)
 {
     const struct api_pod *p = world_pod(w, key);
-    assert_non_null(p);
-    return p->spec.node_name;
+    if (!p)
+        fail_msg("no pod %s", key);
+    return p ? p->spec.node_name : STR("");
 }
 
 struct str world_condition(struct world *w, const char *key)
 {
     const struct api_pod *p = world_pod(w, key);
-    assert_non_null(p);
-    for (size_t i = 0; i < p->status.conditions.n; i++)
+    if (!p)
+        fail_msg("no pod %s", key);
+    for (size_t i = 0; p && i < p->status.conditions.n; i++)
         if (str_eqz(p->status.conditions.p[i].type, "PodScheduled"))
             return p->status.conditions.p[i].message;
     return STR("");
