@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := all
-.PHONY: all help up test lint fuzz bench interop soak install clean
+.PHONY: all help up tour test lint fuzz bench interop soak install clean
 
 all: ## build the program (build/dray)
 	@tools/build $(BUILD)
@@ -12,9 +12,12 @@ all: ## build the program (build/dray)
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-up: ## install packages, build, and run the demonstration
+up: ## install packages, build, and start a cluster with simulated devices (Ctrl-C stops it)
 	@tools/setup build
 	@tools/build $(BUILD)
+	@exec $(BUILD)/dray up --apply examples/claim.yaml --apply examples/pending.yaml
+
+tour: all ## show what the verbs can do, on the files in examples/
 	@tools/demo $(BUILD)/dray
 
 test: ## install packages, build with sanitizers, and run every test

@@ -129,7 +129,8 @@ struct alloc_options {
     // expired, if not NULL, is asked now and then; true ends the search with ALLOC_TIMEOUT.
     bool (*expired)(void *arg);
     void *expired_arg;
-    bool no_pruning; // search as upstream does; for tests
+    bool no_pruning;    // search as upstream does; for tests
+    bool eager_pruning; // look for reasons to turn back from the first device on; for tests
 };
 
 struct alloc_solver *alloc_solver_new(const struct alloc_options *options);
@@ -193,6 +194,7 @@ struct alloc_reason {
                       // claim, with the devices it holds that matter here
     struct str needs; // capacity and counters: what a device would take, in the least case,
     struct str has;   // and the most that one of them has left
+    struct str error; // of a selector that fails
 };
 
 // Why a request cannot have more devices: each device of the node's usable pools counts in the

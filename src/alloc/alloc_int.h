@@ -201,8 +201,32 @@ struct vw_pool {
     uint32_t devices_len;
     uint32_t first_set;
     uint32_t sets_len;
-    uint32_t overdrawn; // counters below zero before anything is allocated
+    uint32_t overdrawn;     // counters below zero before anything is allocated
+    uint32_t begun_free;    // devices not in use on PCIe roots with some that are
+    uint32_t largest_place; // devices of the largest PCIe root of which nothing is in use
     struct str invalid_reason;
+};
+
+// Partitions of a counter set that are looked ahead at.
+#define VIEW_SET_MEMBERS 64
+
+// A device as the policies see it.
+struct vw_rank {
+    uint64_t excludes; // members of its set that do not fit beside it
+    uint32_t pcie;     // number of the place, from 1; 0: none
+    uint32_t numa;     // likewise
+    uint32_t set;      // likewise, the first counter set it draws on
+    uint16_t size;
+    uint8_t local; // which member of its set
+    uint8_t weight;
+};
+
+struct vw_set {
+    uint32_t *members; // devices
+    uint32_t n;
+    uint32_t counters;
+    uint64_t fits; // members that could be had now
+    bool begun;    // something of it is in use
 };
 
 struct alloc_view {
@@ -224,9 +248,18 @@ struct alloc_view {
     size_t counters_len;
     struct group_state *groups; // by counter set: the baseline
     size_t sets_len;
+    uint32_t *counter_kind; // counters of one name in one pool are of one kind
+    uint32_t kinds_len;
+    struct vw_rank *ranks; // parallel to devices
+    struct vw_set *sets;   // by counter set
+    uint32_t *by_position; // devices in an order that has neighbours side by side
+    uint32_t *place_free;  // by place: devices not in use
+    bool *place_begun;     // by place: some device is in use
+    size_t places_len;     // with number 0, no place
     bool declares_optional_operations;
     bool any_invalid;
     bool any_shared;
+    bool any_set_begun;
 };
 
 // --- Problem -------------------------------------------------------------------------------------
@@ -336,6 +369,46 @@ struct saved_group {
     struct group_state state;
 };
 
+// Candidates of a request in the order of the policy, as preferences that end in a position of the
+// view. What the search has not asked for yet is in a heap: most searches end long before.
+struct order {
+    uint64_t *keys; // the first `sorted` of n
+    uint64_t *heap; // the others
+    uint32_t n;
+    uint32_t sorted;
+};
+
+#define ORDER_POSITION ((1U << 20) - 1)
+
+// A counter set as the picks leave it.
+struct set_now {
+    uint64_t fits;
+    bool begun;
+};
+
+// What preferences are made of, see order.c.
+struct preference {
+    uint32_t *place_free; // by place
+    uint32_t *turns;      // by place
+    uint32_t *set_turns;  // by counter set, from 1
+    struct set_now *sets;
+};
+
+// What a solution costs under pack, and what the next one may cost at most; see improve.c.
+struct pack_cost {
+    uint32_t opened; // PCIe roots and counter sets of which nothing was in use
+    uint64_t size;   // of all devices
+};
+
+struct improvement {
+    bool on;
+    struct pack_cost now;
+    struct pack_cost most;
+    uint64_t steps_most;
+    uint16_t *in_place; // by place: picks
+    uint16_t *in_set;   // by counter set: picks
+};
+
 struct alloc_solver {
     struct alloc_options options;
     struct arena arena; // of one solve
@@ -380,9 +453,11 @@ struct alloc_solver {
     uint32_t *claim_picks; // by claim
     uint32_t *chosen;      // by request: alternative, relative
     uint32_t *forced;      // by request: the only alternative to try, UINT32_MAX: all
-    uint32_t *
-        *orders; // by request: candidates in the order of the policy; NULL entries: as published
+    struct preference preference;
+    struct improvement improvement;
+    struct order *orders; // by request: candidates in the order of the policy; NULL: as published
     uint64_t steps;
+    uint32_t work; // done since the deadline was looked at, in some small unit
     uint32_t dead_ends;
     bool fatal;
     bool timeout;
@@ -393,6 +468,20 @@ struct alloc_solver {
     struct term_memory *terms; // selectors taken apart, for explanations; kept between solves
 };
 
+// Work between two looks at the deadline: some 50 us.
+#define WORK_PER_LOOK 20000
+
+// solver_tick counts work and asks now and then whether time is up; true when it is.
+static inline bool solver_tick(struct alloc_solver *s, uint32_t work)
+{
+    s->work += work;
+    if (s->work >= WORK_PER_LOOK) {
+        s->work = 0;
+        if (s->options.expired && s->options.expired(s->options.expired_arg))
+            s->timeout = true;
+    }
+    return s->timeout;
+}
 // terms_forget frees them.
 void terms_forget(struct alloc_solver *s);
 
@@ -419,13 +508,35 @@ struct piece {
     size_t bytes;
 };
 
+#ifdef __clang__
+#    define UNROLL _Pragma("unroll")
+#else
+#    define UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #define PIECE(pointer, count)                             \
     {                                                     \
         (void **)&(pointer), (count) * sizeof(*(pointer)) \
     }
 
-// solver_allocate gives each piece zeroed memory of the solver's arena.
-void solver_allocate(struct alloc_solver *s, const struct piece *pieces, size_t n);
+// solver_allocate gives each piece zeroed memory of the solver's arena. It is inlined where the
+// pieces are listed: that leaves of them nothing but additions, which small questions notice.
+static inline __attribute__((always_inline)) void solver_allocate(struct alloc_solver *s,
+                                                                  const struct piece *pieces,
+                                                                  size_t n)
+{
+    const size_t mask = _Alignof(max_align_t) - 1;
+    size_t total = 0;
+    UNROLL
+    for (size_t i = 0; i < n; i++)
+        total += (pieces[i].bytes + mask) & ~mask;
+    char *at = arena_alloc(&s->arena, total + 1, mask + 1);
+    UNROLL
+    for (size_t i = 0; i < n; i++) {
+        *pieces[i].where = at;
+        at += (pieces[i].bytes + mask) & ~mask;
+    }
+}
 
 // solver_fail records a fatal error.
 void solver_fail(struct alloc_solver *s, const char *fmt, ...) ERR_PRINTF(2, 3);
@@ -477,8 +588,8 @@ enum need_state capacity_need(const struct api_device *device,
 // capacity_rounding fills in how a capacity's policy rounds.
 void capacity_rounding(struct vw_cap *c, bool fractional);
 
-// capacity_asked converts the amounts of a request once.
-struct asked_amount *capacity_asked(const struct api_capacity_requirements *r, struct arena *arena);
+// capacity_asked converts the amounts of a request once; ret has room for each.
+void capacity_asked(const struct api_capacity_requirements *r, struct asked_amount *ret);
 
 // capacity_taken is what a placed alternative takes of a capacity, as a quantity.
 struct quantity capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap);
@@ -500,8 +611,24 @@ bool search_prepare(struct alloc_solver *s);
 // search_reset takes back everything that a search has placed.
 void search_reset(struct alloc_solver *s);
 
-// order_prepare sets the order of candidates of a request for the policy.
-void order_prepare(struct alloc_solver *s, uint32_t request, const struct alternative *a);
+// order_begin makes room for orders; false when there are too many devices for them. order_prepare
+// sets the order of candidates of a request for the policy. order_sort puts the candidate at a
+// position in place, with all before it.
+bool order_begin(struct alloc_solver *s);
+void order_prepare(struct alloc_solver *s, const struct alternative *a);
+void order_sort(struct order *o, uint32_t at);
+
+// improve_solution looks for a solution that breaks into less than the one found, for a bounded time.
+// improve_take and improve_give_back keep count of what picks cost; false: too much.
+void improve_solution(struct alloc_solver *s);
+bool improve_take(struct alloc_solver *s, uint32_t device);
+void improve_give_back(struct alloc_solver *s, uint32_t device);
+
+// rank_view fills in what policies want to know about the devices of a view. rank_size shortens an
+// amount, keeping the order. rank_excluded weighs the partitions in fits that a device excludes.
+void rank_view(struct alloc_view *v);
+uint16_t rank_size(amount a);
+uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits);
 
 // prune_prepare collects what pruning needs. prune_hopeless says that no solution can come of the
 // present state: alternative a still wants left devices from position start on, then the requests
@@ -510,6 +637,8 @@ void order_prepare(struct alloc_solver *s, uint32_t request, const struct altern
 void prune_prepare(struct alloc_solver *s);
 bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
                     uint32_t start);
+// prune_alike: what failed with one device fails with the other.
+bool prune_alike(const struct alloc_solver *s, uint32_t a, uint32_t b);
 bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint32_t device);
 struct memo_key {
     uint64_t a, b;

@@ -7,17 +7,34 @@
 
 #define NANO_SCALE (-9)
 
-static amount limit(void)
-{
-    amount m = 1;
-    for (int i = 0; i < 37; i++)
-        m *= 10;
-    return m;
-}
+const int64_t amount_powers[AMOUNT_POWERS] = {
+    INT64_C(1),
+    INT64_C(10),
+    INT64_C(100),
+    INT64_C(1000),
+    INT64_C(10000),
+    INT64_C(100000),
+    INT64_C(1000000),
+    INT64_C(10000000),
+    INT64_C(100000000),
+    INT64_C(1000000000),
+    INT64_C(10000000000),
+    INT64_C(100000000000),
+    INT64_C(1000000000000),
+    INT64_C(10000000000000),
+    INT64_C(100000000000000),
+    INT64_C(1000000000000000),
+    INT64_C(10000000000000000),
+    INT64_C(100000000000000000),
+    INT64_C(1000000000000000000),
+};
+
+// 1e37, beyond which no amount goes.
+static const amount limit = (amount)1000000000000000000 * 1000000000000000000 * 10;
 
 static amount clamp_of(int sign)
 {
-    return sign < 0 ? -limit() : limit();
+    return sign < 0 ? -limit : limit;
 }
 
 // A number of more than 64 bits, taken apart into 10^18s, ones and billionths. Each part is rounded
@@ -51,7 +68,9 @@ amount amount_of(const struct quantity *q)
     if (q->big)
         return of_large(q);
     amount v = q->value;
-    amount most = limit() / 10;
+    if (q->scale >= NANO_SCALE && q->scale <= -NANO_SCALE)
+        return v * amount_powers[q->scale - NANO_SCALE]; // below the limit in any case
+    const amount most = limit / 10;
     for (int32_t s = q->scale; s > NANO_SCALE; s--) {
         if (v > most || v < -most)
             return clamp_of(v < 0 ? -1 : 1);

@@ -10,6 +10,10 @@
 
 typedef __int128 amount;
 
+// Powers of ten that 64 bits hold.
+#define AMOUNT_POWERS 19
+extern const int64_t amount_powers[AMOUNT_POWERS];
+
 // amount_of converts a quantity.
 amount amount_of(const struct quantity *q);
 

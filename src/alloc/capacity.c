@@ -245,14 +245,22 @@ void capacity_rounding(struct vw_cap *c, bool fractional)
         c->rounding = CAP_RANGE;
 }
 
-struct asked_amount *capacity_asked(const struct api_capacity_requirements *r, struct arena *arena)
+void capacity_asked(const struct api_capacity_requirements *r, struct asked_amount *ret)
 {
-    struct asked_amount *a = arena_array(arena, struct asked_amount, r->requests.n + 1);
     for (size_t i = 0; i < r->requests.n; i++) {
         const struct quantity *q = &r->requests.p[i].value;
-        a[i] = (struct asked_amount){amount_of(q), in_units(q, false), in_units(q, true)};
+        int64_t whole = -1;
+        int64_t milli = -1;
+        if (!q->big && q->scale >= 0 && q->scale <= 9 && q->value >= 0) {
+            if (__builtin_mul_overflow(q->value, amount_powers[q->scale], &whole))
+                whole = -1;
+            if (__builtin_mul_overflow(q->value, amount_powers[q->scale + 3], &milli))
+                milli = -1;
+            ret[i] = (struct asked_amount){amount_of(q), whole, milli};
+        } else {
+            ret[i] = (struct asked_amount){amount_of(q), in_units(q, false), in_units(q, true)};
+        }
     }
-    return a;
 }
 
 // False when quantities have to decide, also about whether the policy is violated.

@@ -317,6 +317,7 @@ static void count_devices(struct explainer *x, const struct alternative *a, stru
         }
         f->rows[d] = (uint8_t)(r.row + 1);
         (*row_count(&f->f, r.row))++;
+        r.device = d;
         if (r.what.n)
             add_reason(x, f, &r);
     }
@@ -406,7 +407,27 @@ static int reason_cmp(const void *x, const void *y)
     return str_cmp(a->what, b->what);
 }
 
-static struct alloc_reason finish_reason(const struct draft_reason *d, struct arena *arena)
+// Why a selector fails on a device. Class selectors come first, as in the search.
+static struct str failure(const struct explainer *x, const struct alternative *a, uint32_t device,
+                          struct arena *arena)
+{
+    const struct cl_device *d = x->s->view->devices[device].cl;
+    const struct judged_set *set = &x->sets[a->selset];
+    size_t classes = a->class_->api->spec.selectors.n;
+    for (size_t i = 0; i < classes + set->terms_len; i++) {
+        struct cel_program *p =
+            i < classes ? a->class_->programs[i] : set->terms[i - classes].program;
+        struct cel_result r = {.failed = true, .error = STR("the expression does not compile")};
+        if (p)
+            (void)cel_eval_device(x->s->run, p, d->cel, &r);
+        if (r.failed)
+            return arena_str(arena, r.error);
+    }
+    return (struct str){0};
+}
+
+static struct alloc_reason finish_reason(const struct explainer *x, size_t funnel,
+                                         const struct draft_reason *d, struct arena *arena)
 {
     struct alloc_reason r = {.row = d->row, .devices = d->devices};
     if (d->row == ALLOC_ROW_TAINTED) {
@@ -420,6 +441,8 @@ static struct alloc_reason finish_reason(const struct draft_reason *d, struct ar
     } else {
         r.what = arena_str(arena, d->what);
     }
+    if (d->row == ALLOC_ROW_SELECTOR_FAILED)
+        r.error = failure(x, &x->s->alternatives[funnel], d->device, arena);
     if (d->amounts) {
         r.needs = amount_text(arena, d->needs, d->unit);
         r.has = amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
@@ -445,7 +468,7 @@ static void finish_funnel(const struct explainer *x, size_t i, struct arena *are
     f->claim = str_make(name, n + m->name.n);
     f->request = arena_str(arena, f->request);
     for (size_t k = 0; k < d->reasons.n; k++)
-        reasons[k] = finish_reason(&d->reasons.p[k], arena);
+        reasons[k] = finish_reason(x, i, &d->reasons.p[k], arena);
     if (d->reasons.n > 1)
         qsort(reasons, d->reasons.n, sizeof(*reasons), reason_cmp);
     f->reasons = reasons;

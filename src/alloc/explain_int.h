@@ -32,6 +32,7 @@ struct draft_reason {
     const struct quantity *unit;    // whose format amounts are shown in
     amount needs, has;
     bool amounts;
+    uint32_t device; // the first, to ask again for an error
     size_t devices;
 };
 

@@ -131,8 +131,8 @@ static void name_holders(struct alloc_report *r, struct report_group *g)
     struct alloc_explanation *e = &g->pub.explanation;
     if (!g->in_use)
         return;
-    struct alloc_funnel *fs =
-        arena_dup(&r->arena, e->funnels, (e->funnels_len + 1) * sizeof(*fs), _Alignof(*fs));
+    struct alloc_funnel *fs = arena_dup(&r->arena, e->funnels, (e->funnels_len + 1) * sizeof(*fs),
+                                        _Alignof(struct alloc_funnel));
     for (size_t i = 0; i < e->funnels_len; i++)
         explain_name_holders(&fs[i], &g->in_use[i], &r->arena);
     r->sorted[g - r->groups.p].explanation.funnels = fs;

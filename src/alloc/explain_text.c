@@ -194,26 +194,66 @@ static void add_reason(struct sbuf *out, const struct alloc_reason *r)
     add_term(out, r->what);
     if (r->needs.n)
         sbuf_addf(out, ": needs %.*s, has %.*s", STR_ARG(r->needs), STR_ARG(r->has));
+    if (r->error.n)
+        sbuf_addf(out, ": %.*s", STR_ARG(r->error));
 }
 
-// "4 refused by the selector (3 by …, 1 by …)"
+// The same counter in several sets is told once.
+static bool same_counter(const struct alloc_reason *a, const struct alloc_reason *b)
+{
+    struct str set, x, y;
+    return a->row == ALLOC_ROW_COUNTERS && b->row == a->row && str_cut(a->what, '/', &set, &x) &&
+           str_cut(b->what, '/', &set, &y) && str_eq(x, y) && str_eq(a->needs, b->needs) &&
+           str_eq(a->has, b->has);
+}
+
+static bool told_before(const struct alloc_funnel *f, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (same_counter(&f->reasons[i], &f->reasons[at]))
+            return true;
+    return false;
+}
+
+// A reason with those that are told with it.
+static void add_with_equals(struct sbuf *out, const struct alloc_funnel *f, size_t at)
+{
+    size_t devices = f->reasons[at].devices;
+    size_t sets = 1;
+    for (size_t i = at + 1; i < f->reasons_len; i++)
+        if (same_counter(&f->reasons[at], &f->reasons[i])) {
+            devices += f->reasons[i].devices;
+            sets++;
+        }
+    struct alloc_reason told = f->reasons[at];
+    if (sets > 1) {
+        struct str set;
+        (void)str_cut(told.what, '/', &set, &told.what);
+    }
+    cleanup_sbuf struct sbuf one = {0};
+    add_reason(&one, &told);
+    if (sets > 1)
+        sbuf_addf(&one, " in %zu counter sets", sets);
+    if (devices != funnel_row(f, told.row))
+        sbuf_addf(out, "%zu: ", devices);
+    sbuf_add(out, sbuf_str(&one));
+}
+
+// "4 refused by the selector (3: …; 1: …)"
 static void add_row(struct sbuf *out, const struct alloc_funnel *f, enum alloc_row row)
 {
     size_t shown = 0;
     size_t more = 0;
     sbuf_addf(out, "%zu %s", funnel_row(f, row), row_words(row));
     for (size_t i = 0; row != ALLOC_ROW_IN_USE && i < f->reasons_len; i++) {
-        const struct alloc_reason *r = &f->reasons[i];
-        if (r->row != row)
+        if (f->reasons[i].row != row || told_before(f, i))
             continue;
         if (shown++ >= REASONS_SHOWN) {
             more++;
             continue;
         }
         sbuf_addz(out, shown == 1 ? " (" : "; ");
-        if (r->devices != funnel_row(f, row))
-            sbuf_addf(out, "%zu: ", r->devices);
-        add_reason(out, r);
+        add_with_equals(out, f, i);
     }
     if (more)
         sbuf_addf(out, "; %zu more", more);
@@ -504,6 +544,7 @@ static void write_reasons(struct json_writer *w, const struct alloc_funnel *f)
         write_size(w, "devices", r->devices);
         write_text(w, "needs", r->needs);
         write_text(w, "has", r->has);
+        write_text(w, "error", r->error);
         json_write_object_end(w);
     }
     json_write_array_end(w);

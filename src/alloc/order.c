@@ -3,122 +3,206 @@
 // The order in which candidates are tried under the policies pack and spread. The first solution
 // still wins, so the order is the preference; what is tried does not change, only when.
 //
-// pack, most important first: pools without binding conditions; shared devices that have shares
-// already (spread: fewest shares first); partitions of counter sets that are already broken into;
-// groups of devices (same PCIe root or NUMA node) with the fewest free members; the smallest
-// capacity; the least drawn from counters; as published. spread turns group and set around.
+// A preference is a number of 64 bits, smallest first. From the most important part on:
+//
+//   pack    pools without binding conditions · shared devices and counter sets that are begun ·
+//           the smallest · the PCIe root, then the NUMA node that the request fills best · of begun
+//           sets the fullest · the partition that excludes the least of what still fits · position
+//   spread  pools without binding conditions · what is not begun · the first of each place before
+//           the second · the place with the most left · the largest · position
+//
+// Numbers go into a heap, from which they are taken as the search asks for them.
 #include "alloc/alloc_int.h"
 
 #include "base/banned.h"
 
-struct rank {
-    bool binding;
-    uint32_t group; // fewer comes first
-    amount size;
-    amount draw;
-    uint32_t device;
-};
+// Bits from the left: binding 1, begun 1, size 16, PCIe 6, NUMA 6, fullness 6, excluded 8, position 20.
+#define SHIFT_BINDING  63
+#define SHIFT_BEGUN    62
+#define SHIFT_SIZE     46
+#define SHIFT_PCIE     40
+#define SHIFT_NUMA     34
+#define SHIFT_FULLNESS 28
+#define SHIFT_EXCLUDED 20
+#define PLACE_MOST     63U
+#define EXCLUDED_MOST  255U
 
-static const struct attr_value *attribute(const struct cl_device *d, const char *name)
-{
-    for (size_t i = 0; i < d->api->attributes.n; i++)
-        if (str_eqz(d->api->attributes.p[i].key, name))
-            return &d->attrs[i];
-    return NULL;
-}
+// spread: binding 1, begun 1, turn 8, PCIe 6, NUMA 6, size 16, position 20.
+#define SPREAD_TURN 54
+#define SPREAD_PCIE 48
+#define SPREAD_NUMA 42
+#define SPREAD_SIZE 26
 
-// The number of the value that tells a device's neighbourhood; 0 when there is none.
-static uint32_t neighbourhood(const struct cl_device *d)
-{
-    static const char *const names[] = {"resource.kubernetes.io/pcieRoot",
-                                        "resource.kubernetes.io/numaNode"};
-    for (size_t i = 0; i < array_len(names); i++) {
-        const struct attr_value *v = attribute(d, names[i]);
-        if (v && v->n)
-            return v->ids[0];
-    }
-    return 0;
-}
+// --- What has been picked ------------------------------------------------------------------------
 
-// Something of the device's first counter set is taken, before or in this attempt.
-static bool broken_into(const struct alloc_solver *s, const struct vw_device *d)
+static void note_picks(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
-    for (uint32_t i = 0; i < v->devices_len; i++) {
-        const struct vw_device *o = &v->devices[i];
-        bool taken = o->exclusive_use || o->shared_use || s->marks[i] || s->shares[i];
-        if (taken && o->groups_len && d->groups_len &&
-            v->group_uses[o->first_group].set == v->group_uses[d->first_group].set)
-            return true;
+    struct preference *f = &s->preference;
+    memcpy(f->place_free, v->place_free, v->places_len * sizeof(*f->place_free));
+    for (size_t i = 0; i < v->sets_len; i++)
+        f->sets[i] = (struct set_now){v->sets[i].fits, v->sets[i].begun};
+    for (size_t i = 0; i < s->picks_n; i++) {
+        const struct vw_rank *r = &v->ranks[s->picks[i].device];
+        bool shared = v->devices[s->picks[i].device].shared;
+        f->place_free[r->pcie] -= !shared && f->place_free[r->pcie];
+        f->place_free[r->numa] -= !shared && f->place_free[r->numa];
+        if (!r->set)
+            continue;
+        struct set_now *set = &f->sets[r->set - 1];
+        set->begun = true;
+        set->fits &= ~r->excludes;
+        if (r->local < VIEW_SET_MEMBERS)
+            set->fits &= ~(UINT64_C(1) << r->local);
     }
-    return false;
 }
 
-static uint32_t free_neighbours(const struct alloc_solver *s, uint32_t device, uint32_t place)
+static bool begun(const struct alloc_solver *s, uint32_t device)
 {
-    const struct alloc_view *v = s->view;
-    uint32_t n = 0;
-    for (uint32_t i = 0; place && i < v->devices_len; i++)
-        n += v->devices[i].pool == v->devices[device].pool && !v->devices[i].exclusive_use &&
-             !s->marks[i] && neighbourhood(v->devices[i].cl) == place;
-    return n;
+    const struct vw_device *d = &s->view->devices[device];
+    const struct vw_rank *r = &s->view->ranks[device];
+    return (r->set && s->preference.sets[r->set - 1].begun) ||
+           (d->shared && (d->shared_use || s->shares[device]));
 }
 
-static amount room_of(const struct alloc_solver *s, const struct vw_device *d)
+static uint16_t size_now(const struct alloc_solver *s, uint32_t device)
 {
+    const struct vw_device *d = &s->view->devices[device];
+    if (!s->shares[device])
+        return s->view->ranks[device].size;
     amount sum = 0;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
         sum += c->value - c->used - s->taken[d->first_cap + i];
     }
-    return sum;
+    return rank_size(sum);
 }
 
-static void rank_device(const struct alloc_solver *s, uint32_t device, struct rank *r)
+// --- Preferences ---------------------------------------------------------------------------------
+
+// A place that holds all that is wanted, with as little as possible left over; else the fullest part.
+static uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
 {
-    const struct alloc_view *v = s->view;
-    const struct vw_device *d = &v->devices[device];
-    bool spread = s->options.policy == ALLOC_SPREAD;
-    uint32_t crowd = free_neighbours(s, device, neighbourhood(d->cl));
-    *r = (struct rank){.binding = v->pools[d->pool].binding, .device = device};
-    r->size = room_of(s, d);
-    for (uint16_t i = 0; i < d->counters_len; i++)
-        r->draw += v->counter_uses[d->first_counter + i].value;
-    bool begun = d->groups_len ? broken_into(s, d) : d->shared_use || s->shares[device];
-    r->group = crowd + (begun ? 0 : 1U << 20);
-    if (spread) {
-        r->group = (begun ? 1U << 21 : 1U << 20) - crowd;
-        r->size = -r->size;
+    if (!place)
+        return 0;
+    if (have >= want)
+        return have - want < 31 ? (uint64_t)(have - want) : 31;
+    return 32 + 31 - (have < 31 ? have : 31);
+}
+
+static uint64_t pack_preference(const struct alloc_solver *s, uint32_t device, int64_t want)
+{
+    const struct preference *f = &s->preference;
+    const struct vw_rank *r = &s->view->ranks[device];
+    uint64_t key = (uint64_t)size_now(s, device) << SHIFT_SIZE |
+                   place_rest(r->pcie, f->place_free[r->pcie], want) << SHIFT_PCIE |
+                   place_rest(r->numa, f->place_free[r->numa], want) << SHIFT_NUMA;
+    if (!begun(s, device))
+        return key | UINT64_C(1) << SHIFT_BEGUN;
+    if (r->set) {
+        uint64_t fits = f->sets[r->set - 1].fits;
+        uint32_t excluded = rank_excluded(s->view, device, fits);
+        uint64_t left = (uint64_t)__builtin_popcountll(fits);
+        key |= (left < PLACE_MOST ? left : PLACE_MOST) << SHIFT_FULLNESS |
+               (uint64_t)(excluded < EXCLUDED_MOST ? excluded : EXCLUDED_MOST) << SHIFT_EXCLUDED;
+    }
+    return key;
+}
+
+static uint64_t most_first(uint32_t n)
+{
+    return PLACE_MOST - (n < PLACE_MOST ? n : PLACE_MOST);
+}
+
+static uint64_t spread_preference(struct alloc_solver *s, uint32_t device)
+{
+    struct preference *f = &s->preference;
+    const struct vw_rank *r = &s->view->ranks[device];
+    uint32_t turn = r->pcie ? f->turns[r->pcie]++ : r->set ? f->set_turns[r->set]++ : 0;
+    return (uint64_t)begun(s, device) << SHIFT_BEGUN |
+           (uint64_t)(turn < 255 ? turn : 255) << SPREAD_TURN |
+           most_first(r->pcie ? f->place_free[r->pcie] : 0) << SPREAD_PCIE |
+           most_first(r->numa ? f->place_free[r->numa] : 0) << SPREAD_NUMA |
+           (uint64_t)(UINT16_MAX - size_now(s, device)) << SPREAD_SIZE;
+}
+
+// --- Heap ----------------------------------------------------------------------------------------
+
+static void sift_down(uint64_t *heap, uint32_t n, uint32_t at)
+{
+    uint64_t x = heap[at];
+    for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && heap[child + 1] < heap[child])
+            child++;
+        if (heap[child] >= x)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = x;
+}
+
+void order_sort(struct order *o, uint32_t at)
+{
+    while (o->sorted <= at && o->sorted < o->n) {
+        uint32_t left = o->n - o->sorted;
+        o->keys[o->sorted++] = o->heap[0];
+        o->heap[0] = o->heap[left - 1];
+        if (left > 1)
+            sift_down(o->heap, left - 1, 0);
     }
 }
 
-static int rank_cmp(const void *x, const void *y)
+// --- Orders --------------------------------------------------------------------------------------
+
+bool order_begin(struct alloc_solver *s)
 {
-    const struct rank *a = x;
-    const struct rank *b = y;
-    if (a->binding != b->binding)
-        return a->binding ? 1 : -1;
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    if (a->size != b->size)
-        return a->size < b->size ? -1 : 1;
-    if (a->draw != b->draw)
-        return a->draw < b->draw ? -1 : 1;
-    return a->device < b->device ? -1 : 1;
+    const struct alloc_view *v = s->view;
+    struct preference *f = &s->preference;
+    if (v->devices_len > ORDER_POSITION)
+        return false; // more than a key can number: as published
+    const struct piece pieces[] = {
+        PIECE(s->orders, s->requests_len + 1), PIECE(f->place_free, v->places_len),
+        PIECE(f->turns, v->places_len),        PIECE(f->set_turns, v->sets_len + 1),
+        PIECE(f->sets, v->sets_len + 1),
+    };
+    solver_allocate(s, pieces, array_len(pieces));
+    return true;
 }
 
-void order_prepare(struct alloc_solver *s, uint32_t request, const struct alternative *a)
+static bool worth_trying(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
 {
-    size_t n = s->view->devices_len;
-    (void)a;
-    if (!s->orders[request])
-        s->orders[request] = arena_array(&s->arena, uint32_t, n + 1);
-    struct arena_mark m = arena_mark(&s->arena);
-    struct rank *ranks = arena_array(&s->arena, struct rank, n + 1);
-    for (uint32_t i = 0; i < n; i++)
-        rank_device(s, i, &ranks[i]);
-    qsort(ranks, n, sizeof(*ranks), rank_cmp);
-    for (size_t i = 0; i < n; i++)
-        s->orders[request][i] = ranks[i].device;
-    arena_rewind(&s->arena, m);
+    const struct vw_device *d = &s->view->devices[device];
+    if (!a->admin && (d->exclusive_use || s->marks[device]))
+        return false;
+    return !d->refused && a->class_->match[d->cl_index] != MATCH_NO;
+}
+
+void order_prepare(struct alloc_solver *s, const struct alternative *a)
+{
+    const struct alloc_view *v = s->view;
+    struct order *o = &s->orders[a->request];
+    bool spread = s->options.policy == ALLOC_SPREAD;
+    if (!o->keys) {
+        const struct piece pieces[] = {PIECE(o->keys, v->devices_len),
+                                       PIECE(o->heap, v->devices_len)};
+        solver_allocate(s, pieces, array_len(pieces));
+    }
+    o->n = 0;
+    o->sorted = 0;
+    note_picks(s);
+    if (spread) {
+        memset(s->preference.turns, 0, v->places_len * sizeof(uint32_t));
+        memset(s->preference.set_turns, 0, (v->sets_len + 1) * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < v->devices_len; i++) {
+        uint32_t device = v->by_position[i];
+        if (!worth_trying(s, a, device))
+            continue;
+        uint64_t key = spread ? spread_preference(s, device) : pack_preference(s, device, a->count);
+        o->heap[o->n++] =
+            key | (uint64_t)v->pools[v->devices[device].pool].binding << SHIFT_BINDING | i;
+    }
+    for (uint32_t i = o->n / 2; i-- > 0;)
+        sift_down(o->heap, o->n, i);
+    (void)solver_tick(s, (uint32_t)v->devices_len);
 }

@@ -40,10 +40,13 @@ static uint32_t selset_for(struct alloc_solver *s, const struct alternative *a)
     set->selectors = a->selectors;
     set->class_only = a->selectors->n == 0;
     if (!set->class_only) {
-        set->programs = arena_array(&s->arena, struct cel_program *, a->selectors->n);
         set->programs_len = a->selectors->n;
-        set->tried = arena_array(&s->arena, bool, a->selectors->n);
-        set->match = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
+        const struct piece pieces[] = {
+            PIECE(set->programs, a->selectors->n),
+            PIECE(set->match, s->view->devices_len + 1),
+            PIECE(set->tried, a->selectors->n),
+        };
+        solver_allocate(s, pieces, array_len(pieces));
     }
     return (uint32_t)s->selsets_len++;
 }
@@ -69,9 +72,13 @@ static uint32_t capreq_for(struct alloc_solver *s, const struct alternative *a)
             return (uint32_t)i;
     struct capreq *c = &s->capreqs[s->capreqs_len];
     c->api = a->capacity;
-    c->asked = capacity_asked(a->capacity, &s->arena);
-    c->state = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
-    c->need = arena_array(&s->arena, amount, s->view->caps_len + 1);
+    const struct piece pieces[] = {
+        PIECE(c->asked, a->capacity->requests.n),
+        PIECE(c->need, s->view->caps_len + 1),
+        PIECE(c->state, s->view->devices_len + 1),
+    };
+    solver_allocate(s, pieces, array_len(pieces));
+    capacity_asked(a->capacity, c->asked);
     return (uint32_t)s->capreqs_len++;
 }
 
@@ -145,7 +152,7 @@ static bool collect_all(struct alloc_solver *s, struct alternative *a)
         for (uint32_t i = 0; i < v->pools[p].devices_len; i++) {
             uint32_t device = v->pools[p].first_device + i;
             int r = wants_device(s, a, device);
-            if (r < 0)
+            if (r < 0 || solver_tick(s, 8))
                 return false;
             if (r)
                 a->all[a->count++] = device;
@@ -171,20 +178,34 @@ static bool selectors_are_cel(struct alloc_solver *s, const struct alternative *
     return true;
 }
 
+// Few classes are compared faster than hashed.
+#define CLASSES_COMPARED 4
+
+static const struct cl_class *class_of(const struct alloc_cluster *c, struct str name)
+{
+    if (c->classes_len > CLASSES_COMPARED) {
+        const uint32_t *at = map_get(&c->class_names, name);
+        return at ? &c->classes[*at] : NULL;
+    }
+    for (size_t i = 0; i < c->classes_len; i++)
+        if (str_eq(c->classes[i].api->metadata.name, name))
+            return &c->classes[i];
+    return NULL;
+}
+
 static bool find_class(struct alloc_solver *s, struct alternative *a, struct str name)
 {
     const struct alloc_cluster *c = s->view->cluster;
     if (!name.n)
         return refuse(s, a, "missing device class name (unsupported request type?)");
-    const uint32_t *at = map_get(&c->class_names, name);
-    if (!at) {
+    a->class_ = class_of(c, name);
+    if (!a->class_) {
         struct str text = arena_strf(&s->arena,
                                      "could not retrieve device class %.*s: "
                                      "deviceclass.resource.k8s.io \"%.*s\" not found",
                                      STR_ARG(name), STR_ARG(name));
         return refuse(s, a, text.p);
     }
-    a->class_ = &c->classes[*at];
     return true;
 }
 
@@ -259,35 +280,31 @@ static bool add_sub(struct alloc_solver *s, const struct api_device_request *r,
 
 // --- Requests ------------------------------------------------------------------------------------
 
+static bool refuse_feature(struct alloc_solver *s, const struct api_resource_claim *claim,
+                           const char *kind, struct str request, const char *why)
+{
+    cleanup_sbuf struct sbuf name = {0};
+    claim_name(&name, claim);
+    solver_fail(s, "claim %.*s, %s %.*s: has %s feature is disabled", STR_ARG(sbuf_str(&name)),
+                kind, STR_ARG(request), why);
+    return false;
+}
+
 static bool features_allow(struct alloc_solver *s, const struct api_resource_claim *claim,
                            const struct api_device_request *r)
 {
+    static const char capacity[] = "capacity requests, but the DRAConsumableCapacity";
     const struct alloc_features *f = &s->view->cluster->features;
-    cleanup_sbuf struct sbuf name = {0};
-    claim_name(&name, claim);
-    if (!f->prioritized_list && r->first_available.n) {
-        solver_fail(s,
-                    FOR_REQUEST "has subrequests, but the DRAPrioritizedList feature is disabled",
-                    STR_ARG(sbuf_str(&name)), STR_ARG(r->name));
-        return false;
-    }
+    if (!f->prioritized_list && r->first_available.n)
+        return refuse_feature(s, claim, "request", r->name,
+                              "subrequests, but the DRAPrioritizedList");
     if (f->consumable_capacity)
         return true;
-    if (r->exactly && r->exactly->capacity) {
-        solver_fail(s,
-                    FOR_REQUEST
-                    "has capacity requests, but the DRAConsumableCapacity feature is disabled",
-                    STR_ARG(sbuf_str(&name)), STR_ARG(r->name));
-        return false;
-    }
+    if (r->exactly && r->exactly->capacity)
+        return refuse_feature(s, claim, "request", r->name, capacity);
     for (size_t i = 0; i < r->first_available.n; i++)
-        if (r->first_available.p[i].capacity) {
-            solver_fail(s,
-                        "claim %.*s, subrequest %.*s: has capacity requests, but the "
-                        "DRAConsumableCapacity feature is disabled",
-                        STR_ARG(sbuf_str(&name)), STR_ARG(r->first_available.p[i].name));
-            return false;
-        }
+        if (r->first_available.p[i].capacity)
+            return refuse_feature(s, claim, "subrequest", r->first_available.p[i].name, capacity);
     return true;
 }
 

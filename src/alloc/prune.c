@@ -1,64 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which branches of the search cannot lead to a solution. Three kinds of reasons, each a relaxation
-// of the problem, so that a branch that is cut holds no solution:
+// Which branches of the search cannot lead to a solution: the facts that reasons are built on
+// (bound.c has the reasons), and the memory of states that failed.
 //
-//   counting   every request still to come must find enough free candidates; together those of
-//              exclusive devices must find different ones (a matching); counters must suffice
-//   values     a match constraint needs one value that all its requests can have, a distinct
-//              constraint enough different values
-//   memory     a state that failed before fails again. States are compared by what can still matter,
-//              and devices that no request can tell apart count as the same
+// States are compared by what can still matter. Devices that no request can tell apart count as the
+// same, and so do counter sets that mirror each other, such as the GPUs of a host.
 //
 // Upstream's errors hide behind candidates. A request whose candidates could raise one is fragile:
 // as long as one is to come only the memory is used, because a branch that was walked without an
 // error has none.
-#include "alloc/alloc_int.h"
+#include "alloc/prune_int.h"
 
 #include "base/banned.h"
 
 #define MEMO_SLOTS (1U << 16)
 #define MEMO_WAYS  4U
-
-// Requests up to this many get the matching test; its cost grows with their square.
-#define MATCHING_SLOTS_MAX 256
-
-struct value_bits {
-    uint32_t id;
-    uint64_t *bits;
-};
-
-struct column_values {
-    struct value_bits *p;
-    size_t n;
-};
-
-struct prune {
-    size_t words;
-    uint64_t **cand;              // by alternative: devices that fit, each for itself
-    uint64_t **errors;            // by alternative: devices that would raise an error
-    bool *fragile;                // by alternative
-    bool *fragile_from;           // by request: it or a later one is fragile
-    uint64_t **later;             // by request: candidates of it and of later ones
-    bool *sharing;                // by alternative: some candidate may be allocated several times
-    uint64_t *unique;             // devices like no other
-    uint64_t *signature;          // by device
-    struct column_values *values; // by column
-    uint64_t *scratch;            // words
-    uint64_t *scratch2;           // words
-    uint64_t *range;              // words: positions that are left to the request at work
-    // Scratch of the counter test.
-    amount *least;     // by counter
-    uint32_t *least_n; // by counter: devices that draw on it
-    uint32_t *in_set;  // by counter set: devices
-    uint32_t *limit;   // by counter set: how many of them at once
-    uint32_t *stamp;   // by counter
-    uint32_t stamp_now;
-    // Matching.
-    uint32_t *owner;   // by device: slot + 1
-    uint64_t *visited; // words
-    uint64_t **slot_bits;
-};
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {
@@ -72,19 +28,19 @@ static uint64_t mix_amount(uint64_t h, amount a)
     return mix(mix(h, (uint64_t)a), (uint64_t)(a >> 64));
 }
 
-static void set_bit(uint64_t *w, uint32_t i)
-{
-    w[i / 64] |= UINT64_C(1) << i % 64;
-}
-
-static bool test_bit(const uint64_t *w, uint32_t i)
-{
-    return w[i / 64] >> (i % 64) & 1;
-}
-
 static uint64_t *new_bits(struct alloc_solver *s)
 {
     return arena_array(&s->arena, uint64_t, s->view->devices_len / 64 + 1);
+}
+
+static uint64_t **new_rows(struct alloc_solver *s, size_t n)
+{
+    size_t words = s->view->devices_len / 64 + 1;
+    uint64_t **rows = arena_array(&s->arena, uint64_t *, n + 1);
+    uint64_t *bits = arena_array(&s->arena, uint64_t, n * words + 1);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = bits + i * words;
+    return rows;
 }
 
 // --- Static candidates ---------------------------------------------------------------------------
@@ -175,8 +131,6 @@ static bool constrained(const struct alloc_solver *s, const struct alternative *
 static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t index)
 {
     const struct alternative *a = &s->alternatives[index];
-    p->cand[index] = new_bits(s);
-    p->errors[index] = new_bits(s);
     if (a->mode_all) {
         // All or nothing: a constraint that refuses one is an error, not a failure. Whether the
         // search gets that far depends on each device by itself.
@@ -190,7 +144,7 @@ static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t in
             }
         }
     }
-    for (uint32_t d = 0; d < s->view->devices_len; d++) {
+    for (uint32_t d = 0; d < s->view->devices_len && !solver_tick(s, 4); d++) {
         if (!a->mode_all) {
             enum fit f = fits_alone(s, a, d);
             if (f == FIT_YES)
@@ -207,7 +161,8 @@ static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t in
 
 // --- What makes devices the same -----------------------------------------------------------------
 
-static uint64_t signature_of(struct alloc_solver *s, const struct prune *p, uint32_t device)
+// What requests and constraints can tell about a device.
+static uint64_t plain_signature(struct alloc_solver *s, const struct prune *p, uint32_t device)
 {
     const struct alloc_view *v = s->view;
     const struct vw_device *d = &v->devices[device];
@@ -222,13 +177,6 @@ static uint64_t signature_of(struct alloc_solver *s, const struct prune *p, uint
         for (uint16_t k = 0; k < x->n; k++)
             h = mix(h, x->ids[k]);
     }
-    for (uint16_t i = 0; i < d->counters_len; i++) {
-        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        h = mix_amount(mix(h, u->counter), u->value);
-    }
-    for (uint16_t i = 0; i < d->groups_len; i++)
-        h = mix(mix(h, v->group_uses[d->first_group + i].set),
-                v->group_uses[d->first_group + i].mask);
     if (!d->shared)
         return h;
     h = mix(h, d->shared_use);
@@ -242,43 +190,125 @@ static uint64_t signature_of(struct alloc_solver *s, const struct prune *p, uint
     return h;
 }
 
+// With what it draws, the counters named by number.
+static uint64_t signature_of(const struct alloc_solver *s, uint64_t h, const struct vw_device *d)
+{
+    const struct alloc_view *v = s->view;
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
+        h = mix_amount(mix(h, u->counter), u->value);
+    }
+    for (uint16_t i = 0; i < d->groups_len; i++)
+        h = mix(mix(h, v->group_uses[d->first_group + i].set),
+                v->group_uses[d->first_group + i].mask);
+    return h;
+}
+
+// With what it draws, the counters named by their place in the set.
+static uint64_t mirror_of(const struct alloc_solver *s, uint64_t h, const struct vw_device *d,
+                          const uint32_t *first_counter)
+{
+    const struct alloc_view *v = s->view;
+    uint32_t set = v->group_uses[d->first_group].set;
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
+        h = mix_amount(mix(h, u->counter - first_counter[set]), u->value);
+    }
+    return mix(h, v->group_uses[d->first_group].mask);
+}
+
+static void shape_sets(struct alloc_solver *s, struct prune *p)
+{
+    const struct alloc_view *v = s->view;
+    uint32_t *first = arena_array(&s->arena, uint32_t, v->sets_len + 1);
+    for (size_t c = v->counters_len; c-- > 0;)
+        first[v->counter_set[c]] = (uint32_t)c;
+    for (size_t c = 0; c < v->counters_len; c++) {
+        struct set_shape *shape = &p->shapes[v->counter_set[c]];
+        shape->hash += mix_amount(mix(0x5E7, c - first[v->counter_set[c]]), v->available[c]);
+    }
+    for (size_t i = 0; i < v->sets_len; i++)
+        p->shapes[i].hash = mix(mix(p->shapes[i].hash, v->groups[i].mask),
+                                v->groups[i].members * 2U + v->groups[i].all_empty);
+    for (uint32_t i = 0; i < v->devices_len; i++) {
+        const struct vw_device *d = &v->devices[i];
+        if (d->groups_len == 0)
+            continue;
+        p->mirrored[i] = mirror_of(s, p->mirrored[i], d, first);
+        for (uint16_t k = 0; d->groups_len > 1 && k < d->groups_len; k++)
+            p->shapes[v->group_uses[d->first_group + k].set].alone = true;
+        p->shapes[v->group_uses[d->first_group].set].hash += mix(p->mirrored[i], 0xDE7);
+    }
+}
+
 // --- Values --------------------------------------------------------------------------------------
 
-static struct value_bits *value_of(struct alloc_solver *s, struct column_values *c, uint32_t id,
-                                   bool add)
+const struct value_bits *prune_value(const struct column_values *c, uint32_t id)
 {
-    for (size_t i = 0; i < c->n; i++)
-        if (c->p[i].id == id)
-            return &c->p[i];
-    if (!add)
-        return NULL;
-    c->p[c->n] = (struct value_bits){id, new_bits(s)};
-    return &c->p[c->n++];
+    size_t low = 0;
+    size_t high = c->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (c->p[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < c->n && c->p[low].id == id ? &c->p[low] : NULL;
+}
+
+static int by_id(const void *x, const void *y)
+{
+    const struct value_bits *a = x;
+    const struct value_bits *b = y;
+    return (a->id > b->id) - (a->id < b->id);
 }
 
 // Only devices that some alternative could have were looked up; the others have no value here.
 static void collect_values(struct alloc_solver *s, struct prune *p, size_t column)
 {
     const struct column *c = &s->columns[column];
+    struct column_values *out = &p->values[column];
     size_t most = 0;
     for (size_t d = 0; d < s->view->devices_len; d++)
         most += c->values[d].n;
-    p->values[column].p = arena_array(&s->arena, struct value_bits, most + 1);
+    out->p = arena_array(&s->arena, struct value_bits, most + 1);
+    out->without = new_bits(s);
     for (uint32_t d = 0; d < s->view->devices_len; d++)
         for (uint16_t k = 0; k < c->values[d].n; k++)
-            set_bit(value_of(s, &p->values[column], c->values[d].ids[k], true)->bits, d);
+            out->p[out->n++].id = c->values[d].ids[k];
+    qsort(out->p, out->n, sizeof(*out->p), by_id);
+    size_t n = 0;
+    for (size_t i = 0; i < out->n; i++)
+        if (n == 0 || out->p[n - 1].id != out->p[i].id)
+            out->p[n++].id = out->p[i].id;
+    out->n = n;
+    uint64_t *bits = arena_array(&s->arena, uint64_t, n * p->words + 1);
+    for (size_t i = 0; i < n; i++)
+        out->p[i].bits = bits + i * p->words;
+    out->of = arena_array(&s->arena, uint32_t, s->view->devices_len + 1);
+    for (uint32_t d = 0; d < s->view->devices_len; d++) {
+        if (c->values[d].n > 1)
+            out->of = NULL;
+        else if (c->values[d].n && out->of)
+            out->of[d] = (uint32_t)(prune_value(out, c->values[d].ids[0]) - out->p) + 1;
+        if (c->values[d].state == ATTR_NO_VALUE) {
+            set_bit(out->without, d);
+            out->any_without = true;
+        }
+        for (uint16_t k = 0; k < c->values[d].n; k++)
+            set_bit(prune_value(out, c->values[d].ids[k])->bits, d);
+    }
 }
 
 // --- Preparation ---------------------------------------------------------------------------------
 
 static void prepare_suffixes(struct alloc_solver *s, struct prune *p)
 {
-    p->later = arena_array(&s->arena, uint64_t *, s->requests_len + 1);
+    p->later = new_rows(s, s->requests_len + 1);
     p->fragile_from = arena_array(&s->arena, bool, s->requests_len + 1);
-    p->later[s->requests_len] = new_bits(s);
     for (size_t r = s->requests_len; r-- > 0;) {
         const struct request *q = &s->requests[r];
-        p->later[r] = new_bits(s);
         memcpy(p->later[r], p->later[r + 1], p->words * sizeof(uint64_t));
         p->fragile_from[r] = p->fragile_from[r + 1];
         for (uint32_t k = 0; k < q->n; k++) {
@@ -289,40 +319,84 @@ static void prepare_suffixes(struct alloc_solver *s, struct prune *p)
     }
 }
 
+static void prepare_scratch(struct alloc_solver *s, struct prune *p)
+{
+    const struct alloc_view *v = s->view;
+    size_t counters = v->counters_len + 1;
+    size_t sets = v->sets_len + 1;
+    size_t values = 0;
+    for (size_t i = 0; i < s->columns_len; i++)
+        if (p->values[i].n > values)
+            values = p->values[i].n;
+    const struct piece pieces[] = {
+        PIECE(p->range, p->words),
+        PIECE(p->visited, p->words),
+        PIECE(p->usable, p->words),
+        PIECE(p->merged, p->words),
+        PIECE(p->mask, p->words),
+        PIECE(p->bound, s->requests_len + 1),
+        PIECE(p->owner, p->words * 64),
+        PIECE(p->slot_bits, MATCHING_SLOTS_MAX + 1),
+        PIECE(p->needs, s->constraints_len + 1),
+        PIECE(p->covered, s->requests_len + 1),
+        PIECE(p->scope, s->alternatives_len + 1),
+        PIECE(p->dirty, s->requests_len + 1),
+        PIECE(p->tally, values + 1),
+        PIECE(p->served, values + 1),
+    };
+    solver_allocate(s, pieces, array_len(pieces));
+    const struct piece counter_pieces[] = {
+        PIECE(p->least, counters),   PIECE(p->supply, counters),  PIECE(p->demand, counters),
+        PIECE(p->lowest, counters),  PIECE(p->least_n, counters), PIECE(p->stamp, counters),
+        PIECE(p->drawn_n, counters), PIECE(p->in_set, sets),      PIECE(p->limit, sets),
+        PIECE(p->set_stamp, sets),   PIECE(p->set_sum, sets),     PIECE(p->shapes, sets),
+    };
+    solver_allocate(s, counter_pieces, array_len(counter_pieces));
+    p->dom = new_rows(s, s->alternatives_len);
+    p->fresh = new_rows(s, s->alternatives_len);
+    p->joined = new_rows(s, s->requests_len);
+    p->of_value = new_rows(s, s->constraints_len ? s->requests_len : 0);
+}
+
 void prune_prepare(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
     struct prune *p = arena_one(&s->arena, struct prune);
     p->words = v->devices_len / 64 + 1;
-    p->cand = arena_array(&s->arena, uint64_t *, s->alternatives_len + 1);
-    p->errors = arena_array(&s->arena, uint64_t *, s->alternatives_len + 1);
+    p->cand = new_rows(s, s->alternatives_len);
+    p->errors = new_rows(s, s->alternatives_len);
     p->fragile = arena_array(&s->arena, bool, s->alternatives_len + 1);
     p->sharing = arena_array(&s->arena, bool, s->alternatives_len + 1);
     p->unique = new_bits(s);
-    for (uint32_t i = 0; i < s->alternatives_len; i++)
+    for (uint32_t i = 0; i < s->alternatives_len && !s->timeout; i++)
         find_candidates(s, p, i);
     prepare_suffixes(s, p);
     p->values = arena_array(&s->arena, struct column_values, s->columns_len + 1);
     for (size_t i = 0; i < s->columns_len; i++)
         collect_values(s, p, i);
+    prepare_scratch(s, p);
     p->signature = arena_array(&s->arena, uint64_t, v->devices_len + 1);
-    for (uint32_t i = 0; i < v->devices_len; i++)
-        p->signature[i] = signature_of(s, p, i);
-    p->scratch = new_bits(s);
-    p->scratch2 = new_bits(s);
-    p->range = new_bits(s);
-    p->visited = new_bits(s);
-    p->least = arena_array(&s->arena, amount, v->counters_len + 1);
-    p->least_n = arena_array(&s->arena, uint32_t, v->counters_len + 1);
-    p->stamp = arena_array(&s->arena, uint32_t, v->counters_len + 1);
-    p->in_set = arena_array(&s->arena, uint32_t, v->sets_len + 1);
-    p->limit = arena_array(&s->arena, uint32_t, v->sets_len + 1);
-    p->owner = arena_array(&s->arena, uint32_t, v->devices_len + 1);
-    p->slot_bits = arena_array(&s->arena, uint64_t *, MATCHING_SLOTS_MAX + 1);
+    p->mirrored = arena_array(&s->arena, uint64_t, v->devices_len + 1);
+    for (uint32_t i = 0; i < v->devices_len; i++) {
+        p->mirrored[i] = plain_signature(s, p, i);
+        p->signature[i] = signature_of(s, p->mirrored[i], &v->devices[i]);
+    }
+    shape_sets(s, p);
+    p->kind = v->counter_kind;
+    p->kinds = v->kinds_len;
+    for (size_t i = 0; i < s->constraints_len; i++)
+        p->needs[i].draws = arena_array(&s->arena, amount, p->kinds + 1);
     if (!s->memo)
         s->memo = xcalloc((size_t)MEMO_SLOTS * 2, sizeof(uint64_t));
     s->memo_salt = mix(s->memo_salt, 0x5A17);
     s->prune = p;
+}
+
+bool prune_alike(const struct alloc_solver *s, uint32_t a, uint32_t b)
+{
+    const struct prune *p = s->prune;
+    return p->signature[a] == p->signature[b] && s->shares[a] == 0 && s->shares[b] == 0 &&
+           !s->any_admin;
 }
 
 bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
@@ -331,424 +405,21 @@ bool prune_skips(const struct alloc_solver *s, const struct alternative *a, uint
     return !test_bit(s->prune->cand[i], device) && !test_bit(s->prune->errors[i], device);
 }
 
-// --- Counting ------------------------------------------------------------------------------------
-
-// Free candidates of an alternative, limited to the positions left for the one at work.
-static size_t free_candidates(const struct alloc_solver *s, const struct alternative *a,
-                              bool at_work, uint64_t *out)
-{
-    const struct prune *p = s->prune;
-    const uint64_t *cand = p->cand[a - s->alternatives];
-    size_t n = 0;
-    for (size_t w = 0; w < p->words; w++) {
-        uint64_t x = cand[w];
-        if (!a->admin)
-            x &= ~s->marked[w];
-        if (at_work)
-            x &= p->range[w];
-        if (out)
-            out[w] = x;
-        n += (size_t)__builtin_popcountll(x);
-    }
-    return n;
-}
-
-static amount floor_div(amount a, amount b)
-{
-    return a < 0 ? -1 : a / b;
-}
-
-static void count_device(struct alloc_solver *s, struct prune *p, const struct vw_device *d)
-{
-    const struct alloc_view *v = s->view;
-    uint32_t set = v->group_uses[d->first_group].set;
-    p->in_set[set]++;
-    for (uint16_t i = 0; i < d->counters_len; i++) {
-        const struct counter_use *u = &v->counter_uses[d->first_counter + i];
-        if (v->counter_set[u->counter] != set)
-            continue;
-        if (p->stamp[u->counter] != p->stamp_now) {
-            p->stamp[u->counter] = p->stamp_now;
-            p->least[u->counter] = u->value;
-            p->least_n[u->counter] = 1;
-        } else {
-            p->least_n[u->counter]++;
-            if (u->value < p->least[u->counter])
-                p->least[u->counter] = u->value;
-        }
-    }
-}
-
-// At most how many of these devices can be had at once, by their counters? Each device is counted in
-// the first set it draws on, where all of them take at least the smallest amount.
-static size_t counter_limit(struct alloc_solver *s, const uint64_t *devices)
+void prune_range(struct alloc_solver *s, const struct alternative *a, uint32_t start)
 {
     struct prune *p = s->prune;
-    const struct alloc_view *v = s->view;
-    size_t total = 0;
-    p->stamp_now++;
-    memset(p->in_set, 0, v->sets_len * sizeof(*p->in_set));
-    for (size_t w = 0; w < p->words; w++)
-        for (uint64_t x = devices[w]; x; x &= x - 1) {
-            const struct vw_device *d = &v->devices[w * 64 + (size_t)__builtin_ctzll(x)];
-            if (d->groups_len == 0)
-                total++;
-            else if (d->shared)
-                return SIZE_MAX; // its shares are charged once
-            else
-                count_device(s, p, d);
-        }
-    memcpy(p->limit, p->in_set, v->sets_len * sizeof(*p->limit));
-    for (size_t c = 0; c < v->counters_len; c++) {
-        if (p->stamp[c] != p->stamp_now || p->least[c] <= 0)
-            continue;
-        amount room = floor_div(v->available[c] - s->consumed[c], p->least[c]);
-        if (room >= p->least_n[c])
-            continue;
-        // Those that do not draw on this counter can all be had, as far as it goes.
-        uint32_t set = v->counter_set[c];
-        uint32_t most = p->in_set[set] - p->least_n[c] + (room < 0 ? 0 : (uint32_t)room);
-        if (most < p->limit[set])
-            p->limit[set] = most;
-    }
-    for (size_t i = 0; i < v->sets_len; i++)
-        total += p->limit[i];
-    return total;
-}
-
-static bool enough_for(struct alloc_solver *s, const struct alternative *a, int64_t want,
-                       bool at_work)
-{
-    struct prune *p = s->prune;
-    size_t n = free_candidates(s, a, at_work, p->scratch);
-    if ((int64_t)n < want)
-        return false;
-    if (s->view->counters_len == 0 || want == 0)
-        return true;
-    size_t limit = counter_limit(s, p->scratch);
-    return limit == SIZE_MAX || (int64_t)limit >= want;
-}
-
-static bool may_choose(const struct alloc_solver *s, uint32_t request, uint32_t k)
-{
-    return !s->forced || s->forced[request] == UINT32_MAX || s->forced[request] == k;
-}
-
-static bool request_possible(struct alloc_solver *s, uint32_t request)
-{
-    const struct request *q = &s->requests[request];
-    for (uint32_t k = 0; k < q->n; k++) {
-        const struct alternative *a = &s->alternatives[q->first + k];
-        if (!may_choose(s, request, k) || (a->mode_all && a->count == 0))
-            continue;
-        if (enough_for(s, a, a->count, false))
-            return true;
-    }
-    return false;
-}
-
-static int64_t fewest_of(const struct alloc_solver *s, uint32_t request)
-{
-    const struct request *q = &s->requests[request];
-    int64_t fewest = INT64_MAX;
-    for (uint32_t k = 0; k < q->n; k++)
-        if (may_choose(s, request, k) && s->alternatives[q->first + k].count < fewest)
-            fewest = s->alternatives[q->first + k].count;
-    return fewest == INT64_MAX ? 0 : fewest;
-}
-
-// --- Matching ------------------------------------------------------------------------------------
-
-// Kuhn's augmenting path: finds a device for a slot, moving others if that helps. The depth is
-// bounded by the number of slots.
-static bool augment(struct prune *p, uint32_t slot) // NOLINT(misc-no-recursion)
-{
-    for (size_t w = 0; w < p->words; w++)
-        for (uint64_t x = p->slot_bits[slot][w] & ~p->visited[w]; x;
-             x = p->slot_bits[slot][w] & ~p->visited[w]) {
-            uint32_t d = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(x);
-            set_bit(p->visited, d);
-            if (p->owner[d] == 0 || augment(p, p->owner[d] - 1)) {
-                p->owner[d] = slot + 1;
-                return true;
-            }
-        }
-    return false;
-}
-
-// Free candidates of any alternative of a request; false when devices may be shared or are for
-// admins, who need none of their own.
-static bool request_bits(struct alloc_solver *s, uint32_t request, uint64_t *out)
-{
-    struct prune *p = s->prune;
-    const struct request *q = &s->requests[request];
-    memset(out, 0, p->words * sizeof(*out));
-    for (uint32_t k = 0; k < q->n; k++) {
-        const struct alternative *a = &s->alternatives[q->first + k];
-        if (!may_choose(s, request, k))
-            continue;
-        if (a->admin || p->sharing[q->first + k])
-            return false;
-        for (size_t w = 0; w < p->words; w++)
-            out[w] |= p->cand[q->first + k][w] & ~s->marked[w];
-    }
-    return true;
-}
-
-static bool matching_exists(struct alloc_solver *s, uint32_t request)
-{
-    struct prune *p = s->prune;
-    struct arena_mark m = arena_mark(&s->arena);
-    uint32_t slots = 0;
-    for (uint32_t r = request; r < s->requests_len; r++) {
-        uint64_t *bits = new_bits(s);
-        int64_t want = fewest_of(s, r);
-        if (!request_bits(s, r, bits))
-            continue;
-        for (int64_t i = 0; i < want && slots < MATCHING_SLOTS_MAX; i++)
-            p->slot_bits[slots++] = bits;
-    }
-    bool ok = true;
-    memset(p->owner, 0, s->view->devices_len * sizeof(*p->owner));
-    for (uint32_t i = 0; i < slots && ok; i++) {
-        memset(p->visited, 0, p->words * sizeof(*p->visited));
-        ok = augment(p, i);
-    }
-    arena_rewind(&s->arena, m);
-    return ok;
-}
-
-// --- Constraints ---------------------------------------------------------------------------------
-
-// What a constraint still has to cover: the alternative at work (NULL: none) and the requests from
-// `from` to the end of its claim.
-struct span {
-    const struct alternative *work;
-    int64_t left;
-    uint32_t from;
-    uint32_t to;
-    uint32_t index; // of the constraint in its claim
-};
-
-// All alternatives of a request are in the constraint's scope; only such requests must obey.
-static bool bound_by(const struct alloc_solver *s, uint32_t request, uint32_t index)
-{
-    const struct request *q = &s->requests[request];
-    for (uint32_t k = 0; k < q->n; k++)
-        if (may_choose(s, request, k) && s->alternatives[q->first + k].columns[index] == UINT32_MAX)
-            return false;
-    return true;
-}
-
-static size_t with_value(struct alloc_solver *s, const struct alternative *a, bool at_work,
-                         uint32_t index, uint32_t id, uint64_t *merged)
-{
-    struct prune *p = s->prune;
-    const struct value_bits *v = value_of(s, &p->values[a->columns[index]], id, false);
-    if (!v)
-        return 0;
-    (void)free_candidates(s, a, at_work, p->scratch);
-    size_t n = 0;
-    for (size_t w = 0; w < p->words; w++) {
-        uint64_t x = p->scratch[w] & v->bits[w];
-        merged[w] |= x;
-        n += (size_t)__builtin_popcountll(x);
-    }
-    return n;
-}
-
-// Can everything in the span have this value?
-static bool value_serves(struct alloc_solver *s, const struct span *sp, uint32_t id)
-{
-    struct prune *p = s->prune;
-    uint64_t *merged = p->scratch2;
-    int64_t sum = 0;
-    bool exclusive = true;
-    memset(merged, 0, p->words * sizeof(*merged));
-    if (sp->work) {
-        if ((int64_t)with_value(s, sp->work, true, sp->index, id, merged) < sp->left)
-            return false;
-        sum = sp->left;
-        exclusive = !sp->work->admin && !p->sharing[sp->work - s->alternatives];
-    }
-    for (uint32_t r = sp->from; r < sp->to; r++) {
-        const struct request *q = &s->requests[r];
-        bool any = false;
-        if (!bound_by(s, r, sp->index))
-            continue;
-        for (uint32_t k = 0; k < q->n; k++) {
-            const struct alternative *a = &s->alternatives[q->first + k];
-            if (!may_choose(s, r, k))
-                continue;
-            any |= (int64_t)with_value(s, a, false, sp->index, id, merged) >= a->count;
-            exclusive &= !a->admin && !p->sharing[q->first + k];
-        }
-        if (!any)
-            return false;
-        sum += fewest_of(s, r);
-    }
-    if (!exclusive)
-        return true;
-    size_t n = 0;
-    for (size_t w = 0; w < p->words; w++)
-        n += (size_t)__builtin_popcountll(merged[w]);
-    return (int64_t)n >= sum;
-}
-
-// The column that a constraint's span starts with, UINT32_MAX when nothing must obey.
-static uint32_t first_column(const struct alloc_solver *s, const struct span *sp)
-{
-    if (sp->work && sp->left > 0)
-        return sp->work->columns[sp->index];
-    for (uint32_t r = sp->from; r < sp->to; r++)
-        if (s->requests[r].n == 1 && bound_by(s, r, sp->index) && fewest_of(s, r) > 0)
-            return s->alternatives[s->requests[r].first].columns[sp->index];
-    return UINT32_MAX;
-}
-
-static bool match_possible(struct alloc_solver *s, const struct span *sp,
-                           const struct constraint_state *st)
-{
-    uint32_t column = first_column(s, sp);
-    if (column == UINT32_MAX)
-        return true;
-    if (st && st->devices) {
-        for (uint32_t i = 0; i < st->n; i++)
-            if (value_serves(s, sp, s->numbers[st->first + i]))
-                return true;
-        return false;
-    }
-    const struct column_values *c = &s->prune->values[column];
-    for (size_t i = 0; i < c->n; i++)
-        if (value_serves(s, sp, c->p[i].id))
-            return true;
-    // A first device without a scalar value is accepted when lists are off, but only alone.
-    for (size_t d = 0; d < s->view->devices_len; d++)
-        if (s->columns[column].values[d].state == ATTR_NO_VALUE)
-            return true;
-    return false;
-}
-
-static bool taken_already(const struct alloc_solver *s, const struct constraint_state *st,
-                          uint32_t id)
-{
-    for (uint32_t i = 0; st && i < st->n; i++)
-        if (s->numbers[st->first + i] == id)
-            return true;
-    return false;
-}
-
-static bool distinct_possible(struct alloc_solver *s, const struct span *sp,
-                              const struct constraint_state *st)
-{
-    struct prune *p = s->prune;
-    uint32_t column = first_column(s, sp);
-    if (column == UINT32_MAX)
-        return true;
-    int64_t sum = 0;
-    memset(p->scratch2, 0, p->words * sizeof(*p->scratch2));
-    if (sp->work && sp->left > 0) {
-        (void)free_candidates(s, sp->work, true, p->scratch2);
-        sum = sp->left;
-    }
-    for (uint32_t r = sp->from; r < sp->to; r++) {
-        const struct request *q = &s->requests[r];
-        if (q->n != 1 || !bound_by(s, r, sp->index) ||
-            s->alternatives[q->first].columns[sp->index] != column)
-            continue;
-        (void)free_candidates(s, &s->alternatives[q->first], false, p->scratch);
-        for (size_t w = 0; w < p->words; w++)
-            p->scratch2[w] |= p->scratch[w];
-        sum += s->alternatives[q->first].count;
-    }
-    int64_t values = 0;
-    const struct column_values *c = &p->values[column];
-    for (size_t i = 0; i < c->n && values < sum; i++) {
-        bool present = false;
-        for (size_t w = 0; w < p->words && !present; w++)
-            present = (c->p[i].bits[w] & p->scratch2[w]) != 0;
-        values += present && !taken_already(s, st, c->p[i].id);
-    }
-    for (size_t d = 0; d < s->view->devices_len && values < sum; d++)
-        values += s->columns[column].values[d].state == ATTR_NO_VALUE;
-    return values >= sum;
-}
-
-static bool constraints_possible(struct alloc_solver *s, const struct alternative *work,
-                                 int64_t left)
-{
-    for (uint32_t i = work->claim; i < s->claims_len; i++) {
-        const struct claim *c = &s->claims[i];
-        bool here = i == work->claim;
-        for (uint32_t j = 0; j < c->constraints_len; j++) {
-            bool covers = here && work->columns[j] != UINT32_MAX;
-            struct span sp = {.work = covers ? work : NULL,
-                              .left = covers ? left : 0,
-                              .from = here ? work->request + 1 : c->first_request,
-                              .to = c->first_request + c->requests_len,
-                              .index = j};
-            uint32_t at = c->first_constraint + j;
-            const struct constraint_state *st = here ? &s->states[at] : NULL;
-            if (!(s->constraints[at].distinct ? distinct_possible(s, &sp, st)
-                                              : match_possible(s, &sp, st)))
-                return false;
-        }
-    }
-    return true;
-}
-
-// --- Together ------------------------------------------------------------------------------------
-
-// Positions from start on, as devices.
-static void set_range(struct alloc_solver *s, const struct alternative *a, uint32_t start)
-{
-    struct prune *p = s->prune;
-    const uint32_t *order = s->orders ? s->orders[a->request] : NULL;
+    const struct order *o = s->orders ? &s->orders[a->request] : NULL;
     memset(p->range, 0, p->words * sizeof(*p->range));
-    if (!order) {
+    if (!o) {
         for (size_t w = start / 64; w < p->words; w++)
             p->range[w] = UINT64_MAX;
         p->range[start / 64] &= UINT64_MAX << start % 64;
         return;
     }
-    for (uint32_t i = start; i < s->view->devices_len; i++)
-        set_bit(p->range, order[i]);
-}
-
-// All requests to come, and the rest of the one at work, out of the same counters.
-static bool counters_suffice(struct alloc_solver *s, const struct alternative *a, int64_t left)
-{
-    struct prune *p = s->prune;
-    if (s->view->counters_len == 0 || a->admin || p->sharing[a - s->alternatives])
-        return true;
-    int64_t sum = left;
-    (void)free_candidates(s, a, true, p->scratch2);
-    for (uint32_t r = a->request + 1; r < s->requests_len; r++) {
-        if (!request_bits(s, r, p->scratch))
-            return true;
-        for (size_t w = 0; w < p->words; w++)
-            p->scratch2[w] |= p->scratch[w];
-        sum += fewest_of(s, r);
-    }
-    size_t limit = counter_limit(s, p->scratch2);
-    return limit == SIZE_MAX || (int64_t)limit >= sum;
-}
-
-bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_t left,
-                    uint32_t start)
-{
-    struct prune *p = s->prune;
-    if (p->fragile[a - s->alternatives] || p->fragile_from[a->request + 1])
-        return false;
-    set_range(s, a, start);
-    if (!enough_for(s, a, left, true))
-        return true;
-    for (uint32_t r = a->request + 1; r < s->requests_len; r++)
-        if (!request_possible(s, r))
-            return true;
-    if (!constraints_possible(s, a, left) || !counters_suffice(s, a, left))
-        return true;
-    return a->request + 1 < s->requests_len && !matching_exists(s, a->request + 1);
+    for (uint32_t i = start; i < o->sorted; i++)
+        set_bit(p->range, s->view->by_position[o->keys[i] & ORDER_POSITION]);
+    for (uint32_t i = 0; i < o->n - o->sorted; i++)
+        set_bit(p->range, s->view->by_position[o->heap[i] & ORDER_POSITION]);
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -770,12 +441,16 @@ static void key_unordered(struct key_builder *k, uint64_t h)
     k->sum_b += mix(h, 0xB0B);
 }
 
+// A device adds to its counter set, if that is the only one it draws on; sets are then summed by
+// what is in them.
 static void key_device(struct alloc_solver *s, struct key_builder *k, uint32_t device,
                        unsigned where, uint32_t claim)
 {
-    const struct prune *p = s->prune;
+    struct prune *p = s->prune;
     const struct vw_device *d = &s->view->devices[device];
-    uint64_t h = mix(p->signature[device], where);
+    uint32_t set = d->groups_len ? s->view->group_uses[d->first_group].set : 0;
+    bool in_set = d->groups_len && !p->shapes[set].alone;
+    uint64_t h = mix(in_set ? p->mirrored[device] : p->signature[device], where);
     if (s->any_admin) {
         uint64_t own = 0;
         for (size_t i = 0; i < s->picks_n; i++)
@@ -788,26 +463,45 @@ static void key_device(struct alloc_solver *s, struct key_builder *k, uint32_t d
         for (uint32_t i = 0; i < d->caps_len; i++)
             h = mix_amount(h, s->taken[d->first_cap + i]);
     }
-    key_unordered(k, h);
+    if (in_set)
+        p->set_sum[set] += mix(h, 0x1D);
+    else
+        key_unordered(k, h);
 }
 
-static void key_counters(struct alloc_solver *s, struct key_builder *k, const struct vw_device *d)
+// Marks the sets that a device draws on as ones that matter.
+static void touch_sets(struct alloc_solver *s, const struct vw_device *d)
 {
     struct prune *p = s->prune;
-    for (uint16_t i = 0; i < d->counters_len; i++) {
-        uint32_t c = s->view->counter_uses[d->first_counter + i].counter;
-        if (p->stamp[c] == p->stamp_now)
-            continue;
-        p->stamp[c] = p->stamp_now;
-        if (s->consumed[c])
-            key_unordered(k, mix_amount(mix(0xC0, c), s->consumed[c]));
-    }
-    for (uint16_t i = 0; s->view->cluster->features.compatibility_groups && i < d->groups_len;
-         i++) {
+    for (uint16_t i = 0; i < d->groups_len; i++) {
         uint32_t set = s->view->group_uses[d->first_group + i].set;
-        const struct group_state *g = &s->groups[set];
-        // The same set may be added again by the next device: that is as deterministic.
-        key_unordered(k, mix(mix(mix(0x60, set), g->mask), g->members * 2U + g->all_empty));
+        if (p->set_stamp[set] != p->stamp_now) {
+            p->set_stamp[set] = p->stamp_now;
+            p->set_sum[set] = 0;
+        }
+    }
+}
+
+static void key_sets(struct alloc_solver *s, struct key_builder *k)
+{
+    struct prune *p = s->prune;
+    const struct alloc_view *v = s->view;
+    uint32_t first = 0;
+    for (uint32_t c = 0; c < v->counters_len; c++) {
+        uint32_t set = v->counter_set[c];
+        if (c == 0 || v->counter_set[c - 1] != set)
+            first = c;
+        if (p->set_stamp[set] == p->stamp_now && s->consumed[c])
+            p->set_sum[set] += mix_amount(mix(0xC0, c - first), s->consumed[c]);
+    }
+    for (uint32_t i = 0; i < v->sets_len; i++) {
+        if (p->set_stamp[i] != p->stamp_now)
+            continue;
+        const struct group_state *g = &s->groups[i];
+        uint64_t h = mix(p->set_sum[i], p->shapes[i].alone ? i + 1 : p->shapes[i].hash);
+        if (v->cluster->features.compatibility_groups)
+            h = mix(mix(h, g->mask), g->members * 2U + g->all_empty);
+        key_unordered(k, mix(h, 0x5E75));
     }
 }
 
@@ -830,7 +524,7 @@ bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t l
     const uint64_t *cand = p->cand[a - s->alternatives];
     const uint64_t *errors = p->errors[a - s->alternatives];
     const uint64_t *later = p->later[a->request + 1];
-    set_range(s, a, start);
+    prune_range(s, a, start);
     p->stamp_now++;
     key_add(&k, (uint64_t)(a - s->alternatives));
     key_add(&k, left);
@@ -844,10 +538,11 @@ bool prune_known(struct alloc_solver *s, const struct alternative *a, uint32_t l
             unsigned bit = (unsigned)__builtin_ctzll(x);
             uint32_t device = (uint32_t)(w * 64) + bit;
             unsigned where = (unsigned)(now >> bit & 1) * 2 + (unsigned)(later[w] >> bit & 1);
+            touch_sets(s, &s->view->devices[device]);
             key_device(s, &k, device, where, a->claim);
-            key_counters(s, &k, &s->view->devices[device]);
         }
     }
+    key_sets(s, &k);
     key_constraints(s, &k, a->claim);
     key_add(&k, k.sum_a);
     key_add(&k, k.sum_b);

@@ -188,7 +188,8 @@ void alloc_remedies_text(const struct alloc_remedies *r, size_t max, struct sbuf
         sbuf_addc(out, '\n');
     }
     if (r->remedies_len > max)
-        sbuf_addf(out, "  or in %zu more ways (-o json lists them)\n", r->remedies_len - max);
+        sbuf_addf(out, "  or in %zu more way%s (-o json lists them)\n", r->remedies_len - max,
+                  r->remedies_len - max == 1 ? "" : "s");
     if (r->remedies_len == 0 && !r->cut)
         sbuf_addf(out, "No single change and no two together make it fit (%zu tried).\n", r->tried);
     if (r->cut)

@@ -31,7 +31,7 @@ static void drop_term(struct remedy_search *r, struct api_device_selector *sel, 
     struct terms t = terms_split(sel->cel->expression, r->arena);
     cleanup_sbuf struct sbuf b = {0};
     for (size_t i = 0; i < t.n; i++) {
-        sbuf_addz(&b, i ? " && " : "");
+        sbuf_addz(&b, i ? "\n&& " : ""); // a term may end in a comment
         sbuf_add(&b, i == term ? STR("true") : t.p[i]);
     }
     sel->cel->expression = arena_str(r->arena, sbuf_str(&b));

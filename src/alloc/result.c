@@ -11,23 +11,23 @@
 
 // --- Devices -------------------------------------------------------------------------------------
 
-static struct str share_id(struct alloc_solver *s)
-{
-    if (!s->options.rng)
-        return STR(FIXED_SHARE);
-    struct uuid u = uuid_random(s->options.rng);
-    char text[UUID_TEXT_LEN + 1];
-    uuid_write(&u, text);
-    return arena_str(&s->arena, str_make(text, UUID_TEXT_LEN));
-}
-
-static void add_consumed(struct alloc_solver *s, const struct alternative *a,
-                         const struct vw_device *d, struct api_device_request_allocation_result *r)
+// What only shared devices have: a share ID and all capacities, in one piece.
+static void add_share(struct alloc_solver *s, const struct alternative *a,
+                      const struct vw_device *d, struct api_device_request_allocation_result *r)
 {
     const struct api_device_capacity_map *m = &d->cl->api->capacity;
+    size_t bytes = m->n * sizeof(struct api_quantity_entry);
+    struct api_quantity_entry *p =
+        arena_alloc(&s->arena, bytes + UUID_TEXT_LEN + 1, _Alignof(max_align_t));
+    r->has_share_id = true;
+    r->share_id = STR(FIXED_SHARE);
+    if (s->options.rng) {
+        struct uuid u = uuid_random(s->options.rng);
+        uuid_write(&u, (char *)p + bytes);
+        r->share_id = str_make((const char *)p + bytes, UUID_TEXT_LEN);
+    }
     if (m->n == 0)
         return;
-    struct api_quantity_entry *p = arena_array(&s->arena, struct api_quantity_entry, m->n);
     for (size_t i = 0; i < m->n; i++) {
         p[i].key = m->p[i].key;
         p[i].value = capacity_taken(s, a, d->first_cap + (uint32_t)i);
@@ -55,11 +55,8 @@ static void add_device(struct alloc_solver *s, const struct pick *p,
         r->binding_conditions = api->binding_conditions;
         r->binding_failure_conditions = api->binding_failure_conditions;
     }
-    if (d->shared) {
-        r->has_share_id = true;
-        r->share_id = share_id(s);
-        add_consumed(s, a, d, r);
-    }
+    if (d->shared)
+        add_share(s, a, d, r);
 }
 
 // --- Node selector -------------------------------------------------------------------------------
@@ -102,25 +99,30 @@ static void add_requirements(struct arena *m,
     }
 }
 
-static const struct api_node_selector *this_node(struct alloc_solver *s)
+// A selector with one term, in one piece.
+struct one_term {
+    struct api_node_selector selector;
+    struct api_node_selector_term term;
+    struct api_node_selector_requirement requirement;
+    struct str name;
+};
+
+static struct api_node_selector *this_node(struct alloc_solver *s)
 {
-    struct api_node_selector *ns = arena_one(&s->arena, struct api_node_selector);
-    struct api_node_selector_term *term = arena_one(&s->arena, struct api_node_selector_term);
-    struct api_node_selector_requirement *r =
-        arena_one(&s->arena, struct api_node_selector_requirement);
-    struct str *name = arena_one(&s->arena, struct str);
-    *name = s->view->node->metadata.name;
-    *r = (struct api_node_selector_requirement){STR("metadata.name"), STR("In"), {name, 1}};
-    term->match_fields = (struct api_node_selector_requirement_array){r, 1};
-    ns->node_selector_terms = (struct api_node_selector_term_array){term, 1};
-    return ns;
+    struct one_term *t = arena_one(&s->arena, struct one_term);
+    t->name = s->view->node->metadata.name;
+    t->requirement =
+        (struct api_node_selector_requirement){STR("metadata.name"), STR("In"), {&t->name, 1}};
+    t->term.match_fields = (struct api_node_selector_requirement_array){&t->requirement, 1};
+    t->selector.node_selector_terms = (struct api_node_selector_term_array){&t->term, 1};
+    return &t->selector;
 }
 
 // False when a selector has several terms, which cannot be joined.
 static bool node_selector(struct alloc_solver *s, const struct pick *picks, size_t n,
                           struct str claim, struct api_node_selector **ret)
 {
-    struct api_node_selector_term *term = arena_one(&s->arena, struct api_node_selector_term);
+    struct one_term *t = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct cl_device *d = s->view->devices[picks[i].device].cl;
         const struct api_resource_slice_spec *spec = &d->slice->spec;
@@ -128,7 +130,7 @@ static bool node_selector(struct alloc_solver *s, const struct pick *picks, size
         bool named = own ? d->api->has_node_name : spec->has_node_name;
         const struct api_node_selector *sel = own ? d->api->node_selector : spec->node_selector;
         if (named || (d->api->has_binds_to_node && d->api->binds_to_node)) {
-            *ret = (struct api_node_selector *)(uintptr_t)this_node(s);
+            *ret = this_node(s);
             return true;
         }
         if (sel && sel->node_selector_terms.n > 1) {
@@ -139,15 +141,17 @@ static bool node_selector(struct alloc_solver *s, const struct pick *picks, size
             return false;
         }
         if (sel && sel->node_selector_terms.n) {
+            if (!t)
+                t = arena_one(&s->arena, struct one_term);
             add_requirements(&s->arena, &sel->node_selector_terms.p[0].match_fields,
-                             &term->match_fields);
+                             &t->term.match_fields);
             add_requirements(&s->arena, &sel->node_selector_terms.p[0].match_expressions,
-                             &term->match_expressions);
+                             &t->term.match_expressions);
         }
     }
-    if (term->match_fields.n || term->match_expressions.n) {
-        *ret = arena_one(&s->arena, struct api_node_selector);
-        (*ret)->node_selector_terms = (struct api_node_selector_term_array){term, 1};
+    if (t && (t->term.match_fields.n || t->term.match_expressions.n)) {
+        t->selector.node_selector_terms = (struct api_node_selector_term_array){&t->term, 1};
+        *ret = &t->selector;
     }
     return true;
 }
@@ -255,18 +259,21 @@ static void add_configs(struct alloc_solver *s, const struct claim *c,
 
 bool result_build(struct alloc_solver *s, struct alloc_answer *ret)
 {
-    struct api_allocation_result *results =
-        arena_array(&s->arena, struct api_allocation_result, s->claims_len + 1);
+    struct api_allocation_result *results;
+    struct api_device_request_allocation_result *devices;
+    const struct piece pieces[] = {
+        PIECE(results, s->claims_len + 1),
+        PIECE(devices, s->picks_n + 1),
+    };
+    solver_allocate(s, pieces, array_len(pieces));
     size_t at = 0;
     for (size_t i = 0; i < s->claims_len; i++) {
         const struct claim *c = &s->claims[i];
         struct api_allocation_result *r = &results[i];
         size_t n = s->claim_picks[i];
-        struct api_device_request_allocation_result *p =
-            arena_array(&s->arena, struct api_device_request_allocation_result, n + 1);
         for (size_t k = 0; k < n; k++)
-            add_device(s, &s->picks[at + k], &p[k]);
-        r->devices.results = (struct api_device_request_allocation_result_array){p, n};
+            add_device(s, &s->picks[at + k], &devices[at + k]);
+        r->devices.results = (struct api_device_request_allocation_result_array){devices + at, n};
         add_configs(s, c, &r->devices.config);
         if (!node_selector(s, s->picks + at, n, c->api->metadata.name, &r->node_selector))
             return false;

@@ -11,8 +11,8 @@
 // Dead ends that are cheaper to walk than to reason about.
 #define DEAD_ENDS_FREE 12
 
-// How often the deadline is asked, in devices tried. A device takes well under 10 us.
-#define STEPS_PER_CHECK 32
+// What trying a device amounts to, in the unit of solver_tick.
+#define WORK_PER_STEP (WORK_PER_LOOK / 64)
 
 enum placed {
     PLACED,
@@ -276,7 +276,9 @@ static enum placed place(struct alloc_solver *s, const struct alternative *a, ui
                     STR_ARG(sbuf_str(&claim)), STR_ARG(a->name), STR_ARG(sbuf_str(&name)));
         r = FATAL;
     }
-    if (r == PLACED && !capacity_fits(s, a, device))
+    if (r == PLACED && a->mode_all && !capacity_fits(s, a, device))
+        r = REJECTED; // others were judged before they got here
+    if (r == PLACED && s->improvement.on && !improve_take(s, device))
         r = REJECTED;
     if (r != PLACED) {
         roll_back(s, d, t);
@@ -297,6 +299,8 @@ static void unplace(struct alloc_solver *s, const struct alternative *a, uint32_
     const struct vw_device *d = &s->view->devices[device];
     s->picks_n--;
     s->claim_picks[a->claim]--;
+    if (s->improvement.on)
+        improve_give_back(s, device);
     if (d->shared)
         take_capacity(s, a, device, -1);
     else
@@ -333,10 +337,10 @@ static enum placed try_candidate(struct alloc_solver *s, const struct alternativ
 
 static bool out_of_time(struct alloc_solver *s)
 {
-    if (s->steps++ % STEPS_PER_CHECK == 0 && s->options.expired &&
-        s->options.expired(s->options.expired_arg))
-        s->timeout = true;
-    return s->timeout;
+    s->steps++;
+    if (s->improvement.on && s->steps > s->improvement.steps_most)
+        s->timeout = true; // for the better solution, not for the one there is
+    return solver_tick(s, WORK_PER_STEP);
 }
 
 static enum outcome next_request(struct alloc_solver *s, uint32_t request);
@@ -345,6 +349,18 @@ static enum outcome after_request(struct alloc_solver *s, const struct alternati
 {
     enum outcome o = next_request(s, a->request + 1);
     return o == EXCEEDED && s->requests[a->request].claim_ends ? FAILED : o;
+}
+
+// Devices that failed in one place, so that others like them are not tried.
+#define FAILED_MAX 8
+
+static bool like_failed(const struct alloc_solver *s, uint32_t device, const uint32_t *failed,
+                        uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (prune_alike(s, failed[i], device))
+            return true;
+    return false;
 }
 
 static enum outcome place_exact(struct alloc_solver *s, const struct alternative *a, int64_t done,
@@ -361,11 +377,15 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
     bool pruning = s->prune != NULL;
     if (pruning && (prune_hopeless(s, a, left, start) || prune_known(s, a, left, start, &key)))
         return FAILED;
-    const uint32_t *order = s->orders ? s->orders[a->request] : NULL;
-    for (uint32_t at = start; at < s->view->devices_len; at++) {
-        uint32_t device = order ? order[at] : at;
+    struct order *order = s->orders ? &s->orders[a->request] : NULL;
+    uint32_t failed[FAILED_MAX];
+    uint32_t failed_n = 0;
+    for (uint32_t at = start, n = order ? order->n : (uint32_t)s->view->devices_len; at < n; at++) {
+        if (order && at >= order->sorted)
+            order_sort(order, at);
+        uint32_t device = order ? s->view->by_position[order->keys[at] & ORDER_POSITION] : at;
         struct trail t;
-        if (s->prune && prune_skips(s, a, device))
+        if (s->prune && (prune_skips(s, a, device) || like_failed(s, device, failed, failed_n)))
             continue;
         if (out_of_time(s))
             return STOPPED;
@@ -380,12 +400,15 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
         unplace(s, a, device, &t);
         if (o != FAILED)
             return o;
+        if (s->prune && failed_n < FAILED_MAX)
+            failed[failed_n++] = device;
         if (s->prune && prune_hopeless(s, a, left, at + 1))
             break;
     }
     if (pruning)
         prune_remember(s, key);
-    else if (!s->prune && s->picks_n && !s->options.no_pruning && ++s->dead_ends > DEAD_ENDS_FREE)
+    else if (!s->prune && s->picks_n && !s->options.no_pruning && !s->improvement.on &&
+             ++s->dead_ends > DEAD_ENDS_FREE)
         prune_prepare(s);
     return FAILED;
 }
@@ -417,8 +440,8 @@ static enum outcome place_request(struct alloc_solver *s, const struct alternati
 {
     if (a->mode_all)
         return place_all(s, a, 0);
-    if (s->options.policy != ALLOC_FIRST)
-        order_prepare(s, a->request, a);
+    if (s->orders)
+        order_prepare(s, a);
     return place_exact(s, a, 0, 0);
 }
 
@@ -529,6 +552,8 @@ void search_reset(struct alloc_solver *s)
 
 enum outcome search_run(struct alloc_solver *s)
 {
+    if (s->options.eager_pruning && !s->prune && !s->improvement.on)
+        prune_prepare(s);
     enum outcome o = next_request(s, 0);
     return o == EXCEEDED ? FAILED : o;
 }

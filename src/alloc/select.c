@@ -7,6 +7,9 @@
 
 #include "base/banned.h"
 
+// What an evaluation amounts to, in the unit of solver_tick.
+#define WORK_PER_EVALUATION 100
+
 static struct cel_program *program_of(struct alloc_solver *s, struct selset *set, size_t i)
 {
     if (!set->tried[i]) {
@@ -29,6 +32,7 @@ static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
         if (!p)
             return MATCH_ERROR;
         bool match = cel_eval_device(s->run, p, d->cl->cel, &r);
+        (void)solver_tick(s, WORK_PER_EVALUATION); // who asked looks at the time
         if (r.failed)
             return MATCH_ERROR;
         if (!match)

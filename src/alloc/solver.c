@@ -3,8 +3,10 @@
 // The solver: one question after another with the same working memory.
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "alloc/alloc_int.h"
+#include "api/api.h"
 
 #include "base/banned.h"
 
@@ -63,21 +65,9 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
                                .numbers_cap = s->numbers_cap,
                                .memo = s->memo,
                                .memo_salt = s->memo_salt,
+                               .work = WORK_PER_LOOK,
                                .terms = s->terms,
                                .view = view};
-}
-
-void solver_allocate(struct alloc_solver *s, const struct piece *pieces, size_t n)
-{
-    const size_t align = _Alignof(max_align_t);
-    size_t total = 0;
-    for (size_t i = 0; i < n; i++)
-        total += (pieces[i].bytes + align - 1) / align * align;
-    char *at = arena_alloc(&s->arena, total + 1, align);
-    for (size_t i = 0; i < n; i++) {
-        *pieces[i].where = at;
-        at += (pieces[i].bytes + align - 1) / align * align;
-    }
 }
 
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)
@@ -162,17 +152,46 @@ static enum outcome search_best(struct alloc_solver *s)
     return o;
 }
 
-static void prepare_orders(struct alloc_solver *s)
-{
-    if (s->options.policy != ALLOC_FIRST)
-        s->orders = arena_array(&s->arena, uint32_t *, s->requests_len + 1);
-}
-
 static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
 {
-    ret->verdict = ALLOC_ERROR;
-    ret->error = sbuf_str(&s->error);
+    ret->verdict = s->fatal ? ALLOC_ERROR : ALLOC_TIMEOUT;
+    ret->error =
+        s->fatal ? sbuf_str(&s->error) : STR("filter operation aborted: context deadline exceeded");
 }
+
+#ifdef DRAY_CHECK_ANSWERS
+static void print_object(const char *what, const struct api_type *type, const void *object)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    struct json_writer w = {.out = &text};
+    if (api_json_write(type, object, &w, NULL) == 0)
+        (void)fprintf(stderr, "%s %.*s\n", what, STR_ARG(sbuf_str(&text)));
+}
+
+// Debug builds let the independent checker see every answer; one that it refuses is a bug here.
+static void check_answer(const struct alloc_view *view,
+                         const struct api_resource_claim *const *claims, size_t claims_len,
+                         const struct alloc_answer *a)
+{
+    cleanup_sbuf struct sbuf problems = {0};
+    if (alloc_check(view, claims, claims_len, a->results, a->results_len, &problems))
+        return;
+    (void)fprintf(stderr, "the allocator gave an answer that is none:\n%.*s",
+                  STR_ARG(sbuf_str(&problems)));
+    for (size_t i = 0; i < claims_len; i++) {
+        print_object("claim", &api_resource_claim_type, claims[i]);
+        print_object("result", &api_allocation_result_type, &a->results[i]);
+    }
+    for (size_t i = 0; i < view->cluster->slices_len; i++)
+        print_object("slice", &api_resource_slice_type, view->cluster->slices[i].api);
+    for (size_t i = 0; i < view->cluster->use_list_len; i++) {
+        const struct alloc_device_id *id = &view->cluster->use_list[i].id;
+        (void)fprintf(stderr, "in use %.*s/%.*s/%.*s\n", STR_ARG(id->driver), STR_ARG(id->pool),
+                      STR_ARG(id->device));
+    }
+    abort();
+}
+#endif
 
 void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
                  const struct api_resource_claim *const *claims, size_t claims_len,
@@ -184,19 +203,22 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         fail_answer(s, ret);
         return;
     }
-    prepare_orders(s);
+    if (s->options.policy != ALLOC_FIRST && !order_begin(s))
+        s->orders = NULL;
     enum outcome o = s->options.policy == ALLOC_FIRST ? search_run(s) : search_best(s);
     ret->steps = s->steps;
-    if (s->fatal) {
+    if (s->fatal || s->timeout) {
         fail_answer(s, ret);
-    } else if (s->timeout) {
-        ret->verdict = ALLOC_TIMEOUT;
-        ret->error = STR("filter operation aborted: context deadline exceeded");
     } else if (o == SOLVED) {
-        if (result_build(s, ret))
-            ret->verdict = ALLOC_ALLOCATED;
-        else
+        improve_solution(s);
+        if (!result_build(s, ret)) {
             fail_answer(s, ret);
+            return;
+        }
+        ret->verdict = ALLOC_ALLOCATED;
+#ifdef DRAY_CHECK_ANSWERS
+        check_answer(view, claims, claims_len, ret);
+#endif
     } else if (view->any_invalid) {
         ret->verdict = ALLOC_NODE_ERROR;
         ret->error = STR("invalid resource pools were encountered");

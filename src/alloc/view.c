@@ -597,6 +597,7 @@ int alloc_view_new(const struct alloc_cluster *c, const struct api_node *node,
     int r = find_slices(&b);
     if (r == 0) {
         build(&b);
+        rank_view(v);
         *ret = v;
     } else {
         r = err_wrap(b.err, "gather pool information");

@@ -282,7 +282,7 @@ int order_join(struct patch_work *w, const struct order_request *r, struct tree_
         rc = rank(w, &parts[0], &r->before, merge_key, &wanted);
     if (rc == 0)
         rc = rank(w, &parts[1], &r->before, merge_key, &others);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     *ret = (struct tree_list){0};
     size_t i = 0, j = 0;

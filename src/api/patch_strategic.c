@@ -253,11 +253,11 @@ static bool drop_directives(struct tree *t, struct arena *arena)
             tree_remove(t, m->key, arena);
         return true;
     }
-    size_t kept = 0;
+    struct tree_list kept = {0}; // whoever holds the old list still sees all of it
     for (size_t i = 0; i < t->list.n; i++)
         if (drop_directives(t->list.p[i], arena))
-            t->list.p[kept++] = t->list.p[i];
-    t->list.n = kept;
+            tree_list_add(&kept, t->list.p[i], arena);
+    t->list = kept;
     return true;
 }
 
@@ -387,9 +387,11 @@ static int delete_scalars(struct patch_work *w, const struct tree_list *from,
 static int add_scalars(struct patch_work *w, const struct tree_list *a, const struct tree_list *b,
                        struct tree_list *ret)
 {
-    struct tree_list all = {.p = arena_array(w->arena, struct tree *, a->n + b->n),
-                            .cap = a->n + b->n};
-    for (size_t i = 0; i < a->n + b->n; i++)
+    struct tree_list all = *a; // where it was, when there is nothing to add
+    if (b->n)
+        all = (struct tree_list){.p = arena_array(w->arena, struct tree *, a->n + b->n),
+                                 .cap = a->n + b->n};
+    for (size_t i = 0; b->n && i < a->n + b->n; i++)
         tree_list_add(&all, i < a->n ? a->p[i] : b->p[i - a->n], w->arena);
     for (size_t i = 0; i < all.n; i++) {
         int rc = patch_work_add(w, all.n - i);
@@ -460,39 +462,47 @@ static bool list_key(struct str name, struct str prefix, struct str *ret)
     return str_cut(name, '/', &head, ret) && str_eq(head, prefix);
 }
 
-// order_problem checks that the items of patch follow the order list.
+// without_deletes lists the items of a patch that are not there to delete something.
+static int without_deletes(struct patch_work *w, const struct tree_list *patch,
+                           struct tree_list *ret)
+{
+    *ret = (struct tree_list){0};
+    for (size_t i = 0; i < patch->n; i++) {
+        if (!tree_is_object(patch->p[i]))
+            return bad_map(w, patch->p[i]);
+        struct tree *directive = tree_get(patch->p[i], STR(PATCH_MARKER), w->arena);
+        if (!directive || !is_word(directive, "delete"))
+            tree_list_add(ret, patch->p[i], w->arena);
+    }
+    return 0;
+}
+
+// check_order checks that the items of patch are in the order list, in that order.
 static int check_order(struct patch_work *w, const struct tree_list *patch,
                        const struct tree_list *order, struct str merge_key)
 {
     if (order->n == 0 || patch->n == 0)
         return 0;
-    size_t o = 0;
-    for (size_t i = 0; i < patch->n; i++) {
-        struct tree *item = patch->p[i];
-        if (merge_key.n && !tree_is_object(item))
-            return bad_map(w, item);
-    }
+    struct tree_list items = *patch;
     int rc = patch_work_add(w, patch->n + order->n);
-    for (size_t i = 0; rc == 0 && i < patch->n; i++) {
-        struct tree *item = patch->p[i];
-        if (tree_is_object(item) && tree_get(item, STR(PATCH_MARKER), w->arena))
-            continue;
-        bool found = false;
-        for (; o < order->n && !found; o++) {
-            rc = order_same_key(w, item, order->p[o], merge_key, &found);
-            if (rc < 0)
-                return rc;
-        }
-        if (found)
-            continue;
-        cleanup_sbuf struct sbuf text = {0};
-        sbuf_addz(&text, "The order in patch list:\n");
-        tree_write_go(tree_new_list(w->arena, *patch), &text, w->arena);
-        sbuf_addz(&text, "\n doesn't match " ORDER_PREFIX " list:\n");
-        tree_write_go(tree_new_list(w->arena, *order), &text, w->arena);
-        return err_set(w->err, ERR_INTERNAL, "%s\n", text.p);
+    if (rc == 0 && merge_key.n)
+        rc = without_deletes(w, patch, &items);
+    size_t i = 0, o = 0;
+    while (rc == 0 && i < items.n && o < order->n) {
+        bool same =
+            tree_is_object(items.p[i]) && tree_get(items.p[i], STR(PATCH_MARKER), w->arena) != NULL;
+        if (!same)
+            rc = order_same_key(w, items.p[i], order->p[o++], merge_key, &same);
+        i += same;
     }
-    return rc;
+    if (rc < 0 || i == items.n)
+        return rc;
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addz(&text, "The order in patch list:\n");
+    tree_write_go(tree_new_list(w->arena, *patch), &text, w->arena);
+    sbuf_addz(&text, "\n doesn't match " ORDER_PREFIX " list:\n");
+    tree_write_go(tree_new_list(w->arena, *order), &text, w->arena);
+    return err_set(w->err, ERR_INTERNAL, "%s\n", text.p);
 }
 
 // ordered_list merges what there is of a list that has an order list. *ret stays NULL when there is
@@ -502,7 +512,8 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
 {
     const struct tree_list none = {0};
     struct tree_list before = old ? old->list : none, merged;
-    int rc = check_order(w, changes ? &changes->list : &none, &order->list, how->merge_key);
+    struct tree_list given = changes ? changes->list : none;
+    int rc = check_order(w, &given, &order->list, how->merge_key);
     if (rc < 0)
         return rc;
     if (!old && !changes)
@@ -522,7 +533,7 @@ static int ordered_list(struct patch_work *w, struct tree *old, struct tree *cha
     struct tree_list parted[2];
     rc = order_part(w, &request, parted);
     if (rc == 0)
-        rc = element_kind(w, &before, changes ? &changes->list : &none, &sample);
+        rc = element_kind(w, &before, &given, &sample);
     if (rc < 0)
         return rc;
     struct tree_list settled;

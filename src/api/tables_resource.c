@@ -163,7 +163,7 @@ static void pool_cells(struct cells *c, const void *value)
     cell_number(c, pools);
     if (!verdict)
         cell_z(c, "Pending");
-    else if (!failed && pools > (int32_t)s->pools.n)
+    else if (s && !failed && pools > (int32_t)s->pools.n)
         cell_text(c, arena_strf(c->arena, "Complete (%zu/%d pools)", s->pools.n, pools));
     else
         cell_text(c, verdict->type);

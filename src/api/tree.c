@@ -105,7 +105,7 @@ static struct tree_member *find_member(const struct tree *t, struct str key)
 static void grow_members(struct tree *t, size_t cap, struct arena *arena)
 {
     struct tree_member *members = arena_array(arena, struct tree_member, cap);
-    if (t->members_len)
+    if (t->members)
         memcpy(members, t->members, t->members_len * sizeof(*members));
     t->members = members;
     t->members_cap = cap;
@@ -174,7 +174,7 @@ void tree_list_add(struct tree_list *list, struct tree *item, struct arena *aren
     if (list->n == list->cap) {
         size_t cap = list->cap ? list->cap * 2 : 4;
         struct tree **p = arena_array(arena, struct tree *, cap);
-        if (list->n)
+        if (list->p)
             memcpy(p, list->p, list->n * sizeof(*p));
         list->p = p;
         list->cap = cap;

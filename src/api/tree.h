@@ -74,10 +74,12 @@ void tree_put(struct tree *object, struct str key, struct tree *value, struct ar
 // tree_remove says whether there was such a member.
 bool tree_remove(struct tree *object, struct str key, struct arena *arena);
 
-// tree_members walks the members of an opened object in order, also while some are removed.
+// NOLINTBEGIN(bugprone-macro-parentheses): it declares its name.
+// tree_foreach walks the members of an opened object in order, also while some are removed.
 #define tree_foreach(object, m)                                       \
     for (size_t m##_at = 0; m##_at < (object)->members_len; m##_at++) \
         for (struct tree_member *m = &(object)->members[m##_at]; m && m->value; m = NULL)
+// NOLINTEND(bugprone-macro-parentheses)
 
 // tree_list_add appends; a full array is copied to a larger one, as Go does, and whoever still holds
 // the old one does not see the item.
@@ -86,8 +88,8 @@ void tree_list_add(struct tree_list *list, struct tree *item, struct arena *aren
 // tree_copy makes a deep copy. Returns NULL when it nests deeper than DRAY_DOC_DEPTH_MAX.
 struct tree *tree_copy(const struct tree *t, struct arena *arena);
 
-// tree_equal compares deeply: numbers by value and kind (1 is not 1.0), objects without order. Adds
-// what it did to *work. Containers are opened.
+// tree_equal compares deeply: numbers by value and kind (1 is not 1.0), objects without order.
+// Containers are opened.
 bool tree_equal(struct tree *a, struct tree *b, struct arena *arena);
 
 // tree_write writes it. Returns 0, or -ERR_INVALID when it nests deeper than DRAY_DOC_DEPTH_MAX.

@@ -20,14 +20,13 @@ static bool dash_before(size_t byte)
 void uuid_write(const struct uuid *u, char out[UUID_TEXT_LEN + 1])
 {
     static const char hex[] = "0123456789abcdef";
-    size_t at = 0;
+    static const uint8_t at[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
     for (size_t i = 0; i < 16; i++) {
-        if (dash_before(i))
-            out[at++] = '-';
-        out[at++] = hex[u->bytes[i] >> 4];
-        out[at++] = hex[u->bytes[i] & 15];
+        out[at[i]] = hex[u->bytes[i] >> 4];
+        out[at[i] + 1] = hex[u->bytes[i] & 15];
     }
-    out[at] = '\0';
+    out[8] = out[13] = out[18] = out[23] = '-';
+    out[UUID_TEXT_LEN] = '\0';
 }
 
 static int hex_value(char c)

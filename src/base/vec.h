@@ -46,10 +46,10 @@ void *vec_grow_arena(struct arena *a, const void *p, size_t n, size_t *cap, size
 #define vec_clear(v) ((void)((v)->n = 0))
 #define vec_done(v)  (free((v)->p), (void)((v)->p = NULL), (void)((v)->n = 0), (void)((v)->cap = 0))
 
-// vec_foreach walks with a pointer to each element.
-#define vec_foreach(v, it)                                                                         \
-    for (__typeof__((v)->p) it = (v)->p, it##_end = (v)->n ? (v)->p + (v)->n : it; it != it##_end; \
-         it++)
+// vec_foreach walks with a pointer to each element; the vec may be const.
+#define vec_foreach(v, it)                                                            \
+    for (__typeof__(*(v)->p) *it = (v)->p, *it##_end = (v)->n ? (v)->p + (v)->n : it; \
+         it != it##_end; it++)
 // NOLINTEND(bugprone-macro-parentheses)
 
 #endif

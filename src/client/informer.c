@@ -132,7 +132,15 @@ static void tell(const struct informer *i, const struct client_object *before,
                  const struct client_object *after)
 {
     for (size_t n = 0; n < i->handlers.n; n++)
-        i->handlers.p[n].changed(i->handlers.p[n].arg, before, after);
+        if (i->handlers.p[n].changed)
+            i->handlers.p[n].changed(i->handlers.p[n].arg, before, after);
+}
+
+static void tell_progress(const struct informer *i)
+{
+    for (size_t n = 0; n < i->handlers.n; n++)
+        if (i->handlers.p[n].progress)
+            i->handlers.p[n].progress(i->handlers.p[n].arg, i->revision);
 }
 
 static void store_object(struct informer *i, const struct client_object *o)
@@ -268,6 +276,8 @@ static void on_event(void *arg, const struct client_event *event)
     case CLIENT_BOOKMARK:
         break;
     }
+    if (!i->listing && event->type != CLIENT_ENDED)
+        tell_progress(i);
 }
 
 // --- What is public ------------------------------------------------------------------------------

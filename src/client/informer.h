@@ -13,11 +13,13 @@
 struct informer;
 
 struct informer_handler {
-    // changed: before is NULL for an addition, after for a deletion. A relist after a lost watch
+    // changed (may be NULL): before is NULL for an addition, after for a deletion. A relist after a lost watch
     // gives the same calls, with nothing doubled and nothing left out.
     void (*changed)(void *arg, const struct client_object *before,
                     const struct client_object *after);
     void (*synced)(void *arg); // once, when the first list is complete; may be NULL
+    // progress: the cache is now as the server was at a revision; after changed. May be NULL.
+    void (*progress)(void *arg, uint64_t revision);
     void *arg;
 };
 

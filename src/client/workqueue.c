@@ -271,6 +271,11 @@ size_t workqueue_len(const struct workqueue *q)
     return q->ready_len;
 }
 
+size_t workqueue_busy(const struct workqueue *q)
+{
+    return q->working;
+}
+
 bool workqueue_idle(const struct workqueue *q)
 {
     return q->ready_len == 0 && q->working == 0 && !heap_peek(&q->later);

@@ -48,6 +48,7 @@ void workqueue_done(struct workqueue *q, struct str key);
 
 // workqueue_len is how many keys wait to be worked on now; later ones are not counted.
 size_t workqueue_len(const struct workqueue *q);
+size_t workqueue_busy(const struct workqueue *q); // keys that are being worked on
 bool workqueue_idle(const struct workqueue *q); // nothing waits, now or later, nothing is worked on
 
 #endif

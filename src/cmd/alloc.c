@@ -22,6 +22,7 @@ struct settings {
     uint64_t repeat;
     bool explain;
     bool check;
+    bool eager;
 };
 
 struct deadline {
@@ -179,6 +180,7 @@ static int run_jsonl(const struct settings *settings)
     struct rng_seeded shares; // share IDs must differ, not be secret
     rng_seeded_init(&shares, rng_u64(rng_system()));
     s.solver = alloc_solver_new(&(struct alloc_options){.policy = settings->policy,
+                                                        .eager_pruning = settings->eager,
                                                         .rng = &shares.rng,
                                                         .expired = expired,
                                                         .expired_arg = &s.deadline});
@@ -201,11 +203,13 @@ static int run_jsonl(const struct settings *settings)
 }
 
 const char alloc_usage[] =
-    "dray alloc --jsonl [--policy pack|spread|first] [--repeat N] [--explain] [--check]\n\n"
+    "dray alloc --jsonl [--policy pack|spread|first] [--repeat N] [--explain] [--check] "
+    "[--eager]\n\n"
     "Problems come from standard input, a line of JSON each: claims, classes, slices, a node.\n"
     "--policy: which of the solutions; first is upstream's. --repeat: solve N times, tell the "
     "best.\n"
-    "--explain: say why not. --check: let the independent checker look at every answer.";
+    "--explain: say why not. --check: let the independent checker look at every answer.\n"
+    "--eager: reason from the first device on, not only after dead ends; for tests.";
 
 int verb_alloc(int argc, char **argv)
 {
@@ -218,6 +222,8 @@ int verb_alloc(int argc, char **argv)
             s.explain = true;
         } else if (strcmp(argv[i], "--check") == 0) {
             s.check = true;
+        } else if (strcmp(argv[i], "--eager") == 0) {
+            s.eager = true;
         } else if (strcmp(argv[i], "--policy") == 0 && i + 1 < argc) {
             if (!alloc_policy_parse(str_z(argv[++i]), &s.policy))
                 return verb_usage_error("alloc", "--policy is one of pack, spread, first");

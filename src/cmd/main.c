@@ -25,11 +25,14 @@ static int verb_version(int argc, char **argv)
 
 static const struct verb verbs[] = {
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
+    {"backup", verb_backup, "copy the database of a running server", backup_usage},
     {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
+    {"server", verb_server, "run a Kubernetes API server", server_usage},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
+    {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},
     {"validate", verb_validate, "check objects as the API server does", validate_usage},
     {"version", verb_version, "print the version", "dray version"},
     {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage},

@@ -99,13 +99,31 @@ int rfc3339_parse(struct str text, struct moment *ret, struct err *err)
     return 0;
 }
 
+// Every object shows a time or more: digit by digit it is a tenth of the work of printf.
+static void put_digits(char *at, size_t n, unsigned value)
+{
+    for (size_t i = n; i > 0; i--, value /= 10)
+        at[i - 1] = (char)('0' + value % 10);
+}
+
 static void write_to_seconds(struct moment m, struct sbuf *out)
 {
     int64_t days = m.sec / SECONDS_PER_DAY - (m.sec % SECONDS_PER_DAY < 0);
     int in_day = (int)(m.sec - days * SECONDS_PER_DAY);
     struct civil_date d = civil_from_days(days);
-    sbuf_addf(out, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)d.year, d.month, d.day,
-              in_day / 3600, in_day / 60 % 60, in_day % 60);
+    if (d.year < 0 || d.year > 9999) { // an offset has pushed it out of the calendar
+        sbuf_addf(out, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)d.year, d.month, d.day,
+                  in_day / 3600, in_day / 60 % 60, in_day % 60);
+        return;
+    }
+    char text[] = "0000-00-00T00:00:00";
+    put_digits(text, 4, (unsigned)d.year);
+    put_digits(text + 5, 2, (unsigned)d.month);
+    put_digits(text + 8, 2, (unsigned)d.day);
+    put_digits(text + 11, 2, (unsigned)in_day / 3600);
+    put_digits(text + 14, 2, (unsigned)in_day / 60 % 60);
+    put_digits(text + 17, 2, (unsigned)in_day % 60);
+    sbuf_add(out, str_make(text, sizeof(text) - 1));
 }
 
 void rfc3339_write_seconds(struct moment m, struct sbuf *out)

@@ -10,7 +10,7 @@
 struct loop;
 struct uv_loop_s;
 
-// loop_new makes a loop with the system's clock and randomness.
+// loop_new makes a loop with the system's clock and randomness. SIGPIPE is ignored from then on.
 int loop_new(struct loop **ret, struct err *err) MUST_USE;
 
 // loop_free frees a loop whose handles are all closed.

@@ -66,4 +66,7 @@ int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject
 // tls_certificate_expiry reads when a PEM certificate ends.
 int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err) MUST_USE;
 
+// tls_write_file writes a text with mode 0600, atomically: the file is there whole, or as it was.
+int tls_write_file(const char *path, const char *text, struct err *err) MUST_USE;
+
 #endif

@@ -311,6 +311,22 @@ static void explain(struct plan *p, const struct unit *u, struct search *at, str
 
 // --- Steps ---------------------------------------------------------------------------------------
 
+// "; gpu: ", with the claim's name, short of the pod's, where there are several claims.
+static void begin_request(const struct plan *p, const struct unit *u, size_t claim,
+                          struct str request, struct sbuf *out)
+{
+    sbuf_addz(out, out->n ? "; " : "");
+    if (u->claims.n > 1) {
+        const struct api_object_meta *m = &p->claims.p[u->claims.p[claim]].claim->metadata;
+        struct str short_name = m->name;
+        struct str pod = u->pod->metadata.name;
+        if (str_starts(m->name, pod) && m->name.n > pod.n + 1)
+            short_name = str_from(m->name, pod.n + 1);
+        sbuf_addf(out, "%.*s/", STR_ARG(short_name));
+    }
+    sbuf_addf(out, "%.*s: ", STR_ARG(request));
+}
+
 // "gpu: gpu-0, gpu-1; nic: rdma-0"; the pool is named where it is not the node's name.
 static struct str devices_text(struct plan *p, const struct unit *u, struct str node)
 {
@@ -325,7 +341,7 @@ static struct str devices_text(struct plan *p, const struct unit *u, struct str 
             if (last.p && str_eq(last, r->request))
                 sbuf_addz(&b, ", ");
             else
-                sbuf_addf(&b, "%s%.*s: ", b.n ? "; " : "", STR_ARG(r->request));
+                begin_request(p, u, i, r->request, &b);
             last = r->request;
             if (!str_eq(r->pool, node))
                 sbuf_addf(&b, "%.*s/", STR_ARG(r->pool));

@@ -54,10 +54,13 @@ void world_note(struct plan_world *w, const char *fmt, ...) ERR_PRINTF(2, 3);
 // world_full_name makes namespace/name.
 struct str world_full_name(struct arena *a, struct str namespace, struct str name);
 
+// NOLINTBEGIN(bugprone-macro-parentheses): loop variables cannot stand in parentheses
 #define world_foreach(w, k, o)                                                          \
     for (struct plan_object *o = (w)->objects.p, *o##_end = o ? o + (w)->objects.n : o; \
          o < o##_end; o++)                                                              \
         if (o->kind == (k) && !o->gone)
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 // --- Units ---------------------------------------------------------------------------------------
 

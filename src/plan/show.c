@@ -75,15 +75,45 @@ static void add_table(const struct plan *p, struct sbuf *out)
                   running < p->steps.n ? "" : "Nothing to place: ", running);
 }
 
-static void add_problem(const struct step *s, struct sbuf *out)
+static bool same_problem(const struct step *a, const struct step *b)
 {
-    if (s->pub.status == PLAN_ERROR) {
-        sbuf_addf(out, "%.*s cannot be judged: %.*s\n", STR_ARG(s->pub.name),
-                  STR_ARG(s->pub.summary));
-        return;
+    return a->pub.status == b->pub.status && str_eq(a->explanation, b->explanation) &&
+           (a->pub.status == PLAN_NO || str_eq(a->pub.summary, b->pub.summary));
+}
+
+static bool failed(const struct step *s)
+{
+    return s->pub.status == PLAN_NO || s->pub.status == PLAN_ERROR;
+}
+
+static bool told_before(const struct plan *p, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (failed(&p->steps.p[i]) && same_problem(&p->steps.p[i], &p->steps.p[at]))
+            return true;
+    return false;
+}
+
+#define NAMES_SHOWN 3
+
+// A problem is told once, with all that have it.
+static void add_problem(const struct plan *p, size_t at, struct sbuf *out)
+{
+    const struct step *s = &p->steps.p[at];
+    size_t n = 0;
+    for (size_t i = at; i < p->steps.n; i++) {
+        if (!failed(&p->steps.p[i]) || !same_problem(s, &p->steps.p[i]))
+            continue;
+        if (n++ < NAMES_SHOWN)
+            sbuf_addf(out, "%s%.*s", n > 1 ? ", " : "", STR_ARG(p->steps.p[i].pub.name));
     }
-    sbuf_addf(out, "%.*s does not fit:\n%.*s%.*s", STR_ARG(s->pub.name), STR_ARG(s->explanation),
-              STR_ARG(s->remedies));
+    if (n > NAMES_SHOWN)
+        sbuf_addf(out, " and %zu more", n - NAMES_SHOWN);
+    if (s->pub.status == PLAN_ERROR)
+        sbuf_addf(out, " cannot be judged: %.*s\n", STR_ARG(s->pub.summary));
+    else
+        sbuf_addf(out, " %s not fit:\n%.*s%.*s", n > 1 ? "do" : "does", STR_ARG(s->explanation),
+                  STR_ARG(s->remedies));
 }
 
 static void add_answer(const struct step *s, struct sbuf *out)
@@ -99,11 +129,6 @@ static void add_answer(const struct step *s, struct sbuf *out)
     sbuf_addz(out, ".\n");
 }
 
-static bool failed(const struct step *s)
-{
-    return s->pub.status == PLAN_NO || s->pub.status == PLAN_ERROR;
-}
-
 void plan_text(const struct plan *p, struct sbuf *out)
 {
     size_t no = 0;
@@ -115,12 +140,13 @@ void plan_text(const struct plan *p, struct sbuf *out)
         add_table(p, out);
     for (size_t i = 0; i < p->steps.n; i++) {
         const struct step *s = &p->steps.p[i];
+        bool tell = failed(s) && !told_before(p, i);
         no += failed(s);
-        if (!p->why && failed(s))
+        if (!p->why && tell)
             sbuf_addc(out, '\n');
-        if (failed(s))
-            add_problem(s, out);
-        else if (p->why)
+        if (tell)
+            add_problem(p, i, out);
+        else if (p->why && !failed(s))
             add_answer(s, out);
     }
     if (no && !p->why)

@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 // The name an error shows: names are generated later.
-static struct subject about(const struct op *op, const struct api_object *object)
+static struct status_subject about(const struct op *op, const struct api_object *object)
 {
     const struct api_object_meta *meta = api_object_meta(object);
     struct str name = op->request->name;
@@ -28,7 +28,7 @@ int admit_content(struct op *op, struct str namespace, struct str name)
     const struct store_key key = {op->r->namespace_kind, STR(""), namespace};
     const struct object *ns = store_head(op->r->store, &key);
     if (!ns)
-        return fail_not_found(op, (struct subject){STR(""), STR("namespaces"), namespace});
+        return fail_not_found(op, (struct status_subject){STR(""), STR("namespaces"), namespace});
     if (!namespace_terminating(ns))
         return 0;
     int code = fail_forbidden(op, op_subject(op, name),
@@ -77,7 +77,7 @@ static void learn_default(struct registry *r)
     if (store_walk_start(r->store, &walk, NULL) < 0)
         return;
     for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
-        struct api_object object;
+        struct api_object object = {0};
         if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
             continue;
         const struct api_priority_class *c = object.value;
@@ -95,7 +95,7 @@ static int find_priority(struct op *op, const struct api_object *object, struct 
                          struct priority *ret)
 {
     struct registry *r = op->r;
-    struct api_object found;
+    struct api_object found = {0};
     if (class_name.n == 0) {
         if (!r->default_priority.known)
             learn_default(r);
@@ -121,7 +121,7 @@ static int find_priority(struct op *op, const struct api_object *object, struct 
 static int set_pod_priority(struct op *op, const struct api_object *object)
 {
     struct api_pod_spec *spec = &((struct api_pod *)object->value)->spec;
-    struct priority p;
+    struct priority p = {0};
     int code = find_priority(op, object, spec->priority_class_name, &p);
     if (code < 0)
         return code;
@@ -163,7 +163,7 @@ static void keep_pod_priority(struct api_pod_spec *spec, const struct api_pod_sp
 static int set_group_priority(struct op *op, const struct api_object *object)
 {
     struct api_pod_group_spec *spec = &((struct api_pod_group *)object->value)->spec;
-    struct priority p;
+    struct priority p = {0};
     int code = find_priority(op, object, spec->priority_class_name, &p);
     if (code < 0)
         return code;

@@ -93,7 +93,7 @@ int check_valid(struct op *op, enum api_op what, const struct api_object *object
     api_validate(what, object, old, op->request->kind, &world, &causes);
     if (causes.n == 0)
         return 0;
-    const struct subject s = {op->request->kind->group, op->request->kind->kind, meta->name};
+    const struct status_subject s = {op->request->kind->group, op->request->kind->kind, meta->name};
     return fail_invalid(op, s, &causes);
 }
 
@@ -143,7 +143,7 @@ void finish_object(struct op *op, const struct api_object *object)
 
 static bool being_deleted(struct op *op, const struct object *o)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct err err;
     return decode_stored(o, &op->now, op->arena, &object, &err) == 0 &&
            api_object_meta(&object)->deletion_timestamp.set;
@@ -175,8 +175,7 @@ int create_object(struct op *op, const struct api_object *object)
         return code;
     finish_object(op, object);
     if (!op->dry_run && str_to_u64(meta->resource_version, &version) == 0 && version != 0)
-        return fail_bare(op, 500, ERR_INTERNAL,
-                         "resourceVersion should not be set on objects to be created");
+        return fail_unknown(op, "resourceVersion should not be set on objects to be created");
     if (taken && meta->generate_name.n)
         return fail_generated(op, op_subject(op, meta->name));
     if (taken)
@@ -186,9 +185,11 @@ int create_object(struct op *op, const struct api_object *object)
 
 static int create_main(struct op *op, const struct api_object *body)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
-    if (!meta)
+    // Reviews are questions; whoever asks them wants an answer, not a place to keep them.
+    if (!meta || str_eqz(op->stored->group, "authorization.k8s.io") ||
+        str_eqz(op->stored->group, "authentication.k8s.io"))
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);

@@ -49,13 +49,13 @@ static int check_options(struct op *op, const struct api_delete_options *o)
     check_dry_run(op, &causes, &o->dry_run);
     if (causes.n == 0)
         return 0;
-    return fail_invalid(op, (struct subject){STR("meta.k8s.io"), STR("DeleteOptions"), STR("")},
-                        &causes);
+    return fail_invalid(
+        op, (struct status_subject){STR("meta.k8s.io"), STR("DeleteOptions"), STR("")}, &causes);
 }
 
 int check_preconditions(struct op *op, const struct object *old, const struct api_preconditions *p)
 {
-    const struct subject s = {old->kind->group, old->kind->kind, old->name};
+    const struct status_subject s = {old->kind->group, old->kind->kind, old->name};
     if (p && p->has_uid && !str_eq(p->uid, old->uid))
         return fail_conflict(op, s,
                              "the UID in the precondition (%.*s) does not match the UID in record "
@@ -196,13 +196,8 @@ static void answer_deleted(struct op *op, const struct object *o)
 {
     if (op->rules->flags & KIND_RETURNS_DELETED)
         return;
-    struct api_status *s = status_success(op, 0);
-    s->details = arena_one(op->arena, struct api_status_details);
-    s->details->name = o->name;
-    s->details->group = op->request->kind->group;
-    s->details->kind = op->request->kind->plural;
-    s->details->uid = o->uid;
-    op->status = s;
+    const struct status_subject s = op_subject(op, o->name);
+    op->status = api_status_success(op->arena, &s, o->uid);
 }
 
 static int remove_now(struct op *op, const struct object *old)
@@ -250,24 +245,24 @@ int delete_decoded(struct op *op, const struct object *old, const struct api_obj
     return mark_and_remove(op, object, old);
 }
 
-int delete_object(struct op *op, const struct object *old, const struct api_delete_options *given)
+int delete_object(struct op *op, const struct object *old, const struct api_delete_options *options)
 {
-    struct api_delete_options options = given ? *given : (struct api_delete_options){0};
-    struct api_object object;
-    int code = check_options(op, &options);
-    if (options.dry_run.n)
+    struct api_delete_options o = options ? *options : (struct api_delete_options){0};
+    struct api_object object = {0};
+    int code = check_options(op, &o);
+    if (o.dry_run.n)
         op->dry_run = true;
-    if (options.has_grace_period_seconds && options.grace_period_seconds < 0)
-        options.grace_period_seconds = 1;
+    if (o.has_grace_period_seconds && o.grace_period_seconds < 0)
+        o.grace_period_seconds = 1;
     if (code == 0)
         code = op_decode(op, old, &object);
     if (code == 0 && old->kind == op->r->namespace_kind)
-        return delete_namespace(op, old, &object, &options);
+        return delete_namespace(op, old, &object, &o);
     if (code == 0)
-        code = check_preconditions(op, old, options.preconditions);
+        code = check_preconditions(op, old, o.preconditions);
     if (code == 0)
         code = admit_deletion(op, old->name);
-    return code < 0 ? code : delete_decoded(op, old, &object, &options);
+    return code < 0 ? code : delete_decoded(op, old, &object, &o);
 }
 
 void registry_delete(struct registry *r, const struct registry_request *request,

@@ -30,7 +30,7 @@ int decode_stored(const struct object *o, const struct api_time *now, struct are
     }
     // Taints that were stored without a time have that of the reading.
     const struct api_default_options defaults = {.now = *now};
-    api_default(ret->kind->type, ret->value, &defaults, arena);
+    api_default(o->kind->type, ret->value, &defaults, arena);
     return 0;
 }
 
@@ -46,12 +46,12 @@ static int decode_as(const struct object *o, const struct api_kind *as, struct a
                      struct api_object *ret, struct err *err)
 {
     static const struct api_time unknown;
-    struct api_object stored;
+    struct api_object stored = {0};
     int r = decode_stored(o, &unknown, arena, &stored, err);
     if (r < 0)
         return r;
     *ret = (struct api_object){as, stored.value};
-    if (as->type != stored.kind->type)
+    if (as->type != o->kind->type)
         r = api_convert(&stored, as, arena, ret, err);
     if (r == 0)
         api_set_type_meta(ret);
@@ -74,7 +74,7 @@ int registry_json(const struct object *o, const struct api_kind *as, bool in_lis
         return 0;
     }
     cleanup_arena struct arena arena = {0};
-    struct api_object object;
+    struct api_object object = {0};
     int r = decode_as(o, as, &arena, &object, err);
     if (r < 0)
         return r;

@@ -8,25 +8,9 @@
 
 #include "base/banned.h"
 
-struct subject op_subject(const struct op *op, struct str name)
+struct status_subject op_subject(const struct op *op, struct str name)
 {
-    return (struct subject){op->request->kind->group, op->request->kind->plural, name};
-}
-
-// resource.group, or the resource alone in the core group.
-static struct str qualified(struct op *op, struct str group, struct str resource)
-{
-    if (group.n == 0)
-        return resource;
-    return arena_strf(op->arena, "%.*s.%.*s", STR_ARG(resource), STR_ARG(group));
-}
-
-// In quotes, with Go's escapes: names come from the path as they are.
-static struct str quoted(struct op *op, struct str name)
-{
-    cleanup_sbuf struct sbuf b = {0};
-    sbuf_add_quoted(&b, name);
-    return arena_str(op->arena, sbuf_str(&b));
+    return (struct status_subject){op->request->kind->group, op->request->kind->plural, name};
 }
 
 static struct str format(struct op *op, const char *fmt, va_list ap) ERR_PRINTF(2, 0);
@@ -43,92 +27,42 @@ static struct str format(struct op *op, const char *fmt, va_list ap)
     return str_make(text, size);
 }
 
-static struct api_status *refuse(struct op *op, int32_t http, const char *reason,
-                                 struct str message)
+int fail_not_found(struct op *op, struct status_subject s)
 {
-    struct api_status *s = arena_one(op->arena, struct api_status);
-    *s = (struct api_status){.kind = STR("Status"),
-                             .api_version = STR("v1"),
-                             .status = STR("Failure"),
-                             .message = message,
-                             .reason = str_z(reason),
-                             .code = http};
-    op->status = s;
-    return s;
-}
-
-static struct api_status_details *add_details(struct op *op, struct api_status *s,
-                                              struct subject about)
-{
-    s->details = arena_one(op->arena, struct api_status_details);
-    s->details->group = about.group;
-    s->details->kind = about.resource;
-    s->details->name = about.name;
-    return s->details;
-}
-
-int fail_not_found(struct op *op, struct subject s)
-{
-    struct str r = qualified(op, s.group, s.resource), name = quoted(op, s.name);
-    (void)add_details(
-        op,
-        refuse(op, 404, "NotFound",
-               arena_strf(op->arena, "%.*s %.*s not found", STR_ARG(r), STR_ARG(name))),
-        s);
+    op->status = api_status_not_found(op->arena, &s);
     return -ERR_NOT_FOUND;
 }
 
-int fail_exists(struct op *op, struct subject s, bool being_deleted)
+int fail_exists(struct op *op, struct status_subject s, bool being_deleted)
 {
-    struct str r = qualified(op, s.group, s.resource), name = quoted(op, s.name);
-    (void)add_details(op,
-                      refuse(op, 409, "AlreadyExists",
-                             arena_strf(op->arena, "%s%.*s %.*s already exists",
-                                        being_deleted ? "object is being deleted: " : "",
-                                        STR_ARG(r), STR_ARG(name))),
-                      s);
+    op->status = api_status_already_exists(op->arena, &s);
+    if (being_deleted)
+        op->status->message =
+            arena_strf(op->arena, "object is being deleted: %.*s", STR_ARG(op->status->message));
     return -ERR_ALREADY_EXISTS;
 }
 
-int fail_generated(struct op *op, struct subject s)
+int fail_generated(struct op *op, struct status_subject s)
 {
-    struct str r = qualified(op, s.group, s.resource), name = quoted(op, s.name);
-    struct str text = arena_strf(op->arena,
-                                 "%.*s %.*s already exists, the server was not able to "
-                                 "generate a unique name for the object",
-                                 STR_ARG(r), STR_ARG(name));
-    add_details(op, refuse(op, 409, "AlreadyExists", text), s)->retry_after_seconds = 1;
+    op->status = api_status_generate_name_conflict(op->arena, &s, 1);
     return -ERR_ALREADY_EXISTS;
 }
 
-int fail_conflict(struct op *op, struct subject s, const char *fmt, ...)
+int fail_conflict(struct op *op, struct status_subject s, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    struct str why = format(op, fmt, ap), r = qualified(op, s.group, s.resource);
-    struct str name = quoted(op, s.name);
+    op->status = api_status_conflict(op->arena, &s, format(op, fmt, ap));
     va_end(ap);
-    (void)add_details(op,
-                      refuse(op, 409, "Conflict",
-                             arena_strf(op->arena,
-                                        "Operation cannot be fulfilled on %.*s %.*s: %.*s",
-                                        STR_ARG(r), STR_ARG(name), STR_ARG(why))),
-                      s);
     return -ERR_CONFLICT;
 }
 
-int fail_forbidden(struct op *op, struct subject s, const char *fmt, ...)
+int fail_forbidden(struct op *op, struct status_subject s, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    struct str why = format(op, fmt, ap), r = qualified(op, s.group, s.resource);
-    struct str name = quoted(op, s.name);
+    op->status = api_status_forbidden(op->arena, &s, format(op, fmt, ap));
     va_end(ap);
-    struct str text =
-        s.name.n ? arena_strf(op->arena, "%.*s %.*s is forbidden: %.*s", STR_ARG(r), STR_ARG(name),
-                              STR_ARG(why))
-                 : arena_strf(op->arena, "%.*s is forbidden: %.*s", STR_ARG(r), STR_ARG(why));
-    (void)add_details(op, refuse(op, 403, "Forbidden", text), s);
     return -ERR_FORBIDDEN;
 }
 
@@ -136,15 +70,20 @@ int fail_bad_request(struct op *op, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    (void)refuse(op, 400, "BadRequest", format(op, fmt, ap));
+    op->status = api_status_bad_request(op->arena, format(op, fmt, ap));
     va_end(ap);
     return -ERR_BAD_REQUEST;
 }
 
+int fail_invalid(struct op *op, struct status_subject s, const struct causes *causes)
+{
+    op->status = api_status_invalid(op->arena, &s, causes);
+    return -ERR_INVALID;
+}
+
 int fail_too_many(struct op *op, struct str message, int32_t retry_after_seconds)
 {
-    struct api_status *s = refuse(op, 429, "TooManyRequests", message);
-    add_details(op, s, (struct subject){0})->retry_after_seconds = retry_after_seconds;
+    op->status = api_status_too_many(op->arena, message, retry_after_seconds);
     return -ERR_TOO_MANY;
 }
 
@@ -152,36 +91,35 @@ int fail_internal(struct op *op, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    struct str why = format(op, fmt, ap);
+    op->status = api_status_internal(op->arena, format(op, fmt, ap));
     va_end(ap);
-    struct api_status *s =
-        refuse(op, 500, "InternalError",
-               arena_strf(op->arena, "Internal error occurred: %.*s", STR_ARG(why)));
-    (void)add_details(op, s, (struct subject){0});
-    fail_cause(op, STR(""), why, STR(""));
     return -ERR_INTERNAL;
 }
 
-int fail_bare(struct op *op, int32_t http, int code, const char *fmt, ...)
+int fail_unknown(struct op *op, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    (void)refuse(op, http, "", format(op, fmt, ap));
+    op->status = api_status_unknown(op->arena, format(op, fmt, ap));
     va_end(ap);
-    return -code;
+    return -ERR_INTERNAL;
 }
 
 int fail_unsupported(struct op *op, const char *fmt, ...)
 {
+    const struct status_subject s = op_subject(op, STR(""));
     va_list ap;
     va_start(ap, fmt);
-    (void)refuse(op, 405, "MethodNotAllowed", format(op, fmt, ap));
+    op->status = api_status_method_not_allowed(op->arena, &s, STR(""));
+    op->status->message = format(op, fmt, ap);
     va_end(ap);
     return -ERR_UNSUPPORTED;
 }
 
 void fail_cause(struct op *op, struct str reason, struct str message, struct str field)
 {
+    if (!op->status->details)
+        op->status->details = arena_one(op->arena, struct api_status_details);
     struct api_status_cause_array *list = &op->status->details->causes;
     struct api_status_cause *all = arena_array(op->arena, struct api_status_cause, list->n + 1);
     for (size_t i = 0; i < list->n; i++)
@@ -190,59 +128,10 @@ void fail_cause(struct op *op, struct str reason, struct str message, struct str
     *list = (struct api_status_cause_array){all, list->n + 1};
 }
 
-struct told MAP(bool);
-
-// Every cause once: "a: Required value", or "[a: …, b: …]" for several.
-static void add_causes_text(struct sbuf *b, struct arena *arena, const struct causes *causes)
+void succeed(struct op *op, int32_t http)
 {
-    struct told told = {0};
-    size_t n = 0;
-    cleanup_sbuf struct sbuf list = {0};
-    for (size_t i = 0; i < causes->n; i++) {
-        bool added = false;
-        struct str one = arena_strf(arena, "%.*s: %.*s", STR_ARG(causes->p[i].field),
-                                    STR_ARG(causes->p[i].message));
-        (void)map_put_new(&told, one, &added);
-        if (!added)
-            continue;
-        if (n++)
-            sbuf_addz(&list, ", ");
-        sbuf_add(&list, one);
-    }
-    map_done(&told);
-    if (n > 1)
-        sbuf_addc(b, '[');
-    sbuf_add(b, sbuf_str(&list));
-    if (n > 1)
-        sbuf_addc(b, ']');
-}
-
-int fail_invalid(struct op *op, struct subject s, const struct causes *causes)
-{
-    cleanup_sbuf struct sbuf b = {0};
-    struct str kind = qualified(op, s.group, s.resource);
-    sbuf_add(&b, kind);
-    sbuf_addc(&b, ' ');
-    sbuf_add_quoted(&b, s.name);
-    sbuf_addz(&b, " is invalid");
-    if (causes->n) {
-        sbuf_addz(&b, ": ");
-        add_causes_text(&b, op->arena, causes);
-    }
-    struct api_status *status = refuse(op, 422, "Invalid", arena_str(op->arena, sbuf_str(&b)));
-    struct api_status_details *d = add_details(op, status, s);
-    d->causes.p = arena_array(op->arena, struct api_status_cause, causes->n + 1);
-    d->causes.n = causes->n;
-    for (size_t i = 0; i < causes->n; i++)
-        d->causes.p[i] = (struct api_status_cause){str_z(cause_reason(causes->p[i].type)),
-                                                   causes->p[i].message, causes->p[i].field};
-    return -ERR_INVALID;
-}
-
-struct api_status *status_success(struct op *op, int32_t http)
-{
-    struct api_status *s = arena_one(op->arena, struct api_status);
-    *s = (struct api_status){
-        .kind = STR("Status"), .api_version = STR("v1"), .status = STR("Success"), .code = http};
-    return s;
+    const struct status_subject nothing = {0};
+    op->status = api_status_success(op->arena, &nothing, STR(""));
+    op->status->details = NULL;
+    op->status->code = http;
 }

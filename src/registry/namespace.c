@@ -24,7 +24,7 @@ static int check_namespace_preconditions(struct op *op, const struct object *old
                                          const struct api_preconditions *p)
 {
     uint64_t version = 0;
-    const struct subject s = op_subject(op, old->name);
+    const struct status_subject s = op_subject(op, old->name);
     if (p && p->has_uid && !str_eq(p->uid, old->uid))
         return fail_conflict(op, s,
                              "Precondition failed: UID in precondition: %.*s, UID in object meta: "
@@ -189,7 +189,7 @@ static void let_go(struct registry *r, const struct object *ns)
     struct errand *e = errand_new(r, r->namespace_kind, ns->name, ns->name);
     e->request.subresource = STR("finalize");
     struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
-    struct api_object object;
+    struct api_object object = {0};
     int code = op_decode(op, ns, &object);
     if (code == 0) {
         struct api_str_array *list = &((struct api_namespace *)object.value)->spec.finalizers;

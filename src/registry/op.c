@@ -126,9 +126,13 @@ static void settle(struct op *op, int code, const struct err *err)
 
 void op_wait(struct op *op, const struct object *o)
 {
-    if (o->revision <= store_revision(op->r->store) || list_linked(&op->waiting))
+    if (o->revision <= store_revision(op->r->store))
         return;
-    op->waits_for = o->revision;
+    // Writes become visible in order: the newest stands for all.
+    if (o->revision > op->waits_for)
+        op->waits_for = o->revision;
+    if (list_linked(&op->waiting))
+        return;
     op->pending++;
     list_push_back(&op->r->waiting, &op->waiting);
 }

@@ -21,23 +21,20 @@ struct patching {
 static int fail_patch(struct op *op, const struct err *err)
 {
     switch (err->code) {
-    case ERR_TOO_LARGE: {
-        int code = fail_bare(op, 413, ERR_TOO_LARGE, "Request entity too large: %s", err->msg);
-        op->status->reason = STR("RequestEntityTooLarge");
-        return code;
-    }
-    case ERR_INVALID: {
-        int code = fail_bare(op, 422, ERR_INVALID,
-                             "the server rejected our request due to an error in our request");
-        op->status->reason = STR("Invalid");
-        op->status->details = arena_one(op->arena, struct api_status_details);
-        return code;
-    }
+    case ERR_TOO_LARGE:
+        op->status = api_status_too_large(op->arena, str_z(err->msg));
+        break;
+    case ERR_INVALID:
+        op->status = api_status_patch_failed(op->arena, str_z(err->msg));
+        break;
     case ERR_INTERNAL:
-        return fail_bare(op, 500, ERR_INTERNAL, "%s", err->msg);
+        op->status = api_status_unknown(op->arena, str_z(err->msg));
+        break;
     default:
-        return fail_bad_request(op, "%s", err->msg);
+        op->status = api_status_bad_request(op->arena, str_z(err->msg));
+        break;
     }
+    return -err->code;
 }
 
 static int run_patch(struct patching *p, const struct json_doc *object,
@@ -79,7 +76,7 @@ static int fail_result(struct patching *p, struct str why)
     struct path at = path_root(STR("patch"));
     cause_invalid(&causes, &at,
                   p->type == REGISTRY_PATCH_STRATEGIC ? p->patch : sbuf_str(&p->patched), why);
-    return fail_invalid(p->op, (struct subject){0}, &causes);
+    return fail_invalid(p->op, (struct status_subject){0}, &causes);
 }
 
 static int report_strict(struct patching *p)
@@ -134,7 +131,7 @@ static int show_current(struct patching *p, const struct object *old)
     struct err err = {0};
     int r = 0;
     if (p->kind->type == &api_scale_type) {
-        struct api_scale scale;
+        struct api_scale scale = {0};
         r = registry_scale(old, p->op->arena, &scale, &err);
         struct json_writer w = {.out = &p->current};
         if (r == 0)
@@ -148,7 +145,7 @@ static int show_current(struct patching *p, const struct object *old)
 static int patch_object(struct patching *p)
 {
     struct op *op = p->op;
-    struct api_object body;
+    struct api_object body = {0};
     int code = check_subresource(op);
     if (code < 0)
         return code;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The subresources of pods: binding, eviction, resize, ephemeralcontainers.
+#include <assert.h>
+
 #include "api/names.h"
 #include "api/selector.h"
 #include "registry/registry_int.h"
@@ -56,8 +58,7 @@ static int check_binding(struct op *op, const struct api_binding *b)
                   : causes.n > 1 ? "["
                                  : "",
                   STR_ARG(causes.p[i].field), STR_ARG(causes.p[i].message));
-    return fail_bare(op, 500, ERR_INVALID, "%.*s%s", STR_ARG(sbuf_str(&text)),
-                     causes.n > 1 ? "]" : "");
+    return fail_unknown(op, "%.*s%s", STR_ARG(sbuf_str(&text)), causes.n > 1 ? "]" : "");
 }
 
 // What from has goes into *to, sorted by key as ever.
@@ -78,7 +79,7 @@ static void merge_map(struct op *op, struct api_str_map *to, const struct api_st
 
 static int check_bindable(struct op *op, const struct api_pod *pod)
 {
-    const struct subject s = {STR(""), STR("pods/binding"), pod->metadata.name};
+    const struct status_subject s = {STR(""), STR("pods/binding"), pod->metadata.name};
     struct str name = pod->metadata.name;
     if (pod->metadata.deletion_timestamp.set)
         return fail_conflict(op, s, "pod %.*s is being deleted, cannot be assigned to a host",
@@ -103,7 +104,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
     if (meta->resource_version.n &&
         (str_to_u64(meta->resource_version, &version) < 0 || version != old->revision))
         return fail_conflict(
-            op, (struct subject){STR(""), STR("pods"), old->name},
+            op, (struct status_subject){STR(""), STR("pods"), old->name},
             "StorageError: invalid object, Code: 4, Key: /registry/pods/%.*s/%.*s, "
             "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
             "ResourceVersion in precondition: %.*s, ResourceVersion in object "
@@ -115,7 +116,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 
 static int bind_to(struct op *op, const struct api_binding *b, const struct object *old)
 {
-    struct api_object object;
+    struct api_object object = {0};
     int code = check_binding_target(op, &b->metadata, old);
     if (code == 0)
         code = op_decode(op, old, &object);
@@ -124,6 +125,7 @@ static int bind_to(struct op *op, const struct api_binding *b, const struct obje
     if (code < 0)
         return code;
     struct api_pod *pod = object.value;
+    assert(pod);
     pod->spec.node_name = b->target.name;
     pod->status.nominated_node_name = STR("");
     merge_map(op, &pod->metadata.annotations, &b->metadata.annotations);
@@ -151,10 +153,10 @@ int bind_pod(struct op *op, const struct api_object *body)
         return code;
     const struct object *old = op_head(op, name);
     if (!old)
-        return fail_not_found(op, (struct subject){STR(""), STR("pods"), name});
+        return fail_not_found(op, (struct status_subject){STR(""), STR("pods"), name});
     code = bind_to(op, b, old);
     if (code == 0)
-        op->status = status_success(op, 201);
+        succeed(op, 201);
     return code;
 }
 
@@ -190,8 +192,8 @@ static int find_budget(struct op *op, const struct api_pod *pod, struct budget *
     for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
         const struct store_key key = {o->kind, o->namespace, o->name};
         const struct object *head = store_head(r->store, &key);
-        struct label_selector selector;
-        struct api_object object;
+        struct label_selector selector = {0};
+        struct api_object object = {0};
         if (!head)
             continue;
         code = op_decode(op, head, &object);
@@ -254,7 +256,7 @@ static struct str why_not_allowed(struct op *op, const struct api_pod_disruption
 static int fail_budget_state(struct op *op, const struct api_pod_disruption_budget *b,
                              const char *short_text, const char *long_text)
 {
-    const struct subject s = {STR("policy"), STR("poddisruptionbudget"), b->metadata.name};
+    const struct status_subject s = {STR("policy"), STR("poddisruptionbudget"), b->metadata.name};
     int code = fail_forbidden(op, s, "%s", short_text);
     fail_cause(op, STR("DisruptionBudget"),
                arena_strf(op->arena,
@@ -319,9 +321,9 @@ static int ask_budgets(struct op *op, const struct api_pod *pod)
     struct budget budget = {0};
     int code = find_budget(op, pod, &budget);
     if (code == 0 && budget.matches > 1)
-        code = fail_bare(op, 500, ERR_INTERNAL,
-                         "This pod has more than one PodDisruptionBudget, which the eviction "
-                         "subresource does not support.");
+        code =
+            fail_unknown(op, "This pod has more than one PodDisruptionBudget, which the eviction "
+                             "subresource does not support.");
     if (code == 0 && budget.matches == 1) {
         const struct api_pod_disruption_budget *b = budget.object.value;
         bool always = b->spec.has_unhealthy_pod_eviction_policy &&
@@ -344,7 +346,7 @@ static bool outside_budgets(const struct api_pod *pod)
 
 static int evict(struct op *op, const struct object *old, const struct api_delete_options *options)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_delete_options rest = *options;
     int code = op_decode(op, old, &object);
     if (code == 0)
@@ -385,7 +387,7 @@ int evict_pod(struct op *op, const struct api_object *body)
     code = old ? evict(op, old, options) : fail_not_found(op, op_subject(op, op->request->name));
     object_unref(old);
     if (code == 0)
-        op->status = status_success(op, 201);
+        succeed(op, 201);
     return code;
 }
 

@@ -6,6 +6,7 @@
 #ifndef REGISTRY_REGISTRY_INT_H
 #define REGISTRY_REGISTRY_INT_H
 
+#include "api/status.h"
 #include "base/exec.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -175,28 +176,22 @@ int to_stored(struct op *op, const struct api_object *in, struct api_object *ret
 
 // --- Refusals (fail.c) ---------------------------------------------------------------------------
 
-// What an error is about, as its details show it.
-struct subject {
-    struct str group;
-    struct str resource;
-    struct str name;
-};
-
-struct subject op_subject(const struct op *op, struct str name);
+// op_subject is what an error is about: the request's resource and a name.
+struct status_subject op_subject(const struct op *op, struct str name);
 
 // Each sets op->status to what apimachinery's function of that name makes, and returns -code.
-int fail_not_found(struct op *op, struct subject s);
-int fail_exists(struct op *op, struct subject s, bool being_deleted);
-int fail_generated(struct op *op, struct subject s);
-int fail_conflict(struct op *op, struct subject s, const char *fmt, ...) ERR_PRINTF(3, 4);
-int fail_forbidden(struct op *op, struct subject s, const char *fmt, ...) ERR_PRINTF(3, 4);
+int fail_not_found(struct op *op, struct status_subject s);
+int fail_exists(struct op *op, struct status_subject s, bool being_deleted);
+int fail_generated(struct op *op, struct status_subject s);
+int fail_conflict(struct op *op, struct status_subject s, const char *fmt, ...) ERR_PRINTF(3, 4);
+int fail_forbidden(struct op *op, struct status_subject s, const char *fmt, ...) ERR_PRINTF(3, 4);
 int fail_bad_request(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
-int fail_invalid(struct op *op, struct subject s, const struct causes *causes);
+int fail_invalid(struct op *op, struct status_subject s, const struct causes *causes);
 int fail_too_many(struct op *op, struct str message, int32_t retry_after_seconds);
 int fail_internal(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
 
-// fail_bare is an error that upstream does not translate: code and text, no reason.
-int fail_bare(struct op *op, int32_t http, int code, const char *fmt, ...) ERR_PRINTF(4, 5);
+// fail_unknown is an error that upstream does not translate: the bare text.
+int fail_unknown(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
 
 // fail_unsupported is for what is not built yet.
 int fail_unsupported(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
@@ -204,8 +199,8 @@ int fail_unsupported(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
 // fail_cause adds a cause to the refusal that was made last.
 void fail_cause(struct op *op, struct str reason, struct str message, struct str field);
 
-// status_success is the Status of something done.
-struct api_status *status_success(struct op *op, int32_t http);
+// succeed makes a Status of success the answer.
+void succeed(struct op *op, int32_t http);
 
 // --- Stages --------------------------------------------------------------------------------------
 

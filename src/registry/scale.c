@@ -46,7 +46,7 @@ static bool find_scalable(const struct api_type *t, void *value, struct scalable
 static struct str selector_text(const struct scalable *s, struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};
-    struct label_selector selector;
+    struct label_selector selector = {0};
     for (size_t i = 0; s->labels && i < s->labels->n; i++)
         sbuf_addf(&b, "%s%.*s=%.*s", i ? "," : "", STR_ARG(s->labels->p[i].key),
                   STR_ARG(s->labels->p[i].value));
@@ -58,8 +58,8 @@ static struct str selector_text(const struct scalable *s, struct arena *arena)
 int registry_scale(const struct object *o, struct arena *arena, struct api_scale *ret,
                    struct err *err)
 {
-    struct api_object object;
-    struct scalable s;
+    struct api_object object = {0};
+    struct scalable s = {0};
     int r = registry_decode(o, o->kind, arena, &object, err);
     if (r < 0)
         return r;
@@ -82,9 +82,9 @@ int registry_scale(const struct object *o, struct arena *arena, struct api_scale
 
 int scale_object(struct op *op, const struct api_scale *scale, const struct object *old)
 {
-    struct api_object object;
-    struct scalable s;
-    struct subject about = op_subject(op, op->request->name);
+    struct api_object object = {0};
+    struct scalable s = {0};
+    struct status_subject about = op_subject(op, op->request->name);
     about.resource = arena_strf(op->arena, "%.*s/scale", STR_ARG(about.resource));
     if (!old)
         return fail_not_found(op, about);
@@ -98,8 +98,8 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
         struct path root = path_root(STR("spec")), at = path_field(&root, STR("replicas"));
         cause_invalid_i64(&causes, &at, scale->spec.replicas,
                           STR("must be greater than or equal to 0"));
-        return fail_invalid(op, (struct subject){STR("autoscaling"), STR("Scale"), old->name},
-                            &causes);
+        return fail_invalid(
+            op, (struct status_subject){STR("autoscaling"), STR("Scale"), old->name}, &causes);
     }
     if (scale->metadata.uid.n && !str_eq(scale->metadata.uid, old->uid))
         return fail_conflict(op, about,

@@ -30,16 +30,14 @@ int check_versions(struct op *op, struct api_object_meta *meta, const struct obj
         cleanup_sbuf struct sbuf shown = {0};
         sbuf_add_quoted(&shown, meta->resource_version);
         if (r < 0)
-            return fail_bare(op, 500, ERR_INTERNAL, "strconv.ParseUint: parsing %.*s: %s",
-                             STR_ARG(sbuf_str(&shown)),
-                             r == -ERANGE ? "value out of range" : "invalid syntax");
+            return fail_unknown(op, "strconv.ParseUint: parsing %.*s: %s",
+                                STR_ARG(sbuf_str(&shown)),
+                                r == -ERANGE ? "value out of range" : "invalid syntax");
     }
     if (version == 0 && !may_omit_version(op))
         return fail_without_version(op, meta->name);
     if (version != 0 && version != old->revision)
-        return fail_conflict(op, op_subject(op, meta->name),
-                             "the object has been modified; please apply your changes to the "
-                             "latest version and try again");
+        return fail_conflict(op, op_subject(op, meta->name), API_STATUS_MODIFIED);
     meta->resource_version = arena_strf(op->arena, "%llu", (unsigned long long)old->revision);
     return 0;
 }
@@ -133,13 +131,13 @@ static int check_namespace_phase(struct op *op, const struct api_namespace *ns)
     cause_invalid(&causes, &at, ns->status.phase,
                   going ? STR("may only be 'Terminating' if `deletionTimestamp` is not empty")
                         : STR("may only be 'Active' if `deletionTimestamp` is empty"));
-    return fail_invalid(op, (struct subject){STR(""), STR("Namespace"), ns->metadata.name},
+    return fail_invalid(op, (struct status_subject){STR(""), STR("Namespace"), ns->metadata.name},
                         &causes);
 }
 
 int update_object(struct op *op, const struct api_object *object, const struct object *old)
 {
-    struct api_object before;
+    struct api_object before = {0};
     struct api_object_meta *meta = api_object_meta(object);
     bool status = str_eqz(op->request->subresource, "status");
     int code = op_decode(op, old, &before);
@@ -179,7 +177,7 @@ static int update_missing(struct op *op, const struct api_object *object)
 
 int update_body(struct op *op, const struct api_object *body, const struct object *old)
 {
-    struct api_object object;
+    struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
     const struct api_default_options defaults = {.now = op->now};
     if (!meta)

@@ -498,7 +498,9 @@ void sched_start(struct sched *s)
     for (int w = 0; w < WATCHES; w++) {
         s->informers[w] = informer_new(
             &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
-        informer_add_handler(s->informers[w], &(struct informer_handler){changed[w], synced, s});
+        informer_add_handler(s->informers[w], &(struct informer_handler){.changed = changed[w],
+                                                                         .synced = synced,
+                                                                         .arg = s});
     }
     for (int w = 0; w < WATCHES; w++)
         informer_start(s->informers[w]);

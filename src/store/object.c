@@ -9,66 +9,108 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/vec.h"
 
 #include "base/banned.h"
 
 // How far into the JSON a text is looked for: metadata comes first, and a search must stay cheap.
 #define SHARED_PREFIX_BYTES ((size_t)4096)
 
-// Where the block's texts come to stand. First they are counted, then laid down.
-struct layout {
-    const char *json; // NULL while counting
+// Names of fields that many objects have; they need no place in any block.
+static const struct str common_keys[] = {
+    STR_INIT("metadata.name"), STR_INIT("metadata.namespace"), STR_INIT("spec.nodeName"),
+    STR_INIT("status.phase"),  STR_INIT("spec.driver"),        STR_INIT("spec.pool.name"),
+};
+
+// Where a text comes to stand: within the JSON, among the common ones, or (p NULL) behind the JSON.
+struct text {
     struct str source;
-    char *next;
+    const char *shared; // outside the block
+    size_t in_json;     // offset, SIZE_MAX: not there
+};
+
+struct texts VEC(struct text);
+
+struct layout {
+    struct str json;
+    struct texts texts; // in the order in which they are placed again
     size_t extra_bytes;
 };
 
-static struct str find_in_json(const struct layout *l, struct str s)
+static void find_in_json(const struct layout *l, struct text *t)
 {
-    size_t reach = l->source.n < SHARED_PREFIX_BYTES ? l->source.n : SHARED_PREFIX_BYTES;
-    const char *at = memmem(l->source.p, reach, s.p, s.n);
-    return at ? str_make(at, s.n) : (struct str){0};
+    size_t reach = l->json.n < SHARED_PREFIX_BYTES ? l->json.n : SHARED_PREFIX_BYTES;
+    const char *at = memmem(l->json.p, reach, t->source.p, t->source.n);
+    if (at)
+        t->in_json = (size_t)(at - l->json.p);
 }
 
-// place gives a text its place in the block; while counting it only adds up what needs one.
-static struct str place(struct layout *l, struct str s)
+// find decides where a text will stand. look: it may well be in the JSON.
+static void find(struct layout *l, struct str s, bool look)
 {
-    if (s.n == 0)
+    struct text t = {.source = s, .in_json = SIZE_MAX};
+    // Name and namespace come first and are often said again.
+    for (size_t i = 0; i < l->texts.n && i < 2; i++)
+        if (s.n && str_eq(s, l->texts.p[i].source))
+            t.in_json = l->texts.p[i].in_json;
+    for (size_t i = 0; !look && !t.shared && i < array_len(common_keys); i++)
+        if (str_eq(s, common_keys[i]))
+            t.shared = common_keys[i].p;
+    if (look && s.n && t.in_json == SIZE_MAX)
+        find_in_json(l, &t);
+    if (!t.shared && t.in_json == SIZE_MAX)
+        l->extra_bytes += s.n;
+    vec_push(&l->texts, t);
+}
+
+static void find_all(struct layout *l, const struct object_parts *parts)
+{
+    vec_reserve(&l->texts, 3 + 2 * (parts->labels_len + parts->fields_len) + parts->owners_len);
+    find(l, parts->namespace, true);
+    find(l, parts->name, true);
+    find(l, parts->uid, true);
+    for (size_t i = 0; i < parts->labels_len; i++) {
+        assert(i == 0 || str_cmp(parts->labels[i - 1].key, parts->labels[i].key) <= 0);
+        find(l, parts->labels[i].key, true);
+        find(l, parts->labels[i].value, true);
+    }
+    for (size_t i = 0; i < parts->fields_len; i++) {
+        assert(i == 0 || str_cmp(parts->fields[i - 1].key, parts->fields[i].key) <= 0);
+        find(l, parts->fields[i].key, false);
+        find(l, parts->fields[i].value, true);
+    }
+    for (size_t i = 0; i < parts->owners_len; i++)
+        find(l, parts->owners[i], true);
+}
+
+// Places texts in the order in which they were found.
+struct placing {
+    const struct text *next;
+    const char *json; // in the block
+    char *extra;      // behind it
+};
+
+static struct str place(struct placing *p)
+{
+    const struct text *t = p->next++;
+    if (t->source.n == 0)
         return (struct str){0};
-    struct str in_json = find_in_json(l, s);
-    if (in_json.p)
-        return l->json ? str_make(l->json + (in_json.p - l->source.p), s.n) : in_json;
-    l->extra_bytes += s.n;
-    if (!l->json)
-        return s;
-    memcpy(l->next, s.p, s.n);
-    struct str placed = str_make(l->next, s.n);
-    l->next += s.n;
+    if (t->shared)
+        return str_make(t->shared, t->source.n);
+    if (t->in_json != SIZE_MAX)
+        return str_make(p->json + t->in_json, t->source.n);
+    memcpy(p->extra, t->source.p, t->source.n);
+    struct str placed = str_make(p->extra, t->source.n);
+    p->extra += t->source.n;
     return placed;
 }
 
-static void place_pairs(struct layout *l, const struct object_pair *in, size_t n,
-                        struct object_pair *out)
+static void place_pairs(struct placing *p, struct object_pair *out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct object_pair pair = {place(l, in[i].key), place(l, in[i].value)};
-        if (out)
-            out[i] = pair;
-        assert(i == 0 || str_cmp(in[i - 1].key, in[i].key) <= 0);
+        out[i].key = place(p);
+        out[i].value = place(p);
     }
-}
-
-static size_t extra_bytes(const struct object_parts *parts)
-{
-    struct layout l = {.source = parts->json};
-    (void)place(&l, parts->namespace);
-    (void)place(&l, parts->name);
-    (void)place(&l, parts->uid);
-    place_pairs(&l, parts->labels, parts->labels_len, NULL);
-    place_pairs(&l, parts->fields, parts->fields_len, NULL);
-    for (size_t i = 0; i < parts->owners_len; i++)
-        (void)place(&l, parts->owners[i]);
-    return l.extra_bytes;
 }
 
 static bool skip(struct str *s, struct str what)
@@ -97,7 +139,9 @@ struct object *object_new(const struct object_parts *parts)
     assert(parts->json.n < UINT32_MAX / 2 && parts->labels_len < UINT32_MAX / 64);
     size_t tables = (parts->labels_len + parts->fields_len) * sizeof(struct object_pair) +
                     parts->owners_len * sizeof(struct str);
-    size_t size = sizeof(struct object) + tables + parts->json.n + extra_bytes(parts);
+    struct layout l = {.json = parts->json};
+    find_all(&l, parts);
+    size_t size = sizeof(struct object) + tables + parts->json.n + l.extra_bytes;
     struct object *o = xmalloc(size);
     char *at = (char *)(o + 1);
     struct object_pair *labels = (struct object_pair *)(void *)at;
@@ -106,15 +150,11 @@ struct object *object_new(const struct object_parts *parts)
     char *json = at + tables;
     if (parts->json.n)
         memcpy(json, parts->json.p, parts->json.n);
-    struct layout l = {.json = json, .source = parts->json, .next = json + parts->json.n};
     *o = (struct object){
         .refs = 1,
         .body_offset = body_offset(parts->kind, parts->json),
         .kind = parts->kind,
         .revision = parts->revision,
-        .namespace = place(&l, parts->namespace),
-        .name = place(&l, parts->name),
-        .uid = place(&l, parts->uid),
         .json = str_make(json, parts->json.n),
         .labels = labels,
         .fields = fields,
@@ -124,11 +164,16 @@ struct object *object_new(const struct object_parts *parts)
         .owners_len = (uint32_t)parts->owners_len,
         .block_size = (uint32_t)size,
     };
-    place_pairs(&l, parts->labels, parts->labels_len, labels);
-    place_pairs(&l, parts->fields, parts->fields_len, fields);
+    struct placing p = {l.texts.p, json, json + parts->json.n};
+    o->namespace = place(&p);
+    o->name = place(&p);
+    o->uid = place(&p);
+    place_pairs(&p, labels, parts->labels_len);
+    place_pairs(&p, fields, parts->fields_len);
     for (size_t i = 0; i < parts->owners_len; i++)
-        owners[i] = place(&l, parts->owners[i]);
-    assert(l.next == (char *)o + size);
+        owners[i] = place(&p);
+    assert(p.next == l.texts.p + l.texts.n && p.extra == (char *)o + size);
+    vec_done(&l.texts);
     return o;
 }
 

@@ -21,11 +21,14 @@ static bool expired(void *arg)
 }
 
 static enum alloc_verdict solve(const struct question *q, const struct prepared *p,
-                                enum alloc_policy policy, bool plain)
+                                enum alloc_policy policy, bool plain, bool eager)
 {
     unsigned left = CHECKS_MAX;
-    struct alloc_options o = {
-        .policy = policy, .expired = expired, .expired_arg = &left, .no_pruning = plain};
+    struct alloc_options o = {.policy = policy,
+                              .expired = expired,
+                              .expired_arg = &left,
+                              .no_pruning = plain,
+                              .eager_pruning = eager};
     struct alloc_solver *s = alloc_solver_new(&o);
     struct alloc_answer a;
     alloc_solve(s, p->views[0], q->claims.p, q->claims.n, &a);
@@ -50,10 +53,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct prepared p = {0};
     if (question_read(&q, str_make((const char *)data, size), NULL) == 0 &&
         question_prepare(&q, &p, NULL) == 0) {
-        enum alloc_verdict plain = solve(&q, &p, ALLOC_FIRST, true);
-        enum alloc_verdict pruned = solve(&q, &p, ALLOC_FIRST, false);
-        assert(plain == pruned || plain == ALLOC_TIMEOUT);
-        (void)solve(&q, &p, ALLOC_PACK, false);
+        enum alloc_verdict plain = solve(&q, &p, ALLOC_FIRST, true, false);
+        enum alloc_verdict pruned = solve(&q, &p, ALLOC_FIRST, false, false);
+        enum alloc_verdict eager = solve(&q, &p, ALLOC_FIRST, false, true);
+        assert(plain == pruned || plain == ALLOC_TIMEOUT || pruned == ALLOC_TIMEOUT);
+        assert(plain == eager || plain == ALLOC_TIMEOUT || eager == ALLOC_TIMEOUT);
+        (void)solve(&q, &p, ALLOC_PACK, false, true);
+        (void)solve(&q, &p, ALLOC_SPREAD, false, false);
     }
     prepared_done(&q, &p);
     question_done(&q);

@@ -39,7 +39,8 @@ static void note_answer(void *arg, const struct client_answer *a)
     struct answer *got = arg;
     got->calls++;
     got->code = a->code;
-    (void)snprintf(got->text, sizeof(got->text), "%s", a->err ? a->err->msg : "");
+    (void)snprintf(got->text, sizeof(got->text), "%.*s", (int)sizeof(got->text) - 1,
+                   a->err ? a->err->msg : "");
     client_object_unref(got->object);
     got->object = client_object_ref(a->object);
     assert_true((a->code == 0) == (a->err == NULL));
@@ -422,7 +423,8 @@ TEST_IN_WORLD(an_informer_keeps_itself_current)
     struct client *c = new_client(w);
     struct mirror m = {0};
     struct informer *i = new_informer(c);
-    informer_add_handler(i, &(struct informer_handler){mirror_changed, mirror_synced, &m});
+    informer_add_handler(i, &(struct informer_handler){
+                                .changed = mirror_changed, .synced = mirror_synced, .arg = &m});
     assert_int_equal(informer_add_index(i, by_colour), 0);
     make(w, "n2", "red");
     make(w, "n1", "red");
@@ -454,7 +456,8 @@ TEST_IN_WORLD(a_lost_watch_is_resumed_an_expired_one_listed_anew)
     struct flaky f = {.client = {&flaky_ops, exec_sim_exec(w->sim)}, .inner = new_client(w)};
     struct mirror m = {0};
     struct informer *i = new_informer(&f.client);
-    informer_add_handler(i, &(struct informer_handler){mirror_changed, mirror_synced, &m});
+    informer_add_handler(i, &(struct informer_handler){
+                                .changed = mirror_changed, .synced = mirror_synced, .arg = &m});
     make(w, "n1", "red");
     make(w, "n2", "red");
     make(w, "n3", "red");
@@ -526,7 +529,8 @@ TEST_IN_WORLD(informers_lose_and_double_nothing)
     struct rng_seeded rng;
     rng_seeded_init(&rng, 5);
     struct informer *i = new_informer(&f.client);
-    informer_add_handler(i, &(struct informer_handler){mirror_changed, mirror_synced, &m});
+    informer_add_handler(i, &(struct informer_handler){
+                                .changed = mirror_changed, .synced = mirror_synced, .arg = &m});
     (void)informer_add_index(i, by_colour);
     informer_start(i);
     for (int round = 0; round < 120; round++) {

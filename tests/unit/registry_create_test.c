@@ -269,6 +269,13 @@ TEST_IN_WORLD(test_tokens_are_not_built_yet)
 
 TEST_IN_WORLD(test_reviews_are_not_stored)
 {
+    struct target review = {"authorization.k8s.io/v1", "SubjectAccessReview", "", "", NULL};
+    do_create(w, review, "{\"metadata\":{\"name\":\"a\"}}");
+    assert_int_equal(w->reply.code, -ERR_UNSUPPORTED);
+}
+
+TEST_IN_WORLD(test_bindings_are_not_stored)
+{
     struct target t = {"v1", "Binding", "", "default", NULL};
     do_create(w, t,
               "{\"kind\":\"Binding\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"p\"},"
@@ -286,4 +293,5 @@ RUN_TESTS(TEST_CASE(test_gives_identity), TEST_CASE(test_resets_what_only_the_se
           TEST_CASE(test_repeated_owners_are_dropped),
           TEST_CASE(test_opaque_parameters_are_stored_compact),
           TEST_CASE(test_admin_access_needs_the_label), TEST_CASE(test_lost_writes_are_told),
-          TEST_CASE(test_tokens_are_not_built_yet), TEST_CASE(test_reviews_are_not_stored))
+          TEST_CASE(test_tokens_are_not_built_yet), TEST_CASE(test_reviews_are_not_stored),
+          TEST_CASE(test_bindings_are_not_stored))

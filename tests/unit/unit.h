@@ -17,6 +17,16 @@
 
 #include "base/str.h"
 
+// cmocka's assert_non_null does not come back when it fails; this one says so to the compiler.
+#undef assert_non_null
+#define assert_non_null(pointer)                           \
+    do {                                                   \
+        if (!(pointer)) {                                  \
+            _assert_true(0, #pointer, __FILE__, __LINE__); \
+            abort();                                       \
+        }                                                  \
+    } while (0)
+
 // assert_str compares a slice with a NUL-terminated text and shows both when they differ.
 #define assert_str(s, z)                                                      \
     do {                                                                      \

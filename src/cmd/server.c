@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray server: store, registry, API server and HTTP on one loop.
+#include "server/server.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "api/cel_check.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "cmd/server_options.h"
+#include "cmd/server_run.h"
+#include "cmd/verb.h"
+#include "net/loop.h"
+#include "server/pki.h"
+
+#include "base/banned.h"
+
+const char server_usage[] =
+    "dray server --data-dir DIR [--listen HOST:PORT] [--config FILE] [FLAGS]\n\n"
+    "A Kubernetes API server for one machine. The first start makes DIR with a database, a CA,\n"
+    "certificates and DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.\n\n"
+    "--listen HOST:PORT      where to listen; default 127.0.0.1:6443, port 0 takes a free one\n"
+    "--unix PATH             socket for local administration; default DIR/dray.sock\n"
+    "--feature-gates A=true,B=false\n"
+    "--runtime-config resource.k8s.io/v1alpha3=true,...   which API versions are served\n"
+    "--token-file FILE       static tokens, lines of token,user,uid,\"group1,group2\";\n"
+    "                        default DIR/tokens.csv if there is one\n"
+    "--kubeconfig-out FILE   where to write the administrator's kubeconfig\n"
+    "--anonymous-auth        let requests without credentials do everything, too\n"
+    "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
+    "--restore FILE          begin with a backup; DIR must not hold a database yet\n"
+    "--history-events N      superseded versions kept for watches and old lists\n"
+    "--log-level LEVELS      error, warn, info, debug; also by module: info,store=debug\n"
+    "--config FILE           YAML with the same names; flags win over it";
+
+static struct log_module log_mod = LOG_MODULE("server");
+
+struct running {
+    struct server_flags flags;
+    struct features features;
+    struct loop *loop;
+    struct store *store;
+    struct api_cel_engine *cel;
+    struct registry *registry;
+    struct server *server;
+    struct pki pki;
+    struct tls_server *tls;
+    struct http_server *http, *local;
+    struct server_door door, local_door;
+    char *database, *socket, *tokens, *kubeconfig, *url;
+    int open_doors; // while stopping
+    bool stopping;
+    const char *verb;
+    const struct server_guest *guest; // NULL: none
+};
+
+static void to_stderr(void *ctx, enum log_level level, struct str record)
+{
+    (void)ctx;
+    (void)level;
+    (void)fwrite(record.p, 1, record.n, stderr);
+}
+
+static char *in_folder(const char *folder, const char *name)
+{
+    struct sbuf b = {0};
+    sbuf_addf(&b, "%s/%s", folder, name);
+    return sbuf_take(&b);
+}
+
+// --- The data folder -----------------------------------------------------------------------------
+
+static int prepare_folder(const char *path, struct err *err)
+{
+    struct stat st;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_set(err, errno, "cannot make the data folder %s: %m", path);
+    if (stat(path, &st) < 0)
+        return err_set(err, errno, "cannot look at %s: %m", path);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
+    if (st.st_mode & 022)
+        return err_set(err, EPERM,
+                       "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
+                       path);
+    return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+    static char buf[65536];
+    for (;;) {
+        ssize_t n = read(from, buf, sizeof(buf));
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        for (ssize_t at = 0; at < n;) {
+            ssize_t w = write(to, buf + at, (size_t)(n - at));
+            if (w < 0)
+                return -errno;
+            at += w;
+        }
+    }
+}
+
+// restore puts a backup in the place of a database that is not there yet.
+static int restore(const char *backup, const char *database, struct err *err)
+{
+    if (access(database, F_OK) == 0)
+        return err_set(err, EEXIST,
+                       "%s exists already and would be lost: restore into a new --data-dir",
+                       database);
+    int from = open(backup, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return err_set(err, errno, "cannot read the backup %s: %m", backup);
+    cleanup_sbuf struct sbuf part = {0};
+    sbuf_addf(&part, "%s.restoring", database);
+    int to = open(part.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int r = to < 0 ? -errno : copy_bytes(from, to);
+    if (r == 0 && fsync(to) < 0)
+        r = -errno;
+    if (to >= 0)
+        (void)close(to);
+    (void)close(from);
+    if (r == 0 && rename(part.p, database) < 0)
+        r = -errno;
+    errno = -r;
+    return r < 0 ? err_set(err, -r, "cannot restore to %s: %m", database) : 0;
+}
+
+// --- Starting ------------------------------------------------------------------------------------
+
+static struct str host_of(const char *listen)
+{
+    struct str s = str_z(listen);
+    ptrdiff_t colon = str_rfind_char(s, ':');
+    if (colon >= 0)
+        s = str_upto(s, (size_t)colon);
+    if (s.n >= 2 && s.p[0] == '[' && s.p[s.n - 1] == ']')
+        s = str_make(s.p + 1, s.n - 2);
+    return s;
+}
+
+static bool is_loopback(struct str host)
+{
+    return str_eq(host, STR("localhost")) || str_eq(host, STR("::1")) ||
+           str_starts(host, STR("127."));
+}
+
+static int start_store(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    features_init(&r->features, FEATURES_MINOR);
+    int ret = features_parse(&r->features, str_z(f->feature_gates), err);
+    if (ret == 0)
+        ret = features_check_dependencies(&r->features, err);
+    if (ret < 0)
+        return err_wrap(err, "--feature-gates");
+    ret = prepare_folder(f->data_dir, err);
+    if (ret == 0 && f->restore)
+        ret = restore(f->restore, r->database, err);
+    if (ret == 0)
+        ret = loop_new(&r->loop, err);
+    if (ret < 0)
+        return ret;
+    uint64_t history = 0;
+    if (f->history_events && str_to_u64(str_z(f->history_events), &history) < 0)
+        return err_set(err, ERR_INVALID, "--history-events is a number, not '%s'",
+                       f->history_events);
+    struct store_options store = {
+        .exec = loop_exec(r->loop), .path = r->database, .history_events = (size_t)history};
+    ret = store_open(&store, &r->store, err);
+    if (ret < 0)
+        return ret;
+    r->cel = api_cel_engine_new();
+    struct registry_options registry = {.store = r->store,
+                                        .exec = loop_exec(r->loop),
+                                        .features = &r->features,
+                                        .cel = api_cel_engine_rules(r->cel)};
+    return registry_new(&registry, &r->registry, err);
+}
+
+static int64_t bookmark_ns(const struct server_flags *f)
+{
+    int64_t ms = 0;
+    if (f->bookmark_interval && str_to_i64(str_z(f->bookmark_interval), &ms) == 0 && ms > 0)
+        return ms * CLOCK_NS_PER_MS;
+    return 0;
+}
+
+static int start_server(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    struct server_options options = {.exec = loop_exec(r->loop),
+                                     .registry = r->registry,
+                                     .runtime_config = str_z(f->runtime_config),
+                                     .token_file = r->tokens,
+                                     .anonymous = f->anonymous_auth,
+                                     .bookmark_ns = bookmark_ns(f)};
+    int ret = server_new(&options, &r->server, err);
+    if (ret < 0)
+        return ret;
+    struct str host = host_of(f->listen);
+    if (f->insecure_http) {
+        if (!is_loopback(host))
+            return err_set(err, ERR_INVALID,
+                           "--insecure-http makes everybody an administrator, so it listens on "
+                           "loopback only: --listen 127.0.0.1:PORT");
+    } else {
+        char *folder = in_folder(f->data_dir, "pki");
+        ret = pki_prepare(folder, host, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &r->pki,
+                          err);
+        free(folder);
+        if (ret < 0)
+            return ret;
+        struct tls_server_options tls = {.certificate_file = r->pki.server_file,
+                                         .key_file = r->pki.server_key_file,
+                                         .client_ca_file = r->pki.ca_file};
+        ret = tls_server_new(&tls, &r->tls, err);
+        if (ret < 0)
+            return ret;
+    }
+    r->door = (struct server_door){.server = r->server, .insecure = f->insecure_http};
+    r->local_door = (struct server_door){.server = r->server, .trusted = true};
+    return 0;
+}
+
+static int open_local_door(struct running *r, struct err *err)
+{
+    if (r->socket[0] == '\0')
+        return 0;
+    if (!r->flags.unix_path &&
+        strlen(r->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        LOG_WARN(&log_mod, "the data folder's path is too long for a socket in it; use --unix",
+                 log_z("path", r->socket));
+        r->socket[0] = '\0';
+        return 0;
+    }
+    struct http_server_options local = {
+        .loop = r->loop, .handle = server_handle, .arg = &r->local_door};
+    r->local = http_server_new(&local);
+    r->local_door.http = r->local;
+    server_add_door(r->server, &r->local_door);
+    return http_server_listen_unix(r->local, r->socket, err);
+}
+
+static int open_doors(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    struct http_server_options options = {
+        .loop = r->loop, .tls = r->tls, .handle = server_handle, .arg = &r->door};
+    r->http = http_server_new(&options);
+    r->door.http = r->http;
+    server_add_door(r->server, &r->door);
+    uint16_t port = 0;
+    int ret = http_server_listen_tcp(r->http, str_z(f->listen), &port, err);
+    if (ret < 0)
+        return ret;
+    // What listens everywhere is reached from here by loopback.
+    struct str host = host_of(f->listen);
+    if (host.n == 0 || str_eq(host, STR("0.0.0.0")))
+        host = STR("127.0.0.1");
+    else if (str_eq(host, STR("::")))
+        host = STR("::1");
+    bool v6 = str_find_char(host, ':') >= 0;
+    struct sbuf url = {0};
+    sbuf_addf(&url, "%s://%s%.*s%s:%u", f->insecure_http ? "http" : "https", v6 ? "[" : "",
+              STR_ARG(host), v6 ? "]" : "", (unsigned)port);
+    r->url = sbuf_take(&url);
+    server_set_address(r->server, str_z(strstr(r->url, "://") + 3));
+    ret = open_local_door(r, err);
+    if (ret < 0)
+        return ret;
+    return pki_write_kubeconfig(r->tls ? &r->pki : NULL, r->url, r->kubeconfig, err);
+}
+
+// --- Stopping ------------------------------------------------------------------------------------
+
+static void door_closed(void *arg)
+{
+    struct running *r = arg;
+    if (--r->open_doors == 0)
+        loop_stop(r->loop);
+}
+
+static void stop(void *arg)
+{
+    struct running *r = arg;
+    if (r->stopping)
+        return;
+    r->stopping = true;
+    LOG_INFO(&log_mod, "stopping");
+    if (r->guest)
+        r->guest->stop(r->guest->arg);
+    server_stop(r->server);
+    r->open_doors = r->local ? 2 : 1;
+    http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
+    if (r->local)
+        http_server_stop(r->local, 5 * CLOCK_NS_PER_SEC, door_closed, r);
+}
+
+static void running_done(struct running *r)
+{
+    http_server_free(r->http);
+    http_server_free(r->local);
+    // Writes whose clients have gone still get their answers here.
+    if (r->store)
+        store_close(r->store);
+    registry_free(r->registry);
+    server_free(r->server);
+    api_cel_engine_free(r->cel);
+    tls_server_free(r->tls);
+    loop_free(r->loop);
+    if (r->socket && r->socket[0] && r->local)
+        (void)unlink(r->socket);
+    pki_done(&r->pki);
+    free(r->database);
+    free(r->socket);
+    free(r->tokens);
+    free(r->kubeconfig);
+    free(r->url);
+    server_flags_done(&r->flags);
+}
+
+// --- The verb ------------------------------------------------------------------------------------
+
+static void name_files(struct running *r)
+{
+    const struct server_flags *f = &r->flags;
+    r->database = in_folder(f->data_dir, "dray.db");
+    r->socket = f->unix_path ? xstrndup(f->unix_path, strlen(f->unix_path))
+                             : in_folder(f->data_dir, "dray.sock");
+    r->tokens = f->token_file ? xstrndup(f->token_file, strlen(f->token_file))
+                              : in_folder(f->data_dir, "tokens.csv");
+    r->kubeconfig = f->kubeconfig_out ? xstrndup(f->kubeconfig_out, strlen(f->kubeconfig_out))
+                                      : in_folder(f->data_dir, "admin.kubeconfig");
+}
+
+static void prepare_process(void)
+{
+    uint64_t key[2];
+    rng_fill(rng_system(), key, sizeof(key));
+    hash_seed(key);
+    (void)umask(077);
+    (void)signal(SIGPIPE, SIG_IGN);
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+static int start(struct running *r, struct err *err)
+{
+    int ret = start_store(r, err);
+    if (ret == 0)
+        ret = start_server(r, err);
+    if (ret == 0)
+        ret = open_doors(r, err);
+    if (ret == 0)
+        ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
+    if (ret == 0)
+        ret = loop_on_signal(r->loop, SIGINT, stop, r, err);
+    return ret;
+}
+
+static int start_guest(struct running *r, struct err *err)
+{
+    if (!r->guest)
+        return 0;
+    const struct server_host host = {.loop = r->loop,
+                                     .registry = r->registry,
+                                     .server = r->server,
+                                     .features = &r->features,
+                                     .url = r->url,
+                                     .kubeconfig = r->kubeconfig};
+    return r->guest->start(r->guest->arg, &host, err);
+}
+
+int server_run(const char *verb, struct server_flags *flags, const struct server_guest *guest)
+{
+    struct running r = {.flags = *flags, .verb = verb, .guest = guest};
+    struct err err = {0};
+    prepare_process();
+    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    name_files(&r);
+    int ret = log_set_levels(str_z(r.flags.log_level), &err);
+    if (ret == 0)
+        ret = start(&r, &err);
+    if (ret == 0)
+        ret = start_guest(&r, &err);
+    if (ret < 0) {
+        (void)fprintf(stderr, "dray %s: %s\n", verb, err.msg);
+        running_done(&r);
+        return VERB_NO;
+    }
+    LOG_INFO(&log_mod, "everyone who is authenticated may do everything: roles are not built yet");
+    if (!guest) {
+        printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
+        (void)fflush(stdout);
+    }
+    loop_run(r.loop);
+    if (guest)
+        guest->free(guest->arg);
+    running_done(&r);
+    return VERB_OK;
+}
+
+int verb_server(int argc, char **argv)
+{
+    struct server_flags flags = {0};
+    struct err err = {0};
+    int ret = server_flags_parse(argc, argv, &flags, &err);
+    if (ret < 0) {
+        if (ret == -ERR_INVALID)
+            return verb_usage_error("server", err.msg);
+        (void)fprintf(stderr, "dray server: %s\n", err.msg);
+        return VERB_NO;
+    }
+    return server_run("server", &flags, NULL);
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray up: a whole control plane in one process. API server, scheduler, controllers and simulated
+// nodes share the server's loop.
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include "agent/sim.h"
+#include "client/informer.h"
+#include "client/local.h"
+#include "cmd/input.h"
+#include "cmd/server_run.h"
+#include "cmd/verb.h"
+#include "ctl/ctl.h"
+#include "sched/sched.h"
+
+#include "base/banned.h"
+
+const char up_usage[] =
+    "dray up [--sim PROFILE[,PROFILE…]] [--nodes N] [--apply FILE…] [--data-dir DIR] [FLAGS]\n\n"
+    "Starts a cluster in this process: API server, scheduler, controllers, and simulated nodes "
+    "with\n"
+    "the devices of a profile. kubectl and client-go work with it. Ctrl-C stops it; the next 'up'\n"
+    "with the same folder continues where it was.\n\n"
+    "--sim PROFILE           what the nodes look like; default example-gpu. 'dray up --sim list'\n"
+    "                        shows the profiles; a path to a YAML file works as well\n"
+    "--nodes N               how many nodes of each profile; default 3, 0 for none\n"
+    "--apply FILE            creates the objects in a file when the cluster is ready, and tells "
+    "what\n"
+    "                        becomes of its pods; may be repeated\n"
+    "--policy pack|spread|first   how devices are chosen; default pack\n"
+    "--data-dir DIR          default ~/.dray\n\n"
+    "All flags of 'dray server' work here, too.";
+
+struct paths {
+    const char *list[64];
+    size_t n;
+};
+
+struct up {
+    const char *sim;
+    size_t nodes;
+    enum alloc_policy policy;
+    struct paths apply;
+    struct profile *profiles[16];
+    size_t profiles_len;
+    struct server_host host;
+    struct client *client;
+    struct sched *sched;
+    struct ctl *ctl;
+    struct sim_nodes *sim_nodes;
+    struct informer *pods; // of the files that were applied
+    struct arena arena;
+    size_t applying;
+    bool stopped;
+};
+
+// --- Telling what happens ------------------------------------------------------------------------
+
+static void show_devices(struct up *u, const struct api_pod *pod)
+{
+    (void)u;
+    printf("  pod %.*s/%.*s → %.*s\n", STR_ARG(pod->metadata.namespace),
+           STR_ARG(pod->metadata.name), STR_ARG(pod->spec.node_name));
+}
+
+static const struct api_pod_condition *scheduled(const struct api_pod *pod)
+{
+    for (size_t i = 0; i < pod->status.conditions.n; i++)
+        if (str_eq(pod->status.conditions.p[i].type, STR("PodScheduled")))
+            return &pod->status.conditions.p[i];
+    return NULL;
+}
+
+static void pod_changed(void *arg, const struct client_object *before,
+                        const struct client_object *after)
+{
+    struct up *u = arg;
+    if (!after)
+        return;
+    const struct api_pod *pod = after->object.value;
+    const struct api_pod *old = before ? before->object.value : NULL;
+    const struct api_pod_condition *now = scheduled(pod);
+    const struct api_pod_condition *then = old ? scheduled(old) : NULL;
+    if (pod->spec.node_name.n > 0 && (!old || old->spec.node_name.n == 0))
+        show_devices(u, pod);
+    else if (now && str_eq(now->status, STR("False")) &&
+             !(then && str_eq(then->message, now->message)))
+        printf("  pod %.*s/%.*s is pending: %.*s\n", STR_ARG(pod->metadata.namespace),
+               STR_ARG(pod->metadata.name), STR_ARG(now->message));
+    (void)fflush(stdout);
+}
+
+static void watch_pods(struct up *u)
+{
+    const struct informer_options o = {.client = u->client,
+                                       .kind = api_kind_find(STR("v1"), STR("Pod"))};
+    const struct informer_handler h = {.changed = pod_changed, .arg = u};
+    u->pods = informer_new(&o);
+    informer_add_handler(u->pods, &h);
+    informer_start(u->pods);
+}
+
+// --- Applying files ------------------------------------------------------------------------------
+
+static void applied(void *arg, const struct client_answer *a)
+{
+    char *what = arg;
+    if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS)
+        (void)fprintf(stderr, "dray up: %s: %s\n", what, a->err->msg);
+    free(what);
+}
+
+static void apply_one(struct up *u, const struct api_object *o)
+{
+    struct api_object_meta *meta = api_object_meta(o);
+    if (!meta)
+        return;
+    if (o->kind->namespaced && meta->namespace.n == 0)
+        meta->namespace = STR("default");
+    struct sbuf what = {0};
+    sbuf_addf(&what, "%.*s %.*s", STR_ARG(o->kind->kind),
+              STR_ARG(meta->name.n ? meta->name : meta->generate_name));
+    client_create(u->client, o, NULL, applied, sbuf_take(&what));
+}
+
+static int apply_file(struct up *u, const char *path, struct err *err)
+{
+    cleanup_input struct input in = {0};
+    int r = input_open(&in, path, err);
+    for (;;) {
+        cleanup_json_doc struct json_doc doc = {0};
+        struct api_object o;
+        if (r == 0)
+            r = input_next(&in, &doc, err);
+        if (r <= 0)
+            break;
+        r = api_decode(&doc, doc.root, &u->arena, NULL, &o, err);
+        if (r == 0)
+            apply_one(u, &o);
+    }
+    if (r < 0)
+        input_error(&in, "up", err);
+    return r;
+}
+
+// --- Starting ------------------------------------------------------------------------------------
+
+static void show_card(const struct up *u)
+{
+    struct sim_stats s;
+    sim_nodes_stats(u->sim_nodes, &s);
+    printf("dray is up at %s\n\n  export KUBECONFIG=%s\n\n", u->host.url, u->host.kubeconfig);
+    if (s.nodes > 0)
+        printf("  %zu simulated node%s (%s) with %zu devices in %zu slices, %zu device class%s\n\n",
+               s.nodes, s.nodes == 1 ? "" : "s", u->sim, s.devices, s.slices, s.classes,
+               s.classes == 1 ? "" : "es");
+    printf("Try:\n"
+           "  kubectl get nodes,deviceclasses,resourceslices\n"
+           "  kubectl apply -f examples/claim.yaml && kubectl get pods,resourceclaims\n"
+           "  kubectl describe pod NAME     # a pod that waits says why\n\n"
+           "Ctrl-C stops it; the same command continues later.\n");
+    (void)fflush(stdout);
+}
+
+static void nodes_ready(void *arg, const struct err *failure)
+{
+    struct up *u = arg;
+    if (failure)
+        (void)fprintf(stderr, "dray up: not all simulated nodes could be made: %s\n", failure->msg);
+    show_card(u);
+    if (u->apply.n == 0)
+        return;
+    printf("\n");
+    watch_pods(u);
+    for (size_t i = 0; i < u->apply.n; i++) {
+        struct err err = {0};
+        (void)!apply_file(u, u->apply.list[i], &err);
+    }
+}
+
+static size_t digits_of(size_t n)
+{
+    size_t digits = 1;
+    for (; n >= 10; n /= 10)
+        digits++;
+    return digits;
+}
+
+static int explain(void *arg, struct str kind, struct str namespace, struct str name,
+                   struct sbuf *out, struct err *err)
+{
+    return sched_explain(arg, kind, namespace, name, out, err);
+}
+
+static int up_start(void *arg, const struct server_host *host, struct err *err)
+{
+    struct up *u = arg;
+    static const struct str groups[] = {STR_INIT("system:masters")};
+    static const struct str names[] = {STR_INIT("default-scheduler"), STR_INIT("dray")};
+    const struct registry_user user = {
+        .name = STR("system:dray"), .groups = groups, .groups_len = array_len(groups)};
+    struct exec *exec = loop_exec(host->loop);
+    u->host = *host;
+    u->client = client_local_new(host->registry, exec, &user);
+    const struct sched_options so = {.client = u->client,
+                                     .names = names,
+                                     .names_len = array_len(names),
+                                     .features = host->features,
+                                     .policy = u->policy};
+    u->sched = sched_new(&so);
+    sched_start(u->sched);
+    server_set_explainer(host->server, explain, u->sched);
+    const struct ctl_options co = {.client = u->client, .exec = exec, .features = host->features};
+    u->ctl = ctl_new(&co);
+    ctl_start(u->ctl);
+    const struct sim_options no = {.client = u->client,
+                                   .exec = exec,
+                                   .profiles = u->profiles,
+                                   .profiles_len = u->profiles_len,
+                                   .nodes = u->nodes,
+                                   .min_digits = digits_of(u->nodes ? u->nodes - 1 : 0),
+                                   .ready = nodes_ready,
+                                   .arg = u};
+    u->sim_nodes = sim_nodes_new(&no);
+    return sim_nodes_start(u->sim_nodes, err);
+}
+
+static void up_stop(void *arg)
+{
+    struct up *u = arg;
+    u->stopped = true;
+    server_set_explainer(u->host.server, NULL, NULL);
+    informer_free(take_ptr(u->pods));
+    sim_nodes_free(take_ptr(u->sim_nodes));
+    sched_free(take_ptr(u->sched));
+    ctl_free(take_ptr(u->ctl));
+}
+
+static void up_free(void *arg)
+{
+    struct up *u = arg;
+    if (!u->stopped)
+        up_stop(u);
+    client_free(take_ptr(u->client));
+}
+
+// --- The command line ----------------------------------------------------------------------------
+
+static int list_profiles(void)
+{
+    for (size_t i = 0; i < profile_builtins_len; i++) {
+        struct profile *p = NULL;
+        if (profile_parse(profile_builtins[i].text, &p, NULL) != 0)
+            continue;
+        printf("%-24s %.*s\n", profile_builtins[i].name, STR_ARG(profile_about(p)));
+        profile_free(p);
+    }
+    return VERB_OK;
+}
+
+static int open_profiles(struct up *u, struct err *err)
+{
+    struct str rest = str_z(u->sim);
+    while (rest.n > 0) {
+        struct str one;
+        str_cut(rest, ',', &one, &rest);
+        char *name = xstrndup(one.p, one.n);
+        int r = u->profiles_len == array_len(u->profiles)
+                    ? err_set(err, ERR_INVALID, "16 profiles at most")
+                    : profile_open(name, &u->profiles[u->profiles_len], err);
+        free(name);
+        if (r < 0)
+            return r;
+        u->profiles_len++;
+    }
+    return 0;
+}
+
+// own_flag takes a flag of up itself. Returns how many arguments it took, 0 when it is not one.
+static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
+{
+    static const char *const names[] = {"--sim", "--nodes", "--apply", "--policy"};
+    struct str arg = str_z(argv[i]);
+    struct str value = {0};
+    bool joined = str_cut(arg, '=', &arg, &value);
+    size_t which = 0;
+    while (which < array_len(names) && !str_eqz(arg, names[which]))
+        which++;
+    if (which == array_len(names))
+        return 0;
+    if (!joined && i + 1 == argc)
+        return err_set(err, ERR_INVALID, "%s needs a value", names[which]);
+    const char *text = joined ? value.p : argv[i + 1];
+    uint64_t n = 0;
+    if (which == 0)
+        u->sim = text;
+    else if (which == 1 && (str_to_u64(str_z(text), &n) < 0 || n > 100000))
+        return err_set(err, ERR_INVALID, "--nodes takes a number up to 100000, not '%s'", text);
+    else if (which == 1)
+        u->nodes = n;
+    else if (which == 2 && u->apply.n == array_len(u->apply.list))
+        return err_set(err, ERR_INVALID, "64 files at most with --apply");
+    else if (which == 2)
+        u->apply.list[u->apply.n++] = text;
+    else if (!alloc_policy_parse(str_z(text), &u->policy))
+        return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'", text);
+    return joined ? 1 : 2;
+}
+
+// split takes up's own flags out of argv; the others, with a default folder, are the server's.
+static int split(struct up *u, int argc, char **argv, char **rest, int *ret_rest, struct err *err)
+{
+    int n = 0;
+    for (int i = 0; i < argc;) {
+        int taken = i == 0 ? 0 : own_flag(u, argc, argv, i, err);
+        if (taken < 0)
+            return taken;
+        if (taken == 0)
+            rest[n++] = argv[i++];
+        i += taken;
+    }
+    *ret_rest = n;
+    return 0;
+}
+
+static bool has_flag(int argc, char **argv, const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], name, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == '='))
+            return true;
+    return false;
+}
+
+static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
+{
+    struct server_flags flags = {0};
+    struct err err = {0};
+    const char *home = getenv("HOME");
+    int n = argc;
+    if (!has_flag(n, rest, "--data-dir") && !has_flag(n, rest, "--config")) {
+        sbuf_addf(folder, "--data-dir=%s/.dray", home && home[0] ? home : ".");
+        rest[n++] = folder->p;
+    }
+    int r = server_flags_parse(n, rest, &flags, &err);
+    if (r == -ERR_INVALID)
+        return verb_usage_error("up", err.msg);
+    if (r == 0)
+        r = open_profiles(u, &err);
+    if (r < 0) {
+        (void)fprintf(stderr, "dray up: %s\n", err.msg);
+        server_flags_done(&flags);
+        return VERB_NO;
+    }
+    const struct server_guest guest = {
+        .start = up_start, .stop = up_stop, .free = up_free, .arg = u};
+    return server_run("up", &flags, &guest);
+}
+
+int verb_up(int argc, char **argv)
+{
+    struct up u = {.sim = "example-gpu", .nodes = 3, .policy = ALLOC_PACK};
+    struct err err = {0};
+    int rest_len = 0;
+    char **rest = xcalloc((size_t)argc + 2, sizeof(*rest));
+    struct sbuf folder = {0};
+    int code = VERB_USAGE;
+    if (split(&u, argc, argv, rest, &rest_len, &err) < 0)
+        (void)verb_usage_error("up", err.msg);
+    else if (strcmp(u.sim, "list") == 0)
+        code = list_profiles();
+    else
+        code = up_run(&u, rest_len, rest, &folder);
+    for (size_t i = 0; i < u.profiles_len; i++)
+        profile_free(u.profiles[i]);
+    arena_done(&u.arena);
+    sbuf_done(&folder);
+    free(rest);
+    return code;
+}

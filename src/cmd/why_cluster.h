@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray why on a running cluster.
+#ifndef CMD_WHY_CLUSTER_H
+#define CMD_WHY_CLUSTER_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+struct why_question {
+    const char *socket;   // of the server; NULL: that of the data folder
+    const char *data_dir; // NULL: ~/.dray
+    struct str kind;      // Pod or ResourceClaim
+    struct str namespace;
+    struct str name;
+    bool json;
+};
+
+// why_cluster asks and prints. Returns one of VERB_*.
+int why_cluster(const struct why_question *q);
+
+#endif

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The claim controller: which change makes which object worth a look.
+#include <stdlib.h>
+
+#include "ctl/claim_int.h"
+
+#include "base/banned.h"
+
+// --- Keys and indexes ----------------------------------------------------------------------------
+
+static void add_key(struct claim_ctl *c, char type, struct str namespace, struct str name)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "%c/%.*s/%.*s", type, STR_ARG(namespace), STR_ARG(name));
+    work_add(c->work, sbuf_str(&key));
+    sbuf_done(&key);
+}
+
+typedef void (*index_add_fn)(void *ctx, struct str key);
+
+static void add_pair(index_add_fn add, void *ctx, struct str namespace, struct str name)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
+    add(ctx, sbuf_str(&key));
+    sbuf_done(&key);
+}
+
+static void index_pod_claims(const struct client_object *o, index_add_fn add, void *ctx)
+{
+    const struct api_pod *pod = as_pod(o);
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct str name;
+        bool check;
+        if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
+            add_pair(add, ctx, pod->metadata.namespace, name);
+    }
+    if (pod->status.extended_resource_claim_status)
+        add_pair(add, ctx, pod->metadata.namespace,
+                 pod->status.extended_resource_claim_status->resource_claim_name);
+}
+
+static void index_pod_templates(const struct client_object *o, index_add_fn add, void *ctx)
+{
+    const struct api_pod *pod = as_pod(o);
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        const struct api_pod_resource_claim *e = &pod->spec.resource_claims.p[i];
+        if (e->has_resource_claim_template_name)
+            add_pair(add, ctx, pod->metadata.namespace, e->resource_claim_template_name);
+    }
+}
+
+static void index_pod_group(const struct client_object *o, index_add_fn add, void *ctx)
+{
+    const struct api_pod *pod = as_pod(o);
+    if (pod->spec.scheduling_group && pod->spec.scheduling_group->has_pod_group_name)
+        add_pair(add, ctx, pod->metadata.namespace, pod->spec.scheduling_group->pod_group_name);
+}
+
+static void index_group_templates(const struct client_object *o, index_add_fn add, void *ctx)
+{
+    const struct api_pod_group *group = as_group(o);
+    for (size_t i = 0; i < group->spec.resource_claims.n; i++) {
+        const struct api_pod_group_resource_claim *e = &group->spec.resource_claims.p[i];
+        if (e->has_resource_claim_template_name)
+            add_pair(add, ctx, group->metadata.namespace, e->resource_claim_template_name);
+    }
+}
+
+static void index_owner(const struct client_object *o, index_add_fn add, void *ctx)
+{
+    const struct api_owner_reference *owner = meta_controller(o->meta);
+    if (owner)
+        add(ctx, owner->uid);
+}
+
+// --- Objects that are gone -----------------------------------------------------------------------
+
+bool claim_gone(const struct claim_ctl *c, struct str uid)
+{
+    return map_has(&c->gone, uid);
+}
+
+void claim_remember_gone(struct claim_ctl *c, struct str uid)
+{
+    if (uid.n == 0 || claim_gone(c, uid))
+        return;
+    char **slot = &c->gone_ring[c->gone_next];
+    if (*slot) {
+        map_del(&c->gone, str_z(*slot));
+        free(*slot);
+    }
+    *slot = xstrndup(uid.p, uid.n);
+    *map_put(&c->gone, str_z(*slot)) = true;
+    c->gone_next = (c->gone_next + 1) % GONE_MAX;
+}
+
+// --- Groups --------------------------------------------------------------------------------------
+
+const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct api_pod *pod)
+{
+    if (!c->groups || !pod->spec.scheduling_group ||
+        !pod->spec.scheduling_group->has_pod_group_name)
+        return NULL;
+    return maybe_group(ctl_find(c->ctl, CACHE_GROUPS, pod->metadata.namespace,
+                                pod->spec.scheduling_group->pod_group_name));
+}
+
+static bool same_text(bool has_a, struct str a, bool has_b, struct str b)
+{
+    return has_a == has_b && (!has_a || str_eq(a, b));
+}
+
+bool pod_entry_is_of_group(const struct api_pod_group *group,
+                           const struct api_pod_resource_claim *entry)
+{
+    for (size_t i = 0; group && i < group->spec.resource_claims.n; i++) {
+        const struct api_pod_group_resource_claim *g = &group->spec.resource_claims.p[i];
+        if (str_eq(g->name, entry->name) &&
+            same_text(g->has_resource_claim_name, g->resource_claim_name,
+                      entry->has_resource_claim_name, entry->resource_claim_name) &&
+            same_text(g->has_resource_claim_template_name, g->resource_claim_template_name,
+                      entry->has_resource_claim_template_name, entry->resource_claim_template_name))
+            return true;
+    }
+    return false;
+}
+
+// --- What changed --------------------------------------------------------------------------------
+
+static void add_pod(void *arg, const struct client_object *o)
+{
+    add_key(arg, 'p', o->meta->namespace, o->meta->name);
+}
+
+static void add_group(void *arg, const struct client_object *o)
+{
+    add_key(arg, 'g', o->meta->namespace, o->meta->name);
+}
+
+static void add_pods_by(struct claim_ctl *c, size_t index, struct str namespace, struct str name)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
+    informer_by(c->ctl->caches[CACHE_PODS], index, sbuf_str(&key), add_pod, c);
+    sbuf_done(&key);
+}
+
+// The claims of a pod that will not use them any more.
+static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
+{
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct str name;
+        bool check;
+        if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
+            add_key(c, 'c', pod->metadata.namespace, name);
+    }
+    if (pod->status.extended_resource_claim_status)
+        add_key(c, 'c', pod->metadata.namespace,
+                pod->status.extended_resource_claim_status->resource_claim_name);
+}
+
+static void pod_changed(void *arg, const struct client_object *before,
+                        const struct client_object *after)
+{
+    struct claim_ctl *c = arg;
+    const struct api_pod *pod = as_pod(after ? after : before);
+    if (!after)
+        claim_remember_gone(c, pod->metadata.uid);
+    else if (before && !str_eq(before->meta->uid, after->meta->uid))
+        claim_remember_gone(c, before->meta->uid);
+    if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
+        return;
+    if (!after || pod_is_done(pod))
+        add_claims_of(c, pod);
+    if (after && !pod->metadata.deletion_timestamp.set)
+        add_pod(c, after);
+}
+
+static void claim_changed(void *arg, const struct client_object *before,
+                          const struct client_object *after)
+{
+    struct claim_ctl *c = arg;
+    const struct api_object_meta *meta = (after ? after : before)->meta;
+    if (after)
+        add_key(c, 'c', meta->namespace, meta->name);
+    add_pods_by(c, c->pods_by_claim, meta->namespace, meta->name);
+    const struct api_owner_reference *owner = meta_controller(meta);
+    if (owner && str_eq(owner->kind, STR("Pod")))
+        add_key(c, 'p', meta->namespace, owner->name);
+    else if (owner && c->groups && group_is_controller(owner)) {
+        add_key(c, 'g', meta->namespace, owner->name);
+        add_pods_by(c, c->pods_by_group, meta->namespace, owner->name);
+    }
+}
+
+static void template_changed(void *arg, const struct client_object *before,
+                             const struct client_object *after)
+{
+    struct claim_ctl *c = arg;
+    (void)before;
+    if (!after)
+        return;
+    add_pods_by(c, c->pods_by_template, after->meta->namespace, after->meta->name);
+    if (!c->groups)
+        return;
+    struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(after->meta->name));
+    informer_by(c->ctl->caches[CACHE_GROUPS], c->groups_by_template, sbuf_str(&key), add_group, c);
+    sbuf_done(&key);
+}
+
+static void add_claim(void *arg, const struct client_object *o)
+{
+    add_key(arg, 'c', o->meta->namespace, o->meta->name);
+}
+
+static void group_changed(void *arg, const struct client_object *before,
+                          const struct client_object *after)
+{
+    struct claim_ctl *c = arg;
+    const struct api_object_meta *meta = (after ? after : before)->meta;
+    if (after) {
+        add_group(c, after);
+    } else {
+        claim_remember_gone(c, meta->uid);
+        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, meta->uid, add_claim, c);
+    }
+    add_pods_by(c, c->pods_by_group, meta->namespace, meta->name);
+}
+
+// --- The controller ------------------------------------------------------------------------------
+
+static void step(void *arg, struct str key)
+{
+    struct claim_ctl *c = arg;
+    struct str namespace;
+    struct str name;
+    str_cut(str_from(key, 2), '/', &namespace, &name);
+    // Before the first list is complete nothing can be told to be missing.
+    for (size_t i = CACHE_PODS; i <= CACHE_GROUPS; i++) {
+        if (c->ctl->caches[i] && !informer_synced(c->ctl->caches[i])) {
+            work_retry(c->work, key);
+            return;
+        }
+    }
+    if (key.p[0] == 'p')
+        claim_step_pod(c, key, namespace, name);
+    else if (key.p[0] == 'g')
+        claim_step_group(c, key, namespace, name);
+    else
+        claim_step_claim(c, key, namespace, name);
+}
+
+struct claim_ctl *claim_ctl_new(struct ctl *ctl)
+{
+    struct claim_ctl *c = xcalloc(1, sizeof(*c));
+    c->ctl = ctl;
+    c->work = work_new(ctl->exec, step, c);
+    c->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+    list_init(&c->calls);
+    struct informer *pods = ctl->caches[CACHE_PODS];
+    c->pods_by_claim = informer_add_index(pods, index_pod_claims);
+    c->pods_by_template = informer_add_index(pods, index_pod_templates);
+    c->pods_by_group = informer_add_index(pods, index_pod_group);
+    c->claims_by_owner = informer_add_index(ctl->caches[CACHE_CLAIMS], index_owner);
+    if (c->groups)
+        c->groups_by_template =
+            informer_add_index(ctl->caches[CACHE_GROUPS], index_group_templates);
+    ctl_watch(ctl, CACHE_PODS, pod_changed, c, c->work);
+    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c, c->work);
+    ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c, c->work);
+    ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
+    return c;
+}
+
+void claim_ctl_free(struct claim_ctl *c)
+{
+    if (!c)
+        return;
+    ctl_calls_drop(&c->calls);
+    claim_forget_all(c);
+    work_free(c->work);
+    map_done(&c->gone);
+    for (size_t i = 0; i < GONE_MAX; i++)
+        free(c->gone_ring[i]);
+    free(c);
+}
+
+bool claim_ctl_idle(const struct claim_ctl *c)
+{
+    return work_idle(c->work);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The claim controller's parts: claim.c decides what to look at, claim_pod.c makes claims for pods
+// and groups, claim_sync.c releases and removes claims. Private to src/ctl.
+//
+// Keys: p/NAMESPACE/NAME a pod, g/… a PodGroup, c/… a claim.
+#ifndef CTL_CLAIM_INT_H
+#define CTL_CLAIM_INT_H
+
+#include "base/map.h"
+#include "ctl/ctl_int.h"
+#include "ctl/names.h"
+
+// UIDs of objects that were seen to go, the newest GONE_MAX of them.
+enum { GONE_MAX = 500 };
+
+struct uid_set MAP(bool);
+struct key_set MAP(char *); // values own the keys
+
+struct claim_ctl {
+    struct ctl *ctl;
+    struct work *work;
+    struct list calls;
+    bool groups;               // the gate of claims for PodGroups
+    size_t pods_by_claim;      // index: NAMESPACE/CLAIM
+    size_t pods_by_template;   // NAMESPACE/TEMPLATE
+    size_t pods_by_group;      // NAMESPACE/GROUP
+    size_t groups_by_template; // NAMESPACE/TEMPLATE
+    size_t claims_by_owner;    // UID of the controller
+    struct key_set freed;      // claims deallocated here that still have the finalizer
+    struct uid_set gone;       // keys are copies, owned by gone_ring
+    char *gone_ring[GONE_MAX];
+    size_t gone_next;
+};
+
+// Whoever claims are made for.
+struct consumer {
+    bool group; // else a pod
+    const struct client_object *object;
+    const struct api_object_meta *meta;
+};
+
+void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name);
+void claim_step_group(struct claim_ctl *c, struct str key, struct str namespace, struct str name);
+void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name);
+
+// claim_gone says whether an object with this UID was seen to go.
+bool claim_gone(const struct claim_ctl *c, struct str uid);
+void claim_remember_gone(struct claim_ctl *c, struct str uid);
+
+// claim_forget_all frees what claim_step_claim keeps.
+void claim_forget_all(struct claim_ctl *c);
+
+// pod_group_of is the pod's PodGroup, NULL when it has none or the cache lacks it.
+const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct api_pod *pod);
+
+// pod_entry_is_of_group: the group has the same entry, so its claim is the group's.
+bool pod_entry_is_of_group(const struct api_pod_group *group,
+                           const struct api_pod_resource_claim *entry);
+
+#endif

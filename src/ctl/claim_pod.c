@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Claims for pods and PodGroups: made from templates, named in the consumer's status, and reserved
+// for pods that were bound without a scheduler that knows claims.
+#include "codec/json_writer.h"
+#include "ctl/claim_int.h"
+
+#include "base/banned.h"
+
+// Longest text before the five characters that the server adds to a generated name.
+enum { BASE_NAME_MAX = 57 };
+
+// --- Making --------------------------------------------------------------------------------------
+
+// The base of a generated name: CONSUMER-ENTRY-, or both cut in proportion when it is too long.
+static struct str base_name(struct str consumer, struct str entry, struct arena *arena)
+{
+    size_t whole = consumer.n + 1 + entry.n + 1;
+    if (whole <= BASE_NAME_MAX)
+        return arena_strf(arena, "%.*s-%.*s-", STR_ARG(consumer), STR_ARG(entry));
+    return arena_strf(arena, "%.*s-%.*s",
+                      STR_ARG(str_upto(consumer, consumer.n * BASE_NAME_MAX / whole)),
+                      STR_ARG(str_upto(entry, entry.n * BASE_NAME_MAX / whole)));
+}
+
+static void annotate(struct api_str_map *map, struct str key, struct str value, struct arena *arena)
+{
+    struct api_str_entry *all = arena_array(arena, struct api_str_entry, map->n + 1);
+    size_t n = 0;
+    bool placed = false;
+    for (size_t i = 0; i < map->n; i++) {
+        int order = str_cmp(map->p[i].key, key);
+        if (order >= 0 && !placed) {
+            all[n++] = (struct api_str_entry){key, value};
+            placed = true;
+        }
+        if (order != 0)
+            all[n++] = map->p[i];
+    }
+    if (!placed)
+        all[n++] = (struct api_str_entry){key, value};
+    *map = (struct api_str_map){all, n};
+}
+
+static void own(struct api_object_meta *meta, const struct consumer *who, struct arena *arena)
+{
+    struct api_owner_reference *owner = arena_one(arena, struct api_owner_reference);
+    *owner = (struct api_owner_reference){
+        .api_version = who->group ? STR("scheduling.k8s.io/v1beta1") : STR("v1"),
+        .kind = who->group ? STR("PodGroup") : STR("Pod"),
+        .name = who->meta->name,
+        .uid = who->meta->uid,
+        .controller = true,
+        .has_controller = true,
+    };
+    meta->owner_references = (struct api_owner_reference_array){owner, 1};
+}
+
+static void make_claim(struct claim_ctl *c, struct str key, const struct consumer *who,
+                       struct str entry, const struct api_resource_claim_template *t,
+                       struct ctl_call *call)
+{
+    (void)key;
+    struct arena arena = {0};
+    struct api_resource_claim claim = {0};
+    const struct api_object object = {ctl_kind(CACHE_CLAIMS), &claim};
+    api_set_type_meta(&object);
+    claim.metadata.namespace = who->meta->namespace;
+    claim.metadata.generate_name = base_name(who->meta->name, entry, &arena);
+    claim.metadata.labels = t->spec.metadata.labels;
+    claim.metadata.annotations = t->spec.metadata.annotations;
+    annotate(&claim.metadata.annotations, STR(CTL_POD_CLAIM_ANNOTATION), entry, &arena);
+    own(&claim.metadata, who, &arena);
+    claim.spec = t->spec.spec;
+    client_create(c->ctl->client, &object, NULL, ctl_call_done, call);
+    arena_done(&arena);
+}
+
+// --- Telling people ------------------------------------------------------------------------------
+
+static void tell_failure(struct claim_ctl *c, const struct consumer *who, struct str entry,
+                         const char *why, size_t why_len)
+{
+    struct sbuf text = {0};
+    sbuf_addf(&text, "%s %.*s: %.*s", who->group ? "PodGroupResourceClaim" : "PodResourceClaim",
+              STR_ARG(entry), (int)why_len, why);
+    event_record(c->ctl->events, who->object, STR("Warning"), STR("FailedResourceClaimCreation"),
+                 sbuf_str(&text));
+    sbuf_done(&text);
+}
+
+static struct consumer consumer_of(const struct claim_ctl *c, struct str key)
+{
+    struct str namespace;
+    struct str name;
+    str_cut(str_from(key, 2), '/', &namespace, &name);
+    bool group = key.p[0] == 'g';
+    const struct client_object *o =
+        ctl_find(c->ctl, group ? CACHE_GROUPS : CACHE_PODS, namespace, name);
+    return (struct consumer){group, o, o ? o->meta : NULL};
+}
+
+static void create_failed(void *owner, struct str key, const struct client_answer *a)
+{
+    struct claim_ctl *c = owner;
+    struct consumer who = consumer_of(c, key);
+    if (who.object && a->err)
+        tell_failure(c, &who, STR("claim"), a->err->msg, strlen(a->err->msg));
+}
+
+// --- One entry -----------------------------------------------------------------------------------
+
+struct owned_search {
+    struct str entry;
+    const struct client_object *found;
+};
+
+static void match_owned(void *arg, const struct client_object *o)
+{
+    struct owned_search *s = arg;
+    if (!s->found && !o->meta->deletion_timestamp.set &&
+        str_eq(meta_annotation(o->meta, STR(CTL_POD_CLAIM_ANNOTATION)), s->entry))
+        s->found = o;
+}
+
+static const struct client_object *find_owned(const struct claim_ctl *c, struct str uid,
+                                              struct str entry)
+{
+    struct owned_search s = {.entry = entry};
+    informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, uid, match_owned, &s);
+    return s.found;
+}
+
+enum entry_result {
+    ENTRY_FINE,    // nothing to do
+    ENTRY_FOUND,   // *ret is a name that the status lacks
+    ENTRY_STARTED, // a write is under way
+    ENTRY_FAILED,  // try again later
+};
+
+// from_template finds or makes the claim that an entry of a consumer asks for.
+static enum entry_result from_template(struct claim_ctl *c, struct str key,
+                                       const struct consumer *who, struct str entry,
+                                       struct str template_name, struct str *ret)
+{
+    const struct client_object *claim = find_owned(c, who->meta->uid, entry);
+    if (claim) {
+        *ret = claim->meta->name;
+        return ENTRY_FOUND;
+    }
+    const struct api_resource_claim_template *t =
+        maybe_template(ctl_find(c->ctl, CACHE_TEMPLATES, who->meta->namespace, template_name));
+    if (!t) {
+        struct sbuf why = {0};
+        sbuf_addf(&why, "resource claim template \"%.*s\": not found", STR_ARG(template_name));
+        tell_failure(c, who, entry, why.p, why.n);
+        sbuf_done(&why);
+        return ENTRY_FAILED;
+    }
+    struct ctl_call *call = ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS);
+    call->failed = create_failed;
+    call->owner = c;
+    make_claim(c, key, who, entry, t, call);
+    return ENTRY_STARTED;
+}
+
+static enum entry_result pod_entry(struct claim_ctl *c, struct str key, const struct consumer *who,
+                                   const struct api_pod_resource_claim *entry, struct str *ret)
+{
+    const struct api_pod *pod = as_pod(who->object);
+    struct str name;
+    bool check;
+    enum claim_name state = claim_name_of(pod, entry, &name, &check);
+    if (state == CLAIM_NOT_NEEDED || state == CLAIM_UNSUPPORTED)
+        return ENTRY_FINE;
+    if (state == CLAIM_NAMED) {
+        const struct api_resource_claim *claim =
+            maybe_claim(ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name));
+        if (!check || (claim && claim_is_for(claim, pod, c->groups)))
+            return ENTRY_FINE;
+    }
+    const struct api_pod_group *group = pod_group_of(c, pod);
+    if (!pod_entry_is_of_group(group, entry))
+        return from_template(c, key, who, entry->name, entry->resource_claim_template_name, ret);
+    const struct client_object *of_group = find_owned(c, group->metadata.uid, entry->name);
+    if (!of_group)
+        return ENTRY_FAILED; // the group's own step makes it; its claim's event comes back here
+    *ret = of_group->meta->name;
+    return ENTRY_FOUND;
+}
+
+// --- Status --------------------------------------------------------------------------------------
+
+struct name_pair {
+    struct str entry;
+    struct str claim;
+};
+
+static void patch_names(struct claim_ctl *c, struct str key, const struct consumer *who,
+                        const struct name_pair *names, size_t n)
+{
+    struct sbuf body = {0};
+    struct json_writer w = {.out = &body};
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("metadata"));
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("uid"));
+    json_write_str(&w, who->meta->uid);
+    json_write_object_end(&w);
+    json_write_key(&w, STR("status"));
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("resourceClaimStatuses"));
+    json_write_array_begin(&w);
+    for (size_t i = 0; i < n; i++) {
+        json_write_object_begin(&w);
+        json_write_key(&w, STR("name"));
+        json_write_str(&w, names[i].entry);
+        json_write_key(&w, STR("resourceClaimName"));
+        json_write_str(&w, names[i].claim);
+        json_write_object_end(&w);
+    }
+    json_write_array_end(&w);
+    json_write_object_end(&w);
+    json_write_object_end(&w);
+    enum ctl_cache cache = who->group ? CACHE_GROUPS : CACHE_PODS;
+    const struct client_key at = {ctl_kind(cache), who->meta->namespace, who->meta->name};
+    const struct client_write how = {.subresource = STR("status")};
+    client_patch(c->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how, ctl_call_done,
+                 ctl_call_new(&c->calls, c->work, key, cache));
+    sbuf_done(&body);
+}
+
+// --- Reservation ---------------------------------------------------------------------------------
+
+// reserve adds the pod to a claim that it uses; true when a write is under way.
+static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *pod,
+                    const struct api_pod_resource_claim *entry)
+{
+    struct str name;
+    bool check;
+    if (claim_name_of(pod, entry, &name, &check) != CLAIM_NAMED)
+        return false;
+    const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name);
+    const struct api_resource_claim *claim = maybe_claim(o);
+    if (!claim || !claim->status.allocation || claim->metadata.deletion_timestamp.set ||
+        (check && !claim_is_for(claim, pod, c->groups)))
+        return false;
+    const struct api_pod_group *group = pod_group_of(c, pod);
+    bool as_group_member = pod_entry_is_of_group(group, entry);
+    struct str uid = as_group_member ? group->metadata.uid : pod->metadata.uid;
+    if (claim_is_reserved_for(claim, uid))
+        return false;
+    struct arena arena = {0};
+    struct api_resource_claim changed = *claim;
+    size_t n = claim->status.reserved_for.n;
+    struct api_resource_claim_consumer_reference *all =
+        arena_array(&arena, struct api_resource_claim_consumer_reference, n + 1);
+    for (size_t i = 0; i < n; i++)
+        all[i] = claim->status.reserved_for.p[i];
+    all[n] = (struct api_resource_claim_consumer_reference){
+        .api_group = as_group_member ? STR("scheduling.k8s.io") : STR(""),
+        .resource = as_group_member ? STR("podgroups") : STR("pods"),
+        .name = as_group_member ? group->metadata.name : pod->metadata.name,
+        .uid = uid,
+    };
+    changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){all, n + 1};
+    const struct api_object object = {o->object.kind, &changed};
+    const struct client_write how = {.subresource = STR("status")};
+    client_update(c->ctl->client, &object, &how, ctl_call_done,
+                  ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
+    arena_done(&arena);
+    return true;
+}
+
+// --- Steps ---------------------------------------------------------------------------------------
+
+void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
+{
+    const struct client_object *o = ctl_find(c->ctl, CACHE_PODS, namespace, name);
+    const struct api_pod *pod = maybe_pod(o);
+    if (!pod || pod->metadata.deletion_timestamp.set || pod_is_done(pod)) {
+        work_done(c->work, key);
+        return;
+    }
+    struct arena arena = {0};
+    const struct consumer who = {false, o, o->meta};
+    size_t entries = pod->spec.resource_claims.n;
+    struct name_pair *names = arena_array(&arena, struct name_pair, entries);
+    size_t found = 0;
+    enum entry_result result = ENTRY_FINE;
+    for (size_t i = 0; i < entries; i++) {
+        const struct api_pod_resource_claim *e = &pod->spec.resource_claims.p[i];
+        result = pod_entry(c, key, &who, e, &names[found].claim);
+        if (result == ENTRY_STARTED || result == ENTRY_FAILED)
+            break;
+        if (result == ENTRY_FOUND)
+            names[found++].entry = e->name;
+    }
+    bool started = result == ENTRY_STARTED;
+    if (!started && result != ENTRY_FAILED && found > 0) {
+        patch_names(c, key, &who, names, found);
+        started = true;
+    }
+    for (size_t i = 0;
+         !started && result != ENTRY_FAILED && pod->spec.node_name.n > 0 && i < entries; i++)
+        started = reserve(c, key, pod, &pod->spec.resource_claims.p[i]);
+    arena_done(&arena);
+    if (started)
+        return;
+    if (result == ENTRY_FAILED)
+        work_retry(c->work, key);
+    else
+        work_done(c->work, key);
+}
+
+static bool group_has_name(const struct claim_ctl *c, const struct api_pod_group *group,
+                           struct str entry)
+{
+    for (size_t i = 0; i < group->status.resource_claim_statuses.n; i++) {
+        const struct api_pod_group_resource_claim_status *s =
+            &group->status.resource_claim_statuses.p[i];
+        if (!str_eq(s->name, entry))
+            continue;
+        if (!s->has_resource_claim_name)
+            return true;
+        const struct api_resource_claim *claim = maybe_claim(
+            ctl_find(c->ctl, CACHE_CLAIMS, group->metadata.namespace, s->resource_claim_name));
+        const struct api_owner_reference *owner = claim ? meta_controller(&claim->metadata) : NULL;
+        return owner && str_eq(owner->uid, group->metadata.uid);
+    }
+    return false;
+}
+
+void claim_step_group(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
+{
+    const struct client_object *o = ctl_find(c->ctl, CACHE_GROUPS, namespace, name);
+    const struct api_pod_group *group = maybe_group(o);
+    if (!group || group->metadata.deletion_timestamp.set) {
+        work_done(c->work, key);
+        return;
+    }
+    struct arena arena = {0};
+    const struct consumer who = {true, o, o->meta};
+    size_t entries = group->spec.resource_claims.n;
+    struct name_pair *names = arena_array(&arena, struct name_pair, entries);
+    size_t found = 0;
+    enum entry_result result = ENTRY_FINE;
+    for (size_t i = 0; i < entries && result != ENTRY_STARTED && result != ENTRY_FAILED; i++) {
+        const struct api_pod_group_resource_claim *e = &group->spec.resource_claims.p[i];
+        if (!e->has_resource_claim_template_name || group_has_name(c, group, e->name))
+            continue;
+        result = from_template(c, key, &who, e->name, e->resource_claim_template_name,
+                               &names[found].claim);
+        if (result == ENTRY_FOUND)
+            names[found++].entry = e->name;
+    }
+    if (result == ENTRY_FAILED)
+        work_retry(c->work, key);
+    else if (result != ENTRY_STARTED && found > 0)
+        patch_names(c, key, &who, names, found);
+    else if (result != ENTRY_STARTED)
+        work_done(c->work, key);
+    arena_done(&arena);
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A claim's end: reservations of consumers that are gone are dropped, a claim that nobody uses any
+// more is deallocated, one that is being deleted may go, one whose pod is done is deleted.
+#include <stdlib.h>
+
+#include "ctl/claim_int.h"
+
+#include "base/banned.h"
+
+enum consumer_state {
+    CONSUMER_USES,
+    CONSUMER_GONE,
+    CONSUMER_UNKNOWN, // the cache lacks it or has another of its name: ask the server
+};
+
+static enum consumer_state consumer_state(const struct claim_ctl *c,
+                                          const struct api_resource_claim *claim,
+                                          const struct api_resource_claim_consumer_reference *r)
+{
+    bool pod = r->api_group.n == 0 && str_eq(r->resource, STR("pods"));
+    bool group = c->groups && str_eq(r->api_group, STR("scheduling.k8s.io")) &&
+                 str_eq(r->resource, STR("podgroups"));
+    if (!pod && !group)
+        return CONSUMER_USES;
+    if (claim_gone(c, r->uid))
+        return CONSUMER_GONE;
+    const struct client_object *o =
+        ctl_find(c->ctl, pod ? CACHE_PODS : CACHE_GROUPS, claim->metadata.namespace, r->name);
+    if (!o || !str_eq(o->meta->uid, r->uid))
+        return CONSUMER_UNKNOWN;
+    return pod && pod_is_done(as_pod(o)) ? CONSUMER_GONE : CONSUMER_USES;
+}
+
+// keep_users puts the consumers that still use the claim into out; one that is not known counts as a
+// user and is *ret_unknown.
+static size_t keep_users(const struct claim_ctl *c, const struct api_resource_claim *claim,
+                         struct api_resource_claim_consumer_reference *out,
+                         const struct api_resource_claim_consumer_reference **ret_unknown)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        enum consumer_state state = consumer_state(c, claim, r);
+        if (state == CONSUMER_UNKNOWN)
+            *ret_unknown = r;
+        if (state != CONSUMER_GONE)
+            out[n++] = *r;
+    }
+    return n;
+}
+
+// The caches of claims and of consumers need not be of the same moment: a consumer that is not in
+// the cache may be newer than it.
+static void consumer_is_gone(void *owner, struct str uid)
+{
+    claim_remember_gone(owner, uid);
+}
+
+static void ask(struct claim_ctl *c, struct str key, struct str namespace,
+                const struct api_resource_claim_consumer_reference *r)
+{
+    const struct client_key at = {ctl_kind(r->api_group.n == 0 ? CACHE_PODS : CACHE_GROUPS),
+                                  namespace, r->name};
+    ctl_call_ask(ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS), c->ctl->client, &at, r->uid,
+                 consumer_is_gone, c);
+}
+
+// --- Writes --------------------------------------------------------------------------------------
+
+static void update(struct claim_ctl *c, struct str key, const struct client_object *o,
+                   const struct api_resource_claim *changed, bool status)
+{
+    union {
+        const struct api_resource_claim *from;
+        void *to;
+    } value = {.from = changed};
+    const struct api_object object = {o->object.kind, value.to};
+    const struct client_write how = {.subresource = status ? STR("status") : STR("")};
+    client_update(c->ctl->client, &object, &how, ctl_call_done,
+                  ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
+}
+
+static void remove_finalizer(struct claim_ctl *c, struct str key, const struct client_object *o)
+{
+    struct arena arena = {0};
+    struct api_resource_claim changed = *as_claim(o);
+    const struct api_str_array all = changed.metadata.finalizers;
+    struct str *kept = arena_array(&arena, struct str, all.n);
+    size_t n = 0;
+    for (size_t i = 0; i < all.n; i++)
+        if (!str_eq(all.p[i], STR(CTL_FINALIZER)))
+            kept[n++] = all.p[i];
+    changed.metadata.finalizers = (struct api_str_array){n > 0 ? kept : NULL, n};
+    update(c, key, o, &changed, false);
+    arena_done(&arena);
+}
+
+static void delete_claim(struct claim_ctl *c, struct str key,
+                         const struct api_resource_claim *claim)
+{
+    const struct client_key at = {ctl_kind(CACHE_CLAIMS), claim->metadata.namespace,
+                                  claim->metadata.name};
+    struct api_preconditions same = {.uid = claim->metadata.uid, .has_uid = true};
+    const struct api_delete_options options = {.preconditions = &same};
+    client_delete(c->ctl->client, &at, &options, ctl_call_done,
+                  ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
+}
+
+// Its pod is there but is another one, or is done. A pod that is gone is the garbage collector's.
+static bool owner_is_over(const struct claim_ctl *c, const struct api_resource_claim *claim)
+{
+    const struct api_owner_reference *owner = meta_controller(&claim->metadata);
+    if (!owner || !str_eq(owner->kind, STR("Pod")) || !str_eq(owner->api_version, STR("v1")))
+        return false;
+    const struct client_object *o =
+        ctl_find(c->ctl, CACHE_PODS, claim->metadata.namespace, owner->name);
+    return o && (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)));
+}
+
+// forget_freed: the claim is used again, or its finalizer is gone.
+static void forget_freed(struct claim_ctl *c, struct str key)
+{
+    char **copy = map_get(&c->freed, key);
+    if (!copy)
+        return;
+    char *text = *copy;
+    map_del(&c->freed, key);
+    free(text);
+}
+
+static void remember_freed(struct claim_ctl *c, struct str key)
+{
+    if (map_has(&c->freed, key))
+        return;
+    char *copy = xstrndup(key.p, key.n);
+    *map_put(&c->freed, str_z(copy)) = copy;
+}
+
+static void release(struct claim_ctl *c, struct str key, const struct client_object *o,
+                    struct api_resource_claim_consumer_reference *users, size_t n, bool deallocate)
+{
+    struct api_resource_claim changed = *as_claim(o);
+    changed.status.reserved_for =
+        (struct api_resource_claim_consumer_reference_array){n > 0 ? users : NULL, n};
+    if (deallocate) {
+        changed.status.allocation = NULL;
+        changed.status.devices = (struct api_allocated_device_status_array){0};
+        remember_freed(c, key);
+    }
+    update(c, key, o, &changed, true);
+}
+
+void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
+{
+    const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
+    const struct api_resource_claim *claim = maybe_claim(o);
+    if (!claim) {
+        forget_freed(c, key);
+        work_done(c->work, key);
+        return;
+    }
+    struct arena arena = {0};
+    const struct api_resource_claim_consumer_reference *unknown = NULL;
+    struct api_resource_claim_consumer_reference *users = arena_array(
+        &arena, struct api_resource_claim_consumer_reference, claim->status.reserved_for.n);
+    size_t n = keep_users(c, claim, users, &unknown);
+    bool guarded = meta_has_finalizer(&claim->metadata, STR(CTL_FINALIZER));
+    bool deleting = claim->metadata.deletion_timestamp.set;
+    bool fewer = n < claim->status.reserved_for.n;
+    bool unused = n == 0 && guarded;
+    if (claim->status.allocation || !guarded)
+        forget_freed(c, key);
+    // A scheduler adds the finalizer before the allocation: one without the other is its business,
+    // unless the claim is to go or was freed here.
+    bool finalizer_over =
+        unused && !claim->status.allocation && (deleting || map_has(&c->freed, key));
+    if (fewer || (unused && deleting && claim->status.allocation))
+        release(c, key, o, users, n, unused && claim->status.allocation);
+    else if (unknown)
+        ask(c, key, namespace, unknown);
+    else if (finalizer_over)
+        remove_finalizer(c, key, o);
+    else if (n == 0 && !deleting && owner_is_over(c, claim))
+        delete_claim(c, key, claim);
+    else
+        work_done(c->work, key);
+    arena_done(&arena);
+}
+
+void claim_forget_all(struct claim_ctl *c)
+{
+    map_foreach(&c->freed, i)
+        free(*map_value(&c->freed, i));
+    map_done(&c->freed);
+}

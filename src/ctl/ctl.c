@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/ctl.h"
+
+#include <stdlib.h>
+
+#include "ctl/ctl_int.h"
+
+#include "base/banned.h"
+
+static const struct {
+    const char *api_version;
+    const char *kind;
+} cached[CACHES] = {
+    [CACHE_PODS] = {"v1", "Pod"},
+    [CACHE_CLAIMS] = {"resource.k8s.io/v1", "ResourceClaim"},
+    [CACHE_TEMPLATES] = {"resource.k8s.io/v1", "ResourceClaimTemplate"},
+    [CACHE_GROUPS] = {"scheduling.k8s.io/v1beta1", "PodGroup"},
+    [CACHE_SLICES] = {"resource.k8s.io/v1", "ResourceSlice"},
+    [CACHE_RULES] = {"resource.k8s.io/v1", "DeviceTaintRule"},
+    [CACHE_POOL_REQUESTS] = {"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"},
+    [CACHE_NODES] = {"v1", "Node"},
+};
+
+const struct api_kind *ctl_kind(enum ctl_cache which)
+{
+    return api_kind_find(str_z(cached[which].api_version), str_z(cached[which].kind));
+}
+
+// Caches of kinds whose gate is off are not made: the server would not serve them.
+static bool wanted(const struct ctl *c, enum ctl_cache which)
+{
+    if (which == CACHE_GROUPS)
+        return features_on(c->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+    if (which == CACHE_POOL_REQUESTS)
+        return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
+    if (which == CACHE_RULES)
+        return features_on(c->features, FEATURE_DRA_DEVICE_TAINT_RULES);
+    return true;
+}
+
+// Who is told how far a cache is.
+struct follower {
+    struct list_node node; // in ctl.followers
+    struct work *work;
+    size_t source;
+};
+
+static void cache_progress(void *arg, uint64_t revision)
+{
+    const struct follower *f = arg;
+    work_seen(f->work, f->source, revision);
+}
+
+void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void *arg,
+               struct work *work)
+{
+    if (!c->caches[which])
+        return;
+    struct follower *f = xcalloc(1, sizeof(*f));
+    f->work = work;
+    f->source = which;
+    list_push_back(&c->followers, &f->node);
+    const struct informer_handler change = {.changed = changed, .arg = arg};
+    const struct informer_handler progress = {.progress = cache_progress, .arg = f};
+    informer_add_handler(c->caches[which], &change);
+    informer_add_handler(c->caches[which], &progress);
+}
+
+const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
+                                     struct str namespace, struct str name)
+{
+    return c->caches[which] ? informer_get(c->caches[which], namespace, name) : NULL;
+}
+
+struct api_time ctl_now(const struct ctl *c)
+{
+    int64_t seconds = exec_wall_ns(c->exec) / CLOCK_NS_PER_SEC;
+    return (struct api_time){.at = {.sec = seconds}, .set = true};
+}
+
+struct ctl *ctl_new(const struct ctl_options *options)
+{
+    struct ctl *c = xcalloc(1, sizeof(*c));
+    c->client = options->client;
+    c->exec = options->exec;
+    c->features = options->features;
+    for (enum ctl_cache i = 0; i < CACHES; i++) {
+        const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
+        if (wanted(c, i))
+            c->caches[i] = informer_new(&o);
+    }
+    list_init(&c->followers);
+    const struct event_recorder_options events = {.client = c->client,
+                                                  .component = STR("resource_claim")};
+    c->events = event_recorder_new(&events);
+    c->claims = claim_ctl_new(c);
+    c->taints = taint_ctl_new(c);
+    c->pools = pool_ctl_new(c);
+    c->garbage = gc_ctl_new(c);
+    return c;
+}
+
+void ctl_start(struct ctl *c)
+{
+    for (size_t i = 0; i < CACHES; i++)
+        if (c->caches[i])
+            informer_start(c->caches[i]);
+}
+
+void ctl_free(struct ctl *c)
+{
+    if (!c)
+        return;
+    claim_ctl_free(c->claims);
+    taint_ctl_free(c->taints);
+    pool_ctl_free(c->pools);
+    gc_ctl_free(c->garbage);
+    for (size_t i = 0; i < CACHES; i++)
+        informer_free(c->caches[i]);
+    event_recorder_free(c->events);
+    while (!list_empty(&c->followers))
+        free(list_entry(list_pop_front(&c->followers), struct follower, node));
+    free(c);
+}
+
+bool ctl_idle(const struct ctl *c)
+{
+    for (size_t i = 0; i < CACHES; i++)
+        if (c->caches[i] && !informer_synced(c->caches[i]))
+            return false;
+    return claim_ctl_idle(c->claims) && taint_ctl_idle(c->taints) && pool_ctl_idle(c->pools) &&
+           gc_ctl_idle(c->garbage);
+}

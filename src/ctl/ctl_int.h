@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the controllers share: caches, and how to tell people. Private to src/ctl.
+#ifndef CTL_CTL_INT_H
+#define CTL_CTL_INT_H
+
+#include "base/list.h"
+#include "client/client.h"
+#include "client/events.h"
+#include "client/informer.h"
+#include "ctl/ctl.h"
+#include "ctl/work.h"
+
+// The caches; also the sources of struct work.
+enum ctl_cache {
+    CACHE_PODS,
+    CACHE_CLAIMS,
+    CACHE_TEMPLATES,
+    CACHE_GROUPS, // PodGroups, when the gate is on
+    CACHE_SLICES,
+    CACHE_RULES,
+    CACHE_POOL_REQUESTS,
+    CACHE_NODES,
+    CACHES,
+};
+
+struct claim_ctl;
+struct taint_ctl;
+struct pool_ctl;
+struct gc_ctl;
+
+struct ctl {
+    struct client *client;
+    struct exec *exec;
+    const struct features *features;
+    struct informer *caches[CACHES]; // NULL where the gate is off
+    struct event_recorder *events;
+    struct list followers;
+    struct claim_ctl *claims;
+    struct taint_ctl *taints;
+    struct pool_ctl *pools;
+    struct gc_ctl *garbage;
+};
+
+// The kinds of the caches.
+const struct api_kind *ctl_kind(enum ctl_cache which);
+
+// Typed views of cached objects: as_… of one that is there, maybe_… NULL when there is none.
+#define CTL_VIEW(name, type)                                                     \
+    static inline const struct type *as_##name(const struct client_object *o)    \
+    {                                                                            \
+        return o->object.value;                                                  \
+    }                                                                            \
+    static inline const struct type *maybe_##name(const struct client_object *o) \
+    {                                                                            \
+        return o ? o->object.value : NULL;                                       \
+    }
+
+CTL_VIEW(pod, api_pod)
+CTL_VIEW(claim, api_resource_claim)
+CTL_VIEW(template, api_resource_claim_template)
+CTL_VIEW(group, api_pod_group)
+CTL_VIEW(slice, api_resource_slice)
+CTL_VIEW(rule, api_device_taint_rule)
+
+// ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
+// exist is left alone.
+typedef void (*ctl_changed_fn)(void *arg, const struct client_object *before,
+                               const struct client_object *after);
+void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void *arg,
+               struct work *work);
+
+const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
+                                     struct str namespace, struct str name);
+
+// ctl_now is the wall clock in whole seconds.
+struct api_time ctl_now(const struct ctl *c);
+
+// One controller each: new registers handlers and indexes, before the caches start.
+struct claim_ctl *claim_ctl_new(struct ctl *c);
+void claim_ctl_free(struct claim_ctl *c);
+bool claim_ctl_idle(const struct claim_ctl *c);
+
+struct taint_ctl *taint_ctl_new(struct ctl *c);
+void taint_ctl_free(struct taint_ctl *t);
+bool taint_ctl_idle(const struct taint_ctl *t);
+
+struct pool_ctl *pool_ctl_new(struct ctl *c);
+void pool_ctl_free(struct pool_ctl *p);
+bool pool_ctl_idle(const struct pool_ctl *p);
+
+struct gc_ctl *gc_ctl_new(struct ctl *c);
+void gc_ctl_free(struct gc_ctl *g);
+bool gc_ctl_idle(const struct gc_ctl *g);
+
+// --- Calls that outlive their controller ---------------------------------------------------------
+
+// A write under way for a key. The controller may go while it is: then its answer is dropped.
+struct ctl_call {
+    struct list_node node; // in the controller's list
+    struct work *work;
+    size_t source; // whose revision tells that the write is seen
+    struct str key;
+    void (*failed)(void *owner, struct str key, const struct client_answer *a); // may be NULL
+    void (*gone)(void *owner, struct str uid);
+    void *owner;
+    char *uid;
+};
+
+// ctl_call_new makes one and links it; ctl_call_done is the client_done_fn for it: it ends the step with
+// work_after on success, work_done when the object is gone (-ERR_NOT_FOUND), else work_retry.
+struct ctl_call *ctl_call_new(struct list *calls, struct work *work, struct str key, size_t source);
+void ctl_call_done(void *arg, const struct client_answer *answer);
+
+// ctl_call_ask asks the server whether an object is still there with this UID. If not, gone is called and
+// the key is looked at again at once; if it is, the cache is behind: the key is looked at later.
+void ctl_call_ask(struct ctl_call *c, struct client *client, const struct client_key *at,
+                  struct str uid, void (*gone)(void *owner, struct str uid), void *owner);
+
+// ctl_calls_drop cuts the calls of a controller that goes.
+void ctl_calls_drop(struct list *calls);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/names.h"
+
+#include "base/banned.h"
+
+enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
+                              struct str *ret, bool *ret_check)
+{
+    *ret_check = false;
+    if (entry->has_resource_claim_name) {
+        *ret = entry->resource_claim_name;
+        return CLAIM_NAMED;
+    }
+    if (!entry->has_resource_claim_template_name)
+        return CLAIM_UNSUPPORTED;
+    for (size_t i = 0; i < pod->status.resource_claim_statuses.n; i++) {
+        const struct api_pod_resource_claim_status *s = &pod->status.resource_claim_statuses.p[i];
+        if (!str_eq(s->name, entry->name))
+            continue;
+        if (!s->has_resource_claim_name)
+            return CLAIM_NOT_NEEDED;
+        *ret = s->resource_claim_name;
+        *ret_check = true;
+        return CLAIM_NAMED;
+    }
+    return CLAIM_NOT_CREATED;
+}
+
+const struct api_owner_reference *meta_controller(const struct api_object_meta *meta)
+{
+    for (size_t i = 0; i < meta->owner_references.n; i++) {
+        const struct api_owner_reference *o = &meta->owner_references.p[i];
+        if (o->has_controller && o->controller)
+            return o;
+    }
+    return NULL;
+}
+
+bool group_is_controller(const struct api_owner_reference *owner)
+{
+    return str_eq(owner->kind, STR("PodGroup")) &&
+           str_starts(owner->api_version, STR("scheduling.k8s.io/"));
+}
+
+bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *pod, bool groups)
+{
+    const struct api_owner_reference *owner = meta_controller(&claim->metadata);
+    if (!owner)
+        return false;
+    if (str_eq(owner->uid, pod->metadata.uid))
+        return true;
+    return groups && group_is_controller(owner) && pod->spec.scheduling_group &&
+           pod->spec.scheduling_group->has_pod_group_name &&
+           str_eq(owner->name, pod->spec.scheduling_group->pod_group_name);
+}
+
+bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer)
+{
+    for (size_t i = 0; i < meta->finalizers.n; i++)
+        if (str_eq(meta->finalizers.p[i], finalizer))
+            return true;
+    return false;
+}
+
+struct str meta_annotation(const struct api_object_meta *meta, struct str key)
+{
+    for (size_t i = 0; i < meta->annotations.n; i++)
+        if (str_eq(meta->annotations.p[i].key, key))
+            return meta->annotations.p[i].value;
+    return (struct str){0};
+}
+
+bool pod_is_terminal(const struct api_pod *pod)
+{
+    return str_eq(pod->status.phase, STR("Succeeded")) || str_eq(pod->status.phase, STR("Failed"));
+}
+
+bool pod_is_done(const struct api_pod *pod)
+{
+    return pod_is_terminal(pod) ||
+           (pod->metadata.deletion_timestamp.set && pod->spec.node_name.n == 0);
+}
+
+bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str uid)
+{
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++)
+        if (str_eq(claim->status.reserved_for.p[i].uid, uid))
+            return true;
+    return false;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which claim does an entry of a pod mean, and whose is it?
+#ifndef CTL_NAMES_H
+#define CTL_NAMES_H
+
+#include <stdbool.h>
+
+#include "api/types.h"
+#include "base/str.h"
+
+#define CTL_FINALIZER            "resource.kubernetes.io/delete-protection"
+#define CTL_POD_CLAIM_ANNOTATION "resource.kubernetes.io/pod-claim-name"
+
+enum claim_name {
+    CLAIM_NAMED,       // *ret is its name
+    CLAIM_NOT_CREATED, // from a template, not made yet
+    CLAIM_NOT_NEEDED,  // the status says that there is none
+    CLAIM_UNSUPPORTED, // neither name nor template
+};
+
+// claim_name_of finds the claim of an entry of pod->spec.resourceClaims; *ret_check says whether its
+// owner must be checked.
+enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
+                              struct str *ret, bool *ret_check);
+
+// claim_is_for says whether a claim that was made from a template belongs to the pod, or (groups) to
+// its PodGroup.
+bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *pod, bool groups);
+
+// meta_controller is the owner reference that controls an object, NULL when there is none.
+const struct api_owner_reference *meta_controller(const struct api_object_meta *meta);
+
+// meta_has_finalizer, meta_annotation: the latter is empty when it is not there.
+bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer);
+struct str meta_annotation(const struct api_object_meta *meta, struct str key);
+
+// pod_is_terminal: it ran and is over. pod_is_done: it uses no claim any more, or never will.
+bool pod_is_terminal(const struct api_pod *pod);
+bool pod_is_done(const struct api_pod *pod);
+
+// claim_is_reserved_for looks for a consumer by UID.
+bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str uid);
+
+// group_is_controller: an owner reference to a PodGroup of any version.
+bool group_is_controller(const struct api_owner_reference *owner);
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/work.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "client/workqueue.h"
+
+#include "base/banned.h"
+
+// Steps that may be under way at once; more wait.
+enum { STEPS_MAX = 64 };
+
+// A key that is not looked at before a cache has seen what its last step wrote.
+struct waiting {
+    struct list_node node; // in work.list
+    size_t source;
+    uint64_t revision;
+    struct str key; // behind the struct
+};
+
+struct waiting_map MAP(struct waiting *);
+
+struct work {
+    struct workqueue *queue;
+    work_fn fn;
+    void *arg;
+    struct waiting_map waiting;
+    struct list list; // the same, oldest first
+    uint64_t seen[WORK_SOURCES];
+};
+
+static void look(void *arg, struct str key)
+{
+    struct work *w = arg;
+    if (map_has(&w->waiting, key))
+        workqueue_done(w->queue, key); // comes back when the cache is there
+    else
+        w->fn(w->arg, key);
+}
+
+struct work *work_new(struct exec *exec, work_fn fn, void *arg)
+{
+    struct work *w = xcalloc(1, sizeof(*w));
+    const struct workqueue_options o = {
+        .exec = exec, .work = look, .arg = w, .workers = STEPS_MAX, .retry_per_sec = -1};
+    w->queue = workqueue_new(&o);
+    w->fn = fn;
+    w->arg = arg;
+    list_init(&w->list);
+    return w;
+}
+
+void work_free(struct work *w)
+{
+    if (!w)
+        return;
+    workqueue_free(w->queue);
+    map_foreach(&w->waiting, i)
+        free(*map_value(&w->waiting, i));
+    map_done(&w->waiting);
+    free(w);
+}
+
+void work_add(struct work *w, struct str key)
+{
+    workqueue_forget(w->queue, key);
+    workqueue_add(w->queue, key);
+}
+
+void work_add_after(struct work *w, struct str key, int64_t delay_ns)
+{
+    workqueue_add_after(w->queue, key, delay_ns);
+}
+
+void work_done(struct work *w, struct str key)
+{
+    workqueue_forget(w->queue, key);
+    workqueue_done(w->queue, key);
+}
+
+void work_retry(struct work *w, struct str key)
+{
+    workqueue_retry(w->queue, key);
+    workqueue_done(w->queue, key);
+}
+
+void work_again(struct work *w, struct str key, int64_t delay_ns)
+{
+    workqueue_forget(w->queue, key);
+    workqueue_add_after(w->queue, key, delay_ns);
+    workqueue_done(w->queue, key);
+}
+
+void work_after(struct work *w, struct str key, size_t source, uint64_t revision)
+{
+    assert(source < WORK_SOURCES);
+    workqueue_forget(w->queue, key);
+    if (w->seen[source] >= revision) {
+        workqueue_add(w->queue, key);
+    } else {
+        struct waiting *x = xcalloc(1, sizeof(*x) + key.n + 1);
+        char *copy = (char *)(x + 1);
+        memcpy(copy, key.p, key.n);
+        x->key = str_make(copy, key.n);
+        x->source = source;
+        x->revision = revision;
+        *map_put(&w->waiting, x->key) = x;
+        list_push_back(&w->list, &x->node);
+    }
+    workqueue_done(w->queue, key);
+}
+
+void work_seen(struct work *w, size_t source, uint64_t revision)
+{
+    assert(source < WORK_SOURCES);
+    if (revision <= w->seen[source])
+        return;
+    w->seen[source] = revision;
+    list_foreach(&w->list, node) {
+        struct waiting *x = list_entry(node, struct waiting, node);
+        if (x->source != source || x->revision > revision)
+            continue;
+        map_del(&w->waiting, x->key);
+        list_remove(&x->node);
+        workqueue_add(w->queue, x->key);
+        free(x);
+    }
+}
+
+bool work_idle(const struct work *w)
+{
+    return list_empty(&w->list) && workqueue_len(w->queue) == 0 && workqueue_busy(w->queue) == 0;
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/pki.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include "codec/base64.h"
+
+#include "base/banned.h"
+
+#define DAY_S           INT64_C(86400)
+#define CA_DAYS         3650
+#define LEAF_DAYS       365
+#define CA_RENEW_DAYS   400 // a leaf made now must not outlive its CA
+#define LEAF_RENEW_DAYS 30
+#define NAMES_MAX       16
+#define FILE_BYTES_MAX  ((size_t)1024 * 1024)
+
+static char *join(const char *folder, const char *name)
+{
+    struct sbuf b = {0};
+    sbuf_addf(&b, "%s/%s", folder, name);
+    return sbuf_take(&b);
+}
+
+// read_text reads a file into *ret (heap). Returns 0 or -errno; -ENOENT without a message.
+static int read_text(const char *path, char **ret, struct err *err)
+{
+    FILE *f = fopen(path, "rbe");
+    if (!f && errno == ENOENT)
+        return -ENOENT;
+    if (!f)
+        return err_set(err, errno, "cannot read %s: %m", path);
+    struct sbuf b = {0};
+    for (size_t n = 1; n && b.n < FILE_BYTES_MAX;) {
+        n = fread(sbuf_space(&b, 8192), 1, 8192, f);
+        sbuf_commit(&b, n);
+    }
+    (void)fclose(f);
+    *ret = sbuf_take(&b);
+    return 0;
+}
+
+static int make_folder(const char *path, struct err *err)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_set(err, errno, "cannot make the folder %s: %m", path);
+    return 0;
+}
+
+// load reads a pair whose certificate is good for another while. Returns 0, -ENOENT when it must be
+// made anew, or another error.
+static int load(const char *certificate_file, const char *key_file, int64_t until,
+                struct tls_key_pair *ret, struct err *err)
+{
+    struct tls_key_pair pair = {0};
+    int64_t expiry = 0;
+    int r = read_text(certificate_file, &pair.certificate_pem, err);
+    if (r == 0)
+        r = read_text(key_file, &pair.key_pem, err);
+    if (r == 0 && tls_certificate_expiry(pair.certificate_pem, &expiry, err) < 0)
+        r = err_set(err, ERR_INVALID,
+                    "%s does not hold a certificate: remove it and its key to have new ones made",
+                    certificate_file);
+    if (r == 0 && expiry < until)
+        r = -ENOENT;
+    if (r < 0) {
+        tls_key_pair_done(&pair);
+        return r;
+    }
+    *ret = pair;
+    return 0;
+}
+
+// save writes the key first: a certificate without its key would be believed at the next start.
+static int save(const struct tls_key_pair *pair, const char *certificate_file, const char *key_file,
+                struct err *err)
+{
+    int r = tls_write_file(key_file, pair->key_pem, err);
+    if (r == 0)
+        r = tls_write_file(certificate_file, pair->certificate_pem, err);
+    return r;
+}
+
+static int prepare_ca(struct pki *p, int64_t now, struct tls_key_pair *ret, bool *ret_new,
+                      struct err *err)
+{
+    char *key_file = join(p->folder, "ca.key");
+    int r = load(p->ca_file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
+    *ret_new = r == -ENOENT;
+    if (r == -ENOENT) {
+        struct tls_subject subject = {
+            .common_name = "dray-ca", .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
+        r = tls_make_ca(&subject, ret, err);
+        if (r == 0)
+            r = save(ret, p->ca_file, key_file, err);
+    }
+    free(key_file);
+    return r;
+}
+
+static int prepare_leaf(const struct tls_key_pair *ca, const struct tls_subject *what,
+                        const char *certificate_file, const char *key_file, int64_t now, bool renew,
+                        struct err *err)
+{
+    struct tls_key_pair pair = {0};
+    struct tls_subject subject = *what;
+    int r = renew ? -ENOENT
+                  : load(certificate_file, key_file, now + LEAF_RENEW_DAYS * DAY_S, &pair, err);
+    if (r == -ENOENT) {
+        subject.not_before = now - 3600;
+        subject.not_after = now + LEAF_DAYS * DAY_S;
+        r = tls_make_certificate(ca, &subject, &pair, err);
+        if (r == 0)
+            r = save(&pair, certificate_file, key_file, err);
+    }
+    tls_key_pair_done(&pair);
+    return r;
+}
+
+// The names a client may know the server by.
+struct names {
+    const char *p[NAMES_MAX + 1];
+    size_t n;
+    char host[256];
+    char machine[256];
+};
+
+static void add_name(struct names *ns, const char *name)
+{
+    for (size_t i = 0; i < ns->n; i++)
+        if (strcmp(ns->p[i], name) == 0)
+            return;
+    if (name[0] && ns->n < NAMES_MAX)
+        ns->p[ns->n++] = name;
+}
+
+static void list_names(struct names *ns, struct str host)
+{
+    static const char *const usual[] = {"localhost",
+                                        "127.0.0.1",
+                                        "::1",
+                                        "10.0.0.1",
+                                        "kubernetes",
+                                        "kubernetes.default",
+                                        "kubernetes.default.svc",
+                                        "kubernetes.default.svc.cluster.local"};
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+        add_name(ns, usual[i]);
+    if (gethostname(ns->machine, sizeof(ns->machine) - 1) == 0)
+        add_name(ns, ns->machine);
+    if (host.n && host.n < sizeof(ns->host) && !str_eq(host, STR("0.0.0.0")) &&
+        !str_eq(host, STR("::"))) {
+        memcpy(ns->host, host.p, host.n);
+        add_name(ns, ns->host);
+    }
+}
+
+// names_changed compares with what the certificate on disk was made for.
+static bool names_changed(const struct names *ns, const char *file, struct sbuf *now)
+{
+    for (size_t i = 0; i < ns->n; i++)
+        sbuf_addf(now, "%s\n", ns->p[i]);
+    char *before = NULL;
+    bool same = read_text(file, &before, NULL) == 0 && str_eq(str_z(before), sbuf_str(now));
+    free(before);
+    return !same;
+}
+
+static int prepare_server(struct pki *p, const struct tls_key_pair *ca, struct str host,
+                          int64_t now, bool renew, struct err *err)
+{
+    struct names ns = {0};
+    list_names(&ns, host);
+    cleanup_sbuf struct sbuf text = {0};
+    char *names_file = join(p->folder, "server.names");
+    bool changed = names_changed(&ns, names_file, &text);
+    struct tls_subject subject = {.common_name = "dray-server", .names = ns.p, .server = true};
+    int r =
+        prepare_leaf(ca, &subject, p->server_file, p->server_key_file, now, renew || changed, err);
+    if (r == 0 && changed)
+        r = tls_write_file(names_file, text.p, err);
+    free(names_file);
+    return r;
+}
+
+int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *ret, struct err *err)
+{
+    static const char *const masters[] = {"system:masters", NULL};
+    struct pki p = {.folder = join(folder, "."),
+                    .ca_file = join(folder, "ca.crt"),
+                    .server_file = join(folder, "server.crt"),
+                    .server_key_file = join(folder, "server.key"),
+                    .admin_file = join(folder, "admin.crt"),
+                    .admin_key_file = join(folder, "admin.key")};
+    struct tls_key_pair ca = {0};
+    bool fresh = false;
+    struct tls_subject admin = {.common_name = "dray-admin", .organizations = masters};
+    int r = make_folder(folder, err);
+    if (r == 0)
+        r = prepare_ca(&p, now, &ca, &fresh, err);
+    if (r == 0)
+        r = prepare_server(&p, &ca, host, now, fresh, err);
+    if (r == 0)
+        r = prepare_leaf(&ca, &admin, p.admin_file, p.admin_key_file, now, fresh, err);
+    tls_key_pair_done(&ca);
+    if (r < 0)
+        pki_done(&p);
+    else
+        *ret = p;
+    return r;
+}
+
+void pki_done(struct pki *p)
+{
+    free(p->folder);
+    free(p->ca_file);
+    free(p->server_file);
+    free(p->server_key_file);
+    free(p->admin_file);
+    free(p->admin_key_file);
+    *p = (struct pki){0};
+}
+
+// --- kubeconfig ----------------------------------------------------------------------------------
+
+static int add_data(struct sbuf *out, const char *key, const char *file, struct err *err)
+{
+    char *text = NULL;
+    int r = read_text(file, &text, err);
+    if (r == 0) {
+        sbuf_addf(out, "    %s: ", key);
+        base64_encode(str_z(text), BASE64_STD, out);
+        sbuf_addc(out, '\n');
+    } else if (r == -ENOENT) {
+        r = err_set(err, ENOENT, "%s has gone: start again to have it made", file);
+    }
+    free(text);
+    return r;
+}
+
+int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path, struct err *err)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    sbuf_addz(&out, "apiVersion: v1\nkind: Config\ncurrent-context: dray\ncontexts:\n- name: dray\n"
+                    "  context:\n    cluster: dray\n    user: dray-admin\nclusters:\n- name: dray\n"
+                    "  cluster:\n");
+    sbuf_addf(&out, "    server: %s\n", url);
+    int r = p ? add_data(&out, "certificate-authority-data", p->ca_file, err) : 0;
+    sbuf_addf(&out, "users:\n- name: dray-admin\n  user:%s\n", p ? "" : " {}");
+    if (r == 0 && p)
+        r = add_data(&out, "client-certificate-data", p->admin_file, err);
+    if (r == 0 && p)
+        r = add_data(&out, "client-key-data", p->admin_key_file, err);
+    return r < 0 ? r : tls_write_file(path, out.p, err);
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files of a first start: a CA, the server's certificate, the administrator's, a kubeconfig.
+// Made when they are missing, renewed at a start when they are about to expire.
+#ifndef SERVER_PKI_H
+#define SERVER_PKI_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "net/tls.h"
+
+// Paths on the heap, below one folder.
+struct pki {
+    char *folder;
+    char *ca_file;
+    char *server_file, *server_key_file;
+    char *admin_file, *admin_key_file;
+};
+
+// pki_prepare makes sure that all files in folder are there and valid for a while. host is where
+// the server listens; the certificate is for it, this machine's names and the service's usual
+// ones. now: seconds since 1970. Returns 0 or an errno, or -ERR_INVALID for files it cannot read.
+int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *ret,
+                struct err *err) MUST_USE;
+void pki_done(struct pki *p);
+
+// pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL: plain
+// text to url, nothing to show.
+int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
+                         struct err *err) MUST_USE;
+
+#endif

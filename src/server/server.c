@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
+#include "server/server_int.h"
+
+#include "base/banned.h"
+
+#define BOOKMARK_DEFAULT_NS (60 * CLOCK_NS_PER_SEC)
+
+int server_new(const struct server_options *options, struct server **ret, struct err *err)
+{
+    struct server *s = xcalloc(1, sizeof(*s));
+    s->exec = options->exec;
+    s->registry = options->registry;
+    s->store = registry_store(options->registry);
+    s->anonymous = options->anonymous;
+    s->bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
+    s->started_wall_ns = exec_wall_ns(s->exec);
+    list_init(&s->watchers);
+    list_init(&s->active);
+    list_init(&s->spare);
+    int r = catalog_init(&s->catalog, options->runtime_config, err);
+    if (r < 0) {
+        free(s);
+        return r;
+    }
+    r = auth_load(&s->auth, options->token_file, err);
+    if (r < 0) {
+        server_free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+void server_free(struct server *s)
+{
+    if (!s)
+        return;
+    while (!list_empty(&s->spare)) {
+        struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
+        arena_done(&ex->arena);
+        free(ex);
+    }
+    encode_cache_done(&s->cache);
+    catalog_done(&s->catalog);
+    auth_done(&s->auth);
+    metrics_done(&s->metrics);
+    vec_done(&s->doors);
+    vec_done(&s->openapi);
+    sbuf_done(&s->address);
+    free(s);
+}
+
+void server_set_address(struct server *s, struct str address)
+{
+    sbuf_clear(&s->address);
+    sbuf_add(&s->address, address);
+}
+
+void server_add_door(struct server *s, const struct server_door *door)
+{
+    vec_push(&s->doors, door);
+}
+
+void server_stop(struct server *s)
+{
+    s->stopping = true;
+    watch_stop_all(s);
+}
+
+// --- One request ---------------------------------------------------------------------------------
+
+static struct exchange *exchange_new(struct server *s, struct http_request *q)
+{
+    struct exchange *ex;
+    if (list_empty(&s->spare)) {
+        ex = xcalloc(1, sizeof(*ex));
+    } else {
+        ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
+        s->spare_len--;
+        struct arena arena = ex->arena;
+        *ex = (struct exchange){.arena = arena};
+    }
+    ex->s = s;
+    ex->q = q;
+    ex->started_ns = exec_now_ns(s->exec);
+    list_push_back(&s->active, &ex->node);
+    return ex;
+}
+
+// Nobody in particular may ask how the server is and what it is.
+static bool is_public(const struct route *r)
+{
+    return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
+}
+
+static bool identify(struct exchange *ex, const struct server_door *door)
+{
+    if (door->trusted || door->insecure) {
+        ex->user = auth_admin;
+        return true;
+    }
+    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user);
+    if (who == AUTH_KNOWN)
+        return true;
+    ex->user = auth_anonymous;
+    return who == AUTH_NOBODY && (ex->s->anonymous || is_public(&ex->route));
+}
+
+static bool starts_with(struct str s, const char *z)
+{
+    return str_starts(s, str_z(z));
+}
+
+// wants_pretty: as the query says, else people's tools get indented text.
+static bool wants_pretty(const struct exchange *ex)
+{
+    struct str v;
+    if (query_get(&ex->query, STR("pretty"), &v))
+        return str_eq(v, STR("true")) || str_eq(v, STR("1")) || str_eq(v, STR("True")) ||
+               str_eq(v, STR("TRUE")) || str_eq(v, STR("t")) || str_eq(v, STR("T"));
+    return starts_with(ex->user_agent, "curl") || starts_with(ex->user_agent, "Wget") ||
+           starts_with(ex->user_agent, "Mozilla/5.0");
+}
+
+// choose_form reads Accept. False: it has been answered.
+static bool choose_form(struct exchange *ex)
+{
+    unsigned allowed = 0;
+    struct err err = {0};
+    enum route_type type = ex->route.type;
+    if (type == ROUTE_RESOURCE)
+        allowed = FORM_ALLOW_TRANSFORMS;
+    else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
+        allowed = FORM_ALLOW_DISCOVERY;
+    else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3 &&
+             type != ROUTE_OPENAPI_V2)
+        return true;
+    int r = negotiate_accept(http_find_header(ex->q, STR("accept")), allowed, &ex->form, &err);
+    ex->form.pretty |= wants_pretty(ex);
+    if (r < 0) {
+        answer_fail(ex, 406, "NotAcceptable", arena_str(&ex->arena, str_z(err.msg)), NULL);
+        return false;
+    }
+    if (ex->form.as != FORM_TABLE)
+        return true;
+    r = api_include_parse(query_str(&ex->query, STR("includeObject")), &ex->include, &err);
+    if (r < 0)
+        answer_error(ex, &err);
+    return r == 0;
+}
+
+static void serve_list(struct exchange *ex)
+{
+    struct causes causes = {.arena = &ex->arena};
+    struct list_options o;
+    struct err err = {0};
+    int r = query_list_options(&ex->query, ex->verb == VERB_WATCH, &o, &causes, &err);
+    if (r < 0) {
+        if (causes.n)
+            answer_invalid(ex, STR("ListOptions"), &causes);
+        else
+            answer_error(ex, &err);
+        return;
+    }
+    // The old way to watch one object: its name becomes a selector.
+    if (ex->route.name.n && o.field_selector.n == 0)
+        o.field_selector = arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(ex->route.name));
+    if (o.watch)
+        watch_begin(ex, &o);
+    else
+        read_list(ex, &o);
+}
+
+static void serve_resource(struct exchange *ex)
+{
+    const struct route *r = &ex->route;
+    ex->verb = route_verb(r, ex->q->method);
+    if (ex->verb == VERB_GET && !r->sub && query_bool(&ex->query, STR("watch")))
+        ex->verb = VERB_WATCH;
+    ex->request = (struct registry_request){.kind = r->resource->kind,
+                                            .subresource = r->sub ? r->sub->name : STR(""),
+                                            .namespace = r->namespace,
+                                            .name = r->name,
+                                            .user = &ex->user};
+    switch (ex->verb) {
+    case VERB_GET:
+        read_get(ex);
+        return;
+    case VERB_LIST:
+    case VERB_WATCH:
+        serve_list(ex);
+        return;
+    case VERB_CREATE:
+        write_create(ex);
+        return;
+    case VERB_UPDATE:
+        write_update(ex);
+        return;
+    case VERB_PATCH:
+        write_patch(ex);
+        return;
+    case VERB_DELETE:
+        write_delete(ex);
+        return;
+    case VERB_DELETE_COLLECTION:
+        write_delete_collection(ex);
+        return;
+    default:
+        answer_fail(ex, 405, "MethodNotAllowed",
+                    STR("the server does not allow this method on the requested resource"),
+                    arena_one(&ex->arena, struct api_status_details));
+    }
+}
+
+void server_handle(void *door, struct http_request *q)
+{
+    const struct server_door *d = door;
+    struct exchange *ex = exchange_new(d->server, q);
+    route_parse(&ex->s->catalog, arena_str(&ex->arena, q->path), &ex->route);
+    query_parse(arena_str(&ex->arena, q->query), &ex->arena, &ex->query);
+    ex->user_agent = http_find_header(q, STR("user-agent"));
+    if (!identify(ex, d)) {
+        answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
+        return;
+    }
+    if (!choose_form(ex))
+        return;
+    if (ex->route.type == ROUTE_RESOURCE)
+        serve_resource(ex);
+    else
+        document_serve(ex);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The API server above HTTP and below the registry: who asks, for what, in which form. It reads the
+// store, writes through the registry, streams lists and watches, and describes itself (discovery,
+// OpenAPI, health, metrics). It lives on one exec, that of its registry.
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "net/http.h"
+#include "registry/registry.h"
+
+struct server;
+
+struct server_options {
+    struct exec *exec;
+    struct registry *registry;
+    struct str runtime_config; // which versions are served, see server/catalog.h
+    const char *token_file;    // static tokens as CSV; NULL: none
+    bool anonymous;            // let everybody do everything without a name
+    int64_t bookmark_ns;       // between bookmarks of a watch; 0: one minute
+};
+
+// server_new makes a server. What options points to is borrowed, strings are copied. Returns 0;
+// -ERR_INVALID for a runtime configuration or a token file that makes no sense; or an errno.
+int server_new(const struct server_options *options, struct server **ret, struct err *err) MUST_USE;
+
+// server_free frees a server whose requests have all ended.
+void server_free(struct server *s);
+
+// Where requests come from. trusted: whoever reaches this door is an administrator (a socket that
+// only its owner can open).
+struct server_door {
+    struct server *server;
+    bool trusted;
+    bool insecure;                  // plain text: nobody can show who they are, so all are trusted
+    const struct http_server *http; // for metrics; may be NULL
+};
+
+// server_handle answers one request; for http_server_options with a door as arg.
+void server_handle(void *door, struct http_request *q);
+
+// server_set_address tells the server how clients reach it: host:port.
+void server_set_address(struct server *s, struct str address);
+
+// server_add_door lets metrics count a door's connections. The door is borrowed.
+void server_add_door(struct server *s, const struct server_door *door);
+
+// server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to out,
+// a JSON object. fn returns 0, -ERR_NOT_FOUND or -ERR_BAD_REQUEST. NULL: nobody explains.
+typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
+                                 struct sbuf *out, struct err *err);
+void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
+
+// server_stop ends all watches so that their connections can go; health says no from here on.
+void server_stop(struct server *s);
+
+#endif

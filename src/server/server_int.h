@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the server share. Private to src/server.
+#ifndef SERVER_SERVER_INT_H
+#define SERVER_SERVER_INT_H
+
+#include "api/api.h"
+#include "api/cause.h"
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "net/http.h"
+#include "registry/registry.h"
+#include "server/auth.h"
+#include "server/catalog.h"
+#include "server/encode.h"
+#include "server/metrics.h"
+#include "server/negotiate.h"
+#include "server/query.h"
+#include "server/route.h"
+#include "server/server.h"
+
+// Bodies of more than this are streamed in pieces of about this size.
+#define SERVER_PIECE_BYTES ((size_t)128 * 1024)
+
+// Longer lists are not indented.
+#define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
+// Objects looked at before others get their turn on the loop.
+#define SERVER_STEP_OBJECTS 1024
+
+// How long a list or watch waits for a revision that is not there yet, and how often it looks.
+#define SERVER_FUTURE_WAIT_NS (3 * CLOCK_NS_PER_SEC)
+#define SERVER_FUTURE_POLL_NS (20 * CLOCK_NS_PER_MS)
+
+// Exchanges kept for reuse.
+#define SERVER_SPARE_EXCHANGES 64
+
+struct openapi_document {
+    struct str path; // apis/G/V, as the index has it
+    struct str group, version;
+    char hash[33]; // of its bytes, once made
+};
+
+struct server {
+    struct exec *exec;
+    struct registry *registry;
+    struct store *store;
+    struct catalog catalog;
+    struct auth auth;
+    struct metrics metrics;
+    struct encode_cache cache;
+    struct list watchers; // struct watcher
+    size_t watchers_len;
+    struct list active; // exchanges
+    struct list spare;
+    size_t spare_len;
+    struct VEC(const struct server_door *) doors;
+    struct VEC(struct openapi_document) openapi; // made with the first question
+    struct sbuf address;
+    struct sbuf tag_core, tag_groups; // ETags of aggregated discovery
+    bool anonymous;
+    bool stopping;
+    int64_t bookmark_ns;
+    server_explain_fn explain; // may be NULL
+    void *explain_arg;
+    int64_t started_wall_ns;
+    uint64_t boot; // random, for request ids
+};
+
+// A request on its way to an answer. Everything it needs is its own: the client may go away while
+// the registry works.
+struct exchange {
+    struct list_node node; // in active or spare
+    struct server *s;
+    struct http_request *q; // NULL: the client is gone
+    struct arena arena;
+    struct route route;
+    unsigned verb; // bit; 0 for what is not a resource
+    struct query query;
+    struct form form;
+    enum api_include include;
+    struct registry_user user;
+    struct registry_request request;
+    struct str user_agent;
+    struct VEC(struct str) warnings; // in the arena
+    const struct api_delete_options *delete_options;
+    struct exec_timer timer; // waiting for a revision
+    int64_t wait_until_ns;
+    uint64_t wait_revision;
+    void (*wait_done)(struct exchange *ex, bool there);
+    void *state;                     // of a list or watch
+    void (*free_state)(void *state); // while waiting for a revision
+    int64_t started_ns;
+};
+
+// --- Answers (answer.c). Each ends the exchange. -------------------------------------------------
+
+// answer_bytes sends a body of one piece; takes over b's text.
+void answer_bytes(struct exchange *ex, int code, struct str content_type, struct sbuf *b);
+
+// answer_buf does the same with shared bytes; takes over the reference.
+void answer_buf(struct exchange *ex, int code, struct str content_type, struct net_buf *body);
+
+// answer_json sends a JSON document in the form that was asked for (YAML, indented).
+void answer_json(struct exchange *ex, int code, struct sbuf *json);
+
+// answer_object sends an object in the request's version and form.
+void answer_object(struct exchange *ex, int code, const struct object *o);
+
+// answer_status sends a Status with its own code.
+void answer_status(struct exchange *ex, const struct api_status *status);
+
+// answer_fail makes a Status of an HTTP code and a reason; details NULL: none.
+void answer_fail(struct exchange *ex, int code, const char *reason, struct str message,
+                 struct api_status_details *details);
+
+// answer_error makes one of an error of the rooms below, by its code.
+void answer_error(struct exchange *ex, const struct err *err);
+
+// answer_invalid says which options make no sense: a 422 on kind (ListOptions, …) of meta.k8s.io.
+void answer_invalid(struct exchange *ex, struct str kind, const struct causes *causes);
+
+void answer_not_found(struct exchange *ex);
+void answer_too_large_revision(struct exchange *ex, uint64_t wanted);
+
+// answer_start begins a streamed answer; the exchange goes on.
+void answer_start(struct exchange *ex, int code, struct str content_type);
+
+// exchange_end counts the answer and gives the exchange back. For those who streamed.
+void exchange_end(struct exchange *ex, int code);
+
+// exchange_how is the version and form in which objects are wanted.
+struct encode_how exchange_how(const struct exchange *ex);
+
+// status_json adds a Status as JSON.
+void status_json(const struct api_status *status, struct sbuf *out);
+
+// exchange_warn adds a warning for the answer's headers; text is copied.
+void exchange_warn(struct exchange *ex, struct str text);
+
+// --- What can be asked for -----------------------------------------------------------------------
+
+void read_get(struct exchange *ex);
+void read_list(struct exchange *ex, const struct list_options *options);
+void watch_begin(struct exchange *ex, const struct list_options *options);
+void watch_stop_all(struct server *s);
+
+// exchange_wait calls done when a revision is visible, or not in time.
+void exchange_wait(struct exchange *ex, uint64_t revision,
+                   void (*done)(struct exchange *ex, bool there));
+
+void write_create(struct exchange *ex);
+void write_update(struct exchange *ex);
+void write_patch(struct exchange *ex);
+void write_delete(struct exchange *ex);
+void write_delete_collection(struct exchange *ex);
+
+// review_is says whether a kind is a question that is answered at once; review_answer answers one.
+bool review_is(const struct api_kind *kind);
+void review_answer(struct exchange *ex, const struct api_object *body);
+
+void document_serve(struct exchange *ex); // everything that is not a resource
+
+#endif

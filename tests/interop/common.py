@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the interoperability checks share: a server with a folder of its own."""
+import os, shutil, signal, subprocess, sys, tempfile
+
+SKIP = 77
+
+
+def skip(why):
+    print('skipped: ' + why)
+    sys.exit(SKIP)
+
+
+def peers():
+    return os.environ.get('PEERS', os.path.expanduser('~/.cache/dray-peers'))
+
+
+class Server:
+    """`dray server` on a temporary folder; restart keeps port and data."""
+
+    def __init__(self, dray, *flags):
+        self.dray, self.flags = os.path.abspath(dray), flags
+        self.top = tempfile.mkdtemp(prefix='dray-')
+        self.folder = os.path.join(self.top, 'data')
+        self.kubeconfig = os.path.join(self.folder, 'admin.kubeconfig')
+        self.port = 0
+        self.start()
+
+    def start(self):
+        self.log = open(os.path.join(self.top, 'log'), 'ab')
+        self.process = subprocess.Popen([self.dray, 'server', '--data-dir', self.folder, '--listen', f'127.0.0.1:{self.port}', *self.flags],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        if 'ready at' not in line:
+            raise RuntimeError(open(self.log.name).read())
+        self.url = line.split('ready at ')[1].split(',')[0]
+        self.port = int(self.url.rsplit(':', 1)[1])
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        code = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        self.log.close()
+        return code
+
+    def done(self):
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.top, ignore_errors=True)

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "net/loop.h"
+#include "unit.h"
+
+#include "base/banned.h"
+
+struct fixture {
+    struct loop *loop;
+    struct exec *exec;
+    struct sbuf log; // on the loop's thread
+    struct exec_timer timers[4];
+};
+
+static void setup(struct fixture *f)
+{
+    *f = (struct fixture){0};
+    assert_int_equal(loop_new(&f->loop, NULL), 0);
+    f->exec = loop_exec(f->loop);
+}
+
+static void teardown(struct fixture *f)
+{
+    loop_free(f->loop);
+    sbuf_done(&f->log);
+}
+
+static void stop(void *arg)
+{
+    loop_stop(((struct fixture *)arg)->loop);
+}
+
+static void note_a(void *arg)
+{
+    sbuf_addc(&((struct fixture *)arg)->log, 'a');
+}
+
+static void note_b(void *arg)
+{
+    sbuf_addc(&((struct fixture *)arg)->log, 'b');
+}
+
+static void note_c_and_post_a(void *arg)
+{
+    struct fixture *f = arg;
+    sbuf_addc(&f->log, 'c');
+    exec_post(f->exec, note_a, f);
+    exec_post(f->exec, stop, f);
+}
+
+static void runs_posted_work_in_order(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    exec_post(f.exec, note_a, &f);
+    exec_post(f.exec, note_c_and_post_a, &f);
+    exec_post(f.exec, note_b, &f);
+    loop_run(f.loop);
+    assert_str(sbuf_str(&f.log), "acba");
+    // And again after a stop.
+    sbuf_clear(&f.log);
+    exec_post(f.exec, note_b, &f);
+    exec_post(f.exec, stop, &f);
+    loop_run(f.loop);
+    assert_str(sbuf_str(&f.log), "b");
+    teardown(&f);
+}
+
+static void start_timer(struct fixture *f, int i, exec_fn fn, int64_t delay_ns)
+{
+    f->timers[i].fn = fn;
+    f->timers[i].arg = f;
+    exec_timer_start(f->exec, &f->timers[i], delay_ns);
+}
+
+static void rearm(void *arg)
+{
+    struct fixture *f = arg;
+    sbuf_addc(&f->log, 'r');
+    if (f->log.n < 4)
+        exec_timer_start(f->exec, &f->timers[0], 0);
+    else
+        start_timer(f, 3, stop, 0);
+}
+
+static void fires_timers_in_order(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    start_timer(&f, 0, stop, 30 * CLOCK_NS_PER_MS);
+    start_timer(&f, 1, note_b, 10 * CLOCK_NS_PER_MS);
+    start_timer(&f, 2, note_a, 5 * CLOCK_NS_PER_MS);
+    start_timer(&f, 3, note_a, 1 * CLOCK_NS_PER_MS);
+    exec_timer_stop(f.exec, &f.timers[3]);
+    exec_timer_start(f.exec, &f.timers[2], 20 * CLOCK_NS_PER_MS); // moved behind
+    int64_t start_ns = exec_now_ns(f.exec);
+    loop_run(f.loop);
+    assert_str(sbuf_str(&f.log), "ba");
+    assert_true(exec_now_ns(f.exec) - start_ns >= 30 * CLOCK_NS_PER_MS);
+    assert_false(exec_timer_armed(&f.timers[0]));
+    sbuf_clear(&f.log);
+    start_timer(&f, 0, rearm, 0);
+    loop_run(f.loop);
+    assert_str(sbuf_str(&f.log), "rrrr");
+    teardown(&f);
+}
+
+static void on_signal(void *arg)
+{
+    note_a(arg);
+    stop(arg);
+}
+
+static void hears_signals(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct err err;
+    setup(&f);
+    assert_int_equal(loop_on_signal(f.loop, SIGUSR1, on_signal, &f, &err), 0);
+    assert_int_equal(kill(getpid(), SIGUSR1), 0);
+    loop_run(f.loop);
+    assert_str(sbuf_str(&f.log), "a");
+    assert_true(loop_on_signal(f.loop, 999, on_signal, &f, &err) < 0);
+    teardown(&f);
+}
+
+enum { THREADS = 4, EACH = 5000 };
+
+struct flood {
+    struct loop *loop;
+    int counts[THREADS]; // touched by the loop's thread alone
+    int total;
+};
+
+struct sender {
+    struct flood *flood;
+    int number;
+};
+
+static void count(void *arg)
+{
+    const struct sender *s = arg;
+    s->flood->counts[s->number]++;
+    if (++s->flood->total == THREADS * EACH)
+        loop_stop(s->flood->loop);
+}
+
+static void *send_posts(void *arg)
+{
+    struct sender *s = arg;
+    for (int i = 0; i < EACH; i++)
+        exec_post(loop_exec(s->flood->loop), count, s);
+    return NULL;
+}
+
+static void takes_work_from_other_threads(void **state)
+{
+    (void)state;
+    struct flood flood = {0};
+    struct sender senders[THREADS];
+    pthread_t threads[THREADS];
+    assert_int_equal(loop_new(&flood.loop, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        senders[i] = (struct sender){&flood, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, send_posts, &senders[i]), 0);
+    }
+    loop_run(flood.loop);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(flood.counts[i], EACH);
+    }
+    loop_free(flood.loop);
+}
+
+static void *stop_from_outside(void *arg)
+{
+    loop_stop(arg);
+    return NULL;
+}
+
+static void stops_from_other_threads(void **state)
+{
+    (void)state;
+    struct fixture f;
+    pthread_t thread;
+    setup(&f);
+    assert_int_equal(pthread_create(&thread, NULL, stop_from_outside, f.loop), 0);
+    loop_run(f.loop);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    teardown(&f);
+}
+
+RUN_TESTS(TEST_CASE(runs_posted_work_in_order), TEST_CASE(fires_timers_in_order),
+          TEST_CASE(hears_signals), TEST_CASE(takes_work_from_other_threads),
+          TEST_CASE(stops_from_other_threads))

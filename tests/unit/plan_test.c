@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plans: which nodes pods may run on, what they get one after the other, and what changes if.
+#include "plan/plan.h"
+#include "unit.h"
+
+#include "base/banned.h"
+
+#define CLASS                                                                                \
+    "---\napiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: gpu}\nspec:\n" \
+    "  extendedResourceName: example.com/gpu\n"                                              \
+    "  selectors: [{cel: {expression: \"device.driver == 'd.example.com'\"}}]\n"
+#define SLICE(node, devices)                                                                   \
+    "---\napiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: s-" node "}\n" \
+    "spec:\n  driver: d.example.com\n  nodeName: " node "\n  pool: {name: " node               \
+    ", generation: 1, resourceSliceCount: 1}\n  devices: [" devices "]\n"
+#define NODE(name, spec)                                                                 \
+    "---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {zone: z-" name \
+    "}}\nspec: {" spec "}\n"
+#define TEMPLATE(name, request)                                                                \
+    "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: " name \
+    "}\n"                                                                                      \
+    "spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu, " request    \
+    "}}]}}}\n"
+#define POD(name, template, more)                                                                \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name "}\nspec:\n"                        \
+    "  resourceClaims: [{name: c, resourceClaimTemplateName: " template "}]\n"                   \
+                                                                        "  containers: [{name: " \
+                                                                        "m, image: i}]\n" more
+#define CLAIM(name, status)                                                                  \
+    "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: " name "}\n" \
+    "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}\n" status
+#define HAS(node, device)                                                                       \
+    "status: {allocation: {devices: {results: [{request: r, driver: d.example.com, pool: " node \
+    ", device: " device "}]}, nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: "         \
+    "metadata.name, operator: In, values: [" node "]}]}]}}}\n"
+#define TWO "{name: a}, {name: b}"
+
+static struct plan_world *world(const char *text)
+{
+    struct plan_world *w = plan_world_new();
+    struct err err = {0};
+    if (plan_world_read(w, STR("test"), str_z(text), &err) < 0)
+        fail_msg("line %zu: %s", err.line, err.msg);
+    return w;
+}
+
+static struct plan *make(struct plan_world *w, enum alloc_policy policy)
+{
+    struct plan *p = NULL;
+    struct err err = {0};
+    struct plan_options o = {.policy = policy, .features = alloc_features_default()};
+    if (plan_make(w, &o, &p, &err) < 0)
+        fail_msg("%s", err.msg);
+    return p;
+}
+
+// Every step as "NAME NODE DEVICES" or "NAME -", a line each.
+static void check_plan(struct plan_world *w, enum alloc_policy policy, const char *want)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    struct plan *p = make(w, policy);
+    for (size_t i = 0; i < plan_steps(p); i++) {
+        struct plan_step s = plan_step_at(p, i);
+        sbuf_addf(&b, "%.*s", STR_ARG(s.name));
+        if (s.status == PLAN_PLACED || s.status == PLAN_RUNNING)
+            sbuf_addf(&b, " %.*s%s %.*s\n", STR_ARG(s.node), s.status == PLAN_RUNNING ? "!" : "",
+                      STR_ARG(s.devices));
+        else
+            sbuf_addf(&b, " %s\n", s.status == PLAN_NO ? "-" : "?");
+    }
+    plan_text(p, &text);
+    plan_json(p, &text);
+    plan_free(p);
+    assert_str(sbuf_str(&b), want);
+}
+
+static void test_one_after_the_other(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(CLASS SLICE("n1", TWO) SLICE("n2", TWO) TEMPLATE("one", "count: 1")
+                  POD("p1", "one", "") POD("p2", "one", "") POD("p3", "one", ""));
+    check_plan(w, ALLOC_PACK,
+               "pod default/p1 n1 r: a\npod default/p2 n1 r: b\npod default/p3 n2 r: a\n");
+    check_plan(w, ALLOC_SPREAD,
+               "pod default/p1 n1 r: a\npod default/p2 n2 r: a\npod default/p3 n1 r: b\n");
+    check_plan(w, ALLOC_FIRST,
+               "pod default/p1 n1 r: a\npod default/p2 n1 r: b\npod default/p3 n2 r: a\n");
+    plan_world_free(w);
+}
+
+static void test_allocated_claims_are_in_use(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(CLASS SLICE("n1", TWO) CLAIM("held", HAS("n1", "a")) TEMPLATE("two", "count: 2")
+                  POD("p", "two", "") CLAIM("free", ""));
+    check_plan(w, ALLOC_PACK,
+               "pod default/p -\nclaim default/held n1! r: a\nclaim default/free n1 r: b\n");
+    plan_world_free(w);
+}
+
+static void test_shared_claim_binds_pods_to_its_node(void **state)
+{
+    (void)state;
+    static const char user[] = "  nodeSelector: {zone: z-n2}\n";
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addz(&text,
+              CLASS SLICE("n1", TWO) SLICE("n2", TWO) NODE("n1", "") NODE("n2", "") CLAIM("c", ""));
+    for (int i = 0; i < 3; i++)
+        sbuf_addf(&text,
+                  "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p%d}\nspec:\n"
+                  "  resourceClaims: [{name: c, resourceClaimName: c}]\n"
+                  "  containers: [{name: m, image: i}]\n%s",
+                  i, i == 2 ? user : "");
+    struct plan_world *w = world(text.p);
+    check_plan(w, ALLOC_PACK, "pod default/p0 n1 r: a\npod default/p1 n1 r: a\npod default/p2 -\n");
+    plan_world_free(w);
+}
+
+static void test_nodes_that_pods_may_run_on(void **state)
+{
+    (void)state;
+    static const char all[] = CLASS SLICE("n1", TWO) SLICE("n2", TWO) SLICE("n3", TWO)
+        SLICE("n4", TWO) NODE("n1", "unschedulable: true") NODE(
+            "n2", "taints: [{key: k, value: v, effect: NoSchedule}]") NODE("n3", "") NODE("n4", "")
+            TEMPLATE("one", "count: 1") POD("plain", "one",
+                                            "") POD("tolerant", "one",
+                                                    "  tolerations: [{key: k, operator: Exists}]\n"
+                                                    "  nodeSelector: {zone: z-n2}\n")
+                POD("choosy", "one",
+                    "  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+                    "{nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, "
+                    "values: [z-n4]}]}]}}}\n")
+                    POD("lost", "one", "  nodeSelector: {zone: nowhere}\n");
+    struct plan_world *w = world(all);
+    check_plan(w, ALLOC_PACK,
+               "pod default/plain n3 r: a\npod default/tolerant n2 r: a\n"
+               "pod default/choosy n4 r: a\npod default/lost -\n");
+    plan_world_free(w);
+}
+
+static void test_extended_resources_and_replicas(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(CLASS SLICE("n1", TWO)
+                  SLICE("n2", TWO) "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: "
+                                   "web}\nspec:\n  replicas: 3\n"
+                                   "  selector: {matchLabels: {a: b}}\n  template:\n    metadata: "
+                                   "{labels: {a: b}}\n    spec:\n"
+                                   "      containers: [{name: m, image: i, resources: {limits: "
+                                   "{example.com/gpu: 2}}}]\n");
+    check_plan(w, ALLOC_PACK,
+               "pod default/web-0 n1 container-0-request-0: a, b\n"
+               "pod default/web-1 n2 container-0-request-0: a, b\n"
+               "pod default/web-2 -\n");
+    plan_world_free(w);
+}
+
+static void test_missing_template(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(CLASS SLICE("n1", TWO) POD("p", "nope", ""));
+    struct plan *p = make(w, ALLOC_PACK);
+    assert_int_equal(plan_step_at(p, 0).status, PLAN_ERROR);
+    assert_str(plan_step_at(p, 0).summary,
+               "the pod names claim template default/nope, which is not in the files");
+    assert_false(plan_complete(p));
+    plan_free(p);
+    plan_world_free(w);
+}
+
+// --- What if -------------------------------------------------------------------------------------
+
+static void test_drain_moves_what_runs_there(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(CLASS SLICE("n1", TWO) SLICE("n2", TWO) CLAIM("c", HAS("n1", "a")));
+    check_plan(w, ALLOC_PACK, "claim default/c n1! r: a\n");
+    assert_int_equal(plan_drain(w, STR("n1"), NULL), 0);
+    check_plan(w, ALLOC_PACK, "claim default/c n2 r: a\n");
+    struct err err = {0};
+    assert_int_equal(plan_drain(w, STR("n9"), &err), -ERR_NOT_FOUND);
+    assert_string_equal(err.msg, "there is no node n9; there are n1, n2");
+    plan_world_free(w);
+}
+
+static void test_taint(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct plan_world *w = world(CLASS SLICE("n1", TWO) CLAIM("c", HAS("n1", "a")) CLAIM("d", ""));
+    assert_int_equal(plan_taint(w, STR("d.example.com/n1/b=k=v:NoSchedule"), &err), 0);
+    check_plan(w, ALLOC_PACK, "claim default/c n1! r: a\nclaim default/d -\n");
+    // NoExecute frees what is held; the tainted devices cannot be had again.
+    assert_int_equal(plan_taint(w, STR("driver=d.example.com,key=k,effect=NoExecute"), &err), 0);
+    check_plan(w, ALLOC_PACK, "claim default/c -\nclaim default/d -\n");
+    assert_int_equal(plan_taint(w, STR("d.example.com/n7=k:NoSchedule"), &err), -ERR_NOT_FOUND);
+    assert_int_equal(plan_taint(w, STR("d.example.com=k:Sometimes"), &err), -ERR_INVALID);
+    assert_int_equal(plan_taint(w, STR("nonsense"), &err), -ERR_INVALID);
+    plan_world_free(w);
+}
+
+static void test_without(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(CLASS SLICE("n1", "{name: a}") CLAIM("c", HAS("n1", "a")) CLAIM("d", ""));
+    check_plan(w, ALLOC_PACK, "claim default/c n1! r: a\nclaim default/d -\n");
+    assert_int_equal(plan_without(w, STR("c"), NULL), 0);
+    check_plan(w, ALLOC_PACK, "claim default/d n1 r: a\n");
+    assert_int_equal(plan_without(w, STR("c"), NULL), -ERR_NOT_FOUND);
+    plan_world_free(w);
+}
+
+static void test_add_node(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(CLASS SLICE("n1", "{name: a}") CLAIM("c", HAS("n1", "a"))
+                                     CLAIM("d", "") CLAIM("e", "") CLAIM("f", ""));
+    assert_int_equal(plan_add_node(w, STR("like=n1,count=2,name=new"), NULL), 0);
+    check_plan(w, ALLOC_PACK,
+               "claim default/c n1! r: a\nclaim default/d new-1 r: a\n"
+               "claim default/e new-2 r: a\nclaim default/f -\n");
+    assert_int_equal(plan_add_node(w, STR("like=n1,count=0"), NULL), -ERR_INVALID);
+    assert_int_equal(plan_add_node(w, STR("count=1"), NULL), -ERR_INVALID);
+    assert_int_equal(plan_add_node(w, STR("like=zz"), NULL), -ERR_NOT_FOUND);
+    plan_world_free(w);
+}
+
+// --- Why -----------------------------------------------------------------------------------------
+
+static void check_why(struct plan_world *w, const char *name, bool alone, const char *want)
+{
+    struct plan *p = NULL;
+    struct err err = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    struct plan_options o = {.features = alloc_features_default(), .alone = alone};
+    if (plan_why(w, str_z(name), &o, &p, &err) < 0)
+        fail_msg("%s", err.msg);
+    plan_text(p, &text);
+    plan_free(p);
+    assert_str(str_upto(sbuf_str(&text), strlen(want)), want);
+}
+
+static void test_why(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(CLASS SLICE("n1", "{name: a}") TEMPLATE("one", "count: 1")
+                                     POD("p1", "one", "") POD("p2", "one", ""));
+    check_why(w, "p1", false, "pod default/p1 fits: it would land on n1 with r: a.\n");
+    check_why(w, "pod/default/p2", false,
+              "pod default/p2 does not fit:\n1 node (n1):\n  request r: wants 1, 0 of 1 usable\n"
+              "      1 in use, held by default/p1-c\n"
+              "It would fit with claim default/p1-c gone (on n1)\n"
+              "  or with one more node like n1\n");
+    check_why(w, "p2", true, "pod default/p2 fits: ");
+    check_why(w, "claim/p2-c", true, "pod default/p2 fits: ");
+    struct plan *p = NULL;
+    struct err err = {0};
+    struct plan_options o = {0};
+    assert_int_equal(plan_why(w, STR("p3"), &o, &p, &err), -ERR_NOT_FOUND);
+    assert_string_equal(
+        err.msg, "no pod or claim p3 in the files; there are pod default/p1, pod default/p2");
+    plan_world_free(w);
+}
+
+static void test_bad_input_has_a_place(void **state)
+{
+    (void)state;
+    struct plan_world *w = plan_world_new();
+    struct err err = {0};
+    assert_int_equal(plan_world_read(w, STR("f"), STR("a: [1\n"), &err), -ERR_BAD_REQUEST);
+    assert_true(err.line > 0);
+    err = (struct err){0};
+    assert_int_equal(plan_world_read(w, STR("f"), STR(CLASS "---\n- 1\n"), &err), -ERR_BAD_REQUEST);
+    assert_int_equal(err.line, 9);
+    err = (struct err){0};
+    assert_int_equal(plan_world_read(w, STR("f"),
+                                     STR("apiVersion: v1\nkind: Node\nmetadata: {name: 3}\n"),
+                                     &err),
+                     -ERR_BAD_REQUEST);
+    assert_int_equal(err.line, 3);
+    // Kinds that are not needed, or not known, are no mistake.
+    assert_int_equal(plan_world_read(w, STR("f"), STR("apiVersion: x.io/v1\nkind: Foo\n"), &err),
+                     0);
+    plan_world_free(w);
+}
+
+RUN_TESTS(TEST_CASE(test_one_after_the_other), TEST_CASE(test_allocated_claims_are_in_use),
+          TEST_CASE(test_shared_claim_binds_pods_to_its_node),
+          TEST_CASE(test_nodes_that_pods_may_run_on),
+          TEST_CASE(test_extended_resources_and_replicas), TEST_CASE(test_missing_template),
+          TEST_CASE(test_drain_moves_what_runs_there), TEST_CASE(test_taint),
+          TEST_CASE(test_without), TEST_CASE(test_add_node), TEST_CASE(test_why),
+          TEST_CASE(test_bad_input_has_a_place))

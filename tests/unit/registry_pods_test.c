@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules of pods: what is set when they are made, and their subresources.
+#include "registry_world.h"
+
+#define POD_SUB(sub) ((struct target){"v1", "Pod", sub, "default", "p"})
+#define CONTAINERS   "\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]"
+
+static struct reply *make_pod(struct world *w, const char *meta, const char *spec)
+{
+    return do_create(w, POD(NULL),
+                     arena_strf(&w->arena,
+                                "{\"metadata\":{\"name\":\"p\"%s},\"spec\":{" CONTAINERS "%s}}",
+                                meta, spec)
+                         .p);
+}
+
+TEST_IN_WORLD(test_new_pods)
+{
+    assert_ok(make_pod(w, "", ""));
+    assert_field(w, "metadata.generation", "1");
+    assert_field(w, "status.phase", "Pending");
+    assert_field(w, "status.qosClass", "BestEffort");
+    assert_field(w, "spec.serviceAccountName", "default");
+    assert_field(w, "spec.serviceAccount", "default");
+    assert_field(w, "spec.priority", "0");
+    assert_field(w, "spec.preemptionPolicy", "PreemptLowerPriority");
+    assert_field(w, "spec.terminationGracePeriodSeconds", "30");
+    assert_field(w, "spec.tolerations",
+                 "[{\"key\":\"node.kubernetes.io/not-ready\",\"operator\":\"Exists\",\"effect\":"
+                 "\"NoExecute\",\"tolerationSeconds\":300},{\"key\":"
+                 "\"node.kubernetes.io/unreachable\",\"operator\":\"Exists\",\"effect\":"
+                 "\"NoExecute\",\"tolerationSeconds\":300}]");
+}
+
+TEST_IN_WORLD(test_own_tolerations_count)
+{
+    assert_ok(make_pod(w, "", ",\"tolerations\":[{\"operator\":\"Exists\"}]"));
+    assert_field(w, "spec.tolerations", "[{\"operator\":\"Exists\"}]");
+}
+
+TEST_IN_WORLD(test_quality_of_service)
+{
+    static const struct {
+        const char *resources, *want;
+    } rows[] = {
+        {"{}", "BestEffort"},
+        {"{\"requests\":{\"cpu\":\"1\"}}", "Burstable"},
+        {"{\"limits\":{\"cpu\":\"1\",\"memory\":\"1Gi\"}}", "Guaranteed"},
+        {"{\"limits\":{\"cpu\":\"1\"}}", "Burstable"},
+        {"{\"requests\":{\"cpu\":\"1000m\",\"memory\":\"1024Mi\"},\"limits\":{\"cpu\":\"1\","
+         "\"memory\":\"1Gi\"}}",
+         "Guaranteed"},
+        {"{\"requests\":{\"x.io/y\":\"1\"},\"limits\":{\"x.io/y\":\"1\"}}", "BestEffort"},
+    };
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct str body = arena_strf(&w->arena,
+                                     "{\"metadata\":{\"name\":\"p%zu\"},\"spec\":{\"containers\":[{"
+                                     "\"name\":\"c\",\"image\":\"i\",\"resources\":%s}]}}",
+                                     i, rows[i].resources);
+        assert_ok(do_create(w, POD(NULL), body.p));
+        assert_field(w, "status.qosClass", rows[i].want);
+    }
+}
+
+TEST_IN_WORLD(test_priority_comes_from_the_class)
+{
+    struct target class_ = {"scheduling.k8s.io/v1", "PriorityClass", "", "", NULL};
+    assert_ok(make_pod(w, ",\"namespace\":\"default\"",
+                       ",\"priorityClassName\":\"system-node-critical\""));
+    assert_field(w, "spec.priority", "2000001000");
+    assert_ok(do_delete(w, POD("p"), NULL));
+    assert_refused(make_pod(w, "", ",\"priorityClassName\":\"none\""), 403,
+                   "pods \"p\" is forbidden: no PriorityClass with name none was found");
+    assert_refused(make_pod(w, "", ",\"priority\":5"), 403,
+                   "pods \"p\" is forbidden: the integer value of priority (5) must not be "
+                   "provided in pod spec; priority admission controller computed 0 from the given "
+                   "PriorityClass name");
+    assert_ok(do_create(w, class_,
+                        "{\"metadata\":{\"name\":\"usual\"},\"value\":7,"
+                        "\"globalDefault\":true,\"preemptionPolicy\":\"Never\"}"));
+    assert_field(w, "metadata.generation", "1");
+    assert_ok(make_pod(w, "", ""));
+    assert_field(w, "spec.priority", "7");
+    assert_field(w, "spec.priorityClassName", "usual");
+    assert_field(w, "spec.preemptionPolicy", "Never");
+    assert_refused(do_create(w, class_,
+                             "{\"metadata\":{\"name\":\"other\"},\"value\":8,"
+                             "\"globalDefault\":true}"),
+                   403,
+                   "priorityclasses.scheduling.k8s.io \"other\" is forbidden: PriorityClass usual "
+                   "is already marked as default. Only one default can exist");
+    class_.name = "usual";
+    assert_ok(do_delete(w, class_, NULL));
+    assert_ok(do_delete(w, POD("p"), NULL));
+    assert_ok(make_pod(w, "", ""));
+    assert_field(w, "spec.priority", "0");
+}
+
+// --- Binding -------------------------------------------------------------------------------------
+
+#define BINDING(meta, target)                                                            \
+    "{\"kind\":\"Binding\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"p\"" meta "}," \
+    "\"target\":{" target "}}"
+
+TEST_IN_WORLD(test_binding)
+{
+    assert_ok(make_pod(w, ",\"annotations\":{\"b\":\"old\",\"d\":\"4\"}", ""));
+    assert_ok(do_create(w, POD_SUB("binding"),
+                        BINDING(",\"annotations\":{\"a\":\"1\",\"b\":\"2\"},\"labels\":{\"l\":"
+                                "\"m\"}",
+                                "\"kind\":\"Node\",\"name\":\"n\"")));
+    assert_true(w->reply.has_status);
+    assert_int_equal(w->reply.http, 201);
+    assert_ok(do_get(w, POD("p")));
+    assert_field(w, "spec.nodeName", "n");
+    assert_field(w, "metadata.generation", "1");
+    assert_field(w, "metadata.annotations", "{\"a\":\"1\",\"b\":\"2\",\"d\":\"4\"}");
+    assert_field(w, "metadata.labels.l", "m");
+    assert_field(w, "status.conditions[0].type", "PodScheduled");
+    assert_field(w, "status.conditions[0].status", "True");
+    assert_field(w, "status.conditions[0].lastTransitionTime", "2027-01-15T08:00:00Z");
+    assert_refused(do_create(w, POD_SUB("binding"), BINDING("", "\"name\":\"m\"")), 409,
+                   "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned "
+                   "to node \"n\"");
+    assert_string_equal(w->reply.reason, "Conflict");
+}
+
+TEST_IN_WORLD(test_binding_refused)
+{
+    assert_refused(do_create(w, POD_SUB("binding"), BINDING("", "\"name\":\"n\"")), 404,
+                   "pods \"p\" not found");
+    assert_ok(make_pod(w, ",\"finalizers\":[\"f.io/f\"]",
+                       ",\"schedulingGates\":[{\"name\":\"g.io/g\"}]"));
+    assert_field(w, "status.conditions[0].reason", "SchedulingGated");
+    assert_refused(do_create(w, POD_SUB("binding"), BINDING("", "")), 500,
+                   "target.name: Required value");
+    do_create(w, POD_SUB("binding"), BINDING(",\"uid\":\"u\"", "\"name\":\"n\""));
+    assert_int_equal(w->reply.http, 409);
+    do_create(w, POD_SUB("binding"), BINDING(",\"resourceVersion\":\"1\"", "\"name\":\"n\""));
+    assert_int_equal(w->reply.http, 409);
+    assert_refused(do_create(w, POD_SUB("binding"), BINDING("", "\"name\":\"n\"")), 409,
+                   "Operation cannot be fulfilled on pods/binding \"p\": pod p has non-empty "
+                   ".spec.schedulingGates");
+    assert_ok(do_delete(w, POD("p"), NULL));
+    assert_refused(do_create(w, POD_SUB("binding"), BINDING("", "\"name\":\"n\"")), 409,
+                   "Operation cannot be fulfilled on pods/binding \"p\": pod p is being deleted, "
+                   "cannot be assigned to a host");
+    struct target other = POD_SUB("binding");
+    other.name = "q";
+    assert_refused(do_create(w, other, BINDING("", "\"name\":\"n\"")), 400,
+                   "name in URL does not match name in Binding object");
+}
+
+// --- Status --------------------------------------------------------------------------------------
+
+#define WITH_CLAIM                                                                           \
+    ",\"nodeName\":\"n\",\"resourceClaims\":[{\"name\":\"c\",\"resourceClaimTemplateName\":" \
+    "\"t\"}]"
+
+TEST_IN_WORLD(test_status_fields_of_claims_survive_omission)
+{
+    struct target status = POD_SUB("status");
+    assert_ok(make_pod(w, "", WITH_CLAIM));
+    assert_ok(do_update(w, status,
+                        "{\"metadata\":{\"name\":\"p\"},\"spec\":{" CONTAINERS "},\"status\":{"
+                        "\"phase\":\"Running\",\"resourceClaimStatuses\":[{\"name\":\"c\","
+                        "\"resourceClaimName\":\"x\"}]}}"));
+    assert_field(w, "status.resourceClaimStatuses[0].resourceClaimName", "x");
+    assert_field(w, "status.qosClass", "BestEffort");
+    // Someone who does not know the field leaves it.
+    assert_ok(
+        do_update(w, status,
+                  "{\"metadata\":{\"name\":\"p\",\"labels\":{\"l\":\"m\"}},\"spec\":{" CONTAINERS
+                  "},\"status\":{\"phase\":\"Failed\"}}"));
+    assert_field(w, "status.phase", "Failed");
+    assert_field(w, "status.resourceClaimStatuses[0].resourceClaimName", "x");
+    assert_field(w, "metadata.labels.l", "m");
+    assert_field(w, "spec.nodeName", "n");
+    assert_ok(do_update(w, status,
+                        "{\"metadata\":{\"name\":\"p\"},\"spec\":{" CONTAINERS "},\"status\":{"
+                        "\"resourceClaimStatuses\":[]}}"));
+    assert_field(w, "status.resourceClaimStatuses", "-");
+}
+
+TEST_IN_WORLD(test_old_updates_keep_priority)
+{
+    assert_ok(make_pod(w, "", ",\"priorityClassName\":\"system-node-critical\""));
+    assert_ok(do_patch(w, POD("p"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"priority\":null}}"));
+    assert_field(w, "spec.priority", "2000001000");
+}
+
+// --- Eviction ------------------------------------------------------------------------------------
+
+#define EVICTION \
+    "{\"kind\":\"Eviction\",\"apiVersion\":\"policy/v1\",\"metadata\":{\"name\":\"p\"}}"
+#define BUDGET(sub) ((struct target){"policy/v1", "PodDisruptionBudget", sub, "default", "b"})
+
+static void run_pod(struct world *w)
+{
+    assert_ok(make_pod(w, ",\"labels\":{\"app\":\"x\"}", ",\"nodeName\":\"n\""));
+    assert_ok(do_patch(w, POD_SUB("status"), REGISTRY_PATCH_MERGE,
+                       "{\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\","
+                       "\"status\":\"True\"}]}}"));
+}
+
+static void budget(struct world *w, const char *status)
+{
+    assert_ok(do_create(w, BUDGET(""),
+                        "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"minAvailable\":1,\"selector\":"
+                        "{\"matchLabels\":{\"app\":\"x\"}}}}"));
+    assert_field(w, "metadata.generation", "1");
+    assert_ok(do_patch(w, BUDGET("status"), REGISTRY_PATCH_MERGE, status));
+}
+
+TEST_IN_WORLD(test_eviction_without_budget)
+{
+    assert_refused(do_create(w, POD_SUB("eviction"), EVICTION), 404, "pods \"p\" not found");
+    run_pod(w);
+    assert_ok(do_create(w, POD_SUB("eviction"), EVICTION));
+    assert_int_equal(w->reply.http, 201);
+    assert_ok(do_get(w, POD("p")));
+    assert_field(w, "metadata.deletionGracePeriodSeconds", "30");
+    assert_field(w, "status.conditions[1].type", "DisruptionTarget");
+    assert_field(w, "status.conditions[1].reason", "EvictionByEvictionAPI");
+}
+
+TEST_IN_WORLD(test_eviction_against_the_budget)
+{
+    run_pod(w);
+    budget(w, "{\"status\":{\"observedGeneration\":0}}");
+    assert_refused(do_create(w, POD_SUB("eviction"), EVICTION), 429,
+                   "Cannot evict pod as it would violate the pod's disruption budget.");
+    assert_string_equal(w->reply.causes,
+                        "DisruptionBudget||The disruption budget b is still being processed by "
+                        "the server.;");
+    assert_ok(do_patch(w, BUDGET("status"), REGISTRY_PATCH_MERGE,
+                       "{\"status\":{\"observedGeneration\":1,\"disruptionsAllowed\":0,"
+                       "\"currentHealthy\":1,\"desiredHealthy\":1,\"expectedPods\":1}}"));
+    assert_refused(do_create(w, POD_SUB("eviction"), EVICTION), 429,
+                   "Cannot evict pod as it would violate the pod's disruption budget.");
+    assert_string_equal(w->reply.causes, "DisruptionBudget||The disruption budget b needs 1 "
+                                         "healthy pods and has 1 currently;");
+    assert_ok(do_get(w, POD("p")));
+    assert_field(w, "metadata.deletionTimestamp", "-");
+}
+
+TEST_IN_WORLD(test_eviction_within_the_budget)
+{
+    run_pod(w);
+    budget(w, "{\"status\":{\"observedGeneration\":1,\"disruptionsAllowed\":1,"
+              "\"currentHealthy\":2,\"desiredHealthy\":1,\"expectedPods\":2}}");
+    w->dry_run = true;
+    assert_ok(do_create(w, POD_SUB("eviction"), EVICTION));
+    w->dry_run = false;
+    assert_ok(do_get(w, BUDGET("")));
+    assert_field(w, "status.disruptionsAllowed", "1");
+    assert_ok(do_create(w, POD_SUB("eviction"), EVICTION));
+    assert_ok(do_get(w, BUDGET("")));
+    assert_field(w, "status.disruptionsAllowed", "0");
+    assert_field(w, "status.disruptedPods", "{\"p\":\"2027-01-15T08:00:00Z\"}");
+    assert_ok(do_get(w, POD("p")));
+    assert_field(w, "metadata.deletionGracePeriodSeconds", "30");
+}
+
+TEST_IN_WORLD(test_eviction_of_pending_pods_needs_no_budget)
+{
+    assert_ok(make_pod(w, ",\"labels\":{\"app\":\"x\"}", ""));
+    budget(w, "{\"status\":{\"observedGeneration\":1}}");
+    assert_ok(do_create(w, POD_SUB("eviction"), EVICTION));
+    do_get(w, POD("p"));
+    assert_null(w->reply.doc.root);
+}
+
+// --- Parts of the spec ---------------------------------------------------------------------------
+
+TEST_IN_WORLD(test_resize_changes_resources_alone)
+{
+    assert_ok(make_pod(w, "", ""));
+    assert_ok(do_update(w, POD_SUB("resize"),
+                        "{\"metadata\":{\"name\":\"p\",\"labels\":{\"x\":\"y\"}},\"spec\":{"
+                        "\"containers\":[{\"name\":\"c\",\"image\":\"other\",\"resources\":{"
+                        "\"requests\":{\"cpu\":\"1\"}}}]}}"));
+    assert_field(w, "spec.containers[0].resources.requests.cpu", "1");
+    assert_field(w, "spec.containers[0].image", "i");
+    assert_field(w, "metadata.labels", "-");
+    assert_field(w, "metadata.generation", "2");
+}
+
+TEST_IN_WORLD(test_ephemeral_containers)
+{
+    assert_ok(make_pod(w, "", ""));
+    assert_ok(do_patch(w, POD_SUB("ephemeralcontainers"), REGISTRY_PATCH_STRATEGIC,
+                       "{\"metadata\":{\"labels\":{\"x\":\"y\"}},\"spec\":{\"ephemeralContainers\":"
+                       "[{\"name\":\"debug\",\"image\":\"j\"}]}}"));
+    assert_field(w, "spec.ephemeralContainers[0].name", "debug");
+    assert_field(w, "metadata.labels", "-");
+}
+
+RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_own_tolerations_count),
+          TEST_CASE(test_quality_of_service), TEST_CASE(test_priority_comes_from_the_class),
+          TEST_CASE(test_binding), TEST_CASE(test_binding_refused),
+          TEST_CASE(test_status_fields_of_claims_survive_omission),
+          TEST_CASE(test_old_updates_keep_priority), TEST_CASE(test_eviction_without_budget),
+          TEST_CASE(test_eviction_against_the_budget), TEST_CASE(test_eviction_within_the_budget),
+          TEST_CASE(test_eviction_of_pending_pods_needs_no_budget),
+          TEST_CASE(test_resize_changes_resources_alone), TEST_CASE(test_ephemeral_containers))
