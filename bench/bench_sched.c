@@ -91,7 +91,8 @@ static void start(struct world *w)
     features_init(&w->features, FEATURES_MINOR);
     w->cel = api_cel_engine_new();
     struct exec *exec = exec_sim_exec(w->sim);
-    check(store_open(&(struct store_options){.exec = exec, .commit_on_exec = true}, &w->store, &err),
+    check(store_open(&(struct store_options){.exec = exec, .commit_on_exec = true}, &w->store,
+                     &err),
           &err);
     check(registry_new(&(struct registry_options){.store = w->store,
                                                   .exec = exec,
@@ -139,9 +140,9 @@ static void add_node(struct world *w, int i)
         i, i, i, devices.p);
 }
 
-#define REQUEST(name)                                                                            \
-    "{'name':'" name "','exactly':{'deviceClassName':'gpu','selectors':[{'cel':{'expression':"   \
-    "'device.attributes[\\'gpu.example.com\\'].model == \\'A100\\' && device.capacity["          \
+#define REQUEST(name)                                                                          \
+    "{'name':'" name "','exactly':{'deviceClassName':'gpu','selectors':[{'cel':{'expression':" \
+    "'device.attributes[\\'gpu.example.com\\'].model == \\'A100\\' && device.capacity["        \
     "\\'gpu.example.com\\'].memory.compareTo(quantity(\\'40Gi\\')) >= 0'}}]}}"
 
 static void add_pod(struct world *w, const char *name, const char *spec)
@@ -155,16 +156,16 @@ static void add_pod(struct world *w, const char *name, const char *spec)
         "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s','namespace':'default','labels':"
         "{'app':'bench'}},'spec':{'schedulerName':'dray','containers':[{'name':'c','image':'pause',"
         "'resources':{'requests':{'cpu':'100m','memory':'64Mi'}}}]%s%s%s}}",
-        name, spec ? ",'resourceClaims':[{'name':'gpu','resourceClaimName':'" : "", spec ? name : "",
-        spec ? "'}]" : "");
+        name, spec ? ",'resourceClaims':[{'name':'gpu','resourceClaimName':'" : "",
+        spec ? name : "", spec ? "'}]" : "");
 }
 
 static const char *spec_of(const char *variant)
 {
     static const char one[] = "'requests':[" REQUEST("gpu") "]";
-    static const char pair[] =
-        "'requests':[" REQUEST("gpu-a") "," REQUEST("gpu-b") "],'constraints':[{'requests':['gpu-a',"
-        "'gpu-b'],'matchAttribute':'resource.kubernetes.io/pcieRoot'}]";
+    static const char pair[] = "'requests':[" REQUEST("gpu-a") "," REQUEST(
+        "gpu-b") "],'constraints':[{'requests':['gpu-a',"
+                 "'gpu-b'],'matchAttribute':'resource.kubernetes.io/pcieRoot'}]";
     return strcmp(variant, "one") == 0 ? one : strcmp(variant, "pair") == 0 ? pair : NULL;
 }
 
@@ -174,8 +175,9 @@ static void measure(int nodes, int pods, const char *variant)
     char name[64];
     struct sched_stats stats;
     start(&w);
-    put(&w, "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'gpu'},"
-            "'spec':{'selectors':[{'cel':{'expression':'device.driver == \\'gpu.example.com\\''}}]}}");
+    put(&w,
+        "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'gpu'},"
+        "'spec':{'selectors':[{'cel':{'expression':'device.driver == \\'gpu.example.com\\''}}]}}");
     for (int i = 0; i < nodes; i++)
         add_node(&w, i);
     run(&w, 1000);

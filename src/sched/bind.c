@@ -2,11 +2,10 @@
 //
 // From a decision to a bound pod: claims are written, the watch shows the writes, the pod's status
 // is written, devices get ready, the pod is bound. Many pods are on this way at once.
-#include "sched/bind_int.h"
-
 #include <stdarg.h>
 
 #include "codec/json_writer.h"
+#include "sched/bind_int.h"
 
 #include "base/banned.h"
 
@@ -68,8 +67,8 @@ static void take_special(struct attempt *a, struct binding *b, struct bind_claim
         api_copy(&api_container_extended_resource_request_type, &a->mappings.p[i],
                  &b->mappings.p[i], &b->arena);
     // Until the claim exists, its devices are held under a name that no claim can have.
-    struct str name = arena_strf(&b->arena, "<extended-resources>%.*s",
-                                 STR_ARG(a->api->metadata.uid));
+    struct str name =
+        arena_strf(&b->arena, "<extended-resources>%.*s", STR_ARG(a->api->metadata.uid));
     struct sched_claim *k = claims_get(&s->claims, a->api->metadata.namespace, name);
     b->special_key = arena_str(&b->arena, k->key);
     claims_fly(&s->claims, k, c->allocation);
@@ -104,8 +103,8 @@ static void take_claims(struct attempt *a, struct binding *b)
 static void take_statuses(struct attempt *a, struct binding *b)
 {
     b->node_statuses.n = a->node_statuses.n;
-    b->node_statuses.p = arena_array(
-        &b->arena, struct api_node_allocatable_resource_claim_status, a->node_statuses.n + 1);
+    b->node_statuses.p = arena_array(&b->arena, struct api_node_allocatable_resource_claim_status,
+                                     a->node_statuses.n + 1);
     for (size_t i = 0; i < a->node_statuses.n; i++)
         api_copy(&api_node_allocatable_resource_claim_status_type, &a->node_statuses.p[i],
                  &b->node_statuses.p[i], &b->arena);

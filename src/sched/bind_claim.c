@@ -106,8 +106,8 @@ static size_t take_along(struct bind_claim *c, const struct api_resource_claim *
                          struct api_resource_claim_consumer_reference *list, size_t n)
 {
     struct claim_writer *w = writer_of(c);
-    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head && n < RESERVED_MAX;
-         node = node->next) {
+    for (struct list_node *node = w->waiting.head.next;
+         node != &w->waiting.head && n < RESERVED_MAX; node = node->next) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
         const struct api_pod *pod = bind_pod(other->b);
         if (other->allocation || other->b->failed || claims_reserved(claim, pod) ||
@@ -123,8 +123,7 @@ static size_t take_along(struct bind_claim *c, const struct api_resource_claim *
 static void riders_arrive(struct bind_claim *c, bool well)
 {
     struct claim_writer *w = writer_of(c);
-    list_foreach(&w->waiting, node)
-    {
+    list_foreach(&w->waiting, node) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
         if (!other->riding)
             continue;
@@ -269,7 +268,8 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
 }
 
 // Is the stored allocation the one we meant to write? Then an answer of ours got lost.
-static bool is_ours(const struct api_allocation_result *stored, const struct api_allocation_result *a)
+static bool is_ours(const struct api_allocation_result *stored,
+                    const struct api_allocation_result *a)
 {
     const struct api_device_request_allocation_result_array *x = &stored->devices.results;
     const struct api_device_request_allocation_result_array *y = &a->devices.results;

@@ -24,7 +24,7 @@ struct claim_writer {
 struct bind_claim {
     struct binding *b;
     struct list_node wait;
-    bool riding; // a write under way has our reservation in it
+    bool riding;     // a write under way has our reservation in it
     struct str name; // empty: the special claim, not created yet
     struct str uid;
     bool special;

@@ -3,9 +3,8 @@
 // Taking back: reservations, allocations that gave way, special claims, the pod's place. Errors here
 // are nobody's concern any more: whatever stays behind is found by the next attempt or by the claim
 // controller.
-#include "sched/bind_int.h"
-
 #include "codec/json_writer.h"
+#include "sched/bind_int.h"
 
 #include "base/banned.h"
 

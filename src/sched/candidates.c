@@ -29,8 +29,7 @@ static bool result_holds(const struct dev_user *u, const struct dev_pool *p, str
     const struct api_device_request_allocation_result_array *rs = &u->allocation->devices.results;
     for (size_t i = 0; i < rs->n; i++)
         if (str_eq(rs->p[i].device, device) && str_eq(rs->p[i].driver, p->driver) &&
-            str_eq(rs->p[i].pool, p->name) &&
-            !(rs->p[i].has_admin_access && rs->p[i].admin_access))
+            str_eq(rs->p[i].pool, p->name) && !(rs->p[i].has_admin_access && rs->p[i].admin_access))
             return true;
     return false;
 }
@@ -150,8 +149,7 @@ static void load(const struct devices *d, struct dev_walk *w)
     w->bits = w->word < d->words ? d->buckets[w->bucket][w->word] & w->shape->maybe[w->word] : 0;
 }
 
-void devices_walk_start(struct devices *d, struct dev_walk *w, struct dev_shape *shape,
-                        size_t need)
+void devices_walk_start(struct devices *d, struct dev_walk *w, struct dev_shape *shape, size_t need)
 {
     *w = (struct dev_walk){.shape = shape, .need = need};
     w->bucket = d->policy == ALLOC_SPREAD ? BUCKETS - 1 : first_bucket(w);

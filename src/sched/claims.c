@@ -185,8 +185,8 @@ bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_
         object->revision < k->latest->revision)
         return false;
     const struct api_resource_claim *api = object->object.value;
-    k->ours = api->status.allocation != NULL && (k->ours || k->flight || !claims_api(k) ||
-                                                 !claims_api(k)->status.allocation);
+    k->ours = api->status.allocation != NULL &&
+              (k->ours || k->flight || !claims_api(k) || !claims_api(k)->status.allocation);
     set_latest(k, object);
     settle(c, k);
     return true;

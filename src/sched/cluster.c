@@ -132,12 +132,11 @@ static void pod_ports(struct sched_pod *p)
                 continue; // only sidecars keep their ports
             for (size_t j = 0; j < k->ports.n; j++)
                 if (k->ports.p[j].host_port > 0)
-                    vec_push(&ports, (struct pod_port){
-                                         k->ports.p[j].host_ip.n ? k->ports.p[j].host_ip
-                                                                 : STR("0.0.0.0"),
-                                         k->ports.p[j].protocol.n ? k->ports.p[j].protocol
-                                                                  : STR("TCP"),
-                                         k->ports.p[j].host_port});
+                    vec_push(&ports,
+                             (struct pod_port){
+                                 k->ports.p[j].host_ip.n ? k->ports.p[j].host_ip : STR("0.0.0.0"),
+                                 k->ports.p[j].protocol.n ? k->ports.p[j].protocol : STR("TCP"),
+                                 k->ports.p[j].host_port});
         }
     free(p->ports);
     p->ports = ports.p;

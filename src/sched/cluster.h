@@ -81,13 +81,13 @@ struct sched_pod {
     struct list_node waits[WHYS];
     int32_t priority;
     uint32_t attempts;
-    uint32_t whys;           // bits of enum why
-    uint64_t order;          // among equals
-    int64_t due_ns;          // end of back-off
-    int64_t tried_ns;        // last attempt
-    struct str *claims;      // keys of the claims it is indexed under; owned
+    uint32_t whys;      // bits of enum why
+    uint64_t order;     // among equals
+    int64_t due_ns;     // end of back-off
+    int64_t tried_ns;   // last attempt
+    struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
-    bool moved;              // something that could help changed while it was being bound
+    bool moved; // something that could help changed while it was being bound
 
     // What people are told (report.c).
     char *reason;  // of the condition: Unschedulable, SchedulerError
@@ -95,7 +95,7 @@ struct sched_pod {
     char *gate;    // why it is not tried
     int64_t told_ns;
     struct list_node untold; // while a newer text waits to be written
-    uint64_t signature; // 0: not made yet
+    uint64_t signature;      // 0: not made yet
 
     struct binding *binding;
 };

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One attempt to place a pod: its claims, the nodes that may do, the best of them.
+#include "base/hash.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
-
-#include "base/hash.h"
 
 #include "base/banned.h"
 
@@ -17,8 +16,8 @@ static void narrow_by_affinity(struct attempt *a)
 {
     const struct api_node_affinity *f =
         a->api->spec.affinity ? a->api->spec.affinity->node_affinity : NULL;
-    struct str only =
-        f ? select_only_node(f->required_during_scheduling_ignored_during_execution) : (struct str){0};
+    struct str only = f ? select_only_node(f->required_during_scheduling_ignored_during_execution)
+                        : (struct str){0};
     if (only.n && !a->only_node.n)
         a->only_node = only;
 }

@@ -25,9 +25,9 @@ struct dev_pool;
 // is set; whoever replaces it calls devices_use.
 struct dev_user {
     const struct api_allocation_result *allocation;
-    struct str owner;      // namespace/name of the claim; borrowed
-    uint64_t revision;     // at which the allocation was stored; UINT64_MAX: not yet
-    bool foreign;          // another scheduler's
+    struct str owner;  // namespace/name of the claim; borrowed
+    uint64_t revision; // at which the allocation was stored; UINT64_MAX: not yet
+    bool foreign;      // another scheduler's
     struct dev_pools VEC(struct dev_pool *) pools;
 };
 

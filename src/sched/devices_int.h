@@ -49,7 +49,7 @@ struct dev_node {
 
 struct dev_shape {
     uint64_t hash;
-    uint64_t used; // when, for replacement
+    uint64_t used;   // when, for replacement
     uint64_t *maybe; // a bit a node: ask it
 };
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The claims of a pod: which they are, what has to be allocated, whether a node can give it.
+#include "base/hash.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
-
-#include "base/hash.h"
 
 #include "base/banned.h"
 
@@ -117,8 +116,8 @@ static bool check_requests(struct attempt *a, const struct api_resource_claim *c
                           STR_ARG(r->name), STR_ARG(sub->name), STR_ARG(sub->device_class_name));
                 return false;
             }
-            size_t n = str_eqz(sub->allocation_mode, "All") || sub->count < 0 ? 1
-                                                                              : (size_t)sub->count;
+            size_t n =
+                str_eqz(sub->allocation_mode, "All") || sub->count < 0 ? 1 : (size_t)sub->count;
             least = n < least ? n : least;
         }
         a->need += least;
@@ -206,8 +205,7 @@ static void hash_questions(struct attempt *a)
     }
     if (a->special)
         for (size_t i = 0; i < a->pod->needs_len; i++)
-            sbuf_addf(&bytes, "%u=%lld,", a->pod->needs[i].res,
-                      (long long)a->pod->needs[i].amount);
+            sbuf_addf(&bytes, "%u=%lld,", a->pod->needs[i].res, (long long)a->pod->needs[i].amount);
     a->devices_hash = hash_str(sbuf_str(&bytes));
 }
 
@@ -285,7 +283,8 @@ int dra_binding_state(const struct sched *s, const struct api_resource_claim *cl
             if (!is_true(c))
                 continue;
             if (why)
-                sbuf_addf(why, "device binding failed: claim=%.*s/%.*s, reason=%.*s, message=\"%.*s\"",
+                sbuf_addf(why,
+                          "device binding failed: claim=%.*s/%.*s, reason=%.*s, message=\"%.*s\"",
                           STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name),
                           STR_ARG(c->reason), STR_ARG(c->message));
             return -1;
@@ -295,14 +294,13 @@ int dra_binding_state(const struct sched *s, const struct api_resource_claim *cl
     }
     if (ready)
         return 1;
-    int64_t since = a->allocation_timestamp.set
-                        ? a->allocation_timestamp.at.sec * CLOCK_NS_PER_SEC
-                        : exec_wall_ns(s->exec);
+    int64_t since = a->allocation_timestamp.set ? a->allocation_timestamp.at.sec * CLOCK_NS_PER_SEC
+                                                : exec_wall_ns(s->exec);
     if (exec_wall_ns(s->exec) - since < s->binding_timeout_ns)
         return 0;
     if (why)
-        sbuf_addf(why, "device binding timeout: claim %.*s/%.*s", STR_ARG(claim->metadata.namespace),
-                  STR_ARG(claim->metadata.name));
+        sbuf_addf(why, "device binding timeout: claim %.*s/%.*s",
+                  STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name));
     return -1;
 }
 
@@ -317,7 +315,8 @@ static bool declares(const struct api_node *node, const char *feature)
 }
 
 // Can the node use what is allocated already?
-static bool allocated_fits(const struct attempt *a, const struct want *w, const struct api_node *node)
+static bool allocated_fits(const struct attempt *a, const struct want *w,
+                           const struct api_node *node)
 {
     const struct sched *s = a->s;
     const struct api_allocation_result *r = w->claim->status.allocation;
@@ -328,8 +327,7 @@ static bool allocated_fits(const struct attempt *a, const struct want *w, const 
             if (r->devices.results.p[i].skip_node_operations.n &&
                 !declares(node, "DRAOptionalNodeOperations"))
                 return false;
-    if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) ||
-        !dra_has_conditions(r))
+    if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) || !dra_has_conditions(r))
         return true;
     // A claim that is being bound for another pod is not late yet.
     return dra_binding_state(s, w->claim, NULL) >= 0;
@@ -400,7 +398,8 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
         int r = a->special->stale ? -2 : extended_on_node(a, n);
         if (r < 0) {
             a->special->unavailable |= r == -2;
-            why_add(why, r == -2 ? "cannot schedule extended resource claim" : "cannot fit resource");
+            why_add(why,
+                    r == -2 ? "cannot schedule extended resource claim" : "cannot fit resource");
             return WHY_DEVICES;
         }
         a->special_used = r > 0;

@@ -2,9 +2,8 @@
 //
 // The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
 // caches are what the watches have delivered.
-#include "sched/report.h"
-
 #include "codec/json_writer.h"
+#include "sched/report.h"
 
 #include "base/banned.h"
 
@@ -28,10 +27,14 @@ static const char *state_name(const struct sched_pod *p)
 }
 
 static const char *const why_names[WHYS] = {
-    [WHY_NODE_NAME] = "NodeName",         [WHY_UNSCHEDULABLE] = "NodeUnschedulable",
-    [WHY_NODE_AFFINITY] = "NodeAffinity", [WHY_TAINT] = "TaintToleration",
-    [WHY_PORTS] = "NodePorts",            [WHY_RESOURCES] = "NodeResourcesFit",
-    [WHY_SPREAD] = "PodTopologySpread",   [WHY_POD_AFFINITY] = "InterPodAffinity",
+    [WHY_NODE_NAME] = "NodeName",
+    [WHY_UNSCHEDULABLE] = "NodeUnschedulable",
+    [WHY_NODE_AFFINITY] = "NodeAffinity",
+    [WHY_TAINT] = "TaintToleration",
+    [WHY_PORTS] = "NodePorts",
+    [WHY_RESOURCES] = "NodeResourcesFit",
+    [WHY_SPREAD] = "PodTopologySpread",
+    [WHY_POD_AFFINITY] = "InterPodAffinity",
     [WHY_DEVICES] = "DynamicResources",
 };
 
@@ -225,15 +228,15 @@ static void check_node(void *arg, const struct client_object *o)
     struct sched_node **n = map_get(&c->s->cluster.nodes, o->meta->name);
     if (n && (*n)->object == o)
         return;
-    sbuf_addf(c->problems, "node %.*s is not the one the watch has shown\n", STR_ARG(o->meta->name));
+    sbuf_addf(c->problems, "node %.*s is not the one the watch has shown\n",
+              STR_ARG(o->meta->name));
     c->good = false;
 }
 
 static void check_claim(void *arg, const struct client_object *o)
 {
     struct checking *c = arg;
-    const struct sched_claim *k =
-        claims_find(&c->s->claims, o->meta->namespace, o->meta->name);
+    const struct sched_claim *k = claims_find(&c->s->claims, o->meta->namespace, o->meta->name);
     if (k && k->seen == o)
         return;
     sbuf_addf(c->problems, "claim %.*s/%.*s is not the one the watch has shown\n",

@@ -151,7 +151,8 @@ static void short_request(struct maker *m, size_t i, struct str resource,
     map_request(m, c, resource, ret->name);
 }
 
-static void make_resource(struct maker *m, struct str resource, const struct api_device_class *class)
+static void make_resource(struct maker *m, struct str resource,
+                          const struct api_device_class *class)
 {
     const struct api_pod_spec *spec = &m->a->api->spec;
     size_t containers = spec->init_containers.n + spec->containers.n;
@@ -180,8 +181,8 @@ static void make_resource(struct maker *m, struct str resource, const struct api
     for (size_t i = first_short; i < m->mappings_len; i++) {
         bool is_long = false;
         for (size_t k = 0; k < containers; k++)
-            is_long |= long_lived[k].exactly &&
-                       str_eq(long_lived[k].name, m->mappings[i].request_name);
+            is_long |=
+                long_lived[k].exactly && str_eq(long_lived[k].name, m->mappings[i].request_name);
         if (!is_long && most.exactly)
             m->mappings[i].request_name = most.name;
     }

@@ -124,15 +124,14 @@ static void add_node_allocatable(struct cluster *c, const struct api_pod *pod,
         for (size_t k = 0; k < s->mapping.n; k++)
             if (s->mapping.p[k].quantity) {
                 uint32_t res = cluster_resource(c, s->mapping.p[k].name);
-                *slot(sum, res) = add_capped(amount_at(sum, res),
-                                             amount_of_entry(res, s->mapping.p[k].quantity));
+                *slot(sum, res) =
+                    add_capped(amount_at(sum, res), amount_of_entry(res, s->mapping.p[k].quantity));
             }
         for (size_t k = 0; k < s->overhead.n; k++) {
             const struct api_node_allocatable_overhead_resources *o = &s->overhead.p[k];
             uint32_t res = cluster_resource(c, o->name);
             if (o->per_pod)
-                *slot(sum, res) =
-                    add_capped(amount_at(sum, res), amount_of_entry(res, o->per_pod));
+                *slot(sum, res) = add_capped(amount_at(sum, res), amount_of_entry(res, o->per_pod));
             for (size_t n = 0; o->per_container && n < s->containers.n; n++)
                 *slot(sum, res) =
                     add_capped(amount_at(sum, res), amount_of_entry(res, o->per_container));

@@ -64,8 +64,8 @@ static bool add_device(struct totals *t, const struct api_device *d,
                 return false;
             for (size_t k = 0; k < r->consumed_capacity.n; k++)
                 if (str_eq(r->consumed_capacity.p[k].key, n->mapping->capacity_key)) {
-                    struct quantity more = times(&r->consumed_capacity.p[k].value,
-                                                 n->mapping->capacity_multiplier);
+                    struct quantity more =
+                        times(&r->consumed_capacity.p[k].value, n->mapping->capacity_multiplier);
                     struct quantity *sum = map_put(&t->mapped, name);
                     quantity_add(sum, sum, &more, t->arena);
                 }
@@ -159,8 +159,9 @@ static int claim_demand(struct attempt *a, const struct want *w,
         const struct api_device *d = devices_find(a->s->devices, result);
         if (d && !add_device(&t, d, result, &mapped)) {
             if (why)
-                sbuf_addf(why, "device %.*s: its demand depends on consumed capacity, which is not "
-                               "recorded",
+                sbuf_addf(why,
+                          "device %.*s: its demand depends on consumed capacity, which is not "
+                          "recorded",
                           STR_ARG(result->device));
             r = -1;
         }
@@ -188,8 +189,8 @@ static int claim_demand(struct attempt *a, const struct want *w,
 enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
 {
     size_t open = 0;
-    struct api_node_allocatable_resource_claim_status *list = arena_array(
-        a->arena, struct api_node_allocatable_resource_claim_status, a->wants_len + 1);
+    struct api_node_allocatable_resource_claim_status *list =
+        arena_array(a->arena, struct api_node_allocatable_resource_claim_status, a->wants_len + 1);
     size_t len = 0;
     for (size_t i = 0; i < a->wants_len; i++) {
         const struct api_allocation_result *allocation = allocation_of(a, &a->wants[i], &open);

@@ -49,8 +49,7 @@ static void flush(void *arg)
     struct queue *q = arg;
     int64_t now = exec_now_ns(q->exec);
     for (size_t w = 0; w < WHYS; w++)
-        list_foreach(&q->waiting[w], node)
-        {
+        list_foreach(&q->waiting[w], node) {
             struct sched_pod *p = list_entry(node, struct sched_pod, waits[w]);
             if (now - p->tried_ns >= QUEUE_FLUSH_NS)
                 queue_retry(q, p);

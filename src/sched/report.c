@@ -25,7 +25,8 @@ static void write_condition(struct sched *s, const struct sched_pod *p)
     rfc3339_write_seconds(moment_from_ns(exec_wall_ns(s->exec)), &now);
     sbuf_addz(&body, "{\"metadata\":{\"uid\":");
     json_write_str(&w, m->uid);
-    sbuf_addz(&body, "},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"");
+    sbuf_addz(&body,
+              "},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"");
     if (m->generation)
         sbuf_addf(&body, ",\"observedGeneration\":%lld", (long long)m->generation);
     sbuf_addf(&body, ",\"lastTransitionTime\":\"%.*s\",\"reason\":\"%s\",\"message\":",
@@ -69,8 +70,7 @@ static void tell_time(void *arg)
 {
     struct sched *s = arg;
     int64_t now = exec_now_ns(s->exec);
-    list_foreach(&s->untold, node)
-    {
+    list_foreach(&s->untold, node) {
         struct sched_pod *p = list_entry(node, struct sched_pod, untold);
         int64_t wait = p->told_ns + CONDITION_EVERY_NS - now;
         if (wait > 0) {

@@ -71,7 +71,7 @@ struct sched {
 
     struct list bindings;
     struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
-    struct list calls; // of the client, under way
+    struct list calls;                                    // of the client, under way
     struct list untold; // pods whose condition has an old text, oldest first
     struct exec_timer tell_timer;
     struct verdict verdicts[VERDICTS_MAX];
@@ -104,13 +104,14 @@ struct attempt {
 
     struct want *wants;
     size_t wants_len;
-    const struct api_resource_claim **open; // unallocated ones; room for the special one behind them
+    const struct api_resource_claim *
+        *open; // unallocated ones; room for the special one behind them
     size_t open_len;
-    struct want *special;                        // NULL: none
-    struct api_resource_claim *special_claim;    // variant for the node at hand
+    struct want *special;                                          // NULL: none
+    struct api_resource_claim *special_claim;                      // variant for the node at hand
     struct api_container_extended_resource_request_array mappings; // of that variant
-    bool special_used;                           // the node at hand gives it devices
-    uint64_t devices_hash;                       // of what open claims ask for
+    bool special_used;     // the node at hand gives it devices
+    uint64_t devices_hash; // of what open claims ask for
     size_t need;
     struct str only_node; // empty: any
     struct spread *spreads;

@@ -3,10 +3,10 @@
 // The best of the nodes that will do. Scores and weights are Kubernetes' own, but for pods with
 // devices to allocate: with policy pack (or spread) how full a node's devices get takes the place of
 // how empty its cpus stay.
+#include <math.h>
+
 #include "sched/sched_int.h"
 #include "sched/select.h"
-
-#include <math.h>
 
 #include "base/banned.h"
 
@@ -117,8 +117,8 @@ static void score_amounts(const struct attempt *a, struct sched_node *const *nod
         double f[2];
         fractions(a, nodes[i], f);
         sum[i] += WEIGHT_BALANCE * balance(f);
-        sum[i] += packs ? WEIGHT_DEVICES * fullness(a, nodes[i])
-                        : WEIGHT_RESOURCES * least_allocated(f);
+        sum[i] +=
+            packs ? WEIGHT_DEVICES * fullness(a, nodes[i]) : WEIGHT_RESOURCES * least_allocated(f);
     }
 }
 

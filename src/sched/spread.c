@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Topology spread: matching pods are counted by domain once per attempt.
+#include <math.h>
+
 #include "sched/sched_int.h"
 #include "sched/select.h"
-
-#include <math.h>
 
 #include "base/banned.h"
 

@@ -7,11 +7,12 @@
 #include "base/banned.h"
 
 #define USES(name) "'resourceClaims':[{'name':'gpu','resourceClaimName':'" name "'}]"
-#define CLAIM(name, meta, requests, status)                                                       \
-    "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'" name         \
+#define CLAIM(name, meta, requests, status)                                               \
+    "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'" name \
     "','namespace':'ns'" meta "},'spec':{'devices':{'requests':[" requests "]}}" status "}"
-#define ONE "{'name':'r','exactly':{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1}}"
-#define RESULT(pool, device, rest)                                                        \
+#define ONE \
+    "{'name':'r','exactly':{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1}}"
+#define RESULT(pool, device, rest) \
     "{'request':'r','driver':'drv','pool':'" pool "','device':'" device "'" rest "}"
 #define ON(node)                                                                              \
     "'nodeSelector':{'nodeSelectorTerms':[{'matchFields':[{'key':'metadata.name','operator':" \
@@ -22,11 +23,12 @@
 // A template's claim as the controller makes it: named in the pod's status.
 static void template_pod(struct kit *k, const char *status)
 {
-    world_putf(&k->w,
-               "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ns','uid':'u-p'},"
-               "'spec':{'schedulerName':'dray','containers':[{'name':'c'}],'resourceClaims':"
-               "[{'name':'gpu','resourceClaimTemplateName':'t'}]}%s}",
-               status);
+    world_putf(
+        &k->w,
+        "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ns','uid':'u-p'},"
+        "'spec':{'schedulerName':'dray','containers':[{'name':'c'}],'resourceClaims':"
+        "[{'name':'gpu','resourceClaimTemplateName':'t'}]}%s}",
+        status);
 }
 
 #define NAMED ",'status':{'resourceClaimStatuses':[{'name':'gpu','resourceClaimName':'c'}]}"
@@ -62,8 +64,9 @@ static void pre_enqueue_waits_for_claims(void **state)
     gated_with(&k, "resourceclaim \\\"c\\\" is being deleted");
     world_put(&k.w, CLAIM("c", "", ONE, ""));
     gated_with(&k, "ResourceClaim ns/c was not created for Pod ns/p (Pod is not owner)");
-    world_put(&k.w, CLAIM("c", ",'ownerReferences':[{'apiVersion':'v1','kind':'Pod','name':'p',"
-                               "'uid':'u-p','controller':true}]",
+    world_put(&k.w, CLAIM("c",
+                          ",'ownerReferences':[{'apiVersion':'v1','kind':'Pod','name':'p',"
+                          "'uid':'u-p','controller':true}]",
                           ONE, ""));
     world_run(&k.w, 10); // at once, without back-off
     kit_on(&k, "ns/p", "n");
@@ -97,8 +100,7 @@ static void a_missing_class_is_named(void **state)
                           ""));
     kit_pod(&k, "p", USES("c"));
     world_run(&k.w, 10);
-    kit_told(&k, "ns/p",
-             "0/1 nodes are available: request r/s: device class tpu does not exist.");
+    kit_told(&k, "ns/p", "0/1 nodes are available: request r/s: device class tpu does not exist.");
     world_put(&k.w, CLASS("tpu", ""));
     world_run(&k.w, 1500);
     kit_on(&k, "ns/p", "n");
@@ -235,8 +237,9 @@ static void all_claims_of_a_pod_go_together(void **state)
     kit_gpus(&k, "b", 2);
     kit_claim(&k, "x", 1);
     kit_claim(&k, "y", 1);
-    kit_pod(&k, "p", "'resourceClaims':[{'name':'x','resourceClaimName':'x'},{'name':'y',"
-                     "'resourceClaimName':'y'}]");
+    kit_pod(&k, "p",
+            "'resourceClaims':[{'name':'x','resourceClaimName':'x'},{'name':'y',"
+            "'resourceClaimName':'y'}]");
     world_run(&k.w, 10);
     kit_on(&k, "ns/p", "b");
     kit_end(&k);
@@ -248,16 +251,18 @@ static void rank_of_alternatives_decides(void **state)
     (void)state;
     struct kit k;
     kit_start(&k);
-    world_put(&k.w, CLASS("nice", "'selectors':[{'cel':{'expression':'device.driver == \\\"nice\\\"'}}]"));
+    world_put(&k.w, CLASS("nice",
+                          "'selectors':[{'cel':{'expression':'device.driver == \\\"nice\\\"'}}]"));
     for (int i = 0; i < 6; i++) {
         char name[8];
         (void)snprintf(name, sizeof(name), "n%d", i);
         kit_node(&k, name, "");
         kit_gpus(&k, name, 1);
     }
-    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
-                    "'nice'},'spec':{'driver':'nice','nodeName':'n4','pool':{'name':'nice',"
-                    "'generation':1,'resourceSliceCount':1},'devices':[{'name':'d'},{'name':'e'}]}}");
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
+              "'nice'},'spec':{'driver':'nice','nodeName':'n4','pool':{'name':'nice',"
+              "'generation':1,'resourceSliceCount':1},'devices':[{'name':'d'},{'name':'e'}]}}");
     world_put(&k.w, CLAIM("c", "",
                           "{'name':'r','firstAvailable':[{'name':'best','deviceClassName':'nice',"
                           "'allocationMode':'ExactCount','count':1},{'name':'any',"
@@ -539,12 +544,13 @@ static void admin_access_and_shares_do_not_exclude(void **state)
     struct kit k;
     kit_start(&k);
     kit_node(&k, "n", "");
-    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
-                    "'s'},'spec':{'driver':'drv','nodeName':'n','pool':{'name':'n','generation':1,"
-                    "'resourceSliceCount':1},'devices':[{'name':'d','allowMultipleAllocations':true,"
-                    "'capacity':{'mem':{'value':'10'}}}]}}");
-    world_put(&k.w, CLAIM("admin", "", ONE,
-                          HAS("n", RESULT("n", "d", ",'adminAccess':true"), "") "}"));
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
+              "'s'},'spec':{'driver':'drv','nodeName':'n','pool':{'name':'n','generation':1,"
+              "'resourceSliceCount':1},'devices':[{'name':'d','allowMultipleAllocations':true,"
+              "'capacity':{'mem':{'value':'10'}}}]}}");
+    world_put(&k.w,
+              CLAIM("admin", "", ONE, HAS("n", RESULT("n", "d", ",'adminAccess':true"), "") "}"));
     for (int i = 0; i < 4; i++) {
         world_putf(&k.w,
                    CLAIM("c%d", "",

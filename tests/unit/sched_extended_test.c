@@ -6,8 +6,9 @@
 #include "base/banned.h"
 
 #define ASKS(list) "'containers':[{'name':'c','image':'i','resources':{'requests':{" list "}}}]"
-#define EXPLICIT \
-    CLASS("ext", "'extendedResourceName':'example.com/gpu','selectors':[{'cel':{'expression':'device.driver == \\\"drv\\\"'}}]")
+#define EXPLICIT                                        \
+    CLASS("ext", "'extendedResourceName':'example.com/" \
+                 "gpu','selectors':[{'cel':{'expression':'device.driver == \\\"drv\\\"'}}]")
 
 static const struct api_resource_claim *special(struct kit *k, struct str *ret_name)
 {
@@ -96,8 +97,8 @@ static void the_younger_class_wins(void **state)
     struct kit k;
     struct str name;
     kit_start(&k);
-#define AGED(n, time)                                                                             \
-    "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'" n               \
+#define AGED(n, time)                                                                \
+    "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'" n \
     "','creationTimestamp':'" time "'},'spec':{'extendedResourceName':'example.com/gpu'}}"
     world_put(&k.w, AGED("old", "2026-01-01T00:00:00Z"));
     world_put(&k.w, AGED("young-b", "2026-02-01T00:00:00Z"));
@@ -123,9 +124,10 @@ static void init_containers_reuse_requests(void **state)
     kit_gpus(&k, "n", 8);
 #define GPU(n, more, count) \
     "{'name':'" n "'" more ",'resources':{'requests':{'example.com/gpu':'" count "'}}}"
-    kit_pod(&k, "p", "'initContainers':[" GPU("i0", "", "1") "," GPU("i1", "", "4") ","
-                     GPU("side", ",'restartPolicy':'Always'", "1") "," GPU("i2", "", "3")
-                     "],'containers':[" GPU("c", "", "1") "]");
+    kit_pod(&k, "p",
+            "'initContainers':[" GPU("i0", "", "1") "," GPU("i1", "", "4") "," GPU(
+                "side", ",'restartPolicy':'Always'",
+                "1") "," GPU("i2", "", "3") "],'containers':[" GPU("c", "", "1") "]");
     world_run(&k.w, 10);
     kit_on(&k, "ns/p", "n");
     const struct api_resource_claim *c = special(&k, &name);
@@ -184,21 +186,25 @@ static void a_stale_claim_is_deleted_first(void **state)
     world_put(&k.w, EXPLICIT);
     kit_node(&k, "n", "");
     kit_gpus(&k, "n", 1);
-    world_put(&k.w,
-              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'stale',"
-              "'namespace':'ns','finalizers':['resource.kubernetes.io/delete-protection'],"
-              "'annotations':{'resource.kubernetes.io/extended-resource-claim':'true'},"
-              "'ownerReferences':[{'apiVersion':'v1','kind':'Pod','name':'p','uid':'u-p',"
-              "'controller':true}]},'spec':{'devices':{'requests':[{'name':'container-0-request-0',"
-              "'exactly':{'deviceClassName':'ext','allocationMode':'ExactCount','count':1}}]}},"
-              "'status':{'allocation':{'devices':{'results':[{'request':'container-0-request-0',"
-              "'driver':'drv','pool':'n','device':'gpu-0'}]}}}}");
+    world_put(
+        &k.w,
+        "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'stale',"
+        "'namespace':'ns','finalizers':['resource.kubernetes.io/delete-protection'],"
+        "'annotations':{'resource.kubernetes.io/extended-resource-claim':'true'},"
+        "'ownerReferences':[{'apiVersion':'v1','kind':'Pod','name':'p','uid':'u-p',"
+        "'controller':true}]},'spec':{'devices':{'requests':[{'name':'container-0-request-0',"
+        "'exactly':{'deviceClassName':'ext','allocationMode':'ExactCount','count':1}}]}},"
+        "'status':{'allocation':{'devices':{'results':[{'request':'container-0-request-0',"
+        "'driver':'drv','pool':'n','device':'gpu-0'}]}}}}");
     kit_pod_of(&k, "p", ",'uid':'u-p'", ASKS("'example.com/gpu':'1'"));
     // The claim is known as the pod's from the pod's status, or from its owner when it changes.
-    world_put(&k.w,
-              "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ns','uid':'u-p'},"
-              "'spec':{'schedulerName':'dray'," ASKS("'example.com/gpu':'1'") "},'status':"
-              "{'extendedResourceClaimStatus':{'resourceClaimName':'stale','requestMappings':[]}}}");
+    world_put(
+        &k.w,
+        "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ns','uid':'u-p'},"
+        "'spec':{'schedulerName':'dray'," ASKS(
+            "'example.com/gpu':'1'") "},'status':"
+                                     "{'extendedResourceClaimStatus':{'resourceClaimName':'stale','"
+                                     "requestMappings':[]}}}");
     world_run(&k.w, 20);
     assert_null(world_claim(&k.w, "ns/stale"));
     world_run(&k.w, 3000);

@@ -12,16 +12,17 @@ struct kit {
     struct sched *s;
 };
 
-#define CLASS(name, rest)                                                                        \
-    "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'" name "'},'spec':{" \
-    rest "}}"
+#define CLASS(name, rest)                                                               \
+    "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'" name \
+    "'},'spec':{" rest "}}"
 
 static inline void kit_start_with(struct kit *k, struct sched_options options)
 {
     world_start(&k->w);
     k->client = world_client(&k->w);
     options.client = k->client;
-    world_put(&k->w, CLASS("gpu", "'selectors':[{'cel':{'expression':'device.driver == \\\"drv\\\"'}}]"));
+    world_put(&k->w,
+              CLASS("gpu", "'selectors':[{'cel':{'expression':'device.driver == \\\"drv\\\"'}}]"));
     world_put(&k->w, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     k->s = sched_new(&options);
     sched_start(k->s);
@@ -106,12 +107,12 @@ static inline bool kit_holds(struct str text, const char *part)
 }
 
 // kit_told demands that a pod is pending and its condition has this in it.
-#define kit_told(k, key, part)                                                               \
-    do {                                                                                     \
-        struct str kit_told_text = world_condition(&(k)->w, (key));                          \
-        assert_int_equal(world_node_of(&(k)->w, (key)).n, 0);                                \
-        if (!kit_holds(kit_told_text, (part)))                                               \
-            fail_msg("\"%s\" is not in \"%.*s\"", (part), STR_ARG(kit_told_text));           \
+#define kit_told(k, key, part)                                                     \
+    do {                                                                           \
+        struct str kit_told_text = world_condition(&(k)->w, (key));                \
+        assert_int_equal(world_node_of(&(k)->w, (key)).n, 0);                      \
+        if (!kit_holds(kit_told_text, (part)))                                     \
+            fail_msg("\"%s\" is not in \"%.*s\"", (part), STR_ARG(kit_told_text)); \
     } while (0)
 
 #define kit_on(k, key, node) assert_str(world_node_of(&(k)->w, (key)), (node))

@@ -31,19 +31,20 @@ static void set_condition(struct kit *k, const char *type)
     const struct api_resource_claim *old = world_claim(&k->w, "ns/p");
     char uid[64];
     (void)snprintf(uid, sizeof(uid), "%.*s", STR_ARG(old->status.reserved_for.p[0].uid));
-    world_putf(&k->w,
-               "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'p',"
-               "'namespace':'ns','finalizers':['resource.kubernetes.io/delete-protection']},"
-               "'spec':{'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'gpu',"
-               "'allocationMode':'ExactCount','count':1}}]}},'status':{'reservedFor':[{'resource':"
-               "'pods','name':'p','uid':'%s'}],'allocation':{'allocationTimestamp':"
-               "'2027-01-15T08:00:00Z','nodeSelector':{'nodeSelectorTerms':[{'matchFields':[{'key':"
-               "'metadata.name','operator':'In','values':['n']}]}]},'devices':{'results':[{'request':"
-               "'r','driver':'drv','pool':'n','device':'d','bindingConditions':['ready'],"
-               "'bindingFailureConditions':['broken']}]}},'devices':[{'driver':'drv','pool':'n',"
-               "'device':'d','conditions':[{'type':'%s','status':'True','reason':'R','message':'M',"
-               "'lastTransitionTime':'2027-01-15T08:00:00Z'}]}]}}",
-               uid, type);
+    world_putf(
+        &k->w,
+        "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'p',"
+        "'namespace':'ns','finalizers':['resource.kubernetes.io/delete-protection']},"
+        "'spec':{'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'gpu',"
+        "'allocationMode':'ExactCount','count':1}}]}},'status':{'reservedFor':[{'resource':"
+        "'pods','name':'p','uid':'%s'}],'allocation':{'allocationTimestamp':"
+        "'2027-01-15T08:00:00Z','nodeSelector':{'nodeSelectorTerms':[{'matchFields':[{'key':"
+        "'metadata.name','operator':'In','values':['n']}]}]},'devices':{'results':[{'request':"
+        "'r','driver':'drv','pool':'n','device':'d','bindingConditions':['ready'],"
+        "'bindingFailureConditions':['broken']}]}},'devices':[{'driver':'drv','pool':'n',"
+        "'device':'d','conditions':[{'type':'%s','status':'True','reason':'R','message':'M',"
+        "'lastTransitionTime':'2027-01-15T08:00:00Z'}]}]}}",
+        uid, type);
 }
 
 // §7.6: the pod is bound when all conditions are true, at once when they become so.
@@ -104,8 +105,8 @@ static void two_schedulers_on_one_store(void **state)
         kit_start(&k);
         rng_seeded_init(&k.w.rng, seed);
         struct client *second = world_client(&k.w);
-        struct sched *s2 = sched_new(
-            &(struct sched_options){.client = second, .names = &other, .names_len = 1});
+        struct sched *s2 =
+            sched_new(&(struct sched_options){.client = second, .names = &other, .names_len = 1});
         sched_start(s2);
         kit_node(&k, "n", "");
         kit_gpus(&k, "n", 4);
@@ -159,12 +160,13 @@ static void the_later_allocation_gives_way(void **state)
         (void)exec_sim_step(k.w.sim);
     assert_int_equal(kit_stats(&k).attempts, 1);
     world_lag(k.client, "ResourceClaim");
-    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':"
-                    "'theirs','namespace':'ns'},'spec':{'devices':{'requests':[{'name':'r','exactly'"
-                    ":{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1}}]}},"
-                    "'status':{'reservedFor':[{'resource':'pods','name':'x','uid':'x'}],"
-                    "'allocation':{'devices':{'results':[{'request':'r','driver':'drv','pool':'n',"
-                    "'device':'gpu-0'}]}}}}");
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':"
+              "'theirs','namespace':'ns'},'spec':{'devices':{'requests':[{'name':'r','exactly'"
+              ":{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1}}]}},"
+              "'status':{'reservedFor':[{'resource':'pods','name':'x','uid':'x'}],"
+              "'allocation':{'devices':{'results':[{'request':'r','driver':'drv','pool':'n',"
+              "'device':'gpu-0'}]}}}}");
     world_run(&k.w, 50);
     assert_non_null(world_claim(&k.w, "ns/p")->status.allocation); // written, but not bound
     assert_int_equal(world_node_of(&k.w, "ns/p").n, 0);
@@ -235,8 +237,8 @@ static void one_line_tells_why(void **state)
     for (int i = 0; i < 6; i++) {
         char name[8];
         (void)snprintf(name, sizeof(name), "n%d", i);
-        kit_node(&k, name, i < 4 ? ",'spec':{'taints':[{'key':'maintenance','effect':'NoSchedule'}]}"
-                                 : "");
+        kit_node(&k, name,
+                 i < 4 ? ",'spec':{'taints':[{'key':'maintenance','effect':'NoSchedule'}]}" : "");
         kit_gpus(&k, name, 2);
     }
     kit_gpu_pod(&k, "a", 2);
@@ -261,7 +263,8 @@ static void one_line_tells_why(void **state)
     json_doc_done(&doc);
     assert_true(kit_holds(sbuf_str(&json), "\"state\":\"unschedulable\""));
     sbuf_clear(&json);
-    assert_int_equal(sched_explain(k.s, STR("resourceclaims"), STR("ns"), STR("p"), &json, &err), 0);
+    assert_int_equal(sched_explain(k.s, STR("resourceclaims"), STR("ns"), STR("p"), &json, &err),
+                     0);
     assert_int_equal(json_parse(sbuf_str(&json), NULL, &doc, &err), 0);
     json_doc_done(&doc);
     kit_claim(&k, "alone", 3);
@@ -320,11 +323,12 @@ static void network_devices_are_shared_by_nodes(void **state)
         if (i < 2)
             kit_gpus(&k, name, 1);
     }
-    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
-                    "'net'},'spec':{'driver':'drv','nodeSelector':{'nodeSelectorTerms':[{"
-                    "'matchExpressions':[{'key':'kubernetes.io/hostname','operator':'In','values':"
-                    "['n1','n2','n3']}]}]},'pool':{'name':'net','generation':1,"
-                    "'resourceSliceCount':1},'devices':[{'name':'d0'},{'name':'d1'},{'name':'d2'}]}}");
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':{'name':"
+              "'net'},'spec':{'driver':'drv','nodeSelector':{'nodeSelectorTerms':[{"
+              "'matchExpressions':[{'key':'kubernetes.io/hostname','operator':'In','values':"
+              "['n1','n2','n3']}]}]},'pool':{'name':'net','generation':1,"
+              "'resourceSliceCount':1},'devices':[{'name':'d0'},{'name':'d1'},{'name':'d2'}]}}");
     world_run(&k.w, 5);
     for (int i = 0; i < 6; i++) {
         char name[8];

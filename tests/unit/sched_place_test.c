@@ -83,8 +83,8 @@ static void selectors_and_affinity_decide(void **state)
     } cases[] = {
         {"'nodeSelector':{'zone':'b'}", "b"},
         {"'nodeSelector':{'zone':'c'}", NULL},
-#define REQUIRED(terms)                                                                     \
-    "'affinity':{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':"         \
+#define REQUIRED(terms)                                                             \
+    "'affinity':{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':" \
     "{'nodeSelectorTerms':[" terms "]}}}"
         {REQUIRED("{'matchExpressions':[{'key':'zone','operator':'In','values':['b','x']}]}"), "b"},
         {REQUIRED("{'matchExpressions':[{'key':'zone','operator':'NotIn','values':['a']}]}"), "b"},
@@ -182,11 +182,12 @@ static void host_ports_clash(void **state)
 }
 
 #define LABELLED(v) ",'labels':{'app':'" v "'}"
-#define TERM(v, rest)                                                                       \
+#define TERM(v, rest) \
     "{'labelSelector':{'matchLabels':{'app':'" v "'}},'topologyKey':'zone'" rest "}"
-#define NEAR(v) \
-    "'affinity':{'podAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':[" TERM(v, "") "]}}"
-#define FAR(v, rest)                                                                         \
+#define NEAR(v)                                                                             \
+    "'affinity':{'podAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':[" TERM(v, \
+                                                                                         "") "]}}"
+#define FAR(v, rest)                                                                          \
     "'affinity':{'podAntiAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':[" TERM( \
         v, rest) "]}}"
 
@@ -207,7 +208,8 @@ static void pods_stay_near_and_far(void **state)
     kit_on(&k, "ns/near", "b");
     kit_on(&k, "ns/far", "a");
     kit_told(&k, "ns/nobody", "pod affinity");
-    assert_true(world_node_of(&k.w, "ns/first").n > 0); // the first of its kind has nobody to be near
+    assert_true(world_node_of(&k.w, "ns/first").n >
+                0); // the first of its kind has nobody to be near
     kit_end(&k);
 }
 

@@ -74,9 +74,10 @@ static void other_claim_events_do_not(void **state)
     expect_attempts(&k, 0);
     world_delete(&k.w, "ResourceClaim", "ns/unrelated");
     expect_attempts(&k, 0);
-    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'p',"
-                    "'namespace':'ns','labels':{'x':'y'}},'spec':{'devices':{'requests':[{'name':'r',"
-                    "'exactly':{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1}}]}}}");
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'p',"
+              "'namespace':'ns','labels':{'x':'y'}},'spec':{'devices':{'requests':[{'name':'r',"
+              "'exactly':{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1}}]}}}");
     expect_attempts(&k, 0);
     kit_end(&k);
 }
@@ -106,9 +107,10 @@ static void slices_rules_and_classes_wake(void **state)
     start_waiting(&k);
     kit_node(&k, "m", "");
     kit_gpus(&k, "m", 1);
-    world_put(&k.w, "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceTaintRule','metadata':{'name':"
-                    "'r'},'spec':{'deviceSelector':{'pool':'m'},'taint':{'key':'k','effect':"
-                    "'NoSchedule'}}}");
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceTaintRule','metadata':{'name':"
+              "'r'},'spec':{'deviceSelector':{'pool':'m'},'taint':{'key':'k','effect':"
+              "'NoSchedule'}}}");
     world_run(&k.w, 12000);
     kit_told(&k, "ns/p", "0/2 nodes");
     uint64_t before = kit_stats(&k).attempts;

@@ -100,8 +100,7 @@ static void send(struct client_watch *watch, enum client_event_type type,
 
 static void send_all(struct world *w, enum client_event_type type, const struct client_object *o)
 {
-    list_foreach(&w->watches, node)
-    {
+    list_foreach(&w->watches, node) {
         struct client_watch *watch = list_entry(node, struct client_watch, node);
         if (str_eq(watch->kind->kind, o->object.kind->kind))
             send(watch, type, o, o->revision);
@@ -117,8 +116,7 @@ void world_release(struct client *c)
 {
     struct world_client *wc = (struct world_client *)c;
     wc->lag = NULL;
-    list_foreach(&wc->w->watches, node)
-    {
+    list_foreach(&wc->w->watches, node) {
         struct client_watch *watch = list_entry(node, struct client_watch, node);
         if (watch->client != wc)
             continue;
@@ -341,14 +339,13 @@ static struct client_object *merged(struct world *w, const struct client_object 
     assert_int_equal(json_parse(sbuf_str(&json), NULL, &was, &err), 0);
     assert_int_equal(json_parse(body, NULL, &patch, &err), 0);
     yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-    yyjson_mut_val *v =
-        yyjson_merge_patch(doc, (yyjson_val *)(uintptr_t)was.root, (yyjson_val *)(uintptr_t)patch.root);
+    yyjson_mut_val *v = yyjson_merge_patch(doc, (yyjson_val *)(uintptr_t)was.root,
+                                           (yyjson_val *)(uintptr_t)patch.root);
     yyjson_mut_doc_set_root(doc, v);
     size_t n = 0;
     char *text = yyjson_mut_write(doc, 0, &n);
     assert_int_equal(json_parse(str_make(text, n), NULL, &is, &err), 0);
-    assert_int_equal(
-        api_decode_as(old->object.kind, &is, is.root, &tmp, NULL, &read, &err), 0);
+    assert_int_equal(api_decode_as(old->object.kind, &is, is.root, &tmp, NULL, &read, &err), 0);
     struct client_object *o = object_make(&read, ++w->revision);
     arena_done(&tmp);
     json_doc_done(&was);
@@ -360,7 +357,8 @@ static struct client_object *merged(struct world *w, const struct client_object 
 }
 
 static void do_patch(struct client *c, const struct client_key *key, enum client_patch type,
-                     struct str body, const struct client_write *how, client_done_fn done, void *arg)
+                     struct str body, const struct client_write *how, client_done_fn done,
+                     void *arg)
 {
     struct world *w = world_of(c);
     (void)type;
@@ -410,11 +408,8 @@ static struct client_watch *do_watch(struct client *c, const struct api_kind *ki
     struct client_watch *watch = xcalloc(1, sizeof(*watch));
     (void)options;
     assert_true(since == 0);
-    *watch = (struct client_watch){.w = w,
-                                   .client = (struct world_client *)c,
-                                   .kind = kind,
-                                   .event = event,
-                                   .arg = arg};
+    *watch = (struct client_watch){
+        .w = w, .client = (struct world_client *)c, .kind = kind, .event = event, .arg = arg};
     list_init(&watch->held);
     list_push_back(&w->watches, &watch->node);
     map_foreach(&w->objects, i) {
@@ -637,9 +632,8 @@ static void sound_pod(struct world *w, const struct api_pod *pod)
             api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
         if (!pod->spec.resource_claims.p[i].has_resource_claim_name)
             continue;
-        const struct client_object *o =
-            find(w, claims, pod->metadata.namespace,
-                 pod->spec.resource_claims.p[i].resource_claim_name);
+        const struct client_object *o = find(w, claims, pod->metadata.namespace,
+                                             pod->spec.resource_claims.p[i].resource_claim_name);
         const struct api_resource_claim *claim = o ? o->object.value : NULL;
         bool reserved = false;
         for (size_t k = 0; claim && k < claim->status.reserved_for.n; k++)
