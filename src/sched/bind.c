@@ -171,21 +171,31 @@ static uint32_t node_index(const struct binding *b)
     return n ? (*n)->index : UINT32_MAX;
 }
 
+static bool only_for(const struct api_resource_claim *claim, const struct api_pod *pod)
+{
+    const struct api_resource_claim_consumer_reference_array *r = &claim->status.reserved_for;
+    return r->n == 0 || (r->n == 1 && str_eq(r->p[0].uid, pod->metadata.uid));
+}
+
 // Two schedulers may have given one device to two claims. Of such allocations the one that was stored
 // first stands. When the watch has shown our write it has shown all earlier ones, so each scheduler
-// knows before it binds whether its own stands.
+// knows before it binds whether its own stands. An allocation that was there before, but that nobody
+// uses yet, may be one that was never looked at so: its scheduler stopped in between.
 static bool stands(struct binding *b)
 {
     cleanup_sbuf struct sbuf problems = {0};
     for (size_t i = 0; i < b->claims_len; i++) {
-        const struct bind_claim *c = &b->claims[i];
+        struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
-        if (!c->allocation || !k || !k->user.allocation || !devices_contested(&k->user))
+        const struct api_resource_claim *claim = claims_api(k);
+        if (!claim || !k->user.allocation || !only_for(claim, bind_pod(b)) ||
+            !devices_contested(&k->user))
             continue;
-        if (devices_stands(b->s->devices, node_index(b), &k->user, claims_api(k), &problems))
+        if (devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems))
             continue;
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
+        c->gives_way = true;
         return false;
     }
     return true;
@@ -379,7 +389,7 @@ static void write_pod_status(struct binding *b)
 static bool echoed(const struct bind_claim *c, bool *ret_gone)
 {
     const struct sched_claim *k = bind_entry(c);
-    if (!c->allocation || !c->revision)
+    if (!c->revision)
         return true;
     if (!k || !k->latest || !str_eq(k->latest->meta->uid, c->object->meta->uid)) {
         *ret_gone = true;

@@ -131,6 +131,7 @@ static void riders_arrive(struct bind_claim *c, bool well)
         if (!well)
             continue;
         other->reserved = true;
+        other->revision = c->revision;
         hold(other, c->object);
         finish(other);
     }
@@ -155,6 +156,7 @@ static void got(struct sched *s, void *arg, const struct client_answer *answer)
         return;
     }
     hold(c, answer->object);
+    c->fresh = true;
     write_claim(c);
 }
 
@@ -170,6 +172,7 @@ static int written(struct bind_claim *c, const struct client_answer *answer)
 {
     if (answer->code == 0 && answer->object) {
         hold(c, answer->object);
+        c->fresh = true;
         return 1;
     }
     if (answer->code == -ERR_CONFLICT && ++c->tries < CLAIM_TRIES) {
@@ -293,8 +296,10 @@ static void write_claim(struct bind_claim *c)
         give_up(c, "got allocated elsewhere in the meantime");
     } else if (!c->allocation && !stored) {
         give_up(c, "got deallocated elsewhere in the meantime");
+    } else if (stored && claims_reserved(claim, bind_pod(c->b)) && !c->fresh) {
+        read_again(c); // an earlier attempt reserved it, and may have taken that back
     } else if (stored && claims_reserved(claim, bind_pod(c->b))) {
-        c->revision = c->allocation ? c->object->revision : 0;
+        c->revision = c->object->revision;
         finish(c);
     } else if (c->allocation && !has_finalizer(claim)) {
         write_finalizer(c, claim);

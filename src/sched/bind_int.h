@@ -30,9 +30,11 @@ struct bind_claim {
     bool special;
     const struct api_allocation_result *allocation; // to be written; NULL: it has one
     const struct client_object *object;             // newest version of it; referenced
+    bool fresh; // object is what the API said just now, not what the cache believes
     unsigned tries;
-    uint64_t revision; // at which our write is stored; 0: nothing was written
+    uint64_t revision; // at which the claim was as it must be; the watch has to show it
     bool reserved;     // our write put the pod into reservedFor
+    bool gives_way;    // its allocation is taken back: another scheduler's came first
     bool finished;
 };
 

@@ -100,9 +100,9 @@ static void undo_claim(struct bind_claim *c)
     if (c->special) {
         if (c->name.n && newest)
             bind_delete(s, newest);
-    } else if (c->b->give_way && c->allocation && c->revision) {
+    } else if (c->gives_way && newest) {
         bind_clear(s, newest);
-    } else if (c->reserved) {
+    } else if (c->reserved && c->object) {
         unreserve(c);
     }
     client_object_unref(newest);
@@ -141,11 +141,11 @@ static void give_back(struct binding *b)
     }
     if (p->state != POD_BINDING)
         return;
+    p->tried_ns = exec_now_ns(s->exec); // the attempt ends here
     if (b->give_way) {
-        p->attempts = 0; // no fault of its own
+        p->attempts = 1; // no fault of its own
     } else {
         s->stats.errors++;
-        p->tried_ns = exec_now_ns(s->exec); // the attempt ends here
         report_tell(s, p, "SchedulerError", sbuf_str(&b->error));
     }
     queue_retry(&s->queue, p);

@@ -115,15 +115,15 @@ static void settle(struct claims *c, struct sched_claim *k)
         k->ours = false;
     if (!force && !k->user.allocation)
         return;
-    if (stored && k->user.revision == UINT64_MAX)
+    if (stored && k->user.revision == UINT64_MAX) {
         k->user.revision = k->latest->revision;
+        k->user.not_before = c->listing ? 0 : k->latest->revision;
+    }
     k->user.foreign = stored && !k->ours && !k->flight;
     if (force && k->user.allocation && same(force, k->user.allocation))
         return;
-    if (stored)
-        k->user.revision = k->latest->revision;
-    else
-        k->user.revision = UINT64_MAX;
+    k->user.revision = stored ? k->latest->revision : UINT64_MAX;
+    k->user.not_before = stored && c->listing ? 0 : k->user.revision;
     devices_use(c->devices, &k->user, force);
     client_object_unref(k->held);
     flight_unref(k->held_flight);
@@ -155,8 +155,8 @@ static void drop_flight(struct sched_claim *k)
     k->flight = NULL;
 }
 
-struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
-                                const struct client_object *after)
+static struct sched_claim *take_in(struct claims *c, const struct client_object *before,
+                                   const struct client_object *after)
 {
     const struct api_object_meta *m = after ? after->meta : before->meta;
     struct sched_claim *k = claims_get(c, m->namespace, m->name);
@@ -177,6 +177,15 @@ struct sched_claim *claims_seen(struct claims *c, const struct client_object *be
         set_latest(k, after);
     settle(c, k);
     return forget(c, k) ? NULL : k;
+}
+
+struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
+                                const struct client_object *after, bool listing)
+{
+    c->listing = listing;
+    struct sched_claim *k = take_in(c, before, after);
+    c->listing = false;
+    return k;
 }
 
 bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object)

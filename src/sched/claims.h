@@ -41,6 +41,7 @@ struct sched_claim {
 struct claims {
     struct claim_map MAP(struct sched_claim *) by_key;
     struct devices *devices;
+    bool listing; // what is being taken in comes from a list
 };
 
 void claims_init(struct claims *c, struct devices *devices);
@@ -53,9 +54,10 @@ struct sched_claim *claims_get(struct claims *c, struct str namespace, struct st
 // claims_api is the claim as it is believed to be; NULL when there is none.
 const struct api_resource_claim *claims_api(const struct sched_claim *k);
 
-// claims_seen takes a change from the watch. Returns the entry, or NULL when nothing is left of it.
+// claims_seen takes a change from the watch; listing says that it is from a list, which shows the newest
+// version only, so that it is not known when the allocation was stored. Returns the entry, or NULL when nothing is left of it.
 struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
-                                const struct client_object *after);
+                                const struct client_object *after, bool listing);
 
 // claims_assume takes what a write of ours returned. False: something newer is known.
 bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object);

@@ -143,12 +143,14 @@ static void pod_ports(struct sched_pod *p)
     p->ports_len = ports.n;
 }
 
+static void take_off(struct cluster *c, struct sched_pod *p);
+
 void cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object)
 {
     const struct client_object *old = p->object;
     struct sched_node *at = p->node;
     if (at)
-        cluster_lift(c, p);
+        take_off(c, p); // and back again below
     p->object = client_object_ref(object);
     p->api = object->object.value;
     p->priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
@@ -223,7 +225,7 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
     n->version = ++c->version;
 }
 
-void cluster_lift(struct cluster *c, struct sched_pod *p)
+static void take_off(struct cluster *c, struct sched_pod *p)
 {
     struct sched_node *n = p->node;
     assert(n && n->pods.p[p->node_at] == p);
@@ -235,6 +237,12 @@ void cluster_lift(struct cluster *c, struct sched_pod *p)
     list_remove(&p->by_affinity);
     p->node = NULL;
     n->version = ++c->version;
+}
+
+void cluster_lift(struct cluster *c, struct sched_pod *p)
+{
+    struct sched_node *n = p->node;
+    take_off(c, p);
     (void)node_forget(c, n);
 }
 

@@ -288,6 +288,8 @@ static void try_nodes(struct attempt *a)
 void cycle_run(struct sched *s, struct sched_pod *p)
 {
     struct attempt a;
+    if (p->api->spec.node_name.n || p->api->metadata.deletion_timestamp.set)
+        return; // decided elsewhere while it was in the queue
     s->stats.attempts++;
     p->attempts++;
     p->tried_ns = exec_now_ns(s->exec);

@@ -429,14 +429,15 @@ static void gather_slices(struct gathering *g, const struct dev_pool *p, struct 
     }
 }
 
+// Everything in use; with judged only what may have been stored before its allocation.
 static void gather_uses(const struct devices *d, struct gathering *g, const struct dev_pool *p,
-                        uint64_t before)
+                        const struct dev_user *judged)
 {
     for (size_t i = 0; i < p->users.n; i++) {
         const struct dev_user *u = p->users.p[i];
         const struct api_device_request_allocation_result_array *rs =
             &u->allocation->devices.results;
-        if (before != UINT64_MAX && u->revision >= before)
+        if (judged && (u == judged || u->not_before >= judged->revision))
             continue;
         for (size_t k = 0; k < rs->n; k++) {
             const struct api_device_request_allocation_result *r = &rs->p[k];
@@ -494,7 +495,7 @@ struct gather_arg {
     const struct devices *d;
     struct gathering *g;
     struct snapshot *s;
-    uint64_t before;
+    const struct dev_user *judged;
 };
 
 static void gather_slices_fn(void *arg, const struct dev_pool *p)
@@ -506,13 +507,13 @@ static void gather_slices_fn(void *arg, const struct dev_pool *p)
 static void gather_uses_fn(void *arg, const struct dev_pool *p)
 {
     const struct gather_arg *a = arg;
-    gather_uses(a->d, a->g, p, a->before);
+    gather_uses(a->d, a->g, p, a->judged);
 }
 
 static int make_base(struct devices *d, struct dev_node *n, struct snapshot *s, struct err *err)
 {
     struct gathering g = {0};
-    struct gather_arg arg = {d, &g, s, 0};
+    struct gather_arg arg = {d, &g, s, NULL};
     bool shared = for_pools(d, n, gather_slices_fn, &arg);
     if (n)
         n->sees_shared = shared;
@@ -540,10 +541,10 @@ static int make_base(struct devices *d, struct dev_node *n, struct snapshot *s, 
 }
 
 static struct alloc_cluster *make_state(const struct devices *d, const struct dev_node *n,
-                                        const struct snapshot *s, uint64_t before)
+                                        const struct snapshot *s, const struct dev_user *judged)
 {
     struct gathering g = {0};
-    struct gather_arg arg = {d, &g, NULL, before};
+    struct gather_arg arg = {d, &g, NULL, judged};
     (void)for_pools(d, n, gather_uses_fn, &arg);
     struct alloc_input in = {.uses = g.uses.p, .uses_len = g.uses.n};
     struct alloc_cluster *c = alloc_cluster_in_use(s->base, &in);
@@ -567,7 +568,7 @@ static struct snapshot *snapshot_of(struct devices *d, struct dev_node *n, struc
     if (!owner)
         n->sees_shared = d->shared_pools > 0;
     if (!s->state)
-        s->state = make_state(d, owner, s, UINT64_MAX);
+        s->state = make_state(d, owner, s, NULL);
     return s;
 }
 
@@ -609,19 +610,50 @@ bool devices_contested(const struct dev_user *u)
     return false;
 }
 
+static bool holds(const struct api_device_request_allocation_result *r)
+{
+    return !(r->has_admin_access && r->admin_access);
+}
+
+// Do two allocations have a device in common that cannot be shared?
+static bool collide(const struct api_allocation_result *a, const struct api_allocation_result *b)
+{
+    for (size_t i = 0; i < a->devices.results.n; i++)
+        for (size_t k = 0; k < b->devices.results.n; k++) {
+            const struct api_device_request_allocation_result *x = &a->devices.results.p[i];
+            const struct api_device_request_allocation_result *y = &b->devices.results.p[k];
+            if (holds(x) && holds(y) && !(x->has_share_id && y->has_share_id) &&
+                str_eq(x->device, y->device) && str_eq(x->pool, y->pool) &&
+                str_eq(x->driver, y->driver))
+                return true;
+        }
+    return false;
+}
+
+static bool collides(const struct dev_user *u)
+{
+    for (size_t i = 0; i < u->pools.n; i++)
+        for (size_t k = 0; k < u->pools.p[i]->users.n; k++) {
+            const struct dev_user *other = u->pools.p[i]->users.p[k];
+            if (other != u && other->not_before < u->revision &&
+                collide(u->allocation, other->allocation))
+                return true;
+        }
+    return false;
+}
+
 bool devices_stands(struct devices *d, uint32_t node, const struct dev_user *u,
                     const struct api_resource_claim *claim, struct sbuf *problems)
 {
     struct err err;
-    struct dev_node *n = d->nodes.n > node ? d->nodes.p[node] : NULL;
+    struct dev_node *n = node < d->nodes.n ? d->nodes.p[node] : NULL;
     const struct snapshot *s = n ? snapshot_of(d, n, &err) : NULL;
-    if (!s)
-        return true; // nothing to hold it against
-    struct alloc_cluster *c = make_state(d, has_local(d, n) ? n : NULL, s, u->revision);
+    if (!s || collides(u))
+        return false; // without its node there is nothing to hold shares and counters against
+    struct alloc_cluster *c = make_state(d, has_local(d, n) ? n : NULL, s, u);
     struct alloc_view *v = NULL;
-    bool stands = true;
-    if (alloc_view_new(c, n->object->object.value, &v, &err) == 0)
-        stands = alloc_check(v, &claim, 1, u->allocation, 1, problems);
+    bool stands = alloc_view_new(c, n->object->object.value, &v, &err) == 0 &&
+                  alloc_check(v, &claim, 1, u->allocation, 1, problems);
     alloc_view_free(v);
     alloc_cluster_free(c);
     return stands;

@@ -26,8 +26,10 @@ struct dev_pool;
 struct dev_user {
     const struct api_allocation_result *allocation;
     struct str owner;  // namespace/name of the claim; borrowed
-    uint64_t revision; // at which the allocation was stored; UINT64_MAX: not yet
-    bool foreign;      // another scheduler's
+    uint64_t revision; // at which the allocation was stored, at the latest; UINT64_MAX: not yet
+    uint64_t
+        not_before; // and at the earliest: the same, unless a list has shown it; UINT64_MAX: not yet
+    bool foreign;   // another scheduler's
     struct dev_pools VEC(struct dev_pool *) pools;
 };
 
@@ -41,7 +43,7 @@ void devices_class(struct devices *d, const struct client_object *before,
                    const struct client_object *after);
 void devices_rule(struct devices *d, const struct client_object *before,
                   const struct client_object *after);
-void devices_node(struct devices *d, uint32_t node, struct str name,
+void devices_node(struct devices *d, uint32_t index, struct str name,
                   const struct client_object *object);
 
 // devices_use replaces what a user holds. Devices count as in use from here on; NULL: none.
@@ -58,8 +60,8 @@ const struct api_device *devices_find(const struct devices *d,
                                       const struct api_device_request_allocation_result *r);
 
 // devices_stands says whether a user's allocation is right on this node beside all allocations that
-// were stored before it. Only allocations of other schedulers can make it wrong; devices_contested
-// says whether there are any in its pools.
+// may have been stored before it. Only allocations of other schedulers can make it wrong;
+// devices_contested says whether there are any in its pools.
 bool devices_contested(const struct dev_user *u);
 bool devices_stands(struct devices *d, uint32_t node, const struct dev_user *u,
                     const struct api_resource_claim *claim, struct sbuf *problems);

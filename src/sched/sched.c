@@ -365,7 +365,8 @@ static void claim_changed(void *arg, const struct client_object *before,
                           const struct client_object *after)
 {
     struct sched *s = arg;
-    struct sched_claim *k = claims_seen(&s->claims, before, after);
+    bool listing = informer_revision(s->informers[WATCH_CLAIMS]) == 0;
+    struct sched_claim *k = claims_seen(&s->claims, before, after, listing);
     if (k && after)
         index_special(s, after, k);
     if (has_allocation(before) && !has_allocation(after))

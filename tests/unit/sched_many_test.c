@@ -174,6 +174,7 @@ static void the_later_allocation_gives_way(void **state)
     world_run(&k.w, 50);
     assert_null(world_claim(&k.w, "ns/p")->status.allocation);
     assert_int_equal(kit_stats(&k).gave_way, 1);
+    world_run(&k.w, 1000);
     kit_told(&k, "ns/p", "0/1 nodes");
     kit_end(&k);
 }

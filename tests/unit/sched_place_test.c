@@ -372,11 +372,41 @@ static void all_nodes_are_ruled_out_before_a_pod_is_refused(void **state)
     kit_end(&k);
 }
 
-RUN_TESTS(TEST_CASE(resources_decide), TEST_CASE(pods_in_flight_count),
-          TEST_CASE(selectors_and_affinity_decide), TEST_CASE(taints_and_cordons_decide),
-          TEST_CASE(soft_taints_repel), TEST_CASE(host_ports_clash),
-          TEST_CASE(pods_stay_near_and_far), TEST_CASE(anti_affinity_works_both_ways),
-          TEST_CASE(terms_look_into_other_namespaces), TEST_CASE(spread_keeps_domains_even),
-          TEST_CASE(min_domains_counts_missing_ones_as_empty), TEST_CASE(gates_keep_a_pod_out),
-          TEST_CASE(only_own_pods_are_placed), TEST_CASE(empty_nodes_are_preferred_for_plain_pods),
+// Pods may be seen before their node, change there, and outlive it.
+static void pods_on_unknown_nodes(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+#define THERE(label)                                                                             \
+    "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ns','labels':{'a':"     \
+    "'" label                                                                                    \
+    "'}},'spec':{'nodeName':'late','containers':[{'name':'c','resources':{'requests':{'cpu':'3'" \
+    "}}}]}}"
+    world_put(&k.w, THERE("1"));
+    world_run(&k.w, 5);
+    world_put(&k.w, THERE("2"));
+    world_run(&k.w, 5);
+    kit_node(&k, "late", "");
+    kit_pod(&k, "q", ASKS("'cpu':'2'"));
+    world_run(&k.w, 5);
+    kit_told(&k, "ns/q", "insufficient cpu");
+    world_delete(&k.w, "Node", "late");
+    world_run(&k.w, 5);
+    world_delete(&k.w, "Pod", "ns/p");
+    world_run(&k.w, 5);
+    kit_node(&k, "late", "");
+    world_run(&k.w, 3000);
+    kit_on(&k, "ns/q", "late");
+    kit_end(&k);
+}
+
+RUN_TESTS(TEST_CASE(pods_on_unknown_nodes), TEST_CASE(resources_decide),
+          TEST_CASE(pods_in_flight_count), TEST_CASE(selectors_and_affinity_decide),
+          TEST_CASE(taints_and_cordons_decide), TEST_CASE(soft_taints_repel),
+          TEST_CASE(host_ports_clash), TEST_CASE(pods_stay_near_and_far),
+          TEST_CASE(anti_affinity_works_both_ways), TEST_CASE(terms_look_into_other_namespaces),
+          TEST_CASE(spread_keeps_domains_even), TEST_CASE(min_domains_counts_missing_ones_as_empty),
+          TEST_CASE(gates_keep_a_pod_out), TEST_CASE(only_own_pods_are_placed),
+          TEST_CASE(empty_nodes_are_preferred_for_plain_pods),
           TEST_CASE(all_nodes_are_ruled_out_before_a_pod_is_refused))

@@ -577,15 +577,17 @@ size_t world_count(struct world *w, const char *kind)
 struct str world_node_of(struct world *w, const char *key)
 {
     const struct api_pod *p = world_pod(w, key);
-    assert_non_null(p);
-    return p->spec.node_name;
+    if (!p)
+        fail_msg("no pod %s", key);
+    return p ? p->spec.node_name : STR("");
 }
 
 struct str world_condition(struct world *w, const char *key)
 {
     const struct api_pod *p = world_pod(w, key);
-    assert_non_null(p);
-    for (size_t i = 0; i < p->status.conditions.n; i++)
+    if (!p)
+        fail_msg("no pod %s", key);
+    for (size_t i = 0; p && i < p->status.conditions.n; i++)
         if (str_eqz(p->status.conditions.p[i].type, "PodScheduled"))
             return p->status.conditions.p[i].message;
     return STR("");
@@ -608,9 +610,10 @@ static bool exclusive(const struct api_device_request_allocation_result *r)
     return !r->has_share_id && !(r->has_admin_access && r->admin_access);
 }
 
-static void sound_claim(struct world_objects *devices, const struct api_resource_claim *claim,
+static void sound_claim(struct world_objects *devices, const struct client_object *o,
                         struct arena *arena)
 {
+    const struct api_resource_claim *claim = o->object.value;
     const struct api_allocation_result *a = claim->status.allocation;
     for (size_t i = 0; a && i < a->devices.results.n; i++) {
         const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
@@ -619,9 +622,11 @@ static void sound_claim(struct world_objects *devices, const struct api_resource
                                     STR_ARG(r->device));
         if (!exclusive(r))
             continue;
-        (void)map_put_new(devices, key, &is_new);
+        const struct client_object **holder = map_put_new(devices, key, &is_new);
         if (!is_new)
-            fail_msg("device %s is held twice", key.p);
+            fail_msg("device %s is held by %.*s and %.*s", key.p, STR_ARG((*holder)->meta->name),
+                     STR_ARG(o->meta->name));
+        *holder = o;
     }
 }
 
@@ -650,7 +655,7 @@ void world_sound(struct world *w)
     map_foreach(&w->objects, i) {
         const struct client_object *o = *map_value(&w->objects, i);
         if (str_eqz(o->object.kind->kind, "ResourceClaim"))
-            sound_claim(&devices, o->object.value, &arena);
+            sound_claim(&devices, o, &arena);
         else if (str_eqz(o->object.kind->kind, "Pod"))
             sound_pod(w, o->object.value);
     }
