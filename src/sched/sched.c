@@ -201,6 +201,8 @@ static bool relabelled(const struct api_object_meta *a, const struct api_object_
 static void pod_pending(struct sched *s, struct sched_pod *p, const struct client_object *before)
 {
     index_claims(s, p);
+    if (p->assumed && !p->binding)
+        return; // it is bound: the watch is behind
     if (!before || p->state == POD_ELSEWHERE || p->state == POD_GATED) {
         if (p->state != POD_BINDING)
             sched_enqueue(s, p);
