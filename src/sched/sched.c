@@ -143,7 +143,9 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
     if (p->gate)
         queue_gate(&s->queue, p);
-    else
+    if (p->gate && !p->api->spec.scheduling_gates.n)
+        report_gated(s, p); // the server tells of the pod's own gates
+    if (!p->gate)
         queue_activate(&s->queue, p);
 }
 

@@ -263,6 +263,9 @@ void report_unschedulable(struct attempt *a);
 void report_line(struct attempt *a, struct sbuf *out, bool json);
 void report_init(struct sched *s);
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
+
+// report_gated tells a pod what it is waiting for before it can be tried, unless that comes soon.
+void report_gated(struct sched *s, struct sched_pod *p);
 void report_event(struct sched *s, const struct client_object *about, const char *type,
                   const char *reason, struct str message);
 
