@@ -58,4 +58,7 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
 bool pod_entry_is_of_group(const struct api_pod_group *group,
                            const struct api_pod_resource_claim *entry);
 
+// claim_is_wanted says whether a pod that is not over names the claim, or owns it.
+bool claim_is_wanted(const struct claim_ctl *c, const struct api_resource_claim *claim);
+
 #endif

@@ -175,7 +175,10 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     // unless the claim is to go or was freed here.
     bool finalizer_over =
         unused && !claim->status.allocation && (deleting || map_has(&c->freed, key));
-    if (fewer || (unused && deleting && claim->status.allocation))
+    // A scheduler that could not bind its pod leaves the allocation for the next attempt; when there
+    // will be none, nobody else would free the devices.
+    bool left = unused && claim->status.allocation && (deleting || !claim_is_wanted(c, claim));
+    if (fewer || left)
         release(c, key, o, users, n, unused && claim->status.allocation);
     else if (unknown)
         ask(c, key, namespace, unknown);

@@ -30,20 +30,15 @@ void bind_clear(struct sched *s, const struct client_object *claim)
                   call_answered, call_new(s, NULL, NULL));
 }
 
-static void without_finalizer(struct sched *s, void *arg, const struct client_answer *answer)
+// The deletion comes first: devices must not be free for others while an allocation still names them.
+static void marked_deleted(struct sched *s, void *arg, const struct client_answer *answer)
 {
     (void)arg;
     if (answer->code < 0 || !answer->object)
-        return; // the controller will find it
-    struct client_key key = {sched_kind(WATCH_CLAIMS), answer->object->meta->namespace,
-                             answer->object->meta->name};
-    client_delete(s->client, &key, NULL, call_answered, call_new(s, NULL, NULL));
-}
-
-void bind_delete(struct sched *s, const struct client_object *claim)
-{
+        return; // it is gone, or the next attempt and the controller will find it
     struct arena tmp = {0};
-    struct api_resource_claim changed = *(const struct api_resource_claim *)claim->object.value;
+    struct api_resource_claim changed =
+        *(const struct api_resource_claim *)answer->object->object.value;
     const struct api_str_array *old = &changed.metadata.finalizers;
     struct str *list = arena_array(&tmp, struct str, old->n + 1);
     size_t n = 0;
@@ -52,8 +47,17 @@ void bind_delete(struct sched *s, const struct client_object *claim)
             list[n++] = old->p[i];
     changed.metadata.finalizers = (struct api_str_array){list, n};
     struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
-    client_update(s->client, &o, NULL, call_answered, call_new(s, without_finalizer, NULL));
+    if (n < old->n)
+        client_update(s->client, &o, NULL, call_answered, call_new(s, NULL, NULL));
     arena_done(&tmp);
+}
+
+void bind_delete(struct sched *s, const struct client_object *claim)
+{
+    struct client_key key = {sched_kind(WATCH_CLAIMS), claim->meta->namespace, claim->meta->name};
+    struct api_preconditions same = {.uid = claim->meta->uid, .has_uid = true};
+    const struct api_delete_options options = {.preconditions = &same};
+    client_delete(s->client, &key, &options, call_answered, call_new(s, marked_deleted, NULL));
 }
 
 // Takes the pod out of reservedFor; the allocation stays.

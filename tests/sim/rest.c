@@ -25,6 +25,23 @@ static void check_users(struct content *c, const struct api_resource_claim *clai
     }
 }
 
+// wanted: a pod that waits names it; its next attempt may well use what it has.
+static bool wanted(const struct content *c, const struct api_resource_claim *claim)
+{
+    for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
+        const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
+        for (size_t e = 0; e < pod->spec.resource_claims.n; e++) {
+            struct str name = {0};
+            bool check;
+            if (str_eq(pod->metadata.namespace, claim->metadata.namespace) && !pod_is_done(pod) &&
+                claim_name_of(pod, &pod->spec.resource_claims.p[e], &name, &check) == CLAIM_NAMED &&
+                str_eq(name, claim->metadata.name))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void check_left(struct content *c)
 {
     for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++) {
@@ -38,10 +55,7 @@ static void check_left(struct content *c)
             what = "is left of a pod that is over";
         else if (claim->metadata.deletion_timestamp.set && !claim->status.reserved_for.n)
             what = "does not go";
-        else if (!claim->status.allocation &&
-                 meta_has_finalizer(&claim->metadata, STR(CTL_FINALIZER)))
-            what = "has a finalizer and no devices";
-        else if (claim->status.allocation && !claim->status.reserved_for.n)
+        else if (claim->status.allocation && !claim->status.reserved_for.n && !wanted(c, claim))
             what = "has devices and no users";
         if (what)
             sim_break(c->s, "claim %.*s/%.*s %s", STR_ARG(claim->metadata.namespace),
