@@ -30,34 +30,48 @@ void bind_clear(struct sched *s, const struct client_object *claim)
                   call_answered, call_new(s, NULL, NULL));
 }
 
-// The deletion comes first: devices must not be free for others while an allocation still names them.
-static void marked_deleted(struct sched *s, void *arg, const struct client_answer *answer)
+static void delete_step(struct sched *s, const struct client_object *claim);
+
+static void delete_next(struct sched *s, void *arg, const struct client_answer *answer)
 {
     (void)arg;
-    if (answer->code < 0 || !answer->object)
-        return; // it is gone, or the next attempt and the controller will find it
+    if (answer->code == 0 && answer->object)
+        delete_step(s, answer->object);
+    // else the next attempt or the controller will find it
+}
+
+// The allocation goes before the finalizer, the finalizer before the claim: wherever this ends, devices
+// are free if and only if no allocation names them.
+static void delete_step(struct sched *s, const struct client_object *claim)
+{
     struct arena tmp = {0};
-    struct api_resource_claim changed =
-        *(const struct api_resource_claim *)answer->object->object.value;
-    const struct api_str_array *old = &changed.metadata.finalizers;
-    struct str *list = arena_array(&tmp, struct str, old->n + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < old->n; i++)
-        if (!str_eq(old->p[i], CLAIM_FINALIZER))
-            list[n++] = old->p[i];
-    changed.metadata.finalizers = (struct api_str_array){list, n};
+    struct api_resource_claim changed = *(const struct api_resource_claim *)claim->object.value;
     struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
-    if (n < old->n)
-        client_update(s->client, &o, NULL, call_answered, call_new(s, NULL, NULL));
+    const struct api_str_array old = changed.metadata.finalizers;
+    struct str *list = arena_array(&tmp, struct str, old.n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < old.n; i++)
+        if (!str_eq(old.p[i], CLAIM_FINALIZER))
+            list[n++] = old.p[i];
+    if (changed.status.allocation) {
+        changed.status = (struct api_resource_claim_status){0};
+        client_update(s->client, &o, &(struct client_write){.subresource = STR("status")},
+                      call_answered, call_new(s, delete_next, NULL));
+    } else if (n < old.n) {
+        changed.metadata.finalizers = (struct api_str_array){list, n};
+        client_update(s->client, &o, NULL, call_answered, call_new(s, delete_next, NULL));
+    } else {
+        struct client_key key = {o.kind, claim->meta->namespace, claim->meta->name};
+        struct api_preconditions same = {.uid = claim->meta->uid, .has_uid = true};
+        const struct api_delete_options options = {.preconditions = &same};
+        client_delete(s->client, &key, &options, call_answered, call_new(s, NULL, NULL));
+    }
     arena_done(&tmp);
 }
 
 void bind_delete(struct sched *s, const struct client_object *claim)
 {
-    struct client_key key = {sched_kind(WATCH_CLAIMS), claim->meta->namespace, claim->meta->name};
-    struct api_preconditions same = {.uid = claim->meta->uid, .has_uid = true};
-    const struct api_delete_options options = {.preconditions = &same};
-    client_delete(s->client, &key, &options, call_answered, call_new(s, marked_deleted, NULL));
+    delete_step(s, claim);
 }
 
 // Takes the pod out of reservedFor; the allocation stays.
