@@ -152,6 +152,15 @@ static void add_pods_by(struct claim_ctl *c, size_t index, struct str namespace,
     sbuf_done(&key);
 }
 
+static void add_left(struct claim_ctl *c, struct str namespace, struct str name)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "c/%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
+    claim_remember_left(c, sbuf_str(&key));
+    work_add(c->work, sbuf_str(&key));
+    sbuf_done(&key);
+}
+
 // The claims of a pod that will not use them any more.
 static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
 {
@@ -159,7 +168,7 @@ static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
         struct str name;
         bool check;
         if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
-            add_key(c, 'c', pod->metadata.namespace, name);
+            add_left(c, pod->metadata.namespace, name);
     }
     if (pod->status.extended_resource_claim_status)
         add_key(c, 'c', pod->metadata.namespace,
@@ -194,6 +203,9 @@ static void claim_changed(void *arg, const struct client_object *before,
     const struct api_object_meta *meta = (after ? after : before)->meta;
     if (after)
         add_key(c, 'c', meta->namespace, meta->name);
+    if (after && before && as_claim(before)->status.reserved_for.n &&
+        !as_claim(after)->status.reserved_for.n)
+        add_left(c, meta->namespace, meta->name);
     add_pods_by(c, c->pods_by_claim, meta->namespace, meta->name);
     const struct api_owner_reference *owner = meta_controller(meta);
     if (owner && str_eq(owner->kind, STR("Pod")))

@@ -160,6 +160,7 @@ void part_crash(struct sim *s, struct part *p)
         return;
     sim_log(s, "%s crashes", p->name);
     sched_free(p->sched);
+    s->ctl_crashed |= p->ctl != NULL;
     ctl_free(p->ctl);
     sim_nodes_free(p->kubelet);
     p->sched = NULL;

@@ -57,6 +57,7 @@ struct sim {
     int64_t server_back_ns;
     struct part parts[PARTS];
     bool two_schedulers;
+    bool ctl_crashed;
     size_t next_pod;
     int64_t infra_ns;   // when slices, classes, rules or nodes were last changed
     struct known_list known;
