@@ -45,6 +45,7 @@ enum bind_step {
     BIND_STATUS,     // the pod's status is being written
     BIND_CONDITIONS, // devices are being made ready
     BIND_POD,        // pods/binding is under way
+    BIND_UNDO,       // reservations are being taken back
 };
 
 struct binding {

@@ -74,6 +74,8 @@ void bind_delete(struct sched *s, const struct client_object *claim)
     delete_step(s, claim);
 }
 
+static void undone(struct sched *s, void *arg, const struct client_answer *answer);
+
 // Takes the pod out of reservedFor; the allocation stays.
 static void unreserve(struct bind_claim *c)
 {
@@ -103,7 +105,8 @@ static void unreserve(struct bind_claim *c)
     struct client_key key = {sched_kind(WATCH_CLAIMS), pod->metadata.namespace, c->name};
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
                  &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(s, NULL, NULL));
+                 call_new(s, undone, c->b));
+    c->b->pending++;
 }
 
 static void undo_claim(struct bind_claim *c)
@@ -169,10 +172,30 @@ static void give_back(struct binding *b)
     queue_retry(&s->queue, p);
 }
 
+static void undo_finished(struct binding *b)
+{
+    if (b->pod)
+        give_back(b);
+    bind_free(b);
+}
+
+// The pod is not tried again before it is clear that no write of this attempt is still under way: one
+// that comes late would take the next attempt's reservation.
+static void undone(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    (void)s;
+    (void)answer;
+    if (--b->pending == 0)
+        undo_finished(b);
+}
+
 void bind_undo(struct binding *b)
 {
     struct sched *s = b->s;
     exec_timer_stop(s->exec, &b->timer);
+    b->step = BIND_UNDO;
+    b->pending = 0;
     for (size_t i = 0; i < b->claims_len; i++)
         undo_claim(&b->claims[i]);
     if (b->special_key.n) {
@@ -183,7 +206,6 @@ void bind_undo(struct binding *b)
     clear_status(b);
     s->stats.gave_way += b->give_way;
     sched_wake(s, WHY_BIT(WHY_DEVICES));
-    if (b->pod)
-        give_back(b);
-    bind_free(b);
+    if (b->pending == 0)
+        undo_finished(b);
 }

@@ -356,6 +356,19 @@ static void on_event(void *arg, const struct client_event *e)
     watch_later(w);
 }
 
+static void watch_tell(const struct client_watch *w, const struct client_event *e)
+{
+    static const char *const types[] = {"added", "modified", "deleted", "synced", "bookmark", "ended"};
+    const struct api_object_meta *meta = e->object ? e->object->meta : NULL;
+    if (w->net->verbose)
+        printf("%10.3f %-6s    sees %.*s %.*s/%.*s %s at %llu%s%s\n",
+               (double)clock_mono_ns(w->net->exec->clock) / 1e9, w->client->who,
+               STR_ARG(w->kind->kind), STR_ARG(meta ? meta->namespace : STR("")),
+               STR_ARG(meta ? meta->name : STR("")), types[e->type],
+               (unsigned long long)e->revision, e->code ? ": " : "",
+               e->code ? err_reason(-e->code) : "");
+}
+
 // deliver gives some of the events that wait, in their order.
 static void deliver(void *arg)
 {
@@ -375,6 +388,7 @@ static void deliver(void *arg)
             q.event.err = &q.err;
         n->messages++;
         net_trace(n, q.event.revision, (uint64_t)q.event.type);
+        watch_tell(w, &q.event);
         w->event(w->arg, &q.event);
         client_object_unref(q.event.object);
     }
