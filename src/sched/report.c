@@ -172,6 +172,8 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct alloc_r
         if (view && alloc_report_add(r, a->s->solver, view, a->open, open))
             return;
     }
+    if (!why->n)
+        sbuf_addz(why, "cannot allocate all claims"); // a question that cannot be explained
     alloc_report_refuse(r, n->name, sbuf_str(why));
 }
 
