@@ -211,11 +211,10 @@ static void check_reservations(struct content *c)
         const struct api_resource_claim *claim = c->lists[LOADED_CLAIMS].p[i];
         size_t n = claim->status.reserved_for.n;
         if (n > 256 || (n && !claim->status.allocation))
-            sim_break(c->s, "claim %.*s/%.*s has %zu users and %s", STR_ARG(claim->metadata.namespace),
-                      STR_ARG(claim->metadata.name), n,
+            sim_break(c->s, "claim %.*s/%.*s has %zu users and %s",
+                      STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name), n,
                       claim->status.allocation ? "devices" : "no devices");
-        if (claim->status.allocation &&
-            !meta_has_finalizer(&claim->metadata, STR(CTL_FINALIZER)))
+        if (claim->status.allocation && !meta_has_finalizer(&claim->metadata, STR(CTL_FINALIZER)))
             sim_break(c->s, "claim %.*s/%.*s has devices and no finalizer",
                       STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name));
     }
@@ -224,10 +223,11 @@ static void check_reservations(struct content *c)
 static void check_claim_of(struct content *c, const struct api_pod *pod, struct str name)
 {
     const struct api_resource_claim *claim = content_claim(c, pod->metadata.namespace, name);
-    const char *lacks = !claim                     ? "is not there"
+    const char *lacks = !claim                      ? "is not there"
                         : !claim->status.allocation ? "has no devices"
-                        : !claim_is_reserved_for(claim, pod->metadata.uid) ? "is not reserved for it"
-                                                                            : NULL;
+                        : !claim_is_reserved_for(claim, pod->metadata.uid)
+                            ? "is not reserved for it"
+                            : NULL;
     if (lacks)
         sim_break(c->s, "pod %.*s/%.*s is on node %.*s, yet its claim %.*s %s",
                   STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
@@ -250,8 +250,7 @@ static void check_bound(struct content *c)
                           STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name));
         }
         if (pod->status.extended_resource_claim_status)
-            check_claim_of(c, pod,
-                           pod->status.extended_resource_claim_status->resource_claim_name);
+            check_claim_of(c, pod, pod->status.extended_resource_claim_status->resource_claim_name);
     }
 }
 
@@ -260,8 +259,8 @@ static bool made_for_same(const struct api_resource_claim *a, const struct api_r
     const struct api_owner_reference *x = meta_controller(&a->metadata);
     const struct api_owner_reference *y = meta_controller(&b->metadata);
     struct str entry = meta_annotation(&a->metadata, STR(CTL_POD_CLAIM_ANNOTATION));
-    return x && y && str_eq(x->uid, y->uid) && entry.n &&
-           !a->metadata.deletion_timestamp.set && !b->metadata.deletion_timestamp.set &&
+    return x && y && str_eq(x->uid, y->uid) && entry.n && !a->metadata.deletion_timestamp.set &&
+           !b->metadata.deletion_timestamp.set &&
            str_eq(entry, meta_annotation(&b->metadata, STR(CTL_POD_CLAIM_ANNOTATION)));
 }
 

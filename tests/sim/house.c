@@ -133,8 +133,7 @@ void part_start(struct sim *s, struct part *p)
         break;
     }
     case PART_CTL: {
-        const struct ctl_options o = {
-            .client = p->client, .exec = exec, .features = &s->features};
+        const struct ctl_options o = {.client = p->client, .exec = exec, .features = &s->features};
         p->ctl = ctl_new(&o);
         ctl_start(p->ctl);
         break;
@@ -178,10 +177,8 @@ void sim_open(struct sim *s, uint64_t seed, bool verbose)
     static const struct {
         const char *name;
         enum part_kind kind;
-    } parts[PARTS] = {{"sched", PART_SCHED},
-                      {"other", PART_SCHED},
-                      {"ctl", PART_CTL},
-                      {"kubelet", PART_KUBELET}};
+    } parts[PARTS] = {
+        {"sched", PART_SCHED}, {"other", PART_SCHED}, {"ctl", PART_CTL}, {"kubelet", PART_KUBELET}};
     *s = (struct sim){.seed = seed, .verbose = verbose};
     rng_seeded_init(&s->rng, seed);
     rng_seeded_init(&s->net_rng, seed ^ 0x6e6574);
@@ -225,7 +222,7 @@ void sim_close(struct sim *s)
     for (size_t i = 0; i < LOG_LINES; i++)
         free(s->log[i]);
     for (size_t i = 0; i < s->known.n; i++)
-        free(s->known.p[i].uid);
+        free(s->known.p[i]);
     vec_done(&s->known);
     sbuf_done(&s->problem);
     profile_free(kubelet_profiles[0]);

@@ -130,7 +130,7 @@ static void call_trace(struct net_call *call)
                call->how.subresource.n ? "/" : "", STR_ARG(call->how.subresource),
                call->code ? err_reason(-call->code) : "ok",
                call->fate == FATE_ANSWER_LOST && call->state == ON_THE_WAY_BACK ? " (answer lost)"
-                                                                                 : "");
+                                                                                : "");
 }
 
 static void call_deliver(void *arg)
@@ -248,9 +248,9 @@ static void set_body(struct net_call *call, const struct api_object *object)
     call->body.value = arena_alloc(&call->arena, type->size, _Alignof(max_align_t));
     api_copy(type, object->value, call->body.value, &call->arena);
     const struct api_object_meta *meta = api_object_meta(&call->body);
-    call->key = (struct client_key){object->kind, meta ? meta->namespace : STR(""),
-                                    meta ? (meta->name.n ? meta->name : meta->generate_name)
-                                         : STR("")};
+    call->key =
+        (struct client_key){object->kind, meta ? meta->namespace : STR(""),
+                            meta ? (meta->name.n ? meta->name : meta->generate_name) : STR("")};
 }
 
 static void net_get(struct client *c, const struct client_key *key, client_done_fn done, void *arg)
@@ -358,7 +358,8 @@ static void on_event(void *arg, const struct client_event *e)
 
 static void watch_tell(const struct client_watch *w, const struct client_event *e)
 {
-    static const char *const types[] = {"added", "modified", "deleted", "synced", "bookmark", "ended"};
+    static const char *const types[] = {"added",  "modified", "deleted",
+                                        "synced", "bookmark", "ended"};
     const struct api_object_meta *meta = e->object ? e->object->meta : NULL;
     if (w->net->verbose)
         printf("%10.3f %-6s    sees %.*s %.*s/%.*s %s at %llu%s%s\n",

@@ -79,8 +79,8 @@ static void create(struct sim *s, const char *kind, const char *namespace, const
     client_create(s->hands, &object, NULL, done, deed(s, "create", kind, namespace, name));
 }
 
-static void delete(struct sim *s, const char *kind, const char *namespace, const char *name,
-                   const struct api_delete_options *options)
+static void delete (struct sim *s, const char *kind, const char *namespace, const char *name,
+                    const struct api_delete_options *options)
 {
     const struct client_key key = {kind_of(kind), str_z(namespace), str_z(name)};
     client_delete(s->hands, &key, options, done, deed(s, "delete", kind, namespace, name));
@@ -118,7 +118,6 @@ static void make_class(struct sim *s, const char *name, bool extended)
     sbuf_addf(&b, ",'spec':{'selectors':[{'cel':{'expression':'device.driver == `%s`'}}]%s}}", name,
               extended ? ",'extendedResourceName':'gpu.d/card'" : "");
     create(s, "DeviceClass", "", name, &b);
-    s->infra_ns = s->clock.mono;
 }
 
 static const char *const classes[] = {"gpu.d", "part.d", "net.d", "fabric.d"};
@@ -139,7 +138,6 @@ static void make_node(struct sim *s, uint64_t number)
               "'memory':'8Gi','pods':'8'},'conditions':[{'type':'Ready','status':'True'}]}}",
               name, name, number % 2 ? "a" : "b");
     create(s, "Node", "", name, &b);
-    s->infra_ns = s->clock.mono;
 }
 
 static void taint(struct sim *s, struct sbuf *b)
@@ -244,7 +242,6 @@ static void make_pool(struct sim *s, const char *driver, const char *node)
         slice_body(s, &b, driver, node, generation, name);
         create(s, "ResourceSlice", "", name, &b);
     }
-    s->infra_ns = s->clock.mono;
 }
 
 // A driver publishes anew: the next generation, with other devices or taints.
@@ -266,7 +263,6 @@ static void change_pool(struct sim *s, const char *driver, const char *node)
                      deed(s, "publish", "ResourceSlice", "", name));
         sbuf_done(&text);
     }
-    s->infra_ns = s->clock.mono;
 }
 
 static const char *const drivers[] = {"gpu.d", "part.d", "net.d"};
@@ -278,7 +274,6 @@ static void remove_pool(struct sim *s, const char *driver, const char *node)
         slice_name(name, driver, node, counters);
         delete (s, "ResourceSlice", "", name, NULL);
     }
-    s->infra_ns = s->clock.mono;
 }
 
 static void add_node(struct sim *s, uint64_t number)
@@ -496,7 +491,6 @@ static void delete_template(struct sim *s, const char *namespace, const char *na
 static void cordon(struct sim *s, const char *namespace, const char *name)
 {
     (void)namespace;
-    s->infra_ns = s->clock.mono;
     patch(s, "Node", "", name, "",
           sim_draw(s, 3) == 0 ? "{'spec':{'unschedulable':true}}"
                               : "{'spec':{'unschedulable':null}}");
@@ -505,7 +499,6 @@ static void cordon(struct sim *s, const char *namespace, const char *name)
 static void change_rule(struct sim *s)
 {
     static const char *const effects[] = {"NoSchedule", "NoExecute", "None"};
-    s->infra_ns = s->clock.mono;
     if (sim_draw(s, 2)) {
         delete (s, "DeviceTaintRule", "", "rule", NULL);
         return;
@@ -521,7 +514,6 @@ static void change_rule(struct sim *s)
 static void change_class(struct sim *s)
 {
     size_t which = (size_t)sim_draw(s, array_len(classes));
-    s->infra_ns = s->clock.mono;
     if (sim_draw(s, 2))
         delete (s, "DeviceClass", "", classes[which], NULL);
     else
@@ -627,6 +619,28 @@ void sim_furnish(struct sim *s)
     }
 }
 
+void sim_operate_calmly(struct sim *s)
+{
+    const char *space = spaces[sim_draw(s, SPACES)];
+    uint64_t what = sim_draw(s, 80);
+    if (what < 36)
+        make_pod(s, space);
+    else if (what < 50)
+        with_some(s, "Pod", delete_pod);
+    else if (what < 60)
+        with_some(s, "Pod", finish_pod);
+    else if (what < 63)
+        with_some(s, "Pod", open_gate);
+    else if (what < 69)
+        make_claim(s, space);
+    else if (what < 72)
+        with_some(s, "ResourceClaim", delete_claim);
+    else if (what < 77)
+        make_template(s, space);
+    else
+        with_some(s, "ResourceClaimTemplate", delete_template);
+}
+
 void sim_operate(struct sim *s)
 {
     come_back(s);
@@ -637,23 +651,8 @@ void sim_operate(struct sim *s)
     }
     if (!s->store)
         return;
-    const char *space = spaces[sim_draw(s, SPACES)];
-    if (what < 40)
-        make_pod(s, space);
-    else if (what < 54)
-        with_some(s, "Pod", delete_pod);
-    else if (what < 64)
-        with_some(s, "Pod", finish_pod);
-    else if (what < 67)
-        with_some(s, "Pod", open_gate);
-    else if (what < 73)
-        make_claim(s, space);
-    else if (what < 76)
-        with_some(s, "ResourceClaim", delete_claim);
-    else if (what < 81)
-        make_template(s, space);
-    else if (what < 83)
-        with_some(s, "ResourceClaimTemplate", delete_template);
+    if (what < 83)
+        sim_operate_calmly(s);
     else if (what < 91)
         change_pools(s);
     else if (what < 95)

@@ -2,11 +2,10 @@
 //
 // What must hold once faults are over and everything has come to rest: nothing is left behind, every
 // pod that can run does, every other one is told why not.
-#include "check.h"
-
 #include <stdlib.h>
 
 #include "alloc/node.h"
+#include "check.h"
 #include "ctl/names.h"
 
 #include "base/banned.h"
@@ -244,6 +243,81 @@ static struct alloc_input allocator_input(const struct content *c)
     };
 }
 
+// --- Allocations are valid -----------------------------------------------------------------------
+
+void sim_note(struct sim *s)
+{
+    struct content c;
+    content_load(&c, s);
+    for (size_t i = 0; i < c.lists[LOADED_CLAIMS].n; i++) {
+        const struct api_resource_claim *claim = c.lists[LOADED_CLAIMS].p[i];
+        if (claim->status.allocation)
+            vec_push(&s->known, xstrndup(claim->metadata.uid.p, claim->metadata.uid.n));
+    }
+    content_done(&c);
+}
+
+static bool is_known(const struct sim *s, struct str uid)
+{
+    for (size_t i = 0; i < s->known.n; i++)
+        if (str_eqz(uid, s->known.p[i]))
+            return true;
+    return false;
+}
+
+static const struct api_node *node_of(const struct content *c,
+                                      const struct api_resource_claim *claim)
+{
+    const struct api_pod *pod = content_pod_of(c, claim->status.reserved_for.p[0].uid);
+    for (size_t i = 0; pod && i < c->lists[LOADED_NODES].n; i++) {
+        const struct api_node *node = c->lists[LOADED_NODES].p[i];
+        if (str_eq(node->metadata.name, pod->spec.node_name))
+            return node;
+    }
+    return NULL;
+}
+
+// judge asks the allocator's independent checker about one allocation, all others being in place.
+static void judge(struct content *c, struct alloc_input input, size_t which)
+{
+    struct claims others = {0};
+    const struct api_resource_claim *claim = c->lists[LOADED_CLAIMS].p[which];
+    const struct api_node *node = node_of(c, claim);
+    for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++)
+        if (i != which)
+            vec_push(&others, c->lists[LOADED_CLAIMS].p[i]);
+    input.claims = others.p;
+    input.claims_len = others.n;
+    struct api_resource_claim asked = *claim;
+    asked.status.allocation = NULL;
+    const struct api_resource_claim *question = &asked;
+    struct err err;
+    struct alloc_cluster *cluster = NULL;
+    struct alloc_view *view = NULL;
+    cleanup_sbuf struct sbuf problems = {0};
+    if (node && (alloc_cluster_new(&input, &cluster, &err) < 0 ||
+                 alloc_view_new(cluster, node, &view, &err) < 0))
+        sim_break(c->s, "the allocator refuses the cluster: %s", err.msg);
+    else if (node && !alloc_check(view, &question, 1, claim->status.allocation, 1, &problems))
+        sim_break(c->s, "what claim %.*s/%.*s was given is not valid: %.*s",
+                  STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name),
+                  STR_ARG(sbuf_str(&problems)));
+    alloc_view_free(view);
+    alloc_cluster_free(cluster);
+    vec_done(&others);
+}
+
+static void check_valid(struct content *c)
+{
+    const struct alloc_input input = allocator_input(c);
+    for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++) {
+        const struct api_resource_claim *claim = c->lists[LOADED_CLAIMS].p[i];
+        if (claim->status.allocation && claim->status.reserved_for.n &&
+            !is_known(c->s, claim->metadata.uid))
+            judge(c, input, i);
+    }
+}
+
 static void check_running(struct content *c)
 {
     struct err err;
@@ -288,6 +362,7 @@ void sim_check_end(struct sim *s)
     c.at_rest = true;
     content_check(&c);
     check_left(&c);
+    check_valid(&c);
     check_running(&c);
     check_parts(s);
     content_done(&c);

@@ -32,13 +32,8 @@ struct part {
 #define PARTS     4
 #define LOG_LINES 60
 
-// An allocation that was there when one last looked, by claim UID.
-struct known {
-    char *uid;
-    uint64_t hash;
-};
-
-struct known_list VEC(struct known);
+// UIDs of claims.
+struct uid_list VEC(char *);
 
 struct sim {
     uint64_t seed;
@@ -59,8 +54,7 @@ struct sim {
     bool two_schedulers;
     bool ctl_crashed;
     size_t next_pod;
-    int64_t infra_ns;   // when slices, classes, rules or nodes were last changed
-    struct known_list known;
+    struct uid_list known; // claims that had devices when calm came
     char *log[LOG_LINES];
     size_t logged;
     uint64_t steps;
@@ -94,6 +88,12 @@ static inline uint64_t sim_draw(struct sim *s, uint64_t below)
 // sim_operate does something to the cluster, or to the house; sim_furnish makes what is there at first.
 void sim_operate(struct sim *s);
 void sim_furnish(struct sim *s);
+
+// sim_operate_calmly does something to a pod or claim; the server must be up.
+void sim_operate_calmly(struct sim *s);
+
+// sim_note remembers which claims have devices: those that get some later must have valid ones.
+void sim_note(struct sim *s);
 
 // sim_check looks at what the store has: what must hold at any time.
 void sim_check(struct sim *s);

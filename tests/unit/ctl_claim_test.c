@@ -203,13 +203,14 @@ TEST_WITH_CTL(a_claim_for_extended_resources_that_no_status_names_goes_with_its_
     const char *user = consumer(c, "one");
     const char *uid = reply_field(c->w, "metadata.uid");
     const char *claim =
-        arena_strf(&c->w->arena,
-                   "{\"metadata\":{\"name\":\"ext\",\"annotations\":{\"resource.kubernetes.io/"
-                   "extended-resource-claim\":\"true\"},\"ownerReferences\":[{\"apiVersion\":\"v1\","
-                   "\"kind\":\"Pod\",\"name\":\"one\",\"uid\":\"%s\",\"controller\":true}]},"
-                   "\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\",\"exactly\":{"
-                   "\"deviceClassName\":\"gpu\"}}]}}}",
-                   uid)
+        arena_strf(
+            &c->w->arena,
+            "{\"metadata\":{\"name\":\"ext\",\"annotations\":{\"resource.kubernetes.io/"
+            "extended-resource-claim\":\"true\"},\"ownerReferences\":[{\"apiVersion\":\"v1\","
+            "\"kind\":\"Pod\",\"name\":\"one\",\"uid\":\"%s\",\"controller\":true}]},"
+            "\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\",\"exactly\":{"
+            "\"deviceClassName\":\"gpu\"}}]}}}",
+            uid)
             .p;
     assert_ok(do_create(c->w, CLAIM(""), claim));
     allocate(c, "ext", "x", user);
@@ -394,8 +395,7 @@ int main(void)
         cmocka_unit_test(a6_a_shared_claim_is_freed_by_its_last_user_and_stays),
         cmocka_unit_test(a6_a_claim_that_was_never_reserved_stays_allocated),
         cmocka_unit_test(a6_the_finalizer_alone_is_the_schedulers_business),
-        cmocka_unit_test(
-            an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wants_it),
+        cmocka_unit_test(an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wants_it),
         cmocka_unit_test(a_claim_for_extended_resources_that_no_status_names_goes_with_its_pod),
         cmocka_unit_test(a6_a_deleted_claim_goes_when_nobody_uses_it),
         cmocka_unit_test(a6_a_deleted_claim_without_users_loses_its_allocation_first),

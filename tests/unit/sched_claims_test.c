@@ -632,7 +632,7 @@ RUN_TESTS(TEST_CASE(pre_enqueue_waits_for_claims), TEST_CASE(an_entry_without_cl
           TEST_CASE(pre_bind_writes_the_claim), TEST_CASE(conflicts_are_retried),
           TEST_CASE(allocated_elsewhere_in_the_meantime), TEST_CASE(unreserve_keeps_the_allocation),
           TEST_CASE(a_binding_whose_answer_is_lost_stands),
-          TEST_CASE(a_gated_pod_is_told_what_it_waits_for),
-          TEST_CASE(a_pod_may_vanish_at_any_step), TEST_CASE(a_claim_may_vanish_at_any_step),
-          TEST_CASE(post_filter_deallocates), TEST_CASE(post_filter_leaves_claims_of_others),
+          TEST_CASE(a_gated_pod_is_told_what_it_waits_for), TEST_CASE(a_pod_may_vanish_at_any_step),
+          TEST_CASE(a_claim_may_vanish_at_any_step), TEST_CASE(post_filter_deallocates),
+          TEST_CASE(post_filter_leaves_claims_of_others),
           TEST_CASE(admin_access_and_shares_do_not_exclude))
