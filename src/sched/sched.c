@@ -106,9 +106,43 @@ void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key)
     claims_pod_add(&s->claims, mine, p);
 }
 
+// special_owner is the UID of the pod that a claim was made for, to give it extended resources.
+static struct str special_owner(const struct api_object_meta *meta)
+{
+    static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
+    const struct str *value = select_label(&meta->annotations, mark);
+    bool special = value && str_eqz(*value, "true") && meta->owner_references.n;
+    return special ? meta->owner_references.p[0].uid : (struct str){0};
+}
+
+static void index_by_owner(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                           void *ctx)
+{
+    struct str uid = special_owner(o->meta);
+    if (uid.n)
+        add(ctx, uid);
+}
+
+struct found {
+    struct sched *s;
+    struct sched_pod *p;
+};
+
+static void index_found(void *arg, const struct client_object *o)
+{
+    const struct found *f = arg;
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
+    sched_index_claim(f->s, f->p, sbuf_str(&key));
+}
+
 static void index_claims(struct sched *s, struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf key = {0};
+    // Watches are not of one moment: the claim of an earlier scheduler may be seen before its pod.
+    struct found found = {s, p};
+    informer_by(s->informers[WATCH_CLAIMS], s->special_by_owner, p->api->metadata.uid, index_found,
+                &found);
     for (size_t i = 0; i < p->api->spec.resource_claims.n; i++) {
         struct str name;
         bool check_owner;
@@ -346,15 +380,14 @@ static void claim_users(struct sched *s, struct sched_claim *k, bool news)
 
 static void index_special(struct sched *s, const struct client_object *after, struct sched_claim *k)
 {
-    static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
-    const struct str *value = select_label(&after->meta->annotations, mark);
     cleanup_sbuf struct sbuf key = {0};
-    if (!value || !str_eqz(*value, "true") || !after->meta->owner_references.n)
+    struct str uid = special_owner(after->meta);
+    if (!uid.n)
         return;
-    const struct api_owner_reference *o = &after->meta->owner_references.p[0];
-    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(o->name));
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace),
+              STR_ARG(after->meta->owner_references.p[0].name));
     struct sched_pod *p = cluster_pod(&s->cluster, sbuf_str(&key));
-    if (p && str_eq(p->api->metadata.uid, o->uid))
+    if (p && str_eq(p->api->metadata.uid, uid))
         sched_index_claim(s, p, k->key);
 }
 
@@ -506,6 +539,7 @@ void sched_start(struct sched *s)
                                                                          .synced = synced,
                                                                          .arg = s});
     }
+    s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
     for (int w = 0; w < WATCHES; w++)
         informer_start(s->informers[w]);
 }

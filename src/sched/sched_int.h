@@ -52,6 +52,7 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
+    size_t special_by_owner; // index of claims for extended resources, by UID of the pod
     size_t synced;
     bool started;
 

@@ -135,7 +135,7 @@ int main(int argc, char **argv)
             broken++;
         }
     }
-    printf("%llu seeds, %llu steps, %llu broken\n", (unsigned long long)(o.last - o.first + 1),
+    printf("%llu seeds, %llu steps, %llu broken\n", (unsigned long long)o.last - o.first + 1,
            (unsigned long long)steps, (unsigned long long)broken);
     return broken ? 1 : 0;
 }
