@@ -448,6 +448,11 @@ static bool echoed(const struct bind_claim *c, bool *ret_gone)
 
 static void check_echo(struct binding *b)
 {
+    // A list comes in order of names: until it is complete an earlier allocation may be missing.
+    if (informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
+        b->s->echo_later = true;
+        return;
+    }
     for (size_t i = 0; i < b->claims_len; i++) {
         bool gone = false;
         if (echoed(&b->claims[i], &gone))
@@ -462,6 +467,18 @@ static void check_echo(struct binding *b)
         write_pod_status(b);
     else
         bind_undo(b);
+}
+
+void bind_claims_listed(struct sched *s)
+{
+    if (!s->echo_later)
+        return;
+    s->echo_later = false;
+    list_foreach(&s->bindings, node) {
+        struct binding *b = list_entry(node, struct binding, node);
+        if (b->step == BIND_ECHO && !b->pending)
+            check_echo(b);
+    }
 }
 
 void bind_claim_changed(struct sched *s, struct sched_claim *k)

@@ -518,6 +518,19 @@ struct sched *sched_new(const struct sched_options *options)
     return s;
 }
 
+static void claim_never_seen(void *arg, struct sched_claim *k)
+{
+    bind_claim_changed(arg, k);
+}
+
+static void claims_came_to(void *arg, uint64_t revision)
+{
+    struct sched *s = arg;
+    if (s->claims.unseen.n && claims_progress(&s->claims, revision, claim_never_seen, s))
+        sched_wake(s, WHY_BIT(WHY_DEVICES));
+    bind_claims_listed(s);
+}
+
 void sched_start(struct sched *s)
 {
     static void (*const changed[WATCHES])(void *, const struct client_object *,
@@ -535,9 +548,12 @@ void sched_start(struct sched *s)
     for (int w = 0; w < WATCHES; w++) {
         s->informers[w] = informer_new(
             &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
-        informer_add_handler(s->informers[w], &(struct informer_handler){.changed = changed[w],
-                                                                         .synced = synced,
-                                                                         .arg = s});
+        informer_add_handler(
+            s->informers[w],
+            &(struct informer_handler){.changed = changed[w],
+                                       .synced = synced,
+                                       .progress = w == WATCH_CLAIMS ? claims_came_to : NULL,
+                                       .arg = s});
     }
     s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
     for (int w = 0; w < WATCHES; w++)
