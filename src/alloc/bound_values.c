@@ -24,10 +24,11 @@ struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t in
     const struct prune *p = s->prune;
     const struct claim *c = &s->claims[claim];
     bool here = claim == p->work->claim;
+    uint32_t to = c->first_request + c->requests_len;
     return (struct span){.claim = c,
                          .index = index,
                          .from = here ? p->work->request : c->first_request,
-                         .to = c->first_request + c->requests_len,
+                         .to = to < p->end ? to : p->end,
                          .state = here ? &s->states[c->first_constraint + index] : NULL};
 }
 
@@ -318,7 +319,7 @@ static bool filter_all(struct alloc_solver *s, bool *changed)
                 return true;
         }
     }
-    for (uint32_t r = p->work->request; r < s->requests_len; r++)
+    for (uint32_t r = p->work->request; r < p->end; r++)
         if (!bound_large_enough(s, r))
             return false;
     return true;

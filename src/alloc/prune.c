@@ -7,8 +7,8 @@
 // same, and so do counter sets that mirror each other, such as the GPUs of a host.
 //
 // Upstream's errors hide behind candidates. A request whose candidates could raise one is fragile:
-// as long as one is to come only the memory is used, because a branch that was walked without an
-// error has none.
+// reasons look no further than the next one to come, because only a branch that does not get there
+// may be cut. The memory is used all the same: a branch that was walked without an error has none.
 #include "alloc/prune_int.h"
 
 #include "base/banned.h"
@@ -306,15 +306,17 @@ static void collect_values(struct alloc_solver *s, struct prune *p, size_t colum
 static void prepare_suffixes(struct alloc_solver *s, struct prune *p)
 {
     p->later = new_rows(s, s->requests_len + 1);
-    p->fragile_from = arena_array(&s->arena, bool, s->requests_len + 1);
+    p->next_fragile = arena_array(&s->arena, uint32_t, s->requests_len + 1);
+    p->next_fragile[s->requests_len] = (uint32_t)s->requests_len;
     for (size_t r = s->requests_len; r-- > 0;) {
         const struct request *q = &s->requests[r];
         memcpy(p->later[r], p->later[r + 1], p->words * sizeof(uint64_t));
-        p->fragile_from[r] = p->fragile_from[r + 1];
+        p->next_fragile[r] = p->next_fragile[r + 1];
         for (uint32_t k = 0; k < q->n; k++) {
             for (size_t w = 0; w < p->words; w++)
                 p->later[r][w] |= p->cand[q->first + k][w] | p->errors[q->first + k][w];
-            p->fragile_from[r] |= p->fragile[q->first + k];
+            if (p->fragile[q->first + k])
+                p->next_fragile[r] = (uint32_t)r;
         }
     }
 }
