@@ -457,10 +457,12 @@ struct alloc_solver {
     struct improvement improvement;
     struct order *orders; // by request: candidates in the order of the policy; NULL: as published
     uint64_t steps;
+    uint64_t steps_most; // of the slice at work
     uint32_t work; // done since the deadline was looked at, in some small unit
     uint32_t dead_ends;
     bool fatal;
     bool timeout;
+    bool paused; // the slice is over
     struct prune *prune; // NULL until the search met a dead end
     // Memory of failed states, kept between solves; the key changes.
     uint64_t *memo;
@@ -601,8 +603,10 @@ void column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
 // taints_tolerated says whether a device's taints let an alternative have it.
 bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t);
 
-// search_run searches for a solution with the options' policy.
+// search_run searches for a solution with the options' policy; search_from walks the search from a
+// request on, in the state there is, until it ends or s->steps_most is reached (paused).
 enum outcome search_run(struct alloc_solver *s);
+enum outcome search_from(struct alloc_solver *s, uint32_t request);
 
 // search_prepare makes the arrays of the search. False with s->error set when the claims ask for more
 // devices than a search may hold.

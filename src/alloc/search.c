@@ -340,7 +340,9 @@ static bool out_of_time(struct alloc_solver *s)
     s->steps++;
     if (s->improvement.on && s->steps > s->improvement.steps_most)
         s->timeout = true; // for the better solution, not for the one there is
-    return solver_tick(s, WORK_PER_STEP);
+    if (s->steps > s->steps_most)
+        s->paused = true;
+    return solver_tick(s, WORK_PER_STEP) || s->paused;
 }
 
 static enum outcome next_request(struct alloc_solver *s, uint32_t request);
@@ -550,10 +552,7 @@ void search_reset(struct alloc_solver *s)
     s->picks_n = 0;
 }
 
-enum outcome search_run(struct alloc_solver *s)
+enum outcome search_from(struct alloc_solver *s, uint32_t request)
 {
-    if (s->options.eager_pruning && !s->prune && !s->improvement.on)
-        prune_prepare(s);
-    enum outcome o = next_request(s, 0);
-    return o == EXCEEDED ? FAILED : o;
+    return next_request(s, request);
 }
