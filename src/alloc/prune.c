@@ -98,11 +98,18 @@ static enum fit columns_fit(struct alloc_solver *s, const struct alternative *a,
     return FIT_YES;
 }
 
+// Refused whatever is picked, before the constraints are asked.
+static bool refused(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
+{
+    const struct vw_device *d = &s->view->devices[device];
+    return (!a->admin && d->exclusive_use) || d->unsupported || !counters_possible(s, d) ||
+           (d->hard_taints && !taints_tolerated(d->cl, a->tolerations));
+}
+
 // Could this alternative have this device if no other were picked?
 static enum fit fits_alone(struct alloc_solver *s, const struct alternative *a, uint32_t device)
 {
-    const struct vw_device *d = &s->view->devices[device];
-    if (!a->admin && d->exclusive_use)
+    if (!a->admin && s->view->devices[device].exclusive_use)
         return FIT_NO;
     enum match_state m = select_match(s, a, device);
     if (m != MATCH_YES)
@@ -114,10 +121,7 @@ static enum fit fits_alone(struct alloc_solver *s, const struct alternative *a, 
         if (n != NEED_OK || !capacity_possible(s, a, device))
             return FIT_NO;
     }
-    if (d->unsupported || !counters_possible(s, d) ||
-        (d->hard_taints && !taints_tolerated(d->cl, a->tolerations)))
-        return FIT_NO;
-    return columns_fit(s, a, device);
+    return refused(s, a, device) ? FIT_NO : columns_fit(s, a, device);
 }
 
 static bool constrained(const struct alloc_solver *s, const struct alternative *a)
@@ -133,8 +137,8 @@ static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t in
     const struct alternative *a = &s->alternatives[index];
     if (a->mode_all) {
         // All or nothing: a constraint that refuses one is an error, not a failure. Whether the
-        // search gets that far depends on each device by itself.
-        p->fragile[index] = constrained(s, a);
+        // search gets that far depends on each device by itself; never if it ends at the first.
+        p->fragile[index] = a->count && constrained(s, a) && !refused(s, a, a->all[0]);
         for (int64_t i = 0; i < a->count; i++) {
             if (fits_alone(s, a, a->all[i]) == FIT_YES)
                 set_bit(p->cand[index], a->all[i]);
