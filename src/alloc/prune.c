@@ -422,10 +422,8 @@ void prune_range(struct alloc_solver *s, const struct alternative *a, uint32_t s
         p->range[start / 64] &= UINT64_MAX << start % 64;
         return;
     }
-    for (uint32_t i = start; i < o->sorted; i++)
-        set_bit(p->range, s->view->by_position[o->keys[i] & ORDER_POSITION]);
-    for (uint32_t i = 0; i < o->n - o->sorted; i++)
-        set_bit(p->range, s->view->by_position[o->heap[i] & ORDER_POSITION]);
+    for (uint32_t i = 0; i + start < o->n; i++)
+        set_bit(p->range, s->view->seats[o->keys[i] & ORDER_POSITION].device);
 }
 
 // --- Memory --------------------------------------------------------------------------------------

@@ -385,7 +385,7 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
     for (uint32_t at = start, n = order ? order->n : (uint32_t)s->view->devices_len; at < n; at++) {
         if (order && at >= order->sorted)
             order_sort(order, at);
-        uint32_t device = order ? s->view->by_position[order->keys[at] & ORDER_POSITION] : at;
+        uint32_t device = order ? order_device(s, order, at) : at;
         struct trail t;
         if (s->prune && (prune_skips(s, a, device) || like_failed(s, device, failed, failed_n)))
             continue;
