@@ -235,7 +235,8 @@ struct set_now {
 
 // A device in its place of the order, with what a preference is made of.
 struct vw_seat {
-    uint64_t key; // binding conditions, size and position, as in order.c
+    uint64_t key;      // binding conditions, size and position, as in order.c
+    uint64_t pack_one; // the preference of pack when one device is wanted and nothing is picked
     uint32_t device;
     uint32_t cl_index;
     uint32_t pcie, numa, set; // as in its rank
@@ -635,15 +636,14 @@ bool order_begin(struct alloc_solver *s);
 void order_prepare(struct alloc_solver *s, const struct alternative *a);
 void order_sort(struct order *o, uint32_t at);
 
-// order_device is the candidate at a position that is sorted; order_seat_key the part of keys that
-// does not change.
+// order_device is the candidate at a position that is sorted; order_seat fills in the keys of a seat.
 static inline uint32_t order_device(const struct alloc_solver *s, const struct order *o,
                                     uint32_t at)
 {
     return s->view->seats[o->keys[o->n - 1 - at] & ORDER_POSITION].device;
 }
 
-uint64_t order_seat_key(bool binding, uint16_t size, uint32_t position);
+void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size);
 
 // improve_solution looks for a solution that breaks into less than the one found, for a bounded time.
 // improve_take and improve_give_back keep count of what picks cost; false: too much.

@@ -100,23 +100,32 @@ static inline uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
     return 32 + 31 - (have < 31 ? have : 31);
 }
 
-static inline uint64_t pack_preference(const struct alloc_solver *s, const struct vw_seat *t,
-                                       int64_t want)
+// What pack thinks of a device of this size, begun or not, for a request of so many.
+static inline uint64_t pack_key(const struct alloc_view *v, const struct preference *f,
+                                const struct vw_seat *t, uint64_t size, bool begun, int64_t want)
 {
-    const struct preference *f = &s->preference;
-    uint64_t key = size_now(s, t) << SHIFT_SIZE |
+    uint64_t key = size << SHIFT_SIZE |
                    place_rest(t->pcie, f->place_free[t->pcie], want) << SHIFT_PCIE |
                    place_rest(t->numa, f->place_free[t->numa], want) << SHIFT_NUMA;
-    if (!begun(s, t))
+    if (!begun)
         return key | UINT64_C(1) << SHIFT_BEGUN;
     if (t->set) {
         uint64_t fits = f->sets[t->set - 1].fits;
-        uint32_t excluded = rank_excluded(s->view, t->device, fits);
+        uint32_t excluded = rank_excluded(v, t->device, fits);
         uint64_t left = (uint64_t)__builtin_popcountll(fits);
         key |= (left < PLACE_MOST ? left : PLACE_MOST) << SHIFT_FULLNESS |
                (uint64_t)(excluded < EXCLUDED_MOST ? excluded : EXCLUDED_MOST) << SHIFT_EXCLUDED;
     }
     return key;
+}
+
+void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size)
+{
+    const struct preference f = {.place_free = v->place_free, .sets = v->sets_now};
+    bool begun = (t->set && v->sets_now[t->set - 1].begun) || (t->shared && t->shared_use);
+    t->key = (uint64_t)binding << SHIFT_BINDING | (uint64_t)size << SHIFT_SIZE |
+             (uint64_t)(t - v->seats);
+    t->pack_one = pack_key(v, &f, t, size, begun, 1);
 }
 
 static uint64_t most_first(uint32_t n)
@@ -211,6 +220,7 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
     const struct alloc_view *v = s->view;
     struct order *o = &s->orders[a->request];
     bool spread = s->options.policy == ALLOC_SPREAD;
+    bool known = s->picks_n == 0 && a->count == 1; // the view has thought of that
     uint64_t first = UINT64_MAX;
     uint32_t n = 0;
     if (!o->keys)
@@ -223,7 +233,11 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
         if (!worth_trying(s, a, t))
             continue;
-        uint64_t key = spread ? spread_preference(s, t) : pack_preference(s, t, a->count);
+        uint64_t key = t->pack_one;
+        if (spread)
+            key = spread_preference(s, t);
+        else if (!known)
+            key = pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
         key |= t->key & ORDER_FIXED;
         if (key < first) {
             first = key;
@@ -234,9 +248,4 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
     o->n = n;
     o->sorted = 0;
     (void)solver_tick(s, (uint32_t)v->devices_len);
-}
-
-uint64_t order_seat_key(bool binding, uint16_t size, uint32_t position)
-{
-    return (uint64_t)binding << SHIFT_BINDING | (uint64_t)size << SHIFT_SIZE | position;
 }

@@ -235,20 +235,20 @@ static int by_place(const void *x, const void *y)
     return a->device < b->device ? -1 : 1;
 }
 
-static struct vw_seat seat_of(const struct alloc_view *v, uint32_t device, uint32_t position)
+static void fill_seat(const struct alloc_view *v, struct vw_seat *t, uint32_t device)
 {
     const struct vw_device *d = &v->devices[device];
     const struct vw_rank *r = &v->ranks[device];
-    return (struct vw_seat){.key = order_seat_key(v->pools[d->pool].binding, r->size, position),
-                            .device = device,
-                            .cl_index = d->cl_index,
-                            .pcie = r->pcie,
-                            .numa = r->numa,
-                            .set = r->set,
-                            .refused = d->refused,
-                            .exclusive_use = d->exclusive_use,
-                            .shared = d->shared,
-                            .shared_use = d->shared_use};
+    *t = (struct vw_seat){.device = device,
+                          .cl_index = d->cl_index,
+                          .pcie = r->pcie,
+                          .numa = r->numa,
+                          .set = r->set,
+                          .refused = d->refused,
+                          .exclusive_use = d->exclusive_use,
+                          .shared = d->shared,
+                          .shared_use = d->shared_use};
+    order_seat(v, t, v->pools[d->pool].binding, r->size);
 }
 
 // Devices side by side with those of their place and set; in a set, the least in the way first.
@@ -270,7 +270,7 @@ static void find_positions(struct alloc_view *v)
     }
     qsort(p, v->devices_len, sizeof(*p), by_place);
     for (uint32_t i = 0; i < v->devices_len; i++)
-        v->seats[i] = seat_of(v, p[i].device, i);
+        fill_seat(v, &v->seats[i], p[i].device);
     arena_rewind(&v->arena, m);
 }
 
