@@ -261,6 +261,17 @@ static bool room_for_groups(struct alloc_solver *s)
     return true;
 }
 
+// Whether an earlier counter of the device is of the same kind as the one at i.
+static bool kind_again(const struct alloc_solver *s, const struct vw_device *d, uint16_t i)
+{
+    const struct counter_use *uses = &s->view->counter_uses[d->first_counter];
+    const uint32_t *kind = s->prune->kind;
+    bool again = false;
+    for (uint16_t k = 0; k < i && !again; k++)
+        again = kind[uses[k].counter] == kind[uses[i].counter];
+    return again;
+}
+
 void bound_draws(struct alloc_solver *s, const uint64_t *devices)
 {
     struct prune *p = s->prune;
@@ -275,11 +286,12 @@ void bound_draws(struct alloc_solver *s, const uint64_t *devices)
             for (uint16_t i = 0; i < d->counters_len; i++) {
                 const struct counter_use *u = &v->counter_uses[d->first_counter + i];
                 uint32_t k = p->kind[u->counter];
-                if (p->drawn_n[k]++ == 0 || u->value < p->lowest[k])
+                if (p->drawn_n[k] == 0 || u->value < p->lowest[k])
                     p->lowest[k] = u->value;
+                p->drawn_n[k] += !kind_again(s, d, i);
             }
         }
-    // A device that draws on two counters of a kind makes the count too large, never the draw.
+    // Only what every one of the devices draws.
     for (uint32_t k = 0; k < p->kinds; k++)
         if (p->drawn_n[k] < n || p->lowest[k] < 0)
             p->lowest[k] = 0;
