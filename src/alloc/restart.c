@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the search in slices. Its order is given, so it may fail in a late request again and again
-// for a reason that no earlier pick has a part in and that no bound sees. When a slice ends without
-// an answer the last requests are tried by themselves, on a node where nothing is picked: what fails
+// Runs the search in slices. Its order is given, so it may fail in a late claim again and again for
+// a reason that no earlier pick has a part in and that no bound sees. When a slice ends without an
+// answer the last claims are tried by themselves, on a node where nothing is picked: what fails
 // there fails everywhere. Then the search starts again, with its memory, and a longer slice.
 #include "alloc/prune_int.h"
 
 #include "base/banned.h"
 
 // Steps of the first slice, how much longer the next one is, and which part of a slice the last
-// requests get.
+// claims get.
 #define SLICE_FIRST  512U
 #define SLICE_GROWTH 16U
 #define TAIL_PART    4U
@@ -21,7 +21,7 @@ static enum outcome run_slice(struct alloc_solver *s, uint32_t request, uint64_t
     return search_from(s, request);
 }
 
-// Whether the requests from some one on cannot be placed, whatever the earlier ones take. Not asked
+// Whether the claims from some one on cannot be placed, whatever the earlier ones take. Not asked
 // where errors can be met: they count only if the search gets to them.
 static bool some_tail_fails(struct alloc_solver *s, uint64_t steps)
 {
@@ -29,9 +29,9 @@ static bool some_tail_fails(struct alloc_solver *s, uint64_t steps)
         prune_prepare(s);
     if (s->prune->next_fragile[0] < s->requests_len)
         return false;
-    for (uint32_t r = (uint32_t)s->requests_len; r-- > 1;) {
+    for (size_t i = s->claims_len; i-- > 1;) {
         search_reset(s);
-        enum outcome o = run_slice(s, r, steps);
+        enum outcome o = run_slice(s, s->claims[i].first_request, steps);
         if (o != SOLVED)
             return o == FAILED;
     }
@@ -40,7 +40,7 @@ static bool some_tail_fails(struct alloc_solver *s, uint64_t steps)
 
 enum outcome search_run(struct alloc_solver *s)
 {
-    bool sliced = s->requests_len > 1 && !s->improvement.on && !s->options.no_pruning;
+    bool sliced = s->claims_len > 1 && !s->improvement.on && !s->options.no_pruning;
     uint64_t slice = SLICE_FIRST;
     if (s->options.eager_pruning && !s->prune && !s->improvement.on)
         prune_prepare(s);
