@@ -20,7 +20,6 @@
 #define BODY_BYTES_DEFAULT      ((size_t)256 * 1024 * 1024)
 #define CONNECT_TIMEOUT_DEFAULT 10000
 #define STREAM_BYTES_HIGH       ((size_t)1024 * 1024) // waiting for data's taker
-#define READ_BYTES              (64L * 1024)
 #define STREAMS_MAX             1000L // on a connection; the server's limit is mostly lower
 #define KEEPALIVE_SECONDS       30L
 #define SPARE_HANDLES           64
@@ -407,7 +406,6 @@ static void set_server(struct https_call *call)
     set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     set(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SECONDS);
     set(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_SECONDS);
-    set(easy, CURLOPT_BUFFERSIZE, READ_BYTES);
     if (h->user_agent)
         set(easy, CURLOPT_USERAGENT, h->user_agent);
     if (h->unix_socket)
