@@ -27,7 +27,7 @@ static const char plain[] = "apiVersion: v1\n"
                             "  user: {token: secret}\n"
                             "contexts:\n"
                             "- {name: x, context: {cluster: c, user: u, namespace: team}}\n"
-                            "- {name: y, context: {cluster: c}}\n"
+                            "- {name: other, context: {cluster: c}}\n"
                             "current-context: x\n";
 
 static void add(struct kubeconfig *k, const char *file, const char *text)
@@ -51,7 +51,7 @@ static void a_context_names_server_and_user(void **state)
     assert_str(t.token, "secret");
     assert_str(t.namespace, "team");
     assert_true(str_starts(t.ca_pem, STR("-----BEGIN X")));
-    assert_int_equal(kubeconfig_target(&k, STR("y"), &t, &err), 0);
+    assert_int_equal(kubeconfig_target(&k, STR("other"), &t, &err), 0);
     assert_int_equal(t.token.n, 0);
     assert_str(t.namespace, "default");
     assert_int_equal(kubeconfig_target(&k, STR("z"), &t, &err), -ERR_NOT_FOUND);
@@ -65,7 +65,7 @@ static void the_first_file_wins(void **state)
     struct kubeconfig k = {0};
     struct kubeconfig_target t;
     struct err err = {0};
-    add(&k, "first", "clusters: [{name: c, cluster: {server: one}}]\ncurrent-context: y\n");
+    add(&k, "first", "clusters: [{name: c, cluster: {server: one}}]\ncurrent-context: other\n");
     add(&k, "second", plain);
     add(&k, "third", "");
     assert_int_equal(kubeconfig_target(&k, STR(""), &t, &err), 0);

@@ -262,13 +262,16 @@ static void a_pod_is_bound_and_a_bad_one_refused(void **state)
     client_bind(w->client, STR("default"), STR("p"), STR(""), STR("node-2"), note_answer, &a);
     run(w);
     assert_int_equal(a.code, -ERR_CONFLICT);
-    struct api_object bad =
-        decode(w, "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"q\","
-                  "\"namespace\":\"default\"},\"spec\":{\"containers\":[]}}");
+    struct api_object bad = decode(
+        w,
+        "{\"kind\":\"ResourceClaim\",\"apiVersion\":\"resource.k8s.io/v1\",\"metadata\":{\"name\":"
+        "\"q\",\"namespace\":\"default\"},\"spec\":{\"devices\":{\"requests\":[{\"name\":\"Bad_"
+        "Name\","
+        "\"exactly\":{\"deviceClassName\":\"c\"}}]}}}");
     client_create(w->client, &bad, NULL, note_answer, &a);
     run(w);
     assert_int_equal(a.code, -ERR_INVALID);
-    assert_non_null(strstr(a.text, "spec.containers"));
+    assert_non_null(strstr(a.text, "spec.devices.requests[0].name"));
     client_create(w->client, &bad, &(struct client_write){.dry_run = true}, note_answer, &a);
     run(w);
     assert_int_equal(a.code, -ERR_INVALID);
