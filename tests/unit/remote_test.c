@@ -377,6 +377,70 @@ static void an_informer_keeps_a_cache(void **state)
     world_free(w);
 }
 
+// Against whatever server DRAY_TEST_KUBECONFIG names: it must be one that may be written to.
+static void any_server_will_do(void **state)
+{
+    (void)state;
+    const char *path = getenv("DRAY_TEST_KUBECONFIG");
+    if (!path)
+        skip();
+    struct remote_world *w = xcalloc(1, sizeof(*w));
+    struct err err = {0};
+    struct kubeconfig k = {0};
+    struct kubeconfig_target target;
+    assert_int_equal(loop_new(&w->loop, &err), 0);
+    if (kubeconfig_find(&k, path, NULL, &target, &err) < 0)
+        fail_msg("%s", err.msg);
+    connect_client(w, &target);
+    struct answer a = {.world = w};
+    const struct informer_options o = {.client = w->client,
+                                       .kind = api_kind_find(STR("resource.k8s.io/v1"),
+                                                             STR("ResourceClaim"))};
+    const struct informer_handler h = {.synced = informer_synced_stop, .arg = w->loop};
+    struct informer *i = informer_new(&o);
+    informer_add_handler(i, &h);
+    informer_start(i);
+    run(w);
+    assert_true(informer_synced(i));
+    create(
+        w,
+        "{\"kind\":\"ResourceClaim\",\"apiVersion\":\"resource.k8s.io/v1\",\"metadata\":{\"name\":"
+        "\"dray-test\",\"namespace\":\"default\"},\"spec\":{\"devices\":{\"requests\":[{"
+        "\"name\":\"r\",\"exactly\":{\"deviceClassName\":\"c\"}}]}}}");
+    create(w, "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"dray-test\","
+              "\"namespace\":\"default\"},\"spec\":{\"schedulerName\":\"nobody\",\"containers\":[{"
+              "\"name\":\"c\",\"image\":\"i\"}]}}");
+    client_bind(w->client, STR("default"), STR("dray-test"), STR(""), STR("node-1"), note_answer,
+                &a);
+    run(w);
+    assert_string_equal(a.text, "");
+    client_bind(w->client, STR("default"), STR("dray-test"), STR(""), STR("node-2"), note_answer,
+                &a);
+    run(w);
+    assert_int_equal(a.code, -ERR_CONFLICT);
+    struct client_key pod = {api_kind_find(STR("v1"), STR("Pod")), STR("default"),
+                             STR("dray-test")};
+    struct client_key claim = {o.kind, STR("default"), STR("dray-test")};
+    client_get(w->client, &pod, note_answer, &a);
+    run(w);
+    assert_str(((const struct api_pod *)a.object->object.value)->spec.node_name, "node-1");
+    assert_non_null(informer_get(i, claim.namespace, claim.name));
+    const struct api_delete_options now = {.has_grace_period_seconds = true};
+    client_delete(w->client, &pod, &now, note_answer, &a);
+    run(w);
+    assert_int_equal(a.code, 0);
+    client_delete(w->client, &claim, &now, note_answer, &a);
+    run(w);
+    assert_int_equal(a.code, 0);
+    informer_free(i);
+    client_object_unref(a.object);
+    client_free(w->client);
+    kubeconfig_done(&k);
+    loop_free(w->loop);
+    arena_done(&w->arena);
+    free(w);
+}
+
 // --- Against a scripted server -------------------------------------------------------------------
 
 // A line of a script: "STATUS BODY"; a status of 1xxx adds Retry-After: 1, 2xxx streams the body and
@@ -611,7 +675,7 @@ static void lines_do_not_depend_on_how_they_come(void **state)
 
 RUN_TESTS(TEST_CASE(calls_are_answered_as_the_registry_does),
           TEST_CASE(a_pod_is_bound_and_a_bad_one_refused), TEST_CASE(watches_list_then_follow),
-          TEST_CASE(an_informer_keeps_a_cache), TEST_CASE(waits_when_the_server_asks_for_it),
-          TEST_CASE(falls_back_to_pages_and_resumes),
+          TEST_CASE(an_informer_keeps_a_cache), TEST_CASE(any_server_will_do),
+          TEST_CASE(waits_when_the_server_asks_for_it), TEST_CASE(falls_back_to_pages_and_resumes),
           TEST_CASE(a_list_that_breaks_off_ends_the_watch), TEST_CASE(nobody_there_is_said_clearly),
           TEST_CASE(statuses_become_codes), TEST_CASE(lines_do_not_depend_on_how_they_come))
