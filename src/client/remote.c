@@ -23,6 +23,7 @@ struct call {
     struct arena arena;
     struct sbuf target, body;
     client_done_fn done;
+    client_raw_fn raw; // instead of done
     void *arg;
 };
 
@@ -35,6 +36,8 @@ void remote_release(struct remote *r)
     arena_done(&r->arena);
     free(r);
 }
+
+static void remote_free(struct client *c);
 
 // --- Paths ---------------------------------------------------------------------------------------
 
@@ -175,7 +178,9 @@ static void call_answer(struct call *call, int code, const struct err *err,
 {
     struct client_answer answer = {.code = code, .err = code ? err : NULL, .object = object};
     list_remove(&call->node); // whoever frees the client now does not find it any more
-    if (call->done)
+    if (call->raw)
+        call->raw(call->arg, code, answer.err, (struct str){0});
+    else if (call->done)
         call->done(call->arg, &answer);
     call_free(call);
 }
@@ -196,6 +201,12 @@ static void on_done(void *arg, const struct https_answer *a)
         return;
     }
     code = client_remote_status(a->status, a->body, &err);
+    if (code == 0 && call->raw) {
+        list_remove(&call->node);
+        call->raw(call->arg, 0, NULL, a->body);
+        call_free(call);
+        return;
+    }
     struct client_object *object = NULL;
     struct json_doc doc = {0};
     if (code == 0 && a->body.n) {
@@ -374,6 +385,17 @@ static void remote_remove(struct client *c, const struct client_key *key,
             return;
         }
     }
+    call_start(call);
+}
+
+void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
+                       client_raw_fn done, void *arg)
+{
+    assert(c->ops->free == remote_free);
+    struct call *call = call_new(c, method, NULL, arg);
+    call->raw = done;
+    sbuf_add(&call->target, target);
+    sbuf_add(&call->body, body);
     call_start(call);
 }
 

@@ -26,6 +26,13 @@ struct client_remote_options {
 int client_remote_new(struct loop *loop, const struct client_remote_options *options,
                       struct client **ret, struct err *err) MUST_USE;
 
+// client_remote_raw sends a request as it is (body may be empty: JSON) and hands over the answer's body:
+// for what the interface has no call for. client must be one of client_remote_new. done runs once,
+// as for other calls; code and err as there.
+typedef void (*client_raw_fn)(void *arg, int code, const struct err *err, struct str body);
+void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
+                       client_raw_fn done, void *arg);
+
 // client_remote_status turns what a server answered to a call into a code and its message: by the
 // Status in body, else by the HTTP status alone. 0 for 2xx. The codes are those the registry gives.
 int client_remote_status(int http_status, struct str body, struct err *err);

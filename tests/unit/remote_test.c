@@ -39,7 +39,8 @@ struct remote_world {
     // The scripted one:
     const char *const *script; // STATUS [retry] BODY, one a request; NULL ends it
     size_t requests;
-    struct sbuf targets;
+    struct sbuf targets, tokens;
+    struct kubeconfig_target target;
     struct http_request *held;
 };
 
@@ -132,6 +133,7 @@ static void world_free(struct remote_world *w)
     }
     loop_free(w->loop);
     sbuf_done(&w->targets);
+    sbuf_done(&w->tokens);
     arena_done(&w->arena);
     free(w);
 }
@@ -453,6 +455,7 @@ static void scripted(void *arg, struct http_request *q)
         fail_msg("a request too many: %.*s", STR_ARG(q->target));
     w->requests++;
     sbuf_addf(&w->targets, "%.*s %.*s\n", STR_ARG(q->method), STR_ARG(q->target));
+    sbuf_addf(&w->tokens, "%.*s\n", STR_ARG(http_find_header(q, STR("authorization"))));
     struct str code, body;
     uint64_t status = 0;
     str_cut(str_z(line), ' ', &code, &body);
@@ -482,9 +485,8 @@ static struct remote_world *scripted_world(const char *const *script)
     w->http = http_server_new(&ho);
     uint16_t port = 0;
     assert_int_equal(http_server_listen_tcp(w->http, STR("127.0.0.1:0"), &port, &err), 0);
-    struct kubeconfig_target target = {
-        .server = arena_strf(&w->arena, "http://127.0.0.1:%u/prefix/", (unsigned)port)};
-    connect_client(w, &target);
+    w->target.server = arena_strf(&w->arena, "http://127.0.0.1:%u/prefix/", (unsigned)port);
+    connect_client(w, &w->target);
     return w;
 }
 
@@ -560,6 +562,81 @@ static void falls_back_to_pages_and_resumes(void **state)
     assert_true(str_contains(t, STR("resourceVersion=20&")));
     sbuf_done(&expected);
     sbuf_done(&l.text);
+    world_free(w);
+}
+
+static void note_raw(void *arg, int code, const struct err *err, struct str body)
+{
+    struct answer *got = arg;
+    got->calls++;
+    got->code = code;
+    (void)snprintf(got->text, sizeof(got->text), "%.*s", STR_ARG(err ? str_z(err->msg) : body));
+    loop_stop(got->world->loop);
+}
+
+// A token's file is read again when the server does not know the token any more.
+static void a_new_token_is_found(void **state)
+{
+    (void)state;
+    static const char *const script[] = {"401 " STATUS("Unauthorized", "401"), "200 yes",
+                                         "401 " STATUS("Unauthorized", "401"),
+                                         "401 " STATUS("Unauthorized", "401"), NULL};
+    struct remote_world *w = scripted_world(script);
+    char path[] = "/tmp/dray-token-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "abc\n", 4), 4);
+    assert_int_equal(close(fd), 0);
+    struct kubeconfig_target target = w->target;
+    target.token_file = str_z(path);
+    client_free(w->client);
+    connect_client(w, &target);
+    struct answer a = {.world = w};
+    client_remote_raw(w->client, "GET", STR("/readyz"), STR(""), note_raw, &a);
+    assert_int_equal(a.calls, 0);
+    run(w);
+    assert_int_equal(a.code, 0);
+    assert_string_equal(a.text, "yes");
+    client_remote_raw(w->client, "GET", STR("/readyz"), STR(""), note_raw, &a);
+    run(w);
+    assert_int_equal(a.calls, 2);
+    assert_int_equal(a.code, -ERR_UNAUTHORIZED);
+    assert_int_equal(w->requests, 4);
+    assert_true(str_starts(sbuf_str(&w->tokens), STR("Bearer abc\n")));
+    assert_int_equal(unlink(path), 0);
+    world_free(w);
+}
+
+// A plugin that fails fails the calls that wait for it; one that answers is asked once.
+static void a_plugin_is_asked(void **state)
+{
+    (void)state;
+    static const char *const script[] = {"200 one", "200 two", NULL};
+    static const struct str args[] = {
+        STR_INIT("-c"),
+        STR_INIT("echo '{\"kind\":\"ExecCredential\",\"apiVersion\":"
+                 "\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"fresh\"}}'")};
+    struct remote_world *w = scripted_world(script);
+    struct kubeconfig_target target = w->target;
+    target.exec = (struct kubeconfig_exec){.command = STR("sh"),
+                                           .api_version = STR("client.authentication.k8s.io/v1"),
+                                           .args = args,
+                                           .args_len = array_len(args)};
+    client_free(w->client);
+    connect_client(w, &target);
+    struct answer a = {.world = w}, b = {.world = w};
+    client_remote_raw(w->client, "GET", STR("/a"), STR(""), note_raw, &a);
+    client_remote_raw(w->client, "GET", STR("/b"), STR(""), note_raw, &b);
+    while (a.calls + b.calls < 2)
+        run(w);
+    assert_int_equal(a.code + b.code, 0);
+    assert_str(sbuf_str(&w->tokens), "Bearer fresh\nBearer fresh\n");
+    target.exec.command = STR("/nowhere/plugin");
+    client_free(w->client);
+    connect_client(w, &target);
+    client_remote_raw(w->client, "GET", STR("/a"), STR(""), note_raw, &a);
+    run(w);
+    assert_int_equal(a.code, -ENOENT);
     world_free(w);
 }
 
@@ -677,5 +754,6 @@ RUN_TESTS(TEST_CASE(calls_are_answered_as_the_registry_does),
           TEST_CASE(a_pod_is_bound_and_a_bad_one_refused), TEST_CASE(watches_list_then_follow),
           TEST_CASE(an_informer_keeps_a_cache), TEST_CASE(any_server_will_do),
           TEST_CASE(waits_when_the_server_asks_for_it), TEST_CASE(falls_back_to_pages_and_resumes),
+          TEST_CASE(a_new_token_is_found), TEST_CASE(a_plugin_is_asked),
           TEST_CASE(a_list_that_breaks_off_ends_the_watch), TEST_CASE(nobody_there_is_said_clearly),
           TEST_CASE(statuses_become_codes), TEST_CASE(lines_do_not_depend_on_how_they_come))
