@@ -20,7 +20,7 @@ int kubeconfig_read_file(const char *path, struct sbuf *out, struct err *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         int code = errno;
-        return err_set(err, code, "cannot read %s: %s", path, strerror(code));
+        return err_set(err, code, "cannot read %s: %m", path);
     }
     int r = 0;
     size_t before = out->n;
@@ -28,7 +28,7 @@ int kubeconfig_read_file(const char *path, struct sbuf *out, struct err *err)
         n = read(fd, sbuf_space(out, 65536), 65536);
         if (n < 0) {
             int code = errno;
-            r = code == EINTR ? 0 : err_set(err, code, "cannot read %s: %s", path, strerror(code));
+            r = code == EINTR ? 0 : err_set(err, code, "cannot read %s: %m", path);
             continue;
         }
         sbuf_commit(out, (size_t)n);
@@ -96,7 +96,7 @@ static int get_pem(struct kubeconfig *k, const struct place *p, const char *fiel
 {
     char data_field[64];
     (void)snprintf(data_field, sizeof(data_field), "%s-data", field);
-    struct str data, path;
+    struct str data = {0}, path = {0};
     int r = get_str(p, data_field, &data, err);
     if (r == 0)
         r = get_str(p, field, &path, err);
@@ -400,10 +400,10 @@ int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err)
 {
     if (path)
         return add_file(k, str_z(path), false, err);
-    struct str rest = str_z(getenv("KUBECONFIG"));
+    struct str rest = str_z(getenv("KUBECONFIG")); // NOLINT(concurrency-mt-unsafe): nothing sets it
     int r = 0;
     if (rest.n == 0) {
-        const char *home = getenv("HOME");
+        const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
         if (!home)
             return 0;
         return add_file(k, arena_strf(&k->arena, "%s/.kube/config", home), true, err);
@@ -421,8 +421,10 @@ int kubeconfig_in_cluster(struct kubeconfig *k, const char *folder, struct kubec
                           struct err *err)
 {
     *ret = (struct kubeconfig_target){0};
+    // NOLINTBEGIN(concurrency-mt-unsafe): nothing sets them
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
+    // NOLINTEND(concurrency-mt-unsafe)
     if (!host || !host[0] || !port || !port[0])
         return err_set(err, ERR_NOT_FOUND,
                        "there is no kubeconfig: give one with --kubeconfig or in KUBECONFIG");

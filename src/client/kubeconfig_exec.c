@@ -21,8 +21,6 @@
 #define ANSWER_BYTES_MAX ((size_t)1024 * 1024)
 #define RUN_MS_MAX       60000
 
-extern char **environ;
-
 void kubeconfig_exec_info(const struct kubeconfig_target *t, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
@@ -220,10 +218,12 @@ int kubeconfig_exec_run(const struct kubeconfig_target *t, struct arena *arena,
     int fd = -1;
     pid_t pid = 0;
     int r = start(t, &scratch, &fd, &pid);
-    if (r < 0)
-        return err_set(err, -r, "cannot run the credential plugin %.*s: %s%s%.*s",
-                       STR_ARG(t->exec.command), strerror(-r), t->exec.install_hint.n ? "; " : "",
+    if (r < 0) {
+        errno = -r;
+        return err_set(err, -r, "cannot run the credential plugin %.*s: %m%s%.*s",
+                       STR_ARG(t->exec.command), t->exec.install_hint.n ? "; " : "",
                        STR_ARG(t->exec.install_hint));
+    }
     cleanup_sbuf struct sbuf out = {0};
     r = collect(fd, &out);
     (void)close(fd);
@@ -236,7 +236,7 @@ int kubeconfig_exec_run(const struct kubeconfig_target *t, struct arena *arena,
         return err_set(err, -r, "the credential plugin %.*s: %s", STR_ARG(t->exec.command),
                        r == -ETIMEDOUT       ? "no answer within a minute"
                        : r == -ERR_TOO_LARGE ? "its answer is larger than a megabyte"
-                                             : strerror(-r));
+                                             : "its output cannot be read");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return err_set(err, ERR_UNAUTHORIZED,
                        "the credential plugin %.*s failed (status %d); run it by hand to see why",

@@ -70,7 +70,7 @@ struct https_request {
 };
 
 // https_start sends a request, which is copied. The call is good until done has run.
-struct https_call *https_start(struct https *h, const struct https_request *request);
+struct https_call *https_start(struct https *h, const struct https_request *q);
 
 // https_cancel ends a call without another callback.
 void https_cancel(struct https_call *call);
