@@ -478,6 +478,7 @@ int bench_api(int argc, char **argv)
     int r = 0;
     optind = 1;
     opterr = 0;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     for (int flag; r == 0 && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;)
         r = take_flag(&a, flag, optarg, &err);
     if (r == 0 && optind < argc)

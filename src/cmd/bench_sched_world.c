@@ -170,16 +170,7 @@ static void on_prefilled(void *arg, const struct client_answer *a)
         chain_end(c, a->code, a->err);
         return;
     }
-    // Which device: those of the full nodes first, then some of each other one.
-    size_t full = s->prefill_full_nodes < s->nodes ? s->prefill_full_nodes : s->nodes;
-    size_t node, device;
-    if (c->i < full * s->gpus) {
-        node = c->i / s->gpus;
-        device = c->i % s->gpus;
-    } else {
-        node = full + (c->i - full * s->gpus) / s->prefill_per_node;
-        device = (c->i - full * s->gpus) % s->prefill_per_node;
-    }
+    size_t node = s->fill.p[c->i] / s->gpus, device = s->fill.p[c->i] % s->gpus;
     char name[64];
     node_name(name, sizeof(name), node);
     struct str body = arena_strf(
@@ -287,6 +278,27 @@ static int wait_for_account(struct sched_bench *s)
 
 // --- All of it -----------------------------------------------------------------------------------
 
+// choose_fill says which devices are allocated beforehand: all of some nodes, the first of each, any
+// (the same in every run).
+static void choose_fill(struct sched_bench *s)
+{
+    struct bench_devices any = {0};
+    for (size_t i = 0; i < s->nodes * s->gpus; i++) {
+        if (i / s->gpus < s->prefill_full_nodes || i % s->gpus < s->prefill_per_node)
+            vec_push(&s->fill, i);
+        else
+            vec_push(&any, i);
+    }
+    struct rng_seeded rng;
+    rng_seeded_init(&rng, 1);
+    for (size_t n = 0; n < s->prefill && any.n > 0; n++) {
+        size_t at = (size_t)rng_below(&rng.rng, any.n);
+        vec_push(&s->fill, any.p[at]);
+        any.p[at] = any.p[--any.n];
+    }
+    vec_done(&any);
+}
+
 static int make_claims(struct sched_bench *s)
 {
     struct bench *b = &s->bench;
@@ -301,9 +313,8 @@ static int make_claims(struct sched_bench *s)
         r = make_one(b, sbuf_str(&json));
     if (r < 0)
         return r;
-    size_t full = s->prefill_full_nodes < s->nodes ? s->prefill_full_nodes : s->nodes;
-    s->prefilled = full * s->gpus + (s->nodes - full) * s->prefill_per_node;
-    return bench_each(b, s->prefilled, SETUP_AT_A_TIME, make_prefill, s);
+    choose_fill(s);
+    return bench_each(b, s->fill.n, SETUP_AT_A_TIME, make_prefill, s);
 }
 
 int sched_bench_setup(struct sched_bench *s, const char **ret_what)
@@ -464,6 +475,7 @@ struct devices MAP(size_t);
 struct check {
     const struct sched_bench *bench;
     const struct str *on;
+    size_t on_len;
     struct devices devices;
     struct arena arena;
     size_t bad, allocated;
@@ -488,7 +500,7 @@ static void check_result(struct check *c, const struct api_resource_claim *claim
     c->allocated++;
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         size_t pod = number_behind(claim->status.reserved_for.p[i].name, "sb-pod-");
-        if (pod < c->bench->pods && c->on[pod].n && !str_eq(c->on[pod], r->pool))
+        if (pod < c->on_len && c->on[pod].n && !str_eq(c->on[pod], r->pool))
             c->bad++; // the device is elsewhere
     }
 }
@@ -511,10 +523,10 @@ static void check_claim(struct check *c, const struct client_object *o)
         c->bad++; // not on one root
 }
 
-bool sched_bench_verify(struct sched_bench *s, const struct str *on, struct sbuf *out)
+bool sched_bench_verify(struct sched_bench *s, const struct str *on, size_t n, struct sbuf *out)
 {
     struct bench_objects all = {0};
-    struct check c = {.bench = s, .on = on};
+    struct check c = {.bench = s, .on = on, .on_len = n};
     if (bench_list(&s->bench, bench_kind("resource.k8s.io/v1", "ResourceClaim"),
                    str_z(s->namespace), &all) < 0) {
         sbuf_addf(out, "cannot list the claims: %s", s->bench.err.msg);

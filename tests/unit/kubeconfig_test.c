@@ -135,6 +135,7 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
+// NOLINTBEGIN(concurrency-mt-unsafe): one thread
 static void files_are_found_beside_the_kubeconfig(void **state)
 {
     (void)state;
@@ -171,6 +172,8 @@ static void files_are_found_beside_the_kubeconfig(void **state)
     assert_int_equal(rmdir(folder), 0);
     arena_done(&a);
 }
+
+// NOLINTEND(concurrency-mt-unsafe)
 
 static void plugins_are_run_and_understood(void **state)
 {

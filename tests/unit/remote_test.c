@@ -128,7 +128,7 @@ static void world_free(struct remote_world *w)
         api_cel_engine_free(w->cel);
         tls_server_free(w->tls);
         struct str command = arena_strf(&w->arena, "rm -rf %s", w->folder);
-        assert_int_equal(system(command.p), 0); // NOLINT(cert-env33-c): a folder of our own
+        assert_int_equal(system(command.p), 0); // NOLINT: a folder of our own
         pki_done(&w->pki);
     }
     loop_free(w->loop);
@@ -383,7 +383,7 @@ static void an_informer_keeps_a_cache(void **state)
 static void any_server_will_do(void **state)
 {
     (void)state;
-    const char *path = getenv("DRAY_TEST_KUBECONFIG");
+    const char *path = getenv("DRAY_TEST_KUBECONFIG"); // NOLINT(concurrency-mt-unsafe): one thread
     if (!path)
         skip();
     struct remote_world *w = xcalloc(1, sizeof(*w));
