@@ -102,9 +102,10 @@ static int read_texts(struct reader *r, const yyjson_val *v, struct cdi_texts *r
     if (!json_is_array(v))
         return wrong(r, v, "a list of texts", err);
     size_t n = json_len(v), i = 0;
-    *ret = (struct cdi_texts){.p = arena_array(r->arena, struct str, n ? n : 1), .n = n, .cap = n};
+    *ret = (struct cdi_texts){.p = arena_array(r->arena, struct str, n ? n : 1), .cap = n};
     json_arr_foreach(v, item) {
-        int rc = read_text(r, item, &ret->p[i], err);
+        // go-yaml leaves entries out that are null.
+        int rc = json_is_null(item) ? 0 : read_text(r, item, &ret->p[ret->n++], err);
         if (rc != 0) {
             err_path_index(err, i);
             return rc;
@@ -119,9 +120,9 @@ static int read_u32s(struct reader *r, const yyjson_val *v, struct cdi_gids *ret
     if (!json_is_array(v))
         return wrong(r, v, "a list of numbers", err);
     size_t n = json_len(v), i = 0;
-    *ret = (struct cdi_gids){.p = arena_array(r->arena, uint32_t, n ? n : 1), .n = n, .cap = n};
+    *ret = (struct cdi_gids){.p = arena_array(r->arena, uint32_t, n ? n : 1), .cap = n};
     json_arr_foreach(v, item) {
-        int rc = json_is_null(item) ? 0 : read_u32(r, item, &ret->p[i], err);
+        int rc = json_is_null(item) ? 0 : read_u32(r, item, &ret->p[ret->n++], err);
         if (rc != 0) {
             err_path_index(err, i);
             return rc;
@@ -157,15 +158,17 @@ static int read_list(struct reader *r, const yyjson_val *v, const struct cdi_typ
         return wrong(r, v, "a list of objects", err);
     size_t n = json_len(v), i = 0;
     char *items = arena_alloc_array(r->arena, n ? n : 1, type->size, _Alignof(max_align_t));
+    struct cdi_any_list list = {.p = items, .cap = n};
     json_arr_foreach(v, item) {
-        int rc = read_object(r, item, type, items + i * type->size, err);
+        // Upstream leaves devices out that are null, and crashes on other objects that are.
+        bool skip = json_is_null(item) && type == &cdi_type_device;
+        int rc = skip ? 0 : read_object(r, item, type, items + list.n++ * type->size, err);
         if (rc != 0) {
             err_path_index(err, i);
             return rc;
         }
         i++;
     }
-    struct cdi_any_list list = {.p = items, .n = n, .cap = n};
     memcpy(to, &list, sizeof(list));
     return 0;
 }

@@ -236,26 +236,36 @@ static size_t version_of_edits(const struct cdi_edits *e)
     return v;
 }
 
-static size_t version_of_spec(const struct cdi_spec *spec)
+// Upstream means to ask every device for mount types and host paths, but asks only the last one. With
+// `lenient` so do we: what every runtime takes must not be refused here.
+static size_t version_of_device(const struct cdi_spec *spec, const struct cdi_device *d,
+                                bool lenient)
+{
+    size_t v = version_of_edits(&d->edits);
+    if (lenient && v < V060 && d != &spec->devices.p[spec->devices.n - 1])
+        v = V030;
+    if (d->annotations.n)
+        v = at_least(v, V060);
+    if (d->name.n && d->name.p[0] >= '0' && d->name.p[0] <= '9')
+        v = at_least(v, V050);
+    return v;
+}
+
+static size_t version_of_spec(const struct cdi_spec *spec, bool lenient)
 {
     size_t v = version_of_edits(&spec->edits);
     struct str vendor, class;
     if (spec->annotations.n ||
         (str_cut(spec->kind, '/', &vendor, &class) && str_find_char(class, '.') >= 0))
         v = at_least(v, V060);
-    vec_foreach(&spec->devices, d) {
-        v = at_least(v, version_of_edits(&d->edits));
-        if (d->annotations.n)
-            v = at_least(v, V060);
-        if (d->name.n && d->name.p[0] >= '0' && d->name.p[0] <= '9')
-            v = at_least(v, V050);
-    }
+    vec_foreach(&spec->devices, d)
+        v = at_least(v, version_of_device(spec, d, lenient));
     return v;
 }
 
 const char *cdi_spec_min_version(const struct cdi_spec *spec)
 {
-    return versions[version_of_spec(spec)];
+    return versions[version_of_spec(spec, false)];
 }
 
 static void check_version(struct checker *c, const struct cdi_spec *spec)
@@ -266,7 +276,7 @@ static void check_version(struct checker *c, const struct cdi_spec *spec)
     for (size_t i = 0; i < array_len(versions); i++) {
         if (!str_eqz(said, versions[i]))
             continue;
-        if (i < version_of_spec(spec))
+        if (i < version_of_spec(spec, true))
             problem(c, "cdiVersion", "what this spec uses came with version %s; it says %.*s",
                     cdi_spec_min_version(spec), STR_ARG(spec->version));
         return;

@@ -131,7 +131,8 @@ static void refuses_what_is_no_spec(void **state)
     bad("", 0, "", "empty");
     bad("[]", 1, "", "an object");
     bad(HEAD "devices: 5\n", 3, "devices", "a list of objects");
-    bad(HEAD "devices: [null]\n", 3, "devices[0]", "an object");
+    bad(HEAD "devices: [x]\n", 3, "devices[0]", "an object");
+    bad(EDITS "    mounts: [null]\n", 6, "devices[0].containerEdits.mounts[0]", "an object");
     bad(HEAD "device: []\n", 3, "", "unknown field \"device\"");
     bad(EDITS "    env: [A=1]\n    mount: []\n", 7, "devices[0].containerEdits",
         "unknown field \"mount\"; there are: env, deviceNodes");
@@ -195,6 +196,22 @@ static void follows_the_rules(void **state)
     bad(GOOD "containerEdits: {env: [X]}\n", 6, "containerEdits.env[0]", "NAME=VALUE");
 }
 
+// Entries that are null are left out; a path counts those that are there.
+static void leaves_nulls_out(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct cdi_spec *spec = NULL;
+    struct err err;
+    const char text[] = HEAD "devices:\n- null\n- name: a\n  containerEdits: {env: [null, A=1, ~], "
+                             "additionalGids: [null, 5], mounts: null}\n";
+    assert_int_equal(load(text, &arena, &spec, &err), 0);
+    assert_int_equal(spec->devices.n, 1);
+    assert_int_equal(spec->devices.p[0].edits.env.n, 1);
+    assert_int_equal(spec->devices.p[0].edits.additional_gids.n, 1);
+    arena_done(&arena);
+}
+
 static void tells_every_problem(void **state)
 {
     (void)state;
@@ -252,6 +269,10 @@ static void knows_versions(void **state)
             arena_done(&arena);
         }
     }
+    // As upstream, which asks only the last device for these two.
+    good(
+        "cdiVersion: 0.3.0\nkind: v/c\ndevices: [{name: a, containerEdits: {mounts: [{hostPath: a, "
+        "containerPath: b, type: c}]}}, {name: b, containerEdits: {env: [A=1]}}]\n");
     bad("cdiVersion: 1.2.0\nkind: v/c\ndevices: [{name: a, containerEdits: {env: [A=1]}}]\n", 1,
         "cdiVersion", "no version of CDI");
 }
@@ -283,4 +304,5 @@ static void takes_names_apart(void **state)
 
 RUN_TESTS(TEST_CASE(reads_every_field), TEST_CASE(bare_scalars_are_texts),
           TEST_CASE(refuses_what_is_no_spec), TEST_CASE(follows_the_rules),
-          TEST_CASE(tells_every_problem), TEST_CASE(knows_versions), TEST_CASE(takes_names_apart))
+          TEST_CASE(leaves_nulls_out), TEST_CASE(tells_every_problem), TEST_CASE(knows_versions),
+          TEST_CASE(takes_names_apart))

@@ -16,6 +16,7 @@ import (
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"go.yaml.in/yaml/v3"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
 )
 
 type object = map[string]any
@@ -188,7 +189,7 @@ func (g *generator) spec() object {
 	}
 	g.rename(o["devices"].([]any))
 	if g.chance(2) {
-		o["devices"] = g.pick([]any{}, nil, "x", object{})
+		o["devices"] = g.pick([]any{}, nil, "x", object{}, []any{nil}, []any{nil, g.device()})
 	}
 	g.maybe(o, 50, "containerEdits", g.edits)
 	g.maybe(o, 10, "annotations", g.annotations)
@@ -282,6 +283,20 @@ func marshal(v any) json.RawMessage {
 	return b
 }
 
+// minimum is the oldest version a spec needs. The library looks at the last device only where it asks for
+// mount types and host paths, so it is asked device by device.
+func minimum(raw *specs.Spec) string {
+	least, _ := cdi.MinimumRequiredVersion(raw)
+	for _, d := range raw.Devices {
+		one := *raw
+		one.Devices = []specs.Device{d}
+		if v, _ := cdi.MinimumRequiredVersion(&one); v > least {
+			least = v
+		}
+	}
+	return least
+}
+
 // ask has the library read, judge and apply a spec. False when it crashed.
 func ask(folder string, r *row, config *oci.Spec) (alive bool) {
 	defer func() { alive = recover() == nil }()
@@ -295,7 +310,7 @@ func ask(folder string, r *row, config *oci.Spec) (alive bool) {
 		r.Why = fmt.Sprint(err)
 		return true
 	}
-	r.Min, _ = cdi.MinimumRequiredVersion(raw)
+	r.Min = minimum(raw)
 	if _, err = cdi.ReadSpec(path, 0); err != nil {
 		r.Why = err.Error()
 		return true
@@ -329,8 +344,8 @@ func main() {
 		r := &row{Spec: g.text(spec), Config: marshal(config)}
 		devices, _ := spec["devices"].([]any)
 		for _, d := range devices {
-			if g.chance(70) {
-				r.Names = append(r.Names, fmt.Sprintf("%v=%v", spec["kind"], d.(object)["name"]))
+			if d, _ := d.(object); d != nil && g.chance(70) {
+				r.Names = append(r.Names, fmt.Sprintf("%v=%v", spec["kind"], d["name"]))
 			}
 		}
 		if g.chance(5) {
