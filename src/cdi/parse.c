@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading a spec: YAML or JSON to a document, and the document to structs by the tables of schema.c.
+// Scalars are taken as go-yaml takes them, since that is what runtimes read these files with: where a
+// text is meant, a bare 0 or true is the text as it stands in the file.
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include "cdi/schema.h"
+#include "cdi/spec.h"
+#include "codec/docs.h"
+#include "codec/json.h"
+
+#include "base/banned.h"
+
+struct reader {
+    struct arena *arena;
+    struct json_doc doc;
+    struct str text;
+    size_t bare; // scalars looked up in the text
+};
+
+// Reads into the struct at `to`. Mutually recursive through lists and objects, as deep as the tables.
+static int read_object(struct reader *r, const yyjson_val *v, const struct cdi_type *type, char *to,
+                       struct err *err);
+
+static int wrong(struct reader *r, const yyjson_val *v, const char *want, struct err *err)
+{
+    struct json_pos pos;
+    int rc = err_set(err, ERR_BAD_REQUEST, "this must be %s, not %s", want, json_type_name(v));
+    if (json_locate(&r->doc, v, &pos))
+        err_at(err, pos.line, pos.column);
+    return rc;
+}
+
+// Where a place is in the text. Columns of YAML count characters, those of JSON bytes.
+static size_t offset_of(struct str text, struct json_pos pos, bool characters)
+{
+    size_t at = 0;
+    for (uint32_t line = 1; line < pos.line && at < text.n; line++) {
+        const char *end = memchr(text.p + at, '\n', text.n - at);
+        at = end ? (size_t)(end - text.p) + 1 : text.n;
+    }
+    for (uint32_t column = 1; column < pos.column && at < text.n; column++) {
+        at++;
+        while (characters && at < text.n && ((unsigned char)text.p[at] & 0xC0) == 0x80)
+            at++;
+    }
+    return at;
+}
+
+// The number or boolean v as it stands in the file.
+static int read_bare(struct reader *r, const yyjson_val *v, struct str *ret, struct err *err)
+{
+    static const char ends[] = " \t\r\n,]}";
+    struct json_pos pos;
+    if (++r->bare > CDI_BARE_SCALARS_MAX || !json_locate(&r->doc, v, &pos))
+        return wrong(r, v, "a text in quotes", err);
+    size_t from = offset_of(r->text, pos, r->doc.positions != NULL), to = from;
+    while (to < r->text.n && !memchr(ends, r->text.p[to], sizeof(ends) - 1))
+        to++;
+    struct str word = str_make(r->text.p + from, to - from);
+    // An anchor, a tag or an alias stands there: what it means is not in this place of the text.
+    if (word.n == 0 || memchr("&!*", word.p[0], 3))
+        return wrong(r, v, "a text in quotes", err);
+    *ret = arena_str(r->arena, word);
+    return 0;
+}
+
+static int read_text(struct reader *r, const yyjson_val *v, struct str *ret, struct err *err)
+{
+    if (json_is_null(v))
+        return 0;
+    if (json_is_container(v))
+        return wrong(r, v, "a text", err);
+    if (!json_is_string(v))
+        return read_bare(r, v, ret, err);
+    *ret = arena_str(r->arena, json_str(v));
+    return 0;
+}
+
+static int read_int(struct reader *r, const yyjson_val *v, int64_t *ret, struct err *err)
+{
+    return json_is_integral(v, ret) ? 0 : wrong(r, v, "a whole number of 64 bits", err);
+}
+
+static int read_u32(struct reader *r, const yyjson_val *v, uint32_t *ret, struct err *err)
+{
+    int64_t wide;
+    if (!json_is_integral(v, &wide) || wide < 0 || wide > UINT32_MAX)
+        return wrong(r, v, "a whole number from 0 to 4294967295", err);
+    *ret = (uint32_t)wide;
+    return 0;
+}
+
+static int read_texts(struct reader *r, const yyjson_val *v, struct cdi_texts *ret, struct err *err)
+{
+    if (!json_is_array(v))
+        return wrong(r, v, "a list of texts", err);
+    size_t n = json_len(v), i = 0;
+    *ret = (struct cdi_texts){.p = arena_array(r->arena, struct str, n ? n : 1), .cap = n};
+    json_arr_foreach(v, item) {
+        // go-yaml leaves entries out that are null.
+        int rc = json_is_null(item) ? 0 : read_text(r, item, &ret->p[ret->n++], err);
+        if (rc != 0) {
+            err_path_index(err, i);
+            return rc;
+        }
+        i++;
+    }
+    return 0;
+}
+
+static int read_u32s(struct reader *r, const yyjson_val *v, struct cdi_gids *ret, struct err *err)
+{
+    if (!json_is_array(v))
+        return wrong(r, v, "a list of numbers", err);
+    size_t n = json_len(v), i = 0;
+    *ret = (struct cdi_gids){.p = arena_array(r->arena, uint32_t, n ? n : 1), .cap = n};
+    json_arr_foreach(v, item) {
+        int rc = json_is_null(item) ? 0 : read_u32(r, item, &ret->p[ret->n++], err);
+        if (rc != 0) {
+            err_path_index(err, i);
+            return rc;
+        }
+        i++;
+    }
+    return 0;
+}
+
+static int read_pairs(struct reader *r, const yyjson_val *v, struct cdi_pairs *ret, struct err *err)
+{
+    if (!json_is_object(v))
+        return wrong(r, v, "an object of texts", err);
+    size_t n = json_len(v), i = 0;
+    *ret = (struct cdi_pairs){
+        .p = arena_array(r->arena, struct cdi_pair, n ? n : 1), .n = n, .cap = n};
+    json_obj_foreach(v, key, value) {
+        struct cdi_pair *pair = &ret->p[i++];
+        pair->key = arena_str(r->arena, json_str(key));
+        int rc = read_text(r, value, &pair->value, err);
+        if (rc != 0) {
+            err_path_key(err, pair->key.p, pair->key.n);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int read_list(struct reader *r, const yyjson_val *v, const struct cdi_type *type, void *to,
+                     struct err *err)
+{
+    if (!json_is_array(v))
+        return wrong(r, v, "a list of objects", err);
+    size_t n = json_len(v), i = 0;
+    char *items = arena_alloc_array(r->arena, n ? n : 1, type->size, _Alignof(max_align_t));
+    struct cdi_any_list list = {.p = items, .cap = n};
+    json_arr_foreach(v, item) {
+        // Upstream leaves devices out that are null, and crashes on other objects that are.
+        bool skip = json_is_null(item) && type == &cdi_type_device;
+        int rc = skip ? 0 : read_object(r, item, type, items + list.n++ * type->size, err);
+        if (rc != 0) {
+            err_path_index(err, i);
+            return rc;
+        }
+        i++;
+    }
+    memcpy(to, &list, sizeof(list));
+    return 0;
+}
+
+// Callers give memory that is aligned for the field's type; only the compiler cannot see it.
+static int read_field(struct reader *r, const yyjson_val *v, const struct cdi_field *f, void *to,
+                      struct err *err)
+{
+    if (json_is_null(v))
+        return 0;
+    switch (f->shape) {
+    case CDI_TEXT:
+        return read_text(r, v, to, err);
+    case CDI_INT:
+        return read_int(r, v, to, err);
+    case CDI_OPT_INT:
+        ((struct cdi_opt_i64 *)to)->set = true;
+        return read_int(r, v, &((struct cdi_opt_i64 *)to)->value, err);
+    case CDI_OPT_U32:
+        ((struct cdi_opt_u32 *)to)->set = true;
+        return read_u32(r, v, &((struct cdi_opt_u32 *)to)->value, err);
+    case CDI_BOOL:
+        return json_to_bool(v, to, NULL) == 0 ? 0 : wrong(r, v, "true or false", err);
+    case CDI_TEXTS:
+        return read_texts(r, v, to, err);
+    case CDI_U32S:
+        return read_u32s(r, v, to, err);
+    case CDI_PAIRS:
+        return read_pairs(r, v, to, err);
+    case CDI_OBJECT:
+        return read_object(r, v, f->type, to, err);
+    case CDI_OPT_OBJECT: {
+        void *made = arena_alloc(r->arena, f->type->size, _Alignof(max_align_t));
+        memcpy(to, &made, sizeof(made));
+        return read_object(r, v, f->type, made, err);
+    }
+    case CDI_LIST:
+        return read_list(r, v, f->type, to, err);
+    }
+    assert(false);
+    return -ERR_INTERNAL;
+}
+
+static int unknown_field(struct reader *r, const yyjson_val *key, const struct cdi_type *type,
+                         struct err *err)
+{
+    struct str name = str_upto(json_str(key), 100);
+    cleanup_sbuf struct sbuf known = {0};
+    for (size_t i = 0; i < type->n; i++)
+        sbuf_addf(&known, "%s%.*s", i ? ", " : "", STR_ARG(type->fields[i].name));
+    int rc = err_set(err, ERR_BAD_REQUEST, "unknown field \"%.*s\"; there are: %s", STR_ARG(name),
+                     known.p);
+    struct json_pos pos;
+    if (json_locate(&r->doc, key, &pos))
+        err_at(err, pos.line, pos.column);
+    return rc;
+}
+
+static int read_object(struct reader *r, const yyjson_val *v, const struct cdi_type *type, char *to,
+                       struct err *err)
+{
+    if (!json_is_object(v))
+        return wrong(r, v, "an object", err);
+    json_obj_foreach(v, key, value) {
+        struct str name = json_str(key);
+        size_t i = 0;
+        while (i < type->n && !str_eq(type->fields[i].name, name))
+            i++;
+        if (i == type->n)
+            return unknown_field(r, key, type, err);
+        int rc = read_field(r, value, &type->fields[i], to + type->fields[i].offset, err);
+        if (rc != 0) {
+            err_path_field(err, name.p, name.n);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+// Reads the first document of text.
+static int read_document(struct reader *r, struct err *err)
+{
+    struct json_options options = {.max_bytes = CDI_SPEC_BYTES_MAX};
+    cleanup_docs_reader struct docs_reader docs = {0};
+    docs_reader_init(&docs, r->text, &options);
+    int rc = docs_next(&docs, &r->doc, err);
+    if (rc == 0)
+        return err_set(err, ERR_BAD_REQUEST, "the file is empty; a CDI spec is an object");
+    return rc < 0 ? rc : 0;
+}
+
+static int parse(struct reader *r, struct cdi_spec **ret, struct err *err)
+{
+    int rc = read_document(r, err);
+    if (rc != 0)
+        return rc;
+    struct cdi_spec *spec = arena_one(r->arena, struct cdi_spec);
+    rc = read_object(r, r->doc.root, &cdi_type_spec, (char *)spec, err);
+    if (rc == 0)
+        *ret = spec;
+    return rc;
+}
+
+int cdi_spec_parse(struct str text, struct arena *arena, struct cdi_spec **ret, struct err *err)
+{
+    struct reader r = {.arena = arena, .text = text};
+    int rc = parse(&r, ret, err);
+    json_doc_done(&r.doc);
+    return rc;
+}
+
+int cdi_spec_load(struct str text, struct arena *arena, struct cdi_spec **ret,
+                  struct cdi_problems *out)
+{
+    struct reader r = {.arena = arena, .text = text};
+    struct cdi_spec *spec = NULL;
+    struct err err = {0};
+    int rc = parse(&r, &spec, &err);
+    if (rc != 0) {
+        vec_push(out, err);
+    } else {
+        size_t first = out->n;
+        if (cdi_spec_validate(spec, out) > 0)
+            rc = -ERR_INVALID;
+        for (size_t i = first; i < out->n; i++)
+            json_locate_err(&r.doc, &out->p[i]);
+    }
+    json_doc_done(&r.doc);
+    if (rc == 0)
+        *ret = spec;
+    return rc;
+}
+
+static int read_all(int fd, struct sbuf *out, struct err *err)
+{
+    size_t before = out->n;
+    while (true) {
+        ssize_t n = read(fd, sbuf_space(out, 16384), 16384);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set(err, errno, "cannot read: %s", strerrordesc_np(errno));
+        if (n == 0)
+            return 0;
+        sbuf_commit(out, (size_t)n);
+        if (out->n - before > CDI_SPEC_BYTES_MAX)
+            return err_set(err, ERR_TOO_LARGE, "a CDI spec may have %zu bytes at most",
+                           CDI_SPEC_BYTES_MAX);
+    }
+}
+
+int cdi_spec_read_file(const char *path, struct sbuf *out, struct err *err)
+{
+    // A pipe that someone left there must not stop us.
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));
+    struct stat st;
+    int rc = fstat(fd, &st) != 0    ? err_set(err, errno, "cannot stat: %s", strerrordesc_np(errno))
+             : !S_ISREG(st.st_mode) ? err_set(err, ERR_INVALID, "a CDI spec must be a regular file")
+                                    : read_all(fd, out, err);
+    (void)close(fd);
+    return rc;
+}
