@@ -245,6 +245,8 @@ static void check_small(struct rng *r)
     struct err err = {0};
     if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &prepared, &err) < 0)
         fail_msg("%s in %.*s", err.msg, STR_ARG(sbuf_str(&text)));
+    if (!prepared.views)
+        abort(); // the test has failed already
     struct exhaustive e = {.q = &q, .view = prepared.views[0], .slice = q.slices.p[1]};
     e.result.devices.results.p = e.devices;
     bool possible = any_valid(&e, 0);
