@@ -471,8 +471,9 @@ struct alloc_solver {
     struct improvement improvement;
     struct order *orders; // by request: candidates in the order of the policy; NULL: as published
     uint64_t steps;
-    uint64_t steps_most; // of the slice at work
-    uint32_t work;       // done since the deadline was looked at, in some small unit
+    uint64_t steps_most;  // of the slice at work
+    uint64_t slice_began; // after so many steps
+    uint32_t work;        // done since the deadline was looked at, in some small unit
     uint32_t dead_ends;
     bool fatal;
     bool timeout;

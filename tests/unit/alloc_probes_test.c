@@ -249,6 +249,8 @@ static void with_results(const struct problem *p,
         fail_msg("%s in %.*s", err.msg, STR_ARG(sbuf_str(&text)));
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = ALLOC_FIRST});
     struct alloc_answer a;
+    if (!prepared.views)
+        abort(); // the test has failed already
     alloc_solve(s, prepared.views[0], q.claims.p, q.claims.n, &a);
     assert_int_equal(a.verdict, ALLOC_ALLOCATED);
     check(&a.results[0]);

@@ -24,6 +24,8 @@ static void check_hard(const struct alloc_hard *h, enum alloc_policy policy)
         fail_msg("%s: %s", h->name, err.msg);
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = policy});
     struct alloc_answer a;
+    if (!p.views)
+        abort(); // the test has failed already
     alloc_solve(s, p.views[0], q.claims.p, q.claims.n, &a);
     assert_int_equal(a.verdict, h->satisfiable ? ALLOC_ALLOCATED : ALLOC_UNSATISFIABLE);
     if (a.steps > STEPS_MAX)
@@ -88,6 +90,8 @@ static void check_ends(const struct endless *e, enum alloc_policy policy)
         fail_msg("%s: %s", e->name, err.msg);
     struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = policy});
     struct alloc_answer a;
+    if (!p.views)
+        abort(); // the test has failed already
     alloc_solve(s, p.views[0], q.claims.p, q.claims.n, &a);
     assert_int_equal(a.verdict, ALLOC_UNSATISFIABLE);
     if (a.steps > STEPS_MAX)
@@ -241,6 +245,8 @@ static void check_small(struct rng *r)
     struct err err = {0};
     if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &prepared, &err) < 0)
         fail_msg("%s in %.*s", err.msg, STR_ARG(sbuf_str(&text)));
+    if (!prepared.views)
+        abort(); // the test has failed already
     struct exhaustive e = {.q = &q, .view = prepared.views[0], .slice = q.slices.p[1]};
     e.result.devices.results.p = e.devices;
     bool possible = any_valid(&e, 0);

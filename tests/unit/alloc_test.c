@@ -104,9 +104,9 @@ static const struct problem problems[] = {
           "'nodeName':'n','sharedCounters':[{'name':'a','counters':{'m':{'value':'1'}}},{'name':'b'"
           ",'counters':{'m':{'value':'1'}}}]") "," POOL("drv.example.com", "p", "s1", "2",
                                                         "'nodeName':'n','devices':[" DEV(
-                                                            "d0", ",'allowMultipleAllocations':"
-                                                                  "true") "," DEV("d1",
-                                                                                  ",'"
+                                                            "d0",
+                                                            ",'allowMultipleAllocations':"
+                                                            "true") "," DEV("d1", ",'"
                                                                                   "consumesCounters"
                                                                                   "':[{'counterSet'"
                                                                                   ":'a','counters':"
@@ -117,8 +117,8 @@ static const struct problem problems[] = {
                                                                                   ":{'value':'1'}}}"
                                                                                   "]") "]"),
      CLAIM("a", REQ("r") "," REQ("s") "," REQ("t")), "", ALLOC_ALLOCATED, "d0,d0,d0"},
-    {"name-twice", GATES, SLICE(DEV("d0") "," DEV("d1")), CLAIM("a", REQ("r") "," REQ("r")), "",
-     ALLOC_ERROR, "claim ns/a, request r: the name is not unique"},
+    {"name-twice", GATES, SLICE(DEV("d0")), CLAIM("a", REQ("r") "," REQ("r")), "",
+     ALLOC_UNSATISFIABLE, ""},
     {"derived-in-one-alternative", ALL_GATES, SLICE(DEV("d0")),
      CLAIM("a",
            ANY("r", SUB("a", ",'derivedAttributes':[{'name':'drv.example.com/"
