@@ -13,7 +13,7 @@
 static struct api_object decode(const char *json, struct arena *arena)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    struct api_object o;
+    struct api_object o = {0};
     struct err err = {0};
     if (json_parse(str_z(json), NULL, &doc, &err) < 0 ||
         api_decode(&doc, doc.root, arena, NULL, &o, &err) < 0)
