@@ -51,13 +51,13 @@ static void begin_claim(struct sbuf *out, int number)
               number ? "," : "", number);
 }
 
-// A constraint over name<from>, name<from + step> and so on, n of them.
+// A constraint over the requests g<from>, g<from + step> and so on, n of them.
 static void constraint(struct sbuf *out, const char *comma, const char *kind, const char *attribute,
-                       const char *name, int from, int step, int n)
+                       int from, int step, int n)
 {
     sbuf_addf(out, "%s{'%sAttribute':'" DRIVER "/%s','requests':[", comma, kind, attribute);
     for (int i = 0; i < n; i++)
-        sbuf_addf(out, "%s'%s%d'", i ? "," : "", name, from + i * step);
+        sbuf_addf(out, "%s'g%d'", i ? "," : "", from + i * step);
     sbuf_addz(out, "]}");
 }
 
@@ -88,8 +88,8 @@ static void write_pairs(struct sbuf *out, bool satisfiable)
     pair_requests(out, 16);
     sbuf_addz(out, "],'constraints':[");
     pair_constraints(out, 16);
-    constraint(out, ",", "distinct", "numa", "g", 0, 1, satisfiable ? 8 : 9);
-    constraint(out, ",", "distinct", "rail", "g", 8, 1, 8);
+    constraint(out, ",", "distinct", "numa", 0, 1, satisfiable ? 8 : 9);
+    constraint(out, ",", "distinct", "rail", 8, 1, 8);
     sbuf_addz(out, "]}}}");
 }
 
@@ -102,11 +102,11 @@ static void write_far_apart(struct sbuf *out, bool satisfiable)
     pair_requests(out, 16);
     sbuf_addz(out, "],'constraints':[");
     pair_constraints(out, 16);
-    constraint(out, ",", "match", "numa", "g", 0, 15, 2);
-    constraint(out, ",", "match", "numa", "g", 1, 14, 2);
+    constraint(out, ",", "match", "numa", 0, 15, 2);
+    constraint(out, ",", "match", "numa", 1, 14, 2);
     if (!satisfiable)
-        constraint(out, ",", "distinct", "numa", "g", 0, 1, 2);
-    constraint(out, ",", "distinct", "rail", "g", 2, 1, 8);
+        constraint(out, ",", "distinct", "numa", 0, 1, 2);
+    constraint(out, ",", "distinct", "rail", 2, 1, 8);
     sbuf_addz(out, "]}}}");
 }
 
@@ -120,11 +120,11 @@ static void write_cliques(struct sbuf *out, bool satisfiable)
         request(out, i ? "," : "", "g", i, 1, "device.attributes[`" DRIVER "`].numa < 4");
     sbuf_addz(out, "],'constraints':[");
     for (int i = 0; i < 8; i++)
-        constraint(out, i ? "," : "", "distinct", "numa", "g", i * 4, 1, 4);
+        constraint(out, i ? "," : "", "distinct", "numa", i * 4, 1, 4);
     for (int i = 0; i < 7; i++)
-        constraint(out, ",", "match", "numa", "g", i * 4, 4, 2);
+        constraint(out, ",", "match", "numa", i * 4, 4, 2);
     // The last clique's second must be like the first clique's first, whose colour its own first has.
-    constraint(out, ",", "match", "numa", "g", 0, satisfiable ? 28 : 29, 2);
+    constraint(out, ",", "match", "numa", 0, satisfiable ? 28 : 29, 2);
     sbuf_addz(out, "]}}}");
 }
 

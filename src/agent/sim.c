@@ -346,6 +346,7 @@ static void run_pod(struct sim_nodes *s, struct str key, const struct client_obj
     json_write_key(&w, STR("metadata"));
     json_write_object_begin(&w);
     write_text(&w, STR("uid"), o->meta->uid);
+    write_text(&w, STR("resourceVersion"), o->meta->resource_version); // nothing newer is undone
     json_write_object_end(&w);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);

@@ -225,8 +225,25 @@ struct vw_set {
     uint32_t *members; // devices
     uint32_t n;
     uint32_t counters;
-    uint64_t fits; // members that could be had now
+};
+
+// What is left of a counter set.
+struct set_now {
+    uint64_t fits; // members that could be had
     bool begun;    // something of it is in use
+};
+
+// A device in its place of the order, with what a preference is made of.
+struct vw_seat {
+    uint64_t key;      // binding conditions, size and position, as in order.c
+    uint64_t pack_one; // the preference of pack when one device is wanted and nothing is picked
+    uint32_t device;
+    uint32_t cl_index;
+    uint32_t pcie, numa, set; // as in its rank
+    bool refused;
+    bool exclusive_use;
+    bool shared;
+    bool shared_use;
 };
 
 struct alloc_view {
@@ -252,7 +269,8 @@ struct alloc_view {
     uint32_t kinds_len;
     struct vw_rank *ranks; // parallel to devices
     struct vw_set *sets;   // by counter set
-    uint32_t *by_position; // devices in an order that has neighbours side by side
+    struct set_now *sets_now;
+    struct vw_seat *seats; // devices in an order that has neighbours side by side
     uint32_t *place_free;  // by place: devices not in use
     bool *place_begun;     // by place: some device is in use
     size_t places_len;     // with number 0, no place
@@ -372,26 +390,22 @@ struct saved_group {
 // Candidates of a request in the order of the policy, as preferences that end in a position of the
 // view. What the search has not asked for yet is in a heap: most searches end long before.
 struct order {
-    uint64_t *keys; // the first `sorted` of n
-    uint64_t *heap; // the others
+    uint64_t *keys; // n: from the end on those that are sorted, before them the others
     uint32_t n;
     uint32_t sorted;
+    uint32_t least; // which one is the first, as long as nothing is sorted
 };
 
 #define ORDER_POSITION ((1U << 20) - 1)
 
-// A counter set as the picks leave it.
-struct set_now {
-    uint64_t fits;
-    bool begun;
-};
-
 // What preferences are made of, see order.c.
 struct preference {
-    uint32_t *place_free; // by place
-    uint32_t *turns;      // by place
-    uint32_t *set_turns;  // by counter set, from 1
-    struct set_now *sets;
+    const uint32_t *place_free; // by place
+    const struct set_now *sets; // by counter set
+    uint32_t *own_free;         // with what is picked; the view's until something is
+    struct set_now *own_sets;
+    uint32_t *turns;     // by place
+    uint32_t *set_turns; // by counter set, from 1
 };
 
 // What a solution costs under pack, and what the next one may cost at most; see improve.c.
@@ -457,10 +471,12 @@ struct alloc_solver {
     struct improvement improvement;
     struct order *orders; // by request: candidates in the order of the policy; NULL: as published
     uint64_t steps;
-    uint32_t work; // done since the deadline was looked at, in some small unit
+    uint64_t steps_most; // of the slice at work
+    uint32_t work;       // done since the deadline was looked at, in some small unit
     uint32_t dead_ends;
     bool fatal;
     bool timeout;
+    bool paused;         // the slice is over
     struct prune *prune; // NULL until the search met a dead end
     // Memory of failed states, kept between solves; the key changes.
     uint64_t *memo;
@@ -601,8 +617,10 @@ void column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
 // taints_tolerated says whether a device's taints let an alternative have it.
 bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t);
 
-// search_run searches for a solution with the options' policy.
+// search_run searches for a solution with the options' policy; search_from walks the search from a
+// request on, in the state there is, until it ends or s->steps_most is reached (paused).
 enum outcome search_run(struct alloc_solver *s);
+enum outcome search_from(struct alloc_solver *s, uint32_t request);
 
 // search_prepare makes the arrays of the search. False with s->error set when the claims ask for more
 // devices than a search may hold.
@@ -617,6 +635,15 @@ void search_reset(struct alloc_solver *s);
 bool order_begin(struct alloc_solver *s);
 void order_prepare(struct alloc_solver *s, const struct alternative *a);
 void order_sort(struct order *o, uint32_t at);
+
+// order_device is the candidate at a position that is sorted; order_seat fills in the keys of a seat.
+static inline uint32_t order_device(const struct alloc_solver *s, const struct order *o,
+                                    uint32_t at)
+{
+    return s->view->seats[o->keys[o->n - 1 - at] & ORDER_POSITION].device;
+}
+
+void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size);
 
 // improve_solution looks for a solution that breaks into less than the one found, for a bounded time.
 // improve_take and improve_give_back keep count of what picks cost; false: too much.

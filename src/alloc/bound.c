@@ -129,7 +129,7 @@ static bool make_domains(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     find_usable(s);
-    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+    for (uint32_t r = p->work->request; r < p->end; r++) {
         const struct request *q = &s->requests[r];
         for (uint32_t k = 0; k < q->n; k++)
             if (chooses(s, r, k))
@@ -237,7 +237,7 @@ static void join_domain(struct alloc_solver *s, uint32_t request)
 static bool room_for_groups(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
-    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+    for (uint32_t r = p->work->request; r < p->end; r++) {
         bool seen = false;
         if (fewest_of(s, r) == 0 || !all_exclusive(s, r))
             continue;
@@ -250,7 +250,7 @@ static bool room_for_groups(struct alloc_solver *s)
         if (limit == SIZE_MAX)
             continue;
         int64_t sum = 0;
-        for (uint32_t o = p->work->request; o < s->requests_len; o++)
+        for (uint32_t o = p->work->request; o < p->end; o++)
             if (all_exclusive(s, o) && within(p->joined[o], p->joined[r], p->words))
                 sum += fewest_of(s, o);
         if ((int64_t)limit < sum)
@@ -259,6 +259,17 @@ static bool room_for_groups(struct alloc_solver *s)
             return true;
     }
     return true;
+}
+
+// Whether an earlier counter of the device is of the same kind as the one at i.
+static bool kind_again(const struct alloc_solver *s, const struct vw_device *d, uint16_t i)
+{
+    const struct counter_use *uses = &s->view->counter_uses[d->first_counter];
+    const uint32_t *kind = s->prune->kind;
+    bool again = false;
+    for (uint16_t k = 0; k < i && !again; k++)
+        again = kind[uses[k].counter] == kind[uses[i].counter];
+    return again;
 }
 
 void bound_draws(struct alloc_solver *s, const uint64_t *devices)
@@ -275,11 +286,12 @@ void bound_draws(struct alloc_solver *s, const uint64_t *devices)
             for (uint16_t i = 0; i < d->counters_len; i++) {
                 const struct counter_use *u = &v->counter_uses[d->first_counter + i];
                 uint32_t k = p->kind[u->counter];
-                if (p->drawn_n[k]++ == 0 || u->value < p->lowest[k])
+                if (p->drawn_n[k] == 0 || u->value < p->lowest[k])
                     p->lowest[k] = u->value;
+                p->drawn_n[k] += !kind_again(s, d, i);
             }
         }
-    // A device that draws on two counters of a kind makes the count too large, never the draw.
+    // Only what every one of the devices draws.
     for (uint32_t k = 0; k < p->kinds; k++)
         if (p->drawn_n[k] < n || p->lowest[k] < 0)
             p->lowest[k] = 0;
@@ -295,7 +307,7 @@ static bool volume_suffices(struct alloc_solver *s)
         if (v->available[c] > s->consumed[c])
             p->supply[p->kind[c]] += v->available[c] - s->consumed[c];
     const uint64_t *last = NULL;
-    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+    for (uint32_t r = p->work->request; r < p->end; r++) {
         int64_t want = fewest_of(s, r);
         if (want == 0)
             continue;
@@ -372,7 +384,7 @@ static bool devices_suffice(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
     uint32_t slots = 0;
-    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+    for (uint32_t r = p->work->request; r < p->end; r++) {
         join_domain(s, r);
         if (!all_exclusive(s, r))
             continue;
@@ -414,13 +426,13 @@ static int64_t shares_of(struct alloc_solver *s, const struct alternative *a, ui
 static bool shares_suffice(struct alloc_solver *s)
 {
     struct prune *p = s->prune;
-    for (uint32_t r = p->work->request; r < s->requests_len; r++) {
+    for (uint32_t r = p->work->request; r < p->end; r++) {
         const struct alternative *a = only_one(s, r);
         bool seen = false;
         if (!a || a->admin || !p->sharing[a - s->alternatives] || wanted(s, a) == 0)
             continue;
         int64_t sum = 0;
-        for (uint32_t o = p->work->request; o < s->requests_len && !seen; o++) {
+        for (uint32_t o = p->work->request; o < p->end && !seen; o++) {
             const struct alternative *b = only_one(s, o);
             if (!b || b->admin || b->capreq != a->capreq || !p->sharing[b - s->alternatives] ||
                 !within(p->joined[o], p->joined[r], p->words))
@@ -458,9 +470,10 @@ bool prune_hopeless(struct alloc_solver *s, const struct alternative *a, uint32_
                     uint32_t start)
 {
     struct prune *p = s->prune;
-    if (p->fragile[a - s->alternatives] || p->fragile_from[a->request + 1])
+    if (p->fragile[a - s->alternatives])
         return false;
     p->calls++;
+    p->end = p->next_fragile[a->request + 1];
     p->work = a;
     p->left = left;
     prune_range(s, a, start);

@@ -159,7 +159,7 @@ static void find_needs(struct alloc_solver *s, size_t *n)
             if (fresh && !s->constraints[s->claims[i].first_constraint + j].distinct)
                 add_need(s, &sp, n);
         }
-    for (uint32_t r = p->work->request; r < s->requests_len; r++)
+    for (uint32_t r = p->work->request; r < p->end; r++)
         for (size_t w = 0; p->covered[r] && w < p->words; w++)
             p->mask[w] |= p->joined[r][w];
 }

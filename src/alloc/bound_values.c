@@ -24,10 +24,11 @@ struct span bound_span(const struct alloc_solver *s, uint32_t claim, uint32_t in
     const struct prune *p = s->prune;
     const struct claim *c = &s->claims[claim];
     bool here = claim == p->work->claim;
+    uint32_t to = c->first_request + c->requests_len;
     return (struct span){.claim = c,
                          .index = index,
                          .from = here ? p->work->request : c->first_request,
-                         .to = c->first_request + c->requests_len,
+                         .to = to < p->end ? to : p->end,
                          .state = here ? &s->states[c->first_constraint + index] : NULL};
 }
 
@@ -130,6 +131,19 @@ static void keep_value(struct alloc_solver *s, const struct span *sp, uint32_t i
     }
 }
 
+// Keeps the values that serve, of those that the constraint has seen or, at first, of a column.
+static void keep_values(struct alloc_solver *s, struct span *sp, const struct constraint_state *st,
+                        const struct column_values *c)
+{
+    for (size_t i = 0; i < (st ? st->n : c->n); i++) {
+        uint32_t id = st ? s->numbers[st->first + i] : c->p[i].id;
+        if (value_serves(s, sp, id))
+            keep_value(s, sp, id);
+        if (solver_tick(s, sp->bound_n * (uint32_t)s->prune->words * 4))
+            return;
+    }
+}
+
 // A match constraint leaves only values that all its requests can have.
 static void filter_match(struct alloc_solver *s, struct span *sp)
 {
@@ -142,14 +156,15 @@ static void filter_match(struct alloc_solver *s, struct span *sp)
         for (size_t w = 0; w < p->words; w++)
             p->fresh[a][w] = st ? 0 : p->dom[a][w] & c->without[w];
     }
-    const struct column_values *c = &p->values[sp->column];
-    for (size_t i = 0; i < (st ? st->n : c->n); i++) {
-        uint32_t id = st ? s->numbers[st->first + i] : c->p[i].id;
-        if (value_serves(s, sp, id))
-            keep_value(s, sp, id);
-        if (solver_tick(s, sp->bound_n * (uint32_t)p->words * 4))
-            return;
-    }
+    // The values of one request will do: its alternatives may take them from different columns.
+    const struct request *q = &s->requests[p->bound[0]];
+    if (st)
+        keep_values(s, sp, st, NULL);
+    for (uint32_t k = 0; !st && k < q->n; k++)
+        if (chooses(s, p->bound[0], k))
+            keep_values(s, sp, NULL, &p->values[s->alternatives[q->first + k].columns[sp->index]]);
+    if (s->timeout)
+        return;
     for (uint32_t i = 0; i < sp->scope_n; i++)
         renew(s, sp, p->scope[i]);
 }
@@ -318,7 +333,7 @@ static bool filter_all(struct alloc_solver *s, bool *changed)
                 return true;
         }
     }
-    for (uint32_t r = p->work->request; r < s->requests_len; r++)
+    for (uint32_t r = p->work->request; r < p->end; r++)
         if (!bound_large_enough(s, r))
             return false;
     return true;

@@ -82,7 +82,7 @@ void alloc_report_refuse(struct alloc_report *r, struct str node, struct str rea
     sbuf_add(&key, reason);
     struct report_group *g = join(r, sbuf_str(&key), node, &is_new);
     if (is_new)
-        g->pub.refused = arena_str(&r->arena, reason);
+        g->pub.refused = arena_str(&r->arena, reason.n ? reason : STR("do not fit"));
 }
 
 // How many devices a group lacks, over all its requests; of alternatives the nearest counts.

@@ -20,7 +20,7 @@ static bool opens_place(const struct alloc_solver *s, const struct vw_rank *r)
 
 static bool opens_set(const struct alloc_solver *s, const struct vw_rank *r)
 {
-    return r->set && !s->view->sets[r->set - 1].begun && s->improvement.in_set[r->set - 1] == 0;
+    return r->set && !s->view->sets_now[r->set - 1].begun && s->improvement.in_set[r->set - 1] == 0;
 }
 
 bool improve_take(struct alloc_solver *s, uint32_t device)

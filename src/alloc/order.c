@@ -11,7 +11,8 @@
 //   spread  pools without binding conditions · what is not begun · the first of each place before
 //           the second · the place with the most left · the largest · position
 //
-// Numbers go into a heap, from which they are taken as the search asks for them.
+// The smallest number is found at once; when the search asks for more they become a heap, and move
+// from its root to the end of the same array.
 #include "alloc/alloc_int.h"
 
 #include "base/banned.h"
@@ -26,6 +27,7 @@
 #define SHIFT_EXCLUDED 20
 #define PLACE_MOST     63U
 #define EXCLUDED_MOST  255U
+#define ORDER_FIXED    (UINT64_C(1) << SHIFT_BINDING | ORDER_POSITION)
 
 // spread: binding 1, begun 1, turn 8, PCIe 6, NUMA 6, size 16, position 20.
 #define SPREAD_TURN 54
@@ -39,17 +41,22 @@ static void note_picks(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
     struct preference *f = &s->preference;
-    memcpy(f->place_free, v->place_free, v->places_len * sizeof(*f->place_free));
-    for (size_t i = 0; i < v->sets_len; i++)
-        f->sets[i] = (struct set_now){v->sets[i].fits, v->sets[i].begun};
+    f->place_free = v->place_free;
+    f->sets = v->sets_now;
+    if (s->picks_n == 0)
+        return;
+    memcpy(f->own_free, v->place_free, v->places_len * sizeof(*f->own_free));
+    memcpy(f->own_sets, v->sets_now, v->sets_len * sizeof(*f->own_sets));
+    f->place_free = f->own_free;
+    f->sets = f->own_sets;
     for (size_t i = 0; i < s->picks_n; i++) {
         const struct vw_rank *r = &v->ranks[s->picks[i].device];
         bool shared = v->devices[s->picks[i].device].shared;
-        f->place_free[r->pcie] -= !shared && f->place_free[r->pcie];
-        f->place_free[r->numa] -= !shared && f->place_free[r->numa];
+        f->own_free[r->pcie] -= !shared && f->own_free[r->pcie];
+        f->own_free[r->numa] -= !shared && f->own_free[r->numa];
         if (!r->set)
             continue;
-        struct set_now *set = &f->sets[r->set - 1];
+        struct set_now *set = &f->own_sets[r->set - 1];
         set->begun = true;
         set->fits &= ~r->excludes;
         if (r->local < VIEW_SET_MEMBERS)
@@ -57,19 +64,16 @@ static void note_picks(struct alloc_solver *s)
     }
 }
 
-static bool begun(const struct alloc_solver *s, uint32_t device)
+static inline bool begun(const struct alloc_solver *s, const struct vw_seat *t)
 {
-    const struct vw_device *d = &s->view->devices[device];
-    const struct vw_rank *r = &s->view->ranks[device];
-    return (r->set && s->preference.sets[r->set - 1].begun) ||
-           (d->shared && (d->shared_use || s->shares[device]));
+    return (t->set && s->preference.sets[t->set - 1].begun) ||
+           (t->shared && (t->shared_use || s->shares[t->device]));
 }
 
-static uint16_t size_now(const struct alloc_solver *s, uint32_t device)
+// The size of a device that shares were picked of.
+static uint64_t size_left(const struct alloc_solver *s, uint32_t device)
 {
     const struct vw_device *d = &s->view->devices[device];
-    if (!s->shares[device])
-        return s->view->ranks[device].size;
     amount sum = 0;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         const struct vw_cap *c = &s->view->caps[d->first_cap + i];
@@ -78,10 +82,16 @@ static uint16_t size_now(const struct alloc_solver *s, uint32_t device)
     return rank_size(sum);
 }
 
+static inline uint64_t size_now(const struct alloc_solver *s, const struct vw_seat *t)
+{
+    return t->shared && s->shares[t->device] ? size_left(s, t->device)
+                                             : t->key >> SHIFT_SIZE & UINT16_MAX;
+}
+
 // --- Preferences ---------------------------------------------------------------------------------
 
 // A place that holds all that is wanted, with as little as possible left over; else the fullest part.
-static uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
+static inline uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
 {
     if (!place)
         return 0;
@@ -90,18 +100,18 @@ static uint64_t place_rest(uint32_t place, uint32_t have, int64_t want)
     return 32 + 31 - (have < 31 ? have : 31);
 }
 
-static uint64_t pack_preference(const struct alloc_solver *s, uint32_t device, int64_t want)
+// What pack thinks of a device of this size, begun or not, for a request of so many.
+static inline uint64_t pack_key(const struct alloc_view *v, const struct preference *f,
+                                const struct vw_seat *t, uint64_t size, bool begun, int64_t want)
 {
-    const struct preference *f = &s->preference;
-    const struct vw_rank *r = &s->view->ranks[device];
-    uint64_t key = (uint64_t)size_now(s, device) << SHIFT_SIZE |
-                   place_rest(r->pcie, f->place_free[r->pcie], want) << SHIFT_PCIE |
-                   place_rest(r->numa, f->place_free[r->numa], want) << SHIFT_NUMA;
-    if (!begun(s, device))
+    uint64_t key = size << SHIFT_SIZE |
+                   place_rest(t->pcie, f->place_free[t->pcie], want) << SHIFT_PCIE |
+                   place_rest(t->numa, f->place_free[t->numa], want) << SHIFT_NUMA;
+    if (!begun)
         return key | UINT64_C(1) << SHIFT_BEGUN;
-    if (r->set) {
-        uint64_t fits = f->sets[r->set - 1].fits;
-        uint32_t excluded = rank_excluded(s->view, device, fits);
+    if (t->set) {
+        uint64_t fits = f->sets[t->set - 1].fits;
+        uint32_t excluded = rank_excluded(v, t->device, fits);
         uint64_t left = (uint64_t)__builtin_popcountll(fits);
         key |= (left < PLACE_MOST ? left : PLACE_MOST) << SHIFT_FULLNESS |
                (uint64_t)(excluded < EXCLUDED_MOST ? excluded : EXCLUDED_MOST) << SHIFT_EXCLUDED;
@@ -109,21 +119,29 @@ static uint64_t pack_preference(const struct alloc_solver *s, uint32_t device, i
     return key;
 }
 
+void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uint16_t size)
+{
+    const struct preference f = {.place_free = v->place_free, .sets = v->sets_now};
+    bool begun = (t->set && v->sets_now[t->set - 1].begun) || (t->shared && t->shared_use);
+    t->key = (uint64_t)binding << SHIFT_BINDING | (uint64_t)size << SHIFT_SIZE |
+             (uint64_t)(t - v->seats);
+    t->pack_one = pack_key(v, &f, t, size, begun, 1);
+}
+
 static uint64_t most_first(uint32_t n)
 {
     return PLACE_MOST - (n < PLACE_MOST ? n : PLACE_MOST);
 }
 
-static uint64_t spread_preference(struct alloc_solver *s, uint32_t device)
+static uint64_t spread_preference(struct alloc_solver *s, const struct vw_seat *t)
 {
     struct preference *f = &s->preference;
-    const struct vw_rank *r = &s->view->ranks[device];
-    uint32_t turn = r->pcie ? f->turns[r->pcie]++ : r->set ? f->set_turns[r->set]++ : 0;
-    return (uint64_t)begun(s, device) << SHIFT_BEGUN |
+    uint32_t turn = t->pcie ? f->turns[t->pcie]++ : t->set ? f->set_turns[t->set]++ : 0;
+    return (uint64_t)begun(s, t) << SHIFT_BEGUN |
            (uint64_t)(turn < 255 ? turn : 255) << SPREAD_TURN |
-           most_first(r->pcie ? f->place_free[r->pcie] : 0) << SPREAD_PCIE |
-           most_first(r->numa ? f->place_free[r->numa] : 0) << SPREAD_NUMA |
-           (uint64_t)(UINT16_MAX - size_now(s, device)) << SPREAD_SIZE;
+           most_first(t->pcie ? f->place_free[t->pcie] : 0) << SPREAD_PCIE |
+           most_first(t->numa ? f->place_free[t->numa] : 0) << SPREAD_NUMA |
+           (UINT16_MAX - size_now(s, t)) << SPREAD_SIZE;
 }
 
 // --- Heap ----------------------------------------------------------------------------------------
@@ -141,14 +159,30 @@ static void sift_down(uint64_t *heap, uint32_t n, uint32_t at)
     heap[at] = x;
 }
 
+// The first one is known without a heap, and often enough.
+static void sort_first(struct order *o)
+{
+    uint64_t first = o->keys[o->least];
+    o->keys[o->least] = o->keys[o->n - 1];
+    o->keys[o->n - 1] = first;
+}
+
 void order_sort(struct order *o, uint32_t at)
 {
     while (o->sorted <= at && o->sorted < o->n) {
         uint32_t left = o->n - o->sorted;
-        o->keys[o->sorted++] = o->heap[0];
-        o->heap[0] = o->heap[left - 1];
+        if (o->sorted == 1)
+            for (uint32_t i = left / 2; i-- > 0;)
+                sift_down(o->keys, left, i);
+        if (o->sorted++ == 0) {
+            sort_first(o);
+            continue;
+        }
+        uint64_t first = o->keys[0];
+        o->keys[0] = o->keys[left - 1];
         if (left > 1)
-            sift_down(o->heap, left - 1, 0);
+            sift_down(o->keys, left - 1, 0);
+        o->keys[left - 1] = first;
     }
 }
 
@@ -158,23 +192,27 @@ bool order_begin(struct alloc_solver *s)
 {
     const struct alloc_view *v = s->view;
     struct preference *f = &s->preference;
+    bool spread = s->options.policy == ALLOC_SPREAD;
+    bool several = s->requests_len > 1; // a single request is ordered before anything is picked
     if (v->devices_len > ORDER_POSITION)
         return false; // more than a key can number: as published
     const struct piece pieces[] = {
-        PIECE(s->orders, s->requests_len + 1), PIECE(f->place_free, v->places_len),
-        PIECE(f->turns, v->places_len),        PIECE(f->set_turns, v->sets_len + 1),
-        PIECE(f->sets, v->sets_len + 1),
+        PIECE(s->orders, s->requests_len + 1),
+        PIECE(f->own_free, several ? v->places_len : 0),
+        PIECE(f->own_sets, several ? v->sets_len + 1 : 0),
+        PIECE(f->turns, spread ? v->places_len : 0),
+        PIECE(f->set_turns, spread ? v->sets_len + 1 : 0),
     };
     solver_allocate(s, pieces, array_len(pieces));
     return true;
 }
 
-static bool worth_trying(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
+static inline bool worth_trying(const struct alloc_solver *s, const struct alternative *a,
+                                const struct vw_seat *t)
 {
-    const struct vw_device *d = &s->view->devices[device];
-    if (!a->admin && (d->exclusive_use || s->marks[device]))
+    if (!a->admin && (t->exclusive_use || s->marks[t->device]))
         return false;
-    return !d->refused && a->class_->match[d->cl_index] != MATCH_NO;
+    return !t->refused && a->class_->match[t->cl_index] != MATCH_NO;
 }
 
 void order_prepare(struct alloc_solver *s, const struct alternative *a)
@@ -182,27 +220,32 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
     const struct alloc_view *v = s->view;
     struct order *o = &s->orders[a->request];
     bool spread = s->options.policy == ALLOC_SPREAD;
-    if (!o->keys) {
-        const struct piece pieces[] = {PIECE(o->keys, v->devices_len),
-                                       PIECE(o->heap, v->devices_len)};
-        solver_allocate(s, pieces, array_len(pieces));
-    }
-    o->n = 0;
-    o->sorted = 0;
+    bool known = s->picks_n == 0 && a->count == 1; // the view has thought of that
+    uint64_t first = UINT64_MAX;
+    uint32_t n = 0;
+    if (!o->keys)
+        o->keys = arena_array(&s->arena, uint64_t, v->devices_len);
     note_picks(s);
     if (spread) {
         memset(s->preference.turns, 0, v->places_len * sizeof(uint32_t));
         memset(s->preference.set_turns, 0, (v->sets_len + 1) * sizeof(uint32_t));
     }
-    for (uint32_t i = 0; i < v->devices_len; i++) {
-        uint32_t device = v->by_position[i];
-        if (!worth_trying(s, a, device))
+    for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
+        if (!worth_trying(s, a, t))
             continue;
-        uint64_t key = spread ? spread_preference(s, device) : pack_preference(s, device, a->count);
-        o->heap[o->n++] =
-            key | (uint64_t)v->pools[v->devices[device].pool].binding << SHIFT_BINDING | i;
+        uint64_t key = t->pack_one;
+        if (spread)
+            key = spread_preference(s, t);
+        else if (!known)
+            key = pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
+        key |= t->key & ORDER_FIXED;
+        if (key < first) {
+            first = key;
+            o->least = n;
+        }
+        o->keys[n++] = key;
     }
-    for (uint32_t i = o->n / 2; i-- > 0;)
-        sift_down(o->heap, o->n, i);
+    o->n = n;
+    o->sorted = 0;
     (void)solver_tick(s, (uint32_t)v->devices_len);
 }

@@ -308,6 +308,23 @@ static bool features_allow(struct alloc_solver *s, const struct api_resource_cla
     return true;
 }
 
+// Results name their request: two of one name cannot be told apart. Validated claims have none.
+static bool name_is_new(struct alloc_solver *s, const struct alternative *a)
+{
+    const struct claim *c = &s->claims[a->claim];
+    for (const struct alternative *o = &s->alternatives[s->requests[c->first_request].first]; o < a;
+         o++) {
+        if (!str_eq(o->full_name, a->full_name))
+            continue;
+        cleanup_sbuf struct sbuf name = {0};
+        claim_name(&name, c->api);
+        solver_fail(s, FOR_REQUEST "the name is not unique", STR_ARG(sbuf_str(&name)),
+                    STR_ARG(a->full_name));
+        return false;
+    }
+    return true;
+}
+
 static bool add_request(struct alloc_solver *s, uint32_t claim, const struct api_device_request *r,
                         int64_t *least)
 {
@@ -325,7 +342,8 @@ static bool add_request(struct alloc_solver *s, uint32_t claim, const struct api
         a->claim = claim;
         a->request = (uint32_t)s->requests_len;
         if (!(q->has_alternatives ? add_sub(s, r, &r->first_available.p[i], a)
-                                  : add_exact(s, r, a)))
+                                  : add_exact(s, r, a)) ||
+            !name_is_new(s, a))
             return false;
         if (a->count < fewest)
             fewest = a->count;

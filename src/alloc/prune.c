@@ -7,8 +7,8 @@
 // same, and so do counter sets that mirror each other, such as the GPUs of a host.
 //
 // Upstream's errors hide behind candidates. A request whose candidates could raise one is fragile:
-// as long as one is to come only the memory is used, because a branch that was walked without an
-// error has none.
+// reasons look no further than the next one to come, because only a branch that does not get there
+// may be cut. The memory is used all the same: a branch that was walked without an error has none.
 #include "alloc/prune_int.h"
 
 #include "base/banned.h"
@@ -98,11 +98,18 @@ static enum fit columns_fit(struct alloc_solver *s, const struct alternative *a,
     return FIT_YES;
 }
 
+// Refused whatever is picked, before the constraints are asked.
+static bool refused(const struct alloc_solver *s, const struct alternative *a, uint32_t device)
+{
+    const struct vw_device *d = &s->view->devices[device];
+    return (!a->admin && d->exclusive_use) || d->unsupported || !counters_possible(s, d) ||
+           (d->hard_taints && !taints_tolerated(d->cl, a->tolerations));
+}
+
 // Could this alternative have this device if no other were picked?
 static enum fit fits_alone(struct alloc_solver *s, const struct alternative *a, uint32_t device)
 {
-    const struct vw_device *d = &s->view->devices[device];
-    if (!a->admin && d->exclusive_use)
+    if (!a->admin && s->view->devices[device].exclusive_use)
         return FIT_NO;
     enum match_state m = select_match(s, a, device);
     if (m != MATCH_YES)
@@ -114,10 +121,7 @@ static enum fit fits_alone(struct alloc_solver *s, const struct alternative *a, 
         if (n != NEED_OK || !capacity_possible(s, a, device))
             return FIT_NO;
     }
-    if (d->unsupported || !counters_possible(s, d) ||
-        (d->hard_taints && !taints_tolerated(d->cl, a->tolerations)))
-        return FIT_NO;
-    return columns_fit(s, a, device);
+    return refused(s, a, device) ? FIT_NO : columns_fit(s, a, device);
 }
 
 static bool constrained(const struct alloc_solver *s, const struct alternative *a)
@@ -133,8 +137,8 @@ static void find_candidates(struct alloc_solver *s, struct prune *p, uint32_t in
     const struct alternative *a = &s->alternatives[index];
     if (a->mode_all) {
         // All or nothing: a constraint that refuses one is an error, not a failure. Whether the
-        // search gets that far depends on each device by itself.
-        p->fragile[index] = constrained(s, a);
+        // search gets that far depends on each device by itself; never if it ends at the first.
+        p->fragile[index] = a->count && constrained(s, a) && !refused(s, a, a->all[0]);
         for (int64_t i = 0; i < a->count; i++) {
             if (fits_alone(s, a, a->all[i]) == FIT_YES)
                 set_bit(p->cand[index], a->all[i]);
@@ -306,15 +310,17 @@ static void collect_values(struct alloc_solver *s, struct prune *p, size_t colum
 static void prepare_suffixes(struct alloc_solver *s, struct prune *p)
 {
     p->later = new_rows(s, s->requests_len + 1);
-    p->fragile_from = arena_array(&s->arena, bool, s->requests_len + 1);
+    p->next_fragile = arena_array(&s->arena, uint32_t, s->requests_len + 1);
+    p->next_fragile[s->requests_len] = (uint32_t)s->requests_len;
     for (size_t r = s->requests_len; r-- > 0;) {
         const struct request *q = &s->requests[r];
         memcpy(p->later[r], p->later[r + 1], p->words * sizeof(uint64_t));
-        p->fragile_from[r] = p->fragile_from[r + 1];
+        p->next_fragile[r] = p->next_fragile[r + 1];
         for (uint32_t k = 0; k < q->n; k++) {
             for (size_t w = 0; w < p->words; w++)
                 p->later[r][w] |= p->cand[q->first + k][w] | p->errors[q->first + k][w];
-            p->fragile_from[r] |= p->fragile[q->first + k];
+            if (p->fragile[q->first + k])
+                p->next_fragile[r] = (uint32_t)r;
         }
     }
 }
@@ -416,10 +422,8 @@ void prune_range(struct alloc_solver *s, const struct alternative *a, uint32_t s
         p->range[start / 64] &= UINT64_MAX << start % 64;
         return;
     }
-    for (uint32_t i = start; i < o->sorted; i++)
-        set_bit(p->range, s->view->by_position[o->keys[i] & ORDER_POSITION]);
-    for (uint32_t i = 0; i < o->n - o->sorted; i++)
-        set_bit(p->range, s->view->by_position[o->heap[i] & ORDER_POSITION]);
+    for (uint32_t i = 0; i + start < o->n; i++)
+        set_bit(p->range, s->view->seats[o->keys[i] & ORDER_POSITION].device);
 }
 
 // --- Memory --------------------------------------------------------------------------------------

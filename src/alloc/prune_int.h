@@ -37,7 +37,7 @@ struct prune {
     uint64_t **cand;              // by alternative: devices that fit, each for itself
     uint64_t **errors;            // by alternative: devices that would raise an error
     bool *fragile;                // by alternative
-    bool *fragile_from;           // by request: it or a later one is fragile
+    uint32_t *next_fragile;       // by request: it or the first later one that is fragile
     uint64_t **later;             // by request: candidates of it and of later ones
     bool *sharing;                // by alternative: some candidate may be allocated several times
     uint64_t *unique;             // devices like no other
@@ -50,6 +50,7 @@ struct prune {
     // Domains: what is left to each alternative in the present state.
     const struct alternative *work;
     int64_t left;
+    uint32_t end; // requests from this one on are not looked at: it is fragile
     uint64_t **dom;
     uint64_t **fresh;
     uint64_t *usable;  // devices whose counters and groups allow them now

@@ -164,6 +164,7 @@ uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fit
 static void find_sets(struct alloc_view *v)
 {
     v->sets = arena_array(&v->arena, struct vw_set, v->sets_len + 1);
+    v->sets_now = arena_array(&v->arena, struct set_now, v->sets_len + 1);
     for (size_t i = 0; i < v->counters_len; i++)
         v->sets[v->counter_set[i]].counters++;
     for (uint32_t i = 0; i < v->devices_len; i++) {
@@ -172,17 +173,18 @@ static void find_sets(struct alloc_view *v)
         if (d->groups_len == 0)
             continue;
         struct vw_set *set = &v->sets[v->group_uses[d->first_group].set];
+        struct set_now *now = &v->sets_now[v->group_uses[d->first_group].set];
         r->set = v->group_uses[d->first_group].set + 1;
         r->weight = weight_of(v, d, set->counters);
-        set->begun |= d->exclusive_use || d->shared_use;
-        v->any_set_begun |= set->begun;
+        now->begun |= d->exclusive_use || d->shared_use;
+        v->any_set_begun |= now->begun;
         if (!set->members)
             set->members = arena_array(&v->arena, uint32_t, VIEW_SET_MEMBERS);
         r->local = (uint8_t)set->n;
         if (set->n == VIEW_SET_MEMBERS)
             continue; // the rest is not looked ahead at
         if (fits_now(v, d))
-            set->fits |= UINT64_C(1) << set->n;
+            now->fits |= UINT64_C(1) << set->n;
         set->members[set->n++] = i;
     }
     for (size_t i = 0; i < v->sets_len; i++)
@@ -233,6 +235,22 @@ static int by_place(const void *x, const void *y)
     return a->device < b->device ? -1 : 1;
 }
 
+static void fill_seat(const struct alloc_view *v, struct vw_seat *t, uint32_t device)
+{
+    const struct vw_device *d = &v->devices[device];
+    const struct vw_rank *r = &v->ranks[device];
+    *t = (struct vw_seat){.device = device,
+                          .cl_index = d->cl_index,
+                          .pcie = r->pcie,
+                          .numa = r->numa,
+                          .set = r->set,
+                          .refused = d->refused,
+                          .exclusive_use = d->exclusive_use,
+                          .shared = d->shared,
+                          .shared_use = d->shared_use};
+    order_seat(v, t, v->pools[d->pool].binding, r->size);
+}
+
 // Devices side by side with those of their place and set; in a set, the least in the way first.
 static void find_positions(struct alloc_view *v)
 {
@@ -248,18 +266,18 @@ static void find_positions(struct alloc_view *v)
         const struct vw_rank *r = &v->ranks[i];
         uint32_t set = r->set ? first_of_set[r->set] : i;
         p[i] = (struct placed){r->pcie ? first_of_place[r->pcie] : set, set,
-                               r->set ? rank_excluded(v, i, v->sets[r->set - 1].fits) : 0, i};
+                               r->set ? rank_excluded(v, i, v->sets_now[r->set - 1].fits) : 0, i};
     }
     qsort(p, v->devices_len, sizeof(*p), by_place);
-    for (size_t i = 0; i < v->devices_len; i++)
-        v->by_position[i] = p[i].device;
+    for (uint32_t i = 0; i < v->devices_len; i++)
+        fill_seat(v, &v->seats[i], p[i].device);
     arena_rewind(&v->arena, m);
 }
 
 void rank_view(struct alloc_view *v)
 {
     v->ranks = arena_array(&v->arena, struct vw_rank, v->devices_len + 1);
-    v->by_position = arena_array(&v->arena, uint32_t, v->devices_len + 1);
+    v->seats = arena_array(&v->arena, struct vw_seat, v->devices_len + 1);
     for (size_t i = 0; i < v->devices_len; i++)
         v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
     find_places(v);

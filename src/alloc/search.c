@@ -340,7 +340,9 @@ static bool out_of_time(struct alloc_solver *s)
     s->steps++;
     if (s->improvement.on && s->steps > s->improvement.steps_most)
         s->timeout = true; // for the better solution, not for the one there is
-    return solver_tick(s, WORK_PER_STEP);
+    if (s->steps > s->steps_most)
+        s->paused = true;
+    return solver_tick(s, WORK_PER_STEP) || s->paused;
 }
 
 static enum outcome next_request(struct alloc_solver *s, uint32_t request);
@@ -383,7 +385,7 @@ static enum outcome place_exact(struct alloc_solver *s, const struct alternative
     for (uint32_t at = start, n = order ? order->n : (uint32_t)s->view->devices_len; at < n; at++) {
         if (order && at >= order->sorted)
             order_sort(order, at);
-        uint32_t device = order ? s->view->by_position[order->keys[at] & ORDER_POSITION] : at;
+        uint32_t device = order ? order_device(s, order, at) : at;
         struct trail t;
         if (s->prune && (prune_skips(s, a, device) || like_failed(s, device, failed, failed_n)))
             continue;
@@ -550,10 +552,7 @@ void search_reset(struct alloc_solver *s)
     s->picks_n = 0;
 }
 
-enum outcome search_run(struct alloc_solver *s)
+enum outcome search_from(struct alloc_solver *s, uint32_t request)
 {
-    if (s->options.eager_pruning && !s->prune && !s->improvement.on)
-        prune_prepare(s);
-    enum outcome o = next_request(s, 0);
-    return o == EXCEEDED ? FAILED : o;
+    return next_request(s, request);
 }

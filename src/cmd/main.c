@@ -26,6 +26,7 @@ static int verb_version(int argc, char **argv)
 static const struct verb verbs[] = {
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
     {"backup", verb_backup, "copy the database of a running server", backup_usage},
+    {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage},
     {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage},
     {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage},

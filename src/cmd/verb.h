@@ -23,6 +23,7 @@ int verb_usage_error(const char *verb, const char *what);
 // The verbs, each in a file of its name.
 int verb_alloc(int argc, char **argv);
 int verb_backup(int argc, char **argv);
+int verb_bench(int argc, char **argv);
 int verb_cdi(int argc, char **argv);
 int verb_cel(int argc, char **argv);
 int verb_convert(int argc, char **argv);
@@ -34,7 +35,8 @@ int verb_validate(int argc, char **argv);
 int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
-extern const char alloc_usage[], backup_usage[], cdi_usage[], cel_usage[], convert_usage[],
-    explain_usage[], plan_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+extern const char alloc_usage[], backup_usage[], bench_usage[], cdi_usage[], cel_usage[],
+    convert_usage[], explain_usage[], plan_usage[], server_usage[], up_usage[], validate_usage[],
+    why_usage[];
 
 #endif

@@ -134,6 +134,11 @@ static void add_pod(void *arg, const struct client_object *o)
     add_key(arg, 'p', o->meta->namespace, o->meta->name);
 }
 
+static void add_claim(void *arg, const struct client_object *o)
+{
+    add_key(arg, 'c', o->meta->namespace, o->meta->name);
+}
+
 static void add_group(void *arg, const struct client_object *o)
 {
     add_key(arg, 'g', o->meta->namespace, o->meta->name);
@@ -147,6 +152,15 @@ static void add_pods_by(struct claim_ctl *c, size_t index, struct str namespace,
     sbuf_done(&key);
 }
 
+static void add_left(struct claim_ctl *c, struct str namespace, struct str name)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "c/%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
+    claim_remember_left(c, sbuf_str(&key));
+    work_add(c->work, sbuf_str(&key));
+    sbuf_done(&key);
+}
+
 // The claims of a pod that will not use them any more.
 static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
 {
@@ -154,7 +168,7 @@ static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
         struct str name;
         bool check;
         if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
-            add_key(c, 'c', pod->metadata.namespace, name);
+            add_left(c, pod->metadata.namespace, name);
     }
     if (pod->status.extended_resource_claim_status)
         add_key(c, 'c', pod->metadata.namespace,
@@ -170,10 +184,14 @@ static void pod_changed(void *arg, const struct client_object *before,
         claim_remember_gone(c, pod->metadata.uid);
     else if (before && !str_eq(before->meta->uid, after->meta->uid))
         claim_remember_gone(c, before->meta->uid);
+    if (!after || pod_is_done(pod)) {
+        // Those made for it are found though its status may not name them yet.
+        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid, add_claim,
+                    c);
+        add_claims_of(c, pod);
+    }
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
         return;
-    if (!after || pod_is_done(pod))
-        add_claims_of(c, pod);
     if (after && !pod->metadata.deletion_timestamp.set)
         add_pod(c, after);
 }
@@ -185,6 +203,9 @@ static void claim_changed(void *arg, const struct client_object *before,
     const struct api_object_meta *meta = (after ? after : before)->meta;
     if (after)
         add_key(c, 'c', meta->namespace, meta->name);
+    if (after && before && as_claim(before)->status.reserved_for.n &&
+        !as_claim(after)->status.reserved_for.n)
+        add_left(c, meta->namespace, meta->name);
     add_pods_by(c, c->pods_by_claim, meta->namespace, meta->name);
     const struct api_owner_reference *owner = meta_controller(meta);
     if (owner && str_eq(owner->kind, STR("Pod")))
@@ -209,11 +230,6 @@ static void template_changed(void *arg, const struct client_object *before,
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(after->meta->name));
     informer_by(c->ctl->caches[CACHE_GROUPS], c->groups_by_template, sbuf_str(&key), add_group, c);
     sbuf_done(&key);
-}
-
-static void add_claim(void *arg, const struct client_object *o)
-{
-    add_key(arg, 'c', o->meta->namespace, o->meta->name);
 }
 
 static void group_changed(void *arg, const struct client_object *before,
@@ -286,6 +302,24 @@ void claim_ctl_free(struct claim_ctl *c)
     for (size_t i = 0; i < GONE_MAX; i++)
         free(c->gone_ring[i]);
     free(c);
+}
+
+static void see_user(void *arg, const struct client_object *o)
+{
+    bool *used = arg;
+    *used |= !pod_is_done(as_pod(o));
+}
+
+bool claim_is_wanted(const struct claim_ctl *c, const struct api_resource_claim *claim)
+{
+    const struct api_object_meta *meta = &claim->metadata;
+    const struct api_owner_reference *owner = meta_controller(meta);
+    bool used = owner && !claim_gone(c, owner->uid); // whose end is looked at elsewhere
+    struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(meta->namespace), STR_ARG(meta->name));
+    informer_by(c->ctl->caches[CACHE_PODS], c->pods_by_claim, sbuf_str(&key), see_user, &used);
+    sbuf_done(&key);
+    return used;
 }
 
 bool claim_ctl_idle(const struct claim_ctl *c)

@@ -28,6 +28,7 @@ struct claim_ctl {
     size_t groups_by_template; // NAMESPACE/TEMPLATE
     size_t claims_by_owner;    // UID of the controller
     struct key_set freed;      // claims deallocated here that still have the finalizer
+    struct key_set left;       // claims that a consumer has just given up
     struct uid_set gone;       // keys are copies, owned by gone_ring
     char *gone_ring[GONE_MAX];
     size_t gone_next;
@@ -57,5 +58,11 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
 // pod_entry_is_of_group: the group has the same entry, so its claim is the group's.
 bool pod_entry_is_of_group(const struct api_pod_group *group,
                            const struct api_pod_resource_claim *entry);
+
+// claim_remember_left notes that a consumer of a claim (a key) is over or was taken out of reservedFor.
+void claim_remember_left(struct claim_ctl *c, struct str key);
+
+// claim_is_wanted says whether a pod that is not over names the claim, or owns it.
+bool claim_is_wanted(const struct claim_ctl *c, const struct api_resource_claim *claim);
 
 #endif

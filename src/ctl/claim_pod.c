@@ -23,6 +23,24 @@ static struct str base_name(struct str consumer, struct str entry, struct arena 
                       STR_ARG(str_upto(entry, entry.n * BASE_NAME_MAX / whole)));
 }
 
+// The rest of the name follows from whose claim it is: one whose creation had no answer is found by
+// the next attempt, not made twice. The letters are those the server would take.
+static struct str own_name(struct str base, struct str uid, struct str entry, struct arena *arena)
+{
+    static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
+    const struct str parts[] = {uid, STR("/"), entry};
+    uint64_t hash = UINT64_C(14695981039346656037); // FNV-1a: the same in every process
+    for (size_t p = 0; p < array_len(parts); p++)
+        for (size_t i = 0; i < parts[p].n; i++)
+            hash = (hash ^ (unsigned char)parts[p].p[i]) * UINT64_C(1099511628211);
+    char rest[5];
+    for (size_t i = 0; i < sizeof(rest); i++) {
+        rest[i] = letters[hash % (sizeof(letters) - 1)];
+        hash /= sizeof(letters) - 1;
+    }
+    return arena_strf(arena, "%.*s%.*s", STR_ARG(base), (int)sizeof(rest), rest);
+}
+
 static void annotate(struct api_str_map *map, struct str key, struct str value, struct arena *arena)
 {
     struct api_str_entry *all = arena_array(arena, struct api_str_entry, map->n + 1);
@@ -67,6 +85,9 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
     api_set_type_meta(&object);
     claim.metadata.namespace = who->meta->namespace;
     claim.metadata.generate_name = base_name(who->meta->name, entry, &arena);
+    struct str name = own_name(claim.metadata.generate_name, who->meta->uid, entry, &arena);
+    if (!ctl_find(c->ctl, CACHE_CLAIMS, who->meta->namespace, name))
+        claim.metadata.name = name; // else it is taken, or on its way out: any other will do
     claim.metadata.labels = t->spec.metadata.labels;
     claim.metadata.annotations = t->spec.metadata.annotations;
     annotate(&claim.metadata.annotations, STR(CTL_POD_CLAIM_ANNOTATION), entry, &arena);

@@ -118,23 +118,27 @@ static bool owner_is_over(const struct claim_ctl *c, const struct api_resource_c
     return o && (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)));
 }
 
-// forget_freed: the claim is used again, or its finalizer is gone.
-static void forget_freed(struct claim_ctl *c, struct str key)
+static void forget(struct key_set *set, struct str key)
 {
-    char **copy = map_get(&c->freed, key);
+    char **copy = map_get(set, key);
     if (!copy)
         return;
     char *text = *copy;
-    map_del(&c->freed, key);
+    map_del(set, key);
     free(text);
 }
 
-static void remember_freed(struct claim_ctl *c, struct str key)
+static void remember(struct key_set *set, struct str key)
 {
-    if (map_has(&c->freed, key))
+    if (map_has(set, key))
         return;
     char *copy = xstrndup(key.p, key.n);
-    *map_put(&c->freed, str_z(copy)) = copy;
+    *map_put(set, str_z(copy)) = copy;
+}
+
+void claim_remember_left(struct claim_ctl *c, struct str key)
+{
+    remember(&c->left, key);
 }
 
 static void release(struct claim_ctl *c, struct str key, const struct client_object *o,
@@ -146,7 +150,7 @@ static void release(struct claim_ctl *c, struct str key, const struct client_obj
     if (deallocate) {
         changed.status.allocation = NULL;
         changed.status.devices = (struct api_allocated_device_status_array){0};
-        remember_freed(c, key);
+        remember(&c->freed, key);
     }
     update(c, key, o, &changed, true);
 }
@@ -156,7 +160,8 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
     const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim) {
-        forget_freed(c, key);
+        forget(&c->freed, key);
+        forget(&c->left, key);
         work_done(c->work, key);
         return;
     }
@@ -170,12 +175,17 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     bool fewer = n < claim->status.reserved_for.n;
     bool unused = n == 0 && guarded;
     if (claim->status.allocation || !guarded)
-        forget_freed(c, key);
+        forget(&c->freed, key);
     // A scheduler adds the finalizer before the allocation: one without the other is its business,
     // unless the claim is to go or was freed here.
     bool finalizer_over =
         unused && !claim->status.allocation && (deleting || map_has(&c->freed, key));
-    if (fewer || (unused && deleting && claim->status.allocation))
+    // A scheduler that could not bind its pod leaves the allocation for the next attempt. When there
+    // will be none nobody else would free the devices; what nobody ever used is left alone.
+    if (n > 0 || !claim->status.allocation || claim_is_wanted(c, claim))
+        forget(&c->left, key);
+    bool left = unused && claim->status.allocation && (deleting || map_has(&c->left, key));
+    if (fewer || left)
         release(c, key, o, users, n, unused && claim->status.allocation);
     else if (unknown)
         ask(c, key, namespace, unknown);
@@ -190,7 +200,10 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
 
 void claim_forget_all(struct claim_ctl *c)
 {
-    map_foreach(&c->freed, i)
-        free(*map_value(&c->freed, i));
-    map_done(&c->freed);
+    struct key_set *sets[] = {&c->freed, &c->left};
+    for (size_t k = 0; k < array_len(sets); k++) {
+        map_foreach(sets[k], i)
+            free(*map_value(sets[k], i));
+        map_done(sets[k]);
+    }
 }

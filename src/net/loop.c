@@ -239,3 +239,36 @@ int loop_on_signal(struct loop *l, int signal, exec_fn fn, void *arg, struct err
         return err_set(err, -r, "cannot wait for signal %d: %s", signal, uv_strerror(r));
     return 0;
 }
+
+// --- Work elsewhere ------------------------------------------------------------------------------
+
+struct loop_work {
+    uv_work_t uv;
+    exec_fn work, after;
+    void *arg;
+};
+
+static void on_work(uv_work_t *uv)
+{
+    struct loop_work *w = container_of(uv, struct loop_work, uv);
+    w->work(w->arg);
+}
+
+static void on_worked(uv_work_t *uv, int status)
+{
+    (void)status;
+    struct loop_work *w = container_of(uv, struct loop_work, uv);
+    w->after(w->arg);
+    free(w);
+}
+
+void loop_work(struct loop *l, exec_fn work, exec_fn after, void *arg)
+{
+    struct loop_work *w = xcalloc(1, sizeof(*w));
+    w->work = work;
+    w->after = after;
+    w->arg = arg;
+    int r = uv_queue_work(&l->uv, &w->uv, on_work, on_worked);
+    assert(r == 0); // fails only without a function to run
+    (void)r;
+}

@@ -26,4 +26,8 @@ void loop_stop(struct loop *l);
 // loop_on_signal calls fn(arg) on the loop when a signal (SIGTERM, SIGINT) arrives.
 int loop_on_signal(struct loop *l, int signal, exec_fn fn, void *arg, struct err *err) MUST_USE;
 
+// loop_work runs work(arg) on a thread of a small pool, then after(arg) on the loop: for what would
+// block it. loop_free waits for work that has begun and then runs its after.
+void loop_work(struct loop *l, exec_fn work, exec_fn after, void *arg);
+
 #endif

@@ -201,15 +201,9 @@ static bool stands(struct binding *b)
     return true;
 }
 
-static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
+static void bound(struct binding *b)
 {
-    struct binding *b = arg;
-    if (answer->code < 0) {
-        bind_fail(b, "binding to node %.*s: %s", STR_ARG(b->node_name),
-                  answer->err ? answer->err->msg : "no answer");
-        bind_undo(b);
-        return;
-    }
+    struct sched *s = b->s;
     for (size_t i = 0; i < b->claims_len; i++) {
         struct sched_claim *k = b->claims[i].allocation ? bind_entry(&b->claims[i]) : NULL;
         if (!k)
@@ -229,6 +223,60 @@ static void pod_bound(struct sched *s, void *arg, const struct client_answer *an
             queue_leave(&s->queue, p);
     }
     bind_free(b);
+}
+
+// Whether a refusal says for sure that this pod was not bound.
+static bool refused(int code)
+{
+    return code == -ERR_NOT_FOUND || code == -ERR_INVALID || code == -ERR_BAD_REQUEST ||
+           code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
+}
+
+static void look_at_pod(void *arg);
+
+// The answer to a binding was lost, or said that the pod has a node: the pod itself knows. To take
+// the reservation from a pod that runs would let its devices go to another.
+static void pod_looked_at(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    const struct api_pod *pod = answer->object ? answer->object->object.value : NULL;
+    if (answer->code < 0 && !refused(answer->code)) {
+        b->timer = (struct exec_timer){.fn = look_at_pod, .arg = b};
+        exec_timer_start(s->exec, &b->timer, LOOK_NS);
+        return;
+    }
+    bool same = pod && str_eq(pod->metadata.uid, bind_pod(b)->metadata.uid);
+    if (same && str_eq(pod->spec.node_name, b->node_name)) {
+        bound(b);
+        return;
+    }
+    for (size_t i = 0; same && pod->spec.node_name.n && i < b->claims_len; i++)
+        b->claims[i].reserved = false; // whoever bound it relies on them
+    bind_undo(b);
+}
+
+static void look_at_pod(void *arg)
+{
+    struct binding *b = arg;
+    const struct api_pod *pod = bind_pod(b);
+    struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
+    client_get(b->s->client, &key, call_answered, call_new(b->s, pod_looked_at, b));
+}
+
+static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    (void)s;
+    if (answer->code == 0) {
+        bound(b);
+        return;
+    }
+    bind_fail(b, "binding to node %.*s: %s", STR_ARG(b->node_name),
+              answer->err ? answer->err->msg : "no answer");
+    if (refused(answer->code))
+        bind_undo(b);
+    else
+        look_at_pod(b);
 }
 
 static void bind_now(struct binding *b)
@@ -400,6 +448,11 @@ static bool echoed(const struct bind_claim *c, bool *ret_gone)
 
 static void check_echo(struct binding *b)
 {
+    // A list comes in order of names: until it is complete an earlier allocation may be missing.
+    if (informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
+        b->s->echo_later = true;
+        return;
+    }
     for (size_t i = 0; i < b->claims_len; i++) {
         bool gone = false;
         if (echoed(&b->claims[i], &gone))
@@ -414,6 +467,18 @@ static void check_echo(struct binding *b)
         write_pod_status(b);
     else
         bind_undo(b);
+}
+
+void bind_claims_listed(struct sched *s)
+{
+    if (!s->echo_later)
+        return;
+    s->echo_later = false;
+    list_foreach(&s->bindings, node) {
+        struct binding *b = list_entry(node, struct binding, node);
+        if (b->step == BIND_ECHO && !b->pending)
+            check_echo(b);
+    }
 }
 
 void bind_claim_changed(struct sched *s, struct sched_claim *k)

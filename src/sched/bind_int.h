@@ -9,6 +9,7 @@
 
 #define CLAIM_TRIES     5
 #define CONDITION_NS    (5 * CLOCK_NS_PER_SEC)
+#define LOOK_NS         (CLOCK_NS_PER_SEC) // between looks at a pod whose binding had no answer
 #define CLAIM_FINALIZER STR("resource.kubernetes.io/delete-protection")
 
 // Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
@@ -44,6 +45,7 @@ enum bind_step {
     BIND_STATUS,     // the pod's status is being written
     BIND_CONDITIONS, // devices are being made ready
     BIND_POD,        // pods/binding is under way
+    BIND_UNDO,       // reservations are being taken back
 };
 
 struct binding {

@@ -30,31 +30,51 @@ void bind_clear(struct sched *s, const struct client_object *claim)
                   call_answered, call_new(s, NULL, NULL));
 }
 
-static void without_finalizer(struct sched *s, void *arg, const struct client_answer *answer)
+static void delete_step(struct sched *s, const struct client_object *claim);
+
+static void delete_next(struct sched *s, void *arg, const struct client_answer *answer)
 {
     (void)arg;
-    if (answer->code < 0 || !answer->object)
-        return; // the controller will find it
-    struct client_key key = {sched_kind(WATCH_CLAIMS), answer->object->meta->namespace,
-                             answer->object->meta->name};
-    client_delete(s->client, &key, NULL, call_answered, call_new(s, NULL, NULL));
+    if (answer->code == 0 && answer->object)
+        delete_step(s, answer->object);
+    // else the next attempt or the controller will find it
+}
+
+// The allocation goes before the finalizer, the finalizer before the claim: wherever this ends, devices
+// are free if and only if no allocation names them.
+static void delete_step(struct sched *s, const struct client_object *claim)
+{
+    struct arena tmp = {0};
+    struct api_resource_claim changed = *(const struct api_resource_claim *)claim->object.value;
+    struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
+    const struct api_str_array old = changed.metadata.finalizers;
+    struct str *list = arena_array(&tmp, struct str, old.n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < old.n; i++)
+        if (!str_eq(old.p[i], CLAIM_FINALIZER))
+            list[n++] = old.p[i];
+    if (changed.status.allocation) {
+        changed.status = (struct api_resource_claim_status){0};
+        client_update(s->client, &o, &(struct client_write){.subresource = STR("status")},
+                      call_answered, call_new(s, delete_next, NULL));
+    } else if (n < old.n) {
+        changed.metadata.finalizers = (struct api_str_array){list, n};
+        client_update(s->client, &o, NULL, call_answered, call_new(s, delete_next, NULL));
+    } else {
+        struct client_key key = {o.kind, claim->meta->namespace, claim->meta->name};
+        struct api_preconditions same = {.uid = claim->meta->uid, .has_uid = true};
+        const struct api_delete_options options = {.preconditions = &same};
+        client_delete(s->client, &key, &options, call_answered, call_new(s, NULL, NULL));
+    }
+    arena_done(&tmp);
 }
 
 void bind_delete(struct sched *s, const struct client_object *claim)
 {
-    struct arena tmp = {0};
-    struct api_resource_claim changed = *(const struct api_resource_claim *)claim->object.value;
-    const struct api_str_array *old = &changed.metadata.finalizers;
-    struct str *list = arena_array(&tmp, struct str, old->n + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < old->n; i++)
-        if (!str_eq(old->p[i], CLAIM_FINALIZER))
-            list[n++] = old->p[i];
-    changed.metadata.finalizers = (struct api_str_array){list, n};
-    struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
-    client_update(s->client, &o, NULL, call_answered, call_new(s, without_finalizer, NULL));
-    arena_done(&tmp);
+    delete_step(s, claim);
 }
+
+static void undone(struct sched *s, void *arg, const struct client_answer *answer);
 
 // Takes the pod out of reservedFor; the allocation stays.
 static void unreserve(struct bind_claim *c)
@@ -85,7 +105,8 @@ static void unreserve(struct bind_claim *c)
     struct client_key key = {sched_kind(WATCH_CLAIMS), pod->metadata.namespace, c->name};
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
                  &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(s, NULL, NULL));
+                 call_new(s, undone, c->b));
+    c->b->pending++;
 }
 
 static void undo_claim(struct bind_claim *c)
@@ -151,10 +172,30 @@ static void give_back(struct binding *b)
     queue_retry(&s->queue, p);
 }
 
+static void undo_finished(struct binding *b)
+{
+    if (b->pod)
+        give_back(b);
+    bind_free(b);
+}
+
+// The pod is not tried again before it is clear that no write of this attempt is still under way: one
+// that comes late would take the next attempt's reservation.
+static void undone(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    (void)s;
+    (void)answer;
+    if (--b->pending == 0)
+        undo_finished(b);
+}
+
 void bind_undo(struct binding *b)
 {
     struct sched *s = b->s;
     exec_timer_stop(s->exec, &b->timer);
+    b->step = BIND_UNDO;
+    b->pending = 0;
     for (size_t i = 0; i < b->claims_len; i++)
         undo_claim(&b->claims[i]);
     if (b->special_key.n) {
@@ -165,7 +206,6 @@ void bind_undo(struct binding *b)
     clear_status(b);
     s->stats.gave_way += b->give_way;
     sched_wake(s, WHY_BIT(WHY_DEVICES));
-    if (b->pod)
-        give_back(b);
-    bind_free(b);
+    if (b->pending == 0)
+        undo_finished(b);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/claims.h"
 
+#include <stdlib.h>
+
 #include "base/banned.h"
 
 void claims_init(struct claims *c, struct devices *devices)
@@ -31,6 +33,9 @@ static void claim_free(struct sched_claim *k)
 
 void claims_done(struct claims *c)
 {
+    for (size_t i = 0; i < c->unseen.n; i++)
+        free(c->unseen.p[i]);
+    vec_done(&c->unseen);
     map_foreach(&c->by_key, i)
         claim_free(*map_value(&c->by_key, i));
     map_done(&c->by_key);
@@ -198,7 +203,31 @@ bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_
               (k->ours || k->flight || !claims_api(k) || !claims_api(k)->status.allocation);
     set_latest(k, object);
     settle(c, k);
+    if (!k->seen)
+        vec_push(&c->unseen, xstrndup(k->key.p, k->key.n));
     return true;
+}
+
+bool claims_progress(struct claims *c, uint64_t revision,
+                     void (*gone)(void *arg, struct sched_claim *k), void *arg)
+{
+    bool any = false;
+    for (size_t i = c->unseen.n; i-- > 0;) {
+        struct sched_claim *k = by_key(c, str_z(c->unseen.p[i]));
+        if (k && !k->seen && k->latest && k->latest->revision > revision)
+            continue;
+        free(c->unseen.p[i]);
+        c->unseen.p[i] = *vec_last(&c->unseen);
+        c->unseen.n--;
+        if (!k || k->seen || !k->latest)
+            continue;
+        any = true;
+        set_latest(k, NULL);
+        settle(c, k);
+        if (!forget(c, k) && gone)
+            gone(arg, k);
+    }
+    return any;
 }
 
 void claims_restore(struct claims *c, struct sched_claim *k)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/map.h"
+#include "base/vec.h"
 #include "client/client.h"
 #include "sched/cluster.h"
 #include "sched/devices.h"
@@ -41,7 +42,9 @@ struct sched_claim {
 struct claims {
     struct claim_map MAP(struct sched_claim *) by_key;
     struct devices *devices;
-    bool listing; // what is being taken in comes from a list
+    struct key_vec VEC(
+        char *) unseen; // keys of claims that were assumed before the watch showed them
+    bool listing;       // what is being taken in comes from a list
 };
 
 void claims_init(struct claims *c, struct devices *devices);
@@ -61,6 +64,11 @@ struct sched_claim *claims_seen(struct claims *c, const struct client_object *be
 
 // claims_assume takes what a write of ours returned. False: something newer is known.
 bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object);
+
+// claims_progress: the watch has come to a revision. A claim that was assumed, is not newer than that and
+// was never shown came and went unseen: it is dropped, and gone (if not NULL) is told of its entry. True: there was one.
+bool claims_progress(struct claims *c, uint64_t revision,
+                     void (*gone)(void *arg, struct sched_claim *k), void *arg);
 
 // claims_restore drops what was assumed.
 void claims_restore(struct claims *c, struct sched_claim *k);

@@ -57,12 +57,44 @@ static bool stored_says(const struct api_pod *pod, const char *reason, struct st
     return false;
 }
 
+static void hold_back(struct sched *s, struct sched_pod *p)
+{
+    if (list_linked(&p->untold))
+        return;
+    list_push_back(&s->untold, &p->untold);
+    if (!exec_timer_armed(&s->tell_timer))
+        exec_timer_start(s->exec, &s->tell_timer, CONDITION_EVERY_NS);
+}
+
+// The pod stays in the list until its condition says so: writes can fail.
 static void say(struct sched *s, struct sched_pod *p)
 {
     list_remove(&p->untold);
     p->told_ns = exec_now_ns(s->exec);
     write_condition(s, p);
     report_event(s, p->object, "Warning", "FailedScheduling", str_z(p->message));
+    hold_back(s, p);
+}
+
+// A pod that is still gated is told by what.
+static void take_gate(struct sched_pod *p)
+{
+    free(p->reason);
+    free(p->message);
+    p->reason = xstrndup("Unschedulable", strlen("Unschedulable"));
+    p->message = xstrndup(p->gate, strlen(p->gate));
+}
+
+// Is there something that the pod should be told?
+static bool to_say(struct sched_pod *p)
+{
+    if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
+        return false;
+    if (p->state == POD_GATED && p->api->spec.scheduling_gates.n)
+        return false; // the server has said so
+    if (p->state == POD_GATED && p->gate)
+        take_gate(p);
+    return p->message && !stored_says(p->api, p->reason, str_z(p->message));
 }
 
 // Texts that were held back are written when their time has come, unless they are obsolete.
@@ -77,9 +109,8 @@ static void tell_time(void *arg)
             exec_timer_start(s->exec, &s->tell_timer, wait);
             return;
         }
-        if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
-            list_remove(&p->untold);
-        else
+        list_remove(&p->untold);
+        if (to_say(p))
             say(s, p);
     }
 }
@@ -90,13 +121,11 @@ void report_init(struct sched *s)
     s->tell_timer = (struct exec_timer){.fn = tell_time, .arg = s};
 }
 
-static void hold_back(struct sched *s, struct sched_pod *p)
+void report_gated(struct sched *s, struct sched_pod *p)
 {
-    if (list_linked(&p->untold))
-        return;
-    list_push_back(&s->untold, &p->untold);
-    if (!exec_timer_armed(&s->tell_timer))
-        exec_timer_start(s->exec, &s->tell_timer, CONDITION_EVERY_NS);
+    if (!p->message)
+        p->told_ns = exec_now_ns(s->exec);
+    hold_back(s, p);
 }
 
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message)
@@ -143,6 +172,8 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct alloc_r
         if (view && alloc_report_add(r, a->s->solver, view, a->open, open))
             return;
     }
+    if (!why->n)
+        sbuf_addz(why, "cannot allocate all claims"); // a question that cannot be explained
     alloc_report_refuse(r, n->name, sbuf_str(why));
 }
 

@@ -106,9 +106,43 @@ void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key)
     claims_pod_add(&s->claims, mine, p);
 }
 
+// special_owner is the UID of the pod that a claim was made for, to give it extended resources.
+static struct str special_owner(const struct api_object_meta *meta)
+{
+    static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
+    const struct str *value = select_label(&meta->annotations, mark);
+    bool special = value && str_eqz(*value, "true") && meta->owner_references.n;
+    return special ? meta->owner_references.p[0].uid : (struct str){0};
+}
+
+static void index_by_owner(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                           void *ctx)
+{
+    struct str uid = special_owner(o->meta);
+    if (uid.n)
+        add(ctx, uid);
+}
+
+struct found {
+    struct sched *s;
+    struct sched_pod *p;
+};
+
+static void index_found(void *arg, const struct client_object *o)
+{
+    const struct found *f = arg;
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
+    sched_index_claim(f->s, f->p, sbuf_str(&key));
+}
+
 static void index_claims(struct sched *s, struct sched_pod *p)
 {
     cleanup_sbuf struct sbuf key = {0};
+    // Watches are not of one moment: the claim of an earlier scheduler may be seen before its pod.
+    struct found found = {s, p};
+    informer_by(s->informers[WATCH_CLAIMS], s->special_by_owner, p->api->metadata.uid, index_found,
+                &found);
     for (size_t i = 0; i < p->api->spec.resource_claims.n; i++) {
         struct str name;
         bool check_owner;
@@ -143,7 +177,9 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
     if (p->gate)
         queue_gate(&s->queue, p);
-    else
+    if (p->gate && !p->api->spec.scheduling_gates.n)
+        report_gated(s, p); // the server tells of the pod's own gates
+    if (!p->gate)
         queue_activate(&s->queue, p);
 }
 
@@ -201,6 +237,8 @@ static bool relabelled(const struct api_object_meta *a, const struct api_object_
 static void pod_pending(struct sched *s, struct sched_pod *p, const struct client_object *before)
 {
     index_claims(s, p);
+    if (p->assumed && !p->binding)
+        return; // it is bound: the watch is behind
     if (!before || p->state == POD_ELSEWHERE || p->state == POD_GATED) {
         if (p->state != POD_BINDING)
             sched_enqueue(s, p);
@@ -342,15 +380,14 @@ static void claim_users(struct sched *s, struct sched_claim *k, bool news)
 
 static void index_special(struct sched *s, const struct client_object *after, struct sched_claim *k)
 {
-    static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
-    const struct str *value = select_label(&after->meta->annotations, mark);
     cleanup_sbuf struct sbuf key = {0};
-    if (!value || !str_eqz(*value, "true") || !after->meta->owner_references.n)
+    struct str uid = special_owner(after->meta);
+    if (!uid.n)
         return;
-    const struct api_owner_reference *o = &after->meta->owner_references.p[0];
-    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace), STR_ARG(o->name));
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(after->meta->namespace),
+              STR_ARG(after->meta->owner_references.p[0].name));
     struct sched_pod *p = cluster_pod(&s->cluster, sbuf_str(&key));
-    if (p && str_eq(p->api->metadata.uid, o->uid))
+    if (p && str_eq(p->api->metadata.uid, uid))
         sched_index_claim(s, p, k->key);
 }
 
@@ -481,6 +518,19 @@ struct sched *sched_new(const struct sched_options *options)
     return s;
 }
 
+static void claim_never_seen(void *arg, struct sched_claim *k)
+{
+    bind_claim_changed(arg, k);
+}
+
+static void claims_came_to(void *arg, uint64_t revision)
+{
+    struct sched *s = arg;
+    if (s->claims.unseen.n && claims_progress(&s->claims, revision, claim_never_seen, s))
+        sched_wake(s, WHY_BIT(WHY_DEVICES));
+    bind_claims_listed(s);
+}
+
 void sched_start(struct sched *s)
 {
     static void (*const changed[WATCHES])(void *, const struct client_object *,
@@ -498,10 +548,14 @@ void sched_start(struct sched *s)
     for (int w = 0; w < WATCHES; w++) {
         s->informers[w] = informer_new(
             &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
-        informer_add_handler(s->informers[w], &(struct informer_handler){.changed = changed[w],
-                                                                         .synced = synced,
-                                                                         .arg = s});
+        informer_add_handler(
+            s->informers[w],
+            &(struct informer_handler){.changed = changed[w],
+                                       .synced = synced,
+                                       .progress = w == WATCH_CLAIMS ? claims_came_to : NULL,
+                                       .arg = s});
     }
+    s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
     for (int w = 0; w < WATCHES; w++)
         informer_start(s->informers[w]);
 }

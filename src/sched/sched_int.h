@@ -52,6 +52,8 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
+    bool echo_later;         // bindings wait for a list of claims to be complete
+    size_t special_by_owner; // index of claims for extended resources, by UID of the pod
     size_t synced;
     bool started;
 
@@ -230,6 +232,7 @@ uint64_t cycle_signature(struct attempt *a);
 void bind_start(struct attempt *a, struct sched_node *n);
 
 // bind_claim_changed and bind_pod_gone: news for bindings under way.
+void bind_claims_listed(struct sched *s); // the watch is beyond its list
 void bind_claim_changed(struct sched *s, struct sched_claim *k);
 void bind_pod_changed(struct sched *s, struct sched_pod *p);
 void bind_drop_all(struct sched *s);
@@ -263,6 +266,9 @@ void report_unschedulable(struct attempt *a);
 void report_line(struct attempt *a, struct sbuf *out, bool json);
 void report_init(struct sched *s);
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
+
+// report_gated tells a pod what it is waiting for before it can be tried, unless that comes soon.
+void report_gated(struct sched *s, struct sched_pod *p);
 void report_event(struct sched *s, const struct client_object *about, const char *type,
                   const char *reason, struct str message);
 

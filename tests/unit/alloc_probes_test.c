@@ -1,7 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Corner cases of upstream's allocator, one a test, each named after what it shows. alloc_test.c has
-// the others of the kind.
+// the others of the kind (*). The variant "stable" is not imitated (-).
+//
+//   admin-consumes-capacity         admin-double-counts-counters *  admin-earlier-claim-blocks *
+//   admin-ignores-in-use *          admin-later-claim-shares *      admin-respects-taints *
+//   admin-same-claim *              admin-two-claims-same-device    all-in-use-fails *
+//   all-no-device *                 all-tainted-fails *             all-unrelated-incomplete-pool *
+//   all-unrelated-invalid-pool      binds-to-node                   bug-counter-cache-sweep
+//   cap-all-full-fails              cap-all-too-small-skipped       cap-count2-one-device *
+//   cap-counters-once               cap-dedicated-blocks *          cap-exclusive-device *
+//   cap-fraction-off                cap-no-request-no-policy *      cap-qualified-name
+//   cap-step                        cap-two-requests-one-device *   cap-unknown-name *
+//   cap-values-round                cap-zero-request                cel-attribute-without-value
+//   cel-class-shortcut              cel-compile-error-no-device *   cel-error-all *
+//   cel-error-in-use-skipped *      cel-error-reached *             cel-list-when-off
+//   cel-no-selectors                cel-non-bool-string             cel-unknown-domain-empty
+//   claim-empty *                   config-unused-alternative       constraint-both
+//   count-zero *                    counter-feature-off             counter-negative-blocks-all *
+//   counter-negative-not-using      counter-no-set *                derived-empty-list
+//   derived-last-wins               distinct-list-disjoint *        distinct-stable -
+//   distinct-type-differs *         exact-only-invalid-pool *       exact-unrelated-incomplete-pool *
+//   fa-all-constraint-is-fatal *    fa-all-incomplete-is-fatal      fa-constraint-parent-name
+//   fa-greedy-device                fa-missing-class-is-fatal *     fa-second *
+//   invalid-pool-but-other-fits     limit-33 *                      limit-fa-all
+//   match-list-common *             match-list-off-single *         match-list-off-two *
+//   match-missing-attribute *       match-type-differs *            match-version-is-text
+//   panic-class-selector-empty      panic-no-exactly *              panic-step-without-min
+//   per-device                      pool-dup-other-node             pool-newer-generation-elsewhere
+//   pool-newer-generation-incomplete pool-order *                   pool-order-binding *
+//   pool-split-nodes                pool-too-many-slices *          selector-empty-term *
+//   selector-two-terms *            selector-union                  skip-ops-off
+//   skip-ops-off-experimental       skip-ops-on                     skip-ops-on-undeclared
+//   slice-order *                   toleration-recorded
 #include "alloc_case.h"
 
 #include "base/banned.h"

@@ -40,6 +40,70 @@ static void test_hard(void **state)
     check_hard(*state, ALLOC_SPREAD);
 }
 
+// --- Searches that did not end -------------------------------------------------------------------
+
+struct endless {
+    const char *name;
+    bool lists;        // devices have a number of their own and a common one, else only their own
+    const char *first; // more of the first device
+    const char *claims;
+};
+
+#define TAKE(name, n) CLAIM(name, REQ("r", COUNT(n)))
+
+static const struct endless endless[] = {
+    // Whatever the first two claims take, the last one contradicts itself.
+    {"the-last-claim-alone-fails", true, "",
+     TAKE("a", "5") "," TAKE("b", "5") "," CLAIM(
+         "c", REQ("r", COUNT("3")),
+         ",'constraints':[{'matchAttribute':'drv.example.com/x'},{'distinctAttribute':"
+         "'drv.example.com/x'}]")},
+    // The error behind the last claim is never met: there are not enough devices before it.
+    {"too-few-before-an-error", false, "",
+     TAKE("a", "6") "," TAKE("b", "6") "," TAKE("c", "13") "," CLAIM("d", REQ("r", EVERY), MATCH)},
+    // Neither is this one: the first of all devices is refused for its taint.
+    {"all-ends-before-its-error", false, TAINT,
+     TAKE("a", "6") "," TAKE("b", "6") "," CLAIM("c", REQ("r", EVERY), MATCH)},
+};
+
+static void check_ends(const struct endless *e, enum alloc_policy policy)
+{
+    cleanup_sbuf struct sbuf devices = {0};
+    cleanup_sbuf struct sbuf slices = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    struct question q = {0};
+    struct prepared p = {0};
+    struct err err = {0};
+    for (int i = 0; i < 24; i++)
+        sbuf_addf(&devices, "%s{'name':'d%d','attributes':{'drv.example.com/x':{%s%d%s}}%s}",
+                  i ? "," : "", i, e->lists ? "'ints':[100," : "'int':", i, e->lists ? "]" : "",
+                  i ? "" : e->first);
+    sbuf_addf(&slices, POOL("drv.example.com", "p", "s", "1", "'nodeName':'n','devices':[%.*s]"),
+              STR_ARG(sbuf_str(&devices)));
+    sbuf_addc(&slices, '\0');
+    write_document(
+        &(struct problem){.gates = ALL_GATES, .slices = slices.p, .claims = e->claims, .more = ""},
+        &text);
+    if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &p, &err) < 0)
+        fail_msg("%s: %s", e->name, err.msg);
+    struct alloc_solver *s = alloc_solver_new(&(struct alloc_options){.policy = policy});
+    struct alloc_answer a;
+    alloc_solve(s, p.views[0], q.claims.p, q.claims.n, &a);
+    assert_int_equal(a.verdict, ALLOC_UNSATISFIABLE);
+    if (a.steps > STEPS_MAX)
+        fail_msg("%s takes %llu steps", e->name, (unsigned long long)a.steps);
+    alloc_solver_free(s);
+    prepared_done(&q, &p);
+    question_done(&q);
+}
+
+static void test_ends(void **state)
+{
+    check_ends(*state, ALLOC_FIRST);
+    check_ends(*state, ALLOC_PACK);
+    check_ends(*state, ALLOC_SPREAD);
+}
+
 // --- Everything tried ----------------------------------------------------------------------------
 
 struct exhaustive {
@@ -375,6 +439,9 @@ int main(void)
     for (size_t i = 0; i < alloc_hard_count; i++)
         tests[n++] = (struct CMUnitTest){alloc_hard_problems[i].name, test_hard, NULL, NULL,
                                          (void *)(uintptr_t)&alloc_hard_problems[i]};
+    for (size_t i = 0; i < array_len(endless); i++)
+        tests[n++] = (struct CMUnitTest){endless[i].name, test_ends, NULL, NULL,
+                                         (void *)(uintptr_t)&endless[i]};
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_says_no_only_when_nothing_fits),
         cmocka_unit_test(test_pack_takes_the_smallest_that_fits),

@@ -32,7 +32,8 @@ static const struct problem problems[] = {
     {"all-unrelated-incomplete-pool", GATES,
      SLICE(DEV("d0")) "," POOL("z.example.com", "q", "t", "2", "'nodeName':'n','devices':[]"),
      CLAIM("a", REQ("r", EVERY)), "", ALLOC_ERROR,
-     "claim ns/a, request r: asks for all devices, but resource pool z.example.com/q is currently "
+     "claim ns/a, request r: asks for all devices, but resource pool z.example.com/q is "
+     "currently "
      "being updated"},
     {"exact-unrelated-incomplete-pool", GATES,
      SLICE(DEV("d0")) "," POOL("z.example.com", "q", "t", "2", "'nodeName':'n','devices':[]"),
@@ -50,7 +51,8 @@ static const struct problem problems[] = {
      CLAIM("a", ANY("r", SUB("s0", COUNT("2")) "," SUB("s1"))), "", ALLOC_ALLOCATED, "d0"},
     {"cel-error-reached", GATES, SLICE(DEV("d0") "," DEV("d1", ATTR("{'int':1}"))),
      CLAIM("a", REQ("r", CEL("device.attributes['drv.example.com'].x == 1"))), "", ALLOC_ERROR,
-     "claim ns/a: selector #0 on device drv.example.com/p/d0: CEL runtime error: no such key: x. "
+     "claim ns/a: selector #0 on device drv.example.com/p/d0: CEL runtime error: no such key: "
+     "x. "
      "consider"},
     {"cel-error-in-use-skipped", GATES, SLICE(DEV("d0") "," DEV("d1", ATTR("{'int':1}"))),
      CLAIM("a", REQ("r", CEL("device.attributes['drv.example.com'].x == 1"))), IN_USE("d0"),
@@ -97,6 +99,32 @@ static const struct problem problems[] = {
                COUNT("2") ",'derivedAttributes':[{'name':'drv.example.com/x','expression':'7'}]"),
            MATCH),
      "", ALLOC_ALLOCATED, "d0,d1"},
+    {"counters-of-one-kind-twice", GATES,
+     POOL("drv.example.com", "p", "s0", "2",
+          "'nodeName':'n','sharedCounters':[{'name':'a','counters':{'m':{'value':'1'}}},{'name':'b'"
+          ",'counters':{'m':{'value':'1'}}}]") "," POOL("drv.example.com", "p", "s1", "2",
+                                                        "'nodeName':'n','devices':[" DEV(
+                                                            "d0", ",'allowMultipleAllocations':"
+                                                                  "true") "," DEV("d1",
+                                                                                  ",'"
+                                                                                  "consumesCounters"
+                                                                                  "':[{'counterSet'"
+                                                                                  ":'a','counters':"
+                                                                                  "{'m':{'value':'"
+                                                                                  "1'}}},{"
+                                                                                  "'counterSet':'b'"
+                                                                                  ",'counters':{'m'"
+                                                                                  ":{'value':'1'}}}"
+                                                                                  "]") "]"),
+     CLAIM("a", REQ("r") "," REQ("s") "," REQ("t")), "", ALLOC_ALLOCATED, "d0,d0,d0"},
+    {"name-twice", GATES, SLICE(DEV("d0") "," DEV("d1")), CLAIM("a", REQ("r") "," REQ("r")), "",
+     ALLOC_ERROR, "claim ns/a, request r: the name is not unique"},
+    {"derived-in-one-alternative", ALL_GATES, SLICE(DEV("d0")),
+     CLAIM("a",
+           ANY("r", SUB("a", ",'derivedAttributes':[{'name':'drv.example.com/"
+                             "x','expression':'7'}]") "," SUB("b")),
+           MATCH),
+     "", ALLOC_ALLOCATED, "d0"},
     {"derived-off", GATES, SLICE(DEV("d0")),
      CLAIM("a", REQ("r", ",'derivedAttributes':[{'name':'drv.example.com/x','expression':'7'}]")),
      "", ALLOC_ERROR, "cannot handle request with derived attributes"},

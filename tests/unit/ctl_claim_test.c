@@ -95,11 +95,14 @@ TEST_WITH_CTL(a4_makes_a_new_claim_when_the_named_one_is_gone)
     assert_ok(do_create(c->w, POD(""), POD_JSON("web", FROM_TEMPLATE)));
     settle(c);
     const char *first = the_claim(c);
+    (void)do_get(c->w, CLAIM(first));
+    const char *uid = reply_field(c->w, "metadata.uid");
     assert_ok(do_delete(c->w, CLAIM(first), NULL));
     settle(c);
     const char *second = the_claim(c);
     assert_non_null(second);
-    assert_string_not_equal(first, second);
+    (void)do_get(c->w, CLAIM(second));
+    assert_string_not_equal(uid, reply_field(c->w, "metadata.uid"));
     (void)do_get(c->w, POD("web"));
     assert_field(c->w, "status.resourceClaimStatuses[0].resourceClaimName", second);
 }
@@ -171,6 +174,50 @@ TEST_WITH_CTL(a6_a_claim_that_was_never_reserved_stays_allocated)
     settle(c);
     (void)do_get(c->w, CLAIM("shared"));
     assert_field(c->w, "status.allocation.devices.results[0].device", "x");
+}
+
+// A scheduler whose binding failed takes the reservation back and leaves the allocation to the next attempt.
+TEST_WITH_CTL(an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wants_it)
+{
+    assert_ok(do_create(c->w, CLAIM(""), CLAIM_JSON("shared")));
+    assert_ok(do_create(c->w, POD(""), POD_JSON("one", FROM_CLAIM)));
+    allocate(c, "shared", "x", consumer(c, "one"));
+    settle(c);
+    assert_ok(do_patch(c->w, CLAIM_STATUS("shared"), REGISTRY_PATCH_MERGE,
+                       "{\"status\":{\"reservedFor\":null}}"));
+    settle(c);
+    (void)do_get(c->w, CLAIM("shared"));
+    assert_field(c->w, "status.allocation.devices.results[0].device", "x");
+    assert_ok(do_delete(c->w, POD("one"), NULL));
+    settle(c);
+    (void)do_get(c->w, CLAIM("shared"));
+    assert_field(c->w, "status.allocation", "-");
+    assert_field(c->w, "metadata.finalizers", "-");
+}
+
+// The pod's status need not name a claim that a scheduler made for extended resources.
+TEST_WITH_CTL(a_claim_for_extended_resources_that_no_status_names_goes_with_its_pod)
+{
+    assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
+    settle(c);
+    const char *user = consumer(c, "one");
+    const char *uid = reply_field(c->w, "metadata.uid");
+    const char *claim =
+        arena_strf(
+            &c->w->arena,
+            "{\"metadata\":{\"name\":\"ext\",\"annotations\":{\"resource.kubernetes.io/"
+            "extended-resource-claim\":\"true\"},\"ownerReferences\":[{\"apiVersion\":\"v1\","
+            "\"kind\":\"Pod\",\"name\":\"one\",\"uid\":\"%s\",\"controller\":true}]},"
+            "\"spec\":{\"devices\":{\"requests\":[{\"name\":\"r\",\"exactly\":{"
+            "\"deviceClassName\":\"gpu\"}}]}}}",
+            uid)
+            .p;
+    assert_ok(do_create(c->w, CLAIM(""), claim));
+    allocate(c, "ext", "x", user);
+    settle(c);
+    assert_ok(do_delete(c->w, POD("one"), NULL));
+    settle(c);
+    assert_null(the_claim(c));
 }
 
 TEST_WITH_CTL(a6_the_finalizer_alone_is_the_schedulers_business)
@@ -348,6 +395,8 @@ int main(void)
         cmocka_unit_test(a6_a_shared_claim_is_freed_by_its_last_user_and_stays),
         cmocka_unit_test(a6_a_claim_that_was_never_reserved_stays_allocated),
         cmocka_unit_test(a6_the_finalizer_alone_is_the_schedulers_business),
+        cmocka_unit_test(an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wants_it),
+        cmocka_unit_test(a_claim_for_extended_resources_that_no_status_names_goes_with_its_pod),
         cmocka_unit_test(a6_a_deleted_claim_goes_when_nobody_uses_it),
         cmocka_unit_test(a6_a_deleted_claim_without_users_loses_its_allocation_first),
         cmocka_unit_test(a6_consumers_of_other_kinds_are_left_alone),

@@ -454,6 +454,58 @@ static void unreserve_keeps_the_allocation(void **state)
     kit_end(&k);
 }
 
+static int lose_answer(struct world *w, const char *verb, const struct api_kind *kind,
+                       struct str name)
+{
+    (void)kind;
+    (void)name;
+    if (w->refusals <= 0 || strcmp(verb, "bind") != 0)
+        return 0;
+    w->refusals = 0;
+    world_put(w, "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'p','namespace':'ns','uid':"
+                 "'u-p'},'spec':{'schedulerName':'dray','nodeName':'n','containers':[{'name':'c'}],"
+                 "'resourceClaims':[{'name':'gpu','resourceClaimName':'c'}]}}");
+    return -ERR_TIMEOUT;
+}
+
+// A pod whose binding was carried out keeps its reservation, though the answer never came.
+static void a_binding_whose_answer_is_lost_stands(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "n", "");
+    kit_gpus(&k, "n", 1);
+    kit_claim(&k, "c", 1);
+    k.w.refuse = lose_answer;
+    k.w.refusals = 1;
+    kit_pod_of(&k, "p", ",'uid':'u-p'", USES("c"));
+    world_run(&k.w, 10);
+    assert_int_equal(k.w.refusals, 0);
+    kit_on(&k, "ns/p", "n");
+    assert_int_equal(world_claim(&k.w, "ns/c")->status.reserved_for.n, 1);
+    assert_int_equal(kit_stats(&k).bound, 1);
+    kit_end(&k);
+}
+
+// A pod whose claim does not come is told so, once it has waited for a while.
+static void a_gated_pod_is_told_what_it_waits_for(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "n", "");
+    kit_pod(&k, "p", USES("late"));
+    world_run(&k.w, 5000);
+    assert_int_equal(world_condition(&k.w, "ns/p").n, 0);
+    world_run(&k.w, 6000);
+    kit_told(&k, "ns/p", "late");
+    uint64_t writes = k.w.writes;
+    world_run(&k.w, 100000);
+    assert_int_equal(k.w.writes, writes); // and once is enough
+    kit_end(&k);
+}
+
 // §6: a pod that is deleted while it is bound leaves nothing behind in memory.
 static void a_pod_may_vanish_at_any_step(void **state)
 {
@@ -579,6 +631,8 @@ RUN_TESTS(TEST_CASE(pre_enqueue_waits_for_claims), TEST_CASE(an_entry_without_cl
           TEST_CASE(devices_are_packed), TEST_CASE(spread_policy_uses_all_nodes),
           TEST_CASE(pre_bind_writes_the_claim), TEST_CASE(conflicts_are_retried),
           TEST_CASE(allocated_elsewhere_in_the_meantime), TEST_CASE(unreserve_keeps_the_allocation),
-          TEST_CASE(a_pod_may_vanish_at_any_step), TEST_CASE(a_claim_may_vanish_at_any_step),
-          TEST_CASE(post_filter_deallocates), TEST_CASE(post_filter_leaves_claims_of_others),
+          TEST_CASE(a_binding_whose_answer_is_lost_stands),
+          TEST_CASE(a_gated_pod_is_told_what_it_waits_for), TEST_CASE(a_pod_may_vanish_at_any_step),
+          TEST_CASE(a_claim_may_vanish_at_any_step), TEST_CASE(post_filter_deallocates),
+          TEST_CASE(post_filter_leaves_claims_of_others),
           TEST_CASE(admin_access_and_shares_do_not_exclude))

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the remote transport share.
+#ifndef CLIENT_REMOTE_INT_H
+#define CLIENT_REMOTE_INT_H
+
+#include "base/list.h"
+#include "client/remote.h"
+#include "net/https.h"
+
+// Who we are at the server; see remote_auth.c.
+struct remote_auth {
+    struct kubeconfig_target target;
+    struct sbuf authorization; // header's value
+    int64_t good_until_ns;     // on the exec's clock; INT64_MAX: for ever
+    bool known;                // authorization is set, maybe to nothing
+    bool refreshing;
+    struct list waiting; // sendings
+};
+
+struct remote {
+    struct client client;
+    struct loop *loop;
+    struct https *https;
+    struct arena arena; // of auth.target
+    struct remote_auth auth;
+    struct list calls;
+    size_t busy; // calls, watches and refreshes that are not over
+    bool freed;
+    bool no_watch_list;
+};
+
+static inline struct remote *remote_of(struct client *c)
+{
+    return container_of(c, struct remote, client);
+}
+
+void remote_release(struct remote *r);
+
+// A request on its way, tried again where that is safe. Embedded, and zeroed before.
+struct sending {
+    struct remote *remote;
+    struct https_request request; // texts are the owner's, as long as it is under way
+    void (*done)(void *arg, const struct https_answer *answer); // once, unless stopped
+    void *arg;
+    struct https_call *call;
+    struct list_node waiting; // for credentials
+    struct exec_timer retry;
+    unsigned tries;
+    bool reauthorized;
+};
+
+void sending_start(struct sending *s);
+void sending_stop(struct sending *s); // legal at any time, also twice
+
+// remote_auth_ready says whether a request may go. If not, s waits and is started again.
+bool remote_auth_ready(struct remote *r, struct sending *s);
+// remote_auth_refused: the server does not know us. True: asking again may help.
+bool remote_auth_refused(struct remote *r);
+void remote_auth_init(struct remote *r, const struct kubeconfig_target *target);
+void remote_auth_done(struct remote *r);
+// sending_fail answers one that waited in vain.
+void sending_fail(struct sending *s, const struct err *err);
+
+// remote_path adds the path of a kind's objects, of one if name is not empty.
+void remote_path(struct sbuf *out, const struct api_kind *kind, struct str namespace,
+                 struct str name, struct str subresource);
+// remote_query adds a parameter; first says that none was added before, and becomes false.
+void remote_query(struct sbuf *out, bool *first, const char *name, struct str value);
+
+// remote_decode makes an object of a JSON value; compact copies it into an arena of its own size, for
+// those who keep many. NULL and err if it is not one.
+struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
+                                    const yyjson_val *v, bool compact, struct err *err);
+
+// remote_status_value is client_remote_status of a Status that is parsed already.
+int remote_status_value(int http_status, const yyjson_val *status, struct err *err);
+
+struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
+                                  const struct client_list_options *options, uint64_t since,
+                                  client_event_fn event, void *arg);
+void remote_watch_stop(struct client_watch *w);
+
+#endif

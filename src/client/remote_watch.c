@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A watch goes through up to three stages: the objects that are there (streamed by the server where
+// it can, else listed page by page), then what changes; the last is begun anew, from the last
+// revision seen, whenever the connection ends.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "client/lines.h"
+#include "client/remote_int.h"
+
+#include "base/banned.h"
+
+#define LINE_BYTES_MAX  ((size_t)64 * 1024 * 1024)
+#define LIST_PAGE       STR("500")
+#define LIST_TIMEOUT_MS 65000
+#define WATCH_SECONDS   300 // at least; as much again by chance, as client-go
+#define RETRY_FIRST_NS  (800 * CLOCK_NS_PER_MS)
+#define RETRY_MAX_NS    (30 * CLOCK_NS_PER_SEC)
+
+enum stage { STAGE_STREAM, STAGE_LIST, STAGE_WATCH };
+
+struct client_watch {
+    struct remote *remote;
+    const struct api_kind *kind;
+    struct arena arena; // of the next three
+    struct str namespace, labels, fields;
+    client_event_fn event;
+    void *arg;
+    enum stage stage;
+    struct sending sending;
+    struct sbuf target;
+    struct sbuf next_page; // continue
+    struct lines lines;
+    uint64_t revision;
+    struct exec_timer retry;
+    int64_t retry_ns;
+    bool told; // something came since the last start
+    bool ended, stopped;
+    unsigned entered;
+};
+
+static void begin(struct client_watch *w);
+
+static void watch_free(struct client_watch *w)
+{
+    struct remote *r = w->remote;
+    sbuf_done(&w->target);
+    sbuf_done(&w->next_page);
+    lines_done(&w->lines);
+    arena_done(&w->arena);
+    free(w);
+    remote_release(r);
+}
+
+// enter and leave stand around everything that may call the owner, who may stop the watch then.
+static void enter(struct client_watch *w)
+{
+    w->entered++;
+}
+
+static void leave(struct client_watch *w)
+{
+    if (--w->entered == 0 && w->stopped)
+        watch_free(w);
+}
+
+static bool over(const struct client_watch *w)
+{
+    return w->stopped || w->ended;
+}
+
+static void tell(struct client_watch *w, const struct client_event *event)
+{
+    if (!over(w))
+        w->event(w->arg, event);
+}
+
+static void end(struct client_watch *w, int code, const struct err *err)
+{
+    if (over(w))
+        return;
+    struct client_event event = {.type = CLIENT_ENDED, .code = code, .err = err};
+    sending_stop(&w->sending);
+    w->ended = true;
+    w->event(w->arg, &event);
+}
+
+static void on_retry(void *arg)
+{
+    begin(arg);
+}
+
+static void begin_later(struct client_watch *w)
+{
+    struct exec *exec = w->remote->client.exec;
+    if (w->told)
+        w->retry_ns = 0;
+    w->told = false;
+    int64_t jitter = (int64_t)rng_below(exec->rng, (uint64_t)w->retry_ns + 1);
+    exec_timer_start(exec, &w->retry, w->retry_ns + jitter);
+    w->retry_ns = w->retry_ns ? w->retry_ns * 2 : RETRY_FIRST_NS;
+    if (w->retry_ns > RETRY_MAX_NS)
+        w->retry_ns = RETRY_MAX_NS;
+}
+
+static bool passing(int code)
+{
+    return code == -ERR_UNAVAILABLE || code == -ERR_TIMEOUT || code == -ERR_TOO_MANY ||
+           code == -ERR_INTERNAL;
+}
+
+// lost: the stage ended with a failure. What is being given at first cannot be resumed; what follows
+// can.
+static void lost(struct client_watch *w, int code, struct err *err)
+{
+    if (code == -ERR_GONE)
+        code = err_set(err, ERR_EXPIRED, "the revision is gone: list anew");
+    if (w->stage == STAGE_WATCH && passing(code)) {
+        sending_stop(&w->sending);
+        begin_later(w);
+        return;
+    }
+    end(w, code, err);
+}
+
+// --- Events --------------------------------------------------------------------------------------
+
+static struct str text_of(const yyjson_val *v, const char *field)
+{
+    const yyjson_val *found = v ? json_get(v, str_z(field)) : NULL;
+    return found && json_is_string(found) ? json_str(found) : (struct str){0};
+}
+
+static int on_bookmark(struct client_watch *w, const yyjson_val *object)
+{
+    const yyjson_val *meta = json_get(object, STR("metadata"));
+    const yyjson_val *notes = meta ? json_get(meta, STR("annotations")) : NULL;
+    uint64_t revision = 0;
+    if (!meta || str_to_u64(text_of(meta, "resourceVersion"), &revision) < 0)
+        return 0; // no use
+    struct client_event event = {.type = CLIENT_BOOKMARK, .revision = revision};
+    w->revision = revision;
+    if (w->stage == STAGE_STREAM) {
+        if (!str_eqz(text_of(notes, "k8s.io/initial-events-end"), "true"))
+            return 0;
+        event.type = CLIENT_SYNCED;
+        w->stage = STAGE_WATCH;
+    }
+    tell(w, &event);
+    return 0;
+}
+
+static int on_object(struct client_watch *w, enum client_event_type type,
+                     const struct json_doc *doc, const yyjson_val *v, struct err *err)
+{
+    struct client_object *object = remote_decode(w->kind, doc, v, true, err);
+    if (!object)
+        return -err->code;
+    struct client_event event = {.type = type, .object = object, .revision = object->revision};
+    if (w->stage != STAGE_LIST && object->revision > w->revision)
+        w->revision = object->revision;
+    tell(w, &event);
+    client_object_unref(object);
+    return 0;
+}
+
+static int on_event(struct client_watch *w, const struct json_doc *doc, struct err *err)
+{
+    const yyjson_val *object = json_get(doc->root, STR("object"));
+    struct str type = text_of(doc->root, "type");
+    if (!object || !json_is_object(object))
+        return err_set(err, ERR_INTERNAL, "the server sent a watch event without an object");
+    if (str_eqz(type, "ADDED"))
+        return on_object(w, CLIENT_ADDED, doc, object, err);
+    if (str_eqz(type, "MODIFIED"))
+        return on_object(w, CLIENT_MODIFIED, doc, object, err);
+    if (str_eqz(type, "DELETED"))
+        return on_object(w, CLIENT_DELETED, doc, object, err);
+    if (str_eqz(type, "BOOKMARK"))
+        return on_bookmark(w, object);
+    if (str_eqz(type, "ERROR"))
+        return remote_status_value(0, object, err);
+    return err_set(err, ERR_INTERNAL, "the server sent a watch event of type '%.*s'",
+                   STR_ARG(type));
+}
+
+struct feeding {
+    struct client_watch *watch;
+    struct err err;
+};
+
+static int on_line(void *arg, struct str text)
+{
+    struct feeding *f = arg;
+    static const struct json_options options = {.max_bytes = LINE_BYTES_MAX,
+                                                .duplicates = JSON_DUPLICATES_LAST};
+    cleanup_json_doc struct json_doc doc = {0};
+    if (over(f->watch))
+        return 1;
+    int r = json_parse(text, &options, &doc, &f->err);
+    if (r < 0)
+        return err_wrap(&f->err, "the server's watch event makes no sense");
+    f->watch->told = true;
+    return on_event(f->watch, &doc, &f->err);
+}
+
+static void on_data(void *arg, struct str bytes)
+{
+    struct client_watch *w = arg;
+    if (over(w))
+        return;
+    enter(w);
+    struct feeding f = {.watch = w};
+    int r = lines_feed(&w->lines, bytes, on_line, &f, &f.err);
+    if (r < 0 && !over(w)) {
+        sending_stop(&w->sending);
+        lost(w, r, &f.err);
+    }
+    leave(w);
+}
+
+// https hands data to its own argument, which is the sending.
+static void on_sending_data(void *arg, struct str bytes)
+{
+    struct sending *s = arg;
+    on_data(s->arg, bytes);
+}
+
+// --- Lists ---------------------------------------------------------------------------------------
+
+static int give_items(struct client_watch *w, const struct json_doc *doc, struct err *err)
+{
+    const yyjson_val *items = json_get(doc->root, STR("items"));
+    if (!items || json_is_null(items))
+        return 0;
+    if (!json_is_array(items))
+        return err_set(err, ERR_INTERNAL, "the server sent a list without items");
+    json_arr_foreach(items, item) {
+        int r = on_object(w, CLIENT_ADDED, doc, item, err);
+        if (r < 0 || over(w))
+            return r;
+    }
+    return 0;
+}
+
+static int on_page(struct client_watch *w, struct str body, struct err *err)
+{
+    static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
+                                                .duplicates = JSON_DUPLICATES_LAST};
+    cleanup_json_doc struct json_doc doc = {0};
+    int r = json_parse(body, &options, &doc, err);
+    if (r < 0)
+        return err_wrap(err, "the server's list makes no sense");
+    r = give_items(w, &doc, err);
+    if (r < 0 || over(w))
+        return r;
+    const yyjson_val *meta = json_get(doc.root, STR("metadata"));
+    struct str next = text_of(meta, "continue");
+    sbuf_clear(&w->next_page);
+    sbuf_add(&w->next_page, next);
+    if (next.n == 0) {
+        uint64_t revision = 0;
+        if (str_to_u64(text_of(meta, "resourceVersion"), &revision) < 0)
+            return err_set(err, ERR_INTERNAL, "the server sent a list without a resourceVersion");
+        w->revision = revision;
+        w->stage = STAGE_WATCH;
+        tell(w, &(struct client_event){.type = CLIENT_SYNCED, .revision = revision});
+    }
+    if (!over(w))
+        begin(w);
+    return 0;
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+// The server does not stream lists: it says so with 400 or 422.
+static bool cannot_stream(const struct client_watch *w, int status)
+{
+    return w->stage == STAGE_STREAM && (status == 400 || status == 422);
+}
+
+static void on_done(void *arg, const struct https_answer *a)
+{
+    struct client_watch *w = arg;
+    enter(w);
+    struct err err = {0};
+    int code = a->code;
+    if (code < 0)
+        err = *a->err;
+    else
+        code = client_remote_status(a->status, a->body, &err);
+    if (code < 0 && a->code == 0 && cannot_stream(w, a->status)) {
+        w->remote->no_watch_list = true;
+        w->stage = STAGE_LIST;
+        begin(w);
+    } else if (code < 0) {
+        lost(w, code, &err);
+    } else if (w->stage == STAGE_LIST) {
+        code = on_page(w, a->body, &err);
+        if (code < 0)
+            lost(w, code, &err);
+    } else if (w->stage == STAGE_STREAM) {
+        code = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
+        lost(w, code, &err);
+    } else {
+        begin_later(w); // the server's time is up: go on
+    }
+    leave(w);
+}
+
+static void make_target(struct client_watch *w)
+{
+    bool first = true;
+    struct sbuf *t = &w->target;
+    char number[32];
+    sbuf_clear(t);
+    remote_path(t, w->kind, w->namespace, (struct str){0}, (struct str){0});
+    if (w->labels.n)
+        remote_query(t, &first, "labelSelector", w->labels);
+    if (w->fields.n)
+        remote_query(t, &first, "fieldSelector", w->fields);
+    if (w->stage == STAGE_LIST) {
+        remote_query(t, &first, "limit", LIST_PAGE);
+        if (w->next_page.n)
+            remote_query(t, &first, "continue", sbuf_str(&w->next_page));
+        return;
+    }
+    remote_query(t, &first, "watch", STR("true"));
+    remote_query(t, &first, "allowWatchBookmarks", STR("true"));
+    if (w->stage == STAGE_STREAM) {
+        remote_query(t, &first, "sendInitialEvents", STR("true"));
+        remote_query(t, &first, "resourceVersionMatch", STR("NotOlderThan"));
+    } else {
+        (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)w->revision);
+        remote_query(t, &first, "resourceVersion", str_z(number));
+    }
+    uint64_t seconds =
+        WATCH_SECONDS + rng_below(w->remote->client.exec->rng, (uint64_t)WATCH_SECONDS);
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)seconds);
+    remote_query(t, &first, "timeoutSeconds", str_z(number));
+}
+
+static void begin(struct client_watch *w)
+{
+    lines_reset(&w->lines);
+    make_target(w);
+    bool list = w->stage == STAGE_LIST;
+    w->sending = (struct sending){
+        .remote = w->remote,
+        .request = {.method = "GET",
+                    .target = sbuf_str(&w->target),
+                    .accept = STR("application/json"),
+                    .timeout_ms = list ? LIST_TIMEOUT_MS : 0,
+                    .data = list ? NULL : on_sending_data},
+        .done = on_done,
+        .arg = w,
+    };
+    sending_start(&w->sending);
+}
+
+struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
+                                  const struct client_list_options *options, uint64_t since,
+                                  client_event_fn event, void *arg)
+{
+    struct remote *r = remote_of(c);
+    struct client_watch *w = xcalloc(1, sizeof(*w));
+    w->remote = r;
+    w->kind = kind;
+    w->namespace = arena_str(&w->arena, options->namespace);
+    w->labels = arena_str(&w->arena, options->label_selector);
+    w->fields = arena_str(&w->arena, options->field_selector);
+    w->event = event;
+    w->arg = arg;
+    w->revision = since;
+    w->stage = since ? STAGE_WATCH : r->no_watch_list ? STAGE_LIST : STAGE_STREAM;
+    w->lines.max = LINE_BYTES_MAX;
+    w->retry = (struct exec_timer){.fn = on_retry, .arg = w};
+    r->busy++;
+    begin(w);
+    return w;
+}
+
+void remote_watch_stop(struct client_watch *w)
+{
+    assert(!w->stopped);
+    w->stopped = true;
+    sending_stop(&w->sending);
+    exec_timer_stop(w->remote->client.exec, &w->retry);
+    if (w->entered == 0)
+        watch_free(w);
+}

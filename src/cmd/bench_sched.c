@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray bench sched: pods created as fast as the server takes them, or at a rate, until all are bound.
+#include "cmd/bench_sched.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/verb.h"
+
+#include "base/banned.h"
+
+struct moments VEC(int64_t);
+struct places VEC(struct str);
+
+struct run {
+    struct sched_bench *s;
+    struct moments sent_ns, bound_ns; // by pod; 0: not yet
+    struct places on;
+    size_t created, answered, bound, deleting, rewatches;
+    int64_t start_ns, created_ns, last_ns;
+    int64_t end_ns; // give up then
+    struct client_watch *watch;
+    struct exec_timer tick, limit;
+    bool timed_out, ready, over;
+    struct err err;
+};
+
+static void finish(struct run *r)
+{
+    if (!r->over)
+        loop_stop(r->s->bench.loop);
+    r->over = true;
+}
+
+static void check_end(struct run *r)
+{
+    if (r->s->steady_s == 0 && r->bound == r->s->pods && r->answered == r->s->pods)
+        finish(r);
+}
+
+// --- Creating ------------------------------------------------------------------------------------
+
+static void create_next(struct run *r);
+
+static void on_created(void *arg, const struct client_answer *a)
+{
+    struct run *r = arg;
+    r->answered++;
+    if (a->code < 0 && r->err.code == 0)
+        r->err = *a->err;
+    if (r->answered <= r->s->pods)
+        r->created_ns = bench_now_ns();
+    if (r->err.code) {
+        finish(r);
+        return;
+    }
+    if (r->s->rate <= 0 && r->created < r->s->pods)
+        create_next(r);
+    check_end(r);
+}
+
+static void create_next(struct run *r)
+{
+    struct sched_bench *s = r->s;
+    if (r->over || (r->created >= s->pods && s->steady_s == 0))
+        return;
+    size_t i = r->created++;
+    char name[32];
+    struct api_pod pod = sched_bench_pod(s, i, name);
+    vec_push(&r->sent_ns, bench_now_ns());
+    vec_push(&r->bound_ns, 0);
+    vec_push(&r->on, (struct str){0});
+    client_create(s->bench.client, &(struct api_object){s->pod.kind, &pod}, NULL, on_created, r);
+}
+
+static void on_tick(void *arg)
+{
+    struct run *r = arg;
+    struct sched_bench *s = r->s;
+    double period_ns = 1e9 / s->rate;
+    while (r->created < s->pods &&
+           r->start_ns + (int64_t)((double)r->created * period_ns) <= bench_now_ns())
+        create_next(r);
+    if (r->created == s->pods || r->over)
+        return;
+    int64_t next = r->start_ns + (int64_t)((double)r->created * period_ns) - bench_now_ns();
+    exec_timer_start(loop_exec(s->bench.loop), &r->tick, next > 0 ? next : 0);
+}
+
+// --- Watching ------------------------------------------------------------------------------------
+
+static void on_deleted(void *arg, const struct client_answer *a)
+{
+    (void)a;
+    struct run *r = arg;
+    r->deleting--;
+}
+
+// replace deletes a pod that was bound and makes another one, so that the load stays as it is.
+static void replace(struct run *r, const struct client_object *o)
+{
+    static const struct api_delete_options at_once = {.has_grace_period_seconds = true};
+    const struct client_key key = {o->object.kind, o->meta->namespace, o->meta->name};
+    r->deleting++;
+    client_delete(r->s->bench.client, &key, &at_once, on_deleted, r);
+    create_next(r);
+}
+
+static void see(struct run *r, const struct client_object *o)
+{
+    const struct api_pod *pod = o->object.value;
+    uint64_t i = 0;
+    if (pod->spec.node_name.n == 0 || !str_starts(pod->metadata.name, STR("sb-pod-")) ||
+        str_to_u64(str_from(pod->metadata.name, 7), &i) < 0 || i >= r->created || r->over ||
+        r->bound_ns.p[i])
+        return;
+    r->bound_ns.p[i] = r->last_ns = bench_now_ns();
+    r->on.p[i] = arena_str(&r->s->arena, pod->spec.node_name);
+    r->bound++;
+    if (r->s->steady_s > 0)
+        replace(r, o);
+    check_end(r);
+}
+
+static void on_event(void *arg, const struct client_event *e);
+
+static void watch_pods(struct run *r)
+{
+    const struct client_list_options o = {.namespace = str_z(r->s->namespace)};
+    r->watch = client_watch(r->s->bench.client, bench_kind("v1", "Pod"), &o, 0, on_event, r);
+}
+
+static void on_event(void *arg, const struct client_event *e)
+{
+    struct run *r = arg;
+    switch (e->type) {
+    case CLIENT_ADDED:
+    case CLIENT_MODIFIED:
+        see(r, e->object);
+        break;
+    case CLIENT_SYNCED:
+        if (!r->ready)
+            loop_stop(r->s->bench.loop);
+        r->ready = true;
+        break;
+    case CLIENT_ENDED: // a server may end a watch at any time
+        client_watch_stop(r->s->bench.client, take_ptr(r->watch));
+        r->rewatches++;
+        if (e->code != -ERR_EXPIRED && !r->ready) {
+            r->err = *e->err;
+            r->ready = true;
+            loop_stop(r->s->bench.loop);
+        } else {
+            watch_pods(r);
+        }
+        break;
+    case CLIENT_DELETED:
+    case CLIENT_BOOKMARK:
+        break;
+    }
+}
+
+static void on_limit(void *arg)
+{
+    struct run *r = arg;
+    r->timed_out = r->s->steady_s == 0;
+    r->last_ns = r->timed_out ? r->last_ns : bench_now_ns();
+    finish(r);
+}
+
+// --- The measured part ---------------------------------------------------------------------------
+
+static void measure(struct run *r, struct bench_cpu *ret_cpu)
+{
+    struct sched_bench *s = r->s;
+    struct exec *exec = loop_exec(s->bench.loop);
+    struct bench_cpu before;
+    watch_pods(r);
+    loop_run(s->bench.loop);
+    if (r->err.code)
+        return;
+    r->limit = (struct exec_timer){.fn = on_limit, .arg = r};
+    r->tick = (struct exec_timer){.fn = on_tick, .arg = r};
+    size_t limit_s = s->steady_s ? s->steady_s : s->timeout_s;
+    exec_timer_start(exec, &r->limit, (int64_t)limit_s * CLOCK_NS_PER_SEC);
+    bench_cpu_read(&s->args, &before);
+    r->start_ns = bench_now_ns();
+    if (s->rate > 0)
+        on_tick(r);
+    else
+        for (size_t i = 0; i < s->args.concurrency && r->created < s->pods; i++)
+            create_next(r);
+    if (s->pods > 0)
+        loop_run(s->bench.loop);
+    bench_cpu_read(&s->args, ret_cpu);
+    bench_cpu_since(ret_cpu, &before);
+    r->over = true;
+    exec_timer_stop(exec, &r->limit);
+    exec_timer_stop(exec, &r->tick);
+    client_watch_stop(s->bench.client, take_ptr(r->watch));
+    while (r->answered < r->created || r->deleting > 0) // those under way point here
+        bench_sleep(&s->bench, 10 * CLOCK_NS_PER_MS);
+}
+
+// --- Telling -------------------------------------------------------------------------------------
+
+struct result {
+    struct bench_times times;
+    struct bench_cpu cpu;
+    double setup_s, create_s, seconds;
+    struct sbuf verdict;
+};
+
+static double per_second(const struct result *x)
+{
+    return x->seconds > 0 ? (double)x->times.n / x->seconds : 0;
+}
+
+static void show_json(const struct run *r, const struct result *x)
+{
+    const struct sched_bench *s = r->s;
+    const struct bench_times *t = &x->times;
+    printf("{\"variant\":\"%s\",\"nodes\":%zu,\"gpus_per_node\":%zu,\"pods\":%zu,\"bound\":%zu,"
+           "\"prefilled_devices\":%zu,\"rate\":%g,\"setup_s\":%.3f,\"create_s\":%.3f,"
+           "\"seconds\":%.4f,\"pods_per_s\":%.1f,",
+           s->variant, s->nodes, s->gpus, s->pods, r->bound, s->fill.n, s->rate, x->setup_s,
+           x->create_s, x->seconds, per_second(x));
+    printf("\"p50_ms\":%.3f,\"p90_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f,\"client_cpu_s\":%.3f,"
+           "\"other_cpu_s\":%.3f,\"server_cpu_s\":{",
+           bench_percentile_ms(t, 0.5), bench_percentile_ms(t, 0.9), bench_percentile_ms(t, 0.99),
+           bench_percentile_ms(t, 1), x->cpu.self_s, x->cpu.machine_s);
+    for (size_t i = 0; i < x->cpu.pids_len; i++)
+        printf("%s\"%.*s\":%.3f", i ? "," : "", STR_ARG(x->cpu.pids[i].name), x->cpu.pids[i].s);
+    printf("},\"timed_out\":%s,\"rewatches\":%zu", r->timed_out ? "true" : "false", r->rewatches);
+    if (x->verdict.n)
+        printf(",\"verify\":\"%s\"", x->verdict.p);
+    puts("}");
+}
+
+static void show_people(const struct run *r, const struct result *x)
+{
+    const struct sched_bench *s = r->s;
+    const struct bench_times *t = &x->times;
+    printf(
+        "%s nodes=%zu pods=%zu bound=%zu prefilled=%zu rate=%g: %.1f pods/s (%.2f s, creates took "
+        "%.2f s) created → bound p50 %.1f ms p90 %.1f ms p99 %.1f ms max %.1f ms cpu: client "
+        "%.2fs",
+        s->variant, s->nodes, s->pods, r->bound, s->fill.n, s->rate, per_second(x), x->seconds,
+        x->create_s, bench_percentile_ms(t, 0.5), bench_percentile_ms(t, 0.9),
+        bench_percentile_ms(t, 0.99), bench_percentile_ms(t, 1), x->cpu.self_s);
+    for (size_t i = 0; i < x->cpu.pids_len; i++)
+        printf(" %.*s %.2fs (%.3f ms a pod)", STR_ARG(x->cpu.pids[i].name), x->cpu.pids[i].s,
+               r->bound ? x->cpu.pids[i].s * 1e3 / (double)r->bound : 0);
+    printf(" other %.2fs", x->cpu.machine_s);
+    if (r->rewatches)
+        printf(" rewatches %zu", r->rewatches);
+    if (x->verdict.n)
+        printf(" verify: %s", x->verdict.p);
+    puts("");
+}
+
+static void gather(const struct run *r, struct result *x)
+{
+    for (size_t i = 0; i < r->created; i++)
+        if (r->bound_ns.p[i])
+            vec_push(&x->times, r->bound_ns.p[i] - r->sent_ns.p[i]);
+    bench_sort(&x->times);
+    x->create_s = (double)(r->created_ns - r->start_ns) / 1e9;
+    x->seconds = (double)(r->last_ns - r->start_ns) / 1e9;
+}
+
+static int fail(const char *what, const struct err *err)
+{
+    (void)fprintf(stderr, "dray bench sched: %s: %s\n", what, err->msg);
+    return VERB_NO;
+}
+
+static int run_measured(struct sched_bench *s, double setup_s)
+{
+    struct run r = {.s = s};
+    struct result x = {.setup_s = setup_s};
+    measure(&r, &x.cpu);
+    int answer = r.timed_out ? VERB_NO : VERB_OK;
+    if (r.err.code) {
+        answer = fail("pods", &r.err);
+    } else {
+        gather(&r, &x);
+        if (!s->no_verify && strcmp(s->variant, "none") != 0 &&
+            !sched_bench_verify(s, r.on.p, r.on.n, &x.verdict))
+            answer = VERB_NO;
+        (s->args.json ? show_json : show_people)(&r, &x);
+    }
+    vec_done(&r.sent_ns);
+    vec_done(&r.bound_ns);
+    vec_done(&r.on);
+    vec_done(&x.times);
+    sbuf_done(&x.verdict);
+    return answer;
+}
+
+static int run(struct sched_bench *s)
+{
+    struct err err = {0};
+    int r = bench_open(&s->bench, &s->args, &err);
+    if (r < 0)
+        return fail("cannot begin", &err);
+    const char *what = "";
+    int64_t begun_ns = bench_now_ns();
+    if (sched_bench_setup(s, &what) < 0)
+        return fail(what, &s->bench.err);
+    double setup_s = (double)(bench_now_ns() - begun_ns) / 1e9;
+    bench_sleep(&s->bench, (int64_t)s->settle_ms * CLOCK_NS_PER_MS);
+    int answer = run_measured(s, setup_s);
+    (void)fflush(stdout);
+    if (!s->no_cleanup && sched_bench_wipe(s) < 0)
+        answer = fail("cleaning up", &s->bench.err);
+    return answer;
+}
+
+// --- The command line ----------------------------------------------------------------------------
+
+enum flag {
+    FLAG_KUBECONFIG = 1000,
+    FLAG_CONTEXT,
+    FLAG_NODES,
+    FLAG_GPUS,
+    FLAG_PODS,
+    FLAG_VARIANT,
+    FLAG_PREFILL,
+    FLAG_PREFILL_FULL,
+    FLAG_PREFILL_ANY,
+    FLAG_STEADY,
+    FLAG_WORKLOAD,
+    FLAG_RATE,
+    FLAG_CONCURRENCY,
+    FLAG_SCHEDULER,
+    FLAG_NAMESPACE,
+    FLAG_TIMEOUT,
+    FLAG_SETTLE,
+    FLAG_PIDS,
+    FLAG_JSON,
+    FLAG_NO_CLEANUP,
+    FLAG_NO_VERIFY,
+};
+
+static const struct option flags[] = {
+    {"kubeconfig", required_argument, NULL, FLAG_KUBECONFIG},
+    {"context", required_argument, NULL, FLAG_CONTEXT},
+    {"nodes", required_argument, NULL, FLAG_NODES},
+    {"gpus", required_argument, NULL, FLAG_GPUS},
+    {"pods", required_argument, NULL, FLAG_PODS},
+    {"variant", required_argument, NULL, FLAG_VARIANT},
+    {"prefill-per-node", required_argument, NULL, FLAG_PREFILL},
+    {"prefill-full-nodes", required_argument, NULL, FLAG_PREFILL_FULL},
+    {"prefill", required_argument, NULL, FLAG_PREFILL_ANY},
+    {"steady", required_argument, NULL, FLAG_STEADY},
+    {"workload", required_argument, NULL, FLAG_WORKLOAD},
+    {"rate", required_argument, NULL, FLAG_RATE},
+    {"concurrency", required_argument, NULL, FLAG_CONCURRENCY},
+    {"scheduler-name", required_argument, NULL, FLAG_SCHEDULER},
+    {"namespace", required_argument, NULL, FLAG_NAMESPACE},
+    {"timeout", required_argument, NULL, FLAG_TIMEOUT},
+    {"settle", required_argument, NULL, FLAG_SETTLE},
+    {"pids", required_argument, NULL, FLAG_PIDS},
+    {"json", no_argument, NULL, FLAG_JSON},
+    {"no-cleanup", no_argument, NULL, FLAG_NO_CLEANUP},
+    {"no-verify", no_argument, NULL, FLAG_NO_VERIFY},
+    {0},
+};
+
+// Workloads of Kubernetes' scheduler_perf, SchedulingWithResourceClaimTemplate, with its counts: ten
+// devices a node, some of them allocated at random before.
+static const struct workload {
+    const char *name;
+    size_t nodes, prefill, pods, steady_s;
+} workloads[] = {
+    {"fast", 1, 0, 10, 0},
+    {"2000pods_200nodes", 200, 1000, 1000, 0},
+    {"5000pods_500nodes", 500, 2500, 2500, 0},
+    {"empty_100nodes", 100, 0, 10, 10},
+    {"empty_200nodes", 200, 0, 10, 10},
+    {"empty_500nodes", 500, 0, 10, 10},
+    {"half_100nodes", 100, 500, 10, 10},
+    {"half_200nodes", 200, 1000, 10, 10},
+    {"half_500nodes", 500, 2500, 10, 10},
+    {"full_100nodes", 100, 990, 10, 10},
+    {"full_200nodes", 200, 1990, 10, 10},
+    {"full_500nodes", 500, 4990, 10, 10},
+};
+
+static int take_workload(struct sched_bench *s, const char *name, struct err *err)
+{
+    for (size_t i = 0; i < array_len(workloads); i++) {
+        const struct workload *w = &workloads[i];
+        if (strcmp(w->name, name) != 0)
+            continue;
+        s->nodes = w->nodes;
+        s->gpus = 10;
+        s->prefill = w->prefill;
+        s->pods = w->pods;
+        s->steady_s = w->steady_s;
+        return 0;
+    }
+    struct sbuf known = {0};
+    for (size_t i = 0; i < array_len(workloads); i++)
+        sbuf_addf(&known, "%s%s", i ? ", " : "", workloads[i].name);
+    int r = err_set(err, ERR_INVALID, "--workload is one of %s", known.p);
+    sbuf_done(&known);
+    return r;
+}
+
+static int take_flag(struct sched_bench *s, int flag, const char *value, struct err *err)
+{
+    switch (flag) {
+    case FLAG_KUBECONFIG:
+        s->args.kubeconfig = value;
+        return 0;
+    case FLAG_CONTEXT:
+        s->args.context = value;
+        return 0;
+    case FLAG_NODES:
+        return bench_parse_size("nodes", value, &s->nodes, err);
+    case FLAG_GPUS:
+        return bench_parse_size("gpus", value, &s->gpus, err);
+    case FLAG_PODS:
+        return bench_parse_size("pods", value, &s->pods, err);
+    case FLAG_VARIANT:
+        s->variant = value;
+        return 0;
+    case FLAG_PREFILL:
+        return bench_parse_size("prefill-per-node", value, &s->prefill_per_node, err);
+    case FLAG_PREFILL_FULL:
+        return bench_parse_size("prefill-full-nodes", value, &s->prefill_full_nodes, err);
+    case FLAG_PREFILL_ANY:
+        return bench_parse_size("prefill", value, &s->prefill, err);
+    case FLAG_STEADY:
+        return bench_parse_size("steady", value, &s->steady_s, err);
+    case FLAG_WORKLOAD:
+        return take_workload(s, value, err);
+    case FLAG_RATE:
+        return bench_parse_double("rate", value, &s->rate, err);
+    case FLAG_CONCURRENCY:
+        return bench_parse_size("concurrency", value, &s->args.concurrency, err);
+    case FLAG_SCHEDULER:
+        s->scheduler_name = value;
+        return 0;
+    case FLAG_NAMESPACE:
+        s->namespace = value;
+        return 0;
+    case FLAG_TIMEOUT:
+        return bench_parse_size("timeout", value, &s->timeout_s, err);
+    case FLAG_SETTLE:
+        return bench_parse_size("settle", value, &s->settle_ms, err);
+    case FLAG_PIDS:
+        s->args.pids = value;
+        return 0;
+    case FLAG_JSON:
+        s->args.json = true;
+        return 0;
+    case FLAG_NO_CLEANUP:
+        s->no_cleanup = true;
+        return 0;
+    case FLAG_NO_VERIFY:
+        s->no_verify = true;
+        return 0;
+    default:
+        return err_set(err, ERR_INVALID, "there is a flag it does not know");
+    }
+}
+
+static int check_flags(const struct sched_bench *s, struct err *err)
+{
+    if (strcmp(s->variant, "one") != 0 && strcmp(s->variant, "pair") != 0 &&
+        strcmp(s->variant, "none") != 0)
+        return err_set(err, ERR_INVALID, "--variant is one, pair or none");
+    if (s->args.concurrency == 0 || s->gpus == 0 || s->gpus > 128)
+        return err_set(err, ERR_INVALID, "--concurrency is at least 1, --gpus 1 to 128");
+    if (s->steady_s > 0 && s->rate > 0)
+        return err_set(err, ERR_INVALID, "--steady makes its own rate: leave out --rate");
+    if (s->prefill_per_node > s->gpus)
+        return err_set(err, ERR_INVALID, "--prefill-per-node is more than a node has (--gpus)");
+    return 0;
+}
+
+int bench_sched(int argc, char **argv)
+{
+    struct sched_bench s = {.args = {.concurrency = 64},
+                            .nodes = 100,
+                            .gpus = 8,
+                            .pods = 400,
+                            .timeout_s = 600,
+                            .settle_ms = 3000,
+                            .variant = "one",
+                            .namespace = "schedbench"};
+    struct err err = {0};
+    int r = 0;
+    optind = 1;
+    opterr = 0;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+    for (int flag; r == 0 && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;)
+        r = take_flag(&s, flag, optarg, &err);
+    if (r == 0 && optind < argc)
+        r = err_set(&err, ERR_INVALID, "sched takes flags only");
+    if (r == 0)
+        r = check_flags(&s, &err);
+    if (r < 0)
+        return verb_usage_error("bench", err.msg);
+    int answer = run(&s);
+    bench_close(&s.bench);
+    vec_done(&s.fill);
+    arena_done(&s.arena);
+    return answer;
+}

@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libcurl tells which sockets to watch and when to wake it; the loop does both. What libcurl hands
+// out inside its own calls is only noted there; callbacks run afterwards, in drain.
+#include "net/https.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/vec.h"
+
+#include "base/banned.h"
+
+#define CONNECTIONS_DEFAULT     8
+#define BODY_BYTES_DEFAULT      ((size_t)256 * 1024 * 1024)
+#define CONNECT_TIMEOUT_DEFAULT 10000
+#define STREAM_BYTES_HIGH       ((size_t)1024 * 1024) // waiting for data's taker
+#define STREAMS_MAX             1000L // on a connection; the server's limit is mostly lower
+#define KEEPALIVE_SECONDS       30L
+#define SPARE_HANDLES           64
+
+struct spare_handles VEC(CURL *);
+
+struct https {
+    struct loop *loop;
+    CURLM *multi;
+    uv_timer_t timer;
+    size_t open; // libuv handles that are not closed yet
+    char *url, *unix_socket, *server_name, *proxy, *user_agent;
+    struct curl_slist *connect_to, *host_header;
+    struct sbuf ca, certificate, key;
+    bool insecure, freed, draining, unsettled;
+    bool tls;
+    size_t body_bytes;
+    long connect_timeout_ms;
+    struct list calls, ready;
+    struct spare_handles spare;
+};
+
+// A socket of libcurl's.
+struct watched {
+    struct https *https;
+    uv_poll_t poll;
+    curl_socket_t fd;
+};
+
+struct https_call {
+    struct https *https;
+    CURL *easy;
+    struct curl_slist *headers;
+    char *body;
+    struct sbuf in;
+    void (*data)(void *arg, struct str bytes);
+    void (*done)(void *arg, const struct https_answer *answer);
+    void *arg;
+    struct list_node node;  // among all calls
+    struct list_node ready; // something is to be told
+    bool streaming;         // the status is 2xx and data wants the body
+    bool began;             // the first byte of the body is here
+    bool full;              // libcurl was told to wait
+    bool held;
+    bool too_large;
+    bool finished;
+    bool entered, cancelled;
+    CURLcode result;
+    char why[CURL_ERROR_SIZE];
+};
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+
+static void curl_begin(void)
+{
+    CURLcode r = curl_global_init(CURL_GLOBAL_DEFAULT);
+    assert(r == CURLE_OK);
+    (void)r;
+}
+
+static void must(CURLMcode code)
+{
+    assert(code == CURLM_OK);
+    (void)code;
+}
+
+// --- The loop for libcurl ------------------------------------------------------------------------
+
+static void drain(struct https *h);
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct https *h = handle->data;
+    if (--h->open == 0 && h->freed)
+        free(h);
+}
+
+static void on_watched_closed(uv_handle_t *handle)
+{
+    struct watched *w = container_of(handle, struct watched, poll);
+    on_closed(handle);
+    free(w);
+}
+
+static void on_readiness(uv_poll_t *poll, int status, int events)
+{
+    struct watched *w = container_of(poll, struct watched, poll);
+    struct https *h = w->https;
+    int flags = status < 0 ? CURL_CSELECT_ERR : 0;
+    if (events & UV_READABLE)
+        flags |= CURL_CSELECT_IN;
+    if (events & UV_WRITABLE)
+        flags |= CURL_CSELECT_OUT;
+    int running;
+    must(curl_multi_socket_action(h->multi, w->fd, flags, &running)); // w may be gone
+    drain(h);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct https *h = container_of(timer, struct https, timer);
+    int running;
+    must(curl_multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running));
+    drain(h);
+}
+
+static int want_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+    (void)multi;
+    struct https *h = arg;
+    if (h->freed)
+        return 0;
+    if (timeout_ms < 0) {
+        (void)uv_timer_stop(&h->timer);
+        return 0;
+    }
+    uv_update_time(loop_uv(h->loop));
+    (void)uv_timer_start(&h->timer, on_timer, (uint64_t)timeout_ms, 0);
+    return 0;
+}
+
+static void unwatch(struct watched *w)
+{
+    (void)uv_poll_stop(&w->poll);
+    uv_close((uv_handle_t *)&w->poll, on_watched_closed);
+}
+
+static struct watched *watch_socket(struct https *h, curl_socket_t fd)
+{
+    struct watched *w = xcalloc(1, sizeof(*w));
+    w->https = h;
+    w->fd = fd;
+    if (uv_poll_init_socket(loop_uv(h->loop), &w->poll, fd) < 0) {
+        free(w);
+        return NULL;
+    }
+    w->poll.data = h;
+    h->open++;
+    must(curl_multi_assign(h->multi, fd, w));
+    return w;
+}
+
+static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *assigned)
+{
+    (void)easy;
+    struct https *h = arg;
+    struct watched *w = assigned;
+    if (what == CURL_POLL_REMOVE) {
+        if (w)
+            unwatch(w);
+        return 0;
+    }
+    if (!w && !(w = watch_socket(h, fd)))
+        return -1;
+    int events = 0;
+    if (what & CURL_POLL_IN)
+        events |= UV_READABLE;
+    if (what & CURL_POLL_OUT)
+        events |= UV_WRITABLE;
+    return uv_poll_start(&w->poll, events, on_readiness) < 0 ? -1 : 0;
+}
+
+// --- Inside libcurl ------------------------------------------------------------------------------
+
+static void make_ready(struct https_call *call)
+{
+    if (!list_linked(&call->ready))
+        list_push_back(&call->https->ready, &call->ready);
+}
+
+static size_t take_body(char *p, size_t size, size_t count, void *arg)
+{
+    struct https_call *call = arg;
+    size_t n = size * count;
+    if (!call->began) {
+        long status = 0;
+        (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        call->began = true;
+        call->streaming = call->data && status >= 200 && status < 300;
+    }
+    if (call->streaming) {
+        if (call->held || call->in.n >= STREAM_BYTES_HIGH) {
+            call->full = true;
+            return CURL_WRITEFUNC_PAUSE;
+        }
+        make_ready(call);
+    } else if (call->in.n + n > call->https->body_bytes) {
+        call->too_large = true;
+        return 0;
+    }
+    sbuf_add(&call->in, str_make(p, n));
+    return n;
+}
+
+// --- After libcurl -------------------------------------------------------------------------------
+
+static void call_free(struct https_call *call)
+{
+    struct https *h = call->https;
+    list_remove(&call->node);
+    list_remove(&call->ready);
+    if (call->easy) {
+        must(curl_multi_remove_handle(h->multi, call->easy));
+        if (h->spare.n < SPARE_HANDLES) {
+            curl_easy_reset(call->easy);
+            vec_push(&h->spare, call->easy);
+        } else {
+            curl_easy_cleanup(call->easy);
+        }
+    }
+    curl_slist_free_all(call->headers);
+    free(call->body);
+    sbuf_done(&call->in);
+    free(call);
+}
+
+// unsent: libcurl failed before there was a connection to send anything on.
+static bool unsent(CURLcode code)
+{
+    switch ((int)code) {
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int failure(const struct https_call *call, struct err *err)
+{
+    const char *why = call->why[0] ? call->why : curl_easy_strerror(call->result);
+    const char *url = call->https->url;
+    switch ((int)call->result) {
+    case CURLE_OPERATION_TIMEDOUT:
+        return err_set(err, ERR_TIMEOUT, "no answer from %s in time: %s", url, why);
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the certificate of %s is not to be trusted: %s; give its CA "
+                       "(certificate-authority)",
+                       url, why);
+    case CURLE_SSL_CERTPROBLEM:
+        return err_set(err, ERR_UNAVAILABLE, "the client certificate for %s is of no use: %s", url,
+                       why);
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return err_set(err, ERR_UNAVAILABLE, "cannot reach %s: %s; is the server running?", url,
+                       why);
+    default:
+        return err_set(err, ERR_UNAVAILABLE, "the connection to %s failed: %s", url, why);
+    }
+}
+
+static void tell_done(struct https_call *call)
+{
+    struct err err = {0};
+    struct https_answer answer = {.body = sbuf_str(&call->in)};
+    if (call->too_large) {
+        answer.code = err_set(&err, ERR_TOO_LARGE, "the answer has more than %zu bytes",
+                              call->https->body_bytes);
+    } else if (call->result != CURLE_OK) {
+        answer.code = failure(call, &err);
+        answer.unsent = unsent(call->result);
+    } else {
+        long status = 0;
+        curl_off_t retry_after = 0;
+        (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after);
+        answer.status = (int)status;
+        answer.retry_after_seconds = (int64_t)retry_after;
+    }
+    answer.err = answer.code ? &err : NULL;
+    call->done(call->arg, &answer);
+}
+
+static void tell_data(struct https_call *call)
+{
+    struct sbuf bytes = call->in;
+    call->in = (struct sbuf){0};
+    call->data(call->arg, sbuf_str(&bytes));
+    if (call->in.p) { // cannot be: bytes only come from libcurl
+        sbuf_done(&bytes);
+        return;
+    }
+    sbuf_clear(&bytes);
+    call->in = bytes;
+    if (call->in.cap > STREAM_BYTES_HIGH)
+        sbuf_done(&call->in);
+}
+
+static void settle(struct https_call *call)
+{
+    call->entered = true;
+    if (call->streaming && call->in.n > 0 && !call->held)
+        tell_data(call);
+    if (call->finished && !call->cancelled && !(call->streaming && call->in.n > 0)) {
+        tell_done(call);
+        call->cancelled = true; // over
+    }
+    call->entered = false;
+    if (call->cancelled) {
+        call_free(call);
+    } else if (call->full && !call->held) {
+        call->full = false;
+        // May hand out what libcurl kept for it, at once.
+        (void)curl_easy_pause(call->easy, CURLPAUSE_CONT);
+        call->https->unsettled = true;
+    }
+}
+
+static void note_finished(struct https *h)
+{
+    int left;
+    for (const CURLMsg *m; (m = curl_multi_info_read(h->multi, &left));) {
+        struct https_call *call = NULL;
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+        call->finished = true;
+        call->result = m->data.result;
+        make_ready(call);
+    }
+}
+
+// drain tells everybody what has come. Callbacks may start and cancel calls and free the client.
+static void drain(struct https *h)
+{
+    if (h->draining)
+        return;
+    h->draining = true;
+    h->open++; // keeps h, whatever the callbacks do
+    do {
+        h->unsettled = false;
+        note_finished(h);
+        for (struct list_node *n; !h->freed && (n = list_pop_front(&h->ready));)
+            settle(container_of(n, struct https_call, ready));
+    } while (h->unsettled && !h->freed);
+    h->draining = false;
+    if (--h->open == 0 && h->freed)
+        free(h);
+}
+
+// --- Calls ---------------------------------------------------------------------------------------
+
+#define set(easy, option, value)                                \
+    do {                                                        \
+        CURLcode set_r = curl_easy_setopt(easy, option, value); \
+        assert(set_r == CURLE_OK);                              \
+        (void)set_r;                                            \
+    } while (0)
+
+static void add_header(struct https_call *call, const char *name, struct str value)
+{
+    struct sbuf line = {0};
+    sbuf_addf(&line, "%s: %.*s", name, STR_ARG(value));
+    call->headers = curl_slist_append(call->headers, line.p);
+    sbuf_done(&line);
+}
+
+// The CA stays as long as the client; an identity may change while a call is under way.
+static void set_blob(CURL *easy, CURLoption option, const struct sbuf *pem)
+{
+    if (pem->n == 0)
+        return;
+    struct curl_blob blob = {
+        .data = pem->p,
+        .len = pem->n,
+        .flags = option == CURLOPT_CAINFO_BLOB ? CURL_BLOB_NOCOPY : CURL_BLOB_COPY,
+    };
+    set(easy, option, &blob);
+}
+
+static void set_server(struct https_call *call)
+{
+    struct https *h = call->https;
+    CURL *easy = call->easy;
+    set(easy, CURLOPT_NOSIGNAL, 1L);
+    set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    set(easy, CURLOPT_CONNECTTIMEOUT_MS, h->connect_timeout_ms);
+    set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    set(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SECONDS);
+    set(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_SECONDS);
+    if (h->user_agent)
+        set(easy, CURLOPT_USERAGENT, h->user_agent);
+    if (h->unix_socket)
+        set(easy, CURLOPT_UNIX_SOCKET_PATH, h->unix_socket);
+    if (h->proxy)
+        set(easy, CURLOPT_PROXY, h->proxy);
+    if (h->connect_to)
+        set(easy, CURLOPT_CONNECT_TO, h->connect_to);
+    if (!h->tls)
+        return;
+    // One connection for all: whoever comes while it is being made waits to see whether it takes
+    // more than one request at a time.
+    set(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    set(easy, CURLOPT_PIPEWAIT, 1L);
+    set(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    set(easy, CURLOPT_SSL_VERIFYPEER, h->insecure ? 0L : 1L);
+    set(easy, CURLOPT_SSL_VERIFYHOST, h->insecure ? 0L : 2L);
+    set_blob(easy, CURLOPT_CAINFO_BLOB, &h->ca);
+    set_blob(easy, CURLOPT_SSLCERT_BLOB, &h->certificate);
+    set_blob(easy, CURLOPT_SSLKEY_BLOB, &h->key);
+}
+
+static void set_request(struct https_call *call, const struct https_request *q)
+{
+    CURL *easy = call->easy;
+    struct sbuf url = {0};
+    sbuf_addf(&url, "%s%.*s", call->https->url, STR_ARG(q->target));
+    set(easy, CURLOPT_URL, url.p);
+    sbuf_done(&url);
+    if (q->content_type.n)
+        add_header(call, "Content-Type", q->content_type);
+    if (q->accept.n)
+        add_header(call, "Accept", q->accept);
+    if (q->authorization.n)
+        add_header(call, "Authorization", q->authorization);
+    if (call->https->server_name)
+        add_header(call, "Host", str_z(call->https->host_header->data));
+    if (q->body.n) {
+        call->headers = curl_slist_append(call->headers, "Expect:");
+        call->body = xstrndup(q->body.p, q->body.n);
+        set(easy, CURLOPT_POSTFIELDS, call->body);
+        set(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body.n);
+    }
+    if (q->body.n || strcmp(q->method, "GET") != 0)
+        set(easy, CURLOPT_CUSTOMREQUEST, q->method);
+    if (call->headers)
+        set(easy, CURLOPT_HTTPHEADER, call->headers);
+    if (q->timeout_ms > 0)
+        set(easy, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);
+}
+
+struct https_call *https_start(struct https *h, const struct https_request *q)
+{
+    assert(!h->freed && q->done);
+    struct https_call *call = xcalloc(1, sizeof(*call));
+    call->https = h;
+    call->data = q->data;
+    call->done = q->done;
+    call->arg = q->arg;
+    call->easy = h->spare.n ? vec_pop(&h->spare) : curl_easy_init();
+    assert(call->easy);
+    set(call->easy, CURLOPT_PRIVATE, call);
+    set(call->easy, CURLOPT_ERRORBUFFER, call->why);
+    set(call->easy, CURLOPT_WRITEFUNCTION, take_body);
+    set(call->easy, CURLOPT_WRITEDATA, call);
+    set_server(call);
+    set_request(call, q);
+    list_push_back(&h->calls, &call->node);
+    must(curl_multi_add_handle(h->multi, call->easy));
+    return call;
+}
+
+void https_cancel(struct https_call *call)
+{
+    assert(!call->cancelled);
+    call->cancelled = true;
+    if (!call->entered)
+        call_free(call);
+}
+
+void https_hold(struct https_call *call, bool hold)
+{
+    call->held = hold;
+    if (hold || call->entered)
+        return;
+    if (call->in.n > 0 || call->full)
+        make_ready(call);
+    // Not from here: whoever calls does not expect data before this has returned.
+    if (list_linked(&call->ready))
+        (void)uv_timer_start(&call->https->timer, on_timer, 0, 0);
+}
+
+// --- Life ----------------------------------------------------------------------------------------
+
+static char *copy(struct str s)
+{
+    return s.n ? xstrndup(s.p, s.n) : NULL;
+}
+
+static int get_part(CURLU *url, CURLUPart part, unsigned flags, struct sbuf *out)
+{
+    char *text = NULL;
+    if (curl_url_get(url, part, &text, flags) != CURLUE_OK)
+        return -ERR_INVALID;
+    sbuf_addz(out, text);
+    curl_free(text);
+    return 0;
+}
+
+// name_server lets libcurl ask for, and check, another name than that of the host it connects to; the
+// Host header keeps the URL's.
+static int name_server(struct https *h, CURLU *url)
+{
+    cleanup_sbuf struct sbuf host = {0}, port = {0}, line = {0};
+    if (get_part(url, CURLUPART_HOST, 0, &host) < 0 ||
+        get_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT, &port) < 0 ||
+        curl_url_set(url, CURLUPART_HOST, h->server_name, 0) != CURLUE_OK)
+        return -ERR_INVALID;
+    sbuf_addf(&line, "%s:%s", host.p, port.p);
+    h->host_header = curl_slist_append(NULL, line.p);
+    sbuf_clear(&line);
+    sbuf_addf(&line, "%s:%s:%s:%s", h->server_name, port.p, host.p, port.p);
+    h->connect_to = curl_slist_append(NULL, line.p);
+    return 0;
+}
+
+// read_url normalises the URL: scheme, host, port and the prefix without its slash.
+static int read_url(struct https *h, struct str text, struct err *err)
+{
+    CURLU *url = curl_url();
+    assert(url);
+    cleanup_sbuf struct sbuf whole = {0}, scheme = {0};
+    char *z = xstrndup(text.p, text.n);
+    int r = curl_url_set(url, CURLUPART_URL, z, 0) == CURLUE_OK ? 0 : -ERR_INVALID;
+    free(z);
+    if (r == 0)
+        r = get_part(url, CURLUPART_SCHEME, 0, &scheme);
+    if (r == 0 && strcmp(scheme.p, "https") != 0 && strcmp(scheme.p, "http") != 0)
+        r = -ERR_INVALID;
+    h->tls = r == 0 && strcmp(scheme.p, "https") == 0;
+    if (r == 0 && h->server_name)
+        r = name_server(h, url);
+    if (r == 0)
+        r = get_part(url, CURLUPART_URL, 0, &whole);
+    curl_url_cleanup(url);
+    if (r < 0)
+        return err_set(err, ERR_INVALID, "'%.*s' is not the URL of a server: https://HOST[:PORT]",
+                       STR_ARG(text));
+    while (whole.n > 0 && whole.p[whole.n - 1] == '/')
+        sbuf_truncate(&whole, whole.n - 1);
+    h->url = sbuf_take(&whole);
+    return 0;
+}
+
+static void set_multi(struct https *h, size_t connections)
+{
+    h->multi = curl_multi_init();
+    assert(h->multi);
+    must(curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, want_socket));
+    must(curl_multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h));
+    must(curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, want_timer));
+    must(curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h));
+    must(curl_multi_setopt(h->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX));
+    must(curl_multi_setopt(h->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX));
+    must(curl_multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
+                           (long)(connections ? connections : CONNECTIONS_DEFAULT)));
+}
+
+static void release(struct https *h)
+{
+    if (h->multi)
+        must(curl_multi_cleanup(h->multi)); // closes the connections, unwatches their sockets
+    h->multi = NULL;
+    curl_slist_free_all(h->connect_to);
+    curl_slist_free_all(h->host_header);
+    free(h->url);
+    free(h->unix_socket);
+    free(h->server_name);
+    free(h->proxy);
+    free(h->user_agent);
+    sbuf_done(&h->ca);
+    sbuf_done(&h->certificate);
+    sbuf_done(&h->key);
+    vec_done(&h->spare);
+}
+
+int https_new(struct loop *loop, const struct https_options *options, struct https **ret,
+              struct err *err)
+{
+    (void)pthread_once(&curl_once, curl_begin);
+    struct https *h = xcalloc(1, sizeof(*h));
+    h->loop = loop;
+    list_init(&h->calls);
+    list_init(&h->ready);
+    h->unix_socket = copy(options->unix_socket);
+    h->server_name = copy(options->server_name);
+    h->proxy = copy(options->proxy);
+    h->user_agent = copy(options->user_agent);
+    h->insecure = options->insecure;
+    h->body_bytes = options->body_bytes ? options->body_bytes : BODY_BYTES_DEFAULT;
+    h->connect_timeout_ms =
+        options->connect_timeout_ms ? (long)options->connect_timeout_ms : CONNECT_TIMEOUT_DEFAULT;
+    sbuf_add(&h->ca, options->ca_pem);
+    int r = read_url(h, options->url, err);
+    if (r < 0) {
+        release(h);
+        free(h);
+        return r;
+    }
+    set_multi(h, options->connections);
+    (void)uv_timer_init(loop_uv(loop), &h->timer);
+    h->timer.data = h;
+    h->open = 1;
+    *ret = h;
+    return 0;
+}
+
+void https_free(struct https *h)
+{
+    if (!h)
+        return;
+    assert(!h->freed);
+    list_foreach(&h->calls, n) {
+        struct https_call *call = container_of(n, struct https_call, node);
+        if (!call->entered) {
+            call_free(call);
+            continue;
+        }
+        // Its own callback frees the client; settle frees the call.
+        call->cancelled = true;
+        must(curl_multi_remove_handle(h->multi, call->easy));
+        curl_easy_cleanup(take_ptr(call->easy));
+    }
+    h->freed = true;
+    vec_foreach(&h->spare, easy)
+        curl_easy_cleanup(*easy);
+    vec_clear(&h->spare);
+    release(h);
+    (void)uv_timer_stop(&h->timer);
+    uv_close((uv_handle_t *)&h->timer, on_closed);
+}
+
+void https_set_identity(struct https *h, struct str certificate_pem, struct str key_pem)
+{
+    sbuf_clear(&h->certificate);
+    sbuf_clear(&h->key);
+    sbuf_add(&h->certificate, certificate_pem);
+    sbuf_add(&h->key, key_pem);
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store's content, typed, for those who judge it.
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include "sim.h"
+
+struct objects VEC(const void *);
+
+enum loaded {
+    LOADED_PODS,
+    LOADED_NODES,
+    LOADED_CLAIMS,
+    LOADED_TEMPLATES,
+    LOADED_CLASSES,
+    LOADED_SLICES,
+    LOADED_RULES,
+    LOADED,
+};
+
+struct content {
+    struct sim *s;
+    struct arena arena;
+    struct objects lists[LOADED];
+    bool at_rest; // faults are over and everything has had its time
+};
+
+void content_load(struct content *c, struct sim *s);
+void content_done(struct content *c);
+
+const struct api_resource_claim *content_claim(const struct content *c, struct str namespace,
+                                               struct str name);
+const struct api_pod *content_pod_of(const struct content *c, struct str uid);
+
+// content_check looks at what must hold at any time.
+void content_check(struct content *c);
+
+#endif

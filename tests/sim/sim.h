@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A control plane in a box: server with its disk, schedulers, controllers and kubelets on execs of
+// their own, one fake clock, one seed. What happens is drawn from the seed and nothing else.
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "agent/sim.h"
+#include "api/cel_check.h"
+#include "base/vec.h"
+#include "client/local.h"
+#include "ctl/ctl.h"
+#include "net.h"
+#include "registry/registry.h"
+#include "sched/sched.h"
+
+enum part_kind { PART_SCHED, PART_CTL, PART_KUBELET };
+
+struct part {
+    const char *name;
+    enum part_kind kind;
+    bool used;
+    struct exec_sim *exec;
+    struct rng_seeded rng;
+    struct client *client; // NULL: it is down
+    struct sched *sched;
+    struct ctl *ctl;
+    struct sim_nodes *kubelet;
+    int64_t back_ns; // when it comes back
+};
+
+#define PARTS     4
+#define LOG_LINES 60
+
+// UIDs of claims.
+struct uid_list VEC(char *);
+
+struct sim {
+    uint64_t seed;
+    struct rng_seeded rng; // what happens
+    struct rng_seeded net_rng;
+    struct rng_seeded server_rng;
+    struct clock_fake clock;
+    struct exec_sim *net_exec;
+    struct exec_sim *server_exec;
+    struct net net;
+    struct features features;
+    struct api_cel_engine *cel;
+    struct store *store; // NULL: the server is down
+    struct registry *registry;
+    struct client *hands; // of those who do things to the cluster, beside the network
+    int64_t server_back_ns;
+    struct part parts[PARTS];
+    bool two_schedulers;
+    bool ctl_crashed;
+    size_t next_pod;
+    struct uid_list known; // claims that had devices when calm came
+    char *log[LOG_LINES];
+    size_t logged;
+    uint64_t steps;
+    bool verbose;
+    bool broken; // an invariant is
+    struct sbuf problem;
+};
+
+// sim_open makes everything and starts it. sim_close ends it.
+void sim_open(struct sim *s, uint64_t seed, bool verbose);
+void sim_close(struct sim *s);
+
+// sim_run lets a span pass, at most max steps. False: there was more to do than that.
+bool sim_run(struct sim *s, int64_t ns, uint64_t max);
+
+void sim_log(struct sim *s, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// sim_break notes a broken invariant.
+void sim_break(struct sim *s, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+void part_start(struct sim *s, struct part *p);
+void part_crash(struct sim *s, struct part *p);
+void server_start(struct sim *s);
+void server_crash(struct sim *s);
+
+static inline uint64_t sim_draw(struct sim *s, uint64_t below)
+{
+    return rng_below(&s->rng.rng, below);
+}
+
+// sim_operate does something to the cluster, or to the house; sim_furnish makes what is there at first.
+void sim_operate(struct sim *s);
+void sim_furnish(struct sim *s);
+
+// sim_operate_calmly does something to a pod or claim; the server must be up.
+void sim_operate_calmly(struct sim *s);
+
+// sim_note remembers which claims have devices: those that get some later must have valid ones.
+void sim_note(struct sim *s);
+
+// sim_check looks at what the store has: what must hold at any time.
+void sim_check(struct sim *s);
+
+// sim_check_end: what must hold once everything has come to rest.
+void sim_check_end(struct sim *s);
+
+#endif
