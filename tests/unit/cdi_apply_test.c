@@ -130,11 +130,11 @@ static void sorts_mounts(void **state)
     gives("mounts: [{hostPath: /h, containerPath: /a, options: [ro], type: bind},"
           " {hostPath: /i, containerPath: /a/../d/./e/}]",
           "{\"mounts\":[" AT("/x/y/z") "," AT("/a") "," AT("/b//c") "," AT("/") "," AT("rel") "]}",
-          "{\"mounts\":[" AT(
-              "rel") "," AT("/") ",{\"destination\":\"/a\",\"type\":\"bind\","
-                                 "\"source\":\"/h\",\"options\":[\"ro\"]}," AT(
-                                     "/b//c") ",{\"destination\":\"/a/../d/./e/\",\"source\":\"/"
-                                              "i\"}," AT("/x/y/z") "]}");
+          "{\"mounts\":[" AT("rel") "," AT(
+              "/") ",{\"destination\":\"/a\",\"type\":\"bind\","
+                   "\"source\":\"/h\",\"options\":[\"ro\"]}," AT(
+                       "/b//c") ",{\"destination\":\"/a/../d/./e/\",\"source\":\"/"
+                                "i\"}," AT("/x/y/z") "]}");
     // In a user namespace, bind mounts keep their owners.
     gives(
         "mounts: [{hostPath: h, containerPath: /1, options: [rbind]}, {hostPath: h, containerPath:"
