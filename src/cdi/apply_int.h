@@ -31,7 +31,7 @@ struct str oci_text(yyjson_mut_val *in, const char *key);
 void oci_drop(yyjson_mut_val *list, const char *key, struct str text);
 
 // oci_device_node and oci_mounts apply edits of these kinds. Return 0 or a negative code.
-int oci_device_node(struct oci *o, const struct cdi_device_node *n) MUST_USE;
+int oci_device_node(struct oci *o, const struct cdi_device_node *said) MUST_USE;
 int oci_mounts(struct oci *o, const struct cdi_mounts *mounts) MUST_USE;
 
 #endif

@@ -65,7 +65,7 @@ static int read_bare(struct reader *r, const yyjson_val *v, struct str *ret, str
         to++;
     struct str word = str_make(r->text.p + from, to - from);
     // An anchor, a tag or an alias stands there: what it means is not in this place of the text.
-    if (word.n == 0 || memchr("&!*", word.p[0], 3))
+    if (word.n == 0 || str_find_char(STR("&!*"), word.p[0]) >= 0)
         return wrong(r, v, "a text in quotes", err);
     *ret = arena_str(r->arena, word);
     return 0;

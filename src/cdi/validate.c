@@ -82,12 +82,12 @@ static void check_node(struct checker *c, const struct cdi_device_node *n)
 {
     if (n->path.n == 0)
         problem(c, "path", "a device node needs a path");
-    if (n->type.n && !(n->type.n == 1 && memchr("bcup", n->type.p[0], 4)))
+    if (n->type.n && !(n->type.n == 1 && str_find_char(STR("bcup"), n->type.p[0]) >= 0))
         problem(c, "type", "the type \"%.*s\" is none of b, c, u and p", STR_ARG(brief(n->type)));
     if (str_eqz(n->permissions, CDI_NO_PERMISSIONS))
         return;
     for (size_t i = 0; i < n->permissions.n; i++) {
-        if (memchr("rwm", n->permissions.p[i], 3))
+        if (str_find_char(STR("rwm"), n->permissions.p[i]) >= 0)
             continue;
         problem(c, "permissions",
                 "permissions are made of r, w and m, or are \"none\"; not \"%.*s\"",

@@ -47,7 +47,7 @@ static const char *option(char **argv, int argc, int *i, const char *name)
         return NULL;
     if (argv[*i][n] == '=')
         return argv[*i] + n + 1;
-    if (argv[*i][n] != '\0' || *i + 1 >= argc)
+    if (argv[*i][n] != '\0' || *i + 1 >= argc || !argv[*i + 1])
         return NULL;
     return argv[++*i];
 }
