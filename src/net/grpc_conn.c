@@ -426,6 +426,20 @@ static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int
     return 0;
 }
 
+// An answer that is complete before its request: the client need not send the rest.
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+    const struct grpc_conn *c = arg;
+    if (!c->server || frame->hd.type != NGHTTP2_HEADERS ||
+        !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        return 0;
+    const struct grpc_stream *s =
+        nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (s && !s->remote_end)
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
 // --- Session -------------------------------------------------------------------------------------
 
 static nghttp2_session_callbacks *make_callbacks(void)
@@ -440,6 +454,7 @@ static nghttp2_session_callbacks *make_callbacks(void)
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+    nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_not_sent);
     return cb;
 }

@@ -151,9 +151,6 @@ void grpc_finish(struct grpc_call *call, enum grpc_status status, struct str mes
         vec_push_arena(&s->arena, &s->end_fields, *m);
     if (!k->started) {
         send_head(k, &s->end_fields);
-        if (!s->remote_end && s->conn)
-            (void)nghttp2_submit_rst_stream(s->conn->session, NGHTTP2_FLAG_NONE, s->id,
-                                            NGHTTP2_NO_ERROR);
     } else {
         s->out_end = s->end_trailers = true;
         grpc_stream_wake(s);
@@ -199,9 +196,6 @@ static void refuse_http(struct server_call *k, const char *status)
     const nghttp2_nv fields[] = {grpc_field(STR(":status"), str_z(status))};
     k->finished = k->started = true;
     grpc_stream_respond(&k->stream, fields, 1, false);
-    if (!k->stream.remote_end)
-        (void)nghttp2_submit_rst_stream(k->stream.conn->session, NGHTTP2_FLAG_NONE, k->stream.id,
-                                        NGHTTP2_NO_ERROR);
 }
 
 // Looks at the headers of a new call.
