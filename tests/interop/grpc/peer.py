@@ -55,9 +55,11 @@ def serve(path):
     server = grpc.server(futures.ThreadPoolExecutor(8), handlers=[Methods()], options=BIG)
     server.add_insecure_port("unix:" + path)
     server.start()
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     print("serving", flush=True)
-    signal.sigwait([signal.SIGTERM])
-    server.stop(0)
+    over.wait()
+    server.stop(0).wait()
 
 
 def expect_error(code, call):
