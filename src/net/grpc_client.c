@@ -178,21 +178,21 @@ static void on_deadline(void *arg)
     deliver(k);
 }
 
-void grpc_client_cancel(struct grpc_client_call *k)
+void grpc_client_cancel(struct grpc_client_call *call)
 {
-    set_end(k, GRPC_CANCELLED, STR("the call was cancelled"));
-    tell_late(k);
+    set_end(call, GRPC_CANCELLED, STR("the call was cancelled"));
+    tell_late(call);
 }
 
-void grpc_client_pause(struct grpc_client_call *k, bool paused)
+void grpc_client_pause(struct grpc_client_call *call, bool paused)
 {
-    k->stream.paused = paused;
-    if (paused || k->stream.entered)
+    call->stream.paused = paused;
+    if (paused || call->stream.entered)
         return;
-    if (k->stream.conn)
-        grpc_stream_touch(&k->stream);
-    else if (k->stream.closed)
-        tell_late(k);
+    if (call->stream.conn)
+        grpc_stream_touch(&call->stream);
+    else if (call->stream.closed)
+        tell_late(call);
 }
 
 // --- Answers -------------------------------------------------------------------------------------
