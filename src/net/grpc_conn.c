@@ -564,7 +564,7 @@ void grpc_conn_end(struct grpc_conn *c, const char *why)
         list_remove(&s->ready);
         s->lost = !s->closed;
         s->closed = true;
-        if (tell(s))
+        if (tell(s) && s->conn == c)
             s->conn = NULL; // a paused one stays with its owner
     }
     c->ops->gone(c);

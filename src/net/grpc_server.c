@@ -255,6 +255,7 @@ static void gather(struct server_call *k)
                in.n ? "the message is not whole" : "the method takes one message");
     } else if (s->remote_end) {
         const struct method *m = map_get(&k->server->methods, s->path);
+        assert(m); // begin has looked, and methods are not taken away
         k->call.request = message;
         k->handed = true;
         m->handler(m->arg, &k->call);
