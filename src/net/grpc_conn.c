@@ -596,7 +596,8 @@ void grpc_conn_input(struct grpc_conn *c, struct str bytes)
     grpc_conn_run(c);
 }
 
-static void pull(struct grpc_conn *c)
+// True: nghttp2 may have more, but enough waits.
+static bool pull(struct grpc_conn *c)
 {
     while (c->out.bytes < OUT_HIGH) {
         const uint8_t *bytes;
@@ -604,9 +605,10 @@ static void pull(struct grpc_conn *c)
         if (n < 0)
             grpc_conn_lose(c, "HTTP/2 cannot go on");
         if (n <= 0)
-            break;
+            return false;
         outq_add(&c->out, str_make((const char *)bytes, (size_t)n));
     }
+    return true;
 }
 
 static void tell_all(struct grpc_conn *c)
@@ -630,13 +632,15 @@ void grpc_conn_run(struct grpc_conn *c)
         return;
     exec_timer_stop(c->exec, &c->wake);
     c->running = true;
+    bool more;
     do {
         tell_all(c);
         if (c->ended || c->lost)
             break;
-        pull(c);
+        more = pull(c);
         c->io->flush(c);
-    } while (!list_empty(&c->ready));
+        // What the socket took at once makes room; otherwise it calls when it has written.
+    } while (!list_empty(&c->ready) || (more && c->out.bytes < OUT_HIGH && !c->lost));
     c->running = false;
     if (c->ended)
         return;
