@@ -328,8 +328,14 @@ int http_server_listen_tcp(struct http_server *s, struct str address, uint16_t *
 }
 
 // A socket file that a server left behind when it was killed is removed; one that answers is not.
-static int clear_path(const char *path, struct err *err)
+int net_clear_path(const char *path, struct err *err)
 {
+    if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return err_set(
+            err, ENAMETOOLONG,
+            "cannot listen on %s: a socket's path has at most %zu bytes; choose a shorter "
+            "one",
+            path, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
     struct stat st;
     if (lstat(path, &st) < 0)
         return 0;
@@ -351,13 +357,7 @@ static int clear_path(const char *path, struct err *err)
 
 int http_server_listen_unix(struct http_server *s, const char *path, struct err *err)
 {
-    if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-        return err_set(
-            err, ENAMETOOLONG,
-            "cannot listen on %s: a socket's path has at most %zu bytes; choose a shorter "
-            "one",
-            path, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
-    int r = clear_path(path, err);
+    int r = net_clear_path(path, err);
     if (r < 0)
         return r;
     struct listener *l = listener_new(s);
