@@ -121,6 +121,7 @@ void tree_put(struct tree *object, struct str key, struct tree *value, struct ar
     if (!m) {
         if (object->members_len == object->members_cap)
             grow_members(object, object->members_cap ? object->members_cap * 2 : 4, arena);
+        assert(object->members);
         m = &object->members[object->members_len++];
         m->key = key;
         if (object->slots)

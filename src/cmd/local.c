@@ -104,7 +104,7 @@ int local_ask(const char *socket_path, const char *method, const char *target, s
 
 void local_socket(struct sbuf *out, const char *path, const char *data_dir)
 {
-    const char *home = getenv("HOME");
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
     if (path)
         sbuf_addz(out, path);
     else if (data_dir)

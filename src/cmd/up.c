@@ -340,7 +340,7 @@ static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
 {
     struct server_flags flags = {0};
     struct err err = {0};
-    const char *home = getenv("HOME");
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
     int n = argc;
     if (!has_flag(n, rest, "--data-dir") && !has_flag(n, rest, "--config")) {
         sbuf_addf(folder, "--data-dir=%s/.dray", home && home[0] ? home : ".");

@@ -286,8 +286,11 @@ static void sharing(const struct pool *p, struct arena *arena, struct api_pool_s
         struct api_shareable_capacity_status *list =
             arena_array(arena, struct api_shareable_capacity_status, n);
         size_t at = 0;
-        map_foreach(&totals, i)
-            list[at++] = capacity_status(p, map_key(&totals, i), *map_value(&totals, i), arena);
+        map_foreach(&totals, i) {
+            const struct quantity *total = map_value(&totals, i);
+            if (total)
+                list[at++] = capacity_status(p, map_key(&totals, i), *total, arena);
+        }
         // name is the first member
         if (n > 0)
             qsort(list, n, sizeof(list[0]), by_text);
