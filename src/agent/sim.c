@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/vec.h"
 #include "client/informer.h"
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
@@ -16,14 +17,15 @@ enum { WRITES_MAX = 128 };
 
 enum { SOURCE_PODS };
 
+struct object_list VEC(struct api_object);
+
 struct sim_nodes {
     struct sim_options options;
     struct arena arena; // of all objects, until they are made
     struct informer *pods;
     struct work *work;
     struct list calls;
-    struct api_object *todo; // classes, then for each node the Node and its slices
-    size_t todo_len;
+    struct object_list objects; // classes, then for each node the Node and its slices
     size_t next;
     size_t under_way;
     size_t left;
@@ -37,7 +39,7 @@ struct sim_nodes {
 struct sim_call {
     struct list_node node;
     struct sim_nodes *owner;
-    size_t index; // in todo
+    size_t index; // in objects
     char *key;    // of a pod
 };
 
@@ -91,11 +93,11 @@ static void made(void *arg, const struct client_answer *a)
 // own makes the slices of a node its own, now that it has a UID.
 static void own(struct sim_nodes *s, size_t node_index, struct str uid)
 {
-    const struct api_node *node = s->todo[node_index].value;
-    for (size_t i = node_index + 1; i < s->todo_len; i++) {
-        if (!str_eq(s->todo[i].kind->kind, STR("ResourceSlice")))
+    const struct api_node *node = s->objects.p[node_index].value;
+    for (size_t i = node_index + 1; i < s->objects.n; i++) {
+        if (!str_eq(s->objects.p[i].kind->kind, STR("ResourceSlice")))
             break;
-        struct api_resource_slice *slice = s->todo[i].value;
+        struct api_resource_slice *slice = s->objects.p[i].value;
         struct api_owner_reference *owner = arena_one(&s->arena, struct api_owner_reference);
         *owner = (struct api_owner_reference){.api_version = STR("v1"),
                                               .kind = STR("Node"),
@@ -112,14 +114,14 @@ static void create_one(struct sim_nodes *s, size_t index)
     struct sim_call *c = call_new(s);
     c->index = index;
     s->under_way++;
-    client_create(s->options.client, &s->todo[index], NULL, made, c);
+    client_create(s->options.client, &s->objects.p[index], NULL, made, c);
 }
 
 // The slices behind a node are made when the node is there.
 static void create_slices_of(struct sim_nodes *s, size_t node_index)
 {
-    for (size_t i = node_index + 1; i < s->todo_len; i++) {
-        if (!str_eq(s->todo[i].kind->kind, STR("ResourceSlice")))
+    for (size_t i = node_index + 1; i < s->objects.n; i++) {
+        if (!str_eq(s->objects.p[i].kind->kind, STR("ResourceSlice")))
             break;
         create_one(s, i);
     }
@@ -131,8 +133,8 @@ static void node_there(void *arg, const struct client_answer *a)
     size_t index = c->index;
     struct sim_nodes *s = list_linked(&c->node) ? c->owner : NULL;
     if (s && a->code == -ERR_ALREADY_EXISTS) {
-        const struct api_node *node = s->todo[index].value;
-        const struct client_key at = {s->todo[index].kind, STR(""), node->metadata.name};
+        const struct api_node *node = s->objects.p[index].value;
+        const struct client_key at = {s->objects.p[index].kind, STR(""), node->metadata.name};
         client_get(s->options.client, &at, node_there, c);
         return;
     }
@@ -152,16 +154,16 @@ static void node_there(void *arg, const struct client_answer *a)
 
 static void make_more(struct sim_nodes *s)
 {
-    while (s->next < s->todo_len && s->under_way < WRITES_MAX) {
+    while (s->next < s->objects.n && s->under_way < WRITES_MAX) {
         size_t i = s->next++;
-        if (str_eq(s->todo[i].kind->kind, STR("ResourceSlice")) &&
-            ((const struct api_resource_slice *)s->todo[i].value)->spec.has_node_name)
+        if (str_eq(s->objects.p[i].kind->kind, STR("ResourceSlice")) &&
+            ((const struct api_resource_slice *)s->objects.p[i].value)->spec.has_node_name)
             continue; // made with its node
-        if (str_eq(s->todo[i].kind->kind, STR("Node"))) {
+        if (str_eq(s->objects.p[i].kind->kind, STR("Node"))) {
             struct sim_call *c = call_new(s);
             c->index = i;
             s->under_way++;
-            client_create(s->options.client, &s->todo[i], NULL, node_there, c);
+            client_create(s->options.client, &s->objects.p[i], NULL, node_there, c);
         } else {
             create_one(s, i);
         }
@@ -175,13 +177,9 @@ static const struct api_kind *kind_of(const char *api_version, const char *kind)
     return api_kind_find(str_z(api_version), str_z(kind));
 }
 
-static void add(struct sim_nodes *s, const struct api_kind *kind, void *value, size_t *cap)
+static void add(struct sim_nodes *s, const struct api_kind *kind, void *value)
 {
-    if (s->todo_len == *cap) {
-        *cap = mem_grow_cap(*cap, s->todo_len + 1, sizeof(s->todo[0]));
-        s->todo = xreallocarray(s->todo, *cap, sizeof(s->todo[0]));
-    }
-    s->todo[s->todo_len++] = (struct api_object){kind, value};
+    vec_push(&s->objects, ((struct api_object){kind, value}));
 }
 
 static void be_ready(struct sim_nodes *s, struct api_node *node)
@@ -216,10 +214,10 @@ static void be_ready(struct sim_nodes *s, struct api_node *node)
     *labels = (struct api_str_map){all, n};
 }
 
-static void add_slices(struct sim_nodes *s, const struct profile_objects *o, size_t *cap)
+static void add_slices(struct sim_nodes *s, const struct profile_objects *o)
 {
     for (size_t i = 0; i < o->slices_len; i++) {
-        add(s, kind_of("resource.k8s.io/v1", "ResourceSlice"), o->slices[i], cap);
+        add(s, kind_of("resource.k8s.io/v1", "ResourceSlice"), o->slices[i]);
         s->stats.slices++;
         s->stats.devices += o->slices[i]->spec.devices.n;
     }
@@ -227,7 +225,6 @@ static void add_slices(struct sim_nodes *s, const struct profile_objects *o, siz
 
 static int gather(struct sim_nodes *s, struct err *err)
 {
-    size_t cap = 0;
     const struct sim_options *o = &s->options;
     for (size_t p = 0; p < o->profiles_len; p++) {
         struct profile_objects shared;
@@ -235,9 +232,9 @@ static int gather(struct sim_nodes *s, struct err *err)
         if (code != 0)
             return code;
         for (size_t i = 0; i < shared.classes_len; i++)
-            add(s, kind_of("resource.k8s.io/v1", "DeviceClass"), shared.classes[i], &cap);
+            add(s, kind_of("resource.k8s.io/v1", "DeviceClass"), shared.classes[i]);
         s->stats.classes += shared.classes_len;
-        add_slices(s, &shared, &cap);
+        add_slices(s, &shared);
     }
     for (size_t p = 0; p < o->profiles_len; p++) {
         struct str name = profile_name(o->profiles[p]);
@@ -249,9 +246,9 @@ static int gather(struct sim_nodes *s, struct err *err)
             if (code != 0)
                 return code;
             be_ready(s, made_of.node);
-            add(s, kind_of("v1", "Node"), made_of.node, &cap);
+            add(s, kind_of("v1", "Node"), made_of.node);
             s->stats.nodes++;
-            add_slices(s, &made_of, &cap);
+            add_slices(s, &made_of);
         }
     }
     return 0;
@@ -442,7 +439,7 @@ int sim_nodes_start(struct sim_nodes *s, struct err *err)
     int code = gather(s, err);
     if (code != 0)
         return code;
-    s->left = s->todo_len;
+    s->left = s->objects.n;
     informer_start(s->pods);
     if (s->left == 0) {
         s->told = true;
@@ -461,7 +458,7 @@ void sim_nodes_free(struct sim_nodes *s)
     work_free(s->work);
     informer_free(s->pods);
     arena_done(&s->arena);
-    free(s->todo);
+    vec_done(&s->objects);
     free(s);
 }
 

@@ -27,20 +27,6 @@ static void add_pair(index_add_fn add, void *ctx, struct str namespace, struct s
     sbuf_done(&key);
 }
 
-static void index_pod_claims(const struct client_object *o, index_add_fn add, void *ctx)
-{
-    const struct api_pod *pod = as_pod(o);
-    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
-        struct str name;
-        bool check;
-        if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
-            add_pair(add, ctx, pod->metadata.namespace, name);
-    }
-    if (pod->status.extended_resource_claim_status)
-        add_pair(add, ctx, pod->metadata.namespace,
-                 pod->status.extended_resource_claim_status->resource_claim_name);
-}
-
 static void index_pod_templates(const struct client_object *o, index_add_fn add, void *ctx)
 {
     const struct api_pod *pod = as_pod(o);
@@ -73,27 +59,6 @@ static void index_owner(const struct client_object *o, index_add_fn add, void *c
     const struct api_owner_reference *owner = meta_controller(o->meta);
     if (owner)
         add(ctx, owner->uid);
-}
-
-// --- Objects that are gone -----------------------------------------------------------------------
-
-bool claim_gone(const struct claim_ctl *c, struct str uid)
-{
-    return map_has(&c->gone, uid);
-}
-
-void claim_remember_gone(struct claim_ctl *c, struct str uid)
-{
-    if (uid.n == 0 || claim_gone(c, uid))
-        return;
-    char **slot = &c->gone_ring[c->gone_next];
-    if (*slot) {
-        map_del(&c->gone, str_z(*slot));
-        free(*slot);
-    }
-    *slot = xstrndup(uid.p, uid.n);
-    *map_put(&c->gone, str_z(*slot)) = true;
-    c->gone_next = (c->gone_next + 1) % GONE_MAX;
 }
 
 // --- Groups --------------------------------------------------------------------------------------
@@ -181,9 +146,9 @@ static void pod_changed(void *arg, const struct client_object *before,
     struct claim_ctl *c = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
     if (!after)
-        claim_remember_gone(c, pod->metadata.uid);
+        gone_add(&c->gone, pod->metadata.uid);
     else if (before && !str_eq(before->meta->uid, after->meta->uid))
-        claim_remember_gone(c, before->meta->uid);
+        gone_add(&c->gone, before->meta->uid);
     if (!after || pod_is_done(pod)) {
         // Those made for it are found though its status may not name them yet.
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid, add_claim,
@@ -240,7 +205,7 @@ static void group_changed(void *arg, const struct client_object *before,
     if (after) {
         add_group(c, after);
     } else {
-        claim_remember_gone(c, meta->uid);
+        gone_add(&c->gone, meta->uid);
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, meta->uid, add_claim, c);
     }
     add_pods_by(c, c->pods_by_group, meta->namespace, meta->name);
@@ -277,7 +242,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
     c->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&c->calls);
     struct informer *pods = ctl->caches[CACHE_PODS];
-    c->pods_by_claim = informer_add_index(pods, index_pod_claims);
+    c->pods_by_claim = informer_add_index(pods, ctl_index_pod_claims);
     c->pods_by_template = informer_add_index(pods, index_pod_templates);
     c->pods_by_group = informer_add_index(pods, index_pod_group);
     c->claims_by_owner = informer_add_index(ctl->caches[CACHE_CLAIMS], index_owner);
@@ -298,9 +263,7 @@ void claim_ctl_free(struct claim_ctl *c)
     ctl_calls_drop(&c->calls);
     claim_forget_all(c);
     work_free(c->work);
-    map_done(&c->gone);
-    for (size_t i = 0; i < GONE_MAX; i++)
-        free(c->gone_ring[i]);
+    gone_done(&c->gone);
     free(c);
 }
 
@@ -314,7 +277,7 @@ bool claim_is_wanted(const struct claim_ctl *c, const struct api_resource_claim 
 {
     const struct api_object_meta *meta = &claim->metadata;
     const struct api_owner_reference *owner = meta_controller(meta);
-    bool used = owner && !claim_gone(c, owner->uid); // whose end is looked at elsewhere
+    bool used = owner && !gone_has(&c->gone, owner->uid); // whose end is looked at elsewhere
     struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(meta->namespace), STR_ARG(meta->name));
     informer_by(c->ctl->caches[CACHE_PODS], c->pods_by_claim, sbuf_str(&key), see_user, &used);

@@ -9,12 +9,9 @@
 
 #include "base/map.h"
 #include "ctl/ctl_int.h"
+#include "ctl/gone.h"
 #include "ctl/names.h"
 
-// UIDs of objects that were seen to go, the newest GONE_MAX of them.
-enum { GONE_MAX = 500 };
-
-struct uid_set MAP(bool);
 struct key_set MAP(char *); // values own the keys
 
 struct claim_ctl {
@@ -29,9 +26,7 @@ struct claim_ctl {
     size_t claims_by_owner;    // UID of the controller
     struct key_set freed;      // claims deallocated here that still have the finalizer
     struct key_set left;       // claims that a consumer has just given up
-    struct uid_set gone;       // keys are copies, owned by gone_ring
-    char *gone_ring[GONE_MAX];
-    size_t gone_next;
+    struct gone gone;          // pods and groups
 };
 
 // Whoever claims are made for.
@@ -44,10 +39,6 @@ struct consumer {
 void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name);
 void claim_step_group(struct claim_ctl *c, struct str key, struct str namespace, struct str name);
 void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name);
-
-// claim_gone says whether an object with this UID was seen to go.
-bool claim_gone(const struct claim_ctl *c, struct str uid);
-void claim_remember_gone(struct claim_ctl *c, struct str uid);
 
 // claim_forget_all frees what claim_step_claim keeps.
 void claim_forget_all(struct claim_ctl *c);

@@ -23,7 +23,7 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
                  str_eq(r->resource, STR("podgroups"));
     if (!pod && !group)
         return CONSUMER_USES;
-    if (claim_gone(c, r->uid))
+    if (gone_has(&c->gone, r->uid))
         return CONSUMER_GONE;
     const struct client_object *o =
         ctl_find(c->ctl, pod ? CACHE_PODS : CACHE_GROUPS, claim->metadata.namespace, r->name);
@@ -54,7 +54,8 @@ static size_t keep_users(const struct claim_ctl *c, const struct api_resource_cl
 // the cache may be newer than it.
 static void consumer_is_gone(void *owner, struct str uid)
 {
-    claim_remember_gone(owner, uid);
+    struct claim_ctl *c = owner;
+    gone_add(&c->gone, uid);
 }
 
 static void ask(struct claim_ctl *c, struct str key, struct str namespace,

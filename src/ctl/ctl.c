@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ctl/ctl_int.h"
+#include "ctl/names.h"
 
 #include "base/banned.h"
 
@@ -70,6 +71,30 @@ const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
                                      struct str namespace, struct str name)
 {
     return c->caches[which] ? informer_get(c->caches[which], namespace, name) : NULL;
+}
+
+static void add_claim_key(void (*add)(void *ctx, struct str key), void *ctx,
+                          const struct api_pod *pod, struct str claim)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(pod->metadata.namespace), STR_ARG(claim));
+    add(ctx, sbuf_str(&key));
+    sbuf_done(&key);
+}
+
+void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                          void *ctx)
+{
+    const struct api_pod *pod = as_pod(o);
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct str name;
+        bool check;
+        if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
+            add_claim_key(add, ctx, pod, name);
+    }
+    if (pod->status.extended_resource_claim_status)
+        add_claim_key(add, ctx, pod,
+                      pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
 struct api_time ctl_now(const struct ctl *c)

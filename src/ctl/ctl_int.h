@@ -73,6 +73,10 @@ void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void
 const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
                                      struct str namespace, struct str name);
 
+// ctl_index_pod_claims: pods by the claims they name, NAMESPACE/CLAIM, those of extended resources too.
+void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                          void *ctx);
+
 // ctl_now is the wall clock in whole seconds.
 struct api_time ctl_now(const struct ctl *c);
 

@@ -5,8 +5,8 @@
 // whole garbage collector, with its three modes, is another controller.
 #include <stdlib.h>
 
-#include "base/map.h"
 #include "ctl/ctl_int.h"
+#include "ctl/gone.h"
 
 #include "base/banned.h"
 
@@ -16,18 +16,12 @@ static const struct {
     char letter;
 } dependents[] = {{CACHE_CLAIMS, 'c'}, {CACHE_SLICES, 's'}, {CACHE_PODS, 'p'}};
 
-enum { GONE_MAX = 1000 };
-
-struct uid_set MAP(bool);
-
 struct gc_ctl {
     struct ctl *ctl;
     struct work *work;
     struct list calls;
     size_t by_owner[CACHES]; // index: UID of an owner
-    struct uid_set gone;     // UIDs of owners that the server said are gone
-    char *gone_ring[GONE_MAX];
-    size_t gone_next;
+    struct gone gone;        // owners
 };
 
 static void index_owners(const struct client_object *o, void (*add)(void *ctx, struct str key),
@@ -67,16 +61,7 @@ static void add_key(struct gc_ctl *g, enum ctl_cache cache, const struct api_obj
 static void remember_gone(void *owner, struct str uid)
 {
     struct gc_ctl *g = owner;
-    if (map_has(&g->gone, uid))
-        return;
-    char **slot = &g->gone_ring[g->gone_next];
-    if (*slot) {
-        map_del(&g->gone, str_z(*slot));
-        free(*slot);
-    }
-    *slot = xstrndup(uid.p, uid.n);
-    *map_put(&g->gone, str_z(*slot)) = true;
-    g->gone_next = (g->gone_next + 1) % GONE_MAX;
+    gone_add(&g->gone, uid);
 }
 
 // owner_cache is the cache that would hold an owner, CACHES when none does.
@@ -100,7 +85,7 @@ enum owner_state { OWNER_ALIVE, OWNER_GONE, OWNER_UNKNOWN };
 static enum owner_state owner_state(const struct gc_ctl *g, struct str namespace,
                                     const struct api_owner_reference *o, struct client_key *ret)
 {
-    if (map_has(&g->gone, o->uid))
+    if (gone_has(&g->gone, o->uid))
         return OWNER_GONE;
     enum ctl_cache cache = owner_cache(g, o);
     if (cache == CACHES)
@@ -235,9 +220,7 @@ void gc_ctl_free(struct gc_ctl *g)
         return;
     ctl_calls_drop(&g->calls);
     work_free(g->work);
-    map_done(&g->gone);
-    for (size_t i = 0; i < GONE_MAX; i++)
-        free(g->gone_ring[i]);
+    gone_done(&g->gone);
     free(g);
 }
 

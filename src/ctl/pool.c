@@ -6,6 +6,7 @@
 
 #include "ctl/ctl_int.h"
 #include "ctl/pool_int.h"
+#include "ctl/taint_int.h"
 
 #include "base/banned.h"
 
@@ -85,11 +86,8 @@ static void ask_rule(void *arg, const struct client_object *o)
 {
     struct rule_question *q = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
-    const struct api_device_taint_selector *sel = rule->spec.device_selector;
-    if (makes_unavailable(rule->spec.taint.effect) && sel &&
-        (!sel->has_driver || str_eq(sel->driver, q->driver)) &&
-        (!sel->has_pool || str_eq(sel->pool, q->pool)) &&
-        (!sel->has_device || str_eq(sel->device, q->device)))
+    if (makes_unavailable(rule->spec.taint.effect) &&
+        rule_selects(rule, q->driver, q->pool, q->device))
         q->yes = true;
 }
 

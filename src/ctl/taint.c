@@ -416,26 +416,6 @@ static void rule_changed(void *arg, const struct client_object *before,
 
 typedef void (*index_add_fn)(void *ctx, struct str key);
 
-static void index_pod_claims(const struct client_object *o, index_add_fn add, void *ctx)
-{
-    const struct api_pod *pod = as_pod(o);
-    struct sbuf key = {0};
-    for (size_t i = 0; i <= pod->spec.resource_claims.n; i++) {
-        struct str name = {0};
-        bool check;
-        if (i < pod->spec.resource_claims.n)
-            (void)!claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check);
-        else if (pod->status.extended_resource_claim_status)
-            name = pod->status.extended_resource_claim_status->resource_claim_name;
-        if (name.n == 0)
-            continue;
-        sbuf_clear(&key);
-        sbuf_addf(&key, "%.*s/%.*s", STR_ARG(pod->metadata.namespace), STR_ARG(name));
-        add(ctx, sbuf_str(&key));
-    }
-    sbuf_done(&key);
-}
-
 static void index_claim_pools(const struct client_object *o, index_add_fn add, void *ctx)
 {
     const struct api_resource_claim *claim = as_claim(o);
@@ -467,7 +447,7 @@ struct taint_ctl *taint_ctl_new(struct ctl *ctl)
     t->work = work_new(ctl->exec, step, t);
     t->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&t->calls);
-    t->pods_by_claim = informer_add_index(ctl->caches[CACHE_PODS], index_pod_claims);
+    t->pods_by_claim = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_claims);
     t->claims_by_pool = informer_add_index(ctl->caches[CACHE_CLAIMS], index_claim_pools);
     t->slices_by_pool = informer_add_index(ctl->caches[CACHE_SLICES], index_slice_pool);
     ctl_watch(ctl, CACHE_PODS, pod_changed, t, t->work);
