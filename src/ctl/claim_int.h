@@ -7,10 +7,10 @@
 #ifndef CTL_CLAIM_INT_H
 #define CTL_CLAIM_INT_H
 
+#include "api/pod_claims.h"
 #include "base/map.h"
 #include "ctl/ctl_int.h"
 #include "ctl/gone.h"
-#include "ctl/names.h"
 
 struct key_set MAP(char *); // values own the keys
 

@@ -90,7 +90,7 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
         claim.metadata.name = name; // else it is taken, or on its way out: any other will do
     claim.metadata.labels = t->spec.metadata.labels;
     claim.metadata.annotations = t->spec.metadata.annotations;
-    annotate(&claim.metadata.annotations, STR(CTL_POD_CLAIM_ANNOTATION), entry, &arena);
+    annotate(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
     own(&claim.metadata, who, &arena);
     claim.spec = t->spec.spec;
     client_create(c->ctl->client, &object, NULL, ctl_call_done, call);
@@ -140,7 +140,7 @@ static void match_owned(void *arg, const struct client_object *o)
 {
     struct owned_search *s = arg;
     if (!s->found && !o->meta->deletion_timestamp.set &&
-        str_eq(meta_annotation(o->meta, STR(CTL_POD_CLAIM_ANNOTATION)), s->entry))
+        str_eq(meta_annotation(o->meta, STR(CLAIM_POD_ANNOTATION)), s->entry))
         s->found = o;
 }
 

@@ -90,7 +90,7 @@ static void remove_finalizer(struct claim_ctl *c, struct str key, const struct c
     struct str *kept = arena_array(&arena, struct str, all.n);
     size_t n = 0;
     for (size_t i = 0; i < all.n; i++)
-        if (!str_eq(all.p[i], STR(CTL_FINALIZER)))
+        if (!str_eq(all.p[i], STR(CLAIM_FINALIZER)))
             kept[n++] = all.p[i];
     changed.metadata.finalizers = (struct api_str_array){n > 0 ? kept : NULL, n};
     update(c, key, o, &changed, false);
@@ -171,7 +171,7 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     struct api_resource_claim_consumer_reference *users = arena_array(
         &arena, struct api_resource_claim_consumer_reference, claim->status.reserved_for.n);
     size_t n = keep_users(c, claim, users, &unknown);
-    bool guarded = meta_has_finalizer(&claim->metadata, STR(CTL_FINALIZER));
+    bool guarded = meta_has_finalizer(&claim->metadata, STR(CLAIM_FINALIZER));
     bool deleting = claim->metadata.deletion_timestamp.set;
     bool fewer = n < claim->status.reserved_for.n;
     bool unused = n == 0 && guarded;

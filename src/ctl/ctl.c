@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
 #include "ctl/ctl_int.h"
-#include "ctl/names.h"
 
 #include "base/banned.h"
 

@@ -7,9 +7,9 @@
 #ifndef CTL_TAINT_INT_H
 #define CTL_TAINT_INT_H
 
+#include "api/pod_claims.h"
 #include "base/map.h"
 #include "ctl/ctl_int.h"
-#include "ctl/names.h"
 
 #define TAINT_REASON "DeletionByDeviceTaintManager"
 

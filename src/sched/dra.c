@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The claims of a pod: which they are, what has to be allocated, whether a node can give it.
+#include "api/pod_claims.h"
 #include "base/hash.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
@@ -8,34 +9,6 @@
 #include "base/banned.h"
 
 // --- Names ---------------------------------------------------------------------------------------
-
-int dra_claim_name(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
-                   struct str *ret_name, bool *ret_check_owner)
-{
-    *ret_check_owner = false;
-    if (entry->has_resource_claim_name) {
-        *ret_name = entry->resource_claim_name;
-        return 1;
-    }
-    const struct api_pod_resource_claim_status_array *all = &pod->status.resource_claim_statuses;
-    for (size_t i = 0; i < all->n; i++)
-        if (str_eq(all->p[i].name, entry->name)) {
-            *ret_name = all->p[i].resource_claim_name;
-            *ret_check_owner = true;
-            return all->p[i].has_resource_claim_name;
-        }
-    return -1;
-}
-
-static bool owns(const struct api_resource_claim *claim, const struct api_pod *pod)
-{
-    for (size_t i = 0; i < claim->metadata.owner_references.n; i++) {
-        const struct api_owner_reference *o = &claim->metadata.owner_references.p[i];
-        if (o->has_controller && o->controller && str_eq(o->uid, pod->metadata.uid))
-            return true;
-    }
-    return false;
-}
 
 // The claim behind an entry. Returns 1; 0 when none is needed; -1 with the reason.
 static int resolve(struct sched *s, const struct api_pod *pod,
@@ -45,12 +18,14 @@ static int resolve(struct sched *s, const struct api_pod *pod,
     struct str name;
     bool check_owner;
     const struct api_object_meta *m = &pod->metadata;
-    int r = dra_claim_name(pod, entry, &name, &check_owner);
-    if (r < 0)
+    enum claim_name state = claim_name_of(pod, entry, &name, &check_owner);
+    if (state == CLAIM_NOT_NEEDED)
+        return 0;
+    if (state != CLAIM_NAMED) {
         sbuf_addf(why, "pod \"%.*s/%.*s\": ResourceClaim not created yet", STR_ARG(m->namespace),
                   STR_ARG(m->name));
-    if (r <= 0)
-        return r;
+        return -1;
+    }
     struct sched_claim *k = claims_find(&s->claims, m->namespace, name);
     const struct api_resource_claim *claim = claims_api(k);
     if (!claim) {
@@ -62,7 +37,7 @@ static int resolve(struct sched *s, const struct api_pod *pod,
         sbuf_addf(why, "resourceclaim \"%.*s\" is being deleted", STR_ARG(name));
         return -1;
     }
-    if (check_owner && !owns(claim, pod)) {
+    if (check_owner && !claim_is_for(claim, pod, false)) {
         sbuf_addf(why,
                   "ResourceClaim %.*s/%.*s was not created for Pod %.*s/%.*s (Pod is not owner)",
                   STR_ARG(m->namespace), STR_ARG(name), STR_ARG(m->namespace), STR_ARG(m->name));
@@ -155,7 +130,7 @@ static bool is_special(const struct api_resource_claim *claim, const struct api_
 {
     const struct str *mark = select_label(&claim->metadata.annotations,
                                           STR("resource.kubernetes.io/extended-resource-claim"));
-    return mark && str_eqz(*mark, "true") && owns(claim, pod);
+    return mark && str_eqz(*mark, "true") && claim_is_for(claim, pod, false);
 }
 
 // The claim that an earlier attempt created for the pod's extended resources, if it still exists.

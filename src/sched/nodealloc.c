@@ -2,6 +2,7 @@
 //
 // Devices that take of the node's own resources: what a pod's allocations cost in cpu, memory and
 // huge pages, and whether the node has that much.
+#include "api/pod_claims.h"
 #include "sched/sched_int.h"
 
 #include "base/banned.h"
@@ -126,7 +127,7 @@ static bool refers(const struct attempt *a, const struct api_container *c, const
             struct str name;
             bool check;
             if (str_eq(pod->spec.resource_claims.p[k].name, c->resources.claims.p[i].name) &&
-                dra_claim_name(pod, &pod->spec.resource_claims.p[k], &name, &check) > 0 &&
+                claim_name_of(pod, &pod->spec.resource_claims.p[k], &name, &check) == CLAIM_NAMED &&
                 str_eq(name, w->claim->metadata.name))
                 return true;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The scheduler as a whole: what it watches, what each change means, when it works.
+#include "api/pod_claims.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 
@@ -146,7 +147,8 @@ static void index_claims(struct sched *s, struct sched_pod *p)
     for (size_t i = 0; i < p->api->spec.resource_claims.n; i++) {
         struct str name;
         bool check_owner;
-        if (dra_claim_name(p->api, &p->api->spec.resource_claims.p[i], &name, &check_owner) <= 0)
+        if (claim_name_of(p->api, &p->api->spec.resource_claims.p[i], &name, &check_owner) !=
+            CLAIM_NAMED)
             continue;
         sbuf_clear(&key);
         sbuf_addf(&key, "%.*s/%.*s", STR_ARG(p->api->metadata.namespace), STR_ARG(name));

@@ -147,11 +147,6 @@ enum dra_begin dra_begin(struct attempt *a);
 // set a->failed.
 enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why);
 
-// dra_claim_name resolves an entry of spec.resourceClaims. Returns 1; 0 when the entry needs no claim;
-// -1 when it is not created yet.
-int dra_claim_name(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
-                   struct str *ret_name, bool *ret_check_owner);
-
 // dra_rank sums up how far in front of their lists the chosen alternatives stand.
 int64_t dra_rank(const struct attempt *a);
 

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
 #include "base/hash.h"
-#include "ctl/names.h"
 
 #include "base/banned.h"
 
@@ -214,7 +214,7 @@ static void check_reservations(struct content *c)
             sim_break(c->s, "claim %.*s/%.*s has %zu users and %s",
                       STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name), n,
                       claim->status.allocation ? "devices" : "no devices");
-        if (claim->status.allocation && !meta_has_finalizer(&claim->metadata, STR(CTL_FINALIZER)))
+        if (claim->status.allocation && !meta_has_finalizer(&claim->metadata, STR(CLAIM_FINALIZER)))
             sim_break(c->s, "claim %.*s/%.*s has devices and no finalizer",
                       STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name));
     }
@@ -258,10 +258,10 @@ static bool made_for_same(const struct api_resource_claim *a, const struct api_r
 {
     const struct api_owner_reference *x = meta_controller(&a->metadata);
     const struct api_owner_reference *y = meta_controller(&b->metadata);
-    struct str entry = meta_annotation(&a->metadata, STR(CTL_POD_CLAIM_ANNOTATION));
+    struct str entry = meta_annotation(&a->metadata, STR(CLAIM_POD_ANNOTATION));
     return x && y && str_eq(x->uid, y->uid) && entry.n && !a->metadata.deletion_timestamp.set &&
            !b->metadata.deletion_timestamp.set &&
-           str_eq(entry, meta_annotation(&b->metadata, STR(CTL_POD_CLAIM_ANNOTATION)));
+           str_eq(entry, meta_annotation(&b->metadata, STR(CLAIM_POD_ANNOTATION)));
 }
 
 static void check_generated(struct content *c)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "alloc/node.h"
+#include "api/pod_claims.h"
 #include "check.h"
-#include "ctl/names.h"
 
 #include "base/banned.h"
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which claim does an entry of a pod mean, and whose is it?
-#ifndef CTL_NAMES_H
-#define CTL_NAMES_H
+// Which claim does an entry of a pod mean, and whose is it? What the scheduler and the controllers
+// must agree on.
+#ifndef API_POD_CLAIMS_H
+#define API_POD_CLAIMS_H
 
 #include <stdbool.h>
 
 #include "api/types.h"
 #include "base/str.h"
 
-#define CTL_FINALIZER            "resource.kubernetes.io/delete-protection"
-#define CTL_POD_CLAIM_ANNOTATION "resource.kubernetes.io/pod-claim-name"
+#define CLAIM_FINALIZER      "resource.kubernetes.io/delete-protection"
+#define CLAIM_POD_ANNOTATION "resource.kubernetes.io/pod-claim-name"
 
 enum claim_name {
     CLAIM_NAMED,       // *ret is its name

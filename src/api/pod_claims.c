@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ctl/names.h"
+#include "api/pod_claims.h"
 
 #include "base/banned.h"
 
