@@ -10,6 +10,14 @@
 
 // --- Names ---------------------------------------------------------------------------------------
 
+// Only a list that is complete can tell.
+static bool template_missing(const struct sched *s, struct str namespace, struct str name)
+{
+    const struct informer *templates = s->informers[WATCH_TEMPLATES];
+    return name.n && templates && informer_revision(templates) != 0 &&
+           !informer_get(templates, namespace, name);
+}
+
 // The claim behind an entry. Returns 1; 0 when none is needed; -1 with the reason.
 static int resolve(struct sched *s, const struct api_pod *pod,
                    const struct api_pod_resource_claim *entry, struct sched_claim **ret,
@@ -24,6 +32,9 @@ static int resolve(struct sched *s, const struct api_pod *pod,
     if (state != CLAIM_NAMED) {
         sbuf_addf(why, "pod \"%.*s/%.*s\": ResourceClaim not created yet", STR_ARG(m->namespace),
                   STR_ARG(m->name));
+        if (template_missing(s, m->namespace, entry->resource_claim_template_name))
+            sbuf_addf(why, ": ResourceClaimTemplate \"%.*s\" does not exist",
+                      STR_ARG(entry->resource_claim_template_name));
         return -1;
     }
     struct sched_claim *k = claims_find(&s->claims, m->namespace, name);
