@@ -55,7 +55,8 @@ static void tell_term(const struct api_node_selector_term *t, const struct api_n
         bool field = i >= t->match_expressions.n;
         struct api_node_selector_term one = {0};
         if (field)
-            one.match_fields = (struct api_node_selector_requirement_array){t->match_fields.p + at, 1};
+            one.match_fields =
+                (struct api_node_selector_requirement_array){t->match_fields.p + at, 1};
         else
             one.match_expressions =
                 (struct api_node_selector_requirement_array){t->match_expressions.p + i, 1};

@@ -104,7 +104,8 @@ enum why spread_filter(const struct attempt *a, const struct sched_node *n, stru
         const struct str *value = select_label(&n->api->metadata.labels, s->api->topology_key);
         if (!value) {
             if (why)
-                sbuf_addf(why, "have no label %.*s for topology spread", STR_ARG(s->api->topology_key));
+                sbuf_addf(why, "have no label %.*s for topology spread",
+                          STR_ARG(s->api->topology_key));
             return WHY_SPREAD;
         }
         const int64_t *have = map_get(&s->counts, *value);
