@@ -74,7 +74,8 @@ static void create_next(struct run *r)
     vec_push(&r->sent_ns, bench_now_ns());
     vec_push(&r->bound_ns, 0);
     vec_push(&r->on, (struct str){0});
-    client_create(s->bench.client, &(struct api_object){s->pod.kind, &pod}, NULL, on_created, r);
+    client_create(s->bench.client, &(struct api_object){s->pods_of.p[0].kind, &pod}, NULL,
+                  on_created, r);
 }
 
 static void on_tick(void *arg)
@@ -115,8 +116,10 @@ static void see(struct run *r, const struct client_object *o)
     const struct api_pod *pod = o->object.value;
     uint64_t i = 0;
     if (pod->spec.node_name.n == 0 || !str_starts(pod->metadata.name, STR("sb-pod-")) ||
-        str_to_u64(str_from(pod->metadata.name, 7), &i) < 0 || i >= r->created || r->over ||
-        r->bound_ns.p[i])
+        str_to_u64(str_from(pod->metadata.name, 7), &i) < 0 || i < r->s->first || r->over)
+        return;
+    i -= r->s->first;
+    if (i >= r->created || r->bound_ns.p[i])
         return;
     r->bound_ns.p[i] = r->last_ns = bench_now_ns();
     r->on.p[i] = arena_str(&r->s->arena, pod->spec.node_name);
@@ -289,7 +292,7 @@ static int run_measured(struct sched_bench *s, double setup_s)
         answer = fail("pods", &r.err);
     } else {
         gather(&r, &x);
-        if (!s->no_verify && strcmp(s->variant, "none") != 0 &&
+        if (!s->no_verify && s->form->uses != USES_NOTHING &&
             !sched_bench_verify(s, r.on.p, r.on.n, &x.verdict))
             answer = VERB_NO;
         (s->args.json ? show_json : show_people)(&r, &x);
@@ -299,6 +302,31 @@ static int run_measured(struct sched_bench *s, double setup_s)
     vec_done(&r.on);
     vec_done(&x.times);
     sbuf_done(&x.verdict);
+    return answer;
+}
+
+// Pods that are there before: bound, and not measured.
+static int run_before(struct sched_bench *s)
+{
+    struct run r = {.s = s};
+    struct bench_cpu cpu;
+    size_t pods = s->pods, steady_s = s->steady_s;
+    s->pods = s->init_pods;
+    s->steady_s = 0;
+    if (s->pods)
+        measure(&r, &cpu);
+    s->first = s->pods;
+    s->pods = pods;
+    s->steady_s = steady_s;
+    int answer = r.timed_out || r.err.code ? VERB_NO : VERB_OK;
+    if (r.err.code)
+        (void)fail("pods before", &r.err);
+    else if (r.timed_out)
+        (void)fprintf(stderr, "dray bench sched: only %zu of %zu pods were bound before\n", r.bound,
+                      s->init_pods);
+    vec_done(&r.sent_ns);
+    vec_done(&r.bound_ns);
+    vec_done(&r.on);
     return answer;
 }
 
@@ -314,7 +342,9 @@ static int run(struct sched_bench *s)
         return fail(what, &s->bench.err);
     double setup_s = (double)(bench_now_ns() - begun_ns) / 1e9;
     bench_sleep(&s->bench, (int64_t)s->settle_ms * CLOCK_NS_PER_MS);
-    int answer = run_measured(s, setup_s);
+    int answer = run_before(s);
+    if (answer == VERB_OK)
+        answer = run_measured(s, setup_s);
     (void)fflush(stdout);
     if (!s->no_cleanup && sched_bench_wipe(s) < 0)
         answer = fail("cleaning up", &s->bench.err);
@@ -372,47 +402,6 @@ static const struct option flags[] = {
     {0},
 };
 
-// Workloads of Kubernetes' scheduler_perf, SchedulingWithResourceClaimTemplate, with its counts: ten
-// devices a node, some of them allocated at random before.
-static const struct workload {
-    const char *name;
-    size_t nodes, prefill, pods, steady_s;
-} workloads[] = {
-    {"fast", 1, 0, 10, 0},
-    {"2000pods_200nodes", 200, 1000, 1000, 0},
-    {"5000pods_500nodes", 500, 2500, 2500, 0},
-    {"empty_100nodes", 100, 0, 10, 10},
-    {"empty_200nodes", 200, 0, 10, 10},
-    {"empty_500nodes", 500, 0, 10, 10},
-    {"half_100nodes", 100, 500, 10, 10},
-    {"half_200nodes", 200, 1000, 10, 10},
-    {"half_500nodes", 500, 2500, 10, 10},
-    {"full_100nodes", 100, 990, 10, 10},
-    {"full_200nodes", 200, 1990, 10, 10},
-    {"full_500nodes", 500, 4990, 10, 10},
-};
-
-static int take_workload(struct sched_bench *s, const char *name, struct err *err)
-{
-    for (size_t i = 0; i < array_len(workloads); i++) {
-        const struct workload *w = &workloads[i];
-        if (strcmp(w->name, name) != 0)
-            continue;
-        s->nodes = w->nodes;
-        s->gpus = 10;
-        s->prefill = w->prefill;
-        s->pods = w->pods;
-        s->steady_s = w->steady_s;
-        return 0;
-    }
-    struct sbuf known = {0};
-    for (size_t i = 0; i < array_len(workloads); i++)
-        sbuf_addf(&known, "%s%s", i ? ", " : "", workloads[i].name);
-    int r = err_set(err, ERR_INVALID, "--workload is one of %s", known.p);
-    sbuf_done(&known);
-    return r;
-}
-
 static int take_flag(struct sched_bench *s, int flag, const char *value, struct err *err)
 {
     switch (flag) {
@@ -440,7 +429,7 @@ static int take_flag(struct sched_bench *s, int flag, const char *value, struct 
     case FLAG_STEADY:
         return bench_parse_size("steady", value, &s->steady_s, err);
     case FLAG_WORKLOAD:
-        return take_workload(s, value, err);
+        return bench_workload_take(s, value, err);
     case FLAG_RATE:
         return bench_parse_double("rate", value, &s->rate, err);
     case FLAG_CONCURRENCY:
@@ -472,11 +461,18 @@ static int take_flag(struct sched_bench *s, int flag, const char *value, struct 
     }
 }
 
-static int check_flags(const struct sched_bench *s, struct err *err)
+static int check_flags(struct sched_bench *s, struct err *err)
 {
-    if (strcmp(s->variant, "one") != 0 && strcmp(s->variant, "pair") != 0 &&
-        strcmp(s->variant, "none") != 0)
-        return err_set(err, ERR_INVALID, "--variant is one, pair or none");
+    s->form = bench_form_find(s->variant);
+    if (!s->form) {
+        cleanup_sbuf struct sbuf known = {0};
+        bench_form_names(&known);
+        return err_set(err, ERR_INVALID, "--variant is one of %s", known.p);
+    }
+    if (s->form->devices)
+        s->gpus = s->form->devices;
+    if (s->classes == 0)
+        s->classes = 1;
     if (s->args.concurrency == 0 || s->gpus == 0 || s->gpus > 128)
         return err_set(err, ERR_INVALID, "--concurrency is at least 1, --gpus 1 to 128");
     if (s->steady_s > 0 && s->rate > 0)
@@ -512,6 +508,7 @@ int bench_sched(int argc, char **argv)
     int answer = run(&s);
     bench_close(&s.bench);
     vec_done(&s.fill);
+    vec_done(&s.pods_of);
     arena_done(&s.arena);
     return answer;
 }

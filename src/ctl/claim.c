@@ -205,8 +205,14 @@ static void group_changed(void *arg, const struct client_object *before,
     if (after) {
         add_group(c, after);
     } else {
+        const struct api_pod_group *group = as_group(before);
         gone_add(&c->gone, meta->uid);
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, meta->uid, add_claim, c);
+        for (size_t i = 0; i < group->spec.resource_claims.n; i++) {
+            const struct api_pod_group_resource_claim *e = &group->spec.resource_claims.p[i];
+            if (e->has_resource_claim_name)
+                add_key(c, 'c', meta->namespace, e->resource_claim_name);
+        }
     }
     add_pods_by(c, c->pods_by_group, meta->namespace, meta->name);
 }

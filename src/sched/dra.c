@@ -10,6 +10,23 @@
 
 // --- Names ---------------------------------------------------------------------------------------
 
+// Names the first template of a pod that is not there: as long as one is missing, no claim of the pod
+// gets a name. Only a list that is complete can tell.
+static void tell_missing_template(const struct sched *s, const struct api_pod *pod,
+                                  struct sbuf *why)
+{
+    const struct informer *templates = s->informers[WATCH_TEMPLATES];
+    if (!templates || informer_revision(templates) == 0)
+        return;
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct str name = pod->spec.resource_claims.p[i].resource_claim_template_name;
+        if (!name.n || informer_get(templates, pod->metadata.namespace, name))
+            continue;
+        sbuf_addf(why, ": ResourceClaimTemplate \"%.*s\" does not exist", STR_ARG(name));
+        return;
+    }
+}
+
 // The claim behind an entry. Returns 1; 0 when none is needed; -1 with the reason.
 static int resolve(struct sched *s, const struct api_pod *pod,
                    const struct api_pod_resource_claim *entry, struct sched_claim **ret,
@@ -24,6 +41,7 @@ static int resolve(struct sched *s, const struct api_pod *pod,
     if (state != CLAIM_NAMED) {
         sbuf_addf(why, "pod \"%.*s/%.*s\": ResourceClaim not created yet", STR_ARG(m->namespace),
                   STR_ARG(m->name));
+        tell_missing_template(s, pod, why);
         return -1;
     }
     struct sched_claim *k = claims_find(&s->claims, m->namespace, name);

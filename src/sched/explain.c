@@ -80,11 +80,12 @@ static void write_now(struct json_writer *w, struct sched *s, struct sched_pod *
 {
     struct attempt a;
     cleanup_sbuf struct sbuf text = {0};
-    if (cycle_begin(s, p, &a) == DRA_OK) {
+    if (cycle_begin(s, p, &a) == DRA_OK)
         report_line(&a, &text, true);
+    if (text.n && !a.failed) {
         json_write_key(w, STR("now"));
         json_write_raw(w, sbuf_str(&text));
-    } else {
+    } else { // also an error, which no node is to blame for
         field(w, "reason", sbuf_str(&a.text));
     }
     cycle_end(&a);

@@ -76,9 +76,14 @@ static void say(struct sched *s, struct sched_pod *p)
     hold_back(s, p);
 }
 
-// A pod that is still gated is told by what.
-static void take_gate(struct sched_pod *p)
+// A pod that is still gated is told by what, as it is now: the template may have come meanwhile.
+static void take_gate(struct sched *s, struct sched_pod *p)
 {
+    cleanup_sbuf struct sbuf now = {0};
+    if (!dra_gate(s, p->api, &now)) {
+        free(p->gate);
+        p->gate = xstrndup(now.p, now.n);
+    }
     free(p->reason);
     free(p->message);
     p->reason = xstrndup("Unschedulable", strlen("Unschedulable"));
@@ -86,14 +91,14 @@ static void take_gate(struct sched_pod *p)
 }
 
 // Is there something that the pod should be told?
-static bool to_say(struct sched_pod *p)
+static bool to_say(struct sched *s, struct sched_pod *p)
 {
     if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
         return false;
     if (p->state == POD_GATED && p->api->spec.scheduling_gates.n)
         return false; // the server has said so
     if (p->state == POD_GATED && p->gate)
-        take_gate(p);
+        take_gate(s, p);
     return p->message && !stored_says(p->api, p->reason, str_z(p->message));
 }
 
@@ -110,7 +115,7 @@ static void tell_time(void *arg)
             return;
         }
         list_remove(&p->untold);
-        if (to_say(p))
+        if (to_say(s, p))
             say(s, p);
     }
 }

@@ -26,6 +26,7 @@ const struct api_kind *sched_kind(enum watched w)
         [WATCH_SLICES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceSlice")},
         [WATCH_CLASSES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceClass")},
         [WATCH_RULES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceTaintRule")},
+        [WATCH_TEMPLATES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceClaimTemplate")},
     };
     return api_kind_find(names[w].version, names[w].kind);
 }
@@ -372,10 +373,11 @@ static void claim_users(struct sched *s, struct sched_claim *k, bool news)
 {
     for (size_t i = k->pods.n; i-- > 0;) {
         struct sched_pod *p = k->pods.p[i];
+        cleanup_sbuf struct sbuf why = {0};
         if (p->state == POD_GATED)
             sched_enqueue(s, p);
         else if (p->state == POD_WAITING && news && (p->whys & WHY_BIT(WHY_DEVICES)) &&
-                 dra_gate(s, p->api, &(struct sbuf){0}))
+                 dra_gate(s, p->api, &why))
             queue_retry(&s->queue, p);
     }
 }

@@ -23,6 +23,7 @@ enum watched {
     WATCH_SLICES,
     WATCH_CLASSES,
     WATCH_RULES,
+    WATCH_TEMPLATES, // only to tell which are missing
     WATCHES,
 };
 
