@@ -38,7 +38,8 @@ const char bench_usage[] =
     "  --no-cleanup, --no-verify\n\n"
     "api: claims created, read, updated, listed, watched, deleted.\n"
     "  --ops create,get,update,status,list,watch,delete   which, in this order\n"
-    "  --count N (1000)  --list-count N (100)  --namespace N (apibench)\n\n"
+    "  --count N (1000)  --list-count N (100)  --namespace N (apibench)\n"
+    "  --rate R          events a second for watch; default 0: as fast as possible\n\n"
     "Both: --concurrency N (sched 64, api 16), --pids NAME=PID,… (their processor\n"
     "time is shown), --json.";
 

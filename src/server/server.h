@@ -43,6 +43,9 @@ struct server_door {
 // server_handle answers one request; for http_server_options with a door as arg.
 void server_handle(void *door, struct http_request *q);
 
+// server_refusal writes what HTTP itself refuses as a Status object; for http_server_options.
+struct str server_refusal(void *door, int status, const char *why, struct sbuf *body);
+
 // server_set_address tells the server how clients reach it: host:port.
 void server_set_address(struct server *s, struct str address);
 
