@@ -83,10 +83,12 @@ static int recover(struct dra *d, const struct err *damage, struct err *err)
 static int start_empty(struct dra *d, struct err *err)
 {
     int rc = write_state(d, err);
-    struct err why;
-    // Whoever removed the file meant the copy as well.
+    // Whoever removed the file meant the copy as well. Written, not linked: what damages one of them
+    // must not damage both.
+    cleanup_sbuf struct sbuf text = {0};
+    checkpoint_write(&d->claims, &text);
     if (rc == 0)
-        (void)!d->options.disk->copy(d->options.disk, DRA_STATE_FILE, DRA_STATE_OLD, &why);
+        rc = d->options.disk->replace(d->options.disk, DRA_STATE_OLD, sbuf_str(&text), err);
     return rc;
 }
 
