@@ -40,9 +40,10 @@ static struct entry *find(const struct blocked *b, struct str driver)
 static void add_claims(const struct dra *d, struct str driver, struct sbuf *out)
 {
     map_foreach(&d->claims.by_key, i) {
-        const struct claim *c = *map_value(&d->claims.by_key, i);
-        const struct claim_driver *part = c->unpreparing ? claim_driver_find(c, driver) : NULL;
-        if (!part || claim_driver_skips(part, CLAIM_SKIP_UNPREPARE))
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
+        const struct node_claim_driver *part =
+            c->unpreparing ? node_claim_driver_find(c, driver) : NULL;
+        if (!part || node_claim_driver_skips(part, CLAIM_SKIP_UNPREPARE))
             continue;
         if (out->n > 0)
             sbuf_addz(out, ", ");
@@ -135,7 +136,7 @@ static void tell_node(struct blocked *b)
 
 // --- Noting --------------------------------------------------------------------------------------
 
-static void tell_claims(struct blocked *b, const struct op_batch *batch, const struct err *err)
+static void tell_claims(struct blocked *b, const struct dra_op_batch *batch, const struct err *err)
 {
     struct event_recorder *events = b->dra->options.events;
     if (!events)
@@ -158,7 +159,7 @@ static void tell_claims(struct blocked *b, const struct op_batch *batch, const s
     }
 }
 
-void blocked_note(struct blocked *b, const struct op_batch *batch, const struct err *err)
+void blocked_note(struct blocked *b, const struct dra_op_batch *batch, const struct err *err)
 {
     if (b->dra->closing)
         return;
@@ -210,7 +211,7 @@ int dra_abandon(struct dra *d, struct str driver, struct err *err)
                        STR_ARG(driver));
     int claims = 0;
     map_foreach(&d->claims.by_key, i)
-        claims += claim_driver_remove(*map_value(&d->claims.by_key, i), driver);
+        claims += node_claim_driver_remove(*map_value(&d->claims.by_key, i), driver);
     if (claims > 0) {
         d->dirty = true;
         LOG_WARN(&dra_log, "a driver was abandoned: its devices count as free",

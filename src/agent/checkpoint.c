@@ -56,7 +56,7 @@ static void write_device(struct json_writer *w, const struct plugin_device *d)
     json_write_object_end(w);
 }
 
-static void write_driver(struct json_writer *w, const struct claim_driver *d)
+static void write_driver(struct json_writer *w, const struct node_claim_driver *d)
 {
     json_write_object_begin(w);
     json_write_key(w, STR("Devices"));
@@ -73,7 +73,7 @@ static void write_driver(struct json_writer *w, const struct claim_driver *d)
     json_write_object_end(w);
 }
 
-static void write_claim(struct json_writer *w, const struct claim *c)
+static void write_claim(struct json_writer *w, const struct node_claim *c)
 {
     json_write_object_begin(w);
     write_text(w, STR("ClaimUID"), c->uid);
@@ -97,7 +97,7 @@ static void write_claim(struct json_writer *w, const struct claim *c)
     json_write_object_end(w);
 }
 
-void checkpoint_write(const struct claims *claims, struct sbuf *out)
+void checkpoint_write(const struct node_claims *claims, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf data = {0};
     struct json_writer w = {.out = &data, .html = true};
@@ -180,10 +180,10 @@ static int read_device(const yyjson_val *v, struct arena *a, struct plugin_devic
     return rc;
 }
 
-static int read_devices(const yyjson_val *v, struct claim_driver *d, struct err *err)
+static int read_devices(const yyjson_val *v, struct node_claim_driver *d, struct err *err)
 {
     cleanup_arena struct arena a = {0};
-    struct claim_devices all = {0};
+    struct node_claim_devices all = {0};
     int rc = json_want_array(v, err);
     if (rc < 0)
         return rc;
@@ -195,13 +195,13 @@ static int read_devices(const yyjson_val *v, struct claim_driver *d, struct err 
         }
         vec_push_arena(&a, &all, device);
     }
-    claim_driver_set(d, all.p, all.n);
+    node_claim_driver_set(d, all.p, all.n);
     return 0;
 }
 
-static int read_driver(struct claim *c, struct str name, const yyjson_val *v, struct err *err)
+static int read_driver(struct node_claim *c, struct str name, const yyjson_val *v, struct err *err)
 {
-    struct claim_driver *d = claim_driver_add(c, name);
+    struct node_claim_driver *d = node_claim_driver_add(c, name);
     if (json_is_null(v))
         return 0;
     int rc = json_want_object(v, err);
@@ -216,7 +216,7 @@ static int read_driver(struct claim *c, struct str name, const yyjson_val *v, st
     return rc;
 }
 
-static int read_drivers(struct claim *c, const yyjson_val *v, struct err *err)
+static int read_drivers(struct node_claim *c, const yyjson_val *v, struct err *err)
 {
     int rc = json_want_object(v, err);
     if (rc < 0)
@@ -232,7 +232,7 @@ static int read_drivers(struct claim *c, const yyjson_val *v, struct err *err)
     return 0;
 }
 
-static int read_pods(struct claim *c, const yyjson_val *v, struct err *err)
+static int read_pods(struct node_claim *c, const yyjson_val *v, struct err *err)
 {
     int rc = json_want_object(v, err);
     if (rc < 0)
@@ -243,7 +243,7 @@ static int read_pods(struct claim *c, const yyjson_val *v, struct err *err)
         if (uid.n == 0 || str_find_char(uid, '\0') >= 0)
             return err_set(err, ERR_BAD_REQUEST, "a pod has no UID");
         (void)val;
-        (void)claim_pod_add(c, uid);
+        (void)node_claim_pod_add(c, uid);
     }
     return 0;
 }
@@ -257,7 +257,7 @@ static int check_names(struct str namespace, struct str name, struct str uid, st
     return 0;
 }
 
-static int read_claim(const yyjson_val *v, struct claims *all, struct err *err)
+static int read_claim(const yyjson_val *v, struct node_claims *all, struct err *err)
 {
     struct str namespace, name, uid;
     int rc = json_want_object(v, err);
@@ -271,7 +271,7 @@ static int read_claim(const yyjson_val *v, struct claims *all, struct err *err)
         rc = check_names(namespace, name, uid, err);
     if (rc < 0)
         return rc;
-    struct claim *c = claim_new(namespace, name, uid);
+    struct node_claim *c = node_claim_new(namespace, name, uid);
     const yyjson_val *pods = member(v, STR("PodUIDs"));
     const yyjson_val *drivers = member(v, STR("DriverState"));
     if (pods)
@@ -279,17 +279,17 @@ static int read_claim(const yyjson_val *v, struct claims *all, struct err *err)
     if (rc == 0 && drivers)
         rc = read_drivers(c, drivers, err);
     if (rc < 0) {
-        claim_free(c);
+        node_claim_free(c);
         return rc;
     }
-    struct claim *before = claims_find(all, namespace, name);
+    struct node_claim *before = node_claims_find(all, namespace, name);
     if (before)
-        claim_free(claims_take(all, before));
-    claims_add(all, c);
+        node_claim_free(node_claims_take(all, before));
+    node_claims_add(all, c);
     return 0;
 }
 
-static int read_claims(const yyjson_val *v, struct claims *all, struct err *err)
+static int read_claims(const yyjson_val *v, struct node_claims *all, struct err *err)
 {
     int rc = json_want_array(v, err);
     size_t i = 0;
@@ -309,7 +309,7 @@ static int read_claims(const yyjson_val *v, struct claims *all, struct err *err)
     return 0;
 }
 
-static int read_data(struct str data, struct claims *all, struct err *err)
+static int read_data(struct str data, struct node_claims *all, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
     int rc = json_parse(data, &json_rules, &doc, err);
@@ -319,7 +319,7 @@ static int read_data(struct str data, struct claims *all, struct err *err)
     return list ? read_claims(list, all, err) : rc;
 }
 
-int checkpoint_read(struct str text, struct claims *ret, struct err *err)
+int checkpoint_read(struct str text, struct node_claims *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
     struct str data = {0};
@@ -341,8 +341,8 @@ int checkpoint_read(struct str text, struct claims *ret, struct err *err)
                        checksum, want);
     if (read_data(data, ret, err) < 0) {
         (void)err_wrap(err, "Data");
-        claims_done(ret);
-        *ret = (struct claims){0};
+        node_claims_done(ret);
+        *ret = (struct node_claims){0};
         return -ERR_BAD_REQUEST;
     }
     return 0;

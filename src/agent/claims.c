@@ -8,9 +8,9 @@
 
 // --- One claim -----------------------------------------------------------------------------------
 
-struct claim *claim_new(struct str namespace, struct str name, struct str uid)
+struct node_claim *node_claim_new(struct str namespace, struct str name, struct str uid)
 {
-    struct claim *c = xcalloc(1, sizeof(*c));
+    struct node_claim *c = xcalloc(1, sizeof(*c));
     c->key = arena_strf(&c->arena, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
     c->namespace = str_upto(c->key, namespace.n);
     c->name = str_from(c->key, namespace.n + 1);
@@ -18,7 +18,7 @@ struct claim *claim_new(struct str namespace, struct str name, struct str uid)
     return c;
 }
 
-void claim_free(struct claim *claim)
+void node_claim_free(struct node_claim *claim)
 {
     if (!claim)
         return;
@@ -32,7 +32,7 @@ void claim_free(struct claim *claim)
     free(claim);
 }
 
-struct claim_driver *claim_driver_find(const struct claim *claim, struct str name)
+struct node_claim_driver *node_claim_driver_find(const struct node_claim *claim, struct str name)
 {
     vec_foreach(&claim->drivers, d)
         if (str_eq(d->name, name))
@@ -40,24 +40,24 @@ struct claim_driver *claim_driver_find(const struct claim *claim, struct str nam
     return NULL;
 }
 
-struct claim_driver *claim_driver_add(struct claim *claim, struct str name)
+struct node_claim_driver *node_claim_driver_add(struct node_claim *claim, struct str name)
 {
-    struct claim_driver *found = claim_driver_find(claim, name);
+    struct node_claim_driver *found = node_claim_driver_find(claim, name);
     if (found)
         return found;
     size_t at = 0;
     while (at < claim->drivers.n && str_cmp(claim->drivers.p[at].name, name) < 0)
         at++;
-    vec_push(&claim->drivers, (struct claim_driver){0});
-    struct claim_driver *p = claim->drivers.p;
+    vec_push(&claim->drivers, (struct node_claim_driver){0});
+    struct node_claim_driver *p = claim->drivers.p;
     memmove(&p[at + 1], &p[at], (claim->drivers.n - 1 - at) * sizeof(*p));
-    p[at] = (struct claim_driver){.name = arena_str(&claim->arena, name)};
+    p[at] = (struct node_claim_driver){.name = arena_str(&claim->arena, name)};
     return &p[at];
 }
 
-bool claim_driver_remove(struct claim *claim, struct str name)
+bool node_claim_driver_remove(struct node_claim *claim, struct str name)
 {
-    struct claim_driver *d = claim_driver_find(claim, name);
+    struct node_claim_driver *d = node_claim_driver_find(claim, name);
     if (!d)
         return false;
     arena_done(&d->arena);
@@ -67,7 +67,7 @@ bool claim_driver_remove(struct claim *claim, struct str name)
     return true;
 }
 
-bool claim_driver_skips(const struct claim_driver *d, const char *operation)
+bool node_claim_driver_skips(const struct node_claim_driver *d, const char *operation)
 {
     vec_foreach(&d->skips, s)
         if (str_eqz(*s, CLAIM_SKIP_ALL) || str_eqz(*s, operation))
@@ -82,10 +82,11 @@ static void copy_texts(struct arena *a, const struct plugin_strs *from, struct p
         vec_push_arena(a, to, arena_str(a, *s));
 }
 
-void claim_driver_set(struct claim_driver *d, const struct plugin_device *devices, size_t n)
+void node_claim_driver_set(struct node_claim_driver *d, const struct plugin_device *devices,
+                           size_t n)
 {
     struct arena fresh = {0};
-    struct claim_devices all = {0};
+    struct node_claim_devices all = {0};
     for (size_t i = 0; i < n; i++) {
         const struct plugin_device *from = &devices[i];
         struct plugin_device to = {
@@ -103,7 +104,7 @@ void claim_driver_set(struct claim_driver *d, const struct plugin_device *device
     d->devices = all;
 }
 
-static size_t pod_place(const struct claim *claim, struct str uid, bool *ret_found)
+static size_t pod_place(const struct node_claim *claim, struct str uid, bool *ret_found)
 {
     size_t at = 0;
     int order = 1;
@@ -113,14 +114,14 @@ static size_t pod_place(const struct claim *claim, struct str uid, bool *ret_fou
     return at;
 }
 
-bool claim_pod_has(const struct claim *claim, struct str uid)
+bool node_claim_pod_has(const struct node_claim *claim, struct str uid)
 {
     bool found;
     (void)pod_place(claim, uid, &found);
     return found;
 }
 
-bool claim_pod_add(struct claim *claim, struct str uid)
+bool node_claim_pod_add(struct node_claim *claim, struct str uid)
 {
     bool found;
     size_t at = pod_place(claim, uid, &found);
@@ -133,7 +134,7 @@ bool claim_pod_add(struct claim *claim, struct str uid)
     return true;
 }
 
-bool claim_pod_remove(struct claim *claim, struct str uid)
+bool node_claim_pod_remove(struct node_claim *claim, struct str uid)
 {
     bool found;
     size_t at = pod_place(claim, uid, &found);
@@ -168,7 +169,7 @@ static bool all_skip(const struct api_device_request_allocation_result_array *re
     return true;
 }
 
-static void add_skip(struct claim *claim, struct claim_driver *d, struct str operation)
+static void add_skip(struct node_claim *claim, struct node_claim_driver *d, struct str operation)
 {
     size_t at = 0;
     for (; at < d->skips.n; at++) {
@@ -186,7 +187,7 @@ static void add_skip(struct claim *claim, struct claim_driver *d, struct str ope
 
 // What all results of a driver skip: everything, or the operations each of them names.
 static void gather_skips(const struct api_device_request_allocation_result_array *results,
-                         struct claim *claim, struct claim_driver *d)
+                         struct node_claim *claim, struct node_claim_driver *d)
 {
     if (all_skip(results, d->name, STR(CLAIM_SKIP_ALL))) {
         add_skip(claim, d, STR(CLAIM_SKIP_ALL));
@@ -204,23 +205,24 @@ static void gather_skips(const struct api_device_request_allocation_result_array
     }
 }
 
-int claim_from_api(const struct api_resource_claim *from, bool skips_allowed, struct claim **ret,
-                   struct err *err)
+int node_claim_from_api(const struct api_resource_claim *from, bool skips_allowed,
+                        struct node_claim **ret, struct err *err)
 {
     if (!from->status.allocation)
         return err_set(err, ERR_INVALID, "not allocated");
     const struct api_device_request_allocation_result_array *results =
         &from->status.allocation->devices.results;
-    struct claim *c = claim_new(from->metadata.namespace, from->metadata.name, from->metadata.uid);
+    struct node_claim *c =
+        node_claim_new(from->metadata.namespace, from->metadata.name, from->metadata.uid);
     for (size_t i = 0; i < results->n; i++)
-        (void)claim_driver_add(c, results->p[i].driver);
+        (void)node_claim_driver_add(c, results->p[i].driver);
     bool any = false;
     vec_foreach(&c->drivers, d) {
         gather_skips(results, c, d);
         any = any || d->skips.n > 0;
     }
     if (any && !skips_allowed) {
-        claim_free(c);
+        node_claim_free(c);
         return err_set(err, ERR_INVALID,
                        "DRAOptionalNodeOperations feature gate is disabled on kubelet");
     }
@@ -230,39 +232,40 @@ int claim_from_api(const struct api_resource_claim *from, bool skips_allowed, st
 
 // --- All of them ---------------------------------------------------------------------------------
 
-void claims_done(struct claims *c)
+void node_claims_done(struct node_claims *c)
 {
     map_foreach(&c->by_key, i)
-        claim_free(*map_value(&c->by_key, i));
+        node_claim_free(*map_value(&c->by_key, i));
     map_done(&c->by_key);
 }
 
-struct claim *claims_find(const struct claims *c, struct str namespace, struct str name)
+struct node_claim *node_claims_find(const struct node_claims *c, struct str namespace,
+                                    struct str name)
 {
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
-    struct claim *const *found = map_get(&c->by_key, sbuf_str(&key));
+    struct node_claim *const *found = map_get(&c->by_key, sbuf_str(&key));
     return found ? *found : NULL;
 }
 
-void claims_add(struct claims *c, struct claim *claim)
+void node_claims_add(struct node_claims *c, struct node_claim *claim)
 {
     bool fresh = false;
     *map_put_new(&c->by_key, claim->key, &fresh) = claim;
     assert(fresh);
 }
 
-struct claim *claims_take(struct claims *c, struct claim *claim)
+struct node_claim *node_claims_take(struct node_claims *c, struct node_claim *claim)
 {
     bool was = map_del(&c->by_key, claim->key);
     assert(was);
     return claim;
 }
 
-bool claims_use(const struct claims *c, struct str pod_uid)
+bool node_claims_use(const struct node_claims *c, struct str pod_uid)
 {
     map_foreach(&c->by_key, i)
-        if (claim_pod_has(*map_value(&c->by_key, i), pod_uid))
+        if (node_claim_pod_has(*map_value(&c->by_key, i), pod_uid))
             return true;
     return false;
 }

@@ -21,21 +21,21 @@ void dra_step(struct dra *d, const char *what)
 
 // --- Operations ----------------------------------------------------------------------------------
 
-static void op_free(struct op *op)
+static void op_free(struct dra_op *op)
 {
     for (size_t i = 0; i < op->claims.n; i++) {
         client_object_unref(op->claims.p[i].object);
-        claim_free(op->claims.p[i].fresh);
+        node_claim_free(op->claims.p[i].fresh);
     }
     client_object_unref(op->pod);
     arena_done(&op->arena);
     free(op);
 }
 
-static struct op *next_of(struct dra *d, struct str pod_uid)
+static struct dra_op *next_of(struct dra *d, struct str pod_uid)
 {
     list_foreach(&d->ops, n) {
-        struct op *op = list_entry(n, struct op, node);
+        struct dra_op *op = list_entry(n, struct dra_op, node);
         if (str_eq(op->pod_uid, pod_uid))
             return op;
     }
@@ -47,14 +47,14 @@ static void start_next(struct dra *d, struct str pod_uid);
 
 static void on_start(void *arg)
 {
-    struct op *op = op_back(arg);
+    struct dra_op *op = dra_op_back(arg);
     if (op)
         op->run(op);
 }
 
 static void start_next(struct dra *d, struct str pod_uid)
 {
-    struct op *op = next_of(d, pod_uid);
+    struct dra_op *op = next_of(d, pod_uid);
     if (!op || op->started)
         return;
     op->started = true;
@@ -62,11 +62,11 @@ static void start_next(struct dra *d, struct str pod_uid)
     exec_post(d->options.exec, on_start, op);
 }
 
-struct op *op_new(struct dra *d, struct str pod_uid, void (*run)(struct op *op), dra_done_fn done,
-                  void *arg)
+struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct dra_op *op),
+                          dra_done_fn done, void *arg)
 {
     assert(!d->closing);
-    struct op *op = xcalloc(1, sizeof(*op));
+    struct dra_op *op = xcalloc(1, sizeof(*op));
     op->dra = d;
     op->run = run;
     op->done = done;
@@ -77,7 +77,7 @@ struct op *op_new(struct dra *d, struct str pod_uid, void (*run)(struct op *op),
     return op;
 }
 
-struct op *op_back(struct op *op)
+struct dra_op *dra_op_back(struct dra_op *op)
 {
     op->waiting = false;
     if (op->dra)
@@ -86,7 +86,7 @@ struct op *op_back(struct op *op)
     return NULL;
 }
 
-static void tell_failure(struct op *op)
+static void tell_failure(struct dra_op *op)
 {
     struct dra *d = op->dra;
     if (!d->options.events || !op->pod || op->internal)
@@ -101,7 +101,7 @@ static void tell_failure(struct op *op)
                  sbuf_str(&text));
 }
 
-void op_end(struct op *op, int code)
+void dra_op_end(struct dra_op *op, int code)
 {
     struct dra *d = op->dra;
     if (code < 0 && !d->closing)
@@ -116,15 +116,15 @@ void op_end(struct op *op, int code)
         op_free(op);
 }
 
-void op_batch_for(struct op *op, struct str driver, const struct claim *claim)
+void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim)
 {
-    struct op_batch *b = NULL;
+    struct dra_op_batch *b = NULL;
     vec_foreach(&op->batches, it)
         if (str_eq(it->driver, driver))
             b = it;
     if (!b) {
         vec_push_arena(&op->arena, &op->batches,
-                       ((struct op_batch){.driver = arena_str(&op->arena, driver)}));
+                       ((struct dra_op_batch){.driver = arena_str(&op->arena, driver)}));
         b = &op->batches.p[op->batches.n - 1];
     }
     const struct plugin_claim c = {
@@ -135,7 +135,7 @@ void op_batch_for(struct op *op, struct str driver, const struct claim *claim)
     vec_push_arena(&op->arena, &b->request.claims, c);
 }
 
-static size_t batch_place(const struct op_batch *b, struct str uid)
+static size_t batch_place(const struct dra_op_batch *b, struct str uid)
 {
     for (size_t i = 0; i < b->request.claims.n; i++)
         if (str_eq(b->request.claims.p[i].uid, uid))
@@ -143,8 +143,8 @@ static size_t batch_place(const struct op_batch *b, struct str uid)
     return SIZE_MAX;
 }
 
-int op_answers(struct op *op, const struct op_batch *b, const char *method, const void *entries,
-               size_t n, size_t size, size_t *ret)
+int dra_op_answers(struct dra_op *op, const struct dra_op_batch *b, const char *method,
+                   const void *entries, size_t n, size_t size, size_t *ret)
 {
     int missing = 0;
     for (size_t i = 0; i < b->request.claims.n; i++)
@@ -163,8 +163,8 @@ int op_answers(struct op *op, const struct op_batch *b, const char *method, cons
     return missing;
 }
 
-void op_call(struct op *op, struct op_batch *batch, struct plugin *plugin, struct str method,
-             void (*done)(void *arg, const struct grpc_result *r))
+void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
+                 struct str method, void (*done)(void *arg, const struct grpc_result *r))
 {
     struct dra *d = op->dra;
     cleanup_proto_writer struct proto_writer w = {0};
@@ -182,10 +182,11 @@ static const struct api_pod *pod_of(const struct client_object *o)
     return o->object.value;
 }
 
-static struct op *pod_op(struct dra *d, const struct client_object *pod, bool preparing,
-                         dra_done_fn done, void *arg)
+static struct dra_op *pod_op(struct dra *d, const struct client_object *pod, bool preparing,
+                             dra_done_fn done, void *arg)
 {
-    struct op *op = op_new(d, pod->meta->uid, preparing ? prepare_run : unprepare_run, done, arg);
+    struct dra_op *op =
+        dra_op_new(d, pod->meta->uid, preparing ? dra_prepare_run : dra_unprepare_run, done, arg);
     op->pod = client_object_ref(pod);
     op->namespace = arena_str(&op->arena, pod->meta->namespace);
     op->preparing = preparing;
@@ -206,23 +207,23 @@ void dra_prepare_claims(struct dra *d, struct str consumer_uid,
                         const struct client_object *const *claims, size_t n, dra_done_fn done,
                         void *arg)
 {
-    struct op *op = op_new(d, consumer_uid, prepare_run, done, arg);
+    struct dra_op *op = dra_op_new(d, consumer_uid, dra_prepare_run, done, arg);
     op->preparing = true;
     for (size_t i = 0; i < n; i++) {
-        const struct op_claim c = {.name = arena_str(&op->arena, claims[i]->meta->name),
-                                   .object = client_object_ref(claims[i])};
+        const struct dra_op_claim c = {.name = arena_str(&op->arena, claims[i]->meta->name),
+                                       .object = client_object_ref(claims[i])};
         vec_push_arena(&op->arena, &op->claims, c);
     }
 }
 
 void dra_unprepare_uid(struct dra *d, struct str consumer_uid, dra_done_fn done, void *arg)
 {
-    (void)op_new(d, consumer_uid, unprepare_run, done, arg);
+    (void)dra_op_new(d, consumer_uid, dra_unprepare_run, done, arg);
 }
 
 bool dra_needs_unprepare(const struct dra *d, struct str pod_uid)
 {
-    return claims_use(&d->claims, pod_uid);
+    return node_claims_use(&d->claims, pod_uid);
 }
 
 bool dra_idle(const struct dra *d)
@@ -230,7 +231,7 @@ bool dra_idle(const struct dra *d)
     return list_empty(&d->ops);
 }
 
-const struct claims *dra_claims(const struct dra *d)
+const struct node_claims *dra_claims(const struct dra *d)
 {
     return &d->claims;
 }
@@ -269,7 +270,7 @@ static void forget_inactive(struct round *r)
 {
     struct dra *d = r->dra;
     map_foreach(&d->claims.by_key, i) {
-        const struct claim *c = *map_value(&d->claims.by_key, i);
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
         vec_foreach(&c->pods, uid) {
             struct str text = arena_str(&r->arena, str_z(*uid));
             if (map_has(&r->active, text))
@@ -313,8 +314,8 @@ static bool any_stale(const struct dra *d)
 static bool uses_stale(const struct dra *d, struct str pod_uid)
 {
     map_foreach(&d->claims.by_key, i) {
-        const struct claim *c = *map_value(&d->claims.by_key, i);
-        if (c->stale && claim_pod_has(c, pod_uid))
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
+        if (c->stale && node_claim_pod_has(c, pod_uid))
             return true;
     }
     return false;
@@ -342,7 +343,7 @@ static void heal_pod(void *ctx, const struct client_object *pod)
     if (!wanted || next_of(d, pod->meta->uid))
         return;
     d->healing++;
-    struct op *op = pod_op(d, pod, true, on_healed, d);
+    struct dra_op *op = pod_op(d, pod, true, on_healed, d);
     op->internal = true;
 }
 
@@ -417,8 +418,8 @@ static void tell_pods(struct dra *d, struct str driver, const struct health_chan
 {
     struct uids told = {0};
     map_foreach(&d->claims.by_key, i) {
-        const struct claim *c = *map_value(&d->claims.by_key, i);
-        const struct claim_driver *part = claim_driver_find(c, driver);
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
+        const struct node_claim_driver *part = node_claim_driver_find(c, driver);
         bool uses = false;
         for (size_t j = 0; part && !uses && j < part->devices.n; j++)
             vec_foreach(changes, x)
@@ -560,13 +561,13 @@ void dra_free(struct dra *d)
     registrar_free(d->registrar);
     plugins_free(d->plugins);
     list_foreach(&d->ops, n) {
-        struct op *op = list_entry(n, struct op, node);
-        op_end(op, err_set(&op->err, ECANCELED, "the manager stops"));
+        struct dra_op *op = list_entry(n, struct dra_op, node);
+        dra_op_end(op, err_set(&op->err, ECANCELED, "the manager stops"));
     }
     wipe_free(d->wipe);
     blocked_free(d->blocked);
     health_free(d->health);
-    claims_done(&d->claims);
+    node_claims_done(&d->claims);
     free(d->node);
     free(d->boot_id);
     free(d);

@@ -124,7 +124,7 @@ int dra_container_devices(const struct dra *d, const struct api_pod *pod,
 // or -ERR_NOT_FOUND.
 int dra_container_claims(const struct dra *d, const struct api_pod *pod,
                          const struct api_container *container,
-                         void (*fn)(void *arg, const struct claim *claim), void *arg,
+                         void (*fn)(void *arg, const struct node_claim *claim), void *arg,
                          struct err *err) MUST_USE;
 
 // dra_container_health makes allocatedResourcesStatus of a container, in arena.
@@ -138,7 +138,7 @@ struct str dra_device_health(const struct dra *d, struct str driver, struct str 
 
 // --- Looking in ----------------------------------------------------------------------------------
 
-const struct claims *dra_claims(const struct dra *d);
+const struct node_claims *dra_claims(const struct dra *d);
 struct plugins *dra_plugins(struct dra *d);
 
 // A driver that owes an unprepare and is not there.

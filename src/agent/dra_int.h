@@ -21,7 +21,7 @@ struct blocked; // blocked.c
 struct dra {
     struct dra_options options;
     char *node, *boot_id;
-    struct claims claims;
+    struct node_claims claims;
     struct health *health;
     struct plugins *plugins;
     struct registrar *registrar;
@@ -39,29 +39,29 @@ struct dra {
 
 // --- Operations ----------------------------------------------------------------------------------
 
-struct op_claim {
+struct dra_op_claim {
     struct str name;
     bool check_owner;
     const struct client_object *object; // from the API; referenced
-    struct claim *fresh;                // made from it; owned until it is added
+    struct node_claim *fresh;           // made from it; owned until it is added
     bool calls;                         // its drivers are to be called
 };
 
 // One call: a driver and the claims it is asked about.
-struct op_batch {
+struct dra_op_batch {
     struct str driver;
     struct plugin_claims request;
 };
 
-struct op {
+struct dra_op {
     struct list_node node;
     struct dra *dra; // NULL: ended, only its last answer is waited for
-    void (*run)(struct op *op);
+    void (*run)(struct dra_op *op);
     struct arena arena;
     struct str pod_uid, namespace;
     const struct client_object *pod; // referenced; may be NULL
-    struct VEC(struct op_claim) claims;
-    struct VEC(struct op_batch) batches;
+    struct VEC(struct dra_op_claim) claims;
+    struct VEC(struct dra_op_batch) batches;
     size_t next_claim, next_batch;
     bool preparing;
     bool waiting; // for an answer, or for its turn
@@ -72,26 +72,26 @@ struct op {
     struct err err;
 };
 
-// op_new makes an operation that runs when earlier ones of the pod are over.
-struct op *op_new(struct dra *d, struct str pod_uid, void (*run)(struct op *op), dra_done_fn done,
-                  void *arg);
-// op_end ends it; err of the operation tells why if code is not 0. The operation is gone then.
-void op_end(struct op *op, int code);
-// op_back is called first in every answer that an operation waited for. NULL: it has ended meanwhile.
-struct op *op_back(struct op *op);
-// op_call asks the driver of a batch; done is called with the operation.
-void op_call(struct op *op, struct op_batch *batch, struct plugin *plugin, struct str method,
-             void (*done)(void *arg, const struct grpc_result *r));
-// op_batch_for finds or adds the batch of a driver and adds a claim to it.
-void op_batch_for(struct op *op, struct str driver, const struct claim *claim);
-// op_answers finds the answer to each claim of a batch among n entries of size bytes whose first member
+// dra_op_new makes an operation that runs when earlier ones of the pod are over.
+struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct dra_op *op),
+                          dra_done_fn done, void *arg);
+// dra_op_end ends it; err of the operation tells why if code is not 0. The operation is gone then.
+void dra_op_end(struct dra_op *op, int code);
+// dra_op_back is called first in every answer that an operation waited for. NULL: it has ended meanwhile.
+struct dra_op *dra_op_back(struct dra_op *op);
+// dra_op_call asks the driver of a batch; done is called with the operation.
+void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
+                 struct str method, void (*done)(void *arg, const struct grpc_result *r));
+// dra_op_batch_for finds or adds the batch of a driver and adds a claim to it.
+void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim);
+// dra_op_answers finds the answer to each claim of a batch among n entries of size bytes whose first member
 // is the UID: its number, or SIZE_MAX. An answer is a map: of two entries for a claim the last one
 // counts. Returns how many have none, or -ERR_INTERNAL when a claim was not asked for.
-int op_answers(struct op *op, const struct op_batch *b, const char *method, const void *entries,
-               size_t n, size_t size, size_t *ret) MUST_USE;
+int dra_op_answers(struct dra_op *op, const struct dra_op_batch *b, const char *method,
+                   const void *entries, size_t n, size_t size, size_t *ret) MUST_USE;
 
-void prepare_run(struct op *op);
-void unprepare_run(struct op *op);
+void dra_prepare_run(struct dra_op *op);
+void dra_unprepare_run(struct dra_op *op);
 
 // dra_save writes the checkpoint if memory is ahead of it.
 int dra_save(struct dra *d, struct err *err) MUST_USE;
@@ -112,7 +112,7 @@ int dra_pod_claim_name(const struct api_pod *pod, const struct api_pod_resource_
 struct blocked *blocked_new(struct dra *d);
 void blocked_free(struct blocked *b);
 // blocked_note: an unprepare failed since its driver is not there. blocked_clear: it answered.
-void blocked_note(struct blocked *b, const struct op_batch *batch, const struct err *err);
+void blocked_note(struct blocked *b, const struct dra_op_batch *batch, const struct err *err);
 void blocked_clear(struct blocked *b, struct str driver);
 // blocked_check writes what could not be written, and looks for drivers to abandon.
 void blocked_check(struct blocked *b);

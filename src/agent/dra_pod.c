@@ -37,7 +37,7 @@ static int add_devices(const struct dra *d, struct str namespace, struct str nam
                        struct str request, struct arena *arena, struct dra_texts *out,
                        struct err *err)
 {
-    const struct claim *claim = claims_find(&d->claims, namespace, name);
+    const struct node_claim *claim = node_claims_find(&d->claims, namespace, name);
     if (!claim)
         return err_set(err, ERR_NOT_FOUND,
                        "internal error: unable to get claim info for ResourceClaim %.*s in "
@@ -106,9 +106,10 @@ static bool uses(const struct api_container *container, struct str entry)
 }
 
 static int tell_claim(const struct dra *d, struct str namespace, struct str name,
-                      void (*fn)(void *arg, const struct claim *claim), void *arg, struct err *err)
+                      void (*fn)(void *arg, const struct node_claim *claim), void *arg,
+                      struct err *err)
 {
-    const struct claim *claim = claims_find(&d->claims, namespace, name);
+    const struct node_claim *claim = node_claims_find(&d->claims, namespace, name);
     if (!claim)
         return err_set(err, ERR_NOT_FOUND, "unable to get information for ResourceClaim %.*s",
                        STR_ARG(name));
@@ -127,7 +128,7 @@ static bool maps(const struct api_pod_extended_resource_claim_status *extended,
 
 int dra_container_claims(const struct dra *d, const struct api_pod *pod,
                          const struct api_container *container,
-                         void (*fn)(void *arg, const struct claim *claim), void *arg,
+                         void (*fn)(void *arg, const struct node_claim *claim), void *arg,
                          struct err *err)
 {
     int rc = 0;
@@ -160,7 +161,7 @@ static bool listed(const struct resource_list *l, struct str id)
     return false;
 }
 
-static void add_health(const struct dra *d, const struct claim_driver *part,
+static void add_health(const struct dra *d, const struct node_claim_driver *part,
                        const struct plugin_device *device, struct arena *arena,
                        struct resource_list *out)
 {
@@ -208,8 +209,8 @@ static void add_status(const struct dra *d, const struct api_pod *pod,
                        const struct api_container_resource_claim *use, struct arena *arena,
                        struct status_list *out)
 {
-    const struct claim *claim =
-        claims_find(&d->claims, pod->metadata.namespace, claim_of(pod, use->name));
+    const struct node_claim *claim =
+        node_claims_find(&d->claims, pod->metadata.namespace, claim_of(pod, use->name));
     struct resource_list all = {0};
     if (!claim)
         return;

@@ -12,12 +12,12 @@ static const struct api_resource_claim *api_claim(const struct client_object *o)
     return o->object.value;
 }
 
-static const struct api_pod *pod_of(const struct op *op)
+static const struct api_pod *pod_of(const struct dra_op *op)
 {
     return op->pod->object.value;
 }
 
-static bool gate(const struct op *op, enum feature which)
+static bool gate(const struct dra_op *op, enum feature which)
 {
     return features_on(op->dra->options.features, which);
 }
@@ -45,10 +45,10 @@ int dra_pod_claim_name(const struct api_pod *pod, const struct api_pod_resource_
 
 // --- Looking, without changing anything ----------------------------------------------------------
 
-static void look_at_next(struct op *op);
-static void commit(struct op *op);
+static void look_at_next(struct dra_op *op);
+static void commit(struct dra_op *op);
 
-static bool is_reserved(const struct op *op, const struct api_resource_claim *claim)
+static bool is_reserved(const struct dra_op *op, const struct api_resource_claim *claim)
 {
     const struct api_pod *pod = pod_of(op);
     if (claim_is_reserved_for(claim, pod->metadata.uid))
@@ -65,7 +65,7 @@ static bool is_reserved(const struct op *op, const struct api_resource_claim *cl
     return false;
 }
 
-static int check_owner(struct op *op, const struct api_resource_claim *claim)
+static int check_owner(struct dra_op *op, const struct api_resource_claim *claim)
 {
     const struct api_pod *pod = pod_of(op);
     bool groups = gate(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
@@ -84,7 +84,7 @@ static int check_owner(struct op *op, const struct api_resource_claim *claim)
                    STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name), who.p);
 }
 
-static int check_pod(struct op *op, const struct op_claim *c)
+static int check_pod(struct dra_op *op, const struct dra_op_claim *c)
 {
     const struct api_resource_claim *claim = api_claim(c->object);
     const struct api_pod *pod = pod_of(op);
@@ -98,23 +98,23 @@ static int check_pod(struct op *op, const struct op_claim *c)
 }
 
 // Drivers must be there, even for a claim that is prepared already: something is wrong otherwise.
-static int check_drivers(struct op *op, const struct claim *claim)
+static int check_drivers(struct dra_op *op, const struct node_claim *claim)
 {
     vec_foreach(&claim->drivers, part)
-        if (!claim_driver_skips(part, CLAIM_SKIP_PREPARE) &&
+        if (!node_claim_driver_skips(part, CLAIM_SKIP_PREPARE) &&
             !plugins_pick(op->dra->plugins, part->name, &op->err))
             return -op->err.code;
     return 0;
 }
 
-static int check_claim(struct op *op, struct op_claim *c)
+static int check_claim(struct dra_op *op, struct dra_op_claim *c)
 {
     int rc = op->pod ? check_pod(op, c) : 0;
     if (rc < 0)
         return rc;
     struct err why = {0};
-    rc = claim_from_api(api_claim(c->object), gate(op, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS),
-                        &c->fresh, &why);
+    rc = node_claim_from_api(api_claim(c->object), gate(op, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS),
+                             &c->fresh, &why);
     if (rc < 0)
         return err_set(&op->err, why.code, "ResourceClaim %.*s: %s", STR_ARG(c->name), why.msg);
     return check_drivers(op, c->fresh);
@@ -122,25 +122,25 @@ static int check_claim(struct op *op, struct op_claim *c)
 
 static void on_claim(void *arg, const struct client_answer *a)
 {
-    struct op *op = op_back(arg);
+    struct dra_op *op = dra_op_back(arg);
     if (!op)
         return;
-    struct op_claim *c = &op->claims.p[op->next_claim];
+    struct dra_op_claim *c = &op->claims.p[op->next_claim];
     if (a->code < 0) {
-        op_end(op, err_set(&op->err, -a->code, "fetch ResourceClaim %.*s: %s", STR_ARG(c->name),
-                           a->err ? a->err->msg : "no answer"));
+        dra_op_end(op, err_set(&op->err, -a->code, "fetch ResourceClaim %.*s: %s", STR_ARG(c->name),
+                               a->err ? a->err->msg : "no answer"));
         return;
     }
     c->object = client_object_ref(a->object);
     look_at_next(op);
 }
 
-static void fetch(struct op *op, struct op_claim *c)
+static void fetch(struct dra_op *op, struct dra_op_claim *c)
 {
     struct client *client = op->dra->options.client;
     if (!client) {
-        op_end(op, err_set(&op->err, ERR_UNAVAILABLE, "fetch ResourceClaim %.*s: no API server",
-                           STR_ARG(c->name)));
+        dra_op_end(op, err_set(&op->err, ERR_UNAVAILABLE, "fetch ResourceClaim %.*s: no API server",
+                               STR_ARG(c->name)));
         return;
     }
     const struct client_key key = {
@@ -152,17 +152,17 @@ static void fetch(struct op *op, struct op_claim *c)
     client_get(client, &key, on_claim, op);
 }
 
-static void look_at_next(struct op *op)
+static void look_at_next(struct dra_op *op)
 {
     for (; op->next_claim < op->claims.n; op->next_claim++) {
-        struct op_claim *c = &op->claims.p[op->next_claim];
+        struct dra_op_claim *c = &op->claims.p[op->next_claim];
         if (!c->object) {
             fetch(op, c);
             return;
         }
         int rc = check_claim(op, c);
         if (rc < 0) {
-            op_end(op, rc);
+            dra_op_end(op, rc);
             return;
         }
     }
@@ -170,12 +170,12 @@ static void look_at_next(struct op *op)
 }
 
 // The claims of the pod by name.
-static int gather(struct op *op)
+static int gather(struct dra_op *op)
 {
     const struct api_pod *pod = pod_of(op);
     const struct api_pod_resource_claim_array *entries = &pod->spec.resource_claims;
     for (size_t i = 0; i < entries->n; i++) {
-        struct op_claim c = {0};
+        struct dra_op_claim c = {0};
         int rc = dra_pod_claim_name(pod, &entries->p[i], &c.name, &c.check_owner, &op->err);
         if (rc < 0)
             return rc;
@@ -186,30 +186,30 @@ static int gather(struct op *op)
         pod->status.extended_resource_claim_status;
     if (extended && gate(op, FEATURE_DRA_EXTENDED_RESOURCE))
         vec_push_arena(&op->arena, &op->claims,
-                       ((struct op_claim){.name = extended->resource_claim_name}));
+                       ((struct dra_op_claim){.name = extended->resource_claim_name}));
     return 0;
 }
 
-void prepare_run(struct op *op)
+void dra_prepare_run(struct dra_op *op)
 {
     int rc = op->pod ? gather(op) : 0;
     if (rc < 0)
-        op_end(op, rc);
+        dra_op_end(op, rc);
     else
         look_at_next(op);
 }
 
 // --- Writing down --------------------------------------------------------------------------------
 
-static struct claim *known(const struct op *op, const struct op_claim *c)
+static struct node_claim *known(const struct dra_op *op, const struct dra_op_claim *c)
 {
     const struct api_object_meta *meta = c->object->meta;
-    return claims_find(&op->dra->claims, meta->namespace, meta->name);
+    return node_claims_find(&op->dra->claims, meta->namespace, meta->name);
 }
 
-static int check_known(struct op *op, const struct op_claim *c)
+static int check_known(struct dra_op *op, const struct dra_op_claim *c)
 {
-    const struct claim *before = known(op, c);
+    const struct node_claim *before = known(op, c);
     if (before && !str_eq(before->uid, c->object->meta->uid))
         return err_set(&op->err, ERR_CONFLICT,
                        "old ResourceClaim with same name %.*s and different UID %.*s still exists "
@@ -223,62 +223,62 @@ static int check_known(struct op *op, const struct op_claim *c)
 
 // What was done to the claims, to be taken back if it cannot be saved.
 struct addition {
-    struct claim *claim;
+    struct node_claim *claim;
     bool claim_is_new, pod_is_new;
 };
 struct additions VEC(struct addition);
 
-static void add_all(struct op *op, struct additions *done)
+static void add_all(struct dra_op *op, struct additions *done)
 {
     struct dra *d = op->dra;
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct op_claim *c = &op->claims.p[i];
+        struct dra_op_claim *c = &op->claims.p[i];
         struct addition a = {.claim = known(op, c)};
         if (!a.claim) {
             a.claim = take_ptr(c->fresh);
             a.claim_is_new = true;
-            claims_add(&d->claims, a.claim);
+            node_claims_add(&d->claims, a.claim);
         }
-        a.pod_is_new = claim_pod_add(a.claim, op->pod_uid);
+        a.pod_is_new = node_claim_pod_add(a.claim, op->pod_uid);
         d->dirty = d->dirty || a.claim_is_new || a.pod_is_new;
         vec_push_arena(&op->arena, done, a);
     }
 }
 
-static void take_back(struct op *op, const struct additions *done)
+static void take_back(struct dra_op *op, const struct additions *done)
 {
     for (size_t i = done->n; i-- > 0;) {
         const struct addition *a = &done->p[i];
         if (a->pod_is_new)
-            (void)claim_pod_remove(a->claim, op->pod_uid);
+            (void)node_claim_pod_remove(a->claim, op->pod_uid);
         if (a->claim_is_new)
-            claim_free(claims_take(&op->dra->claims, a->claim));
+            node_claim_free(node_claims_take(&op->dra->claims, a->claim));
     }
 }
 
-static void call_next(struct op *op);
+static void call_next(struct dra_op *op);
 
-static void batch_up(struct op *op)
+static void batch_up(struct dra_op *op)
 {
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct op_claim *c = &op->claims.p[i];
-        const struct claim *claim = known(op, c);
+        struct dra_op_claim *c = &op->claims.p[i];
+        const struct node_claim *claim = known(op, c);
         if (claim->prepared)
             continue;
         c->calls = true;
         vec_foreach(&claim->drivers, part)
-            if (!claim_driver_skips(part, CLAIM_SKIP_PREPARE))
-                op_batch_for(op, part->name, claim);
+            if (!node_claim_driver_skips(part, CLAIM_SKIP_PREPARE))
+                dra_op_batch_for(op, part->name, claim);
     }
 }
 
-static void commit(struct op *op)
+static void commit(struct dra_op *op)
 {
     struct additions done = {0};
     for (size_t i = 0; i < op->claims.n; i++) {
         int rc = check_known(op, &op->claims.p[i]);
         if (rc < 0) {
-            op_end(op, rc);
+            dra_op_end(op, rc);
             return;
         }
     }
@@ -288,7 +288,7 @@ static void commit(struct op *op)
         take_back(op, &done);
         op->dra->dirty = true; // the file may have been replaced nevertheless
         (void)err_wrap(&op->err, "checkpoint ResourceClaim cache");
-        op_end(op, rc);
+        dra_op_end(op, rc);
         return;
     }
     batch_up(op);
@@ -297,11 +297,11 @@ static void commit(struct op *op)
 
 // --- Asking the drivers --------------------------------------------------------------------------
 
-static void finish(struct op *op)
+static void finish(struct dra_op *op)
 {
     struct dra *d = op->dra;
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct claim *claim = op->claims.p[i].calls ? known(op, &op->claims.p[i]) : NULL;
+        struct node_claim *claim = op->claims.p[i].calls ? known(op, &op->claims.p[i]) : NULL;
         if (!claim)
             continue;
         claim->prepared = true;
@@ -312,30 +312,30 @@ static void finish(struct op *op)
     if (rc < 0)
         (void)err_wrap(&op->err, "checkpoint ResourceClaim state");
     dra_step(d, "tell that it is prepared");
-    op_end(op, rc);
+    dra_op_end(op, rc);
 }
 
 // Takes one claim's answer in.
-static int take_one(struct op *op, const struct op_batch *b, const struct plugin_claim *asked,
-                    const struct plugin_prepared *r)
+static int take_one(struct dra_op *op, const struct dra_op_batch *b,
+                    const struct plugin_claim *asked, const struct plugin_prepared *r)
 {
     if (r->claim.error.n > 0)
         return err_set(&op->err, ERR_INTERNAL,
                        "NodePrepareResources failed for ResourceClaim %.*s: %.*s",
                        STR_ARG(asked->name), STR_ARG(r->claim.error));
-    struct claim *claim = claims_find(&op->dra->claims, asked->namespace, asked->name);
-    struct claim_driver *part = claim ? claim_driver_find(claim, b->driver) : NULL;
+    struct node_claim *claim = node_claims_find(&op->dra->claims, asked->namespace, asked->name);
+    struct node_claim_driver *part = claim ? node_claim_driver_find(claim, b->driver) : NULL;
     if (!part)
         return err_set(&op->err, ERR_INTERNAL,
                        "internal error: unable to get claim info for ResourceClaim %.*s in "
                        "namespace %.*s",
                        STR_ARG(asked->name), STR_ARG(asked->namespace));
-    claim_driver_set(part, r->claim.devices.p, r->claim.devices.n);
+    node_claim_driver_set(part, r->claim.devices.p, r->claim.devices.n);
     op->dra->dirty = true;
     return 0;
 }
 
-static int take_answer(struct op *op, const struct op_batch *b, struct str message)
+static int take_answer(struct dra_op *op, const struct dra_op_batch *b, struct str message)
 {
     cleanup_arena struct arena a = {0};
     struct plugin_prepare_response r = {0};
@@ -345,8 +345,8 @@ static int take_answer(struct op *op, const struct op_batch *b, struct str messa
         (void)err_wrap(&op->err, "NodePrepareResources");
         return rc;
     }
-    rc = op_answers(op, b, "NodePrepareResources", r.claims.p, r.claims.n, sizeof(*r.claims.p),
-                    answers);
+    rc = dra_op_answers(op, b, "NodePrepareResources", r.claims.p, r.claims.n, sizeof(*r.claims.p),
+                        answers);
     for (size_t i = 0; rc >= 0 && i < b->request.claims.n; i++)
         if (answers[i] != SIZE_MAX) {
             int taken = take_one(op, b, &b->request.claims.p[i], &r.claims.p[answers[i]]);
@@ -359,7 +359,7 @@ static int take_answer(struct op *op, const struct op_batch *b, struct str messa
 
 static void on_prepared(void *arg, const struct grpc_result *r)
 {
-    struct op *op = op_back(arg);
+    struct dra_op *op = dra_op_back(arg);
     if (!op)
         return;
     dra_step(op->dra, "take the driver's answer");
@@ -371,23 +371,23 @@ static void on_prepared(void *arg, const struct grpc_result *r)
         rc = take_answer(op, &op->batches.p[op->next_batch], r->response);
     }
     if (rc < 0) {
-        op_end(op, rc);
+        dra_op_end(op, rc);
         return;
     }
     op->next_batch++;
     call_next(op);
 }
 
-static void call_next(struct op *op)
+static void call_next(struct dra_op *op)
 {
     if (op->next_batch == op->batches.n) {
         finish(op);
         return;
     }
-    struct op_batch *b = &op->batches.p[op->next_batch];
+    struct dra_op_batch *b = &op->batches.p[op->next_batch];
     struct plugin *plugin = plugins_pick(op->dra->plugins, b->driver, &op->err);
     if (plugin)
-        op_call(op, b, plugin, STR("NodePrepareResources"), on_prepared);
+        dra_op_call(op, b, plugin, STR("NodePrepareResources"), on_prepared);
     else
-        op_end(op, -op->err.code);
+        dra_op_end(op, -op->err.code);
 }

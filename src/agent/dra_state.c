@@ -54,10 +54,10 @@ static bool same_boot(struct dra *d)
 static void doubt(struct dra *d)
 {
     map_foreach(&d->claims.by_key, i) {
-        struct claim *c = *map_value(&d->claims.by_key, i);
+        struct node_claim *c = *map_value(&d->claims.by_key, i);
         c->stale = true;
         vec_foreach(&c->drivers, part)
-            claim_driver_set(part, NULL, 0);
+            node_claim_driver_set(part, NULL, 0);
     }
 }
 

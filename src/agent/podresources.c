@@ -22,7 +22,7 @@ struct filling {
 };
 
 // Each device comes with the CDI names of those before it in the same driver, as kubelet tells it.
-static void add_driver(struct arena *a, const struct claim_driver *part,
+static void add_driver(struct arena *a, const struct node_claim_driver *part,
                        struct plugin_dynamic_resource *r)
 {
     struct cdi_list names = {0};
@@ -42,7 +42,7 @@ static void add_driver(struct arena *a, const struct claim_driver *part,
     }
 }
 
-static void add_claim(void *arg, const struct claim *claim)
+static void add_claim(void *arg, const struct node_claim *claim)
 {
     struct filling *f = arg;
     struct plugin_dynamic_resource r = {.claim_name = claim->name,
