@@ -70,6 +70,12 @@ void client_delete(struct client *c, const struct client_key *key,
     c->ops->remove(c, key, options, done, arg);
 }
 
+void client_delete_all(struct client *c, const struct api_kind *kind,
+                       const struct client_list_options *list, client_done_fn done, void *arg)
+{
+    c->ops->remove_all(c, kind, list, done, arg);
+}
+
 struct client_watch *client_watch(struct client *c, const struct api_kind *kind,
                                   const struct client_list_options *options, uint64_t since,
                                   client_event_fn event, void *arg)
