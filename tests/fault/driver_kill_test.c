@@ -343,9 +343,9 @@ static void reboot_after(void **state)
 static void die_twice(void **state)
 {
     (void)state;
-    for (int at = 1; at < POINTS_MAX; at += 3) {
+    for (int at = 1; at < POINTS_MAX; at += 8) {
         bool died = false;
-        for (int again = 1; again < POINTS_MAX; again += 2) {
+        for (int again = 1; again < POINTS_MAX; again += 9) {
             struct world w;
             world_new(&w);
             died = die(&w, BOTH, at);
