@@ -159,7 +159,7 @@ static void driver_answered(void *arg)
         end(c);
         return;
     }
-    cleanup_sbuf struct sbuf now = {0}, body = {0}, manager = {0};
+    cleanup_sbuf struct sbuf now = {0}, body = {0};
     struct json_writer w = {.out = &body};
     bool any = false;
     rfc3339_write_seconds(moment_from_ns(exec_wall_ns(d->runtime->exec)), &now);
@@ -176,8 +176,7 @@ static void driver_answered(void *arg)
         end(c);
         return;
     }
-    sbuf_addf(&manager, "%s-attach", d->o.name); // beside what prepare writes
-    sdk_apply_status(d, &c->claim, sbuf_str(&body), sbuf_str(&manager), status_written, c);
+    sdk_write_status(d, &c->claim, sbuf_str(&body), status_written, c);
 }
 
 // --- Asking the driver ---------------------------------------------------------------------------

@@ -107,10 +107,26 @@ static void kubelet_left(void *arg)
     ((struct sdk_call *)arg)->grpc = NULL;
 }
 
+// The status of a claim's devices is written behind the answer: the pod runs without it.
+struct status_write {
+    struct sdk_pending pending;
+};
+
 static void status_answered(void *arg, const struct client_answer *a)
 {
-    (void)arg;
-    (void)a; // the next prepare writes it again; the pod runs without it
+    struct status_write *write = arg;
+    if (a->code != 0 && a->err && write->pending.driver)
+        sdk_trouble(write->pending.driver, a->err);
+    list_remove(&write->pending.node);
+    free(write);
+}
+
+static void write_status(struct dray_driver *d, const struct journal_entry *e)
+{
+    struct status_write *write = xcalloc(1, sizeof(*write));
+    write->pending.driver = d;
+    list_push_back(&d->pendings, &write->pending.node);
+    sdk_write_status(d, &e->claim, e->status, status_answered, write);
 }
 
 static void answer(void *arg)
@@ -120,8 +136,7 @@ static void answer(void *arg)
     for (size_t i = 0; d && !call->unprepare && i < call->claims_len; i++) {
         const struct sdk_claim_call *c = &call->claims[i];
         if (c->code == 0 && c->entry.status.n)
-            sdk_apply_status(d, &c->entry.claim, c->entry.status, str_z(d->o.name), status_answered,
-                             NULL);
+            write_status(d, &c->entry);
     }
     if (call->grpc && call->unprepare)
         reply_unprepare(call);

@@ -130,9 +130,8 @@ void sdk_attach_close(struct dray_driver *d);
 void sdk_collect_open(struct dray_driver *d);
 void sdk_collect_close(struct dray_driver *d);
 
-// sdk_apply_status writes the driver's part of a claim's status.devices, a JSON array, by server-side
-// apply as manager. done may be NULL.
-void sdk_apply_status(struct dray_driver *d, const struct dray_claim *claim, struct str devices,
-                      struct str manager, client_done_fn done, void *arg);
+// sdk_write_status merges a JSON array into a claim's status.devices. done may be NULL.
+void sdk_write_status(struct dray_driver *d, const struct dray_claim *claim, struct str devices,
+                      client_done_fn done, void *arg);
 
 #endif
