@@ -7,6 +7,7 @@
 
 #include "base/vec.h"
 #include "cmd/verb.h"
+#include "codec/json_writer.h"
 #include "driver/fault.h"
 #include "driver/hw_sim.h"
 
@@ -18,7 +19,8 @@ const char driver_usage[] =
     "N]\n"
     "dray driver fault [--state DIR] --node NAME clear [KIND] [--device D]\n"
     "dray driver fault [--state DIR] --node NAME list\n"
-    "dray driver profiles\n\n"
+    "dray driver profiles\n"
+    "dray driver show PROFILE [--node NAME]\n\n"
     "sim: DRA drivers for hardware that is not there, under this machine's kubelet or any other.\n"
     "They publish what a profile says, prepare and unprepare claims, survive being killed, and "
     "heal\n"
@@ -35,6 +37,7 @@ const char driver_usage[] =
     "--no-shared         leave pools that belong to no node to another process\n"
     "--evict             taints of failed devices evict pods (NoExecute); default: they wait\n"
     "--attach-ms N       how long attaching takes, default 2000; --reset-ms N: a reset, 1000\n\n"
+    "show: the ResourceSlices that a node of a profile publishes, as JSON.\n"
     "fault: what is wrong with a node's hardware ('shared': what belongs to no node). KIND is\n"
     "xid (--code), lost, slow-prepare (--ms), prepare-failure, unprepare-failure,\n"
     "crash (--step: the driver dies at that step of the next call), attach-failure,\n"
@@ -265,6 +268,47 @@ static int run_profiles(void)
     return VERB_OK;
 }
 
+static int write_slices(const struct profile_objects *o, struct json_writer *w, struct err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < o->slices_len; i++) {
+        const struct api_object object = {
+            api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceSlice")), o->slices[i]};
+        api_set_type_meta(&object);
+        rc = api_json_write(object.kind->type, object.value, w, err);
+    }
+    return rc;
+}
+
+static int run_show(const struct driver_args *a)
+{
+    struct profile *p = NULL;
+    struct profile_objects own;
+    struct profile_objects shared;
+    struct err err = {0};
+    if (a->words.n != 1)
+        return verb_usage_error("driver", "show needs a profile");
+    cleanup_arena struct arena arena = {0};
+    cleanup_sbuf struct sbuf out = {0};
+    struct json_writer w = {.out = &out, .indent = 2};
+    int rc = profile_open(a->words.p[0], &p, &err);
+    if (rc == 0)
+        rc = profile_node(p, str_z(a->node ? a->node : "node-0"), 0, &arena, &own, &err);
+    if (rc == 0)
+        rc = profile_shared(p, &arena, &shared, &err);
+    json_write_array_begin(&w);
+    if (rc == 0)
+        rc = write_slices(&own, &w, &err);
+    if (rc == 0)
+        rc = write_slices(&shared, &w, &err);
+    json_write_array_end(&w);
+    profile_free(p);
+    if (rc != 0)
+        return fail(&err);
+    puts(out.p);
+    return VERB_OK;
+}
+
 int verb_driver(int argc, char **argv)
 {
     struct driver_args a = {
@@ -280,8 +324,10 @@ int verb_driver(int argc, char **argv)
         rc = run_fault(&a);
     else if (strcmp(what, "profiles") == 0 && a.words.n == 0)
         rc = run_profiles();
+    else if (strcmp(what, "show") == 0)
+        rc = run_show(&a);
     else
-        rc = verb_usage_error("driver", "it is sim, fault or profiles");
+        rc = verb_usage_error("driver", "it is sim, fault, profiles or show");
     vec_done(&a.words);
     return rc;
 }

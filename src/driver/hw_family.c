@@ -299,8 +299,10 @@ static int check_tpu(const struct hw_driver *d, const struct dray_claim *claim,
         chips += !one->shared;
     size_t have = 0;
     for (size_t i = 0; i < claim->devices_len; i++) {
-        if (claim->devices[i].admin_access)
-            return 0;
+        const struct hw_device *one =
+            hw_find(d, str_z(claim->devices[i].pool), str_z(claim->devices[i].device));
+        if (claim->devices[i].admin_access || (one && one->shared))
+            return 0; // a slice over several hosts has all chips anyway
         have++;
     }
     if (have == chips)
@@ -325,13 +327,13 @@ static int apply_tpu(const struct hw_setting *s, const struct dray_schema *schem
     (void)err;
     if (s->index > 0)
         return 0; // the variables are the claim's, not the chip's
-    int64_t worker = hw_int(s->device, "workerID");
+    int64_t worker = s->device->shared ? (int64_t)s->driver->index : 0;
     char text[32];
     env_text(s, "TPU_ACCELERATOR_TYPE", hw_text(s->device, "accelerator"));
     env_text(s, "TPU_TOPOLOGY", hw_text(s->device, "topology"));
     env_text(s, "TPU_CHIPS_PER_HOST_BOUNDS", hw_text(s->device, "chipsPerHostBounds"));
     env_text(s, "TPU_HOST_BOUNDS", hw_text(s->device, "hostBounds"));
-    (void)snprintf(text, sizeof(text), "%lld", (long long)(worker < 0 ? 0 : worker));
+    (void)snprintf(text, sizeof(text), "%lld", (long long)worker);
     dray_env(s->out, s->index, "TPU_WORKER_ID", text);
     return 0;
 }
@@ -714,6 +716,8 @@ static const struct hw_family families[] = {
     {"sriovnetwork.k8snetworkplumbingwg.io", "VF", SCHEMAS(vf_schemas), apply_vf, NULL},
     {"dra.cpu", "CPU", SCHEMAS(cpu_schemas), apply_cpu, NULL},
     {"fabric.example.com", "FABRIC", SCHEMAS(fabric_schemas), apply_fabric, NULL},
+    {"fpga.dray.dev", "FPGA", SCHEMAS(fabric_schemas), apply_fabric, NULL},
+    {"dpu.dray.dev", "DPU", SCHEMAS(fabric_schemas), apply_fabric, NULL},
     {"camera.dray.dev", "CAMERA", SCHEMAS(camera_schemas), apply_camera, NULL},
     {"cxl.dray.dev", "CXL", SCHEMAS(cxl_schemas), apply_cxl, NULL},
     {NULL, "DRA", NULL, 0, apply_nothing, NULL},

@@ -111,15 +111,34 @@ void dray_runtime_run(struct dray_runtime *r)
         loop_run(r->loop);
 }
 
+static void stop_loop(void *arg)
+{
+    loop_stop(arg);
+}
+
+// Lets the loop turn once more: calls that the client gave up are told so.
+static void turn(struct loop *loop)
+{
+    exec_post(loop_exec(loop), stop_loop, loop);
+    loop_run(loop);
+}
+
 void dray_runtime_free(struct dray_runtime *r)
 {
     if (!r)
         return;
+    // One that never ran has work that was posted: it is done, so that nothing is lost or leaked.
+    if (!r->borrowed && r->loop && !r->stopped) {
+        dray_runtime_stop(r);
+        loop_run(r->loop);
+    }
     list_foreach(&r->drivers, n)
         sdk_driver_free(list_entry(n, struct dray_driver, node));
     if (!r->borrowed) {
         if (r->client)
             client_free(r->client);
+        if (r->client && r->loop)
+            turn(r->loop);
         if (r->loop)
             loop_free(r->loop);
     }

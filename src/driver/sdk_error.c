@@ -11,7 +11,7 @@ int sdk_error(struct dray_error *to, const struct err *from)
         return -1;
     (void)snprintf(to->field, sizeof(to->field), "%s", from->path);
     if (from->line)
-        (void)snprintf(to->message, sizeof(to->message), "line %zu, column %zu: %s", from->line,
+        (void)snprintf(to->message, sizeof(to->message), "line %zu, column %zu: %.440s", from->line,
                        from->column, from->msg);
     else
         (void)snprintf(to->message, sizeof(to->message), "%s", from->msg);

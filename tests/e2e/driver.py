@@ -8,7 +8,7 @@ DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
 PEER = os.path.join(os.path.dirname(DRAY), 'tests', 'plugin_call')
 SLICES = '/apis/resource.k8s.io/v1/resourceslices'
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
-TOP = tempfile.mkdtemp(prefix='dray-driver-')
+TOP = tempfile.mkdtemp(prefix='dd-')  # short: sockets have 108 bytes
 ROOT = os.path.join(TOP, 'r')
 
 
@@ -301,6 +301,30 @@ def check_rolling(api, driver):
     assert not os.path.exists(path)
 
 
+def check_all(api):
+    """Every profile that comes with dray, on two nodes each, in one process: what is published is what the profile says."""
+    names = [l.split()[0] for l in subprocess.run([DRAY, 'driver', 'profiles'], check=True, capture_output=True, text=True).stdout.splitlines()]
+    for some in (names[:12], names[12:]):
+        driver = Driver(api, ','.join(some), '--nodes', '2')
+        for profile in some:
+            for number in (0, 1):
+                shown = json.loads(subprocess.run([DRAY, 'driver', 'show', profile, '--node', f'{profile}-{number}'], check=True, capture_output=True,
+                                                  text=True).stdout)
+                wanted = {}
+                for s in shown:
+                    wanted.setdefault((s['spec']['driver'], s['spec']['pool']['name']), []).append([d['name'] for d in s['spec'].get('devices', [])])
+
+                def check():
+                    have = {}
+                    for s in sorted(api.call('GET', SLICES)['items'], key=lambda s: s['metadata']['name']):
+                        have.setdefault((s['spec']['driver'], s['spec']['pool']['name']), []).append([d['name'] for d in s['spec'].get('devices', [])])
+                    return all(have.get(pool) == devices for pool, devices in wanted.items())
+                until(f'slices of {profile}-{number}', check, 120)
+        out = driver.stop()
+        assert 'did not keep' not in out and 'nvalid' not in out, out
+    return len(names)
+
+
 def main():
     api = Api()
     try:
@@ -310,12 +334,13 @@ def main():
         check_health()
         check_rolling(api, driver)
         check_attach(api)
+        profiles = check_all(api)
     finally:
         api.process.terminate()
         api.process.wait()
         api.process.stdout.close()
     shutil.rmtree(TOP, ignore_errors=True)
-    print(f'driver sim: published, prepared, killed at {points} points, healed, attached, replaced')
+    print(f'driver sim: published, prepared, killed at {points} points, healed, attached, replaced; {profiles} profiles')
 
 
 if __name__ == '__main__':
