@@ -262,10 +262,14 @@ void bind_pod_is(struct binding *b, enum pod_is is)
     }
 }
 
-static void write_failed(struct binding *b, const struct client_answer *answer, const char *what)
+static void write_failed(struct binding *b, const struct client_answer *answer)
 {
     sbuf_clear(&b->error);
-    sbuf_addf(&b->error, "%s: %s", what, answer->err ? answer->err->msg : "no answer");
+    if (b->step == BIND_POD)
+        sbuf_addf(&b->error, "binding to node %.*s", STR_ARG(b->node_name));
+    else
+        sbuf_addz(&b->error, "update status of pod");
+    sbuf_addf(&b->error, ": %s", answer->err ? answer->err->msg : "no answer");
     if (refused(answer->code))
         bind_undo(b);
     else
@@ -279,7 +283,7 @@ static void pod_bound(struct sched *s, void *arg, const struct client_answer *an
     if (answer->code == 0)
         bound(b);
     else
-        write_failed(b, answer, "binding to its node");
+        write_failed(b, answer);
 }
 
 // The Binding holds for the pod as this attempt knows it: a fence makes it fail.
@@ -358,7 +362,7 @@ static void status_written(struct sched *s, void *arg, const struct client_answe
     struct binding *b = arg;
     (void)s;
     if (answer->code < 0 || !answer->object) {
-        write_failed(b, answer, "update status of pod");
+        write_failed(b, answer);
         return;
     }
     fence_hold_pod(b, answer->object);

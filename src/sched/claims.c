@@ -193,10 +193,10 @@ struct sched_claim *claims_seen(struct claims *c, const struct client_object *be
     return k;
 }
 
+// An answer may be overtaken by the watch, also by a newer claim of the same name.
 static bool is_old(const struct sched_claim *k, const struct client_object *object)
 {
-    return k->latest && str_eq(k->latest->meta->uid, object->meta->uid) &&
-           object->revision < k->latest->revision;
+    return k->latest && object->revision < k->latest->revision;
 }
 
 void claims_learn(struct claims *c, struct sched_claim *k, const struct client_object *object)

@@ -75,6 +75,13 @@ const struct api_pod *content_pod_of(const struct content *c, struct str uid)
 
 // --- Devices -------------------------------------------------------------------------------------
 
+bool uses_extended(const struct api_pod *pod, const struct api_resource_claim *claim)
+{
+    const struct api_pod_extended_resource_claim_status *s =
+        pod->status.extended_resource_claim_status;
+    return pod->spec.node_name.n && s && str_eq(s->resource_claim_name, claim->metadata.name);
+}
+
 // A claim counts where two schedulers are at work when a pod runs with it: before that an allocation
 // may still give way to an earlier one.
 static bool counts(const struct content *c, const struct api_resource_claim *claim)
@@ -83,7 +90,8 @@ static bool counts(const struct content *c, const struct api_resource_claim *cla
         return false;
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_pod *pod = content_pod_of(c, claim->status.reserved_for.p[i].uid);
-        if (pod && pod->spec.node_name.n)
+        if (pod && pod->spec.node_name.n &&
+            (!claim_is_extended(&claim->metadata) || uses_extended(pod, claim)))
             return true;
     }
     return c->at_rest || c->all;

@@ -41,6 +41,9 @@ enum readiness claim_readiness(const struct api_resource_claim *claim);
 // is_known: the UID was noted when calm came.
 bool is_known(const struct sim *s, struct str uid);
 
+// uses_extended: the pod runs with a claim that was made for its extended resources.
+bool uses_extended(const struct api_pod *pod, const struct api_resource_claim *claim);
+
 // content_check looks at what must hold at any time.
 void content_check(struct content *c);
 

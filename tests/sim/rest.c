@@ -44,13 +44,6 @@ static bool wanted(const struct content *c, const struct api_resource_claim *cla
     return false;
 }
 
-static bool uses_extended(const struct api_pod *pod, const struct api_resource_claim *claim)
-{
-    const struct api_pod_extended_resource_claim_status *s =
-        pod->status.extended_resource_claim_status;
-    return pod->spec.node_name.n && s && str_eq(s->resource_claim_name, claim->metadata.name);
-}
-
 static void check_left(struct content *c)
 {
     for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++) {
