@@ -196,7 +196,7 @@ TEST_WITH_CTL(an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wa
 }
 
 // extended_claim makes a claim as a scheduler does for the extended resources of pod one.
-static void extended_claim(struct ctl_world *c)
+static void extended_claim(struct ctl_world *c, bool filled)
 {
     const char *user = consumer(c, "one");
     const char *uid = reply_field(c->w, "metadata.uid");
@@ -211,7 +211,8 @@ static void extended_claim(struct ctl_world *c)
             uid)
             .p;
     assert_ok(do_create(c->w, CLAIM(""), claim));
-    allocate(c, "ext", "x", user);
+    if (filled)
+        allocate(c, "ext", "x", user);
     settle(c);
 }
 
@@ -220,7 +221,7 @@ TEST_WITH_CTL(a_claim_for_extended_resources_that_no_status_names_goes_with_its_
 {
     assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
     settle(c);
-    extended_claim(c);
+    extended_claim(c, true);
     assert_non_null(the_claim(c));
     assert_ok(do_delete(c->w, POD("one"), NULL));
     settle(c);
@@ -232,7 +233,7 @@ TEST_WITH_CTL(a_claim_for_extended_resources_that_a_running_pod_does_not_name_go
 {
     assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
     settle(c);
-    extended_claim(c);
+    extended_claim(c, true);
     assert_non_null(the_claim(c)); // the pod may still be bound with it
     bind_pod(c, "one");
     settle(c);
@@ -246,7 +247,7 @@ TEST_WITH_CTL(a_claim_for_extended_resources_that_is_made_after_the_binding_goes
     settle(c);
     bind_pod(c, "one");
     settle(c);
-    extended_claim(c);
+    extended_claim(c, false);
     assert_null(the_claim(c));
 }
 
