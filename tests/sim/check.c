@@ -338,6 +338,10 @@ void content_check(struct content *c)
 void sim_check(struct sim *s)
 {
     struct content c;
+    uint64_t now = store_revision(s->store) * 2 + s->calm;
+    if (s->checked == now)
+        return;
+    s->checked = now;
     content_load(&c, s);
     c.all = s->calm && !s->two_schedulers; // who works alone and is well makes no mistakes
     content_check(&c);

@@ -88,12 +88,18 @@ static void answer(struct content *c, const struct api_resource_claim *claim, bo
 void sim_drive(struct sim *s, uint64_t in, uint64_t fail_in)
 {
     struct content c;
+    bool idle = true;
+    if (s->driven == store_revision(s->store))
+        return;
     content_load(&c, s);
     for (size_t i = 0; i < c.lists[LOADED_CLAIMS].n; i++) {
         const struct api_resource_claim *claim = c.lists[LOADED_CLAIMS].p[i];
-        if (claim->status.allocation && claim_readiness(claim) == CLAIM_WAITS &&
-            sim_draw(s, in) == 0)
+        if (!claim->status.allocation || claim_readiness(claim) != CLAIM_WAITS)
+            continue;
+        idle = false;
+        if (sim_draw(s, in) == 0)
             answer(&c, claim, !fail_in || sim_draw(s, fail_in) != 0);
     }
+    s->driven = idle ? store_revision(s->store) : 0;
     content_done(&c);
 }

@@ -60,6 +60,8 @@ struct sim {
     char *log[LOG_LINES];
     size_t logged;
     uint64_t steps;
+    uint64_t checked; // revision of the store that was looked at, with calm as it is
+    uint64_t driven;  // same, by drivers who had nothing to do
     bool verbose;
     bool broken; // an invariant is
     struct sbuf problem;
