@@ -18,7 +18,7 @@ struct places VEC(struct str);
 struct numbers VEC(size_t);
 
 // Pods that may be without an answer at a time, in a run that goes on for long.
-#define STEADY_BACKLOG 512
+#define STEADY_BACKLOG 64
 
 struct run {
     struct sched_bench *s;

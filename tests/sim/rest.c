@@ -289,6 +289,18 @@ static const struct api_node *node_of(const struct content *c,
     return NULL;
 }
 
+// Admin access takes nothing, so what it was given may be taken by others later: such a claim is judged
+// as if it were alone. Who else has its devices is looked at elsewhere.
+static bool has_admin(const struct api_resource_claim *claim)
+{
+    const struct api_device_request_allocation_result_array *r =
+        &claim->status.allocation->devices.results;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->p[i].has_admin_access && r->p[i].admin_access)
+            return true;
+    return false;
+}
+
 // judge asks the allocator's independent checker about one allocation, all others being in place.
 static void judge(struct content *c, struct alloc_input input, size_t which)
 {
@@ -296,7 +308,7 @@ static void judge(struct content *c, struct alloc_input input, size_t which)
     const struct api_resource_claim *claim = c->lists[LOADED_CLAIMS].p[which];
     const struct api_node *node = node_of(c, claim);
     for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++)
-        if (i != which)
+        if (i != which && !has_admin(claim))
             vec_push(&others, c->lists[LOADED_CLAIMS].p[i]);
     input.claims = others.p;
     input.claims_len = others.n;

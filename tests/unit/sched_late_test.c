@@ -58,11 +58,20 @@ static int arrives(struct kit *k, const char *node)
 // crash ends the scheduler when its Binding is under way, and starts another.
 static void crash(struct kit *k)
 {
-    while (!late.caught)
-        world_run(&k->w, 1);
+    for (int i = 0; i < 1000 && !late.caught; i++)
+        (void)exec_sim_step(k->w.sim);
+    assert_true(late.caught);
     sched_free(k->s);
     k->s = sched_new(&(struct sched_options){.client = k->client});
     sched_start(k->s);
+}
+
+// tried: an attempt has been made, and its first write is under way.
+static void tried(struct kit *k)
+{
+    for (int i = 0; i < 1000 && !kit_stats(k).attempts; i++)
+        (void)exec_sim_step(k->w.sim);
+    assert_int_equal(kit_stats(k).attempts, 1);
 }
 
 static void start(struct kit *k)
@@ -84,8 +93,9 @@ static void a_late_binding_fails_once_the_reservation_was_taken(void **state)
     kit_gpu_pod(&k, "p", 1);
     crash(&k);
     late.catches = 1; // the successor's gets no answer either
-    while (late.catches)
-        world_run(&k.w, 1);
+    for (int i = 0; i < 1000 && late.catches; i++)
+        (void)exec_sim_step(k.w.sim);
+    assert_int_equal(late.catches, 0);
     assert_int_equal(arrives(&k, "n"), -ERR_CONFLICT);
     world_run(&k.w, 3000);
     kit_on(&k, "ns/p", "n");
@@ -134,11 +144,9 @@ static void a_change_of_the_pod_does_not_cost_the_attempt(void **state)
     struct kit k;
     start(&k);
     late.catches = 0;
-    world_lag(k.client, "Pod");
     kit_claim(&k, "c", 1);
     kit_pod(&k, "p", USES("c"));
-    world_release(k.client);
-    world_run(&k.w, 0);
+    tried(&k);
     world_lag(k.client, "Pod"); // the scheduler knows the pod as it was at first
     kit_pod_of(&k, "p", ",'labels':{'a':'b'}", USES("c"));
     world_run(&k.w, 20);
@@ -206,6 +214,31 @@ static void a_gated_pod_keeps_no_reservation(void **state)
     kit_end(&k);
 }
 
+// A status update that nobody waits for any more gives a claim a device that another pod got meanwhile.
+static void a_late_allocation_gives_way(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    late.catches = 0;
+    kit_gpu_pod(&k, "first", 1);
+    world_run(&k.w, 20);
+    kit_on(&k, "ns/first", "n");
+    kit_claim(&k, "c", 1);
+    kit_pod(&k, "p", USES("c"));
+    world_run(&k.w, 20);
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'c',"
+              "'namespace':'ns','finalizers':['resource.kubernetes.io/delete-protection']},'spec':{"
+              "'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'gpu',"
+              "'allocationMode':'ExactCount','count':1}}]}},'status':{'allocation':{'devices':{"
+              "'results':[{'request':'r','driver':'drv','pool':'n','device':'gpu-0'}]}}}}");
+    world_run(&k.w, 5000);
+    assert_null(world_claim(&k.w, "ns/c")->status.allocation);
+    kit_told(&k, "ns/p", "");
+    kit_end(&k);
+}
+
 // The condition is for the pod as it was: written late it must not say of a pod that runs that it waits.
 static void a_late_condition_is_dropped(void **state)
 {
@@ -216,14 +249,15 @@ static void a_late_condition_is_dropped(void **state)
     world_lag(k.client, "Pod");
     kit_pod(&k, "p", "'nodeSelector':{'no':'such'}");
     world_release(k.client);
-    world_run(&k.w, 0);
-    world_lag(k.client, "Pod");
+    world_lag(k.client, "Pod"); // it sees the pod, and no change of it
+    for (int i = 0; i < 1000 && !kit_stats(&k).conditions; i++)
+        (void)exec_sim_step(k.w.sim);
     kit_pod(&k, "p", "'nodeSelector':{'no':'such'},'nodeName':'n'"); // bound by hand
-    world_run(&k.w, 50);
+    uint64_t written = kit_stats(&k).conditions;
+    world_run(&k.w, 20000); // it is said again, of a pod that the scheduler believes to wait
+    assert_true(kit_stats(&k).conditions > written);
     assert_int_equal(world_condition(&k.w, "ns/p").n, 0);
     world_release(k.client);
-    world_run(&k.w, 20000);
-    assert_int_equal(world_condition(&k.w, "ns/p").n, 0);
     kit_end(&k);
 }
 
@@ -232,4 +266,5 @@ RUN_TESTS(TEST_CASE(a_late_binding_fails_once_the_reservation_was_taken),
           TEST_CASE(a_late_binding_fails_once_the_special_claim_was_deleted),
           TEST_CASE(a_change_of_the_pod_does_not_cost_the_attempt),
           TEST_CASE(a_fence_of_another_ends_the_attempt),
-          TEST_CASE(a_gated_pod_keeps_no_reservation), TEST_CASE(a_late_condition_is_dropped))
+          TEST_CASE(a_gated_pod_keeps_no_reservation), TEST_CASE(a_late_allocation_gives_way),
+          TEST_CASE(a_late_condition_is_dropped))

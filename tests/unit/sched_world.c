@@ -227,9 +227,9 @@ static void bind_pod(struct client *c, const struct api_binding *b, client_done_
 {
     struct world *w = world_of(c);
     const struct api_kind *pods = api_kind_find(STR("v1"), STR("Pod"));
-    const struct client_object *old = find(w, pods, b->metadata.namespace, b->metadata.name);
     if (refused(c, "bind", pods, b->metadata.name, done, arg))
         return;
+    const struct client_object *old = find(w, pods, b->metadata.namespace, b->metadata.name);
     const struct api_pod *pod = old ? old->object.value : NULL;
     if (!old || (b->metadata.uid.n && !str_eq(b->metadata.uid, old->meta->uid))) {
         answer(c, -ERR_NOT_FOUND, "no such pod", NULL, done, arg);
