@@ -15,11 +15,17 @@
 
 struct moments VEC(int64_t);
 struct places VEC(struct str);
+struct numbers VEC(size_t);
+
+// Pods that may be without an answer at a time, in a run that goes on for long.
+#define STEADY_BACKLOG 64
 
 struct run {
     struct sched_bench *s;
     struct moments sent_ns, bound_ns; // by pod; 0: not yet
     struct places on;
+    struct numbers alive; // in the order they were bound, with a rate; from oldest on
+    size_t oldest;
     size_t created, answered, bound, deleting, rewatches;
     int64_t start_ns, created_ns, last_ns;
     int64_t end_ns; // give up then
@@ -83,10 +89,16 @@ static void on_tick(void *arg)
     struct run *r = arg;
     struct sched_bench *s = r->s;
     double period_ns = 1e9 / s->rate;
-    while (r->created < s->pods &&
+    // What the server cannot take in time is left out when this goes on for long.
+    if (s->steady_s > 0 && r->created - r->answered >= STEADY_BACKLOG) {
+        exec_timer_start(loop_exec(s->bench.loop), &r->tick, CLOCK_NS_PER_MS);
+        return;
+    }
+    while (!r->over && (r->created < s->pods || s->steady_s > 0) &&
+           (s->steady_s == 0 || r->created - r->answered < STEADY_BACKLOG) &&
            r->start_ns + (int64_t)((double)r->created * period_ns) <= bench_now_ns())
         create_next(r);
-    if (r->created == s->pods || r->over)
+    if ((r->created == s->pods && s->steady_s == 0) || r->over)
         return;
     int64_t next = r->start_ns + (int64_t)((double)r->created * period_ns) - bench_now_ns();
     exec_timer_start(loop_exec(s->bench.loop), &r->tick, next > 0 ? next : 0);
@@ -101,14 +113,29 @@ static void on_deleted(void *arg, const struct client_answer *a)
     r->deleting--;
 }
 
-// replace deletes a pod that was bound and makes another one, so that the load stays as it is.
-static void replace(struct run *r, const struct client_object *o)
+static void delete_pod(struct run *r, struct str name)
 {
     static const struct api_delete_options at_once = {.has_grace_period_seconds = true};
-    const struct client_key key = {o->object.kind, o->meta->namespace, o->meta->name};
+    const struct client_key key = {bench_kind("v1", "Pod"), str_z(r->s->namespace), name};
     r->deleting++;
     client_delete(r->s->bench.client, &key, &at_once, on_deleted, r);
-    create_next(r);
+}
+
+// replace keeps the load as it is: for a pod that was bound another one is made, or with a rate the
+// oldest one goes.
+static void replace(struct run *r, const struct client_object *o, size_t number)
+{
+    if (r->s->rate <= 0) {
+        delete_pod(r, o->meta->name);
+        create_next(r);
+        return;
+    }
+    vec_push(&r->alive, number);
+    if (r->alive.n - r->oldest <= r->s->pods)
+        return;
+    char name[32];
+    (void)sched_bench_pod(r->s, r->alive.p[r->oldest++], name);
+    delete_pod(r, str_z(name));
 }
 
 static void see(struct run *r, const struct client_object *o)
@@ -125,7 +152,7 @@ static void see(struct run *r, const struct client_object *o)
     r->on.p[i] = arena_str(&r->s->arena, pod->spec.node_name);
     r->bound++;
     if (r->s->steady_s > 0)
-        replace(r, o);
+        replace(r, o, i);
     check_end(r);
 }
 
@@ -300,6 +327,7 @@ static int run_measured(struct sched_bench *s, double setup_s)
     vec_done(&r.sent_ns);
     vec_done(&r.bound_ns);
     vec_done(&r.on);
+    vec_done(&r.alive);
     vec_done(&x.times);
     sbuf_done(&x.verdict);
     return answer;
@@ -475,8 +503,6 @@ static int check_flags(struct sched_bench *s, struct err *err)
         s->classes = 1;
     if (s->args.concurrency == 0 || s->gpus == 0 || s->gpus > 128)
         return err_set(err, ERR_INVALID, "--concurrency is at least 1, --gpus 1 to 128");
-    if (s->steady_s > 0 && s->rate > 0)
-        return err_set(err, ERR_INVALID, "--steady makes its own rate: leave out --rate");
     if (s->prefill_per_node > s->gpus)
         return err_set(err, ERR_INVALID, "--prefill-per-node is more than a node has (--gpus)");
     return 0;

@@ -53,7 +53,7 @@ struct sched_bench {
     size_t init_pods;                                     // bound before it is measured
     size_t first;                                         // number of the first pod of this phase
     size_t prefill_per_node, prefill_full_nodes, prefill; // the last: anywhere
-    size_t steady_s; // so long, a new pod for each that is bound; 0: every pod once
+    size_t steady_s; // so long, a new pod for each that is bound, or at a rate; 0: every pod once
     size_t timeout_s, settle_ms;
     double rate;
     const char *variant, *namespace, *scheduler_name;

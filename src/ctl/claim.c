@@ -140,6 +140,12 @@ static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
                 pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
+static void add_extended(void *arg, const struct client_object *o)
+{
+    if (claim_is_extended(o->meta))
+        add_claim(arg, o);
+}
+
 static void pod_changed(void *arg, const struct client_object *before,
                         const struct client_object *after)
 {
@@ -154,6 +160,9 @@ static void pod_changed(void *arg, const struct client_object *before,
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid, add_claim,
                     c);
         add_claims_of(c, pod);
+    } else if (pod->spec.node_name.n && (!before || !as_pod(before)->spec.node_name.n)) {
+        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid,
+                    add_extended, c);
     }
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
         return;

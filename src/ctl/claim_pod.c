@@ -232,6 +232,9 @@ static void patch_names(struct claim_ctl *c, struct str key, const struct consum
     json_write_object_begin(&w);
     json_write_key(&w, STR("uid"));
     json_write_str(&w, who->meta->uid);
+    // A write that comes late must not name a claim that has been replaced since.
+    json_write_key(&w, STR("resourceVersion"));
+    json_write_str(&w, who->meta->resource_version);
     json_write_object_end(&w);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);

@@ -144,11 +144,11 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
     return DRA_OK;
 }
 
-static bool is_special(const struct api_resource_claim *claim, const struct api_pod *pod)
+bool dra_is_special(const struct api_resource_claim *claim, const struct api_pod *pod)
 {
-    const struct str *mark = select_label(&claim->metadata.annotations,
-                                          STR("resource.kubernetes.io/extended-resource-claim"));
-    return mark && str_eqz(*mark, "true") && claim_is_for(claim, pod, false);
+    if (claim->metadata.deletion_timestamp.set && !claim->status.allocation)
+        return false; // it holds nothing, and goes
+    return claim_is_extended(&claim->metadata) && claim_is_for(claim, pod, false);
 }
 
 // The claim that an earlier attempt created for the pod's extended resources, if it still exists.
@@ -160,13 +160,13 @@ static struct sched_claim *find_special(struct sched *s, const struct sched_pod 
         struct sched_claim *k =
             claims_find(&s->claims, p->api->metadata.namespace, st->resource_claim_name);
         const struct api_resource_claim *claim = claims_api(k);
-        if (claim && is_special(claim, p->api))
+        if (claim && dra_is_special(claim, p->api))
             return k;
     }
     for (size_t i = 0; i < p->claims_len; i++) {
         struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
-        if (claim && is_special(claim, p->api))
+        if (claim && dra_is_special(claim, p->api))
             return *k;
     }
     return NULL;

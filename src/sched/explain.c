@@ -245,6 +245,22 @@ static void check_claim(void *arg, const struct client_object *o)
     c->good = false;
 }
 
+const struct api_kind *sched_watched(size_t i)
+{
+    return i < WATCHES ? sched_kind((enum watched)i) : NULL;
+}
+
+uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
+{
+    const struct client_object *o = informer_get(s->informers[i], namespace, name);
+    return o ? o->revision : 0;
+}
+
+size_t sched_known_count(const struct sched *s, size_t i)
+{
+    return informer_len(s->informers[i]);
+}
+
 bool sched_check(const struct sched *s, struct sbuf *problems)
 {
     struct checking c = {s, problems, true};

@@ -58,6 +58,11 @@ typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespac
                                  struct sbuf *out, struct err *err);
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
 
+// server_set_checker lets GET /dray/check say whether the caches of those who work in this process equal
+// the store: fn returns true, or false with a line for each difference. NULL: nobody can tell.
+typedef bool (*server_check_fn)(void *arg, struct sbuf *problems);
+void server_set_checker(struct server *s, server_check_fn fn, void *arg);
+
 // server_stop ends all watches so that their connections can go; health says no from here on.
 void server_stop(struct server *s);
 
