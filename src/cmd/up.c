@@ -202,6 +202,7 @@ static bool check(void *arg, struct sbuf *problems)
     struct up *u = arg;
     struct store *store = registry_store(u->host.registry);
     bool equal = sched_check(u->sched, problems);
+    equal &= ctl_check(u->ctl, problems);
     const struct api_kind *kind;
     for (size_t i = 0; (kind = sched_watched(i)); i++) {
         struct err err;

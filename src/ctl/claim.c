@@ -170,6 +170,14 @@ static void pod_changed(void *arg, const struct client_object *before,
         add_pod(c, after);
 }
 
+static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "c/%.*s/%.*s", STR_ARG(meta->namespace), STR_ARG(meta->name));
+    claim_forget(c, sbuf_str(&key));
+    sbuf_done(&key);
+}
+
 static void claim_changed(void *arg, const struct client_object *before,
                           const struct client_object *after)
 {
@@ -177,6 +185,8 @@ static void claim_changed(void *arg, const struct client_object *before,
     const struct api_object_meta *meta = (after ? after : before)->meta;
     if (after)
         add_key(c, 'c', meta->namespace, meta->name);
+    else
+        forget_claim(c, meta);
     if (after && before && as_claim(before)->status.reserved_for.n &&
         !as_claim(after)->status.reserved_for.n)
         add_left(c, meta->namespace, meta->name);

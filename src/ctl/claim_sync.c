@@ -154,6 +154,12 @@ static void remember(struct key_set *set, struct str key)
     *map_put(set, str_z(copy)) = copy;
 }
 
+void claim_forget(struct claim_ctl *c, struct str key)
+{
+    forget(&c->freed, key);
+    forget(&c->left, key);
+}
+
 void claim_remember_left(struct claim_ctl *c, struct str key)
 {
     remember(&c->left, key);
@@ -178,8 +184,7 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
     const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim) {
-        forget(&c->freed, key);
-        forget(&c->left, key);
+        claim_forget(c, key);
         work_done(c->work, key);
         return;
     }
@@ -214,6 +219,25 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     else
         work_done(c->work, key);
     arena_done(&arena);
+}
+
+bool claim_ctl_check(const struct claim_ctl *c, struct sbuf *problems)
+{
+    const struct key_set *sets[] = {&c->freed, &c->left};
+    bool good = true;
+    for (size_t k = 0; k < array_len(sets); k++)
+        map_foreach(sets[k], i) {
+            struct str key = map_key(sets[k], i);
+            struct str namespace;
+            struct str name;
+            str_cut(str_from(key, 2), '/', &namespace, &name);
+            if (ctl_find(c->ctl, CACHE_CLAIMS, namespace, name))
+                continue;
+            sbuf_addf(problems, "%.*s is remembered as %s, but is gone\n", STR_ARG(key),
+                      k ? "left" : "freed");
+            good = false;
+        }
+    return good;
 }
 
 void claim_forget_all(struct claim_ctl *c)

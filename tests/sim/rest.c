@@ -402,6 +402,8 @@ static void check_parts(struct sim *s)
             sim_break(s, "%s: %.*s", p->name, STR_ARG(sbuf_str(&problems)));
         if (p->ctl && !ctl_idle(p->ctl))
             sim_break(s, "%s is not idle", p->name);
+        if (p->ctl && !ctl_check(p->ctl, &problems))
+            sim_break(s, "%s: %.*s", p->name, STR_ARG(sbuf_str(&problems)));
     }
 }
 

@@ -143,6 +143,8 @@ TEST_WITH_CTL(a6_a_finished_pod_frees_and_removes_its_claim)
                        "{\"status\":{\"phase\":\"Succeeded\"}}"));
     settle(c);
     assert_null(the_claim(c));
+    cleanup_sbuf struct sbuf problems = {0};
+    assert_true(ctl_check(c->ctl, &problems)); // nothing is remembered of it
 }
 
 TEST_WITH_CTL(a6_a_shared_claim_is_freed_by_its_last_user_and_stays)
