@@ -73,6 +73,7 @@ void check_preferred_term(struct validator *v, const struct path *at,
 
 bool is_huge_page(struct str resource);
 bool is_native_resource(struct str resource);
+bool is_quota_resource(struct str resource); // one that a quota knows by itself
 void check_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_container_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_amount(struct validator *v, const struct path *at, struct str resource,
@@ -133,6 +134,8 @@ void check_mounts(struct pod_rules *p, const struct path *at, const struct api_c
 void check_env(struct pod_rules *p, const struct path *at, const struct api_container *c);
 void check_pull_policy(struct validator *v, const struct path *at, struct str policy);
 
+// check_pod_state: an update of the status, apart from claims.
+void check_pod_state(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
 void check_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
 
 // each_container calls fn with every container of a pod and where it stands, in upstream's order.

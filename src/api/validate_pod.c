@@ -595,6 +595,7 @@ static void check_pod_create(struct validator *v, const struct api_pod *pod)
 void check_pod(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
     if (v->op == API_STATUS_UPDATE) {
+        check_pod_state(v, pod, old);
         check_pod_status(v, pod);
         return;
     }

@@ -63,6 +63,13 @@ void check_resource_name(struct validator *v, const struct path *at, struct str 
                       STR("must be a standard resource type or fully qualified"));
 }
 
+bool is_quota_resource(struct str name)
+{
+    return is_huge_page(name) || str_starts(name, STR("requests.hugepages-")) ||
+           (!str_eqz(name, "storage") &&
+            (is_choice(CHOICES(standard), name) || is_choice(CHOICES(counted), name)));
+}
+
 void check_container_resource_name(struct validator *v, const struct path *at, struct str name)
 {
     static const struct str own[] = {STR_INIT("cpu"), STR_INIT("memory"),
