@@ -73,7 +73,8 @@ void check_preferred_term(struct validator *v, const struct path *at,
 
 bool is_huge_page(struct str resource);
 bool is_native_resource(struct str resource);
-bool is_quota_resource(struct str name); // one that a quota knows by itself
+bool resource_overcommits(struct str resource); // may be promised more often than it is there
+bool is_quota_resource(struct str name);        // one that a quota knows by itself
 void check_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_container_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_amount(struct validator *v, const struct path *at, struct str resource,

@@ -82,12 +82,16 @@ static void check_states(struct validator *v, const struct path *list,
 static void check_address_list(struct validator *v, const struct path *at, const struct str *ips,
                                size_t n, struct str shown)
 {
-    size_t six = 0, before = v->causes->n;
+    size_t six = 0;
+    bool readable = true;
     for (size_t i = 0; i < n && !causes_full(v->causes); i++) {
+        struct name_msgs msgs = {.arena = scratch(v)};
         check_ip(v, AT_ITEM(at, i), ips[i]);
+        name_ip(ips[i], &msgs);
+        readable = readable && !(msgs.n && str_starts(msgs.p[0], STR("must be a valid IP")));
         six += name_is_ipv6(ips[i]);
     }
-    if (v->causes->n == before && n > 1 && (n > 2 || six != 1))
+    if (readable && n > 1 && (n > 2 || six != 1))
         cause_invalid_json(v->causes, at, shown,
                            STR("may specify no more than one IP for each IP family"));
 }

@@ -92,6 +92,19 @@ static void check_defaults(struct validator *v, const struct path *at,
     };
     for (size_t i = 0; i < array_len(pairs); i++)
         check_pair(v, &pairs[i]);
+    for (size_t i = 0; i < item->default_value.n && !causes_full(v->causes); i++) {
+        struct str name = item->default_value.p[i].key;
+        const struct quantity *most = &item->default_value.p[i].value;
+        const struct quantity *asked = find_amount(&item->default_request, name);
+        if (!asked || resource_overcommits(name) || quantity_cmp(most, asked) == 0)
+            continue;
+        struct str a = quantity_text(most, scratch(v)), b = quantity_text(asked, scratch(v));
+        cause_invalid(v->causes, AT_KEY(request, name), b,
+                      arena_strf(scratch(v),
+                                 "default value %.*s must equal to defaultRequest value %.*s in "
+                                 "%.*s",
+                                 STR_ARG(a), STR_ARG(b), STR_ARG(name)));
+    }
 }
 
 static void check_limit_item(struct validator *v, const struct path *at,

@@ -206,10 +206,13 @@ def case(rng, number, kinds):
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         # Most of what is to be found is not in metadata.
         spoil(rng, new, fields if rng.random() < 0.15 or len(fields) == 1 else [f for f in fields if f != 'metadata'])
-    if 'metadata' not in new or (update and any(new['metadata'].get(k) != old['metadata'].get(k) for k in ('name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp'))):
+    # Upstream makes up a name for a LimitRange that has none.
+    if 'metadata' not in new or (kind == 'LimitRange' and not new['metadata'].get('name')) or (update and any(new['metadata'].get(k) != old['metadata'].get(k) for k in ('name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp'))):
         return case(rng, number, kinds)
-    # The server, not the strategy, puts addresses back that an update leaves out.
-    if kind == 'Service' and update and any(f not in new.get('spec', {}) and f in old['spec'] for f in ('clusterIP', 'clusterIPs', 'ipFamilies', 'type')):
+    # The server, not the strategy, puts addresses back that an update leaves out; and a change of type takes ports away before they are looked at.
+    if kind == 'Service' and update and new.get('spec', {}).get('type') != old['spec'].get('type'):
+        return case(rng, number, kinds)
+    if kind == 'Service' and update and any(not new.get('spec', {}).get(f) and f in old['spec'] for f in ('clusterIP', 'clusterIPs', 'ipFamilies', 'type')):
         return case(rng, number, kinds)
     if 'namespace' in BASES[kind][0]['metadata'] and new['metadata'].get('namespace') != 'default':
         return case(rng, number, kinds)
