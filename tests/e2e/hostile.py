@@ -13,7 +13,7 @@ SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
 MIB = 1024  # in KiB, as /proc tells
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
 MAPS = '/api/v1/namespaces/default/configmaps'
-notes = []
+notes, started = [], []
 
 
 class Server:
@@ -26,6 +26,7 @@ class Server:
         self.process = subprocess.Popen([DRAY, 'server', '--data-dir', folder, '--listen', '127.0.0.1:0'], stdout=subprocess.PIPE, stderr=self.log,
                                         text=True, env=dict(os.environ, ASAN_OPTIONS=options, **(env or {})),
                                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard)))
+        started.append(self.process)
         line = self.process.stdout.readline()
         assert 'ready at' in line, open(self.log.name).read()[-2000:]
         self.port = int(line.split(',')[0].rsplit(':', 1)[1])
@@ -442,6 +443,7 @@ def main():
         print('\n'.join(notes))
         raise
     finally:
+        [p.kill() for p in started if p.poll() is None]
         shutil.rmtree(folder, ignore_errors=True)
     print('\n'.join(notes))
     print('served through it all')
