@@ -45,7 +45,7 @@ void check_named(struct validator *v, const struct path *at, struct str value, n
 struct str in_characters(struct str message, name_check check, struct arena *arena);
 
 // check_prefix_name: the beginning of such a name, which may end in a dash.
-void check_prefix_name(struct validator *v, const struct path *at, struct str value,
+void check_prefix_name(struct validator *v, const struct path *at, struct str name,
                        name_check check);
 
 // check_ip: an address as old fields take it, without leading zeroes or IPv4 in IPv6 clothes.
@@ -73,6 +73,8 @@ void check_preferred_term(struct validator *v, const struct path *at,
 
 bool is_huge_page(struct str resource);
 bool is_native_resource(struct str resource);
+bool resource_overcommits(struct str resource); // may be promised more often than it is there
+bool is_quota_resource(struct str name);        // one that a quota knows by itself
 void check_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_container_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_amount(struct validator *v, const struct path *at, struct str resource,
@@ -96,7 +98,7 @@ void check_pod_resources(struct validator *v, const struct path *at,
 struct volume_map MAP(const struct api_volume_source *);
 
 // check_volumes adds the volumes that are in order to ret.
-void check_volumes(struct validator *v, const struct path *at,
+void check_volumes(struct validator *v, const struct path *list,
                    const struct api_volume_array *volumes, const struct api_object_meta *meta,
                    struct volume_map *ret);
 void check_volume_drivers(struct validator *v, const struct path *at,
@@ -133,6 +135,8 @@ void check_mounts(struct pod_rules *p, const struct path *at, const struct api_c
 void check_env(struct pod_rules *p, const struct path *at, const struct api_container *c);
 void check_pull_policy(struct validator *v, const struct path *at, struct str policy);
 
+// check_pod_state: an update of the status, apart from claims.
+void check_pod_state(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
 void check_pod_update(struct validator *v, const struct api_pod *pod, const struct api_pod *old);
 
 // each_container calls fn with every container of a pod and where it stands, in upstream's order.
@@ -143,9 +147,9 @@ void each_container(struct pod_rules *p, const struct path *spec, container_fn f
 // --- validate_scheduling.c: affinity, tolerations, spreading -------------------------------------
 
 void check_affinity(struct validator *v, const struct path *at, const struct api_affinity *a);
-void check_tolerations(struct validator *v, const struct path *at,
+void check_tolerations(struct validator *v, const struct path *list,
                        const struct api_toleration_array *tolerations);
-void check_spread(struct validator *v, const struct path *at,
+void check_spread(struct validator *v, const struct path *list,
                   const struct api_topology_spread_constraint_array *constraints);
 void check_taint_effect(struct validator *v, const struct path *at, struct str effect);
 

@@ -472,7 +472,8 @@ static void check_whole_pod_resources(struct pod_rules *p, const struct path *sp
         cause_forbidden(p->v->causes, AT(at, "claims"),
                         STR("claims may not be set for Resources at pod-level"));
     check_requirements(p->v, at, &r->limits, &r->requests, true);
-    check_claim_names(p, AT(at, "claims"), &r->claims);
+    if (r->claims.p)
+        check_claim_names(p, AT(at, "claims"), &r->claims);
     check_pod_resources(p->v, at, p->spec);
 }
 
@@ -595,6 +596,7 @@ static void check_pod_create(struct validator *v, const struct api_pod *pod)
 void check_pod(struct validator *v, const struct api_pod *pod, const struct api_pod *old)
 {
     if (v->op == API_STATUS_UPDATE) {
+        check_pod_state(v, pod, old);
         check_pod_status(v, pod);
         return;
     }

@@ -92,6 +92,19 @@ static void check_defaults(struct validator *v, const struct path *at,
     };
     for (size_t i = 0; i < array_len(pairs); i++)
         check_pair(v, &pairs[i]);
+    for (size_t i = 0; i < item->default_value.n && !causes_full(v->causes); i++) {
+        struct str name = item->default_value.p[i].key;
+        const struct quantity *most = &item->default_value.p[i].value;
+        const struct quantity *asked = find_amount(&item->default_request, name);
+        if (!asked || resource_overcommits(name) || quantity_cmp(most, asked) == 0)
+            continue;
+        struct str a = quantity_text(most, scratch(v)), b = quantity_text(asked, scratch(v));
+        cause_invalid(v->causes, AT_KEY(request, name), b,
+                      arena_strf(scratch(v),
+                                 "default value %.*s must equal to defaultRequest value %.*s in "
+                                 "%.*s",
+                                 STR_ARG(a), STR_ARG(b), STR_ARG(name)));
+    }
 }
 
 static void check_limit_item(struct validator *v, const struct path *at,
@@ -155,13 +168,42 @@ static void check_hard(struct validator *v, const struct path *at,
     }
 }
 
+// Whether a scope, which selects pods or claims to volumes, can limit a resource.
+static bool scope_fits(struct str scope, struct str resource)
+{
+    static const struct str compute[] = {
+        STR_INIT("cpu"),           STR_INIT("memory"),       STR_INIT("limits.cpu"),
+        STR_INIT("limits.memory"), STR_INIT("requests.cpu"), STR_INIT("requests.memory"),
+        STR_INIT("pods"),
+    };
+    static const struct str storage[] = {STR_INIT("persistentvolumeclaims"),
+                                         STR_INIT("requests.storage")};
+    if (str_eqz(scope, "BestEffort"))
+        return str_eqz(resource, "pods");
+    if (str_eqz(scope, "VolumeAttributesClass"))
+        return is_choice(CHOICES(storage), resource);
+    bool other = !is_choice(CHOICES(scopes), scope) && !str_eqz(scope, "CrossNamespacePodAffinity");
+    return other || is_choice(CHOICES(compute), resource);
+}
+
+static bool scope_fits_all(struct str scope, const struct api_quantity_map *hard)
+{
+    for (size_t i = 0; i < hard->n; i++)
+        if (is_quota_resource(hard->p[i].key) && !scope_fits(scope, hard->p[i].key))
+            return false;
+    return true;
+}
+
 static void check_scopes(struct validator *v, const struct path *at,
-                         const struct api_str_array *list)
+                         const struct api_str_array *list, const struct api_quantity_map *hard)
 {
     struct str shown = json_of_strings(list->p, list->n, scratch(v));
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
         if (!is_choice(CHOICES(scopes), list->p[i]))
             cause_invalid_json(v->causes, at, shown, STR("unsupported scope"));
+    for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
+        if (!scope_fits_all(list->p[i], hard))
+            cause_invalid_json(v->causes, at, shown, STR("unsupported scope applied to resource"));
     if ((has_string(list, STR("BestEffort")) && has_string(list, STR("NotBestEffort"))) ||
         (has_string(list, STR("Terminating")) && has_string(list, STR("NotTerminating"))))
         cause_invalid_json(v->causes, at, shown, STR("conflicting scopes"));
@@ -198,7 +240,7 @@ void check_quota(struct validator *v, const struct api_resource_quota *quota,
     const struct path root = path_root(STR("spec")), *spec = &root;
     const struct api_str_array *list = &quota->spec.scopes;
     check_hard(v, AT(spec, "hard"), &quota->spec.hard);
-    check_scopes(v, AT(spec, "scopes"), list);
+    check_scopes(v, AT(spec, "scopes"), list, &quota->spec.hard);
     check_scope_selector(v, AT(AT(spec, "scopeSelector"), "matchExpressions"),
                          quota->spec.scope_selector);
     if (!old)

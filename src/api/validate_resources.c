@@ -47,7 +47,7 @@ static bool is_extended(struct str resource)
     return name_is_label_key(resource);
 }
 
-static bool overcommits(struct str resource)
+bool resource_overcommits(struct str resource)
 {
     return is_native_resource(resource) && !is_huge_page(resource);
 }
@@ -61,6 +61,13 @@ void check_resource_name(struct validator *v, const struct path *at, struct str 
     if (v->causes->n == before && str_find_char(name, '/') < 0 && !known)
         cause_invalid(v->causes, at, name,
                       STR("must be a standard resource type or fully qualified"));
+}
+
+bool is_quota_resource(struct str name)
+{
+    return is_huge_page(name) || str_starts(name, STR("requests.hugepages-")) ||
+           (!str_eqz(name, "storage") &&
+            (is_choice(CHOICES(standard), name) || is_choice(CHOICES(counted), name)));
 }
 
 void check_container_resource_name(struct validator *v, const struct path *at, struct str name)
@@ -149,13 +156,13 @@ static void check_against_limit(struct validator *v, const struct path *at,
     const struct quantity *limit = find_amount(limits, e->key);
     const struct path *requests = AT(at, "requests");
     if (!limit) {
-        if (!overcommits(e->key))
+        if (!resource_overcommits(e->key))
             cause_required(v->causes, AT(at, "limits"),
                            STR("Limit must be set for non overcommitable resources"));
         return;
     }
     int order = quantity_cmp(&e->value, limit);
-    bool equal = order != 0 && !overcommits(e->key);
+    bool equal = order != 0 && !resource_overcommits(e->key);
     struct str text = quantity_text(&e->value, scratch(v));
     if (equal || order > 0)
         cause_invalid(v->causes, requests, text,

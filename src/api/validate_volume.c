@@ -351,7 +351,11 @@ static void check_host_path(struct validator *v, const struct path *at,
 static void check_csi(struct validator *v, const struct path *at,
                       const struct api_csi_volume_source *s)
 {
+    size_t from = v->causes->n;
     check_driver_name(v, AT(at, "driver"), s->driver, OWN);
+    for (size_t i = from; i < v->causes->n; i++)
+        v->causes->p[i].message =
+            in_characters(v->causes->p[i].message, name_dns_subdomain, scratch(v));
     if (!s->node_publish_secret_ref)
         return;
     must_have(v, AT(AT(at, "nodePublishSecretRef"), "name"), s->node_publish_secret_ref->name);
@@ -379,7 +383,7 @@ static void check_ephemeral(struct validator *v, const struct path *volume,
         cleanup_sbuf struct sbuf b = {0};
         sbuf_addz(&b, "PVC name ");
         sbuf_add_quoted(&b, claim);
-        sbuf_addf(&b, ": %.*s", STR_ARG(msgs.p[i]));
+        sbuf_addf(&b, ": %.*s", STR_ARG(in_characters(msgs.p[i], name_dns_subdomain, scratch(v))));
         cause_invalid(v->causes, AT(volume, "name"), name, sbuf_str(&b));
     }
 }

@@ -68,6 +68,13 @@ def pod(spec):
     return {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': META, 'spec': spec}
 
 
+# The status of a pod, for updates of it.
+STATUS = {'phase': 'Running', 'conditions': [{'type': 'Ready', 'status': 'True'}, {'type': 'example.com/x', 'status': 'False', 'observedGeneration': 1}],
+          'podIP': '1.2.3.4', 'podIPs': [{'ip': '1.2.3.4'}, {'ip': '::1'}], 'hostIP': '5.6.7.8', 'hostIPs': [{'ip': '5.6.7.8'}],
+          'containerStatuses': [{'name': 's', 'ready': False, 'restartCount': 0, 'image': 'i', 'imageID': 'x', 'state': {'terminated': {'exitCode': 1}}}],
+          'resourceClaimStatuses': [{'name': 'gpu', 'resourceClaimName': 'x'}]}
+
+
 BASES = {
     'Pod': [pod(SPEC), pod({'containers': [CONTAINER] , 'volumes': SPEC['volumes'], 'resourceClaims': SPEC['resourceClaims'], 'serviceAccountName': 'sa'}), pod(SMALL_SPEC),
             pod({'containers': [SMALL], 'hostNetwork': True, 'hostPID': True, 'dnsPolicy': 'None', 'dnsConfig': {'nameservers': ['8.8.8.8']}}),
@@ -169,8 +176,21 @@ POD_ANNOTATIONS = ['kubernetes.io/config.mirror', 'controller.kubernetes.io/pod-
                    'container.apparmor.security.beta.kubernetes.io/c', 'container.seccomp.security.alpha.kubernetes.io/c']
 
 
+def status_case(rng, number):
+    spec = {'containers': [SMALL], 'restartPolicy': rng.choice(['Always', 'Never', 'OnFailure']), 'resourceClaims': SPEC['resourceClaims']}
+    old = pod(spec)
+    old = copy.deepcopy(dict(old, status=STATUS, metadata=dict(META, uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5',
+                                                               creationTimestamp='1970-01-01T00:00:01Z')))
+    new = copy.deepcopy(old)
+    for _ in range(rng.choice([1, 1, 2])):
+        spoil(rng, new, ['status'])
+    return {'name': str(number), 'kind': 'Pod', 'apiVersion': 'v1', 'op': 'statusUpdate', 'new': new, 'old': old}
+
+
 def case(rng, number, kinds):
     kind = rng.choice(kinds)
+    if kind == 'Pod' and rng.random() < 0.1:
+        return status_case(rng, number)
     new = copy.deepcopy(rng.choice(BASES[kind]))
     update = rng.random() < 0.25
     fields = [f for f in new if f not in ('apiVersion', 'kind')]
@@ -186,10 +206,13 @@ def case(rng, number, kinds):
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         # Most of what is to be found is not in metadata.
         spoil(rng, new, fields if rng.random() < 0.15 or len(fields) == 1 else [f for f in fields if f != 'metadata'])
-    if 'metadata' not in new or (update and any(new['metadata'].get(k) != old['metadata'].get(k) for k in ('name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp'))):
+    # Upstream makes up a name for a LimitRange that has none.
+    if 'metadata' not in new or (kind == 'LimitRange' and not new['metadata'].get('name')) or (update and any(new['metadata'].get(k) != old['metadata'].get(k) for k in ('name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp'))):
         return case(rng, number, kinds)
-    # The server, not the strategy, puts addresses back that an update leaves out.
-    if kind == 'Service' and update and any(f not in new.get('spec', {}) and f in old['spec'] for f in ('clusterIP', 'clusterIPs', 'ipFamilies', 'type')):
+    # The server, not the strategy, puts addresses back that an update leaves out; and a change of type takes ports away before they are looked at.
+    if kind == 'Service' and update and new.get('spec', {}).get('type') != old['spec'].get('type'):
+        return case(rng, number, kinds)
+    if kind == 'Service' and update and any(not new.get('spec', {}).get(f) and f in old['spec'] for f in ('clusterIP', 'clusterIPs', 'ipFamilies', 'type')):
         return case(rng, number, kinds)
     if 'namespace' in BASES[kind][0]['metadata'] and new['metadata'].get('namespace') != 'default':
         return case(rng, number, kinds)

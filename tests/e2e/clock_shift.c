@@ -7,10 +7,11 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <sys/mman.h>
+#include <sys/time.h>
 
 #define NS_PER_SEC 1000000000LL
 

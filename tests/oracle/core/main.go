@@ -117,7 +117,7 @@ func check(r row) error {
 	if err != nil {
 		return err
 	}
-	if r.Op == "status" {
+	if r.Op == "statusUpdate" {
 		info.Subresource = "status"
 		return rest.BeforeUpdate(statuses[r.Kind], ctx, o, old)
 	}
