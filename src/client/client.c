@@ -96,11 +96,14 @@ void client_free(struct client *c)
         c->ops->free(c);
 }
 
-void client_bind(struct client *c, struct str namespace, struct str pod, struct str uid,
-                 struct str node, client_done_fn done, void *arg)
+void client_bind(struct client *c, const struct api_object_meta *pod, struct str node,
+                 client_done_fn done, void *arg)
 {
     struct api_binding binding = {
-        .metadata = {.name = pod, .namespace = namespace, .uid = uid},
+        .metadata = {.name = pod->name,
+                     .namespace = pod->namespace,
+                     .uid = pod->uid,
+                     .resource_version = pod->resource_version},
         .target = {.kind = STR("Node"), .name = node},
     };
     struct api_object object = {api_kind_find(STR("v1"), STR("Binding")), &binding};

@@ -143,8 +143,9 @@ void client_free(struct client *c);
 // decode into its arena and set the rest.
 struct client_object *client_object_new(void);
 
-// client_bind binds a pod to a node (pods/binding).
-void client_bind(struct client *c, struct str namespace, struct str pod, struct str uid,
-                 struct str node, client_done_fn done, void *arg);
+// client_bind binds a pod to a node (pods/binding). The pod must have the UID and be at the
+// resourceVersion that pod says, if it says any: else the answer is a conflict.
+void client_bind(struct client *c, const struct api_object_meta *pod, struct str node,
+                 client_done_fn done, void *arg);
 
 #endif

@@ -30,6 +30,7 @@ static const struct verb verbs[] = {
     {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage},
     {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage},
+    {"driver", verb_driver, "drivers for simulated hardware, and faults for it", driver_usage},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage},

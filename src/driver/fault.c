@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/fault.h"
+
+#include <stdlib.h>
+
+#include <sys/stat.h>
+
+#include "codec/json.h"
+#include "codec/json_writer.h"
+#include "driver/files.h"
+
+#include "base/banned.h"
+
+enum { FAULT_BYTES_MAX = 256 * 1024 };
+
+static const char *const kinds[] = {
+    "xid",   "lost",           "slow-prepare", "prepare-failure", "unprepare-failure",
+    "crash", "attach-failure", "slow-attach"};
+
+const char *fault_kind_name(enum fault_kind kind)
+{
+    return kinds[kind];
+}
+
+bool fault_kind_parse(struct str name, enum fault_kind *ret)
+{
+    for (size_t i = 0; i < array_len(kinds); i++) {
+        if (str_eqz(name, kinds[i])) {
+            *ret = (enum fault_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- Text ----------------------------------------------------------------------------------------
+
+static int read_member(struct fault *f, struct str key, const yyjson_val *v, struct arena *a,
+                       struct err *err)
+{
+    struct str text;
+    int rc;
+    if (str_eq(key, STR("code")))
+        return json_to_i64(v, &f->code, err);
+    if (str_eq(key, STR("ms")))
+        return json_to_i64(v, &f->ms, err);
+    if (str_eq(key, STR("step")))
+        return json_to_i64(v, &f->step, err);
+    rc = json_to_str(v, &text, err);
+    if (rc == 0 && str_eq(key, STR("device")))
+        f->device = arena_str(a, text);
+    else if (rc == 0 && !str_eq(key, STR("kind")))
+        rc = err_set(err, ERR_INVALID, "a fault has kind, device, code, ms and step, nothing else");
+    else if (rc == 0 && !fault_kind_parse(text, &f->kind))
+        rc = err_set(err, ERR_INVALID, "there is no fault \"%.*s\"", STR_ARG(str_upto(text, 64)));
+    return rc;
+}
+
+static int read_fault(const yyjson_val *v, struct arena *a, struct fault *f, struct err *err)
+{
+    int rc = json_want_object(v, err);
+    if (rc != 0)
+        return rc;
+    json_obj_foreach(v, key, value) {
+        rc = read_member(f, json_str(key), value, a, err);
+        if (rc != 0) {
+            err_path_field(err, json_str(key).p, json_str(key).n);
+            return rc;
+        }
+    }
+    if (!json_get(v, STR("kind")))
+        return err_set(err, ERR_INVALID, "a fault needs a kind");
+    if (f->ms < 0 || f->ms > 3600000 || f->step < 0 || f->code < 0)
+        return err_set(err, ERR_INVALID, "code, ms (at most an hour) and step are not negative");
+    return 0;
+}
+
+int faults_parse(struct str text, struct arena *arena, struct faults *ret, struct err *err)
+{
+    const struct json_options options = {.max_bytes = FAULT_BYTES_MAX};
+    cleanup_json_doc struct json_doc doc = {0};
+    *ret = (struct faults){0};
+    if (str_trim(text).n == 0)
+        return 0;
+    int rc = json_parse(text, &options, &doc, err);
+    if (rc == 0)
+        rc = json_want_array(doc.root, err);
+    if (rc != 0)
+        return rc;
+    if (json_len(doc.root) > FAULTS_MAX)
+        return err_set(err, ERR_TOO_MANY, "more than %d faults", FAULTS_MAX);
+    json_arr_foreach(doc.root, item) {
+        struct fault f = {0};
+        rc = read_fault(item, arena, &f, err);
+        if (rc != 0) {
+            err_path_index(err, ret->n);
+            return rc;
+        }
+        vec_push_arena(arena, ret, f);
+    }
+    return 0;
+}
+
+static void number(struct json_writer *w, struct str key, int64_t v)
+{
+    if (v == 0)
+        return;
+    json_write_key(w, key);
+    json_write_i64(w, v);
+}
+
+void faults_write(const struct faults *f, struct sbuf *out)
+{
+    struct json_writer w = {.out = out, .indent = 2};
+    json_write_array_begin(&w);
+    vec_foreach(f, one) {
+        json_write_object_begin(&w);
+        json_write_key(&w, STR("kind"));
+        json_write_str(&w, str_z(kinds[one->kind]));
+        if (one->device.n) {
+            json_write_key(&w, STR("device"));
+            json_write_str(&w, one->device);
+        }
+        number(&w, STR("code"), one->code);
+        number(&w, STR("ms"), one->ms);
+        number(&w, STR("step"), one->step);
+        json_write_object_end(&w);
+    }
+    json_write_array_end(&w);
+    sbuf_addc(out, '\n');
+}
+
+// --- Files ---------------------------------------------------------------------------------------
+
+int faults_load(const char *path, struct arena *arena, struct faults *ret, struct err *err)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    *ret = (struct faults){0};
+    struct stat st;
+    if (stat(path, &st) != 0 && errno == ENOENT)
+        return 0;
+    int rc = files_read(path, FAULT_BYTES_MAX, &text, err);
+    if (rc == 0)
+        rc = faults_parse(sbuf_str(&text), arena, ret, err);
+    return rc == 0 ? 0 : err_wrap(err, "%s", path);
+}
+
+int faults_save(const char *path, const struct faults *f, struct err *err)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    faults_write(f, &text);
+    const char *slash = strrchr(path, '/');
+    cleanup_free char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
+    int rc = *dir ? files_make_dirs(NULL, dir, err) : 0;
+    return rc == 0 ? files_replace(NULL, path, sbuf_str(&text), err) : rc;
+}
+
+void fault_file_init(struct fault_file *f, const char *path)
+{
+    *f = (struct fault_file){.path = path, .size = -1};
+    pthread_mutex_init(&f->lock, NULL);
+}
+
+void fault_file_done(struct fault_file *f)
+{
+    arena_done(&f->arena);
+    pthread_mutex_destroy(&f->lock);
+}
+
+// A file that makes no sense leaves the faults as they were.
+static void refresh(struct fault_file *f)
+{
+    struct stat st = {.st_size = -1};
+    (void)stat(f->path, &st);
+    if (st.st_size == f->size && st.st_mtim.tv_sec == f->changed.tv_sec &&
+        st.st_mtim.tv_nsec == f->changed.tv_nsec)
+        return;
+    f->size = st.st_size;
+    f->changed = st.st_mtim;
+    struct arena arena = {0};
+    struct faults faults;
+    if (faults_load(f->path, &arena, &faults, NULL) != 0) {
+        arena_done(&arena);
+        return;
+    }
+    arena_done(&f->arena);
+    f->arena = arena;
+    f->faults = faults;
+}
+
+static bool is_for(const struct fault *f, enum fault_kind kind, struct str device)
+{
+    return f->kind == kind && (f->device.n == 0 || device.n == 0 || str_eq(f->device, device));
+}
+
+bool fault_file_find(struct fault_file *f, enum fault_kind kind, struct str device,
+                     struct fault *ret)
+{
+    bool found = false;
+    pthread_mutex_lock(&f->lock);
+    refresh(f);
+    vec_foreach(&f->faults, one) {
+        if (!found && is_for(one, kind, device)) {
+            *ret = *one;
+            ret->device = STR("");
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+    return found;
+}
+
+void fault_file_drop(struct fault_file *f, enum fault_kind kind, struct str device)
+{
+    pthread_mutex_lock(&f->lock);
+    refresh(f);
+    struct faults left = {0};
+    vec_foreach(&f->faults, one)
+        if (!is_for(one, kind, device))
+            vec_push(&left, *one);
+    struct err err;
+    if (left.n != f->faults.n && faults_save(f->path, &left, &err) != 0)
+        left.n = 0; // it stays: whoever waits for it to go tries again
+    vec_done(&left);
+    refresh(f);
+    pthread_mutex_unlock(&f->lock);
+}
