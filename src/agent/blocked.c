@@ -204,14 +204,17 @@ void dra_blocked_each(const struct dra *d, void (*fn)(void *arg, const struct dr
 
 // --- The way out ---------------------------------------------------------------------------------
 
-int dra_abandon(struct dra *d, struct str driver, struct err *err)
+int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err *err)
 {
     if (plugins_usable(d->plugins, driver))
         return err_set(err, ERR_CONFLICT, "driver %.*s is there: it is asked, not abandoned",
                        STR_ARG(driver));
     int claims = 0;
-    map_foreach(&d->claims.by_key, i)
-        claims += node_claim_driver_remove(*map_value(&d->claims.by_key, i), driver);
+    map_foreach(&d->claims.by_key, i) {
+        struct node_claim *c = *map_value(&d->claims.by_key, i);
+        if (c->unpreparing || !waiting_only)
+            claims += node_claim_driver_remove(c, driver);
+    }
     if (claims > 0) {
         d->dirty = true;
         LOG_WARN(&dra_log, "a driver was abandoned: its devices count as free",
@@ -229,7 +232,7 @@ static void abandon_named(struct dra *d, struct str names)
         struct err err = {0};
         (void)str_cut(names, ',', &name, &names);
         name = str_trim(name);
-        if (find(d->blocked, name) && dra_abandon(d, name, &err) < 0)
+        if (find(d->blocked, name) && dra_abandon(d, name, true, &err) < 0)
             LOG_WARN(&dra_log, "a driver is not abandoned", log_str("driver", name),
                      log_z("why", err.msg));
     }

@@ -259,7 +259,7 @@ static int check_names(struct str namespace, struct str name, struct str uid, st
 
 static int read_claim(const yyjson_val *v, struct node_claims *all, struct err *err)
 {
-    struct str namespace, name, uid;
+    struct str namespace = {0}, name = {0}, uid = {0};
     int rc = json_want_object(v, err);
     if (rc == 0)
         rc = read_text(v, STR("Namespace"), &namespace, err);

@@ -413,6 +413,15 @@ static void save_health(struct dra *d)
         LOG_WARN(&dra_log, "health of devices could not be saved", log_z("why", err.msg));
 }
 
+static bool uses_changed(const struct node_claim_driver *part, const struct health_changes *changes)
+{
+    vec_foreach(&part->devices, device)
+        vec_foreach(changes, x)
+            if (str_eq(x->pool, device->pool_name) && str_eq(x->device, device->device_name))
+                return true;
+    return false;
+}
+
 // Tells of the pods that use one of the devices, each once.
 static void tell_pods(struct dra *d, struct str driver, const struct health_changes *changes)
 {
@@ -420,18 +429,15 @@ static void tell_pods(struct dra *d, struct str driver, const struct health_chan
     map_foreach(&d->claims.by_key, i) {
         const struct node_claim *c = *map_value(&d->claims.by_key, i);
         const struct node_claim_driver *part = node_claim_driver_find(c, driver);
-        bool uses = false;
-        for (size_t j = 0; part && !uses && j < part->devices.n; j++)
-            vec_foreach(changes, x)
-                uses = uses || (str_eq(x->pool, part->devices.p[j].pool_name) &&
-                                str_eq(x->device, part->devices.p[j].device_name));
-        if (!uses)
+        if (!part || !uses_changed(part, changes))
             continue;
-        vec_foreach(&c->pods, uid)
-            *map_put(&told, str_z(*uid)) = true;
+        vec_foreach(&c->pods, uid) {
+            bool fresh = false;
+            *map_put_new(&told, str_z(*uid), &fresh) = true;
+            if (fresh)
+                d->options.health_changed(d->options.arg, str_z(*uid));
+        }
     }
-    map_foreach(&told, i)
-        d->options.health_changed(d->options.arg, map_key(&told, i));
     map_done(&told);
 }
 

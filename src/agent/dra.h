@@ -152,9 +152,9 @@ struct dra_blocked {
 void dra_blocked_each(const struct dra *d, void (*fn)(void *arg, const struct dra_blocked *b),
                       void *arg);
 
-// dra_abandon makes all claims forget a driver that will not come back: whoever calls it vouches that
-// its devices are free. Returns how many claims did, -ERR_CONFLICT when the driver is there, or -errno of
-// the checkpoint.
-int dra_abandon(struct dra *d, struct str driver, struct err *err) MUST_USE;
+// dra_abandon makes claims forget a driver that will not come back: whoever calls it vouches that its
+// devices are free. waiting_only: only claims whose unprepare waits for it. Returns how many did,
+// -ERR_CONFLICT when the driver is there, or -errno of the checkpoint.
+int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err *err) MUST_USE;
 
 #endif

@@ -48,6 +48,8 @@ void dra_unprepare_run(struct dra_op *op)
     }
     for (size_t i = 0; i < op->claims.n; i++) {
         struct node_claim *c = claim_of(op, i);
+        if (!c)
+            continue;
         if (c->pods.n > 1) {
             // Saved at the end; after a crash before that, this is done again.
             (void)node_claim_pod_remove(c, op->pod_uid);

@@ -520,7 +520,7 @@ static void abandon_go(struct stub *s)
 {
     vec_foreach(&s->args->names, driver) {
         struct err err = {0};
-        int rc = dra_abandon(s->dra, *driver, &err);
+        int rc = dra_abandon(s->dra, *driver, false, &err);
         if (rc < 0)
             (void)fprintf(stderr, "dray kubelet-stub: %s\n", err.msg);
         else

@@ -4,7 +4,7 @@
 reads the checkpoint. Drivers are taken from $PEERS/bin: dra-example-kubeletplugin, dra-e2e-test-driver. Usage: kubelet_stub.py DRAY"""
 import glob, json, os, shutil, signal, subprocess, sys, tempfile, time
 
-from common import Server, call, peers, skip
+from common import Server, call, peers
 
 SLICES = '/apis/resource.k8s.io/v1/resourceslices'
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
@@ -61,8 +61,14 @@ def example(node, extra=()):
 
 def e2e(node):
     f = node.folders
-    return Driver(node, [os.path.join(peers(), 'bin', 'dra-e2e-test-driver'), '--kubeconfig', node.server.kubeconfig, '--driver-name', 'test-driver.cdi.k8s.io', 'kubelet-plugin',
-                         '--node-name', 'node-a', '--cdi-dir', f['cdi'], '--datadir', f['plugins'] + '/test-driver.cdi.k8s.io', '--plugin-registration-path', f['registry']])
+    return Driver(node, [os.path.join(peers(), 'bin', 'dra-e2e-test-driver'), '--kubeconfig', node.server.kubeconfig, '--drivername', 'test-driver.cdi.k8s.io', 'kubelet-plugin',
+                         '--node-name', 'node-a', '--cdi-dir', f['cdi'], '--datadir', f['plugins'], '--plugin-registration-path', f['registry']])
+
+
+def sim(node):
+    f = node.folders
+    return Driver(node, [node.server.dray, 'driver', 'sim', '--profile', 'example-gpu', '--node', 'node-a', '--kubeconfig', node.server.kubeconfig, '--plugins', f['plugins'],
+                         '--registry', f['registry'], '--cdi', f['cdi'], '--no-classes'])
 
 
 def published(server, driver):
@@ -168,8 +174,7 @@ def kubelets_checkpoint(node, scratch):
 def main():
     programs = {'example driver': ('dra-example-kubeletplugin', 'gpu.example.com', example), 'e2e test driver': ('dra-e2e-test-driver', 'test-driver.cdi.k8s.io', e2e)}
     found = {n: p for n, p in programs.items() if os.path.exists(os.path.join(peers(), 'bin', p[0]))}
-    if not found:
-        skip('no DRA drivers in $PEERS/bin')
+    programs['dray driver sim'] = found['dray driver sim'] = ('', 'gpu.example.com', sim)
     for title, (program, name, make) in programs.items():
         if title not in found:
             print(f'skipped: {title} (no {program} in $PEERS/bin)')

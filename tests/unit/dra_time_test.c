@@ -844,6 +844,8 @@ static void a_dead_driver_is_visible_and_has_a_way_out(void **state)
     kit_claim(&w.api, "a", DRIVER, "p1");
     const struct client_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
+    kit_claim(&w.api, "b", DRIVER, "p2");
+    assert_works(prepare(&w, pod_add(&w, "p2", "b"))); // goes on
     assert_int_equal(unlink(w.socket), 0);
     run(&w, 2 * SECOND);
     assert_fails(unprepare(&w, pod), "DRA driver " DRIVER " is not registered");
@@ -862,7 +864,9 @@ static void a_dead_driver_is_visible_and_has_a_way_out(void **state)
                               "\":\"x.example.com, " DRIVER "\"}}}");
     run(&w, 61 * SECOND);
     assert_works(unprepare(&w, pod));
-    assert_int_equal(claims_len(&w), 0);
+    assert_int_equal(claims_len(&w), 1);
+    assert_int_equal(
+        node_claims_find(dra_claims(w.dra), STR("default"), STR("b"))->drivers.p[0].devices.n, 1);
     sbuf_clear(&blocked);
     dra_blocked_each(w.dra, note_blocked, &blocked);
     assert_int_equal(blocked.n, 0);
@@ -879,7 +883,7 @@ static void a_driver_that_comes_back_is_not_blocked(void **state)
     kit_claim(&w.api, "a", DRIVER, "p1");
     const struct client_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
-    assert_int_equal(dra_abandon(w.dra, STR(DRIVER), &err), -ERR_CONFLICT); // it is there
+    assert_int_equal(dra_abandon(w.dra, STR(DRIVER), false, &err), -ERR_CONFLICT); // it is there
     w.driver.hang = true;
     assert_true(unprepare(&w, pod).code == -ERR_TIMEOUT);
     w.driver.hang = false;
