@@ -126,7 +126,7 @@ static int fail(const struct err *err)
 
 // --- sim -----------------------------------------------------------------------------------------
 
-enum { PROFILES_MAX = 16 };
+enum { PROFILES_MAX = 64 };
 
 static int open_profiles(const char *names, struct profile **ret, size_t *n, struct err *err)
 {

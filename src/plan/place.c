@@ -7,7 +7,7 @@
 #include "base/banned.h"
 
 #define SOLVE_MS     10000 // Kubernetes' filter timeout
-#define REMEDIES_MS  50
+#define REMEDIES_MS  500
 #define REMEDIES_TOP 5
 
 struct claim_list VEC(const struct api_resource_claim *);

@@ -64,7 +64,7 @@ struct plan_options {
     const struct clock *clock; // for deadlines
     struct rng *rng;           // for share IDs; NULL: fixed ones
     int64_t solve_ms;          // for one question on one node; 0: 10 s, as Kubernetes has it
-    int64_t remedies_ms;       // for the remedies of one pod; 0: 50
+    int64_t remedies_ms;       // for the remedies of one pod; 0: 500
     bool alone;                // of plan_why: pods before it are not placed first
     bool show_running;         // in text: what is placed already, too
 };

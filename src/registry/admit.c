@@ -266,9 +266,47 @@ static int admit_account(struct op *op, const struct api_object *object,
     return 0;
 }
 
+// --- Services ------------------------------------------------------------------------------------
+
+static bool same_strings(const struct api_str_array *a, const struct api_str_array *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++)
+        same = str_eq(a->p[i], b->p[i]);
+    return same;
+}
+
+// clusterIP and clusterIPs say the same; a client that knows only the first sets or changes that one,
+// and one that replaces the object without either keeps what was given.
+static int admit_service(struct op *op, const struct api_object *object,
+                         const struct api_object *old)
+{
+    if (object->kind->type != &api_service_type)
+        return 0;
+    struct api_service_spec *now = &((struct api_service *)object->value)->spec;
+    const struct api_service_spec *before =
+        old ? &((const struct api_service *)old->value)->spec : NULL;
+    if (before && now->cluster_ip.n == 0 && now->cluster_ips.n == 0) {
+        now->cluster_ip = before->cluster_ip;
+        now->cluster_ips = before->cluster_ips;
+    }
+    bool only_first = before ? !str_eq(now->cluster_ip, before->cluster_ip) &&
+                                   same_strings(&now->cluster_ips, &before->cluster_ips)
+                             : now->cluster_ips.n == 0;
+    if (!only_first)
+        return 0;
+    now->cluster_ips = (struct api_str_array){0};
+    if (now->cluster_ip.n) {
+        struct str *one = arena_one(op->arena, struct str);
+        *one = now->cluster_ip;
+        now->cluster_ips = (struct api_str_array){one, 1};
+    }
+    return 0;
+}
+
 // --- All of them ---------------------------------------------------------------------------------
 
-static const struct admitter {
+    static const struct admitter {
     int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
     int (*deletion)(struct op *op, struct str name);
 } admitters[] = {
@@ -276,6 +314,7 @@ static const struct admitter {
     {admit_account, NULL},
     {admit_tolerations, NULL},
     {admit_priority, NULL},
+    {admit_service, NULL},
 };
 
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)

@@ -319,6 +319,22 @@ TEST_IN_WORLD(test_last_finalizer_ends_a_deleted_object)
     assert_null(w->reply.doc.root);
 }
 
+#define SERVICE(name) ((struct target){"v1", "Service", "", "default", name})
+
+TEST_IN_WORLD(test_addresses_of_services_agree)
+{
+    assert_ok(do_create(w, SERVICE(NULL),
+                        "{\"metadata\":{\"name\":\"s\"},\"spec\":{\"clusterIP\":\"None\"}}"));
+    assert_field(w, "spec.clusterIPs", "[\"None\"]");
+    assert_ok(do_update(w, SERVICE("s"),
+                        "{\"metadata\":{\"name\":\"s\",\"labels\":{\"x\":\"y\"}},\"spec\":{}}"));
+    assert_field(w, "spec.clusterIP", "None");
+    assert_field(w, "spec.clusterIPs", "[\"None\"]");
+    do_create(w, SERVICE(NULL), "{\"metadata\":{\"name\":\"t\"},\"spec\":{}}");
+    assert_int_equal(w->reply.http, 422);
+    assert_non_null(strstr(w->reply.message, "spec.ports: Required value"));
+}
+
 RUN_TESTS(TEST_CASE(test_unconditional_update), TEST_CASE(test_version_is_demanded),
           TEST_CASE(test_stale_version), TEST_CASE(test_head_counts_not_what_is_visible),
           TEST_CASE(test_no_change_keeps_version),
@@ -328,4 +344,5 @@ RUN_TESTS(TEST_CASE(test_unconditional_update), TEST_CASE(test_version_is_demand
           TEST_CASE(test_status_and_spec_are_apart),
           TEST_CASE(test_status_of_other_kinds_takes_metadata),
           TEST_CASE(test_subresources_that_are_not_there), TEST_CASE(test_dry_run_changes_nothing),
-          TEST_CASE(test_last_finalizer_ends_a_deleted_object))
+          TEST_CASE(test_last_finalizer_ends_a_deleted_object),
+          TEST_CASE(test_addresses_of_services_agree))
