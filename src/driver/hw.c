@@ -162,17 +162,39 @@ static void add_use(struct totals *t, const struct api_device *d, struct arena *
     }
 }
 
-static bool is_set_up(const struct hw_driver *d, const struct hw_device *device, const char *except)
+// The device whose folder has this name. Folders come into being when a device is first used, so there
+// are few.
+static const struct hw_device *device_of_folder(const struct hw_driver *d, struct str name)
 {
-    cleanup_sbuf struct sbuf folder = {0};
-    cleanup_free char *pool = xstrndup(device->pool.p, device->pool.n);
-    cleanup_free char *name = xstrndup(device->device->name.p, device->device->name.n);
-    folder_of(d, pool, name, &folder);
-    struct setups s = {0};
-    read_setups(folder.p, except, &s);
-    bool yes = s.uids.n > 0;
-    setups_done(&s);
-    return yes;
+    vec_foreach(&d->devices, one) {
+        struct str device = one->device->name;
+        size_t n = one->pool.n + 1 + device.n;
+        if (name.n == n && str_ends(name, device) && name.p[one->pool.n] == '_')
+            return one;
+    }
+    return NULL;
+}
+
+// Adds what devices take that are set up for other claims.
+static void add_used(const struct hw_driver *d, const char *except, struct totals *t,
+                     struct arena *a)
+{
+    DIR *dir = opendir(d->hw);
+    if (!dir)
+        return;
+    for (const struct dirent *e; (e = readdir(dir));) {
+        const struct hw_device *one = device_of_folder(d, str_z(e->d_name));
+        if (!one || one->device->consumes_counters.n == 0)
+            continue;
+        cleanup_sbuf struct sbuf folder = {0};
+        struct setups s = {0};
+        sbuf_addf(&folder, "%s/%s", d->hw, e->d_name);
+        read_setups(folder.p, except, &s);
+        if (s.uids.n > 0)
+            add_use(t, one->device, a);
+        setups_done(&s);
+    }
+    (void)closedir(dir);
 }
 
 static const struct quantity *capacity_of(const struct hw_driver *d, const struct total *t)
@@ -202,9 +224,7 @@ static int check_counters(const struct hw_driver *d, const struct dray_claim *cl
     }
     if (t.n == 0)
         return 0;
-    vec_foreach(&d->devices, one)
-        if (one->device->consumes_counters.n && is_set_up(d, one, claim->uid))
-            add_use(&t, one->device, &a);
+    add_used(d, claim->uid, &t, &a);
     vec_foreach(&t, one) {
         const struct quantity *all = capacity_of(d, one);
         if (all && quantity_cmp(&one->used, all) > 0)
