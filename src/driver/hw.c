@@ -120,7 +120,7 @@ static void read_setups(const char *folder, const char *except, struct setups *r
     DIR *dir = opendir(folder);
     if (!dir)
         return;
-    for (const struct dirent *e; (e = readdir(dir));) {
+    for (const struct dirent *e; (e = files_next(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_starts(name, STR("claim.")) || str_eqz(str_from(name, 6), except))
             continue;
@@ -182,7 +182,7 @@ static void add_used(const struct hw_driver *d, const char *except, struct total
     DIR *dir = opendir(d->hw);
     if (!dir)
         return;
-    for (const struct dirent *e; (e = readdir(dir));) {
+    for (const struct dirent *e; (e = files_next(dir));) {
         const struct hw_device *one = device_of_folder(d, str_z(e->d_name));
         if (!one || one->device->consumes_counters.n == 0)
             continue;
@@ -412,7 +412,7 @@ static int release_all(struct hw_driver *d, const char *uid, struct dray_error *
 {
     DIR *dir = opendir(d->hw);
     int rc = 0;
-    for (const struct dirent *e; dir && rc == 0 && (e = readdir(dir));) {
+    for (const struct dirent *e; dir && rc == 0 && (e = files_next(dir));) {
         if (e->d_name[0] == '.')
             continue;
         cleanup_sbuf struct sbuf folder = {0};
