@@ -317,30 +317,30 @@ static void show(const struct hw_setting *s)
     describe(s);
 }
 
-static int set_up(struct hw_driver *d, struct hw_setting *s, struct dray_error *err)
+static int set_up(struct hw_driver *d, struct hw_setting s, struct dray_error *err)
 {
     cleanup_sbuf struct sbuf folder = {0}, path = {0}, text = {0};
     struct setups others = {0};
     struct err why = {0};
-    folder_of(d, s->allocated->pool, s->allocated->device, &folder);
-    read_setups(folder.p, s->claim->uid, &others);
-    s->folder = folder.p;
-    s->setup = &text;
-    s->texts = others.texts.p;
-    s->texts_len = others.texts.n;
-    sbuf_addf(&text, "{\"admin\":%s", s->allocated->admin_access ? "true" : "false");
-    int rc = check_owner(s->allocated, &others, err);
+    folder_of(d, s.allocated->pool, s.allocated->device, &folder);
+    read_setups(folder.p, s.claim->uid, &others);
+    s.folder = folder.p;
+    s.setup = &text;
+    s.texts = others.texts.p;
+    s.texts_len = others.texts.n;
+    sbuf_addf(&text, "{\"admin\":%s", s.allocated->admin_access ? "true" : "false");
+    int rc = check_owner(s.allocated, &others, err);
     if (rc == 0)
-        rc = hw_configure(s, err);
+        rc = hw_configure(&s, err);
     setups_done(&others);
     if (rc != 0)
         return rc;
     sbuf_addz(&text, "}\n");
-    sbuf_addf(&path, "%s/claim.%s", folder.p, s->claim->uid);
-    if (hw_write_identity(d, s->device, &why) != 0 ||
+    sbuf_addf(&path, "%s/claim.%s", folder.p, s.claim->uid);
+    if (hw_write_identity(d, s.device, &why) != 0 ||
         files_replace(&d->files, path.p, sbuf_str(&text), &why) != 0)
         return failed(&why, err);
-    show(s);
+    show(&s);
     return 0;
 }
 
@@ -390,7 +390,7 @@ int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *o
             rc = dray_fail(err, "there is no device %s in pool %s", s.allocated->device,
                            s.allocated->pool);
         else
-            rc = set_up(d, &s, err);
+            rc = set_up(d, s, err);
     }
     dray_env(out, DRAY_ALL, "DRA_RESOURCE_DRIVER_NAME", d->name);
     return rc;
