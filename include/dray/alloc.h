@@ -195,6 +195,7 @@ struct alloc_reason {
     struct str needs; // capacity and counters: what a device would take, in the least case,
     struct str has;   // and the most that one of them has left
     struct str error; // of a selector that fails
+    size_t term;      // of a selector's term: its place; devices it refuses passed those before it
 };
 
 // Why a request cannot have more devices: each device of the node's usable pools counts in the

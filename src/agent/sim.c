@@ -30,6 +30,7 @@ struct sim_nodes {
     size_t under_way;
     size_t left;
     struct sim_stats stats;
+    struct exec_timer ready; // tells so when there was nothing to make
     struct err first_error;
     bool failed;
     bool told;
@@ -414,10 +415,18 @@ static void pods_progress(void *arg, uint64_t revision)
 
 // --- Life ----------------------------------------------------------------------------------------
 
+static void nothing_to_do(void *arg)
+{
+    struct sim_nodes *s = arg;
+    if (s->options.ready)
+        s->options.ready(s->options.arg, NULL);
+}
+
 struct sim_nodes *sim_nodes_new(const struct sim_options *options)
 {
     struct sim_nodes *s = xcalloc(1, sizeof(*s));
     s->options = *options;
+    s->ready = (struct exec_timer){.fn = nothing_to_do, .arg = s};
     list_init(&s->calls);
     s->work = work_new(options->exec, step, s);
     const struct informer_options o = {.client = options->client, .kind = kind_of("v1", "Pod")};
@@ -425,13 +434,6 @@ struct sim_nodes *sim_nodes_new(const struct sim_options *options)
     const struct informer_handler h = {.changed = pod_changed, .progress = pods_progress, .arg = s};
     informer_add_handler(s->pods, &h);
     return s;
-}
-
-static void nothing_to_do(void *arg)
-{
-    struct sim_nodes *s = arg;
-    if (s->options.ready)
-        s->options.ready(s->options.arg, NULL);
 }
 
 int sim_nodes_start(struct sim_nodes *s, struct err *err)
@@ -443,7 +445,7 @@ int sim_nodes_start(struct sim_nodes *s, struct err *err)
     informer_start(s->pods);
     if (s->left == 0) {
         s->told = true;
-        exec_post(s->options.exec, nothing_to_do, s);
+        exec_timer_start(s->options.exec, &s->ready, 0);
     }
     make_more(s);
     return 0;
@@ -455,6 +457,7 @@ void sim_nodes_free(struct sim_nodes *s)
         return;
     while (list_pop_front(&s->calls))
         ;
+    exec_timer_stop(s->options.exec, &s->ready);
     work_free(s->work);
     informer_free(s->pods);
     arena_done(&s->arena);

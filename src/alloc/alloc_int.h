@@ -429,7 +429,12 @@ struct alloc_solver {
     struct cel_run *run;
     struct sbuf error;
     struct sbuf scratch;
-    // The question.
+    uint32_t *numbers; // stack of value numbers
+    size_t numbers_cap;
+    uint64_t *memo; // of failed states; its key changes from solve to solve
+    uint64_t memo_salt;
+    struct term_memory *terms; // selectors taken apart, for explanations
+    // The question. From here on everything is forgotten before the next.
     const struct alloc_view *view;
     struct claim *claims;
     size_t claims_len;
@@ -456,8 +461,7 @@ struct alloc_solver {
     uint32_t *overdrawn;        // by pool: counters whose sum is too large
     struct group_state *groups; // by counter set
     struct constraint_state *states;
-    uint32_t *numbers;             // stack of value numbers
-    size_t numbers_n, numbers_cap; // on the heap, kept between solves
+    size_t numbers_n;
     struct saved_state *saved_states;
     size_t saved_states_n;
     struct saved_group *saved_groups;
@@ -479,10 +483,6 @@ struct alloc_solver {
     bool timeout;
     bool paused;         // the slice is over
     struct prune *prune; // NULL until the search met a dead end
-    // Memory of failed states, kept between solves; the key changes.
-    uint64_t *memo;
-    uint64_t memo_salt;
-    struct term_memory *terms; // selectors taken apart, for explanations; kept between solves
 };
 
 // Work between two looks at the deadline: some 50 us.
@@ -608,8 +608,9 @@ void capacity_rounding(struct vw_cap *c, bool fractional);
 // capacity_asked converts the amounts of a request once; ret has room for each.
 void capacity_asked(const struct api_capacity_requirements *r, struct asked_amount *ret);
 
-// capacity_taken is what a placed alternative takes of a capacity, as a quantity.
-struct quantity capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap);
+// capacity_taken sets *ret, a zero, to what a placed alternative takes of a capacity.
+void capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap,
+                    struct quantity *ret);
 
 // column_value is the value of an attribute of a device, looked up once.
 const struct attr_value *column_value(struct alloc_solver *s, uint32_t column, uint32_t device);

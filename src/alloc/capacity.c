@@ -310,26 +310,28 @@ static bool need_fast(const struct alloc_solver *s, struct capreq *c, const stru
     return found == c->api->requests.n;
 }
 
-struct quantity capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap)
+void capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_t cap,
+                    struct quantity *ret)
 {
     const struct vw_cap *c = &s->view->caps[cap];
     const struct api_capacity_request_policy *p = c->api->value.request_policy;
-    struct quantity q = quantity_from_i64(0, QUANTITY_DECIMAL_SI);
     const struct quantity *asked = requested(a->capacity, c->api->key);
     amount need = need_amount(s, a, cap);
     int64_t unit = c->milli ? NANO_PER_MILLI : NANO_PER_UNIT;
     if (asked && c->rounding == CAP_RANGE && c->step && need > (amount)c->min * unit &&
         need <= (amount)INT64_MAX) {
         int64_t n = (int64_t)need / unit;
-        return c->milli ? from_milli(n, p->valid_range->step->format)
-                        : quantity_from_i64(n, p->valid_range->step->format);
+        bool parts = c->milli && n % 1000;
+        ret->value = c->milli && !parts ? n / 1000 : n;
+        ret->scale = parts ? -3 : 0;
+        ret->format = p->valid_range->step->format;
+        return;
     }
     int r =
         capacity_amount(asked, &c->api->value, s->view->cluster->features.fractional_capacity_range,
-                        &s->arena, &q, NULL);
+                        &s->arena, ret, NULL);
     assert(r == 0); // it was placed, so it has an amount
     (void)r;
-    return q;
 }
 
 // --- By device -----------------------------------------------------------------------------------

@@ -256,6 +256,7 @@ static bool refused(struct explainer *x, const struct alternative *a, uint32_t d
     if (m != MATCH_YES) {
         *ret = reason(m == MATCH_NO ? ALLOC_ROW_SELECTOR : ALLOC_ROW_SELECTOR_FAILED,
                       set->terms[set->refuser[device]].text);
+        ret->term = set->refuser[device];
         return true;
     }
     *ret = reason(ALLOC_ROW_NODE, (struct str){0});
@@ -429,7 +430,7 @@ static struct str failure(const struct explainer *x, const struct alternative *a
 static struct alloc_reason finish_reason(const struct explainer *x, size_t funnel,
                                          const struct draft_reason *d, struct arena *arena)
 {
-    struct alloc_reason r = {.row = d->row, .devices = d->devices};
+    struct alloc_reason r = {.row = d->row, .devices = d->devices, .term = d->term};
     if (d->row == ALLOC_ROW_TAINTED) {
         cleanup_sbuf struct sbuf taint = {0};
         sbuf_add(&taint, d->what);

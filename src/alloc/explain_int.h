@@ -33,6 +33,7 @@ struct draft_reason {
     amount needs, has;
     bool amounts;
     uint32_t device; // the first, to ask again for an error
+    uint16_t term;   // of a selector's term: its place
     size_t devices;
 };
 

@@ -6,9 +6,9 @@
 
 #include "base/banned.h"
 
-#define REASONS_SHOWN 3  // of a row
-#define TERM_SHOWN    60 // bytes of a selector's term
-#define OWNERS_LISTED 20 // in JSON
+#define REASONS_SHOWN 3   // of a row
+#define TERM_SHOWN    160 // bytes of a selector's term
+#define OWNERS_LISTED 20  // in JSON
 
 // --- Rows ----------------------------------------------------------------------------------------
 
@@ -170,23 +170,48 @@ static void conflict_text(const struct alloc_conflict *c, struct sbuf *b)
 
 // --- Text ----------------------------------------------------------------------------------------
 
-// One line, without the blanks of the source, cut where it is long.
+// Where a long term is cut: after an operand of its outermost ||, else between words.
+static size_t cut_at(struct str e)
+{
+    size_t operand = 0;
+    size_t word = 0;
+    int depth = 0;
+    char quote = 0;
+    for (size_t i = 0; i < TERM_SHOWN; i++) {
+        char c = e.p[i];
+        if (quote || c == '"' || c == '\'') {
+            quote = !quote ? c : c == quote && e.p[i - 1] != '\\' ? 0 : quote;
+            continue;
+        }
+        depth += c == '(' || c == '[' || c == '{' ? 1 : c == ')' || c == ']' || c == '}' ? -1 : 0;
+        if (c == ' ')
+            word = i;
+        if (depth == 0 && str_starts(str_from(e, i), STR(" || ")))
+            operand = i + strlen(" ||");
+    }
+    if (operand || word)
+        return operand ? operand : word;
+    size_t at = TERM_SHOWN;
+    while (at && ((unsigned char)e.p[at] & 0xC0) == 0x80)
+        at--;
+    return at;
+}
+
+// One line, without the blanks of the source: whole, unless it is very long.
 static void add_term(struct sbuf *out, struct str what)
 {
-    bool blank = false;
-    size_t from = out->n;
+    cleanup_sbuf struct sbuf line = {0};
+    bool blank = true;
+    what = str_trim(what);
     for (size_t i = 0; i < what.n; i++) {
         bool space = what.p[i] == ' ' || what.p[i] == '\n' || what.p[i] == '\t';
-        if (space && blank)
-            continue;
+        if (!space || !blank)
+            sbuf_addc(&line, space ? ' ' : what.p[i]);
         blank = space;
-        bool boundary = ((unsigned char)what.p[i] & 0xC0) != 0x80;
-        if (out->n - from >= TERM_SHOWN && boundary) {
-            sbuf_addz(out, "…");
-            return;
-        }
-        sbuf_addc(out, space ? ' ' : what.p[i]);
     }
+    size_t n = line.n <= TERM_SHOWN ? line.n : cut_at(sbuf_str(&line));
+    sbuf_add(out, str_upto(sbuf_str(&line), n));
+    sbuf_addz(out, n < line.n ? " …" : "");
 }
 
 static void add_reason(struct sbuf *out, const struct alloc_reason *r)
@@ -384,12 +409,22 @@ static int main_row(const struct alloc_funnel *f)
     return fullest;
 }
 
-static const struct alloc_reason *first_reason(const struct alloc_funnel *f, int row)
+// The reason that matters most in a row, by the same rule: devices that a later term refuses passed
+// those before it. Reasons come with the most devices first.
+static const struct alloc_reason *main_reason(const struct alloc_funnel *f, int row)
 {
-    for (size_t i = 0; i < f->reasons_len; i++)
-        if ((int)f->reasons[i].row == row)
-            return &f->reasons[i];
-    return NULL;
+    const struct alloc_reason *best = NULL;
+    bool enough = false;
+    for (size_t i = 0; i < f->reasons_len; i++) {
+        const struct alloc_reason *r = &f->reasons[i];
+        bool leaves = f->usable + r->devices >= f->wanted;
+        if ((int)r->row != row)
+            continue;
+        if (!best || (leaves && (!enough || r->term > best->term)))
+            best = r;
+        enough |= leaves;
+    }
+    return best;
 }
 
 // Rows that end when a claim goes.
@@ -398,37 +433,84 @@ static bool is_held(int row)
     return row == ALLOC_ROW_IN_USE || row == ALLOC_ROW_CAPACITY || row == ALLOC_ROW_COUNTERS;
 }
 
+// "have no free device", "have fewer than 2 devices". Only what the request wants counts, not how many
+// there are: nodes that differ in nothing else are told together.
+static void add_lack(struct sbuf *out, const struct alloc_funnel *f, const char *which)
+{
+    if (f->wanted <= 1)
+        sbuf_addf(out, "have no %sdevice", which);
+    else
+        sbuf_addf(out, "have fewer than %zu %sdevices", f->wanted, which);
+}
+
+// What falls short.
+static void add_amounts(struct sbuf *out, const struct alloc_funnel *f, int row,
+                        const struct alloc_reason *r)
+{
+    struct str set, name = r->what;
+    if (row == ALLOC_ROW_COUNTERS)
+        (void)str_cut(r->what, '/', &set, &name);
+    add_lack(out, f, "");
+    sbuf_addf(out, " with %s%.*s ≥ %.*s free for request %.*s",
+              row == ALLOC_ROW_COUNTERS ? "shared " : "", STR_ARG(name), STR_ARG(r->needs),
+              STR_ARG(f->request));
+}
+
 static void add_cause(struct sbuf *out, const struct alloc_funnel *f)
 {
     int row = main_row(f);
-    const struct alloc_reason *r = first_reason(f, row);
-    if (row < 0 || row == ALLOC_ROW_CLASS) {
-        sbuf_addf(out, "have %s devices for request %.*s", f->usable ? "too few" : "no",
-                  STR_ARG(f->request));
+    const struct alloc_reason *r = main_reason(f, row);
+    if (r && r->needs.n && is_held(row)) {
+        add_amounts(out, f, row, r);
         return;
     }
-    sbuf_addf(out, "have too few for request %.*s (%s", STR_ARG(f->request),
-              row_words((enum alloc_row)row));
-    if (r && !is_held(row)) {
-        sbuf_addz(out, ": ");
-        add_term(out, r->what);
-    } else if (r && r->needs.n) {
-        sbuf_addf(out, ": %.*s", STR_ARG(r->what));
+    add_lack(out, f, row == ALLOC_ROW_IN_USE ? "free " : "");
+    if (row == ALLOC_ROW_CLASS && r)
+        sbuf_addf(out, " of class %.*s", STR_ARG(r->what));
+    sbuf_addf(out, " for request %.*s", STR_ARG(f->request));
+    switch (row) {
+    case ALLOC_ROW_SELECTOR:
+        sbuf_addz(out, " where ");
+        break;
+    case ALLOC_ROW_SELECTOR_FAILED:
+        sbuf_addz(out, ": the selector fails: ");
+        break;
+    case ALLOC_ROW_NODE:
+        sbuf_addz(out, ": those that match are for other nodes");
+        return;
+    case ALLOC_ROW_UNSUPPORTED:
+        sbuf_addz(out, ": those that match need what is not on here: ");
+        break;
+    case ALLOC_ROW_TAINTED:
+        sbuf_addz(out, " without taint ");
+        break;
+    case ALLOC_ROW_ATTRIBUTE:
+        sbuf_addz(out, " with attribute ");
+        break;
+    default:
+        return;
     }
-    sbuf_addc(out, ')');
+    if (r)
+        add_term(out, r->what);
+    if (r && r->error.n)
+        sbuf_addf(out, ": %.*s", STR_ARG(r->error));
+    if (row == ALLOC_ROW_ATTRIBUTE)
+        sbuf_addz(out, ", which a constraint compares");
 }
 
 static void cause_of(const struct alloc_group *g, struct sbuf *out)
 {
     const struct alloc_explanation *e = &g->explanation;
-    if (g->refused.n)
+    if (g->refused.n) {
         sbuf_add(out, g->refused);
-    else if (e->nearest != SIZE_MAX)
+    } else if (e->nearest != SIZE_MAX) {
         add_cause(out, &e->funnels[e->nearest]);
-    else if (e->conflicts_len)
+    } else if (e->conflicts_len) {
+        sbuf_addz(out, "do not fit: ");
         conflict_text(&e->conflicts[0], out);
-    else
+    } else {
         sbuf_addz(out, "do not fit");
+    }
 }
 
 static void add_holders(struct cause *c, const struct alloc_group *g, struct arena *tmp)
@@ -474,6 +556,27 @@ static int cause_cmp(const void *x, const void *y)
     return str_cmp(a->text, b->text);
 }
 
+// A cause begins with what several nodes do; one does it, too.
+static void add_count(struct sbuf *out, size_t nodes, struct str text)
+{
+    static const struct {
+        struct str many, one;
+    } verbs[] = {
+        {STR_INIT("have "), STR_INIT("has ")},
+        {STR_INIT("are "), STR_INIT("is ")},
+        {STR_INIT("do not "), STR_INIT("does not ")},
+        {STR_INIT("carry "), STR_INIT("carries ")},
+    };
+    sbuf_addf(out, "%zu ", nodes);
+    for (size_t i = 0; nodes == 1 && i < array_len(verbs); i++)
+        if (str_starts(text, verbs[i].many)) {
+            sbuf_add(out, verbs[i].one);
+            text = str_from(text, verbs[i].many.n);
+            break;
+        }
+    sbuf_add(out, text);
+}
+
 void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *remedies,
                           struct sbuf *out)
 {
@@ -488,7 +591,8 @@ void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *r
             rest += cs[i].nodes;
             continue;
         }
-        sbuf_addf(out, "%s%zu %.*s", i ? "; " : "", cs[i].nodes, STR_ARG(cs[i].text));
+        sbuf_addz(out, i ? "; " : "");
+        add_count(out, cs[i].nodes, cs[i].text);
         if (cs[i].holders.n) {
             sbuf_addz(out, ", held by ");
             names_short(out, cs[i].holders.p, cs[i].holders.n);

@@ -125,7 +125,7 @@ void order_seat(const struct alloc_view *v, struct vw_seat *t, bool binding, uin
     bool begun = (t->set && v->sets_now[t->set - 1].begun) || (t->shared && t->shared_use);
     t->key = (uint64_t)binding << SHIFT_BINDING | (uint64_t)size << SHIFT_SIZE |
              (uint64_t)(t - v->seats);
-    t->pack_one = pack_key(v, &f, t, size, begun, 1);
+    t->pack_one = pack_key(v, &f, t, size, begun, 1) | (t->key & ORDER_FIXED);
 }
 
 static uint64_t most_first(uint32_t n)
@@ -196,14 +196,17 @@ bool order_begin(struct alloc_solver *s)
     bool several = s->requests_len > 1; // a single request is ordered before anything is picked
     if (v->devices_len > ORDER_POSITION)
         return false; // more than a key can number: as published
+    uint64_t *keys;   // of the first request, which is always ordered
     const struct piece pieces[] = {
         PIECE(s->orders, s->requests_len + 1),
+        PIECE(keys, v->devices_len),
         PIECE(f->own_free, several ? v->places_len : 0),
         PIECE(f->own_sets, several ? v->sets_len + 1 : 0),
         PIECE(f->turns, spread ? v->places_len : 0),
         PIECE(f->set_turns, spread ? v->sets_len + 1 : 0),
     };
     solver_allocate(s, pieces, array_len(pieces));
+    s->orders[0].keys = keys;
     return true;
 }
 
@@ -215,16 +218,28 @@ static inline bool worth_trying(const struct alloc_solver *s, const struct alter
     return !t->refused && a->class_->match[t->cl_index] != MATCH_NO;
 }
 
-void order_prepare(struct alloc_solver *s, const struct alternative *a)
+// One device, before any is picked: the view has thought of that.
+static void order_known(const struct alloc_solver *s, const struct alternative *a, struct order *o)
 {
-    const struct alloc_view *v = s->view;
-    struct order *o = &s->orders[a->request];
-    bool spread = s->options.policy == ALLOC_SPREAD;
-    bool known = s->picks_n == 0 && a->count == 1; // the view has thought of that
+    const uint8_t *match = a->class_->match;
     uint64_t first = UINT64_MAX;
     uint32_t n = 0;
-    if (!o->keys)
-        o->keys = arena_array(&s->arena, uint64_t, v->devices_len);
+    for (const struct vw_seat *t = s->view->seats, *end = t + s->view->devices_len; t < end; t++) {
+        if (t->refused || (t->exclusive_use && !a->admin) || match[t->cl_index] == MATCH_NO)
+            continue;
+        o->least = t->pack_one < first ? n : o->least;
+        first = t->pack_one < first ? t->pack_one : first;
+        o->keys[n++] = t->pack_one;
+    }
+    o->n = n;
+}
+
+static void order_all(struct alloc_solver *s, const struct alternative *a, struct order *o)
+{
+    const struct alloc_view *v = s->view;
+    bool spread = s->options.policy == ALLOC_SPREAD;
+    uint64_t first = UINT64_MAX;
+    uint32_t n = 0;
     note_picks(s);
     if (spread) {
         memset(s->preference.turns, 0, v->places_len * sizeof(uint32_t));
@@ -233,11 +248,9 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
         if (!worth_trying(s, a, t))
             continue;
-        uint64_t key = t->pack_one;
-        if (spread)
-            key = spread_preference(s, t);
-        else if (!known)
-            key = pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
+        uint64_t key = spread
+                           ? spread_preference(s, t)
+                           : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
         key |= t->key & ORDER_FIXED;
         if (key < first) {
             first = key;
@@ -246,6 +259,17 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
         o->keys[n++] = key;
     }
     o->n = n;
+}
+
+void order_prepare(struct alloc_solver *s, const struct alternative *a)
+{
+    struct order *o = &s->orders[a->request];
+    if (!o->keys)
+        o->keys = arena_array(&s->arena, uint64_t, s->view->devices_len);
+    if (s->options.policy == ALLOC_PACK && s->picks_n == 0 && a->count == 1)
+        order_known(s, a, o);
+    else
+        order_all(s, a, o);
     o->sorted = 0;
-    (void)solver_tick(s, (uint32_t)v->devices_len);
+    (void)solver_tick(s, (uint32_t)s->view->devices_len);
 }

@@ -30,7 +30,7 @@ static void add_share(struct alloc_solver *s, const struct alternative *a,
         return;
     for (size_t i = 0; i < m->n; i++) {
         p[i].key = m->p[i].key;
-        p[i].value = capacity_taken(s, a, d->first_cap + (uint32_t)i);
+        capacity_taken(s, a, d->first_cap + (uint32_t)i, &p[i].value);
     }
     r->consumed_capacity = (struct api_quantity_map){p, m->n};
 }

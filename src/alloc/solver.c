@@ -56,18 +56,9 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
     drop_programs(s);
     arena_reset(&s->arena);
     sbuf_clear(&s->error);
-    *s = (struct alloc_solver){.options = s->options,
-                               .arena = s->arena,
-                               .run = s->run,
-                               .error = s->error,
-                               .scratch = s->scratch,
-                               .numbers = s->numbers,
-                               .numbers_cap = s->numbers_cap,
-                               .memo = s->memo,
-                               .memo_salt = s->memo_salt,
-                               .work = WORK_PER_LOOK,
-                               .terms = s->terms,
-                               .view = view};
+    memset(&s->view, 0, sizeof(*s) - offsetof(struct alloc_solver, view));
+    s->work = WORK_PER_LOOK;
+    s->view = view;
 }
 
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)

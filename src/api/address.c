@@ -149,6 +149,39 @@ static void write_ip(const struct ip *ip, struct sbuf *out)
     }
 }
 
+// Whether a part of an IPv4 address has a zero before other digits.
+static bool has_leading_zero(struct str address)
+{
+    struct str part;
+    ptrdiff_t colon = str_rfind_char(address, ':');
+    struct str rest = str_from(address, (size_t)(colon + 1));
+    if (str_find_char(rest, '.') < 0)
+        return false;
+    for (bool more = true; more;) {
+        more = str_cut(rest, '.', &part, &rest);
+        if (part.n > 1 && part.p[0] == '0')
+            return true;
+    }
+    return false;
+}
+
+void name_ip(struct str value, struct name_msgs *out)
+{
+    struct ip ip;
+    if (!parse_ip(value, &ip))
+        out->p[out->n++] = STR("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    else if (has_leading_zero(value))
+        out->p[out->n++] = STR("must not have leading 0s");
+    else if (ip.v4 && str_find_char(value, ':') >= 0)
+        out->p[out->n++] = STR("must not be an IPv4-mapped IPv6 address");
+}
+
+bool name_is_ipv6(struct str value)
+{
+    struct ip ip;
+    return parse_ip(value, &ip) && !ip.v4;
+}
+
 bool name_canonical_interface_address(struct str value, struct sbuf *out)
 {
     struct str address, length;

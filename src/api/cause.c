@@ -12,9 +12,12 @@ void path_write(const struct path *p, struct sbuf *out)
     path_write(p->parent, out);
     switch (p->kind) {
     case PATH_FIELD:
-        if (p->parent)
+        if (p->parent && p->name.n)
             sbuf_addc(out, '.');
-        sbuf_add(out, p->name);
+        if (p->name.n)
+            sbuf_add(out, p->name);
+        else
+            sbuf_addz(out, "[]"); // as upstream, for which no name means an index
         break;
     case PATH_INDEX:
         sbuf_addf(out, "[%zu]", p->index);

@@ -70,6 +70,11 @@ struct str meta_annotation(const struct api_object_meta *meta, struct str key)
     return (struct str){0};
 }
 
+bool claim_is_extended(const struct api_object_meta *meta)
+{
+    return str_eq(meta_annotation(meta, STR(CLAIM_EXTENDED)), STR("true"));
+}
+
 bool pod_is_terminal(const struct api_pod *pod)
 {
     return str_eq(pod->status.phase, STR("Succeeded")) || str_eq(pod->status.phase, STR("Failed"));

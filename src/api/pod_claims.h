@@ -12,6 +12,7 @@
 
 #define CLAIM_FINALIZER      "resource.kubernetes.io/delete-protection"
 #define CLAIM_POD_ANNOTATION "resource.kubernetes.io/pod-claim-name"
+#define CLAIM_EXTENDED       "resource.kubernetes.io/extended-resource-claim"
 
 enum claim_name {
     CLAIM_NAMED,       // *ret is its name
@@ -35,6 +36,9 @@ const struct api_owner_reference *meta_controller(const struct api_object_meta *
 // meta_has_finalizer, meta_annotation: the latter is empty when it is not there.
 bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer);
 struct str meta_annotation(const struct api_object_meta *meta, struct str key);
+
+// claim_is_extended: a scheduler made it for a pod's extended resources.
+bool claim_is_extended(const struct api_object_meta *meta);
 
 // pod_is_terminal: it ran and is over. pod_is_done: it uses no claim any more, or never will.
 bool pod_is_terminal(const struct api_pod *pod);

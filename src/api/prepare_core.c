@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/prepare_int.h"
+#include "api/validate_core.h"
 #include "base/map.h"
 
 #include "base/banned.h"
@@ -205,6 +206,42 @@ static void start_status(const struct preparer *p, const struct api_object *obje
         ((struct api_persistent_volume *)object->value)->status.phase = STR("Pending");
 }
 
+static bool is_pod_resource(struct str name)
+{
+    return str_eqz(name, "cpu") || str_eqz(name, "memory") || is_huge_page(name);
+}
+
+// Requests of a whole pod that are not given: what its containers ask for, else its limits.
+static void prepare_pod_resources(const struct preparer *p, struct api_pod_spec *spec)
+{
+    static const struct str names[] = {STR_INIT("cpu"), STR_INIT("memory")};
+    struct api_resource_requirements *r = spec->resources;
+    if (!r || r->limits.n == 0)
+        return;
+    size_t most = r->requests.n + r->limits.n + array_len(names);
+    struct api_quantity_map all = {arena_array(p->arena, struct api_quantity_entry, most), 0};
+    for (size_t i = 0; i < r->requests.n; i++)
+        all.p[all.n++] = r->requests.p[i];
+    for (size_t i = 0; i < array_len(names); i++) {
+        bool any;
+        struct quantity sum = sum_of_containers(spec, names[i], false, &any, p->arena);
+        if (any && !find_amount(&all, names[i]))
+            all.p[all.n++] = (struct api_quantity_entry){names[i], sum};
+    }
+    for (size_t i = 0; i < r->limits.n; i++)
+        if (is_pod_resource(r->limits.p[i].key) && !find_amount(&all, r->limits.p[i].key))
+            all.p[all.n++] = r->limits.p[i];
+    // Maps are sorted; this one is nearly so.
+    for (size_t i = 1; i < all.n; i++) {
+        struct api_quantity_entry e = all.p[i];
+        size_t j = i;
+        for (; j > 0 && str_cmp(all.p[j - 1].key, e.key) > 0; j--)
+            all.p[j] = all.p[j - 1];
+        all.p[j] = e;
+    }
+    r->requests = all;
+}
+
 static void prepare_create(const struct preparer *p, const struct api_object *object,
                            unsigned flags)
 {
@@ -212,6 +249,8 @@ static void prepare_create(const struct preparer *p, const struct api_object *ob
     if (status && object->kind->subresources && !(flags & KEEPS_STATUS))
         api_field_clear(status, object->value);
     start_status(p, object);
+    if (object->kind->type == &api_pod_type)
+        prepare_pod_resources(p, &((struct api_pod *)object->value)->spec);
     if (flags & (COUNTS | STARTS_AT_ONE))
         api_object_meta(object)->generation = 1;
 }
@@ -243,6 +282,12 @@ static void prepare_update(const struct api_object *object, const struct api_obj
 {
     if (object->kind->subresources)
         copy_field(object, old, STR("status"));
+    if (object->kind->type == &api_pod_type) {
+        // A client that does not know resources of pods has left them out.
+        struct api_pod *pod = object->value;
+        if (!pod->spec.resources)
+            pod->spec.resources = ((const struct api_pod *)old->value)->spec.resources;
+    }
     if (object->kind->type == &api_namespace_type)
         ((struct api_namespace *)object->value)->spec.finalizers =
             ((const struct api_namespace *)old->value)->spec.finalizers;

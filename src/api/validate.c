@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "api/validate_int.h"
+#include "api/validate_core.h"
 
 #include "base/banned.h"
 
@@ -57,6 +57,7 @@ static void check_by_hand(struct validator *v, const struct api_object *object,
     bool namespaced = object->kind->namespaced;
     if (meta && old_meta)
         check_common_meta(v, meta, old_meta, namespaced);
+    check_core_kind(v, object, old);
     check_kind(v, object->kind->type, object->value, old ? old->value : NULL);
     // On create the general rules only speak when the kind's own have nothing to say.
     if (meta && !old && v->causes->n == 0)

@@ -92,6 +92,7 @@ static inline void seen_done(struct seen *s)
 // What the name of a kind must look like.
 struct name_rule {
     name_check check;
+    bool characters; // a kind of the older sort: lengths are told in characters
     bool own_way; // DeviceClass: generateName is not looked at, the name is covered by its own rule
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/validate_int.h"
+#include "api/validate_core.h"
 #include "base/utf8.h"
 
 #include "base/banned.h"
@@ -34,15 +34,25 @@ static struct str mask_trailing_dash(struct str name, struct arena *arena)
     return arena_strf(arena, "%.*sa", (int)(name.n - 2), name.p);
 }
 
-static void check_generate_name(struct validator *v, const struct path *at, struct str name,
-                                name_check check)
+struct str in_characters(struct str message, name_check check, struct arena *arena)
+{
+    static const struct str bytes = STR_INIT(" bytes");
+    bool old =
+        check == name_dns_label || check == name_dns_subdomain || check == name_dns1035_label;
+    if (!old || !str_ends(message, bytes))
+        return message;
+    return arena_strf(arena, "%.*s characters", (int)(message.n - bytes.n), message.p);
+}
+
+void check_prefix_name(struct validator *v, const struct path *at, struct str name,
+                       name_check check)
 {
     struct name_msgs msgs = {.arena = scratch(v)};
     check(check == name_path_segment ? name : mask_trailing_dash(name, scratch(v)), &msgs);
     // What is the beginning of a path segment may well be "." or "..".
     bool dots = check == name_path_segment && (str_eqz(name, ".") || str_eqz(name, ".."));
     for (size_t i = 0; i < msgs.n && !dots; i++)
-        cause_invalid(v->causes, at, name, msgs.p[i]);
+        cause_invalid(v->causes, at, name, in_characters(msgs.p[i], check, scratch(v)));
 }
 
 static void check_names(struct validator *v, const struct api_object_meta *meta,
@@ -52,13 +62,15 @@ static void check_names(struct validator *v, const struct api_object_meta *meta,
     struct path name = path_field(&root, STR("name"));
     struct path generate = path_field(&root, STR("generateName"));
     if (meta->generate_name.n && !rule->own_way)
-        check_generate_name(v, &generate, meta->generate_name, rule->check);
+        check_prefix_name(v, &generate, meta->generate_name, rule->check);
     if (meta->name.n == 0) {
         cause_required(v->causes, &name, STR("name or generateName is required"));
     } else if (rule->own_way) {
         size_t from = v->causes->n;
         check_format(v, &name, meta->name, rule->check, "format=k8s-long-name");
         causes_mark(v->causes, from, NULL, COVERED);
+    } else if (rule->characters) {
+        check_named(v, &name, meta->name, rule->check);
     } else {
         check_format(v, &name, meta->name, rule->check, NULL);
     }
@@ -524,7 +536,7 @@ static bool one_of(struct str s, const char *a, const char *b)
 }
 
 static void check_expression(struct validator *v, const struct path *at,
-                             const struct api_node_selector_requirement *r)
+                             const struct api_node_selector_requirement *r, bool preferred)
 {
     struct path values = path_field(at, STR("values")), key = path_field(at, STR("key"));
     struct path operation = path_field(at, STR("operator"));
@@ -545,7 +557,7 @@ static void check_expression(struct validator *v, const struct path *at,
         cause_invalid(v->causes, &operation, r->operator, STR("not a valid selector operator"));
     }
     check_label_key(v, &key, r->key);
-    for (size_t i = 0; i < r->values.n; i++) {
+    for (size_t i = 0; i < r->values.n && !preferred; i++) {
         struct path value = path_index(&values, i);
         check_format(v, &value, r->values.p[i], name_label_value, "format=k8s-label-value");
     }
@@ -572,26 +584,35 @@ static void check_field_requirement(struct validator *v, const struct path *at,
     }
 }
 
+static void check_term(struct validator *v, const struct path *at,
+                       const struct api_node_selector_term *term, bool preferred)
+{
+    struct path expressions = path_field(at, STR("matchExpressions"));
+    struct path fields = path_field(at, STR("matchFields"));
+    for (size_t i = 0; i < term->match_expressions.n; i++) {
+        struct path item = path_index(&expressions, i);
+        check_expression(v, &item, &term->match_expressions.p[i], preferred);
+    }
+    for (size_t i = 0; i < term->match_fields.n; i++) {
+        struct path item = path_index(&fields, i);
+        check_field_requirement(v, &item, &term->match_fields.p[i]);
+    }
+}
+
+void check_preferred_term(struct validator *v, const struct path *at,
+                          const struct api_node_selector_term *term)
+{
+    check_term(v, at, term, true);
+}
+
 void check_node_selector(struct validator *v, const struct path *at,
                          const struct api_node_selector *selector)
 {
     struct path terms = path_field(at, STR("nodeSelectorTerms"));
-    if (selector->node_selector_terms.n == 0) {
+    if (selector->node_selector_terms.n == 0)
         cause_required(v->causes, &terms, STR("must have at least one node selector term"));
-        return;
-    }
     for (size_t i = 0; i < selector->node_selector_terms.n; i++) {
-        const struct api_node_selector_term *term = &selector->node_selector_terms.p[i];
         struct path one = path_index(&terms, i);
-        struct path expressions = path_field(&one, STR("matchExpressions"));
-        struct path fields = path_field(&one, STR("matchFields"));
-        for (size_t j = 0; j < term->match_expressions.n; j++) {
-            struct path item = path_index(&expressions, j);
-            check_expression(v, &item, &term->match_expressions.p[j]);
-        }
-        for (size_t j = 0; j < term->match_fields.n; j++) {
-            struct path item = path_index(&fields, j);
-            check_field_requirement(v, &item, &term->match_fields.p[j]);
-        }
+        check_term(v, &one, &selector->node_selector_terms.p[i], false);
     }
 }

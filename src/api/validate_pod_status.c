@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a pod's status says of claims and of the health of devices.
-#include "api/validate_int.h"
+#include "api/validate_core.h"
 
 #include "base/banned.h"
 
@@ -27,7 +27,7 @@ static void check_claim_statuses(struct validator *v, const struct path *list,
         if (seen_add(&names, s->name))
             cause_duplicate(v->causes, &name, s->name);
         if (s->has_resource_claim_name)
-            check_format(v, &claim, s->resource_claim_name, name_dns_subdomain, NULL);
+            check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
     }
 }
 
@@ -100,26 +100,26 @@ static void check_extended_status(struct validator *v, const struct path *at,
         struct path item = path_index(&mappings, i);
         check_request_mapping(v, &item, &s->request_mappings.p[i], &pod->spec);
         // Upstream's path for this one lacks the mapping.
-        check_dns_label(v, &request, s->request_mappings.p[i].request_name);
+        check_named(v, &request, s->request_mappings.p[i].request_name, name_dns_label);
         check_repeated_mapping(v, &item, &s->request_mappings.p[i], &keys);
     }
     if (s->resource_claim_name.n == 0)
         cause_required(v->causes, &claim, STR(""));
     else
-        check_format(v, &claim, s->resource_claim_name, name_dns_subdomain, NULL);
+        check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
 }
 
 // --- nodeAllocatableResourceClaimStatuses --------------------------------------------------------
 
-static void check_resource_name(struct validator *v, const struct path *item, struct str name)
+static void check_status_resource(struct validator *v, const struct path *item, struct str name)
 {
     struct path at = path_field(item, STR("name"));
     if (!str_eqz(name, "cpu") && !str_eqz(name, "memory") && !str_starts(name, STR("hugepages-")))
         cause_invalid(v->causes, &at, name, STR("must be a node allocatable resource name"));
 }
 
-static void check_amount(struct validator *v, const struct path *item, struct str field,
-                         const struct quantity *q)
+static void check_status_amount(struct validator *v, const struct path *item, struct str field,
+                                const struct quantity *q)
 {
     struct path at = path_field(item, field);
     if (q && quantity_sign(q) < 0)
@@ -155,17 +155,17 @@ static void check_allocatable_status(struct validator *v, const struct path *at,
                       STR("no mapping found in pod reference"));
     for (size_t i = 0; i < s->mapping.n; i++) {
         struct path item = path_index(&mapping, i);
-        check_resource_name(v, &item, s->mapping.p[i].name);
-        check_amount(v, &item, STR("quantity"), s->mapping.p[i].quantity);
+        check_status_resource(v, &item, s->mapping.p[i].name);
+        check_status_amount(v, &item, STR("quantity"), s->mapping.p[i].quantity);
     }
     for (size_t i = 0; i < s->overhead.n; i++) {
         struct path item = path_index(&overhead, i);
-        check_resource_name(v, &item, s->overhead.p[i].name);
+        check_status_resource(v, &item, s->overhead.p[i].name);
         if (!s->overhead.p[i].per_pod && !s->overhead.p[i].per_container)
             cause_invalid(v->causes, &item, STR(""),
                           STR("at least one of perPod or perContainer must be set"));
-        check_amount(v, &item, STR("perPod"), s->overhead.p[i].per_pod);
-        check_amount(v, &item, STR("perContainer"), s->overhead.p[i].per_container);
+        check_status_amount(v, &item, STR("perPod"), s->overhead.p[i].per_pod);
+        check_status_amount(v, &item, STR("perContainer"), s->overhead.p[i].per_container);
     }
 }
 

@@ -36,6 +36,7 @@ static const struct {
 } go_names[] = {
     {STR_INIT("cel"), STR_INIT("CEL")},
     {STR_INIT("uid"), STR_INIT("UID")},
+    {STR_INIT("seLinuxOptions"), STR_INIT("SELinuxOptions")},
     {STR_INIT("ips"), STR_INIT("IPs")},
     {STR_INIT("apiGroup"), STR_INIT("APIGroup")},
     {STR_INIT("int"), STR_INIT("IntValue")},
@@ -125,7 +126,14 @@ static void show_elem(struct json_writer *w, const struct api_field *f, const vo
     case API_STRUCT:
         show_struct(w, f->sub, p);
         break;
-    case API_INTSTR:
+    case API_INTSTR: {
+        const struct api_int_or_string *i = p;
+        if (i->is_text)
+            json_write_str(w, i->text);
+        else
+            json_write_i64(w, i->number);
+        break;
+    }
     case API_BYTES:
     case API_STRLIST:
     case API_ELEMS:

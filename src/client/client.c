@@ -70,6 +70,12 @@ void client_delete(struct client *c, const struct client_key *key,
     c->ops->remove(c, key, options, done, arg);
 }
 
+void client_delete_all(struct client *c, const struct api_kind *kind,
+                       const struct client_list_options *list, client_done_fn done, void *arg)
+{
+    c->ops->remove_all(c, kind, list, done, arg);
+}
+
 struct client_watch *client_watch(struct client *c, const struct api_kind *kind,
                                   const struct client_list_options *options, uint64_t since,
                                   client_event_fn event, void *arg)
@@ -90,11 +96,14 @@ void client_free(struct client *c)
         c->ops->free(c);
 }
 
-void client_bind(struct client *c, struct str namespace, struct str pod, struct str uid,
-                 struct str node, client_done_fn done, void *arg)
+void client_bind(struct client *c, const struct api_object_meta *pod, struct str node,
+                 client_done_fn done, void *arg)
 {
     struct api_binding binding = {
-        .metadata = {.name = pod, .namespace = namespace, .uid = uid},
+        .metadata = {.name = pod->name,
+                     .namespace = pod->namespace,
+                     .uid = pod->uid,
+                     .resource_version = pod->resource_version},
         .target = {.kind = STR("Node"), .name = node},
     };
     struct api_object object = {api_kind_find(STR("v1"), STR("Binding")), &binding};

@@ -101,6 +101,9 @@ struct client_ops {
                   struct str body, const struct client_write *how, client_done_fn done, void *arg);
     void (*remove)(struct client *c, const struct client_key *key,
                    const struct api_delete_options *options, client_done_fn done, void *arg);
+    // remove_all deletes what list selects; may be NULL where nobody needs it. The answer has no object.
+    void (*remove_all)(struct client *c, const struct api_kind *kind,
+                       const struct client_list_options *list, client_done_fn done, void *arg);
     // watch gives all objects as ADDED, then SYNCED, then what changes; with since != 0 only what
     // changed after that revision.
     struct client_watch *(*watch)(struct client *c, const struct api_kind *kind,
@@ -125,6 +128,8 @@ void client_patch(struct client *c, const struct client_key *key, enum client_pa
                   struct str body, const struct client_write *how, client_done_fn done, void *arg);
 void client_delete(struct client *c, const struct client_key *key,
                    const struct api_delete_options *options, client_done_fn done, void *arg);
+void client_delete_all(struct client *c, const struct api_kind *kind,
+                       const struct client_list_options *list, client_done_fn done, void *arg);
 struct client_watch *client_watch(struct client *c, const struct api_kind *kind,
                                   const struct client_list_options *options, uint64_t since,
                                   client_event_fn event, void *arg);
@@ -138,8 +143,9 @@ void client_free(struct client *c);
 // decode into its arena and set the rest.
 struct client_object *client_object_new(void);
 
-// client_bind binds a pod to a node (pods/binding).
-void client_bind(struct client *c, struct str namespace, struct str pod, struct str uid,
-                 struct str node, client_done_fn done, void *arg);
+// client_bind binds a pod to a node (pods/binding). The pod must have the UID and be at the
+// resourceVersion that pod says, if it says any: else the answer is a conflict.
+void client_bind(struct client *c, const struct api_object_meta *pod, struct str node,
+                 client_done_fn done, void *arg);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/banned.h"
 
-enum call_verb { CALL_GET, CALL_CREATE, CALL_UPDATE, CALL_PATCH, CALL_DELETE };
+enum call_verb { CALL_GET, CALL_CREATE, CALL_UPDATE, CALL_PATCH, CALL_DELETE, CALL_DELETE_ALL };
 
 // A call and everything it was given. One side at a time has it.
 struct call {
@@ -23,6 +23,8 @@ struct call {
     struct api_delete_options *options;
     enum registry_patch_type patch_type;
     struct str patch;
+    struct client_list_options list; // of CALL_DELETE_ALL
+    struct local_select select;
     client_done_fn done;
     void *arg;
     // The answer:
@@ -113,6 +115,24 @@ static void call_get(struct call *call)
     call_return(call);
 }
 
+static bool call_selects(void *arg, const struct object *o)
+{
+    return local_select_matches(arg, o);
+}
+
+static void call_delete_all(struct call *call)
+{
+    struct registry_filter *filter = arena_one(&call->arena, struct registry_filter);
+    *filter = (struct registry_filter){call_selects, &call->select};
+    call->code = local_select_parse(&call->list, call->request.kind, &call->arena, &call->select,
+                                    &call->err);
+    if (call->code < 0)
+        call_return(call);
+    else
+        registry_delete_collection(call->local->registry, &call->request, NULL, filter,
+                                   &call->arena, on_answer, call);
+}
+
 static void call_run(void *arg)
 {
     struct call *call = arg;
@@ -133,6 +153,9 @@ static void call_run(void *arg)
         break;
     case CALL_DELETE:
         registry_delete(r, &call->request, call->options, &call->arena, on_answer, call);
+        break;
+    case CALL_DELETE_ALL:
+        call_delete_all(call);
         break;
     }
 }
@@ -260,6 +283,17 @@ static void local_remove(struct client *c, const struct client_key *key,
     call_start(call);
 }
 
+static void local_remove_all(struct client *c, const struct api_kind *kind,
+                             const struct client_list_options *list, client_done_fn done, void *arg)
+{
+    struct call *call = call_new(c, CALL_DELETE_ALL, done, arg);
+    call->request.kind = kind;
+    call->request.namespace = arena_str(&call->arena, list->namespace);
+    call->list.label_selector = arena_str(&call->arena, list->label_selector);
+    call->list.field_selector = arena_str(&call->arena, list->field_selector);
+    call_start(call);
+}
+
 static void local_free(struct client *c)
 {
     struct local *l = local_of(c);
@@ -275,6 +309,7 @@ static const struct client_ops local_ops = {
     .update = local_update,
     .patch = local_patch,
     .remove = local_remove,
+    .remove_all = local_remove_all,
     .watch = local_watch,
     .watch_stop = local_watch_stop,
     .free = local_free,

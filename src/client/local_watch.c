@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "api/selector.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "client/local_int.h"
@@ -41,8 +40,7 @@ struct client_watch {
     bool stopped; // the client's
 
     // The registry side's alone:
-    struct label_selector labels;
-    struct field_selector fields;
+    struct local_select select;
     struct store_watch watch;
     bool begun, watching, cancelled;
 
@@ -171,16 +169,19 @@ static bool fields_match(const struct field_selector *s, const struct object *o)
     return true;
 }
 
-static bool matches(const struct client_watch *w, const struct object *o)
+bool local_select_matches(const struct local_select *s, const struct object *o)
 {
-    if (!o)
-        return false;
     // Both are lists of key and value, sorted by key.
     _Static_assert(sizeof(struct object_pair) == sizeof(struct api_str_entry) &&
                        offsetof(struct object_pair, value) == offsetof(struct api_str_entry, value),
                    "labels of stored and typed objects look alike");
     struct api_str_map labels = {(struct api_str_entry *)(uintptr_t)o->labels, o->labels_len};
-    return label_selector_matches(&w->labels, &labels) && fields_match(&w->fields, o);
+    return label_selector_matches(&s->labels, &labels) && fields_match(&s->fields, o);
+}
+
+static bool matches(const struct client_watch *w, const struct object *o)
+{
+    return o && local_select_matches(&w->select, o);
 }
 
 static void on_store_event(void *arg, const struct store_event *e)
@@ -205,13 +206,21 @@ static void on_store_event(void *arg, const struct store_event *e)
                    });
 }
 
+int local_select_parse(const struct client_list_options *list, const struct api_kind *kind,
+                       struct arena *arena, struct local_select *ret, struct err *err)
+{
+    int r = label_selector_parse(list->label_selector, arena, &ret->labels, err);
+    if (r == 0)
+        r = field_selector_parse(list->field_selector, kind, registry_stored_kind(kind)->type,
+                                 arena, &ret->fields, err);
+    return r;
+}
+
 static int read_selectors(struct client_watch *w, struct err *err)
 {
-    int r = label_selector_parse(w->label_text, &w->arena, &w->labels, err);
-    if (r == 0)
-        r = field_selector_parse(w->field_text, w->kind, w->stored->type, &w->arena, &w->fields,
-                                 err);
-    return r;
+    const struct client_list_options list = {.label_selector = w->label_text,
+                                             .field_selector = w->field_text};
+    return local_select_parse(&list, w->kind, &w->arena, &w->select, err);
 }
 
 // list queues everything that is there now and returns its revision.

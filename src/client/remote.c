@@ -24,6 +24,7 @@ struct call {
     struct sbuf target, body;
     client_done_fn done;
     client_raw_fn raw; // instead of done
+    bool no_object;    // a list comes, which nobody wants
     void *arg;
 };
 
@@ -209,7 +210,7 @@ static void on_done(void *arg, const struct https_answer *a)
     }
     struct client_object *object = NULL;
     struct json_doc doc = {0};
-    if (code == 0 && a->body.n) {
+    if (code == 0 && a->body.n && !call->no_object) {
         static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
                                                     .duplicates = JSON_DUPLICATES_LAST};
         code = json_parse(a->body, &options, &doc, &err);
@@ -388,6 +389,22 @@ static void remote_remove(struct client *c, const struct client_key *key,
     call_start(call);
 }
 
+static void remote_remove_all(struct client *c, const struct api_kind *kind,
+                              const struct client_list_options *list, client_done_fn done,
+                              void *arg)
+{
+    struct call *call = call_new(c, "DELETE", done, arg);
+    bool first = true;
+    call->kind = kind;
+    call->no_object = true;
+    remote_path(&call->target, kind, list->namespace, (struct str){0}, (struct str){0});
+    if (list->label_selector.n)
+        remote_query(&call->target, &first, "labelSelector", list->label_selector);
+    if (list->field_selector.n)
+        remote_query(&call->target, &first, "fieldSelector", list->field_selector);
+    call_start(call);
+}
+
 void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
                        client_raw_fn done, void *arg)
 {
@@ -430,6 +447,7 @@ static const struct client_ops remote_ops = {
     .update = remote_update,
     .patch = remote_patch,
     .remove = remote_remove,
+    .remove_all = remote_remove_all,
     .watch = remote_watch,
     .watch_stop = remote_watch_stop,
     .free = remote_free,

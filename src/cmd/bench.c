@@ -29,7 +29,8 @@ const char bench_usage[] =
     "claim\n"
     "  --prefill-per-node K, --prefill-full-nodes F   devices that are allocated before\n"
     "  --prefill N               so many more, anywhere\n"
-    "  --steady SECONDS          for so long, delete each pod that is bound and make another\n"
+    "  --steady SECONDS          for so long, delete each pod that is bound and make another;\n"
+    "                            with --rate, keep the newest --pods of them\n"
     "  --workload NAME           counts of Kubernetes' scheduler_perf: 5000pods_500nodes,\n"
     "                            half_500nodes …; a wrong name lists them\n"
     "  --rate R                  pods a second; default 0: as fast as possible\n"
@@ -38,7 +39,8 @@ const char bench_usage[] =
     "  --no-cleanup, --no-verify\n\n"
     "api: claims created, read, updated, listed, watched, deleted.\n"
     "  --ops create,get,update,status,list,watch,delete   which, in this order\n"
-    "  --count N (1000)  --list-count N (100)  --namespace N (apibench)\n\n"
+    "  --count N (1000)  --list-count N (100)  --namespace N (apibench)\n"
+    "  --rate R          events a second for watch; default 0: as fast as possible\n\n"
     "Both: --concurrency N (sched 64, api 16), --pids NAME=PID,… (their processor\n"
     "time is shown), --json.";
 

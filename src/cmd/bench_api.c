@@ -20,6 +20,7 @@ struct api_bench {
     struct bench_args args;
     const char *ops, *namespace;
     size_t count, list_count;
+    double rate; // of events, for watch
     bool failed;
     struct arena arena;
     struct api_object claim; // what all look like but for their names
@@ -232,6 +233,7 @@ struct watching {
     int64_t *sent_ns;
     struct str prefix;
     struct exec_timer limit;
+    size_t offset; // of the first event of a step
     bool creating;
 };
 
@@ -263,6 +265,7 @@ static void create_watched(struct bench *b, size_t i, void *arg)
 {
     struct watching *w = arg;
     char name[64];
+    i += w->offset;
     (void)snprintf(name, sizeof(name), "%.*s%zu", STR_ARG(w->prefix), i);
     struct api_resource_claim claim = *(const struct api_resource_claim *)w->bench->claim.value;
     claim.metadata.name = str_z(name);
@@ -285,6 +288,27 @@ static void on_limit(void *arg)
     loop_stop(arg);
 }
 
+// Makes the events: as fast as possible, or so many a second, each when its time has come.
+static void make_events(struct api_bench *a, struct watching *w)
+{
+    if (a->rate <= 0) {
+        (void)bench_each(&a->bench, a->count, WATCH_WRITERS, create_watched, w);
+        return;
+    }
+    int64_t start_ns = bench_now_ns();
+    size_t failures = 0;
+    for (; w->offset < a->count && w->ended == 0; w->offset++) {
+        int64_t due_ns = start_ns + (int64_t)((double)w->offset * 1e9 / a->rate);
+        int64_t left_ns = due_ns - bench_now_ns();
+        if (left_ns > 0)
+            bench_sleep(&a->bench, left_ns);
+        (void)bench_each(&a->bench, 1, 1, create_watched, w);
+        failures += a->bench.failures;
+    }
+    a->bench.failures = failures;
+    w->offset = 0;
+}
+
 static void run_watch(struct api_bench *a)
 {
     struct watching w = {.bench = a, .creating = true};
@@ -297,7 +321,7 @@ static void run_watch(struct api_bench *a)
         w.watches[i] = client_watch(a->bench.client, claim_kind(), &o, 0, on_watch_event, &w);
     loop_run(a->bench.loop);
     begin(a, "watch");
-    (void)bench_each(&a->bench, a->count, WATCH_WRITERS, create_watched, &w);
+    make_events(a, &w);
     size_t errors = a->bench.failures;
     double creating_s = (double)(bench_now_ns() - a->start_ns) / 1e9;
     w.creating = false;
@@ -430,6 +454,7 @@ static const struct option flags[] = {
     {"list-count", required_argument, NULL, 'l'},
     {"concurrency", required_argument, NULL, 'c'},
     {"namespace", required_argument, NULL, 's'},
+    {"rate", required_argument, NULL, 'r'},
     {"pids", required_argument, NULL, 'p'},
     {"json", no_argument, NULL, 'j'},
     {0},
@@ -456,6 +481,8 @@ static int take_flag(struct api_bench *a, int flag, const char *value, struct er
     case 's':
         a->namespace = value;
         return 0;
+    case 'r':
+        return bench_parse_double("rate", value, &a->rate, err);
     case 'p':
         a->args.pids = value;
         return 0;

@@ -15,11 +15,17 @@
 
 struct moments VEC(int64_t);
 struct places VEC(struct str);
+struct numbers VEC(size_t);
+
+// Pods that may be without an answer at a time, in a run that goes on for long.
+#define STEADY_BACKLOG 64
 
 struct run {
     struct sched_bench *s;
     struct moments sent_ns, bound_ns; // by pod; 0: not yet
     struct places on;
+    struct numbers alive; // in the order they were bound, with a rate; from oldest on
+    size_t oldest;
     size_t created, answered, bound, deleting, rewatches;
     int64_t start_ns, created_ns, last_ns;
     int64_t end_ns; // give up then
@@ -74,7 +80,8 @@ static void create_next(struct run *r)
     vec_push(&r->sent_ns, bench_now_ns());
     vec_push(&r->bound_ns, 0);
     vec_push(&r->on, (struct str){0});
-    client_create(s->bench.client, &(struct api_object){s->pod.kind, &pod}, NULL, on_created, r);
+    client_create(s->bench.client, &(struct api_object){s->pods_of.p[0].kind, &pod}, NULL,
+                  on_created, r);
 }
 
 static void on_tick(void *arg)
@@ -82,10 +89,16 @@ static void on_tick(void *arg)
     struct run *r = arg;
     struct sched_bench *s = r->s;
     double period_ns = 1e9 / s->rate;
-    while (r->created < s->pods &&
+    // What the server cannot take in time is left out when this goes on for long.
+    if (s->steady_s > 0 && r->created - r->answered >= STEADY_BACKLOG) {
+        exec_timer_start(loop_exec(s->bench.loop), &r->tick, CLOCK_NS_PER_MS);
+        return;
+    }
+    while (!r->over && (r->created < s->pods || s->steady_s > 0) &&
+           (s->steady_s == 0 || r->created - r->answered < STEADY_BACKLOG) &&
            r->start_ns + (int64_t)((double)r->created * period_ns) <= bench_now_ns())
         create_next(r);
-    if (r->created == s->pods || r->over)
+    if ((r->created == s->pods && s->steady_s == 0) || r->over)
         return;
     int64_t next = r->start_ns + (int64_t)((double)r->created * period_ns) - bench_now_ns();
     exec_timer_start(loop_exec(s->bench.loop), &r->tick, next > 0 ? next : 0);
@@ -100,14 +113,29 @@ static void on_deleted(void *arg, const struct client_answer *a)
     r->deleting--;
 }
 
-// replace deletes a pod that was bound and makes another one, so that the load stays as it is.
-static void replace(struct run *r, const struct client_object *o)
+static void delete_pod(struct run *r, struct str name)
 {
     static const struct api_delete_options at_once = {.has_grace_period_seconds = true};
-    const struct client_key key = {o->object.kind, o->meta->namespace, o->meta->name};
+    const struct client_key key = {bench_kind("v1", "Pod"), str_z(r->s->namespace), name};
     r->deleting++;
     client_delete(r->s->bench.client, &key, &at_once, on_deleted, r);
-    create_next(r);
+}
+
+// replace keeps the load as it is: for a pod that was bound another one is made, or with a rate the
+// oldest one goes.
+static void replace(struct run *r, const struct client_object *o, size_t number)
+{
+    if (r->s->rate <= 0) {
+        delete_pod(r, o->meta->name);
+        create_next(r);
+        return;
+    }
+    vec_push(&r->alive, number);
+    if (r->alive.n - r->oldest <= r->s->pods)
+        return;
+    char name[32];
+    (void)sched_bench_pod(r->s, r->alive.p[r->oldest++], name);
+    delete_pod(r, str_z(name));
 }
 
 static void see(struct run *r, const struct client_object *o)
@@ -115,14 +143,16 @@ static void see(struct run *r, const struct client_object *o)
     const struct api_pod *pod = o->object.value;
     uint64_t i = 0;
     if (pod->spec.node_name.n == 0 || !str_starts(pod->metadata.name, STR("sb-pod-")) ||
-        str_to_u64(str_from(pod->metadata.name, 7), &i) < 0 || i >= r->created || r->over ||
-        r->bound_ns.p[i])
+        str_to_u64(str_from(pod->metadata.name, 7), &i) < 0 || i < r->s->first || r->over)
+        return;
+    i -= r->s->first;
+    if (i >= r->created || r->bound_ns.p[i])
         return;
     r->bound_ns.p[i] = r->last_ns = bench_now_ns();
     r->on.p[i] = arena_str(&r->s->arena, pod->spec.node_name);
     r->bound++;
     if (r->s->steady_s > 0)
-        replace(r, o);
+        replace(r, o, i);
     check_end(r);
 }
 
@@ -289,7 +319,7 @@ static int run_measured(struct sched_bench *s, double setup_s)
         answer = fail("pods", &r.err);
     } else {
         gather(&r, &x);
-        if (!s->no_verify && strcmp(s->variant, "none") != 0 &&
+        if (!s->no_verify && s->form->uses != USES_NOTHING &&
             !sched_bench_verify(s, r.on.p, r.on.n, &x.verdict))
             answer = VERB_NO;
         (s->args.json ? show_json : show_people)(&r, &x);
@@ -297,8 +327,34 @@ static int run_measured(struct sched_bench *s, double setup_s)
     vec_done(&r.sent_ns);
     vec_done(&r.bound_ns);
     vec_done(&r.on);
+    vec_done(&r.alive);
     vec_done(&x.times);
     sbuf_done(&x.verdict);
+    return answer;
+}
+
+// Pods that are there before: bound, and not measured.
+static int run_before(struct sched_bench *s)
+{
+    struct run r = {.s = s};
+    struct bench_cpu cpu;
+    size_t pods = s->pods, steady_s = s->steady_s;
+    s->pods = s->init_pods;
+    s->steady_s = 0;
+    if (s->pods)
+        measure(&r, &cpu);
+    s->first = s->pods;
+    s->pods = pods;
+    s->steady_s = steady_s;
+    int answer = r.timed_out || r.err.code ? VERB_NO : VERB_OK;
+    if (r.err.code)
+        (void)fail("pods before", &r.err);
+    else if (r.timed_out)
+        (void)fprintf(stderr, "dray bench sched: only %zu of %zu pods were bound before\n", r.bound,
+                      s->init_pods);
+    vec_done(&r.sent_ns);
+    vec_done(&r.bound_ns);
+    vec_done(&r.on);
     return answer;
 }
 
@@ -314,7 +370,9 @@ static int run(struct sched_bench *s)
         return fail(what, &s->bench.err);
     double setup_s = (double)(bench_now_ns() - begun_ns) / 1e9;
     bench_sleep(&s->bench, (int64_t)s->settle_ms * CLOCK_NS_PER_MS);
-    int answer = run_measured(s, setup_s);
+    int answer = run_before(s);
+    if (answer == VERB_OK)
+        answer = run_measured(s, setup_s);
     (void)fflush(stdout);
     if (!s->no_cleanup && sched_bench_wipe(s) < 0)
         answer = fail("cleaning up", &s->bench.err);
@@ -372,47 +430,6 @@ static const struct option flags[] = {
     {0},
 };
 
-// Workloads of Kubernetes' scheduler_perf, SchedulingWithResourceClaimTemplate, with its counts: ten
-// devices a node, some of them allocated at random before.
-static const struct workload {
-    const char *name;
-    size_t nodes, prefill, pods, steady_s;
-} workloads[] = {
-    {"fast", 1, 0, 10, 0},
-    {"2000pods_200nodes", 200, 1000, 1000, 0},
-    {"5000pods_500nodes", 500, 2500, 2500, 0},
-    {"empty_100nodes", 100, 0, 10, 10},
-    {"empty_200nodes", 200, 0, 10, 10},
-    {"empty_500nodes", 500, 0, 10, 10},
-    {"half_100nodes", 100, 500, 10, 10},
-    {"half_200nodes", 200, 1000, 10, 10},
-    {"half_500nodes", 500, 2500, 10, 10},
-    {"full_100nodes", 100, 990, 10, 10},
-    {"full_200nodes", 200, 1990, 10, 10},
-    {"full_500nodes", 500, 4990, 10, 10},
-};
-
-static int take_workload(struct sched_bench *s, const char *name, struct err *err)
-{
-    for (size_t i = 0; i < array_len(workloads); i++) {
-        const struct workload *w = &workloads[i];
-        if (strcmp(w->name, name) != 0)
-            continue;
-        s->nodes = w->nodes;
-        s->gpus = 10;
-        s->prefill = w->prefill;
-        s->pods = w->pods;
-        s->steady_s = w->steady_s;
-        return 0;
-    }
-    struct sbuf known = {0};
-    for (size_t i = 0; i < array_len(workloads); i++)
-        sbuf_addf(&known, "%s%s", i ? ", " : "", workloads[i].name);
-    int r = err_set(err, ERR_INVALID, "--workload is one of %s", known.p);
-    sbuf_done(&known);
-    return r;
-}
-
 static int take_flag(struct sched_bench *s, int flag, const char *value, struct err *err)
 {
     switch (flag) {
@@ -440,7 +457,7 @@ static int take_flag(struct sched_bench *s, int flag, const char *value, struct 
     case FLAG_STEADY:
         return bench_parse_size("steady", value, &s->steady_s, err);
     case FLAG_WORKLOAD:
-        return take_workload(s, value, err);
+        return bench_workload_take(s, value, err);
     case FLAG_RATE:
         return bench_parse_double("rate", value, &s->rate, err);
     case FLAG_CONCURRENCY:
@@ -472,15 +489,20 @@ static int take_flag(struct sched_bench *s, int flag, const char *value, struct 
     }
 }
 
-static int check_flags(const struct sched_bench *s, struct err *err)
+static int check_flags(struct sched_bench *s, struct err *err)
 {
-    if (strcmp(s->variant, "one") != 0 && strcmp(s->variant, "pair") != 0 &&
-        strcmp(s->variant, "none") != 0)
-        return err_set(err, ERR_INVALID, "--variant is one, pair or none");
+    s->form = bench_form_find(s->variant);
+    if (!s->form) {
+        cleanup_sbuf struct sbuf known = {0};
+        bench_form_names(&known);
+        return err_set(err, ERR_INVALID, "--variant is one of %s", known.p);
+    }
+    if (s->form->devices)
+        s->gpus = s->form->devices;
+    if (s->classes == 0)
+        s->classes = 1;
     if (s->args.concurrency == 0 || s->gpus == 0 || s->gpus > 128)
         return err_set(err, ERR_INVALID, "--concurrency is at least 1, --gpus 1 to 128");
-    if (s->steady_s > 0 && s->rate > 0)
-        return err_set(err, ERR_INVALID, "--steady makes its own rate: leave out --rate");
     if (s->prefill_per_node > s->gpus)
         return err_set(err, ERR_INVALID, "--prefill-per-node is more than a node has (--gpus)");
     return 0;
@@ -512,6 +534,7 @@ int bench_sched(int argc, char **argv)
     int answer = run(&s);
     bench_close(&s.bench);
     vec_done(&s.fill);
+    vec_done(&s.pods_of);
     arena_done(&s.arena);
     return answer;
 }

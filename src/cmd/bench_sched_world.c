@@ -10,7 +10,8 @@
 
 #include "base/banned.h"
 
-#define DRIVER          "gpu.example.com"
+#define DRIVER          BENCH_DRIVER
+#define PODS_A_CLAIM    5 // where claims are shared
 #define SETUP_AT_A_TIME 64
 #define WIPE_ROUNDS     50
 #define WIPE_PAUSE_NS   (100 * CLOCK_NS_PER_MS)
@@ -129,38 +130,41 @@ static void make_node(struct bench *b, size_t i, void *arg)
 static void make_slice(struct bench *b, size_t i, void *arg)
 {
     const struct sched_bench *s = arg;
+    size_t node = i / s->form->slices, slice = i % s->form->slices;
     char name[64];
-    node_name(name, sizeof(name), i);
+    node_name(name, sizeof(name), node);
     cleanup_sbuf struct sbuf json = {0};
     sbuf_addf(&json,
               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceSlice\",\"metadata\":{"
-              "\"name\":\"%s-gpu\"},\"spec\":{\"driver\":\"" DRIVER "\",\"nodeName\":\"%s\","
-              "\"pool\":{\"name\":\"%s\",\"generation\":1,\"resourceSliceCount\":1},\"devices\":[",
-              name, name, name);
-    for (size_t j = 0; j < s->gpus; j++)
-        sbuf_addf(&json,
-                  "%s{\"name\":\"gpu-%zu\",\"attributes\":{\"model\":{\"string\":\"A100\"},"
-                  "\"index\":{\"int\":%zu},\"uuid\":{\"string\":\"GPU-%04zu-%02zu\"},"
-                  "\"driverVersion\":{\"version\":\"1.2.3\"},"
-                  "\"resource.kubernetes.io/pcieRoot\":{\"string\":\"pci0000:%02zx\"}},"
-                  "\"capacity\":{\"memory\":{\"value\":\"80Gi\"}}}",
-                  j ? "," : "", j, j, i, j, j / ((s->gpus + 1) / 2));
-    sbuf_addz(&json, "]}}");
+              "\"name\":\"%s-%zu\"},\"spec\":{\"driver\":\"" DRIVER "\",\"nodeName\":\"%s\","
+              "\"pool\":{\"name\":\"%s\",\"generation\":1,\"resourceSliceCount\":%zu},",
+              name, slice, name, name, s->form->slices);
+    s->form->write(&json, s, node, slice);
+    sbuf_addz(&json, "}}");
     make(b, sbuf_str(&json));
 }
 
-#define REQUEST(name)                                                                            \
-    "{\"name\":\"" name "\",\"exactly\":{\"deviceClassName\":\"" DRIVER "\",\"selectors\":[{"    \
-    "\"cel\":{\"expression\":\"device.attributes[\\\"gpu.example.com\\\"].model == \\\"A100\\\"" \
-    " && device.capacity[\\\"gpu.example.com\\\"].memory.compareTo(quantity(\\\"40Gi\\\")) >= 0" \
-    "\"}}]}}"
+// How many claims made beforehand a node has room for.
+static size_t units_of(const struct sched_bench *s)
+{
+    return s->form->fill == 1 ? s->gpus : 1;
+}
 
-#define SPEC_ONE "{\"devices\":{\"requests\":[" REQUEST("gpu") "]}}"
-#define SPEC_PAIR                                                \
-    "{\"devices\":{\"requests\":[" REQUEST("gpu-a") "," REQUEST( \
-        "gpu-b") "],\"constraints\":["                           \
-                 "{\"requests\":[\"gpu-a\",\"gpu-b\"],"          \
-                 "\"matchAttribute\":\"resource.kubernetes.io/pcieRoot\"}]}}"
+// What such a claim holds: a device, or the last ones of a node.
+static void add_results(struct sbuf *out, const struct sched_bench *s, const char *node,
+                        size_t unit)
+{
+    if (s->form->fill == 1)
+        sbuf_addf(out,
+                  "{\"request\":\"gpu\",\"driver\":\"" DRIVER "\",\"pool\":\"%s\",\"device\":"
+                  "\"gpu-%zu\"}",
+                  node, unit);
+    for (size_t i = s->gpus - s->form->fill + 1; s->form->fill > 1 && i <= s->gpus; i++)
+        sbuf_addf(out,
+                  "%s{\"request\":\"r\",\"driver\":\"" DRIVER "\",\"pool\":\"%s\",\"device\":"
+                  "\"device-%zu\"}",
+                  out->n ? "," : "", node, i);
+}
 
 static void on_prefilled(void *arg, const struct client_answer *a)
 {
@@ -170,16 +174,18 @@ static void on_prefilled(void *arg, const struct client_answer *a)
         chain_end(c, a->code, a->err);
         return;
     }
-    size_t node = s->fill.p[c->i] / s->gpus, device = s->fill.p[c->i] % s->gpus;
+    size_t units = units_of(s);
+    size_t node = s->fill.p[c->i] / units, unit = s->fill.p[c->i] % units;
     char name[64];
     node_name(name, sizeof(name), node);
+    cleanup_sbuf struct sbuf results = {0};
+    add_results(&results, s, name, unit);
     struct str body = arena_strf(
         &c->arena,
-        "{\"status\":{\"allocation\":{\"devices\":{\"results\":[{\"request\":\"gpu\",\"driver\":"
-        "\"" DRIVER "\",\"pool\":\"%s\",\"device\":\"gpu-%zu\"}]},\"nodeSelector\":{"
+        "{\"status\":{\"allocation\":{\"devices\":{\"results\":[%s]},\"nodeSelector\":{"
         "\"nodeSelectorTerms\":[{\"matchFields\":[{\"key\":\"metadata.name\",\"operator\":\"In\","
         "\"values\":[\"%s\"]}]}]}}}}",
-        name, device, name);
+        results.p, name);
     client_patch(s->bench.client, &c->key, CLIENT_PATCH_MERGE, body,
                  &(struct client_write){.subresource = STR("status")}, on_prefilled, c);
 }
@@ -194,17 +200,46 @@ static void make_prefill(struct bench *b, size_t i, void *arg)
         &c->arena, arena_strf(&c->arena,
                               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceClaim\","
                               "\"metadata\":{\"name\":\"%.*s\",\"namespace\":\"%s\"},"
-                              "\"spec\":" SPEC_ONE "}",
-                              STR_ARG(c->key.name), s->namespace));
+                              "\"spec\":%s}",
+                              STR_ARG(c->key.name), s->namespace,
+                              s->form->fill == 1 ? bench_form_find("one")->claim : s->form->claim));
     client_create(b->client, &o, NULL, on_prefilled, c);
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static void make_pod_form(struct sched_bench *s)
+static void add_pod_claims(struct sbuf *json, const struct sched_bench *s, size_t kind)
+{
+    if (s->form->uses == USES_TEMPLATE)
+        sbuf_addf(json,
+                  "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":"
+                  "\"schedbench-%s\"}],",
+                  s->variant);
+    else if (s->form->uses == USES_SHARED)
+        sbuf_addf(json,
+                  "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimName\":"
+                  "\"sb-claim-%06zu\"}],",
+                  kind);
+}
+
+// The name of the extended resource of a class; empty when pods use none.
+static void resource_name(char *out, size_t cap, const struct sched_bench *s, size_t class)
+{
+    *out = 0;
+    if (s->form->uses == USES_SAME)
+        (void)snprintf(out, cap, "example.com/gpu");
+    else if (s->form->uses == USES_EXPLICIT)
+        (void)snprintf(out, cap, "example.com/gpu-%zu", class);
+    else if (s->form->uses == USES_IMPLICIT)
+        (void)snprintf(out, cap, "deviceclass.resource.kubernetes.io/sb-class-%zu", class);
+}
+
+static struct api_object pod_form(struct sched_bench *s, size_t kind)
 {
     cleanup_sbuf struct sbuf json = {0};
-    bool claims = strcmp(s->variant, "none") != 0;
+    char resource[96];
+    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED;
+    resource_name(resource, sizeof(resource), s, kind);
     sbuf_addf(&json,
               "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\",\"namespace\":"
               "\"%s\",\"labels\":{\"app\":\"schedbench\"}},\"spec\":{"
@@ -212,22 +247,42 @@ static void make_pod_form(struct sched_bench *s)
               s->namespace);
     if (s->scheduler_name)
         sbuf_addf(&json, "\"schedulerName\":\"%s\",", s->scheduler_name);
-    if (claims)
-        sbuf_addf(&json,
-                  "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":"
-                  "\"schedbench-%s\"}],",
-                  s->variant);
+    add_pod_claims(&json, s, kind);
     sbuf_addf(&json,
               "\"containers\":[{\"name\":\"c\",\"image\":\"pause\",\"resources\":{%s\"requests\":{"
-              "\"cpu\":\"100m\",\"memory\":\"64Mi\"}}}]}}",
+              "\"cpu\":\"100m\",\"memory\":\"64Mi\"",
               claims ? "\"claims\":[{\"name\":\"gpu\"}]," : "");
-    s->pod = bench_decode(&s->arena, sbuf_str(&json));
+    if (*resource)
+        sbuf_addf(&json, ",\"%s\":\"1\"},\"limits\":{\"%s\":\"1\"", resource, resource);
+    sbuf_addz(&json, "}}}]}}");
+    return bench_decode(&s->arena, sbuf_str(&json));
+}
+
+static bool by_class(const struct sched_bench *s)
+{
+    return s->form->uses == USES_EXPLICIT || s->form->uses == USES_IMPLICIT ||
+           s->form->uses == USES_SAME;
+}
+
+static size_t shared_claims(const struct sched_bench *s)
+{
+    return s->form->uses == USES_SHARED ? (s->init_pods + s->pods + PODS_A_CLAIM - 1) / PODS_A_CLAIM
+                                        : 0;
+}
+
+static void make_pod_forms(struct sched_bench *s)
+{
+    size_t n = by_class(s) ? s->classes : shared_claims(s);
+    for (size_t i = 0; i == 0 || i < n; i++)
+        vec_push(&s->pods_of, pod_form(s, i));
 }
 
 struct api_pod sched_bench_pod(const struct sched_bench *s, size_t i, char name[32])
 {
-    struct api_pod pod = *(const struct api_pod *)s->pod.value;
-    (void)snprintf(name, 32, "sb-pod-%06zu", i);
+    size_t number = s->first + i;
+    size_t kind = s->form->uses == USES_SHARED ? number / PODS_A_CLAIM : number;
+    struct api_pod pod = *(const struct api_pod *)s->pods_of.p[kind % s->pods_of.n].value;
+    (void)snprintf(name, 32, "sb-pod-%06zu", number);
     pod.metadata.name = str_z(name);
     return pod;
 }
@@ -258,7 +313,7 @@ static void try_pod(struct bench *b, size_t i, void *arg)
     container.resources.claims.n = 0;
     pod.spec.containers.p = &container;
     pod.spec.scheduler_name = STR("none");
-    client_create(b->client, &(struct api_object){t->bench->pod.kind, &pod},
+    client_create(b->client, &(struct api_object){t->bench->pods_of.p[0].kind, &pod},
                   &(struct client_write){.dry_run = true}, on_tried, t);
 }
 
@@ -283,8 +338,9 @@ static int wait_for_account(struct sched_bench *s)
 static void choose_fill(struct sched_bench *s)
 {
     struct bench_devices any = {0};
-    for (size_t i = 0; i < s->nodes * s->gpus; i++) {
-        if (i / s->gpus < s->prefill_full_nodes || i % s->gpus < s->prefill_per_node)
+    size_t units = units_of(s);
+    for (size_t i = 0; s->form->fill && i < s->nodes * units; i++) {
+        if (i / units < s->prefill_full_nodes || i % units < s->prefill_per_node)
             vec_push(&s->fill, i);
         else
             vec_push(&any, i);
@@ -299,18 +355,60 @@ static void choose_fill(struct sched_bench *s)
     vec_done(&any);
 }
 
-static int make_claims(struct sched_bench *s)
+static void make_class(struct bench *b, size_t i, void *arg)
 {
-    struct bench *b = &s->bench;
+    const struct sched_bench *s = arg;
+    cleanup_sbuf struct sbuf json = {0};
+    char resource[96];
+    resource_name(resource, sizeof(resource), s, i);
+    sbuf_addf(&json,
+              "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"DeviceClass\",\"metadata\":{"
+              "\"name\":\"sb-class-%zu\"},\"spec\":{\"selectors\":[{\"cel\":{\"expression\":"
+              "\"device.driver == \\\"" DRIVER "\\\"\"}}]",
+              i);
+    if (s->form->uses != USES_IMPLICIT)
+        sbuf_addf(&json, ",\"extendedResourceName\":\"%s\"", resource);
+    sbuf_addz(&json, "}}");
+    make(b, sbuf_str(&json));
+}
+
+static void make_shared(struct bench *b, size_t i, void *arg)
+{
+    const struct sched_bench *s = arg;
+    cleanup_sbuf struct sbuf json = {0};
+    sbuf_addf(&json,
+              "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceClaim\",\"metadata\":{"
+              "\"name\":\"sb-claim-%06zu\",\"namespace\":\"%s\"},\"spec\":%s}",
+              i, s->namespace, s->form->claim);
+    make(b, sbuf_str(&json));
+}
+
+static int make_template(struct sched_bench *s)
+{
     cleanup_sbuf struct sbuf json = {0};
     sbuf_addf(&json,
               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceClaimTemplate\","
               "\"metadata\":{\"name\":\"schedbench-%s\",\"namespace\":\"%s\"},\"spec\":{"
               "\"spec\":%s}}",
-              s->variant, s->namespace, strcmp(s->variant, "pair") == 0 ? SPEC_PAIR : SPEC_ONE);
-    int r = bench_each(b, s->nodes, SETUP_AT_A_TIME, make_slice, s);
+              s->variant, s->namespace, s->form->claim);
+    return make_one(&s->bench, sbuf_str(&json));
+}
+
+static int make_claims(struct sched_bench *s)
+{
+    struct bench *b = &s->bench;
+    int r = bench_each(b, s->nodes * s->form->slices, SETUP_AT_A_TIME, make_slice, s);
+    if (r == 0 && s->form->tainted)
+        r = make_one(b, STR("{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"DeviceTaintRule\","
+                            "\"metadata\":{\"name\":\"sb-taint\"},\"spec\":{\"deviceSelector\":{"
+                            "\"driver\":\"" DRIVER "\"},\"taint\":{\"key\":\"example.com/taint\","
+                            "\"effect\":\"NoSchedule\"}}}"));
+    if (r == 0 && by_class(s))
+        r = bench_each(b, s->classes, SETUP_AT_A_TIME, make_class, s);
+    if (r == 0 && s->form->uses == USES_TEMPLATE)
+        r = make_template(s);
     if (r == 0)
-        r = make_one(b, sbuf_str(&json));
+        r = bench_each(b, shared_claims(s), SETUP_AT_A_TIME, make_shared, s);
     if (r < 0)
         return r;
     choose_fill(s);
@@ -324,7 +422,7 @@ int sched_bench_setup(struct sched_bench *s, const char **ret_what)
     sbuf_addf(&namespace,
               "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"%s\"}}",
               s->namespace);
-    make_pod_form(s);
+    make_pod_forms(s);
     *ret_what = "the namespace";
     int r = make_one(b, sbuf_str(&namespace));
     if (r == 0) {
@@ -344,9 +442,9 @@ int sched_bench_setup(struct sched_bench *s, const char **ret_what)
     }
     if (r == 0) {
         *ret_what = "the nodes";
-        r = bench_each(b, s->nodes, SETUP_AT_A_TIME, make_node, s);
+        r = bench_each(b, s->nodes + s->plain_nodes, SETUP_AT_A_TIME, make_node, s);
     }
-    if (r == 0 && strcmp(s->variant, "none") != 0) {
+    if (r == 0 && s->form->uses != USES_NOTHING) {
         *ret_what = "slices and claims";
         r = make_claims(s);
     }
@@ -465,6 +563,10 @@ int sched_bench_wipe(struct sched_bench *s)
     if (r == 0)
         r = remove_all(s, "resource.k8s.io/v1", "ResourceClaimTemplate", "schedbench-",
                        str_z(s->namespace));
+    if (r == 0 && by_class(s))
+        r = remove_all(s, "resource.k8s.io/v1", "DeviceClass", "sb-class-", (struct str){0});
+    if (r == 0 && s->form->tainted)
+        r = remove_all(s, "resource.k8s.io/v1", "DeviceTaintRule", "sb-taint", (struct str){0});
     return r;
 }
 
@@ -495,11 +597,12 @@ static void check_result(struct check *c, const struct api_resource_claim *claim
 {
     struct str key = arena_strf(&c->arena, "%.*s/%.*s/%.*s", STR_ARG(r->driver), STR_ARG(r->pool),
                                 STR_ARG(r->device));
-    if ((*map_put(&c->devices, key))++ > 0)
+    if ((*map_put(&c->devices, key))++ > 0 && !c->bench->form->several)
         c->bad++; // given twice
     c->allocated++;
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
-        size_t pod = number_behind(claim->status.reserved_for.p[i].name, "sb-pod-");
+        size_t pod =
+            number_behind(claim->status.reserved_for.p[i].name, "sb-pod-") - c->bench->first;
         if (pod < c->on_len && c->on[pod].n && !str_eq(c->on[pod], r->pool))
             c->bad++; // the device is elsewhere
     }

@@ -33,6 +33,7 @@ static const struct verb verbs[] = {
     {"driver", verb_driver, "drivers for simulated hardware, and faults for it", driver_usage},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
+    {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage},
     {"server", verb_server, "run a Kubernetes API server", server_usage},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
     {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},
@@ -75,7 +76,7 @@ static int verb_help(int argc, char **argv)
     }
     puts("dray: Kubernetes Dynamic Resource Allocation\n\nUsage: dray VERB [ARGUMENTS]\n");
     for (size_t i = 0; i < array_len(verbs); i++)
-        printf("  %-10s %s\n", verbs[i].name, verbs[i].help);
+        printf("  %-12s %s\n", verbs[i].name, verbs[i].help);
     puts("\n'dray help VERB' tells how a verb is called.");
     return VERB_OK;
 }

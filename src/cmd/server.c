@@ -246,7 +246,7 @@ static int open_local_door(struct running *r, struct err *err)
         return 0;
     }
     struct http_server_options local = {
-        .loop = r->loop, .handle = server_handle, .arg = &r->local_door};
+        .loop = r->loop, .handle = server_handle, .refusal = server_refusal, .arg = &r->local_door};
     r->local = http_server_new(&local);
     r->local_door.http = r->local;
     server_add_door(r->server, &r->local_door);
@@ -257,7 +257,12 @@ static int open_doors(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
     struct http_server_options options = {
-        .loop = r->loop, .tls = r->tls, .handle = server_handle, .arg = &r->door};
+        .loop = r->loop,
+        .tls = r->tls,
+        .handle = server_handle,
+        .refusal = server_refusal,
+        .arg = &r->door,
+    };
     r->http = http_server_new(&options);
     r->door.http = r->http;
     server_add_door(r->server, &r->door);

@@ -196,6 +196,39 @@ static int explain(void *arg, struct str kind, struct str namespace, struct str 
     return sched_explain(arg, kind, namespace, name, out, err);
 }
 
+// check compares what the scheduler believes with the store, object by object.
+static bool check(void *arg, struct sbuf *problems)
+{
+    struct up *u = arg;
+    struct store *store = registry_store(u->host.registry);
+    bool equal = sched_check(u->sched, problems);
+    equal &= ctl_check(u->ctl, problems);
+    const struct api_kind *kind;
+    for (size_t i = 0; (kind = sched_watched(i)); i++) {
+        struct err err;
+        struct store_walk walk = {.kind = registry_stored_kind(kind)};
+        size_t stored = 0;
+        if (store_walk_start(store, &walk, &err) < 0)
+            continue;
+        for (const struct object *o; (o = store_walk_next(store, &walk)); stored++) {
+            uint64_t known = sched_known(u->sched, i, o->namespace, o->name);
+            if (known == o->revision)
+                continue;
+            sbuf_addf(problems, "%.*s %.*s/%.*s is known at %llu, stored at %llu\n",
+                      STR_ARG(kind->kind), STR_ARG(o->namespace), STR_ARG(o->name),
+                      (unsigned long long)known, (unsigned long long)o->revision);
+            equal = false;
+        }
+        store_walk_done(&walk);
+        if (stored == sched_known_count(u->sched, i))
+            continue;
+        sbuf_addf(problems, "%zu objects of kind %.*s are known, %zu are stored\n",
+                  sched_known_count(u->sched, i), STR_ARG(kind->kind), stored);
+        equal = false;
+    }
+    return equal;
+}
+
 static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
@@ -214,6 +247,7 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     u->sched = sched_new(&so);
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
+    server_set_checker(host->server, check, u);
     const struct ctl_options co = {.client = u->client, .exec = exec, .features = host->features};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
@@ -234,6 +268,7 @@ static void up_stop(void *arg)
     struct up *u = arg;
     u->stopped = true;
     server_set_explainer(u->host.server, NULL, NULL);
+    server_set_checker(u->host.server, NULL, NULL);
     informer_free(take_ptr(u->pods));
     sim_nodes_free(take_ptr(u->sim_nodes));
     sched_free(take_ptr(u->sched));

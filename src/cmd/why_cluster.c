@@ -49,9 +49,16 @@ static void show_reasons(const yyjson_val *request, const char *row)
     if (!reasons || !json_is_array(reasons))
         return;
     json_arr_foreach(reasons, r) {
-        if (str_eqz(text_of(r, "row"), row))
-            printf("          %lld: %.*s\n", (long long)number_of(r, "devices"),
-                   STR_ARG(text_of(r, "what")));
+        struct str what = text_of(r, "what");
+        struct str needs = text_of(r, "needs");
+        struct str error = text_of(r, "error");
+        if (!str_eqz(text_of(r, "row"), row))
+            continue;
+        printf("          %lld: %.*s", (long long)number_of(r, "devices"),
+               STR_ARG(what.n ? what : text_of(r, "claim")));
+        if (needs.n)
+            printf(": needs %.*s, at most %.*s left", STR_ARG(needs), STR_ARG(text_of(r, "has")));
+        printf("%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
     }
 }
 
@@ -87,11 +94,21 @@ static void show_group(const yyjson_val *g)
                 printf("%s%.*s", shown > 1 ? ", " : "", STR_ARG(json_str(name)));
         }
     }
-    printf("%s)\n", (int64_t)shown < n || shown > 3 ? ", …" : "");
-    if (!requests || !json_is_array(requests))
-        return;
-    json_arr_foreach(requests, r)
-        show_request(r);
+    struct str refused = text_of(g, "refused");
+    printf("%s)%s%.*s\n", (int64_t)shown < n || shown > 3 ? ", …" : "", refused.n ? ": " : "",
+           STR_ARG(refused));
+    if (requests && json_is_array(requests)) {
+        json_arr_foreach(requests, r)
+            show_request(r);
+    }
+    const yyjson_val *conflicts = json_get(g, STR("conflicts"));
+    if (conflicts && json_is_array(conflicts)) {
+        json_arr_foreach(conflicts, c)
+            printf("    %.*s\n", STR_ARG(text_of(c, "text")));
+    }
+    struct str pools = text_of(g, "pools");
+    if (pools.n)
+        printf("    %.*s\n", STR_ARG(pools));
 }
 
 static void show_remedies(const yyjson_val *now)
@@ -120,7 +137,12 @@ static void show(const yyjson_val *root)
     printf("%.*s %.*s: %.*s%s%.*s\n", STR_ARG(text_of(root, "kind")),
            STR_ARG(text_of(root, "name")), STR_ARG(state), node.n ? " to " : "", STR_ARG(node));
     const yyjson_val *now = json_get(root, STR("now"));
-    struct str message = text_of(now ? now : root, now ? "summary" : "message");
+    // What holds at this moment, else what the pod was told, else what gates it.
+    struct str message = text_of(now ? now : root, now ? "summary" : "reason");
+    if (!message.n)
+        message = text_of(root, "message");
+    if (!message.n)
+        message = text_of(root, "gate");
     if (message.n > 0)
         printf("%.*s\n", STR_ARG(message));
     if (!now)

@@ -40,11 +40,6 @@ static int64_t negate(int64_t v)
     return (int64_t)(0 - (uint64_t)v);
 }
 
-struct quantity quantity_from_i64(int64_t value, enum quantity_format format)
-{
-    return (struct quantity){.value = value, .format = format};
-}
-
 const struct bigint *quantity_unscaled(const struct quantity *q, struct arena *a)
 {
     return q->big ? q->big : bigint_from_i64(q->value, a);

@@ -44,7 +44,10 @@ int quantity_parse(struct str text, struct arena *arena, struct quantity *ret,
                    struct err *err) MUST_USE;
 
 // quantity_from_i64 makes an integer quantity.
-struct quantity quantity_from_i64(int64_t value, enum quantity_format format);
+static inline struct quantity quantity_from_i64(int64_t value, enum quantity_format format)
+{
+    return (struct quantity){.value = value, .format = format};
+}
 
 // quantity_write adds what upstream's String and MarshalJSON give: the original text if it was
 // kept, else the canonical form.

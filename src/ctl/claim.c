@@ -140,6 +140,12 @@ static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
                 pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
+static void add_extended(void *arg, const struct client_object *o)
+{
+    if (claim_is_extended(o->meta))
+        add_claim(arg, o);
+}
+
 static void pod_changed(void *arg, const struct client_object *before,
                         const struct client_object *after)
 {
@@ -154,11 +160,22 @@ static void pod_changed(void *arg, const struct client_object *before,
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid, add_claim,
                     c);
         add_claims_of(c, pod);
+    } else if (pod->spec.node_name.n && (!before || !as_pod(before)->spec.node_name.n)) {
+        informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, pod->metadata.uid,
+                    add_extended, c);
     }
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
         return;
     if (after && !pod->metadata.deletion_timestamp.set)
         add_pod(c, after);
+}
+
+static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta)
+{
+    struct sbuf key = {0};
+    sbuf_addf(&key, "c/%.*s/%.*s", STR_ARG(meta->namespace), STR_ARG(meta->name));
+    claim_forget(c, sbuf_str(&key));
+    sbuf_done(&key);
 }
 
 static void claim_changed(void *arg, const struct client_object *before,
@@ -168,6 +185,8 @@ static void claim_changed(void *arg, const struct client_object *before,
     const struct api_object_meta *meta = (after ? after : before)->meta;
     if (after)
         add_key(c, 'c', meta->namespace, meta->name);
+    else
+        forget_claim(c, meta);
     if (after && before && as_claim(before)->status.reserved_for.n &&
         !as_claim(after)->status.reserved_for.n)
         add_left(c, meta->namespace, meta->name);
@@ -205,8 +224,14 @@ static void group_changed(void *arg, const struct client_object *before,
     if (after) {
         add_group(c, after);
     } else {
+        const struct api_pod_group *group = as_group(before);
         gone_add(&c->gone, meta->uid);
         informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, meta->uid, add_claim, c);
+        for (size_t i = 0; i < group->spec.resource_claims.n; i++) {
+            const struct api_pod_group_resource_claim *e = &group->spec.resource_claims.p[i];
+            if (e->has_resource_claim_name)
+                add_key(c, 'c', meta->namespace, e->resource_claim_name);
+        }
     }
     add_pods_by(c, c->pods_by_group, meta->namespace, meta->name);
 }

@@ -50,6 +50,9 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
 bool pod_entry_is_of_group(const struct api_pod_group *group,
                            const struct api_pod_resource_claim *entry);
 
+// claim_forget drops what is remembered of a claim (a key).
+void claim_forget(struct claim_ctl *c, struct str key);
+
 // claim_remember_left notes that a consumer of a claim (a key) is over or was taken out of reservedFor.
 void claim_remember_left(struct claim_ctl *c, struct str key);
 

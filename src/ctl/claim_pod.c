@@ -217,6 +217,11 @@ struct name_pair {
     struct str claim;
 };
 
+static int by_entry(const void *x, const void *y)
+{
+    return str_cmp(((const struct name_pair *)x)->entry, ((const struct name_pair *)y)->entry);
+}
+
 static void patch_names(struct claim_ctl *c, struct str key, const struct consumer *who,
                         const struct name_pair *names, size_t n)
 {
@@ -227,6 +232,9 @@ static void patch_names(struct claim_ctl *c, struct str key, const struct consum
     json_write_object_begin(&w);
     json_write_key(&w, STR("uid"));
     json_write_str(&w, who->meta->uid);
+    // A write that comes late must not name a claim that has been replaced since.
+    json_write_key(&w, STR("resourceVersion"));
+    json_write_str(&w, who->meta->resource_version);
     json_write_object_end(&w);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
@@ -295,11 +303,18 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
 
 // --- Steps ---------------------------------------------------------------------------------------
 
+// Only its group can tell whose claims a pod's entries mean; the pod comes back when the group comes.
+static bool lacks_group(const struct claim_ctl *c, const struct api_pod *pod)
+{
+    return c->groups && pod->spec.scheduling_group &&
+           pod->spec.scheduling_group->has_pod_group_name && !pod_group_of(c, pod);
+}
+
 void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
     const struct client_object *o = ctl_find(c->ctl, CACHE_PODS, namespace, name);
     const struct api_pod *pod = maybe_pod(o);
-    if (!pod || pod->metadata.deletion_timestamp.set || pod_is_done(pod)) {
+    if (!pod || pod->metadata.deletion_timestamp.set || pod_is_done(pod) || lacks_group(c, pod)) {
         work_done(c->work, key);
         return;
     }
@@ -319,6 +334,7 @@ void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, s
     }
     bool started = result == ENTRY_STARTED;
     if (!started && result != ENTRY_FAILED && found > 0) {
+        qsort(names, found, sizeof(*names), by_entry);
         patch_names(c, key, &who, names, found);
         started = true;
     }

@@ -32,6 +32,22 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
     return pod && pod_is_done(as_pod(o)) ? CONSUMER_GONE : CONSUMER_USES;
 }
 
+// A claim for extended resources that a late write made or filled: its pod runs with another one, named
+// in its status before it was bound, or with none. Nobody will ever use this one.
+static bool is_surplus(const struct claim_ctl *c, const struct api_resource_claim *claim)
+{
+    const struct api_owner_reference *owner = meta_controller(&claim->metadata);
+    if (!owner || !claim_is_extended(&claim->metadata))
+        return false;
+    const struct api_pod *pod =
+        maybe_pod(ctl_find(c->ctl, CACHE_PODS, claim->metadata.namespace, owner->name));
+    if (!pod || !str_eq(pod->metadata.uid, owner->uid) || !pod->spec.node_name.n)
+        return false;
+    const struct api_pod_extended_resource_claim_status *s =
+        pod->status.extended_resource_claim_status;
+    return !s || !str_eq(s->resource_claim_name, claim->metadata.name);
+}
+
 // keep_users puts the consumers that still use the claim into out; one that is not known counts as a
 // user and is *ret_unknown.
 static size_t keep_users(const struct claim_ctl *c, const struct api_resource_claim *claim,
@@ -39,7 +55,7 @@ static size_t keep_users(const struct claim_ctl *c, const struct api_resource_cl
                          const struct api_resource_claim_consumer_reference **ret_unknown)
 {
     size_t n = 0;
-    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+    for (size_t i = 0; !is_surplus(c, claim) && i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
         enum consumer_state state = consumer_state(c, claim, r);
         if (state == CONSUMER_UNKNOWN)
@@ -116,7 +132,8 @@ static bool owner_is_over(const struct claim_ctl *c, const struct api_resource_c
         return false;
     const struct client_object *o =
         ctl_find(c->ctl, CACHE_PODS, claim->metadata.namespace, owner->name);
-    return o && (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)));
+    return o &&
+           (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)) || is_surplus(c, claim));
 }
 
 static void forget(struct key_set *set, struct str key)
@@ -135,6 +152,12 @@ static void remember(struct key_set *set, struct str key)
         return;
     char *copy = xstrndup(key.p, key.n);
     *map_put(set, str_z(copy)) = copy;
+}
+
+void claim_forget(struct claim_ctl *c, struct str key)
+{
+    forget(&c->freed, key);
+    forget(&c->left, key);
 }
 
 void claim_remember_left(struct claim_ctl *c, struct str key)
@@ -161,8 +184,7 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
     const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim) {
-        forget(&c->freed, key);
-        forget(&c->left, key);
+        claim_forget(c, key);
         work_done(c->work, key);
         return;
     }
@@ -197,6 +219,25 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     else
         work_done(c->work, key);
     arena_done(&arena);
+}
+
+bool claim_ctl_check(const struct claim_ctl *c, struct sbuf *problems)
+{
+    const struct key_set *sets[] = {&c->freed, &c->left};
+    bool good = true;
+    for (size_t k = 0; k < array_len(sets); k++)
+        map_foreach(sets[k], i) {
+            struct str key = map_key(sets[k], i);
+            struct str namespace;
+            struct str name;
+            str_cut(str_from(key, 2), '/', &namespace, &name);
+            if (ctl_find(c->ctl, CACHE_CLAIMS, namespace, name))
+                continue;
+            sbuf_addf(problems, "%.*s is remembered as %s, but is gone\n", STR_ARG(key),
+                      k ? "left" : "freed");
+            good = false;
+        }
+    return good;
 }
 
 void claim_forget_all(struct claim_ctl *c)

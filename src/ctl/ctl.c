@@ -148,6 +148,11 @@ void ctl_free(struct ctl *c)
     free(c);
 }
 
+bool ctl_check(const struct ctl *c, struct sbuf *problems)
+{
+    return claim_ctl_check(c->claims, problems);
+}
+
 bool ctl_idle(const struct ctl *c)
 {
     for (size_t i = 0; i < CACHES; i++)

@@ -83,6 +83,7 @@ struct api_time ctl_now(const struct ctl *c);
 // One controller each: new registers handlers and indexes, before the caches start.
 struct claim_ctl *claim_ctl_new(struct ctl *c);
 void claim_ctl_free(struct claim_ctl *c);
+bool claim_ctl_check(const struct claim_ctl *c, struct sbuf *problems);
 bool claim_ctl_idle(const struct claim_ctl *c);
 
 struct taint_ctl *taint_ctl_new(struct ctl *c);

@@ -150,21 +150,21 @@ static size_t h1_queued(const struct stream *s)
 // Refuses a request and ends the connection.
 static void refuse(struct conn *c, int status, const char *why)
 {
-    c->server->stats.refused++;
     if (c->current) {
         stream_free(c->current);
         c->current = NULL;
     }
-    char body[160];
-    int n = snprintf(body, sizeof(body), "%d %s: %s\n", status, http_reason(status), why);
+    cleanup_sbuf struct sbuf body = {0};
+    struct str type = http_refusal(c->server, status, why, &body);
     add_status(c, status);
     add_field(c, STR("Date"), server_date(c->server));
-    add_text(c, STR("Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"));
+    add_field(c, STR("Content-Type"), type);
+    add_text(c, STR("Connection: close\r\n"));
     if (status == 503)
         add_text(c, STR("Retry-After: 1\r\n"));
-    add_length(c, (uint64_t)n);
+    add_length(c, body.n);
     add_text(c, STR("\r\n"));
-    add_text(c, str_make(body, (size_t)n));
+    add_text(c, sbuf_str(&body));
     c->h1 = H1_DRAIN;
     c->close_after = true;
     conn_mark(c);

@@ -176,15 +176,13 @@ static size_t h2_queued(const struct stream *s)
 // Answers a request that never reaches the handler.
 static void refuse(struct stream *s, int status, const char *why)
 {
-    s->conn->server->stats.refused++;
     s->discard = true;
     s->state = STREAM_HANDLING;
     cleanup_sbuf struct sbuf body = {0};
-    sbuf_addf(&body, "%d %s: %s\n", status, http_reason(status), why);
+    struct str type = http_refusal(s->conn->server, status, why, &body);
     s->head_only = str_eqz(s->q.method, "HEAD");
     const struct http_header retry = {STR("retry-after"), STR("1")};
-    http_reply(&s->q, status, STR("text/plain; charset=utf-8"), &retry, status == 503,
-               net_buf_new(&body));
+    http_reply(&s->q, status, type, &retry, status == 503, net_buf_new(&body));
 }
 
 // --- Requests ------------------------------------------------------------------------------------

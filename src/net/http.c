@@ -25,6 +25,7 @@ void server_init(struct http_server *s, struct exec *exec,
     *s = (struct http_server){
         .exec = exec,
         .handle = options->handle,
+        .refusal = options->refusal,
         .arg = options->arg,
         .tls = options->tls,
         .date_sec = -1,
@@ -89,6 +90,15 @@ struct str server_date(struct http_server *s)
         s->date_sec = now;
     }
     return str_z(s->date);
+}
+
+struct str http_refusal(struct http_server *s, int status, const char *why, struct sbuf *body)
+{
+    s->stats.refused++;
+    if (s->refusal)
+        return s->refusal(s->arg, status, why, body);
+    sbuf_addf(body, "%d %s: %s\n", status, http_reason(status), why);
+    return STR("text/plain; charset=utf-8");
 }
 
 void http_server_get_stats(const struct http_server *s, struct http_server_stats *ret)

@@ -78,6 +78,10 @@ struct http_server_options {
     // handle is called for each request and answers now or later.
     void (*handle)(void *arg, struct http_request *q);
     void *arg;
+    // refusal writes the body of an answer that the server makes itself, because the request is no
+    // HTTP, too large or too slow, and returns its content type, a static text. NULL: a line of
+    // plain text.
+    struct str (*refusal)(void *arg, int status, const char *why, struct sbuf *body);
 };
 
 struct http_server;

@@ -167,6 +167,7 @@ struct http_server {
     struct exec *exec;
     struct http_limits limits;
     void (*handle)(void *arg, struct http_request *q);
+    struct str (*refusal)(void *arg, int status, const char *why, struct sbuf *body);
     void *arg;
     struct tls_server *tls;
     struct server_uv *uv; // NULL in fuzzers
@@ -198,6 +199,9 @@ void server_flush(struct http_server *s);
 
 // server_date is the time now as the Date header wants it.
 struct str server_date(struct http_server *s);
+
+// http_refusal writes the body of an answer that never reaches the handler and returns its type.
+struct str http_refusal(struct http_server *s, int status, const char *why, struct sbuf *body);
 
 struct stream *stream_new(struct conn *c);
 void stream_free(struct stream *s);

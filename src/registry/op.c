@@ -82,6 +82,7 @@ struct api_rules op_world(const struct op *op, struct str namespace)
         .cel = op->r->cel.engine ? &op->r->cel.cel : NULL,
         .authorizer = op->r->authorizer,
         .requester = {.verb = op->verb == VERB_PATCH ? STR("patch") : STR("update")},
+        .subresource = op->request->subresource,
         .now = op->now,
     };
     if (user)

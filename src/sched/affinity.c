@@ -288,11 +288,11 @@ enum why affinity_filter(const struct attempt *a, const struct sched_node *n, st
     if (!f)
         return WHY_NONE;
     if (f->required && !near_enough(a, n))
-        text = "pod affinity does not match";
+        text = "do not satisfy the pod affinity";
     else if (f->anti && !far_enough(a, n))
-        text = "pod anti-affinity does not match";
+        text = "do not satisfy the pod anti-affinity";
     else if (map_len(&f->forbidden) && forbidden(a, n))
-        text = "anti-affinity of a pod that runs there";
+        text = "have a pod with anti-affinity to this one";
     if (!text)
         return WHY_NONE;
     if (why)

@@ -11,6 +11,7 @@
 
 static void claims_written(struct binding *b);
 static void check_echo(struct binding *b);
+static void bind_now(struct binding *b);
 
 void bind_fail(struct binding *b, const char *fmt, ...)
 {
@@ -30,7 +31,7 @@ void bind_free(struct binding *b)
     exec_timer_stop(b->s->exec, &b->timer);
     list_remove(&b->node);
     for (size_t i = 0; i < b->claims_len; i++)
-        client_object_unref(b->claims[i].object);
+        bind_claim_done(&b->claims[i]);
     client_object_unref(b->pod_object);
     sbuf_done(&b->error);
     arena_done(&b->arena);
@@ -42,6 +43,12 @@ void bind_drop_all(struct sched *s)
     list_foreach(&s->bindings, node)
         bind_free(list_entry(node, struct binding, node));
     bind_writers_done(s);
+}
+
+void bind_claim_done(struct bind_claim *c)
+{
+    client_object_unref(c->object);
+    client_object_unref(c->decided);
 }
 
 // --- Start ---------------------------------------------------------------------------------------
@@ -95,6 +102,7 @@ static void take_claims(struct attempt *a, struct binding *b)
         c->name = arena_str(&b->arena, w->claim->metadata.name);
         c->uid = arena_str(&b->arena, w->claim->metadata.uid);
         c->object = client_object_ref(w->object);
+        c->decided = client_object_ref(w->object);
         if (c->allocation)
             claims_fly(&a->s->claims, w->entry, c->allocation);
     }
@@ -232,61 +240,61 @@ static bool refused(int code)
            code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
 }
 
-static void look_at_pod(void *arg);
+static void write_pod_status(struct binding *b);
 
-// The answer to a binding was lost, or said that the pod has a node: the pod itself knows. To take
-// the reservation from a pod that runs would let its devices go to another.
-static void pod_looked_at(struct sched *s, void *arg, const struct client_answer *answer)
+// To take the reservation from a pod that runs would let its devices go to another; to bind it again
+// once another has put up a fence would rely on claims that may be gone.
+void bind_pod_is(struct binding *b, enum pod_is is)
 {
-    struct binding *b = arg;
-    const struct api_pod *pod = answer->object ? answer->object->object.value : NULL;
-    if (answer->code < 0 && !refused(answer->code)) {
-        b->timer = (struct exec_timer){.fn = look_at_pod, .arg = b};
-        exec_timer_start(s->exec, &b->timer, LOOK_NS);
-        return;
-    }
-    bool same = pod && str_eq(pod->metadata.uid, bind_pod(b)->metadata.uid);
-    if (same && str_eq(pod->spec.node_name, b->node_name)) {
+    if (is == POD_IS_BOUND && !b->cleanup) {
         bound(b);
-        return;
+    } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
+        bind_leave(b); // whoever bound it relies on its claims
+    } else if (b->step == BIND_UNDO) {
+        bind_undo_again(b, is == POD_IS_GONE);
+    } else if (is == POD_IS_OPEN && ++b->tries < CLAIM_TRIES) {
+        if (b->step == BIND_STATUS)
+            write_pod_status(b);
+        else
+            bind_now(b);
+    } else {
+        bind_undo(b);
     }
-    for (size_t i = 0; same && pod->spec.node_name.n && i < b->claims_len; i++)
-        b->claims[i].reserved = false; // whoever bound it relies on them
-    bind_undo(b);
 }
 
-static void look_at_pod(void *arg)
+static void write_failed(struct binding *b, const struct client_answer *answer)
 {
-    struct binding *b = arg;
-    const struct api_pod *pod = bind_pod(b);
-    struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
-    client_get(b->s->client, &key, call_answered, call_new(b->s, pod_looked_at, b));
+    sbuf_clear(&b->error);
+    if (b->step == BIND_POD)
+        sbuf_addf(&b->error, "binding to node %.*s", STR_ARG(b->node_name));
+    else
+        sbuf_addz(&b->error, "update status of pod");
+    sbuf_addf(&b->error, ": %s", answer->err ? answer->err->msg : "no answer");
+    if (refused(answer->code))
+        bind_undo(b);
+    else
+        fence_look(b); // the pod itself knows
 }
 
 static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
     (void)s;
-    if (answer->code == 0) {
+    if (answer->code == 0)
         bound(b);
-        return;
-    }
-    bind_fail(b, "binding to node %.*s: %s", STR_ARG(b->node_name),
-              answer->err ? answer->err->msg : "no answer");
-    if (refused(answer->code))
-        bind_undo(b);
     else
-        look_at_pod(b);
+        write_failed(b, answer);
 }
 
+// The Binding holds for the pod as this attempt knows it: a fence makes it fail.
 static void bind_now(struct binding *b)
 {
     struct sched *s = b->s;
-    const struct api_pod *pod = bind_pod(b);
     b->step = BIND_POD;
+    b->sent = true;
     exec_timer_stop(s->exec, &b->timer);
-    client_bind(s->client, pod->metadata.namespace, pod->metadata.name, pod->metadata.uid,
-                b->node_name, call_answered, call_new(s, pod_bound, b));
+    client_bind(s->client, b->pod_object->meta, b->node_name, call_answered,
+                call_new(s, pod_bound, b));
 }
 
 // --- Binding conditions --------------------------------------------------------------------------
@@ -353,12 +361,11 @@ static void status_written(struct sched *s, void *arg, const struct client_answe
 {
     struct binding *b = arg;
     (void)s;
-    if (answer->code < 0) {
-        bind_fail(b, "update status of pod: %s", answer->err ? answer->err->msg : "no answer");
-        bind_undo(b);
+    if (answer->code < 0 || !answer->object) {
+        write_failed(b, answer);
         return;
     }
-    b->status_written = true;
+    fence_hold_pod(b, answer->object);
     devices_ready(b);
 }
 
@@ -402,11 +409,7 @@ static void write_pod_status(struct binding *b)
         return;
     }
     json_write_object_begin(&w);
-    json_write_key(&w, STR("metadata"));
-    json_write_object_begin(&w);
-    json_write_key(&w, STR("uid"));
-    json_write_str(&w, pod->metadata.uid);
-    json_write_object_end(&w);
+    fence_write_identity(&w, &pod->metadata);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
     if (b->mappings.n) {
@@ -507,17 +510,4 @@ void bind_pod_changed(struct sched *s, struct sched_pod *p)
     bind_fail(b, "the pod was deleted");
     if (b->pending == 0 && (b->step == BIND_ECHO || b->step == BIND_CONDITIONS))
         bind_undo(b);
-}
-
-// --- PostFilter ----------------------------------------------------------------------------------
-
-void bind_deallocate(struct sched *s, struct sched_pod *p, const struct want *w)
-{
-    (void)p;
-    bind_clear(s, w->object);
-}
-
-void bind_delete_special(struct sched *s, const struct want *w)
-{
-    bind_delete(s, w->object);
 }

@@ -15,7 +15,7 @@ struct sched_claim *bind_entry(const struct bind_claim *c)
                      : NULL;
 }
 
-static void hold(struct bind_claim *c, const struct client_object *o)
+void bind_hold_claim(struct bind_claim *c, const struct client_object *o)
 {
     const struct client_object *old = c->object;
     c->object = client_object_ref(o);
@@ -80,7 +80,7 @@ static void next_writer(struct sched *s, struct str key)
     w->writer = c;
     const struct sched_claim *k = bind_entry(c);
     if (k && k->latest)
-        hold(c, k->latest);
+        bind_hold_claim(c, k->latest);
     if (c->b->failed)
         finish(c);
     else
@@ -132,7 +132,7 @@ static void riders_arrive(struct bind_claim *c, bool well)
             continue;
         other->reserved = true;
         other->revision = c->revision;
-        hold(other, c->object);
+        bind_hold_claim(other, c->object);
         finish(other);
     }
 }
@@ -155,7 +155,7 @@ static void got(struct sched *s, void *arg, const struct client_answer *answer)
         finish(c);
         return;
     }
-    hold(c, answer->object);
+    bind_hold_claim(c, answer->object);
     c->fresh = true;
     write_claim(c);
 }
@@ -171,7 +171,7 @@ static void read_again(struct bind_claim *c)
 static int written(struct bind_claim *c, const struct client_answer *answer)
 {
     if (answer->code == 0 && answer->object) {
-        hold(c, answer->object);
+        bind_hold_claim(c, answer->object);
         c->fresh = true;
         return 1;
     }
@@ -211,7 +211,7 @@ static void status_written(struct sched *s, void *arg, const struct client_answe
 static bool has_finalizer(const struct api_resource_claim *claim)
 {
     for (size_t i = 0; i < claim->metadata.finalizers.n; i++)
-        if (str_eq(claim->metadata.finalizers.p[i], CLAIM_FINALIZER))
+        if (str_eq(claim->metadata.finalizers.p[i], STR(CLAIM_FINALIZER)))
             return true;
     return false;
 }
@@ -233,7 +233,7 @@ static void write_finalizer(struct bind_claim *c, const struct api_resource_clai
     struct str *list = arena_array(&tmp, struct str, n + 1);
     for (size_t i = 0; i < n; i++)
         list[i] = claim->metadata.finalizers.p[i];
-    list[n] = CLAIM_FINALIZER;
+    list[n] = STR(CLAIM_FINALIZER);
     changed.metadata.finalizers = (struct api_str_array){list, n + 1};
     update(c, &changed, (struct str){0}, finalizer_written);
     arena_done(&tmp);
@@ -284,6 +284,22 @@ static bool is_ours(const struct api_allocation_result *stored,
     return true;
 }
 
+static const struct api_allocation_result *decided_on(const struct bind_claim *c)
+{
+    return ((const struct api_resource_claim *)c->decided->object.value)->status.allocation;
+}
+
+// Somebody else's reservation for this pod may be taken back by its writer at any time, and a Binding
+// may rely on it. It is nothing to build on: the next attempt takes it back first.
+static void found_reserved(struct bind_claim *c)
+{
+    struct sched *s = c->b->s;
+    struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
+    claims_learn(&s->claims, k, c->object);
+    c->b->give_way = true;
+    give_up(c, "is reserved by another attempt for the same pod");
+}
+
 static void write_claim(struct bind_claim *c)
 {
     const struct api_resource_claim *claim = c->object->object.value;
@@ -296,11 +312,12 @@ static void write_claim(struct bind_claim *c)
         give_up(c, "got allocated elsewhere in the meantime");
     } else if (!c->allocation && !stored) {
         give_up(c, "got deallocated elsewhere in the meantime");
+    } else if (!c->allocation && !is_ours(stored, decided_on(c))) {
+        give_up(c, "got allocated elsewhere in the meantime");
     } else if (stored && claims_reserved(claim, bind_pod(c->b)) && !c->fresh) {
         read_again(c); // an earlier attempt reserved it, and may have taken that back
     } else if (stored && claims_reserved(claim, bind_pod(c->b))) {
-        c->revision = c->object->revision;
-        finish(c);
+        found_reserved(c);
     } else if (c->allocation && !has_finalizer(claim)) {
         write_finalizer(c, claim);
     } else {
@@ -320,7 +337,7 @@ static void created(struct sched *s, void *arg, const struct client_answer *answ
         finish(c);
         return;
     }
-    hold(c, answer->object);
+    bind_hold_claim(c, answer->object);
     c->name = arena_str(&b->arena, answer->object->meta->name);
     c->uid = arena_str(&b->arena, answer->object->meta->uid);
     struct sched_claim *k = claims_get(&s->claims, answer->object->meta->namespace, c->name);

@@ -5,12 +5,12 @@
 #ifndef SCHED_BIND_INT_H
 #define SCHED_BIND_INT_H
 
+#include "api/pod_claims.h"
 #include "sched/sched_int.h"
 
 #define CLAIM_TRIES     5
 #define CONDITION_NS    (5 * CLOCK_NS_PER_SEC)
 #define LOOK_NS         (CLOCK_NS_PER_SEC) // between looks at a pod whose binding had no answer
-#define CLAIM_FINALIZER STR("resource.kubernetes.io/delete-protection")
 
 // Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
 #define RESERVED_MAX 256
@@ -31,11 +31,13 @@ struct bind_claim {
     bool special;
     const struct api_allocation_result *allocation; // to be written; NULL: it has one
     const struct client_object *object;             // newest version of it; referenced
+    const struct client_object *decided;            // as the attempt saw it; referenced
     bool fresh; // object is what the API said just now, not what the cache believes
     unsigned tries;
     uint64_t revision; // at which the claim was as it must be; the watch has to show it
     bool reserved;     // our write put the pod into reservedFor
     bool gives_way;    // its allocation is taken back: another scheduler's came first
+    bool again;        // taking back ran into a conflict: to be tried with what is there now
     bool finished;
 };
 
@@ -61,14 +63,26 @@ struct binding {
     size_t pending; // answers to come
     bool failed;
     bool give_way; // another scheduler's allocation came first: ours is taken back
-    bool told;     // of pending conditions
+    bool cleanup;  // no attempt: what an earlier one left is taken back
+    bool slow;     // what a cleanup took is seen by the watch only: not tried again at once
+    bool sent;     // a Binding, which may still come
+    unsigned tries;
+    bool told; // of pending conditions
     struct sbuf error;
     struct exec_timer timer;
     struct api_resource_claim *special_claim;
     struct str special_key; // of what is in flight for it
     struct api_container_extended_resource_request_array mappings;
     struct api_node_allocatable_resource_claim_status_array node_statuses;
-    bool status_written;
+};
+
+// What a look at the pod found.
+enum pod_is {
+    POD_IS_OPEN,      // as this attempt knows it, whatever else changed
+    POD_IS_FENCED,    // another attempt has put up a fence
+    POD_IS_BOUND,     // to the node of this attempt
+    POD_IS_ELSEWHERE, // bound to another
+    POD_IS_GONE,      // or going: nobody can bind it any more
 };
 
 static inline const struct api_pod *bind_pod(const struct binding *b)
@@ -97,10 +111,32 @@ struct sched_claim *bind_entry(const struct bind_claim *c);
 // bind_wake_users gives pods that wait for this claim their turn.
 void bind_wake_users(struct sched *s, struct sched_claim *k);
 
-// bind_clear writes a claim without allocation, reservations and device status.
-void bind_clear(struct sched *s, const struct client_object *claim);
+// bind_undo_again goes on with taking back when the pod was looked at; bind_leave ends the binding and
+// takes nothing. bind_pod_is hands over what fence_look found.
+void bind_undo_again(struct binding *b, bool gone);
+void bind_leave(struct binding *b);
+void bind_pod_is(struct binding *b, enum pod_is is);
 
-// bind_delete removes the finalizer of a special claim, then the claim.
-void bind_delete(struct sched *s, const struct client_object *claim);
+void bind_claim_done(struct bind_claim *c);
+void bind_hold_claim(struct bind_claim *c, const struct client_object *o);
+
+// --- fence.c -------------------------------------------------------------------------------------
+
+struct json_writer;
+
+// fence_between: somebody put up a fence between two versions of a pod.
+bool fence_between(const struct api_pod *before, const struct api_pod *after);
+
+// fence_send writes a fence; the answer goes to done with the binding.
+void fence_send(struct binding *b, call_fn done);
+
+// fence_look asks for the pod until there is an answer, which goes to bind_pod_is.
+void fence_look(struct binding *b);
+
+// fence_hold_pod takes a newer version of the pod for the one that this attempt knows.
+void fence_hold_pod(struct binding *b, const struct client_object *pod);
+
+// fence_write_identity adds metadata to a patch, such that it holds for this version alone.
+void fence_write_identity(struct json_writer *w, const struct api_object_meta *meta);
 
 #endif

@@ -22,5 +22,6 @@ void call_answered(void *arg, const struct client_answer *answer)
         if (c->done)
             c->done(s, c->arg, answer);
     }
+    free(c->owned);
     free(c);
 }

@@ -193,10 +193,27 @@ struct sched_claim *claims_seen(struct claims *c, const struct client_object *be
     return k;
 }
 
+// An answer may be overtaken by the watch, also by a newer claim of the same name.
+static bool is_old(const struct sched_claim *k, const struct client_object *object)
+{
+    return k->latest && object->revision < k->latest->revision;
+}
+
+void claims_learn(struct claims *c, struct sched_claim *k, const struct client_object *object)
+{
+    if (is_old(k, object))
+        return;
+    set_latest(k, object);
+    c->listing = true;
+    settle(c, k);
+    c->listing = false;
+    if (!k->seen)
+        vec_push(&c->unseen, xstrndup(k->key.p, k->key.n));
+}
+
 bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object)
 {
-    if (k->latest && str_eq(k->latest->meta->uid, object->meta->uid) &&
-        object->revision < k->latest->revision)
+    if (is_old(k, object))
         return false;
     const struct api_resource_claim *api = object->object.value;
     k->ours = api->status.allocation != NULL &&

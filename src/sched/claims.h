@@ -65,6 +65,10 @@ struct sched_claim *claims_seen(struct claims *c, const struct client_object *be
 // claims_assume takes what a write of ours returned. False: something newer is known.
 bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object);
 
+// claims_learn takes a claim that was read, or that a write returned which did not allocate: when its
+// allocation was stored is not known from it. Nothing happens when something newer is known.
+void claims_learn(struct claims *c, struct sched_claim *k, const struct client_object *object);
+
 // claims_progress: the watch has come to a revision. A claim that was assumed, is not newer than that and
 // was never shown came and went unseen: it is dropped, and gone (if not NULL) is told of its entry. True: there was one.
 bool claims_progress(struct claims *c, uint64_t revision,

@@ -223,10 +223,7 @@ static bool deallocate_one(struct attempt *a)
             }
         }
     }
-    if (!a->special || !a->special->stale)
-        return false;
-    bind_delete_special(a->s, a->special);
-    return true;
+    return false;
 }
 
 static void set_gate(struct sched_pod *p, const struct sbuf *text)
@@ -240,12 +237,12 @@ static void no_node(struct attempt *a)
     struct sched *s = a->s;
     struct sched_pod *p = a->pod;
     s->stats.unschedulable++;
-    bool freed = deallocate_one(a);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
     report_unschedulable(a);
-    if (!freed)
-        keep_verdict(a);
+    if (deallocate_one(a))
+        return; // it gets another turn when that is done
+    keep_verdict(a);
     queue_wait(&s->queue, p, a->whys);
 }
 
@@ -290,6 +287,8 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     struct attempt a;
     if (p->api->spec.node_name.n || p->api->metadata.deletion_timestamp.set)
         return; // decided elsewhere while it was in the queue
+    if (bind_leftovers(s, p))
+        return;
     s->stats.attempts++;
     p->attempts++;
     p->tried_ns = exec_now_ns(s->exec);

@@ -605,7 +605,8 @@ bool devices_contested(const struct dev_user *u)
 {
     for (size_t i = 0; i < u->pools.n; i++)
         for (size_t k = 0; k < u->pools.p[i]->users.n; k++)
-            if (u->pools.p[i]->users.p[k] != u && u->pools.p[i]->users.p[k]->foreign)
+            if (u->pools.p[i]->users.p[k] != u &&
+                (u->foreign || u->pools.p[i]->users.p[k]->foreign))
                 return true;
     return false;
 }

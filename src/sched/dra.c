@@ -10,6 +10,23 @@
 
 // --- Names ---------------------------------------------------------------------------------------
 
+// Names the first template of a pod that is not there: as long as one is missing, no claim of the pod
+// gets a name. Only a list that is complete can tell.
+static void tell_missing_template(const struct sched *s, const struct api_pod *pod,
+                                  struct sbuf *why)
+{
+    const struct informer *templates = s->informers[WATCH_TEMPLATES];
+    if (!templates || informer_revision(templates) == 0)
+        return;
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct str name = pod->spec.resource_claims.p[i].resource_claim_template_name;
+        if (!name.n || informer_get(templates, pod->metadata.namespace, name))
+            continue;
+        sbuf_addf(why, ": ResourceClaimTemplate \"%.*s\" does not exist", STR_ARG(name));
+        return;
+    }
+}
+
 // The claim behind an entry. Returns 1; 0 when none is needed; -1 with the reason.
 static int resolve(struct sched *s, const struct api_pod *pod,
                    const struct api_pod_resource_claim *entry, struct sched_claim **ret,
@@ -24,6 +41,7 @@ static int resolve(struct sched *s, const struct api_pod *pod,
     if (state != CLAIM_NAMED) {
         sbuf_addf(why, "pod \"%.*s/%.*s\": ResourceClaim not created yet", STR_ARG(m->namespace),
                   STR_ARG(m->name));
+        tell_missing_template(s, pod, why);
         return -1;
     }
     struct sched_claim *k = claims_find(&s->claims, m->namespace, name);
@@ -126,11 +144,11 @@ static enum dra_begin begin_claim(struct attempt *a, struct want *w)
     return DRA_OK;
 }
 
-static bool is_special(const struct api_resource_claim *claim, const struct api_pod *pod)
+bool dra_is_special(const struct api_resource_claim *claim, const struct api_pod *pod)
 {
-    const struct str *mark = select_label(&claim->metadata.annotations,
-                                          STR("resource.kubernetes.io/extended-resource-claim"));
-    return mark && str_eqz(*mark, "true") && claim_is_for(claim, pod, false);
+    if (claim->metadata.deletion_timestamp.set && !claim->status.allocation)
+        return false; // it holds nothing, and goes
+    return claim_is_extended(&claim->metadata) && claim_is_for(claim, pod, false);
 }
 
 // The claim that an earlier attempt created for the pod's extended resources, if it still exists.
@@ -142,13 +160,13 @@ static struct sched_claim *find_special(struct sched *s, const struct sched_pod 
         struct sched_claim *k =
             claims_find(&s->claims, p->api->metadata.namespace, st->resource_claim_name);
         const struct api_resource_claim *claim = claims_api(k);
-        if (claim && is_special(claim, p->api))
+        if (claim && dra_is_special(claim, p->api))
             return k;
     }
     for (size_t i = 0; i < p->claims_len; i++) {
         struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
-        if (claim && is_special(claim, p->api))
+        if (claim && dra_is_special(claim, p->api))
             return *k;
     }
     return NULL;

@@ -80,11 +80,12 @@ static void write_now(struct json_writer *w, struct sched *s, struct sched_pod *
 {
     struct attempt a;
     cleanup_sbuf struct sbuf text = {0};
-    if (cycle_begin(s, p, &a) == DRA_OK) {
+    if (cycle_begin(s, p, &a) == DRA_OK)
         report_line(&a, &text, true);
+    if (text.n && !a.failed) {
         json_write_key(w, STR("now"));
         json_write_raw(w, sbuf_str(&text));
-    } else {
+    } else { // also an error, which no node is to blame for
         field(w, "reason", sbuf_str(&a.text));
     }
     cycle_end(&a);
@@ -242,6 +243,22 @@ static void check_claim(void *arg, const struct client_object *o)
     sbuf_addf(c->problems, "claim %.*s/%.*s is not the one the watch has shown\n",
               STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
     c->good = false;
+}
+
+const struct api_kind *sched_watched(size_t i)
+{
+    return i < WATCHES ? sched_kind((enum watched)i) : NULL;
+}
+
+uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
+{
+    const struct client_object *o = informer_get(s->informers[i], namespace, name);
+    return o ? o->revision : 0;
+}
+
+size_t sched_known_count(const struct sched *s, size_t i)
+{
+    return informer_len(s->informers[i]);
 }
 
 bool sched_check(const struct sched *s, struct sbuf *problems)

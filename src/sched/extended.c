@@ -2,6 +2,7 @@
 //
 // Extended resources with a device class behind them: a pod that asks for example.com/gpu: 2 gets a
 // claim made for it, on nodes that do not offer the resource themselves.
+#include "api/pod_claims.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 
@@ -234,7 +235,7 @@ static void make_claim(struct attempt *a, struct resource_name *names, size_t na
                                           .uid = pod->metadata.uid,
                                           .controller = true,
                                           .has_controller = true};
-    mark->key = STR("resource.kubernetes.io/extended-resource-claim");
+    mark->key = STR(CLAIM_EXTENDED);
     mark->value = STR("true");
     c->metadata.namespace = pod->metadata.namespace;
     c->metadata.name = STR("<extended-resources>");

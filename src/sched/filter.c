@@ -39,6 +39,56 @@ bool filter_selected(const struct api_pod *pod, const struct api_node *node)
     return !required || select_node(required, node) > 0;
 }
 
+static void tell_requirement(const struct api_node_selector_requirement *q, struct sbuf *why)
+{
+    sbuf_addf(why, "%.*s %.*s", STR_ARG(q->key), STR_ARG(q->operator));
+    for (size_t i = 0; i < q->values.n; i++)
+        sbuf_addf(why, "%s%.*s", i ? ", " : " ", STR_ARG(q->values.p[i]));
+}
+
+// The first requirement of a term that the node does not meet.
+static void tell_term(const struct api_node_selector_term *t, const struct api_node *node,
+                      struct sbuf *why)
+{
+    for (size_t i = 0; i < t->match_expressions.n + t->match_fields.n; i++) {
+        size_t at = i - t->match_expressions.n;
+        bool field = i >= t->match_expressions.n;
+        struct api_node_selector_term one = {0};
+        if (field)
+            one.match_fields =
+                (struct api_node_selector_requirement_array){t->match_fields.p + at, 1};
+        else
+            one.match_expressions =
+                (struct api_node_selector_requirement_array){t->match_expressions.p + i, 1};
+        if (select_node_term(&one, node) > 0)
+            continue;
+        sbuf_addz(why, ": ");
+        tell_requirement(field ? one.match_fields.p : one.match_expressions.p, why);
+        return;
+    }
+}
+
+// Which label or requirement the node does not have, where one can be named.
+static void tell_unselected(const struct api_pod *pod, const struct api_node *node,
+                            struct sbuf *why)
+{
+    sbuf_addz(why, "do not match the pod's node selector or affinity");
+    for (size_t i = 0; i < pod->spec.node_selector.n; i++) {
+        const struct api_str_entry *want = &pod->spec.node_selector.p[i];
+        const struct str *have = select_label(&node->metadata.labels, want->key);
+        if (have && str_eq(*have, want->value))
+            continue;
+        sbuf_addf(why, ": %.*s=%.*s", STR_ARG(want->key), STR_ARG(want->value));
+        return;
+    }
+    const struct api_node_selector *required =
+        pod->spec.affinity->node_affinity->required_during_scheduling_ignored_during_execution;
+    if (required->node_selector_terms.n == 1)
+        tell_term(&required->node_selector_terms.p[0], node, why);
+    else
+        sbuf_addf(why, ": none of %zu terms", required->node_selector_terms.n);
+}
+
 bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
 {
     const struct attempt a = {.api = pod};
@@ -90,9 +140,9 @@ bool filter_fits(const struct attempt *a, const struct sched_node *n, const stru
         if (!why)
             return false;
         if (res == RES_PODS)
-            sbuf_addf(why, "%stoo many pods", fits ? "" : ", ");
+            sbuf_addz(why, fits ? "have too many pods" : ", too many pods");
         else
-            sbuf_addf(why, "%sinsufficient %.*s", fits ? "" : ", ",
+            sbuf_addf(why, "%sinsufficient %.*s", fits ? "have " : ", ",
                       STR_ARG(a->s->cluster.res_names.p[res]));
         fits = false;
     }
@@ -103,25 +153,25 @@ enum why filter_node(struct attempt *a, const struct sched_node *n, struct sbuf 
 {
     if (unschedulable(a, n->api)) {
         if (why)
-            sbuf_addz(why, "cordoned (unschedulable)");
+            sbuf_addz(why, "are cordoned (unschedulable)");
         return WHY_UNSCHEDULABLE;
     }
     if (!filter_selected(a->api, n->api)) {
         if (why)
-            sbuf_addz(why, "node selector or affinity does not match");
+            tell_unselected(a->api, n->api, why);
         return WHY_NODE_AFFINITY;
     }
     const struct api_taint *taint = untolerated(a, n->api);
     if (taint) {
         if (why)
-            sbuf_addf(why, "taint %.*s%s%.*s:%.*s", STR_ARG(taint->key), taint->value.n ? "=" : "",
-                      STR_ARG(taint->value), STR_ARG(taint->effect));
+            sbuf_addf(why, "carry taint %.*s%s%.*s:%.*s", STR_ARG(taint->key),
+                      taint->value.n ? "=" : "", STR_ARG(taint->value), STR_ARG(taint->effect));
         return WHY_TAINT;
     }
     const struct pod_port *port = taken_port(a->pod, n);
     if (port) {
         if (why)
-            sbuf_addf(why, "host port %d in use", port->port);
+            sbuf_addf(why, "have host port %d in use", port->port);
         return WHY_PORTS;
     }
     if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))

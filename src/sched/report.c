@@ -4,17 +4,33 @@
 #include "sched/report.h"
 
 #include "codec/json_writer.h"
+#include "sched/bind_int.h"
 
 #include "base/banned.h"
 
 // A condition whose reason is the same is not rewritten more often than this.
 #define CONDITION_EVERY_NS (10 * CLOCK_NS_PER_SEC)
+#define CONDITION_AGAIN_NS (CLOCK_NS_PER_SEC / 10) // when the pod had changed
 
 // Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
 #define REMEDY_CALLS_LINE UINT64_C(40)
 #define REMEDY_CALLS_FULL UINT64_C(4000)
 
 // --- The pod's condition -------------------------------------------------------------------------
+
+// The text is for a version of the pod that has changed, perhaps by getting a node: it is looked at
+// again soon.
+static void condition_written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct sched_pod *p =
+        answer->code == -ERR_CONFLICT ? cluster_pod(&s->cluster, str_z(arg)) : NULL;
+    if (!p || !p->message)
+        return;
+    list_remove(&p->untold);
+    p->told_ns = exec_now_ns(s->exec) - CONDITION_EVERY_NS + CONDITION_AGAIN_NS;
+    list_push_front(&s->untold, &p->untold);
+    exec_timer_start(s->exec, &s->tell_timer, CONDITION_AGAIN_NS);
+}
 
 static void write_condition(struct sched *s, const struct sched_pod *p)
 {
@@ -23,10 +39,10 @@ static void write_condition(struct sched *s, const struct sched_pod *p)
     struct json_writer w = {.out = &body};
     const struct api_object_meta *m = &p->api->metadata;
     rfc3339_write_seconds(moment_from_ns(exec_wall_ns(s->exec)), &now);
-    sbuf_addz(&body, "{\"metadata\":{\"uid\":");
-    json_write_str(&w, m->uid);
+    sbuf_addz(&body, "{");
+    fence_write_identity(&w, m);
     sbuf_addz(&body,
-              "},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"");
+              ",\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"");
     if (m->generation)
         sbuf_addf(&body, ",\"observedGeneration\":%lld", (long long)m->generation);
     sbuf_addf(&body, ",\"lastTransitionTime\":\"%.*s\",\"reason\":\"%s\",\"message\":",
@@ -34,9 +50,11 @@ static void write_condition(struct sched *s, const struct sched_pod *p)
     sbuf_add_json_str(&body, str_z(p->message), false);
     sbuf_addz(&body, "}]}}");
     struct client_key key = {sched_kind(WATCH_PODS), m->namespace, m->name};
+    char *whose = xstrndup(p->key.p, p->key.n);
+    struct call *call = call_new(s, condition_written, whose);
+    call->owned = whose;
     client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
-                 &(struct client_write){.subresource = STR("status")}, call_answered,
-                 call_new(s, NULL, NULL));
+                 &(struct client_write){.subresource = STR("status")}, call_answered, call);
     s->stats.conditions++;
 }
 
@@ -76,9 +94,14 @@ static void say(struct sched *s, struct sched_pod *p)
     hold_back(s, p);
 }
 
-// A pod that is still gated is told by what.
-static void take_gate(struct sched_pod *p)
+// A pod that is still gated is told by what, as it is now: the template may have come meanwhile.
+static void take_gate(struct sched *s, struct sched_pod *p)
 {
+    cleanup_sbuf struct sbuf now = {0};
+    if (!dra_gate(s, p->api, &now)) {
+        free(p->gate);
+        p->gate = xstrndup(now.p, now.n);
+    }
     free(p->reason);
     free(p->message);
     p->reason = xstrndup("Unschedulable", strlen("Unschedulable"));
@@ -86,14 +109,14 @@ static void take_gate(struct sched_pod *p)
 }
 
 // Is there something that the pod should be told?
-static bool to_say(struct sched_pod *p)
+static bool to_say(struct sched *s, struct sched_pod *p)
 {
     if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
         return false;
     if (p->state == POD_GATED && p->api->spec.scheduling_gates.n)
         return false; // the server has said so
     if (p->state == POD_GATED && p->gate)
-        take_gate(p);
+        take_gate(s, p);
     return p->message && !stored_says(p->api, p->reason, str_z(p->message));
 }
 
@@ -110,7 +133,7 @@ static void tell_time(void *arg)
             return;
         }
         list_remove(&p->untold);
-        if (to_say(p))
+        if (to_say(s, p))
             say(s, p);
     }
 }

@@ -26,6 +26,7 @@ const struct api_kind *sched_kind(enum watched w)
         [WATCH_SLICES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceSlice")},
         [WATCH_CLASSES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceClass")},
         [WATCH_RULES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceTaintRule")},
+        [WATCH_TEMPLATES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceClaimTemplate")},
     };
     return api_kind_find(names[w].version, names[w].kind);
 }
@@ -110,9 +111,7 @@ void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key)
 // special_owner is the UID of the pod that a claim was made for, to give it extended resources.
 static struct str special_owner(const struct api_object_meta *meta)
 {
-    static const struct str mark = STR_INIT("resource.kubernetes.io/extended-resource-claim");
-    const struct str *value = select_label(&meta->annotations, mark);
-    bool special = value && str_eqz(*value, "true") && meta->owner_references.n;
+    bool special = meta->owner_references.n && claim_is_extended(meta);
     return special ? meta->owner_references.p[0].uid : (struct str){0};
 }
 
@@ -177,6 +176,8 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         (void)dra_gate(s, p->api, &why);
     free(p->gate);
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
+    if (p->gate && sched_synced(s) && bind_leftovers(s, p))
+        return; // what it has it must not keep while it waits
     if (p->gate)
         queue_gate(&s->queue, p);
     if (p->gate && !p->api->spec.scheduling_gates.n)
@@ -368,14 +369,24 @@ static bool has_allocation(const struct client_object *o)
     return o && ((const struct api_resource_claim *)o->object.value)->status.allocation;
 }
 
+// A pod that waits gets its turn when its claim may help it, or when a late write gave it something
+// that it must not keep.
+static bool worth_a_turn(struct sched *s, const struct sched_claim *k, const struct sched_pod *p)
+{
+    const struct api_resource_claim *claim = claims_api(k);
+    if (claim && (claims_reserved(claim, p->api) || dra_is_special(claim, p->api)))
+        return true;
+    cleanup_sbuf struct sbuf why = {0};
+    return (p->whys & WHY_BIT(WHY_DEVICES)) && dra_gate(s, p->api, &why);
+}
+
 static void claim_users(struct sched *s, struct sched_claim *k, bool news)
 {
     for (size_t i = k->pods.n; i-- > 0;) {
         struct sched_pod *p = k->pods.p[i];
         if (p->state == POD_GATED)
             sched_enqueue(s, p);
-        else if (p->state == POD_WAITING && news && (p->whys & WHY_BIT(WHY_DEVICES)) &&
-                 dra_gate(s, p->api, &(struct sbuf){0}))
+        else if (p->state == POD_WAITING && news && worth_a_turn(s, k, p))
             queue_retry(&s->queue, p);
     }
 }
@@ -575,8 +586,10 @@ static void stop(struct sched *s, bool answers_come)
         struct call *c = list_entry(node, struct call, node);
         list_remove(&c->node);
         c->s = NULL;
-        if (!answers_come)
+        if (!answers_come) {
+            free(c->owned);
             free(c);
+        }
     }
     queue_done(&s->queue);
     alloc_solver_free(s->solver);

@@ -69,4 +69,11 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
 // every claim's allocation, every index. Returns true, or false with a line for each difference.
 bool sched_check(const struct sched *s, struct sbuf *problems);
 
+// sched_watched gives the kinds that a scheduler keeps, by number; NULL behind the last. sched_known is
+// the revision of an object in its cache, 0 when it is not there; sched_known_count counts them. For those
+// who want to compare it with the store.
+const struct api_kind *sched_watched(size_t i);
+uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name);
+size_t sched_known_count(const struct sched *s, size_t i);
+
 #endif

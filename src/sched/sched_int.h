@@ -23,6 +23,7 @@ enum watched {
     WATCH_SLICES,
     WATCH_CLASSES,
     WATCH_RULES,
+    WATCH_TEMPLATES, // only to tell which are missing
     WATCHES,
 };
 
@@ -147,6 +148,10 @@ enum dra_begin dra_begin(struct attempt *a);
 // set a->failed.
 enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why);
 
+// dra_is_special: the claim was made for extended resources of the pod, and there is still something
+// to take back.
+bool dra_is_special(const struct api_resource_claim *claim, const struct api_pod *pod);
+
 // dra_rank sums up how far in front of their lists the chosen alternatives stand.
 int64_t dra_rank(const struct attempt *a);
 
@@ -232,10 +237,11 @@ void bind_claim_changed(struct sched *s, struct sched_claim *k);
 void bind_pod_changed(struct sched *s, struct sched_pod *p);
 void bind_drop_all(struct sched *s);
 
-// bind_deallocate clears the allocation of a claim that keeps a pod from being placed (PostFilter);
-// bind_delete_special deletes a special claim of an earlier attempt.
+// bind_deallocate clears the allocation of a claim that keeps a pod from being placed (PostFilter).
+// bind_leftovers takes back what an earlier attempt left of a pod: reservations and special claims.
+// Either ends with the pod in the queue. bind_leftovers: false when there is nothing.
 void bind_deallocate(struct sched *s, struct sched_pod *p, const struct want *w);
-void bind_delete_special(struct sched *s, const struct want *w);
+bool bind_leftovers(struct sched *s, struct sched_pod *p);
 
 // --- calls.c -------------------------------------------------------------------------------------
 
@@ -247,6 +253,7 @@ struct call {
     struct sched *s; // NULL: gone
     call_fn done;    // NULL: nobody cares
     void *arg;
+    char *owned; // freed with the call; may be arg
 };
 
 struct call *call_new(struct sched *s, call_fn done, void *arg);

@@ -104,14 +104,15 @@ enum why spread_filter(const struct attempt *a, const struct sched_node *n, stru
         const struct str *value = select_label(&n->api->metadata.labels, s->api->topology_key);
         if (!value) {
             if (why)
-                sbuf_addf(why, "topology spread: no label %.*s", STR_ARG(s->api->topology_key));
+                sbuf_addf(why, "have no label %.*s for topology spread",
+                          STR_ARG(s->api->topology_key));
             return WHY_SPREAD;
         }
         const int64_t *have = map_get(&s->counts, *value);
         if ((have ? *have : 0) + s->self - s->least <= s->api->max_skew)
             continue;
         if (why)
-            sbuf_addf(why, "topology spread over %.*s would exceed %d",
+            sbuf_addf(why, "would exceed the topology spread over %.*s of %d",
                       STR_ARG(s->api->topology_key), s->api->max_skew);
         return WHY_SPREAD;
     }

@@ -205,6 +205,43 @@ void status_json(const struct api_status *status, struct sbuf *out)
     assert(r == 0);
 }
 
+// The reasons of what HTTP refuses, as clients' libraries name them by code.
+static const char *refusal_reason(int status)
+{
+    switch (status) {
+    case 400:
+    case 414:
+    case 417:
+    case 431:
+        return "BadRequest";
+    case 408:
+        return "Timeout";
+    case 413:
+        return "RequestEntityTooLarge";
+    case 429:
+        return "TooManyRequests";
+    case 503:
+        return "ServiceUnavailable";
+    default:
+        return "";
+    }
+}
+
+struct str server_refusal(void *door, int status, const char *why, struct sbuf *body)
+{
+    (void)door;
+    struct api_status_details details = {.retry_after_seconds = 1};
+    const struct api_status s = {.kind = STR("Status"),
+                                 .api_version = STR("v1"),
+                                 .status = STR("Failure"),
+                                 .message = str_z(why),
+                                 .reason = str_z(refusal_reason(status)),
+                                 .details = status == 503 ? &details : NULL,
+                                 .code = status};
+    status_json(&s, body);
+    return type_json;
+}
+
 void answer_status(struct exchange *ex, const struct api_status *status)
 {
     struct api_status s = *status;

@@ -414,6 +414,39 @@ static void serve_explain(struct exchange *ex)
     answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
 }
 
+void server_set_checker(struct server *s, server_check_fn fn, void *arg)
+{
+    s->check = fn;
+    s->check_arg = arg;
+}
+
+static void serve_check(struct exchange *ex)
+{
+    cleanup_sbuf struct sbuf problems = {0};
+    struct sbuf out = {0};
+    if (!is_master(&ex->user)) {
+        answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may check"), NULL);
+        return;
+    }
+    if (!ex->s->check) {
+        answer_fail(ex, 404, "NotFound",
+                    STR("no scheduler runs in this process; 'dray up' starts one"), NULL);
+        return;
+    }
+    bool equal = ex->s->check(ex->s->check_arg, &problems);
+    sbuf_addf(&out, "{\"equal\":%s,\"differences\":[", equal ? "true" : "false");
+    struct str rest = sbuf_str(&problems);
+    for (size_t i = 0; rest.n; i++) {
+        struct str line;
+        (void)str_cut(rest, '\n', &line, &rest);
+        if (i)
+            sbuf_addc(&out, ',');
+        sbuf_add_json_str(&out, line, false);
+    }
+    sbuf_addz(&out, "]}");
+    answer_json(ex, 200, &out);
+}
+
 // --- All of them ---------------------------------------------------------------------------------
 
 static void wrong_method(struct exchange *ex)
@@ -460,6 +493,9 @@ void document_serve(struct exchange *ex)
         return;
     case ROUTE_EXPLAIN:
         serve_explain(ex);
+        return;
+    case ROUTE_CHECK:
+        serve_check(ex);
         return;
     case ROUTE_UNKNOWN_API:
         answer_fail(ex, 404, "NotFound", STR("the server could not find the requested resource"),

@@ -166,6 +166,8 @@ void route_parse(const struct catalog *c, struct str path, struct route *ret)
         ret->type = ROUTE_BACKUP;
     else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("explain")))
         ret->type = ROUTE_EXPLAIN;
+    else if (str_eq(first, STR("dray")) && s.n == 2 && str_eq(s.p[1], STR("check")))
+        ret->type = ROUTE_CHECK;
 }
 
 unsigned route_verb(const struct route *r, struct str method)

@@ -25,6 +25,7 @@ enum route_type {
     ROUTE_ROOT,    // the list of paths
     ROUTE_BACKUP,  // of dray
     ROUTE_EXPLAIN, // of dray
+    ROUTE_CHECK,   // of dray
 };
 
 struct route {

@@ -43,6 +43,9 @@ struct server_door {
 // server_handle answers one request; for http_server_options with a door as arg.
 void server_handle(void *door, struct http_request *q);
 
+// server_refusal writes what HTTP itself refuses as a Status object; for http_server_options.
+struct str server_refusal(void *door, int status, const char *why, struct sbuf *body);
+
 // server_set_address tells the server how clients reach it: host:port.
 void server_set_address(struct server *s, struct str address);
 
@@ -54,6 +57,11 @@ void server_add_door(struct server *s, const struct server_door *door);
 typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
                                  struct sbuf *out, struct err *err);
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
+
+// server_set_checker lets GET /dray/check say whether the caches of those who work in this process equal
+// the store: fn returns true, or false with a line for each difference. NULL: nobody can tell.
+typedef bool (*server_check_fn)(void *arg, struct sbuf *problems);
+void server_set_checker(struct server *s, server_check_fn fn, void *arg);
 
 // server_stop ends all watches so that their connections can go; health says no from here on.
 void server_stop(struct server *s);

@@ -65,6 +65,8 @@ struct server {
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
     void *explain_arg;
+    server_check_fn check; // may be NULL
+    void *check_arg;
     int64_t started_wall_ns;
     uint64_t boot; // random, for request ids
 };

@@ -47,6 +47,21 @@ def check_prefill(config):
     assert out.returncode == 1 and r['timed_out'] and r['bound'] == 8, (out.returncode, r)
 
 
+def check_workloads(config):
+    """The smallest workload of each test of scheduler_perf: pods and devices are as there."""
+    for name, pods, devices in (('fast', 10, 10), ('SchedulingWithResourceClaimTemplate/match_fast', 2, 10),
+                                ('SchedulingWithResourceClaim/fast', 10, 2), ('FirstAvailable/fast', 10, 10),
+                                ('DeviceTaintToleration/fast', 10, 10), ('Partitionable/fast', 1, 2),
+                                ('PartitionableBacktracking/fast', 1, 7), ('CompatibilityGroups/fast', 1, 2),
+                                ('ConsumableCapacity/fast', 1, 2), ('SchedulingWithResourceClaimTemplateListAttributes/fast', 1, 32),
+                                ('ExtendedResource/fast', 10, 10), ('ExtendedResourceScoring/fast', 10, 10)):
+        r = json.loads(dray('bench', 'sched', '--kubeconfig', config, '--workload', name, '--settle', '0', '--json'))
+        assert (r['bound'], r['timed_out'], r['verify']) == (pods, False, f'ok, {devices} devices allocated'), (name, r)
+    for kind in ('/api/v1/nodes', '/apis/resource.k8s.io/v1/resourceslices', '/apis/resource.k8s.io/v1/devicetaintrules'):
+        assert get(config, kind) == [], f'{kind} was not cleaned up'
+    assert 'Partitionable/half_500nodes' in dray('bench', 'sched', '--workload', 'nix', code=2)
+
+
 def check_api(config):
     lines = [json.loads(l) for l in dray('bench', 'api', '--kubeconfig', config, '--count', '30', '--list-count', '5', '--concurrency',
                                          '4', '--json').splitlines()]
@@ -78,7 +93,8 @@ def main():
     with tempfile.TemporaryDirectory() as top:
         folder = os.path.join(top, 'data')
         log = open(os.path.join(top, 'log'), 'w+')
-        up = subprocess.Popen([DRAY, 'up', '--nodes', '0', '--data-dir', folder, '--listen', '127.0.0.1:0'], stdout=log, stderr=log)
+        up = subprocess.Popen([DRAY, 'up', '--nodes', '0', '--data-dir', folder, '--listen', '127.0.0.1:0', '--feature-gates',
+                               'DRADeviceCompatibilityGroups=true,DRAListTypeAttributes=true'], stdout=log, stderr=log)
         try:
             config = os.path.join(folder, 'admin.kubeconfig')
             for _ in range(600):
@@ -88,13 +104,14 @@ def main():
                 time.sleep(0.1)
             check_sched(config, up.pid)
             check_prefill(config)
+            check_workloads(config)
             check_api(config)
             check_usage(config)
         finally:
             up.send_signal(signal.SIGTERM)
             code = up.wait(timeout=60)
         assert code == 0, (code, open(log.name).read()[-2000:])
-    print('bench: sched, prefill, api, usage')
+    print('bench: sched, prefill, workloads, api, usage')
 
 
 main()

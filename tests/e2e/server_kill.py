@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kill -9 in the middle of concurrent writes, again and again: every acknowledged write is there, whole, and revisions
+"""Kill -9 in the middle of WRITES concurrent writes, when a random share of them is acknowledged, again and again: every acknowledged write is there, whole, and revisions
 never go back; a watch resumes behind the last event it saw. Usage: server_kill.py DRAY [ROUNDS [WRITES]]"""
 import http.client, json, os, random, shutil, signal, subprocess, sys, tempfile, threading, time
 
@@ -8,7 +8,7 @@ DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 5
 WRITES = int(sys.argv[3]) if len(sys.argv) > 3 else 400
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
-WRITERS = 8
+WRITERS = 8 if WRITES < 5000 else 50
 
 
 def start(folder):
@@ -24,11 +24,25 @@ def body(name, value):
                        'spec': {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'gpu'}}]}}})
 
 
+class Count:
+    """How many writes were acknowledged; reached is set when there are as many as wanted."""
+
+    def __init__(self, wanted):
+        self.lock, self.n, self.wanted, self.reached = threading.Lock(), 0, wanted, threading.Event()
+
+    def add(self):
+        with self.lock:
+            self.n += 1
+            if self.n == self.wanted:
+                self.reached.set()
+
+
 class Writer(threading.Thread):
     """Writes names of its own; notes what was acknowledged, and what may or may not have happened at the end."""
 
-    def __init__(self, port, number, round_):
+    def __init__(self, port, number, round_, count):
         super().__init__()
+        self.count = count
         self.port, self.number, self.round = port, number, round_
         self.sure, self.unsure, self.revision = {}, {}, 0
 
@@ -51,6 +65,7 @@ class Writer(threading.Thread):
             assert revision > self.revision, 'a revision went back'
             self.revision, self.sure[name] = revision, value
             del self.unsure[name]
+            self.count.add()
 
     @staticmethod
     def answer(c):
@@ -88,19 +103,20 @@ def main():
             p, port = start(folder)
             began, _ = listing(port)
             assert began >= newest, f'revisions went back from {newest} to {began}'
-            writers = [Writer(port, n, round_) for n in range(WRITERS)]
+            count = Count(random.randint(1, WRITES * 9 // 10))
+            writers = [Writer(port, n, round_, count) for n in range(WRITERS)]
             [w.start() for w in writers]
-            time.sleep(random.uniform(0.02, 0.4))
+            assert count.reached.wait(300), 'the writes do not come along'
             p.send_signal(signal.SIGKILL)
             p.wait()
             p.stdout.close()
             [w.join() for w in writers]
             unsure = {}
+            total += count.n
             for w in writers:
                 sure.update(w.sure)
                 unsure.update(w.unsure)
                 newest = max(newest, w.revision)
-                total += len(w.sure)
             p, port = start(folder)
             revision, objects = listing(port)
             assert revision >= newest, f'revision {newest} was acknowledged, now it is {revision}'
@@ -115,7 +131,7 @@ def main():
             newest = revision
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    print(f'{ROUNDS} kills, nothing that was acknowledged is lost')
+    print(f'{ROUNDS} kills among {WRITES} writes each, {total} acknowledged, none of them lost; revision {newest}')
 
 
 if __name__ == '__main__':

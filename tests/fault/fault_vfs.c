@@ -196,7 +196,13 @@ static int do_sync(sqlite3_file *file, int flags)
     disk.writes++;
     if (disk.crashed || fails(FAULT_SYNC))
         return SQLITE_IOERR_FSYNC;
-    bytes_copy(&f->synced, &f->now);
+    for (size_t i = 0; i < f->changes.n; i++) {
+        const struct change *c = &f->changes.p[i];
+        if (c->truncate)
+            bytes_resize(&f->synced, c->offset);
+        else
+            bytes_write(&f->synced, c->offset, c->data.p, c->data.n);
+    }
     forget_changes(f);
     f->ever_synced = true;
     return SQLITE_OK;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the interoperability checks share: a server with a folder of its own."""
-import os, shutil, signal, subprocess, sys, tempfile
+import http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile
 
 SKIP = 77
 
@@ -12,6 +12,19 @@ def skip(why):
 
 def peers():
     return os.environ.get('PEERS', os.path.expanduser('~/.cache/dray-peers'))
+
+
+def call(server, method, path, body=None):
+    """A request to a server over its socket; the answer's JSON."""
+    c = http.client.HTTPConnection('localhost', timeout=30)
+    c.sock = socket.socket(socket.AF_UNIX)
+    c.sock.connect(os.path.join(server.folder, 'dray.sock'))
+    c.request(method, path, json.dumps(body) if body else None, {'Content-Type': 'application/json'})
+    answer = c.getresponse()
+    data = json.loads(answer.read())
+    c.close()
+    assert answer.status < 300, data
+    return data
 
 
 class Server:

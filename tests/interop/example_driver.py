@@ -2,23 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Kubernetes example DRA driver publishes its slices on `dray server`, keeps them over a restart, and changes them. Its plugin
 (dra-example-kubeletplugin) is taken from $PEERS/bin. Usage: example_driver.py DRAY"""
-import http.client, json, os, socket, subprocess, sys, time
+import json, os, subprocess, sys, time
 
-from common import Server, peers, skip
+from common import Server, call, peers, skip
 
 SLICES = '/apis/resource.k8s.io/v1/resourceslices'
-
-
-def call(server, method, path, body=None):
-    c = http.client.HTTPConnection('localhost', timeout=30)
-    c.sock = socket.socket(socket.AF_UNIX)
-    c.sock.connect(os.path.join(server.folder, 'dray.sock'))
-    c.request(method, path, json.dumps(body) if body else None, {'Content-Type': 'application/json'})
-    answer = c.getresponse()
-    data = json.loads(answer.read())
-    c.close()
-    assert answer.status < 300, data
-    return data
 
 
 class Driver:

@@ -13,17 +13,30 @@ def spec_of(kind):
     request = {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'gpu'}}]}}
     return {'ResourceClaim': request, 'ResourceClaimTemplate': {'spec': request}, 'DeviceClass': {},
             'ResourceSlice': {'driver': 'd.example.com', 'nodeName': 'n', 'pool': {'name': 'n', 'generation': 1, 'resourceSliceCount': 1},
-                              'devices': [{'name': 'd0'}]}}[kind]
+                              'devices': [{'name': 'd0'}]},
+            'DeviceTaintRule': {'deviceSelector': {'driver': 'd.example.com'}, 'taint': {'key': 'example.com/broken', 'effect': 'NoSchedule'}},
+            'ResourcePoolStatusRequest': {'driver': 'd.example.com'}}[kind]
 
 
 KINDS = {'ResourceClaim': ('namespaced_', 'resource_claim'), 'ResourceClaimTemplate': ('namespaced_', 'resource_claim_template'),
-         'DeviceClass': ('', 'device_class'), 'ResourceSlice': ('', 'resource_slice')}
+         'DeviceClass': ('', 'device_class'), 'ResourceSlice': ('', 'resource_slice'), 'DeviceTaintRule': ('', 'device_taint_rule'),
+         'ResourcePoolStatusRequest': ('', 'resource_pool_status_request')}
+ALPHA = {'ResourcePoolStatusRequest'}
+
+
+def client_version():
+    import kubernetes
+    return kubernetes.__version__
 
 
 def check(client, config, watch, kubeconfig):
     config.load_kube_config(kubeconfig)
-    api, version = client.ResourceV1Api(), 'resource.k8s.io/v1'
+    done = []
     for kind, (scope, word) in KINDS.items():
+        api, version = (client.ResourceV1alpha3Api(), 'resource.k8s.io/v1alpha3') if kind in ALPHA else (client.ResourceV1Api(), 'resource.k8s.io/v1')
+        if not hasattr(api, f'create_{scope}{word}'):
+            print(f'skipped: {kind} (this client, {client_version()}, does not know it)')
+            continue
         where = ('default',) if scope else ()
         call = lambda verb, *args, **more: getattr(api, f'{verb}_{scope}{word}')(*args, **more)
         made = call('create', *where, body={'apiVersion': version, 'kind': kind, 'metadata': {'name': 'k'}, 'spec': spec_of(kind)})
@@ -42,6 +55,7 @@ def check(client, config, watch, kubeconfig):
             if seen[-1] == 'DELETED':
                 break
         assert seen == ['MODIFIED', 'MODIFIED', 'DELETED'], seen
+        done.append(kind)
     core = client.CoreV1Api()
     assert [n.metadata.name for n in core.list_namespace().items] == ['default', 'kube-node-lease', 'kube-public', 'kube-system']
     try:
@@ -49,7 +63,7 @@ def check(client, config, watch, kubeconfig):
         raise AssertionError('a pod that is not there')
     except client.ApiException as e:
         assert e.status == 404
-    print(f'Python client {client.__name__}: create, read, list, patch, replace, watch, delete of {", ".join(KINDS)}')
+    print(f'Python client {client_version()}: create, read, list, patch, replace, watch, delete of {", ".join(done)}')
 
 
 def main():
@@ -60,7 +74,7 @@ def main():
         if os.path.exists(VENV) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(VENV))):
             return subprocess.run([VENV, os.path.abspath(__file__), *sys.argv[1:]]).returncode
         skip('the official Python client (not installed; python3 -m venv $PEERS/venv && $PEERS/venv/bin/pip install kubernetes)')
-    server = Server(sys.argv[1])
+    server = Server(sys.argv[1], '--runtime-config', 'resource.k8s.io/v1alpha3=true', '--feature-gates', 'DRAResourcePoolStatus=true')
     try:
         check(client, config, watch, server.kubeconfig)
     finally:

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "alloc/node.h"
 #include "api/pod_claims.h"
 #include "base/hash.h"
 
@@ -74,6 +75,13 @@ const struct api_pod *content_pod_of(const struct content *c, struct str uid)
 
 // --- Devices -------------------------------------------------------------------------------------
 
+bool uses_extended(const struct api_pod *pod, const struct api_resource_claim *claim)
+{
+    const struct api_pod_extended_resource_claim_status *s =
+        pod->status.extended_resource_claim_status;
+    return pod->spec.node_name.n && s && str_eq(s->resource_claim_name, claim->metadata.name);
+}
+
 // A claim counts where two schedulers are at work when a pod runs with it: before that an allocation
 // may still give way to an earlier one.
 static bool counts(const struct content *c, const struct api_resource_claim *claim)
@@ -82,16 +90,23 @@ static bool counts(const struct content *c, const struct api_resource_claim *cla
         return false;
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_pod *pod = content_pod_of(c, claim->status.reserved_for.p[i].uid);
-        if (pod && pod->spec.node_name.n)
+        if (pod && pod->spec.node_name.n &&
+            (!claim_is_extended(&claim->metadata) || uses_extended(pod, claim)))
             return true;
     }
-    return c->at_rest;
+    return c->at_rest || c->all;
 }
 
 static bool same_device(const struct api_device_request_allocation_result *a,
                         const struct api_device_request_allocation_result *b)
 {
     return str_eq(a->device, b->device) && str_eq(a->pool, b->pool) && str_eq(a->driver, b->driver);
+}
+
+// Admin access takes nothing.
+static bool holds(const struct api_device_request_allocation_result *r)
+{
+    return !(r->has_admin_access && r->admin_access);
 }
 
 static void check_pair(struct content *c, const struct api_resource_claim *a,
@@ -103,8 +118,8 @@ static void check_pair(struct content *c, const struct api_resource_claim *a,
         &b->status.allocation->devices.results;
     for (size_t i = 0; i < x->n; i++)
         for (size_t j = 0; j < y->n; j++)
-            if ((a != b || i < j) && same_device(&x->p[i], &y->p[j]) &&
-                !(x->p[i].has_share_id && y->p[j].has_share_id))
+            if ((a != b || i < j) && holds(&x->p[i]) && holds(&y->p[j]) &&
+                same_device(&x->p[i], &y->p[j]) && !(x->p[i].has_share_id && y->p[j].has_share_id))
                 sim_break(c->s, "device %.*s/%.*s/%.*s is given to %.*s/%.*s and %.*s/%.*s",
                           STR_ARG(x->p[i].driver), STR_ARG(x->p[i].pool), STR_ARG(x->p[i].device),
                           STR_ARG(a->metadata.namespace), STR_ARG(a->metadata.name),
@@ -133,7 +148,7 @@ static int64_t taken(const struct content *c, const struct api_resource_slice *s
             const struct api_device_request_allocation_result *r =
                 &claim->status.allocation->devices.results.p[j];
             if (!str_eq(r->device, device->name) || !str_eq(r->driver, slice->spec.driver) ||
-                !str_eq(r->pool, slice->spec.pool.name))
+                !str_eq(r->pool, slice->spec.pool.name) || !holds(r))
                 continue;
             if (!capacity.n)
                 sum++;
@@ -214,20 +229,51 @@ static void check_reservations(struct content *c)
             sim_break(c->s, "claim %.*s/%.*s has %zu users and %s",
                       STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name), n,
                       claim->status.allocation ? "devices" : "no devices");
+        if (claim->status.allocation && !str_eqz(claim->metadata.namespace, "blue"))
+            for (size_t k = 0; k < claim->status.allocation->devices.results.n; k++)
+                if (!holds(&claim->status.allocation->devices.results.p[k]))
+                    sim_break(c->s, "claim %.*s/%.*s has admin access in a namespace without it",
+                              STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name));
         if (claim->status.allocation && !meta_has_finalizer(&claim->metadata, STR(CLAIM_FINALIZER)))
             sim_break(c->s, "claim %.*s/%.*s has devices and no finalizer",
                       STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name));
     }
 }
 
+// reaches: the allocation can be used on the node, as far as that is still known.
+static bool reaches(const struct content *c, const struct api_resource_claim *claim,
+                    struct str name)
+{
+    const struct api_node_selector *where = claim->status.allocation->node_selector;
+    for (size_t i = 0; where && i < c->lists[LOADED_NODES].n; i++) {
+        const struct api_node *node = c->lists[LOADED_NODES].p[i];
+        struct err err;
+        if (str_eq(node->metadata.name, name))
+            return node_matches(node, STR(""), false, where, &err) == 1;
+    }
+    return true;
+}
+
+static void check_told_true(struct content *c, const struct api_pod *pod)
+{
+    for (size_t i = 0; i < pod->status.conditions.n; i++)
+        if (str_eqz(pod->status.conditions.p[i].type, "PodScheduled") &&
+            !str_eqz(pod->status.conditions.p[i].status, "True"))
+            sim_break(c->s, "pod %.*s/%.*s is on node %.*s, yet says that it is not: %.*s",
+                      STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
+                      STR_ARG(pod->spec.node_name), STR_ARG(pod->status.conditions.p[i].message));
+}
+
 static void check_claim_of(struct content *c, const struct api_pod *pod, struct str name)
 {
     const struct api_resource_claim *claim = content_claim(c, pod->metadata.namespace, name);
-    const char *lacks = !claim                      ? "is not there"
-                        : !claim->status.allocation ? "has no devices"
-                        : !claim_is_reserved_for(claim, pod->metadata.uid)
-                            ? "is not reserved for it"
-                            : NULL;
+    const char *lacks =
+        !claim                                             ? "is not there"
+        : !claim->status.allocation                        ? "has no devices"
+        : !claim_is_reserved_for(claim, pod->metadata.uid) ? "is not reserved for it"
+        : claim_readiness(claim) != CLAIM_READY            ? "is not ready"
+        : !reaches(c, claim, pod->spec.node_name) ? "has devices that the node does not reach"
+                                                  : NULL;
     if (lacks)
         sim_break(c->s, "pod %.*s/%.*s is on node %.*s, yet its claim %.*s %s",
                   STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
@@ -240,6 +286,7 @@ static void check_bound(struct content *c)
         const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
         if (!pod->spec.node_name.n || pod_is_done(pod))
             continue;
+        check_told_true(c, pod);
         for (size_t e = 0; e < pod->spec.resource_claims.n; e++) {
             struct str name = {0};
             bool check;
@@ -291,7 +338,12 @@ void content_check(struct content *c)
 void sim_check(struct sim *s)
 {
     struct content c;
+    uint64_t now = store_revision(s->store) * 2 + s->calm;
+    if (s->checked == now)
+        return;
+    s->checked = now;
     content_load(&c, s);
+    c.all = s->calm && !s->two_schedulers; // who works alone and is well makes no mistakes
     content_check(&c);
     content_done(&c);
 }

@@ -118,14 +118,15 @@ void part_start(struct sim *s, struct part *p)
 {
     struct exec *exec = exec_sim_exec(p->exec);
     static const struct str names[] = {STR_INIT("dray"), STR_INIT("other")};
+    bool divided = s->two_schedulers && !s->same_pods;
     sim_log(s, "%s starts", p->name);
     p->client = net_client_new(&s->net, exec, p->name);
     struct err err = {0};
     switch (p->kind) {
     case PART_SCHED: {
         const struct sched_options o = {.client = p->client,
-                                        .names = s->two_schedulers ? &names[p - s->parts] : names,
-                                        .names_len = s->two_schedulers ? 1 : 2,
+                                        .names = divided ? &names[p - s->parts] : names,
+                                        .names_len = divided ? 1 : 2,
                                         .features = &s->features,
                                         .policy = (enum alloc_policy)(s->seed % 3)};
         p->sched = sched_new(&o);
@@ -192,6 +193,7 @@ void sim_open(struct sim *s, uint64_t seed, bool verbose)
     features_init(&s->features, FEATURES_MINOR);
     s->cel = api_cel_engine_new();
     s->two_schedulers = seed % 2;
+    s->same_pods = seed % 8 == 3;
     server_start(s);
     for (size_t i = 0; i < PARTS; i++) {
         struct part *p = &s->parts[i];

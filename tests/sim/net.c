@@ -13,7 +13,7 @@
 
 enum verb { VERB_GET, VERB_CREATE, VERB_UPDATE, VERB_PATCH, VERB_DELETE };
 enum state { ON_THE_WAY, AT_THE_SERVER, ON_THE_WAY_BACK };
-enum fate { FATE_FINE, FATE_REQUEST_LOST, FATE_ANSWER_LOST };
+enum fate { FATE_FINE, FATE_REQUEST_LOST, FATE_ANSWER_LOST, FATE_LATE };
 
 struct net_client {
     struct client client;
@@ -41,6 +41,7 @@ struct net_call {
     client_done_fn done;
     void *arg;
     struct exec_timer timer;
+    struct exec_timer given_up; // on the client's exec
     int code;
     struct err err;
     const struct client_object *object; // referenced
@@ -105,6 +106,9 @@ static int64_t delay(const struct net *n)
 
 // --- Calls ---------------------------------------------------------------------------------------
 
+// How long a request takes at least that nobody waits for any more.
+#define LATE_NS (CLOCK_NS_PER_SEC / 4)
+
 static const char *const verb_names[] = {"get", "create", "update", "patch", "delete"};
 
 static void call_free(struct net_call *call)
@@ -140,6 +144,7 @@ static void call_deliver(void *arg)
     const struct client_answer answer = {
         .code = call->code, .err = call->code ? &call->err : NULL, .object = call->object};
     list_remove(&call->node);
+    exec_timer_stop(call->client->client.exec, &call->given_up);
     if (call->done)
         call->done(call->arg, &answer);
     call_free(call);
@@ -211,6 +216,24 @@ static struct net_client *of(struct client *c)
     return container_of(c, struct net_client, client);
 }
 
+// The caller is told that there was no answer; the request is still on its way.
+static void call_give_up(void *arg)
+{
+    struct net_call *call = arg;
+    struct net *n = call->net;
+    struct err err;
+    const struct client_answer none = {.code = err_set(&err, ERR_TIMEOUT, "no answer in time"),
+                                       .err = &err};
+    client_done_fn done = call->done;
+    if (call->state == ON_THE_WAY_BACK)
+        return; // the answer comes after all
+    call->done = NULL;
+    call->client = NULL;
+    list_remove(&call->node);
+    list_push_back(&n->orphans, &call->node);
+    done(call->arg, &none);
+}
+
 static struct net_call *call_new(struct client *c, enum verb verb, client_done_fn done, void *arg)
 {
     struct net_client *from = of(c);
@@ -221,10 +244,19 @@ static struct net_call *call_new(struct client *c, enum verb verb, client_done_f
     call->verb = verb;
     call->done = done;
     call->arg = arg;
-    call->fate = chance(n, 40) ? FATE_REQUEST_LOST : chance(n, 40) ? FATE_ANSWER_LOST : FATE_FINE;
+    call->fate = chance(n, 40)   ? FATE_REQUEST_LOST
+                 : chance(n, 40) ? FATE_ANSWER_LOST
+                 : chance(n, 40) ? FATE_LATE
+                                 : FATE_FINE;
     list_push_back(&from->calls, &call->node);
     call->timer = (struct exec_timer){.fn = call_send, .arg = call};
-    exec_timer_start(n->exec, &call->timer, delay(n));
+    exec_timer_start(n->exec, &call->timer,
+                     call->fate == FATE_LATE ? LATE_NS + LATE_NS * 4 * (int64_t)rng_below(n->rng, 4)
+                                             : delay(n));
+    if (call->fate == FATE_LATE) {
+        call->given_up = (struct exec_timer){.fn = call_give_up, .arg = call};
+        exec_timer_start(c->exec, &call->given_up, delay(n));
+    }
     return call;
 }
 
@@ -489,6 +521,7 @@ void net_client_kill(struct client *client)
         struct err err;
         const struct client_answer gone = {.code = err_set(&err, ECANCELED, "gone"), .err = &err};
         client_done_fn done = call->done;
+        exec_timer_stop(client->exec, &call->given_up);
         call->done = NULL;
         call->client = NULL;
         if (done)

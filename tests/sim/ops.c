@@ -19,6 +19,9 @@ enum {
 
 static const char *const spaces[SPACES] = {"default", "red", "blue"};
 
+// Whose claims may have admin access.
+#define ADMIN_SPACE "blue"
+
 // --- Doing ---------------------------------------------------------------------------------------
 
 // Something under way: it is logged when it fails in a way that tells of a mistake in here.
@@ -159,6 +162,9 @@ static void add_gpus(struct sim *s, struct sbuf *b)
                   "'capacity':{'memory':{'value':'%uGi'}}",
                   first ? "" : ",", (unsigned)i, (unsigned)(i / 2), i % 2 ? "big" : "small",
                   i % 2 ? 80U : 40U);
+        if (i == 3) // has to be made ready
+            sbuf_addz(b, ",'bindsToNode':true,'bindingConditions':['gpu.d/Ready'],"
+                         "'bindingFailureConditions':['gpu.d/Failed']");
         taint(s, b);
         sbuf_addz(b, "}");
         first = false;
@@ -296,9 +302,9 @@ static void remove_node(struct sim *s, uint64_t number)
 
 // --- Requests ------------------------------------------------------------------------------------
 
-static void request(struct sim *s, struct sbuf *b, unsigned number)
+static void request(struct sim *s, struct sbuf *b, const char *space, unsigned number)
 {
-    uint64_t what = sim_draw(s, 9);
+    uint64_t what = sim_draw(s, strcmp(space, ADMIN_SPACE) == 0 ? 11 : 9);
     const char *tolerate =
         sim_draw(s, 4) == 0 ? ",'tolerations':[{'key':'sick','operator':'Exists'}]" : "";
     sbuf_addf(b, "%s{'name':'r%u',", number ? "," : "", number);
@@ -324,18 +330,22 @@ static void request(struct sim *s, struct sbuf *b, unsigned number)
         sbuf_addz(b, "'firstAvailable':[{'name':'best','deviceClassName':'part.d','selectors':[{"
                      "'cel':{'expression':'device.attributes[`part.d`].size == 4'}}]},{'name':"
                      "'good','deviceClassName':'gpu.d','count':2}]");
-    } else {
+    } else if (what == 8) {
         sbuf_addf(b, "'exactly':{'deviceClassName':'fabric.d'%s}", tolerate);
+    } else {
+        sbuf_addf(b, "'exactly':{'deviceClassName':'%s','adminAccess':true%s%s}",
+                  what == 9 ? "gpu.d" : "part.d", sim_draw(s, 2) ? ",'allocationMode':'All'" : "",
+                  tolerate);
     }
     sbuf_addz(b, "}");
 }
 
-static void claim_spec(struct sim *s, struct sbuf *b)
+static void claim_spec(struct sim *s, struct sbuf *b, const char *space)
 {
     unsigned n = 1 + (unsigned)(sim_draw(s, 3) == 0);
     sbuf_addz(b, "'spec':{'devices':{'requests':[");
     for (unsigned i = 0; i < n; i++)
-        request(s, b, i);
+        request(s, b, space, i);
     sbuf_addz(b, "]");
     if (n > 1 && sim_draw(s, 4) == 0)
         sbuf_addz(b, ",'constraints':[{'matchAttribute':'gpu.d/numa'}]");
@@ -350,7 +360,7 @@ static void make_claim(struct sim *s, const char *space)
     sbuf_addz(&b, "{");
     metadata(&b, space, name);
     sbuf_addz(&b, ",");
-    claim_spec(s, &b);
+    claim_spec(s, &b, space);
     sbuf_addz(&b, "}");
     create(s, "ResourceClaim", space, name, &b);
 }
@@ -363,7 +373,7 @@ static void make_template(struct sim *s, const char *space)
     sbuf_addz(&b, "{");
     metadata(&b, space, name);
     sbuf_addz(&b, ",'spec':{");
-    claim_spec(s, &b);
+    claim_spec(s, &b, space);
     sbuf_addz(&b, "}}");
     create(s, "ResourceClaimTemplate", space, name, &b);
 }
@@ -523,9 +533,9 @@ static void change_class(struct sim *s)
 static void make_space(struct sim *s, const char *space)
 {
     cleanup_sbuf struct sbuf b = {0};
-    sbuf_addz(&b, "{");
-    metadata(&b, "", space);
-    sbuf_addz(&b, "}");
+    bool admin = strcmp(space, ADMIN_SPACE) == 0;
+    sbuf_addf(&b, "{'metadata':{'name':'%s'%s}}", space,
+              admin ? ",'labels':{'resource.kubernetes.io/admin-access':'true'}" : "");
     create(s, "Namespace", "", space, &b);
 }
 
@@ -651,8 +661,10 @@ void sim_operate(struct sim *s)
     }
     if (!s->store)
         return;
-    if (what < 83)
+    if (what < 78)
         sim_operate_calmly(s);
+    else if (what < 83)
+        sim_drive(s, 2, 4);
     else if (what < 91)
         change_pools(s);
     else if (what < 95)

@@ -17,10 +17,13 @@ static void check_users(struct content *c, const struct api_resource_claim *clai
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
         const struct api_pod *pod = content_pod_of(c, r->uid);
-        if (!pod || pod_is_done(pod))
+        if (!pod || pod_is_done(pod) || !pod->spec.node_name.n)
             sim_break(c->s, "claim %.*s/%.*s is reserved for %.*s, which %s",
                       STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name),
-                      STR_ARG(r->name), pod ? "is over" : "is gone");
+                      STR_ARG(r->name),
+                      !pod               ? "is gone"
+                      : pod_is_done(pod) ? "is over"
+                                         : "waits");
     }
 }
 
@@ -52,6 +55,8 @@ static void check_left(struct content *c)
             what = "is left of a pod that is gone";
         else if (owner && pod_is_done(pod))
             what = "is left of a pod that is over";
+        else if (owner && claim_is_extended(&claim->metadata) && !uses_extended(pod, claim))
+            what = "was made for a pod that does not use it";
         else if (claim->metadata.deletion_timestamp.set && !claim->status.reserved_for.n)
             what = "does not go";
         else if (claim->status.allocation && !claim->status.reserved_for.n && !wanted(c, claim) &&
@@ -161,6 +166,8 @@ static bool node_suits(const struct content *c, const struct alloc_cluster *clus
     struct err err;
     for (size_t i = 0; i < held->n; i++) {
         const struct api_node_selector *where = held->p[i]->status.allocation->node_selector;
+        if (claim_readiness(held->p[i]) == CLAIM_FAILED)
+            return false;
         if (where && node_matches(node, STR(""), false, where, &err) != 1)
             return false;
     }
@@ -254,10 +261,15 @@ void sim_note(struct sim *s)
         if (claim->status.allocation)
             vec_push(&s->known, xstrndup(claim->metadata.uid.p, claim->metadata.uid.n));
     }
+    for (size_t i = 0; i < c.lists[LOADED_PODS].n; i++) {
+        const struct api_pod *pod = c.lists[LOADED_PODS].p[i];
+        if (pod->spec.node_name.n)
+            vec_push(&s->known, xstrndup(pod->metadata.uid.p, pod->metadata.uid.n));
+    }
     content_done(&c);
 }
 
-static bool is_known(const struct sim *s, struct str uid)
+bool is_known(const struct sim *s, struct str uid)
 {
     for (size_t i = 0; i < s->known.n; i++)
         if (str_eqz(uid, s->known.p[i]))
@@ -277,6 +289,18 @@ static const struct api_node *node_of(const struct content *c,
     return NULL;
 }
 
+// Admin access takes nothing, so what it was given may be taken by others later: such a claim is judged
+// as if it were alone. Who else has its devices is looked at elsewhere.
+static bool has_admin(const struct api_resource_claim *claim)
+{
+    const struct api_device_request_allocation_result_array *r =
+        &claim->status.allocation->devices.results;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->p[i].has_admin_access && r->p[i].admin_access)
+            return true;
+    return false;
+}
+
 // judge asks the allocator's independent checker about one allocation, all others being in place.
 static void judge(struct content *c, struct alloc_input input, size_t which)
 {
@@ -284,7 +308,7 @@ static void judge(struct content *c, struct alloc_input input, size_t which)
     const struct api_resource_claim *claim = c->lists[LOADED_CLAIMS].p[which];
     const struct api_node *node = node_of(c, claim);
     for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++)
-        if (i != which)
+        if (i != which && !has_admin(claim))
             vec_push(&others, c->lists[LOADED_CLAIMS].p[i]);
     input.claims = others.p;
     input.claims_len = others.n;
@@ -339,6 +363,32 @@ static void check_running(struct content *c)
     alloc_cluster_free(cluster);
 }
 
+// --- Nodes are not too full ----------------------------------------------------------------------
+
+// A Binding that came late may have put too much on a node; who came later found room there.
+static void check_nodes(struct content *c)
+{
+    for (size_t n = 0; n < c->lists[LOADED_NODES].n; n++) {
+        const struct api_node *node = c->lists[LOADED_NODES].p[n];
+        int64_t used = 0;
+        size_t pods = 0;
+        const struct api_pod *young = NULL;
+        for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
+            const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
+            if (!str_eq(pod->spec.node_name, node->metadata.name) || pod_is_terminal(pod))
+                continue;
+            used += cpus(pod);
+            pods++;
+            if (!is_known(c->s, pod->metadata.uid))
+                young = pod;
+        }
+        if (young && !c->s->two_schedulers && (used > 8000 || pods > 8))
+            sim_break(c->s, "node %.*s has %zu pods with %lld m, among them %.*s",
+                      STR_ARG(node->metadata.name), pods, (long long)used,
+                      STR_ARG(young->metadata.name));
+    }
+}
+
 // --- Everyone is at rest -------------------------------------------------------------------------
 
 static void check_parts(struct sim *s)
@@ -352,6 +402,8 @@ static void check_parts(struct sim *s)
             sim_break(s, "%s: %.*s", p->name, STR_ARG(sbuf_str(&problems)));
         if (p->ctl && !ctl_idle(p->ctl))
             sim_break(s, "%s is not idle", p->name);
+        if (p->ctl && !ctl_check(p->ctl, &problems))
+            sim_break(s, "%s: %.*s", p->name, STR_ARG(sbuf_str(&problems)));
     }
 }
 
@@ -364,6 +416,7 @@ void sim_check_end(struct sim *s)
     check_left(&c);
     check_valid(&c);
     check_running(&c);
+    check_nodes(&c);
     check_parts(s);
     content_done(&c);
 }

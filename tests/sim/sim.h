@@ -52,12 +52,16 @@ struct sim {
     int64_t server_back_ns;
     struct part parts[PARTS];
     bool two_schedulers;
+    bool same_pods; // two schedulers that both serve all pods
+    bool calm;      // faults are over, and what was on its way has arrived
     bool ctl_crashed;
     size_t next_pod;
-    struct uid_list known; // claims that had devices when calm came
+    struct uid_list known; // claims that had devices and pods that had nodes when calm came
     char *log[LOG_LINES];
     size_t logged;
     uint64_t steps;
+    uint64_t checked; // revision of the store that was looked at, with calm as it is
+    uint64_t driven;  // same, by drivers who had nothing to do
     bool verbose;
     bool broken; // an invariant is
     struct sbuf problem;
@@ -92,7 +96,10 @@ void sim_furnish(struct sim *s);
 // sim_operate_calmly does something to a pod or claim; the server must be up.
 void sim_operate_calmly(struct sim *s);
 
-// sim_note remembers which claims have devices: those that get some later must have valid ones.
+// sim_drive lets drivers make devices ready, one claim in so many, of which one in fail_in fails (0: none).
+void sim_drive(struct sim *s, uint64_t in, uint64_t fail_in);
+
+// sim_note remembers which claims have devices and which pods have nodes: what comes later must be right.
 void sim_note(struct sim *s);
 
 // sim_check looks at what the store has: what must hold at any time.

@@ -126,13 +126,15 @@ TEST_IN_WORLD(a_pod_is_bound_through_its_subresource)
     assert_ok(do_create(w, POD("p"),
                         "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"containers\":[{\"name\":\"c\","
                         "\"image\":\"i\"}]}}"));
-    client_bind(c, STR("default"), STR("p"), STR(""), STR("node-1"), note_answer, &a);
+    client_bind(c, &(struct api_object_meta){.namespace = STR("default"), .name = STR("p")},
+                STR("node-1"), note_answer, &a);
     world_run(w);
     assert_string_equal(a.text, "");
     assert_int_equal(a.code, 0);
     (void)do_get(w, POD("p"));
     assert_field(w, "spec.nodeName", "node-1");
-    client_bind(c, STR("default"), STR("p"), STR(""), STR("node-2"), note_answer, &a);
+    client_bind(c, &(struct api_object_meta){.namespace = STR("default"), .name = STR("p")},
+                STR("node-2"), note_answer, &a);
     world_run(w);
     assert_int_equal(a.code, -ERR_CONFLICT);
     answer_done(&a);

@@ -143,6 +143,8 @@ TEST_WITH_CTL(a6_a_finished_pod_frees_and_removes_its_claim)
                        "{\"status\":{\"phase\":\"Succeeded\"}}"));
     settle(c);
     assert_null(the_claim(c));
+    cleanup_sbuf struct sbuf problems = {0};
+    assert_true(ctl_check(c->ctl, &problems)); // nothing is remembered of it
 }
 
 TEST_WITH_CTL(a6_a_shared_claim_is_freed_by_its_last_user_and_stays)
@@ -195,11 +197,9 @@ TEST_WITH_CTL(an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wa
     assert_field(c->w, "metadata.finalizers", "-");
 }
 
-// The pod's status need not name a claim that a scheduler made for extended resources.
-TEST_WITH_CTL(a_claim_for_extended_resources_that_no_status_names_goes_with_its_pod)
+// extended_claim makes a claim as a scheduler does for the extended resources of pod one.
+static void extended_claim(struct ctl_world *c, bool filled)
 {
-    assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
-    settle(c);
     const char *user = consumer(c, "one");
     const char *uid = reply_field(c->w, "metadata.uid");
     const char *claim =
@@ -213,10 +213,43 @@ TEST_WITH_CTL(a_claim_for_extended_resources_that_no_status_names_goes_with_its_
             uid)
             .p;
     assert_ok(do_create(c->w, CLAIM(""), claim));
-    allocate(c, "ext", "x", user);
+    if (filled)
+        allocate(c, "ext", "x", user);
     settle(c);
+}
+
+// The pod's status need not name a claim that a scheduler made for extended resources.
+TEST_WITH_CTL(a_claim_for_extended_resources_that_no_status_names_goes_with_its_pod)
+{
+    assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
+    settle(c);
+    extended_claim(c, true);
+    assert_non_null(the_claim(c));
     assert_ok(do_delete(c->w, POD("one"), NULL));
     settle(c);
+    assert_null(the_claim(c));
+}
+
+// The status names the claim before the pod is bound: one that it does not name then came too late.
+TEST_WITH_CTL(a_claim_for_extended_resources_that_a_running_pod_does_not_name_goes)
+{
+    assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
+    settle(c);
+    extended_claim(c, true);
+    assert_non_null(the_claim(c)); // the pod may still be bound with it
+    bind_pod(c, "one");
+    settle(c);
+    assert_null(the_claim(c));
+    assert_ok(do_get(c->w, POD("one")));
+}
+
+TEST_WITH_CTL(a_claim_for_extended_resources_that_is_made_after_the_binding_goes)
+{
+    assert_ok(do_create(c->w, POD(""), POD_JSON("one", "")));
+    settle(c);
+    bind_pod(c, "one");
+    settle(c);
+    extended_claim(c, false);
     assert_null(the_claim(c));
 }
 
@@ -397,6 +430,8 @@ int main(void)
         cmocka_unit_test(a6_the_finalizer_alone_is_the_schedulers_business),
         cmocka_unit_test(an_allocation_that_a_scheduler_left_goes_with_the_last_pod_that_wants_it),
         cmocka_unit_test(a_claim_for_extended_resources_that_no_status_names_goes_with_its_pod),
+        cmocka_unit_test(a_claim_for_extended_resources_that_a_running_pod_does_not_name_goes),
+        cmocka_unit_test(a_claim_for_extended_resources_that_is_made_after_the_binding_goes),
         cmocka_unit_test(a6_a_deleted_claim_goes_when_nobody_uses_it),
         cmocka_unit_test(a6_a_deleted_claim_without_users_loses_its_allocation_first),
         cmocka_unit_test(a6_consumers_of_other_kinds_are_left_alone),

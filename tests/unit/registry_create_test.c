@@ -188,7 +188,8 @@ TEST_IN_WORLD(test_events_of_both_groups_are_one)
     struct target t = {"events.k8s.io/v1", "Event", "", "default", NULL};
     assert_ok(do_create(w, t,
                         "{\"metadata\":{\"name\":\"e\"},\"regarding\":{\"kind\":\"Pod\",\"name\":"
-                        "\"p\"},\"note\":\"hello\",\"reason\":\"R\",\"type\":\"Normal\","
+                        "\"p\"},\"reportingController\":\"c\",\"reportingInstance\":\"i\","
+                        "\"action\":\"A\",\"note\":\"hello\",\"reason\":\"R\",\"type\":\"Normal\","
                         "\"eventTime\":\"2027-01-15T08:00:00.000000Z\"}"));
     assert_field(w, "apiVersion", "v1");
     assert_field(w, "involvedObject.kind", "Pod");

@@ -257,11 +257,13 @@ static void a_pod_is_bound_and_a_bad_one_refused(void **state)
     struct answer a = {.world = w};
     create(w, "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"p\",\"namespace\":"
               "\"default\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}");
-    client_bind(w->client, STR("default"), STR("p"), STR(""), STR("node-1"), note_answer, &a);
+    client_bind(w->client, &(struct api_object_meta){.namespace = STR("default"), .name = STR("p")},
+                STR("node-1"), note_answer, &a);
     run(w);
     assert_string_equal(a.text, "");
     assert_null(a.object); // a Status
-    client_bind(w->client, STR("default"), STR("p"), STR(""), STR("node-2"), note_answer, &a);
+    client_bind(w->client, &(struct api_object_meta){.namespace = STR("default"), .name = STR("p")},
+                STR("node-2"), note_answer, &a);
     run(w);
     assert_int_equal(a.code, -ERR_CONFLICT);
     struct api_object bad = decode(
@@ -412,12 +414,14 @@ static void any_server_will_do(void **state)
     create(w, "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"dray-test\","
               "\"namespace\":\"default\"},\"spec\":{\"schedulerName\":\"nobody\",\"containers\":[{"
               "\"name\":\"c\",\"image\":\"i\"}]}}");
-    client_bind(w->client, STR("default"), STR("dray-test"), STR(""), STR("node-1"), note_answer,
-                &a);
+    client_bind(w->client,
+                &(struct api_object_meta){.namespace = STR("default"), .name = STR("dray-test")},
+                STR("node-1"), note_answer, &a);
     run(w);
     assert_string_equal(a.text, "");
-    client_bind(w->client, STR("default"), STR("dray-test"), STR(""), STR("node-2"), note_answer,
-                &a);
+    client_bind(w->client,
+                &(struct api_object_meta){.namespace = STR("default"), .name = STR("dray-test")},
+                STR("node-2"), note_answer, &a);
     run(w);
     assert_int_equal(a.code, -ERR_CONFLICT);
     struct client_key pod = {api_kind_find(STR("v1"), STR("Pod")), STR("default"),

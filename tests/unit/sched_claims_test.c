@@ -429,7 +429,7 @@ static int refuse_bind(struct world *w, const char *verb, const struct api_kind 
 {
     (void)kind;
     (void)name;
-    return w->refusals-- > 0 && strcmp(verb, "bind") == 0 ? -ERR_INTERNAL : 0;
+    return w->refusals-- > 0 && strcmp(verb, "bind") == 0 ? -ERR_FORBIDDEN : 0;
 }
 
 // §6: a failed binding takes the reservation back; the allocation stays and is used again.

@@ -154,7 +154,7 @@ static int refuse_bind(struct world *w, const char *verb, const struct api_kind 
     (void)name;
     if (strcmp(verb, "bind") != 0 || w->refusals-- <= 0)
         return 0;
-    return -ERR_INTERNAL;
+    return -ERR_FORBIDDEN;
 }
 
 // §6: a failed binding deletes the claim again.

@@ -223,7 +223,7 @@ static void anti_affinity_works_both_ways(void **state)
     world_run(&k.w, 10);
     kit_pod_of(&k, "web", LABELLED("web"), "");
     world_run(&k.w, 10);
-    kit_told(&k, "ns/web", "anti-affinity of a pod that runs there");
+    kit_told(&k, "ns/web", "a pod with anti-affinity to this one");
     world_delete(&k.w, "Pod", "ns/loner");
     world_run(&k.w, 2000);
     kit_on(&k, "ns/web", "a");
@@ -287,7 +287,7 @@ static void spread_keeps_domains_even(void **state)
     kit_on(&k, "ns/p4", "a");
     kit_pod_of(&k, "p5", LABELLED("s"), SPREAD("DoNotSchedule", ""));
     world_run(&k.w, 10);
-    kit_told(&k, "ns/p5", "topology spread over zone would exceed 1");
+    kit_told(&k, "ns/p5", "would exceed the topology spread over zone of 1");
     kit_pod_of(&k, "p6", LABELLED("s"), SPREAD("ScheduleAnyway", ""));
     world_run(&k.w, 10);
     assert_true(world_node_of(&k.w, "ns/p6").n > 0);

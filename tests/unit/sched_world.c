@@ -227,12 +227,17 @@ static void bind_pod(struct client *c, const struct api_binding *b, client_done_
 {
     struct world *w = world_of(c);
     const struct api_kind *pods = api_kind_find(STR("v1"), STR("Pod"));
-    const struct client_object *old = find(w, pods, b->metadata.namespace, b->metadata.name);
     if (refused(c, "bind", pods, b->metadata.name, done, arg))
         return;
+    const struct client_object *old = find(w, pods, b->metadata.namespace, b->metadata.name);
     const struct api_pod *pod = old ? old->object.value : NULL;
     if (!old || (b->metadata.uid.n && !str_eq(b->metadata.uid, old->meta->uid))) {
         answer(c, -ERR_NOT_FOUND, "no such pod", NULL, done, arg);
+        return;
+    }
+    if (b->metadata.resource_version.n &&
+        !str_eq(b->metadata.resource_version, old->meta->resource_version)) {
+        answer(c, -ERR_CONFLICT, "Precondition failed: ResourceVersion", NULL, done, arg);
         return;
     }
     if (pod->spec.node_name.n) {
@@ -314,16 +319,7 @@ static void do_update(struct client *c, const struct api_object *object,
     store(w, o);
 }
 
-static void drop_reservation(struct client_object *o, struct str body)
-{
-    struct api_resource_claim *claim = o->object.value;
-    size_t kept = 0;
-    for (size_t i = 0; i < claim->status.reserved_for.n; i++)
-        if (!str_contains(body, claim->status.reserved_for.p[i].uid))
-            claim->status.reserved_for.p[kept++] = claim->status.reserved_for.p[i];
-    claim->status.reserved_for.n = kept;
-}
-
+// merged: NULL when the patch is meant for another version of the object, or for another one.
 static struct client_object *merged(struct world *w, const struct client_object *old,
                                     struct str body)
 {
@@ -346,7 +342,10 @@ static struct client_object *merged(struct world *w, const struct client_object 
     char *text = yyjson_mut_write(doc, 0, &n);
     assert_int_equal(json_parse(str_make(text, n), NULL, &is, &err), 0);
     assert_int_equal(api_decode_as(old->object.kind, &is, is.root, &tmp, NULL, &read, &err), 0);
-    struct client_object *o = object_make(&read, ++w->revision);
+    const struct api_object_meta *m = api_object_meta(&read);
+    bool same =
+        str_eq(m->uid, old->meta->uid) && str_eq(m->resource_version, old->meta->resource_version);
+    struct client_object *o = same ? object_make(&read, ++w->revision) : NULL;
     arena_done(&tmp);
     json_doc_done(&was);
     json_doc_done(&patch);
@@ -370,12 +369,10 @@ static void do_patch(struct client *c, const struct client_key *key, enum client
         answer(c, -ERR_NOT_FOUND, "not found", NULL, done, arg);
         return;
     }
-    struct client_object *o;
-    if (str_contains(body, STR("$patch"))) {
-        o = object_make(&old->object, ++w->revision);
-        drop_reservation(o, body);
-    } else {
-        o = merged(w, old, body);
+    struct client_object *o = merged(w, old, body);
+    if (!o) {
+        answer(c, -ERR_CONFLICT, "the object has been modified", NULL, done, arg);
+        return;
     }
     answer(c, 0, NULL, o, done, arg);
     store(w, o);

@@ -46,7 +46,8 @@ static void test_slice(void **state)
          "Invalid spec.nodeName: Invalid value: null: field is immutable"},
         {"counters and devices", "v1", "ResourceSlice", API_CREATE, "",
          SLICE("'nodeName':'n','devices':[],'sharedCounters':[{'name':'C','counters':{'a':{"
-               "'value':'1'}}},{'name':'c'},{'name':'c','counters':{'A':{'value':'1'}}}]"),
+               "'value':'1'}}},{'name':'c'},{'name':'c','image':'i','counters':{'A':{'value':'1'}}}"
+               "]"),
          NULL,
          "Invalid spec: Invalid value: '': only one of `sharedCounters` or `devices` is allowed\n"
          "Duplicate spec.sharedCounters[2]: Duplicate value: {'name':'c','counters':{'A':{"
@@ -212,7 +213,7 @@ static void test_capacity(void **state)
 
 #define POD(spec) \
     "{'metadata':{'name':'p','namespace':'ns','resourceVersion':'1'},'spec':{" spec "}}"
-#define CONTAINER(use) "'containers':[{'name':'c','resources':{'claims':[" use "]}}]"
+#define CONTAINER(use) "'containers':[{'name':'c','image':'i','resources':{'claims':[" use "]}}]"
 
 static void test_pod(void **state)
 {
@@ -225,7 +226,7 @@ static void test_pod(void **state)
          NULL, ""},
         {"sources", "core", "Pod", API_CREATE, "",
          POD("'resourceClaims':[{'name':'a'},{'name':'a','resourceClaimName':'x',"
-             "'resourceClaimTemplateName':'Y'},{'resourceClaimName':'x'}]"),
+             "'resourceClaimTemplateName':'Y'},{'resourceClaimName':'x'}]," CONTAINER("")),
          NULL,
          "Invalid spec.resourceClaims[0]: Invalid value: {'Name':'a','ResourceClaimName':null,"
          "'ResourceClaimTemplateName':null}: must specify one of\n"
@@ -252,19 +253,20 @@ static void test_pod(void **state)
          "names "
          "in pod.spec.resourceClaims which is empty"},
         {"for the whole pod", "core", "Pod", API_CREATE, "",
-         POD("'resources':{'claims':[]},'containers':[]"), NULL,
+         POD("'resources':{'claims':[]}," CONTAINER("")), NULL,
          "Forbidden spec.resources.claims: Forbidden: claims may not be set for Resources at "
          "pod-level"},
         {"static pod", "core", "Pod", API_CREATE, "",
          "{'metadata':{'name':'p','namespace':'ns','annotations':{'kubernetes.io/config.mirror':"
-         "'x'}},'spec':{'resourceClaims':[{'name':'a','resourceClaimName':'x'}]}}",
-         NULL, "Forbidden : Forbidden: static pods do not support resource claims"},
-        {"claims do not change", "core", "Pod", API_UPDATE, "", POD(""),
-         POD("'resourceClaims':[{'name':'a','resourceClaimName':'x'}]"),
+         "'x'}},'spec':{'nodeName':'n','resourceClaims':[{'name':'a','resourceClaimName':'x'}]"
+         "," CONTAINER("") "}}",
+         NULL, "Forbidden []: Forbidden: static pods do not support resource claims"},
+        {"claims do not change", "core", "Pod", API_UPDATE, "", POD(CONTAINER("")),
+         POD("'resourceClaims':[{'name':'a','resourceClaimName':'x'}]," CONTAINER("")),
          "Forbidden spec: Forbidden: pod updates may not change fields other than"},
         {"template of a workload", "apps/v1", "Deployment", API_CREATE, "",
          "{'metadata':{'name':'d','namespace':'ns'},'spec':{'template':{'spec':{'resourceClaims':["
-         "{'name':'A','resourceClaimName':'x'}]}}}}",
+         "{'name':'A','resourceClaimName':'x'}]," CONTAINER("") "}}}}",
          NULL, "Invalid spec.template.spec.resourceClaims[0].name"},
         {"status", "core", "Pod", API_STATUS_UPDATE, "",
          "{'metadata':{'name':'p','namespace':'ns','resourceVersion':'1'},'status':{"

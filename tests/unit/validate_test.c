@@ -384,7 +384,7 @@ static void test_meta(void **state)
          "Invalid metadata.managedFields[0].manager: Invalid value: 'a\\a': invalid character "
          "U+0007 (at position 1)\n"
          "Required metadata.managedFields[1].operation"},
-        {"any kind", "core", "ConfigMap", API_CREATE, "",
+        {"any kind", "rbac.authorization.k8s.io/v1", "Role", API_CREATE, "",
          "{'metadata':{'name':'a/b','namespace':'N'}}", NULL,
          "Invalid metadata.name: Invalid value: 'a/b': may not contain '/'\n"
          "Invalid metadata.namespace"},

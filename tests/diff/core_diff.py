@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of core kinds, each spoilt in a few places, judged by `dray validate --jsonl` and by Kubernetes' own strategies
+(tests/oracle/core): the causes must be the same, words included. Order and repetitions do not count, nor does the diff that
+upstream shows of a pod's old and new spec.
+
+usage: core_diff.py DRAY ORACLE [--count N] [--seed S] [--kind KIND] [--show N] [--record FILE]
+
+--record keeps the smaller ones of those that both judge alike, with their causes, for tests/conformance/core.py."""
+import argparse, copy, json, random, subprocess, sys
+
+META = {'name': 'n', 'namespace': 'default', 'labels': {'app': 'a'}, 'annotations': {'example.com/a': 'b'}}
+PROBE = {'httpGet': {'path': '/', 'port': 80, 'scheme': 'HTTP', 'httpHeaders': [{'name': 'X-A', 'value': 'b'}]}, 'initialDelaySeconds': 1,
+         'timeoutSeconds': 1, 'periodSeconds': 2, 'successThreshold': 1, 'failureThreshold': 3}
+CONTAINER = {
+    'name': 'c', 'image': 'i:1', 'command': ['a'], 'workingDir': '/w',
+    'ports': [{'name': 'web', 'containerPort': 80, 'hostPort': 8080, 'protocol': 'TCP'}, {'containerPort': 81}],
+    'env': [{'name': 'A', 'value': 'b'}, {'name': 'B', 'valueFrom': {'fieldRef': {'fieldPath': 'metadata.name'}}},
+            {'name': 'C', 'valueFrom': {'resourceFieldRef': {'resource': 'limits.cpu', 'divisor': '1m'}}},
+            {'name': 'D', 'valueFrom': {'configMapKeyRef': {'name': 'm', 'key': 'k'}}}, {'name': 'E', 'valueFrom': {'secretKeyRef': {'name': 's', 'key': 'k'}}}],
+    'envFrom': [{'prefix': 'P', 'configMapRef': {'name': 'm'}}, {'secretRef': {'name': 's'}}],
+    'resources': {'limits': {'cpu': '2', 'memory': '1Gi', 'example.com/gpu': '1'}, 'requests': {'cpu': '1', 'memory': '1Gi'}, 'claims': [{'name': 'gpu'}]},
+    'volumeMounts': [{'name': 'empty', 'mountPath': '/e'}, {'name': 'config', 'mountPath': '/c', 'readOnly': True, 'subPath': 'x', 'mountPropagation': 'None'}],
+    'volumeDevices': [{'name': 'claim', 'devicePath': '/dev/x'}],
+    'livenessProbe': PROBE, 'readinessProbe': {'tcpSocket': {'port': 'web'}}, 'startupProbe': {'exec': {'command': ['a']}},
+    'lifecycle': {'postStart': {'exec': {'command': ['a']}}, 'preStop': {'sleep': {'seconds': 3}}},
+    'imagePullPolicy': 'Always', 'terminationMessagePolicy': 'File',
+    'securityContext': {'runAsUser': 1, 'runAsGroup': 2, 'privileged': False, 'allowPrivilegeEscalation': False, 'capabilities': {'add': ['NET_ADMIN']},
+                        'seccompProfile': {'type': 'RuntimeDefault'}, 'appArmorProfile': {'type': 'Localhost', 'localhostProfile': 'p'}},
+    'resizePolicy': [{'resourceName': 'cpu', 'restartPolicy': 'NotRequired'}]}
+SMALL = {'name': 's', 'image': 'i'}
+SPEC = {
+    'containers': [CONTAINER, {'name': 'd', 'image': 'j', 'livenessProbe': {'grpc': {'port': 90}}}],
+    'initContainers': [{'name': 'i', 'image': 'k'}, {'name': 'side', 'image': 'k', 'restartPolicy': 'Always', 'readinessProbe': PROBE}],
+    'volumes': [{'name': 'empty', 'emptyDir': {'sizeLimit': '1Gi'}}, {'name': 'config', 'configMap': {'name': 'm', 'items': [{'key': 'k', 'path': 'p', 'mode': 256}]}},
+                {'name': 'secret', 'secret': {'secretName': 's', 'defaultMode': 256}}, {'name': 'claim', 'persistentVolumeClaim': {'claimName': 'p'}},
+                {'name': 'host', 'hostPath': {'path': '/h', 'type': 'Directory'}},
+                {'name': 'down', 'downwardAPI': {'items': [{'path': 'l', 'fieldRef': {'fieldPath': 'metadata.labels'}},
+                                                           {'path': 'r', 'resourceFieldRef': {'containerName': 'c', 'resource': 'requests.memory'}}]}},
+                {'name': 'all', 'projected': {'sources': [{'secret': {'name': 's', 'items': [{'key': 'k', 'path': 'a'}]}}, {'configMap': {'name': 'm'}},
+                                                          {'serviceAccountToken': {'path': 't', 'expirationSeconds': 3600}}]}},
+                {'name': 'csi', 'csi': {'driver': 'd.example.com', 'nodePublishSecretRef': {'name': 's'}}}, {'name': 'nfs', 'nfs': {'server': 's', 'path': '/p'}},
+                {'name': 'eph', 'ephemeral': {'volumeClaimTemplate': {'metadata': {'labels': {'a': 'b'}}, 'spec': {
+                    'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Gi'}}, 'storageClassName': 'fast'}}}},
+                {'name': 'img', 'image': {'reference': 'r', 'pullPolicy': 'Always'}}],
+    'resourceClaims': [{'name': 'gpu', 'resourceClaimName': 'c'}, {'name': 'nic', 'resourceClaimTemplateName': 't'}],
+    'restartPolicy': 'Always', 'dnsPolicy': 'ClusterFirst', 'terminationGracePeriodSeconds': 30, 'activeDeadlineSeconds': 100,
+    'nodeSelector': {'a': 'b'}, 'serviceAccountName': 'sa', 'hostname': 'h', 'subdomain': 'sub', 'priorityClassName': 'high', 'runtimeClassName': 'r',
+    'securityContext': {'runAsUser': 1, 'fsGroup': 2, 'supplementalGroups': [3], 'sysctls': [{'name': 'kernel.shm_rmid_forced', 'value': '1'}],
+                        'fsGroupChangePolicy': 'Always', 'seccompProfile': {'type': 'Localhost', 'localhostProfile': 'p/q'}},
+    'imagePullSecrets': [{'name': 's'}], 'schedulerName': 'x', 'preemptionPolicy': 'Never', 'overhead': {'cpu': '10m'},
+    'affinity': {'nodeAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': {'nodeSelectorTerms': [
+        {'matchExpressions': [{'key': 'k', 'operator': 'In', 'values': ['v']}, {'key': 'l', 'operator': 'Exists'}],
+         'matchFields': [{'key': 'metadata.name', 'operator': 'In', 'values': ['n1']}]}]},
+        'preferredDuringSchedulingIgnoredDuringExecution': [{'weight': 5, 'preference': {'matchExpressions': [{'key': 'k', 'operator': 'Gt', 'values': ['1']}]}}]},
+        'podAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': [
+            {'labelSelector': {'matchLabels': {'a': 'b'}}, 'topologyKey': 'zone', 'namespaces': ['n'], 'matchLabelKeys': ['x']}]},
+        'podAntiAffinity': {'preferredDuringSchedulingIgnoredDuringExecution': [
+            {'weight': 1, 'podAffinityTerm': {'labelSelector': {'matchExpressions': [{'key': 'a', 'operator': 'NotIn', 'values': ['b']}]}, 'topologyKey': 'host'}}]}},
+    'tolerations': [{'key': 'k', 'operator': 'Equal', 'value': 'v', 'effect': 'NoExecute', 'tolerationSeconds': 5}, {'operator': 'Exists'}],
+    'topologySpreadConstraints': [{'maxSkew': 1, 'topologyKey': 'zone', 'whenUnsatisfiable': 'DoNotSchedule', 'labelSelector': {'matchLabels': {'a': 'b'}}, 'minDomains': 2}],
+    'hostAliases': [{'ip': '1.2.3.4', 'hostnames': ['a.b']}], 'dnsConfig': {'nameservers': ['1.1.1.1'], 'searches': ['a.b'], 'options': [{'name': 'ndots', 'value': '2'}]},
+    'readinessGates': [{'conditionType': 'example.com/ready'}], 'schedulingGates': [{'name': 'example.com/gate'}], 'os': {'name': 'linux'}}
+SMALL_SPEC = {'containers': [SMALL]}
+
+
+def pod(spec):
+    return {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': META, 'spec': spec}
+
+
+# The status of a pod, for updates of it.
+STATUS = {'phase': 'Running', 'conditions': [{'type': 'Ready', 'status': 'True'}, {'type': 'example.com/x', 'status': 'False', 'observedGeneration': 1}],
+          'podIP': '1.2.3.4', 'podIPs': [{'ip': '1.2.3.4'}, {'ip': '::1'}], 'hostIP': '5.6.7.8', 'hostIPs': [{'ip': '5.6.7.8'}],
+          'containerStatuses': [{'name': 's', 'ready': False, 'restartCount': 0, 'image': 'i', 'imageID': 'x', 'state': {'terminated': {'exitCode': 1}}}],
+          'resourceClaimStatuses': [{'name': 'gpu', 'resourceClaimName': 'x'}]}
+
+
+BASES = {
+    'Pod': [pod(SPEC), pod({'containers': [CONTAINER] , 'volumes': SPEC['volumes'], 'resourceClaims': SPEC['resourceClaims'], 'serviceAccountName': 'sa'}), pod(SMALL_SPEC),
+            pod({'containers': [SMALL], 'hostNetwork': True, 'hostPID': True, 'dnsPolicy': 'None', 'dnsConfig': {'nameservers': ['8.8.8.8']}}),
+            pod({'containers': [SMALL], 'resources': {'requests': {'cpu': '1'}, 'limits': {'cpu': '2', 'memory': '1Gi'}}, 'hostUsers': False})],
+    'PodTemplate': [{'apiVersion': 'v1', 'kind': 'PodTemplate', 'metadata': META, 'template': {'metadata': {'labels': {'a': 'b'}}, 'spec': SMALL_SPEC}}],
+    'ConfigMap': [{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': META, 'data': {'k': 'v', 'a.b': 'c'}, 'binaryData': {'x': 'AAAA'}}],
+    'Secret': [{'apiVersion': 'v1', 'kind': 'Secret', 'metadata': META, 'data': {'k': 'AAAA'}, 'type': t} for t in ('Opaque', 'kubernetes.io/tls', 'kubernetes.io/basic-auth')],
+    'ServiceAccount': [{'apiVersion': 'v1', 'kind': 'ServiceAccount', 'metadata': META, 'imagePullSecrets': [{'name': 'x'}]}],
+    'Namespace': [{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': 'n', 'labels': {'a': 'b'}}}],
+    'Node': [{'apiVersion': 'v1', 'kind': 'Node', 'metadata': {'name': 'n', 'labels': {'a': 'b'}}, 'spec': {
+        'taints': [{'key': 'k', 'value': 'v', 'effect': 'NoSchedule'}], 'podCIDRs': ['10.0.0.0/24'], 'podCIDR': '10.0.0.0/24', 'providerID': 'p'}}],
+    'Lease': [{'apiVersion': 'coordination.k8s.io/v1', 'kind': 'Lease', 'metadata': META, 'spec': {'holderIdentity': 'h', 'leaseDurationSeconds': 5, 'leaseTransitions': 1}}],
+    'PriorityClass': [{'apiVersion': 'scheduling.k8s.io/v1', 'kind': 'PriorityClass', 'metadata': {'name': 'n'}, 'value': 5, 'preemptionPolicy': 'Never'}],
+    'Event': [{'apiVersion': 'v1', 'kind': 'Event', 'metadata': META, 'involvedObject': {'kind': 'Pod', 'namespace': 'default', 'name': 'p'}, 'reason': 'r', 'message': 'm',
+               'type': 'Normal', 'reportingComponent': 'c', 'reportingInstance': 'i', 'action': 'a', 'eventTime': '2024-01-01T00:00:00.000000Z'}],
+    'PodDisruptionBudget': [{'apiVersion': 'policy/v1', 'kind': 'PodDisruptionBudget', 'metadata': META, 'spec': {'minAvailable': '50%', 'selector': {'matchLabels': {'a': 'b'}}}}],
+    'LimitRange': [{'apiVersion': 'v1', 'kind': 'LimitRange', 'metadata': META, 'spec': {'limits': [
+        {'type': 'Container', 'max': {'cpu': '2'}, 'min': {'cpu': '1'}, 'default': {'cpu': '2'}, 'defaultRequest': {'cpu': '1'}, 'maxLimitRequestRatio': {'cpu': '2'}},
+        {'type': 'PersistentVolumeClaim', 'max': {'storage': '1Gi'}}]}}],
+    'ResourceQuota': [{'apiVersion': 'v1', 'kind': 'ResourceQuota', 'metadata': META, 'spec': {'hard': {'pods': '5', 'cpu': '1', 'requests.memory': '1Gi'}, 'scopes': ['NotTerminating']}}],
+    'Service': [{'apiVersion': 'v1', 'kind': 'Service', 'metadata': META, 'spec': {'type': 'ClusterIP', 'selector': {'a': 'b'}, 'ports': [
+        {'name': 'a', 'port': 80, 'targetPort': 'web', 'protocol': 'TCP'}, {'name': 'b', 'port': 81}], 'clusterIP': '10.0.0.1', 'clusterIPs': ['10.0.0.1'],
+        'ipFamilies': ['IPv4'], 'ipFamilyPolicy': 'SingleStack'}},
+        {'apiVersion': 'v1', 'kind': 'Service', 'metadata': META, 'spec': {'type': 'ExternalName', 'externalName': 'a.b'}},
+        {'apiVersion': 'v1', 'kind': 'Service', 'metadata': META, 'spec': {'type': 'NodePort', 'ports': [{'port': 80, 'nodePort': 30000}]}}],
+    'PersistentVolumeClaim': [{'apiVersion': 'v1', 'kind': 'PersistentVolumeClaim', 'metadata': META, 'spec': {
+        'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Gi'}}, 'storageClassName': 'fast', 'volumeMode': 'Block'}}],
+}
+STRINGS = ['', 'a', 'A', 'Bad_Name', 'a.b', 'a..b', '-a', 'a-', 'x' * 64, 'x' * 254, 'a/b', '/a', '../a', '..', '.', '..a', 'é', ' a', 'a ', 'a b', 'a=b', 'None', 'Always', 'Never',
+           'default', 'example.com/x', 'a/b/c', 'kubernetes.io/x', '0', '1', '-1', '1.2.3.4', '01.2.3.4', '::1', '::ffff:1.2.3.4', 'cpu', 'memory', 'hugepages-2Mi', 'pods',
+           'In', 'Exists', 'Local', 'TCP', 'HTTP', 'metadata.name', "metadata.labels['a']", "metadata.annotations['B_c']", 'status.podIP', 'limits.cpu', 'NoSchedule',
+           'windows', 'linux', 'Localhost', 'Unconfined', 'runtime/default', 'empty', 'gpu', 'c', 'web', '80', '10.0.0.0/8', '50%', '101%', 'ClientIP', 'SIGTERM', 'system-x']
+NUMBERS = [-1, 0, 1, 2, 80, 255, 256, 511, 512, 599, 600, 1000, 65535, 65536, 86401, 2147483647]
+QUANTITIES = ['0', '-1', '1', '1500m', '1Gi', '0.5', '3', '1k', '1m', '2Mi', '3Mi']
+QUANTITY_MAPS = {'limits', 'requests', 'overhead', 'hard', 'max', 'min', 'default', 'defaultRequest', 'maxLimitRequestRatio', 'capacity', 'allocatable'}
+KEYS = ['cpu', 'memory', 'pods', 'ephemeral-storage', 'example.com/gpu', 'Bad_Key', 'a/b/c', 'hugepages-2Mi', 'x', 'storage', 'requests.cpu', '', 'kubernetes.io/x', '-']
+
+
+def places(value, path=()):
+    """Every place in a value that can be spoilt."""
+    found = []
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, below in items:
+        found.append(path + (key,))
+        if isinstance(below, (dict, list)):
+            found += places(below, path + (key,))
+    return found
+
+
+def spoil(rng, root, fields):
+    where = [p for p in places(root) if p[0] in fields] or [p for p in places(root) if p[0] == 'metadata']
+    if not where:
+        return  # all of it was taken away before
+    path = rng.choice(where)
+    owner = root
+    for step in path[:-1]:
+        owner = owner[step]
+    key, value = path[-1], owner[path[-1]]
+    in_quantities = any(s in QUANTITY_MAPS for s in path[:-1])
+    how = rng.random()
+    if isinstance(value, dict):
+        if isinstance(owner, list) and how < 0.3:
+            owner.append(copy.deepcopy(value))
+        elif key in QUANTITY_MAPS and how < 0.6:
+            value[rng.choice(KEYS)] = rng.choice(QUANTITIES)
+        elif how < 0.5:
+            del owner[key]
+        elif how < 0.6:
+            value.clear()
+        elif value and all(isinstance(v, str) for v in value.values()):
+            value[rng.choice(STRINGS)] = rng.choice(STRINGS) if not in_quantities else rng.choice(QUANTITIES)
+    elif isinstance(value, list):
+        if how < 0.4:
+            del owner[key]
+        elif how < 0.6:
+            value.clear()
+        elif value:
+            value.append(copy.deepcopy(rng.choice(value)))
+    elif isinstance(value, bool):
+        owner[key] = not value
+    elif isinstance(value, int):
+        owner[key] = rng.choice(NUMBERS)
+    elif isinstance(value, str):
+        if isinstance(owner, dict) and how < 0.1:
+            del owner[key]
+        elif in_quantities or key in ('sizeLimit', 'divisor', 'storage'):
+            owner[key] = rng.choice(QUANTITIES)
+        elif key == 'image':
+            # Names that no registry takes are defaulted otherwise upstream, which reads them with the registry's library.
+            owner[key] = rng.choice(['', 'a', ' a', 'a ', 'i:latest', 'i:2', 'r.example.com:5000/a/b:c'])
+        else:
+            owner[key] = rng.choice(STRINGS)
+
+
+EXTRA = [('hostNetwork', True), ('hostPID', True), ('hostIPC', True), ('shareProcessNamespace', True), ('hostUsers', False), ('hostnameOverride', 'h'), ('setHostnameAsFQDN', True),
+         ('nodeName', 'n1'), ('os', {'name': 'windows'}), ('ephemeralContainers', [{'name': 'e', 'image': 'i', 'targetContainerName': 'c'}]), ('automountServiceAccountToken', True),
+         ('resources', {'requests': {'cpu': '1'}}), ('activeDeadlineSeconds', 5)]
+POD_ANNOTATIONS = ['kubernetes.io/config.mirror', 'controller.kubernetes.io/pod-deletion-cost', 'seccomp.security.alpha.kubernetes.io/pod',
+                   'container.apparmor.security.beta.kubernetes.io/c', 'container.seccomp.security.alpha.kubernetes.io/c']
+
+
+def status_case(rng, number):
+    spec = {'containers': [SMALL], 'restartPolicy': rng.choice(['Always', 'Never', 'OnFailure']), 'resourceClaims': SPEC['resourceClaims']}
+    old = pod(spec)
+    old = copy.deepcopy(dict(old, status=STATUS, metadata=dict(META, uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5',
+                                                               creationTimestamp='1970-01-01T00:00:01Z')))
+    new = copy.deepcopy(old)
+    for _ in range(rng.choice([1, 1, 2])):
+        spoil(rng, new, ['status'])
+    return {'name': str(number), 'kind': 'Pod', 'apiVersion': 'v1', 'op': 'statusUpdate', 'new': new, 'old': old}
+
+
+def case(rng, number, kinds):
+    kind = rng.choice(kinds)
+    if kind == 'Pod' and rng.random() < 0.1:
+        return status_case(rng, number)
+    new = copy.deepcopy(rng.choice(BASES[kind]))
+    update = rng.random() < 0.25
+    fields = [f for f in new if f not in ('apiVersion', 'kind')]
+    old = None
+    if update:
+        new['metadata'].update(uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5', creationTimestamp='1970-01-01T00:00:01Z')
+        old = copy.deepcopy(new)
+    if kind == 'Pod' and rng.random() < 0.3:
+        name, value = rng.choice(EXTRA)
+        new['spec'][name] = copy.deepcopy(value)
+    if kind == 'Pod' and rng.random() < 0.1:
+        new['metadata']['annotations'][rng.choice(POD_ANNOTATIONS)] = rng.choice(STRINGS)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        # Most of what is to be found is not in metadata.
+        spoil(rng, new, fields if rng.random() < 0.15 or len(fields) == 1 else [f for f in fields if f != 'metadata'])
+    # Upstream makes up a name for a LimitRange that has none.
+    if 'metadata' not in new or (kind == 'LimitRange' and not new['metadata'].get('name')) or (update and any(new['metadata'].get(k) != old['metadata'].get(k) for k in ('name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp'))):
+        return case(rng, number, kinds)
+    # The server, not the strategy, puts addresses back that an update leaves out; and a change of type takes ports away before they are looked at.
+    if kind == 'Service' and update and new.get('spec', {}).get('type') != old['spec'].get('type'):
+        return case(rng, number, kinds)
+    if kind == 'Service' and update and any(not new.get('spec', {}).get(f) and f in old['spec'] for f in ('clusterIP', 'clusterIPs', 'ipFamilies', 'type')):
+        return case(rng, number, kinds)
+    if 'namespace' in BASES[kind][0]['metadata'] and new['metadata'].get('namespace') != 'default':
+        return case(rng, number, kinds)
+    row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'update' if update else 'create', 'new': new}
+    if update:
+        row['old'] = old
+    return row
+
+
+def ask(command, rows):
+    text = ''.join(json.dumps(r) + '\n' for r in rows)
+    run = subprocess.run(command, input=text, capture_output=True, text=True)
+    lines = run.stdout.split('\n')[:-1]
+    if len(lines) != len(rows):
+        sys.exit(f'{len(lines)} answers to {len(rows)} cases, exit {run.returncode}: {run.stderr[-2000:]}')
+    return [json.loads(line) for line in lines]
+
+
+def causes(answer):
+    return {(c['reason'], c['field'], c['message'].split('\n')[0]) for c in answer['causes']}
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument('dray'), p.add_argument('oracle')
+    p.add_argument('--count', type=int, default=2000), p.add_argument('--seed', type=int, default=1)
+    p.add_argument('--kind', action='append'), p.add_argument('--show', type=int, default=10)
+    p.add_argument('--record')
+    o = p.parse_args()
+    rng = random.Random(o.seed)
+    kinds = o.kind or [k for k in BASES for _ in range(12 if k == 'Pod' else 1)]
+    rows = [case(rng, i, kinds) for i in range(o.count)]
+    theirs, ours = ask([o.oracle], rows), ask([o.dray, 'validate', '--jsonl', '--server-only'], rows)
+    same, refused, unreadable, wrong = 0, 0, 0, []
+    record = open(o.record, 'w') if o.record else None
+    for row, want, got in zip(rows, theirs, ours):
+        # Upstream's own confusion (a CIDR that it has called invalid before) is not repeated.
+        if want.get('error') or any(c['reason'] == 'InternalError' for c in want['causes']):
+            unreadable += 1
+            continue
+        a, b = causes(want), causes(got)
+        refused += bool(a)
+        if a == b:
+            same += 1
+            if record and len(json.dumps(row)) < 2000 and (b or same % 10 == 0):
+                record.write(json.dumps(dict(row, causes=sorted(b)), separators=(',', ':')) + '\n')
+        else:
+            wrong.append((row, a - b, b - a))
+    for row, missing, extra in wrong[:o.show]:
+        print(f'{row["kind"]} {row["op"]} #{row["name"]}')
+        for c in sorted(missing):
+            print('   missing', *c, sep=' | ')
+        for c in sorted(extra):
+            print('   too much', *c, sep=' | ')
+    print(f'{same} of {same + len(wrong)} alike, {refused} of them refused; {unreadable} could not be read by upstream; seed {o.seed}')
+    return 1 if wrong else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
