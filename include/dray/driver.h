@@ -118,7 +118,8 @@ struct dray_callbacks {
     int (*attach)(void *arg, const struct dray_claim *claim, const struct dray_allocated *device,
                   struct dray_error *err);
 
-    // registered: kubelet has taken the driver, or refused it and says why.
+    // registered: kubelet has taken the driver, or refused it and says why. This and trouble run on the
+    // runtime's thread and must not block.
     void (*registered)(void *arg, bool yes, const char *why);
 
     // trouble: something in the background failed and will be tried again.
@@ -147,7 +148,7 @@ struct dray_driver_options {
 };
 
 // dray_driver_start checks what was prepared before, opens the sockets and offers the driver to kubelet.
-// Before or while the runtime runs. The driver belongs to the runtime.
+// Before the runtime runs. The driver belongs to the runtime.
 DRAY_API int dray_driver_start(struct dray_runtime *r, const struct dray_driver_options *options,
                                struct dray_driver **ret, struct dray_error *err);
 

@@ -126,7 +126,7 @@ static int scan(struct core *c, struct err *err)
         struct held **h = map_value(&c->helds, at);
         (*h)->seen = false;
     }
-    for (const struct dirent *e; (e = readdir(dir));) {
+    for (const struct dirent *e; (e = files_next(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_ends(name, STR(".journal")))
             continue;
@@ -556,7 +556,7 @@ static int remove_strays(struct core *c, struct err *err)
                                : err_set(err, errno, "cannot read %s: %s", c->o.cdi_dir,
                                          strerrordesc_np(errno));
     int rc = 0;
-    for (const struct dirent *e; rc == 0 && (e = readdir(dir));) {
+    for (const struct dirent *e; rc == 0 && (e = files_next(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_starts(name, sbuf_str(&prefix)) || !str_ends(name, STR(".json")))
             continue;

@@ -140,6 +140,11 @@ int files_make_dirs(const struct files *f, const char *path, struct err *err)
     return mkdir(copy, 0755) == 0 || errno == EEXIST ? 0 : failed("make the folder", copy, err);
 }
 
+const struct dirent *files_next(DIR *dir)
+{
+    return readdir(dir); // NOLINT(concurrency-mt-unsafe): the stream is the caller's alone
+}
+
 static int remove_tree(const struct files *f, const char *path, int depth, struct err *err);
 
 static int remove_entry(const struct files *f, const char *dir, const char *name, int depth,
@@ -163,7 +168,7 @@ static int remove_tree(const struct files *f, const char *path, int depth, struc
     if (!dir)
         return errno == ENOENT ? 0 : failed("open", path, err);
     int rc = 0;
-    for (const struct dirent *e; rc == 0 && (e = readdir(dir));)
+    for (const struct dirent *e; rc == 0 && (e = files_next(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             rc = remove_entry(f, path, e->d_name, depth, err);
     (void)closedir(dir);

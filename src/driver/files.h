@@ -5,6 +5,7 @@
 #ifndef DRIVER_FILES_H
 #define DRIVER_FILES_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -37,6 +38,9 @@ int files_remove_tree(const struct files *f, const char *path, struct err *err) 
 
 // files_read adds a file's bytes. Returns 0, -ERR_TOO_LARGE or -errno.
 int files_read(const char *path, size_t max, struct sbuf *out, struct err *err) MUST_USE;
+
+// files_next is the next entry of a folder that the caller has opened for itself, or NULL.
+const struct dirent *files_next(DIR *dir);
 
 // files_step asks the hook alone: for steps that are not files.
 int files_step(const struct files *f, const char *what, struct err *err) MUST_USE;

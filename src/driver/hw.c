@@ -120,7 +120,7 @@ static void read_setups(const char *folder, const char *except, struct setups *r
     DIR *dir = opendir(folder);
     if (!dir)
         return;
-    for (const struct dirent *e; (e = readdir(dir));) {
+    for (const struct dirent *e; (e = files_next(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_starts(name, STR("claim.")) || str_eqz(str_from(name, 6), except))
             continue;
@@ -162,17 +162,39 @@ static void add_use(struct totals *t, const struct api_device *d, struct arena *
     }
 }
 
-static bool is_set_up(const struct hw_driver *d, const struct hw_device *device, const char *except)
+// The device whose folder has this name. Folders come into being when a device is first used, so there
+// are few.
+static const struct hw_device *device_of_folder(const struct hw_driver *d, struct str name)
 {
-    cleanup_sbuf struct sbuf folder = {0};
-    cleanup_free char *pool = xstrndup(device->pool.p, device->pool.n);
-    cleanup_free char *name = xstrndup(device->device->name.p, device->device->name.n);
-    folder_of(d, pool, name, &folder);
-    struct setups s = {0};
-    read_setups(folder.p, except, &s);
-    bool yes = s.uids.n > 0;
-    setups_done(&s);
-    return yes;
+    vec_foreach(&d->devices, one) {
+        struct str device = one->device->name;
+        size_t n = one->pool.n + 1 + device.n;
+        if (name.n == n && str_ends(name, device) && name.p[one->pool.n] == '_')
+            return one;
+    }
+    return NULL;
+}
+
+// Adds what devices take that are set up for other claims.
+static void add_used(const struct hw_driver *d, const char *except, struct totals *t,
+                     struct arena *a)
+{
+    DIR *dir = opendir(d->hw);
+    if (!dir)
+        return;
+    for (const struct dirent *e; (e = files_next(dir));) {
+        const struct hw_device *one = device_of_folder(d, str_z(e->d_name));
+        if (!one || one->device->consumes_counters.n == 0)
+            continue;
+        cleanup_sbuf struct sbuf folder = {0};
+        struct setups s = {0};
+        sbuf_addf(&folder, "%s/%s", d->hw, e->d_name);
+        read_setups(folder.p, except, &s);
+        if (s.uids.n > 0)
+            add_use(t, one->device, a);
+        setups_done(&s);
+    }
+    (void)closedir(dir);
 }
 
 static const struct quantity *capacity_of(const struct hw_driver *d, const struct total *t)
@@ -202,9 +224,7 @@ static int check_counters(const struct hw_driver *d, const struct dray_claim *cl
     }
     if (t.n == 0)
         return 0;
-    vec_foreach(&d->devices, one)
-        if (one->device->consumes_counters.n && is_set_up(d, one, claim->uid))
-            add_use(&t, one->device, &a);
+    add_used(d, claim->uid, &t, &a);
     vec_foreach(&t, one) {
         const struct quantity *all = capacity_of(d, one);
         if (all && quantity_cmp(&one->used, all) > 0)
@@ -297,30 +317,30 @@ static void show(const struct hw_setting *s)
     describe(s);
 }
 
-static int set_up(struct hw_driver *d, struct hw_setting *s, struct dray_error *err)
+static int set_up(struct hw_driver *d, struct hw_setting s, struct dray_error *err)
 {
     cleanup_sbuf struct sbuf folder = {0}, path = {0}, text = {0};
     struct setups others = {0};
     struct err why = {0};
-    folder_of(d, s->allocated->pool, s->allocated->device, &folder);
-    read_setups(folder.p, s->claim->uid, &others);
-    s->folder = folder.p;
-    s->setup = &text;
-    s->texts = others.texts.p;
-    s->texts_len = others.texts.n;
-    sbuf_addf(&text, "{\"admin\":%s", s->allocated->admin_access ? "true" : "false");
-    int rc = check_owner(s->allocated, &others, err);
+    folder_of(d, s.allocated->pool, s.allocated->device, &folder);
+    read_setups(folder.p, s.claim->uid, &others);
+    s.folder = folder.p;
+    s.setup = &text;
+    s.texts = others.texts.p;
+    s.texts_len = others.texts.n;
+    sbuf_addf(&text, "{\"admin\":%s", s.allocated->admin_access ? "true" : "false");
+    int rc = check_owner(s.allocated, &others, err);
     if (rc == 0)
-        rc = hw_configure(s, err);
+        rc = hw_configure(&s, err);
     setups_done(&others);
     if (rc != 0)
         return rc;
     sbuf_addz(&text, "}\n");
-    sbuf_addf(&path, "%s/claim.%s", folder.p, s->claim->uid);
-    if (hw_write_identity(d, s->device, &why) != 0 ||
+    sbuf_addf(&path, "%s/claim.%s", folder.p, s.claim->uid);
+    if (hw_write_identity(d, s.device, &why) != 0 ||
         files_replace(&d->files, path.p, sbuf_str(&text), &why) != 0)
         return failed(&why, err);
-    show(s);
+    show(&s);
     return 0;
 }
 
@@ -370,7 +390,7 @@ int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *o
             rc = dray_fail(err, "there is no device %s in pool %s", s.allocated->device,
                            s.allocated->pool);
         else
-            rc = set_up(d, &s, err);
+            rc = set_up(d, s, err);
     }
     dray_env(out, DRAY_ALL, "DRA_RESOURCE_DRIVER_NAME", d->name);
     return rc;
@@ -392,7 +412,7 @@ static int release_all(struct hw_driver *d, const char *uid, struct dray_error *
 {
     DIR *dir = opendir(d->hw);
     int rc = 0;
-    for (const struct dirent *e; dir && rc == 0 && (e = readdir(dir));) {
+    for (const struct dirent *e; dir && rc == 0 && (e = files_next(dir));) {
         if (e->d_name[0] == '.')
             continue;
         cleanup_sbuf struct sbuf folder = {0};

@@ -446,9 +446,9 @@ static int apply_network(const struct hw_setting *s, const struct dray_schema *s
     for (size_t k = 0; i && k < i->addresses.n && k < array_len(ips) - 1; k++)
         ips[k] = i->addresses.p[k];
     if (!ips[0]) {
+        int64_t host = hw_int(s->device, "numaNode") + 2 + (int64_t)s->index;
         sbuf_addf(&address, "10.%zu.%zu.%lld/24", s->driver->index / 256 % 256,
-                  s->driver->index % 256,
-                  (long long)(hw_int(s->device, "numaNode") + 2 + (int64_t)s->index));
+                  s->driver->index % 256, (long long)host);
         ips[0] = address.p;
     }
     dray_network(s->out, s->index, i && i->name ? i->name : own_name,

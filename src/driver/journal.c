@@ -13,11 +13,15 @@ static const char *const steps[] = {"preparing", "prepared", "unpreparing"};
 // CRC-32 (IEEE): enough against torn and rotten lines, and checked by hand with common tools.
 static uint32_t crc32_of(struct str bytes)
 {
+    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                       0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                       0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
     uint32_t crc = UINT32_MAX;
     for (size_t i = 0; i < bytes.n; i++) {
         crc ^= (uint8_t)bytes.p[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ UINT32_C(0xedb88320) : crc >> 1;
+        crc = crc >> 4 ^ table[crc & 15];
+        crc = crc >> 4 ^ table[crc & 15];
     }
     return ~crc;
 }

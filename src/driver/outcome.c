@@ -113,6 +113,12 @@ void dray_condition(struct dray_outcome *o, size_t device, const char *type, boo
                                         .reason =
                                             reason && *reason ? keep(o, reason) : keep(o, type),
                                         .message = keep(o, message)};
+    vec_foreach(&d->conditions, have) {
+        if (str_eq(have->type, c.type)) { // the last word counts
+            *have = c;
+            return;
+        }
+    }
     vec_push_arena(o->arena, &d->conditions, c);
 }
 

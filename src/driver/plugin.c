@@ -326,7 +326,8 @@ void sdk_registration_name(struct sbuf *out, const char *dir, const char *driver
         sbuf_addf(out, "%s-reg.sock", driver);
         return;
     }
-    size_t room = sizeof(((struct sockaddr_un *)0)->sun_path) - strlen(dir) - 1;
+    size_t max = sizeof(((struct sockaddr_un *)0)->sun_path) - 1; // the NUL
+    size_t room = strlen(dir) + 1 < max ? max - strlen(dir) - 1 : 0;
     sbuf_addf(out, "%s-%s-reg.sock", driver, instance);
     if (out->n <= room)
         return;

@@ -500,11 +500,11 @@ static void step(void *arg, struct str key)
     vec_done(&s.all);
     if (writing)
         return;
-    work_done(p->work, key);
     if (d->removed) {
         map_del(&p->pools, key);
         desired_free(d);
     }
+    work_done(p->work, key); // key is gone from here on
 }
 
 // --- Informers -----------------------------------------------------------------------------------

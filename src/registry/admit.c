@@ -306,7 +306,7 @@ static int admit_service(struct op *op, const struct api_object *object,
 
 // --- All of them ---------------------------------------------------------------------------------
 
-    static const struct admitter {
+static const struct admitter {
     int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
     int (*deletion)(struct op *op, struct str name);
 } admitters[] = {

@@ -8,9 +8,9 @@
 #include "api/pod_claims.h"
 #include "sched/sched_int.h"
 
-#define CLAIM_TRIES     5
-#define CONDITION_NS    (5 * CLOCK_NS_PER_SEC)
-#define LOOK_NS         (CLOCK_NS_PER_SEC) // between looks at a pod whose binding had no answer
+#define CLAIM_TRIES  5
+#define CONDITION_NS (5 * CLOCK_NS_PER_SEC)
+#define LOOK_NS      (CLOCK_NS_PER_SEC) // between looks at a pod whose binding had no answer
 
 // Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
 #define RESERVED_MAX 256

@@ -301,10 +301,53 @@ def check_rolling(api, driver):
     assert not os.path.exists(path)
 
 
+def check_families(api):
+    """What the drivers of other hardware do with parameters, shares and overlaps."""
+    driver = Driver(api, 'numa-gpu-nic-cpu,tpu-v6e,nvidia-gb200,fpga', '--nodes', '1')
+    try:
+        cpus = []
+        for i in range(2):
+            share = {'shareID': f'0000000{i}-0000-4000-8000-000000000000', 'consumedCapacity': {'dra.cpu/cpu': '4'}}
+            key, uid = claim(api, f'cpu{i}', 'dra.cpu', 'numa-gpu-nic-cpu-0', ['cpudevnuma001'], binding=share)
+            answer = peer('numa-gpu-nic-cpu-0', 'dra.cpu', 'prepare', key)[uid]
+            assert answer['devices'][0]['share'] == share['shareID'], answer
+            spec = list(cdi('numa-gpu-nic-cpu-0', uid).values())[0]
+            cpus.append(env_of(spec, 'cpudevnuma001')['DRA_CPUSET_' + uid.replace('-', '_')].split(','))
+        assert cpus == [['64', '65', '66', '67'], ['68', '69', '70', '71']], cpus
+
+        tpu = ('tpu-v6e-0', 'tpu.google.com')
+        key, _ = claim(api, 'chip', tpu[1], tpu[0], ['0'])
+        assert 'all 8 chips' in str(peer(*tpu, 'prepare', key, fails=True))
+        peer(*tpu, 'unprepare', key)
+        key, uid = claim(api, 'chips', tpu[1], tpu[0], [str(i) for i in range(8)])
+        peer(*tpu, 'prepare', key)
+        assert env_of(list(cdi(tpu[0], uid).values())[0], '-0')['TPU_TOPOLOGY'] == '2x4'
+
+        nic, mac = until('NICs', lambda: [(d['name'], d['attributes']['dra.net/mac']['string']) for s in api.slices('dra.net')
+                                          if s['spec']['pool']['name'] == 'nvidia-gb200-0' for d in s['spec']['devices']])[0]
+        key, _ = claim(api, 'nic', 'dra.net', 'nvidia-gb200-0', [nic], {'interface': {'name': 'net7', 'addresses': ['10.9.0.1/24']}})
+        peer('nvidia-gb200-0', 'dra.net', 'prepare', key)
+        data = until('network data', lambda: [d.get('networkData') for d in api.call('GET', f'{CLAIMS}/nic')['status'].get('devices', [])])[0]
+        assert data['interfaceName'] == 'net7' and data['ips'] == ['10.9.0.1/24'] and data['hardwareAddress'] == mac, data
+
+        fpga = ('fpga-0', 'fpga.dray.dev')
+        config = {'apiVersion': 'fpga.dray.dev/v1alpha1', 'kind': 'FpgaConfig'}
+        key, _ = claim(api, 'fpga', fpga[1], fpga[0], ['fpga-0-region-1'], config)
+        assert 'bitstream: is required' in str(peer(*fpga, 'prepare', key, fails=True))
+        peer(*fpga, 'unprepare', key)
+        key, uid = claim(api, 'fpga2', fpga[1], fpga[0], ['fpga-0-region-1'], dict(config, bitstream='aes.bit'))
+        peer(*fpga, 'prepare', key)
+        assert env_of(list(cdi(fpga[0], uid).values())[0], 'region-1')['FPGA_DEVICE_1_BITSTREAM'] == 'aes.bit'
+        card, _ = claim(api, 'card', fpga[1], fpga[0], ['fpga-0'])
+        assert 'overlap' in str(peer(*fpga, 'prepare', card, fails=True))
+    finally:
+        driver.stop()
+
+
 def check_all(api):
     """Every profile that comes with dray, on two nodes each, in one process: what is published is what the profile says."""
     names = [l.split()[0] for l in subprocess.run([DRAY, 'driver', 'profiles'], check=True, capture_output=True, text=True).stdout.splitlines()]
-    for some in (names[:12], names[12:]):
+    for some in (names[i:i + 10] for i in range(0, len(names), 10)):
         driver = Driver(api, ','.join(some), '--nodes', '2')
         for profile in some:
             for number in (0, 1):
@@ -334,6 +377,7 @@ def main():
         check_health()
         check_rolling(api, driver)
         check_attach(api)
+        check_families(api)
         profiles = check_all(api)
     finally:
         api.process.terminate()

@@ -67,7 +67,7 @@ static int hw_unprepare(void *arg, const struct dray_claim *claim, struct dray_e
     DIR *dir = opendir(w->hw);
     assert_non_null(dir);
     int rc = 0;
-    for (const struct dirent *e; rc == 0 && (e = readdir(dir));) {
+    for (const struct dirent *e; rc == 0 && (e = files_next(dir));) {
         if (!str_ends(str_z(e->d_name), str_z(claim->uid)))
             continue;
         char path[512];
@@ -159,7 +159,7 @@ static size_t count(const char *dir, const char *with)
     DIR *d = opendir(dir);
     if (!d)
         return 0;
-    for (const struct dirent *e; (e = readdir(d));)
+    for (const struct dirent *e; (e = files_next(d));)
         n += e->d_name[0] != '.' && str_contains(str_z(e->d_name), str_z(with));
     (void)closedir(d);
     return n;

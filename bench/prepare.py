@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long NodePrepareResources of `dray driver sim` takes, from call to answer, with the claim read from `dray server` and the journal synced to
+disk: JSON lines {"name", "ns"}. Usage: prepare.py DRAY [ROUNDS]"""
+import json, os, shutil, subprocess, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'tests', 'e2e'))
+import driver as e2e
+
+ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+
+
+def main():
+    api = e2e.Api()
+    sim = e2e.Driver(api, 'nvidia-a100-mig', '--nodes', '1')
+    try:
+        e2e.published(api, e2e.GPU, 9)
+        key, _ = e2e.claim(api, 'bench', e2e.GPU, e2e.NODE, ['gpu-0'])
+        path = os.path.join(e2e.ROOT, e2e.NODE, 'plugins_registry', f'{e2e.GPU}-reg.sock')
+        out = subprocess.run([e2e.PEER, path, 'bench', str(ROUNDS), key], check=True, capture_output=True, text=True).stdout
+        took = sorted(int(l) for l in out.split())
+        for name, at in (('p50', 0.5), ('p90', 0.9), ('p99', 0.99), ('max', 1)):
+            print(json.dumps({'name': f'driver/prepare/{name}', 'ns': took[min(len(took) - 1, int(len(took) * at))]}))
+    finally:
+        sim.end()
+        api.process.terminate()
+        api.process.wait()
+    shutil.rmtree(e2e.TOP, ignore_errors=True)
+
+
+main()
