@@ -8,9 +8,9 @@
 #include "api/pod_claims.h"
 #include "sched/sched_int.h"
 
-#define CLAIM_TRIES     5
-#define CONDITION_NS    (5 * CLOCK_NS_PER_SEC)
-#define LOOK_NS         (CLOCK_NS_PER_SEC) // between looks at a pod whose binding had no answer
+#define CLAIM_TRIES  5
+#define CONDITION_NS (5 * CLOCK_NS_PER_SEC)
+#define LOOK_NS      (CLOCK_NS_PER_SEC) // between looks at a pod whose binding had no answer
 
 // Reservations a claim can have (resource/v1 ResourceClaimReservedForMaxSize).
 #define RESERVED_MAX 256
@@ -65,6 +65,7 @@ struct binding {
     bool give_way; // another scheduler's allocation came first: ours is taken back
     bool cleanup;  // no attempt: what an earlier one left is taken back
     bool slow;     // what a cleanup took is seen by the watch only: not tried again at once
+    bool gone;     // the pod, or going: none of its devices are needed
     bool sent;     // a Binding, which may still come
     unsigned tries;
     bool told; // of pending conditions
