@@ -274,11 +274,11 @@ static void delete_step(struct bind_claim *c)
     }
 }
 
-// What this attempt allocated for a pod that is gone has no use. Left without a reservation it would
-// look as if somebody had put it there to stay, to a controller that missed what was in between.
+// A claim whose last user is gone is freed, as by the claim controller. Left without a reservation it
+// would look as if somebody had put it there to stay, to a controller that missed what was in between.
 static bool is_orphan(const struct bind_claim *c)
 {
-    return c->b->gone && c->allocation;
+    return c->b->gone && c->reserved;
 }
 
 static void take_claim(struct bind_claim *c)

@@ -353,6 +353,30 @@ static void a_pod_that_goes_leaves_no_allocation(void **state)
     kit_end(&k);
 }
 
+static int pod_goes(struct world *w, const char *verb, const struct api_kind *kind, struct str name)
+{
+    (void)kind;
+    if (strcmp(verb, "patch") == 0 && str_eqz(name, "p") && w->refusals-- == 1)
+        world_delete(w, "Pod", "ns/p");
+    return 0;
+}
+
+// Nor does one whose reservation was left by an earlier attempt.
+static void a_pod_that_goes_leaves_no_allocation_of_others(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    k.w.refuse = pod_goes;
+    k.w.refusals = 1;
+    given(&k.w, "c", "gpu-0", ",'reservedFor':[{'resource':'pods','name':'p','uid':'u-p'}]");
+    kit_pod_of(&k, "p", ",'uid':'u-p'", USES("c"));
+    world_run(&k.w, 3000);
+    assert_null(world_pod(&k.w, "ns/p"));
+    assert_null(world_claim(&k.w, "ns/c")->status.allocation);
+    kit_end(&k);
+}
+
 RUN_TESTS(TEST_CASE(a_late_binding_fails_once_the_reservation_was_taken),
           TEST_CASE(a_binding_that_comes_first_stands),
           TEST_CASE(a_late_binding_fails_once_the_special_claim_was_deleted),
@@ -361,4 +385,5 @@ RUN_TESTS(TEST_CASE(a_late_binding_fails_once_the_reservation_was_taken),
           TEST_CASE(a_gated_pod_keeps_no_reservation), TEST_CASE(a_late_allocation_gives_way),
           TEST_CASE(a_late_condition_is_dropped), TEST_CASE(a_reservation_of_another_says_nothing),
           TEST_CASE(an_allocation_in_place_of_ours_is_foreign),
-          TEST_CASE(a_pod_that_goes_leaves_no_allocation))
+          TEST_CASE(a_pod_that_goes_leaves_no_allocation),
+          TEST_CASE(a_pod_that_goes_leaves_no_allocation_of_others))
