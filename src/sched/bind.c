@@ -179,16 +179,28 @@ static uint32_t node_index(const struct binding *b)
     return n ? (*n)->index : UINT32_MAX;
 }
 
-static bool only_for(const struct api_resource_claim *claim, const struct api_pod *pod)
+// Does another pod run with the claim? Who was bound to it had it judged before.
+static bool in_use(const struct binding *b, const struct api_resource_claim *claim)
 {
-    const struct api_resource_claim_consumer_reference_array *r = &claim->status.reserved_for;
-    return r->n == 0 || (r->n == 1 && str_eq(r->p[0].uid, pod->metadata.uid));
+    const struct api_object_meta *mine = &bind_pod(b)->metadata;
+    cleanup_sbuf struct sbuf key = {0};
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        sbuf_clear(&key);
+        sbuf_addf(&key, "%.*s/%.*s", STR_ARG(mine->namespace), STR_ARG(r->name));
+        const struct sched_pod *p = cluster_pod(&b->s->cluster, sbuf_str(&key));
+        if (p && str_eq(p->api->metadata.uid, r->uid) && !str_eq(r->uid, mine->uid) &&
+            p->api->spec.node_name.n)
+            return true;
+    }
+    return false;
 }
 
 // Two schedulers may have given one device to two claims. Of such allocations the one that was stored
 // first stands. When the watch has shown our write it has shown all earlier ones, so each scheduler
-// knows before it binds whether its own stands. An allocation that was there before, but that nobody
-// uses yet, may be one that was never looked at so: its scheduler stopped in between.
+// knows before it binds whether its own stands. An allocation that was there before, but that no pod
+// runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
+// of another pod says nothing.
 static bool stands(struct binding *b)
 {
     cleanup_sbuf struct sbuf problems = {0};
@@ -196,8 +208,7 @@ static bool stands(struct binding *b)
         struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
         const struct api_resource_claim *claim = claims_api(k);
-        if (!claim || !k->user.allocation || !only_for(claim, bind_pod(b)) ||
-            !devices_contested(&k->user))
+        if (!claim || !k->user.allocation || !devices_contested(&k->user) || in_use(b, claim))
             continue;
         if (devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems))
             continue;

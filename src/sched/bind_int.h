@@ -65,6 +65,7 @@ struct binding {
     bool give_way; // another scheduler's allocation came first: ours is taken back
     bool cleanup;  // no attempt: what an earlier one left is taken back
     bool slow;     // what a cleanup took is seen by the watch only: not tried again at once
+    bool gone;     // the pod, or going: none of its devices are needed
     bool sent;     // a Binding, which may still come
     unsigned tries;
     bool told; // of pending conditions

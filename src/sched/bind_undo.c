@@ -81,6 +81,7 @@ static void fenced(struct sched *s, void *arg, const struct client_answer *answe
         take(b);
         break;
     case ERR_NOT_FOUND:
+        b->gone = true;
         take(b);
         break;
     case ERR_INVALID:
@@ -98,15 +99,20 @@ static void fenced(struct sched *s, void *arg, const struct client_answer *answe
 
 void bind_undo_again(struct binding *b, bool gone)
 {
+    b->gone = gone;
     if (gone)
         take(b);
     else
         fence_send(b, fenced);
 }
 
+// An allocation that gives way is cleared by the last that has it reserved: others may run with it, or
+// be about to, and no fence was put up for them.
 static bool must_take(const struct bind_claim *c)
 {
-    return c->object && c->name.n && (c->special || c->gives_way || c->reserved);
+    return c->object && c->name.n &&
+           (c->special || c->reserved ||
+            (c->gives_way && claims_only_for(claim_of(c), bind_pod(c->b))));
 }
 
 // A claim that is not reserved for the pod is nothing that a Binding of it could rely on: its own
@@ -154,9 +160,8 @@ static void claim_read(struct sched *s, void *arg, const struct client_answer *a
         bind_hold_claim(c, o);
         struct sched_claim *k = claims_get(&s->claims, o->meta->namespace, o->meta->name);
         claims_learn(&s->claims, k, o);
-        bool mine = claims_reserved(claim_of(c), bind_pod(b));
-        c->reserved = mine && !c->special && !c->gives_way;
-        c->gives_way = c->gives_way && (mine || !claim_of(c)->status.reserved_for.n);
+        c->reserved = !c->special && claims_reserved(claim_of(c), bind_pod(b));
+        c->gives_way = c->gives_way && claim_of(c)->status.allocation;
         c->again = must_take(c);
     }
     taken(b);
@@ -269,6 +274,13 @@ static void delete_step(struct bind_claim *c)
     }
 }
 
+// A claim whose last user is gone is freed, as by the claim controller. Left without a reservation it
+// would look as if somebody had put it there to stay, to a controller that missed what was in between.
+static bool is_orphan(const struct bind_claim *c)
+{
+    return c->b->gone && c->reserved;
+}
+
 static void take_claim(struct bind_claim *c)
 {
     if (!must_take(c))
@@ -276,7 +288,7 @@ static void take_claim(struct bind_claim *c)
     c->b->pending++;
     if (c->special)
         delete_step(c);
-    else if (c->gives_way)
+    else if ((c->gives_way || is_orphan(c)) && claims_only_for(claim_of(c), bind_pod(c->b)))
         clear(c);
     else
         unreserve(c);

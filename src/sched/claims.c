@@ -116,16 +116,19 @@ static void settle(struct claims *c, struct sched_claim *k)
     const struct api_allocation_result *stored = api ? api->status.allocation : NULL;
     const struct api_allocation_result *force =
         stored ? stored : (k->flight ? k->flight->allocation : NULL);
-    if (!stored)
-        k->ours = false;
+    bool kept = force && k->user.allocation && same(force, k->user.allocation);
+    if (!stored || (!kept && !c->assuming))
+        k->ours = false; // a list may hide that it was cleared in between
     if (!force && !k->user.allocation)
         return;
     if (stored && k->user.revision == UINT64_MAX) {
         k->user.revision = k->latest->revision;
         k->user.not_before = c->listing ? 0 : k->latest->revision;
     }
-    k->user.foreign = stored && !k->ours && !k->flight;
-    if (force && k->user.allocation && same(force, k->user.allocation))
+    // Our own write may be shown before it is answered; what another wrote while ours was on its way is
+    // nothing that our other decisions knew of.
+    k->user.foreign = stored && !k->ours && !(k->flight && same(stored, k->flight->allocation));
+    if (kept)
         return;
     k->user.revision = stored ? k->latest->revision : UINT64_MAX;
     k->user.not_before = stored && c->listing ? 0 : k->user.revision;
@@ -219,7 +222,9 @@ bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_
     k->ours = api->status.allocation != NULL &&
               (k->ours || k->flight || !claims_api(k) || !claims_api(k)->status.allocation);
     set_latest(k, object);
+    c->assuming = true;
     settle(c, k);
+    c->assuming = false;
     if (!k->seen)
         vec_push(&c->unseen, xstrndup(k->key.p, k->key.n));
     return true;
@@ -301,6 +306,12 @@ bool claims_reserved(const struct api_resource_claim *claim, const struct api_po
         if (str_eq(claim->status.reserved_for.p[i].uid, pod->metadata.uid))
             return true;
     return false;
+}
+
+bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod)
+{
+    const struct api_resource_claim_consumer_reference_array *r = &claim->status.reserved_for;
+    return r->n == 0 || (r->n == 1 && str_eq(r->p[0].uid, pod->metadata.uid));
 }
 
 bool claims_check(const struct claims *c, struct sbuf *problems)

@@ -44,7 +44,8 @@ struct claims {
     struct devices *devices;
     struct key_vec VEC(
         char *) unseen; // keys of claims that were assumed before the watch showed them
-    bool listing;       // what is being taken in comes from a list
+    bool listing;       // what is being taken in comes from a list,
+    bool assuming;      // from a write of ours
 };
 
 void claims_init(struct claims *c, struct devices *devices);
@@ -88,6 +89,9 @@ void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p);
 
 // claims_reserved says whether a claim is reserved for a pod, or for its group.
 bool claims_reserved(const struct api_resource_claim *claim, const struct api_pod *pod);
+
+// claims_only_for: nobody but this pod has it reserved.
+bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod);
 
 bool claims_check(const struct claims *c, struct sbuf *problems);
 

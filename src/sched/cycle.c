@@ -199,23 +199,18 @@ static struct sched_node *find(struct attempt *a)
 
 // --- Outcomes ------------------------------------------------------------------------------------
 
-static bool only_ours(const struct attempt *a, const struct api_resource_claim *claim)
-{
-    const struct api_resource_claim_consumer_reference_array *r = &claim->status.reserved_for;
-    return r->n == 0 || (r->n == 1 && str_eq(r->p[0].uid, a->api->metadata.uid));
-}
-
 // No node fits: an allocation that keeps the pod from the others may be given up.
 static bool deallocate_one(struct attempt *a)
 {
     size_t n = 0;
     for (size_t i = 0; i < a->wants_len; i++)
-        n += a->wants[i].unavailable && a->wants[i].allocated && only_ours(a, a->wants[i].claim);
+        n += a->wants[i].unavailable && a->wants[i].allocated &&
+             claims_only_for(a->wants[i].claim, a->api);
     if (n) {
         size_t pick = rng_below(a->s->exec->rng, n);
         for (size_t i = 0; i < a->wants_len; i++) {
             struct want *w = &a->wants[i];
-            if (!w->unavailable || !w->allocated || !only_ours(a, w->claim))
+            if (!w->unavailable || !w->allocated || !claims_only_for(w->claim, a->api))
                 continue;
             if (pick-- == 0) {
                 bind_deallocate(a->s, a->pod, w);
@@ -301,6 +296,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         p->attempts--;
         set_gate(p, &a.text);
         queue_gate(&s->queue, p);
+        report_gated(s, p);
         break;
     case DRA_REFUSED:
         refused(&a);

@@ -506,6 +506,26 @@ static void a_gated_pod_is_told_what_it_waits_for(void **state)
     kit_end(&k);
 }
 
+// One that is found to be gated only when its turn has come is told as well.
+static void a_pod_gated_at_its_turn_is_told(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "a", "");
+    kit_claim(&k, "c", 1);
+    kit_pod(&k, "p", USES("c"));
+    world_run(&k.w, 20);
+    kit_told(&k, "ns/p", "0/1 nodes");
+    world_run(&k.w, 20000);
+    world_delete(&k.w, "ResourceClaim", "ns/c");
+    kit_node(&k, "b", "");
+    world_run(&k.w, 30000);
+    assert_int_equal(kit_stats(&k).gated, 1);
+    kit_told(&k, "ns/p", "could not find ResourceClaim");
+    kit_end(&k);
+}
+
 // §6: a pod that is deleted while it is bound leaves nothing behind in memory.
 static void a_pod_may_vanish_at_any_step(void **state)
 {
@@ -632,7 +652,8 @@ RUN_TESTS(TEST_CASE(pre_enqueue_waits_for_claims), TEST_CASE(an_entry_without_cl
           TEST_CASE(pre_bind_writes_the_claim), TEST_CASE(conflicts_are_retried),
           TEST_CASE(allocated_elsewhere_in_the_meantime), TEST_CASE(unreserve_keeps_the_allocation),
           TEST_CASE(a_binding_whose_answer_is_lost_stands),
-          TEST_CASE(a_gated_pod_is_told_what_it_waits_for), TEST_CASE(a_pod_may_vanish_at_any_step),
+          TEST_CASE(a_gated_pod_is_told_what_it_waits_for),
+          TEST_CASE(a_pod_gated_at_its_turn_is_told), TEST_CASE(a_pod_may_vanish_at_any_step),
           TEST_CASE(a_claim_may_vanish_at_any_step), TEST_CASE(post_filter_deallocates),
           TEST_CASE(post_filter_leaves_claims_of_others),
           TEST_CASE(admin_access_and_shares_do_not_exclude))

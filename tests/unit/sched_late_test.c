@@ -261,10 +261,129 @@ static void a_late_condition_is_dropped(void **state)
     kit_end(&k);
 }
 
+// A claim that somebody else has given a device; more: the rest of its status.
+static void given(struct world *w, const char *name, const char *device, const char *more)
+{
+    world_putf(w,
+               "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'%s',"
+               "'namespace':'ns','finalizers':['resource.kubernetes.io/delete-protection']},'spec':"
+               "{'devices':{'requests':[{'name':'r','exactly':{'deviceClassName':'gpu',"
+               "'allocationMode':'ExactCount','count':1}}]}},'status':{'allocation':{'devices':{"
+               "'results':[{'request':'r','driver':'drv','pool':'n','device':'%s'}]}}%s}}",
+               name, device, more);
+}
+
+// That another pod has it reserved does not make a late allocation good: that pod may be told so too. And
+// as long as it has, the allocation is not taken from it.
+static void a_reservation_of_another_says_nothing(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    late.catches = 0;
+    kit_gpu_pod(&k, "first", 1);
+    world_run(&k.w, 20);
+    kit_on(&k, "ns/first", "n");
+    kit_pod_of(&k, "other", ",'uid':'u-other'", "'schedulingGates':[{'name':'g'}]");
+    given(&k.w, "c", "gpu-0",
+          ",'reservedFor':[{'resource':'pods','name':'other','uid':'u-other'}]");
+    kit_pod(&k, "p", USES("c"));
+    world_run(&k.w, 5000);
+    kit_told(&k, "ns/p", "");
+    const struct api_resource_claim *c = world_claim(&k.w, "ns/c");
+    assert_non_null(c->status.allocation);
+    assert_true(c->status.reserved_for.n >= 1);
+    assert_str(c->status.reserved_for.p[0].uid, "u-other");
+    given(&k.w, "c", "gpu-0", ""); // now nobody has
+    world_run(&k.w, 15000);
+    assert_null(world_claim(&k.w, "ns/c")->status.allocation);
+    kit_end(&k);
+}
+
+// One claim of pod p is written by another scheduler, the writes of its second one get nowhere for a while.
+static int c_is_taken_d_is_slow(struct world *w, const char *verb, const struct api_kind *kind,
+                                struct str name)
+{
+    if (!str_eqz(kind->kind, "ResourceClaim") || strcmp(verb, "bind") == 0)
+        return 0;
+    if (str_eqz(name, "c") && w->refusals == 1) {
+        w->refusals = 0;
+        given(w, "c", "gpu-2", "");
+    }
+    return str_eqz(name, "d") ? -ERR_CONFLICT : 0;
+}
+
+// What another wrote in place of what we had on its way is another's, also before our attempt has ended.
+static void an_allocation_in_place_of_ours_is_foreign(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    k.w.refuse = c_is_taken_d_is_slow;
+    k.w.refusals = 1;
+    kit_gpus(&k, "n", 3);
+    kit_claim(&k, "c", 1);
+    kit_claim(&k, "d", 1);
+    kit_pod(&k, "p",
+            "'resourceClaims':[{'name':'c','resourceClaimName':'c'},{'name':'d',"
+            "'resourceClaimName':'d'}]");
+    kit_gpu_pod(&k, "q", 1);
+    world_run(&k.w, 8);
+    assert_int_equal(k.w.refusals, 0);
+    world_run(&k.w, 3000);
+    kit_on(&k, "ns/q", "n");
+    assert_int_equal(kit_stats(&k).gave_way, 1);
+    kit_end(&k);
+}
+
+// A pod that goes while it is bound leaves no device behind that nobody uses.
+static void a_pod_that_goes_leaves_no_allocation(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    kit_gpu_pod(&k, "p", 1);
+    for (int i = 0; i < 1000 && !late.caught; i++)
+        (void)exec_sim_step(k.w.sim);
+    assert_non_null(world_claim(&k.w, "ns/p")->status.allocation);
+    world_delete(&k.w, "Pod", "ns/p");
+    world_run(&k.w, 3000);
+    assert_null(world_claim(&k.w, "ns/p")->status.allocation);
+    assert_int_equal(world_claim(&k.w, "ns/p")->status.reserved_for.n, 0);
+    kit_end(&k);
+}
+
+static int pod_goes(struct world *w, const char *verb, const struct api_kind *kind, struct str name)
+{
+    (void)kind;
+    if (strcmp(verb, "patch") == 0 && str_eqz(name, "p") && w->refusals-- == 1)
+        world_delete(w, "Pod", "ns/p");
+    return 0;
+}
+
+// Nor does one whose reservation was left by an earlier attempt.
+static void a_pod_that_goes_leaves_no_allocation_of_others(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    k.w.refuse = pod_goes;
+    k.w.refusals = 1;
+    given(&k.w, "c", "gpu-0", ",'reservedFor':[{'resource':'pods','name':'p','uid':'u-p'}]");
+    kit_pod_of(&k, "p", ",'uid':'u-p'", USES("c"));
+    world_run(&k.w, 3000);
+    assert_null(world_pod(&k.w, "ns/p"));
+    assert_null(world_claim(&k.w, "ns/c")->status.allocation);
+    kit_end(&k);
+}
+
 RUN_TESTS(TEST_CASE(a_late_binding_fails_once_the_reservation_was_taken),
           TEST_CASE(a_binding_that_comes_first_stands),
           TEST_CASE(a_late_binding_fails_once_the_special_claim_was_deleted),
           TEST_CASE(a_change_of_the_pod_does_not_cost_the_attempt),
           TEST_CASE(a_fence_of_another_ends_the_attempt),
           TEST_CASE(a_gated_pod_keeps_no_reservation), TEST_CASE(a_late_allocation_gives_way),
-          TEST_CASE(a_late_condition_is_dropped))
+          TEST_CASE(a_late_condition_is_dropped), TEST_CASE(a_reservation_of_another_says_nothing),
+          TEST_CASE(an_allocation_in_place_of_ours_is_foreign),
+          TEST_CASE(a_pod_that_goes_leaves_no_allocation),
+          TEST_CASE(a_pod_that_goes_leaves_no_allocation_of_others))
