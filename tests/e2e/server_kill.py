@@ -124,7 +124,8 @@ def main():
                 have = objects[name]['metadata']['labels']['v'] if name in objects else None
                 assert have == value or have == unsure.get(name), f'{name} is {have}, was acknowledged as {value}'
                 sure[name] = have
-            watched(port, began, revision if revision > began else began)
+            # From 0, which a server has before its first commit, a watch begins with what is there, in no order.
+            watched(port, max(began, 1), max(revision, began, 1))
             p.terminate()
             assert p.wait() == 0
             p.stdout.close()

@@ -12,7 +12,7 @@ struct desk {
     struct publisher *p;
     struct informer *slices;
     size_t troubles;
-    char trouble[256];
+    char trouble[DRAY_ERR_MSG_MAX];
 };
 
 static void trouble(void *arg, const struct err *err)
