@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <sys/time.h>
 
+#include "base/banned.h"
+
 #define NS_PER_SEC 1000000000LL
 
 static const volatile int64_t *shift_ns;
