@@ -26,6 +26,9 @@ static inline struct arena *scratch(const struct validator *v)
     return v->causes->arena;
 }
 
+// lower_case is a copy with ASCII letters in lower case.
+struct str lower_case(struct str s, struct arena *arena);
+
 // Whether a value is taken from a declarative rule if that finds the same.
 enum { OWN = false, COVERED = true };
 

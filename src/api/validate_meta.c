@@ -101,15 +101,6 @@ void check_labels(struct validator *v, const struct path *at, const struct api_s
     }
 }
 
-static struct str lower(struct str s, struct arena *arena)
-{
-    char *p = arena_dup(arena, s.p, s.n, 1);
-    for (size_t i = 0; i < s.n; i++)
-        if (p[i] >= 'A' && p[i] <= 'Z')
-            p[i] = (char)(p[i] + ('a' - 'A'));
-    return str_make(p, s.n);
-}
-
 void check_annotations(struct validator *v, const struct path *at,
                        const struct api_str_map *annotations)
 {
@@ -117,7 +108,7 @@ void check_annotations(struct validator *v, const struct path *at,
     for (size_t i = 0; i < annotations->n; i++) {
         struct name_msgs msgs = {.arena = scratch(v)};
         struct str key = annotations->p[i].key;
-        name_label_key(lower(key, scratch(v)), &msgs);
+        name_label_key(lower_case(key, scratch(v)), &msgs);
         for (size_t j = 0; j < msgs.n; j++) {
             size_t n = cause_invalid(v->causes, at, key, msgs.p[j]);
             v->causes->p[n].origin = label_key;

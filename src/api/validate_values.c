@@ -42,7 +42,7 @@ void check_label_value(struct validator *v, const struct path *at, struct str va
     check_format(v, at, value, name_label_value, NULL);
 }
 
-static struct str lower(struct str s, struct arena *arena)
+struct str lower_case(struct str s, struct arena *arena)
 {
     char *p = arena_dup(arena, s.p, s.n, 1);
     for (size_t i = 0; i < s.n; i++)
@@ -66,7 +66,7 @@ void check_driver_name(struct validator *v, const struct path *at, struct str va
     // Capitals are allowed, but the words are those for the lower-case rule.
     from = v->causes->n;
     struct name_msgs msgs = {.arena = scratch(v)};
-    name_dns_subdomain(lower(value, scratch(v)), &msgs);
+    name_dns_subdomain(lower_case(value, scratch(v)), &msgs);
     for (size_t i = 0; i < msgs.n; i++)
         cause_invalid(v->causes, at, value, msgs.p[i]);
     causes_mark(v->causes, from, covered ? "format=k8s-long-name-caseless" : NULL, covered);
@@ -111,7 +111,7 @@ static struct str uuid_error(struct str s, struct arena *arena)
 {
     bool good = true;
     if (s.n == 36 + 9) {
-        struct str prefix = lower(str_upto(s, 9), arena);
+        struct str prefix = lower_case(str_upto(s, 9), arena);
         if (!str_eqz(prefix, "urn:uuid:")) {
             cleanup_sbuf struct sbuf b = {0};
             sbuf_addz(&b, "invalid urn prefix: ");

@@ -53,20 +53,11 @@ static bool known_field(struct str field)
     return is_choice(CHOICES(known), field);
 }
 
-static struct str lower(struct str s, struct arena *arena)
-{
-    char *p = arena_dup(arena, s.p, s.n, 1);
-    for (size_t i = 0; i < s.n; i++)
-        if (p[i] >= 'A' && p[i] <= 'Z')
-            p[i] = (char)(p[i] + ('a' - 'A'));
-    return str_make(p, s.n);
-}
-
 static void check_subscript(struct validator *v, const struct path *at, struct str field,
                             struct str path, struct str key)
 {
     if (str_eqz(path, "metadata.annotations"))
-        check_named(v, at, lower(key, scratch(v)), name_label_key);
+        check_named(v, at, lower_case(key, scratch(v)), name_label_key);
     else if (str_eqz(path, "metadata.labels"))
         check_named(v, at, key, name_label_key);
     else
