@@ -252,13 +252,14 @@ const struct api_kind *sched_watched(size_t i)
 
 uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
 {
-    const struct client_object *o = informer_get(s->informers[i], namespace, name);
+    const struct client_object *o =
+        s->informers[i] ? informer_get(s->informers[i], namespace, name) : NULL;
     return o ? o->revision : 0;
 }
 
 size_t sched_known_count(const struct sched *s, size_t i)
 {
-    return informer_len(s->informers[i]);
+    return s->informers[i] ? informer_len(s->informers[i]) : 0;
 }
 
 bool sched_check(const struct sched *s, struct sbuf *problems)
