@@ -64,7 +64,8 @@ void bind_land(struct binding *b)
     struct sched *s = b->s;
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
-        struct sched_claim **special = c->special ? map_get(&s->claims.by_key, b->special_key) : NULL;
+        struct sched_claim **special =
+            c->special ? map_get(&s->claims.by_key, b->special_key) : NULL;
         struct sched_claim *k = c->special ? (special ? *special : NULL) : bind_entry(c);
         claims_land(&s->claims, k, c->flight);
         c->flight = NULL;

@@ -104,8 +104,7 @@ static void finish(struct bind_claim *c)
 // Whom the claim is reserved for: the pod, or its group.
 static struct api_resource_claim_consumer_reference consumer_of(const struct bind_claim *c)
 {
-    const struct api_object_meta *m =
-        c->group ? c->b->group->meta : &bind_pod(c->b)->metadata;
+    const struct api_object_meta *m = c->group ? c->b->group->meta : &bind_pod(c->b)->metadata;
     return (struct api_resource_claim_consumer_reference){
         .api_group = c->group ? STR("scheduling.k8s.io") : (struct str){0},
         .resource = c->group ? STR("podgroups") : STR("pods"),
@@ -383,8 +382,9 @@ static void write_claim(struct bind_claim *c)
         give_up(c, "got deallocated elsewhere in the meantime");
     } else if (!c->allocation && !is_ours(stored, decided_on(c))) {
         give_up(c, "got allocated elsewhere in the meantime");
-    } else if (c->group && stored && lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
-                                           consumer_of(c).uid)) {
+    } else if (c->group && stored &&
+               lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
+                     consumer_of(c).uid)) {
         touch(c, claim);
     } else if (stored && claims_reserved(claim, bind_pod(c->b)) && !c->fresh) {
         read_again(c); // an earlier attempt reserved it, and may have taken that back

@@ -75,7 +75,7 @@ struct binding {
     struct gang *gang;     // NULL: it goes alone
     struct list_node gang_node;
     const struct client_object *group; // the pod's PodGroup as it was; referenced; NULL: none
-    struct group_take *take; // it is only fenced, for this
+    struct group_take *take;           // it is only fenced, for this
     struct sched *s;
     struct sched_pod *pod;                  // NULL: gone
     const struct client_object *pod_object; // as it was; referenced

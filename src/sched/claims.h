@@ -40,7 +40,7 @@ struct sched_claim {
     bool ours;                        // the allocation in force was written by this scheduler
     bool lost;            // it collides with an earlier one, and only its group can clear it
     uint64_t unavailable; // the group cycle that found it out of reach
-    struct pod_vec pods;              // that name it
+    struct pod_vec pods;  // that name it
 };
 
 struct claims {

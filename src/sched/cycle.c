@@ -137,8 +137,7 @@ static void ask_one(struct attempt *a, struct finding *found)
     // Claims that hold the pod to this node could be had elsewhere.
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
-        if (w->allocated &&
-            str_eq(select_only_node(w->allocation->node_selector), a->only_node)) {
+        if (w->allocated && str_eq(select_only_node(w->allocation->node_selector), a->only_node)) {
             w->unavailable = true;
             w->entry->unavailable = a->s->gang_now;
             a->whys |= WHY_BIT(WHY_DEVICES);

@@ -10,7 +10,8 @@
 #include "base/banned.h"
 
 // One pod in a cycle.
-struct try {
+struct
+try {
     struct sched_pod *pod;
     struct binding *binding; // NULL: it does not fit, or was not tried
     bool refused;            // tried, and no node fits
@@ -361,8 +362,7 @@ static void add_want(struct wants *out, struct sched *s, const struct sched_grou
         listed(out, k) || !only_ours(g, claim))
         return;
     bool unavailable = k->unavailable == s->gang_last;
-    if (rule == TAKE_LOST ? k->lost
-                          : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
+    if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
         vec_push(out, (struct take_want){k, rule != TAKE_SOME || unavailable || k->lost});
 }
 
@@ -428,8 +428,7 @@ static void no_room(struct cycle *c)
     c->g->attempts++;
     c->g->tried_ns = exec_now_ns(s->exec);
     // Two schedulers whose gangs ran into each other do not do so again at the same moment.
-    c->g->jitter_ns =
-        c->min > 1 ? (int64_t)rng_below(s->exec->rng, QUEUE_BACKOFF_FIRST_NS) : 0;
+    c->g->jitter_ns = c->min > 1 ? (int64_t)rng_below(s->exec->rng, QUEUE_BACKOFF_FIRST_NS) : 0;
     s->stats.unschedulable++;
     s->stats.groups_refused++;
     for (size_t i = 0; i < c->n; i++) {

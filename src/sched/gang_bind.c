@@ -175,7 +175,9 @@ static void group_read(struct sched *s, void *arg, const struct client_answer *a
             if (there || b->failed)
                 continue;
             bind_fail(b, "pod group %.*s: %s", STR_ARG(b->group->meta->name),
-                      o ? "it is not what it was" : answer->err ? answer->err->msg : "no answer");
+                      o             ? "it is not what it was"
+                      : answer->err ? answer->err->msg
+                                    : "no answer");
             bind_undo(b);
             more = true;
         }

@@ -155,8 +155,8 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
     *t = (struct group_take){.s = s, .group = g, .claims_len = n};
     t->claims = xcalloc(n, sizeof(*t->claims));
     for (size_t i = 0; i < n; i++)
-        t->claims[i] = (struct taken_claim){t, client_object_ref(wants[i].entry->latest),
-                                            wants[i].clear};
+        t->claims[i] =
+            (struct taken_claim){t, client_object_ref(wants[i].entry->latest), wants[i].clear};
     g->take = t;
     list_push_back(&s->takes, &t->node);
     t->fences = g->pods.n;

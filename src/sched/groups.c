@@ -9,9 +9,9 @@
 
 #include "base/banned.h"
 
-#define CONDITION       "PodGroupInitiallyScheduled"
-#define TELL_EVERY_NS   (10 * CLOCK_NS_PER_SEC)
-#define MESSAGE_MAX     4096 // of a condition; the API takes 32 KiB
+#define CONDITION     "PodGroupInitiallyScheduled"
+#define TELL_EVERY_NS (10 * CLOCK_NS_PER_SEC)
+#define MESSAGE_MAX   4096 // of a condition; the API takes 32 KiB
 
 // --- Groups --------------------------------------------------------------------------------------
 

@@ -595,14 +595,13 @@ void sched_start(struct sched *s)
     for (size_t w = 0; w < s->watches; w++) {
         s->informers[w] = informer_new(
             &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
-        informer_add_handler(
-            s->informers[w],
-            &(struct informer_handler){.changed = changed[w],
-                                       .synced = synced,
-                                       .progress = w == WATCH_CLAIMS ? claims_came_to
-                                                   : w == WATCH_PODS ? pods_came_to
-                                                                     : NULL,
-                                       .arg = s});
+        informer_add_handler(s->informers[w], &(struct informer_handler){
+                                                  .changed = changed[w],
+                                                  .synced = synced,
+                                                  .progress = w == WATCH_CLAIMS ? claims_came_to
+                                                              : w == WATCH_PODS ? pods_came_to
+                                                                                : NULL,
+                                                  .arg = s});
     }
     s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
     for (size_t w = 0; w < s->watches; w++)

@@ -55,8 +55,8 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
-    size_t watches;    // WATCHES, or one less
-    bool group_claims; // claims may be a PodGroup's
+    size_t watches;          // WATCHES, or one less
+    bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
     size_t special_by_owner; // index of claims for extended resources, by UID of the pod
     size_t synced;
@@ -100,8 +100,8 @@ struct want {
     const struct api_resource_claim *claim; // same
     const struct api_allocation_result *allocation; // stored or pending; NULL: none
     bool allocated;
-    bool pending; // its allocation is in flight for another pod of this group cycle
-    bool group;   // it is reserved for the pod's group
+    bool pending;     // its allocation is in flight for another pod of this group cycle
+    bool group;       // it is reserved for the pod's group
     bool special;     // made for extended resources; last
     bool stale;       // a special claim of an earlier attempt, to be deleted
     bool unavailable; // on some node: may be deallocated if nothing fits
