@@ -405,15 +405,24 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
     call_start(call);
 }
 
-void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
-                       client_raw_fn done, void *arg)
+void client_remote_send(struct client *c, const char *method, struct str target,
+                        struct str content_type, struct str body, client_raw_fn done, void *arg)
 {
     assert(c->ops->free == remote_free);
     struct call *call = call_new(c, method, NULL, arg);
     call->raw = done;
     sbuf_add(&call->target, target);
     sbuf_add(&call->body, body);
+    call->sending.request.accept = STR("application/json, */*"); // logs are not JSON
+    if (content_type.n)
+        call->sending.request.content_type = content_type;
     call_start(call);
+}
+
+void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
+                       client_raw_fn done, void *arg)
+{
+    client_remote_send(c, method, target, (struct str){0}, body, done, arg);
 }
 
 // --- Life ----------------------------------------------------------------------------------------
