@@ -70,7 +70,7 @@ struct row {
 
 static int write_rows(const char *folder, const struct row *rows, size_t n, struct err *err)
 {
-    cleanup_sbuf struct sbuf text = {0}, path = {0};
+    cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
     json_write_object_begin(&w);
     for (size_t i = 0; i < n; i++) {

@@ -292,7 +292,7 @@ static int find_manifest(struct image_source *s, struct str tag, struct str name
         rc = image_index_read(text, &here, arena, &all, err);
         if (rc == 0)
             rc = choose(s, &all, tag, name, arena, &c, err);
-        if (rc < 0)
+        if (rc < 0 || !c)
             break;
         if (!c->is_index) {
             *ret = c->blob;
@@ -321,9 +321,9 @@ static int check_layers(const struct image_content *c, struct err *err)
 static int find_oci(struct image_source *s, struct str tag, struct str name, struct arena *arena,
                     struct image_content *c, struct err *err)
 {
-    struct image_blob_ref blob;
-    struct image_manifest m;
-    struct str text;
+    struct image_blob_ref blob = {.digest = STR("")};
+    struct image_manifest m = {0};
+    struct str text = STR("");
     int rc = find_manifest(s, tag, name, arena, &blob, err);
     if (rc == 0)
         rc = read_blob(s, &blob, arena, &text, err);

@@ -234,7 +234,7 @@ static int make_symbolic_link(struct layer *l, int above, const char *name,
     if (symlinkat(e->link.p, above, name) != 0)
         return fail(l, "make", e->name, errno);
     if (l->u->keep_owners)
-        (void)fchownat(above, name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW);
+        (void)!fchownat(above, name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 
@@ -264,7 +264,7 @@ static int make_fifo(struct layer *l, int above, const char *name, const struct 
     if (mkfifoat(above, name, e->mode & 0777) != 0)
         return fail(l, "make", e->name, errno);
     if (l->u->keep_owners)
-        (void)fchownat(above, name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW);
+        (void)!fchownat(above, name, e->uid, e->gid, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 

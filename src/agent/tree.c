@@ -215,7 +215,7 @@ static int copy_link(int from, int to, const char *name, const struct stat *st)
     target[n] = '\0';
     if (symlinkat(target, to, name) != 0)
         return -errno;
-    (void)fchownat(to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW);
+    (void)!fchownat(to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW);
     return 0;
 }
 

@@ -16,7 +16,10 @@
 
 static void put_octal(char *field, size_t n, uint64_t v)
 {
-    (void)snprintf(field, n, "%0*llo", (int)n - 1, (unsigned long long)v);
+    char text[32];
+    int len = snprintf(text, sizeof(text), "%0*llo", (int)n - 1, (unsigned long long)v);
+    assert_int_equal(len, n - 1);
+    memcpy(field, text, n);
 }
 
 static void put_header(struct kit_tar *t, char type, const char *name, unsigned mode, size_t size,

@@ -54,6 +54,12 @@ static void on_id(void *arg, int code, struct str id, const struct err *err)
     on_done(arg, code, err);
 }
 
+static void keep_id(char to[80], const struct kit_runtime *k)
+{
+    assert_true(strlen(k->id) < 80);
+    memcpy(to, k->id, strlen(k->id) + 1);
+}
+
 static int wait_answer(struct kit_runtime *k)
 {
     kit_turn(k, &k->answered);
@@ -117,7 +123,7 @@ void kit_runtime_open(struct kit_runtime *k)
     assert_true(kit_busybox(path.p, "1.36", "{\"Cmd\":[\"/bin/sh\"],\"Env\":[\"FROM=image\"]}"));
     kit_runtime_again(k);
     assert_int_equal(kit_image(k, "busybox:1.36", RUNTIME_PULL_IF_NOT_PRESENT), 0);
-    (void)snprintf(k->image, sizeof(k->image), "%s", k->id);
+    keep_id(k->image, k);
 }
 
 void kit_runtime_quit(struct kit_runtime *k)
@@ -185,7 +191,7 @@ int kit_pod_run(struct kit_runtime *k, const struct runtime_pod *pod, char id[80
 {
     k->runtime->ops->pod_run(k->runtime, pod, on_id, k);
     int rc = wait_answer(k);
-    (void)snprintf(id, 80, "%s", k->id);
+    keep_id(id, k);
     return rc;
 }
 
@@ -222,7 +228,7 @@ int kit_create(struct kit_runtime *k, const char *pod, const struct runtime_cont
 {
     k->runtime->ops->container_create(k->runtime, str_z(pod), c, on_id, k);
     int rc = wait_answer(k);
-    (void)snprintf(id, 80, "%s", k->id);
+    keep_id(id, k);
     return rc;
 }
 
