@@ -157,7 +157,9 @@ static enum next try_start(struct pod_container *c)
         }
     }
     if (c->not_before_ns > now) {
-        if (c->pull_error && c->waiting_reason && strcmp(c->waiting_reason, "ErrImagePull") == 0) {
+        bool shown = now - c->pull.updated_ns >= CLOCK_NS_PER_SEC; // people can see why, first
+        if (shown && c->pull_error && c->waiting_reason &&
+            strcmp(c->waiting_reason, "ErrImagePull") == 0) {
             cleanup_sbuf struct sbuf text = {0};
             sbuf_addf(&text, "Back-off pulling image \"%.*s\": ErrImagePull: %s",
                       STR_ARG(pod_container_spec(c)->image), c->pull_error);
@@ -165,7 +167,8 @@ static enum next try_start(struct pod_container *c)
                                 STR_ARG(pod_container_spec(c)->image));
             pod_container_wait(c, "ImagePullBackOff", text.p);
         }
-        pod_wake(p, c->not_before_ns - now);
+        int64_t next = shown ? c->not_before_ns : c->pull.updated_ns + CLOCK_NS_PER_SEC;
+        pod_wake(p, (next < c->not_before_ns ? next : c->not_before_ns) - now);
         return NEXT_LATER;
     }
     if (c->now.id && c->now.state == RUNTIME_EXITED && !pod_run_stale(p, &c->now))

@@ -435,7 +435,7 @@ static void on_exited(void *arg, const struct runtime_container_status *s)
     struct pods *p = arg;
     struct pod **at = map_get(&p->by_uid, s->pod_uid);
     struct pod_container *c = at ? pod_container_named(*at, s->name) : NULL;
-    if (!c || !c->now.id || !str_eqz(s->id, c->now.id))
+    if (!c || !c->now.id || !str_eqz(s->id, c->now.id) || c->now.state == RUNTIME_EXITED)
         return;
     pod_run_take(&c->now, s);
     pod_container_exited(c);
