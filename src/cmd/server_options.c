@@ -26,6 +26,12 @@ static const struct flag {
     {"restore", offsetof(struct server_flags, restore), false},
     {"history-events", offsetof(struct server_flags, history_events), false},
     {"bookmark-interval", offsetof(struct server_flags, bookmark_interval), false},
+    {"kubelet-certificate-authority", offsetof(struct server_flags, kubelet_ca), false},
+    {"kubelet-client-certificate", offsetof(struct server_flags, kubelet_certificate), false},
+    {"kubelet-client-key", offsetof(struct server_flags, kubelet_key), false},
+    {"kubelet-preferred-address-types", offsetof(struct server_flags, kubelet_address_types),
+     false},
+    {"kubelet-insecure-tls", offsetof(struct server_flags, kubelet_insecure), true},
     {"insecure-http", offsetof(struct server_flags, insecure_http), true},
     {"anonymous-auth", offsetof(struct server_flags, anonymous_auth), true},
 };

@@ -17,6 +17,7 @@
 #include "server/encode.h"
 #include "server/metrics.h"
 #include "server/negotiate.h"
+#include "server/node.h"
 #include "server/query.h"
 #include "server/route.h"
 #include "server/server.h"
@@ -51,6 +52,10 @@ struct server {
     struct auth auth;
     struct metrics metrics;
     struct encode_cache cache;
+    struct server_nodes nodes;   // texts in nodes_arena; no loop: they cannot be reached
+    struct tls_client *node_tls; // for upgrades
+    struct arena nodes_arena;
+    struct list relays;   // streams from nodes
     struct list watchers; // struct watcher
     size_t watchers_len;
     struct list active; // exchanges
@@ -158,6 +163,10 @@ void write_update(struct exchange *ex);
 void write_patch(struct exchange *ex);
 void write_delete(struct exchange *ex);
 void write_delete_collection(struct exchange *ex);
+
+// stream_serve passes on what a node serves: logs, commands. stream_stop_all ends what goes on.
+void stream_serve(struct exchange *ex);
+void stream_stop_all(struct server *s);
 
 // review_is says whether a kind is a question that is answered at once; review_answer answers one.
 bool review_is(const struct api_kind *kind);
