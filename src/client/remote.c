@@ -321,9 +321,14 @@ static int write_typed(struct call *call, const struct api_object *object, bool 
 static void call_object(struct call *call, const struct api_object *object,
                         const struct client_write *how, bool named)
 {
-    // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod.
-    bool of_pod = str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction");
-    call->kind = of_pod ? api_kind_find(STR("v1"), STR("Pod")) : object->kind;
+    // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod. So
+    // is a TokenRequest about a service account, but it is answered with itself.
+    const struct api_kind *about = object->kind;
+    if (str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction"))
+        about = api_kind_find(STR("v1"), STR("Pod"));
+    else if (str_eqz(how->subresource, "token"))
+        about = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    call->kind = str_eqz(how->subresource, "token") ? object->kind : about;
     const struct api_object_meta *meta = api_object_meta(object);
     struct err err = {0};
     bool update = strcmp(call->sending.request.method, "PUT") == 0;
@@ -332,7 +337,7 @@ static void call_object(struct call *call, const struct api_object *object,
         return;
     }
     named = named || how->subresource.n;
-    remote_path(&call->target, call->kind, meta ? meta->namespace : (struct str){0},
+    remote_path(&call->target, about, meta ? meta->namespace : (struct str){0},
                 meta && named ? meta->name : (struct str){0}, how->subresource);
     add_how(call, how, false);
     call_start(call);
