@@ -457,7 +457,9 @@ int server_run(const char *verb, struct server_flags *flags, const struct server
         running_done(&r);
         return VERB_NO;
     }
-    LOG_INFO(&log_mod, "everyone who is authenticated may do everything: roles are not built yet");
+    if (!server_has_roles(r.server))
+        LOG_INFO(&log_mod, "everyone who is authenticated may do everything; "
+                           "--authorization-mode RBAC asks roles and bindings");
     if (!guest) {
         printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
         (void)fflush(stdout);

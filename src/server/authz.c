@@ -8,7 +8,7 @@
 
 static struct log_module log_mod = LOG_MODULE("server");
 
-static bool is_master(const struct registry_user *u)
+bool authz_is_master(const struct registry_user *u)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eqz(u->groups[i], "system:masters"))
@@ -21,7 +21,7 @@ bool authz_allows(struct server *s, const struct access *q, struct sbuf *why)
     if (!s->rbac)
         return s->anonymous || ((q->user->name.n || q->user->groups_len) &&
                                 !str_eq(q->user->name, auth_anonymous.name));
-    if (is_master(q->user))
+    if (authz_is_master(q->user))
         return true;
     return rbac_allows(s->rbac, q, why);
 }
@@ -62,7 +62,7 @@ static struct access question(struct exchange *ex)
                            .name = r->name};
 }
 
-static void refuse(struct exchange *ex, const struct access *q, struct str why)
+void authz_refuse(struct exchange *ex, const struct access *q, struct str why)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct api_status_details *d = arena_one(&ex->arena, struct api_status_details);
@@ -105,7 +105,7 @@ bool authz_request(struct exchange *ex)
         yes = authz_allows(ex->s, &q, &why);
     }
     if (!yes)
-        refuse(ex, &q, sbuf_str(&why));
+        authz_refuse(ex, &q, sbuf_str(&why));
     return yes;
 }
 
@@ -127,13 +127,21 @@ void authz_start(struct server *s)
     s->client = client_local_new(s->registry, s->exec, &auth_admin);
     s->rbac = rbac_new(s->client);
     roles_ensure(s->client, made_roles, s);
+    registry_set_guard(s->registry, escalate_guard, s);
 }
 
 void authz_stop(struct server *s)
 {
+    if (s->rbac)
+        registry_set_guard(s->registry, NULL, NULL);
     rbac_free(s->rbac);
     s->rbac = NULL;
     if (s->client)
         client_free(s->client);
     s->client = NULL;
+}
+
+bool server_has_roles(const struct server *s)
+{
+    return s->rbac != NULL;
 }

@@ -86,8 +86,8 @@ bool rbac_rule_allows(const struct api_policy_rule *rule, const struct access *q
 
 // --- Index ---------------------------------------------------------------------------------------
 
-static const struct api_policy_rule_array *rules_of(const struct rbac *r, struct str namespace,
-                                                    const struct api_role_ref *ref)
+const struct api_policy_rule_array *rbac_role(const struct rbac *r, struct str namespace,
+                                              const struct api_role_ref *ref)
 {
     bool cluster = str_eqz(ref->kind, "ClusterRole");
     if (!cluster && (!namespace.n || !str_eqz(ref->kind, "Role")))
@@ -132,7 +132,7 @@ static void add_binding(void *arg, const struct client_object *o)
     struct grant g = {.namespace = cluster ? STR("") : o->meta->namespace,
                       .binding = o->meta->name,
                       .ref = cluster ? &c->role_ref : &b->role_ref};
-    g.rules = rules_of(r, g.namespace, g.ref);
+    g.rules = rbac_role(r, g.namespace, g.ref);
     for (size_t i = 0; i < subjects->n; i++)
         add_subject(r, &subjects->p[i], &g);
 }

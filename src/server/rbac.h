@@ -40,6 +40,11 @@ bool rbac_allows(struct rbac *r, const struct access *q, struct sbuf *why);
 void rbac_rules(struct rbac *r, const struct registry_user *user, struct str namespace,
                 void (*fn)(void *arg, const struct api_policy_rule *rule), void *arg);
 
+// rbac_role finds the rules of a role that a binding in a namespace (empty: of the cluster) names; NULL when it
+// does not exist. Good until control returns to the exec.
+const struct api_policy_rule_array *rbac_role(const struct rbac *r, struct str namespace,
+                                              const struct api_role_ref *ref);
+
 // rbac_covers: whoever has these rules has everything that wanted gives. Otherwise *ret_missing (may be
 // NULL) is the first rule that is not covered.
 bool rbac_covers(const struct api_policy_rule *const *have, size_t have_len,

@@ -266,7 +266,7 @@ void server_handle(void *door, struct http_request *q)
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
-    if (!choose_form(ex))
+    if (!impersonate(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
         serve_resource(ex);

@@ -35,6 +35,9 @@ struct server_options {
 // -ERR_INVALID for a runtime configuration or a token file that makes no sense; or an errno.
 int server_new(const struct server_options *options, struct server **ret, struct err *err) MUST_USE;
 
+// server_has_roles: roles say who may do what.
+bool server_has_roles(const struct server *s);
+
 // server_free frees a server whose requests have all ended.
 void server_free(struct server *s);
 

@@ -179,8 +179,20 @@ void stream_stop_all(struct server *s);
 void authz_start(struct server *s);
 void authz_stop(struct server *s);
 
+bool authz_is_master(const struct registry_user *u);
+
+// authz_refuse answers a question with no.
+void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
+
 // authz_allows answers a question; why (may be NULL) gets the reason.
 bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
+
+// escalate_guard keeps everyone from granting more than they have; for registry_set_guard.
+int escalate_guard(void *server, const struct registry_request *request,
+                   const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// impersonate lets a user act as another whom the request's headers name. False: it has been answered.
+bool impersonate(struct exchange *ex);
 
 // authz_request says whether a request may go on; if not, it has been answered.
 bool authz_request(struct exchange *ex);
