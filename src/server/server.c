@@ -41,6 +41,8 @@ void server_free(struct server *s)
     if (!s)
         return;
     authz_stop(s);
+    if (s->has_roles)
+        registry_set_guard(s->registry, NULL, NULL);
     while (!list_empty(&s->spare)) {
         struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
         arena_done(&ex->arena);
@@ -74,6 +76,7 @@ void server_stop(struct server *s)
     s->stopping = true;
     watch_stop_all(s);
     stream_stop_all(s);
+    authz_stop(s);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)

@@ -69,9 +69,9 @@ struct server {
     struct sbuf address;
     struct sbuf tag_core, tag_groups; // ETags of aggregated discovery
     bool anonymous;
-    struct client *client; // for roles; NULL with AlwaysAllow
-    struct rbac *rbac;     // NULL: whoever is known may do everything
-    bool roles_made;
+    bool has_roles;        // else whoever is known may do everything
+    struct client *client; // of the roles
+    struct rbac *rbac;     // NULL with has_roles: the server stops, nobody may do anything
     bool stopping;
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
