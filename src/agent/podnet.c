@@ -323,18 +323,19 @@ static void *go_inside(void *arg)
     return NULL;
 }
 
-static void link_names(const char *pod_id, char host[IFNAMSIZ], char pod[IFNAMSIZ])
+static void link_name(const char *pod_id, char host[IFNAMSIZ])
 {
-    (void)snprintf(host, IFNAMSIZ, "dv%.11s", pod_id);
-    (void)snprintf(pod, IFNAMSIZ, "dp%.11s", pod_id);
+    (void)snprintf(host, IFNAMSIZ, "dray%.11s", pod_id);
 }
 
-static int make_pair(const char *host, const char *pod, int bridge, struct nl_sock *s)
+// The pod's end is made where it belongs: moving it there would cost the kernel another round of waiting.
+static int make_pair(const char *host, int netns, int bridge, struct nl_sock *s)
 {
     cleanup_link struct rtnl_link *pair = rtnl_link_veth_alloc();
     struct rtnl_link *peer = rtnl_link_veth_get_peer(pair);
     rtnl_link_set_name(pair, host);
-    rtnl_link_set_name(peer, pod);
+    rtnl_link_set_name(peer, "eth0");
+    rtnl_link_set_ns_fd(peer, netns);
     rtnl_link_put(peer);
     rtnl_link_set_master(pair, bridge);
     rtnl_link_set_flags(pair, IFF_UP);
@@ -356,12 +357,15 @@ static int move(struct nl_sock *s, const char *link, const char *netns, const ch
 static int connect_pod(const struct podnet *n, const char *pod_id, const char *netns,
                        uint32_t address, struct err *err)
 {
-    char host[IFNAMSIZ], pod[IFNAMSIZ];
+    char host[IFNAMSIZ];
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *bridge = NULL;
+    cleanup_fd int fd = open(netns, O_RDONLY | O_CLOEXEC);
     struct inside in = {.n = n, .netns = netns, .address = address, .err = err};
     pthread_t thread;
-    link_names(pod_id, host, pod);
+    link_name(pod_id, host);
+    if (fd < 0)
+        return err_set(err, errno, "cannot open %s: %s", netns, strerrordesc_np(errno));
     int rc = open_socket(&s, err);
     if (rc == 0)
         rc = make_bridge(n, s, &bridge, err);
@@ -369,11 +373,7 @@ static int connect_pod(const struct podnet *n, const char *pod_id, const char *n
         return rc;
     step(n, "make the pod's link");
     (void)delete_link(s, host);
-    rc = make_pair(host, pod, rtnl_link_get_ifindex(bridge), s);
-    if (rc == 0) {
-        step(n, "move the pod's link");
-        rc = move(s, pod, netns, "eth0");
-    }
+    rc = make_pair(host, fd, rtnl_link_get_ifindex(bridge), s);
     if (rc < 0)
         return nl_fail(err, "make the link", host, rc);
     step(n, "set up the pod's link");
@@ -406,13 +406,13 @@ int podnet_add(struct podnet *n, const char *pod_id, const char *netns, struct s
 
 void podnet_remove(struct podnet *n, const char *pod_id)
 {
-    char host[IFNAMSIZ], pod[IFNAMSIZ];
+    char host[IFNAMSIZ];
     cleanup_nl struct nl_sock *s = NULL;
     (void)pthread_mutex_lock(&n->lock);
     const uint32_t *had = map_get(&n->addresses, str_z(pod_id));
     if (had && open_socket(&s, NULL) == 0) {
         cleanup_sbuf struct sbuf name = {0};
-        link_names(pod_id, host, pod);
+        link_name(pod_id, host);
         step(n, "remove the pod's link");
         (void)delete_link(s, host);
         file_name(*had, pod_id, &name);
