@@ -85,6 +85,8 @@ static void collect(struct cycle *c)
     for (size_t i = 0; i < c->g->pods.n; i++)
         if (takes_part(c, c->g->pods.p[i]) && !gated_by_group(c, c->g->pods.p[i]))
             c->tries[c->n++].pod = c->g->pods.p[i];
+    for (size_t i = 0; i < c->n; i++)
+        queue_leave(&c->s->queue, c->tries[i].pod); // until it is clear where it goes
     qsort(c->tries, c->n, sizeof(*c->tries), by_order);
 }
 

@@ -194,13 +194,18 @@ void groups_note(struct content *c)
 {
     for (size_t i = 0; i < c->lists[LOADED_GROUPS].n; i++) {
         const struct api_pod_group *g = c->lists[LOADED_GROUPS].p[i];
+        size_t known = c->s->gangs.n;
         struct seen_gang *gang = seen(c->s, g);
+        // Pods of an earlier group of this name are no part of it.
+        bool fresh = c->s->gangs.n > known;
         gang->min = gang_min(g) < gang->min ? gang_min(g) : gang->min;
         for (size_t k = 0; k < c->lists[LOADED_PODS].n; k++) {
             const struct api_pod *pod = c->lists[LOADED_PODS].p[k];
             if (!is_of(pod, g))
                 continue;
             (void)note(&gang->pods, pod->metadata.uid);
+            if (fresh && pod->spec.node_name.n)
+                gang->in_calm = false;
             if (pod->spec.node_name.n)
                 (void)note(&gang->bound, pod->metadata.uid);
         }

@@ -205,12 +205,26 @@ static const struct api_pod_condition *scheduled(const struct api_pod *pod)
     return NULL;
 }
 
+static const char *explanation(struct content *c, const struct api_pod *pod)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    for (size_t i = 0; i < PARTS; i++) {
+        struct err err;
+        if (c->s->parts[i].sched &&
+            sched_explain(c->s->parts[i].sched, STR("pod"), pod->metadata.namespace,
+                          pod->metadata.name, &text, &err) == 0)
+            sbuf_addz(&text, " ");
+    }
+    return arena_str(&c->arena, sbuf_str(&text)).p;
+}
+
 static void check_told(struct content *c, const struct api_pod *pod)
 {
     const struct api_pod_condition *told = scheduled(pod);
     if (!told || !str_eqz(told->status, "False") || !told->message.n || !told->reason.n)
-        sim_break(c->s, "pod %.*s/%.*s waits and is not told why", STR_ARG(pod->metadata.namespace),
-                  STR_ARG(pod->metadata.name));
+        sim_break(c->s, "pod %.*s/%.*s waits and is not told why: %s",
+                  STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
+                  explanation(c, pod));
 }
 
 static void check_pending(struct content *c, const struct alloc_cluster *cluster,
