@@ -382,9 +382,32 @@ static void prepare_status(const struct preparer *p, const struct api_object *ob
         meta->labels = before->labels;
 }
 
+// What was written as text is data; it goes before data of the same key.
+static void settle_secret(const struct preparer *p, struct api_secret *secret)
+{
+    const struct api_str_map *texts = &secret->string_data;
+    struct api_str_map all = {
+        arena_array(p->arena, struct api_str_entry, secret->data.n + texts->n + 1), 0};
+    size_t i = 0;
+    for (size_t t = 0; t < texts->n; t++) {
+        while (i < secret->data.n && str_cmp(secret->data.p[i].key, texts->p[t].key) < 0)
+            all.p[all.n++] = secret->data.p[i++];
+        if (i < secret->data.n && str_eq(secret->data.p[i].key, texts->p[t].key))
+            i++;
+        all.p[all.n++] = texts->p[t];
+    }
+    while (i < secret->data.n)
+        all.p[all.n++] = secret->data.p[i++];
+    secret->data = all;
+    secret->string_data = (struct api_str_map){0};
+}
+
 void prepare_core(const struct preparer *p, const struct api_object *object,
                   const struct api_object *old)
 {
+    if (object->kind->type == &api_secret_type &&
+        ((struct api_secret *)object->value)->string_data.n > 0)
+        settle_secret(p, object->value);
     unsigned flags = specialities(object->kind->type);
     assert(old || p->op == API_CREATE);
     switch (p->op) {

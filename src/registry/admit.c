@@ -326,6 +326,22 @@ static int admit_group(struct op *op, const struct api_object *object, const str
 
 // --- All of them ---------------------------------------------------------------------------------
 
+// --- What rooms above ask for --------------------------------------------------------------------
+
+static int admit_guard(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    if (!op->r->guard || op->r->guard(op->r->guard_arg, op->request, object, old, &why) == 0)
+        return 0;
+    return fail_forbidden(op, about(op, object), "%.*s", STR_ARG(sbuf_str(&why)));
+}
+
+void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
+{
+    r->guard = fn;
+    r->guard_arg = arg;
+}
+
 static const struct admitter {
     int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
     int (*deletion)(struct op *op, struct str name);
@@ -336,6 +352,7 @@ static const struct admitter {
     {admit_priority, NULL},
     {admit_service, NULL},
     {admit_group, NULL},
+    {admit_guard, NULL},
 };
 
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)
