@@ -31,7 +31,7 @@ const struct api_kind *ctl_kind(enum ctl_cache which)
 static bool wanted(const struct ctl *c, enum ctl_cache which)
 {
     if (which == CACHE_GROUPS)
-        return features_on(c->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+        return features_on(c->features, FEATURE_GENERIC_WORKLOAD);
     if (which == CACHE_POOL_REQUESTS)
         return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
     if (which == CACHE_RULES)
@@ -122,6 +122,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->taints = taint_ctl_new(c);
     c->pools = pool_ctl_new(c);
     c->garbage = gc_ctl_new(c);
+    if (c->caches[CACHE_GROUPS])
+        c->groups = group_ctl_new(c);
     return c;
 }
 
@@ -140,6 +142,7 @@ void ctl_free(struct ctl *c)
     taint_ctl_free(c->taints);
     pool_ctl_free(c->pools);
     gc_ctl_free(c->garbage);
+    group_ctl_free(c->groups);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);
@@ -159,5 +162,5 @@ bool ctl_idle(const struct ctl *c)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
     return claim_ctl_idle(c->claims) && taint_ctl_idle(c->taints) && pool_ctl_idle(c->pools) &&
-           gc_ctl_idle(c->garbage);
+           gc_ctl_idle(c->garbage) && group_ctl_idle(c->groups);
 }

@@ -5,6 +5,7 @@
 //   taints      eviction from tainted devices, status of DeviceTaintRules
 //   pools       answers to ResourcePoolStatusRequests
 //   garbage     objects whose owners are gone
+//   groups      PodGroups stay as long as pods need them
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 

@@ -28,6 +28,7 @@ struct claim_ctl;
 struct taint_ctl;
 struct pool_ctl;
 struct gc_ctl;
+struct group_ctl;
 
 struct ctl {
     struct client *client;
@@ -40,6 +41,7 @@ struct ctl {
     struct taint_ctl *taints;
     struct pool_ctl *pools;
     struct gc_ctl *garbage;
+    struct group_ctl *groups; // NULL where the gate is off
 };
 
 // The kinds of the caches.
@@ -97,6 +99,10 @@ bool pool_ctl_idle(const struct pool_ctl *p);
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
 bool gc_ctl_idle(const struct gc_ctl *g);
+
+struct group_ctl *group_ctl_new(struct ctl *c);
+void group_ctl_free(struct group_ctl *g);
+bool group_ctl_idle(const struct group_ctl *g);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

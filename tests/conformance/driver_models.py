@@ -16,7 +16,8 @@ PAIRS = [('real-nvidia-gb200-oci', 'nvidia-gb200', 'gpu.nvidia.com'), ('real-dra
          ('real-nvidia-aws', 'nvidia-a100-static-mig', 'gpu.nvidia.com'), ('run-nvidia-h100-mocknvml', 'nvidia-l40s', 'gpu.nvidia.com'),
          ('run-nvidia-h100-mocknvml', 'nvidia-b200', 'gpu.nvidia.com'), ('run-nvidia-h100-mocknvml', 'nvidia-t4', 'gpu.nvidia.com'),
          ('constructed-nvidia-dgxa100-dynamicmig', 'nvidia-h100-mig', 'gpu.nvidia.com'),
-         ('constructed-nvidia-dgxa100-dynamicmig', 'nvidia-b200-mig', 'gpu.nvidia.com'), ('run-tpu-fake', 'tpu-v6e', 'tpu.google.com'),
+         ('constructed-nvidia-dgxa100-dynamicmig', 'nvidia-b200-mig', 'gpu.nvidia.com'),
+         ('constructed-nvidia-dgxa100-dynamicmig', 'nvidia-gb200-mig', 'gpu.nvidia.com'), ('run-tpu-fake', 'tpu-v6e', 'tpu.google.com'),
          ('doc-cpu-grouped', 'cpu', 'dra.cpu'), ('run-dracpu', 'numa-gpu-nic-cpu', 'dra.cpu'), ('run-exnet', 'example-net', None),
          ('doc-rocm-mi300x', 'amd-mi300x', 'gpu.amd.com'), ('run-intel-gpu-devicefaker', 'intel-flex', 'gpu.intel.com')]
 
