@@ -19,7 +19,7 @@ static bool step_goes_on(void *arg, struct pod_call *call)
 {
     if (!pod_call_take(arg, call))
         return false;
-    if (call->pod->stage == POD_ACTIVE)
+    if (call->pod->stage == POD_ACTIVE && !call->pod->owner->quiet)
         return true;
     call->pod->busy = false;
     pod_sync(call->pod);

@@ -376,7 +376,7 @@ static void sync_active(struct pod *p)
 
 void pod_sync(struct pod *p)
 {
-    if (!p->owner->swept)
+    if (!p->owner->swept || p->owner->quiet)
         return;
     if (p->stage == POD_ACTIVE)
         sync_active(p);

@@ -116,7 +116,7 @@ static int start_pause(struct making *m)
         return err_set(m->err, r, "cannot run %s: %s", m->o->monitor, strerrordesc_np(r));
     sbuf_addf(&text, "%d\n", (int)pid);
     sbuf_addf(&file, "%s/pause", m->o->folder);
-    int rc = tree_write(AT_FDCWD, file.p, sbuf_str(&text));
+    int rc = tree_write_file(AT_FDCWD, file.p, sbuf_str(&text));
     if (rc < 0)
         (void)kill(pid, SIGKILL);
     sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);

@@ -130,6 +130,7 @@ struct pods {
     struct list orphans;
     struct list calls;       // of orphans
     bool swept;              // what runtime and API have is known, and orphans are on their way out
+    bool quiet;              // nothing new is begun
     struct str runtime_name; // of container ids
     struct sbuf found[2];
 };
