@@ -423,6 +423,7 @@ void node_check(struct node *n)
     }
     if (!n->registered) {
         n->registered = true;
+        exec_timer_start(n->options.exec, &n->lease, 0);
         label(n);
         if (n->options.events)
             event_record(n->options.events, node_object(n), EVENT_NORMAL, STR("Starting"),

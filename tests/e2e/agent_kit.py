@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of `dray agent` share: an image made from busybox, a control plane, a node of this machine, drivers."""
-import glob, hashlib, http.client, io, json, os, re, shutil, signal, socket, subprocess, tarfile, tempfile, time
+import glob, hashlib, http.client, io, json, os, re, shutil, signal, socket, subprocess, tarfile, tempfile, time, zlib
 
 IMAGE = 'example.test/busybox:1'
 PODS = '/api/v1/namespaces/default/pods'
@@ -163,6 +163,29 @@ class Cluster:
             assert self.up.returncode == 0, open(os.path.join(self.folder, 'up.err')).read()[-4000:]
 
 
+    def wreck(self):
+        """After a failure: everything that was started here goes, so that the next test finds a clean machine."""
+        for _ in range(3):
+            for p in glob.glob('/proc/[0-9]*'):
+                try:
+                    ours = f'dray-{self.tag}' in open(p + '/cgroup').read() or self.folder.encode() in open(p + '/cmdline', 'rb').read()
+                except OSError:
+                    continue
+                if ours and int(p.split('/')[2]) != os.getpid():
+                    try:
+                        os.kill(int(p.split('/')[2]), signal.SIGKILL)
+                    except OSError:
+                        pass
+            time.sleep(0.2)
+        for line in reversed(open('/proc/self/mountinfo').read().splitlines()):
+            if self.folder in line:
+                subprocess.run(['umount', '-l', line.split()[4]], capture_output=True)
+        for link in os.listdir('/sys/class/net'):
+            if link.startswith('dr' + self.tag):
+                subprocess.run(['ip', 'link', 'del', link], capture_output=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 class Node:
     """`dray agent` on this machine, in a folder of its own, with drivers."""
 
@@ -172,12 +195,14 @@ class Node:
         self.process = None
         self.drivers = []
         self.starts = 0
+        number = zlib.crc32((cluster.tag + name).encode())  # several tests at a time do not meet
+        self.subnet = f'10.{200 + number % 50}.{number // 50 % 250}.0/24'
 
     def start(self, env=None, flags=(), wait=True):
         self.starts += 1
         c = self.c
         command = [c.dray, 'agent', '--kubeconfig', c.kubeconfig, '--node-name', self.name, '--data-dir', self.data, '--image-dir', c.images,
-                   '--cdi-dir', c.cdi, '--bridge', 'dr' + c.tag + self.name[:4], '--cgroup', 'dray-' + c.tag, '--pod-subnet', '10.213.0.0/24',
+                   '--cdi-dir', c.cdi, '--bridge', 'dr' + c.tag + self.name[:4], '--cgroup', 'dray-' + c.tag, '--pod-subnet', self.subnet,
                    '--listen', '127.0.0.1:0', '--node-ip', '127.0.0.1', '--pki', os.path.join(c.folder, 'up', 'pki'), '--refresh', '1', '--keep-slices', *flags]
         self.process = subprocess.Popen(command, stdout=open(os.path.join(c.folder, f'{self.name}.out'), 'a'),
                                         stderr=open(os.path.join(c.folder, f'{self.name}.err'), 'a'), env=dict(os.environ, **(env or {})))
