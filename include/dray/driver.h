@@ -156,6 +156,16 @@ DRAY_API int dray_driver_start(struct dray_runtime *r, const struct dray_driver_
 DRAY_API void dray_event(struct dray_driver *d, bool warning, const char *reason,
                          const char *message);
 
+// dray_report puts a condition into the status of a claim that is prepared: for what becomes known
+// afterwards. Of claim only names and UID count. Failures come as trouble.
+struct dray_claim_condition {
+    const char *pool, *device, *share_id; // share_id NULL: the whole device
+    const char *type, *reason, *message;
+    bool yes;
+};
+DRAY_API void dray_report(struct dray_driver *d, const struct dray_claim *claim,
+                          const struct dray_claim_condition *condition);
+
 // dray_in_use says how many claims hold a device.
 DRAY_API size_t dray_in_use(struct dray_driver *d, const char *pool, const char *device);
 
@@ -251,6 +261,10 @@ DRAY_API void dray_mount(struct dray_outcome *o, size_t device, const char *host
 // dray_hook: an OCI hook; args end with NULL.
 DRAY_API void dray_hook(struct dray_outcome *o, size_t device, const char *stage, const char *path,
                         const char *const *args);
+// dray_net_device: the runtime moves an interface of the host into the container's network namespace.
+// Runtimes that do not know CDI 1.1 refuse the device.
+DRAY_API void dray_net_device(struct dray_outcome *o, size_t device, const char *host_interface,
+                              const char *name);
 // dray_cdi names a CDI device that somebody else describes.
 DRAY_API void dray_cdi(struct dray_outcome *o, size_t device, const char *qualified_name);
 
@@ -280,6 +294,9 @@ enum dray_kind {
     DRAY_MAP,      // struct dray_map of texts; `of_quantities` checks them
     DRAY_OBJECTS,  // struct dray_objects, each a struct of `fields`
     DRAY_RAW,      // const char *: any JSON, as it is
+    DRAY_OPT_INT,  // const int64_t *, NULL when absent; limits as DRAY_INT
+    DRAY_OPT_BOOL, // const bool *, NULL when absent
+    DRAY_FLAGS,    // struct dray_flags: an object of booleans
 };
 
 struct dray_texts {
@@ -289,6 +306,16 @@ struct dray_texts {
 
 struct dray_map {
     const struct dray_amount *p;
+    size_t n;
+};
+
+struct dray_flag {
+    const char *name;
+    bool on;
+};
+
+struct dray_flags {
+    const struct dray_flag *p;
     size_t n;
 };
 
@@ -304,7 +331,7 @@ struct dray_field {
     bool required;
     bool of_quantities;
     const char *const *choices; // ends with NULL
-    int64_t min, max;           // of DRAY_INT, when they differ
+    int64_t min, max;           // of DRAY_INT and DRAY_OPT_INT, when they differ
     const struct dray_field *fields;
     size_t size; // of the struct of `fields`
 };

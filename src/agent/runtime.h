@@ -219,6 +219,10 @@ struct runtime_ops {
     struct runtime_exec *(*exec)(struct runtime *r, const struct runtime_exec_options *options);
     void (*exec_write)(struct runtime_exec *x, struct str bytes); // end of input: bytes.p NULL
     void (*exec_resize)(struct runtime_exec *x, uint16_t columns, uint16_t rows);
+    // exec_queued is how many bytes of input wait for the command. May be NULL.
+    size_t (*exec_queued)(const struct runtime_exec *x);
+    // exec_hold stops giving output (true) or goes on (false): who reads it is slow. May be NULL.
+    void (*exec_hold)(struct runtime_exec *x, bool hold);
     void (*exec_cancel)(struct runtime_exec *x); // done comes all the same
 
     void (*free)(struct runtime *r); // what runs goes on

@@ -14,6 +14,12 @@
 #define CLAIM_POD_ANNOTATION "resource.kubernetes.io/pod-claim-name"
 #define CLAIM_EXTENDED       "resource.kubernetes.io/extended-resource-claim"
 
+// Of a claim that is reserved for a PodGroup: the version on which a scheduler built that found it so.
+#define CLAIM_RELIED_ON "dray.dev/relied-on"
+
+// Of a PodGroup: it stays as long as pods that are not over name it.
+#define GROUP_FINALIZER "scheduling.k8s.io/podgroup-protection"
+
 enum claim_name {
     CLAIM_NAMED,       // *ret is its name
     CLAIM_NOT_CREATED, // from a template, not made yet
@@ -46,6 +52,13 @@ bool pod_is_done(const struct api_pod *pod);
 
 // claim_is_reserved_for looks for a consumer by UID.
 bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str uid);
+
+// pod_group_name is the name of the PodGroup that a pod belongs to, empty when it has none.
+struct str pod_group_name(const struct api_pod *pod);
+
+// pod_entry_is_of_group: the group has the same entry, so its claim is the group's. group may be NULL.
+bool pod_entry_is_of_group(const struct api_pod_group *group,
+                           const struct api_pod_resource_claim *entry);
 
 // group_is_controller: an owner reference to a PodGroup of any version.
 bool group_is_controller(const struct api_owner_reference *owner);

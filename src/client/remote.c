@@ -321,9 +321,14 @@ static int write_typed(struct call *call, const struct api_object *object, bool 
 static void call_object(struct call *call, const struct api_object *object,
                         const struct client_write *how, bool named)
 {
-    // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod.
-    bool of_pod = str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction");
-    call->kind = of_pod ? api_kind_find(STR("v1"), STR("Pod")) : object->kind;
+    // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod. So
+    // is a TokenRequest about a service account, but it is answered with itself.
+    const struct api_kind *about = object->kind;
+    if (str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction"))
+        about = api_kind_find(STR("v1"), STR("Pod"));
+    else if (str_eqz(how->subresource, "token"))
+        about = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    call->kind = str_eqz(how->subresource, "token") ? object->kind : about;
     const struct api_object_meta *meta = api_object_meta(object);
     struct err err = {0};
     bool update = strcmp(call->sending.request.method, "PUT") == 0;
@@ -332,7 +337,7 @@ static void call_object(struct call *call, const struct api_object *object,
         return;
     }
     named = named || how->subresource.n;
-    remote_path(&call->target, call->kind, meta ? meta->namespace : (struct str){0},
+    remote_path(&call->target, about, meta ? meta->namespace : (struct str){0},
                 meta && named ? meta->name : (struct str){0}, how->subresource);
     add_how(call, how, false);
     call_start(call);
@@ -424,15 +429,24 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
     call_start(call);
 }
 
-void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
-                       client_raw_fn done, void *arg)
+void client_remote_send(struct client *c, const char *method, struct str target,
+                        struct str content_type, struct str body, client_raw_fn done, void *arg)
 {
     assert(c->ops->free == remote_free);
     struct call *call = call_new(c, method, NULL, arg);
     call->raw = done;
     sbuf_add(&call->target, target);
     sbuf_add(&call->body, body);
+    call->sending.request.accept = STR("application/json, */*"); // logs are not JSON
+    if (content_type.n)
+        call->sending.request.content_type = content_type;
     call_start(call);
+}
+
+void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
+                       client_raw_fn done, void *arg)
+{
+    client_remote_send(c, method, target, (struct str){0}, body, done, arg);
 }
 
 // --- Life ----------------------------------------------------------------------------------------

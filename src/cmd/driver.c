@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray driver: simulated hardware as DRA drivers, under any kubelet, and faults for it.
+// dray driver: DRA drivers for network interfaces and for simulated hardware, and faults for the latter.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
+#include "cmd/driver_net.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
 #include "driver/fault.h"
@@ -19,6 +20,7 @@ const char driver_usage[] =
     "N]\n"
     "dray driver fault [--state DIR] --node NAME clear [KIND] [--device D]\n"
     "dray driver fault [--state DIR] --node NAME list\n"
+    "dray driver net --node NAME [FLAGS]\n"
     "dray driver profiles\n"
     "dray driver show PROFILE [--node NAME]\n\n"
     "sim: DRA drivers for hardware that is not there, under this machine's kubelet or any other.\n"
@@ -37,6 +39,14 @@ const char driver_usage[] =
     "--no-shared         leave pools that belong to no node to another process\n"
     "--evict             taints of failed devices evict pods (NoExecute); default: they wait\n"
     "--attach-ms N       how long attaching takes, default 2000; --reset-ms N: a reset, 1000\n\n"
+    "net: this machine's network interfaces (docs/driver-net.md). --node, --kubeconfig, "
+    "--plugins,\n"
+    "--registry, --cdi and --instance as above; may be repeated: --only, --skip and --allow "
+    "PATTERN\n"
+    "(of interface names; --allow also gives away what the default route needs), --offer\n"
+    "veth[:BRIDGE]=N, macvlan:PARENT=N, ipvlan:PARENT=N, vlan:PARENT=FIRST-LAST, --vfs IF=N.\n"
+    "--name DRIVER (dra.net), --hook PATH (of this program on the host), --inject hook|runtime,\n"
+    "--list: show what would be published, and why others are not.\n\n"
     "show: the ResourceSlices that a node of a profile publishes, as JSON.\n"
     "fault: what is wrong with a node's hardware ('shared': what belongs to no node). KIND is\n"
     "xid (--code), lost, slow-prepare (--ms), prepare-failure, unprepare-failure,\n"
@@ -314,6 +324,8 @@ int verb_driver(int argc, char **argv)
     struct driver_args a = {
         .sim = {.make_classes = true, .shared = true, .attach_ms = 2000, .reset_ms = 1000}};
     const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "net") == 0)
+        return driver_net(argc, argv);
     parse(&a, argc, argv);
     int rc;
     if (a.bad)
@@ -327,7 +339,7 @@ int verb_driver(int argc, char **argv)
     else if (strcmp(what, "show") == 0)
         rc = run_show(&a);
     else
-        rc = verb_usage_error("driver", "it is sim, fault, profiles or show");
+        rc = verb_usage_error("driver", "it is sim, net, fault, profiles or show");
     vec_done(&a.words);
     return rc;
 }

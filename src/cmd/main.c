@@ -24,16 +24,21 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
+    {"agent", verb_agent, "make this machine a node that runs pods", agent_usage},
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
     {"backup", verb_backup, "copy the database of a running server", backup_usage},
     {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage},
     {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage},
     {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
+    {"conformance", verb_conformance, "check a cluster: DRA and AI conformance, with evidence",
+     conformance_usage},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage},
-    {"driver", verb_driver, "drivers for simulated hardware, and faults for it", driver_usage},
+    {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage},
+    {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
+     netns_hook_usage},
     {"server", verb_server, "run a Kubernetes API server", server_usage},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
     {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},

@@ -36,8 +36,14 @@ const char server_usage[] =
     "--token-file FILE       static tokens, lines of token,user,uid,\"group1,group2\";\n"
     "                        default DIR/tokens.csv if there is one\n"
     "--kubeconfig-out FILE   where to write the administrator's kubeconfig\n"
+    "--authorization-mode M  RBAC: roles and bindings say who may do what; AlwaysAllow (the\n"
+    "                        default): whoever is known may do everything\n"
     "--anonymous-auth        let requests without credentials do everything, too\n"
     "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
+    "--kubelet-certificate-authority FILE   who vouches for nodes; default the CA in DIR/pki\n"
+    "--kubelet-client-certificate FILE, --kubelet-client-key FILE   what nodes are shown\n"
+    "--kubelet-preferred-address-types A,B  which address of a node is used; default InternalIP\n"
+    "--kubelet-insecure-tls  take any certificate from nodes\n"
     "--restore FILE          begin with a backup; DIR must not hold a database yet\n"
     "--history-events N      superseded versions kept for watches and old lists\n"
     "--log-level LEVELS      error, warn, info, debug; also by module: info,store=debug\n"
@@ -206,6 +212,12 @@ static int start_server(struct running *r, struct err *err)
                                      .token_file = r->tokens,
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = bookmark_ns(f)};
+    struct str mode = str_z(f->authorization_mode ? f->authorization_mode : "AlwaysAllow");
+    if (str_eqz(mode, "RBAC"))
+        options.authorization = SERVER_RBAC;
+    else if (!str_eqz(mode, "AlwaysAllow"))
+        return err_set(err, ERR_INVALID,
+                       "--authorization-mode is RBAC or AlwaysAllow, not \"%.*s\"", STR_ARG(mode));
     int ret = server_new(&options, &r->server, err);
     if (ret < 0)
         return ret;
@@ -232,6 +244,40 @@ static int start_server(struct running *r, struct err *err)
     r->door = (struct server_door){.server = r->server, .insecure = f->insecure_http};
     r->local_door = (struct server_door){.server = r->server, .trusted = true};
     return 0;
+}
+
+static int read_pem(const char *flag, const char *fallback, char **ret, struct err *err)
+{
+    const char *path = flag ? flag : fallback;
+    if (!path)
+        return 0;
+    int r = pki_read_file(path, ret, err);
+    return r == -ENOENT ? err_set(err, ENOENT, "cannot read %s: there is no such file", path) : r;
+}
+
+// reach_nodes tells the server how to speak to the endpoints of nodes, for logs and commands.
+static int reach_nodes(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    char *ca = NULL, *certificate = NULL, *key = NULL;
+    int ret = read_pem(f->kubelet_ca, r->pki.ca_file, &ca, err);
+    if (ret == 0)
+        ret = read_pem(f->kubelet_certificate, r->pki.kubelet_client_file, &certificate, err);
+    if (ret == 0)
+        ret = read_pem(f->kubelet_key, r->pki.kubelet_client_key_file, &key, err);
+    if (ret == 0) {
+        const struct server_nodes nodes = {.loop = r->loop,
+                                           .ca_pem = str_z(ca),
+                                           .certificate_pem = str_z(certificate),
+                                           .key_pem = str_z(key),
+                                           .insecure = f->kubelet_insecure,
+                                           .address_types = str_z(f->kubelet_address_types)};
+        ret = server_set_nodes(r->server, &nodes, err);
+    }
+    free(ca);
+    free(certificate);
+    free(key);
+    return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
 }
 
 static int open_local_door(struct running *r, struct err *err)
@@ -370,6 +416,8 @@ static int start(struct running *r, struct err *err)
     if (ret == 0)
         ret = start_server(r, err);
     if (ret == 0)
+        ret = reach_nodes(r, err);
+    if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)
         ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
@@ -387,7 +435,8 @@ static int start_guest(struct running *r, struct err *err)
                                      .server = r->server,
                                      .features = &r->features,
                                      .url = r->url,
-                                     .kubeconfig = r->kubeconfig};
+                                     .kubeconfig = r->kubeconfig,
+                                     .pki = r->tls ? &r->pki : NULL};
     return r->guest->start(r->guest->arg, &host, err);
 }
 
@@ -408,7 +457,9 @@ int server_run(const char *verb, struct server_flags *flags, const struct server
         running_done(&r);
         return VERB_NO;
     }
-    LOG_INFO(&log_mod, "everyone who is authenticated may do everything: roles are not built yet");
+    if (!server_has_roles(r.server))
+        LOG_INFO(&log_mod, "everyone who is authenticated may do everything; "
+                           "--authorization-mode RBAC asks roles and bindings");
     if (!guest) {
         printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
         (void)fflush(stdout);

@@ -18,9 +18,13 @@ struct server_flags {
     const char *kubeconfig_out;
     const char *log_level;
     const char *token_file;
+    const char *authorization_mode;
     const char *restore;
     const char *history_events;
     const char *bookmark_interval; // milliseconds; for tests
+    const char *kubelet_ca, *kubelet_certificate, *kubelet_key;
+    const char *kubelet_address_types;
+    bool kubelet_insecure;
     bool insecure_http;
     bool anonymous_auth;
     struct arena arena; // texts from the file

@@ -9,6 +9,7 @@
 #include "cmd/server_options.h"
 #include "net/loop.h"
 #include "registry/registry.h"
+#include "server/pki.h"
 #include "server/server.h"
 
 // What a guest on the server's loop gets to see.
@@ -19,6 +20,7 @@ struct server_host {
     const struct features *features;
     const char *url;
     const char *kubeconfig;
+    const struct pki *pki; // NULL with plain HTTP
 };
 
 struct server_guest {

@@ -72,26 +72,6 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
                                 pod->spec.scheduling_group->pod_group_name));
 }
 
-static bool same_text(bool has_a, struct str a, bool has_b, struct str b)
-{
-    return has_a == has_b && (!has_a || str_eq(a, b));
-}
-
-bool pod_entry_is_of_group(const struct api_pod_group *group,
-                           const struct api_pod_resource_claim *entry)
-{
-    for (size_t i = 0; group && i < group->spec.resource_claims.n; i++) {
-        const struct api_pod_group_resource_claim *g = &group->spec.resource_claims.p[i];
-        if (str_eq(g->name, entry->name) &&
-            same_text(g->has_resource_claim_name, g->resource_claim_name,
-                      entry->has_resource_claim_name, entry->resource_claim_name) &&
-            same_text(g->has_resource_claim_template_name, g->resource_claim_template_name,
-                      entry->has_resource_claim_template_name, entry->resource_claim_template_name))
-            return true;
-    }
-    return false;
-}
-
 // --- What changed --------------------------------------------------------------------------------
 
 static void add_pod(void *arg, const struct client_object *o)
@@ -277,7 +257,8 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
     ctl_watch(ctl, CACHE_PODS, pod_changed, c, c->work);
     ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c, c->work);
     ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c, c->work);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
+    if (c->groups)
+        ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
     return c;
 }
 

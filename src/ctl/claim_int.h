@@ -46,10 +46,6 @@ void claim_forget_all(struct claim_ctl *c);
 // pod_group_of is the pod's PodGroup, NULL when it has none or the cache lacks it.
 const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct api_pod *pod);
 
-// pod_entry_is_of_group: the group has the same entry, so its claim is the group's.
-bool pod_entry_is_of_group(const struct api_pod_group *group,
-                           const struct api_pod_resource_claim *entry);
-
 // claim_forget drops what is remembered of a claim (a key).
 void claim_forget(struct claim_ctl *c, struct str key);
 

@@ -95,6 +95,15 @@ void dray_hook(struct dray_outcome *o, size_t device, const char *stage, const c
         vec_push_arena(o->arena, &edits_of(o, device)->hooks, hook);
 }
 
+void dray_net_device(struct dray_outcome *o, size_t device, const char *host_interface,
+                     const char *name)
+{
+    const struct cdi_net_device moved = {.host_interface_name = keep(o, host_interface),
+                                         .name = keep(o, name)};
+    if (device == DRAY_ALL || part(o, device))
+        vec_push_arena(o->arena, &edits_of(o, device)->net_devices, moved);
+}
+
 void dray_cdi(struct dray_outcome *o, size_t device, const char *qualified_name)
 {
     struct outcome_device *d = part(o, device);

@@ -134,6 +134,41 @@ static int read_map(const struct dray_field *f, const yyjson_val *v, struct aren
     return 0;
 }
 
+static int read_flags(const yyjson_val *v, struct arena *a, struct dray_flags *ret, struct err *err)
+{
+    int code = json_want_object(v, err);
+    if (code != 0)
+        return code;
+    struct dray_flag *all = arena_array(a, struct dray_flag, json_len(v));
+    size_t n = 0;
+    json_obj_foreach(v, key, value) {
+        all[n].name = arena_str(a, json_str(key)).p;
+        code = json_to_bool(value, &all[n].on, err);
+        if (code != 0) {
+            err_path_key(err, json_str(key).p, json_str(key).n);
+            return code;
+        }
+        n++;
+    }
+    *ret = (struct dray_flags){all, n};
+    return 0;
+}
+
+static int read_opt_int(const struct dray_field *f, const yyjson_val *v, struct arena *a,
+                        const int64_t **ret, struct err *err)
+{
+    int64_t *made = arena_one(a, int64_t);
+    *ret = made;
+    return read_int(f, v, made, err);
+}
+
+static int read_opt_bool(const yyjson_val *v, struct arena *a, const bool **ret, struct err *err)
+{
+    bool *made = arena_one(a, bool);
+    *ret = made;
+    return json_to_bool(v, made, err);
+}
+
 static int read_objects(const struct dray_field *f, const yyjson_val *v, int depth, struct arena *a,
                         struct dray_objects *ret, struct err *err)
 {
@@ -194,6 +229,12 @@ static int read_one(const struct dray_field *f, const yyjson_val *v, void *to, i
         return read_objects(f, v, depth, a, to, err);
     case DRAY_RAW:
         return read_raw(v, a, to);
+    case DRAY_OPT_INT:
+        return read_opt_int(f, v, a, to, err);
+    case DRAY_OPT_BOOL:
+        return read_opt_bool(v, a, to, err);
+    case DRAY_FLAGS:
+        return read_flags(v, a, to, err);
     }
     return err_set(err, ERR_INTERNAL, "the driver's table has a field of no kind");
 }

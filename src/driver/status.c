@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "codec/json.h"
+#include "codec/json_writer.h"
+#include "codec/rfc3339.h"
 #include "driver/sdk.h"
 
 #include "base/banned.h"
@@ -179,4 +181,86 @@ void sdk_write_status(struct dray_driver *d, const struct dray_claim *claim, str
         fail(w, err.msg);
     else
         ask(w);
+}
+
+// --- Conditions that become known later ------------------------------------------------------------
+
+struct report {
+    struct sdk_pending pending;
+    struct arena arena;
+    struct dray_claim claim;
+    struct dray_claim_condition c;
+};
+
+static const char *keep(struct report *r, const char *text)
+{
+    return text ? arena_str(&r->arena, str_z(text)).p : NULL;
+}
+
+static void put(struct json_writer *w, struct str key, const char *value)
+{
+    if (!value)
+        return;
+    json_write_key(w, key);
+    json_write_str(w, str_z(value));
+}
+
+static void reported(void *arg, const struct client_answer *a)
+{
+    struct report *r = arg;
+    if (a->code != 0 && a->code != -ERR_NOT_FOUND && a->err && r->pending.driver)
+        sdk_trouble(r->pending.driver, a->err);
+    list_remove(&r->pending.node);
+    arena_done(&r->arena);
+    free(r);
+}
+
+static void report_on_loop(void *arg)
+{
+    struct report *r = arg;
+    struct dray_driver *d = r->pending.driver;
+    cleanup_sbuf struct sbuf json = {0};
+    struct json_writer w = {.out = &json};
+    cleanup_sbuf struct sbuf now = {0};
+    rfc3339_write_seconds(moment_from_ns(exec_wall_ns(d->runtime->exec)), &now);
+    json_write_array_begin(&w);
+    json_write_object_begin(&w);
+    put(&w, STR("driver"), d->o.name);
+    put(&w, STR("pool"), r->c.pool);
+    put(&w, STR("device"), r->c.device);
+    put(&w, STR("shareID"), r->c.share_id);
+    json_write_key(&w, STR("conditions"));
+    json_write_array_begin(&w);
+    json_write_object_begin(&w);
+    put(&w, STR("type"), r->c.type);
+    put(&w, STR("status"), r->c.yes ? "True" : "False");
+    put(&w, STR("lastTransitionTime"), now.p);
+    put(&w, STR("reason"), r->c.reason && *r->c.reason ? r->c.reason : r->c.type);
+    put(&w, STR("message"), r->c.message ? r->c.message : "");
+    json_write_object_end(&w);
+    json_write_array_end(&w);
+    json_write_object_end(&w);
+    json_write_array_end(&w);
+    list_push_back(&d->pendings, &r->pending.node);
+    sdk_write_status(d, &r->claim, sbuf_str(&json), reported, r);
+}
+
+void dray_report(struct dray_driver *d, const struct dray_claim *claim,
+                 const struct dray_claim_condition *condition)
+{
+    struct report *r = xcalloc(1, sizeof(*r));
+    r->pending.driver = d;
+    r->claim = (struct dray_claim){.namespace_ = keep(r, claim->namespace_),
+                                   .name = keep(r, claim->name),
+                                   .uid = keep(r, claim->uid)};
+    r->c = (struct dray_claim_condition){
+        .pool = keep(r, condition->pool),
+        .device = keep(r, condition->device),
+        .share_id = keep(r, condition->share_id),
+        .type = keep(r, condition->type),
+        .reason = keep(r, condition->reason),
+        .message = keep(r, condition->message),
+        .yes = condition->yes,
+    };
+    exec_post(d->runtime->exec, report_on_loop, r);
 }

@@ -115,7 +115,7 @@ static void update_phase(struct conn *c)
 {
     enum conn_phase phase = c->tls ? PHASE_HEADER : PHASE_IDLE; // the handshake, the first byte
     if (c->blocked)
-        phase = PHASE_WRITE;
+        phase = c->patient ? PHASE_NONE : PHASE_WRITE;
     else if (c->proto)
         phase = c->proto->phase(c);
     else if (c->in.n)

@@ -107,6 +107,34 @@ static void h1_write(struct stream *s, struct net_buf *b)
     conn_mark(c);
 }
 
+static void h1_upgrade(struct stream *s, struct str protocol, const struct http_header *extra,
+                       size_t extra_len)
+{
+    struct conn *c = s->conn;
+    assert(s == c->current && c->h1 == H1_HANDLING);
+    add_status(c, 101);
+    add_field(c, STR("Upgrade"), protocol);
+    add_text(c, STR("Connection: Upgrade\r\n"));
+    for (size_t i = 0; i < extra_len; i++)
+        add_field(c, extra[i].name, extra[i].value);
+    add_text(c, STR("\r\n"));
+    c->h1 = H1_TUNNEL;
+    c->keep_alive = false;
+    c->chunked_answer = false;
+    c->end_due = c->eof;
+    c->epoch++;
+    c->resume = true; // what came behind the request
+    conn_mark(c);
+}
+
+static void h1_hold(struct stream *s, bool hold)
+{
+    if (hold)
+        return; // reading stops with the next bytes, which wait
+    s->conn->resume = true;
+    conn_mark(s->conn);
+}
+
 static void finish_current(struct conn *c)
 {
     struct stream *s = c->current;
@@ -297,6 +325,18 @@ static void drain(struct conn *c, struct str *in)
         c->doomed = true;
 }
 
+// After an upgrade bytes are the handler's, unless it wants none for now.
+static bool tunnel(struct conn *c, struct str *in)
+{
+    struct stream *s = c->current;
+    if (s->held || in->n == 0)
+        return false;
+    struct str bytes = *in;
+    *in = (struct str){0};
+    s->q.input(s->q.arg, bytes);
+    return true;
+}
+
 // Understands as much of in as it can; what is left waits for more bytes or for the answer.
 static struct str consume(struct conn *c, struct str in)
 {
@@ -322,6 +362,10 @@ static struct str consume(struct conn *c, struct str in)
             break;
         case H1_HANDLING:
             return in;
+        case H1_TUNNEL:
+            if (!tunnel(c, &in))
+                return in;
+            break;
         case H1_DRAIN:
             drain(c, &in);
             return in;
@@ -336,6 +380,8 @@ static void read_on(struct conn *c)
     bool on = c->in.n < CONN_IN_HIGH || c->h1 == H1_BODY;
     // A head may be longer than what may wait behind an answer.
     on |= c->h1 == H1_HEAD && !c->resume;
+    if (c->h1 == H1_TUNNEL)
+        on = !c->current->held;
     if (on != c->reading && !c->eof) {
         c->reading = on;
         c->io->read(c, on);
@@ -372,14 +418,26 @@ static bool is_idle(const struct conn *c)
     return c->h1 == H1_HEAD && c->in.n == 0;
 }
 
+static void tunnel_end(struct conn *c)
+{
+    struct http_request *q = &c->current->q;
+    c->end_due = false;
+    if (q->input_end)
+        q->input_end(q->arg);
+    else
+        c->doomed = true;
+}
+
 static void h1_resume(struct conn *c)
 {
     if (c->aborted) {
         c->doomed = true;
         return;
     }
-    if (c->in.n)
+    if (c->in.n || c->h1 == H1_TUNNEL)
         h1_input(c, (struct str){0});
+    if (c->h1 == H1_TUNNEL && c->end_due && c->in.n == 0)
+        tunnel_end(c);
     if (c->h1 == H1_HEAD && !c->resume && (c->eof || (c->server->stopping && is_idle(c)))) {
         c->h1 = H1_DRAIN;
         c->close_after = true;
@@ -401,6 +459,7 @@ static enum conn_phase h1_phase(const struct conn *c)
     case H1_DRAIN:
         return PHASE_LINGER;
     case H1_HANDLING:
+    case H1_TUNNEL:
         break;
     }
     return PHASE_NONE;
@@ -421,6 +480,11 @@ static void h1_eof(struct conn *c)
     switch (c->h1) {
     case H1_HANDLING:
         c->doomed |= c->current->state != STREAM_HANDLING;
+        break;
+    case H1_TUNNEL:
+        c->end_due = true;
+        if (c->in.n == 0)
+            tunnel_end(c);
         break;
     case H1_HEAD:
         if (c->resume && c->in.n)
@@ -458,6 +522,8 @@ const struct proto_ops h1_ops = {
     .eof = h1_eof,
     .stopping = h1_stopping,
     .start = h1_start,
+    .upgrade = h1_upgrade,
+    .hold = h1_hold,
     .write = h1_write,
     .end = h1_end,
     .abort = h1_abort,

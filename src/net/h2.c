@@ -449,7 +449,7 @@ static enum conn_phase h2_phase(const struct conn *c)
     enum conn_phase phase = PHASE_IDLE;
     list_foreach(&c->live, node) {
         const struct stream *s = list_entry(node, const struct stream, node);
-        if (s->state == STREAM_READING || s->discard || s->data.bytes > 0)
+        if (s->state == STREAM_READING || s->discard || (s->data.bytes > 0 && !s->patient))
             return PHASE_BODY;
         phase = PHASE_NONE;
     }
@@ -474,7 +474,8 @@ static void tick_stream(struct stream *s)
         }
         c->server->stats.refused++;
         (void)nghttp2_session_terminate_session(c->h2, NGHTTP2_PROTOCOL_ERROR);
-    } else if (s->state != STREAM_READING && (s->discard || s->data.bytes > 0) && moved == 0) {
+    } else if (s->state != STREAM_READING && !s->patient && (s->discard || s->data.bytes > 0) &&
+               moved == 0) {
         c->server->stats.refused++;
         (void)nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
     }

@@ -137,6 +137,7 @@ void stream_free(struct stream *s)
     struct http_server *server = s->conn->server;
     list_remove(&s->node);
     s->conn->streams--;
+    s->conn->patient -= s->patient;
     server->stats.streams--;
     server->body_bytes -= s->body_counted;
     if (server->pooled >= POOL_MAX) {
@@ -221,6 +222,34 @@ void http_start(struct http_request *q, int status, struct str content_type,
     assert(s->state == STREAM_HANDLING);
     s->state = STREAM_STREAMING;
     s->conn->proto->start(s, status, content_type, extra, extra_len, -1);
+}
+
+void http_upgrade(struct http_request *q, struct str protocol, const struct http_header *extra,
+                  size_t extra_len)
+{
+    struct stream *s = stream_of(q);
+    assert(s->state == STREAM_HANDLING && s->conn->proto->upgrade && q->input);
+    s->state = STREAM_STREAMING;
+    s->head_only = false;
+    s->conn->proto->upgrade(s, protocol, extra, extra_len);
+    http_set_patient(q);
+}
+
+void http_hold(struct http_request *q, bool hold)
+{
+    struct stream *s = stream_of(q);
+    assert(s->state == STREAM_STREAMING);
+    if (s->held == hold)
+        return;
+    s->held = hold;
+    s->conn->proto->hold(s, hold);
+}
+
+void http_set_patient(struct http_request *q)
+{
+    struct stream *s = stream_of(q);
+    s->conn->patient += !s->patient;
+    s->patient = true;
 }
 
 bool http_write(struct http_request *q, struct net_buf *b)

@@ -54,6 +54,10 @@ struct http_request {
     // limit has fallen below half of it.
     void (*closed)(void *arg);
     void (*drained)(void *arg);
+    // After http_upgrade: input gets what the peer sends, input_end says that it sends no more (NULL:
+    // that ends the stream).
+    void (*input)(void *arg, struct str bytes);
+    void (*input_end)(void *arg);
     void *arg;
 };
 
@@ -127,6 +131,19 @@ bool http_write(struct http_request *q, struct net_buf *b);
 // http_end completes a streamed answer. http_abort drops it: the peer sees a broken stream.
 void http_end(struct http_request *q);
 void http_abort(struct http_request *q);
+
+// http_upgrade answers 101 and leaves HTTP: from here on http_write sends bytes as they are, the request's
+// input gets what comes, http_end closes the connection when all is sent. HTTP/1.1 only (q->version), once
+// protocol (websocket, SPDY/3.1) was asked for. The handler sets closed and input before.
+void http_upgrade(struct http_request *q, struct str protocol, const struct http_header *extra,
+                  size_t extra_len);
+
+// http_hold stops taking bytes from the peer (true) or goes on (false), after http_upgrade.
+void http_hold(struct http_request *q, bool hold);
+
+// http_set_patient lets a streamed answer wait for its reader for as long as it likes: someone pages
+// through a log, a terminal is stopped. What waits stays bounded, a peer that is gone is noticed.
+void http_set_patient(struct http_request *q);
 
 // http_queued is how many bytes wait for the peer.
 size_t http_queued(const struct http_request *q);

@@ -58,6 +58,8 @@ struct stream {
     enum stream_state state;
     bool head_only; // HEAD: the answer has no body
     bool over;      // http_write said no; drained is due
+    bool patient;   // its reader may be slow
+    bool held;      // after an upgrade: the handler takes no bytes for now
     struct sbuf body;
     size_t body_counted; // in the server's body_bytes
     uint64_t finish_at;  // freed when the connection has sent this much
@@ -92,6 +94,10 @@ struct proto_ops {
     void (*tick)(struct conn *c);
     void (*start)(struct stream *s, int status, struct str type, const struct http_header *extra,
                   size_t extra_len, int64_t length); // length -1: streamed
+    // upgrade leaves the protocol; hold is for what comes afterwards. NULL: cannot be done.
+    void (*upgrade)(struct stream *s, struct str protocol, const struct http_header *extra,
+                    size_t extra_len);
+    void (*hold)(struct stream *s, bool hold);
     void (*write)(struct stream *s, struct net_buf *b);
     void (*end)(struct stream *s);
     void (*abort)(struct stream *s);
@@ -108,7 +114,7 @@ struct conn_io {
     void (*close)(struct conn *c);    // frees the connection's memory, now or later
 };
 
-enum h1_state { H1_HEAD, H1_BODY, H1_HANDLING, H1_DRAIN };
+enum h1_state { H1_HEAD, H1_BODY, H1_HANDLING, H1_TUNNEL, H1_DRAIN };
 
 struct conn {
     struct http_server *server;
@@ -127,8 +133,9 @@ struct conn {
     uint64_t progress;   // bytes read or written since the last look
     uint32_t epoch;      // grows with every request: a deadline counts anew
     uint32_t phase_epoch;
-    bool blocked;  // the socket takes no more; flush is called when it does
-    bool any_over; // a stream waits for drained
+    bool blocked;   // the socket takes no more; flush is called when it does
+    bool any_over;  // a stream waits for drained
+    size_t patient; // streams whose readers may be slow
 
     int entered;      // > 0: inside a callback of this connection
     bool doomed;      // close when it is left
@@ -153,6 +160,7 @@ struct conn {
     bool keep_alive;
     bool chunked_answer;
     bool aborted; // an answer was given up: close at the next flush
+    bool end_due; // the peer of a tunnel sends no more, which its handler has not been told
     size_t drained_bytes;
 
     // HTTP/2

@@ -32,6 +32,7 @@ struct https {
     uv_timer_t timer;
     size_t open; // libuv handles that are not closed yet
     char *url, *unix_socket, *server_name, *proxy, *user_agent;
+    bool no_proxy;
     struct curl_slist *connect_to, *host_header;
     struct sbuf ca, certificate, key;
     bool insecure, freed, draining, unsettled;
@@ -412,6 +413,8 @@ static void set_server(struct https_call *call)
         set(easy, CURLOPT_UNIX_SOCKET_PATH, h->unix_socket);
     if (h->proxy)
         set(easy, CURLOPT_PROXY, h->proxy);
+    if (h->no_proxy)
+        set(easy, CURLOPT_NOPROXY, "*");
     if (h->connect_to)
         set(easy, CURLOPT_CONNECT_TO, h->connect_to);
     if (!h->tls)
@@ -603,6 +606,7 @@ int https_new(struct loop *loop, const struct https_options *options, struct htt
     h->unix_socket = copy(options->unix_socket);
     h->server_name = copy(options->server_name);
     h->proxy = copy(options->proxy);
+    h->no_proxy = options->no_proxy;
     h->user_agent = copy(options->user_agent);
     h->insecure = options->insecure;
     h->body_bytes = options->body_bytes ? options->body_bytes : BODY_BYTES_DEFAULT;

@@ -27,6 +27,7 @@ struct https_options {
     struct str proxy;       // URL; default: http_proxy, https_proxy, no_proxy of the environment
     struct str user_agent;
     bool insecure;              // take any certificate
+    bool no_proxy;              // never through a proxy, whatever the environment says
     size_t connections;         // at most; 0: 8
     size_t body_bytes;          // of an answer that is taken whole; 0: 256 MiB
     int64_t connect_timeout_ms; // 0: 10 s

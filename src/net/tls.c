@@ -210,18 +210,34 @@ int tls_server_reload(struct tls_server *t, struct err *err)
 
 // --- Connection ----------------------------------------------------------------------------------
 
-struct tls_conn *tls_conn_new(struct tls_server *t)
+struct tls_conn *tls_conn_wrap(struct ssl_st *ssl)
 {
+    (void)pthread_once(&bio_once, bio_method_make);
     struct tls_conn *c = xcalloc(1, sizeof(*c));
-    c->ssl = SSL_new(t->ctx);
+    c->ssl = ssl;
     BIO *bio = BIO_new(bio_method);
     if (!c->ssl || !bio)
         abort(); // out of memory
     BIO_set_data(bio, c);
     BIO_set_init(bio, 1);
     SSL_set_bio(c->ssl, bio, bio);
+    return c;
+}
+
+struct tls_conn *tls_conn_new(struct tls_server *t)
+{
+    struct tls_conn *c = tls_conn_wrap(SSL_new(t->ctx));
     SSL_set_accept_state(c->ssl);
     return c;
+}
+
+int tls_conn_problem(const struct tls_conn *c, struct err *err)
+{
+    long verdict = SSL_get_verify_result(c->ssl);
+    if (verdict != X509_V_OK)
+        return err_set(err, ERR_UNAVAILABLE, "its certificate is not trusted: %s",
+                       X509_verify_cert_error_string(verdict));
+    return err_set(err, ERR_UNAVAILABLE, "the TLS handshake failed");
 }
 
 void tls_conn_free(struct tls_conn *c)

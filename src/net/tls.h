@@ -37,6 +37,22 @@ void tls_server_free(struct tls_server *t);
 // old ones stay.
 int tls_server_reload(struct tls_server *t, struct err *err) MUST_USE;
 
+// --- Clients -------------------------------------------------------------------------------------
+
+struct tls_client;
+
+struct tls_client_options {
+    struct str ca_pem;          // who vouches for servers; empty: the system's
+    struct str certificate_pem; // ours, with chain; empty: none
+    struct str key_pem;
+    bool insecure; // take any certificate
+};
+
+// tls_client_new reads the texts. Returns 0 or -ERR_INVALID.
+int tls_client_new(const struct tls_client_options *options, struct tls_client **ret,
+                   struct err *err) MUST_USE;
+void tls_client_free(struct tls_client *t);
+
 // --- Making certificates -------------------------------------------------------------------------
 
 struct tls_key_pair {

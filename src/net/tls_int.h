@@ -16,6 +16,15 @@ struct tls_conn;
 struct tls_conn *tls_conn_new(struct tls_server *t);
 void tls_conn_free(struct tls_conn *c);
 
+// tls_conn_new_client makes the other end; name is the server's, a host name or an address, as its
+// certificate must have it. tls_conn_problem tells why a handshake failed. Returns -code.
+struct tls_conn *tls_conn_new_client(struct tls_client *t, const char *name);
+int tls_conn_problem(const struct tls_conn *c, struct err *err);
+
+// tls_conn_wrap makes a connection of an SSL that is set up but for its BIO. Takes it over.
+struct ssl_st;
+struct tls_conn *tls_conn_wrap(struct ssl_st *ssl);
+
 // tls_conn_input names ciphertext that arrived, which tls_conn_read takes, and where ciphertext to
 // send is added (all that the next calls make). Both are borrowed until the next tls_conn_input.
 void tls_conn_input(struct tls_conn *c, struct str cipher, struct sbuf *out);

@@ -12,6 +12,7 @@
 static void claims_written(struct binding *b);
 static void check_echo(struct binding *b);
 static void bind_now(struct binding *b);
+static void devices_ready(struct binding *b);
 
 void bind_fail(struct binding *b, const char *fmt, ...)
 {
@@ -29,10 +30,14 @@ void bind_fail(struct binding *b, const char *fmt, ...)
 void bind_free(struct binding *b)
 {
     exec_timer_stop(b->s->exec, &b->timer);
+    gang_leave(b);
+    if (b->take)
+        take_member_gone(b);
     list_remove(&b->node);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_done(&b->claims[i]);
     client_object_unref(b->pod_object);
+    client_object_unref(b->group);
     sbuf_done(&b->error);
     arena_done(&b->arena);
     free(b);
@@ -40,6 +45,8 @@ void bind_free(struct binding *b)
 
 void bind_drop_all(struct sched *s)
 {
+    gang_drop_all(s);
+    take_drop_all(s);
     list_foreach(&s->bindings, node)
         bind_free(list_entry(node, struct binding, node));
     bind_writers_done(s);
@@ -47,8 +54,22 @@ void bind_drop_all(struct sched *s)
 
 void bind_claim_done(struct bind_claim *c)
 {
+    claims_land(&c->b->s->claims, NULL, c->flight);
     client_object_unref(c->object);
     client_object_unref(c->decided);
+}
+
+void bind_land(struct binding *b)
+{
+    struct sched *s = b->s;
+    for (size_t i = 0; i < b->claims_len; i++) {
+        struct bind_claim *c = &b->claims[i];
+        struct sched_claim **special =
+            c->special ? map_get(&s->claims.by_key, b->special_key) : NULL;
+        struct sched_claim *k = c->special ? (special ? *special : NULL) : bind_entry(c);
+        claims_land(&s->claims, k, c->flight);
+        c->flight = NULL;
+    }
 }
 
 // --- Start ---------------------------------------------------------------------------------------
@@ -78,7 +99,7 @@ static void take_special(struct attempt *a, struct binding *b, struct bind_claim
         arena_strf(&b->arena, "<extended-resources>%.*s", STR_ARG(a->api->metadata.uid));
     struct sched_claim *k = claims_get(&s->claims, a->api->metadata.namespace, name);
     b->special_key = arena_str(&b->arena, k->key);
-    claims_fly(&s->claims, k, c->allocation);
+    c->flight = claims_fly(&s->claims, k, c->allocation, 0);
 }
 
 static void take_claims(struct attempt *a, struct binding *b)
@@ -94,6 +115,8 @@ static void take_claims(struct attempt *a, struct binding *b)
         if (!w->allocated) {
             assert(open < a->answer.results_len);
             c->allocation = keep(b, &a->answer.results[open++]);
+        } else if (w->pending) {
+            c->allocation = keep(b, w->allocation);
         }
         if (w->special) {
             take_special(a, b, c);
@@ -103,8 +126,11 @@ static void take_claims(struct attempt *a, struct binding *b)
         c->uid = arena_str(&b->arena, w->claim->metadata.uid);
         c->object = client_object_ref(w->object);
         c->decided = client_object_ref(w->object);
-        if (c->allocation)
-            claims_fly(&a->s->claims, w->entry, c->allocation);
+        c->group = w->group;
+        if (w->pending)
+            c->flight = claims_share(w->entry);
+        else if (c->allocation)
+            c->flight = claims_fly(&a->s->claims, w->entry, c->allocation, a->s->gang_now);
     }
 }
 
@@ -134,24 +160,53 @@ static void assume(struct attempt *a, struct sched_node *n)
     cluster_place(&a->s->cluster, p, n);
 }
 
-void bind_start(struct attempt *a, struct sched_node *n)
+struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
 {
     struct sched *s = a->s;
     struct binding *b = xcalloc(1, sizeof(*b));
     *b = (struct binding){.s = s, .pod = a->pod, .pod_object = client_object_ref(a->pod->object)};
     b->node_name = arena_str(&b->arena, n->name);
+    if (a->pod->group && a->pod->group->object)
+        b->group = client_object_ref(a->pod->group->object);
     list_push_back(&s->bindings, &b->node);
     take_claims(a, b);
     take_statuses(a, b);
     assume(a, n);
     queue_bind(&s->queue, a->pod);
     a->pod->binding = b;
+    return b;
+}
+
+void bind_begin(struct binding *b)
+{
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
+    b->step = BIND_CLAIMS;
     b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_start(&b->claims[i]);
     b->pending--;
     if (!b->pending)
         claims_written(b);
+}
+
+void bind_revert(struct binding *b)
+{
+    struct sched_pod *p = b->pod;
+    bind_land(b);
+    p->binding = NULL;
+    p->assumed = false;
+    cluster_lift(&b->s->cluster, p);
+    pod_needs(&b->s->cluster, p); // without what devices take
+    queue_leave(&b->s->queue, p);
+    bind_free(b);
+}
+
+void bind_start(struct attempt *a, struct sched_node *n)
+{
+    bind_begin(bind_prepare(a, n));
 }
 
 // --- After the claims ----------------------------------------------------------------------------
@@ -186,6 +241,11 @@ static bool in_use(const struct binding *b, const struct api_resource_claim *cla
     cleanup_sbuf struct sbuf key = {0};
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        if (claims_is_group(r)) {
+            if (group_runs_with(b->s, r, claim))
+                return true;
+            continue;
+        }
         sbuf_clear(&key);
         sbuf_addf(&key, "%.*s/%.*s", STR_ARG(mine->namespace), STR_ARG(r->name));
         const struct sched_pod *p = cluster_pod(&b->s->cluster, sbuf_str(&key));
@@ -215,6 +275,7 @@ static bool stands(struct binding *b)
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
         c->gives_way = true;
+        k->lost = c->group;
         return false;
     }
     return true;
@@ -223,17 +284,10 @@ static bool stands(struct binding *b)
 static void bound(struct binding *b)
 {
     struct sched *s = b->s;
-    for (size_t i = 0; i < b->claims_len; i++) {
-        struct sched_claim *k = b->claims[i].allocation ? bind_entry(&b->claims[i]) : NULL;
-        if (!k)
-            continue;
-        claims_land(&s->claims, k);
-        bind_wake_users(s, bind_entry(&b->claims[i]));
-    }
-    struct sched_claim **special =
-        b->special_key.n ? map_get(&s->claims.by_key, b->special_key) : NULL;
-    if (special)
-        claims_land(&s->claims, *special);
+    bind_land(b);
+    for (size_t i = 0; i < b->claims_len; i++)
+        if (b->claims[i].allocation)
+            bind_wake_users(s, bind_entry(&b->claims[i]));
     s->stats.bound++;
     if (b->pod) {
         struct sched_pod *p = b->pod;
@@ -257,7 +311,13 @@ static void write_pod_status(struct binding *b);
 // once another has put up a fence would rely on claims that may be gone.
 void bind_pod_is(struct binding *b, enum pod_is is)
 {
-    if (is == POD_IS_BOUND && !b->cleanup) {
+    if (b->take) {
+        bool open = is == POD_IS_OPEN || is == POD_IS_FENCED;
+        if (open && ++b->tries < CLAIM_TRIES)
+            bind_undo_again(b, false);
+        else
+            take_fenced(b, is == POD_IS_GONE);
+    } else if (is == POD_IS_BOUND && !b->cleanup) {
         bound(b);
     } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
         bind_leave(b); // whoever bound it relies on its claims
@@ -333,7 +393,7 @@ static void check_conditions(struct binding *b)
         ready &= state > 0;
     }
     if (ready) {
-        bind_now(b);
+        bind_proceed(b);
         return;
     }
     if (!b->told && b->pod) {
@@ -353,6 +413,10 @@ static void condition_time(void *arg)
 
 static void devices_ready(struct binding *b)
 {
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
     b->step = BIND_CONDITIONS;
     b->timer = (struct exec_timer){.fn = condition_time, .arg = b};
     bool wait = false;
@@ -362,6 +426,23 @@ static void devices_ready(struct binding *b)
     }
     if (wait && features_on(&b->s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS))
         check_conditions(b);
+    else
+        bind_proceed(b);
+}
+
+// A gang goes on together: who comes first waits for enough of the others.
+void bind_proceed(struct binding *b)
+{
+    exec_timer_stop(b->s->exec, &b->timer);
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
+    bool waited = b->step == BIND_QUORUM;
+    if (!gang_arrive(b))
+        b->step = BIND_QUORUM;
+    else if (waited)
+        devices_ready(b); // much may have happened to them
     else
         bind_now(b);
 }
@@ -519,6 +600,7 @@ void bind_pod_changed(struct sched *s, struct sched_pod *p)
     p->binding = NULL;
     p->assumed = false;
     bind_fail(b, "the pod was deleted");
-    if (b->pending == 0 && (b->step == BIND_ECHO || b->step == BIND_CONDITIONS))
+    if (b->pending == 0 &&
+        (b->step == BIND_ECHO || b->step == BIND_CONDITIONS || b->step == BIND_QUORUM))
         bind_undo(b);
 }

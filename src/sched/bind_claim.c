@@ -101,21 +101,61 @@ static void finish(struct bind_claim *c)
         next_writer(s, sbuf_str(&key));
 }
 
+// Whom the claim is reserved for: the pod, or its group.
+static struct api_resource_claim_consumer_reference consumer_of(const struct bind_claim *c)
+{
+    const struct api_object_meta *m = c->group ? c->b->group->meta : &bind_pod(c->b)->metadata;
+    return (struct api_resource_claim_consumer_reference){
+        .api_group = c->group ? STR("scheduling.k8s.io") : (struct str){0},
+        .resource = c->group ? STR("podgroups") : STR("pods"),
+        .name = m->name,
+        .uid = m->uid,
+    };
+}
+
+static bool lists(const struct api_resource_claim_consumer_reference *list, size_t n,
+                  struct str uid)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(list[i].uid, uid))
+            return true;
+    return false;
+}
+
+static bool is_ours(const struct api_allocation_result *stored,
+                    const struct api_allocation_result *a);
+
+// May another that waits ride along with a write that leaves this allocation?
+static bool can_ride(const struct bind_claim *other, const struct api_resource_claim *claim,
+                     const struct api_allocation_result *allocation)
+{
+    if (other->b->failed || !str_eq(other->uid, claim->metadata.uid))
+        return false;
+    if (!other->group && claims_reserved(claim, bind_pod(other->b)))
+        return false; // another attempt's
+    if (other->allocation && !(allocation && is_ours(allocation, other->allocation)))
+        return false;
+    return true;
+}
+
 // Those that wait for nothing but a reservation can ride along with this write.
 static size_t take_along(struct bind_claim *c, const struct api_resource_claim *claim,
+                         const struct api_allocation_result *allocation,
                          struct api_resource_claim_consumer_reference *list, size_t n)
 {
     struct claim_writer *w = writer_of(c);
-    for (struct list_node *node = w->waiting.head.next;
-         node != &w->waiting.head && n < RESERVED_MAX; node = node->next) {
+    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
+         node = node->next) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
-        const struct api_pod *pod = bind_pod(other->b);
-        if (other->allocation || other->b->failed || claims_reserved(claim, pod) ||
-            !str_eq(other->uid, claim->metadata.uid))
+        if (!can_ride(other, claim, allocation))
+            continue;
+        struct api_resource_claim_consumer_reference who = consumer_of(other);
+        bool listed = lists(list, n, who.uid);
+        if (!listed && n >= RESERVED_MAX)
             continue;
         other->riding = true;
-        list[n++] = (struct api_resource_claim_consumer_reference){
-            .resource = STR("pods"), .name = pod->metadata.name, .uid = pod->metadata.uid};
+        if (!listed)
+            list[n++] = who;
     }
     return n;
 }
@@ -130,7 +170,7 @@ static void riders_arrive(struct bind_claim *c, bool well)
         other->riding = false;
         if (!well)
             continue;
-        other->reserved = true;
+        other->reserved = !other->group;
         other->revision = c->revision;
         bind_hold_claim(other, c->object);
         finish(other);
@@ -201,7 +241,7 @@ static void status_written(struct sched *s, void *arg, const struct client_answe
     if (!written(c, answer))
         return;
     c->revision = c->object->revision;
-    c->reserved = true;
+    c->reserved = !c->group;
     struct sched_claim *k = claims_get(&s->claims, bind_pod(c->b)->metadata.namespace, c->name);
     (void)claims_assume(&s->claims, k, c->object);
     riders_arrive(c, true);
@@ -242,7 +282,6 @@ static void write_finalizer(struct bind_claim *c, const struct api_resource_clai
 static void write_status(struct bind_claim *c, const struct api_resource_claim *claim)
 {
     const struct sched *s = c->b->s;
-    const struct api_pod *pod = bind_pod(c->b);
     struct arena tmp = {0};
     struct api_resource_claim changed = *claim;
     size_t n = claim->status.reserved_for.n;
@@ -250,11 +289,12 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
         arena_array(&tmp, struct api_resource_claim_consumer_reference, n + 1 + RESERVED_MAX);
     if (n)
         memcpy(list, claim->status.reserved_for.p, n * sizeof(*list));
-    if (!claims_reserved(claim, pod))
-        list[n++] = (struct api_resource_claim_consumer_reference){
-            .resource = STR("pods"), .name = pod->metadata.name, .uid = pod->metadata.uid};
+    struct api_resource_claim_consumer_reference who = consumer_of(c);
+    if (!lists(list, n, who.uid))
+        list[n++] = who;
     changed.status.reserved_for.p = list;
-    changed.status.reserved_for.n = take_along(c, claim, list, n);
+    changed.status.reserved_for.n = take_along(
+        c, claim, claim->status.allocation ? claim->status.allocation : c->allocation, list, n);
     if (c->allocation && !claim->status.allocation) {
         struct api_allocation_result *a = arena_one(&tmp, struct api_allocation_result);
         *a = *c->allocation;
@@ -267,6 +307,34 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
         changed.status.allocation = a;
     }
     update(c, &changed, STR("status"), status_written);
+    arena_done(&tmp);
+}
+
+// The reservation of the group is there. It may be taken back by whoever knows this version of the claim
+// and none of our pod: this write makes that fail (docs/scheduler.md, "Late writes").
+static void touch(struct bind_claim *c, const struct api_resource_claim *claim)
+{
+    struct arena tmp = {0};
+    struct api_resource_claim changed = *claim;
+    const struct api_str_map old = changed.metadata.annotations;
+    struct api_str_entry *list = arena_array(&tmp, struct api_str_entry, old.n + 1);
+    struct str key = STR(CLAIM_RELIED_ON);
+    size_t n = 0;
+    for (; n < old.n && str_cmp(old.p[n].key, key) < 0; n++)
+        list[n] = old.p[n];
+    list[n] = (struct api_str_entry){key, claim->metadata.resource_version};
+    size_t from = n < old.n && str_eq(old.p[n].key, key) ? n + 1 : n;
+    for (n++; from < old.n; from++)
+        list[n++] = old.p[from];
+    changed.metadata.annotations = (struct api_str_map){list, n};
+    struct claim_writer *w = writer_of(c);
+    for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
+         node = node->next) {
+        struct bind_claim *other = list_entry(node, struct bind_claim, wait);
+        other->riding = other->group && can_ride(other, claim, claim->status.allocation) &&
+                        str_eq(consumer_of(other).uid, consumer_of(c).uid);
+    }
+    update(c, &changed, (struct str){0}, status_written);
     arena_done(&tmp);
 }
 
@@ -314,6 +382,10 @@ static void write_claim(struct bind_claim *c)
         give_up(c, "got deallocated elsewhere in the meantime");
     } else if (!c->allocation && !is_ours(stored, decided_on(c))) {
         give_up(c, "got allocated elsewhere in the meantime");
+    } else if (c->group && stored &&
+               lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
+                     consumer_of(c).uid)) {
+        touch(c, claim);
     } else if (stored && claims_reserved(claim, bind_pod(c->b)) && !c->fresh) {
         read_again(c); // an earlier attempt reserved it, and may have taken that back
     } else if (stored && claims_reserved(claim, bind_pod(c->b))) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pod on its way to its node. Files: bind.c (the steps), bind_claim.c (writing a claim),
-// bind_undo.c (taking it all back).
+// bind_undo.c (taking it all back), gang_bind.c (pods of a group together), gang_take.c (what a group
+// that is not placed has to give back).
 #ifndef SCHED_BIND_INT_H
 #define SCHED_BIND_INT_H
 
@@ -29,29 +30,52 @@ struct bind_claim {
     struct str name; // empty: the special claim, not created yet
     struct str uid;
     bool special;
+    bool group; // it is reserved for the pod's group, not for the pod
     const struct api_allocation_result *allocation; // to be written; NULL: it has one
+    struct flight *flight;                          // ours while it is in flight; referenced
     const struct client_object *object;             // newest version of it; referenced
     const struct client_object *decided;            // as the attempt saw it; referenced
     bool fresh; // object is what the API said just now, not what the cache believes
     unsigned tries;
     uint64_t revision; // at which the claim was as it must be; the watch has to show it
-    bool reserved;     // our write put the pod into reservedFor
+    bool reserved;     // our write put the pod itself into reservedFor
     bool gives_way;    // its allocation is taken back: another scheduler's came first
     bool again;        // taking back ran into a conflict: to be tried with what is there now
     bool finished;
 };
 
 enum bind_step {
+    BIND_DECIDED,    // nothing has been written yet
     BIND_CLAIMS,     // writes are under way
     BIND_ECHO,       // the watch has not shown them yet
     BIND_STATUS,     // the pod's status is being written
     BIND_CONDITIONS, // devices are being made ready
+    BIND_QUORUM,     // too few pods of its gang have come this far
     BIND_POD,        // pods/binding is under way
     BIND_UNDO,       // reservations are being taken back
 };
 
+// The pods of a group that one cycle has placed, on their way together.
+struct gang {
+    struct list_node node; // in sched.gangs
+    struct sched *s;
+    struct list members; // binding.gang_node
+    size_t need;         // must have come as far as the Binding before any goes on
+    size_t arrived;
+    bool open; // enough have: nobody waits any more
+    bool failed;
+    struct exec_timer timer;
+    size_t refs; // members, and a call under way
+};
+
+struct group_take;
+
 struct binding {
     struct list_node node; // in sched.bindings
+    struct gang *gang;     // NULL: it goes alone
+    struct list_node gang_node;
+    const struct client_object *group; // the pod's PodGroup as it was; referenced; NULL: none
+    struct group_take *take;           // it is only fenced, for this
     struct sched *s;
     struct sched_pod *pod;                  // NULL: gone
     const struct client_object *pod_object; // as it was; referenced
@@ -98,6 +122,20 @@ void bind_claim_finished(struct bind_claim *c);
 // bind_writers_done frees what is known of writers when all bindings are dropped.
 void bind_writers_done(struct sched *s);
 
+// bind_prepare holds what the attempt found on node n, in memory; bind_begin starts to write, bind_revert
+// forgets it all, as if it had not been. bind_proceed goes on with a pod whose gang may go on.
+struct binding *bind_prepare(struct attempt *a, struct sched_node *n);
+void bind_begin(struct binding *b);
+void bind_revert(struct binding *b);
+void bind_proceed(struct binding *b);
+
+// bind_land lets go of what a binding has in flight.
+void bind_land(struct binding *b);
+
+// bind_fence puts up a fence and nothing else, for a take; bind_finish ends a binding.
+struct binding *bind_fence(struct sched *s, struct sched_pod *p, struct group_take *t);
+void bind_finish(struct binding *b);
+
 // bind_fail notes an error and ends the binding once all answers are in.
 void bind_fail(struct binding *b, const char *fmt, ...) ERR_PRINTF(2, 3);
 
@@ -120,6 +158,20 @@ void bind_pod_is(struct binding *b, enum pod_is is);
 
 void bind_claim_done(struct bind_claim *c);
 void bind_hold_claim(struct bind_claim *c, const struct client_object *o);
+
+// --- gang_bind.c ---------------------------------------------------------------------------------
+
+// gang_arrive: the pod has everything that it needs. True: it may be bound now. gang_leave: it will not
+// be, or is (done).
+bool gang_arrive(struct binding *b);
+void gang_leave(struct binding *b);
+void gang_drop_all(struct sched *s);
+
+// --- gang_take.c ---------------------------------------------------------------------------------
+
+// take_fenced: a pod has been looked at or fenced for a take. well: no Binding of it can come any more.
+void take_fenced(struct binding *b, bool well);
+void take_member_gone(struct binding *b);
 
 // --- fence.c -------------------------------------------------------------------------------------
 

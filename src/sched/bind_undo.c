@@ -61,7 +61,7 @@ static void give_back(struct binding *b)
     queue_retry(&s->queue, p);
 }
 
-static void finish(struct binding *b)
+void bind_finish(struct binding *b)
 {
     if (b->pod)
         give_back(b);
@@ -69,6 +69,15 @@ static void finish(struct binding *b)
 }
 
 // --- The fence -----------------------------------------------------------------------------------
+
+// The fence is up, or nothing is left to be fenced.
+static void go_on(struct binding *b)
+{
+    if (b->take)
+        take_fenced(b, true);
+    else
+        take(b);
+}
 
 static void fenced(struct sched *s, void *arg, const struct client_answer *answer)
 {
@@ -78,11 +87,11 @@ static void fenced(struct sched *s, void *arg, const struct client_answer *answe
     case 0:
         if (answer->object)
             fence_hold_pod(b, answer->object);
-        take(b);
+        go_on(b);
         break;
     case ERR_NOT_FOUND:
         b->gone = true;
-        take(b);
+        go_on(b);
         break;
     case ERR_INVALID:
     case ERR_BAD_REQUEST:
@@ -90,7 +99,10 @@ static void fenced(struct sched *s, void *arg, const struct client_answer *answe
     case ERR_UNAUTHORIZED:
     case ERR_UNSUPPORTED:
         b->slow = true;
-        bind_leave(b);
+        if (b->take)
+            take_fenced(b, false);
+        else
+            bind_leave(b);
         break;
     default:
         fence_look(b);
@@ -141,12 +153,12 @@ static void taken(struct binding *b)
         b->claims[i].again = false;
     }
     if (!again) {
-        finish(b);
+        bind_finish(b);
     } else if (++b->tries < CLAIM_TRIES) {
         fence_send(b, fenced); // whoever changed the claim may have bound the pod by now
     } else {
         b->slow = true;
-        finish(b);
+        bind_finish(b);
     }
 }
 
@@ -321,18 +333,13 @@ static void let_go(struct binding *b)
 {
     struct sched *s = b->s;
     exec_timer_stop(s->exec, &b->timer);
+    gang_leave(b);
     b->step = BIND_UNDO;
-    for (size_t i = 0; i < b->claims_len; i++) {
-        struct bind_claim *c = &b->claims[i];
-        struct sched_claim *k = bind_entry(c);
-        remember(c);
-        if (k && c->allocation)
-            claims_land(&s->claims, k);
-        bind_wake_users(s, bind_entry(c));
-    }
-    struct sched_claim **k = b->special_key.n ? map_get(&s->claims.by_key, b->special_key) : NULL;
-    if (k)
-        claims_land(&s->claims, *k);
+    for (size_t i = 0; i < b->claims_len; i++)
+        remember(&b->claims[i]);
+    bind_land(b);
+    for (size_t i = 0; i < b->claims_len; i++)
+        bind_wake_users(s, bind_entry(&b->claims[i]));
     sched_wake(s, WHY_BIT(WHY_DEVICES));
 }
 
@@ -350,7 +357,7 @@ void bind_undo(struct binding *b)
 void bind_leave(struct binding *b)
 {
     let_go(b);
-    finish(b);
+    bind_finish(b);
 }
 
 // --- Without an attempt --------------------------------------------------------------------------
@@ -382,10 +389,23 @@ static void cleanup_start(struct binding *b)
     bind_undo(b);
 }
 
-void bind_deallocate(struct sched *s, struct sched_pod *p, const struct want *w)
+struct binding *bind_fence(struct sched *s, struct sched_pod *p, struct group_take *t)
+{
+    struct binding *b = cleanup_new(s, p, 0);
+    b->take = t;
+    b->slow = true;
+    b->step = BIND_UNDO;
+    list_push_back(&s->bindings, &b->node);
+    queue_bind(&s->queue, p);
+    p->binding = b;
+    fence_send(b, fenced);
+    return b;
+}
+
+void bind_deallocate(struct sched *s, struct sched_pod *p, const struct client_object *claim)
 {
     struct binding *b = cleanup_new(s, p, 1);
-    cleanup_add(b, w->object)->gives_way = true;
+    cleanup_add(b, claim)->gives_way = true;
     b->slow = true;
     cleanup_start(b);
 }

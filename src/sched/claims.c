@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
+
 #include "base/banned.h"
 
 void claims_init(struct claims *c, struct devices *devices)
@@ -130,6 +132,7 @@ static void settle(struct claims *c, struct sched_claim *k)
     k->user.foreign = stored && !k->ours && !(k->flight && same(stored, k->flight->allocation));
     if (kept)
         return;
+    k->lost = false;
     k->user.revision = stored ? k->latest->revision : UINT64_MAX;
     k->user.not_before = stored && c->listing ? 0 : k->user.revision;
     devices_use(c->devices, &k->user, force);
@@ -261,26 +264,39 @@ void claims_restore(struct claims *c, struct sched_claim *k)
     (void)forget(c, k);
 }
 
-void claims_fly(struct claims *c, struct sched_claim *k,
-                const struct api_allocation_result *allocation)
+struct flight *claims_fly(struct claims *c, struct sched_claim *k,
+                          const struct api_allocation_result *allocation, uint64_t gang)
 {
     struct flight *f = xcalloc(1, sizeof(*f));
     struct api_allocation_result *copy = arena_one(&f->arena, struct api_allocation_result);
     api_copy(&api_allocation_result_type, allocation, copy, &f->arena);
-    f->refs = 1;
+    f->refs = 2; // the entry's and the caller's
+    f->sharers = 1;
+    f->gang = gang;
     f->allocation = copy;
     drop_flight(k);
     k->flight = f;
     settle(c, k);
+    return f;
 }
 
-void claims_land(struct claims *c, struct sched_claim *k)
+struct flight *claims_share(struct sched_claim *k)
 {
-    if (!k->flight)
-        return;
-    drop_flight(k);
-    settle(c, k);
-    (void)forget(c, k);
+    k->flight->refs++;
+    k->flight->sharers++;
+    return k->flight;
+}
+
+void claims_land(struct claims *c, struct sched_claim *k, struct flight *flight)
+{
+    bool last = flight && --flight->sharers == 0;
+    // The claim may have been replaced by another of its name, with a flight of its own.
+    if (last && k && k->flight == flight) {
+        drop_flight(k);
+        settle(c, k);
+        (void)forget(c, k);
+    }
+    flight_unref(flight);
 }
 
 void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p)
@@ -304,6 +320,21 @@ bool claims_reserved(const struct api_resource_claim *claim, const struct api_po
 {
     for (size_t i = 0; i < claim->status.reserved_for.n; i++)
         if (str_eq(claim->status.reserved_for.p[i].uid, pod->metadata.uid))
+            return true;
+    return false;
+}
+
+bool claims_is_group(const struct api_resource_claim_consumer_reference *r)
+{
+    return str_eqz(r->api_group, "scheduling.k8s.io") && str_eqz(r->resource, "podgroups");
+}
+
+bool claims_reserved_by_name(const struct api_resource_claim *claim, const struct api_pod *pod)
+{
+    struct str group = pod_group_name(pod);
+    for (size_t i = 0; group.n && i < claim->status.reserved_for.n; i++)
+        if (claims_is_group(&claim->status.reserved_for.p[i]) &&
+            str_eq(claim->status.reserved_for.p[i].name, group))
             return true;
     return false;
 }

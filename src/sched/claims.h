@@ -23,6 +23,8 @@
 // An allocation on its way to the API; counted by reference.
 struct flight {
     uint32_t refs;
+    uint32_t sharers; // bindings that bring it to the API
+    uint64_t gang;    // the group cycle that may share it; 0: none
     const struct api_allocation_result *allocation;
     struct arena arena;
 };
@@ -36,7 +38,9 @@ struct sched_claim {
     const struct client_object *held; // what user.allocation lives in,
     struct flight *held_flight;       // one or the other
     bool ours;                        // the allocation in force was written by this scheduler
-    struct pod_vec pods;              // that name it
+    bool lost;            // it collides with an earlier one, and only its group can clear it
+    uint64_t unavailable; // the group cycle that found it out of reach
+    struct pod_vec pods;  // that name it
 };
 
 struct claims {
@@ -78,17 +82,24 @@ bool claims_progress(struct claims *c, uint64_t revision,
 // claims_restore drops what was assumed.
 void claims_restore(struct claims *c, struct sched_claim *k);
 
-// claims_fly marks an allocation as in flight, copied. claims_land ends that.
-void claims_fly(struct claims *c, struct sched_claim *k,
-                const struct api_allocation_result *allocation);
-void claims_land(struct claims *c, struct sched_claim *k);
+// claims_fly marks an allocation as in flight, copied; claims_share adds a pod of the same group cycle to
+// it. Either returns a reference for claims_land, which ends that for one of them: the last lets the
+// devices go, unless the claim has them by then. flight may be NULL.
+struct flight *claims_fly(struct claims *c, struct sched_claim *k,
+                          const struct api_allocation_result *allocation, uint64_t gang);
+struct flight *claims_share(struct sched_claim *k);
+void claims_land(struct claims *c, struct sched_claim *k, struct flight *flight);
 
 // claims_pod_add and claims_pod_remove keep the index of pods by claim.
 void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p);
 void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p);
 
-// claims_reserved says whether a claim is reserved for a pod, or for its group.
+// claims_reserved says whether a claim is reserved for a pod itself.
 bool claims_reserved(const struct api_resource_claim *claim, const struct api_pod *pod);
+
+// claims_reserved_by_name: for a group of the name of the pod's. claims_is_group: the consumer is one.
+bool claims_reserved_by_name(const struct api_resource_claim *claim, const struct api_pod *pod);
+bool claims_is_group(const struct api_resource_claim_consumer_reference *r);
 
 // claims_only_for: nobody but this pod has it reserved.
 bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod);

@@ -59,6 +59,7 @@ enum pod_state {
 };
 
 struct binding;
+struct sched_group;
 
 struct sched_pod {
     struct str key;                     // namespace/name; owned
@@ -87,7 +88,12 @@ struct sched_pod {
     int64_t tried_ns;   // last attempt
     struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
-    bool moved; // something that could help changed while it was being bound
+    int64_t jitter_ns; // added to its back-off
+
+    // Its PodGroup (groups.c).
+    struct sched_group *group; // NULL: none
+    uint32_t group_at;         // its place in group->pods
+    bool group_gated;          // the gate is its group's: too few pods, no object
 
     // What people are told (report.c).
     char *reason;  // of the condition: Unschedulable, SchedulerError

@@ -89,16 +89,15 @@ static struct verdict *known_verdict(struct attempt *a)
                                                                                           : NULL;
 }
 
-static void keep_verdict(struct attempt *a)
+void cycle_keep(struct attempt *a, struct str message)
 {
     struct sched *s = a->s;
     a->pod->signature = cycle_signature(a);
-    if (!a->pod->signature || !a->pod->message)
+    if (!a->pod->signature)
         return;
     struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
     free(v->message);
-    *v = (struct verdict){a->pod->signature, s->epoch, a->whys,
-                          xstrndup(a->pod->message, strlen(a->pod->message))};
+    *v = (struct verdict){a->pod->signature, s->epoch, a->whys, xstrndup(message.p, message.n)};
     s->verdict_epoch = s->epoch;
 }
 
@@ -138,9 +137,9 @@ static void ask_one(struct attempt *a, struct finding *found)
     // Claims that hold the pod to this node could be had elsewhere.
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
-        if (w->allocated &&
-            str_eq(select_only_node(w->claim->status.allocation->node_selector), a->only_node)) {
+        if (w->allocated && str_eq(select_only_node(w->allocation->node_selector), a->only_node)) {
             w->unavailable = true;
+            w->entry->unavailable = a->s->gang_now;
             a->whys |= WHY_BIT(WHY_DEVICES);
         }
     }
@@ -200,31 +199,30 @@ static struct sched_node *find(struct attempt *a)
 // --- Outcomes ------------------------------------------------------------------------------------
 
 // No node fits: an allocation that keeps the pod from the others may be given up.
-static bool deallocate_one(struct attempt *a)
+static bool may_give_up(const struct attempt *a, const struct want *w)
+{
+    return w->unavailable && w->allocated && !w->pending && claims_only_for(w->claim, a->api);
+}
+
+const struct want *cycle_give_up(const struct attempt *a)
 {
     size_t n = 0;
     for (size_t i = 0; i < a->wants_len; i++)
-        n += a->wants[i].unavailable && a->wants[i].allocated &&
-             claims_only_for(a->wants[i].claim, a->api);
-    if (n) {
-        size_t pick = rng_below(a->s->exec->rng, n);
-        for (size_t i = 0; i < a->wants_len; i++) {
-            struct want *w = &a->wants[i];
-            if (!w->unavailable || !w->allocated || !claims_only_for(w->claim, a->api))
-                continue;
-            if (pick-- == 0) {
-                bind_deallocate(a->s, a->pod, w);
-                return true;
-            }
-        }
-    }
-    return false;
+        n += may_give_up(a, &a->wants[i]);
+    size_t pick = n ? rng_below(a->s->exec->rng, n) : 0;
+    for (size_t i = 0; i < a->wants_len; i++)
+        if (may_give_up(a, &a->wants[i]) && pick-- == 0)
+            return &a->wants[i];
+    return NULL;
 }
 
-static void set_gate(struct sched_pod *p, const struct sbuf *text)
+void cycle_gate(struct attempt *a)
 {
+    struct sched_pod *p = a->pod;
     free(p->gate);
-    p->gate = xstrndup(text->p ? text->p : "", text->n);
+    p->gate = xstrndup(a->text.p ? a->text.p : "", a->text.n);
+    queue_gate(&a->s->queue, p);
+    report_gated(a->s, p);
 }
 
 static void no_node(struct attempt *a)
@@ -235,9 +233,13 @@ static void no_node(struct attempt *a)
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
     report_unschedulable(a);
-    if (deallocate_one(a))
+    const struct want *give_up = cycle_give_up(a);
+    if (give_up) {
+        bind_deallocate(s, p, give_up->object);
         return; // it gets another turn when that is done
-    keep_verdict(a);
+    }
+    if (p->message)
+        cycle_keep(a, str_z(p->message));
     queue_wait(&s->queue, p, a->whys);
 }
 
@@ -259,16 +261,22 @@ static void refused(struct attempt *a)
     queue_wait(&a->s->queue, a->pod, WHY_BIT(WHY_DEVICES));
 }
 
+struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known)
+{
+    *ret_known = known_verdict(a);
+    return *ret_known ? NULL : find(a);
+}
+
 static void try_nodes(struct attempt *a)
 {
-    const struct verdict *v = known_verdict(a);
+    const struct verdict *v;
+    struct sched_node *n = cycle_find(a, &v);
     if (v) {
         a->s->stats.unschedulable++;
         report_tell(a->s, a->pod, "Unschedulable", str_z(v->message));
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;
     }
-    struct sched_node *n = find(a);
     if (n)
         bind_start(a, n);
     else if (a->failed)
@@ -282,6 +290,14 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     struct attempt a;
     if (p->api->spec.node_name.n || p->api->metadata.deletion_timestamp.set)
         return; // decided elsewhere while it was in the queue
+    if (p->api->spec.scheduling_gates.n) {
+        sched_enqueue(s, p);
+        return;
+    }
+    if (p->group) {
+        gang_run(s, p);
+        return;
+    }
     if (bind_leftovers(s, p))
         return;
     s->stats.attempts++;
@@ -294,9 +310,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     case DRA_GATED:
     case DRA_WAIT: // the claim's next change gives the pod its turn; this was no attempt
         p->attempts--;
-        set_gate(p, &a.text);
-        queue_gate(&s->queue, p);
-        report_gated(s, p);
+        cycle_gate(&a);
         break;
     case DRA_REFUSED:
         refused(&a);

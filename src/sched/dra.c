@@ -55,10 +55,14 @@ static int resolve(struct sched *s, const struct api_pod *pod,
         sbuf_addf(why, "resourceclaim \"%.*s\" is being deleted", STR_ARG(name));
         return -1;
     }
-    if (check_owner && !claim_is_for(claim, pod, false)) {
-        sbuf_addf(why,
-                  "ResourceClaim %.*s/%.*s was not created for Pod %.*s/%.*s (Pod is not owner)",
+    if (check_owner && !claim_is_for(claim, pod, s->group_claims)) {
+        struct str group = s->group_claims ? pod_group_name(pod) : (struct str){0};
+        sbuf_addf(why, "ResourceClaim %.*s/%.*s was not created for Pod %.*s/%.*s (",
                   STR_ARG(m->namespace), STR_ARG(name), STR_ARG(m->namespace), STR_ARG(m->name));
+        if (group.n)
+            sbuf_addf(why, "neither Pod nor PodGroup %.*s is the owner)", STR_ARG(group));
+        else
+            sbuf_addz(why, "Pod is not owner)");
         return -1;
     }
     *ret = k;
@@ -127,13 +131,18 @@ static void narrow(struct attempt *a, const struct api_node_selector *selector)
 
 static enum dra_begin begin_claim(struct attempt *a, struct want *w)
 {
-    const struct api_allocation_result *allocation = w->claim->status.allocation;
-    w->allocated = allocation != NULL;
-    if (allocation) {
-        narrow(a, allocation->node_selector);
+    const struct flight *flight = w->entry->flight;
+    // Pods of one group cycle share what is in flight for one of them.
+    w->allocation = w->claim->status.allocation;
+    w->pending = !w->allocation && flight && flight->gang && flight->gang == a->s->gang_now;
+    if (w->pending)
+        w->allocation = flight->allocation;
+    w->allocated = w->allocation != NULL;
+    if (w->allocated) {
+        narrow(a, w->allocation->node_selector);
         return DRA_OK;
     }
-    if (w->entry->flight) {
+    if (flight) {
         sbuf_addf(&a->text, "resource claim %.*s is in the process of being allocated",
                   STR_ARG(w->entry->key));
         return DRA_WAIT;
@@ -216,6 +225,8 @@ enum dra_begin dra_begin(struct attempt *a)
         if (r == 0)
             continue;
         struct want *w = &a->wants[a->wants_len++];
+        w->group = a->s->group_claims && a->pod->group &&
+                   pod_entry_is_of_group(a->pod->group->api, &pod->spec.resource_claims.p[i]);
         w->entry = k;
         w->object = client_object_ref(k->latest);
         w->claim = w->object->object.value;
@@ -312,7 +323,7 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
                            const struct api_node *node)
 {
     const struct sched *s = a->s;
-    const struct api_allocation_result *r = w->claim->status.allocation;
+    const struct api_allocation_result *r = w->allocation;
     if (r->node_selector && select_node(r->node_selector, node) <= 0)
         return false;
     if (features_on(&s->features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
@@ -323,7 +334,7 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
     if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) || !dra_has_conditions(r))
         return true;
     // A claim that is being bound for another pod is not late yet.
-    return dra_binding_state(s, w->claim, NULL) >= 0;
+    return w->pending || dra_binding_state(s, w->claim, NULL) >= 0;
 }
 
 static void why_add(struct sbuf *why, const char *text)
@@ -404,6 +415,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
         if (!w->allocated || w->special || allocated_fits(a, w, n->api))
             continue;
         w->unavailable = true;
+        w->entry->unavailable = a->s->gang_now;
         unavailable = true;
     }
     if (open_len) {

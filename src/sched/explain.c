@@ -91,6 +91,25 @@ static void write_now(struct json_writer *w, struct sched *s, struct sched_pod *
     cycle_end(&a);
 }
 
+static void write_group(struct json_writer *w, const struct sched_group *g)
+{
+    json_write_object_begin(w);
+    field(w, "kind", STR("PodGroup"));
+    field(w, "name", g->key);
+    json_write_key(w, STR("minCount"));
+    json_write_u64(w, group_min(g));
+    json_write_key(w, STR("pods"));
+    json_write_u64(w, g->pods.n);
+    json_write_key(w, STR("scheduled"));
+    json_write_u64(w, group_scheduled(g));
+    if (!g->api)
+        field(w, "state", STR("missing"));
+    if (g->reason)
+        field(w, "reason", str_z(g->reason));
+    if (g->reason && g->message)
+        field(w, "message", str_z(g->message));
+}
+
 static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
@@ -104,6 +123,11 @@ static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
         field(&w, "gate", str_z(p->gate));
     if (p->message)
         field(&w, "message", str_z(p->message));
+    if (p->group) {
+        json_write_key(&w, STR("podGroup"));
+        write_group(&w, p->group);
+        json_write_object_end(&w);
+    }
     json_write_key(&w, STR("attempts"));
     json_write_u64(&w, p->attempts);
     write_claims(&w, s, p);
@@ -179,6 +203,30 @@ static void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *o
     json_write_object_end(&w);
 }
 
+static void explain_group(struct sched *s, const struct sched_group *g, struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
+    (void)s;
+    write_group(&w, g);
+    json_write_key(&w, STR("members"));
+    json_write_array_begin(&w);
+    for (size_t i = 0; i < g->pods.n; i++) {
+        const struct sched_pod *p = g->pods.p[i];
+        json_write_object_begin(&w);
+        field(&w, "name", p->key);
+        field(&w, "state", str_z(state_name(p)));
+        if (p->node)
+            field(&w, "node", p->node->name);
+        if (p->gate)
+            field(&w, "gate", str_z(p->gate));
+        if (p->message && !p->node)
+            field(&w, "message", str_z(p->message));
+        json_write_object_end(&w);
+    }
+    json_write_array_end(&w);
+    json_write_object_end(&w);
+}
+
 int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
                   struct sbuf *out, struct err *err)
 {
@@ -199,7 +247,15 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
         explain_claim(s, c, out);
         return 0;
     }
-    return err_set(err, ERR_BAD_REQUEST, "only pods and claims can be explained, not \"%.*s\"",
+    if (k && str_eqz(k->kind, "PodGroup")) {
+        const struct sched_group *g = groups_find(s, namespace, name);
+        if (!g)
+            return err_set(err, ERR_NOT_FOUND, "pod group %s not found", key.p);
+        explain_group(s, g, out);
+        return 0;
+    }
+    return err_set(err, ERR_BAD_REQUEST,
+                   "only pods, claims and pod groups can be explained, not \"%.*s\"",
                    STR_ARG(kind));
 }
 
@@ -252,13 +308,14 @@ const struct api_kind *sched_watched(size_t i)
 
 uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
 {
-    const struct client_object *o = informer_get(s->informers[i], namespace, name);
+    const struct client_object *o =
+        s->informers[i] ? informer_get(s->informers[i], namespace, name) : NULL;
     return o ? o->revision : 0;
 }
 
 size_t sched_known_count(const struct sched *s, size_t i)
 {
-    return informer_len(s->informers[i]);
+    return s->informers[i] ? informer_len(s->informers[i]) : 0;
 }
 
 bool sched_check(const struct sched *s, struct sbuf *problems)

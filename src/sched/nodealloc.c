@@ -11,7 +11,7 @@ static const struct api_allocation_result *allocation_of(const struct attempt *a
                                                          const struct want *w, size_t *open)
 {
     if (w->allocated)
-        return w->claim->status.allocation;
+        return w->allocation;
     if (w->special && !a->special_used)
         return NULL;
     return *open < a->answer.results_len ? &a->answer.results[(*open)++] : NULL;
@@ -167,8 +167,9 @@ static int claim_demand(struct attempt *a, const struct want *w,
             r = -1;
         }
     }
-    if (r == 0 && mapped && w->claim && w->claim->status.reserved_for.n &&
-        !claims_reserved(w->claim, a->api)) {
+    if (r == 0 && mapped && w->claim &&
+        (w->pending || (w->claim->status.reserved_for.n && !claims_reserved(w->claim, a->api) &&
+                        !(w->group && claims_reserved_by_name(w->claim, a->api))))) {
         if (why)
             sbuf_addf(why,
                       "node allocatable resource claim %.*s has a mapped device and cannot be "

@@ -148,7 +148,7 @@ static int64_t backoff_ns(const struct sched_pod *p)
 
 void queue_retry(struct queue *q, struct sched_pod *p)
 {
-    int64_t due = p->attempts ? p->tried_ns + backoff_ns(p) : 0;
+    int64_t due = p->attempts ? p->tried_ns + backoff_ns(p) + p->jitter_ns : 0;
     if (due <= exec_now_ns(q->exec)) {
         queue_activate(q, p);
         return;

@@ -27,13 +27,14 @@ const struct api_kind *sched_kind(enum watched w)
         [WATCH_CLASSES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceClass")},
         [WATCH_RULES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("DeviceTaintRule")},
         [WATCH_TEMPLATES] = {STR_INIT("resource.k8s.io/v1"), STR_INIT("ResourceClaimTemplate")},
+        [WATCH_GROUPS] = {STR_INIT("scheduling.k8s.io/v1beta1"), STR_INIT("PodGroup")},
     };
     return api_kind_find(names[w].version, names[w].kind);
 }
 
 bool sched_synced(const struct sched *s)
 {
-    return s->synced == WATCHES;
+    return s->synced == s->watches;
 }
 
 bool sched_idle(const struct sched *s)
@@ -87,7 +88,7 @@ static bool expired(void *arg)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool is_mine(const struct sched *s, const struct api_pod *pod)
+bool sched_is_mine(const struct sched *s, const struct api_pod *pod)
 {
     if (pod->spec.node_name.n || pod->metadata.deletion_timestamp.set || cluster_pod_finished(pod))
         return false;
@@ -172,18 +173,30 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
     if (p->api->spec.scheduling_gates.n)
         sbuf_addf(&why, "waiting for scheduling gate %.*s",
                   STR_ARG(p->api->spec.scheduling_gates.p[0].name));
+    else if (dra_gate(s, p->api, &why))
+        p->group_gated = !group_gate(p, &why);
     else
-        (void)dra_gate(s, p->api, &why);
+        p->group_gated = false;
     free(p->gate);
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
     if (p->gate && sched_synced(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
-    if (p->gate)
+    if (p->group && p->group_gated && sched_synced(s) && gang_holds(s, p))
+        queue_retry(&s->queue, p); // nor what its group has
+    else if (p->gate)
         queue_gate(&s->queue, p);
     if (p->gate && !p->api->spec.scheduling_gates.n)
         report_gated(s, p); // the server tells of the pod's own gates
-    if (!p->gate)
+    if (p->gate)
+        return;
+    if (p->group && p->group->attempts) { // its group is backing off
+        p->attempts = p->group->attempts;
+        p->tried_ns = p->group->tried_ns;
+        p->jitter_ns = p->group->jitter_ns;
+        queue_retry(&s->queue, p);
+    } else {
         queue_activate(&s->queue, p);
+    }
 }
 
 static void pod_gone(struct sched *s, struct sched_pod *p)
@@ -193,6 +206,7 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
     queue_leave(&s->queue, p);
     list_remove(&p->untold);
     unindex_claims(s, p);
+    groups_pod_gone(s, p);
     cluster_pod_remove(&s->cluster, p);
     if (placed)
         sched_wake(s, WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
@@ -273,7 +287,8 @@ static void pod_changed(void *arg, const struct client_object *before,
         cluster_pod_set(&s->cluster, p, after);
     else
         p = cluster_pod_add(&s->cluster, after);
-    if (is_mine(s, p->api))
+    groups_pod(s, p);
+    if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
         pod_settled(s, p, other_labels);
@@ -468,7 +483,7 @@ static void rule_changed(void *arg, const struct client_object *before,
 static void synced(void *arg)
 {
     struct sched *s = arg;
-    if (++s->synced == WATCHES) {
+    if (++s->synced == s->watches) {
         // Pods were looked at before all claims were known.
         map_foreach(&s->cluster.pods, i) {
             struct sched_pod *p = *map_value(&s->cluster.pods, i);
@@ -515,7 +530,13 @@ struct sched *sched_new(const struct sched_options *options)
         features_init(&s->features, FEATURES_MINOR);
     s->alloc_features = read_features(&s->features);
     set_names(s, options);
+    bool groups = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
+    s->watches = groups ? WATCHES : WATCH_GROUPS;
+    s->group_claims = groups && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&s->bindings);
+    list_init(&s->gangs);
+    list_init(&s->takes);
+    groups_init(s);
     list_init(&s->calls);
     report_init(s);
     cluster_init(&s->cluster);
@@ -544,6 +565,18 @@ static void claims_came_to(void *arg, uint64_t revision)
     bind_claims_listed(s);
 }
 
+static void pods_came_to(void *arg, uint64_t revision)
+{
+    (void)revision;
+    take_pods_came_to(arg);
+}
+
+static void group_changed(void *arg, const struct client_object *before,
+                          const struct client_object *after)
+{
+    groups_set(arg, before, after);
+}
+
 void sched_start(struct sched *s)
 {
     static void (*const changed[WATCHES])(void *, const struct client_object *,
@@ -555,21 +588,23 @@ void sched_start(struct sched *s)
         [WATCH_SLICES] = slice_changed,
         [WATCH_CLASSES] = class_changed,
         [WATCH_RULES] = rule_changed,
+        [WATCH_GROUPS] = group_changed,
     };
     assert(!s->started);
     s->started = true;
-    for (int w = 0; w < WATCHES; w++) {
+    for (size_t w = 0; w < s->watches; w++) {
         s->informers[w] = informer_new(
             &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
-        informer_add_handler(
-            s->informers[w],
-            &(struct informer_handler){.changed = changed[w],
-                                       .synced = synced,
-                                       .progress = w == WATCH_CLAIMS ? claims_came_to : NULL,
-                                       .arg = s});
+        informer_add_handler(s->informers[w], &(struct informer_handler){
+                                                  .changed = changed[w],
+                                                  .synced = synced,
+                                                  .progress = w == WATCH_CLAIMS ? claims_came_to
+                                                              : w == WATCH_PODS ? pods_came_to
+                                                                                : NULL,
+                                                  .arg = s});
     }
     s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
-    for (int w = 0; w < WATCHES; w++)
+    for (size_t w = 0; w < s->watches; w++)
         informer_start(s->informers[w]);
 }
 
@@ -597,6 +632,7 @@ static void stop(struct sched *s, bool answers_come)
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);
     devices_free(s->devices);
+    groups_done(s);
     cluster_done(&s->cluster);
     map_foreach(&s->extended, i)
         free((void *)(uintptr_t)map_key(&s->extended, i).p);

@@ -54,6 +54,9 @@ struct sched_stats {
     uint64_t solves;        // questions put to the allocator
     uint64_t explained;     // explanations made (the others were known)
     uint64_t conditions;    // pod conditions written
+    uint64_t groups_placed; // cycles of PodGroups that placed as many pods as were needed
+    uint64_t groups_refused;
+    uint64_t given_back; // claims that a PodGroup held and did not run with
     size_t active, backing_off, waiting, gated, binding;
 };
 

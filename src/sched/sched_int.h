@@ -11,6 +11,7 @@
 #include "sched/claims.h"
 #include "sched/cluster.h"
 #include "sched/devices.h"
+#include "sched/groups.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 
@@ -24,6 +25,7 @@ enum watched {
     WATCH_CLASSES,
     WATCH_RULES,
     WATCH_TEMPLATES, // only to tell which are missing
+    WATCH_GROUPS,    // the last: only with the gate
     WATCHES,
 };
 
@@ -53,6 +55,8 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
+    size_t watches;          // WATCHES, or one less
+    bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
     size_t special_by_owner; // index of claims for extended resources, by UID of the pod
     size_t synced;
@@ -61,6 +65,9 @@ struct sched {
     struct cluster cluster;
     struct devices *devices;
     struct claims claims;
+    struct groups groups;
+    uint64_t gang_now;  // the group cycle under way; 0: none
+    uint64_t gang_last; // number of the last one
     struct queue queue;
     struct alloc_solver *solver;
     struct event_recorder *recorder;
@@ -76,6 +83,8 @@ struct sched {
     struct writer_map MAP(struct claim_writer *) writers; // by claim's key, owned, while one writes
     struct list calls;                                    // of the client, under way
     struct list untold; // pods whose condition has an old text, oldest first
+    struct list gangs;  // pods of groups on their way together
+    struct list takes;  // groups that give back what they hold
     struct exec_timer tell_timer;
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
@@ -89,7 +98,10 @@ struct want {
     struct sched_claim *entry;              // NULL for the special claim until it is created
     const struct client_object *object;     // as read at the start of the attempt
     const struct api_resource_claim *claim; // same
+    const struct api_allocation_result *allocation; // stored or pending; NULL: none
     bool allocated;
+    bool pending;     // its allocation is in flight for another pod of this group cycle
+    bool group;       // it is reserved for the pod's group
     bool special;     // made for extended resources; last
     bool stale;       // a special claim of an earlier attempt, to be deleted
     bool unavailable; // on some node: may be deallocated if nothing fits
@@ -226,6 +238,43 @@ void cycle_end(struct attempt *a);
 // cycle_signature is equal for pods that get the same answer; 0: it is not known.
 uint64_t cycle_signature(struct attempt *a);
 
+// cycle_find looks for the best node; NULL: none, and a->whys, a->failed and a->text say why. With a
+// verdict that is known nothing is looked for, and *ret_known is it.
+struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known);
+
+// cycle_keep remembers what is said of the pod, for its equals.
+void cycle_keep(struct attempt *a, struct str message);
+
+// cycle_give_up finds a claim whose allocation keeps the pod from other nodes and that nobody else uses
+// (PostFilter); NULL: none.
+const struct want *cycle_give_up(const struct attempt *a);
+
+// cycle_gate puts the pod aside until something lifts the gate; the text is a->text.
+void cycle_gate(struct attempt *a);
+
+// --- gang.c, gang_bind.c, gang_take.c ------------------------------------------------------------
+
+// gang_run tries the pods of first's group together; gang_holds says whether the pod has devices though
+// its gang does not run.
+void gang_run(struct sched *s, struct sched_pod *first);
+bool gang_holds(struct sched *s, const struct sched_pod *p);
+
+// gang_start sends prepared bindings (of one group; their list is copied) on their way. need: so many must
+// get as far as the Binding before any goes on.
+void gang_start(struct sched *s, struct binding *const *all, size_t n, size_t need);
+
+// A claim to be given back: cleared, or only without the group's reservation.
+struct take_want {
+    struct sched_claim *entry;
+    bool clear;
+};
+
+// take_start takes claims from a group none of whose pods runs, once no Binding of them can come any
+// more. False: not now. take_pods_came_to: the watch of pods has come to a revision.
+bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n);
+void take_pods_came_to(struct sched *s);
+void take_drop_all(struct sched *s);
+
 // --- bind.c --------------------------------------------------------------------------------------
 
 // bind_start reserves what the attempt found on node n and starts to write.
@@ -240,7 +289,7 @@ void bind_drop_all(struct sched *s);
 // bind_deallocate clears the allocation of a claim that keeps a pod from being placed (PostFilter).
 // bind_leftovers takes back what an earlier attempt left of a pod: reservations and special claims.
 // Either ends with the pod in the queue. bind_leftovers: false when there is nothing.
-void bind_deallocate(struct sched *s, struct sched_pod *p, const struct want *w);
+void bind_deallocate(struct sched *s, struct sched_pod *p, const struct client_object *claim);
 bool bind_leftovers(struct sched *s, struct sched_pod *p);
 
 // --- calls.c -------------------------------------------------------------------------------------
@@ -281,6 +330,9 @@ void sched_wake(struct sched *s, uint32_t whys);
 
 // sched_enqueue gives a pod its turn, unless a gate is closed or a claim missing.
 void sched_enqueue(struct sched *s, struct sched_pod *p);
+
+// sched_is_mine: the pod waits for a node, and this scheduler is to give it one.
+bool sched_is_mine(const struct sched *s, const struct api_pod *pod);
 
 // sched_index_claim puts a claim into a pod's list, unless it is there.
 void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key);

@@ -12,19 +12,41 @@ static const char *const verb_names[VERB_BITS] = {"create", "delete", "deletecol
 #define VERBS_ALL    0xffU
 #define VERBS_STATUS (VERB_GET | VERB_PATCH | VERB_UPDATE)
 
+#define VERBS_CONNECT (VERB_CREATE | VERB_GET)
+
+#define CONNECT(sub, can, options)                                                         \
+    {                                                                                      \
+        .name = STR_INIT(sub), .verbs = (can), .connect = true, .shown = STR_INIT(options) \
+    }
+
 // Subresources that are served, and the kinds they speak where it is not their owner's.
 static const struct {
     struct str name;
     unsigned verbs;
     struct str api_version, kind;
+    bool connect;
+    struct str shown;
 } known_subs[] = {
-    {STR_INIT("binding"), VERB_CREATE, STR_INIT("v1"), STR_INIT("Binding")},
-    {STR_INIT("ephemeralcontainers"), VERBS_STATUS, STR_INIT(""), STR_INIT("")},
-    {STR_INIT("eviction"), VERB_CREATE, STR_INIT("policy/v1"), STR_INIT("Eviction")},
-    {STR_INIT("finalize"), VERB_UPDATE, STR_INIT(""), STR_INIT("")},
-    {STR_INIT("resize"), VERBS_STATUS, STR_INIT(""), STR_INIT("")},
-    {STR_INIT("scale"), VERBS_STATUS, STR_INIT("autoscaling/v1"), STR_INIT("Scale")},
-    {STR_INIT("status"), VERBS_STATUS, STR_INIT(""), STR_INIT("")},
+    CONNECT("attach", VERBS_CONNECT, "PodAttachOptions"),
+    {.name = STR_INIT("binding"),
+     .verbs = VERB_CREATE,
+     .api_version = STR_INIT("v1"),
+     .kind = STR_INIT("Binding")},
+    {.name = STR_INIT("ephemeralcontainers"), .verbs = VERBS_STATUS},
+    {.name = STR_INIT("eviction"),
+     .verbs = VERB_CREATE,
+     .api_version = STR_INIT("policy/v1"),
+     .kind = STR_INIT("Eviction")},
+    CONNECT("exec", VERBS_CONNECT, "PodExecOptions"),
+    {.name = STR_INIT("finalize"), .verbs = VERB_UPDATE},
+    CONNECT("log", VERB_GET, ""),
+    CONNECT("portforward", VERBS_CONNECT, "PodPortForwardOptions"),
+    {.name = STR_INIT("resize"), .verbs = VERBS_STATUS},
+    {.name = STR_INIT("scale"),
+     .verbs = VERBS_STATUS,
+     .api_version = STR_INIT("autoscaling/v1"),
+     .kind = STR_INIT("Scale")},
+    {.name = STR_INIT("status"), .verbs = VERBS_STATUS},
 };
 
 const char *catalog_verb_name(unsigned bit)
@@ -126,7 +148,8 @@ static void add_subs(struct catalog_resource *r)
                 kind = api_kind_find(known_subs[i].api_version, known_subs[i].kind);
             if (kind && r->subs_len < CATALOG_SUBS_MAX)
                 r->subs[r->subs_len++] =
-                    (struct catalog_sub){known_subs[i].name, known_subs[i].verbs, kind};
+                    (struct catalog_sub){known_subs[i].name, known_subs[i].verbs, kind,
+                                         known_subs[i].connect, known_subs[i].shown};
         }
     }
 }

@@ -35,9 +35,11 @@ struct catalog_sub {
     struct str name;
     unsigned verbs;
     const struct api_kind *kind; // of bodies and answers
+    bool connect;                // served by the node
+    struct str shown;            // how discovery names it, where there is no such kind; else empty
 };
 
-#define CATALOG_SUBS_MAX 8
+#define CATALOG_SUBS_MAX 12
 
 struct catalog_resource {
     const struct api_kind *kind;

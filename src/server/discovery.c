@@ -143,7 +143,7 @@ static void sub_entry(struct json_writer *w, const struct catalog_resource *r,
         kv(w, STR("group"), sub->kind->group);
         kv(w, STR("version"), sub->kind->version);
     }
-    kv(w, STR("kind"), sub->kind->kind);
+    kv(w, STR("kind"), sub->shown.n ? sub->shown : sub->kind->kind);
     verbs(w, sub->verbs);
     json_write_object_end(w);
 }
@@ -172,13 +172,13 @@ void discovery_resources(const struct catalog_version *v, struct sbuf *out)
 
 // --- Aggregated ----------------------------------------------------------------------------------
 
-static void response_kind(struct json_writer *w, const struct api_kind *k)
+static void response_kind(struct json_writer *w, const struct api_kind *k, struct str shown)
 {
     json_write_key(w, STR("responseKind"));
     json_write_object_begin(w);
     kv(w, STR("group"), k->group);
     kv(w, STR("version"), k->version);
-    kv(w, STR("kind"), k->kind);
+    kv(w, STR("kind"), shown.n ? shown : k->kind);
     json_write_object_end(w);
 }
 
@@ -187,7 +187,7 @@ static void aggregated_resource(struct json_writer *w, const struct catalog_reso
     const struct api_kind *k = r->kind;
     json_write_object_begin(w);
     kv(w, STR("resource"), k->plural);
-    response_kind(w, k);
+    response_kind(w, k, STR(""));
     kv(w, STR("scope"), k->namespaced ? STR("Namespaced") : STR("Cluster"));
     kv(w, STR("singularResource"), k->singular);
     verbs(w, r->verbs);
@@ -199,7 +199,7 @@ static void aggregated_resource(struct json_writer *w, const struct catalog_reso
         for (size_t i = 0; i < r->subs_len; i++) {
             json_write_object_begin(w);
             kv(w, STR("subresource"), r->subs[i].name);
-            response_kind(w, r->subs[i].kind);
+            response_kind(w, r->subs[i].kind, r->subs[i].shown);
             verbs(w, r->subs[i].verbs);
             json_write_object_end(w);
         }

@@ -27,8 +27,7 @@ static char *join(const char *folder, const char *name)
     return sbuf_take(&b);
 }
 
-// read_text reads a file into *ret (heap). Returns 0 or -errno; -ENOENT without a message.
-static int read_text(const char *path, char **ret, struct err *err)
+int pki_read_file(const char *path, char **ret, struct err *err)
 {
     FILE *f = fopen(path, "rbe");
     if (!f && errno == ENOENT)
@@ -59,9 +58,9 @@ static int load(const char *certificate_file, const char *key_file, int64_t unti
 {
     struct tls_key_pair pair = {0};
     int64_t expiry = 0;
-    int r = read_text(certificate_file, &pair.certificate_pem, err);
+    int r = pki_read_file(certificate_file, &pair.certificate_pem, err);
     if (r == 0)
-        r = read_text(key_file, &pair.key_pem, err);
+        r = pki_read_file(key_file, &pair.key_pem, err);
     if (r == 0 && tls_certificate_expiry(pair.certificate_pem, &expiry, err) < 0)
         r = err_set(err, ERR_INVALID,
                     "%s does not hold a certificate: remove it and its key to have new ones made",
@@ -166,7 +165,7 @@ static bool names_changed(const struct names *ns, const char *file, struct sbuf 
     for (size_t i = 0; i < ns->n; i++)
         sbuf_addf(now, "%s\n", ns->p[i]);
     char *before = NULL;
-    bool same = read_text(file, &before, NULL) == 0 && str_eq(str_z(before), sbuf_str(now));
+    bool same = pki_read_file(file, &before, NULL) == 0 && str_eq(str_z(before), sbuf_str(now));
     free(before);
     return !same;
 }
@@ -196,10 +195,14 @@ int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *re
                     .server_file = join(folder, "server.crt"),
                     .server_key_file = join(folder, "server.key"),
                     .admin_file = join(folder, "admin.crt"),
-                    .admin_key_file = join(folder, "admin.key")};
+                    .admin_key_file = join(folder, "admin.key"),
+                    .kubelet_client_file = join(folder, "kubelet-client.crt"),
+                    .kubelet_client_key_file = join(folder, "kubelet-client.key")};
     struct tls_key_pair ca = {0};
     bool fresh = false;
     struct tls_subject admin = {.common_name = "dray-admin", .organizations = masters};
+    struct tls_subject client = {.common_name = "kube-apiserver-kubelet-client",
+                                 .organizations = masters};
     int r = make_folder(folder, err);
     if (r == 0)
         r = prepare_ca(&p, now, &ca, &fresh, err);
@@ -207,12 +210,41 @@ int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *re
         r = prepare_server(&p, &ca, host, now, fresh, err);
     if (r == 0)
         r = prepare_leaf(&ca, &admin, p.admin_file, p.admin_key_file, now, fresh, err);
+    if (r == 0)
+        r = prepare_leaf(&ca, &client, p.kubelet_client_file, p.kubelet_client_key_file, now, fresh,
+                         err);
     tls_key_pair_done(&ca);
     if (r < 0)
         pki_done(&p);
     else
         *ret = p;
     return r;
+}
+
+int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
+                              int64_t now, char **ret_file, char **ret_key_file, struct err *err)
+{
+    struct tls_key_pair ca = {0};
+    char *ca_key = join(p->folder, "ca.key");
+    char *file = join(p->folder, "kubelet.crt"), *key_file = join(p->folder, "kubelet.key");
+    cleanup_sbuf struct sbuf name = {0};
+    sbuf_addf(&name, "system:node:%s", node);
+    const struct tls_subject subject = {.common_name = name.p, .names = names, .server = true};
+    int r = load(p->ca_file, ca_key, now, &ca, err);
+    if (r == -ENOENT)
+        r = err_set(err, ENOENT, "%s or its key has gone", p->ca_file);
+    if (r == 0)
+        r = prepare_leaf(&ca, &subject, file, key_file, now, true, err);
+    tls_key_pair_done(&ca);
+    free(ca_key);
+    if (r < 0) {
+        free(file);
+        free(key_file);
+        return r;
+    }
+    *ret_file = file;
+    *ret_key_file = key_file;
+    return 0;
 }
 
 void pki_done(struct pki *p)
@@ -223,6 +255,8 @@ void pki_done(struct pki *p)
     free(p->server_key_file);
     free(p->admin_file);
     free(p->admin_key_file);
+    free(p->kubelet_client_file);
+    free(p->kubelet_client_key_file);
     *p = (struct pki){0};
 }
 
@@ -231,7 +265,7 @@ void pki_done(struct pki *p)
 static int add_data(struct sbuf *out, const char *key, const char *file, struct err *err)
 {
     char *text = NULL;
-    int r = read_text(file, &text, err);
+    int r = pki_read_file(file, &text, err);
     if (r == 0) {
         sbuf_addf(out, "    %s: ", key);
         base64_encode(str_z(text), BASE64_STD, out);

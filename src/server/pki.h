@@ -17,6 +17,7 @@ struct pki {
     char *ca_file;
     char *server_file, *server_key_file;
     char *admin_file, *admin_key_file;
+    char *kubelet_client_file, *kubelet_client_key_file; // shown to nodes
 };
 
 // pki_prepare makes sure that all files in folder are there and valid for a while. host is where
@@ -25,6 +26,15 @@ struct pki {
 int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *ret,
                 struct err *err) MUST_USE;
 void pki_done(struct pki *p);
+
+// pki_read_file reads a file into *ret (heap). Returns 0 or -errno; -ENOENT without a message.
+int pki_read_file(const char *path, char **ret, struct err *err) MUST_USE;
+
+// pki_make_node_certificate makes the certificate of a node's endpoint, or renews it, in the CA's folder. names
+// are the node's, NULL-terminated. The paths are on the heap.
+int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
+                              int64_t now, char **ret_file, char **ret_key_file,
+                              struct err *err) MUST_USE;
 
 // pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL: plain
 // text to url, nothing to show.

@@ -96,6 +96,23 @@ bool query_bool(const struct query *q, struct str name)
     return query_flag(q, name) == QUERY_TRUE;
 }
 
+void query_escape(struct str text, struct sbuf *out)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char c = (unsigned char)text.p[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '_' || c == '.' || c == '~';
+        if (plain) {
+            sbuf_addc(out, (char)c);
+            continue;
+        }
+        sbuf_addc(out, '%');
+        sbuf_addc(out, digits[c >> 4]);
+        sbuf_addc(out, digits[c & 15]);
+    }
+}
+
 int query_i64(const struct query *q, struct str name, int64_t *ret, struct err *err)
 {
     struct str v;

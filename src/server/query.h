@@ -36,6 +36,9 @@ bool query_get(const struct query *q, struct str name, struct str *ret);
 // query_str is query_get with the empty string for nothing.
 struct str query_str(const struct query *q, struct str name);
 
+// query_escape adds a text as it stands in a query.
+void query_escape(struct str text, struct sbuf *out);
+
 // query_bool: absent, 0 and false are false, all else is true.
 bool query_bool(const struct query *q, struct str name);
 

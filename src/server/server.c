@@ -17,6 +17,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     s->bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
     s->started_wall_ns = exec_wall_ns(s->exec);
     list_init(&s->watchers);
+    list_init(&s->relays);
     list_init(&s->active);
     list_init(&s->spare);
     int r = catalog_init(&s->catalog, options->runtime_config, err);
@@ -29,6 +30,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         server_free(s);
         return r;
     }
+    if (options->authorization == SERVER_RBAC)
+        authz_start(s);
     *ret = s;
     return 0;
 }
@@ -37,12 +40,17 @@ void server_free(struct server *s)
 {
     if (!s)
         return;
+    authz_stop(s);
+    if (s->has_roles)
+        registry_set_guard(s->registry, NULL, NULL);
     while (!list_empty(&s->spare)) {
         struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
         arena_done(&ex->arena);
         free(ex);
     }
     encode_cache_done(&s->cache);
+    tls_client_free(s->node_tls);
+    arena_done(&s->nodes_arena);
     catalog_done(&s->catalog);
     auth_done(&s->auth);
     metrics_done(&s->metrics);
@@ -67,6 +75,34 @@ void server_stop(struct server *s)
 {
     s->stopping = true;
     watch_stop_all(s);
+    stream_stop_all(s);
+    authz_stop(s);
+}
+
+int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
+{
+    const struct tls_client_options o = {.ca_pem = nodes->ca_pem,
+                                         .certificate_pem = nodes->certificate_pem,
+                                         .key_pem = nodes->key_pem,
+                                         .insecure = nodes->insecure};
+    struct tls_client *tls = NULL;
+    int r = tls_client_new(&o, &tls, err);
+    if (r < 0)
+        return r;
+    tls_client_free(s->node_tls);
+    s->node_tls = tls;
+    struct arena *a = &s->nodes_arena;
+    s->nodes = *nodes;
+    s->nodes.ca_pem = arena_str(a, nodes->ca_pem);
+    s->nodes.certificate_pem = arena_str(a, nodes->certificate_pem);
+    s->nodes.key_pem = arena_str(a, nodes->key_pem);
+    s->nodes.address_types = arena_str(a, nodes->address_types);
+    return 0;
+}
+
+const struct registry_user *server_user_of_token(const struct server *s, struct str token)
+{
+    return map_get(&s->auth.tokens, token);
 }
 
 // --- One request ---------------------------------------------------------------------------------
@@ -130,6 +166,8 @@ static bool choose_form(struct exchange *ex)
     unsigned allowed = 0;
     struct err err = {0};
     enum route_type type = ex->route.type;
+    if (type == ROUTE_RESOURCE && ex->route.sub && ex->route.sub->connect)
+        return true; // a text, or no HTTP at all
     if (type == ROUTE_RESOURCE)
         allowed = FORM_ALLOW_TRANSFORMS;
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
@@ -184,6 +222,12 @@ static void serve_resource(struct exchange *ex)
                                             .namespace = r->namespace,
                                             .name = r->name,
                                             .user = &ex->user};
+    if (!authz_request(ex))
+        return;
+    if (ex->verb && r->sub && r->sub->connect) {
+        stream_serve(ex);
+        return;
+    }
     switch (ex->verb) {
     case VERB_GET:
         read_get(ex);
@@ -225,10 +269,10 @@ void server_handle(void *door, struct http_request *q)
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
-    if (!choose_form(ex))
+    if (!impersonate(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
         serve_resource(ex);
-    else
+    else if (is_public(&ex->route) || authz_request(ex))
         document_serve(ex);
 }

@@ -12,21 +12,31 @@
 #include "base/err.h"
 #include "net/http.h"
 #include "registry/registry.h"
+#include "server/node.h"
 
 struct server;
+
+enum server_authorization {
+    SERVER_ALWAYS_ALLOW, // whoever is known may do everything
+    SERVER_RBAC,         // Roles, ClusterRoles and their bindings; system:masters everything
+};
 
 struct server_options {
     struct exec *exec;
     struct registry *registry;
     struct str runtime_config; // which versions are served, see server/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
-    bool anonymous;            // let everybody do everything without a name
-    int64_t bookmark_ns;       // between bookmarks of a watch; 0: one minute
+    enum server_authorization authorization;
+    bool anonymous;      // let everybody do everything without a name
+    int64_t bookmark_ns; // between bookmarks of a watch; 0: one minute
 };
 
 // server_new makes a server. What options points to is borrowed, strings are copied. Returns 0;
 // -ERR_INVALID for a runtime configuration or a token file that makes no sense; or an errno.
 int server_new(const struct server_options *options, struct server **ret, struct err *err) MUST_USE;
+
+// server_has_roles: roles say who may do what.
+bool server_has_roles(const struct server *s);
 
 // server_free frees a server whose requests have all ended.
 void server_free(struct server *s);
@@ -52,6 +62,13 @@ void server_set_address(struct server *s, struct str address);
 // server_add_door lets metrics count a door's connections. The door is borrowed.
 void server_add_door(struct server *s, const struct server_door *door);
 
+// server_set_nodes tells the server how to reach the endpoints of nodes: logs, exec, attach and port-forward
+// work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that are none.
+int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
+
+// server_user_of_token finds whose static token it is; NULL: nobody's. Good until the server is freed.
+const struct registry_user *server_user_of_token(const struct server *s, struct str token);
+
 // server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to out,
 // a JSON object. fn returns 0, -ERR_NOT_FOUND or -ERR_BAD_REQUEST. NULL: nobody explains.
 typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
@@ -63,7 +80,7 @@ void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
 typedef bool (*server_check_fn)(void *arg, struct sbuf *problems);
 void server_set_checker(struct server *s, server_check_fn fn, void *arg);
 
-// server_stop ends all watches so that their connections can go; health says no from here on.
+// server_stop ends all watches and streams so that their connections can go; health says no from here on.
 void server_stop(struct server *s);
 
 #endif

@@ -264,7 +264,7 @@ def test_other_subresources(s):
     assert s.good('GET', pods + '/p')['spec']['nodeName'] == 'node'
     assert names(s.good('GET', pods + '?fieldSelector=spec.nodeName%3Dnode')) == ['p']
     expect(s.call('GET', pods + '/p/binding'), 405, reason='MethodNotAllowed')
-    expect(s.call('GET', pods + '/p/exec'), 404)
+    expect(s.call('GET', pods + '/p/proxy'), 404)
     s.good('DELETE', pods + '/p?gracePeriodSeconds=0')
     sets = '/apis/apps/v1/namespaces/default/replicasets'
     template = {'metadata': {'labels': {'a': 'b'}}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}]}}

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 
+#include "api/pod_claims.h"
 #include "base/uuid.h"
 #include "codec/json.h"
 
@@ -563,6 +564,12 @@ const struct api_resource_claim *world_claim(struct world *w, const char *key)
     return o ? o->object.value : NULL;
 }
 
+const struct api_pod_group *world_group(struct world *w, const char *key)
+{
+    const struct client_object *o = find_key(w, "PodGroup", key);
+    return o ? o->object.value : NULL;
+}
+
 size_t world_count(struct world *w, const char *kind)
 {
     size_t n = 0;
@@ -639,7 +646,9 @@ static void sound_pod(struct world *w, const struct api_pod *pod)
         const struct api_resource_claim *claim = o ? o->object.value : NULL;
         bool reserved = false;
         for (size_t k = 0; claim && k < claim->status.reserved_for.n; k++)
-            reserved |= str_eq(claim->status.reserved_for.p[k].uid, pod->metadata.uid);
+            reserved |= str_eq(claim->status.reserved_for.p[k].uid, pod->metadata.uid) ||
+                        (str_eqz(claim->status.reserved_for.p[k].resource, "podgroups") &&
+                         str_eq(claim->status.reserved_for.p[k].name, pod_group_name(pod)));
         if (!claim || !claim->status.allocation || !reserved)
             fail_msg("pod %.*s is bound without its claim", STR_ARG(pod->metadata.name));
     }

@@ -51,6 +51,7 @@ void world_run(struct world *w, int64_t ms);
 // What is stored; NULL when there is none. Borrowed until something is written.
 const struct api_pod *world_pod(struct world *w, const char *key);
 const struct api_resource_claim *world_claim(struct world *w, const char *key);
+const struct api_pod_group *world_group(struct world *w, const char *key);
 size_t world_count(struct world *w, const char *kind);
 
 // world_condition is the message of a pod's PodScheduled condition, "" when there is none.

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A group that does not run gives back what it holds. Its reservation serves all its pods, so a fence is
+// put up for each of them; and since one may have come that is not known here, nothing is taken before
+// the watch of pods has shown a fence: what came before it has been shown then, too. Who comes later writes the
+// claim before it relies on it, and that makes the taking fail. docs/scheduler.md ("Late writes").
+#include "sched/bind_int.h"
+
+#include "base/banned.h"
+
+struct taken_claim {
+    struct group_take *t;
+    const struct client_object *object; // the version known before the fences; referenced
+    bool clear;
+};
+
+struct group_take {
+    struct list_node node; // in sched.takes
+    struct sched *s;
+    struct sched_group *group; // which stays while this is under way
+    size_t members;            // bindings that stand for pods
+    size_t fences;             // answers to come
+    uint64_t revision;         // of the newest fence
+    bool failed;
+    bool taking;
+    size_t writes; // answers to come
+    struct taken_claim *claims;
+    size_t claims_len;
+};
+
+static void take_free(struct group_take *t)
+{
+    list_remove(&t->node);
+    for (size_t i = 0; i < t->claims_len; i++)
+        client_object_unref(t->claims[i].object);
+    free(t->claims);
+    free(t);
+}
+
+// The pods of the group come back to the queue by themselves.
+static void end(struct group_take *t)
+{
+    struct sched *s = t->s;
+    struct sched_group *g = t->group;
+    g->take = NULL;
+    list_foreach(&s->bindings, node) {
+        struct binding *b = list_entry(node, struct binding, node);
+        if (b->take != t)
+            continue;
+        b->take = NULL;
+        bind_finish(b);
+    }
+    take_free(t);
+    group_wake(s, g);
+    groups_release(s, g);
+}
+
+// --- Claims --------------------------------------------------------------------------------------
+
+static void written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct group_take *t = arg;
+    if (answer->code == 0 && answer->object) {
+        const struct api_object_meta *m = answer->object->meta;
+        claims_learn(&s->claims, claims_get(&s->claims, m->namespace, m->name), answer->object);
+        s->stats.given_back++;
+    }
+    if (--t->writes == 0)
+        end(t);
+}
+
+static void take_claim(struct group_take *t, const struct taken_claim *c)
+{
+    struct sched *s = t->s;
+    struct arena tmp = {0};
+    const struct api_resource_claim *claim = c->object->object.value;
+    struct api_resource_claim changed = *claim;
+    if (c->clear) {
+        changed.status = (struct api_resource_claim_status){0};
+    } else {
+        const struct api_resource_claim_consumer_reference_array was = claim->status.reserved_for;
+        struct api_resource_claim_consumer_reference *list =
+            arena_array(&tmp, struct api_resource_claim_consumer_reference, was.n + 1);
+        size_t n = 0;
+        for (size_t i = 0; i < was.n; i++)
+            if (!claims_is_group(&was.p[i]))
+                list[n++] = was.p[i];
+        changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){list, n};
+    }
+    const struct api_object o = {sched_kind(WATCH_CLAIMS), &changed};
+    t->writes++;
+    client_update(s->client, &o, &(struct client_write){.subresource = STR("status")},
+                  call_answered, call_new(s, written, t));
+    arena_done(&tmp);
+}
+
+// Is every pod of the group one that was fenced?
+static bool all_fenced(const struct group_take *t)
+{
+    const struct sched_group *g = t->group;
+    for (size_t i = 0; i < g->pods.n; i++)
+        if (g->pods.p[i]->node || !g->pods.p[i]->binding || g->pods.p[i]->binding->take != t)
+            return false;
+    return true;
+}
+
+static void go_on(struct group_take *t)
+{
+    const struct informer *pods = t->s->informers[WATCH_PODS];
+    if (t->fences || t->taking)
+        return;
+    if (!t->failed && t->revision && informer_revision(pods) < t->revision)
+        return; // the watch is behind
+    t->taking = true;
+    t->writes = 1; // ours, until all are sent
+    for (size_t i = 0; !t->failed && i < t->claims_len && all_fenced(t); i++)
+        take_claim(t, &t->claims[i]);
+    if (--t->writes == 0)
+        end(t);
+}
+
+void take_pods_came_to(struct sched *s)
+{
+    list_foreach(&s->takes, node)
+        go_on(list_entry(node, struct group_take, node));
+}
+
+// --- Fences --------------------------------------------------------------------------------------
+
+void take_fenced(struct binding *b, bool well)
+{
+    struct group_take *t = b->take;
+    t->failed |= !well;
+    if (b->pod_object->revision > t->revision)
+        t->revision = b->pod_object->revision;
+    t->fences--;
+    go_on(t);
+}
+
+void take_member_gone(struct binding *b)
+{
+    b->take = NULL; // all of it is being dropped
+}
+
+bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n)
+{
+    if (g->take || !n || !g->pods.n)
+        return false;
+    for (size_t i = 0; i < g->pods.n; i++) {
+        const struct sched_pod *p = g->pods.p[i];
+        if (p->node || p->binding || !sched_is_mine(s, p->api))
+            return false;
+    }
+    struct group_take *t = xcalloc(1, sizeof(*t));
+    *t = (struct group_take){.s = s, .group = g, .claims_len = n};
+    t->claims = xcalloc(n, sizeof(*t->claims));
+    for (size_t i = 0; i < n; i++)
+        t->claims[i] =
+            (struct taken_claim){t, client_object_ref(wants[i].entry->latest), wants[i].clear};
+    g->take = t;
+    list_push_back(&s->takes, &t->node);
+    t->fences = g->pods.n;
+    for (size_t i = 0; i < g->pods.n; i++)
+        (void)bind_fence(s, g->pods.p[i], t);
+    return true;
+}
+
+void take_drop_all(struct sched *s)
+{
+    list_foreach(&s->takes, node) {
+        struct group_take *t = list_entry(node, struct group_take, node);
+        t->group->take = NULL;
+        take_free(t);
+    }
+}
