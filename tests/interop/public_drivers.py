@@ -185,14 +185,15 @@ def stub(server, *words, ok=True):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{')]
 
 
-def allocated(server, name, s, device, more):
+def allocated(server, name, s, devices, more):
     call(server, 'POST', CLAIMS, {'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceClaim', 'metadata': {'name': name, 'namespace': 'default'},
                                   'spec': {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'class'}}]}}})
     made = call(server, 'GET', f'{CLAIMS}/{name}')
-    result = {'request': 'r', 'driver': s['spec']['driver'], 'pool': s['spec']['pool']['name'], 'device': device['name'], **more}
-    if device.get('allowMultipleAllocations'):
-        result['shareID'] = '11111111-2222-4333-8444-555555555555'
-    made['status'] = {'allocation': {'devices': {'results': [result]}}, 'reservedFor': [{'resource': 'pods', 'name': 'p', 'uid': 'uid-of-p'}]}
+    results = [{'request': 'r', 'driver': s['spec']['driver'], 'pool': s['spec']['pool']['name'], 'device': d['name']} for d in devices]
+    for result, device in zip(results, devices):
+        if device.get('allowMultipleAllocations'):
+            result.update(more, shareID='11111111-2222-4333-8444-555555555555')
+    made['status'] = {'allocation': {'devices': {'results': results}}, 'reservedFor': [{'resource': 'pods', 'name': 'p', 'uid': 'uid-of-p'}]}
     return call(server, 'PUT', f'{CLAIMS}/{name}/status', made)
 
 
@@ -220,12 +221,13 @@ def check(server, top, log, program, driver, start, more, cdi):
         assert stayer.wait(timeout=30) == 0
         found = stub(server, 'list')
         assert [d['driver'] for d in found] == [driver] and found[0]['connected'], found
-        claim = allocated(server, 'one', s, device, more if device.get('allowMultipleAllocations') else {})
+        devices = s['spec']['devices'] if driver == 'tpu.google.com' else [device]  # it gives all chips of a host, or none
+        claim = allocated(server, 'one', s, devices, more)
         first = stub(server, 'prepare', 'default/one')
         again = stub(server, 'prepare', 'default/one')
         assert first[0]['devices'] == again[0]['devices'] and first[0]['uid'] == claim['metadata']['uid'], (first, again)
         # One that works through NRI alone answers with no devices.
-        assert [d['device'] for d in first[0]['devices']] == ([device['name']] if cdi else []), first
+        assert sorted(d['device'] for d in first[0]['devices']) == sorted(d['name'] for d in devices if cdi), first
         ids = [i for d in first[0]['devices'] for i in d['cdiDeviceIDs']]
         assert not cdi or first[0].get('containerEdits'), first
         stub(server, 'unprepare', 'default/one')
