@@ -7,6 +7,7 @@
 #include "api/openapi.h"
 #include "codec/json_writer.h"
 #include "server/discovery.h"
+#include "server/jwt.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -456,6 +457,30 @@ static void wrong_method(struct exchange *ex)
                 arena_one(&ex->arena, struct api_status_details));
 }
 
+// --- Who signs tokens of service accounts --------------------------------------------------------
+
+static void serve_issuer(struct exchange *ex)
+{
+    struct sbuf json = {0};
+    sbuf_addf(
+        &json,
+        "{\"issuer\":\"%s\",\"jwks_uri\":\"https://%.*s/openid/v1/jwks\","
+        "\"response_types_supported\":[\"id_token\"],\"subject_types_supported\":[\"public\"],"
+        "\"id_token_signing_alg_values_supported\":[\"ES256\"]}",
+        JWT_ISSUER, STR_ARG(sbuf_str(&ex->s->address)));
+    answer_bytes(ex, 200, STR("application/json"), &json);
+}
+
+static void serve_keys(struct exchange *ex)
+{
+    struct sbuf json = {0};
+    if (ex->s->accounts)
+        jwt_key_set(ex->s->accounts, &json);
+    else
+        sbuf_addz(&json, "{\"keys\":[]}");
+    answer_bytes(ex, 200, STR("application/jwk-set+json"), &json);
+}
+
 void document_serve(struct exchange *ex)
 {
     bool get = str_eq(ex->q->method, STR("GET")) || str_eq(ex->q->method, STR("HEAD"));
@@ -484,6 +509,12 @@ void document_serve(struct exchange *ex)
         return;
     case ROUTE_METRICS:
         serve_metrics(ex);
+        return;
+    case ROUTE_ISSUER:
+        serve_issuer(ex);
+        return;
+    case ROUTE_KEYS:
+        serve_keys(ex);
         return;
     case ROUTE_ROOT:
         serve_root(ex);

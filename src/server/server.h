@@ -26,6 +26,7 @@ struct server_options {
     struct registry *registry;
     struct str runtime_config; // which versions are served, see server/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
+    struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
     bool anonymous;      // let everybody do everything without a name
     int64_t bookmark_ns; // between bookmarks of a watch; 0: one minute
