@@ -24,6 +24,7 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
+    {"agent", verb_agent, "make this machine a node that runs pods", agent_usage},
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
     {"backup", verb_backup, "copy the database of a running server", backup_usage},
     {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage},
