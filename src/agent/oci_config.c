@@ -179,6 +179,9 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     int rc = find_user(o, arena, &user, err);
     if (rc == 0 && folder.n)
         rc = oci_path_check(folder, "the working directory", err);
+    // Descriptors that a runtime forgot to close were a way out more than once.
+    if (rc == 0 && str_starts(folder, STR("/proc/")))
+        rc = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
     if (rc < 0)
         return rc;
     json_write_key(w, STR("process"));
