@@ -458,6 +458,14 @@ static void no_room(struct cycle *c)
             bind_deallocate(s, c->tries[i].pod, c->tries[i].give_up);
 }
 
+static bool any_refused(const struct cycle *c)
+{
+    for (size_t i = 0; i < c->tried; i++)
+        if (c->tries[i].refused)
+            return true;
+    return false;
+}
+
 // --- The cycle -----------------------------------------------------------------------------------
 
 // Stops when so many do not fit that the rest cannot make it.
@@ -485,9 +493,9 @@ static void finish(struct cycle *c)
         for (size_t i = 0; i < c->tried; i++)
             c->tries[i].pod->attempts -= c->tries[i].pod->state != POD_GATED;
         gate_all(c, STR("a claim of its pod group is in the process of being allocated"));
-    } else {
+    } else if (!c->waits || any_refused(c)) {
         no_room(c);
-    }
+    } // else all are gated: this was no attempt
 }
 
 static void run(struct cycle *c)
