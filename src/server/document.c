@@ -305,6 +305,8 @@ static void serve_metrics(struct exchange *ex)
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
+    if (s->meter)
+        s->meter(s->meter_arg, &text);
     metrics_write_process(&text, s->started_wall_ns);
     answer_bytes(ex, 200, STR("text/plain; version=0.0.4; charset=utf-8"), &text);
 }
@@ -413,6 +415,12 @@ static void serve_explain(struct exchange *ex)
     sbuf_done(&out);
     bool missing = code == -ERR_NOT_FOUND;
     answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
+}
+
+void server_set_meter(struct server *s, server_meter_fn fn, void *arg)
+{
+    s->meter = fn;
+    s->meter_arg = arg;
 }
 
 void server_set_checker(struct server *s, server_check_fn fn, void *arg)

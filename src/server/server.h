@@ -76,6 +76,10 @@ typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespac
                                  struct sbuf *out, struct err *err);
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
 
+// server_set_meter adds what fn writes to GET /metrics, in Prometheus' text form. NULL: nothing more.
+typedef void (*server_meter_fn)(void *arg, struct sbuf *out);
+void server_set_meter(struct server *s, server_meter_fn fn, void *arg);
+
 // server_set_checker lets GET /dray/check say whether the caches of those who work in this process equal
 // the store: fn returns true, or false with a line for each difference. NULL: nobody can tell.
 typedef bool (*server_check_fn)(void *arg, struct sbuf *problems);

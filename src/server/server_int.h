@@ -79,6 +79,8 @@ struct server {
     server_explain_fn explain; // may be NULL
     void *explain_arg;
     server_check_fn check; // may be NULL
+    server_meter_fn meter;
+    void *meter_arg;
     void *check_arg;
     int64_t started_wall_ns;
     uint64_t boot; // random, for request ids
