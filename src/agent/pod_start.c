@@ -161,7 +161,8 @@ static void make_namespaces(struct pod *p)
     const struct api_pod *pod = pod_spec_of(p);
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf logs = {0}, hosts = {0}, dns = {0};
-    struct runtime_pair *sysctls;
+    struct runtime_pair *sysctls = NULL;
+    size_t sysctls_len = take_sysctls(pod, &arena, &sysctls);
     pod_log_folder(p, &logs);
     add_hosts(p, &hosts);
     add_dns(p, &dns);
@@ -179,8 +180,8 @@ static void make_namespaces(struct pod *p)
         .share_pid = pod->spec.has_share_process_namespace && pod->spec.share_process_namespace,
         .resolv_conf = sbuf_str(&dns),
         .hosts = sbuf_str(&hosts),
-        .sysctls_len = take_sysctls(pod, &arena, &sysctls),
         .sysctls = sysctls,
+        .sysctls_len = sysctls_len,
         .cgroup_parent = cgroup_of(pod)};
     pods_step(p->owner, "pod_run");
     runtime_of(p)->ops->pod_run(runtime_of(p), &q, on_sandbox, pod_call_new(p, NULL));

@@ -242,6 +242,77 @@ static void prepare_pod_resources(const struct preparer *p, struct api_pod_spec 
     r->requests = all;
 }
 
+// --- PodGroup, Workload --------------------------------------------------------------------------
+
+// Fields whose gate is off are dropped, unless the object has them already.
+static void drop_group_fields(const struct preparer *p, struct api_pod_group_spec *now,
+                              const struct api_pod_group_spec *old)
+{
+    if (!gate_on(p, FEATURE_TOPOLOGY_AWARE_WORKLOAD_SCHEDULING) &&
+        !(old && old->scheduling_constraints))
+        now->scheduling_constraints = NULL;
+    if (!gate_on(p, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) && !(old && old->resource_claims.n))
+        now->resource_claims = (struct api_pod_group_resource_claim_array){0};
+    if (!gate_on(p, FEATURE_POD_GROUP_PREEMPTION_POLICY) && !(old && old->has_preemption_policy)) {
+        now->has_preemption_policy = false;
+        now->preemption_policy = (struct str){0};
+    }
+    if (!gate_on(p, FEATURE_COMPOSITE_POD_GROUP) &&
+        !(old && old->has_parent_composite_pod_group_name)) {
+        now->has_parent_composite_pod_group_name = false;
+        now->parent_composite_pod_group_name = (struct str){0};
+    }
+}
+
+static void drop_template_fields(const struct preparer *p,
+                                 struct api_pod_group_template_array *list,
+                                 const struct api_pod_group_template_array *olds)
+{
+    struct api_pod_group_template *copy =
+        arena_array(p->arena, struct api_pod_group_template, list->n + 1);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct api_pod_group_template *old = olds && i < olds->n ? &olds->p[i] : NULL;
+        struct api_pod_group_template *t = &copy[i];
+        *t = list->p[i];
+        if (!gate_on(p, FEATURE_TOPOLOGY_AWARE_WORKLOAD_SCHEDULING) &&
+            !(old && old->scheduling_constraints))
+            t->scheduling_constraints = NULL;
+        if (!gate_on(p, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) && !(old && old->resource_claims.n))
+            t->resource_claims = (struct api_pod_group_resource_claim_array){0};
+        if (!gate_on(p, FEATURE_POD_GROUP_PREEMPTION_POLICY) &&
+            !(old && old->has_preemption_policy)) {
+            t->has_preemption_policy = false;
+            t->preemption_policy = (struct str){0};
+        }
+    }
+    list->p = copy;
+}
+
+static void drop_disabled(const struct preparer *p, const struct api_object *object,
+                          const struct api_object *old)
+{
+    if (object->kind->type == &api_pod_group_type) {
+        drop_group_fields(p, &((struct api_pod_group *)object->value)->spec,
+                          old ? &((const struct api_pod_group *)old->value)->spec : NULL);
+    } else if (object->kind->type == &api_workload_type) {
+        struct api_workload_spec *spec = &((struct api_workload *)object->value)->spec;
+        const struct api_workload_spec *was =
+            old ? &((const struct api_workload *)old->value)->spec : NULL;
+        drop_template_fields(p, &spec->pod_group_templates, was ? &was->pod_group_templates : NULL);
+        if (!gate_on(p, FEATURE_COMPOSITE_POD_GROUP) &&
+            !(was && was->composite_pod_group_templates.n))
+            spec->composite_pod_group_templates =
+                (struct api_composite_pod_group_template_array){0};
+    }
+}
+
+static void drop_group_claims(const struct preparer *p, struct api_pod_group *now,
+                              const struct api_pod_group *old)
+{
+    if (!gate_on(p, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) && !old->spec.resource_claims.n)
+        now->status.resource_claim_statuses = (struct api_pod_group_resource_claim_status_array){0};
+}
+
 static void prepare_create(const struct preparer *p, const struct api_object *object,
                            unsigned flags)
 {
@@ -341,13 +412,17 @@ void prepare_core(const struct preparer *p, const struct api_object *object,
     assert(old || p->op == API_CREATE);
     switch (p->op) {
     case API_CREATE:
+        drop_disabled(p, object, NULL);
         prepare_create(p, object, flags);
         break;
     case API_UPDATE:
+        drop_disabled(p, object, old);
         prepare_update(object, old, flags);
         break;
     case API_STATUS_UPDATE:
         prepare_status(p, object, old, flags);
+        if (object->kind->type == &api_pod_group_type)
+            drop_group_claims(p, object->value, old->value);
         break;
     }
 }

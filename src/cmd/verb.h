@@ -27,6 +27,7 @@ int verb_backup(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_cdi(int argc, char **argv);
 int verb_cel(int argc, char **argv);
+int verb_conformance(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_driver(int argc, char **argv);
 int verb_explain(int argc, char **argv);
@@ -40,7 +41,8 @@ int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
-    cel_usage[], convert_usage[], driver_usage[], explain_usage[], kubelet_stub_usage[],
-    netns_hook_usage[], plan_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+    cel_usage[], conformance_usage[], convert_usage[], driver_usage[], explain_usage[],
+    kubelet_stub_usage[], netns_hook_usage[], plan_usage[], server_usage[], up_usage[],
+    validate_usage[], why_usage[];
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/banned.h"
 
+#define FREE_NAME     "dray%d" // the kernel puts a number in
 #define LOOK_AGAIN_NS (20 * CLOCK_NS_PER_MS)
 
 int net_lock(const struct net_world *w, int *ret_fd, struct err *err)
@@ -336,6 +337,19 @@ static int configure(const struct net_world *w, const struct net_record *r, int 
     return code;
 }
 
+// A macvlan of a namespace that is ending still has the hardware address that the new one is to have.
+static int configure_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
+                               struct err *err)
+{
+    int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
+    for (;;) {
+        int code = configure(w, r, pod_ns, err);
+        if (code != -EADDRINUSE || clock_mono_ns(w->clock) >= until)
+            return code;
+        pause_a_moment();
+    }
+}
+
 static int bring_back(const struct net_world *w, const struct net_record *r, struct found *f,
                       enum net_returned *ret, struct err *note, struct err *err);
 
@@ -385,7 +399,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
         code = bring_in(w, r, &f, pod_ns, err);
     found_done(&f);
     if (code == 0 && !ready)
-        code = configure(w, r, pod_ns, err);
+        code = configure_patiently(w, r, pod_ns, err);
     if (code == 0 && !ready) {
         r->phase = NET_ATTACHED;
         r->error = STR("");
@@ -431,9 +445,11 @@ static int move_out(const struct net_world *w, const struct net_record *r, struc
         code = files_step(&w->files, "move the interface to the host", err);
     if (code == 0)
         code = net_link_change(f->sock, f->link.index, &c, err);
+    // The kernel may have moved it before it found that the name is taken.
     if (code == -EEXIST) {
-        c.name = "dray%d";
+        c.name = FREE_NAME;
         code = net_link_change(f->sock, f->link.index, &c, err);
+        code = code == -ENODEV ? 0 : code;
     }
     return code == 0 ? 0 : err_wrap(err, "cannot move %s back to the host", f->link.name);
 }
@@ -452,7 +468,7 @@ static int rename_back(const struct net_world *w, const struct net_record *r, st
     if (code != -EEXIST)
         return code;
     *ret = NET_NAME_TAKEN;
-    return 0;
+    return net_link_change(f->sock, f->link.index, &(struct net_change){.name = FREE_NAME}, err);
 }
 
 // Addresses and routes are put back as far as that is possible: what they were for may be gone.
