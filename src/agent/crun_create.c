@@ -232,7 +232,7 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
     sbuf_addf(&from, "%s/%s/seccomp.bpf", c->state, id);
     cleanup_fd int folder = open(c->filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0 && tree_read(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 && filter.n > 0)
-        (void)tree_write(folder, k->filter, sbuf_str(&filter));
+        (void)tree_write_file(folder, k->filter, sbuf_str(&filter));
 }
 
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,
