@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <sys/prctl.h>
+
 #include "agent/oci_int.h"
 #include "agent/tree.h"
 
@@ -126,8 +128,10 @@ int oci_caps_make(const struct runtime_security *s, struct arena *arena, struct 
     bool all = s->privileged || has_all(s->add_caps, s->add_caps_len, arena);
     bool none = !s->privileged && has_all(s->drop_caps, s->drop_caps_len, arena);
     size_t known = known_to_kernel();
+    // All are all that this machine may give: one within another has fewer.
     for (size_t i = 0; all && i < known; i++)
-        add(&caps, str_z(names[i]), arena);
+        if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) == 1)
+            add(&caps, str_z(names[i]), arena);
     for (size_t i = 0; !all && !none && i < array_len(defaults); i++)
         add(&caps, str_z(defaults[i]), arena);
     if (none)
