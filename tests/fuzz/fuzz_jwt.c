@@ -2,6 +2,8 @@
 //
 // Tokens: whatever the bytes are, only what our key signed is believed. The input stands for a whole token, and for the
 // claims of one that is signed well: those must be read without harm, too.
+#include <stdlib.h>
+
 #include "codec/base64.h"
 #include "fuzz.h"
 #include "server/jwt.h"
