@@ -153,6 +153,31 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
     meta->managed_fields = r < 0 ? *live : entries;
 }
 
+static bool same_but_time(const struct api_managed_fields_entry_array *a,
+                          const struct api_managed_fields_entry_array *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++) {
+        const struct api_managed_fields_entry *x = &a->p[i], *y = &b->p[i];
+        same = str_eq(x->manager, y->manager) && str_eq(x->operation, y->operation) &&
+               str_eq(x->api_version, y->api_version) && str_eq(x->subresource, y->subresource) &&
+               str_eq(x->fields_v1, y->fields_v1);
+    }
+    return same;
+}
+
+void fields_settle(const struct api_object *object, const struct api_object *before)
+{
+    struct api_object_meta *meta = api_object_meta(object);
+    const struct api_object_meta *old = api_object_meta(before);
+    struct api_managed_fields_entry_array entries = meta->managed_fields;
+    if (!same_but_time(&entries, &old->managed_fields))
+        return;
+    meta->managed_fields = old->managed_fields;
+    if (!api_equal(object->kind->type, object->value, before->value))
+        meta->managed_fields = entries;
+}
+
 // --- Apply ---------------------------------------------------------------------------------------
 
 static int parse_config(struct op *op, struct str text, struct json_doc *ret)

@@ -239,6 +239,10 @@ int update_body(struct op *op, const struct api_object *body, const struct objec
 void fields_manage(struct op *op, const struct api_object *object, const struct api_object *before,
                    const struct object *old);
 
+// fields_settle gives the managers' times back where nothing else has changed: a write that changes nothing is
+// none.
+void fields_settle(const struct api_object *object, const struct api_object *before);
+
 // fields_apply lays a configuration over old, or makes an object of it. *ret is in the request's version; it is
 // created or updated like any other body.
 int fields_apply(struct op *op, struct str patch, const struct object *old, struct api_object *ret);

@@ -157,6 +157,7 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     if (code < 0)
         return code;
     finish_object(op, object);
+    fields_settle(object, &before);
     if (!is_over(object, &before))
         return write_change(op, object, old);
     // The answer is what was asked for; watchers see what was there.

@@ -109,6 +109,14 @@ static bool lists(const struct listing *l, struct str path)
     return str_contains(sbuf_str(&l->text), sbuf_str(&line));
 }
 
+// A path is there, or one below it: who states an empty map owns all that could be in it.
+static bool begins(const struct listing *l, struct str path)
+{
+    cleanup_sbuf struct sbuf line = {0};
+    sbuf_addf(&line, "\n%.*s", STR_ARG(path));
+    return str_contains(sbuf_str(&l->text), sbuf_str(&line));
+}
+
 // The set of an applier, as FieldsV1.
 static struct field_set owned_by(struct world *w, const struct state *s, const char *manager)
 {
@@ -134,7 +142,7 @@ static void check_conflicts(struct world *w, const struct managed_applied *a, st
     for (size_t i = 0; i < a->conflicts_len; i++) {
         assert_str(a->conflicts[i].manager, "\"one\"");
         assert_true(lists(&x, a->conflicts[i].field));  // the one owns it,
-        assert_true(lists(&y, a->conflicts[i].field));  // the other wants it,
+        assert_true(begins(&y, a->conflicts[i].field)); // the other wants it, or what is in it,
         assert_false(lists(&z, a->conflicts[i].field)); // and by force has it
     }
     sbuf_done(&x.text);
@@ -168,7 +176,9 @@ static void check_pair(struct world *w, struct str first, struct str second)
         return; // not a configuration
     // Twice is once.
     assert_int_equal(apply(w, &one, "one", first, false, &again, &a), 0);
-    assert_false(a.changed);
+    if (!str_eq(sbuf_str(&one.object), sbuf_str(&again.object)))
+        fail_msg("twice is not once:\n%.*s\n%.*s\n%.*s", STR_ARG(first),
+                 STR_ARG(sbuf_str(&one.object)), STR_ARG(sbuf_str(&again.object)));
     assert_true(same_entries(&one.entries, &again.entries));
     int r = apply(w, &one, "two", second, false, &both, &a);
     int forcing = apply(w, &one, "two", second, true, &forced, &f);
@@ -189,7 +199,11 @@ static void check_pair(struct world *w, struct str first, struct str second)
     // What only the second stated goes with it, what the first states stays.
     say_nothing(w, &nothing);
     assert_int_equal(apply(w, &both, "two", sbuf_str(&nothing), false, &less, &a), 0);
-    assert_true(same_object(w, &less, &one));
+    if (!same_object(w, &less, &one))
+        fail_msg(
+            "something is left or lost:\nfirst %.*s\nsecond %.*s\none %.*s\nboth %.*s\nless %.*s",
+            STR_ARG(first), STR_ARG(second), STR_ARG(sbuf_str(&one.object)),
+            STR_ARG(sbuf_str(&both.object)), STR_ARG(sbuf_str(&less.object)));
     struct field_set left = owned_by(w, &less, "two"), mine = owned_by(w, &less, "one"),
                      before = owned_by(w, &one, "one");
     assert_true(field_set_empty(&left));
@@ -200,6 +214,76 @@ static struct str text_of(const yyjson_val *v, const char *key)
 {
     const yyjson_val *m = json_get(v, str_z(key));
     return m && json_is_string(m) ? json_str(m) : STR("");
+}
+
+// --- Configurations people write -----------------------------------------------------------------
+
+// Adds a configuration without what nobody means: nulls, empty containers, items without their keys. On those,
+// typed objects differ from what was stated, and the laws (upstream's, too) do not hold. False: nothing is left.
+static bool tidy(const struct field_type *t, const yyjson_val *v, struct sbuf *out);
+
+static bool has_keys(const struct field_type *t, const yyjson_val *item)
+{
+    if (field_shape_of(t) != SHAPE_LIST_MAP)
+        return true;
+    const struct api_field_info *info = t->field->info;
+    struct str rest = str_z(t->field->flags & API_LIST_MAP ? info->keys : info->merge_key);
+    while (rest.n) {
+        struct str name;
+        str_cut(rest, ',', &name, &rest);
+        if (!json_get(item, name))
+            return false;
+    }
+    return true;
+}
+
+static bool tidy_part(const struct field_type *t, const yyjson_val *v, struct str key, bool first,
+                      struct sbuf *out)
+{
+    size_t before = out->n;
+    if (!first)
+        sbuf_addc(out, ',');
+    if (key.p) {
+        sbuf_add_json_str(out, key, false);
+        sbuf_addc(out, ':');
+    }
+    if (tidy(t, v, out))
+        return true;
+    sbuf_truncate(out, before);
+    return false;
+}
+
+static bool tidy(const struct field_type *t, const yyjson_val *v, struct sbuf *out)
+{
+    size_t start = out->n;
+    struct json_writer w = {.out = out};
+    if (!json_is_container(v)) {
+        if (!json_is_null(v))
+            json_write_value(&w, v);
+        return !json_is_null(v);
+    }
+    bool any = false, object = json_is_object(v);
+    sbuf_addc(out, object ? '{' : '[');
+    if (object) {
+        json_obj_foreach(v, key, value) {
+            struct field_type bt;
+            if (!field_type_below(t, json_str(key), &bt))
+                bt = (struct field_type){.deduced = true};
+            any |= tidy_part(&bt, value, json_str(key), !any, out);
+        }
+    } else {
+        struct field_type bt;
+        (void)field_type_below(t, STR(""), &bt);
+        json_arr_foreach(v, item) {
+            if (has_keys(t, item))
+                any |= tidy_part(&bt, item, (struct str){0}, !any, out);
+        }
+    }
+    if (any)
+        sbuf_addc(out, object ? '}' : ']');
+    else
+        sbuf_truncate(out, start);
+    return any;
 }
 
 // Two configurations that follow each other in a row.
@@ -214,9 +298,9 @@ static void check_row(struct world *w, struct str row)
         if (!str_eqz(text_of(step, "op"), "apply"))
             continue;
         struct sbuf *to = &texts[n++ % 2];
-        struct json_writer j = {.out = to};
+        const struct field_type t = {.type = w->kind->type};
         sbuf_clear(to);
-        json_write_value(&j, json_get(step, STR("object")));
+        assert_true(tidy(&t, json_get(step, STR("object")), to));
         if (n > 1) {
             check_pair(w, sbuf_str(&texts[n % 2]), sbuf_str(to));
             check_pair(w, sbuf_str(to), sbuf_str(&texts[n % 2]));
