@@ -90,7 +90,8 @@ void kit_runtime_again(struct kit_runtime *k)
         .loop = k->loop,
         .root = root.p,
         .monitor = getenv("DRAY_MONITOR"), // NOLINT(concurrency-mt-unsafe): a test
-        .runtime = k->program,
+        .runtime =
+            k->program ? k->program : getenv("DRAY_TEST_RUNTIME"), // NOLINT(concurrency-mt-unsafe)
         .image_dir = images.p,
         .cdi_dirs = dirs,
         .cdi_dirs_len = 1,
