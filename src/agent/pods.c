@@ -317,6 +317,10 @@ static void pod_changed(void *arg, const struct client_object *before,
         const struct client_object *old = p->object;
         p->object = client_object_ref(after);
         client_object_unref(old);
+        if (p->written && p->written->revision <= after->revision) {
+            client_object_unref(p->written);
+            p->written = NULL;
+        }
         p->gone = false;
     }
     if (owner->swept)

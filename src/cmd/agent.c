@@ -3,6 +3,7 @@
 // dray agent: this machine as a node of a cluster, dray's or any other.
 #include "agent/agent.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -246,7 +247,8 @@ static void on_step(void *arg, const char *what)
     (void)arg;
     int64_t at = atomic_fetch_add(&steps, 1);
     if (steps_file) {
-        (void)fprintf(steps_file, "%lld %s\n", (long long)at, what);
+        (void)fprintf(steps_file, "%lld %s %lld\n", (long long)at, what,
+                      (long long)(clock_mono_ns(clock_system()) / CLOCK_NS_PER_US));
         (void)fflush(steps_file);
     }
     if (at == kill_at)
@@ -341,6 +343,7 @@ static int start(struct running *r, struct err *err)
                                     .pods_max = a->max_pods,
                                     .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,
                                     .keep_slices = a->keep_slices,
+                                    .trim = true,
                                     .say = say,
                                     .step = wants_steps() ? on_step : NULL};
     if (code == 0)
@@ -394,6 +397,7 @@ int verb_agent(int argc, char **argv)
         vec_done(&a.cdi_dirs);
         return verb_usage_error("agent", "these arguments make no sense");
     }
+    (void)mallopt(M_ARENA_MAX, 2); // threads here only wait
     (void)gethostname(host, sizeof(host) - 1);
     sbuf_addz(&r.node, a.node ? a.node : host);
     int code = start(&r, &err);
