@@ -40,8 +40,8 @@ static bool read_head(struct str line, struct mapping *m)
         return false;
     (void)str_cut(rest, ' ', &flags, &rest);
     ptrdiff_t path = str_find_char(rest, '/');
-    m->file = path >= 0 && flags.n == 4 && flags.p[0] == 'r' && flags.p[1] == '-' &&
-              flags.p[3] == 'p';
+    m->file =
+        path >= 0 && flags.n == 4 && flags.p[0] == 'r' && flags.p[1] == '-' && flags.p[3] == 'p';
     m->unchanged = true;
     return true;
 }

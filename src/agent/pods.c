@@ -263,6 +263,7 @@ static void container_done(struct pod_container *c)
     free(c->waiting_reason);
     free(c->waiting_message);
     free(c->pull_error);
+    free(c->image_asked);
 }
 
 static void pod_free(struct pod *p)

@@ -13,6 +13,7 @@
 
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "base/vec.h"
 #include "client/kubeconfig.h"
 #include "client/remote.h"
@@ -268,6 +269,13 @@ static bool wants_steps(void)
     return at || file;
 }
 
+static void to_stderr(void *ctx, enum log_level level, struct str record)
+{
+    (void)ctx;
+    (void)level;
+    (void)fwrite(record.p, 1, record.n, stderr);
+}
+
 static void say(void *arg, const char *line)
 {
     (void)arg;
@@ -397,6 +405,7 @@ int verb_agent(int argc, char **argv)
         vec_done(&a.cdi_dirs);
         return verb_usage_error("agent", "these arguments make no sense");
     }
+    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     (void)mallopt(M_ARENA_MAX, 2); // threads here only wait
     (void)gethostname(host, sizeof(host) - 1);
     sbuf_addz(&r.node, a.node ? a.node : host);
