@@ -29,6 +29,14 @@ static int id_from(int64_t said, const char *what, uint32_t *ret, struct err *er
     return 0;
 }
 
+static void add_group(struct groups *all, uint32_t id, struct arena *arena)
+{
+    vec_foreach(all, g)
+        if (*g == id)
+            return;
+    vec_push_arena(arena, all, id);
+}
+
 static int find_user(const struct oci_options *o, struct arena *arena, struct oci_user *ret,
                      struct err *err)
 {
@@ -48,14 +56,16 @@ static int find_user(const struct oci_options *o, struct arena *arena, struct oc
         rc = id_from(s->group, "runAsGroup", &u.gid, err);
     if (rc < 0)
         return rc;
+    // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
+    vec_push_arena(arena, &groups, u.gid);
     for (size_t i = 0; i < u.groups_len; i++)
-        vec_push_arena(arena, &groups, u.groups[i]);
+        add_group(&groups, u.groups[i], arena);
     for (size_t i = 0; i < s->groups_len; i++) {
         uint32_t id;
         rc = id_from(s->groups[i], "a supplemental group", &id, err);
         if (rc < 0)
             return rc;
-        vec_push_arena(arena, &groups, id);
+        add_group(&groups, id, arena);
     }
     u.groups = groups.p;
     u.groups_len = groups.n;
@@ -169,6 +179,9 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     int rc = find_user(o, arena, &user, err);
     if (rc == 0 && folder.n)
         rc = oci_path_check(folder, "the working directory", err);
+    // Descriptors that a runtime forgot to close were a way out more than once.
+    if (rc == 0 && str_starts(folder, STR("/proc/")))
+        rc = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
     if (rc < 0)
         return rc;
     json_write_key(w, STR("process"));
