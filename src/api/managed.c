@@ -612,6 +612,23 @@ static int begin(struct work *w, const yyjson_val *live)
     return r < 0 ? r : update(w, empty, live, STR("before-first-apply"));
 }
 
+// As upstream names the object in a refusal.
+static int check_config(struct work *w, const yyjson_val *config)
+{
+    const struct api_kind *kind = w->q->kind;
+    struct field_type t = type_of(kind);
+    int r = field_check(&t, config, w->arena, w->err);
+    if (r == 0)
+        return 0;
+    const yyjson_val *meta = json_get(config, STR("metadata"));
+    const yyjson_val *name = meta ? json_get(meta, STR("name")) : NULL;
+    const yyjson_val *space = meta ? json_get(meta, STR("namespace")) : NULL;
+    return err_wrap(w->err, "failed to create typed patch object (%.*s/%.*s; %.*s/%.*s, Kind=%.*s)",
+                    STR_ARG(space && json_is_string(space) ? json_str(space) : STR("")),
+                    STR_ARG(name && json_is_string(name) ? json_str(name) : STR("")),
+                    STR_ARG(kind->group), STR_ARG(kind->version), STR_ARG(kind->kind));
+}
+
 static int apply(struct work *w, const yyjson_val *live, const yyjson_val *config,
                  struct managed_applied *ret)
 {
@@ -625,7 +642,7 @@ static int apply(struct work *w, const yyjson_val *live, const yyjson_val *confi
     struct owner last = {0};
     struct conflict_list conflicts = {.w = w};
     struct field_diff diff;
-    int r = field_check(&t, config, w->arena, w->err);
+    int r = check_config(w, config);
     if (r == 0)
         r = begin(w, live);
     if (r == 0)

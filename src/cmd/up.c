@@ -264,6 +264,13 @@ static bool check(void *arg, struct sbuf *problems)
     return equal;
 }
 
+static void meter(void *arg, struct sbuf *out)
+{
+    const struct up *u = arg;
+    sched_metrics(u->sched, out);
+    ctl_metrics(u->ctl, out);
+}
+
 static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
@@ -287,6 +294,7 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
         .client = u->client, .exec = exec, .features = host->features, .aggregate_roles = true};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
+    server_set_meter(host->server, meter, u);
     const struct sim_options no = {.client = u->client,
                                    .exec = exec,
                                    .profiles = u->profiles,
@@ -305,6 +313,7 @@ static void up_stop(void *arg)
     u->stopped = true;
     server_set_explainer(u->host.server, NULL, NULL);
     server_set_checker(u->host.server, NULL, NULL);
+    server_set_meter(u->host.server, NULL, NULL);
     informer_free(take_ptr(u->pods));
     up_agent_stop(u->real);
     sim_nodes_free(take_ptr(u->sim_nodes));

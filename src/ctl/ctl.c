@@ -158,6 +158,11 @@ void ctl_free(struct ctl *c)
     free(c);
 }
 
+void ctl_metrics(const struct ctl *c, struct sbuf *out)
+{
+    claim_ctl_metrics(c->claims, out);
+}
+
 bool ctl_check(const struct ctl *c, struct sbuf *problems)
 {
     return claim_ctl_check(c->claims, problems);

@@ -37,6 +37,9 @@ void ctl_free(struct ctl *c);
 // ctl_idle: every cache has been filled and nothing is left to do for now.
 bool ctl_idle(const struct ctl *c);
 
+// ctl_metrics adds Prometheus' text, with the names of Kubernetes' controllers.
+void ctl_metrics(const struct ctl *c, struct sbuf *out);
+
 // ctl_check says whether nothing is remembered of claims that are gone; else adds a line for each.
 bool ctl_check(const struct ctl *c, struct sbuf *problems);
 

@@ -91,6 +91,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *c);
 void claim_ctl_free(struct claim_ctl *c);
 bool claim_ctl_check(const struct claim_ctl *c, struct sbuf *problems);
 bool claim_ctl_idle(const struct claim_ctl *c);
+void claim_ctl_metrics(const struct claim_ctl *c, struct sbuf *out);
 
 struct taint_ctl *taint_ctl_new(struct ctl *c);
 void taint_ctl_free(struct taint_ctl *t);
@@ -121,6 +122,7 @@ struct ctl_call {
     size_t source; // whose revision tells that the write is seen
     struct str key;
     void (*failed)(void *owner, struct str key, const struct client_answer *a); // may be NULL
+    uint64_t *counted; // of successes; may be NULL
     void (*gone)(void *owner, struct str uid);
     void *owner;
     char *uid;

@@ -126,9 +126,12 @@ static int complete(const struct scene *s, size_t index, struct arena *a, struct
     return check_parent(s, r, err);
 }
 
+// A field says enough by itself.
 static int in_device(int code, const struct dray_allocated *d, struct err *err)
 {
-    return code == 0 ? 0 : err_wrap(err, "request %s, device %s", d->request, d->device);
+    return code == 0 || err->path[0]
+               ? code
+               : err_wrap(err, "request %s, device %s", d->request, d->device);
 }
 
 static int plan_device(const struct net_preparer *p, struct scene *s,

@@ -26,6 +26,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         return r;
     }
     r = auth_load(&s->auth, options->token_file, err);
+    if (r == 0 && options->account_key.n)
+        r = sign_key_load(options->account_key, &s->accounts, err);
     if (r < 0) {
         server_free(s);
         return r;
@@ -49,6 +51,7 @@ void server_free(struct server *s)
         free(ex);
     }
     encode_cache_done(&s->cache);
+    sign_key_free(s->accounts);
     tls_client_free(s->node_tls);
     arena_done(&s->nodes_arena);
     catalog_done(&s->catalog);
@@ -137,7 +140,11 @@ static bool identify(struct exchange *ex, const struct server_door *door)
         ex->user = auth_admin;
         return true;
     }
-    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user);
+    struct str token;
+    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
+    if (who == AUTH_BAD &&
+        account_of_token(ex->s, token, NULL, 0, &ex->arena, &ex->user, NULL) == 0)
+        who = AUTH_KNOWN;
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;

@@ -208,6 +208,44 @@ def in_earnest(api):
     print('requests, escalation and impersonation: as they should be')
 
 
+def account_tokens(api):
+    """Tokens of service accounts: good for their account, as long as it and the pod they are bound to are there."""
+    accounts = '/api/v1/namespaces/team-a/serviceaccounts'
+    assert api.call('POST', accounts, {'metadata': {'name': 'builder'}})[0] == 201
+    ask = lambda spec, who=None: api.call('POST', accounts + '/builder/token', {'spec': spec}, token=who)
+    code, a = ask({'expirationSeconds': 3600})
+    assert code == 201 and a['kind'] == 'TokenRequest' and a['status']['expirationTimestamp'], a
+    token = a['status']['token']
+    me = api.call('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {}, token=token)[1]['status']['userInfo']
+    assert me['username'] == 'system:serviceaccount:team-a:builder' and set(me['groups']) == {'system:serviceaccounts', 'system:serviceaccounts:team-a', 'system:authenticated'}, me
+    assert api.call('GET', '/api/v1/namespaces/team-a/pods/none/log', token=token)[0] == 404  # b01 lets it read logs
+    assert api.call('GET', '/api/v1/namespaces/team-a/pods', token=token)[0] == 403
+    assert api.call('GET', '/api/v1/namespaces/team-a/pods', token=token[:-10] + 'AAAAAAAAAA')[0] == 401
+    assert ask({'expirationSeconds': 60})[0] == 422 and ask({}, 'alice')[0] == 403
+    assert ask({'boundObjectRef': {'kind': 'Pod', 'apiVersion': 'v1', 'name': 'none'}})[0] == 404
+    assert ask({'boundObjectRef': {'kind': 'Job', 'apiVersion': 'batch/v1', 'name': 'x'}})[0] == 400
+    # Bound to a pod.
+    pod = {'metadata': {'name': 'p'}, 'spec': {'serviceAccountName': 'builder', 'containers': [{'name': 'c', 'image': 'x'}]}}
+    code, made = api.call('POST', '/api/v1/namespaces/team-a/pods', pod)
+    assert code == 201, made
+    code, a = ask({'audiences': ['vault'], 'boundObjectRef': {'kind': 'Pod', 'apiVersion': 'v1', 'name': 'p', 'uid': made['metadata']['uid']}})
+    assert code == 201, a
+    bound = a['status']['token']
+    assert api.call('GET', '/version', token=bound)[0] == 401, 'a token for somebody else is none for the API'
+    review = lambda spec: api.call('POST', '/apis/authentication.k8s.io/v1/tokenreviews', {'spec': spec})[1]['status']
+    seen = review({'token': bound, 'audiences': ['vault']})
+    assert seen['authenticated'] and seen['user']['extra']['authentication.kubernetes.io/pod-name'] == ['p'], seen
+    assert not review({'token': bound}).get('authenticated') and not review({'token': 'x.y.z'}).get('authenticated')
+    assert ask({'boundObjectRef': {'kind': 'Pod', 'apiVersion': 'v1', 'name': 'p', 'uid': 'another'}})[0] == 409
+    assert api.call('DELETE', '/api/v1/namespaces/team-a/pods/p?gracePeriodSeconds=0')[0] == 200
+    assert not review({'token': bound, 'audiences': ['vault']}).get('authenticated'), 'the pod is gone, its token is not'
+    keys = api.call('GET', '/openid/v1/jwks')[1]
+    assert keys['keys'][0]['kty'] == 'EC' and api.call('GET', '/.well-known/openid-configuration')[1]['issuer'].startswith('https://')
+    assert api.call('DELETE', accounts + '/builder')[0] == 200
+    assert api.call('GET', '/version', token=token)[0] == 401, 'the account is gone, its token is not'
+    print('tokens of service accounts: given out, believed, and ended')
+
+
 def main():
     if sys.argv[1] == '--record':
         with open(TABLE, 'w') as f:
@@ -231,6 +269,7 @@ def main():
         api = Api(line.split(' at ')[1].strip(), 'root')
         questions(api)
         in_earnest(api)
+        account_tokens(api)
     finally:
         p.terminate()
         code = p.wait(timeout=60)

@@ -63,9 +63,9 @@ static void make_lower(int root)
 {
     (void)mkdirat(root, "usr", 0755);
     (void)mkdirat(root, "usr/lib", 0755);
-    (void)symlinkat("/usr/lib", root, "lib");
-    (void)symlinkat("../..", root, "out");
-    (void)symlinkat("loop", root, "loop");
+    if (symlinkat("/usr/lib", root, "lib") < 0 || symlinkat("../..", root, "out") < 0 ||
+        symlinkat("loop", root, "loop") < 0)
+        abort();
     (void)tree_write_file(root, "file", STR("lower"));
 }
 

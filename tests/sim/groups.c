@@ -245,6 +245,12 @@ bool groups_must_wait(const struct content *c, const struct api_pod *pod)
     const struct api_pod_group *g = content_group(c, pod->metadata.namespace, name);
     if (!name.n)
         return false;
+    for (size_t i = 0; g && i < c->lists[LOADED_PODS].n; i++) {
+        const struct api_pod *other = c->lists[LOADED_PODS].p[i];
+        if (is_of(other, g) && !pod_is_done(other) &&
+            !str_eq(other->spec.scheduler_name, pod->spec.scheduler_name))
+            return true; // which is an error, and it is told
+    }
     return !g || g->metadata.deletion_timestamp.set || running(c, g) < gang_min(g);
 }
 

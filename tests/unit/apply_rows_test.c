@@ -137,9 +137,12 @@ static void check_failure(const struct history *h, const yyjson_val *step, int r
     const yyjson_val *want = json_get(step, STR("conflicts"));
     cleanup_sbuf struct sbuf got = {0};
     if (!want) {
-        // Texts of other failures are compared where they are made; that it fails is what counts here.
-        if (r == 0 || r == -ERR_CONFLICT)
-            differs("failure", str_z(err->msg), text_of(step, "error"), h, step);
+        // The order of what is wrong is Go's, by chance; one thing must be said alike.
+        struct str said = text_of(step, "error");
+        bool alike = str_eq(str_z(err->msg), said) || str_contains(said, STR("\n")) ||
+                     str_contains(said, STR("expected ")) || said.n > 400;
+        if (r == 0 || r == -ERR_CONFLICT || !alike)
+            differs("failure", str_z(err->msg), said, h, step);
         return;
     }
     conflicts_seen++;
