@@ -27,6 +27,7 @@ struct create {
     struct image_info image;
     int watch; // a connection to its monitor
     char said[MONITOR_PACKET_MAX];
+    char filter[CRUN_ID_LEN + 1]; // to be kept when crun has compiled it
 };
 
 static int fail(const char *doing, const char *what, struct err *err)
@@ -143,8 +144,8 @@ static int move_links(const struct create *k, struct cdi_edits *edits, struct ar
     return rc;
 }
 
-static int write_config(struct crun *c, const struct create *k, struct arena *arena,
-                        struct sbuf *out, struct err *err)
+static int write_config(struct crun *c, struct create *k, struct arena *arena, struct sbuf *out,
+                        struct err *err)
 {
     const struct oci_pod pod = pod_of(k, arena);
     struct cdi_edits edits = {0};
@@ -157,6 +158,8 @@ static int write_config(struct crun *c, const struct create *k, struct arena *ar
         .unified_cgroups = c->cgroups.unified,
         .no_seccomp = c->no_seccomp,
         .edits = &edits,
+        .filters = c->is_crun ? c->filters : NULL,
+        .ret_filter = k->filter,
     };
     if (k->container->cdi_devices_len == 0)
         return oci_config_write(&o, arena, out, err);
@@ -220,6 +223,18 @@ static int watch(struct create *k, struct err *err)
     return err_set(err, ERR_GONE, "the container's monitor went away");
 }
 
+// What crun made of the rules for system calls, for the next container with the same ones.
+static void keep_filter(const struct crun *c, const char *id, const struct create *k)
+{
+    cleanup_sbuf struct sbuf from = {0}, filter = {0};
+    if (!k->filter[0])
+        return;
+    sbuf_addf(&from, "%s/%s/seccomp.bpf", c->state, id);
+    cleanup_fd int folder = open(c->filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && tree_read(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 && filter.n > 0)
+        (void)tree_write_file(folder, k->filter, sbuf_str(&filter));
+}
+
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,
                        struct err *err)
 {
@@ -235,6 +250,8 @@ static int make_bundle(struct crun *c, const char *id, struct create *k, struct 
         rc = start_monitor(c, k, lock, err);
         crun_step(c, "the container is made");
     }
+    if (rc == 0)
+        keep_filter(c, id, k);
     return rc < 0 ? rc : watch(k, err);
 }
 

@@ -157,6 +157,9 @@ int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err
     else
         (void)tree_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
     c->boot_id = arena_str(&c->arena, str_trim(sbuf_str(&boot)));
+    // Filters of one version of crun may not suit another.
+    c->filters = arena_strf(&c->arena, "%s/filters/%.*s", c->root, STR_ARG(c->version)).p;
+    (void)tree_make(c->filters, 0700);
     look_at_cgroups(c);
     look_at_overlay(c);
     if (c->no_seccomp)

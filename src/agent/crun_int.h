@@ -110,7 +110,7 @@ struct crun {
     struct loop *loop;
     struct exec *exec;
     struct arena arena; // texts of the options and of `about`
-    const char *root, *monitor, *program, *state, *cgroup_top;
+    const char *root, *monitor, *program, *state, *cgroup_top, *filters;
     bool is_crun, no_seccomp, no_overlay, no_cgroups;
     struct str boot_id, version;
     const char *hide; // a mount that crun must not see; NULL: none

@@ -356,11 +356,13 @@ static bool path_ok(struct str path)
 
 static bool host_ok(struct str host)
 {
+    if (host.n == 0 || strchr(".-_:]", host.p[0]) || str_contains(host, STR("..")))
+        return false;
     for (size_t i = 0; i < host.n; i++)
         if (!is_name_char(host.p[i]) && !(host.p[i] >= 'A' && host.p[i] <= 'Z') &&
             !strchr(":[]", host.p[i]))
             return false;
-    return host.n > 0;
+    return true;
 }
 
 static bool tag_ok(struct str tag)

@@ -35,6 +35,10 @@ struct oci_options {
     bool unified_cgroups;          // version 2
     bool no_seccomp;               // the runtime has none
     const struct cdi_edits *edits; // of its devices; NULL: none
+    // Filters that crun compiled before, by the digest of what they were made of: handing it the result saves it half
+    // of its time. NULL: none.
+    const char *filters;
+    char *ret_filter; // 65 bytes: the name of the filter that is missing there; may be NULL
 };
 
 // What the process will run as.

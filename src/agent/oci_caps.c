@@ -2,7 +2,8 @@
 //
 // Capabilities: containerd's default ones, and all that the kernel may know.
 #include <fcntl.h>
-#include <unistd.h>
+
+#include <sys/prctl.h>
 
 #include "agent/oci_int.h"
 #include "agent/tree.h"
@@ -59,14 +60,20 @@ static const char *const defaults[] = {
     "SETUID", "SETFCAP",      "SETPCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "KILL",    "AUDIT_WRITE",
 };
 
-static size_t known_to_kernel(void)
+// All capabilities are those that we may give away ourselves, one bit each.
+static uint64_t ours(void)
 {
     cleanup_sbuf struct sbuf text = {0};
-    uint64_t last;
-    if (tree_read(AT_FDCWD, "/proc/sys/kernel/cap_last_cap", 64, &text) < 0 ||
-        str_to_u64(str_trim(sbuf_str(&text)), &last) != 0 || last + 1 > array_len(names))
-        return array_len(names);
-    return (size_t)last + 1;
+    uint64_t bits = 0;
+    if (tree_read(AT_FDCWD, "/proc/self/status", 65536, &text) < 0)
+        return UINT64_MAX;
+    ptrdiff_t at = str_find(sbuf_str(&text), STR("CapBnd:\t"));
+    struct str hex = at < 0 ? STR("") : str_upto(str_from(sbuf_str(&text), (size_t)at + 8), 16);
+    for (size_t i = 0; i < hex.n; i++) {
+        char c = hex.p[i];
+        bits = bits << 4 | (uint64_t)(c >= 'a' ? c - 'a' + 10 : c - '0');
+    }
+    return bits;
 }
 
 bool oci_caps_have(const struct oci_caps *caps, struct str name)
@@ -125,9 +132,10 @@ int oci_caps_make(const struct runtime_security *s, struct arena *arena, struct 
     struct oci_caps caps = {0};
     bool all = s->privileged || has_all(s->add_caps, s->add_caps_len, arena);
     bool none = !s->privileged && has_all(s->drop_caps, s->drop_caps_len, arena);
-    size_t known = known_to_kernel();
-    for (size_t i = 0; all && i < known; i++)
-        add(&caps, str_z(names[i]), arena);
+    uint64_t mine = all ? ours() : 0;
+    for (size_t i = 0; all && i < array_len(names); i++)
+        if (mine >> i & 1)
+            add(&caps, str_z(names[i]), arena);
     for (size_t i = 0; !all && !none && i < array_len(defaults); i++)
         add(&caps, str_z(defaults[i]), arena);
     if (none)

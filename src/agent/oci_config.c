@@ -4,15 +4,18 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "agent/image_blob.h"
 #include "agent/oci_int.h"
 #include "agent/tree.h"
 #include "base/map.h"
 #include "cdi/apply.h"
+#include "codec/base64.h"
 #include "codec/json.h"
 
 #include "base/banned.h"
 
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define FILTER_BYTES_MAX ((size_t)1 << 20)
+#define DEFAULT_PATH     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // --- Who -----------------------------------------------------------------------------------------
 
@@ -24,6 +27,14 @@ static int id_from(int64_t said, const char *what, uint32_t *ret, struct err *er
         return err_set(err, ERR_INVALID, "%s %lld is out of range", what, (long long)said);
     *ret = (uint32_t)said;
     return 0;
+}
+
+static void add_group(struct groups *all, uint32_t id, struct arena *arena)
+{
+    vec_foreach(all, g)
+        if (*g == id)
+            return;
+    vec_push_arena(arena, all, id);
 }
 
 static int find_user(const struct oci_options *o, struct arena *arena, struct oci_user *ret,
@@ -45,14 +56,16 @@ static int find_user(const struct oci_options *o, struct arena *arena, struct oc
         rc = id_from(s->group, "runAsGroup", &u.gid, err);
     if (rc < 0)
         return rc;
+    // Its own group too: a process could otherwise leave it and get past a mode that shuts the group out.
+    vec_push_arena(arena, &groups, u.gid);
     for (size_t i = 0; i < u.groups_len; i++)
-        vec_push_arena(arena, &groups, u.groups[i]);
+        add_group(&groups, u.groups[i], arena);
     for (size_t i = 0; i < s->groups_len; i++) {
         uint32_t id;
         rc = id_from(s->groups[i], "a supplemental group", &id, err);
         if (rc < 0)
             return rc;
-        vec_push_arena(arena, &groups, id);
+        add_group(&groups, id, arena);
     }
     u.groups = groups.p;
     u.groups_len = groups.n;
@@ -166,6 +179,9 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     int rc = find_user(o, arena, &user, err);
     if (rc == 0 && folder.n)
         rc = oci_path_check(folder, "the working directory", err);
+    // Descriptors that a runtime forgot to close were a way out more than once.
+    if (rc == 0 && str_starts(folder, STR("/proc/")))
+        rc = err_set(err, ERR_INVALID, "the working directory may not be in /proc");
     if (rc < 0)
         return rc;
     json_write_key(w, STR("process"));
@@ -188,10 +204,34 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     return rc;
 }
 
+// Takes a compiled filter instead of the rules where there is one.
+static void use_filter(struct json_writer *w, const struct oci_options *o, struct sbuf *seccomp)
+{
+    cleanup_sbuf struct sbuf name = {0}, path = {0}, filter = {0}, text = {0};
+    if (!o->filters || seccomp->n == 0)
+        return;
+    image_sha256(sbuf_str(seccomp), false, &name);
+    sbuf_addf(&path, "%s/%s", o->filters, name.p);
+    if (tree_read(AT_FDCWD, path.p, FILTER_BYTES_MAX, &filter) < 0 || filter.n == 0 ||
+        filter.n % 8 != 0) {
+        if (o->ret_filter)
+            memcpy(o->ret_filter, name.p, name.n + 1);
+        return;
+    }
+    base64_encode(sbuf_str(&filter), BASE64_STD, &text);
+    json_write_key(w, STR("annotations"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("run.oci.seccomp_bpf_data"));
+    json_write_str(w, sbuf_str(&text));
+    json_write_object_end(w);
+    sbuf_clear(seccomp);
+}
+
 static int write_all(struct json_writer *w, const struct oci_options *o, struct arena *arena,
                      struct err *err)
 {
     struct oci_caps caps = {0};
+    cleanup_sbuf struct sbuf seccomp = {0};
     int rc = oci_caps_make(&o->container->security, arena, &caps, err);
     if (rc < 0)
         return rc;
@@ -210,9 +250,13 @@ static int write_all(struct json_writer *w, const struct oci_options *o, struct 
     json_write_object_end(w);
     rc = oci_write_mounts(w, o, arena, err);
     if (rc == 0)
-        rc = oci_write_linux(w, o, &caps, arena, err);
+        rc = oci_make_seccomp(o, &caps, &seccomp, err);
+    if (rc < 0)
+        return rc;
+    use_filter(w, o, &seccomp);
+    oci_write_linux(w, o, sbuf_str(&seccomp));
     json_write_object_end(w);
-    return rc;
+    return 0;
 }
 
 // --- Devices -------------------------------------------------------------------------------------

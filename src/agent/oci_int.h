@@ -18,11 +18,14 @@ int oci_caps_make(const struct runtime_security *s, struct arena *arena, struct 
 
 void oci_write_seccomp(struct json_writer *w, const struct oci_caps *caps);
 
-// oci_write_mounts writes the list "mounts"; oci_write_linux the object "linux".
+// oci_make_seccomp makes the object "seccomp"; nothing when there is none.
+int oci_make_seccomp(const struct oci_options *o, const struct oci_caps *caps, struct sbuf *out,
+                     struct err *err) MUST_USE;
+
+// oci_write_mounts writes the list "mounts"; oci_write_linux the object "linux", with a seccomp object or none.
 int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct arena *arena,
                      struct err *err) MUST_USE;
-int oci_write_linux(struct json_writer *w, const struct oci_options *o, const struct oci_caps *caps,
-                    struct arena *arena, struct err *err) MUST_USE;
+void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct str seccomp);
 
 void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts, size_t n);
 

@@ -361,15 +361,15 @@ static const char *const masked[] = {
 static const char *const read_only[] = {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
                                         "/proc/sysrq-trigger"};
 
-static int write_seccomp(struct json_writer *w, const struct oci_options *o,
-                         const struct oci_caps *caps, struct err *err)
+int oci_make_seccomp(const struct oci_options *o, const struct oci_caps *caps, struct sbuf *out,
+                     struct err *err)
 {
     const struct runtime_security *s = &o->container->security;
+    struct json_writer w = {.out = out};
     if (s->privileged || o->no_seccomp || s->seccomp == RUNTIME_SECCOMP_UNCONFINED)
         return 0;
     if (s->seccomp == RUNTIME_SECCOMP_DEFAULT) {
-        json_write_key(w, STR("seccomp"));
-        oci_write_seccomp(w, caps);
+        oci_write_seccomp(&w, caps);
         return 0;
     }
     cleanup_sbuf struct sbuf text = {0};
@@ -384,8 +384,7 @@ static int write_seccomp(struct json_writer *w, const struct oci_options *o,
         return err_wrap(err, "seccomp profile %s", s->seccomp_file);
     if (!json_is_object(doc.root))
         return err_set(err, ERR_INVALID, "seccomp profile %s is not an object", s->seccomp_file);
-    json_write_key(w, STR("seccomp"));
-    json_write_value(w, doc.root);
+    json_write_value(&w, doc.root);
     return 0;
 }
 
@@ -401,13 +400,11 @@ static const char *root_propagation(const struct runtime_container *c)
     return said;
 }
 
-int oci_write_linux(struct json_writer *w, const struct oci_options *o, const struct oci_caps *caps,
-                    struct arena *arena, struct err *err)
+void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct str seccomp)
 {
     const struct runtime_security *s = &o->container->security;
     const char *propagation = root_propagation(o->container);
     size_t devices = 0;
-    (void)arena;
     json_write_key(w, STR("linux"));
     json_write_object_begin(w);
     write_namespaces(w, o);
@@ -429,7 +426,9 @@ int oci_write_linux(struct json_writer *w, const struct oci_options *o, const st
         oci_write_texts(w, "maskedPaths", masked, array_len(masked));
         oci_write_texts(w, "readonlyPaths", read_only, array_len(read_only));
     }
-    int rc = write_seccomp(w, o, caps, err);
+    if (seccomp.n) {
+        json_write_key(w, STR("seccomp"));
+        json_write_raw(w, seccomp);
+    }
     json_write_object_end(w);
-    return rc;
 }

@@ -93,7 +93,7 @@ static int keep(struct making *m, const char *from, const char *name)
 // Process 1 of the pod. Its process id is kept first, so that a crash leaves nobody behind.
 static int start_pause(struct making *m)
 {
-    cleanup_sbuf struct sbuf text = {0}, from = {0}, file = {0};
+    cleanup_sbuf struct sbuf text = {0}, from = {0};
     const char *argv[] = {m->o->monitor, "pause", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -115,12 +115,13 @@ static int start_pause(struct making *m)
     if (r != 0)
         return err_set(m->err, r, "cannot run %s: %s", m->o->monitor, strerrordesc_np(r));
     sbuf_addf(&text, "%d\n", (int)pid);
-    sbuf_addf(&file, "%s/pause", m->o->folder);
-    int rc = tree_write_file(AT_FDCWD, file.p, sbuf_str(&text));
-    if (rc < 0)
-        (void)kill(pid, SIGKILL);
+    cleanup_fd int folder = open(m->o->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int rc = tree_write_file(folder, "pause", sbuf_str(&text));
     sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
-    return rc < 0 ? rc : keep(m, from.p, "pid");
+    if (rc == 0)
+        return keep(m, from.p, "pid");
+    (void)kill(pid, SIGKILL);
+    return err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
 }
 
 static void *make(void *arg)

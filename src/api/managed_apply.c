@@ -88,7 +88,7 @@ static int add_back_all_owned(struct work *w, struct seen merged, struct seen *p
 static int prune(struct work *w, const struct owner *last, struct seen *object)
 {
     const struct api_kind *kind = managed_kind_in(w, last->api_version);
-    struct seen merged, pruned, back;
+    struct seen merged, pruned, back = {0};
     if (!kind || field_set_empty(&last->set))
         return 0;
     struct field_type t = managed_type(kind);
@@ -101,7 +101,7 @@ static int prune(struct work *w, const struct owner *last, struct seen *object)
     // Only what self applied may go.
     if (r == 0)
         r = see_in(w, &pruned, kind, &back);
-    if (r < 0)
+    if (r != 0)
         return r;
     struct field_set all = named_set_of(w, &merged), left = named_set_of(w, &back);
     struct field_set drop = field_set_difference(&all, &left, w->arena);

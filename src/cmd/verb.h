@@ -42,7 +42,7 @@ int verb_why(int argc, char **argv);
 // How each is called, in the same files.
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
     cel_usage[], conformance_usage[], convert_usage[], driver_usage[], explain_usage[],
-    kubelet_stub_usage[],
-    netns_hook_usage[], plan_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+    kubelet_stub_usage[], netns_hook_usage[], plan_usage[], server_usage[], up_usage[],
+    validate_usage[], why_usage[];
 
 #endif

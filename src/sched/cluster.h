@@ -86,6 +86,7 @@ struct sched_pod {
     uint64_t order;     // among equals
     int64_t due_ns;     // end of back-off
     int64_t tried_ns;   // last attempt
+    int64_t queued_ns;  // first time it could be tried
     struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
     int64_t jitter_ns; // added to its back-off

@@ -230,6 +230,7 @@ static void no_node(struct attempt *a)
     struct sched *s = a->s;
     struct sched_pod *p = a->pod;
     s->stats.unschedulable++;
+    meter_attempt(s, p, METER_UNSCHEDULABLE);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
     report_unschedulable(a);
@@ -246,6 +247,7 @@ static void no_node(struct attempt *a)
 static void failed(struct attempt *a)
 {
     a->s->stats.errors++;
+    meter_attempt(a->s, a->pod, METER_ERROR);
     report_tell(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
     queue_retry(&a->s->queue, a->pod);
 }
@@ -255,6 +257,7 @@ static void refused(struct attempt *a)
 {
     cleanup_sbuf struct sbuf line = {0};
     a->s->stats.unschedulable++;
+    meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
     sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
               STR_ARG(sbuf_str(&a->text)));
     report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
@@ -273,6 +276,7 @@ static void try_nodes(struct attempt *a)
     struct sched_node *n = cycle_find(a, &v);
     if (v) {
         a->s->stats.unschedulable++;
+        meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
         report_tell(a->s, a->pod, "Unschedulable", str_z(v->message));
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;

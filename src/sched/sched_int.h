@@ -12,6 +12,7 @@
 #include "sched/cluster.h"
 #include "sched/devices.h"
 #include "sched/groups.h"
+#include "sched/meter.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 
@@ -89,6 +90,7 @@ struct sched {
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
     struct sched_stats stats;
+    struct meter meter;
 };
 
 // --- An attempt ----------------------------------------------------------------------------------

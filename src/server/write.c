@@ -165,6 +165,10 @@ void write_create(struct exchange *ex)
     struct api_object body;
     if (!read_options(ex, STR("CreateOptions"), false, false, &o) || !read_body(ex, &o, &body))
         return;
+    if (ex->route.sub && str_eqz(ex->route.sub->name, "token")) {
+        account_token(ex, &body);
+        return;
+    }
     if (review_is(ex->route.resource->kind)) {
         review_answer(ex, &body);
         return;

@@ -164,8 +164,8 @@ def probes(c, n):
     assert status_of(p, 'web')['started'], p['status']
     p = c.until('the sick one is restarted', lambda: (lambda p: p if status_of(p, 'sick').get('restartCount', 0) > 0 else None)(c.pod('probes')))
     assert status_of(p, 'web')['restartCount'] == 0, p['status']
-    assert any(e[1] == 'Unhealthy' and 'Liveness probe failed' in e[2] for e in c.events()), c.events()
-    assert any(e[1] == 'Killing' and 'failed liveness probe, will be restarted' in e[2] for e in c.events()), c.events()
+    c.until('the event is there', lambda: any(e[1] == 'Unhealthy' and 'Liveness probe failed' in e[2] for e in c.events()), 30)
+    c.until('the event is there', lambda: any(e[1] == 'Killing' and 'failed liveness probe, will be restarted' in e[2] for e in c.events()), 30)
     gone(c, n, 'probes')
 
 
@@ -174,7 +174,7 @@ def restarts(c, n):
     p = c.until('it is backed off from', lambda: (lambda p: p if status_of(p, 'c').get('state', {}).get('waiting', {}).get('reason') == 'CrashLoopBackOff' else None)(c.pod('crash')))
     s = status_of(p, 'c')
     assert s['restartCount'] >= 1 and s['lastState']['terminated']['exitCode'] == 3 and s['lastState']['terminated']['message'] == 'the end', s
-    assert any(e[1] == 'BackOff' and 'Back-off restarting failed container c' in e[2] for e in c.events())
+    c.until('the event is there', lambda: any(e[1] == 'BackOff' and 'Back-off restarting failed container c' in e[2] for e in c.events()), 30)
     c.good('POST', PODS, pod('job', [container('c', 'echo worked; exit 0'), container('d', 'exit 0')], 'here', restartPolicy='Never'))
     p = c.until('it is done', lambda: c.phase('job', 'Succeeded'))
     assert log(c, 'job', 'c') == 'worked\n'

@@ -194,13 +194,14 @@ class Node:
         self.data = os.path.join(cluster.folder, name)
         self.process = None
         self.drivers = []
-        self.starts = 0
+        self.said = 0
         number = zlib.crc32((cluster.tag + name).encode())  # several tests at a time do not meet
         self.subnet = f'10.{200 + number % 50}.{number // 50 % 250}.0/24'
 
     def start(self, env=None, flags=(), wait=True):
-        self.starts += 1
         c = self.c
+        out = os.path.join(c.folder, f'{self.name}.out')
+        self.said = len(open(out).read()) if os.path.exists(out) else 0
         command = [c.dray, 'agent', '--kubeconfig', c.kubeconfig, '--node-name', self.name, '--data-dir', self.data, '--image-dir', c.images,
                    '--cdi-dir', c.cdi, '--bridge', 'dr' + c.tag + self.name[:4], '--cgroup', 'dray-' + c.tag, '--pod-subnet', self.subnet,
                    '--listen', '127.0.0.1:0', '--node-ip', '127.0.0.1', '--pki', os.path.join(c.folder, 'up', 'pki'), '--refresh', '1', '--keep-slices', *flags]
@@ -212,6 +213,8 @@ class Node:
     def until_ready(self):
         def ready():
             assert self.process.poll() is None, 'the agent ended: ' + self.c.tell()
+            if 'registered node' not in open(os.path.join(self.c.folder, f'{self.name}.out')).read()[self.said:]:
+                return False
             code, n = self.c.call('GET', f'/api/v1/nodes/{self.name}')
             return code == 200 and any(x['type'] == 'Ready' and x['status'] == 'True' for x in n['status'].get('conditions', []))
         self.c.until('the node is ready', ready)

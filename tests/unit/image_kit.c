@@ -209,6 +209,12 @@ void kit_layout(const char *folder, const struct kit_image *image)
 
 bool kit_busybox(const char *folder, const char *name, const char *config)
 {
+    return kit_busybox_over(folder, name, config, NULL);
+}
+
+bool kit_busybox_over(const char *folder, const char *name, const char *config,
+                      const struct kit_tar *over)
+{
     static const char *const links[] = {"sh",   "cat",   "echo", "ls",    "sleep", "id",
                                         "env",  "mount", "ps",   "true",  "false", "hostname",
                                         "head", "dd",    "tail", "touch", "mkdir", "ln",
@@ -237,9 +243,9 @@ bool kit_busybox(const char *folder, const char *name, const char *config)
     kit_tar_add(&t, '5', "tmp/", 01777, STR(""), NULL);
     kit_tar_add(&t, '5', "root/", 0700, STR(""), NULL);
     kit_tar_end(&t);
-    struct str layer = sbuf_str(&t.bytes);
+    const struct str layers[] = {sbuf_str(&t.bytes), over ? sbuf_str(&over->bytes) : STR("")};
     const struct kit_image image = {
-        .layers = &layer, .layers_len = 1, .gzip = true, .config = config, .name = name};
+        .layers = layers, .layers_len = over ? 2 : 1, .gzip = true, .config = config, .name = name};
     kit_layout(folder, &image);
     sbuf_done(&t.bytes);
     return true;

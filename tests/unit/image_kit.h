@@ -37,6 +37,10 @@ void kit_layout(const char *folder, const struct kit_image *image);
 // kit_busybox writes a layout with a busybox of the machine. False: there is no static busybox.
 bool kit_busybox(const char *folder, const char *name, const char *config);
 
+// kit_busybox_over is that with one more layer over it.
+bool kit_busybox_over(const char *folder, const char *name, const char *config,
+                      const struct kit_tar *over);
+
 void kit_write(const char *path, struct str bytes);
 // kit_remove removes a folder of a test.
 void kit_remove(const char *path);
