@@ -54,6 +54,10 @@ struct fleet {
     struct worth *worth;
     struct cel_run *run;
     struct node_list VEC(struct node_entry *) nodes;
+    // Beside them, together because a choice looks at all: when each changed, 0: it is not there;
+    // and its place among equals.
+    struct VEC(uint32_t) stamps;
+    struct VEC(uint32_t) orders;
     struct question *questions[FLEET_QUESTIONS];
     size_t questions_len;
     struct question_map MAP(struct question *) by_hash;
@@ -109,6 +113,8 @@ void fleet_free(struct fleet *f)
         free(f->nodes.p[i]);
     }
     vec_done(&f->nodes);
+    vec_done(&f->stamps);
+    vec_done(&f->orders);
     for (size_t i = 0; i < f->questions_len; i++) {
         free(f->questions[i]->cells);
         free(f->questions[i]);
@@ -125,19 +131,23 @@ void fleet_free(struct fleet *f)
 void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view)
 {
-    while (f->nodes.n <= node)
+    while (f->nodes.n <= node) {
         vec_push(&f->nodes, NULL);
+        vec_push(&f->stamps, 0);
+        vec_push(&f->orders, 0);
+    }
     if (!f->nodes.p[node])
         f->nodes.p[node] = xcalloc(1, sizeof(struct node_entry));
     struct node_entry *n = f->nodes.p[node];
     n->known = true;
-    n->order = room->order;
+    f->orders.p[node] = room->order;
     n->pub.cpu_all = room->cpu_all;
     n->pub.memory_all = room->memory_all;
     n->pub.state.cpu = room->cpu;
     n->pub.state.memory = room->memory;
     n->pub.state.units = n->units;
-    n->stamp = ++f->stamp;
+    f->stamps.p[node] = ++f->stamp;
+    n->worth_stamp = 0;
     units_read(f, n, view);
 }
 
@@ -147,7 +157,8 @@ void fleet_gone(struct fleet *f, uint32_t node)
         return;
     units_read(f, f->nodes.p[node], NULL);
     f->nodes.p[node]->known = false;
-    f->nodes.p[node]->stamp = ++f->stamp;
+    f->stamps.p[node] = 0;
+    f->stamp++;
 }
 
 // --- Questions -----------------------------------------------------------------------------------
@@ -279,10 +290,9 @@ void fleet_learn(struct fleet *f, double times)
 
 static double node_worth(const struct fleet *f, struct node_entry *n)
 {
-    uint32_t since = n->stamp > f->prices_stamp ? n->stamp : f->prices_stamp;
-    if (n->worth_stamp != since) {
+    if (n->worth_stamp < f->prices_stamp || !n->worth_stamp) {
         n->worth = worth_of(f->worth, &n->pub.state);
-        n->worth_stamp = since;
+        n->worth_stamp = f->stamp;
     }
     return n->worth;
 }
@@ -304,31 +314,18 @@ static uint64_t tie_of(const struct fleet *f, const struct node_entry *n)
     return ((uint64_t)(press * 1e6) << 24) + left;
 }
 
-static void score_by_worth(const struct fleet *f, struct node_entry *n,
-                           const struct fleet_question *q, struct cell *c)
+static void score_by_worth(struct fleet *f, struct node_entry *n, const struct fleet_question *q,
+                           struct cell *c)
 {
-    struct worth_unit units[WORTH_UNITS];
-    struct worth_state then = {n->pub.state.cpu - q->cpu, n->pub.state.memory - q->memory, units,
-                               n->pub.state.n};
+    double then;
     double price = 0;
-    if (then.n)
-        memcpy(units, n->units, then.n * sizeof(*units));
-    for (size_t i = 0; i < q->wants_len; i++) {
-        // The processors are off already; each request sees what those before it left.
-        struct worth_request r = q->wants[i];
-        r.cpu = r.memory = 0;
-        struct worth_state here = then;
-        struct worth_unit before[WORTH_UNITS];
-        if (then.n)
-            memcpy(before, units, then.n * sizeof(*units));
-        here.units = before;
-        if (!worth_place(f->worth, &here, &r, units)) {
-            c->score = CELL_UNSURE;
-            return;
-        }
-        price += worth_price_of(f->worth, &r);
+    if (!worth_after(f->worth, &n->pub.state, q->wants, q->wants_len, &then)) {
+        c->score = CELL_UNSURE;
+        return;
     }
-    double gain = worth_of(f->worth, &then) - node_worth(f, n);
+    for (size_t i = 0; i < q->wants_len; i++)
+        price += worth_price_of(f->worth, &q->wants[i]);
+    double gain = then - node_worth(f, n);
     c->score = clip(floor((1000 * gain + 1000 * price) / STEP));
     c->tie = tie_of(f, n);
 }
@@ -410,29 +407,36 @@ void fleet_start(struct fleet *f)
     make_cells(f, q);
     f->heap.n = 0;
     f->named = 0;
-    vec_reserve(&f->heap, f->nodes.n + 1);
-    size_t best = 0;
     for (uint32_t i = 0; i < f->nodes.n; i++) {
-        struct node_entry *n = f->nodes.p[i];
         struct cell *c = &q->cells[i];
-        if (!n || !n->known)
-            continue;
-        if (c->stamp < n->stamp || c->stamp < f->prices_stamp) {
-            find_score(f, i, n, c);
-            c->stamp = f->stamp;
-        }
-        if (c->score == CELL_NO)
-            continue;
-        f->heap.p[f->heap.n] = (struct choice){i, c->score, c->tie, n->order};
-        if (before(&f->heap.p[f->heap.n], &f->heap.p[best]))
-            best = f->heap.n;
-        f->heap.n++;
+        if (!f->stamps.p[i])
+            c->score = CELL_NO;
+        else if (c->stamp < f->stamps.p[i] || c->stamp < f->prices_stamp)
+            find_score(f, i, f->nodes.p[i], c);
+        c->stamp = f->stamp;
     }
-    if (f->heap.n) { // mostly the first will do
-        struct choice first = f->heap.p[best];
-        f->heap.p[best] = f->heap.p[0];
-        f->heap.p[0] = first;
+}
+
+// The best of all: mostly it will do, and no others are needed.
+static bool name_first(struct fleet *f)
+{
+    const struct cell *cells = f->now->cells;
+    const uint32_t *orders = f->orders.p;
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        if (cells[i].score == CELL_NO)
+            continue;
+        if (best != UINT32_MAX &&
+            (cells[i].score < cells[best].score ||
+             (cells[i].score == cells[best].score &&
+              (cells[i].tie > cells[best].tie ||
+               (cells[i].tie == cells[best].tie && orders[i] > orders[best])))))
+            continue;
+        best = i;
     }
+    if (best != UINT32_MAX)
+        f->last = (struct choice){best, cells[best].score, cells[best].tie, orders[best]};
+    return best != UINT32_MAX;
 }
 
 static void sift_down(struct choice *heap, size_t n, size_t at)
@@ -448,15 +452,33 @@ static void sift_down(struct choice *heap, size_t n, size_t at)
     heap[at] = x;
 }
 
+static void make_heap(struct fleet *f)
+{
+    const struct cell *cells = f->now->cells;
+    vec_reserve(&f->heap, f->nodes.n + 1);
+    for (uint32_t i = 0; i < f->nodes.n; i++)
+        if (cells[i].score != CELL_NO && i != f->last.node)
+            f->heap.p[f->heap.n++] =
+                (struct choice){i, cells[i].score, cells[i].tie, f->orders.p[i]};
+    for (size_t i = f->heap.n / 2; i-- > 0;)
+        sift_down(f->heap.p, f->heap.n, i);
+}
+
 bool fleet_next(struct fleet *f, uint32_t *ret_node)
 {
+    if (f->named++ == 0) {
+        if (!name_first(f))
+            return false;
+        *ret_node = f->last.node;
+        return true;
+    }
+    if (f->named == 2)
+        make_heap(f);
     if (f->heap.n == 0)
         return false;
-    for (size_t i = f->named == 1 ? f->heap.n / 2 : 0; i-- > 0;)
-        sift_down(f->heap.p, f->heap.n, i);
     f->last = f->heap.p[0];
     f->heap.p[0] = f->heap.p[--f->heap.n];
-    if (f->named++ && f->heap.n > 1)
+    if (f->heap.n > 1)
         sift_down(f->heap.p, f->heap.n, 0);
     *ret_node = f->last.node;
     return true;

@@ -9,15 +9,13 @@
 
 struct node_entry {
     struct fleet_node pub;
-    struct worth_unit units[WORTH_UNITS];
-    uint8_t *unit_of; // by device of the view; FLEET_NO_UNIT: none
+    double worth;         // at worth_stamp
+    uint32_t worth_stamp; // 0: not known
     uint32_t devices;
-    uint32_t order;
-    uint32_t stamp; // when it changed
+    uint8_t *unit_of; // by device of the view; FLEET_NO_UNIT: none
     bool known;
     bool partial; // not everything on it is among the units
-    double worth; // at worth_stamp
-    uint32_t worth_stamp;
+    struct worth_unit units[WORTH_UNITS];
 };
 
 #define FLEET_NO_UNIT UINT8_MAX

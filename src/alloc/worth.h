@@ -98,9 +98,9 @@ bool worth_refuses(const struct worth_state *s, const struct worth_request *r);
 double worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
                   uint16_t rank[WORTH_UNITS]);
 
-// worth_place takes the request's share of each of its units off them, the least loss first. The
-// units of s are changed through left; false when they do not suffice.
-bool worth_place(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
-                 struct worth_unit units[WORTH_UNITS]);
+// worth_after is the worth of the node with all requests of a pod placed there, each share where it
+// costs the least. False: the model sees no room for them.
+bool worth_after(const struct worth *w, const struct worth_state *s,
+                 const struct worth_request *requests, size_t n, double *ret);
 
 #endif

@@ -12,6 +12,19 @@
 #define PRESS   0.2
 #define COMPANY 0.5
 
+static inline int64_t slots_of(int64_t units, int64_t cpu, int64_t memory,
+                               const struct worth_request *r)
+{
+    if (units < r->num)
+        return 0;
+    int64_t n = units / r->num;
+    if (r->cpu > 0 && cpu / r->cpu < n)
+        n = cpu / r->cpu;
+    if (r->memory > 0 && memory / r->memory < n)
+        n = memory / r->memory;
+    return n < 0 ? 0 : n;
+}
+
 int64_t worth_slots(const struct worth_state *s, const struct worth_request *r)
 {
     int64_t n = 0;
@@ -19,12 +32,7 @@ int64_t worth_slots(const struct worth_state *s, const struct worth_request *r)
         uint16_t part = r->part[s->units[i].type];
         n += part && s->units[i].left >= part;
     }
-    n /= r->num;
-    if (n && r->cpu > 0 && s->cpu / r->cpu < n)
-        n = s->cpu / r->cpu;
-    if (n && r->memory > 0 && s->memory / r->memory < n)
-        n = s->memory / r->memory;
-    return n < 0 ? 0 : n;
+    return slots_of(n, s->cpu, s->memory, r);
 }
 
 // Σ weight · min(value, cpu · rate), by the sums up to the last request that lacks processors.
@@ -48,23 +56,58 @@ static double company_of(const struct family *f, double value, double cpu)
     return short_of + value * (f->total - (low ? f->company[low - 1].weights : 0));
 }
 
+// A node's units in sum.
+struct sums {
+    double value[WORTH_FAMILIES];
+    double parts;
+    uint32_t whole; // units of which nothing is used
+    bool mixed;     // they are of several types
+};
+
+static void add_unit(const struct worth *w, struct sums *s, const struct worth_unit *u,
+                     uint16_t left, double sign)
+{
+    uint8_t f = w->types[u->type].family;
+    double v = sign * w->families[f].prices.value[left];
+    s->value[f] += v;
+    s->parts += PARTS * (1 + PRESS * w->groups[u->group].press) * v;
+    if (left == WORTH_WHOLE)
+        s->whole = sign > 0 ? s->whole + 1 : s->whole - 1;
+}
+
+static void sum_units(const struct worth *w, const struct worth_state *s, struct sums *ret)
+{
+    *ret = (struct sums){0};
+    for (uint32_t i = 0; i < s->n; i++) {
+        add_unit(w, ret, &s->units[i], s->units[i].left, 1);
+        ret->mixed |= s->units[i].type != s->units[0].type;
+    }
+}
+
+// units are those of s; left of one may differ from what the sums say only where sums know.
+static double worth_of_sums(const struct worth *w, const struct sums *m,
+                            const struct worth_state *s)
+{
+    double sum = m->parts;
+    for (size_t f = 0; f < w->families_len; f++)
+        sum += COMPANY * company_of(&w->families[f], m->value[f], (double)s->cpu);
+    for (size_t i = 0; i < w->scarce_len; i++) {
+        const struct worth_request *r = &w->demands[w->scarce[i].demand].request;
+        int64_t n = 0;
+        if (s->n && !m->mixed && r->part[s->units[0].type] == WORTH_WHOLE)
+            n = slots_of(m->whole, s->cpu, s->memory, r);
+        else
+            n = worth_slots(s, r);
+        sum += w->scarce[i].value * (double)n;
+    }
+    return sum;
+}
+
 double worth_of(const struct worth *w, const struct worth_state *s)
 {
-    double value[WORTH_FAMILIES] = {0};
-    double sum = 0;
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct worth_unit *u = &s->units[i];
-        uint8_t f = w->types[u->type].family;
-        double v = w->families[f].prices.value[u->left];
-        value[f] += v;
-        sum += PARTS * (1 + PRESS * w->groups[u->group].press) * v;
-    }
-    for (size_t f = 0; f < w->families_len; f++)
-        sum += COMPANY * company_of(&w->families[f], value[f], (double)s->cpu);
-    for (size_t i = 0; i < w->scarce_len; i++)
-        sum +=
-            w->scarce[i].value * (double)worth_slots(s, &w->demands[w->scarce[i].demand].request);
-    return sum;
+    struct sums m;
+    sum_units(w, s, &m);
+    return worth_of_sums(w, &m, s);
 }
 
 double worth_price_of(const struct worth *w, const struct worth_request *r)
@@ -102,7 +145,6 @@ bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
 
 struct option {
     double worth; // of the node with the share taken there
-    uint32_t unit;
     uint16_t left;
 };
 
@@ -111,84 +153,121 @@ static bool better(const struct option *a, const struct option *b)
     return a->worth != b->worth ? a->worth > b->worth : a->left < b->left;
 }
 
-// Units in the same state cost the same; those are looked for among the units before.
-static const struct option *known_option(const struct worth_state *s, const struct option *options,
-                                         size_t n, uint32_t unit)
+// A node whose units are taken from, one share after the other.
+struct trial {
+    const struct worth *w;
+    struct worth_unit units[WORTH_UNITS];
+    struct worth_state state;
+    struct sums sums;
+};
+
+static void trial_begin(struct trial *t, const struct worth *w, const struct worth_state *s)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct worth_unit *u = &s->units[options[i].unit];
-        if (u->left == s->units[unit].left && u->group == s->units[unit].group)
-            return &options[i];
-    }
-    return NULL;
+    t->w = w;
+    t->state = *s;
+    t->state.units = t->units;
+    if (s->n)
+        memcpy(t->units, s->units, s->n * sizeof(*t->units));
+    sum_units(w, s, &t->sums);
 }
 
-static size_t make_options(const struct worth *w, const struct worth_state *s,
-                           const struct worth_request *r, struct option *options)
+static void trial_set(struct trial *t, uint32_t unit, uint16_t left)
 {
-    struct worth_unit units[WORTH_UNITS];
-    struct worth_state then = {s->cpu - r->cpu, s->memory - r->memory, units, s->n};
-    size_t n = 0;
-    if (s->n)
-        memcpy(units, s->units, s->n * sizeof(*units));
-    for (uint32_t i = 0; i < s->n; i++) {
-        uint16_t part = r->part[units[i].type];
-        if (!part || units[i].left < part)
-            continue;
-        const struct option *same = known_option(s, options, n, i);
-        options[n] = (struct option){.unit = i, .left = units[i].left};
-        if (same) {
-            options[n++].worth = same->worth;
-            continue;
-        }
-        units[i].left = (uint16_t)(units[i].left - part);
-        options[n++].worth = worth_of(w, &then);
-        units[i].left = s->units[i].left;
-    }
-    return n;
+    add_unit(t->w, &t->sums, &t->units[unit], t->units[unit].left, -1);
+    t->units[unit].left = left;
+    add_unit(t->w, &t->sums, &t->units[unit], left, 1);
+}
+
+// The worth with a share taken of one unit; the trial stays as it is.
+static double trial_with(struct trial *t, uint32_t unit, uint16_t part)
+{
+    const struct sums before = t->sums;
+    uint16_t left = t->units[unit].left;
+    trial_set(t, unit, (uint16_t)(left - part));
+    double worth = worth_of_sums(t->w, &t->sums, &t->state);
+    t->units[unit].left = left;
+    t->sums = before;
+    return worth;
+}
+
+// The first unit in the same state; its number when there is none before it.
+static uint32_t first_like(const struct trial *t, uint32_t unit)
+{
+    for (uint32_t i = 0; i < unit; i++)
+        if (t->units[i].left == t->units[unit].left && t->units[i].group == t->units[unit].group)
+            return i;
+    return unit;
 }
 
 double worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
                   uint16_t rank[WORTH_UNITS])
 {
     struct option options[WORTH_UNITS];
-    size_t n = make_options(w, s, r, options);
+    struct trial t;
     double best = 0;
-    for (uint32_t i = 0; i < s->n; i++)
-        rank[i] = UINT16_MAX;
-    for (size_t i = 0; i < n; i++) {
-        uint16_t before = 0;
-        for (size_t k = 0; k < n; k++)
-            before = (uint16_t)(before + better(&options[k], &options[i]));
-        rank[options[i].unit] = before;
-        if (before == 0)
+    trial_begin(&t, w, s);
+    double before = worth_of_sums(w, &t.sums, s);
+    t.state.cpu -= r->cpu;
+    t.state.memory -= r->memory;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t part = r->part[s->units[i].type];
+        uint32_t like = first_like(&t, i);
+        rank[i] = part && s->units[i].left >= part ? 0 : UINT16_MAX;
+        if (rank[i] == 0)
+            options[i] = (struct option){like < i ? options[like].worth : trial_with(&t, i, part),
+                                         s->units[i].left};
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t ahead = 0;
+        for (uint32_t k = 0; rank[i] != UINT16_MAX && k < s->n; k++)
+            ahead = (uint16_t)(ahead + (rank[k] != UINT16_MAX && better(&options[k], &options[i])));
+        if (rank[i] != UINT16_MAX)
+            rank[i] = ahead;
+        if (rank[i] == 0)
             best = options[i].worth;
     }
-    return n ? worth_of(w, s) - best : 0;
+    return before - best;
 }
 
-static const struct option *best_option(const struct option *options, size_t n)
+// Takes one share where it costs the least. False: no unit has it.
+static bool take_share(struct trial *t, const struct worth_request *r, bool used[WORTH_UNITS])
 {
-    const struct option *best = &options[0];
-    for (size_t i = 1; i < n; i++)
-        if (better(&options[i], best))
-            best = &options[i];
-    return best;
-}
-
-bool worth_place(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
-                 struct worth_unit units[WORTH_UNITS])
-{
-    struct option options[WORTH_UNITS];
-    size_t n = r->num ? make_options(w, s, r, options) : 0;
-    for (uint32_t taken = 0; taken < r->num; taken++) {
-        if (n == 0)
-            return false;
-        // What one share costs is taken from the state before all of them: near enough.
-        const struct option *best = best_option(options, n);
-        struct worth_unit *u = &units[best->unit];
-        u->left = (uint16_t)(u->left - r->part[u->type]);
-        options[best - options] = options[--n];
+    struct option best = {0};
+    uint32_t at = UINT32_MAX;
+    for (uint32_t i = 0; i < t->state.n; i++) {
+        uint16_t part = r->part[t->units[i].type];
+        if (!part || t->units[i].left < part || used[i])
+            continue;
+        if (first_like(t, i) < i && !used[first_like(t, i)])
+            continue;
+        struct option o = {trial_with(t, i, part), t->units[i].left};
+        if (at == UINT32_MAX || better(&o, &best)) {
+            best = o;
+            at = i;
+        }
     }
+    if (at == UINT32_MAX)
+        return false;
+    used[at] = true;
+    trial_set(t, at, (uint16_t)(t->units[at].left - r->part[t->units[at].type]));
+    return true;
+}
+
+bool worth_after(const struct worth *w, const struct worth_state *s,
+                 const struct worth_request *requests, size_t n, double *ret)
+{
+    struct trial t;
+    trial_begin(&t, w, s);
+    for (size_t i = 0; i < n; i++) {
+        t.state.cpu -= requests[i].cpu;
+        t.state.memory -= requests[i].memory;
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool used[WORTH_UNITS] = {false};
+        for (uint32_t k = 0; k < requests[i].num; k++)
+            if (!take_share(&t, &requests[i], used))
+                return false;
+    }
+    *ret = worth_of_sums(w, &t.sums, &t.state);
     return true;
 }
