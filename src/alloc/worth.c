@@ -11,7 +11,7 @@
 #include "base/banned.h"
 
 // After so many requests an old one counts half.
-#define HALF_LIFE 8192.0
+#define HALF_LIFE 32768.0
 #define COUNT_MAX 1e12
 
 // Requests between two looks at the prices: few at first, then an eighth of those behind them.
