@@ -35,7 +35,8 @@ C_KEYWORDS = {'int', 'bool', 'default', 'static', 'signed', 'unsigned', 'registe
               'linux', 'unix'}  # gnu17 has the last two as macros
 WORD_FLAGS = {'required': 'API_REQUIRED', 'always': 'API_ALWAYS', 'omitzero': 'API_OMITZERO', 'immutable': 'API_IMMUTABLE',
               'deprecated': 'API_DEPRECATED', 'union': 'API_UNION', 'inline': None,
-              'must': 'API_MUST', 'standard': 'API_STANDARD', 'closed': 'API_CLOSED', 'no-modify': 'API_NO_MODIFY'}
+              'must': 'API_MUST', 'standard': 'API_STANDARD', 'closed': 'API_CLOSED', 'no-modify': 'API_NO_MODIFY',
+              'no-set': 'API_NO_SET', 'no-unset': 'API_NO_UNSET', 'no-add': 'API_NO_ADD', 'no-remove': 'API_NO_REMOVE'}
 TEXT_INFO = {'keys': 'keys', 'merge': 'merge_key', 'default': 'default_text', 'implied': 'default_text', 'gate': 'gates', 'format': 'format',
              'key-format': 'key_format', 'item-format': 'item_format', 'unique': 'unique', 'unique-by': 'unique_by'}
 NUMBER_INFO = {'max-items': 'max_items', 'max-bytes': 'max_bytes', 'max-length': 'max_length', 'item-max-bytes': 'item_max_bytes'}

@@ -197,10 +197,16 @@ static void apply_scalar(struct validator *v, const struct path *at, const struc
 static void walk_struct(struct walk *w, const struct api_type *t, const struct path *at,
                         const void *value, const void *old, bool standard);
 
-// The rules of types outside resource.k8s.io are all in trial.
+// Kinds that were made with such rules have them enforced whatever the gate.
+static bool is_native(const struct api_type *t)
+{
+    return str_eqz(t->package, "scheduling/v1beta1");
+}
+
+// The rules of all other types outside resource.k8s.io are in trial.
 static bool has_rules(const struct api_type *t)
 {
-    return str_starts(t->package, STR("resource/"));
+    return str_starts(t->package, STR("resource/")) || is_native(t);
 }
 
 static const char *list_keys(const struct api_field *f)
@@ -383,6 +389,36 @@ static bool gates_on(const struct validator *v, const struct api_field *f)
     return true;
 }
 
+static void say_update(struct walk *w, const struct path *at, const char *text)
+{
+    size_t n = cause_invalid_json(w->v->causes, at, STR("null"), str_z(text));
+    w->v->causes->p[n].origin = "update";
+}
+
+// What may not become of a field or list that an object has, or lacks, from its beginning.
+static bool apply_update(struct walk *w, const struct path *at, const struct api_field *f,
+                         const void *owner, const void *old)
+{
+    size_t from = w->v->causes->n;
+    if (!w->update || !old)
+        return true;
+    bool had = !is_empty(f, old), has = !is_empty(f, owner);
+    if ((f->flags & API_NO_SET) && !had && has)
+        say_update(w, at, "field cannot be set once created");
+    if ((f->flags & API_NO_UNSET) && had && !has)
+        say_update(w, at, "field cannot be cleared once set");
+    const struct api_span *now = api_member_const(f, owner), *was = api_member_const(f, old);
+    for (size_t i = 0; (f->flags & API_NO_ADD) && i < now->n; i++) {
+        struct path item = path_index(at, i);
+        if (!find_item(f, was, list_item(f, now, i)))
+            cause_forbidden(w->v->causes, &item, STR("item may not be added"));
+    }
+    for (size_t i = 0; (f->flags & API_NO_REMOVE) && i < was->n; i++)
+        if (!find_item(f, now, list_item(f, was, i)))
+            cause_forbidden(w->v->causes, at, STR("item may not be removed"));
+    return w->v->causes->n == from;
+}
+
 // The rules that end the look at a field. False: do not go on.
 static bool apply_first(struct walk *w, const struct path *at, const struct api_field *f,
                         const void *owner, const void *old)
@@ -394,6 +430,15 @@ static bool apply_first(struct walk *w, const struct path *at, const struct api_
             cause_forbidden(v->causes, at, STR(""));
         return false;
     }
+    if (!apply_update(w, at, f, owner, old))
+        return false;
+    bool fixed = (f->flags & API_IMMUTABLE) && w->update && !(empty && (!old || is_empty(f, old)));
+    if (fixed) {
+        size_t n = cause_invalid_json(v->causes, at, STR("null"), STR("field is immutable"));
+        v->causes->p[n].origin = "immutable";
+    }
+    if (empty && fixed)
+        return false;
     if (empty) {
         if (f->flags & API_MUST)
             cause_required(v->causes, at, STR(""));
@@ -406,14 +451,9 @@ static bool apply_first(struct walk *w, const struct path *at, const struct api_
         return false;
     }
     bool changes = (f->flags & API_NO_MODIFY) && w->update && old && api_field_present(f, old);
-    if (changes || ((f->flags & API_IMMUTABLE) && w->update)) {
-        size_t n = cause_invalid_json(v->causes, at, STR("null"),
-                                      changes ? STR("field cannot be modified once set")
-                                              : STR("field is immutable"));
-        v->causes->p[n].origin = changes ? "update" : "immutable";
-        return false;
-    }
-    return true;
+    if (changes)
+        say_update(w, at, "field cannot be modified once set");
+    return !changes && !fixed;
 }
 
 // The rules of the field itself; what stands below comes after.
@@ -547,5 +587,6 @@ void check_declarative(struct validator *v, const struct api_object *object,
         return;
     if (object->kind->type == &api_device_class_type)
         check_class_name(&w, object, old);
-    walk_struct(&w, object->kind->type, NULL, object->value, old ? old->value : NULL, false);
+    walk_struct(&w, object->kind->type, NULL, object->value, old ? old->value : NULL,
+                is_native(object->kind->type));
 }

@@ -242,6 +242,77 @@ static void prepare_pod_resources(const struct preparer *p, struct api_pod_spec 
     r->requests = all;
 }
 
+// --- PodGroup, Workload --------------------------------------------------------------------------
+
+// Fields whose gate is off are dropped, unless the object has them already.
+static void drop_group_fields(const struct preparer *p, struct api_pod_group_spec *now,
+                              const struct api_pod_group_spec *old)
+{
+    if (!gate_on(p, FEATURE_TOPOLOGY_AWARE_WORKLOAD_SCHEDULING) &&
+        !(old && old->scheduling_constraints))
+        now->scheduling_constraints = NULL;
+    if (!gate_on(p, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) && !(old && old->resource_claims.n))
+        now->resource_claims = (struct api_pod_group_resource_claim_array){0};
+    if (!gate_on(p, FEATURE_POD_GROUP_PREEMPTION_POLICY) && !(old && old->has_preemption_policy)) {
+        now->has_preemption_policy = false;
+        now->preemption_policy = (struct str){0};
+    }
+    if (!gate_on(p, FEATURE_COMPOSITE_POD_GROUP) &&
+        !(old && old->has_parent_composite_pod_group_name)) {
+        now->has_parent_composite_pod_group_name = false;
+        now->parent_composite_pod_group_name = (struct str){0};
+    }
+}
+
+static void drop_template_fields(const struct preparer *p,
+                                 struct api_pod_group_template_array *list,
+                                 const struct api_pod_group_template_array *olds)
+{
+    struct api_pod_group_template *copy =
+        arena_array(p->arena, struct api_pod_group_template, list->n + 1);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct api_pod_group_template *old = olds && i < olds->n ? &olds->p[i] : NULL;
+        struct api_pod_group_template *t = &copy[i];
+        *t = list->p[i];
+        if (!gate_on(p, FEATURE_TOPOLOGY_AWARE_WORKLOAD_SCHEDULING) &&
+            !(old && old->scheduling_constraints))
+            t->scheduling_constraints = NULL;
+        if (!gate_on(p, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) && !(old && old->resource_claims.n))
+            t->resource_claims = (struct api_pod_group_resource_claim_array){0};
+        if (!gate_on(p, FEATURE_POD_GROUP_PREEMPTION_POLICY) &&
+            !(old && old->has_preemption_policy)) {
+            t->has_preemption_policy = false;
+            t->preemption_policy = (struct str){0};
+        }
+    }
+    list->p = copy;
+}
+
+static void drop_disabled(const struct preparer *p, const struct api_object *object,
+                          const struct api_object *old)
+{
+    if (object->kind->type == &api_pod_group_type) {
+        drop_group_fields(p, &((struct api_pod_group *)object->value)->spec,
+                          old ? &((const struct api_pod_group *)old->value)->spec : NULL);
+    } else if (object->kind->type == &api_workload_type) {
+        struct api_workload_spec *spec = &((struct api_workload *)object->value)->spec;
+        const struct api_workload_spec *was =
+            old ? &((const struct api_workload *)old->value)->spec : NULL;
+        drop_template_fields(p, &spec->pod_group_templates, was ? &was->pod_group_templates : NULL);
+        if (!gate_on(p, FEATURE_COMPOSITE_POD_GROUP) &&
+            !(was && was->composite_pod_group_templates.n))
+            spec->composite_pod_group_templates =
+                (struct api_composite_pod_group_template_array){0};
+    }
+}
+
+static void drop_group_claims(const struct preparer *p, struct api_pod_group *now,
+                              const struct api_pod_group *old)
+{
+    if (!gate_on(p, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) && !old->spec.resource_claims.n)
+        now->status.resource_claim_statuses = (struct api_pod_group_resource_claim_status_array){0};
+}
+
 static void prepare_create(const struct preparer *p, const struct api_object *object,
                            unsigned flags)
 {
@@ -311,20 +382,47 @@ static void prepare_status(const struct preparer *p, const struct api_object *ob
         meta->labels = before->labels;
 }
 
+// What was written as text is data; it goes before data of the same key.
+static void settle_secret(const struct preparer *p, struct api_secret *secret)
+{
+    const struct api_str_map *texts = &secret->string_data;
+    struct api_str_map all = {
+        arena_array(p->arena, struct api_str_entry, secret->data.n + texts->n + 1), 0};
+    size_t i = 0;
+    for (size_t t = 0; t < texts->n; t++) {
+        while (i < secret->data.n && str_cmp(secret->data.p[i].key, texts->p[t].key) < 0)
+            all.p[all.n++] = secret->data.p[i++];
+        if (i < secret->data.n && str_eq(secret->data.p[i].key, texts->p[t].key))
+            i++;
+        all.p[all.n++] = texts->p[t];
+    }
+    while (i < secret->data.n)
+        all.p[all.n++] = secret->data.p[i++];
+    secret->data = all;
+    secret->string_data = (struct api_str_map){0};
+}
+
 void prepare_core(const struct preparer *p, const struct api_object *object,
                   const struct api_object *old)
 {
+    if (object->kind->type == &api_secret_type &&
+        ((struct api_secret *)object->value)->string_data.n > 0)
+        settle_secret(p, object->value);
     unsigned flags = specialities(object->kind->type);
     assert(old || p->op == API_CREATE);
     switch (p->op) {
     case API_CREATE:
+        drop_disabled(p, object, NULL);
         prepare_create(p, object, flags);
         break;
     case API_UPDATE:
+        drop_disabled(p, object, old);
         prepare_update(object, old, flags);
         break;
     case API_STATUS_UPDATE:
         prepare_status(p, object, old, flags);
+        if (object->kind->type == &api_pod_group_type)
+            drop_group_claims(p, object->value, old->value);
         break;
     }
 }

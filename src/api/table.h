@@ -60,6 +60,10 @@ enum api_field_flag {
         1 << 17,          // its rules, and those below, hold whatever DeclarativeValidationBeta is
     API_CLOSED = 1 << 18, // forbidden while its gate is off
     API_NO_MODIFY = 1 << 19, // once set it may be cleared, not changed
+    API_NO_SET = 1 << 20,    // only a new object may set it,
+    API_NO_UNSET = 1 << 21,  // and it stays set
+    API_NO_ADD = 1 << 22,    // a list that gets no items once it is made,
+    API_NO_REMOVE = 1 << 23, // and loses none
 };
 
 // The rest of what is known of a field: for rules, documents and messages. Texts are NULL, numbers

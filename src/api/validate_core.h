@@ -163,6 +163,11 @@ void check_security_annotations(struct pod_rules *p, const struct path *at);
 
 // --- validate_kinds.c, validate_node.c, validate_service.c, validate_quota.c ---------------------
 
+// check_pod_group, check_pod_group_status, check_workload: what the schema's rules do not say.
+void check_pod_group(struct validator *v, const struct api_pod_group *group, bool is_new);
+void check_pod_group_status(struct validator *v, const struct api_pod_group *group);
+void check_workload(struct validator *v, const struct api_workload *workload);
+
 // check_core_kind applies the rules of a kind of core, coordination, scheduling or policy other than
 // pods, and those of the names of others.
 void check_core_kind(struct validator *v, const struct api_object *object,

@@ -368,6 +368,8 @@ static const struct {
     {&api_controller_revision_type, name_dns_subdomain},
     {&api_job_type, name_dns_subdomain},
     {&api_cron_job_type, name_dns_subdomain},
+    {&api_pod_group_type, name_dns_subdomain},
+    {&api_workload_type, name_dns_subdomain},
 };
 
 static void check_kind_name(struct validator *v, const struct api_kind *kind,
@@ -450,6 +452,10 @@ static void check_small_kind(struct validator *v, const struct api_type *t, cons
         check_service(v, value, old);
     else if (t == &api_persistent_volume_claim_type)
         check_volume_claim(v, value, old);
+    else if (t == &api_pod_group_type)
+        check_pod_group(v, value, !old);
+    else if (t == &api_workload_type)
+        check_workload(v, value);
 }
 
 void check_core_kind(struct validator *v, const struct api_object *object,
@@ -463,6 +469,8 @@ void check_core_kind(struct validator *v, const struct api_object *object,
         check_node(v, object->value, old ? old->value : NULL);
     else if (t == &api_namespace_type && status)
         check_namespace_status(v, object->value);
+    else if (t == &api_pod_group_type && status)
+        check_pod_group_status(v, object->value);
     else if (!status)
         check_small_kind(v, t, object->value, old ? old->value : NULL);
 }

@@ -195,6 +195,8 @@ static const struct api_kind *request_kind(const struct api_object *object,
 {
     if (str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction"))
         return api_kind_find(STR("v1"), STR("Pod"));
+    if (str_eqz(how->subresource, "token")) // a TokenRequest is about a service account
+        return api_kind_find(STR("v1"), STR("ServiceAccount"));
     return object->kind;
 }
 

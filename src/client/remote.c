@@ -15,6 +15,10 @@
 #define RETRY_MAX_S     60
 #define READ_TRIES_MAX  3 // of reads whose connection broke
 
+// Objects are read and written back as protobuf where the server has it. In JSON it would give us opaque
+// parameters compacted, and take them for changed when they come back: an allocation cannot be then.
+#define PROTOBUF "application/vnd.kubernetes.protobuf"
+
 struct call {
     struct remote *remote;
     struct list_node node;
@@ -192,6 +196,23 @@ static bool is_status(const yyjson_val *v)
     return kind && json_is_string(kind) && str_eqz(json_str(kind), "Status");
 }
 
+static int decode(const struct call *call, struct str body, struct client_object **ret,
+                  struct err *err)
+{
+    static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
+                                                .duplicates = JSON_DUPLICATES_LAST};
+    cleanup_json_doc struct json_doc doc = {0};
+    if (api_envelope_is(body))
+        return remote_decode_envelope(call->kind, body, ret, err);
+    int code = json_parse(body, &options, &doc, err);
+    if (code < 0)
+        return err_wrap(err, "the server's answer makes no sense");
+    if (!json_is_object(doc.root) || is_status(doc.root))
+        return 0;
+    *ret = remote_decode(call->kind, &doc, doc.root, false, err);
+    return *ret ? 0 : -err->code;
+}
+
 static void on_done(void *arg, const struct https_answer *a)
 {
     struct call *call = arg;
@@ -209,19 +230,8 @@ static void on_done(void *arg, const struct https_answer *a)
         return;
     }
     struct client_object *object = NULL;
-    struct json_doc doc = {0};
-    if (code == 0 && a->body.n && !call->no_object) {
-        static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
-                                                    .duplicates = JSON_DUPLICATES_LAST};
-        code = json_parse(a->body, &options, &doc, &err);
-        if (code < 0)
-            code = err_wrap(&err, "the server's answer makes no sense");
-        else if (json_is_object(doc.root) && !is_status(doc.root)) {
-            object = remote_decode(call->kind, &doc, doc.root, false, &err);
-            code = object ? 0 : -err.code;
-        }
-    }
-    json_doc_done(&doc);
+    if (code == 0 && a->body.n && !call->no_object)
+        code = decode(call, a->body, &object, &err);
     call_answer(call, code, &err, object);
     client_object_unref(object);
 }
@@ -290,13 +300,20 @@ static void add_how(struct call *call, const struct client_write *how, bool forc
         remote_query(&call->target, &first, "force", STR("true"));
 }
 
-// write_typed adds an object's JSON with kind and apiVersion, whether it carries them or not.
-static int write_typed(struct call *call, const struct api_object *object, struct err *err)
+// write_typed adds an object with kind and apiVersion, whether it carries them or not.
+static int write_typed(struct call *call, const struct api_object *object, bool protobuf,
+                       struct err *err)
 {
     const struct api_type *type = object->kind->type;
     struct api_object typed = {object->kind, arena_dup(&call->arena, object->value, type->size,
                                                        _Alignof(max_align_t))};
     api_set_type_meta(&typed);
+    if (protobuf) {
+        call->sending.request.content_type = STR(PROTOBUF);
+        call->sending.request.accept = STR(PROTOBUF ",application/json");
+        api_envelope_write(&typed, &call->body);
+        return 0;
+    }
     struct json_writer w = {.out = &call->body};
     return api_json_write(type, typed.value, &w, err);
 }
@@ -304,17 +321,23 @@ static int write_typed(struct call *call, const struct api_object *object, struc
 static void call_object(struct call *call, const struct api_object *object,
                         const struct client_write *how, bool named)
 {
-    // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod.
-    bool of_pod = str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction");
-    call->kind = of_pod ? api_kind_find(STR("v1"), STR("Pod")) : object->kind;
+    // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod. So
+    // is a TokenRequest about a service account, but it is answered with itself.
+    const struct api_kind *about = object->kind;
+    if (str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction"))
+        about = api_kind_find(STR("v1"), STR("Pod"));
+    else if (str_eqz(how->subresource, "token"))
+        about = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    call->kind = str_eqz(how->subresource, "token") ? object->kind : about;
     const struct api_object_meta *meta = api_object_meta(object);
     struct err err = {0};
-    if (write_typed(call, object, &err) < 0) {
+    bool update = strcmp(call->sending.request.method, "PUT") == 0;
+    if (write_typed(call, object, update, &err) < 0) {
         call_fail(call, &err);
         return;
     }
     named = named || how->subresource.n;
-    remote_path(&call->target, call->kind, meta ? meta->namespace : (struct str){0},
+    remote_path(&call->target, about, meta ? meta->namespace : (struct str){0},
                 meta && named ? meta->name : (struct str){0}, how->subresource);
     add_how(call, how, false);
     call_start(call);
@@ -325,6 +348,7 @@ static void remote_get(struct client *c, const struct client_key *key, client_do
 {
     struct call *call = call_new(c, "GET", done, arg);
     call->kind = key->kind;
+    call->sending.request.accept = STR(PROTOBUF ",application/json");
     remote_path(&call->target, key->kind, key->namespace, key->name, (struct str){0});
     call_start(call);
 }
@@ -405,15 +429,24 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
     call_start(call);
 }
 
-void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
-                       client_raw_fn done, void *arg)
+void client_remote_send(struct client *c, const char *method, struct str target,
+                        struct str content_type, struct str body, client_raw_fn done, void *arg)
 {
     assert(c->ops->free == remote_free);
     struct call *call = call_new(c, method, NULL, arg);
     call->raw = done;
     sbuf_add(&call->target, target);
     sbuf_add(&call->body, body);
+    call->sending.request.accept = STR("application/json, */*"); // logs are not JSON
+    if (content_type.n)
+        call->sending.request.content_type = content_type;
     call_start(call);
+}
+
+void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
+                       client_raw_fn done, void *arg)
+{
+    client_remote_send(c, method, target, (struct str){0}, body, done, arg);
 }
 
 // --- Life ----------------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ typedef void (*client_raw_fn)(void *arg, int code, const struct err *err, struct
 void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
                        client_raw_fn done, void *arg);
 
+// client_remote_send is client_remote_raw with a content type of its own, a text that stays; empty: JSON.
+void client_remote_send(struct client *c, const char *method, struct str target,
+                        struct str content_type, struct str body, client_raw_fn done, void *arg);
+
 // client_remote_status turns what a server answered to a call into a code and its message: by the
 // Status in body, else by the HTTP status alone. 0 for 2xx. The codes are those the registry gives.
 int client_remote_status(int http_status, struct str body, struct err *err);

@@ -73,6 +73,11 @@ void remote_query(struct sbuf *out, bool *first, const char *name, struct str va
 struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
                                     const yyjson_val *v, bool compact, struct err *err);
 
+// remote_decode_envelope makes an object of a body in protobuf. Returns 0, with *ret untouched when it is
+// a Status, or a negative code.
+int remote_decode_envelope(const struct api_kind *kind, struct str body, struct client_object **ret,
+                           struct err *err) MUST_USE;
+
 // remote_status_value is client_remote_status of a Status that is parsed already.
 int remote_status_value(int http_status, const yyjson_val *status, struct err *err);
 

@@ -106,11 +106,24 @@ int remote_status_value(int http_status, const yyjson_val *status, struct err *e
     return err_set(err, found, "%s", err_reason(found));
 }
 
+// A Status in protobuf becomes JSON, so that there is one way to read it.
+static bool status_text(struct str body, struct sbuf *out)
+{
+    cleanup_arena struct arena arena = {0};
+    struct api_object o;
+    struct json_writer w = {.out = out};
+    return api_envelope_read(body, &arena, &o, NULL) == 0 && o.kind->type == &api_status_type &&
+           api_json_write(o.kind->type, o.value, &w, NULL) == 0;
+}
+
 int client_remote_status(int http_status, struct str body, struct err *err)
 {
     if (http_status >= 200 && http_status < 300)
         return 0;
     cleanup_json_doc struct json_doc doc = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    if (api_envelope_is(body))
+        body = status_text(body, &text) ? sbuf_str(&text) : STR("");
     if (json_parse(body, &(struct json_options){.duplicates = JSON_DUPLICATES_LAST}, &doc, NULL) ==
             0 &&
         json_is_object(doc.root) && str_eqz(text_of(doc.root, "kind"), "Status"))
@@ -133,6 +146,20 @@ static struct client_object *compacted(const struct api_object *from, size_t byt
     return o;
 }
 
+// Takes what was decoded, or gives it up.
+static struct client_object *finished(struct client_object *o, struct err *err)
+{
+    o->meta = api_object_meta(&o->object);
+    if (!o->meta) {
+        (void)err_set(err, ERR_INTERNAL, "the server sent an object without metadata");
+        client_object_unref(o);
+        return NULL;
+    }
+    api_set_type_meta(&o->object); // items of lists come without
+    (void)!str_to_u64(o->meta->resource_version, &o->revision);
+    return o;
+}
+
 struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
                                     const yyjson_val *v, bool compact, struct err *err)
 {
@@ -146,13 +173,21 @@ struct client_object *remote_decode(const struct api_kind *kind, const struct js
         client_object_unref(o);
         o = small;
     }
-    o->meta = api_object_meta(&o->object);
-    if (!o->meta) {
-        (void)err_set(err, ERR_INTERNAL, "the server sent an object without metadata");
-        client_object_unref(o);
-        return NULL;
+    return finished(o, err);
+}
+
+int remote_decode_envelope(const struct api_kind *kind, struct str body, struct client_object **ret,
+                           struct err *err)
+{
+    struct client_object *o = client_object_new();
+    int code = api_envelope_read(body, &o->arena, &o->object, err);
+    if (code == 0 && o->object.kind == kind) {
+        *ret = finished(o, err);
+        return *ret ? 0 : -err->code;
     }
-    api_set_type_meta(&o->object); // items of lists come without
-    (void)!str_to_u64(o->meta->resource_version, &o->revision);
-    return o;
+    if (code == 0 && o->object.kind->type != &api_status_type)
+        code = err_set(err, ERR_INTERNAL, "the server sent a %.*s instead of a %.*s",
+                       STR_ARG(o->object.kind->kind), STR_ARG(kind->kind));
+    client_object_unref(o);
+    return code;
 }

@@ -24,11 +24,14 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
+    {"agent", verb_agent, "make this machine a node that runs pods", agent_usage},
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
     {"backup", verb_backup, "copy the database of a running server", backup_usage},
     {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage},
     {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage},
     {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
+    {"conformance", verb_conformance, "check a cluster: DRA and AI conformance, with evidence",
+     conformance_usage},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage},
     {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage},

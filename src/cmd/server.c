@@ -36,6 +36,8 @@ const char server_usage[] =
     "--token-file FILE       static tokens, lines of token,user,uid,\"group1,group2\";\n"
     "                        default DIR/tokens.csv if there is one\n"
     "--kubeconfig-out FILE   where to write the administrator's kubeconfig\n"
+    "--authorization-mode M  RBAC: roles and bindings say who may do what; AlwaysAllow (the\n"
+    "                        default): whoever is known may do everything\n"
     "--anonymous-auth        let requests without credentials do everything, too\n"
     "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
     "--kubelet-certificate-authority FILE   who vouches for nodes; default the CA in DIR/pki\n"
@@ -210,6 +212,12 @@ static int start_server(struct running *r, struct err *err)
                                      .token_file = r->tokens,
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = bookmark_ns(f)};
+    struct str mode = str_z(f->authorization_mode ? f->authorization_mode : "AlwaysAllow");
+    if (str_eqz(mode, "RBAC"))
+        options.authorization = SERVER_RBAC;
+    else if (!str_eqz(mode, "AlwaysAllow"))
+        return err_set(err, ERR_INVALID,
+                       "--authorization-mode is RBAC or AlwaysAllow, not \"%.*s\"", STR_ARG(mode));
     int ret = server_new(&options, &r->server, err);
     if (ret < 0)
         return ret;
@@ -449,7 +457,9 @@ int server_run(const char *verb, struct server_flags *flags, const struct server
         running_done(&r);
         return VERB_NO;
     }
-    LOG_INFO(&log_mod, "everyone who is authenticated may do everything: roles are not built yet");
+    if (!server_has_roles(r.server))
+        LOG_INFO(&log_mod, "everyone who is authenticated may do everything; "
+                           "--authorization-mode RBAC asks roles and bindings");
     if (!guest) {
         printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
         (void)fflush(stdout);

@@ -23,6 +23,7 @@ static const struct flag {
     {"kubeconfig-out", offsetof(struct server_flags, kubeconfig_out), false},
     {"log-level", offsetof(struct server_flags, log_level), false},
     {"token-file", offsetof(struct server_flags, token_file), false},
+    {"authorization-mode", offsetof(struct server_flags, authorization_mode), false},
     {"restore", offsetof(struct server_flags, restore), false},
     {"history-events", offsetof(struct server_flags, history_events), false},
     {"bookmark-interval", offsetof(struct server_flags, bookmark_interval), false},

@@ -18,6 +18,7 @@ struct server_flags {
     const char *kubeconfig_out;
     const char *log_level;
     const char *token_file;
+    const char *authorization_mode;
     const char *restore;
     const char *history_events;
     const char *bookmark_interval; // milliseconds; for tests

@@ -248,7 +248,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
     server_set_checker(host->server, check, u);
-    const struct ctl_options co = {.client = u->client, .exec = exec, .features = host->features};
+    const struct ctl_options co = {
+        .client = u->client, .exec = exec, .features = host->features, .aggregate_roles = true};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
     const struct sim_options no = {.client = u->client,

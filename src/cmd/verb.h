@@ -21,11 +21,13 @@ struct verb {
 int verb_usage_error(const char *verb, const char *what);
 
 // The verbs, each in a file of its name.
+int verb_agent(int argc, char **argv);
 int verb_alloc(int argc, char **argv);
 int verb_backup(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_cdi(int argc, char **argv);
 int verb_cel(int argc, char **argv);
+int verb_conformance(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_driver(int argc, char **argv);
 int verb_explain(int argc, char **argv);
@@ -39,8 +41,9 @@ int verb_validate(int argc, char **argv);
 int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
-extern const char alloc_usage[], backup_usage[], bench_usage[], cdi_usage[], cel_usage[],
-    convert_usage[], driver_usage[], explain_usage[], kubelet_stub_usage[], netns_hook_usage[],
-    plan_usage[], replay_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
+    cel_usage[], conformance_usage[], convert_usage[], driver_usage[], explain_usage[],
+    kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[], server_usage[],
+    up_usage[], validate_usage[], why_usage[];
 
 #endif

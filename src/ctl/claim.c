@@ -257,7 +257,8 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
     ctl_watch(ctl, CACHE_PODS, pod_changed, c, c->work);
     ctl_watch(ctl, CACHE_CLAIMS, claim_changed, c, c->work);
     ctl_watch(ctl, CACHE_TEMPLATES, template_changed, c, c->work);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
+    if (c->groups)
+        ctl_watch(ctl, CACHE_GROUPS, group_changed, c, c->work);
     return c;
 }
 

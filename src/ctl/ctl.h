@@ -5,6 +5,8 @@
 //   taints      eviction from tainted devices, status of DeviceTaintRules
 //   pools       answers to ResourcePoolStatusRequests
 //   garbage     objects whose owners are gone
+//   groups      PodGroups stay as long as pods need them
+//   roles       rules of aggregated ClusterRoles
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
@@ -20,6 +22,7 @@ struct ctl_options {
     struct client *client; // borrowed
     struct exec *exec;     // the client's
     const struct features *features;
+    bool aggregate_roles; // where no kube-controller-manager does
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);

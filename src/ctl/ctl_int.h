@@ -21,6 +21,7 @@ enum ctl_cache {
     CACHE_RULES,
     CACHE_POOL_REQUESTS,
     CACHE_NODES,
+    CACHE_ROLES, // ClusterRoles, when they are to be aggregated
     CACHES,
 };
 
@@ -28,6 +29,8 @@ struct claim_ctl;
 struct taint_ctl;
 struct pool_ctl;
 struct gc_ctl;
+struct group_ctl;
+struct role_ctl;
 
 struct ctl {
     struct client *client;
@@ -40,6 +43,9 @@ struct ctl {
     struct taint_ctl *taints;
     struct pool_ctl *pools;
     struct gc_ctl *garbage;
+    struct group_ctl *groups; // NULL where the gate is off
+    struct role_ctl *roles;   // NULL: somebody else aggregates them
+    bool aggregate;
 };
 
 // The kinds of the caches.
@@ -97,6 +103,14 @@ bool pool_ctl_idle(const struct pool_ctl *p);
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
 bool gc_ctl_idle(const struct gc_ctl *g);
+
+struct group_ctl *group_ctl_new(struct ctl *c);
+void group_ctl_free(struct group_ctl *g);
+bool group_ctl_idle(const struct group_ctl *g);
+
+struct role_ctl *role_ctl_new(struct ctl *c);
+void role_ctl_free(struct role_ctl *c);
+bool role_ctl_idle(const struct role_ctl *c);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

@@ -120,13 +120,17 @@ void journal_write(const struct journal_entry *e, struct sbuf *out)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-// A text of an object; NULL when it is missing, is no text or holds a NUL.
+// Texts are written when they are not empty, and end with a NUL in memory.
+static bool is_text(const yyjson_val *v)
+{
+    return v && json_is_string(v) && json_str(v).n > 0 && str_find_char(json_str(v), '\0') < 0;
+}
+
+// A text of an object, or NULL.
 static const char *member(const yyjson_val *o, const char *key, struct arena *a)
 {
     const yyjson_val *v = json_get(o, str_z(key));
-    if (!v || !json_is_string(v) || str_find_char(json_str(v), '\0') >= 0)
-        return NULL;
-    return arena_str(a, json_str(v)).p;
+    return is_text(v) ? arena_str(a, json_str(v)).p : NULL;
 }
 
 static struct str raw_member(const yyjson_val *o, const char *key, struct arena *a)
@@ -150,7 +154,7 @@ static bool read_consumed(const yyjson_val *o, struct arena *a, struct dray_allo
     struct dray_amount *all = arena_array(a, struct dray_amount, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        if (!json_is_string(value))
+        if (!is_text(key) || !is_text(value))
             return false;
         all[n++] =
             (struct dray_amount){arena_str(a, json_str(key)).p, arena_str(a, json_str(value)).p};

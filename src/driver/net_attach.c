@@ -10,6 +10,7 @@
 
 #include "base/banned.h"
 
+#define FREE_NAME     "dray%d" // the kernel puts a number in
 #define LOOK_AGAIN_NS (20 * CLOCK_NS_PER_MS)
 
 int net_lock(const struct net_world *w, int *ret_fd, struct err *err)
@@ -27,6 +28,60 @@ int net_lock(const struct net_world *w, int *ret_fd, struct err *err)
     return 0;
 }
 
+// --- Pins ------------------------------------------------------------------------------------------
+
+static void pin_path(const struct net_world *w, struct net_ns_id id, struct sbuf *out)
+{
+    sbuf_addf(out, "%s/.pin-%llu", w->state_dir, (unsigned long long)id.inode);
+}
+
+int net_pin(const struct net_world *w, struct net_ns_id id, int pid, int *ret_fd, struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    char target[64];
+    int fd = -1;
+    int code = net_ns_find(w->proc, id, pid, &fd, err);
+    if (code != 0)
+        return code;
+    pin_path(w, id, &path);
+    (void)snprintf(target, sizeof(target), "/proc/%d/fd/%d", (int)getpid(), fd);
+    (void)unlink(path.p);
+    if (symlink(target, path.p) != 0) {
+        code = err_set(err, errno, "cannot make %s: %s", path.p, strerrordesc_np(errno));
+        (void)close(fd);
+        return code;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+void net_unpin(const struct net_world *w, struct net_ns_id id, int fd)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    pin_path(w, id, &path);
+    (void)unlink(path.p);
+    (void)close(fd);
+}
+
+// Opens a namespace that a driver holds. That may have ended, and its number be another's: look twice.
+static int net_pin_open(const struct net_world *w, struct net_ns_id id, int *ret_fd)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    struct net_ns_id opened = {0};
+    int fd = -1;
+    pin_path(w, id, &path);
+    int code = net_ns_open(path.p, &fd, NULL);
+    if (code == 0)
+        code = net_ns_id(fd, &opened, NULL);
+    if (code == 0 && (opened.inode != id.inode || opened.device != id.device))
+        code = -ERR_NOT_FOUND;
+    if (code == 0)
+        *ret_fd = fd;
+    else if (fd >= 0)
+        (void)close(fd);
+    return code;
+}
+
 static bool is_made(const struct net_record *r)
 {
     return !str_eqz(r->kind, NET_KIND_MOVE);
@@ -39,19 +94,25 @@ static bool same_ns(struct net_ns_id a, struct net_ns_id b)
 
 // --- Where it is ---------------------------------------------------------------------------------
 
-enum place { NOWHERE, ON_HOST, IN_POD, IN_OTHER };
+enum place {
+    NOWHERE,
+    ON_HOST,
+    IN_POD,
+    IN_OTHER,  // in a namespace that somebody is in
+    IN_PINNED, // in one that only the driver holds: its pod has ended
+};
 
 struct found {
     enum place place;
     struct net_link link;
     struct net_sock *sock; // of the namespace it is in; owned
-    int ns;                // of it; owned when IN_OTHER
+    int ns;                // of it; owned when IN_OTHER or IN_PINNED
 };
 
 static void found_done(struct found *f)
 {
     net_sock_free(f->sock);
-    if (f->place == IN_OTHER)
+    if (f->place == IN_OTHER || f->place == IN_PINNED)
         (void)close(f->ns);
     *f = (struct found){.ns = -1};
 }
@@ -91,7 +152,7 @@ static int look_in(int ns, const struct net_record *r, bool host, struct found *
             best = l;
     }
     if (code == 0 && best) {
-        *ret = (struct found){.link = *best, .sock = s, .ns = ns};
+        *ret = (struct found){.place = ret->place, .link = *best, .sock = s, .ns = ns};
         ret->link.alias = (struct str){0}; // of the arena here
         return 1;
     }
@@ -99,26 +160,34 @@ static int look_in(int ns, const struct net_record *r, bool host, struct found *
     return code;
 }
 
+static int look_in_last(const struct net_world *w, const struct net_record *r, struct found *f,
+                        struct err *err)
+{
+    int ns = -1;
+    f->place = IN_OTHER;
+    if (net_ns_find(w->proc, r->ns, r->pid, &ns, NULL) != 0) {
+        f->place = IN_PINNED;
+        if (net_pin_open(w, r->ns, &ns) != 0)
+            return 0;
+    }
+    int code = look_in(ns, r, false, f, err);
+    if (code != 1)
+        (void)close(ns);
+    return code;
+}
+
 // pod_ns -1: there is none. What is made for a claim is never looked for on the host.
 static int look(const struct net_world *w, const struct net_record *r, int pod_ns,
                 struct net_ns_id pod, struct found *ret, struct err *err)
 {
-    struct found f = {.ns = -1};
+    struct found f = {.ns = -1, .place = IN_POD};
     int code = pod_ns >= 0 ? look_in(pod_ns, r, false, &f, err) : 0;
-    f.place = IN_POD;
     if (code == 0 && !is_made(r)) {
-        code = look_in(w->host_ns, r, true, &f, err);
         f.place = ON_HOST;
+        code = look_in(w->host_ns, r, true, &f, err);
     }
-    if (code == 0 && r->ns.inode && !(pod_ns >= 0 && same_ns(pod, r->ns))) {
-        int other = -1;
-        if (net_ns_find(w->proc, r->ns, r->pid, &other, NULL) == 0) {
-            code = look_in(other, r, false, &f, err);
-            f.place = IN_OTHER;
-            if (code != 1)
-                (void)close(other);
-        }
-    }
+    if (code == 0 && r->ns.inode && !(pod_ns >= 0 && same_ns(pod, r->ns)))
+        code = look_in_last(w, r, &f, err);
     if (code < 0)
         return code;
     if (code == 0)
@@ -141,7 +210,7 @@ static int look_patiently(const struct net_world *w, const struct net_record *r,
     int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
     for (;;) {
         int code = look(w, r, pod_ns, pod, ret, err);
-        bool settled = ret->place == ON_HOST || ret->place == IN_POD ||
+        bool settled = ret->place == ON_HOST || ret->place == IN_POD || ret->place == IN_PINNED ||
                        (r->ns.inode == 0 && !r->runtime_moves) ||
                        (pod_ns < 0 && ret->place == IN_OTHER) ||
                        (is_made(r) && ret->place == NOWHERE);
@@ -296,10 +365,34 @@ static int mark_in_pod(struct found *f, const struct net_record *r, struct err *
                            &(struct net_change){.alias = net_record_mark(r, &arena).p}, err);
 }
 
+static int bring_back(const struct net_world *w, const struct net_record *r, struct found *f,
+                      enum net_returned *ret, struct err *note, struct err *err);
+
+// From the namespace of a sandbox that has ended into that of the next one.
+static int move_over(const struct net_world *w, const struct net_record *r, struct found *f,
+                     int pod_ns, struct err *err)
+{
+    enum net_returned how;
+    struct found host = {.ns = -1, .place = ON_HOST};
+    int code = bring_back(w, r, f, &how, NULL, err);
+    if (code == 0 && is_made(r))
+        return make(w, r, pod_ns, err);
+    if (code == 0)
+        code = look_in(w->host_ns, r, true, &host, err);
+    if (code == 0)
+        return err_set(err, ERR_NOT_FOUND, "the interface %s did not come back", r->host.name);
+    if (code == 1)
+        code = move_in(w, r, &host, pod_ns, err);
+    net_sock_free(host.sock);
+    return code;
+}
+
 static int bring_in(const struct net_world *w, const struct net_record *r, struct found *f,
                     int pod_ns, struct err *err)
 {
     switch (f->place) {
+    case IN_PINNED:
+        return move_over(w, r, f, pod_ns, err);
     case IN_POD:
         return mark_in_pod(f, r, err);
     case ON_HOST:
@@ -336,8 +429,18 @@ static int configure(const struct net_world *w, const struct net_record *r, int 
     return code;
 }
 
-static int bring_back(const struct net_world *w, const struct net_record *r, struct found *f,
-                      enum net_returned *ret, struct err *note, struct err *err);
+// A macvlan of a namespace that is ending still has the hardware address that the new one is to have.
+static int configure_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
+                               struct err *err)
+{
+    int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
+    for (;;) {
+        int code = configure(w, r, pod_ns, err);
+        if (code != -EADDRINUSE || clock_mono_ns(w->clock) >= until)
+            return code;
+        pause_a_moment();
+    }
+}
 
 // Undoes what was begun, and tells the driver through the record.
 static int give_up(const struct net_world *w, struct net_record *r, int pod_ns,
@@ -385,7 +488,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
         code = bring_in(w, r, &f, pod_ns, err);
     found_done(&f);
     if (code == 0 && !ready)
-        code = configure(w, r, pod_ns, err);
+        code = configure_patiently(w, r, pod_ns, err);
     if (code == 0 && !ready) {
         r->phase = NET_ATTACHED;
         r->error = STR("");
@@ -431,9 +534,11 @@ static int move_out(const struct net_world *w, const struct net_record *r, struc
         code = files_step(&w->files, "move the interface to the host", err);
     if (code == 0)
         code = net_link_change(f->sock, f->link.index, &c, err);
+    // The kernel may have moved it before it found that the name is taken.
     if (code == -EEXIST) {
-        c.name = "dray%d";
+        c.name = FREE_NAME;
         code = net_link_change(f->sock, f->link.index, &c, err);
+        code = code == -ENODEV ? 0 : code;
     }
     return code == 0 ? 0 : err_wrap(err, "cannot move %s back to the host", f->link.name);
 }
@@ -452,7 +557,7 @@ static int rename_back(const struct net_world *w, const struct net_record *r, st
     if (code != -EEXIST)
         return code;
     *ret = NET_NAME_TAKEN;
-    return 0;
+    return net_link_change(f->sock, f->link.index, &(struct net_change){.name = FREE_NAME}, err);
 }
 
 // Addresses and routes are put back as far as that is possible: what they were for may be gone.

@@ -28,9 +28,8 @@ static int connect_socket(struct net_sock *s, struct err *err)
         return err_set(err, EIO, "no netlink socket: %s", nl_geterror(rc));
     int on = 1;
     int fd = nl_socket_get_fd(s->sk);
-    // Texts with errors, and attributes of messages checked: both are wishes, older kernels lack them.
+    // Texts with errors; older kernels have none.
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));
-    (void)setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
     nl_socket_disable_auto_ack(s->sk);
     return 0;
 }

@@ -117,7 +117,7 @@ static int complete(const struct scene *s, size_t index, struct arena *a, struct
         return 0;
     }
     if (!plan->name[0])
-        (void)snprintf(plan->name, sizeof(plan->name), "net%zu", index + 1);
+        (void)snprintf(plan->name, sizeof(plan->name), "net%u", (unsigned)(index % 999 + 1));
     bool ipvlan = str_eqz(r->kind, "ipvlan"); // shares the address of its parent
     if (ipvlan && plan->mac.n)
         return err_set(err, ERR_INVALID, "interface.hardwareAddr: an ipvlan has its parent's");
@@ -297,7 +297,7 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
 static void tell(const struct net_preparer *p, const struct net_record *r, enum net_returned how,
                  const struct err *note)
 {
-    char text[512];
+    char text[DRAY_ERR_MSG_MAX + 256];
     if (!p->told)
         return;
     if (how == NET_NAME_TAKEN) {

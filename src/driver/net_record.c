@@ -56,7 +56,7 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     text(w, "uid", r->uid);
     text(w, "pool", r->pool);
     text(w, "device", r->device);
-    text(w, "kind", r->kind);
+    text(w, "what", r->kind);
     text(w, "parent", r->parent);
     number(w, "vlan", r->vlan);
     text(w, "hostKind", r->host_kind);
@@ -128,7 +128,7 @@ static const struct dray_field fields[] = {
      .kind = DRAY_TEXT,
      .offset = offsetof(struct written, device),
      .required = true},
-    {.name = "kind", .kind = DRAY_TEXT, .offset = offsetof(struct written, kind), .required = true},
+    {.name = "what", .kind = DRAY_TEXT, .offset = offsetof(struct written, kind), .required = true},
     {.name = "parent", .kind = DRAY_TEXT, .offset = offsetof(struct written, parent)},
     {.name = "vlan",
      .kind = DRAY_INT,

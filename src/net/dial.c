@@ -2,9 +2,14 @@
 #include "net/dial.h"
 
 #include <assert.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <uv.h>
+
+#include <sys/socket.h>
 
 #include "net/tls_int.h"
 
@@ -17,7 +22,7 @@
 struct dial {
     struct dial_options o;
     struct exec *exec;
-    char *host, *server_name;
+    char *host, *server_name, *netns;
     uv_tcp_t tcp;
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
@@ -51,6 +56,7 @@ static void destroy(struct dial *d)
     sbuf_done(&d->flight);
     free(d->host);
     free(d->server_name);
+    free(d->netns);
     free(d);
 }
 
@@ -302,6 +308,43 @@ static void on_connected(uv_connect_t *req, int status)
     leave(d);
 }
 
+// A socket belongs for ever to the namespace it was made in, so this thread only has to look in. It cannot go on
+// when it does not find back.
+static int socket_in(const char *netns, int family)
+{
+    int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+    int other = open(netns, O_RDONLY | O_CLOEXEC);
+    int fd = -1;
+    int saved = errno;
+    if (own >= 0 && other >= 0 && setns(other, CLONE_NEWNET) == 0) {
+        fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        saved = errno;
+        int back = setns(own, CLONE_NEWNET);
+        assert(back == 0);
+        (void)back;
+    } else {
+        saved = errno;
+    }
+    if (own >= 0)
+        (void)close(own);
+    if (other >= 0)
+        (void)close(other);
+    return fd >= 0 ? fd : -saved;
+}
+
+static int begin_connect(struct dial *d, const struct sockaddr *to)
+{
+    (void)uv_tcp_init(loop_uv(d->o.loop), &d->tcp);
+    d->has_tcp = true;
+    if (d->netns) {
+        int fd = socket_in(d->netns, to->sa_family);
+        int r = fd < 0 ? fd : uv_tcp_open(&d->tcp, fd);
+        if (r < 0)
+            return r;
+    }
+    return uv_tcp_connect(&d->connect, &d->tcp, to, on_connected);
+}
+
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *found)
 {
     struct dial *d = container_of(req, struct dial, resolve);
@@ -310,9 +353,7 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *foun
     if (!d->closed && status < 0) {
         fail_with(d, uv_strerror(status));
     } else if (!d->closed) {
-        (void)uv_tcp_init(loop_uv(d->o.loop), &d->tcp);
-        d->has_tcp = true;
-        int r = uv_tcp_connect(&d->connect, &d->tcp, found->ai_addr, on_connected);
+        int r = begin_connect(d, found->ai_addr);
         if (r < 0)
             fail_with(d, uv_strerror(r));
     }
@@ -329,6 +370,7 @@ struct dial *dial_new(const struct dial_options *options)
     d->server_name = options->server_name.n
                          ? xstrndup(options->server_name.p, options->server_name.n)
                          : xstrndup(options->host.p, options->host.n);
+    d->netns = options->netns ? xstrndup(options->netns, strlen(options->netns)) : NULL;
     d->timer.fn = on_timeout;
     d->timer.arg = d;
     exec_timer_start(d->exec, &d->timer,

@@ -23,6 +23,7 @@ struct dial_options {
     struct loop *loop;
     struct str host; // a name or an address, without brackets
     uint16_t port;
+    const char *netns;      // the network namespace the socket is made in (needs root); NULL: ours
     struct tls_client *tls; // borrowed; NULL: plain text
     struct str server_name; // as the certificate has it; empty: host
     int64_t timeout_ns;     // to connect and shake hands; 0: 10 s

@@ -5,6 +5,7 @@
 // table, to which others can be added.
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -304,7 +305,42 @@ static int admit_service(struct op *op, const struct api_object *object,
     return 0;
 }
 
+// --- PodGroups -----------------------------------------------------------------------------------
+
+// A new group stays as long as pods need it; the controller of its protection lets it go.
+static int admit_group(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    if (object->kind->type != &api_pod_group_type || old ||
+        !features_on(op->r->features, FEATURE_GENERIC_WORKLOAD))
+        return 0;
+    struct api_object_meta *meta = api_object_meta(object);
+    if (meta_has_finalizer(meta, STR(GROUP_FINALIZER)))
+        return 0;
+    struct str *list = arena_array(op->arena, struct str, meta->finalizers.n + 1);
+    for (size_t i = 0; i < meta->finalizers.n; i++)
+        list[i] = meta->finalizers.p[i];
+    list[meta->finalizers.n] = STR(GROUP_FINALIZER);
+    meta->finalizers = (struct api_str_array){list, meta->finalizers.n + 1};
+    return 0;
+}
+
 // --- All of them ---------------------------------------------------------------------------------
+
+// --- What rooms above ask for --------------------------------------------------------------------
+
+static int admit_guard(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    if (!op->r->guard || op->r->guard(op->r->guard_arg, op->request, object, old, &why) == 0)
+        return 0;
+    return fail_forbidden(op, about(op, object), "%.*s", STR_ARG(sbuf_str(&why)));
+}
+
+void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
+{
+    r->guard = fn;
+    r->guard_arg = arg;
+}
 
 static const struct admitter {
     int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
@@ -315,6 +351,8 @@ static const struct admitter {
     {admit_tolerations, NULL},
     {admit_priority, NULL},
     {admit_service, NULL},
+    {admit_group, NULL},
+    {admit_guard, NULL},
 };
 
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)

@@ -35,6 +35,16 @@ void registry_free(struct registry *r);
 
 struct store *registry_store(struct registry *r);
 
+struct registry_request;
+
+// registry_set_guard adds an admission step of a room above: it sees every created or changed object (not its
+// subresources), as the user sent it; old is NULL for a creation. It returns 0, or -ERR_FORBIDDEN with the
+// reason.
+typedef int (*registry_guard_fn)(void *arg, const struct registry_request *request,
+                                 const struct api_object *object, const struct api_object *old,
+                                 struct sbuf *why);
+void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg);
+
 // --- Who and what --------------------------------------------------------------------------------
 
 struct registry_extra {

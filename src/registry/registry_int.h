@@ -72,6 +72,8 @@ struct registry {
     struct exec *exec;
     const struct features *features;
     const struct api_authorizer *authorizer;
+    registry_guard_fn guard; // may be NULL
+    void *guard_arg;
     struct cel_memo cel;
     struct list waiting; // ops that changed nothing and wait for a write of another
     struct list sweeps;  // namespaces to be emptied

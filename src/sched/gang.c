@@ -85,6 +85,8 @@ static void collect(struct cycle *c)
     for (size_t i = 0; i < c->g->pods.n; i++)
         if (takes_part(c, c->g->pods.p[i]) && !gated_by_group(c, c->g->pods.p[i]))
             c->tries[c->n++].pod = c->g->pods.p[i];
+    for (size_t i = 0; i < c->n; i++)
+        queue_leave(&c->s->queue, c->tries[i].pod); // until it is clear where it goes
     qsort(c->tries, c->n, sizeof(*c->tries), by_order);
 }
 
@@ -293,22 +295,29 @@ static void succeed(struct cycle *c)
     free(all);
 }
 
+// A group backs off as one.
+static void back_off(const struct cycle *c, struct sched_pod *p)
+{
+    p->attempts = c->g->attempts;
+    p->tried_ns = c->g->tried_ns;
+    p->jitter_ns = c->g->jitter_ns;
+}
+
 static void fail(struct cycle *c)
 {
     cleanup_sbuf struct sbuf others = {0};
     sbuf_addf(&others, "failed to schedule other pod from a pod group: %.*s",
               STR_ARG(sbuf_str(&c->text)));
     c->s->stats.errors++;
+    c->g->attempts++;
+    c->g->tried_ns = exec_now_ns(c->s->exec);
     for (size_t i = 0; i < c->n; i++) {
         struct try *t = &c->tries[i];
         bool own = i + 1 == c->tried || !c->tried;
         if (t->pod->state == POD_GATED)
             continue;
         tell(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
-        if (!c->tried) {
-            t->pod->attempts++;
-            t->pod->tried_ns = exec_now_ns(c->s->exec);
-        }
+        back_off(c, t->pod);
         queue_retry(&c->s->queue, t->pod);
     }
     group_tell(c->s, c->g, false, "SchedulerError", sbuf_str(c->tried ? &others : &c->text));
@@ -435,9 +444,7 @@ static void no_room(struct cycle *c)
         struct try *t = &c->tries[i];
         if (t->pod->state == POD_GATED)
             continue;
-        t->pod->attempts = c->g->attempts;
-        t->pod->tried_ns = c->g->tried_ns;
-        t->pod->jitter_ns = c->g->jitter_ns;
+        back_off(c, t->pod);
         tell(c, t, "Unschedulable", t->refused ? str_z(t->line) : sbuf_str(&others));
         // What helps one that does not fit helps the others.
         queue_wait(&s->queue, t->pod, t->refused ? t->whys : 0);

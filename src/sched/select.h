@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Selectors: labels, nodes, tolerations. Private to src/sched.
+// Selectors: labels, nodes, tolerations: for src/sched, and for admission on a node.
 #ifndef SCHED_SELECT_H
 #define SCHED_SELECT_H
 

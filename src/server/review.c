@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reviews: questions in the form of objects that are never stored. Until there are roles, whoever is
-// known may do everything, and that is what they say.
+// Reviews: questions in the form of objects that are never stored.
 #include "codec/json_writer.h"
 #include "server/server_int.h"
 
@@ -10,24 +9,84 @@
 static struct str any[] = {STR_INIT("*")};
 static const struct str everybody = STR_INIT("everyone who is authenticated may do everything");
 
-static void judge(const struct exchange *ex, struct str user,
+static void judge(const struct exchange *ex, const struct registry_user *user,
+                  const struct api_resource_attributes *r,
+                  const struct api_non_resource_attributes *path, struct arena *arena,
                   struct api_subject_access_review_status *ret)
 {
-    bool known = user.n > 0 && !str_eq(user, auth_anonymous.name);
-    *ret = (struct api_subject_access_review_status){.allowed = known || ex->s->anonymous};
-    if (ret->allowed)
+    struct access q = {.user = user};
+    cleanup_sbuf struct sbuf why = {0};
+    if (r) {
+        q.verb = r->verb;
+        q.namespace = r->namespace;
+        q.group = r->group;
+        q.resource = r->resource;
+        q.subresource = r->subresource;
+        q.name = r->name;
+    } else if (path) {
+        q.verb = path->verb;
+        q.path = path->path;
+    }
+    *ret = (struct api_subject_access_review_status){.allowed = authz_allows(ex->s, &q, &why)};
+    if (why.n)
+        ret->reason = arena_str(arena, sbuf_str(&why));
+    else if (ret->allowed && !ex->s->has_roles)
         ret->reason = everybody;
 }
 
-static void list_rules(struct arena *arena, struct api_subject_rules_review_status *ret)
+static void judge_other(const struct exchange *ex,
+                        const struct api_subject_access_review_spec *spec, struct arena *arena,
+                        struct api_subject_access_review_status *ret)
 {
+    struct registry_user user = {.name = spec->user,
+                                 .uid = spec->uid,
+                                 .groups = spec->groups.p,
+                                 .groups_len = spec->groups.n};
+    judge(ex, &user, spec->resource_attributes, spec->non_resource_attributes, arena, ret);
+}
+
+// --- Rules ---------------------------------------------------------------------------------------
+
+struct rule_lists {
+    struct arena *arena;
+    struct VEC(struct api_resource_rule) resources;
+    struct VEC(struct api_non_resource_rule) paths;
+};
+
+static void add_rule(void *arg, const struct api_policy_rule *rule)
+{
+    struct rule_lists *l = arg;
+    // The rules live as long as the answer is written.
+    if (rule->non_resource_urls.n)
+        vec_push_arena(l->arena, &l->paths,
+                       ((struct api_non_resource_rule){
+                           .verbs = rule->verbs, .non_resource_urls = rule->non_resource_urls}));
+    if (rule->resources.n)
+        vec_push_arena(l->arena, &l->resources,
+                       ((struct api_resource_rule){.verbs = rule->verbs,
+                                                   .api_groups = rule->api_groups,
+                                                   .resources = rule->resources,
+                                                   .resource_names = rule->resource_names}));
+}
+
+static void list_rules(const struct exchange *ex, struct str namespace, struct arena *arena,
+                       struct api_subject_rules_review_status *ret)
+{
+    struct rule_lists l = {.arena = arena};
     struct api_str_array all = {any, 1};
-    struct api_resource_rule *rule = arena_one(arena, struct api_resource_rule);
-    struct api_non_resource_rule *other = arena_one(arena, struct api_non_resource_rule);
-    *rule = (struct api_resource_rule){.verbs = all, .api_groups = all, .resources = all};
-    *other = (struct api_non_resource_rule){.verbs = all, .non_resource_urls = all};
-    *ret = (struct api_subject_rules_review_status){.resource_rules = {rule, 1},
-                                                    .non_resource_rules = {other, 1}};
+    const struct api_policy_rule everything = {.verbs = all, .api_groups = all, .resources = all};
+    const struct api_policy_rule every_path = {.verbs = all, .non_resource_urls = all};
+    if (ex->s->has_roles && !ex->s->rbac) {
+        // The server stops.
+    } else if (ex->s->rbac) {
+        rbac_rules(ex->s->rbac, &ex->user, namespace, add_rule, &l);
+    } else {
+        add_rule(&l, &everything);
+        add_rule(&l, &every_path);
+    }
+    *ret =
+        (struct api_subject_rules_review_status){.resource_rules = {l.resources.p, l.resources.n},
+                                                 .non_resource_rules = {l.paths.p, l.paths.n}};
 }
 
 static void check_token(const struct exchange *ex, struct arena *arena,
@@ -58,24 +117,17 @@ void review_answer(struct exchange *ex, const struct api_object *body)
     const struct api_type *t = body->kind->type;
     if (t == &api_self_subject_access_review_type) {
         struct api_self_subject_access_review *r = body->value;
-        judge(ex, ex->user.name, &r->status);
+        judge(ex, &ex->user, r->spec.resource_attributes, r->spec.non_resource_attributes,
+              &ex->arena, &r->status);
     } else if (t == &api_subject_access_review_type) {
         struct api_subject_access_review *r = body->value;
-        judge(ex,
-              r->spec.user.n     ? r->spec.user
-              : r->spec.groups.n ? STR("*")
-                                 : STR(""),
-              &r->status);
+        judge_other(ex, &r->spec, &ex->arena, &r->status);
     } else if (t == &api_local_subject_access_review_type) {
         struct api_local_subject_access_review *r = body->value;
-        judge(ex,
-              r->spec.user.n     ? r->spec.user
-              : r->spec.groups.n ? STR("*")
-                                 : STR(""),
-              &r->status);
+        judge_other(ex, &r->spec, &ex->arena, &r->status);
     } else if (t == &api_self_subject_rules_review_type) {
         struct api_self_subject_rules_review *r = body->value;
-        list_rules(&ex->arena, &r->status);
+        list_rules(ex, r->spec.namespace, &ex->arena, &r->status);
     } else if (t == &api_token_review_type) {
         check_token(ex, &ex->arena, body->value);
     }

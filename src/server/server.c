@@ -30,6 +30,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         server_free(s);
         return r;
     }
+    if (options->authorization == SERVER_RBAC)
+        authz_start(s);
     *ret = s;
     return 0;
 }
@@ -38,6 +40,9 @@ void server_free(struct server *s)
 {
     if (!s)
         return;
+    authz_stop(s);
+    if (s->has_roles)
+        registry_set_guard(s->registry, NULL, NULL);
     while (!list_empty(&s->spare)) {
         struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
         arena_done(&ex->arena);
@@ -71,6 +76,7 @@ void server_stop(struct server *s)
     s->stopping = true;
     watch_stop_all(s);
     stream_stop_all(s);
+    authz_stop(s);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
@@ -216,6 +222,8 @@ static void serve_resource(struct exchange *ex)
                                             .namespace = r->namespace,
                                             .name = r->name,
                                             .user = &ex->user};
+    if (!authz_request(ex))
+        return;
     if (ex->verb && r->sub && r->sub->connect) {
         stream_serve(ex);
         return;
@@ -261,10 +269,10 @@ void server_handle(void *door, struct http_request *q)
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
-    if (!choose_form(ex))
+    if (!impersonate(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
         serve_resource(ex);
-    else
+    else if (is_public(&ex->route) || authz_request(ex))
         document_serve(ex);
 }

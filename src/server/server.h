@@ -16,18 +16,27 @@
 
 struct server;
 
+enum server_authorization {
+    SERVER_ALWAYS_ALLOW, // whoever is known may do everything
+    SERVER_RBAC,         // Roles, ClusterRoles and their bindings; system:masters everything
+};
+
 struct server_options {
     struct exec *exec;
     struct registry *registry;
     struct str runtime_config; // which versions are served, see server/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
-    bool anonymous;            // let everybody do everything without a name
-    int64_t bookmark_ns;       // between bookmarks of a watch; 0: one minute
+    enum server_authorization authorization;
+    bool anonymous;      // let everybody do everything without a name
+    int64_t bookmark_ns; // between bookmarks of a watch; 0: one minute
 };
 
 // server_new makes a server. What options points to is borrowed, strings are copied. Returns 0;
 // -ERR_INVALID for a runtime configuration or a token file that makes no sense; or an errno.
 int server_new(const struct server_options *options, struct server **ret, struct err *err) MUST_USE;
+
+// server_has_roles: roles say who may do what.
+bool server_has_roles(const struct server *s);
 
 // server_free frees a server whose requests have all ended.
 void server_free(struct server *s);

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "client/local.h"
 #include "net/http.h"
 #include "registry/registry.h"
 #include "server/auth.h"
@@ -19,6 +20,8 @@
 #include "server/negotiate.h"
 #include "server/node.h"
 #include "server/query.h"
+#include "server/rbac.h"
+#include "server/roles.h"
 #include "server/route.h"
 #include "server/server.h"
 
@@ -66,6 +69,9 @@ struct server {
     struct sbuf address;
     struct sbuf tag_core, tag_groups; // ETags of aggregated discovery
     bool anonymous;
+    bool has_roles;        // else whoever is known may do everything
+    struct client *client; // of the roles
+    struct rbac *rbac;     // NULL with has_roles: the server stops, nobody may do anything
     bool stopping;
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
@@ -167,6 +173,29 @@ void write_delete_collection(struct exchange *ex);
 // stream_serve passes on what a node serves: logs, commands. stream_stop_all ends what goes on.
 void stream_serve(struct exchange *ex);
 void stream_stop_all(struct server *s);
+
+// --- Who may (authz.c) ---------------------------------------------------------------------------
+
+void authz_start(struct server *s);
+void authz_stop(struct server *s);
+
+bool authz_is_master(const struct registry_user *u);
+
+// authz_refuse answers a question with no.
+void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
+
+// authz_allows answers a question; why (may be NULL) gets the reason.
+bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
+
+// escalate_guard keeps everyone from granting more than they have; for registry_set_guard.
+int escalate_guard(void *server, const struct registry_request *request,
+                   const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// impersonate lets a user act as another whom the request's headers name. False: it has been answered.
+bool impersonate(struct exchange *ex);
+
+// authz_request says whether a request may go on; if not, it has been answered.
+bool authz_request(struct exchange *ex);
 
 // review_is says whether a kind is a question that is answered at once; review_answer answers one.
 bool review_is(const struct api_kind *kind);

@@ -172,6 +172,62 @@ TEST_WITH_CTL_GATES(a6_a_group_that_goes_gives_up_its_reservation, GROUPS_ON)
     assert_field(c->w, "status.allocation", "-");
 }
 
+// --- Protection of groups ------------------------------------------------------------------------
+
+#define PLAIN_GROUP "{\"metadata\":{\"name\":\"g\"},\"spec\":{\"schedulingPolicy\":{\"basic\":{}}}}"
+#define OF_GROUP    ",\"schedulingGroup\":{\"podGroupName\":\"g\"}"
+
+static bool group_is_there(struct ctl_world *c)
+{
+    (void)do_get(c->w, GROUP("g"));
+    return strcmp(reply_field(c->w, "metadata.name"), "g") == 0;
+}
+
+TEST_WITH_CTL_GATES(d_a_group_goes_when_no_pod_needs_it, "GenericWorkload=true")
+{
+    assert_ok(do_create(c->w, GROUP(""), PLAIN_GROUP));
+    (void)do_get(c->w, GROUP("g"));
+    assert_field(c->w, "metadata.finalizers[0]", "scheduling.k8s.io/podgroup-protection");
+    settle(c);
+    assert_ok(do_delete(c->w, GROUP("g"), NULL));
+    settle(c);
+    assert_false(group_is_there(c));
+}
+
+TEST_WITH_CTL_GATES(d_a_group_stays_while_a_pod_names_it, "GenericWorkload=true")
+{
+    assert_ok(do_create(c->w, GROUP(""), PLAIN_GROUP));
+    assert_ok(do_create(c->w, POD(""), POD_JSON("one", OF_GROUP)));
+    assert_ok(do_create(c->w, POD(""), POD_JSON("two", OF_GROUP)));
+    assert_ok(do_create(c->w, POD(""), POD_JSON("stranger", "")));
+    settle(c);
+    assert_ok(do_delete(c->w, GROUP("g"), NULL));
+    world_pass(c->w, 600);
+    assert_true(group_is_there(c));
+    // A pod that is over needs it no more; one that is being deleted and runs still does.
+    assert_ok(do_patch(c->w, POD_STATUS("one"), REGISTRY_PATCH_MERGE,
+                       "{\"status\":{\"phase\":\"Succeeded\"}}"));
+    world_pass(c->w, 600);
+    assert_true(group_is_there(c));
+    ctl_world_restart(c);
+    assert_ok(do_delete(c->w, POD("two"), NULL));
+    settle(c);
+    assert_false(group_is_there(c));
+}
+
+// The finalizers of others are theirs.
+TEST_WITH_CTL_GATES(d_only_its_own_finalizer_is_removed, "GenericWorkload=true")
+{
+    assert_ok(do_create(c->w, GROUP(""),
+                        "{\"metadata\":{\"name\":\"g\",\"finalizers\":[\"a/b\"]},\"spec\":{"
+                        "\"schedulingPolicy\":{\"basic\":{}}}}"));
+    assert_ok(do_delete(c->w, GROUP("g"), NULL));
+    settle(c);
+    assert_true(group_is_there(c));
+    assert_field(c->w, "metadata.finalizers[0]", "a/b");
+    assert_field(c->w, "metadata.finalizers[1]", "-");
+}
+
 // --- Taints --------------------------------------------------------------------------------------
 
 #define TAINTED_SLICE(device, count)                                                             \
@@ -307,6 +363,9 @@ int main(void)
         cmocka_unit_test(a4_what_the_server_refuses_is_told),
         cmocka_unit_test(a3_a_pod_deleted_before_it_was_bound_frees_its_claim),
         cmocka_unit_test(a5_a_group_gets_one_claim_that_its_pods_use),
+        cmocka_unit_test(d_a_group_goes_when_no_pod_needs_it),
+        cmocka_unit_test(d_a_group_stays_while_a_pod_names_it),
+        cmocka_unit_test(d_only_its_own_finalizer_is_removed),
         cmocka_unit_test(a6_a_group_that_goes_gives_up_its_reservation),
         cmocka_unit_test(b2_the_pool_need_not_be_complete),
         cmocka_unit_test(b2_a_device_that_is_not_published_evicts_nobody),

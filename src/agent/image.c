@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/image.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include "agent/image_blob.h"
+#include "agent/image_pull.h"
+#include "agent/image_source.h"
+#include "agent/image_unpack.h"
+#include "agent/tree.h"
+#include "codec/json.h"
+#include "codec/json_writer.h"
+
+#include "base/banned.h"
+
+#define INFO_BYTES_MAX ((size_t)64 << 10)
+
+struct image_store {
+    char *folder, *local;
+    int fd;
+    pthread_mutex_t lock; // of making and removing images
+    unsigned long next;   // number of the next temporary folder
+    void (*step)(void *arg, const char *what);
+    void *step_arg;
+};
+
+static void step(struct image_store *s, const char *what)
+{
+    if (s->step)
+        s->step(s->step_arg, what);
+}
+
+int image_store_new(const struct image_store_options *o, struct image_store **ret, struct err *err)
+{
+    static const char *const parts[] = {"unpacked", "refs", "tmp"};
+    int rc = tree_make(o->folder, 0700);
+    cleanup_fd int fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return err_set(err, rc < 0 ? -rc : errno, "cannot use the image folder %s: %s", o->folder,
+                       strerrordesc_np(rc < 0 ? -rc : errno));
+    (void)tree_remove_at(fd, "tmp");
+    for (size_t i = 0; i < array_len(parts); i++)
+        if (mkdirat(fd, parts[i], 0700) != 0 && errno != EEXIST)
+            return err_set(err, errno, "cannot make %s/%s: %s", o->folder, parts[i],
+                           strerrordesc_np(errno));
+    struct image_store *s = xcalloc(1, sizeof(*s));
+    s->folder = xstrndup(o->folder, strlen(o->folder));
+    s->local = o->local ? xstrndup(o->local, strlen(o->local)) : NULL;
+    s->fd = fd;
+    fd = -1;
+    s->step = o->step;
+    s->step_arg = o->step_arg;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    *ret = s;
+    return 0;
+}
+
+void image_store_free(struct image_store *s)
+{
+    if (!s)
+        return;
+    (void)pthread_mutex_destroy(&s->lock);
+    (void)close(s->fd);
+    free(s->folder);
+    free(s->local);
+    free(s);
+}
+
+// --- What is here --------------------------------------------------------------------------------
+
+static bool id_ok(struct str id)
+{
+    return image_digest_ok(id) && str_starts(id, STR("sha256:"));
+}
+
+static int read_info(struct image_store *s, struct str hex, struct arena *arena,
+                     struct image_info *ret, struct err *err)
+{
+    cleanup_sbuf struct sbuf name = {0}, text = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    sbuf_addf(&name, "unpacked/%.*s/info", STR_ARG(hex));
+    if (tree_read(s->fd, name.p, INFO_BYTES_MAX, &text) < 0)
+        return err_set(err, ERR_NOT_FOUND, "there is no image sha256:%.*s here", STR_ARG(hex));
+    int rc = json_parse(sbuf_str(&text), NULL, &doc, err);
+    if (rc < 0)
+        return err_wrap(err, "%s/%s", s->folder, name.p);
+    const yyjson_val *rootfs = json_get(doc.root, STR("rootfs"));
+    const yyjson_val *full = json_get(doc.root, STR("name"));
+    const yyjson_val *size = json_get(doc.root, STR("size"));
+    *ret = (struct image_info){.id = arena_strf(arena, "sha256:%.*s", STR_ARG(hex))};
+    if (rootfs && json_is_string(rootfs))
+        ret->rootfs = arena_str(arena, json_str(rootfs));
+    else
+        ret->rootfs = arena_strf(arena, "%s/unpacked/%.*s/rootfs", s->folder, STR_ARG(hex));
+    if (full && json_is_string(full))
+        ret->name = arena_str(arena, json_str(full));
+    if (size)
+        (void)json_to_u64(size, &ret->size, NULL);
+    return 0;
+}
+
+int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
+               struct err *err)
+{
+    cleanup_sbuf struct sbuf name = {0}, text = {0};
+    if (!id_ok(id))
+        return err_set(err, ERR_NOT_FOUND, "'%.*s' is not the id of an image",
+                       STR_ARG(str_upto(id, 100)));
+    struct str hex = str_from(id, 7);
+    int rc = read_info(s, hex, arena, ret, err);
+    if (rc < 0)
+        return rc;
+    sbuf_addf(&name, "unpacked/%.*s/config", STR_ARG(hex));
+    rc = tree_read(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
+    if (rc < 0)
+        return err_set(err, ERR_NOT_FOUND, "the image %.*s has no configuration", STR_ARG(id));
+    return image_config_read(sbuf_str(&text), arena, &ret->config, err);
+}
+
+// A reference in the form under which it is kept.
+static int canonical(struct str reference, struct arena *arena, struct str *ret, struct err *err)
+{
+    static const char *const kinds[] = {"oci:", "oci-archive:", "docker-archive:", "dir:"};
+    for (size_t i = 0; i < array_len(kinds); i++)
+        if (str_starts(reference, str_z(kinds[i]))) {
+            *ret = arena_str(arena, reference);
+            return memchr(reference.p, '\0', reference.n)
+                       ? err_set(err, ERR_INVALID, "a NUL character in the name of an image")
+                       : 0;
+        }
+    return image_reference_full(reference, arena, ret, err);
+}
+
+static void ref_name(struct str full, struct sbuf *out)
+{
+    sbuf_addz(out, "refs/");
+    image_sha256(full, false, out);
+}
+
+static int find(struct image_store *s, struct str full, struct arena *arena, struct image_info *ret,
+                struct err *err)
+{
+    cleanup_sbuf struct sbuf name = {0}, text = {0};
+    struct str id, rest;
+    ref_name(full, &name);
+    if (tree_read(s->fd, name.p, INFO_BYTES_MAX, &text) < 0)
+        return err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
+    (void)str_cut(sbuf_str(&text), '\n', &id, &rest);
+    return image_load(s, id, arena, ret, err);
+}
+
+int image_find(struct image_store *s, struct str reference, struct arena *arena,
+               struct image_info *ret, struct err *err)
+{
+    struct str full;
+    if (id_ok(reference))
+        return image_load(s, reference, arena, ret, err);
+    int rc = canonical(reference, arena, &full, err);
+    return rc < 0 ? rc : find(s, full, arena, ret, err);
+}
+
+// --- Making --------------------------------------------------------------------------------------
+
+static int fail(const char *doing, const char *what, int code, struct err *err)
+{
+    return err_set(err, code, "cannot %s %s: %s", doing, what, strerrordesc_np(code));
+}
+
+static int keep_reference(struct image_store *s, struct str full, struct str id, struct err *err)
+{
+    cleanup_sbuf struct sbuf name = {0}, text = {0};
+    ref_name(full, &name);
+    sbuf_addf(&text, "%.*s\n%.*s\n", STR_ARG(id), STR_ARG(full));
+    cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    step(s, "keep the reference of an image");
+    int rc = tree_write_file(refs, name.p + 5, sbuf_str(&text));
+    return rc < 0 ? fail("keep a reference in", s->folder, -rc, err) : 0;
+}
+
+static int unpack_one(const struct image_layer *layer, struct str diff_id, struct unpack *u,
+                      struct err *err)
+{
+    struct image_blob *b;
+    struct tar_reader r;
+    const struct image_blob_options o = {
+        .place = layer->place,
+        .digest = layer->digest,
+        .diff_id = diff_id,
+        .compression = layer->compression,
+        .max_bytes = UNPACK_BYTES_MAX,
+    };
+    int rc = image_blob_new(&o, &b, err);
+    if (rc < 0)
+        return rc;
+    tar_reader_init(&r, image_blob_read, b);
+    rc = unpack_layer(u, &r, err);
+    tar_reader_done(&r);
+    if (rc == 0)
+        rc = image_blob_finish(b, err);
+    image_blob_free(b);
+    return rc;
+}
+
+static int write_info(int folder, const struct image_content *c, struct str full, struct str rootfs,
+                      uint64_t size, struct err *err)
+{
+    cleanup_sbuf struct sbuf text = {0}, name = {0};
+    struct json_writer w = {.out = &text};
+    ptrdiff_t colon = str_rfind_char(full, ':'), at = str_find_char(full, '@');
+    struct str bare = at >= 0     ? str_upto(full, (size_t)at)
+                      : colon > 0 ? str_upto(full, (size_t)colon)
+                                  : full;
+    if (c->digest.n)
+        sbuf_addf(&name, "%.*s@%.*s", STR_ARG(bare), STR_ARG(c->digest));
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("name"));
+    json_write_str(&w, sbuf_str(&name));
+    if (rootfs.n) {
+        json_write_key(&w, STR("rootfs"));
+        json_write_str(&w, rootfs);
+    }
+    json_write_key(&w, STR("size"));
+    json_write_u64(&w, size);
+    json_write_object_end(&w);
+    int rc = tree_write_file(folder, "info", sbuf_str(&text));
+    if (rc == 0)
+        rc = tree_write_file(folder, "config", c->config_text);
+    return rc < 0 ? fail("write", "an image's description", -rc, err) : 0;
+}
+
+static int fill(struct image_store *s, int folder, const struct image_content *c, struct str full,
+                struct err *err)
+{
+    struct unpack u;
+    if (mkdirat(folder, "rootfs", 0755) != 0)
+        return fail("make", "a root file system", errno, err);
+    cleanup_fd int root = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return fail("open", "a root file system", errno, err);
+    unpack_init(&u, root);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
+        step(s, "unpack a layer");
+        rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
+    }
+    step(s, "describe an image");
+    return rc < 0 ? rc : write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
+}
+
+// Unpacks into a temporary folder, which becomes the image's at the end.
+static int install(struct image_store *s, const struct image_content *c, struct str full,
+                   struct str *ret_id, struct arena *arena, struct err *err)
+{
+    cleanup_sbuf struct sbuf id = {0}, to = {0}, temporary = {0};
+    struct stat st;
+    image_sha256(c->config_text, true, &id);
+    *ret_id = arena_str(arena, sbuf_str(&id));
+    sbuf_addf(&to, "unpacked/%s", id.p + 7);
+    if (fstatat(s->fd, to.p, &st, 0) == 0)
+        return 0;
+    sbuf_addf(&temporary, "tmp/%lu", s->next++);
+    step(s, "make a folder for an image");
+    if (mkdirat(s->fd, temporary.p, 0700) != 0)
+        return fail("make a folder in", s->folder, errno, err);
+    int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = folder < 0 ? fail("open a folder in", s->folder, errno, err)
+                        : fill(s, folder, c, full, err);
+    if (rc == 0 && syncfs(folder) != 0)
+        rc = fail("write to", s->folder, errno, err);
+    if (folder >= 0)
+        (void)close(folder);
+    step(s, "let an image appear");
+    if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
+        rc = fail("rename a folder in", s->folder, errno, err);
+    if (rc < 0)
+        (void)tree_remove_at(s->fd, temporary.p);
+    return rc;
+}
+
+static int install_from(struct image_store *s, const char *path, struct str tag, struct str name,
+                        struct str full, struct arena *arena, struct str *ret_id, struct err *err)
+{
+    struct image_source *source;
+    struct image_content content;
+    int rc = image_source_open(path, &source, err);
+    if (rc < 0)
+        return rc;
+    rc = image_source_find(source, tag, name, arena, &content, err);
+    if (rc == 0)
+        rc = install(s, &content, full, ret_id, arena, err);
+    image_source_free(source);
+    return rc;
+}
+
+// A folder as it is: its path makes its id.
+static int install_folder(struct image_store *s, struct str path, struct str full,
+                          struct arena *arena, struct str *ret_id, struct err *err)
+{
+    struct stat st;
+    struct image_content c = {.digest = STR("")};
+    if (path.n == 0 || path.p[0] != '/' || stat(path.p, &st) != 0 || !S_ISDIR(st.st_mode))
+        return err_set(err, ERR_NOT_FOUND, "'%s' is not a folder; dir: needs a whole path", path.p);
+    c.config_text = arena_strf(arena,
+                               "{\"config\":{},\"rootfs\":{\"type\":\"layers\"},"
+                               "\"comment\":\"%zu\"}",
+                               path.n);
+    cleanup_sbuf struct sbuf hex = {0}, to = {0}, temporary = {0};
+    image_sha256(full, false, &hex);
+    *ret_id = arena_strf(arena, "sha256:%s", hex.p);
+    sbuf_addf(&to, "unpacked/%s", hex.p);
+    if (fstatat(s->fd, to.p, &st, 0) == 0)
+        return 0;
+    sbuf_addf(&temporary, "tmp/%lu", s->next++);
+    if (mkdirat(s->fd, temporary.p, 0700) != 0)
+        return fail("make a folder in", s->folder, errno, err);
+    cleanup_fd int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = write_info(folder, &c, full, path, 0, err);
+    if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
+        rc = fail("rename a folder in", s->folder, errno, err);
+    if (rc < 0)
+        (void)tree_remove_at(s->fd, temporary.p);
+    return rc;
+}
+
+// --- Sources -------------------------------------------------------------------------------------
+
+// PATH[:TAG], where a colon may be part of the path of an existing file.
+static void split_tag(struct str text, struct arena *arena, struct str *path, struct str *tag)
+{
+    struct stat st;
+    ptrdiff_t colon = str_rfind_char(text, ':');
+    *path = arena_str(arena, text);
+    *tag = STR("");
+    if (colon <= 0 || stat(path->p, &st) == 0)
+        return;
+    *tag = str_from(*path, (size_t)colon + 1);
+    *path = arena_str(arena, str_upto(text, (size_t)colon));
+}
+
+static int from_file(struct image_store *s, struct str full, struct arena *arena,
+                     struct str *ret_id, struct err *err)
+{
+    struct str kind, rest, path, tag;
+    (void)str_cut(full, ':', &kind, &rest);
+    if (str_eq(kind, STR("dir")))
+        return install_folder(s, arena_str(arena, rest), full, arena, ret_id, err);
+    split_tag(rest, arena, &path, &tag);
+    return install_from(s, path.p, tag, STR(""), full, arena, ret_id, err);
+}
+
+static bool is_file_reference(struct str full)
+{
+    return str_starts(full, STR("oci:")) || str_starts(full, STR("oci-archive:")) ||
+           str_starts(full, STR("docker-archive:")) || str_starts(full, STR("dir:"));
+}
+
+// Looks through the folder of local images. A file that is no image, or damaged, hides no other; what was wrong
+// with the last one is told when nothing is found.
+static int from_local(struct image_store *s, struct str full, struct arena *arena,
+                      struct str *ret_id, struct err *err)
+{
+    struct dirent **names;
+    int n = s->local ? scandir(s->local, &names, NULL, alphasort) : 0;
+    int rc = err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
+    for (int i = 0; i < n; i++) {
+        cleanup_sbuf struct sbuf path = {0};
+        struct err why = {0};
+        sbuf_addf(&path, "%s/%s", s->local, names[i]->d_name);
+        if (rc != 0 && names[i]->d_name[0] != '.') {
+            int one = install_from(s, path.p, STR(""), full, full, arena, ret_id, &why);
+            if (one == 0)
+                rc = 0;
+            else if (one != -ERR_NOT_FOUND && err)
+                rc = (*err = why, one);
+        }
+        free(names[i]);
+    }
+    if (n > 0)
+        free(names);
+    return rc;
+}
+
+static int pull(struct image_store *s, const struct runtime_image *image, struct str full,
+                struct arena *arena, struct str *ret_id, struct err *err)
+{
+    cleanup_sbuf struct sbuf folder = {0}, layout = {0};
+    sbuf_addf(&folder, "%s/tmp/%lu", s->folder, s->next++);
+    step(s, "make a folder for a pulled image");
+    if (mkdir(folder.p, 0700) != 0)
+        return fail("make", folder.p, errno, err);
+    sbuf_addf(&layout, "%s/layout", folder.p);
+    int rc = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
+    if (rc == 0)
+        rc = install_from(s, layout.p, STR(""), STR(""), full, arena, ret_id, err);
+    (void)tree_remove_path(folder.p);
+    return rc;
+}
+
+static int get(struct image_store *s, const struct runtime_image *image, struct str full,
+               struct arena *arena, struct image_info *ret, struct err *err)
+{
+    struct str id;
+    int rc;
+    if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
+        return 0;
+    if (is_file_reference(full)) {
+        rc = from_file(s, full, arena, &id, err);
+    } else {
+        rc = from_local(s, full, arena, &id, err);
+        if (rc == -ERR_NOT_FOUND && image->pull != RUNTIME_PULL_NEVER && image_pull_possible())
+            rc = pull(s, image, full, arena, &id, err);
+    }
+    if (rc == 0)
+        rc = keep_reference(s, full, id, err);
+    return rc < 0 ? rc : image_load(s, id, arena, ret, err);
+}
+
+int image_get(struct image_store *s, const struct runtime_image *image, struct arena *arena,
+              struct image_info *ret, struct err *err)
+{
+    struct str full;
+    if (id_ok(image->reference))
+        return image_load(s, image->reference, arena, ret, err);
+    int rc = canonical(image->reference, arena, &full, err);
+    if (rc < 0)
+        return rc;
+    if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
+        return 0;
+    (void)pthread_mutex_lock(&s->lock);
+    rc = get(s, image, full, arena, ret, err);
+    (void)pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+// --- All of them ---------------------------------------------------------------------------------
+
+static int scan(struct image_store *s, const char *part, struct dirent ***ret)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/%s", s->folder, part);
+    return scandir(path.p, ret, NULL, alphasort);
+}
+
+void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
+                void *arg)
+{
+    struct dirent **names;
+    int n = scan(s, "unpacked", &names);
+    for (int i = 0; i < n; i++) {
+        cleanup_arena struct arena arena = {0};
+        struct image_info info;
+        if (names[i]->d_name[0] != '.' &&
+            image_load(s, arena_strf(&arena, "sha256:%s", names[i]->d_name), &arena, &info, NULL) ==
+                0)
+            fn(arg, &info);
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+}
+
+// References that lead nowhere.
+static void drop_references(struct image_store *s)
+{
+    struct dirent **names;
+    int n = scan(s, "refs", &names);
+    for (int i = 0; i < n; i++) {
+        cleanup_arena struct arena arena = {0};
+        cleanup_sbuf struct sbuf path = {0}, text = {0};
+        struct image_info info;
+        struct str id, rest;
+        sbuf_addf(&path, "refs/%s", names[i]->d_name);
+        if (names[i]->d_name[0] != '.' && tree_read(s->fd, path.p, INFO_BYTES_MAX, &text) == 0) {
+            (void)str_cut(sbuf_str(&text), '\n', &id, &rest);
+            if (image_load(s, id, &arena, &info, NULL) < 0)
+                (void)unlinkat(s->fd, path.p, 0);
+        }
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+}
+
+size_t image_gc(struct image_store *s, bool (*used)(void *arg, struct str id), void *arg)
+{
+    struct dirent **names;
+    size_t removed = 0;
+    (void)pthread_mutex_lock(&s->lock);
+    int n = scan(s, "unpacked", &names);
+    for (int i = 0; i < n; i++) {
+        cleanup_sbuf struct sbuf id = {0}, from = {0}, to = {0};
+        sbuf_addf(&id, "sha256:%s", names[i]->d_name);
+        if (id_ok(sbuf_str(&id)) && !used(arg, sbuf_str(&id))) {
+            sbuf_addf(&from, "unpacked/%s", names[i]->d_name);
+            sbuf_addf(&to, "tmp/%lu", s->next++);
+            step(s, "let an image disappear");
+            // First out of sight, then, however long it takes, away.
+            if (renameat(s->fd, from.p, s->fd, to.p) == 0) {
+                removed++;
+                step(s, "remove an image");
+                (void)tree_remove_at(s->fd, to.p);
+            }
+        }
+        free(names[i]);
+    }
+    if (n >= 0)
+        free(names);
+    drop_references(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return removed;
+}

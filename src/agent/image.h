@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Images of a node: found, checked, unpacked, kept in a folder, removed. A reference is one of
+//     oci:PATH[:TAG]           an OCI image layout
+//     oci-archive:PATH[:TAG]   the same in a tar archive
+//     docker-archive:PATH      what `docker save` writes
+//     dir:PATH                 a root file system as it is; it is used, not copied
+// or a name as registries have it, which is looked for in a folder of local images (layouts and archives, by
+// their annotations or, for those with only a tag, by their file's name) and then pulled with skopeo.
+//
+// Folder: unpacked/HEX/{rootfs,config,info}, refs/HEX (which image a reference is), tmp. An image appears whole,
+// by a rename, after all its sums were right. Safe from several threads; several processes must not share it.
+#ifndef AGENT_IMAGE_H
+#define AGENT_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/image_manifest.h"
+#include "agent/runtime.h"
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+struct image_store;
+
+struct image_store_options {
+    const char *folder;
+    const char *local; // folder of local images; NULL: none
+    void (*step)(void *arg, const char *what);
+    void *step_arg;
+};
+
+// image_store_new makes the folder and clears away what a crash left. Returns 0 or -errno.
+int image_store_new(const struct image_store_options *options, struct image_store **ret,
+                    struct err *err) MUST_USE;
+void image_store_free(struct image_store *s);
+
+// An unpacked image; texts live in the arena.
+struct image_info {
+    struct str id;     // "sha256:…" of its configuration
+    struct str name;   // NAME@DIGEST where it came with one
+    struct str rootfs; // its folder
+    struct image_config config;
+    uint64_t size; // of its unpacked files, in bytes; 0: not known
+};
+
+// image_find is an image that is here, by reference, without pulling. Returns 0 or -ERR_NOT_FOUND.
+int image_find(struct image_store *s, struct str reference, struct arena *arena,
+               struct image_info *ret, struct err *err) MUST_USE;
+
+// image_get makes it be here. It blocks, for long. Codes as runtime_ops.image_ensure.
+int image_get(struct image_store *s, const struct runtime_image *image, struct arena *arena,
+              struct image_info *ret, struct err *err) MUST_USE;
+
+// image_load reads an image by its id. Returns 0, -ERR_NOT_FOUND or -ERR_INVALID.
+int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
+               struct err *err) MUST_USE;
+
+// image_each calls fn for every image. image_gc removes those for which used says no; it returns how many.
+void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
+                void *arg);
+size_t image_gc(struct image_store *s, bool (*used)(void *arg, struct str id), void *arg);
+
+#endif

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray-monitor: the process that stays with a container. It makes the container's mounts, lets crun make the
+// container, keeps what it says and how it ends, and tells whoever asks. It links against src/base alone and
+// stays small. Not for people to call:
+//     dray-monitor run FOLDER      one container (agent/monitor_plan.h); comes back when it is made
+//     dray-monitor exec ...        one command in a container, for as long as the caller lives
+//     dray-monitor call MOUNT ...  a program that must not see a mount
+//     dray-monitor pause           process 1 of a pod that shares its process ids
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "agent/monitor_int.h"
+#include "base/clock.h"
+
+#include "base/banned.h"
+
+// --- The plan ------------------------------------------------------------------------------------
+
+// A key's place for its one value, or NULL.
+static const char **place(struct monitor_plan *p, const char *key)
+{
+    const struct {
+        const char *key;
+        const char **value;
+    } rows[] = {
+        {"id", &p->id},     {"runtime", &p->runtime}, {"state", &p->state}, {"cgroup", &p->cgroup},
+        {"hide", &p->hide}, {"lower", &p->lower},     {"log", &p->log},
+    };
+    for (size_t i = 0; i < array_len(rows); i++)
+        if (strcmp(rows[i].key, key) == 0)
+            return rows[i].value;
+    return NULL;
+}
+
+static bool *flag(struct monitor_plan *p, const char *key)
+{
+    return strcmp(key, "copy") == 0     ? &p->copy
+           : strcmp(key, "shared") == 0 ? &p->shared
+           : strcmp(key, "tty") == 0    ? &p->tty
+           : strcmp(key, "stdin") == 0  ? &p->wants_stdin
+                                        : NULL;
+}
+
+static const char *next_word(const struct sbuf *text, size_t *at)
+{
+    const char *word = *at < text->n ? text->p + *at : "";
+    *at += strlen(word) + 1;
+    return word;
+}
+
+static void read_all(int fd, struct sbuf *out)
+{
+    for (ssize_t n = 1; n > 0 && out->n < (size_t)4 << 20;) {
+        n = read(fd, sbuf_space(out, 4096), 4096);
+        if (n > 0)
+            sbuf_commit(out, (size_t)n);
+    }
+}
+
+int monitor_plan_read(struct monitor_plan *p, struct err *err)
+{
+    int fd = open("plan", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return err_set(err, errno, "cannot read the plan: %s", strerrordesc_np(errno));
+    read_all(fd, &p->text);
+    (void)close(fd);
+    for (size_t at = 0; at < p->text.n;) {
+        const char *key = next_word(&p->text, &at);
+        const char *value = next_word(&p->text, &at);
+        const char **to = place(p, key);
+        bool *yes = flag(p, key);
+        if (to)
+            *to = value[0] ? value : NULL;
+        else if (yes)
+            *yes = true;
+        else if (strcmp(key, "bind") == 0 && p->binds_len < MONITOR_BINDS_MAX)
+            p->binds[p->binds_len++] = (struct monitor_bind){value, next_word(&p->text, &at)};
+        else
+            return err_set(err, ERR_INVALID, "the plan has an unknown word '%s'", key);
+    }
+    if (!p->id || !p->runtime || !p->state)
+        return err_set(err, ERR_INVALID, "the plan names no container");
+    return 0;
+}
+
+// --- Files, time ---------------------------------------------------------------------------------
+
+int monitor_write_file(const char *name, struct str text)
+{
+    char temporary[64];
+    (void)snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = write(fd, text.p, text.n);
+    (void)close(fd);
+    if (n != (ssize_t)text.n)
+        return -EIO;
+    return rename(temporary, name) == 0 ? 0 : -errno;
+}
+
+int64_t monitor_now_ns(void)
+{
+    return clock_wall_ns(clock_system());
+}
+
+// --- Children ------------------------------------------------------------------------------------
+
+static _Noreturn void become(const char *const *argv, const int stdio[3])
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int null = open("/dev/null", O_RDWR);
+    for (int i = 0; i < 3; i++)
+        if (dup2(stdio[i] >= 0 ? stdio[i] : null, i) < 0)
+            _exit(126);
+    static const char *const env[] = {
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", NULL};
+    // execve changes neither; its prototype is older than const.
+    (void)execve(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)env);
+    _exit(127);
+}
+
+pid_t monitor_spawn(const char *const *argv, const int stdio[3])
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        become(argv, stdio);
+    return pid < 0 ? -errno : pid;
+}
+
+int monitor_wait(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return 127;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int monitor_console(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", name);
+    (void)unlink(name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, 1) != 0) {
+        int code = errno;
+        (void)close(fd);
+        return -code;
+    }
+    return fd;
+}
+
+int monitor_console_take(int listener)
+{
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    char text[256];
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = text, .iov_len = sizeof(text)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    (void)close(fd);
+    const struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+        c->cmsg_len != CMSG_LEN(sizeof(int)))
+        return -EPROTO;
+    int terminal;
+    memcpy(&terminal, CMSG_DATA(c), sizeof(terminal));
+    return terminal;
+}
+
+// --- Pause ---------------------------------------------------------------------------------------
+
+static void end(int number)
+{
+    (void)number;
+    _exit(0);
+}
+
+int monitor_pause(void)
+{
+    (void)signal(SIGTERM, end);
+    (void)signal(SIGINT, end);
+    while (true)
+        if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
+            (void)usleep(200000);
+}
+
+// A call of the runtime, with a mount hidden from it.
+static int call(char **argv)
+{
+    struct err err = {0};
+    if (monitor_hide(argv[0][0] ? argv[0] : NULL, &err) < 0) {
+        (void)fprintf(stderr, "%s", err.msg);
+        return 126;
+    }
+    (void)execv(argv[1], argv + 1);
+    return 127;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "run") == 0)
+        return monitor_run(argv[2]);
+    if (argc > 2 && strcmp(argv[1], "exec") == 0)
+        return monitor_exec(argc - 2, argv + 2);
+    if (argc > 3 && strcmp(argv[1], "call") == 0)
+        return call(argv + 2);
+    if (argc == 2 && strcmp(argv[1], "pause") == 0)
+        return monitor_pause();
+    (void)fprintf(stderr,
+                  "dray-monitor: dray's agent calls this; there is nothing to do by hand\n");
+    return 2;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The monitor's own parts. One thread, blocking where it may; it allocates little and frees at its end.
+#ifndef AGENT_MONITOR_INT_H
+#define AGENT_MONITOR_INT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+#include "agent/cgroup.h"
+#include "agent/monitor_plan.h"
+#include "base/err.h"
+#include "base/str.h"
+
+// --- The plan ------------------------------------------------------------------------------------
+
+struct monitor_bind {
+    const char *host, *sub;
+};
+
+// The words are slices of `text`, NULL where the plan has none.
+struct monitor_plan {
+    struct sbuf text;
+    const char *folder;
+    const char *id, *runtime, *state, *cgroup, *hide, *lower, *log;
+    bool copy, shared, tty, wants_stdin;
+    struct monitor_bind binds[MONITOR_BINDS_MAX];
+    size_t binds_len;
+};
+
+// monitor_plan_read reads the file `plan` of the folder that is the working directory.
+int monitor_plan_read(struct monitor_plan *p, struct err *err) MUST_USE;
+
+// --- Files ---------------------------------------------------------------------------------------
+
+// monitor_write_file replaces a file of the folder whole.
+int monitor_write_file(const char *name, struct str text);
+int64_t monitor_now_ns(void); // on the wall clock
+
+// --- Mounts --------------------------------------------------------------------------------------
+
+// monitor_mounts gives this process a mount namespace of its own, with the container's root file system at
+// rootfs and its sources at mounts/N: they go with the last process of the namespace.
+int monitor_mounts(const struct monitor_plan *p, struct err *err) MUST_USE;
+
+// monitor_hide leaves the mount namespace and hides a mount in the new one. path may be NULL.
+int monitor_hide(const char *path, struct err *err) MUST_USE;
+
+// --- Log -----------------------------------------------------------------------------------------
+
+#define MONITOR_LINE_MAX 16384 // longer lines are written in parts, as the CRI has it
+
+struct monitor_stream {
+    const char *name; // stdout, stderr
+    int fd;           // -1: ended
+    size_t used;
+    char line[MONITOR_LINE_MAX];
+};
+
+struct monitor_log {
+    const char *path; // NULL: output is thrown away
+    int fd;
+    dev_t device;
+    ino_t inode;
+};
+
+// monitor_log_pump reads once from a stream and writes what is whole. False: the stream ended.
+bool monitor_log_pump(struct monitor_log *l, struct monitor_stream *s);
+// monitor_log_flush writes the rest of a stream as a line.
+void monitor_log_flush(struct monitor_log *l, struct monitor_stream *s);
+void monitor_log_reopen(struct monitor_log *l);
+
+// --- Children ------------------------------------------------------------------------------------
+
+// monitor_spawn runs argv with the given standard descriptors (-1: /dev/null); the child dies with us.
+// Returns its process id or -errno.
+pid_t monitor_spawn(const char *const *argv, const int stdio[3]);
+
+// monitor_wait waits for one child. Returns its exit status, 128 + signal for a signal.
+int monitor_wait(pid_t pid);
+
+// monitor_console listens for the terminal that crun makes; monitor_console_take receives it. Both return a
+// descriptor or -errno.
+int monitor_console(const char *name);
+int monitor_console_take(int listener);
+
+// --- Verbs ---------------------------------------------------------------------------------------
+
+int monitor_run(const char *folder);
+int monitor_exec(int argc, char **argv);
+int monitor_pause(void);
+
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Taking apart what the runtime has of a pod, by its UID alone: the runtime's list says what there is, so it does
+// not matter who made it and what was forgotten. Private to src/agent.
+#ifndef AGENT_POD_SWEEP_H
+#define AGENT_POD_SWEEP_H
+
+#include "agent/pods_int.h"
+
+enum sweep_what {
+    SWEEP_STOP,   // its namespaces, of all attempts
+    SWEEP_REMOVE, // stopped, and everything removed
+};
+
+// pod_sweep begins; done runs once after it has returned, with the first failure. It is owned by p->calls: freed with
+// the pods, then done does not come.
+void pod_sweep(struct pods *p, struct str uid, enum sweep_what what, int64_t grace_ns,
+               runtime_done_fn done, void *arg);
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nobody grants what they do not have: who writes a role must hold its rules already or may `escalate` it, who
+// writes a binding must hold the rules of its role or may `bind` it.
+#include "base/vec.h"
+#include "server/server_int.h"
+
+#include "base/banned.h"
+
+#define GROUP "rbac.authorization.k8s.io"
+
+struct held VEC(const struct api_policy_rule *);
+
+static void hold(void *arg, const struct api_policy_rule *rule)
+{
+    struct held *h = arg;
+    vec_push(h, rule);
+}
+
+// --- Texts ---------------------------------------------------------------------------------------
+
+static void add_list(struct sbuf *out, const char *name, const struct api_str_array *list)
+{
+    if (!list->n)
+        return;
+    if (out->p[out->n - 1] != '{')
+        sbuf_addz(out, ", ");
+    sbuf_addf(out, "%s:[", name);
+    for (size_t i = 0; i < list->n; i++)
+        sbuf_addf(out, "%s\"%.*s\"", i ? " " : "", STR_ARG(list->p[i]));
+    sbuf_addc(out, ']');
+}
+
+static void add_rule(struct sbuf *out, const struct api_policy_rule *r)
+{
+    sbuf_addz(out, "\n{");
+    add_list(out, "APIGroups", &r->api_groups);
+    add_list(out, "Resources", &r->resources);
+    add_list(out, "ResourceNames", &r->resource_names);
+    add_list(out, "NonResourceURLs", &r->non_resource_urls);
+    add_list(out, "Verbs", &r->verbs);
+    sbuf_addc(out, '}');
+}
+
+static void add_who(struct sbuf *out, const struct registry_user *u)
+{
+    sbuf_addf(out, "user \"%.*s\" (groups=[", STR_ARG(u->name));
+    for (size_t i = 0; i < u->groups_len; i++)
+        sbuf_addf(out, "%s\"%.*s\"", i ? " " : "", STR_ARG(u->groups[i]));
+    sbuf_addz(out, "]) is attempting to grant RBAC permissions not currently held:");
+}
+
+// --- Rules ---------------------------------------------------------------------------------------
+
+static int compare(struct server *s, const struct registry_user *user, struct str namespace,
+                   const struct api_policy_rule_array *wanted, struct sbuf *why)
+{
+    struct held h = {0};
+    int r = 0;
+    rbac_rules(s->rbac, user, namespace, hold, &h);
+    for (size_t i = 0; i < wanted->n; i++) {
+        if (rbac_covers(h.p, h.n, &wanted->p[i], 1, NULL))
+            continue;
+        if (r == 0)
+            add_who(why, user);
+        add_rule(why, &wanted->p[i]);
+        r = -ERR_FORBIDDEN;
+    }
+    vec_done(&h);
+    return r;
+}
+
+static bool same_rules(const struct api_policy_rule_array *a, const struct api_policy_rule_array *b)
+{
+    cleanup_sbuf struct sbuf x = {0}, y = {0};
+    for (size_t i = 0; i < a->n; i++)
+        add_rule(&x, &a->p[i]);
+    for (size_t i = 0; i < b->n; i++)
+        add_rule(&y, &b->p[i]);
+    return str_eq(sbuf_str(&x), sbuf_str(&y));
+}
+
+static int check_role(struct server *s, const struct registry_request *q,
+                      const struct api_object *object, const struct api_object *old,
+                      struct sbuf *why)
+{
+    bool cluster = object->kind->type == &api_cluster_role_type;
+    const struct api_cluster_role *c = object->value, *c_old = old ? old->value : NULL;
+    const struct api_role *r = object->value, *r_old = old ? old->value : NULL;
+    const struct api_policy_rule_array *rules = cluster ? &c->rules : &r->rules;
+    struct access escalate = {.user = q->user,
+                              .verb = STR("escalate"),
+                              .namespace = q->namespace,
+                              .group = STR(GROUP),
+                              .resource = cluster ? STR("clusterroles") : STR("roles"),
+                              .name = api_object_meta(object)->name};
+    if (old && same_rules(rules, cluster ? &c_old->rules : &r_old->rules) &&
+        (!cluster || !c->aggregation_rule == !c_old->aggregation_rule))
+        return 0;
+    if (authz_allows(s, &escalate, NULL))
+        return 0;
+    if (cluster && c->aggregation_rule) {
+        static struct str star[] = {STR_INIT("*")};
+        static const struct api_str_array all = {star, 1};
+        struct api_policy_rule every[] = {{.verbs = all, .api_groups = all, .resources = all},
+                                          {.verbs = all, .non_resource_urls = all}};
+        struct api_policy_rule_array everything = {every, 2};
+        if (compare(s, q->user, q->namespace, &everything, why) < 0) {
+            sbuf_clear(why);
+            sbuf_addz(why, "must have cluster-admin privileges to use an aggregationRule");
+            return -ERR_FORBIDDEN;
+        }
+        return 0;
+    }
+    return compare(s, q->user, q->namespace, rules, why);
+}
+
+static int check_binding(struct server *s, const struct registry_request *q,
+                         const struct api_object *object, struct sbuf *why)
+{
+    bool cluster = object->kind->type == &api_cluster_role_binding_type;
+    const struct api_role_ref *ref =
+        cluster ? &((const struct api_cluster_role_binding *)object->value)->role_ref
+                : &((const struct api_role_binding *)object->value)->role_ref;
+    bool of_cluster = str_eqz(ref->kind, "ClusterRole");
+    struct access bind = {.user = q->user,
+                          .verb = STR("bind"),
+                          .namespace = q->namespace,
+                          .group = STR(GROUP),
+                          .resource = of_cluster ? STR("clusterroles") : STR("roles"),
+                          .name = ref->name};
+    if (authz_allows(s, &bind, NULL))
+        return 0;
+    const struct api_policy_rule_array *rules = rbac_role(s->rbac, q->namespace, ref);
+    if (rules)
+        return compare(s, q->user, q->namespace, rules, why);
+    // A role that is not there could be made to say anything later.
+    sbuf_addf(why, "%srole.rbac.authorization.k8s.io \"%.*s\" not found",
+              of_cluster ? "cluster" : "", STR_ARG(ref->name));
+    return -ERR_FORBIDDEN;
+}
+
+int escalate_guard(void *server, const struct registry_request *request,
+                   const struct api_object *object, const struct api_object *old, struct sbuf *why)
+{
+    struct server *s = server;
+    const struct api_type *t = object->kind->type;
+    bool role = t == &api_role_type || t == &api_cluster_role_type;
+    bool binding = t == &api_role_binding_type || t == &api_cluster_role_binding_type;
+    if ((!role && !binding) || authz_is_master(request->user))
+        return 0;
+    if (!s->rbac) {
+        sbuf_addz(why, "the server stops");
+        return -ERR_FORBIDDEN;
+    }
+    return role ? check_role(s, request, object, old, why) : check_binding(s, request, object, why);
+}

@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of pods on a node: order of containers, restarts, probes, ends; what the API is told. A machine in
+// memory, a fake clock.
+#include "pods_world.h"
+
+#include "base/banned.h"
+
+TEST_WITH_PODS(a_pod_runs_and_its_status_says_so)
+{
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_pod(p, "a", "status.phase", "Running");
+    assert_pod(p, "a", "status.podIP", "10.0.0.1");
+    assert_pod(p, "a", "status.podIPs", "[{\"ip\":\"10.0.0.1\"}]");
+    assert_pod(p, "a", "status.hostIP", "192.0.2.1");
+    assert_pod(p, "a", "status.qosClass", "BestEffort");
+    assert_pod(p, "a", "status.observedGeneration", "1");
+    assert_pod(p, "a", "status.startTime", "2027-01-15T08:00:00Z");
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "true");
+    assert_pod(p, "a", "status.containerStatuses[0].started", "true");
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "0");
+    assert_pod(p, "a", "status.containerStatuses[0].imageID", "sha256:feed");
+    assert_pod(p, "a", "status.containerStatuses[0].state.running.startedAt",
+               "2027-01-15T08:00:00Z");
+    const char *conditions = pods_world_field(p, "a", "status.conditions");
+    assert_non_null(strstr(conditions, "\"type\":\"Ready\""));
+    assert_null(strstr(conditions, "\"status\":\"False\""));
+    pods_world_expect_event(p, "Pulled|Container image \"busybox:1\" already present on machine\n");
+    pods_world_expect_event(p, "Created|Container created\n");
+    pods_world_expect_event(p, "Started|Container started\n");
+}
+
+TEST_WITH_PODS(a_deleted_pod_stops_and_is_let_go)
+{
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 2);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+    assert_int_equal(p->machine.containers.n, 0);
+    assert_int_equal(p->machine.sandboxes.n, 0);
+    assert_int_equal(pods_len(p->pods), 0);
+    pods_world_expect_event(p, "Killing|Stopping container c\n");
+}
+
+#define EXITS(name, code, ms)                                                                      \
+    "{\"name\":\"" name "\",\"image\":\"busybox:1\",\"command\":[\"exit\",\"" code "\",\"" ms "\"" \
+    "]}"
+
+TEST_WITH_PODS(init_containers_come_one_after_the_other_and_sidecars_stay)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON(
+            "a", "\"initContainers\":[" EXITS("i1", "0", "1000") "," RUNNING(
+                     "side",
+                     ",\"restartPolicy\":\"Always\"") "," EXITS("i2", "0",
+                                                                "1000") "],\"containers\":"
+                                                                        "[" RUNNING("c", "") "]")));
+    world_run(p->w);
+    assert_int_equal(p->machine.containers.n, 1);
+    assert_pod(p, "a", "status.phase", "Pending");
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason", "PodInitializing");
+    world_pass(p->w, 1);
+    assert_int_equal(p->machine.containers.n, 3); // the sidecar is up, i2 runs
+    assert_pod(p, "a", "status.phase", "Pending");
+    world_pass(p->w, 2);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_pod(p, "a", "status.phase", "Running");
+    assert_pod(p, "a", "status.initContainerStatuses[0].state.terminated.reason", "Completed");
+    assert_pod(p, "a", "status.initContainerStatuses[0].ready", "true");
+    assert_pod(p, "a", "status.initContainerStatuses[1].ready", "true");
+    // The sidecar ends last.
+    sbuf_clear(&p->machine.log);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 1);
+    assert_non_null(strstr(p->machine.log.p, "stop c\nstop side\n"));
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(an_init_container_that_fails_for_good_fails_the_pod)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"restartPolicy\":\"Never\",\"initContainers\":[" EXITS(
+                                     "i", "3", "10") "],\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.phase", "Failed");
+    assert_pod(p, "a", "status.initContainerStatuses[0].state.terminated.exitCode", "3");
+    assert_null(fake_find(&p->machine, "c"));
+}
+
+TEST_WITH_PODS(a_pod_that_is_done_is_over)
+{
+    assert_ok(do_create(p->w, POD("a"),
+                        PODS_JSON("a", "\"restartPolicy\":\"Never\",\"containers\":[" EXITS(
+                                           "c", "0", "100") "," EXITS("d", "0", "200") "]")));
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.phase", "Succeeded");
+    assert_int_equal(p->machine.containers.n, 2); // for their logs
+    assert_false(p->machine.sandboxes.p[0]->ready);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 1);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+    assert_int_equal(p->machine.containers.n, 0);
+    assert_int_equal(p->machine.sandboxes.n, 0);
+}
+
+TEST_WITH_PODS(crashes_are_backed_off_from)
+{
+    assert_ok(
+        do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" EXITS("c", "1", "10") "]")));
+    world_pass(p->w, 1); // the first restart comes at once
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 1);
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason", "CrashLoopBackOff");
+    assert_pod(p, "a", "status.containerStatuses[0].lastState.terminated.reason", "Error");
+    assert_pod(p, "a", "status.phase", "Running");
+    pods_world_expect_event(p, "BackOff|Back-off restarting failed container c in pod a_default(");
+    const char *text =
+        pods_world_field(p, "a", "status.containerStatuses[0].state.waiting.message");
+    assert_non_null(strstr(text, "back-off 10s restarting failed container=c pod=a_default("));
+    world_pass(p->w, 11);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 2);
+    assert_int_equal(p->machine.containers.n, 2); // the last two are kept
+    world_pass(p->w, 17);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 2);
+    world_pass(p->w, 3);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 3);
+    world_pass(p->w, 3600); // five minutes at most
+    uint32_t then = fake_find(&p->machine, "c")->attempt;
+    world_pass(p->w, 3000);
+    assert_in_range(fake_find(&p->machine, "c")->attempt - then, 9, 11);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "false");
+}
+
+TEST_WITH_PODS(images_that_cannot_be_had)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a", "\"containers\":[{\"name\":\"n\",\"image\":\"none:1\"},{\"name\":\"o\","
+                       "\"image\":\"none:1\",\"imagePullPolicy\":\"Never\"},{\"name\":\"b\","
+                       "\"image\":\"Bad Name\"}," RUNNING("c", "") "]")));
+    world_run(p->w);
+    assert_int_equal(fake_running(&p->machine), 1); // others do not wait for them
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason", "ErrImagePull");
+    assert_pod(p, "a", "status.containerStatuses[1].state.waiting.reason", "ErrImageNeverPull");
+    assert_pod(p, "a", "status.containerStatuses[2].state.waiting.reason", "InvalidImageName");
+    assert_pod(p, "a", "status.phase", "Pending");
+    pods_world_expect_event(p, "Pulling|Pulling image \"none:1\"\n");
+    pods_world_expect_event(p, "Failed|Failed to pull image \"none:1\": not found\n");
+    pods_world_expect_event(p, "Failed|Error: ErrImagePull\n");
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason", "ImagePullBackOff");
+    pods_world_expect_event(p, "BackOff|Back-off pulling image \"none:1\"\n");
+    p->machine.registry = "none:1";
+    world_pass(p->w, 20);
+    assert_int_equal(fake_find(&p->machine, "n")->state, RUNTIME_RUNNING);
+    // The pod can be deleted although one image never comes.
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 1);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(a_container_that_cannot_start_crashes)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\","
+                                 "\"image\":\"busybox:1\",\"command\":[\"nostart\"]}]")));
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.phase", "Failed");
+    assert_pod(p, "a", "status.containerStatuses[0].state.terminated.reason", "StartError");
+    assert_pod(p, "a", "status.containerStatuses[0].state.terminated.exitCode", "128");
+}
+
+#define PROBE(kind, what, more) \
+    "\"" kind "\":{\"exec\":{\"command\":[\"check\",\"" what "\"]}" more "}"
+
+TEST_WITH_PODS(probes_gate_and_restart)
+{
+    p->machine.good = "live";
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON(
+            "a",
+            "\"containers\":[" RUNNING(
+                "c",
+                "," PROBE("startupProbe", "up", ",\"periodSeconds\":1,\"failureThreshold\":60") "," PROBE(
+                    "livenessProbe", "live",
+                    ",\"periodSeconds\":2") "," PROBE("readinessProbe", "ready",
+                                                      ",\"periodSeconds\":1,\"successThreshold\":2,"
+                                                      "\"failureThreshold\":1")) "]")));
+    world_pass(p->w, 5);
+    assert_pod(p, "a", "status.containerStatuses[0].started", "false");
+    assert_null(strstr(p->machine.log.p, "check live")); // not before it has started
+    pods_world_expect_event(p, "Unhealthy|Startup probe failed: no good\n");
+    p->machine.good = "live up";
+    world_pass(p->w, 3);
+    assert_pod(p, "a", "status.containerStatuses[0].started", "true");
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "false");
+    assert_pod(p, "a", "status.phase", "Running");
+    p->machine.good = "live up ready";
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "false"); // once is not enough
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "true");
+    p->machine.good = "live up";
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "false");
+    pods_world_expect_event(p, "Unhealthy|Readiness probe failed: no good\n");
+    p->machine.good = "up ready";
+    world_pass(p->w, 3); // three failures two seconds apart
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "0");
+    world_pass(p->w, 5);
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "1");
+    pods_world_expect_event(p, "Killing|Container c failed liveness probe, will be restarted\n");
+    assert_int_equal(p->machine.most_running, 1);
+}
+
+TEST_WITH_PODS(probes_over_the_network)
+{
+    p->net.open = "tcp:80";
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a",
+                  "\"containers\":[" RUNNING(
+                      "t", ",\"ports\":[{\"name\":\"web\",\"containerPort\":"
+                           "80}],"
+                           "\"readinessProbe\":{\"tcpSocket\":{\"port\":"
+                           "\"web\"}}") "," RUNNING("h", ",\"readinessProbe\":{"
+                                                         "\"httpGet\":{\"port\":"
+                                                         "8080}}") "," RUNNING("g", ",\""
+                                                                                    "rea"
+                                                                                    "din"
+                                                                                    "ess"
+                                                                                    "Pro"
+                                                                                    "be"
+                                                                                    "\":"
+                                                                                    "{\""
+                                                                                    "grp"
+                                                                                    "c\""
+                                                                                    ":{"
+                                                                                    "\"p"
+                                                                                    "ort"
+                                                                                    "\":"
+                                                                                    "90}"
+                                                                                    "}") "]")));
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "true");
+    assert_pod(p, "a", "status.containerStatuses[1].ready", "false");
+    p->net.open = "tcp:80 http:8080 grpc:90";
+    world_pass(p->w, 11);
+    assert_pod(p, "a", "status.containerStatuses[1].ready", "true");
+    assert_pod(p, "a", "status.containerStatuses[2].ready", "true");
+}
+
+TEST_WITH_PODS(a_stubborn_container_is_killed_when_its_grace_is_over)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"terminationGracePeriodSeconds\":7,\"containers\":[{\"name\":"
+                                 "\"c\",\"image\":\"busybox:1\",\"command\":[\"stubborn\"]}]")));
+    world_pass(p->w, 1);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 6);
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_pod(p, "a", "status.phase", "Running");
+    world_pass(p->w, 2);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(a_second_deletion_can_be_more_urgent)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"terminationGracePeriodSeconds\":3600,\"containers\":[{\"name\":"
+                                 "\"c\",\"image\":\"busybox:1\",\"command\":[\"stubborn\"]}]")));
+    world_pass(p->w, 1);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 60);
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":1}"));
+    world_pass(p->w, 3);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(a_pod_whose_object_is_gone_is_taken_down)
+{
+    assert_ok(do_create(p->w, POD("a"),
+                        PODS_JSON("a", "\"containers\":[{\"name\":\"c\",\"image\":\"busybox:1\","
+                                       "\"command\":[\"stubborn\"]}]")));
+    world_pass(p->w, 1);
+    assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":0}"));
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+    // One of the same name comes at once and is another pod.
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 5);
+    assert_int_equal(p->machine.containers.n, 1);
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_int_equal(pods_len(p->pods), 1);
+    assert_pod(p, "a", "status.phase", "Running");
+}
+
+TEST_WITH_PODS(hooks_run_around_the_life_of_a_container)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a",
+                  "\"containers\":[" RUNNING(
+                      "c", ",\"lifecycle\":{\"postStart\":{\"exec\":{\"command\":[\"true\"]}},"
+                           "\"preStop\":{\"sleep\":{\"seconds\":5}}}") "," RUNNING("d", "") "]")));
+    world_pass(p->w, 1);
+    assert_non_null(strstr(p->machine.log.p, "start c\nexec true\ncreate d\n"));
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 4);
+    assert_int_equal(fake_running(&p->machine), 1); // c sleeps still
+    world_pass(p->w, 3);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(a_post_start_that_fails_kills_its_container)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"containers\":[" RUNNING(
+                                     "c", ",\"lifecycle\":{\"postStart\":{\"exec\":{\"command\":["
+                                          "\"false\"]}}}") "]")));
+    world_pass(p->w, 1);
+    pods_world_expect_event(p, "FailedPostStartHook|PostStartHook failed\n");
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "1");
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 40);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(a_pod_may_run_no_longer_than_its_deadline)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a", "\"activeDeadlineSeconds\":20,\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 19);
+    assert_pod(p, "a", "status.phase", "Running");
+    world_pass(p->w, 3);
+    assert_pod(p, "a", "status.phase", "Failed");
+    assert_pod(p, "a", "status.reason", "DeadlineExceeded");
+    assert_pod(p, "a", "status.message",
+               "Pod was active on the node longer than the specified deadline");
+    assert_int_equal(fake_running(&p->machine), 0);
+}
+
+// --- Admission -----------------------------------------------------------------------------------
+
+TEST_WITH_PODS(pods_that_do_not_belong_here_are_rejected)
+{
+    static const struct {
+        const char *name, *spec, *reason, *message;
+    } rows[] = {
+        {"cpu",
+         "\"containers\":[" RUNNING("c", ",\"resources\":{\"requests\":{\"cpu\":\"5\"}}") "]",
+         "OutOfcpu",
+         "Pod was rejected: Node didn't have enough resource: cpu, requested: 5000, used: 1000, "
+         "capacity: 4000"},
+        {"label", "\"nodeSelector\":{\"zone\":\"b\"},\"containers\":[" RUNNING("c", "") "]",
+         "NodeAffinity",
+         "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node "
+         "affinity/selector"},
+        {"os", "\"os\":{\"name\":\"windows\"},\"containers\":[" RUNNING("c", "") "]",
+         "PodOSNotSupported",
+         "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS"},
+    };
+    assert_ok(do_create(p->w, POD("first"),
+                        PODS_JSON("first",
+                                  "\"containers\":[" RUNNING(
+                                      "c", ",\"resources\":{\"requests\":{\"cpu\":\"1\"}}") "]")));
+    world_pass(p->w, 1);
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct sbuf json = {0};
+        sbuf_addf(&json, "{\"metadata\":{\"name\":\"%s\"},\"spec\":{" ON_NODE ",%s}}", rows[i].name,
+                  rows[i].spec);
+        assert_ok(do_create(p->w, POD(rows[i].name), json.p));
+        world_pass(p->w, 1);
+        assert_pod(p, rows[i].name, "status.phase", "Failed");
+        assert_pod(p, rows[i].name, "status.reason", rows[i].reason);
+        assert_pod(p, rows[i].name, "status.message", rows[i].message);
+        sbuf_done(&json);
+    }
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_ok(do_delete(p->w, POD("os"), NULL));
+    world_pass(p->w, 1);
+    assert_string_equal(do_get(p->w, POD("os"))->json, "");
+}
+
+TEST_WITH_PODS(a_taint_that_is_not_tolerated_rejects)
+{
+    pods_world_node_is(p,
+                       "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"},"
+                       "\"spec\":{\"taints\":[{\"key\":\"bad\",\"effect\":\"NoExecute\"},{\"key\":"
+                       "\"new\",\"effect\":\"NoSchedule\"}]},\"status\":{\"allocatable\":{\"pods\":"
+                       "\"2\"}}}");
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    assert_ok(
+        do_create(p->w, POD("b"),
+                  PODS_JSON("b", "\"tolerations\":[{\"key\":\"bad\",\"operator\":\"Exists\"}],"
+                                 "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.reason", "TaintToleration");
+    assert_pod(p, "b", "status.phase", "Running");
+}
+
+// --- What pods refer to --------------------------------------------------------------------------
+
+TEST_WITH_PODS(the_environment_has_every_source)
+{
+    assert_ok(
+        do_create(p->w, CONFIG("cm"), "{\"metadata\":{\"name\":\"cm\"},\"data\":{\"k\":\"cv\"}}"));
+    assert_ok(do_create(p->w, ((struct target){"v1", "Secret", "", "default", "s"}),
+                        "{\"metadata\":{\"name\":\"s\"},\"stringData\":{\"p\":\"sv\"}}"));
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON(
+            "a",
+            "\"containers\":[" RUNNING(
+                "c",
+                ",\"resources\":{\"limits\":{\"cpu\":\"1500m\",\"memory\":\"64Mi\"}},"
+                "\"envFrom\":[{\"prefix\":\"P_\",\"configMapRef\":{\"name\":\"cm\"}},{"
+                "\"secretRef\":{"
+                "\"name\":\"s\"}},{\"configMapRef\":{\"name\":\"none\",\"optional\":true}}],"
+                "\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"B\",\"value\":\"$(A)-$$(A)-$"
+                "(Z)\"},"
+                "{\"name\":\"N\",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":\"metadata.name\"}}},"
+                "{\"name\":\"IP\",\"valueFrom\":{\"fieldRef\":{\"fieldPath\":\"status.podIP\"}}},"
+                "{\"name\":\"CPU\",\"valueFrom\":{\"resourceFieldRef\":{\"resource\":\"limits."
+                "cpu\"}}},"
+                "{\"name\":\"MILLI\",\"valueFrom\":{\"resourceFieldRef\":{\"resource\":\"limits."
+                "cpu\","
+                "\"divisor\":\"1m\"}}},{\"name\":\"MEM\",\"valueFrom\":{\"resourceFieldRef\":{"
+                "\"resource\":"
+                "\"limits.memory\",\"divisor\":\"1Mi\"}}},"
+                "{\"name\":\"C\",\"valueFrom\":{\"configMapKeyRef\":{\"name\":\"cm\",\"key\":\"k\"}"
+                "}},"
+                "{\"name\":\"S\",\"valueFrom\":{\"secretKeyRef\":{\"name\":\"s\",\"key\":\"p\"}}},"
+                "{\"name\":\"O\",\"valueFrom\":{\"secretKeyRef\":{\"name\":\"s\",\"key\":\"q\","
+                "\"optional\":true}}}]") "]")));
+    world_pass(p->w, 1);
+    const struct fake_container *c = fake_find(&p->machine, "c");
+    assert_non_null(c);
+    static const char *const lines[] = {"\nP_k=cv\n",        "\np=sv\n",       "\nA=1\n",
+                                        "\nB=1-$(A)-$(Z)\n", "\nN=a\n",        "\nIP=10.0.0.1\n",
+                                        "\nCPU=2\n",         "\nMILLI=1500\n", "\nMEM=64\n",
+                                        "\nC=cv\n",          "\nS=sv\n"};
+    for (size_t i = 0; i < array_len(lines); i++)
+        if (!strstr(c->env, lines[i]))
+            fail_msg("no %s in %s", lines[i], c->env);
+    assert_null(strstr(c->env, "\nO="));
+    assert_non_null(strstr(c->env, "KUBERNETES_SERVICE_HOST=192.0.2.100\n"));
+}
+
+TEST_WITH_PODS(what_is_missing_is_waited_for_and_named)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a",
+                  "\"containers\":[" RUNNING(
+                      "c", ",\"env\":[{\"name\":\"C\",\"valueFrom\":{\"configMapKeyRef\":{\"name\":"
+                           "\"cm\",\"key\":\"k\"}}}]") "]")));
+    assert_ok(
+        do_create(p->w, POD("v"),
+                  PODS_JSON("v", "\"volumes\":[{\"name\":\"v\",\"configMap\":{\"name\":\"cm\"}}],"
+                                 "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason",
+               "CreateContainerConfigError");
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.message",
+               "configmap \"cm\" not found");
+    assert_pod(p, "v", "status.containerStatuses[0].state.waiting.reason", "ContainerCreating");
+    pods_world_expect_event(p, "FailedMount|MountVolume.SetUp failed for volume \"v\" : configmap "
+                               "\"cm\" not found\n");
+    assert_ok(
+        do_create(p->w, CONFIG("cm"), "{\"metadata\":{\"name\":\"cm\"},\"data\":{\"k\":\"cv\"}}"));
+    world_pass(p->w, 30);
+    assert_pod(p, "a", "status.phase", "Running");
+    assert_pod(p, "v", "status.phase", "Running");
+}
+
+static void assert_file(const struct pods_world *p, const char *pod_uid, const char *path,
+                        const char *want)
+{
+    struct sbuf name = {0}, text = {0};
+    sbuf_addf(&name, "%s/pods/%s/volumes/%s", p->dir, pod_uid, path);
+    read_file(name.p, &text);
+    assert_string_equal(text.n ? text.p : "", want);
+    sbuf_done(&name);
+    sbuf_done(&text);
+}
+
+TEST_WITH_PODS(volumes_hold_what_they_should_and_follow_changes)
+{
+    assert_ok(do_create(p->w, CONFIG("cm"),
+                        "{\"metadata\":{\"name\":\"cm\"},\"data\":{\"k\":\"one\",\"l\":\"two\"}}"));
+    assert_ok(do_create(p->w, ((struct target){"v1", "Secret", "", "default", "s"}),
+                        "{\"metadata\":{\"name\":\"s\"},\"stringData\":{\"p\":\"sv\"}}"));
+    assert_ok(do_create(
+        p->w, POD("a"),
+        "{\"metadata\":{\"name\":\"a\",\"labels\":{\"app\":\"x\"}},\"spec\":{" ON_NODE
+        ",\"volumes\":[{\"name\":\"c\",\"configMap\":{\"name\":\"cm\"}},{\"name\":\"s\",\"secret\":"
+        "{"
+        "\"secretName\":\"s\",\"items\":[{\"key\":\"p\",\"path\":\"deep/file\",\"mode\":256}]}},"
+        "{\"name\":\"e\",\"emptyDir\":{}},{\"name\":\"d\",\"downwardAPI\":{\"items\":[{\"path\":"
+        "\"labels\","
+        "\"fieldRef\":{\"fieldPath\":\"metadata.labels\"}}]}},{\"name\":\"p\",\"projected\":{"
+        "\"sources\":["
+        "{\"configMap\":{\"name\":\"cm\",\"items\":[{\"key\":\"l\",\"path\":\"ell\"}]}},{"
+        "\"secret\":{"
+        "\"name\":\"s\"}}]}}],\"containers\":[" RUNNING(
+            "c", ",\"volumeMounts\":[{\"name\":\"c\",\"mountPath\":\"/"
+                 "c\"},{\"name\":\"e\",\"mountPath\":"
+                 "\"/e\",\"subPath\":\"sub\"}]") "]}}"));
+    world_pass(p->w, 1);
+    assert_pod(p, "a", "status.phase", "Running");
+    const char *uid = pods_world_field(p, "a", "metadata.uid");
+    assert_file(p, uid, "kubernetes.io~configmap/c/k", "one");
+    assert_file(p, uid, "kubernetes.io~secret/s/deep/file", "sv");
+    assert_file(p, uid, "kubernetes.io~downward-api/d/labels", "app=\"x\"");
+    assert_file(p, uid, "kubernetes.io~projected/p/ell", "two");
+    assert_file(p, uid, "kubernetes.io~projected/p/p", "sv");
+    assert_non_null(strstr(fake_find(&p->machine, "c")->mounts, "~empty-dir/e:sub\n"));
+    assert_non_null(strstr(fake_find(&p->machine, "c")->mounts, "/dev/termination-log:"));
+    assert_ok(do_patch(p->w, CONFIG("cm"), REGISTRY_PATCH_MERGE,
+                       "{\"data\":{\"k\":\"new\",\"l\":null,\"m\":\"more\"}}"));
+    world_pass(p->w, 61);
+    assert_file(p, uid, "kubernetes.io~configmap/c/k", "new");
+    assert_file(p, uid, "kubernetes.io~configmap/c/m", "more");
+    struct sbuf gone = {0};
+    sbuf_addf(&gone, "%s/pods/%s/volumes/kubernetes.io~configmap/c/l", p->dir, uid);
+    assert_int_not_equal(access(gone.p, F_OK), 0);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 1);
+    sbuf_clear(&gone);
+    sbuf_addf(&gone, "%s/pods/%s", p->dir, uid);
+    assert_int_not_equal(access(gone.p, F_OK), 0);
+    sbuf_done(&gone);
+}
+
+TEST_WITH_PODS(last_words_are_told)
+{
+    assert_ok(do_create(p->w, POD("a"),
+                        PODS_JSON("a", "\"restartPolicy\":\"Never\",\"containers\":[" EXITS(
+                                           "c", "2", "5000") "]")));
+    world_pass(p->w, 1);
+    struct sbuf path = {0};
+    sbuf_addf(&path, "%s/pods/%s/containers/c/0", p->dir, pods_world_field(p, "a", "metadata.uid"));
+    FILE *f = fopen(path.p, "we");
+    assert_non_null(f);
+    (void)fputs("I did my best", f);
+    (void)fclose(f);
+    sbuf_done(&path);
+    world_pass(p->w, 6);
+    assert_pod(p, "a", "status.containerStatuses[0].state.terminated.message", "I did my best");
+    assert_pod(p, "a", "status.phase", "Failed");
+}
+
+// --- Restarts of the agent -----------------------------------------------------------------------
+
+TEST_WITH_PODS(a_new_agent_takes_over_what_runs)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "," EXITS("d", "1", "30000") "]")));
+    world_pass(p->w, 1);
+    sbuf_clear(&p->machine.log);
+    pods_world_kill(p);
+    world_pass(p->w, 1);
+    pods_world_boot(p);
+    world_pass(p->w, 1);
+    assert_string_equal(p->machine.log.n ? p->machine.log.p : "", ""); // nothing had to be done
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_pod(p, "a", "status.phase", "Running");
+    world_pass(p->w, 30);
+    assert_pod(p, "a", "status.containerStatuses[1].restartCount", "1");
+    // Deleted while nobody looks.
+    pods_world_kill(p);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    pods_world_boot(p);
+    world_pass(p->w, 1);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+    assert_int_equal(p->machine.containers.n, 0);
+}
+
+TEST_WITH_PODS(orphans_are_removed)
+{
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    pods_world_kill(p);
+    assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":0}"));
+    assert_int_equal(fake_running(&p->machine), 1);
+    pods_world_boot(p);
+    world_pass(p->w, 5);
+    assert_int_equal(p->machine.containers.n, 0);
+    assert_int_equal(p->machine.sandboxes.n, 0);
+    assert_true(pods_idle(p->pods));
+}
+
+TEST_WITH_PODS(after_a_reboot_pods_start_anew)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"initContainers\":[" EXITS(
+                                     "i", "0", "10") "],\"containers\":[" RUNNING("c", "") "]")));
+    assert_ok(do_create(
+        p->w, POD("n"),
+        PODS_JSON("n", "\"restartPolicy\":\"Never\",\"containers\":[" RUNNING("x", "") "]")));
+    world_pass(p->w, 1);
+    assert_int_equal(fake_running(&p->machine), 2);
+    pods_world_kill(p);
+    fake_machine_reboot(&p->machine);
+    world_pass(p->w, 1);
+    pods_world_boot(p);
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.phase", "Running");
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "1");
+    assert_pod(p, "a", "status.initContainerStatuses[0].restartCount", "1"); // it ran again
+    assert_pod(p, "n", "status.phase", "Failed");
+    assert_int_equal(fake_running(&p->machine), 1);
+}
+
+RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
+          TEST_CASE(a_deleted_pod_stops_and_is_let_go),
+          TEST_CASE(init_containers_come_one_after_the_other_and_sidecars_stay),
+          TEST_CASE(an_init_container_that_fails_for_good_fails_the_pod),
+          TEST_CASE(a_pod_that_is_done_is_over), TEST_CASE(crashes_are_backed_off_from),
+          TEST_CASE(images_that_cannot_be_had), TEST_CASE(a_container_that_cannot_start_crashes),
+          TEST_CASE(probes_gate_and_restart), TEST_CASE(probes_over_the_network),
+          TEST_CASE(a_stubborn_container_is_killed_when_its_grace_is_over),
+          TEST_CASE(a_second_deletion_can_be_more_urgent),
+          TEST_CASE(a_pod_whose_object_is_gone_is_taken_down),
+          TEST_CASE(hooks_run_around_the_life_of_a_container),
+          TEST_CASE(a_post_start_that_fails_kills_its_container),
+          TEST_CASE(a_pod_may_run_no_longer_than_its_deadline),
+          TEST_CASE(pods_that_do_not_belong_here_are_rejected),
+          TEST_CASE(a_taint_that_is_not_tolerated_rejects),
+          TEST_CASE(the_environment_has_every_source),
+          TEST_CASE(what_is_missing_is_waited_for_and_named),
+          TEST_CASE(volumes_hold_what_they_should_and_follow_changes),
+          TEST_CASE(last_words_are_told), TEST_CASE(a_new_agent_takes_over_what_runs),
+          TEST_CASE(orphans_are_removed), TEST_CASE(after_a_reboot_pods_start_anew))
