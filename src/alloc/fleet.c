@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Nodes, questions and what is known about each on the other.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,6 @@
 #include "base/vec.h"
 
 #include "base/banned.h"
-
-// Losses are told apart in steps of this, in thousandths of a unit. Within a step the fullest node
-// wins, which keeps whole nodes free; finer steps scatter.
-#define STEP 120.0
 
 // Choices between two looks at what is scarce.
 #define LOOK_EVERY 64
@@ -302,10 +297,31 @@ static int32_t clip(double score)
     return score > INT32_MAX ? INT32_MAX : score <= CELL_LEAST ? CELL_LEAST : (int32_t)score;
 }
 
-static uint64_t tie_of(const struct fleet *f, const struct node_entry *n)
+// How full processors and memory get, for those who want nothing else: kube-scheduler spreads them.
+static uint64_t fullness(const struct node_entry *n, const struct fleet_question *q)
+{
+    int64_t cpu_all = n->pub.cpu_all > 0 ? n->pub.cpu_all : 1;
+    int64_t memory_all = n->pub.memory_all > 0 ? n->pub.memory_all : 1;
+    double left = (double)(n->pub.state.cpu - q->cpu) / (double)cpu_all +
+                  (double)(n->pub.state.memory - q->memory) / (double)memory_all;
+    return left < 0 ? 100 : left > 2 ? 0 : (uint64_t)(50 * (2 - left));
+}
+
+static bool wants_units(const struct fleet_question *q)
+{
+    for (size_t i = 0; i < q->wants_len; i++)
+        if (q->wants[i].num)
+            return true;
+    return false;
+}
+
+static uint64_t tie_of(const struct fleet *f, const struct node_entry *n,
+                       const struct fleet_question *q)
 {
     double press = 0;
     uint64_t left = 0;
+    if (!wants_units(q))
+        return fullness(n, q);
     for (uint32_t i = 0; i < n->pub.state.n; i++) {
         double p = worth_press(f->worth, n->units[i].group);
         press = p > press ? p : press;
@@ -325,9 +341,8 @@ static void score_by_worth(struct fleet *f, struct node_entry *n, const struct f
     }
     for (size_t i = 0; i < q->wants_len; i++)
         price += worth_price_of(f->worth, &q->wants[i]);
-    double gain = then - node_worth(f, n);
-    c->score = clip(floor((1000 * gain + 1000 * price) / STEP));
-    c->tie = tie_of(f, n);
+    c->score = clip(worth_steps(then - node_worth(f, n), price));
+    c->tie = tie_of(f, n, q);
 }
 
 static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, struct cell *c)
@@ -515,7 +530,7 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
         struct worth_request r = f->now->pub.wants[request];
         r.cpu = f->now->pub.cpu;
         r.memory = f->now->pub.memory;
-        (void)worth_loss(f->worth, &n->pub.state, &r, rank);
+        worth_loss(f->worth, &n->pub.state, &r, rank);
     } else if (f->options.rule->ranks) {
         f->options.rule->ranks(f->options.rule->arg, f->at, &n->pub, &f->now->pub, rank);
     } else {

@@ -19,7 +19,7 @@
 #define SETTLE_MOST  1024
 
 // A scarcity that changed by less is left as it is, so that what is known about nodes stays.
-#define SCARCE_TOLERANCE 0.1
+#define SCARCE_TOLERANCE 0.25
 
 struct worth *worth_new(void)
 {

@@ -93,10 +93,13 @@ double worth_press(const struct worth *w, uint16_t group);
 bool worth_fits(const struct worth_state *s, const struct worth_request *r);
 bool worth_refuses(const struct worth_state *s, const struct worth_request *r);
 
-// worth_loss says for each unit what one share of the request there would cost, as ranks from 0 on:
-// equal ranks, equal cost. UINT16_MAX: it does not fit. Returns the worth lost at rank 0.
-double worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
-                  uint16_t rank[WORTH_UNITS]);
+// worth_steps is how good a placement is, in whole steps; 0 is about what the units cost.
+double worth_steps(double gain, double price);
+
+// worth_loss ranks units by what one share of the request there would cost, from 0 on: equal ranks,
+// as good as equal cost. UINT16_MAX: it does not fit.
+void worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
+                uint16_t rank[WORTH_UNITS]);
 
 // worth_after is the worth of the node with all requests of a pod placed there, each share where it
 // costs the least. False: the model sees no room for them.

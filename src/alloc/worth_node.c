@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The worth of one node, and what a request there costs.
+#include <math.h>
 #include <string.h>
 
 #include "alloc/worth_int.h"
@@ -11,6 +12,10 @@
 #define PARTS   2.0
 #define PRESS   0.2
 #define COMPANY 0.5
+
+// Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
+// wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
+#define STEP 120.0
 
 static inline int64_t slots_of(int64_t units, int64_t cpu, int64_t memory,
                                const struct worth_request *r)
@@ -143,14 +148,9 @@ bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
 
 // --- Loss ----------------------------------------------------------------------------------------
 
-struct option {
-    double worth; // of the node with the share taken there
-    uint16_t left;
-};
-
-static bool better(const struct option *a, const struct option *b)
+double worth_steps(double gain, double price)
 {
-    return a->worth != b->worth ? a->worth > b->worth : a->left < b->left;
+    return floor((gain + price) * WORTH_WHOLE / STEP);
 }
 
 // A node whose units are taken from, one share after the other.
@@ -199,12 +199,12 @@ static uint32_t first_like(const struct trial *t, uint32_t unit)
     return unit;
 }
 
-double worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
-                  uint16_t rank[WORTH_UNITS])
+void worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
+                uint16_t rank[WORTH_UNITS])
 {
-    struct option options[WORTH_UNITS];
+    double steps[WORTH_UNITS];
     struct trial t;
-    double best = 0;
+    double price = worth_price_of(w, r);
     trial_begin(&t, w, s);
     double before = worth_of_sums(w, &t.sums, s);
     t.state.cpu -= r->cpu;
@@ -214,25 +214,22 @@ double worth_loss(const struct worth *w, const struct worth_state *s, const stru
         uint32_t like = first_like(&t, i);
         rank[i] = part && s->units[i].left >= part ? 0 : UINT16_MAX;
         if (rank[i] == 0)
-            options[i] = (struct option){like < i ? options[like].worth : trial_with(&t, i, part),
-                                         s->units[i].left};
+            steps[i] =
+                like < i ? steps[like] : worth_steps(trial_with(&t, i, part) - before, price);
     }
     for (uint32_t i = 0; i < s->n; i++) {
         uint16_t ahead = 0;
         for (uint32_t k = 0; rank[i] != UINT16_MAX && k < s->n; k++)
-            ahead = (uint16_t)(ahead + (rank[k] != UINT16_MAX && better(&options[k], &options[i])));
+            ahead = (uint16_t)(ahead + (rank[k] != UINT16_MAX && steps[k] > steps[i]));
         if (rank[i] != UINT16_MAX)
             rank[i] = ahead;
-        if (rank[i] == 0)
-            best = options[i].worth;
     }
-    return before - best;
 }
 
 // Takes one share where it costs the least. False: no unit has it.
 static bool take_share(struct trial *t, const struct worth_request *r, bool used[WORTH_UNITS])
 {
-    struct option best = {0};
+    double best = 0;
     uint32_t at = UINT32_MAX;
     for (uint32_t i = 0; i < t->state.n; i++) {
         uint16_t part = r->part[t->units[i].type];
@@ -240,9 +237,9 @@ static bool take_share(struct trial *t, const struct worth_request *r, bool used
             continue;
         if (first_like(t, i) < i && !used[first_like(t, i)])
             continue;
-        struct option o = {trial_with(t, i, part), t->units[i].left};
-        if (at == UINT32_MAX || better(&o, &best)) {
-            best = o;
+        double with = trial_with(t, i, part);
+        if (at == UINT32_MAX || with > best) {
+            best = with;
             at = i;
         }
     }
