@@ -22,7 +22,6 @@
 struct cell {
     uint32_t stamp; // when it was found out
     int32_t score;  // CELL_*, or how good
-    uint64_t tie;   // among equal scores the lower
 };
 
 #define CELL_NO     INT32_MIN       // certainly not
@@ -33,6 +32,8 @@ struct question {
     struct fleet_question pub;
     uint64_t used; // when, to find the oldest
     size_t types;  // for which parts are known
+    bool plain;    // it wants no units
+    uint16_t part; // that one unit must have left at the least; 0: not certain
     struct cell *cells;
     size_t cells_len;
 };
@@ -40,8 +41,18 @@ struct question {
 struct choice {
     uint32_t node;
     int32_t score;
-    uint64_t tie;
+    uint64_t tie; // among equal scores the lower
     uint32_t order;
+};
+
+// What decides about most nodes, together because a choice looks at all.
+struct brief {
+    uint32_t stamp; // when the node changed; 0: it is not there
+    uint32_t order; // its place among equals
+    int64_t cpu;    // left
+    uint16_t most;  // left of a unit; more than WORTH_WHOLE: not certain
+    uint16_t press; // of its units, in hundredths
+    uint32_t left;  // of all of them
 };
 
 struct fleet {
@@ -49,10 +60,7 @@ struct fleet {
     struct worth *worth;
     struct cel_run *run;
     struct node_list VEC(struct node_entry *) nodes;
-    // Beside them, together because a choice looks at all: when each changed, 0: it is not there;
-    // and its place among equals.
-    struct VEC(uint32_t) stamps;
-    struct VEC(uint32_t) orders;
+    struct brief_list VEC(struct brief) briefs; // beside them
     struct question *questions[FLEET_QUESTIONS];
     size_t questions_len;
     struct question_map MAP(struct question *) by_hash;
@@ -108,8 +116,7 @@ void fleet_free(struct fleet *f)
         free(f->nodes.p[i]);
     }
     vec_done(&f->nodes);
-    vec_done(&f->stamps);
-    vec_done(&f->orders);
+    vec_done(&f->briefs);
     for (size_t i = 0; i < f->questions_len; i++) {
         free(f->questions[i]->cells);
         free(f->questions[i]);
@@ -123,27 +130,28 @@ void fleet_free(struct fleet *f)
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
+static void set_brief(struct fleet *f, uint32_t node);
+
 void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view)
 {
     while (f->nodes.n <= node) {
         vec_push(&f->nodes, NULL);
-        vec_push(&f->stamps, 0);
-        vec_push(&f->orders, 0);
+        vec_push(&f->briefs, (struct brief){0});
     }
     if (!f->nodes.p[node])
         f->nodes.p[node] = xcalloc(1, sizeof(struct node_entry));
     struct node_entry *n = f->nodes.p[node];
     n->known = true;
-    f->orders.p[node] = room->order;
     n->pub.cpu_all = room->cpu_all;
     n->pub.memory_all = room->memory_all;
     n->pub.state.cpu = room->cpu;
     n->pub.state.memory = room->memory;
     n->pub.state.units = n->units;
-    f->stamps.p[node] = ++f->stamp;
     n->worth_stamp = 0;
     units_read(f, n, view);
+    f->briefs.p[node] = (struct brief){.stamp = ++f->stamp, .order = room->order, .cpu = room->cpu};
+    set_brief(f, node);
 }
 
 void fleet_gone(struct fleet *f, uint32_t node)
@@ -152,7 +160,7 @@ void fleet_gone(struct fleet *f, uint32_t node)
         return;
     units_read(f, f->nodes.p[node], NULL);
     f->nodes.p[node]->known = false;
-    f->stamps.p[node] = 0;
+    f->briefs.p[node].stamp = 0;
     f->stamp++;
 }
 
@@ -233,6 +241,23 @@ static void find_parts(struct fleet *f, struct question *q,
     }
 }
 
+// What a unit must have left for any of the types; more than there can be when none will do.
+static void find_least(struct question *q)
+{
+    q->part = 0;
+    q->plain = true;
+    for (size_t i = 0; i < q->pub.wants_len; i++) {
+        const struct worth_request *r = &q->pub.wants[i];
+        q->plain &= r->num == 0;
+        uint16_t least = WORTH_WHOLE + 1;
+        for (size_t t = 0; t < WORTH_TYPES; t++)
+            if (r->part[t] && r->part[t] < least)
+                least = r->part[t];
+        if (r->num && least > q->part && !q->pub.loose)
+            q->part = least;
+    }
+}
+
 static void read_claims(struct question *q, const struct api_resource_claim *const *claims,
                         size_t claims_len)
 {
@@ -270,6 +295,8 @@ struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,
     }
     if (q->types < worth_types(f->worth))
         find_parts(f, q, claims, claims_len);
+    if (!known || q->part > WORTH_WHOLE)
+        find_least(q);
     q->used = ++f->clock;
     f->now = q;
     return &q->pub;
@@ -307,27 +334,31 @@ static uint64_t fullness(const struct node_entry *n, const struct fleet_question
     return left < 0 ? 100 : left > 2 ? 0 : (uint64_t)(50 * (2 - left));
 }
 
-static bool wants_units(const struct fleet_question *q)
+// Among equals: units that are wanted least, then the fullest node.
+static uint64_t tie_of(const struct fleet *f, uint32_t node)
 {
-    for (size_t i = 0; i < q->wants_len; i++)
-        if (q->wants[i].num)
-            return true;
-    return false;
+    const struct question *q = f->now;
+    const struct brief *b = &f->briefs.p[node];
+    if (f->options.rule)
+        return 0;
+    return q->plain ? fullness(f->nodes.p[node], &q->pub) : (uint64_t)b->press << 32 | b->left;
 }
 
-static uint64_t tie_of(const struct fleet *f, const struct node_entry *n,
-                       const struct fleet_question *q)
+static void set_brief(struct fleet *f, uint32_t node)
 {
+    const struct node_entry *n = f->nodes.p[node];
+    struct brief *b = &f->briefs.p[node];
     double press = 0;
-    uint64_t left = 0;
-    if (!wants_units(q))
-        return fullness(n, q);
+    b->left = 0;
+    b->most = n->partial ? UINT16_MAX : 0;
     for (uint32_t i = 0; i < n->pub.state.n; i++) {
+        uint16_t left = n->units[i].loose ? UINT16_MAX : n->units[i].left;
         double p = worth_press(f->worth, n->units[i].group);
         press = p > press ? p : press;
-        left += n->units[i].left;
+        b->most = left > b->most ? left : b->most;
+        b->left += n->units[i].left;
     }
-    return ((uint64_t)(press * 1e6) << 24) + left;
+    b->press = press > 600 ? 60000 : (uint16_t)(press * 100);
 }
 
 static void score_by_worth(struct fleet *f, struct node_entry *n, const struct fleet_question *q,
@@ -342,7 +373,6 @@ static void score_by_worth(struct fleet *f, struct node_entry *n, const struct f
     for (size_t i = 0; i < q->wants_len; i++)
         price += worth_price_of(f->worth, &q->wants[i]);
     c->score = clip(worth_steps(then - node_worth(f, n), price));
-    c->tie = tie_of(f, n, q);
 }
 
 static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, struct cell *c)
@@ -350,7 +380,6 @@ static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, str
     const struct fleet_question *q = &f->now->pub;
     const struct worth_state *s = &n->pub.state;
     c->score = CELL_NO;
-    c->tie = 0;
     if (s->cpu < q->cpu || s->memory < q->memory)
         return;
     bool fits = true;
@@ -372,6 +401,14 @@ static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, str
 
 // --- Choice --------------------------------------------------------------------------------------
 
+static void prices_changed(struct fleet *f)
+{
+    f->prices_stamp = ++f->stamp;
+    for (uint32_t i = 0; i < f->nodes.n; i++)
+        if (f->briefs.p[i].stamp)
+            set_brief(f, i);
+}
+
 static void look_at_places(struct fleet *f)
 {
     worth_places_begin(f->worth);
@@ -385,7 +422,7 @@ static void look_at_places(struct fleet *f)
 void fleet_settle(struct fleet *f)
 {
     if (worth_settle(f->worth, true))
-        f->prices_stamp = ++f->stamp;
+        prices_changed(f);
     look_at_places(f);
     f->starts = 0;
 }
@@ -395,7 +432,7 @@ static void look(struct fleet *f)
     if (f->options.rule || f->starts++ % LOOK_EVERY)
         return;
     if (worth_settle(f->worth, false))
-        f->prices_stamp = ++f->stamp;
+        prices_changed(f);
     look_at_places(f);
 }
 
@@ -415,6 +452,13 @@ static inline bool before(const struct choice *a, const struct choice *b)
     return a->tie != b->tie ? a->tie < b->tie : a->order < b->order;
 }
 
+static struct choice choice_at(const struct fleet *f, uint32_t node)
+{
+    return (struct choice){node, f->now->cells[node].score, tie_of(f, node),
+                           f->briefs.p[node].order};
+}
+
+// Looks at all nodes. The best is known then: mostly it will do, and no others are needed.
 void fleet_start(struct fleet *f)
 {
     struct question *q = f->now;
@@ -422,36 +466,25 @@ void fleet_start(struct fleet *f)
     make_cells(f, q);
     f->heap.n = 0;
     f->named = 0;
+    f->last = (struct choice){.node = UINT32_MAX, .score = CELL_NO};
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         struct cell *c = &q->cells[i];
-        if (!f->stamps.p[i])
+        const struct brief *b = &f->briefs.p[i];
+        if (!b->stamp || b->cpu < q->pub.cpu || b->most < q->part) {
             c->score = CELL_NO;
-        else if (c->stamp < f->stamps.p[i] || c->stamp < f->prices_stamp)
+            c->stamp = f->stamp;
+            continue;
+        }
+        if (c->stamp < b->stamp || c->stamp < f->prices_stamp) {
             find_score(f, i, f->nodes.p[i], c);
-        c->stamp = f->stamp;
-    }
-}
-
-// The best of all: mostly it will do, and no others are needed.
-static bool name_first(struct fleet *f)
-{
-    const struct cell *cells = f->now->cells;
-    const uint32_t *orders = f->orders.p;
-    uint32_t best = UINT32_MAX;
-    for (uint32_t i = 0; i < f->nodes.n; i++) {
-        if (cells[i].score == CELL_NO)
+            c->stamp = f->stamp;
+        }
+        if (c->score == CELL_NO || c->score < f->last.score)
             continue;
-        if (best != UINT32_MAX &&
-            (cells[i].score < cells[best].score ||
-             (cells[i].score == cells[best].score &&
-              (cells[i].tie > cells[best].tie ||
-               (cells[i].tie == cells[best].tie && orders[i] > orders[best])))))
-            continue;
-        best = i;
+        struct choice here = choice_at(f, i);
+        if (before(&here, &f->last))
+            f->last = here;
     }
-    if (best != UINT32_MAX)
-        f->last = (struct choice){best, cells[best].score, cells[best].tie, orders[best]};
-    return best != UINT32_MAX;
 }
 
 static void sift_down(struct choice *heap, size_t n, size_t at)
@@ -469,32 +502,28 @@ static void sift_down(struct choice *heap, size_t n, size_t at)
 
 static void make_heap(struct fleet *f)
 {
-    const struct cell *cells = f->now->cells;
     vec_reserve(&f->heap, f->nodes.n + 1);
     for (uint32_t i = 0; i < f->nodes.n; i++)
-        if (cells[i].score != CELL_NO && i != f->last.node)
-            f->heap.p[f->heap.n++] =
-                (struct choice){i, cells[i].score, cells[i].tie, f->orders.p[i]};
+        if (f->now->cells[i].score != CELL_NO && i != f->last.node)
+            f->heap.p[f->heap.n++] = choice_at(f, i);
     for (size_t i = f->heap.n / 2; i-- > 0;)
         sift_down(f->heap.p, f->heap.n, i);
 }
 
 bool fleet_next(struct fleet *f, uint32_t *ret_node)
 {
-    if (f->named++ == 0) {
-        if (!name_first(f))
-            return false;
-        *ret_node = f->last.node;
-        return true;
-    }
-    if (f->named == 2)
-        make_heap(f);
-    if (f->heap.n == 0)
+    if (f->last.node == UINT32_MAX)
         return false;
-    f->last = f->heap.p[0];
-    f->heap.p[0] = f->heap.p[--f->heap.n];
-    if (f->heap.n > 1)
-        sift_down(f->heap.p, f->heap.n, 0);
+    if (f->named++ == 1)
+        make_heap(f);
+    if (f->named > 1) {
+        if (f->heap.n == 0)
+            return false;
+        f->last = f->heap.p[0];
+        f->heap.p[0] = f->heap.p[--f->heap.n];
+        if (f->heap.n > 1)
+            sift_down(f->heap.p, f->heap.n, 0);
+    }
     *ret_node = f->last.node;
     return true;
 }
