@@ -50,6 +50,7 @@ struct brief {
     uint32_t stamp; // when the node changed; 0: it is not there
     uint32_t order; // its place among equals
     int64_t cpu;    // left
+    int64_t memory;
     uint16_t most;  // left of a unit; more than WORTH_WHOLE: not certain
     uint16_t press; // of its units, in hundredths
     uint32_t left;  // of all of them
@@ -68,6 +69,7 @@ struct fleet {
     struct choice_list VEC(struct choice) heap;
     size_t named; // since the start; from the second on it is a heap
     struct choice last;
+    bool crowded; // some node lacks processors or memory
     uint32_t at;
     uint32_t stamp; // of the last change of anything
     uint32_t prices_stamp;
@@ -150,7 +152,8 @@ void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
     n->pub.state.units = n->units;
     n->worth_stamp = 0;
     units_read(f, n, view);
-    f->briefs.p[node] = (struct brief){.stamp = ++f->stamp, .order = room->order, .cpu = room->cpu};
+    f->briefs.p[node] = (struct brief){
+        .stamp = ++f->stamp, .order = room->order, .cpu = room->cpu, .memory = room->memory};
     set_brief(f, node);
 }
 
@@ -380,8 +383,6 @@ static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, str
     const struct fleet_question *q = &f->now->pub;
     const struct worth_state *s = &n->pub.state;
     c->score = CELL_NO;
-    if (s->cpu < q->cpu || s->memory < q->memory)
-        return;
     bool fits = true;
     for (size_t i = 0; i < q->wants_len; i++) {
         const struct worth_request *r = &q->wants[i];
@@ -466,11 +467,14 @@ void fleet_start(struct fleet *f)
     make_cells(f, q);
     f->heap.n = 0;
     f->named = 0;
+    f->crowded = false;
     f->last = (struct choice){.node = UINT32_MAX, .score = CELL_NO};
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         struct cell *c = &q->cells[i];
         const struct brief *b = &f->briefs.p[i];
-        if (!b->stamp || b->cpu < q->pub.cpu || b->most < q->part) {
+        bool crowded = b->cpu < q->pub.cpu || b->memory < q->pub.memory;
+        if (!b->stamp || crowded || b->most < q->part) {
+            f->crowded |= b->stamp && crowded;
             c->score = CELL_NO;
             c->stamp = f->stamp;
             continue;
@@ -531,6 +535,11 @@ bool fleet_next(struct fleet *f, uint32_t *ret_node)
 int64_t fleet_score(const struct fleet *f)
 {
     return f->last.score == CELL_UNSURE ? INT64_MIN : f->last.score;
+}
+
+bool fleet_crowded(const struct fleet *f)
+{
+    return f->crowded;
 }
 
 void fleet_refused(struct fleet *f, uint32_t node)

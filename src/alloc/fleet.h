@@ -85,6 +85,9 @@ void fleet_start(struct fleet *f);
 bool fleet_next(struct fleet *f, uint32_t *ret_node);
 int64_t fleet_score(const struct fleet *f);
 
+// fleet_crowded says whether some node lacks the processors or the memory for the present question.
+bool fleet_crowded(const struct fleet *f);
+
 // fleet_refused remembers that the allocator found nothing on a node for the present question.
 void fleet_refused(struct fleet *f, uint32_t node);
 

@@ -226,25 +226,28 @@ struct spec {
     const struct api_capacity_requirements *capacity;
 };
 
+// Does class and selectors take the device? What cannot be judged here is for the allocator to say.
 static bool selected(struct fleet *f, const struct alloc_view *v, const struct vw_device *d,
-                     const struct spec *s)
+                     const struct spec *s, bool *loose)
 {
     const struct alloc_cluster *c = v->cluster;
     const uint32_t *at = map_get(&c->class_names, s->class_name);
-    if (!at || c->classes[*at].match[d->cl_index] != MATCH_YES)
-        return false;
-    for (size_t i = 0; i < s->selectors->n; i++) {
+    uint8_t match = at ? c->classes[*at].match[d->cl_index] : MATCH_ERROR;
+    for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++) {
         struct cel_program *p = NULL;
         struct cel_result r;
         if (!s->selectors->p[i].cel ||
-            cel_cache_get(c->cache, c->env, s->selectors->p[i].cel->expression, &p, NULL, NULL) < 0)
-            return false;
-        bool match = cel_eval_device(fleet_run(f), p, d->cl->cel, &r);
+            cel_cache_get(c->cache, c->env, s->selectors->p[i].cel->expression, &p, NULL, NULL) <
+                0) {
+            match = MATCH_ERROR;
+            break;
+        }
+        bool yes = cel_eval_device(fleet_run(f), p, d->cl->cel, &r);
         cel_program_free(p);
-        if (r.failed || !match)
-            return false;
+        match = r.failed ? MATCH_ERROR : yes ? MATCH_YES : MATCH_NO;
     }
-    return true;
+    *loose |= match == MATCH_ERROR;
+    return match == MATCH_YES;
 }
 
 static uint16_t part_of(amount need, amount all, bool *loose)
@@ -263,8 +266,11 @@ static uint16_t shared_part(const struct alloc_view *v, const struct vw_device *
     struct err err = {0};
     amount *need = arena_array(&arena, amount, d->caps_len + 1U);
     uint16_t most = 1;
-    if (capacity_need(d->cl->api, s->capacity, v->cluster->features.fractional_capacity_range, need,
-                      &arena, &err) != NEED_OK)
+    enum need_state n =
+        capacity_need(d->cl->api, s->capacity, v->cluster->features.fractional_capacity_range, need,
+                      &arena, &err);
+    *loose |= n == NEED_ERROR;
+    if (n != NEED_OK)
         return 0;
     for (uint32_t i = 0; i < d->caps_len; i++) {
         uint16_t part = part_of(need[i], v->caps[d->first_cap + i].value, loose);
@@ -298,7 +304,7 @@ static uint16_t unit_part(struct fleet *f, const struct alloc_view *v, uint8_t t
     for (uint32_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         if (worth_type(fleet_model(f), d->cl->kind, family_hash(d)) != type ||
-            (least && !d->counters_len) || !selected(f, v, d, s))
+            (least && !d->counters_len) || !selected(f, v, d, s, loose))
             continue;
         uint16_t part = WORTH_WHOLE;
         if (d->counters_len)
