@@ -67,6 +67,9 @@ void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view);
 void fleet_gone(struct fleet *f, uint32_t node);
 
+// fleet_hash is a hash of what claims ask for, whoever asks.
+uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len);
+
 // fleet_ask makes a question the present one. hash is of what the claims ask for. Lives in the fleet
 // until others push it out.
 struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,

@@ -6,6 +6,7 @@
 // the counters that partitions take parts of.
 #include "alloc/alloc_int.h"
 #include "alloc/fleet_int.h"
+#include "api/api.h"
 #include "base/hash.h"
 
 #include "base/banned.h"
@@ -219,6 +220,16 @@ void units_read(struct fleet *f, struct node_entry *n, const struct alloc_view *
 }
 
 // --- Requests ------------------------------------------------------------------------------------
+
+uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len)
+{
+    cleanup_sbuf struct sbuf bytes = {0};
+    for (size_t i = 0; i < claims_len; i++) {
+        api_proto_write(&api_device_claim_type, &claims[i]->spec.devices, &bytes);
+        sbuf_addc(&bytes, '\0');
+    }
+    return hash_str(sbuf_str(&bytes));
+}
 
 struct spec {
     struct str class_name;

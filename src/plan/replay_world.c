@@ -4,7 +4,6 @@
 // shared and have a capacity of 1000 "milli" with a request policy; a pod's GPUs are a ResourceClaim
 // that asks for so much of it, of so many devices, and names models in a CEL selector.
 #include "api/api.h"
-#include "base/hash.h"
 #include "plan/replay_int.h"
 
 #include "base/banned.h"
@@ -226,11 +225,10 @@ const struct api_resource_claim *world_claim(struct replay_world *w, const struc
     struct world_claim *known = map_get(&w->claims, str_make((const char *)&key, sizeof(key)));
     if (!known) {
         const char *own = arena_dup(&w->arena, &key, sizeof(key), 4);
-        cleanup_sbuf struct sbuf bytes = {0};
         known = map_put(&w->claims, str_make(own, sizeof(key)));
         known->claim = make_claim(w, p);
-        api_proto_write(&api_device_claim_type, &known->claim->spec.devices, &bytes);
-        known->hash = hash_str(sbuf_str(&bytes));
+        const struct api_resource_claim *claim = known->claim;
+        known->hash = fleet_hash(&claim, 1);
     }
     known->claim->metadata.name = p->name;
     *ret_hash = known->hash;
