@@ -162,8 +162,10 @@ void worth_price(const double demand[WORTH_WHOLE + 1], struct worth_prices *ret)
         if (!find_pattern(c) || !pivot(c))
             break;
     }
+    // When rounds run out, duals that are too high by one factor are prices still (Farley's bound).
+    double high = c->best[WORTH_WHOLE] > 1 ? c->best[WORTH_WHOLE] : 1;
     for (size_t i = 0; i < c->m; i++)
-        ret->price[c->size[i]] = c->dual[i] + SIZE_SHARE * c->size[i] / WORTH_WHOLE;
+        ret->price[c->size[i]] = c->dual[i] / high + SIZE_SHARE * c->size[i] / WORTH_WHOLE;
     ret->price[WORTH_WHOLE] = 1 + SIZE_SHARE;
     set_values(c, ret);
     free(c);
