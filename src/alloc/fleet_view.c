@@ -95,7 +95,8 @@ static uint16_t part_left(amount left, amount all)
 {
     if (left <= 0 || all <= 0)
         return 0;
-    return left >= all ? (uint16_t)WORTH_WHOLE : (uint16_t)(left * WORTH_WHOLE / all);
+    amount part = left >= all ? WORTH_WHOLE : left * WORTH_WHOLE / all;
+    return (uint16_t)part;
 }
 
 static void read_device(const struct alloc_view *v, const struct vw_device *d, struct worth_unit *u)
