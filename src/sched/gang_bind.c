@@ -121,8 +121,8 @@ void gang_leave(struct binding *b)
         return;
     if (b->step == BIND_QUORUM && !g->open)
         g->arrived--;
-    g->refs++;
-    detach(b);
+    list_remove(&b->gang_node);
+    b->gang = NULL; // its reference is ours until the end
     if (!g->open && !g->failed && members(g) < g->need) {
         cleanup_sbuf struct sbuf why = {0};
         sbuf_addz(&why, "waiting for minCount pods from a gang to be scheduled");

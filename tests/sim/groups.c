@@ -363,11 +363,20 @@ static struct str told(const struct api_pod_group *g)
     return STR("");
 }
 
+// An error on one node ends the attempt, as in Kubernetes; people are told.
+static bool has_error(const struct api_pod_group *g)
+{
+    for (size_t i = 0; i < g->status.conditions.n; i++)
+        if (str_eqz(g->status.conditions.p[i].reason, "SchedulerError"))
+            return true;
+    return false;
+}
+
 static void check_fits(struct content *c, const struct api_pod_group *g)
 {
     struct placing p = {.c = c, .min = gang_min(g)};
     size_t have = running(c, g);
-    if (have >= p.min || p.min == 1 || g->metadata.deletion_timestamp.set)
+    if (have >= p.min || p.min == 1 || g->metadata.deletion_timestamp.set || has_error(g))
         return;
     const struct api_pod *first = NULL;
     bool same = true; // pods of two schedulers are an error
