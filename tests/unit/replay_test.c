@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replays of small traces whose answers can be counted by hand, and files that cannot be read.
+#include "plan/replay.h"
+#include "unit.h"
+
+#include "base/banned.h"
+
+#define NODES                             \
+    "sn,cpu_milli,memory_mib,gpu,model\n" \
+    "n0,64000,262144,2,A\n"               \
+    "n1,64000,262144,2,B\n"               \
+    "n2,128000,786432,8,B\n"
+#define PODS                                                 \
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n" \
+    "half,1000,1024,1,500,\n"                                \
+    "whole,1000,1024,1,1000,A\n"                             \
+    "eight,8000,1024,8,1000,\n"                              \
+    "cpu,1000,1024,0,0,\n"                                   \
+    "both,1000,1024,1,500,A|B\n"
+
+static int read_all(struct replay_trace *t, const char *nodes, const char *pods,
+                    const char *arrivals, const char *order, struct err *err)
+{
+    const char *const texts[] = {nodes, pods, arrivals, order};
+    const enum replay_file files[] = {REPLAY_NODES, REPLAY_PODS, REPLAY_ARRIVALS, REPLAY_ORDER};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_len(texts); i++)
+        if (texts[i])
+            r = replay_read(t, files[i], str_z(texts[i]), err);
+    return r < 0 ? r : replay_ready(t, err);
+}
+
+static struct replay_result run(const char *arrivals, enum replay_policy policy, bool nothing)
+{
+    struct replay_trace *t = replay_new();
+    struct replay_result result;
+    struct err err = {0};
+    struct replay_options o = {.policy = policy,
+                               .knowledge = nothing ? REPLAY_KNOW_NOTHING : REPLAY_KNOW_PODS,
+                               .clock = clock_system(),
+                               .check = true};
+    if (read_all(t, NODES, PODS, arrivals, "1 3 0 1 2\n", &err) < 0)
+        fail_msg("%zu: %s", err.line, err.msg);
+    if (replay_run(t, &o, 0, &result, &err) < 0)
+        fail_msg("%s", err.msg);
+    replay_free(t);
+    return result;
+}
+
+static const enum replay_policy all[] = {REPLAY_PACK, REPLAY_WHOLE, REPLAY_FIRST, REPLAY_BESTFIT,
+                                         REPLAY_FGD};
+
+static void pods_get_what_they_ask_for(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < array_len(all); i++) {
+        // Four halves and a cpu, then eight: 12 GPUs are there.
+        struct replay_result r = run("1 5 0 4 3 1 2\n", all[i], false);
+        assert_true(r.pods >= 4);
+        assert_int_equal(r.seed, 1);
+        // All pods of the list: eight whole ones and two more, on servers of eight.
+        assert_int_equal((int)r.gpus_to_buy, 16);
+    }
+}
+
+static void models_are_respected(void **state)
+{
+    (void)state;
+    // Only the two GPUs of n0 are of model A.
+    for (size_t i = 0; i < array_len(all); i++) {
+        struct replay_result r = run("1 3 1 1 1\n", all[i], false);
+        assert_int_equal((int)r.pods, 2);
+        assert_true(r.first_rejection > 24.9 && r.first_rejection < 25.1);
+    }
+}
+
+static void whole_gpus_are_not_shared(void **state)
+{
+    (void)state;
+    // 24 halves are twelve GPUs; given whole, only twelve fit.
+    const char *halves = "1 24 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    struct replay_result parts = run(halves, REPLAY_FIRST, false);
+    struct replay_result whole = run(halves, REPLAY_WHOLE, false);
+    assert_int_equal((int)parts.pods, 24);
+    assert_int_equal((int)whole.pods, 12);
+    assert_true(parts.allocated100 > 99.9);
+    assert_true(whole.allocated100 < 50.1);
+}
+
+static void pack_keeps_the_large_node_for_the_large_pod(void **state)
+{
+    (void)state;
+    for (int nothing = 0; nothing < 2; nothing++) {
+        struct replay_result r = run("1 6 0 0 4 0 3 2\n", REPLAY_PACK, nothing);
+        assert_int_equal((int)r.pods, 6);
+    }
+    // kube-scheduler spreads, and has no place left for it.
+    struct replay_result r = run("1 6 0 0 4 0 3 2\n", REPLAY_FIRST, false);
+    assert_int_equal((int)r.pods, 5);
+}
+
+static void the_same_trace_has_the_same_answer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < array_len(all); i++) {
+        const char *line = "1 12 0 1 4 3 0 0 2 1 0 4 4 0\n";
+        struct replay_result a = run(line, all[i], false);
+        struct replay_result b = run(line, all[i], false);
+        a.decisions_per_second = b.decisions_per_second = 0;
+        assert_memory_equal(&a, &b, sizeof(a));
+    }
+}
+
+static void other_forms_of_lists_are_read(void **state)
+{
+    (void)state;
+    struct replay_trace *t = replay_new();
+    struct err err = {0};
+    struct replay_result r;
+    struct replay_options o = {.policy = REPLAY_FGD, .clock = clock_system()};
+    // Other columns, another order, quotes, CRLF, no gpu_spec, empty lines, no order.
+    const char *pods = "\xEF\xBB\xBFqos,gpu_milli,num_gpu,name,memory_mib,cpu_milli\r\n"
+                       "\"LS\",1000,1,\"a,b\",1024,1000\r\n\r\nBE,500,1,c,1024.0,1000\r\n";
+    if (read_all(t, NODES, pods, "7 2 0 1\r\n", NULL, &err) < 0)
+        fail_msg("%zu: %s", err.line, err.msg);
+    assert_int_equal(replay_seed(t, 0), 7);
+    assert_int_equal(replay_run(t, &o, 0, &r, &err), 0);
+    assert_int_equal((int)r.pods, 2);
+    replay_free(t);
+}
+
+static void mistakes_are_told_with_their_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *nodes, *pods, *arrivals, *order;
+        size_t line;
+        const char *says;
+    } cases[] = {
+        {"", NULL, NULL, NULL, 1, "empty"},
+        {"sn,cpu_milli\n", NULL, NULL, NULL, 1, "memory_mib"},
+        {"sn,cpu_milli,memory_mib,gpu,model\n", NULL, NULL, NULL, 1, "no node"},
+        {"sn,cpu_milli,memory_mib,gpu,model\nn,1,1,99,A\n", NULL, NULL, NULL, 2, "gpu is"},
+        {"sn,cpu_milli,memory_mib,gpu,model\nn,x,1,1,A\n", NULL, NULL, NULL, 2, "cpu_milli"},
+        {"sn,cpu_milli,memory_mib,gpu,model\n\nn,1,1,\n", NULL, NULL, NULL, 3, "gpu is missing"},
+        {"sn,cpu_milli,memory_mib,gpu,model\n\"n,1,1,1,A\n", NULL, NULL, NULL, 2, "quotes"},
+        {NODES, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,0\n", NULL, NULL, 2,
+         "gpu_milli is 0"},
+        {NODES, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,1,1,1001\n", NULL, NULL, 2,
+         "1001"},
+        {NODES, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1,-1,1,1\n", NULL, NULL, 2, "-1"},
+        {NODES, PODS, "1 2 0\n", NULL, 1, "number 2 is missing"},
+        {NODES, PODS, "1 1 0 0\n", NULL, 1, "more follow"},
+        {NODES, PODS, "1 1 0\n2 1 5\n", NULL, 2, "there are 5"},
+        {NODES, PODS, "1 1 0\n1 1 0\n", NULL, 2, "already"},
+        {NODES, PODS, "one 1 0\n", NULL, 1, "begins with its seed"},
+        {NODES, PODS, "1 1 0\n", "1 1 3\n", 1, "there are 3"},
+    };
+    for (size_t i = 0; i < array_len(cases); i++) {
+        struct replay_trace *t = replay_new();
+        struct err err = {0};
+        int r = read_all(t, cases[i].nodes, cases[i].pods, cases[i].arrivals, cases[i].order, &err);
+        assert_true(r < 0);
+        if (!str_contains(str_z(err.msg), str_z(cases[i].says)) || err.line != cases[i].line)
+            fail_msg("case %zu: line %zu: %s", i, err.line, err.msg);
+        replay_free(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pods_get_what_they_ask_for),
+        cmocka_unit_test(models_are_respected),
+        cmocka_unit_test(whole_gpus_are_not_shared),
+        cmocka_unit_test(pack_keeps_the_large_node_for_the_large_pod),
+        cmocka_unit_test(the_same_trace_has_the_same_answer),
+        cmocka_unit_test(other_forms_of_lists_are_read),
+        cmocka_unit_test(mistakes_are_told_with_their_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
