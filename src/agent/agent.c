@@ -19,6 +19,8 @@
 
 #define DATA_DIR_DEFAULT "/var/lib/dray-agent"
 #define LISTEN_DEFAULT   "0.0.0.0:10250"
+#define TRIM_FIRST_NS    (2 * CLOCK_NS_PER_SEC)
+#define TRIM_AGAIN_NS    (30 * CLOCK_NS_PER_SEC)
 
 struct agent {
     struct agent_options options;
@@ -37,6 +39,7 @@ struct agent {
     struct grpc_server *grpc;
     struct podresources *podresources;
     uint16_t port;
+    struct exec_timer trim;
 };
 
 static void say(struct agent *a, const char *what, struct str about, const char *why)
@@ -321,8 +324,18 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
     return 0;
 }
 
+static void on_trim(void *arg)
+{
+    struct agent *a = arg;
+    node_memory_trim();
+    exec_timer_start(loop_exec(a->options.loop), &a->trim, TRIM_AGAIN_NS);
+}
+
 void agent_start(struct agent *a)
 {
+    a->trim = (struct exec_timer){.fn = on_trim, .arg = a};
+    if (a->options.trim)
+        exec_timer_start(loop_exec(a->options.loop), &a->trim, TRIM_FIRST_NS);
     node_start(a->node);
     dra_start(a->dra);
     pods_start(a->pods);
@@ -343,6 +356,7 @@ void agent_free(struct agent *a)
     if (!a)
         return;
     bool busy = a->pods && pods_busy(a->pods);
+    exec_timer_stop(loop_exec(a->options.loop), &a->trim);
     kubelet_http_free(a->http);
     kubelet_reviews_free(a->reviews);
     grpc_server_free(a->grpc);

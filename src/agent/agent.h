@@ -39,6 +39,7 @@ struct agent_options {
     int64_t pods_max;
     int64_t refresh_ns; // of config maps and secrets in volumes
     bool keep_slices;
+    bool trim; // memory that is not needed at the moment is given back now and then
     // What happens, one line each; may be NULL.
     void (*say)(void *arg, const char *line);
     // registered: the Node is there.

@@ -218,17 +218,13 @@ static void after_run(struct crun_job *j)
     j->pod->gone = false;
 }
 
-// The pod is there by now, when another run of it was under way.
-static void work_run_once(struct crun_job *j)
+// What is there and ready is not made again; one that was stopped is made anew.
+static void before_run(struct crun_job *j)
 {
-    if (!j->pod->known)
-        work_run(j);
-}
-
-static void after_run_once(struct crun_job *j)
-{
-    if (!j->pod->known)
-        after_run(j);
+    if (j->pod->known && !j->pod->meta.stopped) {
+        j->work = NULL;
+        j->after = NULL;
+    }
 }
 
 static struct str cgroup_of(const struct crun *c, const struct runtime_pod *p, struct arena *arena)
@@ -276,10 +272,12 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     j->more = r;
     j->id_done = done;
     j->arg = arg;
-    j->work = work_run_once;
-    j->after = after_run_once;
+    j->before = before_run;
+    j->work = work_run;
+    j->after = after_run;
     if (!name_ok(pod->uid)) {
         j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
+        j->before = NULL;
         j->work = NULL;
         j->after = NULL;
         p->gone = !p->known;
@@ -315,19 +313,20 @@ static void work_end(struct crun_job *j)
     j->code = end_containers(j, e);
     if (j->code < 0)
         return;
-    crun_pod_dismantle(j->crun, j->id, &e->meta);
-    if (e->remove) {
-        crun_step(j->crun, "remove the pod's folder");
-        int rc = tree_remove_path(crun_pod_folder(j->crun, j->id, &j->arena).p);
-        if (rc < 0)
-            j->code =
-                err_set(&j->err, -rc, "cannot remove a pod's folder: %s", strerrordesc_np(-rc));
-        return;
-    }
+    // Said before it is done: a pod that is half taken apart is not ready.
     e->meta.stopped = true;
     e->meta.address = STR("");
     crun_step(j->crun, "say that the pod is stopped");
     j->code = crun_write_pod(j->crun, j->id, &e->meta, &j->err);
+    if (j->code < 0)
+        return;
+    crun_pod_dismantle(j->crun, j->id, &e->meta);
+    if (!e->remove)
+        return;
+    crun_step(j->crun, "remove the pod's folder");
+    int rc = tree_remove_path(crun_pod_folder(j->crun, j->id, &j->arena).p);
+    if (rc < 0)
+        j->code = err_set(&j->err, -rc, "cannot remove a pod's folder: %s", strerrordesc_np(-rc));
 }
 
 static void after_end(struct crun_job *j)
@@ -335,7 +334,10 @@ static void after_end(struct crun_job *j)
     const struct ending *e = j->more;
     if (j->code < 0)
         return;
-    j->pod->meta.stopped = true;
+    if (j->pod->known) {
+        j->pod->meta.stopped = true;
+        j->pod->meta.address = STR("");
+    }
     if (!e->remove)
         return;
     for (size_t i = 0; i < e->n; i++) {

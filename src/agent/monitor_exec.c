@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -26,9 +27,10 @@
 struct command {
     const char *runtime, *state, *id, *hide, *mark, *cgroup;
     bool tty;
-    pid_t pid; // of crun
+    pid_t runtime_pid; // of crun, until it has started the command; then 0
+    pid_t command_pid; // of the command, from then on
     int signals, console, terminal;
-    bool ended, input_ended;
+    bool ended, input_ended, failed; // failed: the runtime could not start it
     int status;
     char line[128]; // of what the caller says
     size_t line_len;
@@ -59,6 +61,7 @@ static int start(struct command *c)
     argv[n++] = "exec";
     argv[n++] = "--process";
     argv[n++] = "process.json";
+    argv[n++] = "--detach"; // it becomes our child then, and nobody copies its output
     argv[n++] = "--pid-file";
     argv[n++] = "pid";
     c->console = c->terminal = -1;
@@ -72,8 +75,8 @@ static int start(struct command *c)
         stdio[0] = stdio[1] = stdio[2] = -1;
     }
     argv[n] = c->id;
-    c->pid = monitor_spawn(argv, stdio);
-    return c->pid < 0 ? (int)c->pid : 0;
+    c->runtime_pid = monitor_spawn(argv, stdio);
+    return c->runtime_pid < 0 ? (int)c->runtime_pid : 0;
 }
 
 // The command's own descriptors are not ours to keep open.
@@ -88,17 +91,20 @@ static void let_go(void)
 static void kill_all(struct command *c)
 {
     struct cgroup_layout layout;
-    int status;
-    if (!c->ended) {
-        // The runtime first: a command that it has not let go yet ends with it.
-        (void)kill(c->pid, SIGKILL);
-        (void)waitpid(c->pid, &status, 0);
-        c->ended = true;
-        c->status = 128 + SIGKILL;
+    if (c->ended)
+        return;
+    // The runtime first: a command that it has not let go yet ends with it.
+    if (c->runtime_pid > 0) {
+        (void)kill(c->runtime_pid, SIGKILL);
+        (void)monitor_wait(c->runtime_pid);
     }
+    if (c->command_pid > 0)
+        (void)kill(c->command_pid, SIGKILL);
     cgroup_layout_read(&layout);
     cgroup_kill_marked(&layout, c->cgroup, c->mark, 10 * CLOCK_NS_PER_SEC);
     cgroup_layout_done(&layout);
+    c->ended = true;
+    c->status = 128 + SIGKILL;
 }
 
 static void obey(struct command *c, struct str line)
@@ -185,15 +191,40 @@ static bool show(struct command *c)
 
 // --- Until its end -------------------------------------------------------------------------------
 
+static int status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static pid_t read_pid(void)
+{
+    char text[24];
+    int64_t pid;
+    int fd = open("pid", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    bool ok = n > 0 && str_to_i64(str_trim(str_make(text, (size_t)n)), &pid) == 0 && pid > 1;
+    return ok ? (pid_t)pid : 0;
+}
+
+// First the runtime ends; its child, the command, is ours then.
 static void reap(struct command *c)
 {
     struct signalfd_siginfo info;
     int status;
     while (read(c->signals, &info, sizeof(info)) > 0)
         ;
-    if (!c->ended && waitpid(c->pid, &status, WNOHANG) == c->pid) {
-        c->ended = true;
-        c->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (c->runtime_pid > 0 && waitpid(c->runtime_pid, &status, WNOHANG) == c->runtime_pid) {
+        c->runtime_pid = 0;
+        c->status = status_of(status);
+        c->command_pid = c->status == 0 ? read_pid() : 0;
+        c->failed = c->ended = c->command_pid == 0;
+    }
+    if (c->command_pid > 0 && !c->ended) {
+        pid_t got = waitpid(c->command_pid, &status, WNOHANG);
+        c->ended = got == c->command_pid || (got < 0 && errno == ECHILD);
+        c->status = got == c->command_pid ? status_of(status) : c->ended ? 255 : 0;
     }
 }
 
@@ -233,10 +264,8 @@ static void tell_end(const struct command *c)
     char text[DRAY_ERR_MSG_MAX];
     int fd = open("runtime.log", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : 0;
-    struct str said = str_make(text, n > 0 ? (size_t)n : 0);
-    text[said.n] = '\0';
-    // Only the runtime's own errors are written there.
-    if (c->status != 0 && str_contains(said, STR("\"level\":\"error\""))) {
+    text[n > 0 ? n : 0] = '\0';
+    if (c->failed) {
         answer("error ");
         answer(text);
         return;
@@ -264,6 +293,7 @@ int monitor_exec(int argc, char **argv)
     (void)sigaddset(&mask, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     c.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (monitor_hide(c.hide, &err) < 0)
         give_up(err.msg);

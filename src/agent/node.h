@@ -37,6 +37,9 @@ struct node_pressure {
 // node_pressure_read looks with kubelet's limits: less than 100 MiB of memory, 10 % of the disk, few process ids.
 void node_pressure_read(const char *folder, struct node_pressure *ret);
 
+// node_memory_trim gives back memory that only the start has needed.
+void node_memory_trim(void);
+
 // --- The object ----------------------------------------------------------------------------------
 
 struct node;

@@ -3,8 +3,6 @@
 // Capabilities: containerd's default ones, and all that the kernel may know.
 #include <fcntl.h>
 
-#include <sys/prctl.h>
-
 #include "agent/oci_int.h"
 #include "agent/tree.h"
 

@@ -15,10 +15,10 @@
 
 #include "base/banned.h"
 
-#define CPU_PERIOD_US  100000
-#define CPU_QUOTA_MIN  1000
-#define CPU_SHARES_MIN 2
-#define CPU_SHARES_MAX 262144
+#define CPU_PERIOD_US    100000
+#define CPU_QUOTA_MIN    1000
+#define CPU_SHARES_MIN   2
+#define CPU_SHARES_MAX   262144
 #define GUARANTEED_SCORE (-997)
 
 // --- Environment and command ---------------------------------------------------------------------

@@ -459,15 +459,20 @@ static int read_subnet(struct podnet *n, const char *subnet, struct err *err)
     return 0;
 }
 
-// Whether bridges can be made here at all.
+// Whether bridges can be made here at all. One that nobody uses any more goes.
 static int probe(const struct podnet *n, struct err *err)
 {
     cleanup_nl struct nl_sock *s = NULL;
     cleanup_link struct rtnl_link *made = rtnl_link_alloc(), *there = NULL;
     char name[IFNAMSIZ];
     int rc = open_socket(&s, err);
-    if (rc < 0 || find_link(s, n->bridge, &there) == 0)
+    if (rc < 0)
         return rc;
+    if (find_link(s, n->bridge, &there) == 0) {
+        if (map_len(&n->addresses) == 0 && !has_ports(n->bridge))
+            (void)delete_link(s, n->bridge);
+        return 0;
+    }
     (void)snprintf(name, sizeof(name), "dt%d", (int)getpid());
     rtnl_link_set_name(made, name);
     rc = rtnl_link_set_type(made, "bridge");

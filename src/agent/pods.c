@@ -263,6 +263,7 @@ static void container_done(struct pod_container *c)
     free(c->waiting_reason);
     free(c->waiting_message);
     free(c->pull_error);
+    free(c->image_asked);
 }
 
 static void pod_free(struct pod *p)
@@ -317,6 +318,10 @@ static void pod_changed(void *arg, const struct client_object *before,
         const struct client_object *old = p->object;
         p->object = client_object_ref(after);
         client_object_unref(old);
+        if (p->written && p->written->revision <= after->revision) {
+            client_object_unref(p->written);
+            p->written = NULL;
+        }
         p->gone = false;
     }
     if (owner->swept)

@@ -338,6 +338,16 @@ static struct field_set *descend(struct field_set *s, const struct field_path *p
     return n->children;
 }
 
+static const struct field_set *below(const struct field_set *s, const struct field_path *path)
+{
+    return path ? field_set_below(below(s, path->parent), path->elem) : s;
+}
+
+bool field_set_has_path(const struct field_set *s, const struct field_path *path)
+{
+    return path && field_set_has(below(s, path->parent), path->elem);
+}
+
 void field_set_add(struct field_set *s, const struct field_path *path, struct arena *a)
 {
     if (path)

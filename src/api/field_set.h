@@ -81,8 +81,9 @@ struct field_path {
     const struct field_elem *elem;
 };
 
-// field_set_add puts a whole path into a set. field_path_write adds it as people read it:
+// field_set_has_path says whether a path is a member. field_set_add puts a whole path into a set. field_path_write adds it as people read it:
 // .spec.ports[port=80,protocol="TCP"].name.
+bool field_set_has_path(const struct field_set *s, const struct field_path *path);
 void field_set_add(struct field_set *s, const struct field_path *path, struct arena *a);
 void field_path_write(const struct field_path *path, struct sbuf *out);
 

@@ -1,59 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/managed.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
-#include "api/field_walk.h"
-#include "base/vec.h"
+#include "api/managed_int.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
 
-// One entry. Of appliers the version does not belong to who they are.
-struct owner {
-    struct str manager;
-    struct str api_version;
-    struct str subresource;
-    bool applies;
-    struct api_time time;
-    struct field_set set;
-    bool gone; // dropped: nothing left, or its version is not known any more
-};
-
-struct owners VEC(struct owner);
-
-// What changed, in one version.
-struct version_diff {
-    struct str api_version;
-    bool missing;
-    struct field_diff diff;
-};
-
-struct version_diffs VEC(struct version_diff);
-
-// A call. Documents made on the way live until its end: sets point into them.
-struct work {
-    const struct managed_request *q;
-    struct arena *arena;
-    struct err *err;
-    struct owners owners;
-    struct VEC(struct json_doc *) docs;
-};
-
-static void work_done(struct work *w)
+void managed_work_done(struct work *w)
 {
     vec_foreach(&w->docs, doc)
         json_doc_done(*doc);
     vec_done(&w->docs);
 }
 
-static struct field_type type_of(const struct api_kind *kind)
-{
-    return (struct field_type){.type = kind->type};
-}
-
-static int parse(struct work *w, struct str text, const yyjson_val **ret)
+int managed_parse(struct work *w, struct str text, const yyjson_val **ret)
 {
     struct json_doc *doc = arena_one(w->arena, struct json_doc);
     const struct json_options options = {.max_bytes = SIZE_MAX};
@@ -74,7 +36,7 @@ static bool same_owner(const struct owner *x, const struct owner *y)
            (x->applies || str_eq(x->api_version, y->api_version));
 }
 
-static struct owner *find_owner(struct owners *l, const struct owner *like)
+struct owner *managed_find(struct owners *l, const struct owner *like)
 {
     vec_foreach(l, o)
         if (!o->gone && same_owner(o, like))
@@ -115,7 +77,7 @@ static int decode_entry(struct work *w, const struct api_managed_fields_entry *e
         r = field_set_read(doc.root, w->arena, &o.set, w->err);
     if (r < 0)
         return r;
-    struct owner *before = find_owner(&w->owners, &o);
+    struct owner *before = managed_find(&w->owners, &o);
     if (before)
         *before = o; // of two the last one counts
     else
@@ -123,7 +85,7 @@ static int decode_entry(struct work *w, const struct api_managed_fields_entry *e
     return 0;
 }
 
-static int decode(struct work *w, const struct api_managed_fields_entry_array *entries)
+int managed_decode(struct work *w, const struct api_managed_fields_entry_array *entries)
 {
     for (size_t i = 0; i < entries->n; i++) {
         int r = decode_entry(w, &entries->p[i], i);
@@ -151,7 +113,7 @@ static int by_time(const void *x, const void *y)
     return c ? c : str_cmp(a->subresource, b->subresource);
 }
 
-static void encode(struct work *w, struct api_managed_fields_entry_array *ret)
+void managed_encode(struct work *w, struct api_managed_fields_entry_array *ret)
 {
     struct owners *l = &w->owners;
     size_t n = 0;
@@ -180,7 +142,7 @@ static void encode(struct work *w, struct api_managed_fields_entry_array *ret)
 }
 
 // Nobody manages what says which object it is and what the server keeps.
-static struct field_set strip(struct work *w, const struct field_set *s)
+struct field_set managed_strip(struct work *w, const struct field_set *s)
 {
     static const char *const metadata[] = {"name",       "namespace",     "creationTimestamp",
                                            "selfLink",   "uid",           "clusterName",
@@ -200,22 +162,31 @@ static struct field_set strip(struct work *w, const struct field_set *s)
     return field_set_difference(s, &out, w->arena);
 }
 
-static struct field_set unignored(const struct work *w, const struct field_set *s)
+struct field_set managed_unignored(const struct work *w, const struct field_set *s)
 {
     return w->q->ignored ? field_set_recursive_difference(s, w->q->ignored, w->arena) : *s;
 }
 
+// What changed, in one version.
+struct version_diff {
+    struct str api_version;
+    bool missing;
+    struct field_diff diff;
+};
+
+struct version_diffs VEC(struct version_diff);
+
 // --- Versions ------------------------------------------------------------------------------------
 
-static const struct api_kind *kind_in(const struct work *w, struct str api_version)
+const struct api_kind *managed_kind_in(const struct work *w, struct str api_version)
 {
     const struct api_kind *k = w->q->kind;
     return str_eq(api_version, k->api_version) ? k : api_kind_find(api_version, k->kind);
 }
 
 // Makes the JSON of an object in another version.
-static int convert(struct work *w, const struct api_kind *from, const yyjson_val *v,
-                   const struct api_kind *to, const yyjson_val **ret)
+int managed_convert(struct work *w, const struct api_kind *from, const yyjson_val *v,
+                    const struct api_kind *to, const yyjson_val **ret)
 {
     if (from == to) {
         *ret = v;
@@ -232,7 +203,7 @@ static int convert(struct work *w, const struct api_kind *from, const yyjson_val
         api_set_type_meta(&out);
         r = api_json_write(to->type, out.value, &writer, w->err);
     }
-    return r < 0 ? r : parse(w, arena_str(w->arena, sbuf_str(&text)), ret);
+    return r < 0 ? r : managed_parse(w, arena_str(w->arena, sbuf_str(&text)), ret);
 }
 
 // What changed between two objects of the request's version, seen in another one.
@@ -247,21 +218,21 @@ static int diff_in(struct work *w, struct version_diffs *known, struct str api_v
         }
     }
     struct version_diff d = {.api_version = api_version};
-    const struct api_kind *from = w->q->kind, *to = kind_in(w, api_version);
+    const struct api_kind *from = w->q->kind, *to = managed_kind_in(w, api_version);
     const yyjson_val *x = NULL, *y = NULL;
     d.missing = !to;
     if (to) {
-        struct field_type t = type_of(to);
-        int r = convert(w, from, before, to, &x);
+        struct field_type t = managed_type(to);
+        int r = managed_convert(w, from, before, to, &x);
         if (r == 0)
-            r = convert(w, from, after, to, &y);
+            r = managed_convert(w, from, after, to, &y);
         if (r == 0)
             r = field_compare(&t, x, y, w->arena, &d.diff, w->err);
         if (r < 0)
             return r;
-        d.diff.removed = unignored(w, &d.diff.removed);
-        d.diff.modified = unignored(w, &d.diff.modified);
-        d.diff.added = unignored(w, &d.diff.added);
+        d.diff.removed = managed_unignored(w, &d.diff.removed);
+        d.diff.modified = managed_unignored(w, &d.diff.modified);
+        d.diff.added = managed_unignored(w, &d.diff.added);
     }
     vec_push_arena(w->arena, known, d);
     *ret = vec_last(known);
@@ -294,17 +265,14 @@ static struct str identity(struct work *w, const struct owner *o)
     return arena_str(w->arena, sbuf_str(&b));
 }
 
-struct conflict_list {
-    struct work *w;
-    struct str manager; // whose are being noted
-    struct VEC(struct managed_conflict) found;
-};
-
 static void note_conflict(void *arg, const struct field_path *path)
 {
     struct conflict_list *l = arg;
     cleanup_sbuf struct sbuf text = {0};
+    if (l->allowed && field_set_has_path(l->allowed, path))
+        return;
     field_path_write(path, &text);
+    field_set_add(&l->set, path, l->w->arena);
     vec_push_arena(
         l->w->arena, &l->found,
         ((struct managed_conflict){l->manager, arena_str(l->w->arena, sbuf_str(&text))}));
@@ -346,9 +314,9 @@ static void note_conflicts(struct conflict_list *l, struct hit *hits, size_t n)
 }
 
 // Takes from everyone but self what a write changes, or lists it. self may be NULL. Returns 0 or -ERR_CONFLICT.
-static int take_over(struct work *w, const struct owner *self, const yyjson_val *before,
-                     const yyjson_val *after, bool force, struct conflict_list *conflicts,
-                     struct field_diff *ret)
+int managed_take_over(struct work *w, const struct owner *self, const yyjson_val *before,
+                      const yyjson_val *after, bool force, struct conflict_list *conflicts,
+                      struct field_diff *ret)
 {
     struct version_diffs diffs = {0};
     const struct version_diff *d = NULL;
@@ -377,7 +345,7 @@ static int take_over(struct work *w, const struct owner *self, const yyjson_val 
         taken[i] = field_set_union(&hit, &d->diff.removed, w->arena);
     }
     note_conflicts(conflicts, hits, hits_len);
-    if (hits_len)
+    if (conflicts->found.n)
         return err_set(w->err, ERR_CONFLICT, "Apply failed with %zu conflicts", conflicts->found.n);
     for (size_t i = 0; i < w->owners.n; i++) {
         struct owner *o = &w->owners.p[i];
@@ -420,7 +388,7 @@ static void cap_updaters(struct work *w)
             continue;
         const struct owner bucket = {.manager = STR("ancient-changes"),
                                      .api_version = o->api_version};
-        struct owner *to = find_owner(&w->owners, &bucket);
+        struct owner *to = managed_find(&w->owners, &bucket);
         if (!to) {
             to = first;
             to->manager = bucket.manager;
@@ -435,23 +403,23 @@ static void cap_updaters(struct work *w)
     }
 }
 
-static int update(struct work *w, const yyjson_val *before, const yyjson_val *after,
-                  struct str manager)
+int managed_step(struct work *w, const yyjson_val *before, const yyjson_val *after,
+                 struct str manager)
 {
     struct field_diff diff;
     struct conflict_list none = {.w = w};
-    int r = take_over(w, NULL, before, after, true, &none, &diff);
+    int r = managed_take_over(w, NULL, before, after, true, &none, &diff);
     if (r < 0)
         return r;
     struct field_set set = field_set_union(&diff.modified, &diff.added, w->arena);
-    set = strip(w, &set);
+    set = managed_strip(w, &set);
     if (!field_set_empty(&set)) {
         struct owner self = {.manager = manager.n ? manager : STR("unknown"),
                              .api_version = w->q->kind->api_version,
                              .subresource = w->q->subresource,
                              .time = {w->q->now, true},
                              .set = set};
-        struct owner *previous = find_owner(&w->owners, &self);
+        struct owner *previous = managed_find(&w->owners, &self);
         if (previous) {
             previous->set = field_set_union(&set, &previous->set, w->arena);
             previous->time = self.time;
@@ -468,12 +436,12 @@ int managed_update(const struct managed_request *q, const yyjson_val *before,
                    struct arena *a, struct api_managed_fields_entry_array *ret, struct err *err)
 {
     struct work w = {.q = q, .arena = a, .err = err};
-    int r = decode(&w, entries);
+    int r = managed_decode(&w, entries);
     if (r == 0)
-        r = update(&w, before, after, q->manager);
+        r = managed_step(&w, before, after, q->manager);
     if (r == 0)
-        encode(&w, ret);
-    work_done(&w);
+        managed_encode(&w, ret);
+    managed_work_done(&w);
     return r;
 }
 
@@ -484,216 +452,6 @@ int managed_empty(const struct api_kind *kind, struct arena *a, struct sbuf *out
     memset(o.value, 0, kind->type->size);
     api_set_type_meta(&o);
     return api_json_write(kind->type, o.value, &w, err);
-}
-
-// --- Apply ---------------------------------------------------------------------------------------
-
-// An object in some version, with its paths.
-struct seen {
-    const struct api_kind *kind;
-    const yyjson_val *value;
-};
-
-static struct field_set named_set_of(struct work *w, const struct seen *s)
-{
-    struct field_type t = type_of(s->kind);
-    struct field_set set = field_set_of(&t, s->value, w->arena);
-    return field_set_name_members(&t, &set, w->arena);
-}
-
-static int remove_from(struct work *w, const struct seen *s, const struct field_set *items,
-                       struct seen *ret)
-{
-    cleanup_sbuf struct sbuf text = {0};
-    struct field_type t = type_of(s->kind);
-    field_remove(&t, s->value, items, w->arena, &text);
-    *ret = (struct seen){.kind = s->kind};
-    return parse(w, arena_str(w->arena, sbuf_str(&text)), &ret->value);
-}
-
-static int see_in(struct work *w, const struct seen *s, const struct api_kind *kind,
-                  struct seen *ret)
-{
-    struct seen out = {.kind = kind};
-    int r = convert(w, s->kind, s->value, kind, &out.value);
-    if (r == 0)
-        *ret = out;
-    return r;
-}
-
-// Puts back what was taken out though somebody owns it, in one version.
-static int add_back_owned(struct work *w, struct seen *merged, struct seen *pruned,
-                          struct str api_version)
-{
-    const struct api_kind *kind = kind_in(w, api_version);
-    struct field_set owned = {0};
-    if (!kind)
-        return 0;
-    vec_foreach(&w->owners, o)
-        if (!o->gone && str_eq(o->api_version, api_version))
-            owned = field_set_union(&owned, &o->set, w->arena);
-    int r = see_in(w, merged, kind, merged);
-    if (r == 0)
-        r = see_in(w, pruned, kind, pruned);
-    if (r < 0)
-        return r;
-    struct field_type t = type_of(kind);
-    struct field_set all = named_set_of(w, merged), left = named_set_of(w, pruned);
-    owned = field_set_name_members(&t, &owned, w->arena);
-    struct field_set keep = field_set_union(&left, &owned, w->arena);
-    struct field_set drop = field_set_difference(&all, &keep, w->arena);
-    return remove_from(w, merged, &drop, pruned);
-}
-
-static int add_back_all_owned(struct work *w, struct seen merged, struct seen *pruned)
-{
-    struct str first = pruned->kind->api_version;
-    struct VEC(struct str) seen = {0};
-    int r = add_back_owned(w, &merged, pruned, first);
-    vec_push_arena(w->arena, &seen, first);
-    for (size_t i = 0; i < w->owners.n && r == 0; i++) {
-        struct str version = w->owners.p[i].api_version;
-        bool known = w->owners.p[i].gone;
-        for (size_t k = 0; k < seen.n && !known; k++)
-            known = str_eq(seen.p[k], version);
-        if (known)
-            continue;
-        vec_push_arena(w->arena, &seen, version);
-        r = add_back_owned(w, &merged, pruned, version);
-    }
-    return r;
-}
-
-// Takes out what self applied last time and now does not, unless somebody else owns it.
-static int prune(struct work *w, const struct owner *last, struct seen *object)
-{
-    const struct api_kind *kind = kind_in(w, last->api_version);
-    struct seen merged, pruned, back = {0};
-    if (!kind || field_set_empty(&last->set))
-        return 0;
-    struct field_type t = type_of(kind);
-    struct field_set items = field_set_name_members(&t, &last->set, w->arena);
-    int r = see_in(w, object, kind, &merged);
-    if (r == 0)
-        r = remove_from(w, &merged, &items, &pruned);
-    if (r == 0)
-        r = add_back_all_owned(w, merged, &pruned);
-    // Only what self applied may go.
-    if (r == 0)
-        r = see_in(w, &pruned, kind, &back);
-    if (r != 0)
-        return r;
-    struct field_set all = named_set_of(w, &merged), left = named_set_of(w, &back);
-    struct field_set drop = field_set_difference(&all, &left, w->arena);
-    drop = field_set_intersection(&drop, &items, w->arena);
-    r = remove_from(w, &merged, &drop, &pruned);
-    return r < 0 ? r : see_in(w, &pruned, w->q->kind, object);
-}
-
-static int merge(struct work *w, const yyjson_val *live, const yyjson_val *config, struct seen *ret)
-{
-    cleanup_sbuf struct sbuf text = {0};
-    struct field_type t = type_of(w->q->kind);
-    int r = field_merge(&t, live, config, w->arena, &text, w->err);
-    *ret = (struct seen){.kind = w->q->kind};
-    return r < 0 ? r : parse(w, arena_str(w->arena, sbuf_str(&text)), &ret->value);
-}
-
-// The object without managers before: everything it has belongs to whoever was there.
-static int begin(struct work *w, const yyjson_val *live)
-{
-    cleanup_sbuf struct sbuf text = {0};
-    const yyjson_val *empty = NULL;
-    if (w->owners.n)
-        return 0;
-    int r = managed_empty(w->q->kind, w->arena, &text, w->err);
-    if (r == 0)
-        r = parse(w, arena_str(w->arena, sbuf_str(&text)), &empty);
-    return r < 0 ? r : update(w, empty, live, STR("before-first-apply"));
-}
-
-// As upstream names the object in a refusal.
-static int check_config(struct work *w, const yyjson_val *config)
-{
-    const struct api_kind *kind = w->q->kind;
-    struct field_type t = type_of(kind);
-    int r = field_check(&t, config, w->arena, w->err);
-    if (r == 0)
-        return 0;
-    const yyjson_val *meta = json_get(config, STR("metadata"));
-    const yyjson_val *name = meta ? json_get(meta, STR("name")) : NULL;
-    const yyjson_val *space = meta ? json_get(meta, STR("namespace")) : NULL;
-    return err_wrap(w->err, "failed to create typed patch object (%.*s/%.*s; %.*s/%.*s, Kind=%.*s)",
-                    STR_ARG(space && json_is_string(space) ? json_str(space) : STR("")),
-                    STR_ARG(name && json_is_string(name) ? json_str(name) : STR("")),
-                    STR_ARG(kind->group), STR_ARG(kind->version), STR_ARG(kind->kind));
-}
-
-static int apply(struct work *w, const yyjson_val *live, const yyjson_val *config,
-                 struct managed_applied *ret)
-{
-    const struct managed_request *q = w->q;
-    struct field_type t = type_of(q->kind);
-    struct seen object;
-    struct owner self = {.manager = q->manager,
-                         .api_version = q->kind->api_version,
-                         .subresource = q->subresource,
-                         .applies = true};
-    struct owner last = {0};
-    struct conflict_list conflicts = {.w = w};
-    struct field_diff diff;
-    int r = check_config(w, config);
-    if (r == 0)
-        r = begin(w, live);
-    if (r == 0)
-        r = merge(w, live, config, &object);
-    if (r < 0)
-        return r;
-    self.set = field_set_of(&t, config, w->arena);
-    self.set = unignored(w, &self.set);
-    struct owner *mine = find_owner(&w->owners, &self);
-    if (mine) {
-        last = *mine;
-        self.time = mine->time;
-        *mine = self;
-    } else {
-        vec_push_arena(w->arena, &w->owners, self);
-        mine = vec_last(&w->owners);
-    }
-    if (last.api_version.n)
-        r = prune(w, &last, &object);
-    if (r == 0)
-        r = take_over(w, mine, live, object.value, q->force, &conflicts, &diff);
-    ret->conflicts = conflicts.found.p;
-    ret->conflicts_len = conflicts.found.n;
-    if (r < 0)
-        return r;
-    ret->changed = !json_equal(live, object.value);
-    if (ret->changed) {
-        struct json_writer j = {.out = &ret->object};
-        mine->time = (struct api_time){q->now, true};
-        json_write_value(&j, object.value);
-    }
-    mine->set = strip(w, &mine->set);
-    mine->gone = field_set_empty(&mine->set);
-    return 0;
-}
-
-int managed_apply(const struct managed_request *q, const yyjson_val *live, const yyjson_val *config,
-                  const struct api_managed_fields_entry_array *entries, struct arena *a,
-                  struct managed_applied *ret, struct err *err)
-{
-    struct work w = {.q = q, .arena = a, .err = err};
-    *ret = (struct managed_applied){0};
-    int r = decode(&w, entries);
-    if (r < 0)
-        r = err_wrap(err, "failed to decode managed fields");
-    if (r == 0)
-        r = apply(&w, live, config, ret);
-    if (r == 0)
-        encode(&w, &ret->entries);
-    work_done(&w);
-    return r;
 }
 
 struct str managed_conflict_message(const struct managed_conflict *conflicts, size_t n,

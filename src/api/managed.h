@@ -57,6 +57,12 @@ int managed_apply(const struct managed_request *q, const yyjson_val *live, const
                   const struct api_managed_fields_entry_array *entries, struct arena *a,
                   struct managed_applied *ret, struct err *err) MUST_USE;
 
+// kubectl's record of what it applied by itself.
+#define MANAGED_LAST_APPLIED "kubectl.kubernetes.io/last-applied-configuration"
+
+// managed_last_write adds what the annotation says after the manager "kubectl" has applied a configuration.
+void managed_last_write(const yyjson_val *config, struct arena *a, struct sbuf *out);
+
 // managed_conflict_message is upstream's text for conflicts.
 struct str managed_conflict_message(const struct managed_conflict *conflicts, size_t n,
                                     struct arena *a);

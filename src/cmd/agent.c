@@ -3,6 +3,7 @@
 // dray agent: this machine as a node of a cluster, dray's or any other.
 #include "agent/agent.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "base/vec.h"
 #include "client/kubeconfig.h"
 #include "client/remote.h"
@@ -246,7 +248,8 @@ static void on_step(void *arg, const char *what)
     (void)arg;
     int64_t at = atomic_fetch_add(&steps, 1);
     if (steps_file) {
-        (void)fprintf(steps_file, "%lld %s\n", (long long)at, what);
+        (void)fprintf(steps_file, "%lld %s %lld\n", (long long)at, what,
+                      (long long)(clock_mono_ns(clock_system()) / CLOCK_NS_PER_US));
         (void)fflush(steps_file);
     }
     if (at == kill_at)
@@ -264,6 +267,13 @@ static bool wants_steps(void)
     if (file)
         steps_file = fopen(file, "we");
     return at || file;
+}
+
+static void to_stderr(void *ctx, enum log_level level, struct str record)
+{
+    (void)ctx;
+    (void)level;
+    (void)fwrite(record.p, 1, record.n, stderr);
 }
 
 static void say(void *arg, const char *line)
@@ -341,6 +351,7 @@ static int start(struct running *r, struct err *err)
                                     .pods_max = a->max_pods,
                                     .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,
                                     .keep_slices = a->keep_slices,
+                                    .trim = true,
                                     .say = say,
                                     .step = wants_steps() ? on_step : NULL};
     if (code == 0)
@@ -394,6 +405,8 @@ int verb_agent(int argc, char **argv)
         vec_done(&a.cdi_dirs);
         return verb_usage_error("agent", "these arguments make no sense");
     }
+    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    (void)mallopt(M_ARENA_MAX, 2); // threads here only wait
     (void)gethostname(host, sizeof(host) - 1);
     sbuf_addz(&r.node, a.node ? a.node : host);
     int code = start(&r, &err);

@@ -39,6 +39,7 @@ static const struct verb verbs[] = {
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage},
     {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
      netns_hook_usage},
+    {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage},
     {"server", verb_server, "run a Kubernetes API server", server_usage},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
     {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},

@@ -68,6 +68,7 @@ CTL_VIEW(template, api_resource_claim_template)
 CTL_VIEW(group, api_pod_group)
 CTL_VIEW(slice, api_resource_slice)
 CTL_VIEW(rule, api_device_taint_rule)
+CTL_VIEW(role, api_cluster_role)
 
 // ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
 // exist is left alone.

@@ -16,8 +16,6 @@ struct role_ctl {
     struct list calls;
 };
 
-CTL_VIEW(role, api_cluster_role)
-
 struct gathering {
     struct arena arena;
     const struct label_selector *selectors;

@@ -10,6 +10,9 @@
 
 #include "base/banned.h"
 
+// All annotations of an object together, as upstream.
+#define ANNOTATIONS_BYTES_MAX ((size_t)256 * 1024)
+
 // --- What a write cannot change ------------------------------------------------------------------
 
 static void ignore(struct op *op, struct field_set *s, const char *first, const char *second)
@@ -244,6 +247,30 @@ static int fail_conflicts(struct op *op, const struct managed_applied *a)
     return -ERR_CONFLICT;
 }
 
+// The annotation of kubectl's own apply, where there is one, follows. It may not make annotations too large.
+static void keep_last_applied(struct op *op, struct api_object_meta *meta, const yyjson_val *config)
+{
+    struct api_str_entry *entry = NULL;
+    size_t bytes = 0;
+    for (size_t i = 0; i < meta->annotations.n; i++) {
+        struct api_str_entry *e = &meta->annotations.p[i];
+        bytes += e->key.n + e->value.n;
+        if (str_eqz(e->key, MANAGED_LAST_APPLIED) && e->value.n)
+            entry = e;
+    }
+    if (!entry)
+        return;
+    cleanup_sbuf struct sbuf text = {0};
+    managed_last_write(config, op->arena, &text);
+    bytes += text.n - entry->value.n;
+    entry->value = arena_str(op->arena, sbuf_str(&text));
+    if (bytes <= ANNOTATIONS_BYTES_MAX)
+        return;
+    meta->annotations.n--;
+    for (; entry < meta->annotations.p + meta->annotations.n; entry++)
+        entry[0] = entry[1];
+}
+
 // Lays the configuration over live. *ret is the whole object in the request's version.
 static int merge(struct op *op, const yyjson_val *live, const yyjson_val *config,
                  const struct api_managed_fields_entry_array *entries, struct api_object *ret)
@@ -262,6 +289,8 @@ static int merge(struct op *op, const yyjson_val *live, const yyjson_val *config
         r = api_decode_as(op->request->kind, doc.root ? &doc : &as_is, doc.root ? doc.root : live,
                           op->arena, NULL, ret, &err);
     sbuf_done(&applied.object);
+    if (r == 0 && str_eqz(op->request->field_manager, "kubectl"))
+        keep_last_applied(op, api_object_meta(ret), config);
     op->applied = r == 0;
     op->applied_entries = applied.entries;
     if (r == -ERR_CONFLICT)

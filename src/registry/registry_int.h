@@ -81,7 +81,7 @@ struct registry {
     struct default_priority default_priority;
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
-    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind;
+    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind;
 };
 
 // --- Ops -----------------------------------------------------------------------------------------
@@ -224,6 +224,12 @@ int admit_content(struct op *op, struct str namespace, struct str name);
 
 // admit_deletion asks whether an object may be deleted.
 int admit_deletion(struct op *op, struct str name);
+
+// admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
+// admitter of pods that name a RuntimeClass.
+struct status_subject admit_about(const struct op *op, const struct api_object *object);
+int admit_runtime_class(struct op *op, const struct api_object *object,
+                        const struct api_object *old);
 
 // create_object does all of a creation behind decoding. object is in the stored version.
 int create_object(struct op *op, const struct api_object *object);

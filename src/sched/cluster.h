@@ -134,6 +134,7 @@ struct cluster {
     struct node_map MAP(struct sched_node *) nodes;
     struct node_vec VEC(struct sched_node *) order; // by index; holes are NULL
     struct index_vec VEC(uint32_t) holes;
+    struct index_vec changed; // nodes, since somebody looked; more than there are nodes: any
     struct pod_map MAP(struct sched_pod *) pods;
     struct ns_map MAP(struct sched_namespace *) namespaces;
     struct list affine; // pods on nodes with affinity terms of their own

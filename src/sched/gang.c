@@ -374,7 +374,7 @@ static void add_want(struct wants *out, struct sched *s, const struct sched_grou
 {
     const struct api_resource_claim *claim = claims_api(k);
     if (!claim || !claim->status.allocation || k->flight || claim_is_extended(&claim->metadata) ||
-        listed(out, k) || !only_ours(g, claim))
+        listed(out, k) || !only_ours(g, claim) || group_uses(g, claim->metadata.name))
         return;
     bool unavailable = k->unavailable == s->gang_last;
     if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
@@ -394,8 +394,9 @@ static void find_held_by(struct sched *s, const struct sched_pod *p, enum take_r
 static bool give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 {
     struct wants held = {0};
-    if (group_scheduled(g) > 0)
-        return false; // somebody may run with it
+    // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
+    if (rule != TAKE_LOST && group_scheduled(g) > 0)
+        return false;
     for (size_t i = 0; i < g->pods.n; i++)
         find_held_by(s, g->pods.p[i], rule, &held);
     bool begun = take_start(s, g, held.p, held.n);

@@ -90,7 +90,8 @@ void kit_runtime_again(struct kit_runtime *k)
         .loop = k->loop,
         .root = root.p,
         .monitor = getenv("DRAY_MONITOR"), // NOLINT(concurrency-mt-unsafe): a test
-        .runtime = k->program,
+        .runtime =
+            k->program ? k->program : getenv("DRAY_TEST_RUNTIME"), // NOLINT(concurrency-mt-unsafe)
         .image_dir = images.p,
         .cdi_dirs = dirs,
         .cdi_dirs_len = 1,
@@ -165,7 +166,7 @@ static void check_nothing_left(struct kit_runtime *k)
     }
 }
 
-void kit_runtime_close(struct kit_runtime *k)
+void kit_remove_pods(struct kit_runtime *k)
 {
     struct ids ids = {0};
     k->runtime->ops->list(k->runtime, on_list, &ids);
@@ -173,6 +174,11 @@ void kit_runtime_close(struct kit_runtime *k)
     for (size_t i = 0; i < ids.n; i++)
         if (kit_pod_remove(k, ids.pods[i]) < 0)
             fail_msg("%s", k->err.msg);
+}
+
+void kit_runtime_close(struct kit_runtime *k)
+{
+    kit_remove_pods(k);
     kit_runtime_quit(k);
     check_nothing_left(k);
     kit_remove(k->dir);

@@ -38,6 +38,7 @@ const char *kit_runtime_possible(void);
 void kit_runtime_open(struct kit_runtime *k);
 void kit_runtime_again(struct kit_runtime *k);
 void kit_runtime_quit(struct kit_runtime *k);  // what runs goes on
+void kit_remove_pods(struct kit_runtime *k);   // all of them
 void kit_runtime_close(struct kit_runtime *k); // all pods go, and nothing may be left
 
 // Each waits for the answer; the id or the error is in k. Returns the code.
