@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-#define FREE_NAME "dray%d" // the kernel puts a number in
+#define FREE_NAME "drnic%d" // the kernel puts a number in
 
 // --- Into the pod --------------------------------------------------------------------------------
 

@@ -425,7 +425,7 @@ static void its_name_was_taken_meanwhile(void **state)
     kit_add(&k->host, &(struct net_new){.kind = "veth", .name = "nic0", .peer = "thief"});
     good(kit_unprepare(k, c, &err), &err);
     assert_string_equal(k->told, "InterfaceNameTaken ");
-    assert_true(kit_link(k, &k->host, "dray0", &l));
+    assert_true(kit_link(k, &k->host, "drnic0", &l));
     assert_int_equal(l.mtu, 1400);
     assert_str(l.alias, "the first");
     assert_int_equal(kit_records(k), 0);
