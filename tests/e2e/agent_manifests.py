@@ -6,8 +6,8 @@ leave nothing behind when they are deleted. Usage: agent_manifests.py DRAY [--re
 The node is this machine, with simulated devices of the table's profiles by a driver process for each profile. Of a pod these are
 replaced: images and commands (by one that prints its environment and waits), probes and hooks that speak to the program, amounts of CPU
 and memory (this machine is no GPU server), volumes from elsewhere (by an empty folder). Everything else is as it was published. Pods that
-the scheduler has no place for on one node (the table is for two of each profile, with their labels) are only counted; files that ask
-for what cannot be here are in EXCEPT with the reason. Needs root, crun or runc, a static
+the scheduler has no place for on one node (the table is for two of each profile, with their labels), and those whose parameters the driver
+refuses with its own words, are passed over; files that ask for what cannot be here are in EXCEPT with the reason. Needs root, crun or runc, a static
 busybox, and the manifests beside the source folder; else it is skipped."""
 import concurrent.futures, fnmatch, json, os, sys, time
 
@@ -21,9 +21,6 @@ PATIENCE = 60
 AT_ONCE = 3   # nodes; each has a folder, a bridge and a subnet of its own
 # What cannot be so on one machine with test images.
 EXCEPT = {
-    'dra-driver-google-tpu/demo/specs/multi-tpu-pod.yaml': "the driver refuses claims with some of the node's chips",
-    'dranet/_from_markdown/site__content__docs__user__interface-configuration.block7.yaml': 'the driver refuses its parameters',
-    'kubernetes/test/e2e/dra/test-driver/deploy/example/pod-external-toleration.yaml': 'the driver refuses its parameters',
     'dra-driver-sriov/_helm_rendered/default.yaml': "mounts the NRI socket of containerd",
 }
 PLAIN_VOLUMES = {'emptyDir', 'configMap', 'secret', 'projected', 'downwardAPI', 'hostPath'}
@@ -115,9 +112,13 @@ def look(c, trial, entry):
             if code == 200 and now['status'].get('phase') in ('Running', 'Succeeded'):
                 left.remove(p)
             elif code == 200 and any(x['type'] == 'PodScheduled' and x['status'] == 'False' for x in now['status'].get('conditions', [])):
+                # The table is for two nodes of each profile.
                 if time.monotonic() - since.setdefault(p['metadata']['name'], time.monotonic()) > 3:
                     left.remove(p)
                     no_place.append(p)
+            elif code == 200 and refused(c, p):
+                left.remove(p)
+                no_place.append(p)
         time.sleep(0.05)
     for p in left:
         code, now = c.call('GET', up.path_of(p))
@@ -133,6 +134,13 @@ def look(c, trial, entry):
         ran += 1
         problems += print_devices(c, trial, p, entry)
     return problems, ran
+
+
+def refused(c, p):
+    """The driver itself says no to the claim's parameters: so it would on any node."""
+    events = c.good('GET', f"/api/v1/namespaces/{p['metadata']['namespace']}/events")['items']
+    return any(e['involvedObject'].get('name') == p['metadata']['name'] and e['reason'] == 'FailedPrepareDynamicResources' and
+               'NodePrepareResources failed for ResourceClaim' in e['message'] for e in events)
 
 
 def print_devices(c, trial, p, entry):
