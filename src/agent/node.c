@@ -216,8 +216,13 @@ static void write_status(const struct node *n, const struct condition *condition
     write_addresses(n, w);
     if (n->options.port) {
         json_write_key(w, STR("daemonEndpoints"));
-        json_write_raw(w, arena_strf(&((struct node *)(uintptr_t)n)->arena,
-                                     "{\"kubeletEndpoint\":{\"Port\":%u}}", n->options.port));
+        json_write_object_begin(w);
+        json_write_key(w, STR("kubeletEndpoint"));
+        json_write_object_begin(w);
+        json_write_key(w, STR("Port"));
+        json_write_i64(w, n->options.port);
+        json_write_object_end(w);
+        json_write_object_end(w);
     }
     write_info(n, w);
     if (n->options.has_health) {

@@ -169,7 +169,7 @@ static int add_message_file(struct pod_container *c, struct arena *arena, struct
         return code;
     int fd = open(path.p, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 || fchmod(fd, 0666) != 0)
-        code = err_set(err, errno, "%s: %s", path.p, strerror(errno));
+        code = err_set(err, errno, "%s: %s", path.p, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
     if (code == 0)

@@ -118,7 +118,7 @@ static int make_dir(const struct volume_options *o, const char *path, bool memor
     if (code < 0)
         return code;
     code = own(path, group_of(o->facts.pod), mode);
-    return code < 0 ? err_set(err, -code, "%s: %s", path, strerror(-code)) : 0;
+    return code < 0 ? err_set(err, -code, "%s: %s", path, strerrordesc_np(-code)) : 0;
 }
 
 static int make_empty(const struct volume_options *o, const struct api_empty_dir_volume_source *v,
@@ -144,7 +144,7 @@ static int create_host(const char *path, bool folder, struct err *err)
         return volume_make_folder(path, 0755, err);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
-        return err_set(err, errno, "%s: %s", path, strerror(errno));
+        return err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
     (void)close(fd);
     return 0;
 }

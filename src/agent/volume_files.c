@@ -30,7 +30,7 @@ int volume_make_folder(const char *path, uint32_t mode, struct err *err)
         (void)str_cut(rest, '/', &name, &rest);
         sbuf_add(&part, name);
         if (name.n > 0 && mkdir(part.p, rest.n ? 0750 : mode) != 0 && errno != EEXIST)
-            return err_set(err, errno, "mkdir %s: %s", part.p, strerror(errno));
+            return err_set(err, errno, "mkdir %s: %s", part.p, strerrordesc_np(errno));
         sbuf_addc(&part, '/');
     }
     return 0;
@@ -79,7 +79,7 @@ int volume_remove_tree(const char *path, struct err *err)
 {
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
-        return errno == ENOENT ? 0 : err_set(err, errno, "%s: %s", path, strerror(errno));
+        return errno == ENOENT ? 0 : err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
     struct stat st;
     int code = fstat(dir, &st) != 0 ? -errno : remove_below(dir, st.st_dev, 0);
     (void)close(dir);
@@ -87,7 +87,7 @@ int volume_remove_tree(const char *path, struct err *err)
         code = -errno;
     if (code == -EXDEV)
         return err_set(err, EXDEV, "%s: something is still mounted below", path);
-    return code < 0 ? err_set(err, -code, "removing %s: %s", path, strerror(-code)) : 0;
+    return code < 0 ? err_set(err, -code, "removing %s: %s", path, strerrordesc_np(-code)) : 0;
 }
 
 // --- Sets of files -------------------------------------------------------------------------------
@@ -298,9 +298,9 @@ int volume_files_write(const char *folder, const struct volume_files *files, int
                            STR_ARG(files->p[i].path));
     int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
-        return err_set(err, errno, "%s: %s", folder, strerror(errno));
+        return err_set(err, errno, "%s: %s", folder, strerrordesc_np(errno));
     bool current = is_current(dir, files);
     int code = current ? settle(dir, files) : replace(dir, files, group, step, arg);
     (void)close(dir);
-    return code < 0 ? err_set(err, -code, "%s: %s", folder, strerror(-code)) : current;
+    return code < 0 ? err_set(err, -code, "%s: %s", folder, strerrordesc_np(-code)) : current;
 }

@@ -5,10 +5,11 @@ leave nothing behind when they are deleted. Usage: agent_manifests.py DRAY [--re
 
 The node is this machine, with simulated devices of the table's profiles by a driver process for each profile. Of a pod these are
 replaced: images and commands (by one that prints its environment and waits), probes and hooks that speak to the program, amounts of CPU
-and memory (this machine is no GPU server), volumes from elsewhere (by an empty folder). Everything else is as it was published. Files
-whose pods need more than one node, or what no container here may have, are in EXCEPT with the reason. Needs root, crun or runc, a static
+and memory (this machine is no GPU server), volumes from elsewhere (by an empty folder). Everything else is as it was published. Pods that
+the scheduler has no place for on one node (the table is for two of each profile, with their labels), and those whose parameters the driver
+refuses with its own words, are passed over; files that ask for what cannot be here are in EXCEPT with the reason. Needs root, crun or runc, a static
 busybox, and the manifests beside the source folder; else it is skipped."""
-import fnmatch, json, os, sys, threading, time
+import concurrent.futures, fnmatch, json, os, sys, time
 
 ARGS = sys.argv[1:]
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -17,11 +18,9 @@ import manifests_up as up        # noqa: E402
 
 RECORD = '--record' in ARGS
 PATIENCE = 60
+AT_ONCE = 3   # nodes; each has a folder, a bridge and a subnet of its own
 # What cannot be so on one machine with test images.
 EXCEPT = {
-    'dra-driver-nvidia-gpu/_helm_rendered/default.yaml': "selects nodes by labels that the GPU operator gives them",
-    'dra-driver-google-tpu/demo/specs/multi-tpu-pod.yaml': "the driver refuses claims with some of the node's chips",
-    'dranet/examples/oci_oke_examples/BM.GPU.GB200-v3.4/mpi-job.yaml': 'its pods want a node each',
     'dra-driver-sriov/_helm_rendered/default.yaml': "mounts the NRI socket of containerd",
 }
 PLAIN_VOLUMES = {'emptyDir', 'configMap', 'secret', 'projected', 'downwardAPI', 'hostPath'}
@@ -57,6 +56,8 @@ def plain_pod(p):
         if not kinds <= PLAIN_VOLUMES or kinds & {'configMap', 'secret', 'projected'}:
             for k in kinds:
                 del v[k]
+            v['emptyDir'] = {}
+        elif (v.get('emptyDir') or {}).get('medium', '').startswith('HugePages'):
             v['emptyDir'] = {}
     for c in s['containers']:  # the test's image runs as root unless it is told otherwise
         own, all_of_them = c.get('securityContext') or {}, s.get('securityContext') or {}
@@ -104,12 +105,20 @@ def look(c, trial, entry):
     problems, ran = [], 0
     bound = [p for p in trial.pods if (trial.expected(p) or (0, 0, 0, ''))[3] == 'bound']
     end = time.monotonic() + PATIENCE
-    left = list(bound)
+    left, no_place, since = list(bound), [], {}
     while left and time.monotonic() < end:
         for p in list(left):
             code, now = c.call('GET', up.path_of(p))
             if code == 200 and now['status'].get('phase') in ('Running', 'Succeeded'):
                 left.remove(p)
+            elif code == 200 and any(x['type'] == 'PodScheduled' and x['status'] == 'False' for x in now['status'].get('conditions', [])):
+                # The table is for two nodes of each profile.
+                if time.monotonic() - since.setdefault(p['metadata']['name'], time.monotonic()) > 3:
+                    left.remove(p)
+                    no_place.append(p)
+            elif code == 200 and refused(c, p):
+                left.remove(p)
+                no_place.append(p)
         time.sleep(0.05)
     for p in left:
         code, now = c.call('GET', up.path_of(p))
@@ -120,11 +129,18 @@ def look(c, trial, entry):
                   if e['involvedObject'].get('name') == p['metadata']['name'] and e['type'] == 'Warning']
         problems.append(f"{entry.path}: pod {p['metadata']['name']}: {status.get('phase')}, not Running: {json.dumps(why)[:400]} {json.dumps(events)[:600]}")
     for p in bound:
-        if p in left:
+        if p in left or p in no_place:
             continue
         ran += 1
         problems += print_devices(c, trial, p, entry)
     return problems, ran
+
+
+def refused(c, p):
+    """The driver itself says no to the claim's parameters: so it would on any node."""
+    events = c.good('GET', f"/api/v1/namespaces/{p['metadata']['namespace']}/events")['items']
+    return any(e['involvedObject'].get('name') == p['metadata']['name'] and e['reason'] == 'FailedPrepareDynamicResources' and
+               'NodePrepareResources failed for ResourceClaim' in e['message'] for e in events)
 
 
 def print_devices(c, trial, p, entry):
@@ -193,9 +209,10 @@ def main():
         if wanted and not excepted and (not only or any(o in entry.path for o in only)):
             groups.setdefault(entry.profiles, []).append((number, entry))
     problems, ran, files, results = [], 0, 0, []
-    for profiles, entries in groups.items():
-        files += len(entries)
-        run_group(dray, profiles, entries, results)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for done in [pool.submit(run_group, dray, profiles, entries, results) for profiles, entries in groups.items()]:
+            done.result()
+    files = sum(len(entries) for entries in groups.values())
     for bad, n in results:
         problems += bad
         ran += n
