@@ -26,6 +26,7 @@ struct runtime_exec {
     struct crun *crun;
     struct runtime_exec_options options; // its texts are not kept
     char folder[4096];
+    char cgroup[4096]; // of the container; empty: none
     uv_process_t process;
     uv_pipe_t in, out, err, control;
     bool made_in, has_in, has_process; // has_in: not at its end
@@ -139,12 +140,29 @@ static void on_control(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     end_if_over(x);
 }
 
+// A helper that was killed could not kill its command.
+static void work_sweep(struct crun_job *j)
+{
+    cgroup_kill_marked(&j->crun->cgroups, j->answer.p, j->more, 10 * CLOCK_NS_PER_SEC);
+}
+
+static void sweep(const struct runtime_exec *x)
+{
+    struct crun_job *j = crun_job_new(x->crun, NULL);
+    const char *slash = strrchr(x->folder, '/');
+    j->answer = arena_str(&j->arena, str_z(x->cgroup));
+    j->more = (void *)(uintptr_t)arena_str(&j->arena, str_z(slash + 1)).p;
+    j->work = work_sweep;
+    crun_job_submit(j);
+}
+
 // The helper ended. A background process may have kept the command's output open: it gets a moment.
 static void on_helper_exit(uv_process_t *p, int64_t status, int signal)
 {
     struct runtime_exec *x = p->data;
     (void)status;
-    (void)signal;
+    if (signal)
+        sweep(x);
     x->process_ended = true;
     exec_timer_start(x->crun->exec, &x->timer, x->killed ? 0 : CLOCK_NS_PER_SEC);
     end_if_over(x);
@@ -247,8 +265,9 @@ static int spawn(struct runtime_exec *x, const struct crun_box *b, const char *m
                           c->hide ? c->hide : "",
                           x->options.tty ? "1" : "0",
                           mark,
-                          c->no_cgroups ? "" : b->meta.cgroup.p,
+                          x->cgroup,
                           NULL};
+    (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s", c->no_cgroups ? "" : b->meta.cgroup.p);
     uv_stdio_container_t stdio[4] = {
         {.flags = UV_IGNORE},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&x->out},
