@@ -129,6 +129,11 @@ struct alloc_options {
     // expired, if not NULL, is asked now and then; true ends the search with ALLOC_TIMEOUT.
     bool (*expired)(void *arg);
     void *expired_arg;
+    // loss, if not NULL, says for a request what each device of the view would cost under pack: 0 is
+    // the best, UINT16_MAX the worst. It is asked once a request, in order over all claims; false:
+    // no opinion. Partitions keep their own order.
+    bool (*loss)(void *arg, const struct alloc_view *view, uint32_t request, uint16_t *ret);
+    void *loss_arg;
     bool no_pruning;    // search as upstream does; for tests
     bool eager_pruning; // look for reasons to turn back from the first device on; for tests
 };

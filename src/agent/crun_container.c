@@ -328,7 +328,7 @@ static int write_end(const char *folder, int code, struct err *err)
     cleanup_sbuf struct sbuf text = {0};
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     sbuf_addf(&text, "%d 0 0 %lld\n", code, (long long)clock_wall_ns(clock_system()));
-    int rc = fd < 0 ? -errno : tree_write(fd, "exit", sbuf_str(&text));
+    int rc = fd < 0 ? -errno : tree_write_file(fd, "exit", sbuf_str(&text));
     return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
 }
 

@@ -94,7 +94,7 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
         return 0;
     cleanup_fd int from = open(k->image.rootfs.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int to = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return from < 0 || to < 0 ? fail("copy", k->image.rootfs.p, err) : tree_copy(from, to, err);
+    return from < 0 || to < 0 ? fail("copy", k->image.rootfs.p, err) : tree_copy_all(from, to, err);
 }
 
 static int find_edits(const struct crun *cc, const struct create *k, struct arena *arena,
@@ -185,9 +185,9 @@ static int write_bundle(struct crun *c, const char *id, struct create *k, int fo
         return rc;
     make_plan(c, id, k, &plan);
     crun_step(c, "write the container's configuration");
-    rc = tree_write(folder, "config.json", sbuf_str(&config));
+    rc = tree_write_file(folder, "config.json", sbuf_str(&config));
     if (rc == 0)
-        rc = tree_write(folder, "plan", sbuf_str(&plan));
+        rc = tree_write_file(folder, "plan", sbuf_str(&plan));
     if (rc < 0)
         return err_set(err, -rc, "cannot write to %s: %s", k->folder, strerrordesc_np(-rc));
     return crun_write_box(c, id, &k->meta, err);
@@ -232,7 +232,7 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
     sbuf_addf(&from, "%s/%s/seccomp.bpf", c->state, id);
     cleanup_fd int folder = open(c->filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0 && tree_read(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 && filter.n > 0)
-        (void)tree_write(folder, k->filter, sbuf_str(&filter));
+        (void)tree_write_file(folder, k->filter, sbuf_str(&filter));
 }
 
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,

@@ -152,7 +152,10 @@ int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err
         rc = ask_version(c, err);
     if (rc < 0)
         return rc;
-    (void)tree_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
+    if (o->boot_id)
+        sbuf_addz(&boot, o->boot_id);
+    else
+        (void)tree_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
     c->boot_id = arena_str(&c->arena, str_trim(sbuf_str(&boot)));
     // Filters of one version of crun may not suit another.
     c->filters = arena_strf(&c->arena, "%s/filters/%.*s", c->root, STR_ARG(c->version)).p;

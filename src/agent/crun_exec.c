@@ -32,6 +32,7 @@ struct runtime_exec {
     bool made_in, has_in, has_process; // has_in: not at its end
     bool process_ended, out_ended, err_ended, control_ended;
     bool timed_out, killed, told;
+    bool held; // who reads the output wants none for now
     struct exec_timer timer;
     struct sbuf said; // on the control socket
     int handles;      // open ones
@@ -207,6 +208,10 @@ static void kill_command(struct runtime_exec *x)
 static void on_timer(void *arg)
 {
     struct runtime_exec *x = arg;
+    if (x->process_ended && x->held) { // what it said is still there to be read
+        exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
+        return;
+    }
     if (x->process_ended) {
         // Whoever still has the streams open is not waited for.
         x->out_ended = x->err_ended = x->control_ended = true;
@@ -373,8 +378,31 @@ void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows)
     write_to(&x->control, sbuf_str(&line));
 }
 
+size_t crun_exec_queued(const struct runtime_exec *x)
+{
+    return x->has_in && !x->told ? uv_stream_get_write_queue_size((const uv_stream_t *)&x->in) : 0;
+}
+
+void crun_exec_hold(struct runtime_exec *x, bool hold)
+{
+    uv_pipe_t *const pipes[] = {&x->out, &x->err};
+    const bool ended[] = {x->out_ended, x->err_ended};
+    if (x->told || !x->has_process)
+        return;
+    x->held = hold;
+    for (size_t i = 0; i < array_len(pipes); i++) {
+        if (ended[i])
+            continue;
+        if (hold)
+            (void)uv_read_stop((uv_stream_t *)pipes[i]);
+        else
+            (void)uv_read_start((uv_stream_t *)pipes[i], give_room, on_output);
+    }
+}
+
 void crun_exec_cancel(struct runtime_exec *x)
 {
+    crun_exec_hold(x, false); // nobody reads it any more
     if (x->has_process)
         kill_command(x);
 }

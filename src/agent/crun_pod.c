@@ -114,11 +114,11 @@ static int write_files(const struct crun *c, const char *folder, const struct ru
     }
     sbuf_addf(&hostname, "%.*s\n", STR_ARG(p->hostname));
     crun_step(c, "write the pod's files");
-    int rc = fd < 0 ? -errno : tree_write(fd, "hosts", sbuf_str(&hosts));
+    int rc = fd < 0 ? -errno : tree_write_file(fd, "hosts", sbuf_str(&hosts));
     if (rc == 0)
-        rc = tree_write(fd, "resolv.conf", sbuf_str(&resolv));
+        rc = tree_write_file(fd, "resolv.conf", sbuf_str(&resolv));
     if (rc == 0)
-        rc = tree_write(fd, "hostname", sbuf_str(&hostname));
+        rc = tree_write_file(fd, "hostname", sbuf_str(&hostname));
     return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
 }
 

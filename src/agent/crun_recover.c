@@ -97,7 +97,7 @@ static void end_commands(const struct crun *c, const char *folder, struct str cg
             continue;
         cgroup_kill_marked(&c->cgroups, c->no_cgroups ? "" : cgroup.p, e->d_name,
                            10 * CLOCK_NS_PER_SEC);
-        (void)tree_remove(dirfd(d), e->d_name);
+        (void)tree_remove_at(dirfd(d), e->d_name);
     }
     if (d)
         (void)closedir(d);

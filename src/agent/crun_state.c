@@ -82,7 +82,7 @@ static int write_rows(const char *folder, const struct row *rows, size_t n, stru
     }
     json_write_object_end(&w);
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 ? -errno : tree_write(fd, "meta", sbuf_str(&text));
+    int rc = fd < 0 ? -errno : tree_write_file(fd, "meta", sbuf_str(&text));
     return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
 }
 

@@ -46,7 +46,7 @@ int image_store_new(const struct image_store_options *o, struct image_store **re
     if (fd < 0)
         return err_set(err, rc < 0 ? -rc : errno, "cannot use the image folder %s: %s", o->folder,
                        strerrordesc_np(rc < 0 ? -rc : errno));
-    (void)tree_remove(fd, "tmp");
+    (void)tree_remove_at(fd, "tmp");
     for (size_t i = 0; i < array_len(parts); i++)
         if (mkdirat(fd, parts[i], 0700) != 0 && errno != EEXIST)
             return err_set(err, errno, "cannot make %s/%s: %s", o->folder, parts[i],
@@ -181,7 +181,7 @@ static int keep_reference(struct image_store *s, struct str full, struct str id,
     sbuf_addf(&text, "%.*s\n%.*s\n", STR_ARG(id), STR_ARG(full));
     cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
     step(s, "keep the reference of an image");
-    int rc = tree_write(refs, name.p + 5, sbuf_str(&text));
+    int rc = tree_write_file(refs, name.p + 5, sbuf_str(&text));
     return rc < 0 ? fail("keep a reference in", s->folder, -rc, err) : 0;
 }
 
@@ -230,9 +230,9 @@ static int write_info(int folder, const struct image_content *c, struct str full
     json_write_key(&w, STR("size"));
     json_write_u64(&w, size);
     json_write_object_end(&w);
-    int rc = tree_write(folder, "info", sbuf_str(&text));
+    int rc = tree_write_file(folder, "info", sbuf_str(&text));
     if (rc == 0)
-        rc = tree_write(folder, "config", c->config_text);
+        rc = tree_write_file(folder, "config", c->config_text);
     return rc < 0 ? fail("write", "an image's description", -rc, err) : 0;
 }
 
@@ -281,7 +281,7 @@ static int install(struct image_store *s, const struct image_content *c, struct 
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
         rc = fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
-        (void)tree_remove(s->fd, temporary.p);
+        (void)tree_remove_at(s->fd, temporary.p);
     return rc;
 }
 
@@ -326,7 +326,7 @@ static int install_folder(struct image_store *s, struct str path, struct str ful
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
         rc = fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
-        (void)tree_remove(s->fd, temporary.p);
+        (void)tree_remove_at(s->fd, temporary.p);
     return rc;
 }
 
@@ -506,7 +506,7 @@ size_t image_gc(struct image_store *s, bool (*used)(void *arg, struct str id), v
             if (renameat(s->fd, from.p, s->fd, to.p) == 0) {
                 removed++;
                 step(s, "remove an image");
-                (void)tree_remove(s->fd, to.p);
+                (void)tree_remove_at(s->fd, to.p);
             }
         }
         free(names[i]);

@@ -133,7 +133,7 @@ static int clear_lower(struct layer *l, int folder, struct sbuf *path, int depth
             sbuf_addc(path, '/');
         sbuf_addz(path, e->d_name);
         if (!map_has(&l->made, sbuf_str(path))) {
-            rc = tree_remove(dirfd(d), e->d_name);
+            rc = tree_remove_at(dirfd(d), e->d_name);
         } else if (e->d_type == DT_DIR && depth < UNPACK_DEPTH_MAX) {
             int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             rc = fd < 0 ? -errno : clear_lower(l, fd, path, depth + 1);
@@ -161,7 +161,7 @@ static int whiteout(struct layer *l, const char *path, const char *name, int abo
     if (hidden.n == 0 || str_eq(hidden, STR(".")) || str_eq(hidden, STR("..")))
         return err_set(l->err, ERR_INVALID, "the layer removes something without a name: '%s'",
                        path);
-    int rc = tree_remove(above, hidden.p);
+    int rc = tree_remove_at(above, hidden.p);
     return rc < 0 ? fail(l, "remove what is hidden by", str_z(path), -rc) : 0;
 }
 
@@ -274,7 +274,7 @@ static int make_entry(struct layer *l, int above, const char *name, const struct
     // A folder over a folder changes it; everything else takes the place of what is there.
     bool there = fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (there && !(S_ISDIR(st.st_mode) && e->type == TAR_FOLDER)) {
-        int rc = tree_remove(above, name);
+        int rc = tree_remove_at(above, name);
         if (rc < 0)
             return fail(l, "replace", e->name, -rc);
     }

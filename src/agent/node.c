@@ -143,11 +143,11 @@ static void observe(const struct node *n, struct sbuf *why, struct condition *c)
     struct node_pressure p;
     node_pressure_read(n->options.folder, &p);
     bool sick = n->options.not_ready && n->options.not_ready(n->options.arg, why);
-    c[0] = (struct condition){
-        "MemoryPressure", p.memory ? "True" : "False",
-        p.memory ? "KubeletHasInsufficientMemory" : "KubeletHasSufficientMemory",
-        p.memory ? STR("kubelet has insufficient memory available")
-                 : STR("kubelet has sufficient memory available")};
+    c[0] =
+        (struct condition){"MemoryPressure", p.memory ? "True" : "False",
+                           p.memory ? "KubeletHasInsufficientMemory" : "KubeletHasSufficientMemory",
+                           p.memory ? STR("kubelet has insufficient memory available")
+                                    : STR("kubelet has sufficient memory available")};
     c[1] = (struct condition){"DiskPressure", p.disk ? "True" : "False",
                               p.disk ? "KubeletHasDiskPressure" : "KubeletHasNoDiskPressure",
                               p.disk ? STR("kubelet has disk pressure")
@@ -205,9 +205,8 @@ static void write_conditions(const struct node *n, const struct condition *all,
 static void write_status(const struct node *n, const struct condition *conditions,
                          struct json_writer *w)
 {
-    static const char *const features[] = {"DRANodeAllocatableResources",
-                                           "DRAOptionalNodeOperations",
-                                           "ExtendWebSocketsToKubelet"};
+    static const char *const features[] = {
+        "DRANodeAllocatableResources", "DRAOptionalNodeOperations", "ExtendWebSocketsToKubelet"};
     json_write_object_begin(w);
     json_write_key(w, STR("capacity"));
     write_amounts(n, w, false);
@@ -254,8 +253,7 @@ static bool is_told(const struct node *n, const struct api_node *node,
     return cpu && quantity_value(cpu) == n->machine.cpus && memory &&
            quantity_value(memory) / 1024 == n->machine.memory_bytes / 1024 &&
            str_eq(node->status.node_info.boot_id, n->machine.boot_id) &&
-           str_eq(node->status.node_info.container_runtime_version,
-                  n->options.runtime_version) &&
+           str_eq(node->status.node_info.container_runtime_version, n->options.runtime_version) &&
            node->status.daemon_endpoints.kubelet_endpoint.port == (int32_t)n->options.port;
 }
 
@@ -425,6 +423,7 @@ void node_check(struct node *n)
     }
     if (!n->registered) {
         n->registered = true;
+        exec_timer_start(n->options.exec, &n->lease, 0);
         label(n);
         if (n->options.events)
             event_record(n->options.events, node_object(n), EVENT_NORMAL, STR("Starting"),
@@ -506,15 +505,14 @@ static void on_namespace(void *arg, const struct client_answer *a)
                                         .kind = STR("Node"),
                                         .name = n->options.name,
                                         .uid = o->meta->uid};
-    struct api_lease lease = {
-        .metadata = {.name = n->options.name,
-                     .namespace = STR(LEASE_NAMESPACE),
-                     .owner_references = {&owner, 1}},
-        .spec = {.holder_identity = n->options.name,
-                 .has_holder_identity = true,
-                 .lease_duration_seconds = LEASE_SECONDS,
-                 .has_lease_duration_seconds = true,
-                 .renew_time = micro_now(n)}};
+    struct api_lease lease = {.metadata = {.name = n->options.name,
+                                           .namespace = STR(LEASE_NAMESPACE),
+                                           .owner_references = {&owner, 1}},
+                              .spec = {.holder_identity = n->options.name,
+                                       .has_holder_identity = true,
+                                       .lease_duration_seconds = LEASE_SECONDS,
+                                       .has_lease_duration_seconds = true,
+                                       .renew_time = micro_now(n)}};
     const struct api_object object = {lease_kind(), &lease};
     client_create(n->options.client, &object, NULL, on_lease_made, call_new(n));
 }

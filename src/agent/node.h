@@ -37,6 +37,9 @@ struct node_pressure {
 // node_pressure_read looks with kubelet's limits: less than 100 MiB of memory, 10 % of the disk, few process ids.
 void node_pressure_read(const char *folder, struct node_pressure *ret);
 
+// node_memory_trim gives back memory that only the start has needed.
+void node_memory_trim(void);
+
 // --- The object ----------------------------------------------------------------------------------
 
 struct node;
@@ -51,16 +54,16 @@ struct node_times {
 struct node_options {
     struct exec *exec;
     struct client *client;
-    struct event_recorder *events;     // may be NULL
-    struct str name;                   // copied, as everything
+    struct event_recorder *events; // may be NULL
+    struct str name;               // copied, as everything
     const struct node_machine *machine;
-    struct str labels;                 // "a=b,c=d", besides the usual ones
-    struct str taints;                 // "key=value:Effect,…", when the object is made
+    struct str labels; // "a=b,c=d", besides the usual ones
+    struct str taints; // "key=value:Effect,…", when the object is made
     struct str runtime_version;
-    uint16_t port;                     // of the kubelet endpoint; 0: none
-    int64_t pods_max;                  // 0: NODE_PODS_MAX
-    const char *folder;                // whose disk counts
-    bool has_health;                   // declares the features of claims
+    uint16_t port;      // of the kubelet endpoint; 0: none
+    int64_t pods_max;   // 0: NODE_PODS_MAX
+    const char *folder; // whose disk counts
+    bool has_health;    // declares the features of claims
     struct node_times times;
     // not_ready says why the node is not ready, or false. May be NULL.
     bool (*not_ready)(void *arg, struct sbuf *why);

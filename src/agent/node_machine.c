@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What this machine is and has.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <net/if.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
@@ -108,8 +108,8 @@ static void read_addresses(struct arena *arena, struct node_machine *m)
     freeifaddrs(all);
     if (v4.n == 0 && v6.n == 0)
         sbuf_addz(&v4, "127.0.0.1");
-    m->addresses = arena_strf(arena, "%.*s%s%.*s", STR_ARG(sbuf_str(&v4)),
-                              v4.n && v6.n ? "," : "", STR_ARG(sbuf_str(&v6)));
+    m->addresses = arena_strf(arena, "%.*s%s%.*s", STR_ARG(sbuf_str(&v4)), v4.n && v6.n ? "," : "",
+                              STR_ARG(sbuf_str(&v6)));
 }
 
 void node_machine_read(const char *folder, struct arena *arena, struct node_machine *ret)

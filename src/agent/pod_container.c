@@ -3,6 +3,7 @@
 // What the runtime is asked for: a container's command, environment, mounts, devices, privileges and limits,
 // out of its spec and of what the pod refers to.
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,10 +15,11 @@
 
 #include "base/banned.h"
 
-#define CPU_PERIOD_US  100000
-#define CPU_QUOTA_MIN  1000
-#define CPU_SHARES_MIN 2
-#define CPU_SHARES_MAX 262144
+#define CPU_PERIOD_US    100000
+#define CPU_QUOTA_MIN    1000
+#define CPU_SHARES_MIN   2
+#define CPU_SHARES_MAX   262144
+#define GUARANTEED_SCORE (-997)
 
 // --- Environment and command ---------------------------------------------------------------------
 
@@ -273,6 +275,40 @@ static const struct quantity *amount_of(const struct api_quantity_map *m, const 
     return NULL;
 }
 
+static bool write_score(int64_t score)
+{
+    char number[24];
+    int n = snprintf(number, sizeof(number), "%lld", (long long)score);
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write(fd, number, (size_t)n) == n;
+    if (fd >= 0)
+        (void)close(fd);
+    return ok;
+}
+
+// The lowest score that may be given here: a machine within a machine may not lower its own.
+static int64_t lowest_score(void)
+{
+    static bool known;
+    static int64_t lowest = GUARANTEED_SCORE;
+    char number[24] = "";
+    int64_t own;
+    if (known)
+        return lowest;
+    known = true;
+    int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, number, sizeof(number) - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    if (n <= 0 || str_to_i64(str_trim(str_make(number, (size_t)n)), &own) < 0)
+        return lowest;
+    if (!write_score(GUARANTEED_SCORE))
+        lowest = own;
+    else
+        (void)write_score(own);
+    return lowest;
+}
+
 static int64_t oom_score(struct pod_container *c, int64_t memory_request)
 {
     const struct pod *p = c->pod;
@@ -282,7 +318,7 @@ static int64_t oom_score(struct pod_container *c, int64_t memory_request)
     const struct quantity *all = n ? amount_of(&n->status.capacity, "memory") : NULL;
     int64_t capacity = all ? quantity_value(all) : 0;
     if (str_eqz(qos, "Guaranteed"))
-        return -997;
+        return GUARANTEED_SCORE;
     if (str_eqz(qos, "BestEffort") || capacity <= 0)
         return 1000;
     int64_t score = 1000 - 1000 * (memory_request / 1024) / (capacity / 1024);
@@ -307,7 +343,8 @@ static void take_limits(struct pod_container *c, struct runtime_limits *l)
         l->cpu_quota_us = quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota;
     }
     l->memory_bytes = memory ? quantity_value(memory) : 0;
-    l->oom_score_adj = oom_score(c, memory_request ? quantity_value(memory_request) : 0);
+    int64_t score = oom_score(c, memory_request ? quantity_value(memory_request) : 0);
+    l->oom_score_adj = score < lowest_score() ? lowest_score() : score;
 }
 
 // --- All of it -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ static bool step_goes_on(void *arg, struct pod_call *call)
 {
     if (!pod_call_take(arg, call))
         return false;
-    if (call->pod->stage == POD_ACTIVE)
+    if (call->pod->stage == POD_ACTIVE && !call->pod->owner->quiet)
         return true;
     call->pod->busy = false;
     pod_sync(call->pod);
@@ -280,7 +280,8 @@ static void on_old_removed(void *arg, int code, const struct err *err)
     struct pod_call call;
     (void)code;
     (void)err;
-    (void)pod_call_take(arg, &call);
+    if (pod_call_take(arg, &call) && call.pod->stage == POD_STOPPED)
+        pod_wake(call.pod, 0);
 }
 
 // The run before the last one is not kept.
@@ -304,14 +305,18 @@ static void on_created(void *arg, int code, struct str id, const struct err *err
         c->now.attempt = c->next_attempt++;
         c->now.state = RUNTIME_CREATED;
         c->now.created_ns = exec_wall_ns(c->pod->owner->exec);
+        free(c->image_asked);
+        struct str image = pod_container_spec(c)->image;
+        c->image_asked = xstrndup(image.n ? image.p : "", image.n);
         take_now(c);
     }
     if (!step_goes_on(arg, &call))
         return;
     struct pod_container *c = call.container;
     if (code < 0) {
+        bool config = str_starts(str_z(err->msg), STR("container has runAsNonRoot"));
         pod_container_event(c, EVENT_WARNING, "Failed", "Error: %s", err->msg);
-        try_later(c, "CreateContainerError", err->msg);
+        try_later(c, config ? "CreateContainerConfigError" : "CreateContainerError", err->msg);
         return;
     }
     pod_container_event(c, EVENT_NORMAL, "Created", "Container created");

@@ -21,7 +21,7 @@ static bool step_goes_on(void *arg, struct pod_call *call)
     if (!pod_call_take(arg, call))
         return false;
     struct pod *p = call->pod;
-    if (p->stage == POD_ACTIVE)
+    if (p->stage == POD_ACTIVE && !p->owner->quiet)
         return true;
     p->busy = false;
     pod_sync(p);

@@ -7,9 +7,12 @@
 #include "agent/pod_conditions.h"
 #include "agent/pods_int.h"
 #include "api/pod_claims.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
+
+static struct log_module log_mod = LOG_MODULE("pods");
 
 // --- Containers ----------------------------------------------------------------------------------
 
@@ -411,11 +414,18 @@ static void on_written(void *arg, const struct client_answer *a)
         return;
     struct pod *p = call.pod;
     p->status_busy = false;
+    p->status_refused = false;
     if (a->code == 0 && a->object) {
         client_object_unref(p->written);
         p->written = client_object_ref(a->object);
     } else if (a->code != -ERR_NOT_FOUND && a->code != -ERR_CONFLICT) {
+        LOG_WARN(&log_mod, "the status of a pod cannot be written",
+                 log_str("namespace", p->object->meta->namespace),
+                 log_str("pod", p->object->meta->name), log_z("why", a->err->msg));
         p->status_dirty = true; // the server is out of reach, or refused: again, not at once
+        p->status_refused = a->code == -ERR_INVALID || a->code == -ERR_FORBIDDEN;
+        if (p->status_refused && p->stage == POD_STOPPED)
+            pod_wake(p, 0);
         exec_timer_start(p->owner->exec, &p->status_again, p->owner->options.times.retry_max_ns);
         pod_release(p);
         return;
@@ -478,5 +488,5 @@ void pod_status_flush(void *arg)
 
 bool pod_status_written(const struct pod *p)
 {
-    return p->status_lost || (!p->status_busy && !p->status_dirty);
+    return p->status_lost || p->status_refused || (!p->status_busy && !p->status_dirty);
 }

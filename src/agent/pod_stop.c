@@ -56,8 +56,12 @@ static void on_stopped(void *arg, int code, const struct err *err)
     struct str id = str_z(((struct pod_call *)arg)->text);
     struct pod_container *c = ((struct pod_call *)arg)->container;
     bool same = list_linked(&((struct pod_call *)arg)->node) && c->now.id && str_eqz(id, c->now.id);
-    if (!pod_call_take(arg, &call) || !same)
+    if (!pod_call_take(arg, &call))
         return;
+    if (!same) {
+        pod_wake(call.pod, 0);
+        return;
+    }
     if (c->now.state == RUNTIME_EXITED) { // told already
         pod_wake(c->pod, 0);
         return;

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 
 #include "agent/volume.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
+
+static struct log_module log_mod = LOG_MODULE("pods");
 
 #define ORPHAN_GRACE_NS (2 * CLOCK_NS_PER_SEC)
 
@@ -172,7 +175,6 @@ static void orphan_swept(void *arg, int code, const struct err *err)
     struct pods *p = o->owner; // NULL: the pods are gone
     struct err why = {0};
     cleanup_sbuf struct sbuf folder = {0};
-    (void)err;
     o->busy = false;
     if (!p) {
         free(o->uid);
@@ -182,6 +184,8 @@ static void orphan_swept(void *arg, int code, const struct err *err)
     sbuf_addf(&folder, "%s/pods/%s", p->options.data_dir, o->uid);
     // Claims go by the manager's own look at who is active; volumes when nothing runs any more.
     if (code < 0 || volumes_remove_pod(folder.p, &why) < 0) {
+        LOG_WARN(&log_mod, "what is left of a pod cannot be removed yet", log_z("uid", o->uid),
+                 log_z("why", code < 0 ? err->msg : why.msg));
         orphan_later(o);
         return;
     }

@@ -80,6 +80,9 @@ static bool is_initialized(const struct pod *p)
 void pod_container_exited(struct pod_container *c)
 {
     pod_end_probes(c, true);
+    // A postStart hook that is under way is the pod's step of the moment: it is over, too.
+    if ((c->hook || exec_timer_armed(&c->hook_timer)) && !c->stopping)
+        c->pod->busy = false;
     probe_cancel(take_ptr(c->hook));
     exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     pod_message_read(c, &c->now);
@@ -177,6 +180,12 @@ static enum next try_start(struct pod_container *c)
     return NEXT_BEGUN;
 }
 
+// The image in the spec is another than the one it was started with.
+static bool is_changed(const struct pod_container *c)
+{
+    return c->image_asked && !str_eqz(pod_container_spec(c)->image, c->image_asked);
+}
+
 // look_at_container: what one container that should run needs.
 static enum next look_at_container(struct pod_container *c)
 {
@@ -185,6 +194,12 @@ static enum next look_at_container(struct pod_container *c)
         return NEXT_LATER;
     if (!c->now.id || pod_run_stale(p, &c->now))
         return try_start(c);
+    if (c->now.state == RUNTIME_RUNNING && is_changed(c)) {
+        cleanup_sbuf struct sbuf text = {0};
+        sbuf_addf(&text, "Container %s definition changed, will be restarted", c->name);
+        pod_stop_container(c, pod_grace_ns(p), text.p);
+        return NEXT_LATER;
+    }
     if (c->now.state == RUNTIME_RUNNING)
         return NEXT_NOTHING;
     if (c->now.state == RUNTIME_UNKNOWN) { // perhaps it runs: never two at once
@@ -194,7 +209,7 @@ static enum next look_at_container(struct pod_container *c)
     }
     if (c->now.state == RUNTIME_CREATED) // made, not started: a crash lies between
         return try_start(c);
-    return pod_container_over(c) ? NEXT_NOTHING : try_start(c);
+    return pod_container_over(c) && !is_changed(c) ? NEXT_NOTHING : try_start(c);
 }
 
 static bool sidecar_has_started(const struct pod_container *c)
@@ -376,7 +391,7 @@ static void sync_active(struct pod *p)
 
 void pod_sync(struct pod *p)
 {
-    if (!p->owner->swept)
+    if (!p->owner->swept || p->owner->quiet)
         return;
     if (p->stage == POD_ACTIVE)
         sync_active(p);

@@ -116,7 +116,7 @@ static int start_pause(struct making *m)
         return err_set(m->err, r, "cannot run %s: %s", m->o->monitor, strerrordesc_np(r));
     sbuf_addf(&text, "%d\n", (int)pid);
     cleanup_fd int folder = open(m->o->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = tree_write(folder, "pause", sbuf_str(&text));
+    int rc = tree_write_file(folder, "pause", sbuf_str(&text));
     sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
     if (rc == 0)
         return keep(m, from.p, "pid");

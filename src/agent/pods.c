@@ -263,6 +263,7 @@ static void container_done(struct pod_container *c)
     free(c->waiting_reason);
     free(c->waiting_message);
     free(c->pull_error);
+    free(c->image_asked);
 }
 
 static void pod_free(struct pod *p)
@@ -317,6 +318,10 @@ static void pod_changed(void *arg, const struct client_object *before,
         const struct client_object *old = p->object;
         p->object = client_object_ref(after);
         client_object_unref(old);
+        if (p->written && p->written->revision <= after->revision) {
+            client_object_unref(p->written);
+            p->written = NULL;
+        }
         p->gone = false;
     }
     if (owner->swept)
@@ -609,13 +614,50 @@ int pods_find(struct pods *p, struct str namespace, struct str name, struct str 
                                    .running = c->now.id && c->now.state == RUNTIME_RUNNING};
     if (c->now.id) {
         log_path(c, c->now.attempt, &p->found[0]);
-        ret->log_path = sbuf_str(&p->found[0]);
+        ret->log_path = p->found[0].p;
     }
     if (c->now.id && c->now.attempt > 0) {
         log_path(c, c->now.attempt - 1, &p->found[1]);
-        ret->previous_log_path = sbuf_str(&p->found[1]);
+        ret->previous_log_path = p->found[1].p;
     }
+    ret->waiting = c->waiting_reason                              ? str_z(c->waiting_reason)
+                   : pod_spec_of(pod)->spec.init_containers.n > 0 ? STR("PodInitializing")
+                                                                  : STR("ContainerCreating");
     return 0;
+}
+
+void pods_list_json(struct pods *p, struct sbuf *out)
+{
+    struct json_writer w = {.out = out};
+    struct err err = {0};
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("kind"));
+    json_write_str(&w, STR("PodList"));
+    json_write_key(&w, STR("apiVersion"));
+    json_write_str(&w, STR("v1"));
+    json_write_key(&w, STR("metadata"));
+    json_write_object_begin(&w);
+    json_write_object_end(&w);
+    json_write_key(&w, STR("items"));
+    json_write_array_begin(&w);
+    list_foreach(&p->all, n)
+        (void)!api_json_write(&api_pod_type, pod_spec_of(list_entry(n, struct pod, node)), &w,
+                              &err);
+    json_write_array_end(&w);
+    json_write_object_end(&w);
+}
+
+void pods_quiet(struct pods *p)
+{
+    p->quiet = true;
+}
+
+bool pods_busy(const struct pods *p)
+{
+    list_foreach(&p->all, n)
+        if (!list_empty(&list_entry(n, struct pod, node)->calls))
+            return true;
+    return !list_empty(&p->calls);
 }
 
 bool pods_idle(const struct pods *p)

@@ -82,13 +82,21 @@ struct pods_container {
     struct str previous_id; // of the run before; may be empty
     uint32_t attempt;
     bool running;
-    struct str log_path, previous_log_path; // good until the next call; may be empty
+    const char *log_path, *previous_log_path; // good until the next call; NULL: none
+    struct str waiting;                       // why there is no run yet
 };
 
 // pods_find finds a container of a pod; an empty container name means the only one. uid may be empty.
 // Returns 0, -ERR_NOT_FOUND, or -ERR_BAD_REQUEST with kubelet's text.
 int pods_find(struct pods *p, struct str namespace, struct str name, struct str uid,
               struct str container, struct pods_container *ret, struct err *err) MUST_USE;
+
+// pods_list_json adds the pods of the node as a PodList.
+void pods_list_json(struct pods *p, struct sbuf *out);
+
+// pods_quiet begins nothing new; pods_busy: operations of the runtime or of others are still under way.
+void pods_quiet(struct pods *p);
+bool pods_busy(const struct pods *p);
 
 // pods_idle: nothing is under way; pods_len: how many it knows.
 bool pods_idle(const struct pods *p);

@@ -47,6 +47,7 @@ struct pod_container {
     char *name;
     struct pod_run now, last;
     uint32_t next_attempt;
+    char *image_asked; // by the spec, for the run of now; NULL: not known
     // Why it does not run, while it does not.
     char *waiting_reason, *waiting_message;
     struct pod_backoff crash, pull; // crash: on the wall clock, as the times of runs
@@ -104,7 +105,8 @@ struct pod {
     size_t containers_len;
     // Status
     bool status_busy, status_dirty;
-    bool status_lost; // the object is another one now: there is nothing to write to
+    bool status_refused; // the server does not take it: nothing waits for it
+    bool status_lost;    // the object is another one now: there is nothing to write to
     struct exec_timer status_soon, status_again;
     struct client_object *written; // the last answer
     char *last_event;              // reason and message of the last failure told
@@ -130,6 +132,7 @@ struct pods {
     struct list orphans;
     struct list calls;       // of orphans
     bool swept;              // what runtime and API have is known, and orphans are on their way out
+    bool quiet;              // nothing new is begun
     struct str runtime_name; // of container ids
     struct sbuf found[2];
 };

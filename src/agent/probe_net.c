@@ -154,10 +154,10 @@ void probe_grpc_request(struct sbuf *out, struct str authority, struct str servi
         sbuf_add(&body, name);
     }
     sbuf_addz(out, H2_PREFACE);
-    add_frame(out, 4, 0, 0, STR(""));                  // SETTINGS
-    add_frame(out, 1, 4, 1, sbuf_str(&head));          // HEADERS, END_HEADERS
-    add_frame(out, 0, 1, 1, sbuf_str(&body));          // DATA, END_STREAM
-    add_frame(out, 4, 1, 0, STR(""));                  // SETTINGS, ACK
+    add_frame(out, 4, 0, 0, STR(""));         // SETTINGS
+    add_frame(out, 1, 4, 1, sbuf_str(&head)); // HEADERS, END_HEADERS
+    add_frame(out, 0, 1, 1, sbuf_str(&body)); // DATA, END_STREAM
+    add_frame(out, 4, 1, 0, STR(""));         // SETTINGS, ACK
 }
 
 int probe_grpc_status(struct str b)

@@ -23,6 +23,7 @@ struct runtime_crun_options {
     size_t cdi_dirs_len;    // 0: CDI's own
     const char *cgroup_top; // NULL: "dray"
     const char *bridge;     // NULL: "dray0"
+    const char *boot_id;    // NULL: the machine's
     const char *subnet;     // of pods, IPv4; NULL: "10.199.0.0/16"; "": pods have a loopback only
     // step is called, on any thread, before each thing that changes something outside: tests crash there.
     void (*step)(void *arg, const char *what);

@@ -98,7 +98,7 @@ static void remove_at(struct removal *r, int folder, const char *name, int depth
         r->failed = errno;
 }
 
-int tree_remove(int folder, const char *name)
+int tree_remove_at(int folder, const char *name)
 {
     if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
         return 0;
@@ -126,7 +126,7 @@ int tree_remove(int folder, const char *name)
 
 int tree_remove_path(const char *path)
 {
-    return tree_remove(AT_FDCWD, path);
+    return tree_remove_at(AT_FDCWD, path);
 }
 
 // --- Copying -------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ static int copy_node(int from, int to, const char *name, const struct stat *st)
     return out < 0 ? -errno : copy_opened(in, out, st);
 }
 
-int tree_copy(int from, int to, struct err *err)
+int tree_copy_all(int from, int to, struct err *err)
 {
     struct stat st;
     int rc = fstat(from, &st) == 0 ? copy_opened(from, to, &st) : -errno;
@@ -281,7 +281,7 @@ int tree_read(int folder, const char *name, size_t max, struct sbuf *out)
     return fd < 0 ? -errno : read_all(fd, max, out);
 }
 
-int tree_write(int folder, const char *name, struct str bytes)
+int tree_write_file(int folder, const char *name, struct str bytes)
 {
     cleanup_sbuf struct sbuf temporary = {0};
     sbuf_addf(&temporary, ".%s.tmp", name);

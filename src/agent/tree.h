@@ -10,14 +10,14 @@
 #include "base/err.h"
 #include "base/str.h"
 
-// tree_remove removes a file, or a folder with all that is in it. What is not there is success. Mounts in it
+// tree_remove_at removes a file, or a folder with all that is in it. What is not there is success. Mounts in it
 // are not crossed (they fail it with EBUSY). Returns 0 or -errno.
-int tree_remove(int folder, const char *name);
+int tree_remove_at(int folder, const char *name);
 int tree_remove_path(const char *path);
 
-// tree_copy copies the content of one folder into another with owners, modes, times, links and user's and
+// tree_copy_all copies the content of one folder into another with owners, modes, times, links and user's and
 // security attributes; device nodes are left out. Returns 0 or -errno.
-int tree_copy(int from, int to, struct err *err) MUST_USE;
+int tree_copy_all(int from, int to, struct err *err) MUST_USE;
 
 // tree_make makes a folder with those above it. Returns 0 or -errno.
 int tree_make(const char *path, unsigned mode);
@@ -26,9 +26,9 @@ int tree_make(const char *path, unsigned mode);
 void tree_unmount(const char *path);
 
 // tree_read adds a file of at most max bytes to out; links are not followed. Returns 0, -ERR_TOO_LARGE or
-// -errno. tree_write replaces a file whole.
+// -errno. tree_write_file replaces a file whole.
 int tree_read(int folder, const char *name, size_t max, struct sbuf *out);
-int tree_write(int folder, const char *name, struct str bytes);
+int tree_write_file(int folder, const char *name, struct str bytes);
 
 // tree_open_in opens a path below root, as a process whose root it is would: links cannot lead out. flags as
 // for open. Returns a descriptor or -errno.

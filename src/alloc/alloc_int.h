@@ -50,6 +50,7 @@ struct cl_device {
     const struct alloc_use *owner;        // the exclusive use, if any
     struct api_device_taint_array taints; // with those of the rules
     amount *used;                         // parallel to api->capacity: consumed by shares
+    uint64_t kind;                        // equal for devices that a fleet cannot tell apart
     bool exclusive_use;
     bool shared_use; // a share, or recorded consumption
     bool shared;     // may be allocated several times (and the feature is on)
@@ -116,6 +117,9 @@ struct alloc_kit {
 struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists,
                                 uint32_t (*intern)(void *arg, char type, struct str bytes),
                                 void *arg, struct arena *arena);
+
+// device_kind hashes what a device has in common with others of its kind.
+uint64_t device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice);
 
 // cluster_pool_key and cluster_device_key write the key of a pool or device.
 struct str cluster_pool_key(struct arena *a, struct str driver, struct str pool);
@@ -394,6 +398,8 @@ struct order {
     uint32_t n;
     uint32_t sorted;
     uint32_t least; // which one is the first, as long as nothing is sorted
+    uint16_t *loss; // by device, from the options; NULL: no opinion
+    bool asked;     // for it
 };
 
 #define ORDER_POSITION ((1U << 20) - 1)

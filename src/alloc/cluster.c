@@ -233,6 +233,7 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     d->attrs = attrs;
     d->shared = c->features.consumable_capacity && api->has_allow_multiple_allocations &&
                 api->allow_multiple_allocations;
+    d->kind = device_kind(api, &d->slice->spec);
     merge_taints(c, in, d);
     apply_use(c, d);
     return make_cel_device(c, d, err);

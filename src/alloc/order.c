@@ -234,6 +234,25 @@ static void order_known(const struct alloc_solver *s, const struct alternative *
     o->n = n;
 }
 
+// What devices cost is known from outside: that first, then the place.
+static inline uint64_t loss_key(const struct preference *f, const struct vw_seat *t, uint16_t loss,
+                                int64_t want)
+{
+    return (uint64_t)loss << SHIFT_SIZE |
+           place_rest(t->pcie, f->place_free[t->pcie], want) << SHIFT_PCIE |
+           place_rest(t->numa, f->place_free[t->numa], want) << SHIFT_NUMA;
+}
+
+static void ask_loss(struct alloc_solver *s, const struct alternative *a, struct order *o)
+{
+    if (o->asked || !s->options.loss || s->options.policy != ALLOC_PACK)
+        return;
+    o->asked = true;
+    o->loss = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
+    if (!s->options.loss(s->options.loss_arg, s->view, a->request, o->loss))
+        o->loss = NULL;
+}
+
 static void order_all(struct alloc_solver *s, const struct alternative *a, struct order *o)
 {
     const struct alloc_view *v = s->view;
@@ -248,9 +267,11 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
         if (!worth_trying(s, a, t))
             continue;
-        uint64_t key = spread
-                           ? spread_preference(s, t)
-                           : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
+        uint64_t key =
+            spread               ? spread_preference(s, t)
+            : o->loss && !t->set ? loss_key(&s->preference, t, o->loss[t->device], a->count)
+                                 : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t),
+                                            a->count);
         key |= t->key & ORDER_FIXED;
         if (key < first) {
             first = key;
@@ -266,7 +287,8 @@ void order_prepare(struct alloc_solver *s, const struct alternative *a)
     struct order *o = &s->orders[a->request];
     if (!o->keys)
         o->keys = arena_array(&s->arena, uint64_t, s->view->devices_len);
-    if (s->options.policy == ALLOC_PACK && s->picks_n == 0 && a->count == 1)
+    ask_loss(s, a, o);
+    if (s->options.policy == ALLOC_PACK && !o->loss && s->picks_n == 0 && a->count == 1)
         order_known(s, a, o);
     else
         order_all(s, a, o);

@@ -432,11 +432,13 @@ static bool apply_first(struct walk *w, const struct path *at, const struct api_
     }
     if (!apply_update(w, at, f, owner, old))
         return false;
-    if (empty && (f->flags & API_IMMUTABLE) && w->update && old && !is_empty(f, old)) {
+    bool fixed = (f->flags & API_IMMUTABLE) && w->update && !(empty && (!old || is_empty(f, old)));
+    if (fixed) {
         size_t n = cause_invalid_json(v->causes, at, STR("null"), STR("field is immutable"));
         v->causes->p[n].origin = "immutable";
-        return false;
     }
+    if (empty && fixed)
+        return false;
     if (empty) {
         if (f->flags & API_MUST)
             cause_required(v->causes, at, STR(""));
@@ -449,14 +451,9 @@ static bool apply_first(struct walk *w, const struct path *at, const struct api_
         return false;
     }
     bool changes = (f->flags & API_NO_MODIFY) && w->update && old && api_field_present(f, old);
-    if (changes || ((f->flags & API_IMMUTABLE) && w->update)) {
-        size_t n = cause_invalid_json(v->causes, at, STR("null"),
-                                      changes ? STR("field cannot be modified once set")
-                                              : STR("field is immutable"));
-        v->causes->p[n].origin = changes ? "update" : "immutable";
-        return false;
-    }
-    return true;
+    if (changes)
+        say_update(w, at, "field cannot be modified once set");
+    return !changes && !fixed;
 }
 
 // The rules of the field itself; what stands below comes after.

@@ -575,6 +575,19 @@ static void cluster_role_binding_cells(struct cells *c, const void *value)
     binding_row(c, &binding->role_ref, &binding->subjects);
 }
 
+static const struct table_column runtime_columns[] = {
+    TABLE_NAME,
+    TABLE_TEXT("Handler", "The configuration of the node's runtime that runs such pods."),
+    TABLE_AGE,
+};
+
+static void runtime_cells(struct cells *c, const void *value)
+{
+    cell_name(c);
+    cell_text(c, ((const struct api_runtime_class *)value)->handler);
+    cell_age(c);
+}
+
 static const struct table_column lease_columns[] = {
     TABLE_NAME,
     TABLE_TEXT("Holder", "Who holds it."),
@@ -609,5 +622,6 @@ const struct table_printer table_printers_work[] = {
     TABLE_PRINTER(role_binding, binding_columns, role_binding_cells),
     TABLE_PRINTER(cluster_role_binding, binding_columns, cluster_role_binding_cells),
     TABLE_PRINTER(lease, lease_columns, lease_cells),
+    TABLE_PRINTER(runtime_class, runtime_columns, runtime_cells),
 };
 const size_t table_printers_work_len = array_len(table_printers_work);

@@ -369,6 +369,7 @@ static const struct {
     {&api_job_type, name_dns_subdomain},
     {&api_cron_job_type, name_dns_subdomain},
     {&api_pod_group_type, name_dns_subdomain},
+    {&api_runtime_class_type, name_dns_subdomain},
     {&api_workload_type, name_dns_subdomain},
 };
 
@@ -423,6 +424,24 @@ static void check_volume_claim(struct validator *v, const struct api_persistent_
         check_claim_changes(v, &spec, claim, old);
 }
 
+// --- RuntimeClass --------------------------------------------------------------------------------
+
+static void check_runtime_class(struct validator *v, const struct api_runtime_class *class,
+                                const struct api_runtime_class *old)
+{
+    const struct path handler = top("handler"), scheduling = top("scheduling");
+    if (old && !str_eq(class->handler, old->handler))
+        cause_invalid(v->causes, &handler, class->handler, STR("field is immutable"));
+    if (old)
+        return;
+    if (!class->handler.n)
+        cause_required(v->causes, &handler, STR(""));
+    else
+        check_named(v, &handler, class->handler, name_dns_label);
+    if (class->scheduling)
+        check_tolerations(v, AT(&scheduling, "tolerations"), &class->scheduling->tolerations);
+}
+
 // --- Which kind ----------------------------------------------------------------------------------
 
 static void check_small_kind(struct validator *v, const struct api_type *t, const void *value,
@@ -452,6 +471,8 @@ static void check_small_kind(struct validator *v, const struct api_type *t, cons
         check_service(v, value, old);
     else if (t == &api_persistent_volume_claim_type)
         check_volume_claim(v, value, old);
+    else if (t == &api_runtime_class_type)
+        check_runtime_class(v, value, old);
     else if (t == &api_pod_group_type)
         check_pod_group(v, value, !old);
     else if (t == &api_workload_type)

@@ -171,6 +171,7 @@ static struct call *call_new(struct client *c, enum call_verb verb, client_done_
     call->done = done;
     call->arg = arg;
     call->request.user = &l->user;
+    call->request.field_manager = STR("dray"); // of who does not say
     l->busy++;
     return call;
 }
@@ -185,7 +186,9 @@ static void call_key(struct call *call, const struct client_key *key)
 static void call_how(struct call *call, const struct client_write *how)
 {
     call->request.subresource = arena_str(&call->arena, how->subresource);
-    call->request.field_manager = arena_str(&call->arena, how->field_manager);
+    if (how->field_manager.n)
+        call->request.field_manager = arena_str(&call->arena, how->field_manager);
+    call->request.force = how->force;
     call->request.dry_run = how->dry_run;
 }
 

@@ -16,10 +16,12 @@ struct sched_bench;
 enum bench_uses {
     USES_TEMPLATE,
     USES_NOTHING,
-    USES_SHARED,   // five pods a claim
-    USES_EXPLICIT, // an extended resource, one of many classes
-    USES_IMPLICIT, // the same by the class's own name
-    USES_SAME,     // all classes have one extended resource name
+    USES_SHARED,         // five pods a claim
+    USES_EXPLICIT,       // an extended resource, one of many classes
+    USES_IMPLICIT,       // the same by the class's own name
+    USES_SAME,           // all classes have one extended resource name
+    USES_GROUP,          // a claim of its PodGroup, one of many
+    USES_GROUP_TEMPLATE, // the same, made from a template
 };
 
 // What nodes offer and pods ask for.
@@ -30,6 +32,7 @@ struct bench_form {
     size_t fill;    // devices of a claim that is allocated beforehand; 0: there are none
     bool several;   // claims share devices
     bool tainted;   // a rule taints all devices
+    bool network;   // a device for each group, within reach of all nodes
     enum bench_uses uses;
     const char *claim; // its spec
     // write adds the part of a slice's spec that is behind driver, node and pool.
@@ -49,7 +52,7 @@ struct sched_bench {
     struct bench_args args;
     size_t nodes, gpus, pods;
     size_t plain_nodes;                                   // without devices
-    size_t classes;                                       // for extended resources
+    size_t classes;                                       // for extended resources; PodGroups
     size_t init_pods;                                     // bound before it is measured
     size_t first;                                         // number of the first pod of this phase
     size_t prefill_per_node, prefill_full_nodes, prefill; // the last: anywhere

@@ -98,6 +98,14 @@ static void bandwidths(struct sbuf *out, const struct sched_bench *s, size_t nod
     sbuf_addc(out, ']');
 }
 
+static void network_device(struct sbuf *out, const struct sched_bench *s, size_t node, size_t slice)
+{
+    (void)s;
+    (void)node;
+    (void)slice;
+    sbuf_addz(out, "\"devices\":[{\"name\":\"device\"}]");
+}
+
 #define LIST_OWN 47 // values that a device shares with no other
 
 // Only the second half of the devices has a value in common.
@@ -143,6 +151,7 @@ static const char pair[] = SPEC(REQUEST("gpu-a", SELECTORS) "," REQUEST("gpu-b",
 static const char five[] =
     SPEC(FOUR("0") "," REQUEST("e", ""), MATCH("resource.kubernetes.io/pcieRoot"));
 static const char thirty_two[] = SPEC(THIRTY_TWO, MATCH("dra.example.com/match"));
+static const char plain[] = SPEC(REQUEST("r", ""), "");
 static const char two[] = SPEC(REQUEST("r", ",\"count\":2"), "");
 static const char seven[] = SPEC(REQUEST("r", ",\"count\":7"), "");
 static const char bandwidth[] =
@@ -181,6 +190,20 @@ static const struct bench_form forms[] = {
      .write = bandwidths,
      .claim = bandwidth,
      .several = true},
+    {.name = "group",
+     .devices = 1,
+     .slices = 1,
+     .write = network_device,
+     .claim = plain,
+     .network = true,
+     .uses = USES_GROUP},
+    {.name = "group-template",
+     .devices = 1,
+     .slices = 1,
+     .write = network_device,
+     .claim = plain,
+     .network = true,
+     .uses = USES_GROUP_TEMPLATE},
     {.name = "list", .devices = 64, .slices = 1, .write = lists, .claim = thirty_two},
 };
 
@@ -220,13 +243,15 @@ static const struct test tests[] = {
     {"ExtendedResource", "explicit", 10},
     {"ExtendedResourceScoring", "scoring", 10},
     {"PublishResourceSlices", "one", 10},
+    {"SharedPodGroupResourceClaim", "group", 1},
+    {"SharedPodGroupResourceClaimTemplate", "group-template", 1},
 };
 
 struct workload {
     const char *test;
     const char *name;
-    const char *form; // another than the test's
-    size_t nodes, plain, classes, prefill, init, pods, steady_s;
+    const char *form;                                            // another than the test's
+    size_t nodes, plain, classes, prefill, init, pods, steady_s; // classes: or PodGroups
 };
 
 // clang-format off
@@ -241,6 +266,11 @@ struct workload {
     {test, "half_1000nodes", NULL, 1000, 0, 0, 500, 0, 10, 10},                                \
     {test, "full_1000nodes", NULL, 1000, 0, 0, 990, 0, 10, 10},                                \
     {test, "fast", NULL, 1, 1, 0, 0, 0, 1, 0}
+
+#define GROUPS(test)                                                                           \
+    {test, "fast", NULL, 1, 0, 10, 0, 0, 10, 0},                                               \
+    {test, "1podgroup_1000pods", NULL, 10, 0, 1, 0, 0, 1000, 0},                               \
+    {test, "100podgroups_5000pods", NULL, 50, 0, 100, 0, 0, 5000, 0}
 
 static const struct workload workloads[] = {
     {T, "fast", NULL, 1, 1, 0, 0, 0, 10, 0},
@@ -294,6 +324,8 @@ static const struct workload workloads[] = {
     {"ExtendedResourceScoring", "5000pods_500nodes", NULL, 500, 0, 20, 0, 0, 5000, 0},
     {"PublishResourceSlices", "500nodes", NULL, 500, 0, 0, 0, 0, 0, 0},
     {"PublishResourceSlices", "5000nodes", NULL, 5000, 0, 0, 0, 0, 0, 0},
+    GROUPS("SharedPodGroupResourceClaim"),
+    GROUPS("SharedPodGroupResourceClaimTemplate"),
 };
 // clang-format on
 

@@ -136,9 +136,14 @@ static void make_slice(struct bench *b, size_t i, void *arg)
     cleanup_sbuf struct sbuf json = {0};
     sbuf_addf(&json,
               "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceSlice\",\"metadata\":{"
-              "\"name\":\"%s-%zu\"},\"spec\":{\"driver\":\"" DRIVER "\",\"nodeName\":\"%s\","
+              "\"name\":\"%s-%zu\"},\"spec\":{\"driver\":\"" DRIVER "\","
               "\"pool\":{\"name\":\"%s\",\"generation\":1,\"resourceSliceCount\":%zu},",
-              name, slice, name, name, s->form->slices);
+              name, slice, name, s->form->slices);
+    if (s->form->network)
+        sbuf_addz(&json, "\"nodeSelector\":{\"nodeSelectorTerms\":[{\"matchExpressions\":[{\"key\":"
+                         "\"schedbench\",\"operator\":\"In\",\"values\":[\"true\"]}]}]},");
+    else
+        sbuf_addf(&json, "\"nodeName\":\"%s\",", name);
     s->form->write(&json, s, node, slice);
     sbuf_addz(&json, "}}");
     make(b, sbuf_str(&json));
@@ -208,9 +213,45 @@ static void make_prefill(struct bench *b, size_t i, void *arg)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
+static bool by_group(const struct sched_bench *s)
+{
+    return s->form->uses == USES_GROUP || s->form->uses == USES_GROUP_TEMPLATE;
+}
+
+// The entry that a group and its pods have in common.
+static void add_group_claim(struct sbuf *json, const struct sched_bench *s, size_t group)
+{
+    if (s->form->uses == USES_GROUP)
+        sbuf_addf(
+            json,
+            "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimName\":\"sb-claim-%06zu\"}],",
+            group);
+    else
+        sbuf_addf(json,
+                  "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":"
+                  "\"schedbench-%s\"}],",
+                  s->variant);
+}
+
+static void make_group(struct bench *b, size_t i, void *arg)
+{
+    const struct sched_bench *s = arg;
+    cleanup_sbuf struct sbuf json = {0};
+    sbuf_addf(&json,
+              "{\"apiVersion\":\"scheduling.k8s.io/v1beta1\",\"kind\":\"PodGroup\",\"metadata\":{"
+              "\"name\":\"sb-group-%06zu\",\"namespace\":\"%s\"},\"spec\":{",
+              i, s->namespace);
+    add_group_claim(&json, s, i);
+    sbuf_addz(&json, "\"schedulingPolicy\":{\"basic\":{}}}}");
+    make(b, sbuf_str(&json));
+}
+
 static void add_pod_claims(struct sbuf *json, const struct sched_bench *s, size_t kind)
 {
-    if (s->form->uses == USES_TEMPLATE)
+    if (by_group(s)) {
+        add_group_claim(json, s, kind);
+        sbuf_addf(json, "\"schedulingGroup\":{\"podGroupName\":\"sb-group-%06zu\"},", kind);
+    } else if (s->form->uses == USES_TEMPLATE)
         sbuf_addf(json,
                   "\"resourceClaims\":[{\"name\":\"gpu\",\"resourceClaimTemplateName\":"
                   "\"schedbench-%s\"}],",
@@ -238,7 +279,7 @@ static struct api_object pod_form(struct sched_bench *s, size_t kind)
 {
     cleanup_sbuf struct sbuf json = {0};
     char resource[96];
-    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED;
+    bool claims = s->form->uses == USES_TEMPLATE || s->form->uses == USES_SHARED || by_group(s);
     resource_name(resource, sizeof(resource), s, kind);
     sbuf_addf(&json,
               "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"x\",\"namespace\":"
@@ -266,13 +307,15 @@ static bool by_class(const struct sched_bench *s)
 
 static size_t shared_claims(const struct sched_bench *s)
 {
+    if (s->form->uses == USES_GROUP)
+        return s->classes;
     return s->form->uses == USES_SHARED ? (s->init_pods + s->pods + PODS_A_CLAIM - 1) / PODS_A_CLAIM
                                         : 0;
 }
 
 static void make_pod_forms(struct sched_bench *s)
 {
-    size_t n = by_class(s) ? s->classes : shared_claims(s);
+    size_t n = by_class(s) || by_group(s) ? s->classes : shared_claims(s);
     for (size_t i = 0; i == 0 || i < n; i++)
         vec_push(&s->pods_of, pod_form(s, i));
 }
@@ -397,7 +440,8 @@ static int make_template(struct sched_bench *s)
 static int make_claims(struct sched_bench *s)
 {
     struct bench *b = &s->bench;
-    int r = bench_each(b, s->nodes * s->form->slices, SETUP_AT_A_TIME, make_slice, s);
+    size_t holders = s->form->network ? s->classes : s->nodes;
+    int r = bench_each(b, holders * s->form->slices, SETUP_AT_A_TIME, make_slice, s);
     if (r == 0 && s->form->tainted)
         r = make_one(b, STR("{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"DeviceTaintRule\","
                             "\"metadata\":{\"name\":\"sb-taint\"},\"spec\":{\"deviceSelector\":{"
@@ -405,10 +449,12 @@ static int make_claims(struct sched_bench *s)
                             "\"effect\":\"NoSchedule\"}}}"));
     if (r == 0 && by_class(s))
         r = bench_each(b, s->classes, SETUP_AT_A_TIME, make_class, s);
-    if (r == 0 && s->form->uses == USES_TEMPLATE)
+    if (r == 0 && (s->form->uses == USES_TEMPLATE || s->form->uses == USES_GROUP_TEMPLATE))
         r = make_template(s);
     if (r == 0)
         r = bench_each(b, shared_claims(s), SETUP_AT_A_TIME, make_shared, s);
+    if (r == 0 && by_group(s))
+        r = bench_each(b, s->classes, SETUP_AT_A_TIME, make_group, s);
     if (r < 0)
         return r;
     choose_fill(s);
@@ -554,6 +600,9 @@ static int remove_claims(struct sched_bench *s)
 int sched_bench_wipe(struct sched_bench *s)
 {
     int r = remove_all(s, "v1", "Pod", "", str_z(s->namespace));
+    if (r == 0 && by_group(s))
+        r = remove_all(s, "scheduling.k8s.io/v1beta1", "PodGroup", "sb-group-",
+                       str_z(s->namespace));
     if (r == 0)
         r = remove_claims(s);
     if (r == 0)

@@ -159,6 +159,7 @@ static int show(const struct args *a, const struct conform_report *r)
         yaml_write(doc.root, false, &out);
     }
     (void)fputs(out.p, stdout);
+    (void)fflush(stdout);
     conform_write_junit(r, &junit);
     return a->junit ? write_file(a->junit, sbuf_str(&junit)) : VERB_OK;
 }

@@ -24,6 +24,7 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
+    {"agent", verb_agent, "make this machine a node that runs pods", agent_usage},
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
     {"backup", verb_backup, "copy the database of a running server", backup_usage},
     {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage},
@@ -38,6 +39,7 @@ static const struct verb verbs[] = {
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage},
     {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
      netns_hook_usage},
+    {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage},
     {"server", verb_server, "run a Kubernetes API server", server_usage},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
     {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},

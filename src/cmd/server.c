@@ -218,7 +218,14 @@ static int start_server(struct running *r, struct err *err)
     else if (!str_eqz(mode, "AlwaysAllow"))
         return err_set(err, ERR_INVALID,
                        "--authorization-mode is RBAC or AlwaysAllow, not \"%.*s\"", STR_ARG(mode));
-    int ret = server_new(&options, &r->server, err);
+    char *pki_folder = in_folder(f->data_dir, "pki");
+    char *account_key = NULL;
+    int ret = pki_account_key(pki_folder, &account_key, err);
+    options.account_key = str_z(account_key ? account_key : "");
+    if (ret == 0)
+        ret = server_new(&options, &r->server, err);
+    free(account_key);
+    free(pki_folder);
     if (ret < 0)
         return ret;
     struct str host = host_of(f->listen);

@@ -13,6 +13,7 @@
 #include "client/local.h"
 #include "cmd/input.h"
 #include "cmd/server_run.h"
+#include "cmd/up_agent.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
 #include "sched/sched.h"
@@ -31,6 +32,10 @@ const char up_usage[] =
     "--apply FILE            creates the objects in a file when the cluster is ready, and tells "
     "what\n"
     "                        becomes of its pods; may be repeated\n"
+    "--agent[=NAME]          makes this machine a node as well, whose pods run in containers and "
+    "see\n"
+    "                        the devices of --sim (root, crun or runc; see 'dray help agent');\n"
+    "                        --image-dir DIR: local images\n"
     "--policy pack|spread|first   how devices are chosen; default pack\n"
     "--data-dir DIR          default ~/.dray\n\n"
     "All flags of 'dray server' work here, too.";
@@ -45,6 +50,9 @@ struct up {
     size_t nodes;
     enum alloc_policy policy;
     struct paths apply;
+    bool agent;
+    const char *agent_name, *image_dir, *data_dir;
+    struct up_agent *real; // this machine as a node
     struct profile *profiles[16];
     size_t profiles_len;
     struct server_host host;
@@ -166,12 +174,9 @@ static void show_card(const struct up *u)
     (void)fflush(stdout);
 }
 
-static void nodes_ready(void *arg, const struct err *failure)
+static void start_applying(void *arg)
 {
     struct up *u = arg;
-    if (failure)
-        (void)fprintf(stderr, "dray up: not all simulated nodes could be made: %s\n", failure->msg);
-    show_card(u);
     if (u->apply.n == 0)
         return;
     printf("\n");
@@ -180,6 +185,36 @@ static void nodes_ready(void *arg, const struct err *failure)
         struct err err = {0};
         (void)!apply_file(u, u->apply.list[i], &err);
     }
+}
+
+static void nodes_ready(void *arg, const struct err *failure)
+{
+    struct up *u = arg;
+    struct err err = {0};
+    if (failure)
+        (void)fprintf(stderr, "dray up: not all simulated nodes could be made: %s\n", failure->msg);
+    show_card(u);
+    if (!u->agent) {
+        start_applying(u);
+        return;
+    }
+    const struct up_agent_options o = {.host = &u->host,
+                                       .client = u->client,
+                                       .node = u->agent_name,
+                                       .data_dir = u->data_dir,
+                                       .image_dir = u->image_dir,
+                                       .devices = u->sim,
+                                       .registered = start_applying,
+                                       .arg = u};
+    if (up_agent_new(&o, &u->real, &err) < 0) {
+        (void)fprintf(stderr, "dray up: this machine cannot be a node: %s\n", err.msg);
+        start_applying(u); // the simulated ones are there
+        return;
+    }
+    cleanup_sbuf struct sbuf about = {0};
+    up_agent_about(u->real, &about);
+    printf("\n  this machine is the node %s: %s", up_agent_node(u->real), about.p);
+    (void)fflush(stdout);
 }
 
 static size_t digits_of(size_t n)
@@ -229,6 +264,13 @@ static bool check(void *arg, struct sbuf *problems)
     return equal;
 }
 
+static void meter(void *arg, struct sbuf *out)
+{
+    const struct up *u = arg;
+    sched_metrics(u->sched, out);
+    ctl_metrics(u->ctl, out);
+}
+
 static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
@@ -248,9 +290,11 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
     server_set_checker(host->server, check, u);
-    const struct ctl_options co = {.client = u->client, .exec = exec, .features = host->features};
+    const struct ctl_options co = {
+        .client = u->client, .exec = exec, .features = host->features, .aggregate_roles = true};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
+    server_set_meter(host->server, meter, u);
     const struct sim_options no = {.client = u->client,
                                    .exec = exec,
                                    .profiles = u->profiles,
@@ -269,7 +313,9 @@ static void up_stop(void *arg)
     u->stopped = true;
     server_set_explainer(u->host.server, NULL, NULL);
     server_set_checker(u->host.server, NULL, NULL);
+    server_set_meter(u->host.server, NULL, NULL);
     informer_free(take_ptr(u->pods));
+    up_agent_stop(u->real);
     sim_nodes_free(take_ptr(u->sim_nodes));
     sched_free(take_ptr(u->sched));
     ctl_free(take_ptr(u->ctl));
@@ -280,6 +326,7 @@ static void up_free(void *arg)
     struct up *u = arg;
     if (!u->stopped)
         up_stop(u);
+    up_agent_free(take_ptr(u->real));
     client_free(take_ptr(u->client));
 }
 
@@ -318,10 +365,15 @@ static int open_profiles(struct up *u, struct err *err)
 // own_flag takes a flag of up itself. Returns how many arguments it took, 0 when it is not one.
 static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
 {
-    static const char *const names[] = {"--sim", "--nodes", "--apply", "--policy"};
+    static const char *const names[] = {"--sim", "--nodes", "--apply", "--policy", "--image-dir"};
     struct str arg = str_z(argv[i]);
     struct str value = {0};
     bool joined = str_cut(arg, '=', &arg, &value);
+    if (str_eqz(arg, "--agent")) {
+        u->agent = true;
+        u->agent_name = joined ? value.p : NULL;
+        return 1;
+    }
     size_t which = 0;
     while (which < array_len(names) && !str_eqz(arg, names[which]))
         which++;
@@ -341,6 +393,8 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
         return err_set(err, ERR_INVALID, "64 files at most with --apply");
     else if (which == 2)
         u->apply.list[u->apply.n++] = text;
+    else if (which == 4)
+        u->image_dir = text;
     else if (!alloc_policy_parse(str_z(text), &u->policy))
         return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'", text);
     return joined ? 1 : 2;
@@ -384,6 +438,7 @@ static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
     int r = server_flags_parse(n, rest, &flags, &err);
     if (r == -ERR_INVALID)
         return verb_usage_error("up", err.msg);
+    u->data_dir = flags.data_dir;
     if (r == 0)
         r = open_profiles(u, &err);
     if (r < 0) {

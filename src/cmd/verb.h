@@ -21,6 +21,7 @@ struct verb {
 int verb_usage_error(const char *verb, const char *what);
 
 // The verbs, each in a file of its name.
+int verb_agent(int argc, char **argv);
 int verb_alloc(int argc, char **argv);
 int verb_backup(int argc, char **argv);
 int verb_bench(int argc, char **argv);
@@ -33,14 +34,16 @@ int verb_explain(int argc, char **argv);
 int verb_kubelet_stub(int argc, char **argv);
 int verb_netns_hook(int argc, char **argv);
 int verb_plan(int argc, char **argv);
+int verb_replay(int argc, char **argv);
 int verb_server(int argc, char **argv);
 int verb_up(int argc, char **argv);
 int verb_validate(int argc, char **argv);
 int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
-extern const char alloc_usage[], backup_usage[], bench_usage[], cdi_usage[], cel_usage[],
-    conformance_usage[], convert_usage[], driver_usage[], explain_usage[], kubelet_stub_usage[],
-    netns_hook_usage[], plan_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
+    cel_usage[], conformance_usage[], convert_usage[], driver_usage[], explain_usage[],
+    kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[], server_usage[],
+    up_usage[], validate_usage[], why_usage[];
 
 #endif

@@ -41,14 +41,15 @@ static int learn(struct session *s, const struct lines *baseline, struct lines *
         *ret = *s->visible;
         return 0;
     }
-    const struct wish w = {.name = "with-claim", .template_name = TEMPLATE};
+    // It stays, because a claim made from a template goes with its pod.
+    const struct wish w = {.name = "with-claim", .template_name = TEMPLATE, .stays = true};
     struct lines seen = {0};
     struct answer pod, claim;
     const char *why;
     if (pod_run(s, &w, &seen) != 0)
         return -1;
-    if (pod_await(s, &w, 1, &why, &pod) == POD_DONE)
-        (void)claim_of_pod(s, &pod, &claim);
+    if (pod_await(s, &w, 1, &why, &pod) == POD_DONE && claim_of_pod(s, &pod, &claim) != 0)
+        return -1;
     struct lines *kept = arena_one(s->arena, struct lines);
     *kept = lines_without(s, &seen, baseline);
     pod_remove(s, w.name); // the device is for others now

@@ -137,11 +137,17 @@ int session_open(struct session *s, struct err *err)
     return code;
 }
 
+static void stop_on_loop(void *arg)
+{
+    loop_stop(((struct wire *)arg)->loop);
+}
+
+// Calls that are under way are told that the client is gone, and only then the loop ends.
 static void end_on_loop(void *arg)
 {
     struct wire *w = arg;
     client_free(w->client);
-    loop_stop(w->loop);
+    exec_post(loop_exec(w->loop), stop_on_loop, w);
 }
 
 void session_close(struct session *s)

@@ -295,3 +295,58 @@ bool claim_ctl_idle(const struct claim_ctl *c)
 {
     return work_idle(c->work);
 }
+
+// --- Metrics -------------------------------------------------------------------------------------
+
+enum source { SOURCE_USER, SOURCE_TEMPLATE, SOURCE_EXTENDED, SOURCES };
+
+struct tally {
+    uint64_t n[2][2][SOURCES]; // allocated, with admin access
+};
+
+static bool asks_admin(const struct api_resource_claim *claim)
+{
+    for (size_t i = 0; i < claim->spec.devices.requests.n; i++) {
+        const struct api_device_request *r = &claim->spec.devices.requests.p[i];
+        if (r->exactly && r->exactly->has_admin_access && r->exactly->admin_access)
+            return true;
+    }
+    return false;
+}
+
+static void tally_claim(void *arg, const struct client_object *o)
+{
+    struct tally *t = arg;
+    const struct api_resource_claim *claim = as_claim(o);
+    enum source source = claim_is_extended(o->meta)                              ? SOURCE_EXTENDED
+                         : meta_annotation(o->meta, STR(CLAIM_POD_ANNOTATION)).n ? SOURCE_TEMPLATE
+                                                                                 : SOURCE_USER;
+    t->n[claim->status.allocation != NULL][asks_admin(claim)][source]++;
+}
+
+void claim_ctl_metrics(const struct claim_ctl *c, struct sbuf *out)
+{
+    static const char *const sources[SOURCES] = {"", "resource_claim_template",
+                                                 "extended_resource"};
+    static const char *const truth[] = {"false", "true"};
+    struct tally t = {0};
+    informer_foreach(c->ctl->caches[CACHE_CLAIMS], tally_claim, &t);
+    sbuf_addz(out, "# HELP dynamic_resource_allocation_resource_claims Number of ResourceClaims, "
+                   "categorized by allocation status, admin access, and source.\n"
+                   "# TYPE dynamic_resource_allocation_resource_claims gauge\n");
+    for (size_t a = 0; a < 2; a++)
+        for (size_t d = 0; d < 2; d++)
+            for (size_t s = 0; s < SOURCES; s++)
+                if (t.n[a][d][s])
+                    sbuf_addf(out,
+                              "dynamic_resource_allocation_resource_claims{admin_access=\"%s\","
+                              "allocated=\"%s\",source=\"%s\"} %llu\n",
+                              truth[d], truth[a], sources[s], (unsigned long long)t.n[a][d][s]);
+    sbuf_addf(out,
+              "# HELP dynamic_resource_allocation_resourceclaim_creates_total Number of "
+              "ResourceClaims creation requests, categorized by creation status.\n"
+              "# TYPE dynamic_resource_allocation_resourceclaim_creates_total counter\n"
+              "dynamic_resource_allocation_resourceclaim_creates_total{status=\"success\"} %llu\n"
+              "dynamic_resource_allocation_resourceclaim_creates_total{status=\"failure\"} %llu\n",
+              (unsigned long long)c->created, (unsigned long long)c->create_failures);
+}

@@ -27,6 +27,7 @@ struct claim_ctl {
     struct key_set freed;      // claims deallocated here that still have the finalizer
     struct key_set left;       // claims that a consumer has just given up
     struct gone gone;          // pods and groups
+    uint64_t created, create_failures;
 };
 
 // Whoever claims are made for.

@@ -125,6 +125,7 @@ static void create_failed(void *owner, struct str key, const struct client_answe
 {
     struct claim_ctl *c = owner;
     struct consumer who = consumer_of(c, key);
+    c->create_failures++;
     if (who.object && a->err)
         tell_failure(c, &who, STR("claim"), a->err->msg, strlen(a->err->msg));
 }
@@ -180,6 +181,7 @@ static enum entry_result from_template(struct claim_ctl *c, struct str key,
     }
     struct ctl_call *call = ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS);
     call->failed = create_failed;
+    call->counted = &c->created;
     call->owner = c;
     make_claim(c, key, who, entry, t, call);
     return ENTRY_STARTED;

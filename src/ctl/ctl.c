@@ -20,6 +20,7 @@ static const struct {
     [CACHE_RULES] = {"resource.k8s.io/v1", "DeviceTaintRule"},
     [CACHE_POOL_REQUESTS] = {"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"},
     [CACHE_NODES] = {"v1", "Node"},
+    [CACHE_ROLES] = {"rbac.authorization.k8s.io/v1", "ClusterRole"},
 };
 
 const struct api_kind *ctl_kind(enum ctl_cache which)
@@ -34,6 +35,8 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
         return features_on(c->features, FEATURE_GENERIC_WORKLOAD);
     if (which == CACHE_POOL_REQUESTS)
         return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
+    if (which == CACHE_ROLES)
+        return c->aggregate;
     if (which == CACHE_RULES)
         return features_on(c->features, FEATURE_DRA_DEVICE_TAINT_RULES);
     return true;
@@ -109,6 +112,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->client = options->client;
     c->exec = options->exec;
     c->features = options->features;
+    c->aggregate = options->aggregate_roles;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
         if (wanted(c, i))
@@ -124,6 +128,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->garbage = gc_ctl_new(c);
     if (c->caches[CACHE_GROUPS])
         c->groups = group_ctl_new(c);
+    if (c->caches[CACHE_ROLES])
+        c->roles = role_ctl_new(c);
     return c;
 }
 
@@ -143,12 +149,18 @@ void ctl_free(struct ctl *c)
     pool_ctl_free(c->pools);
     gc_ctl_free(c->garbage);
     group_ctl_free(c->groups);
+    role_ctl_free(c->roles);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);
     while (!list_empty(&c->followers))
         free(list_entry(list_pop_front(&c->followers), struct follower, node));
     free(c);
+}
+
+void ctl_metrics(const struct ctl *c, struct sbuf *out)
+{
+    claim_ctl_metrics(c->claims, out);
 }
 
 bool ctl_check(const struct ctl *c, struct sbuf *problems)
@@ -162,5 +174,6 @@ bool ctl_idle(const struct ctl *c)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
     return claim_ctl_idle(c->claims) && taint_ctl_idle(c->taints) && pool_ctl_idle(c->pools) &&
-           gc_ctl_idle(c->garbage) && group_ctl_idle(c->groups);
+           gc_ctl_idle(c->garbage) && group_ctl_idle(c->groups) &&
+           (!c->roles || role_ctl_idle(c->roles));
 }

@@ -6,6 +6,7 @@
 //   pools       answers to ResourcePoolStatusRequests
 //   garbage     objects whose owners are gone
 //   groups      PodGroups stay as long as pods need them
+//   roles       rules of aggregated ClusterRoles
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
@@ -21,6 +22,7 @@ struct ctl_options {
     struct client *client; // borrowed
     struct exec *exec;     // the client's
     const struct features *features;
+    bool aggregate_roles; // where no kube-controller-manager does
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);
@@ -34,6 +36,9 @@ void ctl_free(struct ctl *c);
 
 // ctl_idle: every cache has been filled and nothing is left to do for now.
 bool ctl_idle(const struct ctl *c);
+
+// ctl_metrics adds Prometheus' text, with the names of Kubernetes' controllers.
+void ctl_metrics(const struct ctl *c, struct sbuf *out);
 
 // ctl_check says whether nothing is remembered of claims that are gone; else adds a line for each.
 bool ctl_check(const struct ctl *c, struct sbuf *problems);

@@ -21,6 +21,7 @@ enum ctl_cache {
     CACHE_RULES,
     CACHE_POOL_REQUESTS,
     CACHE_NODES,
+    CACHE_ROLES, // ClusterRoles, when they are to be aggregated
     CACHES,
 };
 
@@ -29,6 +30,7 @@ struct taint_ctl;
 struct pool_ctl;
 struct gc_ctl;
 struct group_ctl;
+struct role_ctl;
 
 struct ctl {
     struct client *client;
@@ -42,6 +44,8 @@ struct ctl {
     struct pool_ctl *pools;
     struct gc_ctl *garbage;
     struct group_ctl *groups; // NULL where the gate is off
+    struct role_ctl *roles;   // NULL: somebody else aggregates them
+    bool aggregate;
 };
 
 // The kinds of the caches.
@@ -64,6 +68,7 @@ CTL_VIEW(template, api_resource_claim_template)
 CTL_VIEW(group, api_pod_group)
 CTL_VIEW(slice, api_resource_slice)
 CTL_VIEW(rule, api_device_taint_rule)
+CTL_VIEW(role, api_cluster_role)
 
 // ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
 // exist is left alone.
@@ -87,6 +92,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *c);
 void claim_ctl_free(struct claim_ctl *c);
 bool claim_ctl_check(const struct claim_ctl *c, struct sbuf *problems);
 bool claim_ctl_idle(const struct claim_ctl *c);
+void claim_ctl_metrics(const struct claim_ctl *c, struct sbuf *out);
 
 struct taint_ctl *taint_ctl_new(struct ctl *c);
 void taint_ctl_free(struct taint_ctl *t);
@@ -104,6 +110,10 @@ struct group_ctl *group_ctl_new(struct ctl *c);
 void group_ctl_free(struct group_ctl *g);
 bool group_ctl_idle(const struct group_ctl *g);
 
+struct role_ctl *role_ctl_new(struct ctl *c);
+void role_ctl_free(struct role_ctl *c);
+bool role_ctl_idle(const struct role_ctl *c);
+
 // --- Calls that outlive their controller ---------------------------------------------------------
 
 // A write under way for a key. The controller may go while it is: then its answer is dropped.
@@ -113,6 +123,7 @@ struct ctl_call {
     size_t source; // whose revision tells that the write is seen
     struct str key;
     void (*failed)(void *owner, struct str key, const struct client_answer *a); // may be NULL
+    uint64_t *counted; // of successes; may be NULL
     void (*gone)(void *owner, struct str uid);
     void *owner;
     char *uid;

@@ -15,6 +15,7 @@
 #include "cdi/name.h"
 #include "codec/json.h"
 #include "codec/rfc3339.h"
+#include "driver/intents.h"
 #include "driver/outcome.h"
 
 #include "base/banned.h"
@@ -40,6 +41,8 @@ struct core {
     struct str claims_dir;
     pthread_mutex_t lock; // guards helds; held for looking things up, never while anything blocks
     struct helds helds;
+    struct intents *intents; // NULL: journals are synced themselves
+    bool unsettled;          // some are in intents only
     int lock_fd;
 };
 
@@ -155,12 +158,46 @@ static bool rebooted(const struct core *c, const struct held *h)
     return h->good && !str_eqz(h->entry.boot, c->o.boot_id);
 }
 
-static int append(struct core *c, const struct journal_entry *e, bool sync, struct err *err)
+// What follows a promise need not be on the disk: it is for processes that die, not for machines.
+static int append(struct core *c, const struct journal_entry *e, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0}, line = {0};
     journal_path(c, e->claim.uid, &path);
     journal_write(e, &line);
-    return files_append(&c->o.files, path.p, sbuf_str(&line), sync, err);
+    return files_append(&c->o.files, path.p, sbuf_str(&line), false, err);
+}
+
+static bool is_held(void *arg, const char *uid)
+{
+    struct core *c = arg;
+    return map_get(&c->helds, str_z(uid)) != NULL;
+}
+
+// Writes down that a claim is going to be prepared; it is on the disk when this returns.
+static int promise(struct core *c, const struct journal_entry *e, struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0}, line = {0};
+    journal_path(c, e->claim.uid, &path);
+    journal_write(e, &line);
+    int stored =
+        c->intents ? intents_put(c->intents, e->claim.uid, sbuf_str(&line), is_held, c, err) : 0;
+    if (stored < 0)
+        return stored;
+    c->unsettled = c->unsettled || stored;
+    return files_append(&c->o.files, path.p, sbuf_str(&line), !stored, err);
+}
+
+static int remove_journal(struct core *c, const char *uid, struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    journal_path(c, uid, &path);
+    int rc = files_remove(&c->o.files, path.p, err);
+    if (rc != 0)
+        return rc;
+    if (c->intents)
+        intents_clear(c->intents, uid);
+    forget(c, uid);
+    return 0;
 }
 
 // --- Files of a claim ----------------------------------------------------------------------------
@@ -175,15 +212,6 @@ static void spec_path(const struct core *c, const char *uid, struct sbuf *out)
 static void metadata_dir(const struct core *c, const struct dray_claim *claim, struct sbuf *out)
 {
     sbuf_addf(out, "%s/dra-device-metadata/%s_%s", c->o.data_dir, claim->namespace_, claim->name);
-}
-
-// Writes a file unless it says just that.
-static int ensure(struct core *c, const char *path, struct str bytes, struct err *err)
-{
-    cleanup_sbuf struct sbuf now = {0};
-    if (files_read(path, bytes.n + 1, &now, NULL) == 0 && str_eq(sbuf_str(&now), bytes))
-        return 0;
-    return files_replace(&c->o.files, path, bytes, err);
 }
 
 static int ensure_metadata(struct core *c, const struct journal_entry *e, struct err *err)
@@ -207,7 +235,7 @@ static int ensure_metadata(struct core *c, const struct journal_entry *e, struct
         rc = files_make_dirs(&c->o.files, path.p, err);
         sbuf_addz(&path, "/metadata.json");
         if (rc == 0)
-            rc = ensure(c, path.p, json_str(file), err);
+            rc = files_ensure(&c->o.files, path.p, json_str(file), err);
         if (rc != 0)
             return rc;
     }
@@ -225,7 +253,7 @@ static int ensure_files(struct core *c, const struct journal_entry *e, struct er
     sbuf_add(&bytes, e->spec);
     sbuf_addc(&bytes, '\n');
     rc = files_make_dirs(&c->o.files, c->o.cdi_dir, err);
-    return rc == 0 ? ensure(c, path.p, sbuf_str(&bytes), err) : rc;
+    return rc == 0 ? files_ensure(&c->o.files, path.p, sbuf_str(&bytes), err) : rc;
 }
 
 static int remove_files(struct core *c, const struct dray_claim *claim, struct err *err)
@@ -300,20 +328,14 @@ static int undo(struct core *c, struct held *h, struct err *err)
         struct journal_entry e = h->entry;
         e.step = JOURNAL_UNPREPARING;
         e.spec = e.status = e.metadata = STR("");
-        rc = append(c, &e, false, err);
+        rc = append(c, &e, err);
     }
     if (rc == 0)
         rc = remove_files(c, &claim, err);
     if (rc == 0)
         rc = call_unprepare(c, &claim, err);
-    if (rc != 0)
-        return rc;
-    cleanup_sbuf struct sbuf path = {0};
-    journal_path(c, h->uid, &path);
-    rc = files_remove(&c->o.files, path.p, err);
-    if (rc == 0)
-        forget(c, h->uid); // h is gone
-    return rc;
+    cleanup_free char *uid = xstrndup(h->uid, strlen(h->uid));
+    return rc == 0 ? remove_journal(c, uid, err) : rc; // h is gone
 }
 
 // A journal without a good line: either nothing was done yet, or it rotted. The driver is asked to
@@ -326,13 +348,7 @@ static int undo_unknown(struct core *c, const struct dray_claim *claim, struct e
     int rc = remove_files(c, claim, err);
     if (rc == 0)
         rc = call_unprepare(c, &empty, err);
-    cleanup_sbuf struct sbuf path = {0};
-    journal_path(c, claim->uid, &path);
-    if (rc == 0)
-        rc = files_remove(&c->o.files, path.p, err);
-    if (rc == 0)
-        forget(c, claim->uid);
-    return rc;
+    return rc == 0 ? remove_journal(c, claim->uid, err) : rc;
 }
 
 // --- Prepare -------------------------------------------------------------------------------------
@@ -417,14 +433,14 @@ static int prepare_anew(struct core *c, const struct dray_claim *claim, struct a
     ret->claim.rebooted = known && rebooted(c, h);
     int rc = check_conflicts(c, claim, err);
     if (rc == 0 && (!known || h->entry.step != JOURNAL_PREPARING || ret->claim.rebooted))
-        rc = append(c, ret, true, err);
+        rc = promise(c, ret, err);
     if (rc == 0)
         rc = call_prepare(c, ret, arena, err);
     if (rc == 0)
         rc = ensure_files(c, ret, err);
     ret->step = JOURNAL_PREPARED;
     if (rc == 0)
-        rc = append(c, ret, false, err);
+        rc = append(c, ret, err);
     return rc;
 }
 
@@ -510,6 +526,32 @@ int core_unprepare(struct core *c, const struct dray_claim *claim, struct err *e
     return rc;
 }
 
+// --- Settling ------------------------------------------------------------------------------------
+
+static void settle_one(void *arg, const char *uid, struct str line)
+{
+    struct core *c = arg;
+    cleanup_sbuf struct sbuf path = {0};
+    (void)line;
+    journal_path(c, uid, &path);
+    if (!is_held(c, uid) || files_append(NULL, path.p, STR(""), true, NULL) == 0)
+        intents_clear(c->intents, uid);
+}
+
+bool core_unsettled(const struct core *c)
+{
+    return c->unsettled;
+}
+
+void core_settle(struct core *c)
+{
+    c->unsettled = false;
+    if (!c->intents || enter(c, NULL) != 0)
+        return;
+    intents_each(c->intents, settle_one, c);
+    leave(c, NULL);
+}
+
 size_t core_in_use(struct core *c, const char *pool, const char *device)
 {
     size_t n = 0;
@@ -571,8 +613,36 @@ static int remove_strays(struct core *c, struct err *err)
     return rc;
 }
 
+// After a reboot: a journal that did not reach the disk is made again of what was intended.
+static void take_intent(void *arg, const char *uid, struct str line)
+{
+    struct core *c = arg;
+    cleanup_arena struct arena arena = {0};
+    struct journal_entry e;
+    bool damaged;
+    bool good = journal_read(line, &arena, &e, &damaged) == 0 && strcmp(e.claim.uid, uid) == 0;
+    if (good && str_eqz(e.boot, c->o.boot_id))
+        return;
+    const struct held *h = good ? look(c, uid) : NULL;
+    if (good && !(h && h->good)) {
+        cleanup_sbuf struct sbuf path = {0}, text = {0};
+        journal_path(c, uid, &path);
+        sbuf_addc(&text, '\n');
+        sbuf_add(&text, line);
+        if (files_append(&c->o.files, path.p, sbuf_str(&text), true, NULL) != 0)
+            return; // the slot stays
+        (void)look(c, uid);
+    }
+    intents_clear(c->intents, uid);
+}
+
 static int recover(struct core *c, struct err *err)
 {
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/intents", c->o.data_dir);
+    // Without it everything works, only slower.
+    if (intents_open(&c->o.files, path.p, &c->intents, NULL) == 0)
+        intents_each(c->intents, take_intent, c);
     int rc = remove_strays(c, err);
     map_foreach(&c->helds, at) {
         struct held **h = map_value(&c->helds, at);
@@ -640,6 +710,7 @@ void core_free(struct core *c)
         held_free(*h);
     }
     map_done(&c->helds);
+    intents_close(c->intents);
     if (c->lock_fd >= 0)
         (void)close(c->lock_fd);
     pthread_mutex_destroy(&c->lock);

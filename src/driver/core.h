@@ -46,6 +46,11 @@ int core_prepare(struct core *c, const struct dray_claim *claim, struct arena *a
 // core_unprepare undoes it; nothing to undo is fine.
 int core_unprepare(struct core *c, const struct dray_claim *claim, struct err *err) MUST_USE;
 
+// core_settle syncs the journals of claims that were prepared lately, so that their slots of intents are
+// free again; core_unsettled says whether there are any. On the thread that prepares, when it is idle.
+bool core_unsettled(const struct core *c);
+void core_settle(struct core *c);
+
 // core_in_use says how many claims hold a device; any thread.
 size_t core_in_use(struct core *c, const char *pool, const char *device);
 

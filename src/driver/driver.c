@@ -9,6 +9,8 @@
 
 #include "base/banned.h"
 
+enum { SETTLE_AFTER_S = 1 };
+
 void sdk_trouble(struct dray_driver *d, const struct err *err)
 {
     struct dray_error told;
@@ -24,6 +26,23 @@ static void publish_trouble(void *arg, const struct err *err)
 
 // --- The driver's thread -------------------------------------------------------------------------
 
+// Waits for work, under the lock; what was put off is done when none has come for a while.
+static void rest(struct dray_driver *d)
+{
+    if (!d->core || !core_unsettled(d->core)) {
+        pthread_cond_wait(&d->wake, &d->lock);
+        return;
+    }
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SETTLE_AFTER_S;
+    if (pthread_cond_timedwait(&d->wake, &d->lock, &until) != ETIMEDOUT)
+        return;
+    pthread_mutex_unlock(&d->lock);
+    core_settle(d->core);
+    pthread_mutex_lock(&d->lock);
+}
+
 static void *work_off(void *arg)
 {
     struct dray_driver *d = arg;
@@ -33,7 +52,7 @@ static void *work_off(void *arg)
         if (!n && d->quit)
             break;
         if (!n) {
-            pthread_cond_wait(&d->wake, &d->lock);
+            rest(d);
             continue;
         }
         pthread_mutex_unlock(&d->lock);

@@ -207,3 +207,11 @@ int files_read(const char *path, size_t max, struct sbuf *out, struct err *err)
     (void)close(fd);
     return rc;
 }
+
+int files_ensure(const struct files *f, const char *path, struct str bytes, struct err *err)
+{
+    cleanup_sbuf struct sbuf now = {0};
+    if (files_read(path, bytes.n + 1, &now, NULL) == 0 && str_eq(sbuf_str(&now), bytes))
+        return 0;
+    return files_replace(f, path, bytes, err);
+}

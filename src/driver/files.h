@@ -27,6 +27,11 @@ int files_append(const struct files *f, const char *path, struct str bytes, bool
 int files_replace(const struct files *f, const char *path, struct str bytes,
                   struct err *err) MUST_USE;
 
+// files_ensure is files_replace of a file that does not say just that already. (Replacing an existing file makes some
+// file systems write the new one out at once.)
+int files_ensure(const struct files *f, const char *path, struct str bytes,
+                 struct err *err) MUST_USE;
+
 // files_remove removes a file; that there is none is fine.
 int files_remove(const struct files *f, const char *path, struct err *err) MUST_USE;
 

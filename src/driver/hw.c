@@ -97,7 +97,7 @@ int hw_write_identity(const struct hw_driver *d, const struct hw_device *device,
     if (rc == 0)
         rc = files_make_dirs(&d->files, path.p, err);
     sbuf_addz(&path, "/identity");
-    return rc == 0 ? files_replace(&d->files, path.p, sbuf_str(&text), err) : rc;
+    return rc == 0 ? files_ensure(&d->files, path.p, sbuf_str(&text), err) : rc;
 }
 
 // --- Who a device is set up for ------------------------------------------------------------------

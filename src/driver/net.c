@@ -34,6 +34,15 @@ struct told {
 
 struct tolds MAP(struct told);
 
+// A namespace that is held open for an interface in it.
+struct pin {
+    struct net_ns_id id;
+    int fd;
+    bool wanted;
+};
+
+struct pins VEC(struct pin);
+
 struct net_driver {
     struct net_options o;
     struct net_preparer preparer;
@@ -44,7 +53,8 @@ struct net_driver {
     pthread_t thread;
     bool has_thread;
     int quit, netlink, changes; // eventfd, socket, inotify
-    struct tolds tolds;         // of the watching thread
+    struct tolds tolds;         // of the watching thread, as what follows
+    struct pins pins;
 };
 
 static void say(const struct net_driver *d, const char *what)
@@ -130,6 +140,42 @@ static void report_new(struct net_driver *d, const struct net_records *records)
     }
 }
 
+// Namespaces of attached interfaces are held until these are back.
+static void pin_new(struct net_driver *d, const struct net_records *records)
+{
+    const struct net_world *w = &d->preparer.world;
+    vec_foreach(&d->pins, p)
+        p->wanted = false;
+    vec_foreach(records, r) {
+        struct pin *have = NULL;
+        if (!str_eqz(r->kind, NET_KIND_MOVE) || r->ns.inode == 0)
+            continue;
+        vec_foreach(&d->pins, p)
+            if (p->id.inode == r->ns.inode && p->id.device == r->ns.device)
+                have = p;
+        struct pin made = {.id = r->ns, .fd = -1, .wanted = true};
+        if (have)
+            have->wanted = true;
+        else if (net_pin(w, r->ns, r->pid, &made.fd, NULL) == 0)
+            vec_push(&d->pins, made);
+    }
+    size_t left = 0;
+    for (size_t i = 0; i < d->pins.n; i++) {
+        if (d->pins.p[i].wanted)
+            d->pins.p[left++] = d->pins.p[i];
+        else
+            net_unpin(w, d->pins.p[i].id, d->pins.p[i].fd);
+    }
+    d->pins.n = left;
+}
+
+static void pins_done(struct net_driver *d)
+{
+    vec_foreach(&d->pins, p)
+        net_unpin(&d->preparer.world, p->id, p->fd);
+    vec_done(&d->pins);
+}
+
 static void tolds_done(struct net_driver *d)
 {
     map_foreach(&d->tolds, i) {
@@ -138,6 +184,15 @@ static void tolds_done(struct net_driver *d)
         free(map_value(&d->tolds, i)->uid);
     }
     map_done(&d->tolds);
+}
+
+// At once, before anything else: a pod may be short-lived.
+static void pin_now(struct net_driver *d)
+{
+    cleanup_arena struct arena arena = {0};
+    struct net_records records = {0};
+    if (net_records_read(d->state_dir, &arena, &records, NULL) == 0)
+        pin_new(d, &records);
 }
 
 static void rescan(struct net_driver *d)
@@ -149,6 +204,7 @@ static void rescan(struct net_driver *d)
     int code = read_all(d, &arena, &records, &devices, &err);
     if (code == 0)
         code = publish(d, &devices, &err);
+    pin_now(d);
     if (code == 0)
         report_new(d, &records);
     else
@@ -181,6 +237,8 @@ static void *watch(void *arg)
         int n = poll(fds, array_len(fds), RESCAN_MS);
         if (fds[0].revents)
             return NULL;
+        if (fds[2].revents)
+            pin_now(d);
         if (n > 0 && poll(fds, 1, SETTLE_MS) > 0)
             return NULL;
         drain(d->netlink);
@@ -322,8 +380,10 @@ static int publish_first(struct net_driver *d, struct err *err)
     int code = read_all(d, &arena, &records, &devices, err);
     if (code == 0)
         code = publish(d, &devices, err);
-    if (code == 0)
+    if (code == 0) {
+        pin_new(d, &records);
         report_new(d, &records);
+    }
     return code;
 }
 
@@ -370,6 +430,7 @@ void net_driver_free(struct net_driver *d)
     for (size_t i = 0; i < array_len(fds); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
+    pins_done(d);
     tolds_done(d);
     net_pci_names_free(d->names);
     free(d->state_dir);

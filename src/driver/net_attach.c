@@ -1,161 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/net_attach.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <sys/file.h>
+#include "driver/net_attach_int.h"
 
 #include "base/banned.h"
 
-#define FREE_NAME     "dray%d" // the kernel puts a number in
-#define LOOK_AGAIN_NS (20 * CLOCK_NS_PER_MS)
-
-int net_lock(const struct net_world *w, int *ret_fd, struct err *err)
-{
-    char path[512];
-    (void)snprintf(path, sizeof(path), "%s/.lock", w->state_dir);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0) {
-        int code = err_set(err, errno, "cannot lock %s: %s", path, strerrordesc_np(errno));
-        if (fd >= 0)
-            (void)close(fd);
-        return code;
-    }
-    *ret_fd = fd;
-    return 0;
-}
-
-static bool is_made(const struct net_record *r)
-{
-    return !str_eqz(r->kind, NET_KIND_MOVE);
-}
-
-static bool same_ns(struct net_ns_id a, struct net_ns_id b)
-{
-    return a.inode == b.inode && a.device == b.device;
-}
-
-// --- Where it is ---------------------------------------------------------------------------------
-
-enum place { NOWHERE, ON_HOST, IN_POD, IN_OTHER };
-
-struct found {
-    enum place place;
-    struct net_link link;
-    struct net_sock *sock; // of the namespace it is in; owned
-    int ns;                // of it; owned when IN_OTHER
-};
-
-static void found_done(struct found *f)
-{
-    net_sock_free(f->sock);
-    if (f->place == IN_OTHER)
-        (void)close(f->ns);
-    *f = (struct found){.ns = -1};
-}
-
-// By its mark; where that is missing (not yet set, or changed by a pod with the right to) by what the
-// hardware says, or by name, kind and hardware address together.
-static bool is_it(const struct net_link *l, const struct net_record *r, struct str mark, bool host)
-{
-    if (str_eq(l->alias, mark))
-        return true;
-    if (str_starts(l->alias, STR("dray ")))
-        return false; // of another claim
-    if (!is_made(r) && r->permanent.n && l->kind[0] == '\0' && r->host_kind.n == 0 &&
-        net_mac_equal(&l->permanent, &r->permanent))
-        return true;
-    const struct net_plan *as = host ? &r->host : &r->plan;
-    struct str kind = is_made(r) ? r->kind : r->host_kind;
-    if (strcmp(l->name, as->name) != 0 || !str_eqz(kind, l->kind))
-        return false;
-    return net_mac_equal(&l->mac, &r->host.mac) ||
-           (r->plan.mac.n && net_mac_equal(&l->mac, &r->plan.mac));
-}
-
-static int look_in(int ns, const struct net_record *r, bool host, struct found *ret,
-                   struct err *err)
-{
-    cleanup_arena struct arena arena = {0};
-    struct net_links links = {0};
-    struct net_sock *s = NULL;
-    struct str mark = net_record_mark(r, &arena);
-    int code = net_sock_open(ns, &s, err);
-    if (code == 0)
-        code = net_links_read(s, &arena, &links, err);
-    const struct net_link *best = NULL;
-    vec_foreach(&links, l) {
-        if (is_it(l, r, mark, host) && (!best || str_eq(l->alias, mark)))
-            best = l;
-    }
-    if (code == 0 && best) {
-        *ret = (struct found){.link = *best, .sock = s, .ns = ns};
-        ret->link.alias = (struct str){0}; // of the arena here
-        return 1;
-    }
-    net_sock_free(s);
-    return code;
-}
-
-// pod_ns -1: there is none. What is made for a claim is never looked for on the host.
-static int look(const struct net_world *w, const struct net_record *r, int pod_ns,
-                struct net_ns_id pod, struct found *ret, struct err *err)
-{
-    struct found f = {.ns = -1};
-    int code = pod_ns >= 0 ? look_in(pod_ns, r, false, &f, err) : 0;
-    f.place = IN_POD;
-    if (code == 0 && !is_made(r)) {
-        code = look_in(w->host_ns, r, true, &f, err);
-        f.place = ON_HOST;
-    }
-    if (code == 0 && r->ns.inode && !(pod_ns >= 0 && same_ns(pod, r->ns))) {
-        int other = -1;
-        if (net_ns_find(w->proc, r->ns, r->pid, &other, NULL) == 0) {
-            code = look_in(other, r, false, &f, err);
-            f.place = IN_OTHER;
-            if (code != 1)
-                (void)close(other);
-        }
-    }
-    if (code < 0)
-        return code;
-    if (code == 0)
-        f = (struct found){.place = NOWHERE, .ns = -1};
-    *ret = f;
-    return 0;
-}
-
-static void pause_a_moment(void)
-{
-    const struct timespec t = {.tv_nsec = LOOK_AGAIN_NS};
-    (void)nanosleep(&t, NULL);
-}
-
-// Namespaces end a while after their last process: until then an interface can be in one that nobody
-// can open any more. Something that was never given to a namespace does not come back from one.
-static int look_patiently(const struct net_world *w, const struct net_record *r, int pod_ns,
-                          struct net_ns_id pod, struct found *ret, struct err *err)
-{
-    int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
-    for (;;) {
-        int code = look(w, r, pod_ns, pod, ret, err);
-        bool settled = ret->place == ON_HOST || ret->place == IN_POD ||
-                       (r->ns.inode == 0 && !r->runtime_moves) ||
-                       (pod_ns < 0 && ret->place == IN_OTHER) ||
-                       (is_made(r) && ret->place == NOWHERE);
-        if (code != 0 || settled || clock_mono_ns(w->clock) >= until)
-            return code;
-        found_done(ret);
-        pause_a_moment();
-    }
-}
+#define FREE_NAME "dray%d" // the kernel puts a number in
 
 // --- Into the pod --------------------------------------------------------------------------------
 
-static int move_in(const struct net_world *w, const struct net_record *r, struct found *f,
+static int move_in(const struct net_world *w, const struct net_record *r, struct net_found *f,
                    int pod_ns, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
@@ -283,24 +140,48 @@ static int make(const struct net_world *w, const struct net_record *r, int pod_n
         if (clock_mono_ns(w->clock) >= until)
             break;
         code = 0;
-        pause_a_moment();
+        net_pause();
     }
     net_sock_free(host);
     return code;
 }
 
 // Marks what was made, or moved by the runtime itself, once it is in the pod.
-static int mark_in_pod(struct found *f, const struct net_record *r, struct err *err)
+static int mark_in_pod(struct net_found *f, const struct net_record *r, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     return net_link_change(f->sock, f->link.index,
                            &(struct net_change){.alias = net_record_mark(r, &arena).p}, err);
 }
 
-static int bring_in(const struct net_world *w, const struct net_record *r, struct found *f,
+static int bring_back(const struct net_world *w, const struct net_record *r, struct net_found *f,
+                      enum net_returned *ret, struct err *note, struct err *err);
+
+// From the namespace of a sandbox that has ended into that of the next one.
+static int move_over(const struct net_world *w, const struct net_record *r, struct net_found *f,
+                     int pod_ns, struct err *err)
+{
+    enum net_returned how;
+    struct net_found host = {.ns = -1, .place = ON_HOST};
+    int code = bring_back(w, r, f, &how, NULL, err);
+    if (code == 0 && net_is_made(r))
+        return make(w, r, pod_ns, err);
+    if (code == 0)
+        code = net_look_in(w->host_ns, r, true, &host, err);
+    if (code == 0)
+        return err_set(err, ERR_NOT_FOUND, "the interface %s did not come back", r->host.name);
+    if (code == 1)
+        code = move_in(w, r, &host, pod_ns, err);
+    net_sock_free(host.sock);
+    return code;
+}
+
+static int bring_in(const struct net_world *w, const struct net_record *r, struct net_found *f,
                     int pod_ns, struct err *err)
 {
     switch (f->place) {
+    case IN_PINNED:
+        return move_over(w, r, f, pod_ns, err);
     case IN_POD:
         return mark_in_pod(f, r, err);
     case ON_HOST:
@@ -313,7 +194,7 @@ static int bring_in(const struct net_world *w, const struct net_record *r, struc
     case NOWHERE:
         break;
     }
-    if (is_made(r))
+    if (net_is_made(r))
         return make(w, r, pod_ns, err);
     return err_set(err, ERR_NOT_FOUND, "the interface %s of device %.*s is gone", r->host.name,
                    STR_ARG(r->device));
@@ -322,8 +203,8 @@ static int bring_in(const struct net_world *w, const struct net_record *r, struc
 static int configure(const struct net_world *w, const struct net_record *r, int pod_ns,
                      struct err *err)
 {
-    struct found f = {.ns = -1};
-    int code = look_in(pod_ns, r, false, &f, err);
+    struct net_found f = {.ns = -1};
+    int code = net_look_in(pod_ns, r, false, &f, err);
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface %s went away", r->plan.name);
     if (code == 1) {
@@ -346,28 +227,25 @@ static int configure_patiently(const struct net_world *w, const struct net_recor
         int code = configure(w, r, pod_ns, err);
         if (code != -EADDRINUSE || clock_mono_ns(w->clock) >= until)
             return code;
-        pause_a_moment();
+        net_pause();
     }
 }
-
-static int bring_back(const struct net_world *w, const struct net_record *r, struct found *f,
-                      enum net_returned *ret, struct err *note, struct err *err);
 
 // Undoes what was begun, and tells the driver through the record.
 static int give_up(const struct net_world *w, struct net_record *r, int pod_ns,
                    struct net_ns_id pod, int code, struct err *err)
 {
-    struct found f = {.ns = -1};
+    struct net_found f = {.ns = -1};
     struct err why = {0};
     enum net_returned returned;
     // In another pod it is none of ours to touch.
-    if (code != -ERR_CONFLICT && look(w, r, pod_ns, pod, &f, &why) == 0 && f.place != NOWHERE &&
+    if (code != -ERR_CONFLICT && net_look(w, r, pod_ns, pod, &f, &why) == 0 && f.place != NOWHERE &&
         bring_back(w, r, &f, &returned, NULL, &why) == 0) {
         r->phase = NET_PLANNED;
         r->ns = (struct net_ns_id){0};
         r->pid = 0;
     }
-    found_done(&f);
+    net_found_done(&f);
     r->error = str_z(err->msg);
     (void)!net_record_write(&w->files, w->state_dir, r, &why);
     return code;
@@ -377,18 +255,19 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
                   struct err *err)
 {
     struct net_ns_id pod = {0}, host = {0};
-    struct found f = {.ns = -1};
+    struct net_found f = {.ns = -1};
     int code = net_ns_id(pod_ns, &pod, err);
     if (code == 0)
         code = net_ns_id(w->host_ns, &host, err);
     if (code != 0)
         return code;
-    if (same_ns(pod, host))
+    if (net_ns_same(pod, host))
         return err_set(err, ERR_INVALID,
                        "the pod uses the host's network: it has no namespace of its own to put "
                        "the interface into");
-    code = look_patiently(w, r, pod_ns, pod, &f, err);
-    bool ready = code == 0 && f.place == IN_POD && r->phase == NET_ATTACHED && same_ns(r->ns, pod);
+    code = net_look_patiently(w, r, pod_ns, pod, &f, err);
+    bool ready =
+        code == 0 && f.place == IN_POD && r->phase == NET_ATTACHED && net_ns_same(r->ns, pod);
     if (code == 0 && !ready && f.place != IN_OTHER) {
         r->phase = NET_ATTACHING;
         r->ns = pod;
@@ -397,7 +276,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
     }
     if (code == 0 && !ready)
         code = bring_in(w, r, &f, pod_ns, err);
-    found_done(&f);
+    net_found_done(&f);
     if (code == 0 && !ready)
         code = configure_patiently(w, r, pod_ns, err);
     if (code == 0 && !ready) {
@@ -434,7 +313,7 @@ int net_attach(const struct net_world *w, struct str uid, struct str device, int
 // --- Back to the host ----------------------------------------------------------------------------
 
 // From a namespace to the host; a name that is taken there is replaced by one the kernel finds.
-static int move_out(const struct net_world *w, const struct net_record *r, struct found *f,
+static int move_out(const struct net_world *w, const struct net_record *r, struct net_found *f,
                     struct err *err)
 {
     struct net_change c = {.name = r->host.name, .ns_fd = w->host_ns, .moves = true};
@@ -454,7 +333,7 @@ static int move_out(const struct net_world *w, const struct net_record *r, struc
     return code == 0 ? 0 : err_wrap(err, "cannot move %s back to the host", f->link.name);
 }
 
-static int rename_back(const struct net_world *w, const struct net_record *r, struct found *f,
+static int rename_back(const struct net_world *w, const struct net_record *r, struct net_found *f,
                        enum net_returned *ret, struct err *err)
 {
     if (strcmp(f->link.name, r->host.name) == 0)
@@ -472,7 +351,7 @@ static int rename_back(const struct net_world *w, const struct net_record *r, st
 }
 
 // Addresses and routes are put back as far as that is possible: what they were for may be gone.
-static void restore_addresses(struct found *f, const struct net_plan *host, struct err *note)
+static void restore_addresses(struct net_found *f, const struct net_plan *host, struct err *note)
 {
     struct err why = {0};
     vec_foreach(&host->addresses, ip)
@@ -483,7 +362,7 @@ static void restore_addresses(struct found *f, const struct net_plan *host, stru
             *note = why;
 }
 
-static int restore(const struct net_world *w, const struct net_record *r, struct found *f,
+static int restore(const struct net_world *w, const struct net_record *r, struct net_found *f,
                    enum net_returned *ret, struct err *note, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
@@ -516,18 +395,18 @@ static int restore(const struct net_world *w, const struct net_record *r, struct
     return code;
 }
 
-static int bring_back(const struct net_world *w, const struct net_record *r, struct found *f,
+static int bring_back(const struct net_world *w, const struct net_record *r, struct net_found *f,
                       enum net_returned *ret, struct err *note, struct err *err)
 {
-    struct found host = {.ns = -1};
+    struct net_found host = {.ns = -1};
     *ret = NET_RETURNED;
-    if (is_made(r))
+    if (net_is_made(r))
         return net_link_delete(f->sock, f->link.index, err);
     if (f->place == ON_HOST)
         return restore(w, r, f, ret, note, err);
     int code = move_out(w, r, f, err);
     if (code == 0)
-        code = look_in(w->host_ns, r, true, &host, err);
+        code = net_look_in(w->host_ns, r, true, &host, err);
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface of %.*s did not arrive on the host",
                        STR_ARG(r->device));
@@ -575,7 +454,7 @@ int net_return(const struct net_world *w, const struct net_record *r, enum net_r
                struct err *note, struct err *err)
 {
     struct net_record now = *r;
-    struct found f = {.ns = -1};
+    struct net_found f = {.ns = -1};
     bool this_boot = str_eqz(r->boot, w->boot_id);
     *ret = NET_RETURNED;
     // Nothing of an earlier boot is anywhere but where it was at start; what was never begun either.
@@ -584,12 +463,12 @@ int net_return(const struct net_world *w, const struct net_record *r, enum net_r
     now.phase = NET_RETURNING;
     int code = net_record_write(&w->files, w->state_dir, &now, err);
     if (code == 0)
-        code = look_patiently(w, &now, -1, (struct net_ns_id){0}, &f, err);
+        code = net_look_patiently(w, &now, -1, (struct net_ns_id){0}, &f, err);
     if (code == 0 && f.place != NOWHERE)
         code = bring_back(w, &now, &f, ret, note, err);
-    else if (code == 0 && !is_made(r))
+    else if (code == 0 && !net_is_made(r))
         code = lost(w, r, ret, err);
-    found_done(&f);
+    net_found_done(&f);
     if (code == 0 && str_eqz(r->kind, "veth"))
         code = end_peer(w, r, err);
     return code == 0 ? net_record_remove(&w->files, w->state_dir, r->device, err) : code;

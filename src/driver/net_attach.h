@@ -6,7 +6,7 @@
 // While a claim has an interface, that carries a mark (its alias) that survives everything the kernel
 // does to it: moves, new names and numbers, the end of its namespace. Hardware comes back to the host
 // by the kernel when its namespace ends, under another name if its own is taken; interfaces of software
-// end with their namespace.
+// end with their namespace, unless the driver pins it.
 #ifndef DRIVER_NET_ATTACH_H
 #define DRIVER_NET_ATTACH_H
 
@@ -48,6 +48,13 @@ enum net_returned {
 // how it went. Returns 0 or a negative code: then the record is still there, and it can be tried again.
 int net_return(const struct net_world *w, const struct net_record *r, enum net_returned *ret,
                struct err *note, struct err *err) MUST_USE;
+
+// net_pin keeps a namespace from ending with its pod, so that an interface that would end with it can be
+// brought back: as long as *ret_fd is open, and findable by others through the state folder. net_unpin lets
+// go. Nothing is pinned for longer than a process lives.
+int net_pin(const struct net_world *w, struct net_ns_id id, int pid, int *ret_fd,
+            struct err *err) MUST_USE;
+void net_unpin(const struct net_world *w, struct net_ns_id id, int fd);
 
 // net_configure makes an interface of a namespace what a plan says (net_configure.c).
 int net_configure(const struct net_world *w, int ns, struct net_sock *s, int index,

@@ -54,14 +54,13 @@ static int call(int fd, const char *name, void *command, struct err *err)
 static int read_names(int fd, const char *name, uint32_t set, struct ethtool_gstrings **ret,
                       struct err *err)
 {
-    struct {
-        struct ethtool_sset_info info;
-        uint32_t count;
-    } ask = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = UINT64_C(1) << set}};
-    int code = call(fd, name, &ask, err);
+    cleanup_free struct ethtool_sset_info *ask = xcalloc(1, sizeof(*ask) + sizeof(uint32_t));
+    ask->cmd = ETHTOOL_GSSET_INFO;
+    ask->sset_mask = UINT64_C(1) << set;
+    int code = call(fd, name, ask, err);
     if (code != 0)
         return code;
-    uint32_t n = ask.info.sset_mask ? ask.count : 0;
+    uint32_t n = ask->sset_mask ? ask->data[0] : 0;
     if (n > STRINGS_MAX)
         return err_set(err, ERR_TOO_LARGE, "%s has more than %d features", name, STRINGS_MAX);
     struct ethtool_gstrings *names = xcalloc(1, sizeof(*names) + (size_t)n * ETH_GSTRING_LEN);

@@ -42,7 +42,7 @@ static bool is_it(const char *path, struct net_ns_id id)
 // The file may have been replaced since it was looked at.
 static bool try_path(const char *path, struct net_ns_id id, int *ret_fd)
 {
-    struct net_ns_id opened;
+    struct net_ns_id opened = {0};
     int fd = -1;
     if (!is_it(path, id) || net_ns_open(path, &fd, NULL) != 0)
         return false;

@@ -117,7 +117,7 @@ static int complete(const struct scene *s, size_t index, struct arena *a, struct
         return 0;
     }
     if (!plan->name[0])
-        (void)snprintf(plan->name, sizeof(plan->name), "net%u", (unsigned)(index + 1) % 100000);
+        (void)snprintf(plan->name, sizeof(plan->name), "net%u", (unsigned)(index % 999 + 1));
     bool ipvlan = str_eqz(r->kind, "ipvlan"); // shares the address of its parent
     if (ipvlan && plan->mac.n)
         return err_set(err, ERR_INVALID, "interface.hardwareAddr: an ipvlan has its parent's");
@@ -126,9 +126,12 @@ static int complete(const struct scene *s, size_t index, struct arena *a, struct
     return check_parent(s, r, err);
 }
 
+// A field says enough by itself.
 static int in_device(int code, const struct dray_allocated *d, struct err *err)
 {
-    return code == 0 ? 0 : err_wrap(err, "request %s, device %s", d->request, d->device);
+    return code == 0 || err->path[0]
+               ? code
+               : err_wrap(err, "request %s, device %s", d->request, d->device);
 }
 
 static int plan_device(const struct net_preparer *p, struct scene *s,
@@ -297,7 +300,7 @@ int net_prepare(struct net_preparer *p, const struct dray_claim *claim, struct d
 static void tell(const struct net_preparer *p, const struct net_record *r, enum net_returned how,
                  const struct err *note)
 {
-    char text[512];
+    char text[DRAY_ERR_MSG_MAX + 256];
     if (!p->told)
         return;
     if (how == NET_NAME_TAKEN) {
@@ -312,7 +315,7 @@ static void tell(const struct net_preparer *p, const struct net_record *r, enum 
         p->told(p->arg, true, "InterfaceLost", text);
     }
     if (note->code != 0) {
-        (void)snprintf(text, sizeof(text), "device %.*s is back, but: %.400s", STR_ARG(r->device),
+        (void)snprintf(text, sizeof(text), "device %.*s is back, but: %s", STR_ARG(r->device),
                        note->msg);
         p->told(p->arg, true, "InterfaceChanged", text);
     }

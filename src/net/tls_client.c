@@ -116,8 +116,10 @@ struct tls_conn *tls_conn_new_client(struct tls_client *t, const char *name)
     if (is_address(name)) {
         (void)X509_VERIFY_PARAM_set1_ip_asc(param, name);
     } else {
+        char *copy = xstrndup(name, strlen(name)); // OpenSSL's macro wants to be able to write
         (void)X509_VERIFY_PARAM_set1_host(param, name, 0);
-        (void)SSL_set_tlsext_host_name(ssl, name);
+        (void)SSL_set_tlsext_host_name(ssl, copy);
+        free(copy);
     }
     SSL_set_connect_state(ssl);
     return tls_conn_wrap(ssl);

@@ -2,6 +2,7 @@
 //
 // Placing units one after the other: nodes that a pod may run on, the allocator on each, one of them
 // chosen by the policy; why and what would help for those that fit nowhere.
+#include "alloc/fleet.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -109,6 +110,49 @@ static int make_views(struct plan *p, struct err *err)
     return r;
 }
 
+// --- Packing -------------------------------------------------------------------------------------
+
+static const struct alloc_view *view_at(void *arg, uint32_t site)
+{
+    const struct plan *p = arg;
+    return site_view(&p->sites.p[site]);
+}
+
+// Processors and memory are not considered: what is known of nodes are their devices.
+static void tell_fleet(const struct plan *p, size_t site)
+{
+    const struct plan_site *s = &p->sites.p[site];
+    struct fleet_room room = {.order = (uint32_t)site};
+    if (p->fleet && !s->broken.n)
+        fleet_set(p->fleet, (uint32_t)site, &room, site_view(s));
+}
+
+static struct claim_list open_claims(struct plan *p, const struct unit *u);
+
+// What is to be placed is what will be asked for.
+static void make_fleet(struct plan *p)
+{
+    if (p->options.policy != ALLOC_PACK)
+        return;
+    p->fleet = fleet_new(&(struct fleet_options){.view = view_at, .view_arg = p});
+    for (size_t i = 0; i < p->sites.n; i++)
+        tell_fleet(p, i);
+    for (size_t i = 0; i < p->units.n; i++) {
+        struct claim_list open = open_claims(p, &p->units.p[i]);
+        if (!open.n || p->units.p[i].error.n)
+            continue;
+        (void)fleet_ask(p->fleet, fleet_hash(open.p, open.n), open.p, open.n, 0, 0);
+        fleet_learn(p->fleet, 1);
+    }
+    fleet_settle(p->fleet);
+    alloc_solver_set_options(p->solver, &(struct alloc_options){.policy = p->options.policy,
+                                                                .rng = p->options.rng,
+                                                                .expired = expired,
+                                                                .expired_arg = &p->deadline,
+                                                                .loss = fleet_loss,
+                                                                .loss_arg = p->fleet});
+}
+
 static bool touches(const struct api_resource_claim *c, const struct alloc_view *v)
 {
     const struct api_allocation_result *a = c->status.allocation;
@@ -139,6 +183,7 @@ static void renew_sites(struct plan *p, const struct unit *u)
         struct err err = {0};
         if (alloc_view_renew(s->first, here.p, here.n, &s->own_cluster, &s->own, &err) < 0)
             s->broken = arena_str(&p->arena, str_z(err.msg)); // it was readable before
+        tell_fleet(p, i);
         vec_done(&here);
     }
 }
@@ -203,8 +248,27 @@ static enum alloc_verdict try_site(struct plan *p, const struct plan_site *s, st
     return a.verdict;
 }
 
+// The node where the claims cost those that come later the least.
+static void find_by_worth(struct plan *p, const struct unit *u, struct search *at)
+{
+    uint32_t site;
+    (void)fleet_ask(p->fleet, fleet_hash(at->open.p, at->open.n), at->open.p, at->open.n, 0, 0);
+    fleet_start(p->fleet);
+    while (!at->best && !at->error.n && fleet_next(p->fleet, &site)) {
+        const struct plan_site *s = &p->sites.p[site];
+        struct str reason;
+        fleet_at(p->fleet, site);
+        if (site_fits(p, u, s, &reason) && try_site(p, s, at) == ALLOC_ALLOCATED)
+            at->best = s;
+    }
+}
+
 static void find_site(struct plan *p, const struct unit *u, struct search *at)
 {
+    if (p->fleet && at->open.n) {
+        find_by_worth(p, u, at);
+        return;
+    }
     for (size_t i = 0; i < p->sites.n && !at->error.n; i++) {
         const struct plan_site *s = &p->sites.p[i];
         struct str reason;
@@ -394,6 +458,8 @@ static void place(struct plan *p, const struct unit *u, bool tell)
         step.pub.summary = at.error;
         if (at.best && !at.error.n && !take(p, u, &at))
             step.pub.status = PLAN_NO;
+        if (p->fleet)
+            fleet_at(p->fleet, UINT32_MAX);
         if (step.pub.status == PLAN_PLACED) {
             step.pub.node = at.best->node->metadata.name;
             if (at.open.n)
@@ -428,6 +494,8 @@ static int begin(struct plan_world *w, const struct plan_options *options, struc
                     STR_ARG(options->node));
     if (r == 0)
         r = make_views(p, err);
+    if (r == 0)
+        make_fleet(p);
     if (r < 0)
         plan_free(p);
     else
@@ -512,6 +580,7 @@ void plan_free(struct plan *p)
     if (!p)
         return;
     alloc_solver_free(p->solver);
+    fleet_free(p->fleet);
     for (size_t i = 0; i < p->sites.n; i++) {
         alloc_view_free(p->sites.p[i].own);
         alloc_cluster_free(p->sites.p[i].own_cluster);

@@ -116,6 +116,7 @@ struct plan {
     struct VEC(const struct api_device_taint_rule *) rules;
     struct alloc_cluster *cluster;
     struct alloc_solver *solver;
+    struct fleet *fleet; // of the sites; NULL unless the policy is pack
     struct deadline deadline;
     bool why; // one answer, told at length
 };

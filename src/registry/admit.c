@@ -11,7 +11,7 @@
 #include "base/banned.h"
 
 // The name an error shows: names are generated later.
-static struct status_subject about(const struct op *op, const struct api_object *object)
+struct status_subject admit_about(const struct op *op, const struct api_object *object)
 {
     const struct api_object_meta *meta = api_object_meta(object);
     struct str name = op->request->name;
@@ -47,7 +47,7 @@ static int admit_namespace(struct op *op, const struct api_object *object,
 {
     if (old || !object->kind->namespaced)
         return 0;
-    return admit_content(op, op->request->namespace, about(op, object).name);
+    return admit_content(op, op->request->namespace, admit_about(op, object).name);
 }
 
 static int keep_immortals(struct op *op, struct str name)
@@ -108,8 +108,8 @@ static int find_priority(struct op *op, const struct api_object *object, struct 
     const struct store_key key = {r->priority_kind, STR(""), class_name};
     const struct object *o = store_head(r->store, &key);
     if (!o)
-        return fail_forbidden(op, about(op, object), "no PriorityClass with name %.*s was found",
-                              STR_ARG(class_name));
+        return fail_forbidden(op, admit_about(op, object),
+                              "no PriorityClass with name %.*s was found", STR_ARG(class_name));
     int code = op_decode(op, o, &found);
     if (code < 0)
         return code;
@@ -127,13 +127,13 @@ static int set_pod_priority(struct op *op, const struct api_object *object)
     if (code < 0)
         return code;
     if (spec->has_priority && spec->priority != p.value)
-        return fail_forbidden(op, about(op, object),
+        return fail_forbidden(op, admit_about(op, object),
                               "the integer value of priority (%d) must not be provided in pod "
                               "spec; priority admission controller computed %d from the given "
                               "PriorityClass name",
                               (int)spec->priority, (int)p.value);
     if (p.policy.n && spec->has_preemption_policy && !str_eq(spec->preemption_policy, p.policy))
-        return fail_forbidden(op, about(op, object),
+        return fail_forbidden(op, admit_about(op, object),
                               "the string value of PreemptionPolicy (%.*s) must not be provided "
                               "in pod spec; priority admission controller computed %.*s from the "
                               "given PriorityClass name",
@@ -169,7 +169,7 @@ static int set_group_priority(struct op *op, const struct api_object *object)
     if (code < 0)
         return code;
     if (spec->has_priority && spec->priority != p.value)
-        return fail_forbidden(op, about(op, object),
+        return fail_forbidden(op, admit_about(op, object),
                               "priority set in the pod group (%d) must match the priority computed "
                               "(%d) based on the priority class set in the spec",
                               (int)spec->priority, (int)p.value);
@@ -189,7 +189,7 @@ static int check_default_class(struct op *op, const struct api_object *object)
     struct str other = op->r->default_priority.class_name;
     if (other.n == 0 || (op->verb != VERB_CREATE && str_eq(other, c->metadata.name)))
         return 0;
-    return fail_forbidden(op, about(op, object),
+    return fail_forbidden(op, admit_about(op, object),
                           "PriorityClass %.*s is already marked as default. Only one default can "
                           "exist",
                           STR_ARG(other));
@@ -333,7 +333,7 @@ static int admit_guard(struct op *op, const struct api_object *object, const str
     cleanup_sbuf struct sbuf why = {0};
     if (!op->r->guard || op->r->guard(op->r->guard_arg, op->request, object, old, &why) == 0)
         return 0;
-    return fail_forbidden(op, about(op, object), "%.*s", STR_ARG(sbuf_str(&why)));
+    return fail_forbidden(op, admit_about(op, object), "%.*s", STR_ARG(sbuf_str(&why)));
 }
 
 void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
@@ -352,6 +352,7 @@ static const struct admitter {
     {admit_priority, NULL},
     {admit_service, NULL},
     {admit_group, NULL},
+    {admit_runtime_class, NULL},
     {admit_guard, NULL},
 };
 

@@ -79,8 +79,6 @@ static void give_identity(struct op *op, struct api_object_meta *meta)
     meta->has_deletion_grace_period_seconds = false;
     meta->deletion_grace_period_seconds = 0;
     meta->self_link = STR("");
-    // Who manages which field is not kept track of yet.
-    meta->managed_fields = (struct api_managed_fields_entry_array){0};
 }
 
 int check_valid(struct op *op, enum api_op what, const struct api_object *object,
@@ -183,7 +181,7 @@ int create_object(struct op *op, const struct api_object *object)
     return write_new(op, object);
 }
 
-static int create_main(struct op *op, const struct api_object *body)
+int create_body(struct op *op, const struct api_object *body)
 {
     struct api_object object = {0};
     struct api_object_meta *meta = api_object_meta(body);
@@ -198,8 +196,10 @@ static int create_main(struct op *op, const struct api_object *body)
         return code;
     meta_single_owners(op, meta);
     code = to_stored(op, body, &object);
-    if (code == 0)
-        code = admit_change(op, &object, NULL);
+    if (code < 0)
+        return code;
+    fields_manage(op, &object, NULL, NULL);
+    code = admit_change(op, &object, NULL);
     return code < 0 ? code : create_object(op, &object);
 }
 
@@ -211,7 +211,7 @@ static int create_any(struct op *op, const struct api_object *body)
         (op->stored->type == &api_binding_type || (pod && str_eqz(sub, "binding"))))
         return bind_pod(op, body);
     if (sub.n == 0)
-        return create_main(op, body);
+        return create_body(op, body);
     if (pod && str_eqz(sub, "eviction") && body->kind->type == &api_eviction_type)
         return evict_pod(op, body);
     if (str_eqz(sub, "token"))

@@ -142,6 +142,23 @@ static int show_current(struct patching *p, const struct object *old)
     return r < 0 ? fail_internal(p->op, "%s", err.msg) : 0;
 }
 
+static int apply_object(struct patching *p, const struct object *old)
+{
+    struct op *op = p->op;
+    struct api_object body = {0};
+    if (p->kind->type == &api_scale_type)
+        return fail_unsupported(op,
+                                "a Scale cannot be applied to this server yet; use another type "
+                                "of patch");
+    int code = fields_apply(op, p->patch, old, &body);
+    if (code < 0)
+        return code;
+    if (old)
+        return update_body(op, &body, old);
+    code = check_name(op, api_object_meta(&body));
+    return code < 0 ? code : create_body(op, &body);
+}
+
 static int patch_object(struct patching *p)
 {
     struct op *op = p->op;
@@ -151,8 +168,7 @@ static int patch_object(struct patching *p)
         return code;
     const struct object *old = op_head(op, op->request->name);
     if (p->type == REGISTRY_PATCH_APPLY)
-        return fail_unsupported(op, "server-side apply is not supported by this server yet; use "
-                                    "another type of patch");
+        return apply_object(p, old);
     if (!old)
         return fail_not_found(op, op_subject(op, op->request->name));
     code = show_current(p, old);

@@ -120,6 +120,7 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->authorizer = options->authorizer;
     r->namespace_kind = api_kind_find(STR("v1"), STR("Namespace"));
     r->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
+    r->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
     r->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
     r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
     r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};

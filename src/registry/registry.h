@@ -78,6 +78,7 @@ struct registry_request {
     bool dry_run;
     enum registry_field_validation field_validation;
     struct str field_manager;
+    bool force; // of an apply: take over what other managers own
 };
 
 struct registry_answer {
@@ -116,7 +117,7 @@ enum registry_patch_type {
     REGISTRY_PATCH_JSON,
     REGISTRY_PATCH_MERGE,
     REGISTRY_PATCH_STRATEGIC,
-    REGISTRY_PATCH_APPLY, // server-side apply; -ERR_UNSUPPORTED until it is built
+    REGISTRY_PATCH_APPLY, // server-side apply: YAML or JSON; creates what is not there
 };
 
 // registry_patch changes an object as the patch says, trying again when another write comes between

@@ -81,7 +81,7 @@ struct registry {
     struct default_priority default_priority;
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
-    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind;
+    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind;
 };
 
 // --- Ops -----------------------------------------------------------------------------------------
@@ -99,6 +99,9 @@ struct op {
     enum verb verb;
     bool dry_run;
     struct api_time now; // whole seconds
+    // Server-side apply: who manages what was worked out with the object.
+    bool applied;
+    struct api_managed_fields_entry_array applied_entries;
     // The answer.
     struct api_status *status;
     const struct object *object;   // referenced
@@ -222,6 +225,12 @@ int admit_content(struct op *op, struct str namespace, struct str name);
 // admit_deletion asks whether an object may be deleted.
 int admit_deletion(struct op *op, struct str name);
 
+// admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
+// admitter of pods that name a RuntimeClass.
+struct status_subject admit_about(const struct op *op, const struct api_object *object);
+int admit_runtime_class(struct op *op, const struct api_object *object,
+                        const struct api_object *old);
+
 // create_object does all of a creation behind decoding. object is in the stored version.
 int create_object(struct op *op, const struct api_object *object);
 
@@ -231,11 +240,30 @@ int update_object(struct op *op, const struct api_object *object, const struct o
 // update_body is an update behind decoding, as it comes. old is NULL when there is none.
 int update_body(struct op *op, const struct api_object *body, const struct object *old);
 
+// fields_manage notes in object, which is in the stored version and not admitted yet, who manages which of its
+// fields after this write. before and old are NULL for a creation.
+void fields_manage(struct op *op, const struct api_object *object, const struct api_object *before,
+                   const struct object *old);
+
+// fields_settle gives the managers' times back where nothing else has changed: a write that changes nothing is
+// none.
+void fields_settle(const struct api_object *object, const struct api_object *before);
+
+// fields_apply lays a configuration over old, or makes an object of it. *ret is in the request's version; it is
+// created or updated like any other body.
+int fields_apply(struct op *op, struct str patch, const struct object *old, struct api_object *ret);
+
+// create_body is a creation behind decoding, as it comes.
+int create_body(struct op *op, const struct api_object *body);
+
 // check_subresource refuses what cannot be updated.
 int check_subresource(struct op *op);
 
 // finish_object warns of what is allowed but not good, and sets what the server sets last.
 void finish_object(struct op *op, const struct api_object *object);
+
+// check_name refuses an object that has no name, or another than the request's path.
+int check_name(struct op *op, const struct api_object_meta *meta);
 
 // check_versions refuses an update of another version than old's; fills in the version if it may.
 int check_versions(struct op *op, struct api_object_meta *meta, const struct object *old);

@@ -73,7 +73,7 @@ int fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str
                          STR_ARG(key), STR_ARG(meta->uid), STR_ARG(uid));
 }
 
-static int check_name(struct op *op, const struct api_object_meta *meta)
+int check_name(struct op *op, const struct api_object_meta *meta)
 {
     struct str name = op->request->name;
     if (meta->name.n == 0)
@@ -141,13 +141,14 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     struct api_object_meta *meta = api_object_meta(object);
     bool status = str_eqz(op->request->subresource, "status");
     int code = op_decode(op, old, &before);
-    if (code == 0)
-        code = admit_change(op, object, &before);
+    if (code < 0)
+        return code;
+    fields_manage(op, object, &before, old);
+    code = admit_change(op, object, &before);
     if (code == 0)
         code = check_versions(op, meta, old);
     if (code < 0)
         return code;
-    meta->managed_fields = api_object_meta(&before)->managed_fields;
     meta->self_link = STR("");
     code = status ? check_valid(op, API_STATUS_UPDATE, object, &before)
                   : check_part(op, object, &before);
@@ -156,6 +157,7 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     if (code < 0)
         return code;
     finish_object(op, object);
+    fields_settle(object, &before);
     if (!is_over(object, &before))
         return write_change(op, object, old);
     // The answer is what was asked for; watchers see what was there.
@@ -171,6 +173,7 @@ static int update_missing(struct op *op, const struct api_object *object)
         return fail_not_found(op, op_subject(op, op->request->name));
     if (meta->uid.n)
         return fail_other_uid(op, meta, STR(""));
+    fields_manage(op, object, NULL, NULL);
     int code = admit_change(op, object, NULL);
     return code < 0 ? code : create_object(op, object);
 }

@@ -291,6 +291,7 @@ static void bound(struct binding *b)
     s->stats.bound++;
     if (b->pod) {
         struct sched_pod *p = b->pod;
+        meter_bound(s, p);
         p->binding = NULL;
         if (p->state == POD_BINDING)
             queue_leave(&s->queue, p);

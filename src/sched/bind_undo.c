@@ -56,6 +56,7 @@ static void give_back(struct binding *b)
         p->attempts = 1; // no fault of its own
     } else {
         s->stats.errors++;
+        meter_attempt(s, p, METER_ERROR);
         report_tell(s, p, "SchedulerError", sbuf_str(&b->error));
     }
     queue_retry(&s->queue, p);

@@ -87,8 +87,20 @@ void candidates_settle(struct devices *d, struct dev_node *n)
     d->buckets[n->bucket][word] |= bit;
 }
 
+static void touched(struct devices *d, uint32_t index)
+{
+    if (d->touched.n <= d->nodes.n)
+        vec_push(&d->touched, index);
+}
+
+struct index_vec *devices_touched(struct devices *d)
+{
+    return &d->touched;
+}
+
 void candidates_touch(struct devices *d, struct dev_node *n)
 {
+    touched(d, n->index);
     candidates_settle(d, n);
     for (size_t i = 0; i < d->shapes_len; i++)
         d->shapes[i].maybe[n->index / 64] |= UINT64_C(1) << (n->index % 64);
@@ -98,6 +110,7 @@ void candidates_touch(struct devices *d, struct dev_node *n)
 
 void candidates_gone(struct devices *d, uint32_t index)
 {
+    touched(d, index);
     grow(d, index / 64 + 1);
     for (size_t b = 0; b < BUCKETS; b++)
         d->buckets[b][index / 64] &= ~(UINT64_C(1) << (index % 64));
@@ -105,6 +118,7 @@ void candidates_gone(struct devices *d, uint32_t index)
 
 void candidates_done(struct devices *d)
 {
+    vec_done(&d->touched);
     for (size_t b = 0; b < BUCKETS; b++)
         free(d->buckets[b]);
     for (size_t i = 0; i < d->shapes_len; i++)

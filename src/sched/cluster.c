@@ -75,6 +75,14 @@ static void node_free(struct sched_node *n)
     free(n);
 }
 
+// Whoever wants to know empties the list; it does not grow beyond what says that all may have changed.
+static void node_changed(struct cluster *c, struct sched_node *n)
+{
+    n->version = ++c->version;
+    if (c->changed.n <= c->order.n)
+        vec_push(&c->changed, n->index);
+}
+
 static bool node_forget(struct cluster *c, struct sched_node *n)
 {
     if (n->object || n->pods.n)
@@ -95,7 +103,7 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
     const struct client_object *old = n->object;
     n->object = object ? client_object_ref(object) : NULL;
     n->api = object ? object->object.value : NULL;
-    n->version = ++c->version;
+    node_changed(c, n);
     vec_clear(&n->allocatable);
     const struct api_quantity_map *offers = n->api ? &n->api->status.allocatable : NULL;
     for (size_t i = 0; offers && i < offers->n; i++) {
@@ -222,7 +230,7 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
     list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->by_namespace);
     if (has_terms(p->api))
         list_push_back(&c->affine, &p->by_affinity);
-    n->version = ++c->version;
+    node_changed(c, n);
 }
 
 static void take_off(struct cluster *c, struct sched_pod *p)
@@ -236,7 +244,7 @@ static void take_off(struct cluster *c, struct sched_pod *p)
     list_remove(&p->by_namespace);
     list_remove(&p->by_affinity);
     p->node = NULL;
-    n->version = ++c->version;
+    node_changed(c, n);
 }
 
 void cluster_lift(struct cluster *c, struct sched_pod *p)
@@ -296,6 +304,7 @@ void cluster_done(struct cluster *c)
     vec_done(&c->res_names);
     vec_done(&c->order);
     vec_done(&c->holes);
+    vec_done(&c->changed);
 }
 
 // --- Check ---------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ struct sched_pod {
     uint64_t order;     // among equals
     int64_t due_ns;     // end of back-off
     int64_t tried_ns;   // last attempt
+    int64_t queued_ns;  // first time it could be tried
     struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
     int64_t jitter_ns; // added to its back-off
@@ -133,6 +134,7 @@ struct cluster {
     struct node_map MAP(struct sched_node *) nodes;
     struct node_vec VEC(struct sched_node *) order; // by index; holes are NULL
     struct index_vec VEC(uint32_t) holes;
+    struct index_vec changed; // nodes, since somebody looked; more than there are nodes: any
     struct pod_map MAP(struct sched_pod *) pods;
     struct ns_map MAP(struct sched_namespace *) namespaces;
     struct list affine; // pods on nodes with affinity terms of their own

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One attempt to place a pod: its claims, the nodes that may do, the best of them.
+#include "alloc/fleet.h"
 #include "base/hash.h"
+#include "sched/packing.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 
@@ -106,6 +108,7 @@ void cycle_keep(struct attempt *a, struct str message)
 struct finding {
     struct sched_node **nodes;
     int64_t *ranks;
+    int64_t *worths; // steps of worth; NULL: not known
     size_t n, max;
 };
 
@@ -116,8 +119,11 @@ static bool ask(struct attempt *a, struct sched_node *n, struct dev_shape *shape
     enum why r = filter_node(a, n, NULL);
     if (r == WHY_NONE) {
         r = dra_filter(a, n, NULL);
-        if (shape && r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE)
+        if (shape && r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
             devices_rule_out(shape, n->index);
+            if (a->by_worth)
+                fleet_refused(packing_fleet(a->s->packing), n->index);
+        }
     }
     if (r != WHY_NONE) {
         a->whys |= WHY_BIT(r);
@@ -158,6 +164,31 @@ static void ask_by_devices(struct attempt *a, struct finding *found)
     a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
 }
 
+// All nodes, by what placing the pod there would cost. Further nodes are asked only as long as something
+// else than worth could make them the better ones.
+static void ask_by_worth(struct attempt *a, struct finding *found)
+{
+    struct sched *s = a->s;
+    struct dev_shape *shape = a->open_len ? devices_shape(s->devices, a->devices_hash) : NULL;
+    uint32_t index;
+    int64_t worth;
+    found->worths = arena_array(a->arena, int64_t, found->max);
+    packing_start(a);
+    while (found->n < found->max && !a->failed && packing_next(a, &index, &worth)) {
+        struct sched_node *n =
+            index < s->cluster.order.n ? s->cluster.order.p[index] : NULL; // it may have gone
+        if (!n || !n->api)
+            continue;
+        found->worths[found->n] = worth;
+        if (ask(a, n, shape, found) && score_settled(a, n))
+            break;
+    }
+    if (a->open_len)
+        a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
+    if (fleet_crowded(packing_fleet(s->packing)))
+        a->whys |= WHY_BIT(WHY_RESOURCES);
+}
+
 static void ask_all(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
@@ -172,27 +203,37 @@ static void ask_all(struct attempt *a, struct finding *found)
         s->rotate = (s->rotate + i) % all;
 }
 
+static void ask_nodes(struct attempt *a, struct finding *found)
+{
+    if (packing_serves(a)) {
+        ask_by_worth(a, found);
+        if (found->n || a->failed || !packing_behind(a->s->packing))
+            return;
+        packing_catch_up(a->s);
+        ask_by_worth(a, found);
+    } else if (a->only_node.n) {
+        ask_one(a, found);
+    } else if (a->open_len || a->special) {
+        ask_by_devices(a, found);
+    } else {
+        ask_all(a, found);
+    }
+}
+
 static struct sched_node *find(struct attempt *a)
 {
     bool devices = a->open_len || a->special;
     struct finding found = {.max = a->s->feasible_max * (devices ? 1 : PLAIN_FACTOR)};
+    struct sched_node *n = NULL;
     found.nodes = arena_array(a->arena, struct sched_node *, found.max);
     found.ranks = arena_array(a->arena, int64_t, found.max);
-    if (a->only_node.n)
-        ask_one(a, &found);
-    else if (devices)
-        ask_by_devices(a, &found);
-    else
-        ask_all(a, &found);
-    if (a->failed || !found.n)
-        return NULL;
-    size_t best = score_best(a, found.nodes, found.ranks, found.n);
-    struct sched_node *n = found.nodes[best];
-    if (devices && a->last != n) {
-        enum why r = dra_filter(a, n, NULL); // its allocation has been overwritten
-        if (r != WHY_NONE)
-            return NULL;
-    }
+    ask_nodes(a, &found);
+    if (!a->failed && found.n)
+        n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
+    // Its allocation may have been overwritten.
+    if (n && devices && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
+        n = NULL;
+    packing_end(a->s);
     return n;
 }
 
@@ -230,6 +271,7 @@ static void no_node(struct attempt *a)
     struct sched *s = a->s;
     struct sched_pod *p = a->pod;
     s->stats.unschedulable++;
+    meter_attempt(s, p, METER_UNSCHEDULABLE);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
     report_unschedulable(a);
@@ -246,6 +288,7 @@ static void no_node(struct attempt *a)
 static void failed(struct attempt *a)
 {
     a->s->stats.errors++;
+    meter_attempt(a->s, a->pod, METER_ERROR);
     report_tell(a->s, a->pod, "SchedulerError", sbuf_str(&a->text));
     queue_retry(&a->s->queue, a->pod);
 }
@@ -255,6 +298,7 @@ static void refused(struct attempt *a)
 {
     cleanup_sbuf struct sbuf line = {0};
     a->s->stats.unschedulable++;
+    meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
     sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
               STR_ARG(sbuf_str(&a->text)));
     report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
@@ -273,6 +317,7 @@ static void try_nodes(struct attempt *a)
     struct sched_node *n = cycle_find(a, &v);
     if (v) {
         a->s->stats.unschedulable++;
+        meter_attempt(a->s, a->pod, METER_UNSCHEDULABLE);
         report_tell(a->s, a->pod, "Unschedulable", str_z(v->message));
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;

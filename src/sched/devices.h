@@ -19,6 +19,7 @@
 #include "dray/alloc.h"
 
 struct devices;
+struct index_vec;
 struct dev_pool;
 
 // An allocation that holds devices. The owner embeds it, zeroed. allocation is borrowed as long as it
@@ -65,6 +66,10 @@ const struct api_device *devices_find(const struct devices *d,
 bool devices_contested(const struct dev_user *u);
 bool devices_stands(struct devices *d, uint32_t node, const struct dev_user *u,
                     const struct api_resource_claim *claim, struct sbuf *problems);
+
+// devices_touched are the nodes whose devices or use of them changed since the list was emptied, which
+// whoever wants to know does; more than there are nodes: any may have.
+struct index_vec *devices_touched(struct devices *d);
 
 // --- Which nodes to ask --------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 #ifndef SCHED_DEVICES_INT_H
 #define SCHED_DEVICES_INT_H
 
+#include "sched/cluster.h"
 #include "sched/devices.h"
 
 struct object_list VEC(const struct client_object *);
@@ -67,6 +68,8 @@ struct devices {
     struct object_list rules;
     struct class_index MAP(const struct api_device_class *) class_index;
     size_t warm; // nodes before this one have been warmed
+
+    struct index_vec touched; // nodes, since somebody looked; more than there are nodes: any
 
     uint64_t *buckets[BUCKETS]; // a bit a node
     size_t words;               // of each set

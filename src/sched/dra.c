@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The claims of a pod: which they are, what has to be allocated, whether a node can give it.
+#include "alloc/fleet.h"
 #include "api/pod_claims.h"
 #include "base/hash.h"
+#include "sched/packing.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 
@@ -384,6 +386,8 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, 
     }
     s->stats.solves++;
     s->expire_calls = SOLVE_CALLS_MAX;
+    if (s->packing)
+        fleet_at(packing_fleet(s->packing), a->by_worth ? n->index : UINT32_MAX);
     alloc_solve(s->solver, view, a->open, open_len, &a->answer);
     return read_verdict(a, n, why);
 }

@@ -30,6 +30,7 @@ struct cycle {
     size_t min;
     size_t before; // members that had a node
     size_t fits;
+    int64_t began_ns;
     bool failed; // an error
     bool waits;  // for a claim that is on its way elsewhere
     struct sbuf text;
@@ -85,6 +86,8 @@ static void collect(struct cycle *c)
     for (size_t i = 0; i < c->g->pods.n; i++)
         if (takes_part(c, c->g->pods.p[i]) && !gated_by_group(c, c->g->pods.p[i]))
             c->tries[c->n++].pod = c->g->pods.p[i];
+    for (size_t i = 0; i < c->n; i++)
+        queue_leave(&c->s->queue, c->tries[i].pod); // until it is clear where it goes
     qsort(c->tries, c->n, sizeof(*c->tries), by_order);
 }
 
@@ -258,6 +261,9 @@ static void revert(struct cycle *c)
 
 static void tell(struct cycle *c, struct try *t, const char *reason, struct str text)
 {
+    bool error = strcmp(reason, "SchedulerError") == 0;
+    if (t->binding || t->refused || error)
+        meter_attempt(c->s, t->pod, error ? METER_ERROR : METER_UNSCHEDULABLE);
     report_tell(c->s, t->pod, reason, text);
 }
 
@@ -288,9 +294,18 @@ static void succeed(struct cycle *c)
         }
     }
     s->stats.groups_placed++;
+    meter_group(s, METER_SCHEDULED, c->began_ns);
     group_tell(s, c->g, true, "Scheduled", (struct str){0});
     gang_start(s, all, n, c->min > c->before ? c->min - c->before : 0);
     free(all);
+}
+
+// A group backs off as one.
+static void back_off(const struct cycle *c, struct sched_pod *p)
+{
+    p->attempts = c->g->attempts;
+    p->tried_ns = c->g->tried_ns;
+    p->jitter_ns = c->g->jitter_ns;
 }
 
 static void fail(struct cycle *c)
@@ -299,16 +314,16 @@ static void fail(struct cycle *c)
     sbuf_addf(&others, "failed to schedule other pod from a pod group: %.*s",
               STR_ARG(sbuf_str(&c->text)));
     c->s->stats.errors++;
+    meter_group(c->s, METER_ERROR, c->began_ns);
+    c->g->attempts++;
+    c->g->tried_ns = exec_now_ns(c->s->exec);
     for (size_t i = 0; i < c->n; i++) {
         struct try *t = &c->tries[i];
         bool own = i + 1 == c->tried || !c->tried;
         if (t->pod->state == POD_GATED)
             continue;
         tell(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
-        if (!c->tried) {
-            t->pod->attempts++;
-            t->pod->tried_ns = exec_now_ns(c->s->exec);
-        }
+        back_off(c, t->pod);
         queue_retry(&c->s->queue, t->pod);
     }
     group_tell(c->s, c->g, false, "SchedulerError", sbuf_str(c->tried ? &others : &c->text));
@@ -359,7 +374,7 @@ static void add_want(struct wants *out, struct sched *s, const struct sched_grou
 {
     const struct api_resource_claim *claim = claims_api(k);
     if (!claim || !claim->status.allocation || k->flight || claim_is_extended(&claim->metadata) ||
-        listed(out, k) || !only_ours(g, claim))
+        listed(out, k) || !only_ours(g, claim) || group_uses(g, claim->metadata.name))
         return;
     bool unavailable = k->unavailable == s->gang_last;
     if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
@@ -379,8 +394,9 @@ static void find_held_by(struct sched *s, const struct sched_pod *p, enum take_r
 static bool give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 {
     struct wants held = {0};
-    if (group_scheduled(g) > 0)
-        return false; // somebody may run with it
+    // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
+    if (rule != TAKE_LOST && group_scheduled(g) > 0)
+        return false;
     for (size_t i = 0; i < g->pods.n; i++)
         find_held_by(s, g->pods.p[i], rule, &held);
     bool begun = take_start(s, g, held.p, held.n);
@@ -431,13 +447,12 @@ static void no_room(struct cycle *c)
     c->g->jitter_ns = c->min > 1 ? (int64_t)rng_below(s->exec->rng, QUEUE_BACKOFF_FIRST_NS) : 0;
     s->stats.unschedulable++;
     s->stats.groups_refused++;
+    meter_group(s, METER_UNSCHEDULABLE, c->began_ns);
     for (size_t i = 0; i < c->n; i++) {
         struct try *t = &c->tries[i];
         if (t->pod->state == POD_GATED)
             continue;
-        t->pod->attempts = c->g->attempts;
-        t->pod->tried_ns = c->g->tried_ns;
-        t->pod->jitter_ns = c->g->jitter_ns;
+        back_off(c, t->pod);
         tell(c, t, "Unschedulable", t->refused ? str_z(t->line) : sbuf_str(&others));
         // What helps one that does not fit helps the others.
         queue_wait(&s->queue, t->pod, t->refused ? t->whys : 0);
@@ -449,6 +464,14 @@ static void no_room(struct cycle *c)
     for (size_t i = 0; i < c->n; i++)
         if (c->tries[i].give_up && c->tries[i].pod->state == POD_WAITING)
             bind_deallocate(s, c->tries[i].pod, c->tries[i].give_up);
+}
+
+static bool any_refused(const struct cycle *c)
+{
+    for (size_t i = 0; i < c->tried; i++)
+        if (c->tries[i].refused)
+            return true;
+    return false;
 }
 
 // --- The cycle -----------------------------------------------------------------------------------
@@ -478,9 +501,9 @@ static void finish(struct cycle *c)
         for (size_t i = 0; i < c->tried; i++)
             c->tries[i].pod->attempts -= c->tries[i].pod->state != POD_GATED;
         gate_all(c, STR("a claim of its pod group is in the process of being allocated"));
-    } else {
+    } else if (!c->waits || any_refused(c)) {
         no_room(c);
-    }
+    } // else all are gated: this was no attempt
 }
 
 static void run(struct cycle *c)
@@ -503,7 +526,11 @@ static void run(struct cycle *c)
 
 void gang_run(struct sched *s, struct sched_pod *first)
 {
-    struct cycle c = {.s = s, .g = first->group, .first = first, .min = group_min(first->group)};
+    struct cycle c = {.s = s,
+                      .g = first->group,
+                      .first = first,
+                      .min = group_min(first->group),
+                      .began_ns = exec_now_ns(s->exec)};
     collect(&c);
     if (c.n)
         run(&c);

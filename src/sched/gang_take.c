@@ -18,7 +18,6 @@ struct group_take {
     struct list_node node; // in sched.takes
     struct sched *s;
     struct sched_group *group; // which stays while this is under way
-    size_t members;            // bindings that stand for pods
     size_t fences;             // answers to come
     uint64_t revision;         // of the newest fence
     bool failed;
@@ -94,14 +93,16 @@ static void take_claim(struct group_take *t, const struct taken_claim *c)
     arena_done(&tmp);
 }
 
-// Is every pod of the group one that was fenced?
-static bool all_fenced(const struct group_take *t)
+// Is every pod of the group one that was fenced, or runs without the claim?
+static bool all_fenced(const struct group_take *t, const struct taken_claim *c)
 {
     const struct sched_group *g = t->group;
-    for (size_t i = 0; i < g->pods.n; i++)
-        if (g->pods.p[i]->node || !g->pods.p[i]->binding || g->pods.p[i]->binding->take != t)
+    for (size_t i = 0; i < g->pods.n; i++) {
+        const struct sched_pod *p = g->pods.p[i];
+        if (!p->node && (!p->binding || p->binding->take != t))
             return false;
-    return true;
+    }
+    return !group_uses(g, c->object->meta->name);
 }
 
 static void go_on(struct group_take *t)
@@ -113,8 +114,9 @@ static void go_on(struct group_take *t)
         return; // the watch is behind
     t->taking = true;
     t->writes = 1; // ours, until all are sent
-    for (size_t i = 0; !t->failed && i < t->claims_len && all_fenced(t); i++)
-        take_claim(t, &t->claims[i]);
+    for (size_t i = 0; !t->failed && i < t->claims_len; i++)
+        if (all_fenced(t, &t->claims[i]))
+            take_claim(t, &t->claims[i]);
     if (--t->writes == 0)
         end(t);
 }
@@ -146,11 +148,15 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
 {
     if (g->take || !n || !g->pods.n)
         return false;
+    size_t open = 0;
     for (size_t i = 0; i < g->pods.n; i++) {
         const struct sched_pod *p = g->pods.p[i];
-        if (p->node || p->binding || !sched_is_mine(s, p->api))
+        open += !p->node;
+        if (p->binding || (!p->node && !sched_is_mine(s, p->api)))
             return false;
     }
+    if (!open)
+        return false;
     struct group_take *t = xcalloc(1, sizeof(*t));
     *t = (struct group_take){.s = s, .group = g, .claims_len = n};
     t->claims = xcalloc(n, sizeof(*t->claims));
@@ -159,9 +165,10 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
             (struct taken_claim){t, client_object_ref(wants[i].entry->latest), wants[i].clear};
     g->take = t;
     list_push_back(&s->takes, &t->node);
-    t->fences = g->pods.n;
+    t->fences = open;
     for (size_t i = 0; i < g->pods.n; i++)
-        (void)bind_fence(s, g->pods.p[i], t);
+        if (!g->pods.p[i]->node)
+            (void)bind_fence(s, g->pods.p[i], t);
     return true;
 }
 

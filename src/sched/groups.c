@@ -196,6 +196,14 @@ static bool names(const struct api_pod *pod, struct str claim)
     return false;
 }
 
+bool group_uses(const struct sched_group *g, struct str claim)
+{
+    for (size_t i = 0; i < g->pods.n; i++)
+        if (g->pods.p[i]->node && names(g->pods.p[i]->api, claim))
+            return true;
+    return false;
+}
+
 bool group_runs_with(const struct sched *s, const struct api_resource_claim_consumer_reference *r,
                      const struct api_resource_claim *claim)
 {

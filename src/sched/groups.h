@@ -73,6 +73,9 @@ void group_wake(struct sched *s, struct sched_group *g);
 bool group_runs_with(const struct sched *s, const struct api_resource_claim_consumer_reference *r,
                      const struct api_resource_claim *claim);
 
+// group_uses: a pod of the group has a node and names the claim.
+bool group_uses(const struct sched_group *g, struct str claim);
+
 // group_tell sets the condition PodGroupInitiallyScheduled; once it is True it stays so.
 void group_tell(struct sched *s, struct sched_group *g, bool scheduled, const char *reason,
                 struct str message);

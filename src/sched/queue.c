@@ -113,6 +113,8 @@ void queue_activate(struct queue *q, struct sched_pod *p)
     queue_leave(q, p);
     if (!p->order)
         p->order = ++q->order;
+    if (!p->queued_ns)
+        p->queued_ns = exec_now_ns(q->exec);
     p->state = POD_ACTIVE;
     heap_push(&q->active, &p->heap);
     q->ready(q->arg);

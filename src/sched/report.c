@@ -146,7 +146,7 @@ void report_init(struct sched *s)
 
 void report_gated(struct sched *s, struct sched_pod *p)
 {
-    if (!p->message)
+    if (!p->message && !list_linked(&p->untold))
         p->told_ns = exec_now_ns(s->exec);
     hold_back(s, p);
 }

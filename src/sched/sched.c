@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The scheduler as a whole: what it watches, what each change means, when it works.
+#include "alloc/fleet.h"
 #include "api/pod_claims.h"
+#include "sched/packing.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 
@@ -543,8 +545,14 @@ struct sched *sched_new(const struct sched_options *options)
     s->devices = devices_new(&s->alloc_features, s->policy);
     claims_init(&s->claims, s->devices);
     queue_init(&s->queue, s->exec, ready, s);
-    s->solver = alloc_solver_new(&(struct alloc_options){
-        .policy = s->policy, .rng = s->exec->rng, .expired = expired, .expired_arg = s});
+    struct alloc_options solving = {
+        .policy = s->policy, .rng = s->exec->rng, .expired = expired, .expired_arg = s};
+    if (s->policy == ALLOC_PACK) {
+        s->packing = packing_new(s);
+        solving.loss = fleet_loss;
+        solving.loss_arg = packing_fleet(s->packing);
+    }
+    s->solver = alloc_solver_new(&solving);
     s->run_timer = (struct exec_timer){.fn = run, .arg = s};
     s->warm_timer = (struct exec_timer){.fn = warm, .arg = s};
     s->recorder = event_recorder_new(
@@ -628,6 +636,7 @@ static void stop(struct sched *s, bool answers_come)
     }
     queue_done(&s->queue);
     alloc_solver_free(s->solver);
+    packing_free(s->packing);
     event_recorder_free(s->recorder);
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);

@@ -62,6 +62,9 @@ struct sched_stats {
 
 void sched_get_stats(const struct sched *s, struct sched_stats *ret);
 
+// sched_metrics adds Prometheus' text: kube-scheduler's names where it has them.
+void sched_metrics(const struct sched *s, struct sbuf *out);
+
 // sched_explain adds a JSON object that tells all about a pod, or about a claim (kind "ResourceClaim"
 // or any other name of it): its state and, where it is pending, every node's answer, as of now.
 // Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for another kind.

@@ -12,6 +12,7 @@
 #include "sched/cluster.h"
 #include "sched/devices.h"
 #include "sched/groups.h"
+#include "sched/meter.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
 
@@ -43,6 +44,7 @@ struct verdict {
 #define VERDICTS_MAX 256
 
 struct claim_writer;
+struct packing;
 
 struct sched {
     struct client *client;
@@ -70,6 +72,7 @@ struct sched {
     uint64_t gang_last; // number of the last one
     struct queue queue;
     struct alloc_solver *solver;
+    struct packing *packing; // NULL unless the policy is pack
     struct event_recorder *recorder;
     struct ext_map extended; // keys owned
     uint64_t expire_calls;   // left until the allocator is told to stop
@@ -89,6 +92,7 @@ struct sched {
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
     struct sched_stats stats;
+    struct meter meter;
 };
 
 // --- An attempt ----------------------------------------------------------------------------------
@@ -125,6 +129,8 @@ struct attempt {
     struct want *special;                                          // NULL: none
     struct api_resource_claim *special_claim;                      // variant for the node at hand
     struct api_container_extended_resource_request_array mappings; // of that variant
+    bool by_worth;         // nodes are named by packing.c
+    bool learnt;           // what the pod asks for is counted
     bool special_used;     // the node at hand gives it devices
     uint64_t devices_hash; // of what open claims ask for
     size_t need;
@@ -222,9 +228,14 @@ void spread_score(const struct attempt *a, struct sched_node *const *nodes, size
 
 // --- score.c -------------------------------------------------------------------------------------
 
-// score_best chooses among nodes that will do; ranks are those of dra_rank, one a node.
+// score_best chooses among nodes that will do; ranks are those of dra_rank, one a node; worths are
+// steps of worth, the first node's being the best, or NULL.
 size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
-                  size_t n);
+                  const int64_t *worths, size_t n);
+
+// score_settled says that a node cannot be beaten by one that is worth no more: nothing else than worth
+// is asked for.
+bool score_settled(const struct attempt *a, const struct sched_node *n);
 
 // --- cycle.c -------------------------------------------------------------------------------------
 

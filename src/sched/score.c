@@ -109,6 +109,35 @@ static void add(int64_t *sum, const int64_t *v, size_t n, int64_t weight)
         sum[i] += weight * v[i];
 }
 
+// Steps that a node may be worth less than the best and still count a little.
+#define WORTH_STEPS 20
+
+// Nodes that were named by worth: how far each is behind the best takes the place of amounts, which are
+// a part of it.
+static void score_worths(const int64_t *worths, size_t n, int64_t *sum)
+{
+    for (size_t i = 0; i < n; i++) {
+        int64_t behind = worths[i] == INT64_MIN ? WORTH_STEPS : worths[0] - worths[i];
+        behind = behind > WORTH_STEPS || worths[0] == INT64_MIN ? WORTH_STEPS : behind;
+        sum[i] += WEIGHT_DEVICES * (TOP - TOP * behind / WORTH_STEPS);
+    }
+}
+
+bool score_settled(const struct attempt *a, const struct sched_node *n)
+{
+    const struct api_affinity *f = a->api->spec.affinity;
+    if (a->spreads_len || affinity_scores(a) || soft_taints(a, n->api))
+        return false;
+    if (f && f->node_affinity &&
+        f->node_affinity->preferred_during_scheduling_ignored_during_execution.n)
+        return false;
+    for (size_t i = 0; i < a->open_len; i++)
+        for (size_t k = 0; k < a->open[i]->spec.devices.requests.n; k++)
+            if (!a->open[i]->spec.devices.requests.p[k].exactly)
+                return false; // alternatives differ from node to node
+    return true;
+}
+
 static void score_amounts(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                           int64_t *sum)
 {
@@ -123,14 +152,17 @@ static void score_amounts(const struct attempt *a, struct sched_node *const *nod
 }
 
 size_t score_best(const struct attempt *a, struct sched_node *const *nodes, const int64_t *ranks,
-                  size_t n)
+                  const int64_t *worths, size_t n)
 {
     assert(n);
     if (n == 1)
         return 0;
     int64_t *sum = arena_array(a->arena, int64_t, n);
     int64_t *v = arena_array(a->arena, int64_t, n);
-    score_amounts(a, nodes, n, sum);
+    if (worths)
+        score_worths(worths, n, sum);
+    else
+        score_amounts(a, nodes, n, sum);
     for (size_t i = 0; i < n; i++)
         v[i] = soft_taints(a, nodes[i]->api);
     normalize(v, n, true);

@@ -141,8 +141,10 @@ static bool is_bearer(struct str scheme)
 }
 
 enum auth_answer auth_identify(const struct auth *a, const struct http_request *q,
-                               struct arena *arena, struct registry_user *ret)
+                               struct arena *arena, struct registry_user *ret,
+                               struct str *ret_token)
 {
+    *ret_token = (struct str){0};
     if (q->certificate && q->certificate->common_name.n) {
         user_of_certificate(q->certificate, arena, ret);
         return AUTH_KNOWN;
@@ -154,6 +156,7 @@ enum auth_answer auth_identify(const struct auth *a, const struct http_request *
     token = str_trim(token);
     if (!is_bearer(scheme) || token.n == 0)
         return AUTH_NOBODY;
+    *ret_token = token;
     const struct registry_user *user = map_get(&a->tokens, token);
     if (!user)
         return AUTH_BAD;

@@ -31,9 +31,11 @@ enum auth_answer {
     AUTH_BAD,    // something was shown that is not known
 };
 
-// auth_identify finds out who asks; the user's parts live in arena or in a.
+// auth_identify finds out who asks; the user's parts live in arena or in a. *ret_token is the token that was
+// shown, if any.
 enum auth_answer auth_identify(const struct auth *a, const struct http_request *q,
-                               struct arena *arena, struct registry_user *ret);
+                               struct arena *arena, struct registry_user *ret,
+                               struct str *ret_token);
 
 // The administrator of a trusted door, and nobody in particular.
 extern const struct registry_user auth_admin, auth_anonymous;

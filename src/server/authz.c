@@ -18,12 +18,12 @@ bool authz_is_master(const struct registry_user *u)
 
 bool authz_allows(struct server *s, const struct access *q, struct sbuf *why)
 {
-    if (!s->rbac)
+    if (!s->has_roles)
         return s->anonymous || ((q->user->name.n || q->user->groups_len) &&
                                 !str_eq(q->user->name, auth_anonymous.name));
     if (authz_is_master(q->user))
         return true;
-    return rbac_allows(s->rbac, q, why);
+    return s->rbac && rbac_allows(s->rbac, q, why);
 }
 
 // --- Requests ------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ void authz_refuse(struct exchange *ex, const struct access *q, struct str why)
 bool authz_request(struct exchange *ex)
 {
     cleanup_sbuf struct sbuf why = {0};
-    if (!ex->s->rbac)
+    if (!ex->s->has_roles)
         return true; // whoever was let in may do everything
     struct access q = question(ex);
     bool yes = authz_allows(ex->s, &q, &why);
@@ -113,27 +113,23 @@ bool authz_request(struct exchange *ex)
 
 static void made_roles(void *arg, int code, const struct err *err)
 {
-    struct server *s = arg;
-    if (code == -ECANCELED)
-        return;
-    if (code < 0)
+    (void)arg;
+    if (code < 0 && code != -ECANCELED)
         LOG_WARN(&log_mod, "the roles of every cluster could not all be made",
                  log_str("error", str_z(err->msg)));
-    s->roles_made = true;
 }
 
 void authz_start(struct server *s)
 {
+    s->has_roles = true;
     s->client = client_local_new(s->registry, s->exec, &auth_admin);
     s->rbac = rbac_new(s->client);
-    roles_ensure(s->client, made_roles, s);
+    roles_ensure(s->client, made_roles, NULL);
     registry_set_guard(s->registry, escalate_guard, s);
 }
 
 void authz_stop(struct server *s)
 {
-    if (s->rbac)
-        registry_set_guard(s->registry, NULL, NULL);
     rbac_free(s->rbac);
     s->rbac = NULL;
     if (s->client)
@@ -143,5 +139,5 @@ void authz_stop(struct server *s)
 
 bool server_has_roles(const struct server *s)
 {
-    return s->rbac != NULL;
+    return s->has_roles;
 }

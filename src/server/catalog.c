@@ -47,6 +47,10 @@ static const struct {
      .api_version = STR_INIT("autoscaling/v1"),
      .kind = STR_INIT("Scale")},
     {.name = STR_INIT("status"), .verbs = VERBS_STATUS},
+    {.name = STR_INIT("token"),
+     .verbs = VERB_CREATE,
+     .api_version = STR_INIT("authentication.k8s.io/v1"),
+     .kind = STR_INIT("TokenRequest")},
 };
 
 const char *catalog_verb_name(unsigned bit)

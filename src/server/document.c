@@ -7,6 +7,7 @@
 #include "api/openapi.h"
 #include "codec/json_writer.h"
 #include "server/discovery.h"
+#include "server/jwt.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -304,6 +305,8 @@ static void serve_metrics(struct exchange *ex)
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
     http_metrics(s, &text);
     store_metrics(s, &text);
+    if (s->meter)
+        s->meter(s->meter_arg, &text);
     metrics_write_process(&text, s->started_wall_ns);
     answer_bytes(ex, 200, STR("text/plain; version=0.0.4; charset=utf-8"), &text);
 }
@@ -414,6 +417,12 @@ static void serve_explain(struct exchange *ex)
     answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
 }
 
+void server_set_meter(struct server *s, server_meter_fn fn, void *arg)
+{
+    s->meter = fn;
+    s->meter_arg = arg;
+}
+
 void server_set_checker(struct server *s, server_check_fn fn, void *arg)
 {
     s->check = fn;
@@ -456,6 +465,30 @@ static void wrong_method(struct exchange *ex)
                 arena_one(&ex->arena, struct api_status_details));
 }
 
+// --- Who signs tokens of service accounts --------------------------------------------------------
+
+static void serve_issuer(struct exchange *ex)
+{
+    struct sbuf json = {0};
+    sbuf_addf(
+        &json,
+        "{\"issuer\":\"%s\",\"jwks_uri\":\"https://%.*s/openid/v1/jwks\","
+        "\"response_types_supported\":[\"id_token\"],\"subject_types_supported\":[\"public\"],"
+        "\"id_token_signing_alg_values_supported\":[\"ES256\"]}",
+        JWT_ISSUER, STR_ARG(sbuf_str(&ex->s->address)));
+    answer_bytes(ex, 200, STR("application/json"), &json);
+}
+
+static void serve_keys(struct exchange *ex)
+{
+    struct sbuf json = {0};
+    if (ex->s->accounts)
+        jwt_key_set(ex->s->accounts, &json);
+    else
+        sbuf_addz(&json, "{\"keys\":[]}");
+    answer_bytes(ex, 200, STR("application/jwk-set+json"), &json);
+}
+
 void document_serve(struct exchange *ex)
 {
     bool get = str_eq(ex->q->method, STR("GET")) || str_eq(ex->q->method, STR("HEAD"));
@@ -484,6 +517,12 @@ void document_serve(struct exchange *ex)
         return;
     case ROUTE_METRICS:
         serve_metrics(ex);
+        return;
+    case ROUTE_ISSUER:
+        serve_issuer(ex);
+        return;
+    case ROUTE_KEYS:
+        serve_keys(ex);
         return;
     case ROUTE_ROOT:
         serve_root(ex);

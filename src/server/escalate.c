@@ -149,5 +149,9 @@ int escalate_guard(void *server, const struct registry_request *request,
     bool binding = t == &api_role_binding_type || t == &api_cluster_role_binding_type;
     if ((!role && !binding) || authz_is_master(request->user))
         return 0;
+    if (!s->rbac) {
+        sbuf_addz(why, "the server stops");
+        return -ERR_FORBIDDEN;
+    }
     return role ? check_role(s, request, object, old, why) : check_binding(s, request, object, why);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "codec/base64.h"
+#include "net/sign.h"
 
 #include "base/banned.h"
 
@@ -291,4 +292,23 @@ int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
     if (r == 0 && p)
         r = add_data(&out, "client-key-data", p->admin_key_file, err);
     return r < 0 ? r : tls_write_file(path, out.p, err);
+}
+
+int pki_account_key(const char *folder, char **ret, struct err *err)
+{
+    char *path = join(folder, "sa.key");
+    int r = make_folder(folder, err);
+    if (r == 0)
+        r = pki_read_file(path, ret, err);
+    if (r == -ENOENT) {
+        struct sbuf pem = {0};
+        r = sign_key_make(&pem, err);
+        if (r == 0)
+            r = tls_write_file(path, pem.p, err);
+        if (r == 0)
+            *ret = sbuf_take(&pem);
+        sbuf_done(&pem);
+    }
+    free(path);
+    return r;
 }

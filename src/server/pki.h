@@ -36,6 +36,10 @@ int pki_make_node_certificate(const struct pki *p, const char *node, const char 
                               int64_t now, char **ret_file, char **ret_key_file,
                               struct err *err) MUST_USE;
 
+// pki_account_key reads the key for tokens of service accounts, folder/sa.key, which is made when it is missing.
+// *ret is on the heap.
+int pki_account_key(const char *folder, char **ret, struct err *err) MUST_USE;
+
 // pki_write_kubeconfig writes a kubeconfig for the administrator with all data inside. p NULL: plain
 // text to url, nothing to show.
 int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,

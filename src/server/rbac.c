@@ -232,7 +232,8 @@ static bool each_grant(struct rbac *r, const struct registry_user *user, struct 
 struct question {
     const struct access *q;
     struct sbuf *why;
-    struct sbuf missing;
+    struct sbuf missing; // roles that do not exist
+    size_t missing_len;
 };
 
 static void describe(const struct grant *g, struct sbuf *why)
@@ -255,8 +256,9 @@ static bool ask(void *arg, const struct grant *g)
     struct question *w = arg;
     if (!g->rules) {
         bool cluster = str_eqz(g->ref->kind, "ClusterRole");
+        w->missing_len++;
         sbuf_addf(&w->missing, "%s%srole.rbac.authorization.k8s.io \"%.*s\" not found",
-                  w->missing.n ? ", " : "RBAC: ", cluster ? "cluster" : "", STR_ARG(g->ref->name));
+                  w->missing.n ? ", " : "", cluster ? "cluster" : "", STR_ARG(g->ref->name));
         return false;
     }
     for (size_t i = 0; i < g->rules->n; i++) {
@@ -273,8 +275,9 @@ bool rbac_allows(struct rbac *r, const struct access *q, struct sbuf *why)
 {
     struct question w = {.q = q, .why = why};
     bool yes = each_grant(r, q->user, q->path.n ? STR("") : q->namespace, ask, &w);
-    if (!yes && why)
-        sbuf_add(why, sbuf_str(&w.missing));
+    if (!yes && why && w.missing_len)
+        sbuf_addf(why, w.missing_len > 1 ? "rbac: RBAC: [%.*s]" : "rbac: RBAC: %.*s",
+                  STR_ARG(sbuf_str(&w.missing)));
     sbuf_done(&w.missing);
     return yes;
 }

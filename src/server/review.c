@@ -30,7 +30,7 @@ static void judge(const struct exchange *ex, const struct registry_user *user,
     *ret = (struct api_subject_access_review_status){.allowed = authz_allows(ex->s, &q, &why)};
     if (why.n)
         ret->reason = arena_str(arena, sbuf_str(&why));
-    else if (ret->allowed && !ex->s->rbac)
+    else if (ret->allowed && !ex->s->has_roles)
         ret->reason = everybody;
 }
 
@@ -76,7 +76,9 @@ static void list_rules(const struct exchange *ex, struct str namespace, struct a
     struct api_str_array all = {any, 1};
     const struct api_policy_rule everything = {.verbs = all, .api_groups = all, .resources = all};
     const struct api_policy_rule every_path = {.verbs = all, .non_resource_urls = all};
-    if (ex->s->rbac) {
+    if (ex->s->has_roles && !ex->s->rbac) {
+        // The server stops.
+    } else if (ex->s->rbac) {
         rbac_rules(ex->s->rbac, &ex->user, namespace, add_rule, &l);
     } else {
         add_rule(&l, &everything);
@@ -87,21 +89,48 @@ static void list_rules(const struct exchange *ex, struct str namespace, struct a
                                                  .non_resource_rules = {l.paths.p, l.paths.n}};
 }
 
+static void describe_user(const struct registry_user *user, struct arena *arena,
+                          struct api_user_info *ret)
+{
+    ret->username = user->name;
+    ret->uid = user->uid;
+    ret->groups.p =
+        arena_dup(arena, user->groups, user->groups_len * sizeof(struct str), _Alignof(struct str));
+    ret->groups.n = user->groups_len;
+    ret->extra.p = arena_array(arena, struct api_strlist_entry, user->extra_len + 1);
+    ret->extra.n = user->extra_len; // sorted: they are made in that order
+    for (size_t i = 0; i < user->extra_len; i++) {
+        const struct registry_extra *e = &user->extra[i];
+        ret->extra.p[i].key = e->key;
+        ret->extra.p[i].value.p =
+            arena_dup(arena, e->values, e->values_len * sizeof(struct str), _Alignof(struct str));
+        ret->extra.p[i].value.n = e->values_len;
+    }
+}
+
+static bool whose(const struct exchange *ex, const struct api_token_review *review,
+                  struct arena *arena, struct registry_user *ret, struct err *err)
+{
+    const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
+    if (user)
+        *ret = *user;
+    return user || account_of_token(ex->s, review->spec.token, review->spec.audiences.p,
+                                    review->spec.audiences.n, arena, ret, err) == 0;
+}
+
 static void check_token(const struct exchange *ex, struct arena *arena,
                         struct api_token_review *review)
 {
-    const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
+    struct registry_user user;
+    struct err err = {0};
     review->status = (struct api_token_review_status){0};
-    if (!user) {
-        review->status.error = STR("the token is not known");
+    if (!whose(ex, review, arena, &user, &err)) {
+        review->status.error = arena_str(arena, str_z(err.msg));
         return;
     }
     review->status.authenticated = true;
-    review->status.user.username = user->name;
-    review->status.user.uid = user->uid;
-    review->status.user.groups.p =
-        arena_dup(arena, user->groups, user->groups_len * sizeof(struct str), _Alignof(struct str));
-    review->status.user.groups.n = user->groups_len;
+    review->status.audiences = review->spec.audiences;
+    describe_user(&user, arena, &review->status.user);
 }
 
 bool review_is(const struct api_kind *kind)
@@ -126,6 +155,9 @@ void review_answer(struct exchange *ex, const struct api_object *body)
     } else if (t == &api_self_subject_rules_review_type) {
         struct api_self_subject_rules_review *r = body->value;
         list_rules(ex, r->spec.namespace, &ex->arena, &r->status);
+    } else if (t == &api_self_subject_review_type) {
+        struct api_self_subject_review *r = body->value;
+        describe_user(&ex->user, &ex->arena, &r->status.user_info);
     } else if (t == &api_token_review_type) {
         check_token(ex, &ex->arena, body->value);
     }

@@ -158,6 +158,12 @@ void route_parse(const struct catalog *c, struct str path, struct route *ret)
         ret->type = ROUTE_VERSION;
     else if (str_eq(first, STR("metrics")) && s.n == 1)
         ret->type = ROUTE_METRICS;
+    else if (str_eq(first, STR(".well-known")) && s.n == 2 &&
+             str_eq(s.p[1], STR("openid-configuration")))
+        ret->type = ROUTE_ISSUER;
+    else if (str_eq(first, STR("openid")) && s.n == 3 && str_eq(s.p[1], STR("v1")) &&
+             str_eq(s.p[2], STR("jwks")))
+        ret->type = ROUTE_KEYS;
     else if (is_health(first) && s.n <= 2) {
         ret->type = ROUTE_HEALTH;
         ret->group = first;

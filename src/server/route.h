@@ -22,6 +22,8 @@ enum route_type {
     ROUTE_VERSION,
     ROUTE_HEALTH, // /healthz, /livez, /readyz; name: the check behind it
     ROUTE_METRICS,
+    ROUTE_ISSUER,  // /.well-known/openid-configuration: who signs tokens
+    ROUTE_KEYS,    // /openid/v1/jwks: with which keys
     ROUTE_ROOT,    // the list of paths
     ROUTE_BACKUP,  // of dray
     ROUTE_EXPLAIN, // of dray

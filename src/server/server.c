@@ -26,6 +26,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         return r;
     }
     r = auth_load(&s->auth, options->token_file, err);
+    if (r == 0 && options->account_key.n)
+        r = sign_key_load(options->account_key, &s->accounts, err);
     if (r < 0) {
         server_free(s);
         return r;
@@ -41,12 +43,15 @@ void server_free(struct server *s)
     if (!s)
         return;
     authz_stop(s);
+    if (s->has_roles)
+        registry_set_guard(s->registry, NULL, NULL);
     while (!list_empty(&s->spare)) {
         struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
         arena_done(&ex->arena);
         free(ex);
     }
     encode_cache_done(&s->cache);
+    sign_key_free(s->accounts);
     tls_client_free(s->node_tls);
     arena_done(&s->nodes_arena);
     catalog_done(&s->catalog);
@@ -74,6 +79,7 @@ void server_stop(struct server *s)
     s->stopping = true;
     watch_stop_all(s);
     stream_stop_all(s);
+    authz_stop(s);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
@@ -134,7 +140,11 @@ static bool identify(struct exchange *ex, const struct server_door *door)
         ex->user = auth_admin;
         return true;
     }
-    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user);
+    struct str token;
+    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
+    if (who == AUTH_BAD &&
+        account_of_token(ex->s, token, NULL, 0, &ex->arena, &ex->user, NULL) == 0)
+        who = AUTH_KNOWN;
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;

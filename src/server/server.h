@@ -26,6 +26,7 @@ struct server_options {
     struct registry *registry;
     struct str runtime_config; // which versions are served, see server/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
+    struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
     bool anonymous;      // let everybody do everything without a name
     int64_t bookmark_ns; // between bookmarks of a watch; 0: one minute
@@ -74,6 +75,10 @@ const struct registry_user *server_user_of_token(const struct server *s, struct 
 typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
                                  struct sbuf *out, struct err *err);
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);
+
+// server_set_meter adds what fn writes to GET /metrics, in Prometheus' text form. NULL: nothing more.
+typedef void (*server_meter_fn)(void *arg, struct sbuf *out);
+void server_set_meter(struct server *s, server_meter_fn fn, void *arg);
 
 // server_set_checker lets GET /dray/check say whether the caches of those who work in this process equal
 // the store: fn returns true, or false with a line for each difference. NULL: nobody can tell.

@@ -12,6 +12,7 @@
 #include "base/vec.h"
 #include "client/local.h"
 #include "net/http.h"
+#include "net/sign.h"
 #include "registry/registry.h"
 #include "server/auth.h"
 #include "server/catalog.h"
@@ -69,14 +70,17 @@ struct server {
     struct sbuf address;
     struct sbuf tag_core, tag_groups; // ETags of aggregated discovery
     bool anonymous;
-    struct client *client; // for roles; NULL with AlwaysAllow
-    struct rbac *rbac;     // NULL: whoever is known may do everything
-    bool roles_made;
+    bool has_roles;            // else whoever is known may do everything
+    struct client *client;     // of the roles
+    struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
+    struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
     bool stopping;
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
     void *explain_arg;
     server_check_fn check; // may be NULL
+    server_meter_fn meter;
+    void *meter_arg;
     void *check_arg;
     int64_t started_wall_ns;
     uint64_t boot; // random, for request ids
@@ -196,6 +200,17 @@ bool impersonate(struct exchange *ex);
 
 // authz_request says whether a request may go on; if not, it has been answered.
 bool authz_request(struct exchange *ex);
+
+// --- Service accounts (account.c) ----------------------------------------------------------------
+
+// account_of_token finds out whose a token is. audiences: for one of these; none: for this server. What *ret
+// points to is in arena. Returns 0 or -ERR_INVALID.
+int account_of_token(const struct server *s, struct str token, const struct str *audiences,
+                     size_t audiences_len, struct arena *arena, struct registry_user *ret,
+                     struct err *err) MUST_USE;
+
+// account_token answers a TokenRequest.
+void account_token(struct exchange *ex, const struct api_object *body);
 
 // review_is says whether a kind is a question that is answered at once; review_answer answers one.
 bool review_is(const struct api_kind *kind);

@@ -165,6 +165,10 @@ void write_create(struct exchange *ex)
     struct api_object body;
     if (!read_options(ex, STR("CreateOptions"), false, false, &o) || !read_body(ex, &o, &body))
         return;
+    if (ex->route.sub && str_eqz(ex->route.sub->name, "token")) {
+        account_token(ex, &body);
+        return;
+    }
     if (review_is(ex->route.resource->kind)) {
         review_answer(ex, &body);
         return;
@@ -200,13 +204,7 @@ void write_patch(struct exchange *ex)
     }
     if (!read_options(ex, STR("PatchOptions"), true, media == PATCH_APPLY, &o))
         return;
-    if (media == PATCH_APPLY) {
-        answer_fail(ex, 415, "UnsupportedMediaType",
-                    STR("server-side apply is not built yet: use kubectl apply without "
-                        "--server-side, or a JSON, merge or strategic merge patch"),
-                    NULL);
-        return;
-    }
+    ex->request.force = media == PATCH_APPLY && o.force;
     struct str patch = arena_str(&ex->arena, ex->q->body);
     hold(ex);
     registry_patch(ex->s->registry, &ex->request, types[media], patch, &ex->arena, on_answer, ex);

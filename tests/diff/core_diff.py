@@ -7,7 +7,7 @@ upstream shows of a pod's old and new spec.
 usage: core_diff.py DRAY ORACLE [--count N] [--seed S] [--kind KIND] [--show N] [--record FILE]
 
 --record keeps the smaller ones of those that both judge alike, with their causes, for tests/conformance/core.py."""
-import argparse, copy, json, random, subprocess, sys
+import argparse, copy, json, os, random, subprocess, sys
 
 META = {'name': 'n', 'namespace': 'default', 'labels': {'app': 'a'}, 'annotations': {'example.com/a': 'b'}}
 PROBE = {'httpGet': {'path': '/', 'port': 80, 'scheme': 'HTTP', 'httpHeaders': [{'name': 'X-A', 'value': 'b'}]}, 'initialDelaySeconds': 1,
@@ -75,7 +75,19 @@ STATUS = {'phase': 'Running', 'conditions': [{'type': 'Ready', 'status': 'True'}
           'resourceClaimStatuses': [{'name': 'gpu', 'resourceClaimName': 'x'}]}
 
 
+GROUP_CLAIMS = [{'name': 'net', 'resourceClaimTemplateName': 't'}, {'name': 'gpu', 'resourceClaimName': 'c'}]
+
+# Kinds that need gates; the oracle takes them from GATES in its environment.
+FEATURES = {k: {'GenericWorkload': True, 'DRAWorkloadResourceClaims': True} for k in ('PodGroup', 'Workload')}
+
 BASES = {
+    'PodGroup': [{'apiVersion': 'scheduling.k8s.io/v1beta1', 'kind': 'PodGroup', 'metadata': META, 'spec': {
+        'schedulingPolicy': p, 'resourceClaims': GROUP_CLAIMS, 'workloadRef': {'workloadName': 'w', 'templateName': 't'},
+        'disruptionMode': {'single': {}}, 'priorityClassName': 'high', 'priority': 5}} for p in ({'gang': {'minCount': 3}}, {'basic': {}})],
+    'Workload': [{'apiVersion': 'scheduling.k8s.io/v1beta1', 'kind': 'Workload', 'metadata': META, 'spec': {
+        'controllerRef': {'apiGroup': 'batch', 'kind': 'Job', 'name': 'j'}, 'podGroupTemplates': [
+            {'name': 'a', 'schedulingPolicy': {'gang': {'minCount': 2}}, 'resourceClaims': GROUP_CLAIMS, 'priorityClassName': 'high', 'priority': 5},
+            {'name': 'b', 'schedulingPolicy': {'basic': {}}, 'disruptionMode': {'all': {}}, 'priorityClassName': 'high', 'priority': 5}]}}],
     'Pod': [pod(SPEC), pod({'containers': [CONTAINER] , 'volumes': SPEC['volumes'], 'resourceClaims': SPEC['resourceClaims'], 'serviceAccountName': 'sa'}), pod(SMALL_SPEC),
             pod({'containers': [SMALL], 'hostNetwork': True, 'hostPID': True, 'dnsPolicy': 'None', 'dnsConfig': {'nameservers': ['8.8.8.8']}}),
             pod({'containers': [SMALL], 'resources': {'requests': {'cpu': '1'}, 'limits': {'cpu': '2', 'memory': '1Gi'}}, 'hostUsers': False})],
@@ -217,14 +229,16 @@ def case(rng, number, kinds):
     if 'namespace' in BASES[kind][0]['metadata'] and new['metadata'].get('namespace') != 'default':
         return case(rng, number, kinds)
     row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'update' if update else 'create', 'new': new}
+    if kind in FEATURES:
+        row['features'] = FEATURES[kind]
     if update:
         row['old'] = old
     return row
 
 
-def ask(command, rows):
+def ask(command, rows, env=None):
     text = ''.join(json.dumps(r) + '\n' for r in rows)
-    run = subprocess.run(command, input=text, capture_output=True, text=True)
+    run = subprocess.run(command, input=text, capture_output=True, text=True, env=env)
     lines = run.stdout.split('\n')[:-1]
     if len(lines) != len(rows):
         sys.exit(f'{len(lines)} answers to {len(rows)} cases, exit {run.returncode}: {run.stderr[-2000:]}')
@@ -245,7 +259,8 @@ def main():
     rng = random.Random(o.seed)
     kinds = o.kind or [k for k in BASES for _ in range(12 if k == 'Pod' else 1)]
     rows = [case(rng, i, kinds) for i in range(o.count)]
-    theirs, ours = ask([o.oracle], rows), ask([o.dray, 'validate', '--jsonl', '--server-only'], rows)
+    env = dict(os.environ, GATES=','.join(f'{g}=true' for g in sorted({g for f in FEATURES.values() for g in f})))
+    theirs, ours = ask([o.oracle], rows, env), ask([o.dray, 'validate', '--jsonl', '--server-only'], rows)
     same, refused, unreadable, wrong = 0, 0, 0, []
     record = open(o.record, 'w') if o.record else None
     for row, want, got in zip(rows, theirs, ours):

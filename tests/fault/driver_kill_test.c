@@ -15,6 +15,7 @@
 
 #include "cdi/cache.h"
 #include "driver/core.h"
+#include "driver/intents.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -339,6 +340,103 @@ static void reboot_after(void **state)
     }
 }
 
+// What a machine that stops takes with it: journals that were never synced, by name or only by content.
+static void lose_journals(const struct world *w, bool names)
+{
+    char dir[128], path[400];
+    (void)snprintf(dir, sizeof(dir), "%s/claims", w->data);
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = files_next(d));) {
+        if (e->d_name[0] == '.')
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+        assert_int_equal(names ? unlink(path) : truncate(path, 0), 0);
+    }
+    if (d)
+        (void)closedir(d);
+    assert_int_equal(files_remove_tree(NULL, w->cdi, NULL), 0);
+}
+
+// The machine stops at each step: no device that was touched is without a claim.
+static void machine_stops(void **state)
+{
+    (void)state;
+    for (int at = 1; at < 2 * POINTS_MAX; at++) {
+        struct world w;
+        world_new(&w);
+        bool died = die(&w, BOTH, at / 2 + 1);
+        lose_journals(&w, at % 2);
+        w.boot = "boot-2";
+        struct core *c = open_core(&w, false);
+        check_held(&w, c);
+        bool touched = count(w.hw, claim_c.uid) > 0;
+        assert_false(touched && core_in_use(c, "node-1", "dpu-0") == 0);
+        check_prepared(&w, c);
+        assert_int_equal(unprepare(c, &claim_a), 0);
+        assert_int_equal(unprepare(c, &claim_c), 0);
+        check_clean(&w);
+        core_free(c);
+        world_free(&w);
+        if (!died)
+            break;
+    }
+}
+
+static void count_intent(void *arg, const char *uid, struct str line)
+{
+    (void)uid;
+    (void)line;
+    ++*(size_t *)arg;
+}
+
+static size_t intents(const struct world *w)
+{
+    struct intents *i;
+    size_t n = 0;
+    char path[128];
+    (void)snprintf(path, sizeof(path), "%s/intents", w->data);
+    assert_int_equal(intents_open(NULL, path, &i, NULL), 0);
+    intents_each(i, count_intent, &n);
+    intents_close(i);
+    return n;
+}
+
+// More claims than intents: the others are synced themselves, and settling frees the slots.
+static void more_claims_than_intents(void **state)
+{
+    (void)state;
+    struct world w;
+    world_new(&w);
+    struct core *c = open_core(&w, false);
+    enum { MANY = INTENT_SLOTS + 3 };
+    char names[MANY][16];
+    struct dray_allocated devices[MANY];
+    struct dray_claim claims[MANY];
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "gpu-%d", i);
+        devices[i] = (struct dray_allocated){
+            .request = "r", .request_ref = "r", .pool = "node-1", .device = names[i]};
+        claims[i] = (struct dray_claim){.namespace_ = "default",
+                                        .name = names[i],
+                                        .uid = names[i],
+                                        .devices = &devices[i],
+                                        .devices_len = 1};
+        assert_int_equal(prepare(c, &claims[i], NULL, 0), 0);
+    }
+    assert_int_equal(intents(&w), INTENT_SLOTS);
+    assert_int_equal(unprepare(c, &claims[0]), 0);
+    assert_int_equal(intents(&w), INTENT_SLOTS - 1);
+    assert_true(core_unsettled(c));
+    core_settle(c);
+    assert_false(core_unsettled(c));
+    assert_int_equal(intents(&w), 0);
+    for (int i = 1; i < MANY; i++)
+        assert_int_equal(unprepare(c, &claims[i]), 0);
+    check_clean(&w);
+    core_free(c);
+    world_free(&w);
+}
+
 // It dies again while it looks at what the first death left.
 static void die_twice(void **state)
 {
@@ -448,10 +546,15 @@ static void two_instances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prepare_again), cmocka_unit_test(unprepare_after),
-        cmocka_unit_test(reboot_after),  cmocka_unit_test(die_twice),
-        cmocka_unit_test(disk_full),     cmocka_unit_test(cut_journal),
+        cmocka_unit_test(prepare_again),
+        cmocka_unit_test(unprepare_after),
+        cmocka_unit_test(reboot_after),
+        cmocka_unit_test(die_twice),
+        cmocka_unit_test(disk_full),
+        cmocka_unit_test(cut_journal),
         cmocka_unit_test(two_instances),
+        cmocka_unit_test(machine_stops),
+        cmocka_unit_test(more_claims_than_intents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

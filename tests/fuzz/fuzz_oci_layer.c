@@ -37,7 +37,7 @@ static void make_top(void)
     assert(made);
     top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert(top >= 0);
-    int rc = tree_write(top, "canary", STR("alive"));
+    int rc = tree_write_file(top, "canary", STR("alive"));
     assert(rc == 0);
     (void)atexit(remove_top);
 }
@@ -63,10 +63,10 @@ static void make_lower(int root)
 {
     (void)mkdirat(root, "usr", 0755);
     (void)mkdirat(root, "usr/lib", 0755);
-    (void)symlinkat("/usr/lib", root, "lib");
-    (void)symlinkat("../..", root, "out");
-    (void)symlinkat("loop", root, "loop");
-    (void)tree_write(root, "file", STR("lower"));
+    if (symlinkat("/usr/lib", root, "lib") < 0 || symlinkat("../..", root, "out") < 0 ||
+        symlinkat("loop", root, "loop") < 0)
+        abort();
+    (void)tree_write_file(root, "file", STR("lower"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)close(root);
     (void)close(fd);
     check_top();
-    rc = tree_remove(top, "root");
+    rc = tree_remove_at(top, "root");
     assert(rc == 0);
     return 0;
 }

@@ -61,6 +61,7 @@ def example(node, extra=()):
 
 def e2e(node):
     f = node.folders
+    os.makedirs(os.path.join(f['plugins'], 'test-driver.cdi.k8s.io'))  # it makes only the folder above
     return Driver(node, [os.path.join(peers(), 'bin', 'dra-e2e-test-driver'), '--kubeconfig', node.server.kubeconfig, '--drivername', 'test-driver.cdi.k8s.io', 'kubelet-plugin',
                          '--node-name', 'node-a', '--cdi-dir', f['cdi'], '--datadir', f['plugins'], '--plugin-registration-path', f['registry']])
 

@@ -6,6 +6,7 @@ usage: streams.py DRAY (the test endpoint lies beside it, in tests/); PEERS: whe
 import glob, os, pty, select, subprocess, sys, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
+sys.path.insert(1, os.path.dirname(os.path.abspath(__file__)))
 import streams
 from common import peers, skip
 from streams import World, expect, line, wait_for
@@ -67,14 +68,14 @@ def commands(k, w):
     w.run('web', 'side', 'exited')
     code, _, err = k('exec', 'web', '-c', 'side', '--', 'true')
     expect('no run', (code, 'container not found ("side")' in err), (1, True))
-    terminal(k)
+    terminal(k, 'web')
 
 
-def terminal(k):
+def terminal(k, pod):
     """exec -it wants a terminal on its own side, too."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.execv(k.binary, k.args('exec', '-it', 'web', '-c', 'main', '--', 'sh', '-c', 'test -t 0 && echo term; read x; echo got $x; exit 3'))
+        os.execv(k.binary, k.args('exec', '-it', pod, '-c', 'main', '--', 'sh', '-c', 'test -t 0 && echo term; read x; echo got $x; exit 3'))
     text, sent, end = b'', False, time.monotonic() + 60
     while time.monotonic() < end:
         if not select.select([fd], [], [], 1)[0]:

@@ -23,6 +23,7 @@ static const struct {
     [LOADED_CLASSES] = {"resource.k8s.io/v1", "DeviceClass"},
     [LOADED_SLICES] = {"resource.k8s.io/v1", "ResourceSlice"},
     [LOADED_RULES] = {"resource.k8s.io/v1", "DeviceTaintRule"},
+    [LOADED_GROUPS] = {"scheduling.k8s.io/v1beta1", "PodGroup"},
 };
 
 void content_load(struct content *c, struct sim *s)
@@ -73,6 +74,59 @@ const struct api_pod *content_pod_of(const struct content *c, struct str uid)
     return NULL;
 }
 
+const struct api_pod_group *content_group(const struct content *c, struct str namespace,
+                                          struct str name)
+{
+    for (size_t i = 0; i < c->lists[LOADED_GROUPS].n; i++) {
+        const struct api_pod_group *g = c->lists[LOADED_GROUPS].p[i];
+        if (str_eq(g->metadata.name, name) && str_eq(g->metadata.namespace, namespace))
+            return g;
+    }
+    return NULL;
+}
+
+bool content_names(const struct api_pod *pod, struct str claim)
+{
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        struct str name = {0};
+        bool check;
+        if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED &&
+            str_eq(name, claim))
+            return true;
+    }
+    return false;
+}
+
+static bool is_group(const struct api_resource_claim_consumer_reference *r)
+{
+    return str_eqz(r->resource, "podgroups");
+}
+
+bool is_reserved(const struct api_resource_claim *claim, const struct api_pod *pod)
+{
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        if (is_group(r) ? str_eq(r->name, pod_group_name(pod)) : str_eq(r->uid, pod->metadata.uid))
+            return true;
+    }
+    return false;
+}
+
+const struct api_pod *content_user(const struct content *c, const struct api_resource_claim *claim,
+                                   const struct api_resource_claim_consumer_reference *r)
+{
+    if (!is_group(r))
+        return content_pod_of(c, r->uid);
+    for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
+        const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
+        if (pod->spec.node_name.n && !pod_is_done(pod) &&
+            str_eq(pod->metadata.namespace, claim->metadata.namespace) &&
+            str_eq(pod_group_name(pod), r->name) && content_names(pod, claim->metadata.name))
+            return pod;
+    }
+    return NULL;
+}
+
 // --- Devices -------------------------------------------------------------------------------------
 
 bool uses_extended(const struct api_pod *pod, const struct api_resource_claim *claim)
@@ -89,7 +143,7 @@ static bool counts(const struct content *c, const struct api_resource_claim *cla
     if (!claim->status.allocation)
         return false;
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
-        const struct api_pod *pod = content_pod_of(c, claim->status.reserved_for.p[i].uid);
+        const struct api_pod *pod = content_user(c, claim, &claim->status.reserved_for.p[i]);
         if (pod && pod->spec.node_name.n &&
             (!claim_is_extended(&claim->metadata) || uses_extended(pod, claim)))
             return true;
@@ -267,13 +321,13 @@ static void check_told_true(struct content *c, const struct api_pod *pod)
 static void check_claim_of(struct content *c, const struct api_pod *pod, struct str name)
 {
     const struct api_resource_claim *claim = content_claim(c, pod->metadata.namespace, name);
-    const char *lacks =
-        !claim                                             ? "is not there"
-        : !claim->status.allocation                        ? "has no devices"
-        : !claim_is_reserved_for(claim, pod->metadata.uid) ? "is not reserved for it"
-        : claim_readiness(claim) != CLAIM_READY            ? "is not ready"
-        : !reaches(c, claim, pod->spec.node_name) ? "has devices that the node does not reach"
-                                                  : NULL;
+    const char *lacks = !claim                                  ? "is not there"
+                        : !claim->status.allocation             ? "has no devices"
+                        : !is_reserved(claim, pod)              ? "is not reserved for it"
+                        : claim_readiness(claim) != CLAIM_READY ? "is not ready"
+                        : !reaches(c, claim, pod->spec.node_name)
+                            ? "has devices that the node does not reach"
+                            : NULL;
     if (lacks)
         sim_break(c->s, "pod %.*s/%.*s is on node %.*s, yet its claim %.*s %s",
                   STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
@@ -345,5 +399,6 @@ void sim_check(struct sim *s)
     content_load(&c, s);
     c.all = s->calm && !s->two_schedulers; // who works alone and is well makes no mistakes
     content_check(&c);
+    groups_note(&c);
     content_done(&c);
 }

@@ -10,6 +10,9 @@
 
 #include "base/banned.h"
 
+// From this seed on PodGroups are among what happens; earlier ones are what they were.
+#define GROUP_SEEDS 20000
+
 #define START_NS (INT64_C(1800000000) * CLOCK_NS_PER_SEC)
 
 void sim_log(struct sim *s, const char *fmt, ...)
@@ -180,6 +183,7 @@ void sim_open(struct sim *s, uint64_t seed, bool verbose)
         enum part_kind kind;
     } parts[PARTS] = {
         {"sched", PART_SCHED}, {"other", PART_SCHED}, {"ctl", PART_CTL}, {"kubelet", PART_KUBELET}};
+    struct err err = {0};
     *s = (struct sim){.seed = seed, .verbose = verbose};
     rng_seeded_init(&s->rng, seed);
     rng_seeded_init(&s->net_rng, seed ^ 0x6e6574);
@@ -192,6 +196,11 @@ void sim_open(struct sim *s, uint64_t seed, bool verbose)
     s->net.verbose = verbose;
     features_init(&s->features, FEATURES_MINOR);
     s->cel = api_cel_engine_new();
+    s->groups = seed >= GROUP_SEEDS;
+    if (s->groups)
+        must(features_parse(&s->features,
+                            STR("GenericWorkload=true,DRAWorkloadResourceClaims=true"), &err),
+             &err);
     s->two_schedulers = seed % 2;
     s->same_pods = seed % 8 == 3;
     server_start(s);
@@ -226,6 +235,17 @@ void sim_close(struct sim *s)
     for (size_t i = 0; i < s->known.n; i++)
         free(s->known.p[i]);
     vec_done(&s->known);
+    for (size_t i = 0; i < s->gangs.n; i++) {
+        struct seen_gang *g = &s->gangs.p[i];
+        for (size_t k = 0; k < g->pods.n; k++)
+            free(g->pods.p[k]);
+        for (size_t k = 0; k < g->bound.n; k++)
+            free(g->bound.p[k]);
+        vec_done(&g->pods);
+        vec_done(&g->bound);
+        free(g->uid);
+    }
+    vec_done(&s->gangs);
     sbuf_done(&s->problem);
     profile_free(kubelet_profiles[0]);
     kubelet_profiles[0] = NULL;

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What happens to a cluster: users, administrators, drivers and kubelets do things, machines crash.
+#include "ops.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sim.h"
-
 #include "base/banned.h"
 
-enum {
-    NODES = 4,
-    SPACES = 3,
-    CLAIMS = 5,
-    TEMPLATES = 4,
-    PODS_MAX = 14,
-};
+enum { NODES = 4 };
 
 static const char *const spaces[SPACES] = {"default", "red", "blue"};
 
@@ -53,18 +47,20 @@ static struct deed *deed(struct sim *s, const char *verb, const char *kind, cons
     return d;
 }
 
-static const struct api_kind *kind_of(const char *kind)
+const struct api_kind *op_kind(const char *kind)
 {
     static const char *const core[] = {"Pod", "Node", "Namespace"};
     for (size_t i = 0; i < array_len(core); i++)
         if (strcmp(core[i], kind) == 0)
             return api_kind_find(STR("v1"), str_z(kind));
+    if (strcmp(kind, "PodGroup") == 0)
+        return api_kind_find(STR("scheduling.k8s.io/v1beta1"), str_z(kind));
     return api_kind_find(STR("resource.k8s.io/v1"), str_z(kind));
 }
 
 // create takes JSON with single quotes for double ones; ` stands for a single one.
-static void create(struct sim *s, const char *kind, const char *namespace, const char *name,
-                   const struct sbuf *body)
+void op_create(struct sim *s, const char *kind, const char *namespace, const char *name,
+               const struct sbuf *body)
 {
     struct arena cleanup_arena arena = {0};
     struct err err = {0};
@@ -73,7 +69,7 @@ static void create(struct sim *s, const char *kind, const char *namespace, const
     for (size_t i = 0; i < body->n; i++)
         body->p[i] = body->p[i] == '\'' ? '"' : body->p[i] == '`' ? '\'' : body->p[i];
     if (json_parse(sbuf_str(body), NULL, &doc, &err) < 0 ||
-        api_decode_as(kind_of(kind), &doc, doc.root, &arena, NULL, &object, &err) < 0) {
+        api_decode_as(op_kind(kind), &doc, doc.root, &arena, NULL, &object, &err) < 0) {
         (void)fprintf(stderr, "sim: %s in %s\n", err.msg, body->p);
         abort();
     }
@@ -82,20 +78,20 @@ static void create(struct sim *s, const char *kind, const char *namespace, const
     client_create(s->hands, &object, NULL, done, deed(s, "create", kind, namespace, name));
 }
 
-static void delete (struct sim *s, const char *kind, const char *namespace, const char *name,
-                    const struct api_delete_options *options)
+void op_delete(struct sim *s, const char *kind, const char *namespace, const char *name,
+               const struct api_delete_options *options)
 {
-    const struct client_key key = {kind_of(kind), str_z(namespace), str_z(name)};
+    const struct client_key key = {op_kind(kind), str_z(namespace), str_z(name)};
     client_delete(s->hands, &key, options, done, deed(s, "delete", kind, namespace, name));
 }
 
-static void patch(struct sim *s, const char *kind, const char *namespace, const char *name,
-                  const char *subresource, const char *text)
+void op_patch(struct sim *s, const char *kind, const char *namespace, const char *name,
+              const char *subresource, const char *text)
 {
     struct sbuf b = {0};
     for (; *text; text++)
         sbuf_addc(&b, *text == '\'' ? '"' : *text);
-    const struct client_key key = {kind_of(kind), str_z(namespace), str_z(name)};
+    const struct client_key key = {op_kind(kind), str_z(namespace), str_z(name)};
     const struct client_write how = {.subresource = str_z(subresource)};
     sim_log(s, "  with %s", b.p);
     client_patch(s->hands, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&b), &how, done,
@@ -103,7 +99,7 @@ static void patch(struct sim *s, const char *kind, const char *namespace, const 
     sbuf_done(&b);
 }
 
-static void metadata(struct sbuf *b, const char *namespace, const char *name)
+void op_metadata(struct sbuf *b, const char *namespace, const char *name)
 {
     sbuf_addf(b, "'metadata':{'name':'%s'", name);
     if (*namespace)
@@ -117,10 +113,10 @@ static void make_class(struct sim *s, const char *name, bool extended)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addz(&b, "{");
-    metadata(&b, "", name);
+    op_metadata(&b, "", name);
     sbuf_addf(&b, ",'spec':{'selectors':[{'cel':{'expression':'device.driver == `%s`'}}]%s}}", name,
               extended ? ",'extendedResourceName':'gpu.d/card'" : "");
-    create(s, "DeviceClass", "", name, &b);
+    op_create(s, "DeviceClass", "", name, &b);
 }
 
 static const char *const classes[] = {"gpu.d", "part.d", "net.d", "fabric.d"};
@@ -140,7 +136,7 @@ static void make_node(struct sim *s, uint64_t number)
               "'status':{'allocatable':{'cpu':'8','memory':'8Gi','pods':'8'},'capacity':{'cpu':'8',"
               "'memory':'8Gi','pods':'8'},'conditions':[{'type':'Ready','status':'True'}]}}",
               name, name, number % 2 ? "a" : "b");
-    create(s, "Node", "", name, &b);
+    op_create(s, "Node", "", name, &b);
 }
 
 static void taint(struct sim *s, struct sbuf *b)
@@ -204,7 +200,7 @@ static void slice_body(struct sim *s, struct sbuf *b, const char *driver, const 
                        int64_t generation, const char *name)
 {
     sbuf_addz(b, "{");
-    metadata(b, "", name);
+    op_metadata(b, "", name);
     sbuf_addf(b, ",'spec':{'driver':'%s','pool':{'name':'%s','generation':%lld,", driver, node,
               (long long)generation);
     bool parts = strcmp(driver, "part.d") == 0;
@@ -246,7 +242,7 @@ static void make_pool(struct sim *s, const char *driver, const char *node)
         cleanup_sbuf struct sbuf b = {0};
         slice_name(name, driver, node, counters);
         slice_body(s, &b, driver, node, generation, name);
-        create(s, "ResourceSlice", "", name, &b);
+        op_create(s, "ResourceSlice", "", name, &b);
     }
 }
 
@@ -264,7 +260,7 @@ static void change_pool(struct sim *s, const char *driver, const char *node)
         for (size_t i = 0; i < text.n; i++)
             if (text.p[i] == '\'')
                 text.p[i] = '"';
-        const struct client_key key = {kind_of("ResourceSlice"), STR(""), str_z(name)};
+        const struct client_key key = {op_kind("ResourceSlice"), STR(""), str_z(name)};
         client_patch(s->hands, &key, CLIENT_PATCH_MERGE, sbuf_str(&text), NULL, done,
                      deed(s, "publish", "ResourceSlice", "", name));
         sbuf_done(&text);
@@ -278,7 +274,7 @@ static void remove_pool(struct sim *s, const char *driver, const char *node)
     for (int counters = 0; counters < (strcmp(driver, "part.d") == 0 ? 2 : 1); counters++) {
         char name[64];
         slice_name(name, driver, node, counters);
-        delete (s, "ResourceSlice", "", name, NULL);
+        op_delete(s, "ResourceSlice", "", name, NULL);
     }
 }
 
@@ -295,7 +291,7 @@ static void remove_node(struct sim *s, uint64_t number)
 {
     char name[8];
     name_node(name, number);
-    delete (s, "Node", "", name, NULL);
+    op_delete(s, "Node", "", name, NULL);
     for (size_t i = 0; i < array_len(drivers); i++)
         remove_pool(s, drivers[i], name);
 }
@@ -358,11 +354,11 @@ static void make_claim(struct sim *s, const char *space)
     cleanup_sbuf struct sbuf b = {0};
     (void)snprintf(name, sizeof(name), "c%u", (unsigned)sim_draw(s, CLAIMS));
     sbuf_addz(&b, "{");
-    metadata(&b, space, name);
+    op_metadata(&b, space, name);
     sbuf_addz(&b, ",");
     claim_spec(s, &b, space);
     sbuf_addz(&b, "}");
-    create(s, "ResourceClaim", space, name, &b);
+    op_create(s, "ResourceClaim", space, name, &b);
 }
 
 static void make_template(struct sim *s, const char *space)
@@ -371,11 +367,11 @@ static void make_template(struct sim *s, const char *space)
     cleanup_sbuf struct sbuf b = {0};
     (void)snprintf(name, sizeof(name), "t%u", (unsigned)sim_draw(s, TEMPLATES));
     sbuf_addz(&b, "{");
-    metadata(&b, space, name);
+    op_metadata(&b, space, name);
     sbuf_addz(&b, ",'spec':{");
     claim_spec(s, &b, space);
     sbuf_addz(&b, "}}");
-    create(s, "ResourceClaimTemplate", space, name, &b);
+    op_create(s, "ResourceClaimTemplate", space, name, &b);
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
@@ -401,11 +397,11 @@ static void make_pod(struct sim *s, const char *space)
 {
     char name[16];
     cleanup_sbuf struct sbuf b = {0};
-    if (store_count(s->store, kind_of("Pod"), STR("")) >= PODS_MAX)
+    if (store_count(s->store, op_kind("Pod"), STR("")) >= PODS_MAX)
         return;
     (void)snprintf(name, sizeof(name), "pod-%u", (unsigned)s->next_pod++ % 40);
     sbuf_addz(&b, "{");
-    metadata(&b, space, name);
+    op_metadata(&b, space, name);
     sbuf_addf(&b, ",'spec':{'schedulerName':'%s','terminationGracePeriodSeconds':1",
               sim_draw(s, 2) ? "dray" : "other");
     if (sim_draw(s, 5) == 0)
@@ -421,13 +417,13 @@ static void make_pod(struct sim *s, const char *space)
     sbuf_addz(&b, "}}}]");
     pod_claims(s, &b);
     sbuf_addz(&b, "}}");
-    create(s, "Pod", space, name, &b);
+    op_create(s, "Pod", space, name, &b);
 }
 
 // some_object picks one of those that are there.
 static const struct object *some_object(struct sim *s, const char *kind)
 {
-    const struct api_kind *k = kind_of(kind);
+    const struct api_kind *k = op_kind(kind);
     size_t n = store_count(s->store, k, STR(""));
     if (n == 0)
         return NULL;
@@ -445,8 +441,8 @@ static const struct object *some_object(struct sim *s, const char *kind)
 }
 
 // with_some does something to an object that is there.
-static void with_some(struct sim *s, const char *kind,
-                      void (*fn)(struct sim *s, const char *namespace, const char *name))
+void op_with_some(struct sim *s, const char *kind,
+                  void (*fn)(struct sim *s, const char *namespace, const char *name))
 {
     const struct object *o = some_object(s, kind);
     if (!o)
@@ -459,13 +455,13 @@ static void with_some(struct sim *s, const char *kind,
 static void delete_pod(struct sim *s, const char *namespace, const char *name)
 {
     const struct api_delete_options now = {.has_grace_period_seconds = true};
-    delete (s, "Pod", namespace, name, sim_draw(s, 4) == 0 ? &now : NULL);
+    op_delete(s, "Pod", namespace, name, sim_draw(s, 4) == 0 ? &now : NULL);
 }
 
 // Only what was bound can run and end.
 static void finish_pod(struct sim *s, const char *namespace, const char *name)
 {
-    const struct store_key key = {kind_of("Pod"), str_z(namespace), str_z(name)};
+    const struct store_key key = {op_kind("Pod"), str_z(namespace), str_z(name)};
     struct arena cleanup_arena arena = {0};
     struct api_object object;
     struct err err;
@@ -474,26 +470,26 @@ static void finish_pod(struct sim *s, const char *namespace, const char *name)
         return;
     const struct api_pod *pod = object.value;
     if (pod->spec.node_name.n)
-        patch(s, "Pod", namespace, name, "status",
-              sim_draw(s, 2) ? "{'status':{'phase':'Succeeded'}}"
-                             : "{'status':{'phase':'Failed'}}");
+        op_patch(s, "Pod", namespace, name, "status",
+                 sim_draw(s, 2) ? "{'status':{'phase':'Succeeded'}}"
+                                : "{'status':{'phase':'Failed'}}");
 }
 
 static void open_gate(struct sim *s, const char *namespace, const char *name)
 {
-    const struct client_key key = {kind_of("Pod"), str_z(namespace), str_z(name)};
+    const struct client_key key = {op_kind("Pod"), str_z(namespace), str_z(name)};
     client_patch(s->hands, &key, CLIENT_PATCH_MERGE, STR("{\"spec\":{\"schedulingGates\":null}}"),
                  NULL, done, deed(s, "open the gate of", "Pod", namespace, name));
 }
 
 static void delete_claim(struct sim *s, const char *namespace, const char *name)
 {
-    delete (s, "ResourceClaim", namespace, name, NULL);
+    op_delete(s, "ResourceClaim", namespace, name, NULL);
 }
 
 static void delete_template(struct sim *s, const char *namespace, const char *name)
 {
-    delete (s, "ResourceClaimTemplate", namespace, name, NULL);
+    op_delete(s, "ResourceClaimTemplate", namespace, name, NULL);
 }
 
 // --- The administrator ---------------------------------------------------------------------------
@@ -501,16 +497,16 @@ static void delete_template(struct sim *s, const char *namespace, const char *na
 static void cordon(struct sim *s, const char *namespace, const char *name)
 {
     (void)namespace;
-    patch(s, "Node", "", name, "",
-          sim_draw(s, 3) == 0 ? "{'spec':{'unschedulable':true}}"
-                              : "{'spec':{'unschedulable':null}}");
+    op_patch(s, "Node", "", name, "",
+             sim_draw(s, 3) == 0 ? "{'spec':{'unschedulable':true}}"
+                                 : "{'spec':{'unschedulable':null}}");
 }
 
 static void change_rule(struct sim *s)
 {
     static const char *const effects[] = {"NoSchedule", "NoExecute", "None"};
     if (sim_draw(s, 2)) {
-        delete (s, "DeviceTaintRule", "", "rule", NULL);
+        op_delete(s, "DeviceTaintRule", "", "rule", NULL);
         return;
     }
     cleanup_sbuf struct sbuf b = {0};
@@ -518,14 +514,14 @@ static void change_rule(struct sim *s)
               "{'metadata':{'name':'rule'},'spec':{'deviceSelector':{'driver':'%s','pool':'n-%u'},"
               "'taint':{'key':'repair','effect':'%s'}}}",
               drivers[sim_draw(s, 3)], (unsigned)sim_draw(s, NODES), effects[sim_draw(s, 3)]);
-    create(s, "DeviceTaintRule", "", "rule", &b);
+    op_create(s, "DeviceTaintRule", "", "rule", &b);
 }
 
 static void change_class(struct sim *s)
 {
     size_t which = (size_t)sim_draw(s, array_len(classes));
     if (sim_draw(s, 2))
-        delete (s, "DeviceClass", "", classes[which], NULL);
+        op_delete(s, "DeviceClass", "", classes[which], NULL);
     else
         make_class(s, classes[which], which == 0);
 }
@@ -536,7 +532,7 @@ static void make_space(struct sim *s, const char *space)
     bool admin = strcmp(space, ADMIN_SPACE) == 0;
     sbuf_addf(&b, "{'metadata':{'name':'%s'%s}}", space,
               admin ? ",'labels':{'resource.kubernetes.io/admin-access':'true'}" : "");
-    create(s, "Namespace", "", space, &b);
+    op_create(s, "Namespace", "", space, &b);
 }
 
 static void change_pools(struct sim *s)
@@ -567,7 +563,7 @@ static void change_nodes(struct sim *s)
         add_node(s, number);
         break;
     default:
-        with_some(s, "Node", cordon);
+        op_with_some(s, "Node", cordon);
     }
 }
 
@@ -575,7 +571,7 @@ static void change_spaces(struct sim *s)
 {
     const char *space = spaces[1 + sim_draw(s, SPACES - 1)];
     if (sim_draw(s, 3) == 0)
-        delete (s, "Namespace", "", space, NULL);
+        op_delete(s, "Namespace", "", space, NULL);
     else
         make_space(s, space);
 }
@@ -632,23 +628,27 @@ void sim_furnish(struct sim *s)
 void sim_operate_calmly(struct sim *s)
 {
     const char *space = spaces[sim_draw(s, SPACES)];
+    if (s->groups && sim_draw(s, 3) == 0) {
+        sim_operate_group(s, space);
+        return;
+    }
     uint64_t what = sim_draw(s, 80);
     if (what < 36)
         make_pod(s, space);
     else if (what < 50)
-        with_some(s, "Pod", delete_pod);
+        op_with_some(s, "Pod", delete_pod);
     else if (what < 60)
-        with_some(s, "Pod", finish_pod);
+        op_with_some(s, "Pod", finish_pod);
     else if (what < 63)
-        with_some(s, "Pod", open_gate);
+        op_with_some(s, "Pod", open_gate);
     else if (what < 69)
         make_claim(s, space);
     else if (what < 72)
-        with_some(s, "ResourceClaim", delete_claim);
+        op_with_some(s, "ResourceClaim", delete_claim);
     else if (what < 77)
         make_template(s, space);
     else
-        with_some(s, "ResourceClaimTemplate", delete_template);
+        op_with_some(s, "ResourceClaimTemplate", delete_template);
 }
 
 void sim_operate(struct sim *s)

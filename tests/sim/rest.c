@@ -16,6 +16,14 @@ static void check_users(struct content *c, const struct api_resource_claim *clai
 {
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        if (str_eqz(r->resource, "podgroups")) {
+            const struct api_pod_group *g = content_group(c, claim->metadata.namespace, r->name);
+            if (!g || !str_eq(g->metadata.uid, r->uid))
+                sim_break(c->s, "claim %.*s/%.*s is reserved for group %.*s, which is gone",
+                          STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name),
+                          STR_ARG(r->name));
+            continue;
+        }
         const struct api_pod *pod = content_pod_of(c, r->uid);
         if (!pod || pod_is_done(pod) || !pod->spec.node_name.n)
             sim_break(c->s, "claim %.*s/%.*s is reserved for %.*s, which %s",
@@ -51,7 +59,12 @@ static void check_left(struct content *c)
         const struct api_owner_reference *owner = meta_controller(&claim->metadata);
         const struct api_pod *pod = owner ? content_pod_of(c, owner->uid) : NULL;
         const char *what = NULL;
-        if (owner && !pod)
+        if (owner && str_eqz(owner->kind, "PodGroup")) {
+            const struct api_pod_group *g =
+                content_group(c, claim->metadata.namespace, owner->name);
+            if (!g || !str_eq(g->metadata.uid, owner->uid))
+                what = "is left of a group that is gone";
+        } else if (owner && !pod)
             what = "is left of a pod that is gone";
         else if (owner && pod_is_done(pod))
             what = "is left of a pod that is over";
@@ -70,8 +83,6 @@ static void check_left(struct content *c)
 }
 
 // --- Who can run does ----------------------------------------------------------------------------
-
-struct claims VEC(const struct api_resource_claim *);
 
 static int64_t cpus(const struct api_pod *pod)
 {
@@ -97,9 +108,9 @@ static int64_t cards(const struct api_pod *pod)
     return sum;
 }
 
-// has_room: the pod could be on the node, were it not for devices.
-static bool has_room(const struct content *c, const struct api_pod *pod,
-                     const struct api_node *node)
+// content_has_room: the pod could be on the node, were it not for devices.
+bool content_has_room(const struct content *c, const struct api_pod *pod,
+                      const struct api_node *node)
 {
     int64_t used = 0;
     size_t pods = 0;
@@ -137,9 +148,9 @@ static const struct api_resource_claim *cards_claim(struct content *c, const str
     return claim;
 }
 
-// gather finds the claims of a pod. False: one is missing or not to be had, which the pod is told.
-static bool gather(struct content *c, const struct api_pod *pod, struct claims *open,
-                   struct claims *held)
+// content_gather finds the claims of a pod. False: one is missing or not to be had, which the pod is told.
+bool content_gather(struct content *c, const struct api_pod *pod, struct claims *open,
+                    struct claims *held)
 {
     for (size_t e = 0; e < pod->spec.resource_claims.n; e++) {
         struct str name = {0};
@@ -194,12 +205,26 @@ static const struct api_pod_condition *scheduled(const struct api_pod *pod)
     return NULL;
 }
 
+static const char *explanation(struct content *c, const struct api_pod *pod)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    for (size_t i = 0; i < PARTS; i++) {
+        struct err err;
+        if (c->s->parts[i].sched &&
+            sched_explain(c->s->parts[i].sched, STR("pod"), pod->metadata.namespace,
+                          pod->metadata.name, &text, &err) == 0)
+            sbuf_addz(&text, " ");
+    }
+    return arena_str(&c->arena, sbuf_str(&text)).p;
+}
+
 static void check_told(struct content *c, const struct api_pod *pod)
 {
     const struct api_pod_condition *told = scheduled(pod);
     if (!told || !str_eqz(told->status, "False") || !told->message.n || !told->reason.n)
-        sim_break(c->s, "pod %.*s/%.*s waits and is not told why", STR_ARG(pod->metadata.namespace),
-                  STR_ARG(pod->metadata.name));
+        sim_break(c->s, "pod %.*s/%.*s waits and is not told why: %s",
+                  STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
+                  explanation(c, pod));
 }
 
 static void check_pending(struct content *c, const struct alloc_cluster *cluster,
@@ -209,10 +234,10 @@ static void check_pending(struct content *c, const struct alloc_cluster *cluster
     struct claims held = {0};
     if (pod->spec.scheduling_gates.n == 0) {
         check_told(c, pod);
-        bool all = gather(c, pod, &open, &held);
+        bool all = !groups_must_wait(c, pod) && content_gather(c, pod, &open, &held);
         for (size_t i = 0; all && i < c->lists[LOADED_NODES].n; i++) {
             const struct api_node *node = c->lists[LOADED_NODES].p[i];
-            if (has_room(c, pod, node) && node_suits(c, cluster, node, &open, &held)) {
+            if (content_has_room(c, pod, node) && node_suits(c, cluster, node, &open, &held)) {
                 const struct api_pod_condition *told = scheduled(pod);
                 sim_break(c->s, "pod %.*s/%.*s could be on node %.*s, but waits: %.*s",
                           STR_ARG(pod->metadata.namespace), STR_ARG(pod->metadata.name),
@@ -234,7 +259,7 @@ static struct alloc_features allocator_features(const struct sim *s)
     return f;
 }
 
-static struct alloc_input allocator_input(const struct content *c)
+struct alloc_input content_input(const struct content *c)
 {
     const struct objects *l = c->lists;
     return (struct alloc_input){
@@ -280,7 +305,7 @@ bool is_known(const struct sim *s, struct str uid)
 static const struct api_node *node_of(const struct content *c,
                                       const struct api_resource_claim *claim)
 {
-    const struct api_pod *pod = content_pod_of(c, claim->status.reserved_for.p[0].uid);
+    const struct api_pod *pod = content_user(c, claim, &claim->status.reserved_for.p[0]);
     for (size_t i = 0; pod && i < c->lists[LOADED_NODES].n; i++) {
         const struct api_node *node = c->lists[LOADED_NODES].p[i];
         if (str_eq(node->metadata.name, pod->spec.node_name))
@@ -333,7 +358,7 @@ static void judge(struct content *c, struct alloc_input input, size_t which)
 
 static void check_valid(struct content *c)
 {
-    const struct alloc_input input = allocator_input(c);
+    const struct alloc_input input = content_input(c);
     for (size_t i = 0; i < c->lists[LOADED_CLAIMS].n; i++) {
         const struct api_resource_claim *claim = c->lists[LOADED_CLAIMS].p[i];
         if (claim->status.allocation && claim->status.reserved_for.n &&
@@ -346,7 +371,7 @@ static void check_running(struct content *c)
 {
     struct err err;
     struct alloc_cluster *cluster = NULL;
-    const struct alloc_input input = allocator_input(c);
+    const struct alloc_input input = content_input(c);
     if (alloc_cluster_new(&input, &cluster, &err) < 0) {
         sim_break(c->s, "the allocator refuses the cluster: %s", err.msg);
         return;
@@ -416,6 +441,7 @@ void sim_check_end(struct sim *s)
     check_left(&c);
     check_valid(&c);
     check_running(&c);
+    groups_check_end(&c);
     check_nodes(&c);
     check_parts(s);
     content_done(&c);

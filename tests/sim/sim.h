@@ -29,11 +29,19 @@ struct part {
     int64_t back_ns; // when it comes back
 };
 
+// UIDs.
+struct uid_list VEC(char *);
+
+// A gang that was seen: what became of it.
+struct seen_gang {
+    char *uid;
+    size_t min;                  // the least it ever needed
+    bool in_calm;                // it came when faults were over
+    struct uid_list pods, bound; // ever
+};
+
 #define PARTS     4
 #define LOG_LINES 60
-
-// UIDs of claims.
-struct uid_list VEC(char *);
 
 struct sim {
     uint64_t seed;
@@ -53,9 +61,11 @@ struct sim {
     struct part parts[PARTS];
     bool two_schedulers;
     bool same_pods; // two schedulers that both serve all pods
+    bool groups;    // PodGroups are among what happens
     bool calm;      // faults are over, and what was on its way has arrived
     bool ctl_crashed;
     size_t next_pod;
+    struct seen_gangs VEC(struct seen_gang) gangs;
     struct uid_list known; // claims that had devices and pods that had nodes when calm came
     char *log[LOG_LINES];
     size_t logged;

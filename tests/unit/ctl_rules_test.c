@@ -172,6 +172,28 @@ TEST_WITH_CTL_GATES(a6_a_group_that_goes_gives_up_its_reservation, GROUPS_ON)
     assert_field(c->w, "status.allocation", "-");
 }
 
+TEST_WITH_CTL(a8_claims_are_counted)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    assert_ok(do_create(c->w, TEMPLATE(""), TEMPLATE_JSON));
+    assert_ok(do_create(c->w, POD(""), POD_JSON("web", FROM_TEMPLATE)));
+    assert_ok(do_create(c->w, CLAIM(""), CLAIM_JSON("mine")));
+    allocate(c, "mine", "x", "");
+    settle(c);
+    ctl_metrics(c->ctl, &text);
+    const char *const lines[] = {
+        "dynamic_resource_allocation_resource_claims{admin_access=\"false\",allocated=\"true\","
+        "source=\"\"} 1\n",
+        "dynamic_resource_allocation_resource_claims{admin_access=\"false\",allocated=\"false\","
+        "source=\"resource_claim_template\"} 1\n",
+        "dynamic_resource_allocation_resourceclaim_creates_total{status=\"success\"} 1\n",
+        "dynamic_resource_allocation_resourceclaim_creates_total{status=\"failure\"} 0\n",
+    };
+    for (size_t i = 0; i < array_len(lines); i++)
+        if (!str_contains(sbuf_str(&text), str_z(lines[i])))
+            fail_msg("%s is not in\n%s", lines[i], text.p);
+}
+
 // --- Protection of groups ------------------------------------------------------------------------
 
 #define PLAIN_GROUP "{\"metadata\":{\"name\":\"g\"},\"spec\":{\"schedulingPolicy\":{\"basic\":{}}}}"
@@ -363,6 +385,7 @@ int main(void)
         cmocka_unit_test(a4_what_the_server_refuses_is_told),
         cmocka_unit_test(a3_a_pod_deleted_before_it_was_bound_frees_its_claim),
         cmocka_unit_test(a5_a_group_gets_one_claim_that_its_pods_use),
+        cmocka_unit_test(a8_claims_are_counted),
         cmocka_unit_test(d_a_group_goes_when_no_pod_needs_it),
         cmocka_unit_test(d_a_group_stays_while_a_pod_names_it),
         cmocka_unit_test(d_only_its_own_finalizer_is_removed),

@@ -450,6 +450,38 @@ static void software_ends_with_its_namespace(void **state)
     kit_free(k);
 }
 
+// What the driver pins does not end with its pod.
+static void software_in_a_pinned_namespace(void **state)
+{
+    struct kit *k = kit_new();
+    struct kit_ns pod, next;
+    struct net_ns_id id;
+    struct net_link l;
+    struct err err = {0};
+    int pin = -1;
+    (void)state;
+    const char *before = kit_show(k, &k->host);
+    const struct dray_claim *c = kit_claim(k, "uid-1", whole, nic0);
+    kit_ns_new(&pod);
+    kit_ns_new(&next);
+    good(kit_prepare(k, c, &err), &err);
+    good(kit_attach(k, c, &pod, &err), &err);
+    good(net_ns_id(pod.fd, &id, &err), &err);
+    good(net_pin(&k->preparer.world, id, pod.pid, &pin, &err), &err);
+    kit_ns_end(&pod);
+    good(kit_attach(k, c, &next, &err), &err); // a new sandbox takes it over
+    assert_true(kit_link(k, &next, "net0", &l));
+    net_unpin(&k->preparer.world, id, pin);
+    good(net_ns_id(next.fd, &id, &err), &err);
+    good(net_pin(&k->preparer.world, id, next.pid, &pin, &err), &err);
+    kit_ns_end(&next);
+    good(kit_unprepare(k, c, &err), &err);
+    net_unpin(&k->preparer.world, id, pin);
+    assert_string_equal(k->told, "");
+    assert_string_equal(kit_show(k, &k->host), before);
+    kit_free(k);
+}
+
 static void it_vanished_before_the_pod_came(void **state)
 {
     struct kit *k = kit_new();
@@ -569,6 +601,7 @@ int main(void)
         TEST_CASE(a_new_sandbox_finds_it),
         TEST_CASE(its_name_was_taken_meanwhile),
         TEST_CASE(software_ends_with_its_namespace),
+        TEST_CASE(software_in_a_pinned_namespace),
         TEST_CASE(it_vanished_before_the_pod_came),
         TEST_CASE(the_pod_changed_its_mark),
         TEST_CASE(another_boot),

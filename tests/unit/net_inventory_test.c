@@ -70,7 +70,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    cleanup_sbuf struct sbuf command = {0};
     return files_remove_tree(NULL, sys, NULL);
 }
 

@@ -625,6 +625,36 @@ TEST_WITH_PODS(after_a_reboot_pods_start_anew)
     assert_int_equal(fake_running(&p->machine), 1);
 }
 
+TEST_WITH_PODS(a_container_that_ends_during_its_post_start_is_started_again)
+{
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON(
+            "a",
+            "\"containers\":[{\"name\":\"c\",\"image\":\"busybox:1\",\"command\":[\"exit\",\"1\","
+            "\"500\"],\"lifecycle\":{\"postStart\":{\"exec\":{\"command\":[\"hang\"]}}}}]")));
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "1");
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 2);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
+TEST_WITH_PODS(another_image_restarts_a_container)
+{
+    p->machine.images = "busybox:1 busybox:2";
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    assert_ok(do_patch(p->w, POD("a"), REGISTRY_PATCH_STRATEGIC,
+                       "{\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"busybox:2\"}]}}"));
+    world_pass(p->w, 2);
+    assert_pod(p, "a", "status.containerStatuses[0].image", "busybox:2");
+    assert_pod(p, "a", "status.containerStatuses[0].restartCount", "1");
+    assert_pod(p, "a", "status.observedGeneration", "2");
+    pods_world_expect_event(p, "Killing|Container c definition changed, will be restarted\n");
+    assert_int_equal(p->machine.most_running, 1);
+}
+
 RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(a_deleted_pod_stops_and_is_let_go),
           TEST_CASE(init_containers_come_one_after_the_other_and_sidecars_stay),
@@ -644,4 +674,6 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(what_is_missing_is_waited_for_and_named),
           TEST_CASE(volumes_hold_what_they_should_and_follow_changes),
           TEST_CASE(last_words_are_told), TEST_CASE(a_new_agent_takes_over_what_runs),
-          TEST_CASE(orphans_are_removed), TEST_CASE(after_a_reboot_pods_start_anew))
+          TEST_CASE(orphans_are_removed), TEST_CASE(after_a_reboot_pods_start_anew),
+          TEST_CASE(a_container_that_ends_during_its_post_start_is_started_again),
+          TEST_CASE(another_image_restarts_a_container))

@@ -68,8 +68,12 @@ TEST_IN_WORLD(test_missing_object)
 {
     assert_refused(do_patch(w, CONFIG("a"), REGISTRY_PATCH_MERGE, "{}"), 404,
                    "configmaps \"a\" not found");
+    // An apply makes what is not there, if it says what.
     do_patch(w, CONFIG("a"), REGISTRY_PATCH_APPLY, "{}");
-    assert_int_equal(w->reply.code, -ERR_UNSUPPORTED);
+    assert_int_equal(w->reply.http, 400);
+    do_patch(w, CONFIG("a"), REGISTRY_PATCH_APPLY,
+             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n");
+    assert_int_equal(w->reply.code, 0);
 }
 
 TEST_IN_WORLD(test_bad_patches)

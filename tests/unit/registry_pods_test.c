@@ -299,10 +299,53 @@ TEST_IN_WORLD(test_ephemeral_containers)
     assert_field(w, "metadata.labels", "-");
 }
 
-RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_own_tolerations_count),
-          TEST_CASE(test_quality_of_service), TEST_CASE(test_priority_comes_from_the_class),
-          TEST_CASE(test_binding), TEST_CASE(test_binding_refused),
-          TEST_CASE(test_status_fields_of_claims_survive_omission),
+#define RUNTIME ((struct target){"node.k8s.io/v1", "RuntimeClass", NULL, "", NULL})
+
+// RuntimeClass admission: what a class adds to its pods, and what is refused.
+TEST_IN_WORLD(test_runtime_class)
+{
+    assert_refused(make_pod(w, "", ",\"runtimeClassName\":\"kata\""), 403,
+                   "pods \"p\" is forbidden: pod rejected: RuntimeClass \"kata\" not found");
+    assert_refused(make_pod(w, "", ",\"overhead\":{\"cpu\":\"1\"}"), 403,
+                   "pods \"p\" is forbidden: pod rejected: Pod Overhead set without corresponding "
+                   "RuntimeClass defined Overhead");
+    assert_ok(do_create(w, RUNTIME,
+                        "{\"metadata\":{\"name\":\"kata\"},\"handler\":\"kata\",\"overhead\":{"
+                        "\"podFixed\":{\"cpu\":\"250m\",\"memory\":\"64Mi\"}},\"scheduling\":{"
+                        "\"nodeSelector\":{\"kata\":\"yes\"},\"tolerations\":[{\"key\":\"kata\","
+                        "\"operator\":\"Exists\"}]}}"));
+    assert_refused(
+        make_pod(w, "", ",\"runtimeClassName\":\"kata\",\"nodeSelector\":{\"kata\":\"no\"}"), 403,
+        "pods \"p\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[kata] = "
+        "yes; pod.spec.nodeSelector[kata] = no");
+    assert_refused(make_pod(w, "", ",\"runtimeClassName\":\"kata\",\"overhead\":{\"cpu\":\"1\"}"),
+                   403,
+                   "pods \"p\" is forbidden: pod rejected: Pod's Overhead doesn't match "
+                   "RuntimeClass's defined Overhead");
+    assert_ok(make_pod(w, "",
+                       ",\"runtimeClassName\":\"kata\",\"nodeSelector\":{\"zone\":\"a\"},"
+                       "\"tolerations\":[{\"key\":\"kata\",\"operator\":\"Exists\",\"effect\":"
+                       "\"NoSchedule\"},{\"operator\":\"Exists\",\"effect\":\"NoExecute\"}]"));
+    assert_field(w, "spec.overhead.cpu", "250m");
+    assert_field(w, "spec.overhead.memory", "64Mi");
+    assert_field(w, "spec.nodeSelector.kata", "yes");
+    assert_field(w, "spec.nodeSelector.zone", "a");
+    // The class's toleration covers the pod's own.
+    assert_field(w, "spec.tolerations",
+                 "[{\"operator\":\"Exists\",\"effect\":\"NoExecute\"},{\"key\":\"kata\","
+                 "\"operator\":\"Exists\"}]");
+    assert_refused(
+        do_create(w, RUNTIME, "{\"metadata\":{\"name\":\"x\"},\"handler\":\"A_b\"}"), 422,
+        "RuntimeClass.node.k8s.io \"x\" is invalid: handler: Invalid value: \"A_b\": a "
+        "lowercase RFC 1123 label must consist of lower case alphanumeric characters or "
+        "'-', and must start and end with an alphanumeric character (e.g. 'my-name',  or "
+        "'123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')");
+}
+
+RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_runtime_class),
+          TEST_CASE(test_own_tolerations_count), TEST_CASE(test_quality_of_service),
+          TEST_CASE(test_priority_comes_from_the_class), TEST_CASE(test_binding),
+          TEST_CASE(test_binding_refused), TEST_CASE(test_status_fields_of_claims_survive_omission),
           TEST_CASE(test_old_updates_keep_priority), TEST_CASE(test_eviction_without_budget),
           TEST_CASE(test_eviction_against_the_budget), TEST_CASE(test_eviction_within_the_budget),
           TEST_CASE(test_eviction_of_pending_pods_needs_no_budget),

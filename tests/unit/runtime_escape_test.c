@@ -243,7 +243,8 @@ static void *flip(void *arg)
     (void)snprintf(folder, sizeof(folder), "%s/flip-folder", volume);
     (void)snprintf(link, sizeof(link), "%s/flip-link", volume);
     (void)mkdir(folder, 0755);
-    (void)symlink(kit.dir, link);
+    if (symlink(kit.dir, link) < 0)
+        return NULL;
     while (!atomic_load(&stop_flipping)) {
         (void)rename(folder, name);
         (void)rename(name, folder);

@@ -636,7 +636,7 @@ static bool host_reaches(const char *address, uint16_t port)
 
 static void pods_have_addresses(void **state)
 {
-    char pod[80], id[80], script[160];
+    char pod[80], id[80], script[320];
     struct found f = {0};
     cleanup_sbuf struct sbuf out = {0};
     (void)state;

@@ -780,6 +780,38 @@ static void a_group_is_explained(void **state)
     kit_end(&k);
 }
 
+// Metrics have kube-scheduler's names.
+static void attempts_are_counted(void **state)
+{
+    (void)state;
+    struct kit k;
+    cleanup_sbuf struct sbuf text = {0};
+    begin(&k);
+    kit_node(&k, "a", "");
+    kit_gpus(&k, "a", 3);
+    group(&k, "g", "'gang':{'minCount':2}", "");
+    gpu_members(&k, "g", 2, 1);
+    kit_gpu_pod(&k, "single", 1);
+    kit_gpu_pod(&k, "late", 1);
+    world_run(&k.w, 100);
+    sched_metrics(k.s, &text);
+    const char *const lines[] = {
+        "scheduler_schedule_attempts_total{profile=\"dray\",result=\"scheduled\"} 3\n",
+        "scheduler_schedule_attempts_total{profile=\"dray\",result=\"unschedulable\"} 1\n",
+        "scheduler_podgroup_schedule_attempts_total{profile=\"dray\",result=\"scheduled\"} 1\n",
+        "scheduler_scheduling_attempt_duration_seconds_bucket{profile=\"dray\",result="
+        "\"scheduled\","
+        "le=\"+Inf\"} 3\n",
+        "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"1\"} 3\n",
+        "scheduler_pod_scheduling_attempts_count 3\n",
+        "scheduler_pending_pods{queue=\"unschedulable\"} 1\n",
+    };
+    for (size_t i = 0; i < array_len(lines); i++)
+        if (!kit_holds(sbuf_str(&text), lines[i]))
+            fail_msg("%s is not in\n%s", lines[i], text.p);
+    kit_end(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -809,6 +841,7 @@ int main(void)
         cmocka_unit_test(a_crash_at_any_step_does_no_harm),
         cmocka_unit_test(two_schedulers_with_gangs),
         cmocka_unit_test(a_group_is_explained),
+        cmocka_unit_test(attempts_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

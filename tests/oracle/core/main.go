@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
@@ -48,7 +49,9 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
+	"k8s.io/kubernetes/pkg/registry/scheduling/podgroup"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
+	"k8s.io/kubernetes/pkg/registry/scheduling/workload"
 	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
 )
 
@@ -63,10 +66,12 @@ var kinds = map[string]both{
 	"ResourceQuota": resourcequota.Strategy, "Secret": secret.Strategy, "Service": service.Strategy, "ServiceAccount": serviceaccount.Strategy,
 	"PodDisruptionBudget": poddisruptionbudget.Strategy, "PriorityClass": priorityclass.Strategy, "StorageClass": storageclass.Strategy,
 	"Lease": lease.Strategy, "Deployment": deployment.Strategy, "ReplicaSet": replicaset.Strategy, "DaemonSet": daemonset.Strategy,
+	"PodGroup": podgroup.NewStrategy(), "Workload": workload.Strategy,
 	"StatefulSet": statefulset.Strategy, "Job": job.Strategy, "CronJob": cronjob.Strategy,
 }
 
-var statuses = map[string]rest.RESTUpdateStrategy{"Pod": pod.StatusStrategy, "Node": node.StatusStrategy, "Namespace": namespace.StatusStrategy}
+var statuses = map[string]rest.RESTUpdateStrategy{"Pod": pod.StatusStrategy, "Node": node.StatusStrategy, "Namespace": namespace.StatusStrategy,
+	"PodGroup": podgroup.NewStatusStrategy(podgroup.NewStrategy())}
 
 type row struct {
 	Name string          `json:"name"`
@@ -147,6 +152,13 @@ func judge(r row) (a answer) {
 
 func main() {
 	// As every cluster is set up: --allow-privileged.
+	// Gates beyond their defaults: GATES="GenericWorkload=true".
+	if gates := os.Getenv("GATES"); gates != "" {
+		if err := utilfeature.DefaultMutableFeatureGate.Set(gates); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true})
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriter(os.Stdout)

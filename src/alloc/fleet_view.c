@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From views and claims to numbers. A unit is a device, or a counter set with all the partitions
+// that draw on it. Its type is everything published about it but what names the single piece. What
+// is left of a unit that is shared is the least of its capacities; of a counter set the least of
+// the counters that partitions take parts of.
+#include "alloc/alloc_int.h"
+#include "alloc/fleet_int.h"
+#include "api/api.h"
+#include "base/hash.h"
+
+#include "base/banned.h"
+
+// --- Types ---------------------------------------------------------------------------------------
+
+// Devices are alike whatever these say: they name the piece or its place.
+static bool names_piece(struct str key)
+{
+    static const char *const words[] = {"uuid",  "serial", "pcie", "pci",  "numa",
+                                        "index", "minor",  "addr", "name", "parent"};
+    static const char *const spare[] = {"productname", "model"};
+    char low[64];
+    size_t n = key.n < sizeof(low) ? key.n : sizeof(low);
+    for (size_t i = 0; i < n; i++)
+        low[i] = (char)(key.p[i] >= 'A' && key.p[i] <= 'Z' ? key.p[i] + 32 : key.p[i]);
+    struct str s = str_make(low, n);
+    for (size_t i = 0; i < array_len(spare); i++)
+        if (str_contains(s, str_z(spare[i])))
+            return false;
+    for (size_t i = 0; i < array_len(words); i++)
+        if (str_contains(s, str_z(words[i])))
+            return true;
+    return false;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    a = (a ^ b) * UINT64_C(0x9E3779B97F4A7C15);
+    return a ^ (a >> 29);
+}
+
+static uint64_t attribute_hash(const struct api_device_attribute *a)
+{
+    if (a->has_string_value)
+        return hash_str(a->string_value);
+    if (a->has_version_value)
+        return hash_str(a->version_value);
+    if (a->has_int_value)
+        return mix(1, (uint64_t)a->int_value);
+    return mix(2, a->bool_value);
+}
+
+// Partitions of a GPU have these in common; the rest tells them apart.
+static bool names_product(struct str key)
+{
+    return str_contains(key, STR("productName")) || str_contains(key, STR("architecture"));
+}
+
+static uint64_t set_kind(const struct api_resource_slice_spec *slice, struct str set)
+{
+    uint64_t h = 3;
+    for (size_t i = 0; i < slice->shared_counters.n; i++) {
+        const struct api_counter_set *s = &slice->shared_counters.p[i];
+        for (size_t k = 0; str_eq(s->name, set) && k < s->counters.n; k++)
+            h = mix(mix(h, hash_str(s->counters.p[k].key)),
+                    (uint64_t)quantity_milli(&s->counters.p[k].value.value));
+    }
+    return h;
+}
+
+uint64_t device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice)
+{
+    bool partition = d->consumes_counters.n > 0;
+    uint64_t h = partition ? set_kind(slice, d->consumes_counters.p[0].counter_set) : 1;
+    h = mix(h, hash_str(slice->driver));
+    for (size_t i = 0; i < d->attributes.n; i++) {
+        struct str key = d->attributes.p[i].key;
+        if (partition ? names_product(key) : !names_piece(key))
+            h = mix(mix(h, hash_str(key)), attribute_hash(&d->attributes.p[i].value));
+    }
+    for (size_t i = 0; i < d->capacity.n && !partition; i++)
+        h = mix(mix(h, hash_str(d->capacity.p[i].key)),
+                (uint64_t)quantity_milli(&d->capacity.p[i].value.value));
+    return h;
+}
+
+static uint64_t family_hash(const struct vw_device *d)
+{
+    return hash_str(d->cl->slice->spec.driver);
+}
+
+// --- Units ---------------------------------------------------------------------------------------
+
+static uint16_t part_left(amount left, amount all)
+{
+    if (left <= 0 || all <= 0)
+        return 0;
+    return left >= all ? WORTH_WHOLE : (uint16_t)(left * WORTH_WHOLE / all);
+}
+
+static void read_device(const struct alloc_view *v, const struct vw_device *d, struct worth_unit *u)
+{
+    u->left = d->exclusive_use || d->refused || (!d->shared && d->shared_use) ? 0 : WORTH_WHOLE;
+    for (uint32_t i = 0; d->shared && i < d->caps_len && u->left; i++) {
+        const struct vw_cap *c = &v->caps[d->first_cap + i];
+        uint16_t left = part_left(c->value - c->used, c->value);
+        u->loose |= c->value > 0 && (c->value - c->used) * WORTH_WHOLE % c->value != 0;
+        u->left = left < u->left ? left : u->left;
+    }
+}
+
+static amount set_total(const struct vw_device *d, struct str set, struct str counter)
+{
+    (void)set;
+    const struct api_counter_set_array *all = &d->cl->slice->spec.shared_counters;
+    for (size_t i = 0; i < all->n; i++)
+        for (size_t k = 0; str_eq(all->p[i].name, set) && k < all->p[i].counters.n; k++)
+            if (str_eq(all->p[i].counters.p[k].key, counter))
+                return amount_of(&all->p[i].counters.p[k].value.value);
+    return 0;
+}
+
+// Counters that a partition takes a part of bound what is left; those it takes whole, such as slices
+// of memory, say nothing about size.
+static void read_partition(const struct alloc_view *v, const struct vw_device *d,
+                           struct worth_unit *u)
+{
+    u->loose = true;
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *c = &v->counter_uses[d->first_counter + i];
+        struct str set;
+        struct str name;
+        (void)str_cut(v->counter_names[c->counter], '/', &set, &name);
+        amount all = set_total(d, set, name);
+        if (all <= 0 || c->value >= all)
+            continue;
+        uint16_t left = part_left(v->available[c->counter], all);
+        u->left = left < u->left ? left : u->left;
+    }
+}
+
+static void add_supply(struct fleet *f, const struct node_entry *n, int64_t sign)
+{
+    for (uint32_t i = 0; i < n->pub.state.n; i++)
+        worth_supply(fleet_model(f), n->units[i].group, sign);
+}
+
+static void set_groups(struct fleet *f, struct node_entry *n)
+{
+    for (uint32_t i = 0; i < n->pub.state.n; i++) {
+        uint32_t same = 0;
+        for (uint32_t k = 0; k < n->pub.state.n; k++)
+            same += n->units[k].type == n->units[i].type;
+        n->units[i].group = worth_group(fleet_model(f), n->units[i].type, same);
+    }
+}
+
+static bool same_units(const struct node_entry *n, const struct worth_unit *old, uint32_t old_n)
+{
+    if (n->pub.state.n != old_n)
+        return false;
+    for (uint32_t i = 0; i < old_n; i++)
+        if (n->units[i].type != old[i].type)
+            return false;
+    return true;
+}
+
+static void take_device(struct fleet *f, struct node_entry *n, const struct alloc_view *v,
+                        uint32_t i, uint8_t *unit_of_set)
+{
+    const struct vw_device *d = &v->devices[i];
+    uint32_t set = d->counters_len ? v->ranks[i].set : 0;
+    uint8_t at = set ? unit_of_set[set] : FLEET_NO_UNIT;
+    if (at == FLEET_NO_UNIT && n->pub.state.n == WORTH_UNITS) {
+        n->partial = true;
+        n->unit_of[i] = FLEET_NO_UNIT;
+        return;
+    }
+    if (at == FLEET_NO_UNIT) {
+        at = (uint8_t)n->pub.state.n++;
+        n->units[at] = (struct worth_unit){
+            .type = worth_type(fleet_model(f), d->cl->kind, family_hash(d)), .left = WORTH_WHOLE};
+        if (set)
+            unit_of_set[set] = at;
+    }
+    n->unit_of[i] = at;
+    if (set)
+        read_partition(v, d, &n->units[at]);
+    else
+        read_device(v, d, &n->units[at]);
+}
+
+void units_read(struct fleet *f, struct node_entry *n, const struct alloc_view *view)
+{
+    struct worth_unit old[WORTH_UNITS];
+    uint32_t old_n = n->pub.state.n;
+    memcpy(old, n->units, old_n * sizeof(*old));
+    n->pub.state.n = 0;
+    n->partial = false;
+    uint32_t devices = view ? (uint32_t)view->devices_len : 0;
+    if (devices > n->devices || !n->unit_of)
+        n->unit_of = xreallocarray(n->unit_of, devices + 1, 1);
+    n->devices = devices;
+    uint8_t *unit_of_set = xmalloc((view ? view->sets_len : 0) + 1);
+    memset(unit_of_set, FLEET_NO_UNIT, (view ? view->sets_len : 0) + 1);
+    for (uint32_t i = 0; i < devices; i++)
+        take_device(f, n, view, i, unit_of_set);
+    free(unit_of_set);
+    if (same_units(n, old, old_n)) {
+        for (uint32_t i = 0; i < old_n; i++)
+            n->units[i].group = old[i].group;
+        return;
+    }
+    struct node_entry before = *n;
+    memcpy(before.units, old, old_n * sizeof(*old));
+    before.pub.state.n = old_n;
+    add_supply(f, &before, -1);
+    set_groups(f, n);
+    add_supply(f, n, 1);
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len)
+{
+    cleanup_sbuf struct sbuf bytes = {0};
+    for (size_t i = 0; i < claims_len; i++) {
+        api_proto_write(&api_device_claim_type, &claims[i]->spec.devices, &bytes);
+        sbuf_addc(&bytes, '\0');
+    }
+    return hash_str(sbuf_str(&bytes));
+}
+
+struct spec {
+    struct str class_name;
+    const struct api_device_selector_array *selectors;
+    const struct api_capacity_requirements *capacity;
+};
+
+// Does class and selectors take the device? What cannot be judged here is for the allocator to say.
+static bool selected(struct fleet *f, const struct alloc_view *v, const struct vw_device *d,
+                     const struct spec *s, bool *loose)
+{
+    const struct alloc_cluster *c = v->cluster;
+    const uint32_t *at = map_get(&c->class_names, s->class_name);
+    uint8_t match = at ? c->classes[*at].match[d->cl_index] : MATCH_ERROR;
+    for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++) {
+        struct cel_program *p = NULL;
+        struct cel_result r;
+        if (!s->selectors->p[i].cel ||
+            cel_cache_get(c->cache, c->env, s->selectors->p[i].cel->expression, &p, NULL, NULL) <
+                0) {
+            match = MATCH_ERROR;
+            break;
+        }
+        bool yes = cel_eval_device(fleet_run(f), p, d->cl->cel, &r);
+        cel_program_free(p);
+        match = r.failed ? MATCH_ERROR : yes ? MATCH_YES : MATCH_NO;
+    }
+    *loose |= match == MATCH_ERROR;
+    return match == MATCH_YES;
+}
+
+static uint16_t part_of(amount need, amount all, bool *loose)
+{
+    if (all <= 0 || need <= 0)
+        return 1;
+    *loose |= need * WORTH_WHOLE % all != 0;
+    amount part = (need * WORTH_WHOLE + all - 1) / all;
+    return part > WORTH_WHOLE ? WORTH_WHOLE : part < 1 ? 1 : (uint16_t)part;
+}
+
+static uint16_t shared_part(const struct alloc_view *v, const struct vw_device *d,
+                            const struct spec *s, bool *loose)
+{
+    cleanup_arena struct arena arena = {0};
+    struct err err = {0};
+    amount *need = arena_array(&arena, amount, d->caps_len + 1U);
+    uint16_t most = 1;
+    enum need_state n =
+        capacity_need(d->cl->api, s->capacity, v->cluster->features.fractional_capacity_range, need,
+                      &arena, &err);
+    *loose |= n == NEED_ERROR;
+    if (n != NEED_OK)
+        return 0;
+    for (uint32_t i = 0; i < d->caps_len; i++) {
+        uint16_t part = part_of(need[i], v->caps[d->first_cap + i].value, loose);
+        most = part > most ? part : most;
+    }
+    return most;
+}
+
+static uint16_t partition_part(const struct alloc_view *v, const struct vw_device *d)
+{
+    bool loose = false;
+    uint16_t most = 0;
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        const struct counter_use *c = &v->counter_uses[d->first_counter + i];
+        struct str set;
+        struct str name;
+        (void)str_cut(v->counter_names[c->counter], '/', &set, &name);
+        amount all = set_total(d, set, name);
+        uint16_t part = part_of(c->value, all, &loose);
+        if (c->value < all && part > most)
+            most = part;
+    }
+    return most ? most : WORTH_WHOLE;
+}
+
+// Of the partitions that a request selects the smallest counts.
+static uint16_t unit_part(struct fleet *f, const struct alloc_view *v, uint8_t type,
+                          const struct spec *s, bool *loose)
+{
+    uint16_t least = 0;
+    for (uint32_t i = 0; i < v->devices_len; i++) {
+        const struct vw_device *d = &v->devices[i];
+        if (worth_type(fleet_model(f), d->cl->kind, family_hash(d)) != type ||
+            (least && !d->counters_len) || !selected(f, v, d, s, loose))
+            continue;
+        uint16_t part = WORTH_WHOLE;
+        if (d->counters_len)
+            part = partition_part(v, d);
+        else if (d->shared)
+            part = shared_part(v, d, s, loose);
+        least = least && least < part ? least : part;
+        if (!d->counters_len)
+            break;
+    }
+    return least;
+}
+
+uint16_t units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,
+                    const struct api_device_request *r, bool *loose)
+{
+    if (r->exactly) {
+        const struct api_exact_device_request *e = r->exactly;
+        struct spec s = {e->device_class_name, &e->selectors, e->capacity};
+        return unit_part(f, view, type, &s, loose);
+    }
+    *loose = true;
+    for (size_t i = 0; i < r->first_available.n; i++) {
+        const struct api_device_sub_request *e = &r->first_available.p[i];
+        struct spec s = {e->device_class_name, &e->selectors, e->capacity};
+        uint16_t part = unit_part(f, view, type, &s, loose);
+        if (part)
+            return part;
+    }
+    return 0;
+}

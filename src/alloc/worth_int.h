@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data of worth.c and worth_node.c.
+#ifndef ALLOC_WORTH_INT_H
+#define ALLOC_WORTH_INT_H
+
+#include "alloc/worth.h"
+
+#define WORTH_SCARCE 64
+
+struct unit_type {
+    uint64_t kind;
+    uint8_t family;
+};
+
+struct unit_group {
+    uint8_t type;
+    uint32_t n;    // of the type on a node
+    int64_t units; // on all nodes
+    double press;
+};
+
+struct demand {
+    uint64_t hash;
+    struct worth_request request;
+    double count;                   // in w->one
+    double units;                   // that one of them takes
+    uint16_t usual[WORTH_FAMILIES]; // part that it takes of most units there; 0: none
+};
+
+// Requests by how many processors a unit's worth needs.
+struct company {
+    double rate;
+    double weight;
+    double weights; // sums up to here
+    double rates;
+};
+
+struct family {
+    uint64_t hash;
+    struct worth_prices prices;
+    struct company company[WORTH_REQUESTS];
+    size_t company_len;
+    double unbounded; // weight of those that need no processors
+    double total;
+};
+
+struct scarce {
+    uint32_t demand;
+    double places;
+    double value; // of a place
+};
+
+struct worth {
+    struct unit_type types[WORTH_TYPES];
+    size_t types_len;
+    struct unit_group groups[WORTH_GROUPS];
+    size_t groups_len;
+    struct family families[WORTH_FAMILIES];
+    size_t families_len;
+    struct demand demands[WORTH_REQUESTS];
+    size_t demands_len;
+    struct scarce scarce[WORTH_SCARCE];
+    size_t scarce_len;
+    struct scarce counted[WORTH_SCARCE]; // being made
+    size_t counted_len;
+    double free_units;
+    double one;       // what a request counts that is seen now
+    double seen;      // all in all
+    double unsettled; // since the prices were made
+    double scale;     // times counts: as if demand were what there is
+    double wanted;    // by that scale
+    bool supply_changed;
+};
+
+// worth_slots counts how often a request fits on a node, by units, processors and memory.
+int64_t worth_slots(const struct worth_state *s, const struct worth_request *r);
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The worth of one node, and what a request there costs.
+#include <math.h>
+#include <string.h>
+
+#include "alloc/worth_int.h"
+
+#include "base/banned.h"
+
+// How much the terms count. Found on traces, see docs/utilization.md.
+#define PARTS   2.0
+#define PRESS   0.2
+#define COMPANY 0.5
+
+// Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
+// wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
+#define STEP 120.0
+
+static inline int64_t slots_of(int64_t units, int64_t cpu, int64_t memory,
+                               const struct worth_request *r)
+{
+    if (units < r->num)
+        return 0;
+    int64_t n = units / r->num;
+    if (r->cpu > 0 && cpu / r->cpu < n)
+        n = cpu / r->cpu;
+    if (r->memory > 0 && memory / r->memory < n)
+        n = memory / r->memory;
+    return n < 0 ? 0 : n;
+}
+
+int64_t worth_slots(const struct worth_state *s, const struct worth_request *r)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t part = r->part[s->units[i].type];
+        n += part && s->units[i].left >= part;
+    }
+    return slots_of(n, s->cpu, s->memory, r);
+}
+
+// Σ weight · min(value, cpu · rate), by the sums up to the last request that lacks processors.
+static double company_of(const struct family *f, double value, double cpu)
+{
+    if (value <= 0 || f->total <= 0)
+        return 0;
+    if (cpu <= 0)
+        return f->unbounded * value;
+    double limit = value / cpu;
+    size_t low = 0;
+    size_t high = f->company_len;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (f->company[mid].rate <= limit)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    double short_of = low ? cpu * f->company[low - 1].rates : 0;
+    return short_of + value * (f->total - (low ? f->company[low - 1].weights : 0));
+}
+
+// A node's units in sum.
+struct sums {
+    double value[WORTH_FAMILIES];
+    double parts;
+    uint32_t whole; // units of which nothing is used
+    bool mixed;     // they are of several types
+};
+
+static void add_unit(const struct worth *w, struct sums *s, const struct worth_unit *u,
+                     uint16_t left, double sign)
+{
+    uint8_t f = w->types[u->type].family;
+    double v = sign * w->families[f].prices.value[left];
+    s->value[f] += v;
+    s->parts += PARTS * (1 + PRESS * w->groups[u->group].press) * v;
+    if (left == WORTH_WHOLE)
+        s->whole = sign > 0 ? s->whole + 1 : s->whole - 1;
+}
+
+static void sum_units(const struct worth *w, const struct worth_state *s, struct sums *ret)
+{
+    *ret = (struct sums){0};
+    for (uint32_t i = 0; i < s->n; i++) {
+        add_unit(w, ret, &s->units[i], s->units[i].left, 1);
+        ret->mixed |= s->units[i].type != s->units[0].type;
+    }
+}
+
+// units are those of s; left of one may differ from what the sums say only where sums know.
+static double worth_of_sums(const struct worth *w, const struct sums *m,
+                            const struct worth_state *s)
+{
+    double sum = m->parts;
+    for (size_t f = 0; f < w->families_len; f++)
+        sum += COMPANY * company_of(&w->families[f], m->value[f], (double)s->cpu);
+    for (size_t i = 0; i < w->scarce_len; i++) {
+        const struct worth_request *r = &w->demands[w->scarce[i].demand].request;
+        int64_t n = 0;
+        if (s->n && !m->mixed && r->part[s->units[0].type] == WORTH_WHOLE)
+            n = slots_of(m->whole, s->cpu, s->memory, r);
+        else
+            n = worth_slots(s, r);
+        sum += w->scarce[i].value * (double)n;
+    }
+    return sum;
+}
+
+double worth_of(const struct worth *w, const struct worth_state *s)
+{
+    struct sums m;
+    sum_units(w, s, &m);
+    return worth_of_sums(w, &m, s);
+}
+
+double worth_price_of(const struct worth *w, const struct worth_request *r)
+{
+    double least = -1;
+    for (size_t t = 0; t < w->types_len; t++) {
+        double p = w->families[w->types[t].family].prices.price[r->part[t]] * r->num;
+        if (r->part[t] && (least < 0 || p < least))
+            least = p;
+    }
+    return least < 0 ? 0 : least;
+}
+
+bool worth_fits(const struct worth_state *s, const struct worth_request *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t part = r->part[s->units[i].type];
+        n += part && s->units[i].left >= part;
+    }
+    return n >= r->num;
+}
+
+bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t part = r->part[s->units[i].type];
+        n += part && (s->units[i].loose || s->units[i].left >= part);
+    }
+    return n < r->num;
+}
+
+// --- Loss ----------------------------------------------------------------------------------------
+
+double worth_steps(double gain, double price)
+{
+    return floor((gain + price) * WORTH_WHOLE / STEP);
+}
+
+// A node whose units are taken from, one share after the other.
+struct trial {
+    const struct worth *w;
+    struct worth_unit units[WORTH_UNITS];
+    struct worth_state state;
+    struct sums sums;
+};
+
+static void trial_begin(struct trial *t, const struct worth *w, const struct worth_state *s)
+{
+    t->w = w;
+    t->state = *s;
+    t->state.units = t->units;
+    if (s->n)
+        memcpy(t->units, s->units, s->n * sizeof(*t->units));
+    sum_units(w, s, &t->sums);
+}
+
+static void trial_set(struct trial *t, uint32_t unit, uint16_t left)
+{
+    add_unit(t->w, &t->sums, &t->units[unit], t->units[unit].left, -1);
+    t->units[unit].left = left;
+    add_unit(t->w, &t->sums, &t->units[unit], left, 1);
+}
+
+// The worth with a share taken of one unit; the trial stays as it is.
+static double trial_with(struct trial *t, uint32_t unit, uint16_t part)
+{
+    const struct sums before = t->sums;
+    uint16_t left = t->units[unit].left;
+    trial_set(t, unit, (uint16_t)(left - part));
+    double worth = worth_of_sums(t->w, &t->sums, &t->state);
+    t->units[unit].left = left;
+    t->sums = before;
+    return worth;
+}
+
+// The first unit in the same state; its number when there is none before it.
+static uint32_t first_like(const struct trial *t, uint32_t unit)
+{
+    for (uint32_t i = 0; i < unit; i++)
+        if (t->units[i].left == t->units[unit].left && t->units[i].group == t->units[unit].group)
+            return i;
+    return unit;
+}
+
+void worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
+                uint16_t rank[WORTH_UNITS])
+{
+    double steps[WORTH_UNITS];
+    struct trial t;
+    double price = worth_price_of(w, r);
+    trial_begin(&t, w, s);
+    double before = worth_of_sums(w, &t.sums, s);
+    t.state.cpu -= r->cpu;
+    t.state.memory -= r->memory;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t part = r->part[s->units[i].type];
+        uint32_t like = first_like(&t, i);
+        rank[i] = part && s->units[i].left >= part ? 0 : UINT16_MAX;
+        if (rank[i] == 0)
+            steps[i] =
+                like < i ? steps[like] : worth_steps(trial_with(&t, i, part) - before, price);
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint16_t ahead = 0;
+        for (uint32_t k = 0; rank[i] != UINT16_MAX && k < s->n; k++)
+            ahead = (uint16_t)(ahead + (rank[k] != UINT16_MAX && steps[k] > steps[i]));
+        if (rank[i] != UINT16_MAX)
+            rank[i] = ahead;
+    }
+}
+
+// Takes one share where it costs the least. False: no unit has it.
+static bool take_share(struct trial *t, const struct worth_request *r, bool used[WORTH_UNITS])
+{
+    double best = 0;
+    uint32_t at = UINT32_MAX;
+    for (uint32_t i = 0; i < t->state.n; i++) {
+        uint16_t part = r->part[t->units[i].type];
+        if (!part || t->units[i].left < part || used[i])
+            continue;
+        if (first_like(t, i) < i && !used[first_like(t, i)])
+            continue;
+        double with = trial_with(t, i, part);
+        if (at == UINT32_MAX || with > best) {
+            best = with;
+            at = i;
+        }
+    }
+    if (at == UINT32_MAX)
+        return false;
+    used[at] = true;
+    trial_set(t, at, (uint16_t)(t->units[at].left - r->part[t->units[at].type]));
+    return true;
+}
+
+bool worth_after(const struct worth *w, const struct worth_state *s,
+                 const struct worth_request *requests, size_t n, double *ret)
+{
+    struct trial t;
+    trial_begin(&t, w, s);
+    for (size_t i = 0; i < n; i++) {
+        t.state.cpu -= requests[i].cpu;
+        t.state.memory -= requests[i].memory;
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool used[WORTH_UNITS] = {false};
+        for (uint32_t k = 0; k < requests[i].num; k++)
+            if (!take_share(&t, &requests[i], used))
+                return false;
+    }
+    *ret = worth_of_sums(w, &t.sums, &t.state);
+    return true;
+}

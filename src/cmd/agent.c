@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray agent: this machine as a node of a cluster, dray's or any other.
+#include "agent/agent.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "client/kubeconfig.h"
+#include "client/remote.h"
+#include "cmd/verb.h"
+#include "server/pki.h"
+
+#include "base/banned.h"
+
+const char agent_usage[] =
+    "dray agent [--kubeconfig FILE] [--node-name NAME] [--data-dir DIR] [FLAGS]\n\n"
+    "Makes this machine a node: registers it, runs the pods that are bound to it with crun or "
+    "runc,\n"
+    "prepares their claims with DRA drivers, and serves logs and commands. Needs root. Stop it "
+    "and\n"
+    "containers go on; the next start takes them over.\n\n"
+    "--kubeconfig FILE, --context NAME   the API server; default $KUBECONFIG, ~/.kube/config\n"
+    "--node-name NAME        default this machine's name\n"
+    "--node-ip ADDRESS       how others reach it; default its first address\n"
+    "--data-dir DIR          default /var/lib/dray-agent. Drivers register in "
+    "DIR/plugins_registry;\n"
+    "                        --plugins of a driver is DIR/plugins\n"
+    "--image-dir DIR         local images, OCI layouts and archives; default DIR/images. Others "
+    "are\n"
+    "                        pulled by skopeo if it is there\n"
+    "--cdi-dir DIR           where CDI specs are; may be repeated; default /etc/cdi, /var/run/cdi\n"
+    "--runtime PROGRAM       crun or runc; default what is found\n"
+    "--pod-subnet CIDR       addresses of pods; default 10.199.0.0/16; empty: loopback only\n"
+    "--bridge NAME           default dray0;  --cgroup NAME  default dray\n"
+    "--labels A=B,C=D        of the Node;  --taints KEY=VALUE:EFFECT  when it is made\n"
+    "--max-pods N            default 110\n"
+    "--listen HOST:PORT      the endpoint for logs and commands; default 0.0.0.0:10250; 'none'\n"
+    "--tls-cert-file FILE, --tls-private-key-file FILE, --client-ca-file FILE   for the endpoint;\n"
+    "                        default: made in DIR/pki, and the kubeconfig's CA for clients\n"
+    "--pki DIR               instead: sign with the CA of a dray server's data folder (DIR/pki)\n"
+    "--refresh SECONDS       how often files of config maps and secrets follow changes; default "
+    "60\n"
+    "--keep-slices           leave ResourceSlices of drivers that are gone";
+
+struct texts VEC(const char *);
+
+struct args {
+    const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
+        *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
+    struct texts cdi_dirs;
+    int64_t max_pods, refresh_s;
+    bool keep_slices, bad;
+};
+
+struct running {
+    const struct args *args;
+    struct loop *loop;
+    struct kubeconfig config;
+    struct kubeconfig_target target;
+    struct client *client;
+    struct features features;
+    struct tls_server *tls;
+    struct agent *agent;
+    struct exec_timer stop;
+    int64_t give_up_ns;
+    struct sbuf node;
+};
+
+// --- The command line ----------------------------------------------------------------------------
+
+struct option {
+    const char *name;
+    const char **text;
+    struct texts *many;
+    int64_t *number;
+    bool *flag;
+};
+
+static bool take(const struct option *o, int argc, char **argv, int *i)
+{
+    size_t n = strlen(o->name);
+    if (strncmp(argv[*i], o->name, n) != 0 || (argv[*i][n] != '\0' && argv[*i][n] != '='))
+        return false;
+    if (o->flag) {
+        *o->flag = true;
+        return argv[*i][n] == '\0';
+    }
+    const char *value = argv[*i][n] == '=' ? argv[*i] + n + 1 : NULL;
+    if (!value && *i + 1 < argc)
+        value = argv[++*i];
+    if (!value)
+        return false;
+    if (o->many)
+        vec_push(o->many, value);
+    if (o->text)
+        *o->text = value;
+    return !o->number || (str_to_i64(str_z(value), o->number) == 0 && *o->number > 0);
+}
+
+static void parse(struct args *a, int argc, char **argv)
+{
+    const struct option options[] = {
+        {.name = "--kubeconfig", .text = &a->kubeconfig},
+        {.name = "--context", .text = &a->context},
+        {.name = "--node-name", .text = &a->node},
+        {.name = "--node-ip", .text = &a->node_ip},
+        {.name = "--data-dir", .text = &a->data_dir},
+        {.name = "--image-dir", .text = &a->image_dir},
+        {.name = "--cdi-dir", .many = &a->cdi_dirs},
+        {.name = "--runtime", .text = &a->runtime},
+        {.name = "--monitor", .text = &a->monitor},
+        {.name = "--pod-subnet", .text = &a->subnet},
+        {.name = "--bridge", .text = &a->bridge},
+        {.name = "--cgroup", .text = &a->cgroup},
+        {.name = "--labels", .text = &a->labels},
+        {.name = "--taints", .text = &a->taints},
+        {.name = "--max-pods", .number = &a->max_pods},
+        {.name = "--listen", .text = &a->listen},
+        {.name = "--tls-cert-file", .text = &a->certificate},
+        {.name = "--tls-private-key-file", .text = &a->key},
+        {.name = "--client-ca-file", .text = &a->client_ca},
+        {.name = "--pki", .text = &a->pki},
+        {.name = "--refresh", .number = &a->refresh_s},
+        {.name = "--keep-slices", .flag = &a->keep_slices},
+    };
+    for (int i = 1; i < argc; i++) {
+        bool known = false;
+        for (size_t k = 0; k < array_len(options) && !known; k++)
+            known = take(&options[k], argc, argv, &i);
+        a->bad = a->bad || !known;
+    }
+}
+
+// --- The endpoint's certificate ------------------------------------------------------------------
+
+// own_certificate makes a CA and a certificate in DIR/pki, unless they are there.
+static int own_certificate(const char *folder, const char *node, const char *address,
+                           struct sbuf *crt, struct sbuf *key, struct err *err)
+{
+    int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
+    const char *const names[] = {node, address, NULL};
+    cleanup_sbuf struct sbuf ca_file = {0}, name = {0};
+    struct tls_key_pair ca = {0}, pair = {0};
+    sbuf_addf(crt, "%s/node.crt", folder);
+    sbuf_addf(key, "%s/node.key", folder);
+    sbuf_addf(&ca_file, "%s/ca.crt", folder);
+    sbuf_addf(&name, "system:node:%s", node);
+    if (access(crt->p, R_OK) == 0 && access(key->p, R_OK) == 0)
+        return 0;
+    (void)mkdir(folder, 0700);
+    const struct tls_subject root = {.common_name = "dray-agent-ca",
+                                     .not_before = now - 3600,
+                                     .not_after = now + INT64_C(10) * 365 * 86400};
+    const struct tls_subject leaf = {.common_name = name.p,
+                                     .names = names,
+                                     .server = true,
+                                     .not_before = now - 3600,
+                                     .not_after = now + INT64_C(5) * 365 * 86400};
+    int code = tls_make_ca(&root, &ca, err);
+    if (code == 0)
+        code = tls_make_certificate(&ca, &leaf, &pair, err);
+    if (code == 0)
+        code = tls_write_file(ca_file.p, ca.certificate_pem, err);
+    if (code == 0)
+        code = tls_write_file(key->p, pair.key_pem, err);
+    if (code == 0)
+        code = tls_write_file(crt->p, pair.certificate_pem, err);
+    tls_key_pair_done(&ca);
+    tls_key_pair_done(&pair);
+    return code;
+}
+
+// Signed by the CA of a dray server on this machine.
+static int signed_certificate(const char *folder, const char *node, const char *address,
+                              struct sbuf *crt, struct sbuf *key, struct err *err)
+{
+    int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
+    const char *const names[] = {node, address, NULL};
+    cleanup_sbuf struct sbuf ca = {0};
+    char *file = NULL, *key_file = NULL;
+    sbuf_addf(&ca, "%s/ca.crt", folder);
+    cleanup_free char *copy = xstrndup(folder, strlen(folder));
+    const struct pki pki = {.folder = copy, .ca_file = ca.p};
+    int code = pki_make_node_certificate(&pki, node, names, now, &file, &key_file, err);
+    if (code == 0) {
+        sbuf_addz(crt, file);
+        sbuf_addz(key, key_file);
+    }
+    free(file);
+    free(key_file);
+    return code;
+}
+
+static int open_tls(struct running *r, const char *data_dir, struct err *err)
+{
+    const struct args *a = r->args;
+    cleanup_sbuf struct sbuf crt = {0}, key = {0}, ca = {0}, folder = {0};
+    const char *address = a->node_ip ? a->node_ip : "127.0.0.1";
+    int code = 0;
+    if (a->listen && strcmp(a->listen, "none") == 0)
+        return 0;
+    sbuf_addf(&folder, "%s/pki", data_dir);
+    if (a->certificate && a->key) {
+        sbuf_addz(&crt, a->certificate);
+        sbuf_addz(&key, a->key);
+    } else if (a->pki) {
+        code = signed_certificate(a->pki, r->node.p, address, &crt, &key, err);
+    } else {
+        (void)mkdir(data_dir, 0755);
+        code = own_certificate(folder.p, r->node.p, address, &crt, &key, err);
+    }
+    if (a->client_ca) {
+        sbuf_addz(&ca, a->client_ca);
+    } else if (a->pki) {
+        sbuf_addf(&ca, "%s/ca.crt", a->pki);
+    } else if (code == 0 && r->target.ca_pem.n) {
+        cleanup_sbuf struct sbuf pem = {0};
+        (void)mkdir(folder.p, 0700);
+        sbuf_addf(&ca, "%s/client-ca.crt", folder.p);
+        sbuf_add(&pem, r->target.ca_pem);
+        code = tls_write_file(ca.p, pem.p, err);
+    }
+    const struct tls_server_options o = {
+        .certificate_file = crt.p, .key_file = key.p, .client_ca_file = ca.n ? ca.p : NULL};
+    return code < 0 ? err_wrap(err, "the endpoint's certificate")
+                    : tls_server_new(&o, &r->tls, err);
+}
+
+// --- Running -------------------------------------------------------------------------------------
+
+// For tests: DRAY_AGENT_KILL_AT=N dies before the N-th change, DRAY_AGENT_STEPS=FILE counts them.
+static atomic_long steps;
+static int64_t kill_at = -1;
+static FILE *steps_file;
+
+static void on_step(void *arg, const char *what)
+{
+    (void)arg;
+    int64_t at = atomic_fetch_add(&steps, 1);
+    if (steps_file) {
+        (void)fprintf(steps_file, "%lld %s %lld\n", (long long)at, what,
+                      (long long)(clock_mono_ns(clock_system()) / CLOCK_NS_PER_US));
+        (void)fflush(steps_file);
+    }
+    if (at == kill_at)
+        (void)raise(SIGKILL);
+}
+
+static bool wants_steps(void)
+{
+    // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
+    const char *at = getenv("DRAY_AGENT_KILL_AT");
+    const char *file = getenv("DRAY_AGENT_STEPS");
+    // NOLINTEND(concurrency-mt-unsafe)
+    if (at)
+        (void)!str_to_i64(str_z(at), &kill_at);
+    if (file)
+        steps_file = fopen(file, "we");
+    return at || file;
+}
+
+static void to_stderr(void *ctx, enum log_level level, struct str record)
+{
+    (void)ctx;
+    (void)level;
+    (void)fwrite(record.p, 1, record.n, stderr);
+}
+
+static void say(void *arg, const char *line)
+{
+    (void)arg;
+    printf("%s\n", line);
+    (void)fflush(stdout);
+}
+
+static void on_stop_tick(void *arg)
+{
+    struct running *r = arg;
+    if (!agent_busy(r->agent)) {
+        loop_stop(r->loop);
+        return;
+    }
+    // Being killed is always safe: what is under way is done again by the next start.
+    if (exec_now_ns(loop_exec(r->loop)) > r->give_up_ns)
+        _exit(VERB_OK);
+    exec_timer_start(loop_exec(r->loop), &r->stop, 20 * CLOCK_NS_PER_MS);
+}
+
+static void on_signal(void *arg)
+{
+    struct running *r = arg;
+    if (exec_timer_armed(&r->stop))
+        _exit(VERB_OK); // asked twice
+    agent_quiet(r->agent);
+    r->give_up_ns = exec_now_ns(loop_exec(r->loop)) + 3 * CLOCK_NS_PER_SEC;
+    exec_timer_start(loop_exec(r->loop), &r->stop, 0);
+}
+
+static int connect_api(struct running *r, struct err *err)
+{
+    const struct args *a = r->args;
+    int code = kubeconfig_find(&r->config, a->kubeconfig, a->context, &r->target, err);
+    const struct client_remote_options o = {.target = &r->target, .user_agent = STR("dray-agent")};
+    return code < 0 ? code : client_remote_new(r->loop, &o, &r->client, err);
+}
+
+static int start(struct running *r, struct err *err)
+{
+    const struct args *a = r->args;
+    const char *data_dir = a->data_dir ? a->data_dir : "/var/lib/dray-agent";
+    const char *boot = getenv("DRAY_AGENT_BOOT_ID"); // NOLINT(concurrency-mt-unsafe): for tests
+    features_init(&r->features, FEATURES_MINOR);
+    r->features.on[FEATURE_DRA_OPTIONAL_NODE_OPERATIONS] = true;
+    r->features.on[FEATURE_RESOURCE_HEALTH_STATUS] = true;
+    r->features.on[FEATURE_RESOURCE_HEALTH_STATUS_MESSAGE] = true;
+    int code = loop_new(&r->loop, err);
+    if (code == 0)
+        code = connect_api(r, err);
+    if (code == 0)
+        code = open_tls(r, data_dir, err);
+    const struct agent_options o = {.loop = r->loop,
+                                    .client = r->client,
+                                    .features = &r->features,
+                                    .node = sbuf_str(&r->node),
+                                    .data_dir = data_dir,
+                                    .image_dir = a->image_dir,
+                                    .runtime = a->runtime,
+                                    .monitor = a->monitor,
+                                    .bridge = a->bridge,
+                                    .subnet = a->subnet,
+                                    .cgroup_top = a->cgroup,
+                                    .cdi_dirs = a->cdi_dirs.p,
+                                    .cdi_dirs_len = a->cdi_dirs.n,
+                                    .boot_id = boot,
+                                    .node_ip = str_z(a->node_ip),
+                                    .labels = str_z(a->labels),
+                                    .taints = str_z(a->taints),
+                                    .api_url = r->target.server,
+                                    .tls = r->tls,
+                                    .listen = a->listen,
+                                    .pods_max = a->max_pods,
+                                    .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,
+                                    .keep_slices = a->keep_slices,
+                                    .trim = true,
+                                    .say = say,
+                                    .step = wants_steps() ? on_step : NULL};
+    if (code == 0)
+        code = agent_new(&o, &r->agent, err);
+    r->stop = (struct exec_timer){.fn = on_stop_tick, .arg = r};
+    if (code == 0)
+        code = loop_on_signal(r->loop, SIGTERM, on_signal, r, err);
+    if (code == 0)
+        code = loop_on_signal(r->loop, SIGINT, on_signal, r, err);
+    return code;
+}
+
+static void on_settled(void *arg)
+{
+    loop_stop(((struct running *)arg)->loop);
+}
+
+static void finish(struct running *r)
+{
+    agent_free(r->agent);
+    if (r->client)
+        client_free(r->client);
+    if (r->loop) {
+        exec_post(loop_exec(r->loop), on_settled, r);
+        loop_run(r->loop); // what was cancelled is answered
+    }
+    tls_server_free(r->tls);
+    kubeconfig_done(&r->config);
+    loop_free(r->loop);
+    sbuf_done(&r->node);
+}
+
+static void show(const struct running *r)
+{
+    cleanup_sbuf struct sbuf about = {0};
+    agent_about(r->agent, &about);
+    printf("node %s, runtime %s", r->node.p, about.p);
+    if (agent_port(r->agent))
+        printf("logs and commands at port %u\n", agent_port(r->agent));
+    (void)fflush(stdout);
+}
+
+int verb_agent(int argc, char **argv)
+{
+    struct args a = {0};
+    struct running r = {.args = &a};
+    struct err err = {0};
+    char host[256] = "";
+    parse(&a, argc, argv);
+    if (a.bad) {
+        vec_done(&a.cdi_dirs);
+        return verb_usage_error("agent", "these arguments make no sense");
+    }
+    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    (void)mallopt(M_ARENA_MAX, 2); // threads here only wait
+    (void)gethostname(host, sizeof(host) - 1);
+    sbuf_addz(&r.node, a.node ? a.node : host);
+    int code = start(&r, &err);
+    if (code == 0) {
+        agent_start(r.agent);
+        show(&r);
+        loop_run(r.loop);
+    } else {
+        (void)fprintf(stderr, "dray agent: %s\n", err.msg);
+        if (code == -ERR_UNSUPPORTED)
+            (void)fprintf(stderr,
+                          "Without root, 'dray up' shows the same with simulated nodes, and "
+                          "'dray kubelet-stub' calls drivers.\n");
+    }
+    finish(&r);
+    vec_done(&a.cdi_dirs);
+    return code == 0 ? VERB_OK : VERB_NO;
+}

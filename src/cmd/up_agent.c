@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/up_agent.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/wait.h>
+
+#include "agent/agent.h"
+#include "base/mem.h"
+#include "server/pki.h"
+
+#include "base/banned.h"
+
+extern char **environ;
+
+struct up_agent {
+    struct up_agent_options options;
+    struct arena arena;
+    struct tls_server *tls;
+    struct agent *agent;
+    pid_t driver; // 0: none
+    bool told;
+};
+
+static const char *below(struct up_agent *u, const char *name)
+{
+    return arena_strf(&u->arena, "%s/agent%s%s", u->options.data_dir, name[0] ? "/" : "", name).p;
+}
+
+static void say(void *arg, const char *line)
+{
+    (void)arg;
+    printf("  node: %s\n", line);
+    (void)fflush(stdout);
+}
+
+// The driver is a process of its own: what registers here is what would register on any node.
+static void start_driver(struct up_agent *u)
+{
+    const struct up_agent_options *o = &u->options;
+    if (!o->devices || u->driver)
+        return;
+    char *copies[16];
+    const char *const words[] = {"dray",
+                                 "driver",
+                                 "sim",
+                                 "--profile",
+                                 o->devices,
+                                 "--node",
+                                 o->node,
+                                 "--kubeconfig",
+                                 o->host->kubeconfig,
+                                 "--plugins",
+                                 below(u, "plugins"),
+                                 "--registry",
+                                 below(u, "plugins_registry"),
+                                 "--cdi",
+                                 below(u, "cdi")};
+    for (size_t i = 0; i < array_len(words); i++)
+        copies[i] = xstrndup(words[i], strlen(words[i]));
+    copies[array_len(words)] = NULL;
+    posix_spawn_file_actions_t files;
+    (void)posix_spawn_file_actions_init(&files);
+    (void)posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    pid_t pid;
+    if (posix_spawn(&pid, "/proc/self/exe", &files, NULL, copies, environ) == 0)
+        u->driver = pid;
+    else
+        (void)fprintf(stderr, "dray up: the driver of simulated devices cannot be started\n");
+    (void)posix_spawn_file_actions_destroy(&files);
+    for (size_t i = 0; i < array_len(words); i++)
+        free(copies[i]);
+}
+
+static void on_registered(void *arg)
+{
+    struct up_agent *u = arg;
+    start_driver(u); // its slices belong to the Node
+    if (!u->told && u->options.registered)
+        u->options.registered(u->options.arg);
+    u->told = true;
+}
+
+static int open_tls(struct up_agent *u, struct err *err)
+{
+    const struct pki *pki = u->options.host->pki;
+    const char *const names[] = {u->options.node, "127.0.0.1", "localhost", NULL};
+    char *file = NULL, *key = NULL;
+    if (!pki)
+        return 0; // a server without TLS has no way to nodes either
+    int code = pki_make_node_certificate(pki, u->options.node, names,
+                                         clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
+                                         &key, err);
+    if (code == 0) {
+        const struct tls_server_options o = {
+            .certificate_file = file, .key_file = key, .client_ca_file = pki->ca_file};
+        code = tls_server_new(&o, &u->tls, err);
+    }
+    free(file);
+    free(key);
+    return code;
+}
+
+static int open_agent(struct up_agent *u, struct err *err)
+{
+    const struct up_agent_options *o = &u->options;
+    const char *cdi[] = {"/etc/cdi", "/var/run/cdi", below(u, "cdi")};
+    const struct agent_options a = {.loop = o->host->loop,
+                                    .client = o->client,
+                                    .features = o->host->features,
+                                    .node = str_z(o->node),
+                                    .data_dir = below(u, ""),
+                                    .image_dir = o->image_dir,
+                                    .cdi_dirs = cdi,
+                                    .cdi_dirs_len = array_len(cdi),
+                                    .node_ip = STR("127.0.0.1"),
+                                    .api_url = str_z(o->host->url),
+                                    .tls = u->tls,
+                                    .listen = "127.0.0.1:0",
+                                    .say = say,
+                                    .registered = on_registered,
+                                    .arg = u};
+    return agent_new(&a, &u->agent, err);
+}
+
+int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, struct err *err)
+{
+    struct up_agent *u = xcalloc(1, sizeof(*u));
+    char host[256] = "this-machine";
+    (void)gethostname(host, sizeof(host) - 1);
+    u->options = *options;
+    u->options.node =
+        arena_str(&u->arena, str_z(options->node && options->node[0] ? options->node : host)).p;
+    int code = open_tls(u, err);
+    if (code == 0)
+        code = open_agent(u, err);
+    if (code < 0) {
+        up_agent_free(u);
+        return code;
+    }
+    agent_start(u->agent);
+    *ret = u;
+    return 0;
+}
+
+void up_agent_stop(struct up_agent *u)
+{
+    if (!u)
+        return;
+    if (u->driver) {
+        (void)kill(u->driver, SIGTERM);
+        (void)waitpid(u->driver, NULL, 0);
+        u->driver = 0;
+    }
+    agent_free(take_ptr(u->agent));
+}
+
+void up_agent_free(struct up_agent *u)
+{
+    if (!u)
+        return;
+    up_agent_stop(u);
+    tls_server_free(u->tls);
+    arena_done(&u->arena);
+    free(u);
+}
+
+const char *up_agent_node(const struct up_agent *u)
+{
+    return u->options.node;
+}
+
+void up_agent_about(const struct up_agent *u, struct sbuf *out)
+{
+    agent_about(u->agent, out);
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The replay itself: pods one after the other through fleet and allocator, and what is measured.
+#include <math.h>
+
+#include "plan/replay_int.h"
+
+#include "base/banned.h"
+
+#define MIB         (INT64_C(1) << 20)
+#define BINS        512 // of load in %
+#define SERVER_GPUS 8
+#define SERVERS_MAX 200000
+#define NO_NODE     UINT32_MAX
+
+static const char *const policy_names[] = {"pack", "whole", "first", "bestfit", "fgd"};
+
+bool replay_policy_parse(struct str name, enum replay_policy *ret)
+{
+    for (size_t i = 0; i < array_len(policy_names); i++)
+        if (str_eqz(name, policy_names[i])) {
+            *ret = (enum replay_policy)i;
+            return true;
+        }
+    return false;
+}
+
+const char *replay_policy_name(enum replay_policy p)
+{
+    return policy_names[p];
+}
+
+// A cluster with a policy at work.
+struct stage {
+    const struct replay_trace *trace;
+    const struct replay_options *options;
+    struct replay_world *world;
+    struct rules *rules;
+    struct fleet *fleet;
+    struct alloc_solver *solver;
+};
+
+static const struct alloc_view *view_at(void *arg, uint32_t node)
+{
+    const struct stage *s = arg;
+    return s->world->nodes.p[node].view;
+}
+
+static void stage_begin(struct stage *s, const struct replay_trace *t,
+                        const struct replay_options *options, bool any_model)
+{
+    *s = (struct stage){.trace = t, .options = options};
+    s->world = world_new(t, options->policy == REPLAY_WHOLE, any_model);
+    s->rules = rules_new(t, s->world, options->policy);
+    s->fleet = fleet_new(
+        &(struct fleet_options){.rule = rules_fleet(s->rules), .view = view_at, .view_arg = s});
+    bool first = options->policy == REPLAY_WHOLE || options->policy == REPLAY_FIRST;
+    s->solver = alloc_solver_new(&(struct alloc_options){
+        .policy = first ? ALLOC_FIRST : ALLOC_PACK, .loss = fleet_loss, .loss_arg = s->fleet});
+}
+
+static void stage_end(struct stage *s)
+{
+    alloc_solver_free(s->solver);
+    fleet_free(s->fleet);
+    rules_free(s->rules);
+    world_free(s->world);
+}
+
+static int add_node(struct stage *s, const struct trace_node *n, uint32_t order, struct err *err)
+{
+    int r = world_add_node(s->world, n, order, err);
+    if (r < 0)
+        return r;
+    uint32_t at = (uint32_t)s->world->nodes.n - 1;
+    struct fleet_room room = world_room(&s->world->nodes.p[at]);
+    fleet_set(s->fleet, at, &room, s->world->nodes.p[at].view);
+    return 0;
+}
+
+static const struct api_resource_claim *ask(struct stage *s, const struct trace_pod *p)
+{
+    uint64_t hash;
+    const struct api_resource_claim *claim = world_claim(s->world, p, &hash);
+    (void)fleet_ask(s->fleet, hash, &claim, claim ? 1 : 0, p->cpu, p->memory * MIB);
+    return claim;
+}
+
+// What the policy knows before the first pod comes.
+static void learn_before(struct stage *s)
+{
+    if (s->options->policy != REPLAY_PACK || s->options->knowledge == REPLAY_KNOW_NOTHING)
+        return;
+    vec_foreach(replay_known_pods(s->trace), p) {
+        (void)ask(s, p);
+        fleet_learn(s->fleet, 1);
+    }
+    fleet_settle(s->fleet);
+}
+
+// --- One pod -------------------------------------------------------------------------------------
+
+static int check(const struct stage *s, uint32_t node, const struct api_resource_claim *claim,
+                 const struct alloc_answer *a, struct err *err)
+{
+    cleanup_sbuf struct sbuf problems = {0};
+    if (!s->options->check ||
+        alloc_check(s->world->nodes.p[node].view, &claim, 1, a->results, a->results_len, &problems))
+        return 0;
+    return err_set(err, ERR_INTERNAL, "node %.*s: the checker refuses an allocation: %.*s",
+                   STR_ARG(s->world->nodes.p[node].trace->name), STR_ARG(sbuf_str(&problems)));
+}
+
+static int settle_on(struct stage *s, uint32_t node, const struct trace_pod *p,
+                     const struct api_allocation_result *result, struct err *err)
+{
+    int r = world_take(s->world, node, p, result, err);
+    if (r < 0)
+        return r;
+    struct fleet_room room = world_room(&s->world->nodes.p[node]);
+    fleet_set(s->fleet, node, &room, s->world->nodes.p[node].view);
+    return 0;
+}
+
+// Finds a node for a pod and puts it there. *ret_node is NO_NODE when there is none.
+static int place(struct stage *s, const struct trace_pod *p, uint32_t *ret_node, struct err *err)
+{
+    const struct api_resource_claim *claim = ask(s, p);
+    uint32_t node;
+    if (s->options->policy == REPLAY_PACK && s->options->knowledge == REPLAY_KNOW_NOTHING)
+        fleet_learn(s->fleet, 1);
+    fleet_start(s->fleet);
+    *ret_node = NO_NODE;
+    while (fleet_next(s->fleet, &node)) {
+        struct alloc_answer a = {0};
+        if (claim) {
+            fleet_at(s->fleet, node);
+            alloc_solve(s->solver, s->world->nodes.p[node].view, &claim, 1, &a);
+            if (a.verdict == ALLOC_ERROR)
+                return err_set(err, ERR_INVALID, "pod %.*s: %.*s", STR_ARG(p->name),
+                               STR_ARG(a.error));
+            if (a.verdict != ALLOC_ALLOCATED) {
+                fleet_refused(s->fleet, node);
+                continue;
+            }
+            int r = check(s, node, claim, &a, err);
+            if (r < 0)
+                return r;
+        }
+        *ret_node = node;
+        return settle_on(s, node, p, claim ? a.results : NULL, err);
+    }
+    return 0;
+}
+
+// --- A run ---------------------------------------------------------------------------------------
+
+struct measure {
+    int64_t capacity; // thousandths of GPUs
+    int64_t arrived;
+    int64_t used;
+    double fragments; // of all nodes
+    double *node_fragments;
+    double sum[BINS];
+    double frag_sum[BINS];
+    size_t n[BINS];
+};
+
+static void measure_node(struct measure *m, const struct stage *s, uint32_t node)
+{
+    double now = rules_fragments(s->rules, node, fleet_node_at(s->fleet, node));
+    m->fragments += now - m->node_fragments[node];
+    m->node_fragments[node] = now;
+}
+
+static double load_of(const struct measure *m)
+{
+    return 100.0 * (double)m->arrived / (double)m->capacity;
+}
+
+// The share in use, in two digits as the published tables have it.
+static void measure_bin(struct measure *m)
+{
+    double bin = floor(load_of(m) + 0.5);
+    if (bin < 0 || bin >= BINS)
+        return;
+    m->sum[(size_t)bin] += round(10000.0 * (double)m->used / (double)m->capacity) / 100;
+    m->frag_sum[(size_t)bin] += 100 * m->fragments / (double)m->capacity;
+    m->n[(size_t)bin]++;
+}
+
+static double mean_at(const struct measure *m, const double *sum, size_t bin)
+{
+    // A trace that ends earlier counts as it stands there.
+    while (bin > 0 && !m->n[bin])
+        bin--;
+    return m->n[bin] ? sum[bin] / (double)m->n[bin] : 0;
+}
+
+static int begin_run(struct stage *s, const struct trace_line *order, struct measure *m,
+                     struct err *err)
+{
+    const struct replay_trace *t = s->trace;
+    cleanup_free uint32_t *place_of = xcalloc(t->nodes.n, sizeof(*place_of));
+    for (uint32_t i = 0; i < t->nodes.n; i++)
+        place_of[i] = order ? (uint32_t)t->nodes.n : i;
+    for (size_t i = 0; order && i < order->n; i++)
+        place_of[t->order.rows.p[order->first + i]] = (uint32_t)i;
+    m->node_fragments = xcalloc(t->nodes.n, sizeof(double));
+    for (uint32_t i = 0; i < t->nodes.n; i++) {
+        int r = add_node(s, &t->nodes.p[i], place_of[i], err);
+        if (r < 0)
+            return r;
+        m->capacity += (int64_t)t->nodes.p[i].gpus * REPLAY_WHOLE_GPU;
+        measure_node(m, s, i);
+    }
+    learn_before(s);
+    return 0;
+}
+
+static int run_arrivals(struct stage *s, const struct trace_line *line, struct measure *m,
+                        struct replay_result *ret, struct err *err)
+{
+    const struct replay_trace *t = s->trace;
+    int64_t spent = 0;
+    ret->first_rejection = -1;
+    for (size_t i = 0; i < line->n; i++) {
+        const struct trace_pod *p = &t->pods.p[t->arrivals.rows.p[line->first + i]];
+        uint32_t node = NO_NODE;
+        int64_t before = clock_mono_ns(s->options->clock);
+        int r = place(s, p, &node, err);
+        spent += clock_mono_ns(s->options->clock) - before;
+        if (r < 0)
+            return r;
+        m->arrived += (int64_t)p->num * p->milli;
+        if (node != NO_NODE) {
+            ret->pods++;
+            m->used += (int64_t)p->num * p->milli;
+            measure_node(m, s, node);
+        } else if (ret->first_rejection < 0) {
+            ret->first_rejection = load_of(m);
+        }
+        measure_bin(m);
+    }
+    if (ret->first_rejection < 0)
+        ret->first_rejection = load_of(m); // none
+    ret->decisions_per_second = spent > 0 ? 1e9 * (double)line->n / (double)spent : 0;
+    return 0;
+}
+
+// --- Buying --------------------------------------------------------------------------------------
+
+// The server that is bought: eight GPUs, with the most processors and memory of those in the trace.
+static struct trace_node server_of(const struct replay_trace *t)
+{
+    struct trace_node best = {.name = STR("server"), .gpus = SERVER_GPUS};
+    vec_foreach(&t->nodes, n)
+        if (n->gpus >= SERVER_GPUS &&
+            (n->cpu > best.cpu || (n->cpu == best.cpu && n->memory > best.memory))) {
+            best.cpu = n->cpu;
+            best.memory = n->memory;
+            best.model = n->model;
+        }
+    return best;
+}
+
+static bool could_run(const struct trace_node *server, const struct trace_pod *p)
+{
+    return p->num <= server->gpus && p->cpu <= server->cpu && p->memory <= server->memory;
+}
+
+static int buy_for(struct stage *s, const struct trace_node *server, const struct trace_pod *p,
+                   struct err *err)
+{
+    uint32_t node = NO_NODE;
+    int r = could_run(server, p) ? place(s, p, &node, err) : 0;
+    if (r < 0 || node != NO_NODE || !could_run(server, p))
+        return r;
+    if (s->world->nodes.n == SERVERS_MAX)
+        return err_set(err, ERR_TOO_LARGE, "more than %d servers", SERVERS_MAX);
+    r = add_node(s, server, (uint32_t)s->world->nodes.n, err);
+    return r < 0 ? r : place(s, p, &node, err);
+}
+
+// All pods of the list, in the order in which they first arrive, on servers bought one by one.
+static int buy(const struct replay_trace *t, const struct replay_options *options,
+               const struct trace_line *line, double *ret, struct err *err)
+{
+    const struct trace_node server = server_of(t);
+    struct stage s;
+    int r = 0;
+    if (!server.cpu)
+        return 0; // no node of the trace is one
+    cleanup_free bool *seen = xcalloc(t->pods.n, sizeof(*seen));
+    stage_begin(&s, t, options, true);
+    r = add_node(&s, &server, 0, err);
+    if (r == 0)
+        learn_before(&s);
+    for (size_t i = 0; r == 0 && i < line->n + t->pods.n; i++) {
+        uint32_t row = i < line->n ? t->arrivals.rows.p[line->first + i] : (uint32_t)(i - line->n);
+        if (!seen[row])
+            r = buy_for(&s, &server, &t->pods.p[row], err);
+        seen[row] = true;
+    }
+    *ret = (double)(s.world->nodes.n * server.gpus);
+    stage_end(&s);
+    return r;
+}
+
+int replay_run(const struct replay_trace *t, const struct replay_options *options, size_t run,
+               struct replay_result *ret, struct err *err)
+{
+    const struct trace_line *line = &t->arrivals.lines.p[run];
+    const struct trace_line *order = NULL;
+    struct stage s;
+    *ret = (struct replay_result){.seed = line->seed};
+    vec_foreach(&t->order.lines, o)
+        if (o->seed == line->seed)
+            order = o;
+    struct measure *m = xcalloc(1, sizeof(*m));
+    stage_begin(&s, t, options, false);
+    int r = begin_run(&s, order, m, err);
+    if (r == 0)
+        r = run_arrivals(&s, line, m, ret, err);
+    ret->allocated100 = mean_at(m, m->sum, 100);
+    ret->allocated130 = mean_at(m, m->sum, 130);
+    ret->fragmentation = mean_at(m, m->frag_sum, 100);
+    stage_end(&s);
+    free(m->node_fragments);
+    free(m);
+    if (r == 0 && !options->no_buying)
+        r = buy(t, options, line, &ret->gpus_to_buy, err);
+    return r;
+}
+
+// --- Telling -------------------------------------------------------------------------------------
+
+static struct replay_result mean_of(const struct replay_result *results, size_t n)
+{
+    struct replay_result m = {0};
+    for (size_t i = 0; i < n; i++) {
+        m.allocated100 += results[i].allocated100 / (double)n;
+        m.allocated130 += results[i].allocated130 / (double)n;
+        m.first_rejection += results[i].first_rejection / (double)n;
+        m.pods += results[i].pods / (double)n;
+        m.gpus_to_buy += results[i].gpus_to_buy / (double)n;
+        m.fragmentation += results[i].fragmentation / (double)n;
+        m.decisions_per_second += results[i].decisions_per_second / (double)n;
+    }
+    return m;
+}
+
+static void add_result(const struct replay_result *r, struct sbuf *out)
+{
+    sbuf_addf(out,
+              "\"allocated100\":%.4f,\"allocated130\":%.4f,\"firstRejection\":%.4f,"
+              "\"pods\":%.10g,\"gpusToBuy\":%.10g,\"fragmentation\":%.4f,"
+              "\"decisionsPerSecond\":%.0f",
+              r->allocated100, r->allocated130, r->first_rejection, r->pods, r->gpus_to_buy,
+              r->fragmentation, r->decisions_per_second);
+}
+
+void replay_json(const struct replay_options *options, const struct replay_result *results,
+                 size_t n, struct sbuf *out)
+{
+    struct replay_result mean = mean_of(results, n);
+    sbuf_addf(out, "{\"policy\":\"%s\",", replay_policy_name(options->policy));
+    if (n == 1)
+        sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
+    add_result(&mean, out);
+    sbuf_addz(out, ",\"seeds\":[");
+    for (size_t i = 0; i < n; i++) {
+        sbuf_addf(out, "%s{\"seed\":%lld,", i ? "," : "", (long long)results[i].seed);
+        add_result(&results[i], out);
+        sbuf_addc(out, '}');
+    }
+    sbuf_addz(out, "]}\n");
+}
+
+static void add_row(const char *name, const struct replay_result *r, struct sbuf *out)
+{
+    sbuf_addf(out, "%-6s %9.2f %9.2f %9.2f %8.1f %9.1f %9.2f %12.0f\n", name, r->allocated100,
+              r->allocated130, r->first_rejection, r->pods, r->gpus_to_buy, r->fragmentation,
+              r->decisions_per_second);
+}
+
+void replay_text(const struct replay_options *options, const struct replay_result *results,
+                 size_t n, struct sbuf *out)
+{
+    struct replay_result mean = mean_of(results, n);
+    sbuf_addf(out, "policy %s; %% of GPU capacity\n", replay_policy_name(options->policy));
+    sbuf_addf(out, "%-6s %9s %9s %9s %8s %9s %9s %12s\n", "SEED", "AT 100", "AT 130", "REJECTS",
+              "PODS", "TO BUY", "FRAGMENTS", "DECISIONS/S");
+    for (size_t i = 0; i < n; i++) {
+        cleanup_sbuf struct sbuf name = {0};
+        sbuf_add_i64(&name, results[i].seed);
+        add_row(name.p, &results[i], out);
+    }
+    if (n > 1)
+        add_row("mean", &mean, out);
+}
