@@ -31,7 +31,7 @@ struct runtime_exec {
     uv_pipe_t in, out, err, control;
     bool made_in, has_in, has_process; // has_in: not at its end
     bool process_ended, out_ended, err_ended, control_ended;
-    bool timed_out, killed, told;
+    bool timed_out, killed, told, held;
     bool held; // who reads the output wants none for now
     struct exec_timer timer;
     struct sbuf said; // on the control socket
@@ -212,6 +212,8 @@ static void on_timer(void *arg)
         exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
         return;
     }
+    if (x->process_ended && x->held && !x->killed)
+        return; // what the command said still waits to be taken
     if (x->process_ended) {
         // Whoever still has the streams open is not waited for.
         x->out_ended = x->err_ended = x->control_ended = true;
@@ -400,9 +402,41 @@ void crun_exec_hold(struct runtime_exec *x, bool hold)
     }
 }
 
+size_t crun_exec_queued(const struct runtime_exec *x)
+{
+    return x->made_in && !x->told ? x->in.write_queue_size : 0;
+}
+
+static void hold_stream(uv_pipe_t *p, bool hold, bool ended)
+{
+    if (ended || uv_is_closing((uv_handle_t *)p))
+        return;
+    if (hold)
+        (void)uv_read_stop((uv_stream_t *)p);
+    else
+        (void)uv_read_start((uv_stream_t *)p, give_room, on_output);
+}
+
+// The pipes fill up meanwhile, and the command waits.
+void crun_exec_hold(struct runtime_exec *x, bool hold)
+{
+    if (x->told || !x->has_process || x->held == hold)
+        return;
+    x->held = hold;
+    hold_stream(&x->out, hold, x->out_ended);
+    hold_stream(&x->err, hold, x->err_ended);
+    if (!hold && x->process_ended) // give the rest a moment again
+        exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
+}
+
 void crun_exec_cancel(struct runtime_exec *x)
 {
     crun_exec_hold(x, false); // nobody reads it any more
-    if (x->has_process)
-        kill_command(x);
+    if (!x->has_process)
+        return;
+    kill_command(x);
+    if (x->process_ended) { // only its output is waited for
+        x->killed = true;
+        exec_timer_start(x->crun->exec, &x->timer, 0);
+    }
 }
