@@ -157,10 +157,10 @@ bool crun_id_ok(struct str id);
 struct str crun_pod_folder(const struct crun *c, const char *id, struct arena *arena);
 struct str crun_box_folder(const struct crun *c, const char *id, struct arena *arena);
 
-int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *m,
+int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *said,
                    struct err *err) MUST_USE;
 int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta *ret) MUST_USE;
-int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *m,
+int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *said,
                    struct err *err) MUST_USE;
 int crun_read_box(const char *folder, struct arena *arena, struct crun_box_meta *ret) MUST_USE;
 
