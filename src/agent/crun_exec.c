@@ -26,11 +26,12 @@ struct runtime_exec {
     struct crun *crun;
     struct runtime_exec_options options; // its texts are not kept
     char folder[4096];
+    char cgroup[4096]; // of the container; empty: none
     uv_process_t process;
     uv_pipe_t in, out, err, control;
     bool made_in, has_in, has_process; // has_in: not at its end
     bool process_ended, out_ended, err_ended, control_ended;
-    bool timed_out, killed, told;
+    bool timed_out, killed, told, held;
     bool held; // who reads the output wants none for now
     struct exec_timer timer;
     struct sbuf said; // on the control socket
@@ -140,12 +141,29 @@ static void on_control(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     end_if_over(x);
 }
 
+// A helper that was killed could not kill its command.
+static void work_sweep(struct crun_job *j)
+{
+    cgroup_kill_marked(&j->crun->cgroups, j->answer.p, j->more, 10 * CLOCK_NS_PER_SEC);
+}
+
+static void sweep(const struct runtime_exec *x)
+{
+    struct crun_job *j = crun_job_new(x->crun, NULL);
+    const char *slash = strrchr(x->folder, '/');
+    j->answer = arena_str(&j->arena, str_z(x->cgroup));
+    j->more = (void *)(uintptr_t)arena_str(&j->arena, str_z(slash + 1)).p;
+    j->work = work_sweep;
+    crun_job_submit(j);
+}
+
 // The helper ended. A background process may have kept the command's output open: it gets a moment.
 static void on_helper_exit(uv_process_t *p, int64_t status, int signal)
 {
     struct runtime_exec *x = p->data;
     (void)status;
-    (void)signal;
+    if (signal)
+        sweep(x);
     x->process_ended = true;
     exec_timer_start(x->crun->exec, &x->timer, x->killed ? 0 : CLOCK_NS_PER_SEC);
     end_if_over(x);
@@ -194,6 +212,8 @@ static void on_timer(void *arg)
         exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
         return;
     }
+    if (x->process_ended && x->held && !x->killed)
+        return; // what the command said still waits to be taken
     if (x->process_ended) {
         // Whoever still has the streams open is not waited for.
         x->out_ended = x->err_ended = x->control_ended = true;
@@ -252,8 +272,9 @@ static int spawn(struct runtime_exec *x, const struct crun_box *b, const char *m
                           c->hide ? c->hide : "",
                           x->options.tty ? "1" : "0",
                           mark,
-                          c->no_cgroups ? "" : b->meta.cgroup.p,
+                          x->cgroup,
                           NULL};
+    (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s", c->no_cgroups ? "" : b->meta.cgroup.p);
     uv_stdio_container_t stdio[4] = {
         {.flags = UV_IGNORE},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&x->out},
@@ -381,9 +402,41 @@ void crun_exec_hold(struct runtime_exec *x, bool hold)
     }
 }
 
+size_t crun_exec_queued(const struct runtime_exec *x)
+{
+    return x->made_in && !x->told ? x->in.write_queue_size : 0;
+}
+
+static void hold_stream(uv_pipe_t *p, bool hold, bool ended)
+{
+    if (ended || uv_is_closing((uv_handle_t *)p))
+        return;
+    if (hold)
+        (void)uv_read_stop((uv_stream_t *)p);
+    else
+        (void)uv_read_start((uv_stream_t *)p, give_room, on_output);
+}
+
+// The pipes fill up meanwhile, and the command waits.
+void crun_exec_hold(struct runtime_exec *x, bool hold)
+{
+    if (x->told || !x->has_process || x->held == hold)
+        return;
+    x->held = hold;
+    hold_stream(&x->out, hold, x->out_ended);
+    hold_stream(&x->err, hold, x->err_ended);
+    if (!hold && x->process_ended) // give the rest a moment again
+        exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
+}
+
 void crun_exec_cancel(struct runtime_exec *x)
 {
     crun_exec_hold(x, false); // nobody reads it any more
-    if (x->has_process)
-        kill_command(x);
+    if (!x->has_process)
+        return;
+    kill_command(x);
+    if (x->process_ended) { // only its output is waited for
+        x->killed = true;
+        exec_timer_start(x->crun->exec, &x->timer, 0);
+    }
 }

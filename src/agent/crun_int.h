@@ -157,10 +157,10 @@ bool crun_id_ok(struct str id);
 struct str crun_pod_folder(const struct crun *c, const char *id, struct arena *arena);
 struct str crun_box_folder(const struct crun *c, const char *id, struct arena *arena);
 
-int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *m,
+int crun_write_pod(const struct crun *c, const char *id, const struct crun_pod_meta *said,
                    struct err *err) MUST_USE;
 int crun_read_pod(const char *folder, struct arena *arena, struct crun_pod_meta *ret) MUST_USE;
-int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *m,
+int crun_write_box(const struct crun *c, const char *id, const struct crun_box_meta *said,
                    struct err *err) MUST_USE;
 int crun_read_box(const char *folder, struct arena *arena, struct crun_box_meta *ret) MUST_USE;
 
@@ -239,6 +239,8 @@ void crun_puller_stop(struct crun *c);
 struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_options *options);
 void crun_exec_write(struct runtime_exec *x, struct str bytes);
 void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows);
+size_t crun_exec_queued(const struct runtime_exec *x);
+void crun_exec_hold(struct runtime_exec *x, bool hold);
 size_t crun_exec_queued(const struct runtime_exec *x);
 void crun_exec_hold(struct runtime_exec *x, bool hold);
 void crun_exec_cancel(struct runtime_exec *x);

@@ -33,9 +33,7 @@ int crun_monitor_say(const char *folder, const char *text)
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         send(fd, text, strlen(text), MSG_NOSIGNAL) < 0)
         return -errno;
-    int ret = fd;
-    fd = -1;
-    return ret;
+    return tree_take(&fd);
 }
 
 ssize_t crun_monitor_hear(int fd, char *buf, size_t cap, int64_t timeout_ns)

@@ -96,7 +96,7 @@ static int read_rows(const char *folder, const struct row *rows, size_t n, struc
         rc = json_parse(sbuf_str(&text), NULL, &doc, NULL);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const yyjson_val *v = json_get(doc.root, str_z(rows[i].key));
-        struct str s;
+        struct str s = STR("");
         if (!v)
             rc = -ERR_INVALID;
         else if (!rows[i].text)

@@ -54,8 +54,7 @@ int image_store_new(const struct image_store_options *o, struct image_store **re
     struct image_store *s = xcalloc(1, sizeof(*s));
     s->folder = xstrndup(o->folder, strlen(o->folder));
     s->local = o->local ? xstrndup(o->local, strlen(o->local)) : NULL;
-    s->fd = fd;
-    fd = -1;
+    s->fd = tree_take(&fd);
     s->step = o->step;
     s->step_arg = o->step_arg;
     (void)pthread_mutex_init(&s->lock, NULL);

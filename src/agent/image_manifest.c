@@ -360,7 +360,7 @@ static bool host_ok(struct str host)
         return false;
     for (size_t i = 0; i < host.n; i++)
         if (!is_name_char(host.p[i]) && !(host.p[i] >= 'A' && host.p[i] <= 'Z') &&
-            !strchr(":[]", host.p[i]))
+            (host.p[i] == '\0' || !strchr(":[]", host.p[i])))
             return false;
     return true;
 }

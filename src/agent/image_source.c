@@ -111,9 +111,9 @@ int image_source_open(const char *path, struct image_source **ret, struct err *e
     if (fstat(fd, &st) != 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
         return err_set(err, ERR_INVALID, "%s is neither a folder nor a file", path);
     struct image_source *s = xcalloc(1, sizeof(*s));
-    *s = (struct image_source){
-        .path = xstrndup(path, strlen(path)), .fd = fd, .is_archive = S_ISREG(st.st_mode)};
-    fd = -1;
+    *s = (struct image_source){.path = xstrndup(path, strlen(path)),
+                               .fd = tree_take(&fd),
+                               .is_archive = S_ISREG(st.st_mode)};
     int rc = s->is_archive ? look_at_archive(s, err) : 0;
     if (rc < 0)
         image_source_free(s);
@@ -127,7 +127,8 @@ void image_source_free(struct image_source *s)
     if (!s)
         return;
     map_foreach(&s->places, i)
-        free(map_value(&s->places, i)->link);
+        if (s->places.values)
+            free(s->places.values[i].link);
     map_done(&s->places);
     vec_foreach(&s->open, fd)
         (void)close(*fd);
@@ -200,7 +201,7 @@ static int read_blob(struct image_source *s, const struct image_blob_ref *b, str
                      struct str *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
-    struct image_place place;
+    struct image_place place = {.fd = -1};
     int rc = place_of_blob(s, b, &place, err);
     if (rc == 0)
         rc = image_blob_text(&place, b->digest, IMAGE_DOCUMENT_BYTES_MAX, &text, err);

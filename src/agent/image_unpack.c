@@ -94,9 +94,7 @@ static int make_above(struct layer *l, const char *path)
         *slash = '/';
         at = slash + 1;
     }
-    int ret = above;
-    above = -1;
-    return ret;
+    return tree_take(&above);
 }
 
 // Opens the folder a simplified path lies in, making what is missing; *ret_name is the last part.

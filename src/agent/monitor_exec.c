@@ -291,7 +291,7 @@ int monitor_exec(int argc, char **argv)
     (void)fcntl(CONTROL, F_SETFD, FD_CLOEXEC);
     (void)sigemptyset(&mask);
     (void)sigaddset(&mask, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &mask, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     c.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -188,7 +188,7 @@ static int set_up(struct monitor *m, struct err *err)
     sigset_t mask;
     (void)sigemptyset(&mask);
     (void)sigaddset(&mask, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    (void)pthread_sigmask(SIG_BLOCK, &mask, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);
     m->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -275,7 +275,6 @@ static void send_signal(struct monitor *m, int number)
     // One that was never started would only note it for later.
     if (number == SIGKILL || !m->started_ns) {
         (void)kill(m->init, SIGKILL);
-        number = SIGKILL;
     } else {
         (void)kill(m->init, number);
     }

@@ -61,7 +61,7 @@ int oci_process_write(struct str config, const struct str *command, size_t comma
 
 // oci_user_find finds who "USER[:GROUP]", names or numbers, is in an image. rootfs is its folder, or -1. Returns
 // 0 or -ERR_INVALID.
-int oci_user_find(int rootfs, struct str user, struct arena *arena, struct oci_user *ret,
+int oci_user_find(int rootfs, struct str said, struct arena *arena, struct oci_user *ret,
                   struct err *err) MUST_USE;
 
 // oci_signal is the number of a signal, "15", "TERM" or "SIGTERM"; 0: there is none of that name.

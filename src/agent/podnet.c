@@ -233,7 +233,7 @@ static void load(struct podnet *n)
 static bool is_taken(const struct podnet *n, uint32_t address)
 {
     map_foreach(&n->addresses, i)
-        if (*map_value(&n->addresses, i) == address)
+        if (n->addresses.values && n->addresses.values[i] == address)
             return true;
     return false;
 }

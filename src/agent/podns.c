@@ -23,8 +23,6 @@
 
 #include "base/banned.h"
 
-extern char **environ;
-
 struct making {
     const struct podns_options *o;
     struct err *err;

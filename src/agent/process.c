@@ -16,8 +16,6 @@
 
 #include "base/banned.h"
 
-extern char **environ;
-
 bool process_find(const char *name, struct sbuf *out)
 {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment

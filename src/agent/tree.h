@@ -37,4 +37,12 @@ int tree_open_in(int root, const char *path, int flags);
 #define cleanup_fd cleanup_with(tree_close)
 void tree_close(int *fd);
 
+// tree_take gives a descriptor away: the variable becomes -1.
+static inline int tree_take(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
 #endif

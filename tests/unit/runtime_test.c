@@ -216,48 +216,6 @@ static void a_pod_that_stops_takes_its_containers_along(void **state)
 
 // --- Commands ------------------------------------------------------------------------------------
 
-static void a_command_runs_in_a_container(void **state)
-{
-    char pod[80], id[80];
-    cleanup_sbuf struct sbuf out = {0};
-    int32_t status;
-    (void)state;
-    must(kit_pod(&kit, "exec", pod));
-    must(kit_shell(&kit, pod, "exec", "sleep 1000", id));
-    assert_int_equal(kit_exec(&kit, id, "true", 0, &out, &status), -ERR_INTERNAL); // not started
-    must(kit_start(&kit, id));
-    must(kit_exec(&kit, id, "hostname; echo $FROM; exit 3", 0, &out, &status));
-    assert_int_equal(status, 3);
-    assert_str(sbuf_str(&out), "exec\nimage\n");
-    sbuf_clear(&out);
-    // A process that it leaves behind does not hold up its end.
-    must(kit_exec(&kit, id, "sleep 1000 & echo left", 0, &out, &status));
-    assert_str(sbuf_str(&out), "left\n");
-    must(kit_pod_remove(&kit, pod));
-    assert_int_equal(kit_exec(&kit, id, "true", 0, &out, &status), -ERR_INTERNAL);
-}
-
-static void a_command_that_takes_too_long_is_killed_whole(void **state)
-{
-    char pod[80], id[80];
-    cleanup_sbuf struct sbuf out = {0};
-    int32_t status;
-    (void)state;
-    must(kit_pod(&kit, "late", pod));
-    must(kit_shell(&kit, pod, "late", "sleep 1000", id));
-    must(kit_start(&kit, id));
-    // Children in sessions of their own, and grandchildren that were given away.
-    int rc = kit_exec(&kit, id,
-                      "setsid sleep 2001 & (setsid sh -c 'sleep 2002 & sleep 2003' &); sleep 2004",
-                      CLOCK_NS_PER_SEC, &out, &status);
-    assert_int_equal(rc, -ERR_TIMEOUT);
-    sbuf_clear(&out);
-    must(kit_exec(&kit, id, "ps", 0, &out, &status));
-    says(&out, "sleep 1000");
-    does_not_say(&out, "sleep 200");
-    must(kit_pod_remove(&kit, pod));
-}
-
 struct talk {
     bool done, seen;
     const char *want;
@@ -281,6 +239,61 @@ static void on_talk_done(void *arg, int code, int32_t status, const struct err *
     t->done = true;
     t->code = code;
     t->status = status;
+}
+
+static void a_command_runs_in_a_container(void **state)
+{
+    char pod[80], id[80];
+    cleanup_sbuf struct sbuf out = {0};
+    int32_t status;
+    (void)state;
+    must(kit_pod(&kit, "exec", pod));
+    must(kit_shell(&kit, pod, "exec", "sleep 1000", id));
+    assert_int_equal(kit_exec(&kit, id, "true", 0, &out, &status), -ERR_INTERNAL); // not started
+    must(kit_start(&kit, id));
+    must(kit_exec(&kit, id, "hostname; echo $FROM; exit 3", 0, &out, &status));
+    assert_int_equal(status, 3);
+    assert_str(sbuf_str(&out), "exec\nimage\n");
+    sbuf_clear(&out);
+    // A process that it leaves behind does not hold up its end.
+    must(kit_exec(&kit, id, "sleep 1000 & echo left", 0, &out, &status));
+    assert_str(sbuf_str(&out), "left\n");
+    // A program that is not there.
+    struct talk t = {0};
+    const struct str absent = STR("/no/such/program");
+    const struct runtime_exec_options o = {.container_id = str_z(id),
+                                           .command = &absent,
+                                           .command_len = 1,
+                                           .output = on_talk,
+                                           .done = on_talk_done,
+                                           .arg = &t};
+    (void)kit.runtime->ops->exec(kit.runtime, &o);
+    kit_turn(&kit, &t.done);
+    assert_int_equal(t.code, -ERR_INTERNAL);
+    sbuf_done(&t.out);
+    must(kit_pod_remove(&kit, pod));
+    assert_int_equal(kit_exec(&kit, id, "true", 0, &out, &status), -ERR_INTERNAL);
+}
+
+static void a_command_that_takes_too_long_is_killed_whole(void **state)
+{
+    char pod[80], id[80];
+    cleanup_sbuf struct sbuf out = {0};
+    int32_t status;
+    (void)state;
+    must(kit_pod(&kit, "late", pod));
+    must(kit_shell(&kit, pod, "late", "sleep 1000", id));
+    must(kit_start(&kit, id));
+    // Children in sessions of their own, and grandchildren that were given away.
+    int rc = kit_exec(&kit, id,
+                      "setsid sleep 2001 & (setsid sh -c 'sleep 2002 & sleep 2003' &); sleep 2004",
+                      CLOCK_NS_PER_SEC, &out, &status);
+    assert_int_equal(rc, -ERR_TIMEOUT);
+    sbuf_clear(&out);
+    must(kit_exec(&kit, id, "ps", 0, &out, &status));
+    says(&out, "sleep 1000");
+    does_not_say(&out, "sleep 200");
+    must(kit_pod_remove(&kit, pod));
 }
 
 static struct runtime_exec *begin_talk(struct talk *t, const char *id, const char *script, bool tty)
