@@ -286,7 +286,7 @@ void kubelet_http_free(struct kubelet_http *h)
         s->end(s);
     }
     http_server_free(h->http); // ends the requests of visits
-    while (!list_empty(&h->visits))
-        list_entry(list_pop_front(&h->visits), struct visit, node)->h = NULL;
+    for (struct list_node *n; (n = list_pop_front(&h->visits));)
+        list_entry(n, struct visit, node)->h = NULL;
     free(h);
 }

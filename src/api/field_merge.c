@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A configuration laid over an object, and paths taken out of one.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "api/field_walk.h"
@@ -233,6 +234,7 @@ static int merge(struct merging *m, const struct field_type *t, const yyjson_val
         return merge_items(m, t, x, y);
     case SHAPE_DEDUCED: {
         const yyjson_val *v = y ? y : x;
+        assert(v);
         if (json_is_object(v) || json_is_null(v))
             return merge_members(m, t, x, y);
         break;

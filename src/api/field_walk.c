@@ -407,7 +407,7 @@ static size_t group_size(const struct field_items *l, size_t at)
 static int compare_items(struct comparing *c, const struct field_type *t, const yyjson_val *x,
                          const yyjson_val *y, const struct field_path *path)
 {
-    struct field_items l, m;
+    struct field_items l = {0}, m = {0};
     struct field_type bt;
     int r = field_items_of(t, x, c->arena, &l, c->err);
     if (r == 0)

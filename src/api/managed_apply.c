@@ -88,7 +88,7 @@ static int add_back_all_owned(struct work *w, struct seen merged, struct seen *p
 static int prune(struct work *w, const struct owner *last, struct seen *object)
 {
     const struct api_kind *kind = managed_kind_in(w, last->api_version);
-    struct seen merged, pruned, back = {0};
+    struct seen merged = {0}, pruned = {0}, back = {0};
     if (!kind || field_set_empty(&last->set))
         return 0;
     struct field_type t = managed_type(kind);
@@ -154,7 +154,7 @@ static int apply(struct work *w, const yyjson_val *live, const yyjson_val *confi
 {
     const struct managed_request *q = w->q;
     struct field_type t = managed_type(q->kind);
-    struct seen object;
+    struct seen object = {0};
     struct owner self = {.manager = q->manager,
                          .api_version = q->kind->api_version,
                          .subresource = q->subresource,

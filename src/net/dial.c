@@ -32,7 +32,6 @@ struct dial {
     struct sbuf early;  // written before the connection was ready, not encrypted
     struct sbuf out;    // what goes to the socket
     struct sbuf flight; // given to uv_write
-    bool has_tcp;
     bool resolving;
     bool ready; // bytes may be sent
     bool writing;
@@ -67,11 +66,7 @@ static void on_closed(uv_handle_t *handle)
 
 static void release(struct dial *d)
 {
-    if (d->busy > 0 || d->resolving)
-        return;
-    if (!d->has_tcp)
-        destroy(d);
-    else if (!uv_is_closing((uv_handle_t *)&d->tcp))
+    if (d->busy == 0 && !d->resolving && !uv_is_closing((uv_handle_t *)&d->tcp))
         uv_close((uv_handle_t *)&d->tcp, on_closed);
 }
 
@@ -315,7 +310,7 @@ static int socket_in(const char *netns, int family)
     int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     int other = open(netns, O_RDONLY | O_CLOEXEC);
     int fd = -1;
-    int saved = errno;
+    int saved = 0;
     if (own >= 0 && other >= 0 && setns(other, CLONE_NEWNET) == 0) {
         fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         saved = errno;
@@ -334,8 +329,6 @@ static int socket_in(const char *netns, int family)
 
 static int begin_connect(struct dial *d, const struct sockaddr *to)
 {
-    (void)uv_tcp_init(loop_uv(d->o.loop), &d->tcp);
-    d->has_tcp = true;
     if (d->netns) {
         int fd = socket_in(d->netns, to->sa_family);
         int r = fd < 0 ? fd : uv_tcp_open(&d->tcp, fd);
@@ -371,6 +364,7 @@ struct dial *dial_new(const struct dial_options *options)
                          ? xstrndup(options->server_name.p, options->server_name.n)
                          : xstrndup(options->host.p, options->host.n);
     d->netns = options->netns ? xstrndup(options->netns, strlen(options->netns)) : NULL;
+    (void)uv_tcp_init(loop_uv(options->loop), &d->tcp);
     d->timer.fn = on_timeout;
     d->timer.arg = d;
     exec_timer_start(d->exec, &d->timer,

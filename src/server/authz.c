@@ -109,6 +109,22 @@ bool authz_request(struct exchange *ex)
     return yes;
 }
 
+bool authz_create(struct exchange *ex)
+{
+    const struct store_key key = {.kind = registry_stored_kind(ex->route.resource->kind),
+                                  .namespace = ex->route.namespace,
+                                  .name = ex->route.name};
+    cleanup_sbuf struct sbuf why = {0};
+    if (!ex->s->has_roles || ex->route.sub || store_head(ex->s->store, &key))
+        return true;
+    struct access q = question(ex);
+    q.verb = STR("create");
+    bool yes = authz_allows(ex->s, &q, &why);
+    if (!yes)
+        authz_refuse(ex, &q, sbuf_str(&why));
+    return yes;
+}
+
 // --- Start ---------------------------------------------------------------------------------------
 
 static void made_roles(void *arg, int code, const struct err *err)

@@ -205,6 +205,8 @@ void write_patch(struct exchange *ex)
     if (!read_options(ex, STR("PatchOptions"), true, media == PATCH_APPLY, &o))
         return;
     ex->request.force = media == PATCH_APPLY && o.force;
+    if (media == PATCH_APPLY && !authz_create(ex))
+        return;
     struct str patch = arena_str(&ex->arena, ex->q->body);
     hold(ex);
     registry_patch(ex->s->registry, &ex->request, types[media], patch, &ex->arena, on_answer, ex);

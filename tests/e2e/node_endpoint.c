@@ -256,12 +256,21 @@ static void on_written(uv_write_t *req, int status)
     free(w);
 }
 
+static void on_shut(uv_shutdown_t *request, int status)
+{
+    (void)status;
+    close_handle(request->handle);
+    free(request);
+}
+
 static void exec_write(struct runtime_exec *x, struct str bytes)
 {
     uv_pipe_t *to = x->o.tty ? &x->out : &x->in;
     if (!bytes.p) {
-        if (!x->o.tty)
-            close_handle(&x->in);
+        uv_shutdown_t *request = xcalloc(1, sizeof(*request));
+        // What was written before still goes out.
+        if (x->o.tty || uv_shutdown(request, (uv_stream_t *)&x->in, on_shut) < 0)
+            free(request);
         return;
     }
     if (uv_is_closing((uv_handle_t *)to))

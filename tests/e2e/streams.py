@@ -11,7 +11,7 @@ failures = []
 
 def expect(what, got, want):
     if got != want:
-        failures.append(f'{what}: want {want!r}, got {got!r}')
+        failures.append(f'{what}: want {repr(want)[:2000]}, got {repr(got)[:2000]}')
 
 
 def wait_for(what, check, seconds=60):
