@@ -228,8 +228,6 @@ static const struct runtime_ops ops = {
     .exec_resize = crun_exec_resize,
     .exec_queued = crun_exec_queued,
     .exec_hold = crun_exec_hold,
-    .exec_queued = crun_exec_queued,
-    .exec_hold = crun_exec_hold,
     .exec_cancel = crun_exec_cancel,
     .free = crun_free,
 };

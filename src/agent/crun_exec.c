@@ -31,7 +31,7 @@ struct runtime_exec {
     uv_pipe_t in, out, err, control;
     bool made_in, has_in, has_process; // has_in: not at its end
     bool process_ended, out_ended, err_ended, control_ended;
-    bool timed_out, killed, told, held;
+    bool timed_out, killed, told;
     bool held; // who reads the output wants none for now
     struct exec_timer timer;
     struct sbuf said; // on the control socket
@@ -378,28 +378,6 @@ void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows)
         return;
     sbuf_addf(&line, "resize %u %u\n", columns, rows);
     write_to(&x->control, sbuf_str(&line));
-}
-
-size_t crun_exec_queued(const struct runtime_exec *x)
-{
-    return x->has_in && !x->told ? uv_stream_get_write_queue_size((const uv_stream_t *)&x->in) : 0;
-}
-
-void crun_exec_hold(struct runtime_exec *x, bool hold)
-{
-    uv_pipe_t *const pipes[] = {&x->out, &x->err};
-    const bool ended[] = {x->out_ended, x->err_ended};
-    if (x->told || !x->has_process)
-        return;
-    x->held = hold;
-    for (size_t i = 0; i < array_len(pipes); i++) {
-        if (ended[i])
-            continue;
-        if (hold)
-            (void)uv_read_stop((uv_stream_t *)pipes[i]);
-        else
-            (void)uv_read_start((uv_stream_t *)pipes[i], give_room, on_output);
-    }
 }
 
 size_t crun_exec_queued(const struct runtime_exec *x)

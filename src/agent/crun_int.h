@@ -241,8 +241,6 @@ void crun_exec_write(struct runtime_exec *x, struct str bytes);
 void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows);
 size_t crun_exec_queued(const struct runtime_exec *x);
 void crun_exec_hold(struct runtime_exec *x, bool hold);
-size_t crun_exec_queued(const struct runtime_exec *x);
-void crun_exec_hold(struct runtime_exec *x, bool hold);
 void crun_exec_cancel(struct runtime_exec *x);
 
 #endif
