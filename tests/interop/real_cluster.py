@@ -143,6 +143,13 @@ class Cluster:
                 print(e)
         if getattr(self, 'started', None):
             self.started.wait(timeout=30)
+        for path in glob.glob('/proc/[0-9]*/cmdline'):  # pods of a run that broke off
+            try:
+                words = open(path, errors='replace').read()
+                if 'containerd-shim' in words and self.top + '/' in words:
+                    os.kill(int(path.split('/')[2]), 9)
+            except OSError:
+                pass
         for line in reversed(open('/proc/mounts').read().splitlines()):  # containerd's mounts stay in its namespace; those of a failed start may not
             if line.split()[1].startswith(self.top + '/'):
                 subprocess.run(['umount', '-l', line.split()[1]], check=False)
