@@ -315,7 +315,7 @@ static int socket_in(const char *netns, int family)
     int own = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
     int other = open(netns, O_RDONLY | O_CLOEXEC);
     int fd = -1;
-    int saved = errno;
+    int saved;
     if (own >= 0 && other >= 0 && setns(other, CLONE_NEWNET) == 0) {
         fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         saved = errno;
