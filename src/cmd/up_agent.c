@@ -16,8 +16,6 @@
 
 #include "base/banned.h"
 
-extern char **environ;
-
 struct up_agent {
     struct up_agent_options options;
     struct arena arena;

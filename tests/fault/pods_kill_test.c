@@ -285,6 +285,7 @@ static int live(int at, bool reboot, bool forced)
     client_object_unref(f.p.node);
     world_free(f.p.w);
     fake_machine_done(&f.p.machine);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     (void)nftw(f.p.dir, pods_world_rm, 16, FTW_DEPTH | FTW_PHYS);
     return steps;
 }

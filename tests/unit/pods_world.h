@@ -131,6 +131,7 @@ static inline void pods_world_end(struct pods_world *p)
     client_object_unref(p->node);
     world_free(p->w);
     fake_machine_done(&p->machine);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     (void)nftw(p->dir, pods_world_rm, 16, FTW_DEPTH | FTW_PHYS);
 }
 
