@@ -20,7 +20,7 @@
 static inline int64_t slots_of(int64_t units, int64_t cpu, int64_t memory,
                                const struct worth_request *r)
 {
-    if (units < r->num)
+    if (!r->num || units < r->num)
         return 0;
     int64_t n = units / r->num;
     if (r->cpu > 0 && cpu / r->cpu < n)
@@ -202,8 +202,8 @@ static uint32_t first_like(const struct trial *t, uint32_t unit)
 void worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
                 uint16_t rank[WORTH_UNITS])
 {
-    double steps[WORTH_UNITS];
-    struct trial t;
+    double steps[WORTH_UNITS] = {0};
+    struct trial t = {0};
     double price = worth_price_of(w, r);
     trial_begin(&t, w, s);
     double before = worth_of_sums(w, &t.sums, s);
@@ -253,7 +253,7 @@ static bool take_share(struct trial *t, const struct worth_request *r, bool used
 bool worth_after(const struct worth *w, const struct worth_state *s,
                  const struct worth_request *requests, size_t n, double *ret)
 {
-    struct trial t;
+    struct trial t = {0};
     trial_begin(&t, w, s);
     for (size_t i = 0; i < n; i++) {
         t.state.cpu -= requests[i].cpu;

@@ -53,7 +53,8 @@ static void gather(struct cutting *c, const double demand[WORTH_WHOLE + 1])
 static void begin(struct cutting *c)
 {
     for (size_t i = 0; i < c->m; i++) {
-        double fit = (double)(WORTH_WHOLE / c->size[i]);
+        uint32_t times = WORTH_WHOLE / c->size[i];
+        double fit = times;
         c->inverse[i][i] = 1 / fit;
         c->used[i] = c->wanted[i] / fit;
     }

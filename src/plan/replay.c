@@ -86,14 +86,26 @@ static const struct api_resource_claim *ask(struct stage *s, const struct trace_
     return claim;
 }
 
+// A history that is of another load is a beginning, which counts as so many requests at most; what
+// arrives is learnt beside it, as a scheduler does.
+#define HISTORY_COUNTS 1000.0
+
+static bool learns(const struct stage *s)
+{
+    return s->options->policy == REPLAY_PACK &&
+           (s->options->knowledge == REPLAY_KNOW_NOTHING || s->trace->has_history);
+}
+
 // What the policy knows before the first pod comes.
 static void learn_before(struct stage *s)
 {
+    double all = (double)replay_known_pods(s->trace)->n;
+    double times = s->trace->has_history && all > HISTORY_COUNTS ? HISTORY_COUNTS / all : 1;
     if (s->options->policy != REPLAY_PACK || s->options->knowledge == REPLAY_KNOW_NOTHING)
         return;
     vec_foreach(replay_known_pods(s->trace), p) {
         (void)ask(s, p);
-        fleet_learn(s->fleet, 1);
+        fleet_learn(s->fleet, times);
     }
     fleet_settle(s->fleet);
 }
@@ -127,7 +139,7 @@ static int place(struct stage *s, const struct trace_pod *p, uint32_t *ret_node,
 {
     const struct api_resource_claim *claim = ask(s, p);
     uint32_t node;
-    if (s->options->policy == REPLAY_PACK && s->options->knowledge == REPLAY_KNOW_NOTHING)
+    if (learns(s))
         fleet_learn(s->fleet, 1);
     fleet_start(s->fleet);
     *ret_node = NO_NODE;

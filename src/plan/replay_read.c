@@ -189,7 +189,7 @@ static int spec_id(struct replay_trace *t, struct str text, uint32_t *ret)
 static int read_nodes(struct replay_trace *t, struct str text, struct err *err)
 {
     static const char *const names[] = {"sn", "cpu_milli", "memory_mib", "gpu", "model"};
-    size_t at[array_len(names)];
+    size_t at[array_len(names)] = {0};
     struct csv c = {.rest = text};
     int r = find_columns(&c, names, array_len(names), array_len(names), at, err);
     while (r == 0 && (r = next_line(&c, err)) == 1) {
@@ -240,7 +240,7 @@ static int read_pods(struct replay_trace *t, struct trace_pods *pods, struct str
 {
     static const char *const names[] = {"name",    "cpu_milli", "memory_mib",
                                         "num_gpu", "gpu_milli", "gpu_spec"};
-    size_t at[array_len(names)];
+    size_t at[array_len(names)] = {0};
     struct csv c = {.rest = text};
     int r = find_columns(&c, names, 5, array_len(names), at, err);
     while (r == 0 && (r = next_line(&c, err)) == 1) {
