@@ -43,8 +43,6 @@ void server_free(struct server *s)
     if (!s)
         return;
     authz_stop(s);
-    if (s->has_roles)
-        registry_set_guard(s->registry, NULL, NULL);
     while (!list_empty(&s->spare)) {
         struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
         arena_done(&ex->arena);

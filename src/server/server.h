@@ -39,7 +39,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
 // server_has_roles: roles say who may do what.
 bool server_has_roles(const struct server *s);
 
-// server_free frees a server whose requests have all ended.
+// server_free frees a server whose requests have all ended, after its registry: with roles, that asks the
+// server.
 void server_free(struct server *s);
 
 // Where requests come from. trusted: whoever reaches this door is an administrator (a socket that
