@@ -267,11 +267,10 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
         if (!worth_trying(s, a, t))
             continue;
-        uint64_t key =
-            spread               ? spread_preference(s, t)
-            : o->loss && !t->set ? loss_key(&s->preference, t, o->loss[t->device], a->count)
-                                 : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t),
-                                            a->count);
+        uint64_t key = spread ? spread_preference(s, t)
+                       : o->loss && !t->set
+                           ? loss_key(&s->preference, t, o->loss[t->device], a->count)
+                           : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
         key |= t->key & ORDER_FIXED;
         if (key < first) {
             first = key;

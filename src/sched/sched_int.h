@@ -129,7 +129,7 @@ struct attempt {
     struct want *special;                                          // NULL: none
     struct api_resource_claim *special_claim;                      // variant for the node at hand
     struct api_container_extended_resource_request_array mappings; // of that variant
-    bool by_worth;         // nodes are named by packing.c
+    bool by_worth;                                                 // nodes are named by packing.c
     bool learnt;           // what the pod asks for is counted
     bool special_used;     // the node at hand gives it devices
     uint64_t devices_hash; // of what open claims ask for
