@@ -78,8 +78,8 @@ void pod_log_folder(const struct pod *p, struct sbuf *out)
               STR_ARG(p->object->meta->namespace), STR_ARG(p->object->meta->name), p->uid_text);
 }
 
-static void record(struct pod *p, struct str field, struct str type, const char *reason,
-                   const char *fmt, va_list ap)
+static void ERR_PRINTF(5, 0) record(struct pod *p, struct str field, struct str type,
+                                    const char *reason, const char *fmt, va_list ap)
 {
     char text[1024];
     if (!p->owner->options.events)

@@ -119,7 +119,7 @@ static void boot(struct fault_world *f)
     const struct plugin_info info = {.type = STR("DRAPlugin"),
                                      .name = STR(DRIVER),
                                      .endpoint = STR(ENDPOINT),
-                                     .supported_versions = {versions, 1}};
+                                     .supported_versions = {.p = versions, .n = 1}};
     assert_int_equal(plugins_add(dra_plugins(f->dra), &info, &err), 0);
     pods_set_dra(p->pods, f->dra);
     dra_start(f->dra);

@@ -374,7 +374,7 @@ static void a_container_with_a_terminal_is_logged(void **state)
 
 static void a_container_is_who_it_is_said_to_be(void **state)
 {
-    cleanup_sbuf struct sbuf out = {0}, two = {0}, three = {0};
+    cleanup_sbuf struct sbuf out = {0}, two = {0};
     const int64_t groups[] = {77};
     const struct runtime_container alice = {.security = {.user_name = STR("alice")}};
     const struct runtime_container number = {.security = {.has_user = true,
