@@ -284,15 +284,22 @@ static int install(struct image_store *s, const struct image_content *c, struct 
     return rc;
 }
 
-static int install_from(struct image_store *s, const char *path, struct str tag, struct str name,
-                        struct str full, struct arena *arena, struct str *ret_id, struct err *err)
+// An image in a layout or archive: by tag, by name, or the only one.
+struct place {
+    const char *path;
+    struct str tag;
+    struct str name;
+};
+
+static int install_from(struct image_store *s, const struct place *at, struct str full,
+                        struct arena *arena, struct str *ret_id, struct err *err)
 {
     struct image_source *source;
     struct image_content content;
-    int rc = image_source_open(path, &source, err);
+    int rc = image_source_open(at->path, &source, err);
     if (rc < 0)
         return rc;
-    rc = image_source_find(source, tag, name, arena, &content, err);
+    rc = image_source_find(source, at->tag, at->name, arena, &content, err);
     if (rc == 0)
         rc = install(s, &content, full, ret_id, arena, err);
     image_source_free(source);
@@ -352,7 +359,8 @@ static int from_file(struct image_store *s, struct str full, struct arena *arena
     if (str_eq(kind, STR("dir")))
         return install_folder(s, arena_str(arena, rest), full, arena, ret_id, err);
     split_tag(rest, arena, &path, &tag);
-    return install_from(s, path.p, tag, STR(""), full, arena, ret_id, err);
+    const struct place at = {.path = path.p, .tag = tag};
+    return install_from(s, &at, full, arena, ret_id, err);
 }
 
 static bool is_file_reference(struct str full)
@@ -374,7 +382,8 @@ static int from_local(struct image_store *s, struct str full, struct arena *aren
         struct err why = {0};
         sbuf_addf(&path, "%s/%s", s->local, names[i]->d_name);
         if (rc != 0 && names[i]->d_name[0] != '.') {
-            int one = install_from(s, path.p, STR(""), full, full, arena, ret_id, &why);
+            const struct place at = {.path = path.p, .name = full};
+            int one = install_from(s, &at, full, arena, ret_id, &why);
             if (one == 0)
                 rc = 0;
             else if (one != -ERR_NOT_FOUND && err)
@@ -397,8 +406,9 @@ static int pull(struct image_store *s, const struct runtime_image *image, struct
         return fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);
     int rc = image_pull(full, image->auths, image->auths_len, folder.p, layout.p, err);
+    const struct place at = {.path = layout.p};
     if (rc == 0)
-        rc = install_from(s, layout.p, STR(""), STR(""), full, arena, ret_id, err);
+        rc = install_from(s, &at, full, arena, ret_id, err);
     (void)tree_remove_path(folder.p);
     return rc;
 }
@@ -406,7 +416,7 @@ static int pull(struct image_store *s, const struct runtime_image *image, struct
 static int get(struct image_store *s, const struct runtime_image *image, struct str full,
                struct arena *arena, struct image_info *ret, struct err *err)
 {
-    struct str id;
+    struct str id = {0};
     int rc;
     if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)
         return 0;

@@ -39,11 +39,11 @@ static int get_text(const yyjson_val *in, const char *key, struct arena *arena, 
                     struct err *err)
 {
     const yyjson_val *v = json_get(in, str_z(key));
-    struct str s;
+    struct str s = {0};
     if (!v || json_is_null(v))
         return 0;
     int rc = json_to_str(v, &s, err);
-    if (rc == 0 && memchr(s.p, '\0', s.n))
+    if (rc == 0 && s.n && memchr(s.p, '\0', s.n))
         rc = err_set(err, ERR_INVALID, "a NUL character in a text");
     if (rc < 0) {
         err_path_field(err, key, strlen(key));
@@ -65,9 +65,9 @@ static int get_texts(const yyjson_val *in, const char *key, struct arena *arena,
         rc = err_set(err, ERR_TOO_LARGE, "more than %d words", IMAGE_WORDS_MAX);
     if (rc == 0) {
         json_arr_foreach(list, v) {
-            struct str s;
+            struct str s = {0};
             rc = json_to_str(v, &s, err);
-            if (rc == 0 && memchr(s.p, '\0', s.n))
+            if (rc == 0 && s.n && memchr(s.p, '\0', s.n))
                 rc = err_set(err, ERR_INVALID, "a NUL character in a text");
             if (rc < 0)
                 break;

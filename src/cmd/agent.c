@@ -406,8 +406,8 @@ int verb_agent(int argc, char **argv)
         return verb_usage_error("agent", "these arguments make no sense");
     }
     log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
-    (void)mallopt(M_ARENA_MAX,
-                  2); // NOLINT(concurrency-mt-unsafe): threads come later, and only wait
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): threads come later, and only wait
+    (void)mallopt(M_ARENA_MAX, 2);
     (void)gethostname(host, sizeof(host) - 1);
     sbuf_addz(&r.node, a.node ? a.node : host);
     int code = start(&r, &err);

@@ -156,7 +156,7 @@ static int run(struct net_args *a)
     struct net_driver *driver = NULL;
     struct err err = {0};
     struct dray_error why = {0};
-    char self[PATH_MAX] = "";
+    static char self[PATH_MAX];
     if (!a->net.hook) {
         ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
         self[n > 0 ? n : 0] = '\0';

@@ -63,7 +63,7 @@ static int learn(struct session *s, const struct lines *baseline, struct lines *
 int conform_check_access_with_claim(struct session *s)
 {
     const char *spec;
-    struct lines baseline, seen;
+    struct lines baseline = {0}, seen = {0};
     if (begin(s, &spec, &baseline) != 0 || learn(s, &baseline, &seen) != 0)
         return -1;
     session_notef(s, "the claim adds: %s", lines_show(s, &seen));
@@ -74,7 +74,7 @@ int conform_check_access_with_claim(struct session *s)
 int conform_check_access_without_claim(struct session *s)
 {
     const char *spec, *why;
-    struct lines baseline, seen, here = {0};
+    struct lines baseline = {0}, seen = {0}, here = {0};
     if (begin(s, &spec, &baseline) != 0 || learn(s, &baseline, &seen) != 0)
         return -1;
     const struct wish holder = {.name = "holder", .template_name = TEMPLATE, .stays = true};
@@ -98,7 +98,7 @@ int conform_check_access_without_claim(struct session *s)
 int conform_check_access_two_containers(struct session *s)
 {
     const char *spec;
-    struct lines baseline, first, second;
+    struct lines baseline = {0}, first = {0}, second = {0};
     const struct wish w = {.name = "two-containers", .template_name = TEMPLATE, .second = true};
     if (begin(s, &spec, &baseline) != 0 || pod_run(s, &w, &first) != 0 ||
         pod_look(s, w.name, "second", &second) != 0)
@@ -129,7 +129,7 @@ static const char *device_of(struct session *s, const struct answer *claim)
 int conform_check_access_other_pod(struct session *s)
 {
     const char *spec, *why;
-    struct lines baseline, in_a, in_b;
+    struct lines baseline = {0}, in_a = {0}, in_b = {0};
     struct answer pod_a, pod_b, claim_a, claim_b;
     struct wish a = {.name = "pod-a", .template_name = TEMPLATE, .stays = true};
     if (begin(s, &spec, &baseline) != 0 || pod_make(s, &a) != 0)
@@ -167,7 +167,7 @@ int conform_check_access_other_pod(struct session *s)
 int conform_check_sharing(struct session *s)
 {
     const char *spec, *why;
-    struct lines baseline, in[2];
+    struct lines baseline = {0}, in[2] = {0};
     static const char *const names[] = {"shares-1", "shares-2"};
     if (begin(s, &spec, &baseline) != 0 || claim_make(s, "shared", spec) != 0)
         return -1;

@@ -164,7 +164,7 @@ static const char *interface_of(struct session *s, const struct answer *claim)
 
 int conform_check_nic(struct session *s)
 {
-    struct lines baseline, seen;
+    struct lines baseline = {0}, seen = {0};
     struct answer pod, claim = {0};
     const char *why, *interface = NULL;
     const struct wish w = {.name = "with-nic", .template_name = "nic", .stays = true};

@@ -206,20 +206,21 @@ static bool is_noise(struct str line)
            str_contains(name, STR("_PORT_")) || str_contains(name, STR("_SERVICE_PORT_"));
 }
 
-int pod_look(struct session *s, const char *pod, const char *name, struct lines *ret)
+int pod_look(struct session *s, const char *pod, const char *container, struct lines *ret)
 {
     struct lines all = {0};
     bool inside = false, whole = false;
     struct answer a = {0};
     for (int i = 0; i < 50 && !whole; i++) { // a container that has just started has not spoken yet
-        a = session_get(s, session_text(s, "%s/log?container=%s", pods_path(s, pod), name));
+        a = session_get(s, session_text(s, "%s/log?container=%s", pods_path(s, pod), container));
         whole = a.code != 0 || str_contains(a.body, STR(FINISH));
         if (!whole && !session_pause(s, 100))
             break;
     }
-    a = session_call(s, "GET", session_text(s, "%s/log?container=%s", pods_path(s, pod), name),
+    a = session_call(s, "GET", session_text(s, "%s/log?container=%s", pods_path(s, pod), container),
                      NULL, NULL);
-    if (session_expect(s, &a, 0, session_text(s, "log of pod %s, container %s", pod, name)) != 0)
+    if (session_expect(s, &a, 0, session_text(s, "log of pod %s, container %s", pod, container)) !=
+        0)
         return -1;
     session_note(s, "log", a.body);
     for (struct str rest = a.body; rest.n > 0;) {
@@ -235,7 +236,7 @@ int pod_look(struct session *s, const char *pod, const char *name, struct lines 
         inside = inside || str_eqz(line, BEGIN);
     }
     return session_fail(s, "pod %s, container %s did not say what it sees (has the image a shell?)",
-                        pod, name);
+                        pod, container);
 }
 
 int pod_run(struct session *s, const struct wish *w, struct lines *ret)

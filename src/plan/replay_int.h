@@ -103,7 +103,7 @@ struct replay_world *world_new(const struct replay_trace *t, bool whole, bool an
 void world_free(struct replay_world *w);
 
 // world_add_node makes a node of the trace, empty. Returns 0 or -ERR_INVALID.
-int world_add_node(struct replay_world *w, const struct trace_node *n, uint32_t order,
+int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
                    struct err *err) MUST_USE;
 
 // world_claim makes the claim of a pod; NULL for one without GPUs. *ret_hash is of what it asks for.
