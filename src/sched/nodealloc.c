@@ -128,7 +128,7 @@ static bool refers(const struct attempt *a, const struct api_container *c, const
             bool check;
             if (str_eq(pod->spec.resource_claims.p[k].name, c->resources.claims.p[i].name) &&
                 claim_name_of(pod, &pod->spec.resource_claims.p[k], &name, &check) == CLAIM_NAMED &&
-                str_eq(name, w->claim->metadata.name))
+                w->claim && str_eq(name, w->claim->metadata.name))
                 return true;
         }
     return false;
