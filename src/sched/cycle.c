@@ -203,15 +203,26 @@ static void ask_all(struct attempt *a, struct finding *found)
         s->rotate = (s->rotate + i) % all;
 }
 
-static void ask_nodes(struct attempt *a, struct finding *found)
+// Nodes in the order of their worth. False: that offered none that will do.
+static bool ask_preferred(struct attempt *a, struct finding *found)
 {
-    if (packing_serves(a)) {
-        ask_by_worth(a, found);
-        if (found->n || a->failed || !packing_behind(a->s->packing))
-            return;
+    if (!packing_serves(a))
+        return false;
+    ask_by_worth(a, found);
+    if (!found->n && !a->failed && packing_behind(a->s->packing)) {
         packing_catch_up(a->s);
         ask_by_worth(a, found);
-    } else if (a->only_node.n) {
+    }
+    return found->n || a->failed;
+}
+
+static void ask_nodes(struct attempt *a, struct finding *found)
+{
+    // Worth is a preference, made of numbers that leave things out: what it does not offer is asked, too.
+    if (ask_preferred(a, found))
+        return;
+    found->worths = NULL;
+    if (a->only_node.n) {
         ask_one(a, found);
     } else if (a->open_len || a->special) {
         ask_by_devices(a, found);
