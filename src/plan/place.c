@@ -267,7 +267,9 @@ static void find_site(struct plan *p, const struct unit *u, struct search *at)
 {
     if (p->fleet && at->open.n) {
         find_by_worth(p, u, at);
-        return;
+        if (at->best)
+            return;
+        fleet_at(p->fleet, UINT32_MAX); // what worth does not offer is asked, too
     }
     for (size_t i = 0; i < p->sites.n && !at->error.n; i++) {
         const struct plan_site *s = &p->sites.p[i];
