@@ -17,6 +17,7 @@
 #include "base/vec.h"
 #include "client/kubeconfig.h"
 #include "client/remote.h"
+#include "cmd/option.h"
 #include "cmd/verb.h"
 #include "server/pki.h"
 
@@ -52,12 +53,10 @@ const char agent_usage[] =
     "60\n"
     "--keep-slices           leave ResourceSlices of drivers that are gone";
 
-struct texts VEC(const char *);
-
 struct args {
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
         *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
-    struct texts cdi_dirs;
+    struct option_texts cdi_dirs;
     int64_t max_pods, refresh_s;
     bool keep_slices, bad;
 };
@@ -78,35 +77,6 @@ struct running {
 
 // --- The command line ----------------------------------------------------------------------------
 
-struct option {
-    const char *name;
-    const char **text;
-    struct texts *many;
-    int64_t *number;
-    bool *flag;
-};
-
-static bool take(const struct option *o, int argc, char **argv, int *i)
-{
-    size_t n = strlen(o->name);
-    if (strncmp(argv[*i], o->name, n) != 0 || (argv[*i][n] != '\0' && argv[*i][n] != '='))
-        return false;
-    if (o->flag) {
-        *o->flag = true;
-        return argv[*i][n] == '\0';
-    }
-    const char *value = argv[*i][n] == '=' ? argv[*i] + n + 1 : NULL;
-    if (!value && *i + 1 < argc)
-        value = argv[++*i];
-    if (!value)
-        return false;
-    if (o->many)
-        vec_push(o->many, value);
-    if (o->text)
-        *o->text = value;
-    return !o->number || (str_to_i64(str_z(value), o->number) == 0 && *o->number > 0);
-}
-
 static void parse(struct args *a, int argc, char **argv)
 {
     const struct option options[] = {
@@ -124,19 +94,19 @@ static void parse(struct args *a, int argc, char **argv)
         {.name = "--cgroup", .text = &a->cgroup},
         {.name = "--labels", .text = &a->labels},
         {.name = "--taints", .text = &a->taints},
-        {.name = "--max-pods", .number = &a->max_pods},
+        {.name = "--max-pods", .number = &a->max_pods, .least = 1},
         {.name = "--listen", .text = &a->listen},
         {.name = "--tls-cert-file", .text = &a->certificate},
         {.name = "--tls-private-key-file", .text = &a->key},
         {.name = "--client-ca-file", .text = &a->client_ca},
         {.name = "--pki", .text = &a->pki},
-        {.name = "--refresh", .number = &a->refresh_s},
-        {.name = "--keep-slices", .flag = &a->keep_slices},
+        {.name = "--refresh", .number = &a->refresh_s, .least = 1},
+        {.name = "--keep-slices", .flag = &a->keep_slices, .value = true},
     };
     for (int i = 1; i < argc; i++) {
         bool known = false;
         for (size_t k = 0; k < array_len(options) && !known; k++)
-            known = take(&options[k], argc, argv, &i);
+            known = option_take(&options[k], argc, argv, &i);
         a->bad = a->bad || !known;
     }
 }

@@ -7,6 +7,7 @@
 
 #include "base/vec.h"
 #include "cmd/driver_net.h"
+#include "cmd/option.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
 #include "driver/fault.h"
@@ -61,33 +62,6 @@ struct driver_args {
     bool bad;
 };
 
-struct option {
-    const char *name;
-    const char **text;
-    int64_t *number;
-    bool *flag;
-    bool value; // what the flag becomes
-};
-
-static bool take(const struct option *o, int argc, char **argv, int *i)
-{
-    size_t n = strlen(o->name);
-    if (strncmp(argv[*i], o->name, n) != 0 || (argv[*i][n] != '\0' && argv[*i][n] != '='))
-        return false;
-    if (o->flag) {
-        *o->flag = o->value;
-        return argv[*i][n] == '\0';
-    }
-    const char *value = argv[*i][n] == '=' ? argv[*i] + n + 1 : NULL;
-    if (!value && *i + 1 < argc)
-        value = argv[++*i];
-    if (!value)
-        return false;
-    if (o->text)
-        *o->text = value;
-    return o->text || (str_to_i64(str_z(value), o->number) == 0 && *o->number >= 0);
-}
-
 static void parse(struct driver_args *a, int argc, char **argv)
 {
     int64_t nodes = 0;
@@ -118,7 +92,7 @@ static void parse(struct driver_args *a, int argc, char **argv)
         if (known)
             vec_push(&a->words, argv[i]);
         for (size_t k = 0; k < array_len(options) && !known; k++)
-            known = take(&options[k], argc, argv, &i);
+            known = option_take(&options[k], argc, argv, &i);
         a->bad = a->bad || !known;
     }
     a->sim.node = a->node;

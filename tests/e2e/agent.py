@@ -54,12 +54,12 @@ def the_node(c, n):
 # --- Pods ----------------------------------------------------------------------------------------
 
 def order_of_containers(c, n):
-    shared = [{'name': 'work', 'mountPath': '/work'}]
-    c.good('POST', PODS, pod('order', [container('main', 'echo main >> /work/order; cat /work/order; ' + FOREVER, volumeMounts=shared)], 'here',
+    shared = [{'name': 'work', 'mountPath': '/steps'}]
+    c.good('POST', PODS, pod('order', [container('main', 'echo main >> /steps/order; cat /steps/order; ' + FOREVER, volumeMounts=shared)], 'here',
                              volumes=[{'name': 'work', 'emptyDir': {}}],
-                             initContainers=[container('one', 'echo one >> /work/order', volumeMounts=shared),
-                                             container('side', 'echo side >> /work/order; ' + FOREVER, volumeMounts=shared, restartPolicy='Always'),
-                                             container('two', 'sleep 0.3; echo two >> /work/order', volumeMounts=shared)]))
+                             initContainers=[container('one', 'echo one >> /steps/order', volumeMounts=shared),
+                                             container('side', 'echo side >> /steps/order; ' + FOREVER, volumeMounts=shared, restartPolicy='Always'),
+                                             container('two', 'sleep 0.3; echo two >> /steps/order', volumeMounts=shared)]))
     p = c.until('it runs', lambda: c.phase('order', 'Running'))
     c.until('main wrote', lambda: 'main' in log(c, 'order', 'main'))
     assert log(c, 'order', 'main').split() == ['one', 'side', 'two', 'main'], log(c, 'order', 'main')
