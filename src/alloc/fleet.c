@@ -456,7 +456,7 @@ static bool same_state(const struct node_entry *a, const struct node_entry *b)
 static int32_t find_score_once(struct fleet *f, uint32_t node)
 {
     struct node_entry *n = f->nodes.p[node];
-    if (f->options.rule)
+    if (f->options.rule && !f->options.rule->by_state)
         return find_score(f, node, n);
     struct twin *t = &f->twins[n->look];
     if (t->start == f->scorings && same_state(f->nodes.p[t->node], n))
