@@ -385,7 +385,7 @@ int verb_agent(int argc, char **argv)
         loop_run(r.loop);
     } else {
         (void)fprintf(stderr, "dray agent: %s\n", err.msg);
-        if (code == -ERR_UNSUPPORTED)
+        if (code == -ERR_UNSUPPORTED && geteuid() != 0)
             (void)fprintf(stderr,
                           "Without root, 'dray up' shows the same with simulated nodes, and "
                           "'dray kubelet-stub' calls drivers.\n");
