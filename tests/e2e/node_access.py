@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes may: questions to the node authorizer, and writes that NodeRestriction lets pass or not, answered by dray as kube-apiserver 1.37
+"""What nodes may: questions to the node authorizer, and writes that NodeRestriction lets pass or not; who may write which part of a claim's status; answered by dray as kube-apiserver 1.37
 answered them (node_access.table). Writes are dry runs: every one of them finds the same cluster.
 Usage: node_access.py DRAY, or to make the table anew: node_access.py --record URL TOKEN (of a server with --authorization-mode=Node,RBAC and the
 admission plugin NodeRestriction)"""
@@ -218,6 +218,47 @@ WRITES = [  # what it is about, method, path, body, content type
 ]
 
 
+# --- The status of a claim, by whom --------------------------------------------------------------
+
+CLAIM = '/apis/resource.k8s.io/v1/namespaces/team-n/resourceclaims'
+RBAC = '/apis/rbac.authorization.k8s.io/v1'
+DEVICE = {'driver': 'gpu.example.com', 'pool': 'n1', 'device': 'd0'}
+ALLOCATION = {'devices': {'results': [{'request': 'r', **DEVICE}]}, 'nodeSelector': {'nodeSelectorTerms': [{'matchFields': [{'key': 'metadata.name', 'operator': 'In', 'values': ['n1']}]}]}}
+STATUS_ROLES = {  # user: what they have beyond resourceclaims/status
+    'nothing': [], 'binder': [('resourceclaims/binding', ['update', 'patch'], [])],
+    'near': [('resourceclaims/driver', ['associated-node:update', 'associated-node:patch'], ['gpu.example.com'])],
+    'far': [('resourceclaims/driver', ['arbitrary-node:update', 'arbitrary-node:patch'], ['gpu.example.com'])],
+    'other': [('resourceclaims/driver', ['arbitrary-node:update', 'arbitrary-node:patch'], ['nic.example.com'])],
+}
+STATUS_WRITES = [  # user, the node their token names, claim, status
+    ('nothing', '', 'free', {'allocation': ALLOCATION}), ('binder', '', 'free', {'allocation': ALLOCATION}), ('near', 'n1', 'free', {'allocation': ALLOCATION}),
+    ('nothing', '', 'taken', {'reservedFor': [{'resource': 'pods', 'name': 'p1', 'uid': 'u'}]}), ('binder', '', 'taken', {'reservedFor': [{'resource': 'pods', 'name': 'p1', 'uid': 'u'}]}),
+] + [(user, node, 'taken', {'devices': [{**DEVICE, 'conditions': [{'type': 'Ready', 'status': 'True', 'reason': 'R', 'message': '', 'lastTransitionTime': '2026-01-01T00:00:00Z'}]}]})
+     for user in STATUS_ROLES for node in ('', 'n1', 'n2')] + [('nothing', '', 'taken', {'devices': []})]
+
+
+def set_up_status(api):
+    for user, more in STATUS_ROLES.items():
+        rules = [{'apiGroups': ['resource.k8s.io'], 'resources': ['resourceclaims/status'], 'verbs': ['update', 'patch']}]
+        rules += [{'apiGroups': ['resource.k8s.io'], 'resources': [r], 'verbs': v, **({'resourceNames': n} if n else {})} for r, v, n in more]
+        api.call('POST', RBAC + '/clusterroles', {'metadata': {'name': 'driver-' + user}, 'rules': rules})
+        api.call('POST', RBAC + '/clusterrolebindings', {'metadata': {'name': 'driver-' + user}, 'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'ClusterRole', 'name': 'driver-' + user},
+                                                         'subjects': [{'kind': 'ServiceAccount', 'namespace': 'team-n', 'name': user}]})
+    for name in ('free', 'taken'):
+        api.call('POST', CLAIM, {'metadata': {'name': name}, 'spec': {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'x'}}]}}})
+    code, a = api.call('PATCH', CLAIM + '/taken/status', {'status': {'allocation': ALLOCATION}}, kind=MERGE)
+    assert code == 200, a
+
+
+def status_lines(api):
+    set_up_status(api)
+    time.sleep(1)
+    for user, node, claim, status in STATUS_WRITES:
+        headers = [('Impersonate-User', 'system:serviceaccount:team-n:' + user)] + ([('Impersonate-Extra-authentication.kubernetes.io%2Fnode-name', node)] if node else [])
+        code, a = api.call('PATCH', f'{CLAIM}/{claim}/status?dryRun=All', {'status': status}, headers=headers, kind=MERGE)
+        yield '\t'.join(('status', f'{user} {node or "-"} {claim} {"+".join(status)}', str(code), a.get('message', '').replace('\n', ' ') if code >= 400 else ''))
+
+
 def set_up(api):
     uids = {}
     for path, o in OBJECTS:
@@ -263,6 +304,7 @@ def lines(api):
             yield '\t'.join((user, ' '.join(w or '-' for w in question), *ask(api, user, question)))
     for what, *w in WRITES:
         yield '\t'.join(('n1 writes', what, *write(api, uids, *w)))
+    yield from status_lines(api)
 
 
 def compare(api):
