@@ -353,6 +353,7 @@ static const struct admitter {
     {admit_service, NULL},
     {admit_group, NULL},
     {admit_runtime_class, NULL},
+    {admit_certificate, NULL},
     {admit_guard, NULL},
 };
 

@@ -225,6 +225,12 @@ int admit_content(struct op *op, struct str namespace, struct str name);
 // admit_deletion asks whether an object may be deleted.
 int admit_deletion(struct op *op, struct str name);
 
+// admit_certificate writes down who asks for a certificate; decide_certificate is an update of a
+// request's approval (certificates.c).
+int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old);
+int decide_certificate(struct op *op, const struct api_object *object,
+                       const struct api_object *old);
+
 // admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
 // admitter of pods that name a RuntimeClass.
 struct status_subject admit_about(const struct op *op, const struct api_object *object);
