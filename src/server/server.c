@@ -192,7 +192,7 @@ static bool choose_form(struct exchange *ex)
     if (type == ROUTE_RESOURCE && ex->route.sub && ex->route.sub->connect)
         return true; // a text, or no HTTP at all
     if (type == ROUTE_RESOURCE)
-        allowed = FORM_ALLOW_TRANSFORMS;
+        allowed = FORM_ALLOW_TRANSFORMS | FORM_ALLOW_PROTOBUF;
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
         allowed = FORM_ALLOW_DISCOVERY;
     else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3 &&
