@@ -318,6 +318,20 @@ static int reach_nodes(struct running *r, struct err *err)
     return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
 }
 
+// found_cluster makes what other components of Kubernetes look for at their start.
+static int found_cluster(struct running *r, struct err *err)
+{
+    char *ca = NULL, *proxy_ca = NULL;
+    int ret = read_pem(NULL, r->pki.ca_file, &ca, err);
+    if (ret == 0)
+        ret = read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
+    if (ret == 0)
+        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""));
+    free(ca);
+    free(proxy_ca);
+    return ret;
+}
+
 static int open_local_door(struct running *r, struct err *err)
 {
     if (r->socket[0] == '\0')
@@ -457,6 +471,8 @@ static int start(struct running *r, struct err *err)
         ret = start_server(r, err);
     if (ret == 0)
         ret = reach_nodes(r, err);
+    if (ret == 0)
+        ret = found_cluster(r, err);
     if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)

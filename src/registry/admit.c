@@ -402,6 +402,7 @@ static const struct admitter {
     {admit_service, NULL},
     {admit_group, NULL},
     {admit_runtime_class, NULL},
+    {admit_certificate, NULL},
     {admit_guard, NULL},
 };
 

@@ -230,6 +230,12 @@ int admit_deletion(struct op *op, struct str name, const struct api_object *old)
 // admit_part asks whether something may be created in an object: a binding, an eviction.
 int admit_part(struct op *op, const struct api_object *part, const struct object *whole);
 
+// admit_certificate writes down who asks for a certificate; decide_certificate is an update of a
+// request's approval (certificates.c).
+int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old);
+int decide_certificate(struct op *op, const struct api_object *object,
+                       const struct api_object *old);
+
 // admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
 // admitter of pods that name a RuntimeClass.
 struct status_subject admit_about(const struct op *op, const struct api_object *object);

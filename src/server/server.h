@@ -69,6 +69,10 @@ void server_add_door(struct server *s, const struct server_door *door);
 // work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
 
+// server_found_cluster makes what every cluster has and is missing here (server/cluster.h). The
+// certificates are of those who may sign clients', and those of a proxy in front of other servers.
+void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem);
+
 // server_user_of_token finds whose static token it is; NULL: nobody's. Good until the server is freed.
 const struct registry_user *server_user_of_token(const struct server *s, struct str token);
 

@@ -73,6 +73,7 @@ struct server {
     bool anonymous;
     bool has_roles;            // else whoever is known may do everything
     struct client *client;     // of the roles
+    struct client *founder;    // of what every cluster has; NULL: it has not been asked for
     struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
     struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
     struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
