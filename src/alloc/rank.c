@@ -102,14 +102,14 @@ static void find_places(struct alloc_view *v)
 
 // --- Counter sets --------------------------------------------------------------------------------
 
-static bool fit_together(const struct alloc_view *v, const struct vw_device *a,
-                         const struct vw_device *b)
+bool rank_beside(const struct alloc_view *v, const struct vw_device *a, const struct vw_device *b,
+                 const amount *have)
 {
     for (uint16_t i = 0; i < a->counters_len; i++) {
         const struct counter_use *x = &v->counter_uses[a->first_counter + i];
         for (uint16_t k = 0; k < b->counters_len; k++) {
             const struct counter_use *y = &v->counter_uses[b->first_counter + k];
-            if (x->counter == y->counter && x->value + y->value > v->available[x->counter])
+            if (x->counter == y->counter && x->value + y->value > have[x->counter])
                 return false;
         }
     }
@@ -145,7 +145,7 @@ static void compare_in_set(struct alloc_view *v, const uint32_t *members, size_t
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n; k++)
-            if (!fit_together(v, &v->devices[members[i]], &v->devices[members[k]])) {
+            if (!rank_beside(v, &v->devices[members[i]], &v->devices[members[k]], v->available)) {
                 v->ranks[members[i]].excludes |= UINT64_C(1) << k;
                 v->ranks[members[k]].excludes |= UINT64_C(1) << i;
             }

@@ -321,6 +321,7 @@ static void add_counters(struct builder *b, struct vw_pool *pool, uint32_t pool_
                 struct str key = cluster_pool_key(&v->arena, s->name, s->counters.p[k].key);
                 *map_put(&b->sets, key) = at;
                 v->available[at] = amount_of(&s->counters.p[k].value.value);
+                v->totals[at] = v->available[at];
                 v->counter_pool[at] = pool_index;
                 v->counter_set[at] = (uint32_t)v->sets_len - 1;
                 v->counter_names[at] = arena_strf(&v->arena, "%.*s/%.*s", STR_ARG(s->name),
@@ -544,6 +545,7 @@ static void reserve(struct builder *b)
     v->counter_uses = arena_array(&v->arena, struct counter_use, uses + 1);
     v->group_uses = arena_array(&v->arena, struct group_use, group_uses + 1);
     v->available = arena_array(&v->arena, amount, counters + 1);
+    v->totals = arena_array(&v->arena, amount, counters + 1);
     v->counter_pool = arena_array(&v->arena, uint32_t, counters + 1);
     v->counter_set = arena_array(&v->arena, uint32_t, counters + 1);
     v->counter_names = arena_array(&v->arena, struct str, counters + 1);
