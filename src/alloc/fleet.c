@@ -636,6 +636,10 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
     const struct node_entry *n = f->nodes.p[f->at];
     if (!n || !n->known || n->devices != alloc_view_devices(view))
         return false;
+    if (f->options.rule && f->options.rule->devices) {
+        f->options.rule->devices(f->options.rule->arg, f->at, n->devices, ret);
+        return true;
+    }
     if (!f->options.rule) {
         struct worth_request r = f->now->pub.wants[request];
         r.cpu = f->now->pub.cpu;
