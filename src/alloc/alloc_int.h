@@ -47,6 +47,7 @@ struct cl_device {
     const struct api_resource_slice *slice;
     struct cel_device *cel;
     const struct attr_value *attrs;       // parallel to api->attributes
+    const struct attr_value *pcie, *numa; // of these, where it sits; NULL: not told
     const struct alloc_use *owner;        // the exclusive use, if any
     struct api_device_taint_array taints; // with those of the rules
     amount *used;                         // parallel to api->capacity: consumed by shares
@@ -666,7 +667,9 @@ void improve_give_back(struct alloc_solver *s, uint32_t device);
 
 // rank_view fills in what policies want to know about the devices of a view. rank_size shortens an
 // amount, keeping the order. rank_excluded weighs the partitions in fits that a device excludes.
+// rank_device finds the attributes of a device that tell where it sits.
 void rank_view(struct alloc_view *v);
+void rank_device(struct cl_device *d);
 uint16_t rank_size(amount a);
 uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits);
 
