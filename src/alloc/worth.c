@@ -307,7 +307,7 @@ static void set_scarcity(const struct worth *w, struct scarce *s)
 {
     const struct demand *d = &w->demands[s->demand];
     double come = d->count * w->scale * w->free_units / (w->wanted > 0 ? w->wanted : 1);
-    double rate = s->places > 0 ? come / s->places : 0;
+    double rate = s->places > 0 ? come / s->places : 1; // the next one is
     rate = rate > 1 ? 1 : rate;
     s->value = rate * rate * d->request.num * family_price(w, d);
 }

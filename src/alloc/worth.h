@@ -118,7 +118,7 @@ double worth_steps(double gain, double price);
 void worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
                 uint16_t rank[WORTH_UNITS]);
 
-// worth_slot_loss is what taking a slot of a unit costs, in thousandths of a unit.
+// worth_slot_loss is what taking a slot of a unit costs, the lower the better.
 uint16_t worth_slot_loss(const struct worth *w, const struct worth_unit *u, uint32_t slot);
 
 // worth_after is the worth of the node with all requests of a pod placed there, each share where it

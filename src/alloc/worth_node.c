@@ -12,7 +12,7 @@
 #define PARTS   2.0
 #define PRESS   0.2
 #define COMPANY 0.5
-#define SLOTS   8.0
+#define SLOTS   32.0
 
 // Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
 // wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.

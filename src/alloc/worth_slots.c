@@ -12,6 +12,10 @@
 
 #include "base/banned.h"
 
+// Losses of slots are told apart in so many parts of a unit: what closes one small place among many
+// must not look like what closes two.
+#define SLOT_STEPS 5000
+
 const struct worth_geometry *worth_geometry_of(const struct worth *w, uint8_t type)
 {
     return w->geometry[type];
@@ -101,7 +105,8 @@ bool slots_end(struct worth *w, bool always)
     double scale = w->kinds_wanted > 0 ? w->free_slotted / w->kinds_wanted : 0;
     for (size_t i = 0; i < w->kinds_len; i++) {
         struct slot_kind *k = &w->kinds[i];
-        double rate = k->places > 0 ? k->count * scale / k->places : 0;
+        double rate =
+            k->places > 0 ? k->count * scale / k->places : 1; // the next to open is scarce
         k->next = (rate > 1 ? 1 : rate) * k->units;
         changed = changed || worth_moved(k->value, k->next);
     }
@@ -148,6 +153,6 @@ uint16_t worth_slot_loss(const struct worth *w, const struct worth_unit *u, uint
         return UINT16_MAX;
     double loss =
         slots_worth(w, u->type, u->fits) - slots_worth(w, u->type, u->fits & ~g->excludes[slot]);
-    loss *= WORTH_WHOLE;
+    loss *= SLOT_STEPS;
     return loss >= UINT16_MAX - 1 ? UINT16_MAX - 1 : (uint16_t)(loss + 0.5);
 }
