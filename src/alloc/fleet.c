@@ -11,8 +11,9 @@
 
 #include "base/banned.h"
 
-// Choices between two looks at what is scarce.
+// Choices between two looks at what is scarce; more often where it is a matter of single slots.
 #define LOOK_EVERY 64
+#define LOOK_OFTEN 16
 
 // Numbers kept about questions on nodes, all in all.
 #define CELLS_MAX     (size_t)4000000
@@ -500,7 +501,8 @@ void fleet_settle(struct fleet *f)
 
 static void look(struct fleet *f)
 {
-    if (f->options.rule || f->starts++ % LOOK_EVERY)
+    uint32_t every = worth_slotted(f->worth) ? LOOK_OFTEN : LOOK_EVERY;
+    if (f->options.rule || f->starts++ % every)
         return;
     if (worth_settle(f->worth, false))
         prices_changed(f);

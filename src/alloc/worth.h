@@ -77,6 +77,9 @@ size_t worth_types(const struct worth *w);
 const struct worth_geometry *worth_geometry_of(const struct worth *w, uint8_t type);
 void worth_set_geometry(struct worth *w, uint8_t type, const struct worth_geometry *g);
 
+// worth_slotted says whether slots are asked for.
+bool worth_slotted(const struct worth *w);
+
 // worth_group numbers units of a type that stand n on a node. worth_supply counts units of a group
 // that come or go.
 uint16_t worth_group(struct worth *w, uint8_t type, uint32_t n);

@@ -28,6 +28,11 @@ void worth_set_geometry(struct worth *w, uint8_t type, const struct worth_geomet
     *w->geometry[type] = *g;
 }
 
+bool worth_slotted(const struct worth *w)
+{
+    return w->kinds_len > 0;
+}
+
 // How many of these slots can be had together, taken in their order.
 static uint32_t places_in(const struct worth_geometry *g, uint64_t open)
 {

@@ -42,7 +42,8 @@ const char replay_usage[] =
     "  --history FILE     what the policy knows comes from this list of pods, not from --pods\n"
     "  --history none     it knows only what has arrived so far (pack)\n"
     "  --no-buy           skip gpusToBuy, which replays the list once more\n"
-    "  --check            let the independent checker see every allocation\n\n"
+    "  --check            let the independent checker see every allocation\n"
+    "  --curve            with --seed and -o json: also what is allocated at every load\n\n"
     "With --mig, claims for partitions of GPUs come and go at random; seeds 42 to 51 unless one "
     "is\n"
     "given.\n\n"
@@ -152,6 +153,8 @@ static int read_args(struct replay_args *a, int argc, char **argv)
             a->options.check = true;
         else if (strcmp(argv[i], "--no-buy") == 0)
             a->options.no_buying = true;
+        else if (strcmp(argv[i], "--curve") == 0)
+            a->options.curve = true;
         else if (strcmp(argv[i], "--mig") == 0)
             a->mig = true;
         else if (!to)

@@ -274,6 +274,8 @@ int replay_run(const struct replay_trace *t, const struct replay_options *option
     ret->allocated100 = mean_at(m, m->sum, 100);
     ret->allocated130 = mean_at(m, m->sum, 130);
     ret->fragmentation = mean_at(m, m->frag_sum, 100);
+    for (size_t i = 0; i <= REPLAY_LOAD_MOST; i++)
+        ret->curve[i] = m->n[i] ? m->sum[i] / (double)m->n[i] : -1;
     play_end(&s);
     free(m->node_fragments);
     free(m);
@@ -309,6 +311,18 @@ static void add_result(const struct replay_result *r, struct sbuf *out)
               r->fragmentation, r->decisions_per_second);
 }
 
+static void add_curve(const struct replay_result *r, struct sbuf *out)
+{
+    const char *comma = "";
+    sbuf_addz(out, "\"curve\":[");
+    for (size_t i = 0; i <= REPLAY_LOAD_MOST; i++)
+        if (r->curve[i] >= 0) {
+            sbuf_addf(out, "%s[%zu,%.4f]", comma, i, r->curve[i]);
+            comma = ",";
+        }
+    sbuf_addz(out, "],");
+}
+
 void replay_json(const struct replay_options *options, const struct replay_result *results,
                  size_t n, struct sbuf *out)
 {
@@ -316,6 +330,8 @@ void replay_json(const struct replay_options *options, const struct replay_resul
     sbuf_addf(out, "{\"policy\":\"%s\",", replay_policy_name(options->policy));
     if (n == 1)
         sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
+    if (n == 1 && options->curve)
+        add_curve(&results[0], out);
     add_result(&mean, out);
     sbuf_addz(out, ",\"seeds\":[");
     for (size_t i = 0; i < n; i++) {
