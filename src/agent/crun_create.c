@@ -66,6 +66,8 @@ static void make_plan(const struct crun *c, const char *id, const struct create 
         add_row(out, "tty", "1");
     if (box->stdin)
         add_row(out, "stdin", "1");
+    if (box->stdin_once)
+        add_row(out, "once", "1");
     for (size_t i = 0; i < box->mounts_len; i++) {
         shared = shared || box->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
         if (!box->mounts[i].sub_path || !box->mounts[i].sub_path[0])

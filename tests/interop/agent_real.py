@@ -200,6 +200,9 @@ def check_attach(c, n, k):
     k('delete', 'pod', 'tick', '--grace-period=0', '--force')
     t.join(60)
     p.wait(timeout=60)
+    # Its input, once: `sort` ends with it, and its output comes whole.
+    code, out, err = k('run', 'sorter', '--image', agent_kit.IMAGE, '--restart=Never', '-i', '--rm', '--quiet', '--', 'sort', input='b\nc\na\n')
+    same('run -i', (code, out), (0, 'a\nb\nc\n'))
 
 
 def check_lives(c, n, k):
