@@ -112,6 +112,7 @@ struct runtime_container {
     bool stdin;
     bool stdin_once;
     bool tty;
+    struct str target; // id of a running container whose processes it shall see; empty: none
 };
 
 enum runtime_container_state { RUNTIME_CREATED, RUNTIME_RUNNING, RUNTIME_EXITED, RUNTIME_UNKNOWN };
