@@ -2,6 +2,10 @@
 //
 // The life of pods on a node: order of containers, restarts, probes, ends; what the API is told. A machine in
 // memory, a fake clock.
+#include <fcntl.h>
+
+#include <sys/stat.h>
+
 #include "pods_world.h"
 
 #include "base/banned.h"
@@ -595,11 +599,23 @@ TEST_WITH_PODS(orphans_are_removed)
     pods_world_kill(p);
     assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":0}"));
     assert_int_equal(fake_running(&p->machine), 1);
+    // Logs of that pod, of one that left nothing else, and something that is no log.
+    const char *uid = fake_find(&p->machine, "c")->pod_uid;
+    cleanup_sbuf struct sbuf logs = {0}, old = {0}, other = {0};
+    sbuf_addf(&logs, "%s/default_a_%s", p->dir, uid);
+    sbuf_addf(&old, "%s/default_b_77777777-old", p->dir);
+    sbuf_addf(&other, "%s/dra_manager_state", p->dir);
+    assert_int_equal(mkdir(logs.p, 0755), 0);
+    assert_int_equal(mkdir(old.p, 0755), 0);
+    assert_int_equal(close(creat(other.p, 0600)), 0);
     pods_world_boot(p);
     world_pass(p->w, 5);
     assert_int_equal(p->machine.containers.n, 0);
     assert_int_equal(p->machine.sandboxes.n, 0);
     assert_true(pods_idle(p->pods));
+    assert_int_not_equal(access(logs.p, F_OK), 0);
+    assert_int_not_equal(access(old.p, F_OK), 0);
+    assert_int_equal(access(other.p, F_OK), 0);
 }
 
 TEST_WITH_PODS(after_a_reboot_pods_start_anew)

@@ -522,6 +522,36 @@ static void one_who_reads_nothing_does_not_cost_the_log_a_line(void **state)
     must(kit_pod_remove(&kit, pod));
 }
 
+static void a_container_may_see_the_processes_of_another(void **state)
+{
+    char pod[80], target[80], id[80];
+    cleanup_sbuf struct sbuf log = {0};
+    const struct str words[] = {STR("/bin/sh"), STR("-c"), STR("ps; echo me $$")};
+    (void)state;
+    must(kit_pod(&kit, "seen", pod));
+    must(kit_shell(&kit, pod, "target", "exec sleep 54321", target));
+    must(kit_start(&kit, target));
+    struct runtime_container c = {.name = STR("look"),
+                                  .image = str_z(kit.image),
+                                  .command = words,
+                                  .command_len = 3,
+                                  .target = str_z(target)};
+    must(kit_create(&kit, pod, &c, id));
+    must(kit_start(&kit, id));
+    assert_int_equal(kit_wait(&kit, id).exit_code, 0);
+    kit_log(&kit, "look", 0, &log);
+    says(&log, "sleep 54321");
+    does_not_say(&log, "me 1\n");
+    assert_int_equal(kit_status(&kit, target).state, RUNTIME_RUNNING);
+    // One that has ended, and one that is none.
+    must(kit_stop(&kit, target, 0));
+    c.attempt = 1;
+    assert_int_equal(kit_create(&kit, pod, &c, id), -ERR_NOT_FOUND);
+    c.target = STR("../../etc");
+    assert_true(kit_create(&kit, pod, &c, id) < 0);
+    must(kit_pod_remove(&kit, pod));
+}
+
 static void nobody_attaches_to_what_has_ended(void **state)
 {
     char pod[80], id[80];
@@ -967,6 +997,7 @@ int main(void)
         TEST_CASE(a_terminal_can_be_attached_to),
         TEST_CASE(one_who_reads_nothing_does_not_cost_the_log_a_line),
         TEST_CASE(nobody_attaches_to_what_has_ended),
+        TEST_CASE(a_container_may_see_the_processes_of_another),
         TEST_CASE(a_container_with_a_terminal_is_logged),
         TEST_CASE(a_container_is_who_it_is_said_to_be),
         TEST_CASE(environment_and_folder_are_set),
