@@ -370,6 +370,7 @@ static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
+    registry_stop(r->registry);
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);

@@ -33,6 +33,10 @@ int registry_new(const struct registry_options *options, struct registry **ret,
                  struct err *err) MUST_USE;
 void registry_free(struct registry *r);
 
+// registry_stop lets go of the store's watches, for those who close the store before they free the registry. Nothing
+// new may be asked of it then.
+void registry_stop(struct registry *r);
+
 struct store *registry_store(struct registry *r);
 
 struct registry_request;
@@ -44,6 +48,11 @@ typedef int (*registry_guard_fn)(void *arg, const struct registry_request *reque
                                  const struct api_object *object, const struct api_object *old,
                                  struct sbuf *why);
 void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg);
+
+// Kinds that users added. registry_set_kinds_hook has fn called when they have changed.
+struct custom_kinds;
+const struct custom_kinds *registry_customs(const struct registry *r);
+void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg);
 
 // --- Who and what --------------------------------------------------------------------------------
 
