@@ -327,10 +327,8 @@ static void refuse_rule(struct asking *k, const struct path *at, const struct cr
         at = &below;
     }
     bool plain = !str_eqz(n->type, "object") && !str_eqz(n->type, "array");
-    if (plain && v->type == DYN_STR)
-        sbuf_add_quoted(&shown, v->text);
-    else if (plain)
-        dyn_text(v, &shown);
+    if (plain)
+        crd_show(v, &shown);
     if (r->has_reason && str_eqz(r->reason, "FieldValueForbidden"))
         refuse(k, at, CAUSE_FORBIDDEN, STR(""), detail);
     else if (r->has_reason && str_eqz(r->reason, "FieldValueRequired"))

@@ -328,9 +328,6 @@ static void check_defaults(struct checking *c, const struct crd_node *n, const s
     const struct path items = path_field(at, STR("items"));
     if (n->items)
         check_defaults(c, n->items, &items);
-    const struct path additional = path_field(at, STR("additionalProperties"));
-    if (n->additional)
-        check_defaults(c, n->additional, &additional);
     const struct path properties = path_field(at, STR("properties"));
     for (size_t i = 0; i < n->properties_len; i++) {
         const struct path below = path_key(&properties, n->properties[i].name);

@@ -47,7 +47,7 @@ static void check_unique(const struct dyn *v, const struct crd_node *n, const st
             key = text_of(&v->items[i], causes->arena);
         if (!map) {
             cleanup_sbuf struct sbuf b = {0};
-            dyn_text(&v->items[i], &b);
+            crd_show(&v->items[i], &b);
             shown = arena_str(causes->arena, sbuf_str(&b));
         }
         size_t *times = map_put(&seen, key);
@@ -68,7 +68,7 @@ static void check_list(const struct dyn *v, const struct crd_node *n, const stru
             if (v->items[i].type == DYN_OBJECT || v->items[i].type == DYN_NULL)
                 continue;
             cleanup_sbuf struct sbuf b = {0};
-            dyn_text(&v->items[i], &b);
+            crd_show(&v->items[i], &b);
             (void)cause_invalid_json(causes, &item, sbuf_str(&b),
                                      STR("must be an object for an array of list-type map"));
             return;
@@ -121,7 +121,9 @@ static void check_one(const struct dyn *v, const struct path *at, struct causes 
     for (size_t i = 0; i < array_len(texts); i++) {
         const struct dyn *have = dyn_get(v, str_z(texts[i]));
         const struct path below = path_field(at, str_z(texts[i]));
-        if (!have || (have->type == DYN_STR && have->text.n == 0))
+        if (!have)
+            (void)cause_required(causes, &below, STR(""));
+        else if (have->type == DYN_STR && have->text.n == 0)
             (void)cause_required(causes, &below, STR("must not be empty"));
         else if (have->type != DYN_STR)
             (void)cause_add(causes, CAUSE_TYPE_INVALID, &below, STR("\"\""),

@@ -135,7 +135,8 @@ void crd_rules(const struct dyn *v, const struct dyn *old, const struct crd_node
 
 // --- Shared by the files ------------------------------------------------------------------------------------
 
-// crd_show_double adds a double as Go's %v does.
+// crd_show adds a value as the texts of errors show it: doubles as Go's %v does.
+void crd_show(const struct dyn *v, struct sbuf *out);
 void crd_show_double(double d, struct sbuf *out);
 
 // crd_format_known and crd_format_holds: formats of strings by name.

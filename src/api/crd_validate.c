@@ -55,18 +55,20 @@ static struct str quoted(struct judge *j, struct str s)
     return arena_str(j->causes->arena, sbuf_str(&b));
 }
 
-// A value as error texts show it.
+void crd_show(const struct dyn *v, struct sbuf *out)
+{
+    if (v->type == DYN_STR)
+        sbuf_add_quoted(out, v->text);
+    else if (v->type == DYN_DOUBLE)
+        crd_show_double(v->real, out);
+    else
+        dyn_text(v, out);
+}
+
 static struct str shown(struct judge *j, const struct dyn *v)
 {
     cleanup_sbuf struct sbuf b = {0};
-    if (v->type == DYN_STR)
-        sbuf_add_quoted(&b, v->text);
-    else if (v->type == DYN_DOUBLE)
-        crd_show_double(v->real, &b);
-    else if (v->type == DYN_NULL)
-        sbuf_addz(&b, "\"null\"");
-    else
-        dyn_text(v, &b);
+    crd_show(v, &b);
     return arena_str(j->causes->arena, sbuf_str(&b));
 }
 
@@ -76,6 +78,12 @@ static struct str shown(struct judge *j, const struct dyn *v)
 static void report_whole(struct judge *j, struct str detail)
 {
     report(j, CAUSE_INVALID, STR(""), STR("\"\""), detail);
+}
+
+static void report_many(struct judge *j, size_t have, int64_t most)
+{
+    report(j, CAUSE_TOO_MANY, here(j), SAY(j, "%zu", have),
+           SAY(j, "must have at most %lld item%s", (long long)most, most == 1 ? "" : "s"));
 }
 
 static void report_type(struct judge *j, struct str want, struct str have)
@@ -269,9 +277,9 @@ static void judge_text(struct judge *j, const struct dyn *v, const struct crd_no
 {
     int64_t length = (int64_t)utf8_count(v->text);
     if (n->max_length >= 0 && length > n->max_length) {
-        const struct path at = path_root(here(j));
-        (void)cause_too_long(j->causes, &at, (size_t)n->max_length);
-        drop_repeated(j->causes);
+        report(j, CAUSE_TOO_LONG, here(j), STR(""),
+               SAY(j, "may not be more than %lld byte%s", (long long)n->max_length,
+                   n->max_length == 1 ? "" : "s"));
     } else if (n->min_length >= 0 && length < n->min_length) {
         report(j, CAUSE_INVALID, here(j), shown(j, v),
                SAY(j, "%.*s in body should be at least %lld chars long", STR_ARG(here(j)),
@@ -468,11 +476,8 @@ static size_t judge_list(struct judge *j, const struct dyn *v, const struct dyn 
         report(j, CAUSE_INVALID, here(j), SAY(j, "%zu", v->items_len),
                SAY(j, "%.*s in body should have at least %lld items", STR_ARG(here(j)),
                    (long long)n->min_items));
-    if (n->max_items >= 0 && (int64_t)v->items_len > n->max_items) {
-        const struct path at = path_root(here(j));
-        (void)cause_too_many(j->causes, &at, v->items_len, (size_t)n->max_items);
-        drop_repeated(j->causes);
-    }
+    if (n->max_items >= 0 && (int64_t)v->items_len > n->max_items)
+        report_many(j, v->items_len, n->max_items);
     return count + 1;
 }
 
@@ -510,11 +515,8 @@ static size_t judge_object(struct judge *j, const struct dyn *v, const struct dy
         report(j, CAUSE_INVALID, here(j), SAY(j, "%zu", v->members_len),
                SAY(j, "%.*s in body should have at least %lld properties", STR_ARG(here(j)),
                    (long long)n->min_properties));
-    if (n->max_properties >= 0 && (int64_t)v->members_len > n->max_properties) {
-        const struct path at = path_root(here(j));
-        (void)cause_too_many(j->causes, &at, v->members_len, (size_t)n->max_properties);
-        drop_repeated(j->causes);
-    }
+    if (n->max_properties >= 0 && (int64_t)v->members_len > n->max_properties)
+        report_many(j, v->members_len, n->max_properties);
     for (size_t i = 0; i < v->members_len && !causes_full(j->causes); i++) {
         const struct dyn_member *m = &v->members[i];
         if (crd_property(n, m->key))

@@ -260,7 +260,7 @@ static void check_schema(enum api_op op, const struct api_object *object,
         return;
     }
     const struct path nowhere = path_root(STR("<nil>"));
-    (void)cause_add(causes, CAUSE_INVALID, &nowhere, STR("\"null\""),
+    (void)cause_add(causes, CAUSE_INVALID, &nowhere, STR("null"),
                     STR("some validation rules were not checked because the object was invalid; "
                         "correct the existing errors to complete validation"));
 }

@@ -178,9 +178,12 @@ static void check_selectable(struct validator *v, const struct path *at, const v
         (void)cause_too_many(v->causes, at, ver->selectable_fields.n, SELECTABLE_MAX);
 }
 
-static void check_schema(struct validator *v, const struct path *at, const version *ver)
+// at: of the version; top: where upstream keeps what all versions have in common.
+static void check_schema(struct validator *v, const struct path *at, const struct path *top,
+                         const version *ver)
 {
-    const struct path schema_at = path_field(at, STR("schema"));
+    const struct path schema_at =
+        top ? path_field(top, STR("validation")) : path_field(at, STR("schema"));
     const struct path here = path_field(&schema_at, STR("openAPIV3Schema"));
     const struct path selectable = path_field(at, STR("selectableFields"));
     struct crd_schema *schema = NULL;
@@ -200,13 +203,19 @@ static void check_schema(struct validator *v, const struct path *at, const versi
     crd_schema_free(schema);
 }
 
-static void check_version(struct validator *v, const struct path *at, const version *ver)
+static void check_version_name(struct validator *v, const struct path *at, const version *ver)
 {
     const struct path name = path_field(at, STR("name"));
+    check_shape(v, &name, ver->name, ver->name, name_dns1035_label, "");
+}
+
+static void check_version(struct validator *v, const struct path *at, const struct path *top,
+                          const version *ver)
+{
     const struct path warning = path_field(at, STR("deprecationWarning"));
     const struct path columns = path_field(at, STR("additionalPrinterColumns"));
     const struct path subresources = path_field(at, STR("subresources"));
-    check_shape(v, &name, ver->name, ver->name, name_dns1035_label, "");
+    check_version_name(v, at, ver);
     if (ver->has_deprecation_warning && !ver->deprecated)
         (void)cause_invalid(v->causes, &warning, ver->deprecation_warning,
                             STR("can only be set for deprecated versions"));
@@ -216,7 +225,7 @@ static void check_version(struct validator *v, const struct path *at, const vers
     else if (ver->has_deprecation_warning && ver->deprecation_warning.n == 0)
         (void)cause_invalid(v->causes, &warning, ver->deprecation_warning,
                             STR("must not be an empty string"));
-    check_schema(v, at, ver);
+    check_schema(v, at, top, ver);
     check_subresources(v, &subresources, ver->subresources);
     for (size_t i = 0; i < ver->additional_printer_columns.n; i++) {
         const struct path item = path_index(&columns, i);
@@ -227,14 +236,22 @@ static void check_version(struct validator *v, const struct path *at, const vers
 static void check_versions(struct validator *v, const definition *crd, const struct path *spec)
 {
     const struct path list = path_field(spec, STR("versions"));
+    const version *all = crd->spec.versions.p;
     size_t stored = 0;
-    bool unique = true;
+    bool unique = true, alike = true;
+    for (size_t i = 1; i < crd->spec.versions.n; i++)
+        alike &= all[0].schema && all[i].schema &&
+                 str_eq(all[0].schema->open_apiv3_schema, all[i].schema->open_apiv3_schema);
     for (size_t i = 0; i < crd->spec.versions.n; i++) {
         const struct path item = path_index(&list, i);
         stored += crd->spec.versions.p[i].storage;
         for (size_t k = 0; k < i; k++)
             unique &= !str_eq(crd->spec.versions.p[k].name, crd->spec.versions.p[i].name);
-        check_version(v, &item, &crd->spec.versions.p[i]);
+        // What all versions say is judged once.
+        if (!alike || i == 0)
+            check_version(v, &item, alike ? spec : NULL, &crd->spec.versions.p[i]);
+        else
+            check_version_name(v, &item, &all[i]);
     }
     if (!unique)
         (void)cause_invalid_plain(v->causes, &list, STR("must contain unique version names"));

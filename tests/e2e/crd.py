@@ -161,9 +161,9 @@ def objects(s):
         ('<nil>', 'FieldValueInvalid', 'Invalid value: "": "spec.port" must validate at least one schema (anyOf)'),
         ('spec.port', 'FieldValueTypeInvalid', 'Invalid value: "boolean": spec.port in body must be of type integer: "boolean"'),
         ('spec.labels.k', 'FieldValueTypeInvalid', 'Invalid value: "integer": spec.labels.k in body must be of type string: "integer"'),
-        ('spec.pod.apiVersion', 'FieldValueRequired', 'Required value: must not be empty'),
+        ('spec.pod.apiVersion', 'FieldValueRequired', 'Required value'),
         ('spec.tags[2]', 'FieldValueDuplicate', 'Duplicate value: "a"'),
-        ('<nil>', 'FieldValueInvalid', 'Invalid value: "null": some validation rules were not checked because the object was invalid; '
+        ('<nil>', 'FieldValueInvalid', 'Invalid value: null: some validation rules were not checked because the object was invalid; '
                                        'correct the existing errors to complete validation'),
     ])))
     code, e = s.call('POST', TABS, {'apiVersion': f'{GROUP}/v1', 'kind': 'CronTab', 'metadata': {'name': 'b'}})
