@@ -91,6 +91,7 @@ struct api_field_info {
 };
 
 struct api_type;
+struct api_custom; // api/custom.h
 
 struct api_field {
     struct str name; // in JSON
@@ -119,6 +120,8 @@ struct api_type {
     bool defaults; // something in it or below may be set by default
     bool atomic;   // apply replaces it as a whole
     const char *doc;
+    const struct api_custom
+        *custom; // of a kind users added: fields are its metadata, json the schema
 };
 
 struct api_kind {
@@ -134,8 +137,9 @@ struct api_kind {
     const char *const *subresources;
     const char *const *categories;
     const struct api_type *type;
-    const struct api_kind *list; // <kind>List, or NULL
-    const struct api_kind *item; // of a list: what it lists, else NULL
+    const struct api_kind *list;     // <kind>List, or NULL
+    const struct api_kind *item;     // of a list: what it lists, else NULL
+    const struct api_custom *custom; // of a kind users added, else NULL
 };
 
 // A resource's list kind stands behind it.

@@ -5,6 +5,7 @@
 
 #include "api/features.h"
 #include "api/openapi.h"
+#include "api/openapi_custom.h"
 #include "codec/json_writer.h"
 #include "server/discovery.h"
 #include "server/jwt.h"
@@ -84,6 +85,13 @@ static void serve_discovery(struct exchange *ex)
 
 // --- OpenAPI -------------------------------------------------------------------------------------
 
+static bool openapi_of(const struct server *s, struct str group, struct str version,
+                       struct sbuf *out)
+{
+    return api_openapi_v3(group, version, out) ||
+           openapi_custom_v3(registry_customs(s->registry), group, version, out);
+}
+
 // list_documents notes which documents there are. Making them all takes a while, so it waits until
 // somebody asks.
 static void list_documents(struct server *s)
@@ -93,7 +101,7 @@ static void list_documents(struct server *s)
     vec_foreach(&s->catalog.groups, g) {
         vec_foreach(&g->versions, v) {
             struct sbuf text = {0};
-            if (api_openapi_v3(v->group, v->version, &text)) {
+            if (openapi_of(s, v->group, v->version, &text)) {
                 struct openapi_document d = {.group = v->group, .version = v->version};
                 digest(sbuf_str(&text), d.hash);
                 vec_push(&s->openapi, d);
@@ -126,7 +134,7 @@ static void openapi_document(struct exchange *ex)
     struct sbuf json = {0};
     const struct route *r = &ex->route;
     if (!catalog_find_version(&ex->s->catalog, r->group, r->version) ||
-        !api_openapi_v3(r->group, r->version, &json)) {
+        !openapi_of(ex->s, r->group, r->version, &json)) {
         sbuf_done(&json);
         answer_text(ex, 404, STR("404 page not found\n"));
         return;
@@ -150,7 +158,7 @@ static void serve_openapi(struct exchange *ex)
         return;
     }
     struct sbuf json = {0};
-    api_openapi_v2(is_served, ex->s, &json);
+    api_openapi_v2(is_served, ex->s, registry_customs(ex->s->registry), &json);
     answer_json(ex, 200, &json);
 }
 

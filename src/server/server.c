@@ -8,6 +8,15 @@
 
 #define BOOKMARK_DEFAULT_NS (60 * CLOCK_NS_PER_SEC)
 
+// Users added, changed or took away a kind.
+static void kinds_changed(void *arg)
+{
+    struct server *s = arg;
+    catalog_set_customs(&s->catalog, registry_customs(s->registry));
+    vec_done(&s->openapi);
+    encode_cache_done(&s->cache);
+}
+
 int server_new(const struct server_options *options, struct server **ret, struct err *err)
 {
     struct server *s = xcalloc(1, sizeof(*s));
@@ -26,6 +35,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         free(s);
         return r;
     }
+    catalog_set_customs(&s->catalog, registry_customs(s->registry));
+    registry_set_kinds_hook(s->registry, kinds_changed, s);
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
         r = sign_key_load(options->account_key, &s->accounts, err);
@@ -96,6 +107,7 @@ void server_stop(struct server *s)
     stream_stop_all(s);
     authz_stop(s);
     stop_founding(s);
+    registry_set_kinds_hook(s->registry, NULL, NULL);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
