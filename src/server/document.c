@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Everything that is not a resource: discovery, OpenAPI, version, health, metrics, backup.
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/features.h"
@@ -151,6 +152,16 @@ static void serve_openapi(struct exchange *ex)
     }
     struct sbuf json = {0};
     api_openapi_v2(is_served, ex->s, &json);
+    if (ex->form.media == MEDIA_OPENAPI) {
+        struct sbuf message = {0};
+        struct err err = {0};
+        int made = api_openapi_v2_proto(sbuf_str(&json), &message, &err);
+        assert(made == 0);
+        sbuf_done(&json);
+        answer_bytes(ex, 200, STR("application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+                     &message);
+        return;
+    }
     answer_json(ex, 200, &json);
 }
 

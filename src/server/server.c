@@ -195,8 +195,9 @@ static bool choose_form(struct exchange *ex)
         allowed = FORM_ALLOW_TRANSFORMS | FORM_ALLOW_PROTOBUF;
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
         allowed = FORM_ALLOW_DISCOVERY;
-    else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3 &&
-             type != ROUTE_OPENAPI_V2)
+    else if (type == ROUTE_OPENAPI_V2)
+        allowed = FORM_ALLOW_OPENAPI;
+    else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3)
         return true;
     int r = negotiate_accept(http_find_header(ex->q, STR("accept")), allowed, &ex->form, &err);
     ex->form.pretty |= wants_pretty(ex);
