@@ -33,8 +33,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         server_free(s);
         return r;
     }
-    if (options->authorization == SERVER_RBAC)
-        authz_start(s);
+    if (options->authorization != SERVER_ALWAYS_ALLOW)
+        authz_start(s, options->authorization == SERVER_NODE_RBAC);
     *ret = s;
     return 0;
 }

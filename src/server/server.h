@@ -19,6 +19,7 @@ struct server;
 enum server_authorization {
     SERVER_ALWAYS_ALLOW, // whoever is known may do everything
     SERVER_RBAC,         // Roles, ClusterRoles and their bindings; system:masters everything
+    SERVER_NODE_RBAC,    // and before them the node authorizer, with NodeRestriction
 };
 
 struct server_options {
