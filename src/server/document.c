@@ -8,6 +8,7 @@
 #include "api/openapi.h"
 #include "codec/json_writer.h"
 #include "server/discovery.h"
+#include "server/flow.h"
 #include "server/jwt.h"
 #include "server/server_int.h"
 
@@ -311,6 +312,7 @@ static void serve_metrics(struct exchange *ex)
     struct sbuf text = {0};
     metrics_write(&s->metrics, &text);
     metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers_len);
+    flow_metrics(s, &text);
     metrics_counter(&text, "dray_watch_events_shared_total", "Events encoded before.",
                     s->cache.hits);
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "server/cluster.h"
+#include "server/flow.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -17,6 +18,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     s->anonymous = options->anonymous;
     s->bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
     s->started_wall_ns = exec_wall_ns(s->exec);
+    fair_init(&s->fair, SERVER_SEATS, SERVER_WAITING);
     list_init(&s->watchers);
     list_init(&s->relays);
     list_init(&s->active);
@@ -57,6 +59,7 @@ void server_free(struct server *s)
         arena_done(&ex->arena);
         free(ex);
     }
+    fair_done(&s->fair);
     encode_cache_done(&s->cache);
     sign_key_free(s->accounts);
     tls_client_free(s->node_tls);
@@ -235,12 +238,18 @@ static void serve_list(struct exchange *ex)
         read_list(ex, &o);
 }
 
-static void serve_resource(struct exchange *ex)
+// find_verb says what a request for a resource wants.
+static void find_verb(struct exchange *ex)
 {
     const struct route *r = &ex->route;
     ex->verb = route_verb(r, ex->q->method);
     if (ex->verb == VERB_GET && !r->sub && query_bool(&ex->query, STR("watch")))
         ex->verb = VERB_WATCH;
+}
+
+static void serve_resource(struct exchange *ex)
+{
+    const struct route *r = &ex->route;
     ex->request = (struct registry_request){.kind = r->resource->kind,
                                             .subresource = r->sub ? r->sub->name : STR(""),
                                             .namespace = r->namespace,
@@ -249,6 +258,7 @@ static void serve_resource(struct exchange *ex)
     if (!authz_request(ex))
         return;
     if (ex->verb && r->sub && r->sub->connect) {
+        flow_release(ex);
         stream_serve(ex);
         return;
     }
@@ -282,6 +292,14 @@ static void serve_resource(struct exchange *ex)
     }
 }
 
+static void serve(struct exchange *ex)
+{
+    if (ex->route.type == ROUTE_RESOURCE)
+        serve_resource(ex);
+    else if (authz_request(ex))
+        document_serve(ex);
+}
+
 void server_handle(void *door, struct http_request *q)
 {
     const struct server_door *d = door;
@@ -296,7 +314,9 @@ void server_handle(void *door, struct http_request *q)
     if (!impersonate(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
-        serve_resource(ex);
-    else if (is_public(&ex->route) || authz_request(ex))
-        document_serve(ex);
+        find_verb(ex);
+    if (is_public(&ex->route))
+        document_serve(ex); // whoever asks how the server is does not wait
+    else
+        flow_admit(ex, serve);
 }
