@@ -102,7 +102,8 @@ static int compare_clauses(const void *pa, const void *pb)
 static bool transform_of(const struct clause *c, unsigned allowed, struct form *f)
 {
     f->as = FORM_OBJECT;
-    if (f->media == MEDIA_PROTOBUF && !(allowed & FORM_ALLOW_PROTOBUF))
+    if ((f->media == MEDIA_PROTOBUF && !(allowed & FORM_ALLOW_PROTOBUF)) ||
+        (f->media == MEDIA_OPENAPI && !(allowed & FORM_ALLOW_OPENAPI)))
         return false;
     if (c->as.n == 0 && c->group.n == 0 && c->version.n == 0)
         return true;
@@ -138,6 +139,9 @@ static bool media_of(const struct clause *c, enum media *ret)
         *ret = MEDIA_YAML;
     else if (same(c->subtype, "vnd.kubernetes.protobuf"))
         *ret = MEDIA_PROTOBUF;
+    else if (same(c->subtype, "com.github.proto-openapi.spec.v2@v1.0+protobuf") ||
+             same(c->subtype, "com.github.proto-openapi.spec.v2.v1.0+protobuf"))
+        *ret = MEDIA_OPENAPI;
     return *ret != MEDIA_JSON || same(c->subtype, "json") || same(c->subtype, "*");
 }
 
