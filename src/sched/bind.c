@@ -9,6 +9,10 @@
 
 #include "base/banned.h"
 
+// How many writes of ours another scheduler may need for its own; the most that is waited.
+#define SETTLE_WRITES 6
+#define SETTLE_MAX_NS (3 * CLOCK_NS_PER_SEC)
+
 static void claims_written(struct binding *b);
 static void check_echo(struct binding *b);
 static void bind_now(struct binding *b);
@@ -261,16 +265,29 @@ static bool in_use(const struct binding *b, const struct api_resource_claim *cla
 // knows before it binds whether its own stands. An allocation that was there before, but that no pod
 // runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
 // of another pod says nothing.
-static bool stands(struct binding *b)
+//
+// Who has waited for a scheduler that does not look (settle) gives way to whatever has come meanwhile, too.
+static bool claim_stands(struct binding *b, struct sched_claim *k,
+                         const struct api_resource_claim *claim)
 {
     cleanup_sbuf struct sbuf problems = {0};
+    uint64_t revision = k->user.revision;
+    if (b->settled)
+        k->user.revision = UINT64_MAX;
+    bool well = devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
+    k->user.revision = revision;
+    return well;
+}
+
+static bool stands(struct binding *b)
+{
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
         const struct api_resource_claim *claim = claims_api(k);
         if (!claim || !k->user.allocation || !devices_contested(&k->user) || in_use(b, claim))
             continue;
-        if (devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems))
+        if (claim_stands(b, k, claim))
             continue;
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
@@ -542,6 +559,32 @@ static bool echoed(const struct bind_claim *c, bool *ret_gone)
     return k->seen && k->seen->revision >= c->revision;
 }
 
+static void settled(void *arg)
+{
+    struct binding *b = arg;
+    b->settled = true;
+    check_echo(b);
+}
+
+// kube-scheduler does not look whether a device was given away while it was on its way to write. While it has pods with
+// claims to place, we leave it the time that a few writes take here, and give way to what it wrote (stands). True: wait.
+static bool settle(struct binding *b)
+{
+    struct sched *s = b->s;
+    bool ours = false;
+    for (size_t i = 0; i < b->claims_len; i++)
+        ours |= b->claims[i].allocation != NULL;
+    if (!ours || b->settled || s->settle_ns == 0 || s->others == 0)
+        return false;
+    if (exec_timer_armed(&b->timer))
+        return true;
+    int64_t wait = s->write_ns * SETTLE_WRITES;
+    wait = wait < s->settle_ns ? s->settle_ns : wait < SETTLE_MAX_NS ? wait : SETTLE_MAX_NS;
+    b->timer = (struct exec_timer){.fn = settled, .arg = b};
+    exec_timer_start(s->exec, &b->timer, wait);
+    return true;
+}
+
 static void check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
@@ -559,10 +602,10 @@ static void check_echo(struct binding *b)
         }
         return;
     }
-    if (stands(b))
-        write_pod_status(b);
-    else
+    if (!stands(b))
         bind_undo(b);
+    else if (!settle(b))
+        write_pod_status(b);
 }
 
 void bind_claims_listed(struct sched *s)

@@ -114,6 +114,21 @@ bool sched_is_mine(const struct sched *s, const struct api_pod *pod)
     return false;
 }
 
+// Another scheduler may be giving the pod devices at this moment.
+static bool is_anothers(const struct sched *s, const struct api_pod *pod)
+{
+    return pod->spec.resource_claims.n && !pod->spec.node_name.n && !pod->spec.scheduling_gates.n &&
+           !pod->metadata.deletion_timestamp.set && !cluster_pod_finished(pod) &&
+           !sched_is_mine(s, pod);
+}
+
+static void count_anothers(struct sched *s, struct sched_pod *p, bool is)
+{
+    s->others += is;
+    s->others -= p->anothers;
+    p->anothers = is;
+}
+
 void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key)
 {
     for (size_t i = 0; i < p->claims_len; i++)
@@ -218,6 +233,7 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
 static void pod_gone(struct sched *s, struct sched_pod *p)
 {
     bool placed = p->node != NULL;
+    count_anothers(s, p, false);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
     list_remove(&p->untold);
@@ -304,6 +320,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     else
         p = cluster_pod_add(&s->cluster, after);
     groups_pod(s, p);
+    count_anothers(s, p, is_anothers(s, p->api));
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
@@ -569,6 +586,7 @@ struct sched *sched_new(const struct sched_options *options)
     s->alloc_features = read_features(&s->features);
     set_names(s, options);
     s->standby = options->standby;
+    s->settle_ns = options->settle_ns;
     s->groups_on = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
     s->group_claims =
         s->groups_on && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);

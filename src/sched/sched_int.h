@@ -59,6 +59,9 @@ struct sched {
     struct informer *informers[WATCHES];
     size_t watches;          // how many there are
     bool standby;            // somebody else acts
+    int64_t settle_ns;       // sched_options'
+    int64_t write_ns;        // how long a write of a claim takes, the slowest of late
+    size_t others;           // pods with claims that other schedulers have to place
     bool groups_on;          // PodGroups are watched
     bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
