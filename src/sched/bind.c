@@ -9,10 +9,6 @@
 
 #include "base/banned.h"
 
-// How many writes of ours another scheduler may need for its own; the most that is waited.
-#define SETTLE_WRITES 6
-#define SETTLE_MAX_NS (3 * CLOCK_NS_PER_SEC)
-
 static void claims_written(struct binding *b);
 static void check_echo(struct binding *b);
 static void bind_now(struct binding *b);
@@ -566,22 +562,20 @@ static void settled(void *arg)
     check_echo(b);
 }
 
-// kube-scheduler does not look whether a device was given away while it was on its way to write. While it has pods with
-// claims to place, we leave it the time that a few writes take here, and give way to what it wrote (stands). True: wait.
+// Beside a scheduler that does not look we wait before the Binding, and give way to what has come (stands). True: wait.
 static bool settle(struct binding *b)
 {
-    struct sched *s = b->s;
+    struct exec *exec = b->s->exec;
+    int64_t wait_ns = beside_settle_ns(b->s);
     bool ours = false;
     for (size_t i = 0; i < b->claims_len; i++)
         ours |= b->claims[i].allocation != NULL;
-    if (!ours || b->settled || s->settle_ns == 0 || s->others == 0)
+    if (!ours || b->settled || wait_ns == 0)
         return false;
     if (exec_timer_armed(&b->timer))
         return true;
-    int64_t wait = s->write_ns * SETTLE_WRITES;
-    wait = wait < s->settle_ns ? s->settle_ns : wait < SETTLE_MAX_NS ? wait : SETTLE_MAX_NS;
     b->timer = (struct exec_timer){.fn = settled, .arg = b};
-    exec_timer_start(s->exec, &b->timer, wait);
+    exec_timer_start(exec, &b->timer, wait_ns);
     return true;
 }
 

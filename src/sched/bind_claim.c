@@ -236,8 +236,7 @@ static void finalizer_written(struct sched *s, void *arg, const struct client_an
 static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
-    int64_t took_ns = exec_now_ns(s->exec) - c->sent_ns;
-    s->write_ns = took_ns > s->write_ns - s->write_ns / 8 ? took_ns : s->write_ns - s->write_ns / 8;
+    beside_wrote(s, exec_now_ns(s->exec) - c->sent_ns);
     if (answer->code < 0)
         riders_arrive(c, false);
     if (!written(c, answer))
