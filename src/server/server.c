@@ -198,6 +198,12 @@ static bool wants_pretty(const struct exchange *ex)
            starts_with(ex->user_agent, "Mozilla/5.0");
 }
 
+static bool comes_in_proto(const struct route *r)
+{
+    const struct api_kind *kind = r->sub && r->sub->kind ? r->sub->kind : r->resource->kind;
+    return api_kind_in_proto(kind);
+}
+
 // choose_form reads Accept. False: it has been answered.
 static bool choose_form(struct exchange *ex)
 {
@@ -207,7 +213,7 @@ static bool choose_form(struct exchange *ex)
     if (type == ROUTE_RESOURCE && ex->route.sub && ex->route.sub->connect)
         return true; // a text, or no HTTP at all
     if (type == ROUTE_RESOURCE)
-        allowed = FORM_ALLOW_TRANSFORMS | FORM_ALLOW_PROTOBUF;
+        allowed = FORM_ALLOW_TRANSFORMS | (comes_in_proto(&ex->route) ? FORM_ALLOW_PROTOBUF : 0U);
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
         allowed = FORM_ALLOW_DISCOVERY;
     else if (type == ROUTE_OPENAPI_V2)
