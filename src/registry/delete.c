@@ -262,7 +262,7 @@ int delete_object(struct op *op, const struct object *old, const struct api_dele
     if (code == 0)
         code = check_preconditions(op, old, o.preconditions);
     if (code == 0)
-        code = admit_deletion(op, old->name);
+        code = admit_deletion(op, old->name, &object);
     if (code == 0)
         code = policies_admit(op, NULL, &object);
     if (code == 0 && definition)

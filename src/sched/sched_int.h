@@ -26,7 +26,7 @@ enum watched {
     WATCH_CLASSES,
     WATCH_RULES,
     WATCH_TEMPLATES, // only to tell which are missing
-    WATCH_GROUPS,    // the last: only with the gate
+    WATCH_GROUPS,
     WATCHES,
 };
 
@@ -57,7 +57,9 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
-    size_t watches;          // WATCHES, or one less
+    size_t watches;          // how many there are
+    bool standby;            // somebody else acts
+    bool groups_on;          // PodGroups are watched
     bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
     size_t special_by_owner; // index of claims for extended resources, by UID of the pod
@@ -134,7 +136,9 @@ struct attempt {
     bool special_used;     // the node at hand gives it devices
     uint64_t devices_hash; // of what open claims ask for
     size_t need;
-    struct str only_node; // empty: any
+    struct str only_node;                  // empty: any
+    const struct sched_node *const *avoid; // nodes that are not asked
+    size_t avoid_len;
     struct spread *spreads;
     size_t spreads_len;
     struct affinity *affinity;
@@ -284,6 +288,15 @@ struct take_want {
 // more. False: not now. take_pods_came_to: the watch of pods has come to a revision.
 bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n);
 void take_pods_came_to(struct sched *s);
+
+enum take_rule {
+    TAKE_LOST, // what collides with an earlier allocation
+    TAKE_ALL,  // a gang holds all or nothing
+    TAKE_SOME, // what keeps a basic group from other nodes, else its reservations
+};
+
+// gang_give_back starts to take from a group what it holds by the rule. False: there is nothing.
+bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule);
 void take_drop_all(struct sched *s);
 
 // --- bind.c --------------------------------------------------------------------------------------
