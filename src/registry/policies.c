@@ -331,19 +331,18 @@ static int find_params(const struct question *q, const struct bound *b, struct p
                              STR_ARG(b->definition->metadata.name), STR_ARG(want->api_version),
                              STR_ARG(want->kind));
     const struct api_kind *stored = registry_stored_kind(kind);
-    struct str namespace = STR("");
+    struct str where = STR("");
     if (kind->namespaced)
-    namespace = ref->namespace.n ? ref->namespace : op->request->namespace;
+        where = ref->namespace.n ? ref->namespace : op->request->namespace;
     if (ref->name.n) {
-        const struct store_key key = {stored, namespace, ref->name};
+        const struct store_key key = {stored, where, ref->name};
         const struct object *o = store_get(op->r->store, &key);
         if (o)
             add_param(op, o, kind, out);
         return 0;
     }
     struct label_selector selector;
-    struct store_walk walk = {
-        .kind = stored, .one_namespace = namespace.n > 0, .namespace = namespace};
+    struct store_walk walk = {.kind = stored, .one_namespace = where.n > 0, .namespace = where};
     if (label_selector_of(ref->selector, op->arena, &selector, NULL) < 0 ||
         store_walk_start(op->r->store, &walk, NULL) < 0)
         return 0;

@@ -326,7 +326,7 @@ int delete_namespace(struct op *op, const struct object *old, const struct api_o
 // Definitions of kinds. definitions_start makes the kinds of those that are there and follows them from then on.
 int definitions_start(struct registry *r, struct err *err) MUST_USE;
 void definitions_stop(struct registry *r);
-void definitions_sweep(void *registry);
+void definitions_sweep(void *arg);
 
 // definition_settle says in the status of a definition that is about to be written which names it has.
 void definition_settle(struct op *op, const struct api_object *object);
