@@ -147,7 +147,9 @@ struct attempt {
     bool special_used;     // the node at hand gives it devices
     uint64_t devices_hash; // of what open claims ask for
     size_t need;
-    struct str only_node; // empty: any
+    struct str only_node;                  // empty: any
+    const struct sched_node *const *avoid; // nodes that are not asked
+    size_t avoid_len;
     struct spread *spreads;
     size_t spreads_len;
     struct affinity *affinity;
@@ -297,6 +299,15 @@ struct take_want {
 // more. False: not now. take_pods_came_to: the watch of pods has come to a revision.
 bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n);
 void take_pods_came_to(struct sched *s);
+
+enum take_rule {
+    TAKE_LOST, // what collides with an earlier allocation
+    TAKE_ALL,  // a gang holds all or nothing
+    TAKE_SOME, // what keeps a basic group from other nodes, else its reservations
+};
+
+// gang_give_back starts to take from a group what it holds by the rule. False: there is nothing.
+bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule);
 void take_drop_all(struct sched *s);
 
 // --- bind.c --------------------------------------------------------------------------------------
