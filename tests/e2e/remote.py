@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler and the controllers as processes of their own, on dray's server: pods are scheduled, one of two leads, the other takes over,
+both stop cleanly, and wrong settings are told with their place."""
+import http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
+
+DEADLINE = 60
+
+
+def until(what, check):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        value = check()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError('never came: ' + what)
+
+
+class World:
+    def __init__(self, dray):
+        self.dray, self.top = os.path.abspath(dray), tempfile.mkdtemp(prefix='dr-')
+        self.data = os.path.join(self.top, 'd')
+        self.log = open(os.path.join(self.top, 'log'), 'w')
+        self.server = subprocess.Popen([self.dray, 'server', '--data-dir', self.data, '--listen', '127.0.0.1:0'], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        assert 'ready at' in self.server.stdout.readline()
+        self.parts = []
+
+    def call(self, method, path, body=None):
+        c = http.client.HTTPConnection('localhost', timeout=30)
+        c.sock = socket.socket(socket.AF_UNIX)
+        c.sock.connect(os.path.join(self.data, 'dray.sock'))
+        c.request(method, path, json.dumps(body) if body else None, {'Content-Type': 'application/json'})
+        answer = c.getresponse()
+        data = json.loads(answer.read())
+        assert answer.status < 300, (path, data)
+        return data
+
+    def part(self, verb, *flags):
+        path = os.path.join(self.top, f'{verb}{len(self.parts)}.log')
+        with open(path, 'w') as f:
+            p = subprocess.Popen([self.dray, verb, '--kubeconfig', os.path.join(self.data, 'admin.kubeconfig'), '--bind-address', '127.0.0.1:0', *flags], stderr=f)
+        p.path = path
+        self.parts.append(p)
+        line = until(verb + ' listens', lambda: next((l for l in open(path) if 'health and metrics' in l), None))
+        p.port = json.loads(line)['port']
+        return p
+
+    def get(self, part, path):
+        c = http.client.HTTPConnection('127.0.0.1', part.port, timeout=30)
+        c.request('GET', path)
+        answer = c.getresponse()
+        return answer.status, answer.read().decode()
+
+    def leads(self, part):
+        return 'leader_election_master_status{name="dray-%s"} 1' % ('scheduler' if 'scheduler' in part.path else 'controllers') in self.get(part, '/metrics')[1]
+
+    def setup(self):
+        self.call('POST', '/api/v1/nodes', {'metadata': {'name': 'n'}, 'status': {'allocatable': {'cpu': '8', 'memory': '8Gi', 'pods': '50'}}})
+        self.call('POST', '/apis/resource.k8s.io/v1/resourceslices', {'metadata': {'name': 's'}, 'spec': {
+            'driver': 'd', 'nodeName': 'n', 'pool': {'name': 'n', 'generation': 1, 'resourceSliceCount': 1}, 'devices': [{'name': f'd{i}'} for i in range(4)]}})
+        self.call('POST', '/apis/resource.k8s.io/v1/deviceclasses', {'metadata': {'name': 'c'}, 'spec': {}})
+        self.call('POST', '/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates', {'metadata': {'name': 't'}, 'spec': {'spec': {'devices': {
+            'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'c'}}]}}}})
+
+    def pod(self, name):
+        self.call('POST', '/api/v1/namespaces/default/pods', {'metadata': {'name': name}, 'spec': {
+            'schedulerName': 'dray', 'containers': [{'name': 'c', 'image': 'i'}], 'resourceClaims': [{'name': 'g', 'resourceClaimTemplateName': 't'}]}})
+
+    def bound(self, name):
+        until(name + ' is bound', lambda: self.call('GET', '/api/v1/namespaces/default/pods/' + name)['spec'].get('nodeName'))
+
+    def end(self, part):
+        part.send_signal(signal.SIGTERM)
+        assert part.wait(timeout=DEADLINE) == 0, open(part.path).read()
+
+    def done(self):
+        for p in [*self.parts, self.server]:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+        self.server.stdout.close()
+        self.log.close()
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def settings(w):
+    path = os.path.join(w.top, 'config.yaml')
+    for text, want in (('scheduler-name: [a, 1]\n', 'scheduler-name[1]: must be a text'), ('leader-elect: maybe\n', 'leader-elect: must be true or false'),
+                       ('nonsense: 1\n', 'nonsense: there is no such setting'), ('feature-gates: {A: 1}\n', 'feature-gates.A: must be true or false'),
+                       ('leader-elect-lease-duration: 1s\n', 'greater than the renew deadline'), ('leader-elect-retry-period: soon\n', 'not a duration')):
+        with open(path, 'w') as f:
+            f.write(text)
+        out = subprocess.run([w.dray, 'scheduler', '--config', path], capture_output=True, text=True, check=False)
+        assert out.returncode == 2 and want in out.stderr, (text, out.stderr)
+    out = subprocess.run([w.dray, 'controllers', '--controllers', '*,-nobody'], capture_output=True, text=True, check=False)
+    assert out.returncode == 2 and "no controller '-nobody'" in out.stderr, out.stderr
+
+
+def main():
+    w = World(sys.argv[1])
+    try:
+        settings(w)
+        w.setup()
+        config = os.path.join(w.top, 'good.yaml')
+        with open(config, 'w') as f:
+            f.write('scheduler-name: [dray, other]\nleader-elect-retry-period: 400ms\nlog-format: json\nfeature-gates: {DRAListTypeAttributes: true}\n')
+        ctl = w.part('controllers')
+        first = w.part('scheduler', '--config', config)
+        until('the first leads', lambda: w.leads(first))
+        second = w.part('scheduler', '--config', config)
+        until('the second is ready', lambda: w.get(second, '/readyz')[0] == 200)
+        assert w.get(second, '/healthz') == (200, 'ok') and w.get(second, '/livez')[0] == 200 and w.get(second, '/nothing')[0] == 404
+        assert not w.leads(second)
+        w.pod('a')
+        w.bound('a')
+        first.kill()
+        first.wait()
+        w.pod('b')
+        w.bound('b')
+        assert w.leads(second)
+        third = w.part('scheduler', '--config', config)
+        until('the third is ready', lambda: w.get(third, '/readyz')[0] == 200)
+        w.end(second)  # lets go of the lease
+        w.pod('c')
+        w.bound('c')
+        lease = w.call('GET', '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/dray-scheduler')['spec']
+        assert lease['leaseTransitions'] >= 2 and lease['holderIdentity'], lease
+        used = [r['device'] for c in w.call('GET', '/apis/resource.k8s.io/v1/resourceclaims')['items'] for r in c['status']['allocation']['devices']['results']]
+        assert len(used) == len(set(used)) == 3, used
+        out = subprocess.run([w.dray, 'why', 'pod/c', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
+        assert out.returncode == 0 and 'to n' in out.stdout, (out.stdout, out.stderr)
+        out = subprocess.run([w.dray, 'plan', '--all', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
+        assert out.returncode == 0 and 'default/c' in out.stdout, (out.stdout, out.stderr)
+        w.end(third)
+        w.end(ctl)
+    finally:
+        w.done()
+    print('ok: scheduler and controllers as processes')
+
+
+if __name__ == '__main__':
+    main()
