@@ -210,6 +210,47 @@ def write_tables(made, path):
         f.write(doc)
 
 
+# --- What must hold ---------------------------------------------------------------------------------------------------
+
+def check(results):
+    """What is promised, as far as it was measured: list of what does not hold."""
+    wrong = []
+
+    def want(good, what):
+        if not good:
+            wrong.append(what)
+    if rows_of(results, 'default', 'pack'):
+        with open(os.path.join(TRACES, 'published_allocation.csv')) as f:
+            for row in csv.DictReader(f):
+                got = results.get(f'{row["workload"]}/{row["policy"]}/{row["seed"]}')
+                for key, column in [('allocated100', 'alloc_at_100'), ('allocated130', 'alloc_at_130')]:
+                    if got and row['policy'] in ('bestfit', 'fgd'):
+                        want(abs(got[key] - float(row[column])) < 0.0101, f'{row["workload"]} {row["policy"]} {row["seed"]} {key}: {got[key]}, published {row[column]}')
+        default = rows_of(results, 'default', 'pack')
+        for key, least in [('allocated100', 96.0), ('allocated130', 96.1), ('firstRejection', 96.0)]:
+            want(mean(default, key) >= least, f'pack default {key}: {mean(default, key):.3f}, wanted {least}')
+        want(mean(default, 'gpusToBuy') <= 6336, f'pack default buys {mean(default, "gpusToBuy"):.1f} GPUs, wanted 6336')
+        for w in WORKLOADS:
+            for policy in ['pack', 'learnt', 'other']:
+                for key in ['allocated100', 'allocated130']:
+                    ahead = [p[key] > f[key] for p, f in zip(rows_of(results, w, policy), rows_of(results, w, 'fgd'))]
+                    most = len(ahead) if (w, policy) == ('default', 'pack') else 0
+                    want(sum(ahead) >= most, f'{w} {policy} {key}: ahead of FGD in {sum(ahead)} of {len(ahead)} seeds')
+                    ours, fgd = mean(rows_of(results, w, policy), key), mean(rows_of(results, w, 'fgd'), key)
+                    want(ours > fgd, f'{w} {policy} {key}: {ours:.3f}, FGD {fgd:.3f}')
+                for r in rows_of(results, w, policy):
+                    want(r['decisionsPerSecond'] >= 20000, f'{w} {policy} {r.get("seed")}: {r["decisionsPerSecond"]} decisions a second')
+    for m in MIXES:
+        if not rows_of(results, f'mig-{m}', 'pack'):
+            continue
+        for key, sign in [('firstRejection', 1), ('acceptance', 1), ('acceptedDemand', 1), ('gpusNeeded', -1)]:
+            ours = mean(rows_of(results, f'mig-{m}', 'pack'), key)
+            for other in ['first', 'mfi']:
+                theirs = mean(rows_of(results, f'mig-{m}', other), key)
+                want(sign * ours > sign * theirs, f'mig {m} {key}: {ours:.2f}, {other} {theirs:.2f}')
+    return wrong
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument('dray')
@@ -228,7 +269,10 @@ def main():
         measure(os.path.abspath(args.dray), results, args.only, args.keep, args.jobs)
     draw(results, os.path.join(HERE, 'docs', 'images'))
     write_tables(tables(results), os.path.join(HERE, 'docs', 'utilization.md'))
-    return 0
+    wrong = check(results)
+    for line in wrong:
+        print(f'  not as promised: {line}')
+    return 1 if wrong else 0
 
 
 if __name__ == '__main__':

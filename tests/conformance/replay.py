@@ -50,6 +50,34 @@ def own():
         bad = subprocess.run([DRAY, 'replay', '--nodes', nodes], capture_output=True, text=True)
         expect('wrong usage', bad.returncode == 2, bad.stderr)
 
+        def refused(what, files, *texts):
+            p = subprocess.run([DRAY, 'replay', '--nodes', files[0], '--pods', files[1], '--arrivals', files[2], '--order', files[3]], capture_output=True, text=True)
+            expect(what, p.returncode == 1 and not p.stdout and all(t in p.stderr for t in texts), p.stderr)
+        refused('no such file', [nodes, os.path.join(d, 'none.csv'), arrivals, order], 'none.csv')
+        refused('no nodes', [write('n0.csv', 'sn,cpu_milli,memory_mib,gpu,model\n'), pods, arrivals, order], 'n0.csv:1:', 'no node')
+        refused('no GPUs', [write('n1.csv', 'sn,cpu_milli,memory_mib,gpu,model\na,1,1,0,\n'), pods, arrivals, write('o1.txt', '1 1 0\n')], 'no GPU')
+        refused('a bad number', [nodes, write('p1.csv', 'name,cpu_milli,memory_mib,num_gpu,gpu_milli\nx,1,1,1,500\ny,one,1,1,500\n'), arrivals, order], 'p1.csv:3:', 'cpu_milli')
+        refused('a short line', [nodes, write('p2.csv', 'name,cpu_milli,memory_mib,num_gpu,gpu_milli\nx,1,1\n'), arrivals, order], 'p2.csv:2:', 'num_gpu is missing')
+        refused('a row too many', [nodes, pods, write('a1.txt', '1 1 0\n2 1 9\n'), order], 'a1.txt:2:', 'row 9')
+        refused('an empty file', [write('n2.csv', ''), pods, arrivals, order], 'n2.csv:1:', 'empty')
+
+
+def partitions():
+    """A few claims only; docs/utilization.md has more."""
+    def mig(*more):
+        p = subprocess.run([DRAY, 'replay', '--mig', '-o', 'json', *more], capture_output=True, text=True)
+        expect(f'--mig {more}', p.returncode == 0, p.stderr)
+        return json.loads(p.stdout or '{}')
+    got = {}
+    for policy in ['pack', 'first', 'mfi']:
+        r = got[policy] = mig('--policy', policy, '--seed', '42', '--gpus', '16', '--claims', '300', '--check', '--no-buy')
+        keys = ['firstRejection', 'acceptance', 'acceptedDemand', 'allocated', 'gpusNeeded', 'decisionsPerSecond']
+        expect(f'--mig {policy}: keys', all(k in r for k in keys) and r.get('gpus') == 16, r)
+    expect('pack ahead of first', got['pack']['acceptedDemand'] > got['first']['acceptedDemand'], got)
+    for wrong in [['--gpus', '12'], ['--mix', 'x'], ['--policy', 'fgd'], ['--nodes', 'n.csv'], ['--load', '-1'], ['--claims', 'many'], ['--gpu', 'v100']]:
+        p = subprocess.run([DRAY, 'replay', '--mig', *wrong], capture_output=True, text=True)
+        expect(f'--mig {wrong}', p.returncode == 2 and p.stderr, p.stderr)
+
 
 def published():
     rows = list(csv.DictReader(open(os.path.join(TRACES, 'published_allocation.csv'))))
@@ -73,6 +101,7 @@ def published():
 
 
 own()
+partitions()
 if os.path.isdir(TRACES):
     published()
 else:

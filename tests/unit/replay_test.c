@@ -2,6 +2,7 @@
 //
 // Replays of small traces whose answers can be counted by hand, and files that cannot be read.
 #include "plan/replay.h"
+#include "plan/replay_mig.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -168,6 +169,70 @@ static void mistakes_are_told_with_their_line(void **state)
     }
 }
 
+// --- Partitions ----------------------------------------------------------------------------------
+
+static struct mig_result run_mig(enum mig_policy policy, const char *gpu, const char *mix)
+{
+    struct mig_options o = {.policy = policy,
+                            .gpu = str_z(gpu),
+                            .mix = str_z(mix),
+                            .gpus = 16,
+                            .load = 100,
+                            .claims = 300,
+                            .clock = clock_system(),
+                            .check = true};
+    struct mig_result r;
+    struct err err = {0};
+    assert_null(mig_judge(&o));
+    if (mig_run(&o, 7, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    return r;
+}
+
+static void partitions_come_and_go(void **state)
+{
+    (void)state;
+    for (int p = MIG_PACK; p <= MIG_MFI; p++) {
+        struct mig_result r =
+            run_mig((enum mig_policy)p, p == MIG_FIRST ? "h100" : "a100", "small");
+        struct mig_result again =
+            run_mig((enum mig_policy)p, p == MIG_FIRST ? "h100" : "a100", "small");
+        assert_true(r.acceptance > 50 && r.acceptance <= 100);
+        assert_true(r.allocated > 50 && r.allocated <= 100);
+        assert_true(r.first_rejection > 50 && r.first_rejection <= 100);
+        assert_true(r.gpus_needed >= 16);
+        assert_true(r.acceptance == again.acceptance && r.gpus_needed == again.gpus_needed);
+    }
+}
+
+static void options_of_partitions_are_judged(void **state)
+{
+    (void)state;
+    const struct mig_options good = {
+        .gpu = STR("a100"), .mix = STR("large"), .gpus = 8, .load = 90, .claims = 100};
+    struct mig_options o = good;
+    enum mig_policy policy;
+    assert_null(mig_judge(&o));
+    o.gpu = STR("b100");
+    assert_non_null(mig_judge(&o));
+    o = good;
+    o.mix = STR("any");
+    assert_non_null(mig_judge(&o));
+    o = good;
+    o.gpus = 0;
+    assert_non_null(mig_judge(&o));
+    o.gpus = 12;
+    assert_non_null(mig_judge(&o));
+    o = good;
+    o.load = 0;
+    assert_non_null(mig_judge(&o));
+    o = good;
+    o.claims = 0;
+    assert_non_null(mig_judge(&o));
+    assert_true(mig_policy_parse(STR("mfi"), &policy) && policy == MIG_MFI);
+    assert_false(mig_policy_parse(STR("fgd"), &policy));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +243,8 @@ int main(void)
         cmocka_unit_test(the_same_trace_has_the_same_answer),
         cmocka_unit_test(other_forms_of_lists_are_read),
         cmocka_unit_test(mistakes_are_told_with_their_line),
+        cmocka_unit_test(partitions_come_and_go),
+        cmocka_unit_test(options_of_partitions_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

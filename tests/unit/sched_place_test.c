@@ -401,6 +401,35 @@ static void pods_on_unknown_nodes(void **state)
     kit_end(&k);
 }
 
+// Worth is made of kinds of devices, and all of these are of one kind: it judges by the first that the
+// claim cannot have it, and offers no node. The nodes are asked all the same.
+static void what_worth_does_not_offer_is_asked(void **state)
+{
+    static const char *const nodes[] = {"a", "b"};
+    struct kit k;
+    (void)state;
+    kit_start_with(&k, (struct sched_options){.policy = ALLOC_PACK});
+    for (int i = 0; i < 2; i++) {
+        kit_node(&k, nodes[i], "");
+        world_putf(&k.w,
+                   "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceSlice','metadata':"
+                   "{'name':'slice-%s'},'spec':{'driver':'drv','nodeName':'%s','pool':{'name':'%s',"
+                   "'generation':1,'resourceSliceCount':1},'devices':[{'name':'gpu','attributes':"
+                   "{'index':{'int':%d}}}]}}",
+                   nodes[i], nodes[i], nodes[i], i);
+    }
+    world_put(
+        &k.w,
+        "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'c',"
+        "'namespace':'ns'},'spec':{'devices':{'requests':[{'name':'r','exactly':"
+        "{'deviceClassName':'gpu','allocationMode':'ExactCount','count':1,'selectors':[{'cel':"
+        "{'expression':'device.attributes[\\\"drv\\\"].index == 1'}}]}}]}}}");
+    kit_pod(&k, "p", "'resourceClaims':[{'name':'r','resourceClaimName':'c'}]");
+    world_run(&k.w, 10);
+    kit_on(&k, "ns/p", "b");
+    kit_end(&k);
+}
+
 RUN_TESTS(TEST_CASE(pods_on_unknown_nodes), TEST_CASE(resources_decide),
           TEST_CASE(pods_in_flight_count), TEST_CASE(selectors_and_affinity_decide),
           TEST_CASE(taints_and_cordons_decide), TEST_CASE(soft_taints_repel),
@@ -409,4 +438,5 @@ RUN_TESTS(TEST_CASE(pods_on_unknown_nodes), TEST_CASE(resources_decide),
           TEST_CASE(spread_keeps_domains_even), TEST_CASE(min_domains_counts_missing_ones_as_empty),
           TEST_CASE(gates_keep_a_pod_out), TEST_CASE(only_own_pods_are_placed),
           TEST_CASE(empty_nodes_are_preferred_for_plain_pods),
-          TEST_CASE(all_nodes_are_ruled_out_before_a_pod_is_refused))
+          TEST_CASE(all_nodes_are_ruled_out_before_a_pod_is_refused),
+          TEST_CASE(what_worth_does_not_offer_is_asked))

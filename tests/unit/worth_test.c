@@ -251,6 +251,89 @@ static void what_was_asked_long_ago_is_forgotten(void **state)
     worth_free(w);
 }
 
+// A unit of four slices: 0 to 3 are single ones, 4 and 5 are halves, 6 is all of it.
+static void make_slotted(struct worth *w, struct node *n, uint32_t gpus)
+{
+    static const uint8_t slices[7] = {1, 2, 4, 8, 3, 12, 15};
+    struct worth_geometry g = {.n = 7};
+    for (int i = 0; i < 7; i++)
+        for (int k = 0; k < 7; k++)
+            g.excludes[i] |= (uint64_t)((slices[i] & slices[k]) != 0) << k;
+    make_node(w, n, gpus, 1);
+    worth_set_geometry(w, n->units[0].type, &g);
+    for (uint32_t i = 0; i < gpus; i++)
+        n->units[i].fits = 0x7F;
+}
+
+static struct worth_request slots(uint64_t which, uint16_t part)
+{
+    struct worth_request r = request(1, part, 0);
+    r.slots[0] = which;
+    return r;
+}
+
+static void look_at(struct worth *w, const struct node *n)
+{
+    assert_true(worth_settle(w, true));
+    worth_places_begin(w);
+    worth_places(w, &n->state);
+    (void)worth_places_end(w);
+}
+
+static void a_slot_costs_the_places_that_it_closes(void **state)
+{
+    (void)state;
+    struct worth *w = worth_new();
+    struct node n;
+    make_slotted(w, &n, 2);
+    const struct worth_request single = slots(0x0F, 250);
+    const struct worth_request half = slots(0x30, 500);
+    const struct worth_request all = slots(0x40, 1000);
+    worth_seen(w, 1, &single, 1);
+    worth_seen(w, 2, &half, 1);
+    worth_seen(w, 3, &all, 1);
+    assert_true(worth_settle(w, true));
+    assert_true(worth_slotted(w));
+    n.units[0].fits = 0x7F & ~0x51U; // slice 0 is taken: 1, 2, 3 and the second half are open
+    n.units[0].left = 750;
+    look_at(w, &n);
+    uint16_t beside = worth_slot_loss(w, &n.units[0], 1);
+    assert_true(beside < worth_slot_loss(w, &n.units[0], 2)); // breaks into a half
+    assert_true(worth_slot_loss(w, &n.units[0], 2) < worth_slot_loss(w, &n.units[1], 0));
+    assert_int_equal(worth_slot_loss(w, &n.units[0], 0), UINT16_MAX); // it is not open
+    // The node's loss is that of the best slot.
+    struct node other = n;
+    other.state.units = other.units;
+    other.units[0].fits &= ~UINT64_C(2);
+    assert_true(cost_of(w, &n, &single) < cost_of(w, &other, &single));
+    // Both halves of a unit can be had by one request.
+    struct worth_request two = half;
+    two.num = 3;
+    assert_true(worth_fits(&n.state, &two));
+    two.num = 4;
+    assert_false(worth_fits(&n.state, &two));
+    worth_free(w);
+}
+
+static void a_place_that_is_not_there_is_scarce(void **state)
+{
+    (void)state;
+    struct worth *w = worth_new();
+    struct node n;
+    make_slotted(w, &n, 1);
+    const struct worth_request single = slots(0x0F, 250);
+    const struct worth_request all = slots(0x40, 1000);
+    worth_seen(w, 1, &single, 10);
+    worth_seen(w, 2, &all, 10);
+    n.units[0].fits = 0x0E | 0x20;
+    n.units[0].left = 750;
+    look_at(w, &n); // nowhere is a place for all of a unit
+    struct worth_unit whole = n.units[0];
+    whole.fits = 0x7F;
+    assert_true(worth_slot_loss(w, &whole, 0) > worth_slot_loss(w, &n.units[0], 1) + 1000);
+    worth_free(w);
+}
+
 static void everything_is_bounded(void **state)
 {
     (void)state;
@@ -282,6 +365,8 @@ int main(void)
         cmocka_unit_test(what_certainly_does_not_fit_is_refused),
         cmocka_unit_test(placing_takes_all_shares_of_different_units),
         cmocka_unit_test(what_was_asked_long_ago_is_forgotten),
+        cmocka_unit_test(a_slot_costs_the_places_that_it_closes),
+        cmocka_unit_test(a_place_that_is_not_there_is_scarce),
         cmocka_unit_test(everything_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
