@@ -307,6 +307,17 @@ static int end_containers(struct crun_job *j, const struct ending *e)
     return code;
 }
 
+// A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no room, and a pod
+// without one counts as never made.
+static int forget_pod(struct crun_job *j)
+{
+    struct str folder = crun_pod_folder(j->crun, j->id, &j->arena);
+    if (unlink(arena_strf(&j->arena, "%s/meta", folder.p).p) != 0 && errno != ENOENT)
+        return j->code;
+    j->err = (struct err){0};
+    return 0;
+}
+
 static void work_end(struct crun_job *j)
 {
     struct ending *e = j->more;
@@ -318,6 +329,8 @@ static void work_end(struct crun_job *j)
     e->meta.address = STR("");
     crun_step(j->crun, "say that the pod is stopped");
     j->code = crun_write_pod(j->crun, j->id, &e->meta, &j->err);
+    if (j->code < 0)
+        j->code = forget_pod(j);
     if (j->code < 0)
         return;
     crun_pod_dismantle(j->crun, j->id, &e->meta);

@@ -247,6 +247,10 @@ static void end(int number)
 
 int monitor_pause(void)
 {
+    char known;
+    // Whoever made us writes down that we are here, and says so. Else nobody would ever end us.
+    if (read(0, &known, 1) != 1)
+        return 1;
     (void)signal(SIGTERM, end);
     (void)signal(SIGINT, end);
     while (true)

@@ -88,21 +88,20 @@ static int keep(struct making *m, const char *from, const char *name)
 
 // --- Pause ---------------------------------------------------------------------------------------
 
-// Process 1 of the pod. Its process id is kept first, so that a crash leaves nobody behind.
-static int start_pause(struct making *m)
+// Process 1 of the pod, which goes by itself unless it hears through a pipe that it is known: a crash leaves nobody
+// behind. Returns its id, or -1.
+static pid_t spawn_pause(struct making *m, int hears)
 {
-    cleanup_sbuf struct sbuf text = {0}, from = {0};
     const char *argv[] = {m->o->monitor, "pause", NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t all;
     pid_t pid;
-    if (unshare(CLONE_NEWPID) != 0)
-        return fail(m, "make a process id namespace");
     (void)sigfillset(&all);
     (void)posix_spawn_file_actions_init(&files);
     (void)posix_spawnattr_init(&attributes);
-    for (int i = 0; i < 3; i++)
+    (void)posix_spawn_file_actions_adddup2(&files, hears, 0);
+    for (int i = 1; i < 3; i++)
         (void)posix_spawn_file_actions_addopen(&files, i, "/dev/null", O_RDWR, 0);
     (void)posix_spawnattr_setsigdefault(&attributes, &all);
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
@@ -110,16 +109,40 @@ static int start_pause(struct making *m)
                         environ);
     (void)posix_spawn_file_actions_destroy(&files);
     (void)posix_spawnattr_destroy(&attributes);
-    if (r != 0)
-        return err_set(m->err, r, "cannot run %s: %s", m->o->monitor, strerrordesc_np(r));
+    if (r == 0)
+        return pid;
+    (void)err_set(m->err, r, "cannot run %s: %s", m->o->monitor, strerrordesc_np(r));
+    return -1;
+}
+
+static int start_pause(struct making *m)
+{
+    cleanup_sbuf struct sbuf text = {0}, from = {0};
+    int ends[2];
+    if (unshare(CLONE_NEWPID) != 0)
+        return fail(m, "make a process id namespace");
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return fail(m, "make a pipe");
+    pid_t pid = spawn_pause(m, ends[0]);
+    (void)close(ends[0]);
+    if (pid < 0) {
+        (void)close(ends[1]);
+        return -m->err->code;
+    }
     sbuf_addf(&text, "%d\n", (int)pid);
+    sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
     cleanup_fd int folder = open(m->o->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int rc = tree_write_file(folder, "pause", sbuf_str(&text));
-    sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
-    if (rc == 0)
-        return keep(m, from.p, "pid");
-    (void)kill(pid, SIGKILL);
-    return err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
+    if (rc < 0)
+        rc = err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
+    else
+        rc = keep(m, from.p, "pid");
+    if (rc == 0 && write(ends[1], "", 1) != 1)
+        rc = fail(m, "keep the pod's first process");
+    (void)close(ends[1]);
+    if (rc < 0)
+        (void)waitpid(pid, NULL, 0);
+    return rc;
 }
 
 static void *make(void *arg)
@@ -163,10 +186,11 @@ int podns_make(const struct podns_options *o, struct err *err)
     return m.rc;
 }
 
-// The process is ours to kill only as long as the number still stands for process 1 of the pod's namespace.
+// The process is ours to kill only as long as the number still stands for one of the pod's namespace. Without that
+// namespace's file it has gone by itself.
 static void kill_pause(const char *folder)
 {
-    cleanup_sbuf struct sbuf file = {0}, text = {0}, of_process = {0}, of_pod = {0}, exe = {0};
+    cleanup_sbuf struct sbuf file = {0}, text = {0}, of_process = {0}, of_pod = {0};
     struct stat a, b;
     int64_t pid;
     sbuf_addf(&file, "%s/pause", folder);
@@ -175,14 +199,8 @@ static void kill_pause(const char *folder)
         return;
     sbuf_addf(&of_process, "/proc/%lld/ns/pid", (long long)pid);
     sbuf_addf(&of_pod, "%s/ns/pid", folder);
-    char argv0[16] = {0};
-    sbuf_addf(&exe, "/proc/%lld/comm", (long long)pid);
-    cleanup_fd int comm = open(exe.p, O_RDONLY | O_CLOEXEC);
-    bool is_monitor = comm >= 0 && read(comm, argv0, sizeof(argv0) - 1) > 0 &&
-                      strncmp(argv0, "dray-monitor", 12) == 0;
-    bool is_same = stat(of_process.p, &a) == 0 && stat(of_pod.p, &b) == 0 && a.st_ino == b.st_ino &&
-                   a.st_dev == b.st_dev;
-    if (!is_monitor && !is_same)
+    if (stat(of_process.p, &a) != 0 || stat(of_pod.p, &b) != 0 || a.st_ino != b.st_ino ||
+        a.st_dev != b.st_dev)
         return;
     (void)kill((pid_t)pid, SIGKILL);
     (void)waitpid((pid_t)pid, NULL, 0); // when it is our child

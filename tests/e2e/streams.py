@@ -458,6 +458,8 @@ def doors(w):
     expect('health for nobody', w.ask('GET', '/healthz', port=port, certificate=None)[0], 401)
     expect('pods', json.loads(w.ask('GET', '/pods', port=port)[1])['kind'], 'PodList')
     expect('nothing there', w.ask('GET', '/run/x', port=port)[0], 404)
+    code, text = w.ask('POST', '/portForward/default/one', port=port)
+    expect('ports', (code, b'does not forward ports' in text), (501, True))
     expect('no such pod', w.ask('GET', '/containerLogs/default/zero/main', port=port), (404, b'pod "zero" does not exist'))
     expect('odd paths', w.ask('GET', '/containerLogs/default/one/../main', port=port)[0], 404)
     # Discovery names what there is.

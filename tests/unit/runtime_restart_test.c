@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "agent/tree.h"
@@ -226,6 +227,41 @@ static void two_runtimes_do_not_share_a_folder(void **state)
     assert_int_equal(runtime_crun_new(&o, &other, &err), -ERR_CONFLICT);
 }
 
+// Fills a file system to its last byte.
+static void fill(const char *path)
+{
+    static const char block[4096] = {1};
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    for (size_t n = sizeof(block); n > 0;)
+        if (write(fd, block, n) < 0)
+            n /= 2;
+    (void)close(fd);
+}
+
+static void a_full_disk_does_not_keep_a_pod_alive(void **state)
+{
+    char pod[80], id[80], pods[100], filler[120], file[220];
+    (void)state;
+    (void)snprintf(pods, sizeof(pods), "%s/root/pods", kit.dir);
+    (void)snprintf(filler, sizeof(filler), "%s/.filler", pods);
+    assert_int_equal(mount("tmpfs", pods, "tmpfs", 0, "size=256k"), 0);
+    must(kit_pod(&kit, "full", pod));
+    must(kit_shell(&kit, pod, "c", "sleep 1000", id));
+    must(kit_start(&kit, id));
+    fill(filler);
+    must(kit_pod_stop(&kit, pod));
+    assert_int_equal(kit_status(&kit, id).state, RUNTIME_EXITED);
+    (void)snprintf(file, sizeof(file), "%s/%s/ns/net", pods, pod);
+    assert_int_not_equal(access(file, F_OK), 0);
+    restart(); // and nobody takes it for one that is ready
+    must(kit_pod_remove(&kit, pod));
+    (void)snprintf(file, sizeof(file), "%s/%s", pods, pod);
+    assert_int_not_equal(access(file, F_OK), 0);
+    assert_int_equal(unlink(filler), 0);
+    assert_int_equal(umount(pods), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +271,7 @@ int main(void)
         TEST_CASE(what_was_before_the_machine_started_has_ended),
         TEST_CASE(damaged_descriptions_are_cleared_away),
         TEST_CASE(two_runtimes_do_not_share_a_folder),
+        TEST_CASE(a_full_disk_does_not_keep_a_pod_alive),
     };
     const char *why = kit_runtime_possible();
     if (why) {
