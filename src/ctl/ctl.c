@@ -21,6 +21,28 @@ static const struct {
     [CACHE_POOL_REQUESTS] = {"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"},
     [CACHE_NODES] = {"v1", "Node"},
     [CACHE_ROLES] = {"rbac.authorization.k8s.io/v1", "ClusterRole"},
+    [CACHE_DEPLOYMENTS] = {"apps/v1", "Deployment"},
+    [CACHE_REPLICA_SETS] = {"apps/v1", "ReplicaSet"},
+    [CACHE_DAEMON_SETS] = {"apps/v1", "DaemonSet"},
+    [CACHE_STATEFUL_SETS] = {"apps/v1", "StatefulSet"},
+    [CACHE_JOBS] = {"batch/v1", "Job"},
+    [CACHE_REVISIONS] = {"apps/v1", "ControllerRevision"},
+    [CACHE_NAMESPACES] = {"v1", "Namespace"},
+    [CACHE_ACCOUNTS] = {"v1", "ServiceAccount"},
+    [CACHE_LEASES] = {"coordination.k8s.io/v1", "Lease"},
+};
+
+// Who needs which of the caches that not everybody does.
+static const unsigned needed[CACHES] = {
+    [CACHE_DEPLOYMENTS] = CTL_DEPLOYMENTS,
+    [CACHE_REPLICA_SETS] = CTL_DEPLOYMENTS | CTL_REPLICA_SETS,
+    [CACHE_DAEMON_SETS] = CTL_DAEMON_SETS,
+    [CACHE_STATEFUL_SETS] = CTL_STATEFUL_SETS,
+    [CACHE_JOBS] = CTL_JOBS,
+    [CACHE_REVISIONS] = CTL_DAEMON_SETS | CTL_STATEFUL_SETS,
+    [CACHE_NAMESPACES] = CTL_ACCOUNTS,
+    [CACHE_ACCOUNTS] = CTL_ACCOUNTS,
+    [CACHE_LEASES] = CTL_NODES | CTL_STALE_SLICES,
 };
 
 const struct api_kind *ctl_kind(enum ctl_cache which)
@@ -37,6 +59,8 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
         return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
     if (which == CACHE_ROLES)
         return c->aggregate;
+    if (needed[which])
+        return c->controllers & needed[which];
     if (which == CACHE_RULES)
         return features_on(c->features, FEATURE_DRA_DEVICE_TAINT_RULES);
     return true;
@@ -106,6 +130,40 @@ struct api_time ctl_now(const struct ctl *c)
     return (struct api_time){.at = {.sec = seconds}, .set = true};
 }
 
+int ctl_controllers_parse(struct str list, unsigned *ret, struct err *err)
+{
+    static const struct {
+        const char *name;
+        unsigned which;
+    } names[] = {
+        {"*", CTL_ALL},
+        {"replicaset-controller", CTL_REPLICA_SETS},
+        {"deployment-controller", CTL_DEPLOYMENTS},
+        {"daemonset-controller", CTL_DAEMON_SETS},
+        {"statefulset-controller", CTL_STATEFUL_SETS},
+        {"job-controller", CTL_JOBS},
+        {"serviceaccount-controller", CTL_ACCOUNTS},
+        {"pod-garbage-collector-controller", CTL_POD_GC},
+        {"node-lifecycle-controller", CTL_NODES},
+        {"taint-eviction-controller", CTL_TAINT_EVICTION},
+        {"stale-slice-controller", CTL_STALE_SLICES},
+    };
+    unsigned on = 0;
+    while (list.n > 0) {
+        struct str name;
+        str_cut(list, ',', &name, &list);
+        bool off = str_starts(name, STR("-"));
+        size_t i = 0;
+        while (i < array_len(names) && !str_eqz(str_from(name, off ? 1 : 0), names[i].name))
+            i++;
+        if (i == array_len(names))
+            return err_set(err, ERR_INVALID, "there is no controller \"%.*s\"", STR_ARG(name));
+        on = off ? on & ~names[i].which : on | names[i].which;
+    }
+    *ret = on;
+    return 0;
+}
+
 struct ctl *ctl_new(const struct ctl_options *options)
 {
     struct ctl *c = xcalloc(1, sizeof(*c));
@@ -113,6 +171,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->exec = options->exec;
     c->features = options->features;
     c->aggregate = options->aggregate_roles;
+    c->controllers = options->controllers;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
         if (wanted(c, i))
@@ -130,6 +189,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
         c->groups = group_ctl_new(c);
     if (c->caches[CACHE_ROLES])
         c->roles = role_ctl_new(c);
+    c->loads = load_ctl_new(c);
     return c;
 }
 
@@ -150,6 +210,7 @@ void ctl_free(struct ctl *c)
     gc_ctl_free(c->garbage);
     group_ctl_free(c->groups);
     role_ctl_free(c->roles);
+    load_ctl_free(c->loads);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);
@@ -174,6 +235,6 @@ bool ctl_idle(const struct ctl *c)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
     return claim_ctl_idle(c->claims) && taint_ctl_idle(c->taints) && pool_ctl_idle(c->pools) &&
-           gc_ctl_idle(c->garbage) && group_ctl_idle(c->groups) &&
+           gc_ctl_idle(c->garbage) && group_ctl_idle(c->groups) && load_ctl_idle(c->loads) &&
            (!c->roles || role_ctl_idle(c->roles));
 }

@@ -21,7 +21,16 @@ enum ctl_cache {
     CACHE_RULES,
     CACHE_POOL_REQUESTS,
     CACHE_NODES,
-    CACHE_ROLES, // ClusterRoles, when they are to be aggregated
+    CACHE_ROLES,       // ClusterRoles, when they are to be aggregated
+    CACHE_DEPLOYMENTS, // these as the controllers that are on need them
+    CACHE_REPLICA_SETS,
+    CACHE_DAEMON_SETS,
+    CACHE_STATEFUL_SETS,
+    CACHE_JOBS,
+    CACHE_REVISIONS,
+    CACHE_NAMESPACES,
+    CACHE_ACCOUNTS,
+    CACHE_LEASES,
     CACHES,
 };
 
@@ -31,6 +40,7 @@ struct pool_ctl;
 struct gc_ctl;
 struct group_ctl;
 struct role_ctl;
+struct load_ctl;
 
 struct ctl {
     struct client *client;
@@ -45,7 +55,9 @@ struct ctl {
     struct gc_ctl *garbage;
     struct group_ctl *groups; // NULL where the gate is off
     struct role_ctl *roles;   // NULL: somebody else aggregates them
+    struct load_ctl *loads;
     bool aggregate;
+    unsigned controllers; // CTL_…
 };
 
 // The kinds of the caches.
@@ -113,6 +125,10 @@ bool group_ctl_idle(const struct group_ctl *g);
 struct role_ctl *role_ctl_new(struct ctl *c);
 void role_ctl_free(struct role_ctl *c);
 bool role_ctl_idle(const struct role_ctl *c);
+
+struct load_ctl *load_ctl_new(struct ctl *c);
+void load_ctl_free(struct load_ctl *c);
+bool load_ctl_idle(const struct load_ctl *c);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 
