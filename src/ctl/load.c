@@ -7,6 +7,8 @@
 
 #include "base/banned.h"
 
+#define TRACKING "batch.kubernetes.io/job-tracking"
+
 static const struct {
     enum ctl_cache cache;
     enum ctl_cache dependents[2]; // CACHES: none
@@ -96,7 +98,8 @@ static void step(void *arg, struct str key)
         return;
     }
     forget_failure(l, key);
-    work_done(l->work, key);
+    if (l->cache != CACHE_JOBS || !job_gone(l, key))
+        work_done(l->work, key);
 }
 
 void load_finish(struct load *l, struct str key, int64_t wait_s)
@@ -245,6 +248,32 @@ static void index_namespace(const struct client_object *o, void (*add)(void *ctx
                             void *ctx)
 {
     add(ctx, o->meta->namespace);
+}
+
+static void index_tracked(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                          void *ctx)
+{
+    const struct api_owner_reference *owner = meta_controller(o->meta);
+    if (!owner || !str_eqz(owner->kind, "Job") || !meta_has_finalizer(o->meta, STR(TRACKING)))
+        return;
+    cleanup_sbuf struct sbuf key = {0};
+    const struct api_object_meta job = {.namespace = o->meta->namespace, .name = owner->name};
+    key_of(&job, &key);
+    add(ctx, sbuf_str(&key));
+}
+
+static void take_first(void *arg, const struct client_object *o)
+{
+    const struct client_object **found = arg;
+    if (!*found)
+        *found = o;
+}
+
+const struct client_object *load_tracked_pod(const struct load *l, struct str job)
+{
+    const struct client_object *found = NULL;
+    informer_by(l->ctl->caches[CACHE_PODS], all_of(l)->tracked, job, take_first, &found);
+    return found;
 }
 
 struct collect {
@@ -468,9 +497,8 @@ static void adopt(struct load *l, struct str key, const struct client_object *o,
               "\"blockOwnerDeletion\":true}]%s}}",
               STR_ARG(orphan->meta->uid), STR_ARG(kind->api_version), STR_ARG(kind->kind),
               STR_ARG(o->meta->name), STR_ARG(o->meta->uid),
-              l->cache == CACHE_JOBS && which == CACHE_PODS
-                  ? ",\"finalizers\":[\"batch.kubernetes.io/job-tracking\"]"
-                  : "");
+              l->cache == CACHE_JOBS && which == CACHE_PODS ? ",\"finalizers\":[\"" TRACKING "\"]"
+                                                            : "");
     const struct client_key at = {kind, o->meta->namespace, o->meta->name};
     client_get(l->ctl->client, &at, asked, c);
 }
@@ -559,6 +587,9 @@ struct load_ctl *load_ctl_new(struct ctl *ctl)
     for (enum load_kind k = 0; k < LOADS; k++)
         if (c->of[k].work)
             ctl_watch(ctl, c->of[k].cache, load_changed, &c->of[k], c->of[k].work);
+    c->tracked = informer_add_index(ctl->caches[CACHE_PODS], index_tracked);
+    if (c->of[LOAD_STATEFUL_SET].work)
+        ctl_watch(ctl, CACHE_VOLUME_CLAIMS, NULL, NULL, c->of[LOAD_STATEFUL_SET].work);
     if (c->of[LOAD_DAEMON_SET].work)
         ctl_watch(ctl, CACHE_NODES, node_changed, &c->of[LOAD_DAEMON_SET],
                   c->of[LOAD_DAEMON_SET].work);

@@ -52,6 +52,7 @@ struct load_ctl {
     struct ctl *ctl;
     struct load of[LOADS];
     struct load_index index[CACHES];
+    size_t tracked; // index: pods with the finalizer of Jobs by NAMESPACE/JOB
 };
 
 // --- Steps of the kinds --------------------------------------------------------------------------
@@ -61,6 +62,9 @@ void deployment_step(struct load *l, struct str key, const struct client_object 
 void daemon_set_step(struct load *l, struct str key, const struct client_object *o);
 void stateful_set_step(struct load *l, struct str key, const struct client_object *o);
 void job_step(struct load *l, struct str key, const struct client_object *o);
+
+// job_gone lets a pod go whose Job is gone; true when it did.
+bool job_gone(struct load *l, struct str key);
 
 CTL_VIEW(replica_set, api_replica_set)
 CTL_VIEW(deployment, api_deployment)
@@ -77,6 +81,9 @@ struct load_objects VEC(const struct client_object *);
 // load_owned gives the objects of a cache that o controls, in order of their names.
 struct load_objects load_owned(const struct load *l, enum ctl_cache which,
                                const struct client_object *o, struct arena *arena);
+
+// load_tracked_pod finds a pod of the Job NAMESPACE/NAME, be it there or gone, that has the finalizer of Jobs.
+const struct client_object *load_tracked_pod(const struct load *l, struct str job);
 
 // load_claim releases one object that selector does not match any more, or adopts one without a controller that
 // it matches. Nothing is adopted for an o that is being deleted. True: a write is under way.
