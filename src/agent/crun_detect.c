@@ -44,15 +44,23 @@ static int find_monitor(struct crun *c, const char *said, struct err *err)
     return 0;
 }
 
+// A bare name is looked for on PATH; monitors get the whole path.
 static int find_program(struct crun *c, const char *said, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
-    if (said)
+    if (said && strchr(said, '/'))
         sbuf_addz(&path, said);
-    else if (!process_find("crun", &path) && !process_find("runc", &path))
+    else if (said && !process_find(said, &path))
+        return err_set(err, ERR_UNSUPPORTED,
+                       "the runtime '%s' is not on PATH; install it, or name its path", said);
+    else if (!said && !process_find("crun", &path) && !process_find("runc", &path))
         return err_set(err, ERR_UNSUPPORTED,
                        "there is neither crun nor runc; install one (apt-get install crun)");
-    c->program = arena_str(&c->arena, sbuf_str(&path)).p;
+    cleanup_free char *real = realpath(path.p, NULL);
+    struct stat st;
+    if (!real || stat(real, &st) != 0 || !S_ISREG(st.st_mode) || access(real, X_OK) != 0)
+        return err_set(err, ERR_UNSUPPORTED, "the runtime '%s' is not a program", path.p);
+    c->program = arena_str(&c->arena, str_z(real)).p;
     return 0;
 }
 
@@ -67,6 +75,8 @@ static int ask_version(struct crun *c, struct err *err)
         return rc;
     if (rc > 0)
         return err_set(err, ERR_UNSUPPORTED, "%s --version ended with %d", c->program, rc);
+    if (!str_starts(sbuf_str(&said), STR("crun ")) && !str_starts(sbuf_str(&said), STR("runc ")))
+        return err_set(err, ERR_UNSUPPORTED, "%s is neither crun nor runc", c->program);
     struct str text = sbuf_str(&said), first, rest, name, version;
     (void)str_cut(text, '\n', &first, &rest);
     (void)str_cut(first, ' ', &name, &version);

@@ -43,6 +43,7 @@ struct fleet_rule {
     void (*ranks)(void *arg, uint32_t node, const struct fleet_node *n,
                   const struct fleet_question *q, uint16_t rank[WORTH_UNITS]);
     void *arg;
+    bool by_state; // nodes with the same state have the same score
 };
 
 struct fleet_options {

@@ -13,6 +13,7 @@ struct node_entry {
     uint32_t worth_stamp; // 0: not known
     uint32_t devices;
     uint8_t *unit_of; // by device of the view; FLEET_NO_UNIT: none
+    uint8_t look; // by its state
     bool known;
     bool partial; // not everything on it is among the units
     struct worth_unit units[WORTH_UNITS];

@@ -257,25 +257,36 @@ double worth_press(const struct worth *w, uint16_t group)
 
 // --- Scarcity ------------------------------------------------------------------------------------
 
+static void count_kind(struct worth *w, uint32_t demand)
+{
+    const struct worth_request *r = &w->demands[demand].request;
+    struct scarce s = {.demand = demand, .num = r->num, .cpu = r->cpu, .memory = r->memory};
+    for (size_t t = 0; t < w->types_len && t < WORTH_TYPES; t++) {
+        s.any |= (uint64_t)(r->part[t] > 0) << t;
+        s.whole |= (uint64_t)(r->part[t] == WORTH_WHOLE) << t;
+    }
+    w->counted[w->counted_len++] = s;
+}
+
 void worth_places_begin(struct worth *w)
 {
     w->counted_len = 0;
     w->free_units = 0;
-    for (size_t i = 0; i < w->demands_len && w->counted_len < WORTH_SCARCE; i++) {
-        const struct demand *d = &w->demands[i];
-        if (d->request.num >= 2 && d->units > 0)
-            w->counted[w->counted_len++] = (struct scarce){.demand = (uint32_t)i};
-    }
+    for (size_t i = 0; i < w->demands_len && w->counted_len < WORTH_SCARCE; i++)
+        if (w->demands[i].request.num >= 2 && w->demands[i].units > 0)
+            count_kind(w, (uint32_t)i);
 }
 
 void worth_places(struct worth *w, const struct worth_state *s)
 {
+    struct unit_sums m;
     double left = 0;
+    worth_sums(w, s, &m);
     for (uint32_t i = 0; i < s->n; i++)
         left += s->units[i].left;
     w->free_units += left / WORTH_WHOLE;
     for (size_t i = 0; i < w->counted_len; i++)
-        w->counted[i].places += (double)worth_slots(s, &w->demands[w->counted[i].demand].request);
+        w->counted[i].places += (double)worth_slots(w, s, &m, &w->counted[i]);
 }
 
 static double family_price(const struct worth *w, const struct demand *d)

@@ -45,11 +45,19 @@ struct family {
     double total;
 };
 
+// A request of several units. What it asks for stands here again, close together: worth_of reads all.
 struct scarce {
     uint32_t demand;
+    uint32_t num;
+    int64_t cpu;
+    int64_t memory;
+    uint64_t any;   // types that will do, one bit each
+    uint64_t whole; // those of which it takes whole units
     double places;
     double value; // of a place
 };
+
+_Static_assert(WORTH_TYPES <= 64, "types are bits of scarce.any");
 
 struct worth {
     struct unit_type types[WORTH_TYPES];
@@ -73,7 +81,19 @@ struct worth {
     bool supply_changed;
 };
 
-// worth_slots counts how often a request fits on a node, by units, processors and memory.
-int64_t worth_slots(const struct worth_state *s, const struct worth_request *r);
+// A node's units in sum.
+struct unit_sums {
+    double value[WORTH_FAMILIES];
+    double parts;
+    uint32_t whole; // units of which nothing is used
+    bool mixed;     // they are of several types
+};
+
+// worth_sums adds up the units of a node.
+void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_sums *ret);
+
+// worth_slots counts how often a scarce request fits on a node, by units, processors and memory.
+int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
+                    const struct scarce *r);
 
 #endif

@@ -59,6 +59,16 @@ static const struct field_row rows[] = {
     SPECIAL(pod, "status.podIPs", "status.podIPs", FIELD_EMPTY, status),
     TEXT(pod, "status.nominatedNodeName", status.nominated_node_name),
 
+    TEXT(certificate_signing_request, "metadata.name", metadata.name),
+    TEXT(certificate_signing_request, "spec.signerName", spec.signer_name),
+    TEXT(cluster_trust_bundle, "metadata.name", metadata.name),
+    TEXT(cluster_trust_bundle, "spec.signerName", spec.signer_name),
+    TEXT(pod_certificate_request, "metadata.name", metadata.name),
+    TEXT(pod_certificate_request, "metadata.namespace", metadata.namespace),
+    TEXT(pod_certificate_request, "spec.signerName", spec.signer_name),
+    TEXT(pod_certificate_request, "spec.podName", spec.pod_name),
+    TEXT(pod_certificate_request, "spec.nodeName", spec.node_name),
+
     TEXT(node, "metadata.name", metadata.name),
     SPECIAL(node, "spec.unschedulable", "spec.unschedulable", FIELD_BOOL, spec.unschedulable),
 

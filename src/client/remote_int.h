@@ -18,6 +18,16 @@ struct remote_auth {
     struct list waiting; // sendings
 };
 
+// Answers of one method and code; code 0: there was none.
+struct remote_count {
+    const char *method;
+    int code;
+    uint64_t n;
+};
+
+#define REMOTE_COUNTS    32
+#define REMOTE_REDIRECTS 4
+
 struct remote {
     struct client client;
     struct loop *loop;
@@ -28,7 +38,14 @@ struct remote {
     size_t busy; // calls, watches and refreshes that are not over
     bool freed;
     bool no_watch_list;
+    struct {
+        const struct api_kind *from, *to;
+    } redirects[REMOTE_REDIRECTS];
+    struct remote_count counts[REMOTE_COUNTS]; // the last: what the others have no room for
 };
+
+// remote_kind is the kind that is asked for: itself, unless it is redirected.
+const struct api_kind *remote_kind(const struct remote *r, const struct api_kind *kind);
 
 static inline struct remote *remote_of(struct client *c)
 {

@@ -366,7 +366,7 @@ struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
     struct remote *r = remote_of(c);
     struct client_watch *w = xcalloc(1, sizeof(*w));
     w->remote = r;
-    w->kind = kind;
+    w->kind = remote_kind(r, kind);
     w->namespace = arena_str(&w->arena, options->namespace);
     w->labels = arena_str(&w->arena, options->label_selector);
     w->fields = arena_str(&w->arena, options->field_selector);

@@ -73,6 +73,7 @@ struct running {
     struct exec_timer stop;
     int64_t give_up_ns;
     struct sbuf node;
+    char host[256];
 };
 
 // --- The command line ----------------------------------------------------------------------------
@@ -114,11 +115,10 @@ static void parse(struct args *a, int argc, char **argv)
 // --- The endpoint's certificate ------------------------------------------------------------------
 
 // own_certificate makes a CA and a certificate in DIR/pki, unless they are there.
-static int own_certificate(const char *folder, const char *node, const char *address,
+static int own_certificate(const char *folder, const char *node, const char *const *names,
                            struct sbuf *crt, struct sbuf *key, struct err *err)
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    const char *const names[] = {node, address, NULL};
     cleanup_sbuf struct sbuf ca_file = {0}, name = {0};
     struct tls_key_pair ca = {0}, pair = {0};
     sbuf_addf(crt, "%s/node.crt", folder);
@@ -127,7 +127,6 @@ static int own_certificate(const char *folder, const char *node, const char *add
     sbuf_addf(&name, "system:node:%s", node);
     if (access(crt->p, R_OK) == 0 && access(key->p, R_OK) == 0)
         return 0;
-    (void)mkdir(folder, 0700);
     const struct tls_subject root = {.common_name = "dray-agent-ca",
                                      .not_before = now - 3600,
                                      .not_after = now + INT64_C(10) * 365 * 86400};
@@ -151,11 +150,10 @@ static int own_certificate(const char *folder, const char *node, const char *add
 }
 
 // Signed by the CA of a dray server on this machine.
-static int signed_certificate(const char *folder, const char *node, const char *address,
+static int signed_certificate(const char *folder, const char *node, const char *const *names,
                               struct sbuf *crt, struct sbuf *key, struct err *err)
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    const char *const names[] = {node, address, NULL};
     cleanup_sbuf struct sbuf ca = {0};
     char *file = NULL, *key_file = NULL;
     sbuf_addf(&ca, "%s/ca.crt", folder);
@@ -175,19 +173,21 @@ static int open_tls(struct running *r, const char *data_dir, struct err *err)
 {
     const struct args *a = r->args;
     cleanup_sbuf struct sbuf crt = {0}, key = {0}, ca = {0}, folder = {0};
-    const char *address = a->node_ip ? a->node_ip : "127.0.0.1";
+    // An API server tries the Node's Hostname before its addresses.
+    const char *const names[] = {r->node.p, a->node_ip ? a->node_ip : "127.0.0.1", r->host, NULL};
     int code = 0;
     if (a->listen && strcmp(a->listen, "none") == 0)
         return 0;
     sbuf_addf(&folder, "%s/pki", data_dir);
+    (void)mkdir(data_dir, 0755);
+    (void)mkdir(folder.p, 0700);
     if (a->certificate && a->key) {
         sbuf_addz(&crt, a->certificate);
         sbuf_addz(&key, a->key);
     } else if (a->pki) {
-        code = signed_certificate(a->pki, r->node.p, address, &crt, &key, err);
+        code = signed_certificate(a->pki, r->node.p, names, &crt, &key, err);
     } else {
-        (void)mkdir(data_dir, 0755);
-        code = own_certificate(folder.p, r->node.p, address, &crt, &key, err);
+        code = own_certificate(folder.p, r->node.p, names, &crt, &key, err);
     }
     if (a->client_ca) {
         sbuf_addz(&ca, a->client_ca);
@@ -195,7 +195,6 @@ static int open_tls(struct running *r, const char *data_dir, struct err *err)
         sbuf_addf(&ca, "%s/ca.crt", a->pki);
     } else if (code == 0 && r->target.ca_pem.n) {
         cleanup_sbuf struct sbuf pem = {0};
-        (void)mkdir(folder.p, 0700);
         sbuf_addf(&ca, "%s/client-ca.crt", folder.p);
         sbuf_add(&pem, r->target.ca_pem);
         code = tls_write_file(ca.p, pem.p, err);
@@ -369,7 +368,6 @@ int verb_agent(int argc, char **argv)
     struct args a = {0};
     struct running r = {.args = &a};
     struct err err = {0};
-    char host[256] = "";
     parse(&a, argc, argv);
     if (a.bad) {
         vec_done(&a.cdi_dirs);
@@ -378,8 +376,8 @@ int verb_agent(int argc, char **argv)
     log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): threads come later, and only wait
     (void)mallopt(M_ARENA_MAX, 2);
-    (void)gethostname(host, sizeof(host) - 1);
-    sbuf_addz(&r.node, a.node ? a.node : host);
+    (void)gethostname(r.host, sizeof(r.host) - 1);
+    sbuf_addz(&r.node, a.node ? a.node : r.host);
     int code = start(&r, &err);
     if (code == 0) {
         agent_start(r.agent);
@@ -387,7 +385,7 @@ int verb_agent(int argc, char **argv)
         loop_run(r.loop);
     } else {
         (void)fprintf(stderr, "dray agent: %s\n", err.msg);
-        if (code == -ERR_UNSUPPORTED)
+        if (code == -ERR_UNSUPPORTED && geteuid() != 0)
             (void)fprintf(stderr,
                           "Without root, 'dray up' shows the same with simulated nodes, and "
                           "'dray kubelet-stub' calls drivers.\n");

@@ -19,37 +19,52 @@
 
 struct ctl;
 
-// Controllers that may be left out, for those who have others.
-enum {
-    CTL_REPLICA_SETS = 1 << 0,
-    CTL_DEPLOYMENTS = 1 << 1,
-    CTL_DAEMON_SETS = 1 << 2,
-    CTL_STATEFUL_SETS = 1 << 3,
-    CTL_JOBS = 1 << 4,
-    CTL_ACCOUNTS = 1 << 5,
-    CTL_POD_GC = 1 << 6,
-    CTL_NODES = 1 << 7,
-    CTL_TAINT_EVICTION = 1 << 8,
-    CTL_STALE_SLICES = 1 << 9,
-    CTL_ALL = (1 << 10) - 1,
+enum ctl_controller {
+    CTL_CLAIMS,
+    CTL_TAINTS,
+    CTL_POOLS,
+    CTL_GARBAGE,
+    CTL_GROUPS,
+    CTL_ROLES,
+    CTL_WORKLOADS, // what follows makes it a small cluster
+    CTL_REPLICA_SETS = CTL_WORKLOADS,
+    CTL_DEPLOYMENTS,
+    CTL_DAEMON_SETS,
+    CTL_STATEFUL_SETS,
+    CTL_JOBS,
+    CTL_ACCOUNTS,
+    CTL_NODES,
+    CTL_TAINT_EVICTION,
+    CTL_STALE_SLICES,
+    CTL_CONTROLLERS,
 };
 
-// ctl_controllers_parse reads a list as kube-controller-manager's --controllers: names, -NAME for all but it, * for
-// all. Returns 0 or -ERR_INVALID.
-int ctl_controllers_parse(struct str list, unsigned *ret, struct err *err) MUST_USE;
+// ctl_controller_name is kube-controller-manager's name for it.
+const char *ctl_controller_name(enum ctl_controller which);
+
+// ctl_controllers_parse reads a list as kube-controller-manager's --controllers: '*' (those that on has
+// already), NAME, -NAME; without '*' only those that are named. Returns 0 or -ERR_INVALID.
+int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err *err) MUST_USE;
 
 struct ctl_options {
     struct client *client; // borrowed
     struct exec *exec;     // the client's
     const struct features *features;
-    bool aggregate_roles; // where no kube-controller-manager does
-    unsigned controllers; // CTL_…
+    bool aggregate_roles;      // where no kube-controller-manager does
+    bool off[CTL_CONTROLLERS]; // what somebody else does
+    bool standby;              // know everything, do nothing before ctl_lead
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);
 
 // ctl_start begins to list and watch.
 void ctl_start(struct ctl *c);
+
+// ctl_lead ends standing by. There is no way back but ctl_free.
+void ctl_lead(struct ctl *c);
+
+// ctl_synced: every cache has been filled once.
+bool ctl_synced(const struct ctl *c);
 
 // ctl_free stops at once; answers still to come are ignored. Posted work of the exec must be run
 // once more before the exec goes.

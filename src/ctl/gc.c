@@ -200,7 +200,7 @@ struct gc_ctl *gc_ctl_new(struct ctl *ctl)
 {
     struct gc_ctl *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
-    g->work = work_new(ctl->exec, step, g);
+    g->work = ctl_work(ctl, step, g);
     list_init(&g->calls);
     for (size_t i = 0; i < array_len(dependents); i++) {
         enum ctl_cache cache = dependents[i].cache;
@@ -222,9 +222,4 @@ void gc_ctl_free(struct gc_ctl *g)
     work_free(g->work);
     gone_done(&g->gone);
     free(g);
-}
-
-bool gc_ctl_idle(const struct gc_ctl *g)
-{
-    return work_idle(g->work);
 }

@@ -13,7 +13,7 @@ static const struct {
     enum ctl_cache cache;
     enum ctl_cache dependents[2]; // CACHES: none
     const char *component;
-    unsigned controller;
+    enum ctl_controller controller;
     void (*step)(struct load *l, struct str key, const struct client_object *o);
 } kinds[LOADS] = {
     [LOAD_REPLICA_SET] = {CACHE_REPLICA_SETS,
@@ -74,20 +74,12 @@ static void forget_failure(struct load *l, struct str key)
     free(gone.message);
 }
 
-static bool synced(const struct load *l)
-{
-    for (size_t i = 0; i < CACHES; i++)
-        if (l->ctl->caches[i] && !informer_synced(l->ctl->caches[i]))
-            return false;
-    return true;
-}
-
 static void step(void *arg, struct str key)
 {
     struct load *l = arg;
     struct str namespace;
     struct str name;
-    if (!synced(l)) {
+    if (!ctl_synced(l->ctl)) {
         work_retry(l->work, key);
         return;
     }
@@ -550,9 +542,9 @@ static void load_start(struct load_ctl *c, enum load_kind k)
     l->ctl = c->ctl;
     l->cache = kinds[k].cache;
     list_init(&l->calls);
-    if (!(c->ctl->controllers & kinds[k].controller))
+    if (c->ctl->off[kinds[k].controller])
         return;
-    l->work = work_new(c->ctl->exec, step, l);
+    l->work = ctl_work(c->ctl, step, l);
     const struct event_recorder_options events = {.client = c->ctl->client,
                                                   .component = str_z(kinds[k].component)};
     l->events = event_recorder_new(&events);
@@ -615,12 +607,4 @@ void load_ctl_free(struct load_ctl *c)
     for (enum load_kind k = 0; k < LOADS; k++)
         load_done(&c->of[k]);
     free(c);
-}
-
-bool load_ctl_idle(const struct load_ctl *c)
-{
-    for (enum load_kind k = 0; k < LOADS; k++)
-        if (c->of[k].work && !work_idle(c->of[k].work))
-            return false;
-    return true;
 }

@@ -22,6 +22,9 @@ typedef void (*work_fn)(void *arg, struct str key);
 
 struct work *work_new(struct exec *exec, work_fn fn, void *arg);
 
+// work_hold looks at nothing (true) or goes on (false); keys are taken meanwhile.
+void work_hold(struct work *w, bool hold);
+
 // work_free forgets everything; steps under way must not end any more.
 void work_free(struct work *w);
 

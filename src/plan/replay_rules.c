@@ -289,6 +289,7 @@ struct rules *rules_new(const struct replay_trace *t, const struct replay_world 
     r->rule.score = policy == REPLAY_FGD       ? fgd_score
                     : policy == REPLAY_BESTFIT ? bestfit_score
                                                : kube_score;
+    r->rule.by_state = policy == REPLAY_FGD || policy == REPLAY_BESTFIT; // types tell models
     r->rule.ranks = policy == REPLAY_FGD || policy == REPLAY_BESTFIT ? ranks : NULL;
     return r;
 }

@@ -261,7 +261,7 @@ int delete_object(struct op *op, const struct object *old, const struct api_dele
     if (code == 0)
         code = check_preconditions(op, old, o.preconditions);
     if (code == 0)
-        code = admit_deletion(op, old->name);
+        code = admit_deletion(op, old->name, &object);
     return code < 0 ? code : delete_decoded(op, old, &object, &o);
 }
 

@@ -104,6 +104,37 @@ static void job_fields(const void *value, struct arena *arena, struct pairs *out
     add(arena, out, STR("status.successful"), arena_strf(arena, "%d", (int)j->status.succeeded));
 }
 
+static void certificate_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_certificate_signing_request *c = value;
+    add(arena, out, STR("spec.signerName"), c->spec.signer_name);
+}
+
+static void pod_certificate_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_pod_certificate_request *c = value;
+    add(arena, out, STR("spec.signerName"), c->spec.signer_name);
+    add(arena, out, STR("spec.podName"), c->spec.pod_name);
+    add(arena, out, STR("spec.nodeName"), c->spec.node_name);
+}
+
+static void bundle_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_cluster_trust_bundle *b = value;
+    add(arena, out, STR("spec.signerName"), b->spec.signer_name);
+}
+
+static void address_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_ip_address *a = value;
+    static const struct api_parent_reference nobody;
+    const struct api_parent_reference *p = a->spec.parent_ref ? a->spec.parent_ref : &nobody;
+    add(arena, out, STR("spec.parentRef.group"), p->group);
+    add(arena, out, STR("spec.parentRef.resource"), p->resource);
+    add(arena, out, STR("spec.parentRef.namespace"), p->namespace);
+    add(arena, out, STR("spec.parentRef.name"), p->name);
+}
+
 static int compare_keys(const void *a, const void *b)
 {
     return str_cmp(((const struct object_pair *)a)->key, ((const struct object_pair *)b)->key);
@@ -162,6 +193,12 @@ static const struct kind_rules kinds[] = {
     {&api_csi_driver_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
     {&api_csi_storage_capacity_type, KIND_CONDITIONAL, NULL},
     {&api_volume_attachment_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
+    {&api_volume_attributes_class_type, KIND_RETURNS_DELETED, NULL},
+    {&api_certificate_signing_request_type, 0, certificate_fields},
+    {&api_pod_certificate_request_type, KIND_CONDITIONAL, pod_certificate_fields},
+    {&api_cluster_trust_bundle_type, KIND_CONDITIONAL, bundle_fields},
+    {&api_storage_version_migration_type, KIND_CONDITIONAL, NULL},
+    {&api_ip_address_type, 0, address_fields},
 };
 
 const struct kind_rules *kind_rules_of(const struct api_kind *stored)

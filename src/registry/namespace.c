@@ -75,7 +75,7 @@ int delete_namespace(struct op *op, const struct object *old, const struct api_o
     struct api_namespace *ns = decoded->value;
     int code = check_namespace_preconditions(op, old, options->preconditions);
     if (code == 0)
-        code = admit_deletion(op, old->name);
+        code = admit_deletion(op, old->name, decoded);
     if (code < 0)
         return code;
     if (!ns->metadata.deletion_timestamp.set) {

@@ -13,6 +13,12 @@ struct store *registry_store(struct registry *r)
     return r->store;
 }
 
+void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg)
+{
+    r->authorize = fn;
+    r->authorize_arg = arg;
+}
+
 // --- What every cluster has ----------------------------------------------------------------------
 
 struct founding {
@@ -117,7 +123,6 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->store = options->store;
     r->exec = options->exec;
     r->features = options->features;
-    r->authorizer = options->authorizer;
     r->namespace_kind = api_kind_find(STR("v1"), STR("Namespace"));
     r->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
     r->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));

@@ -71,7 +71,8 @@ struct registry {
     struct store *store;
     struct exec *exec;
     const struct features *features;
-    const struct api_authorizer *authorizer;
+    registry_authorize_fn authorize; // may be NULL: everyone may do everything
+    void *authorize_arg;
     registry_guard_fn guard; // may be NULL
     void *guard_arg;
     struct cel_memo cel;
@@ -98,7 +99,8 @@ struct op {
     void *arg;
     enum verb verb;
     bool dry_run;
-    struct api_time now; // whole seconds
+    struct api_time now;              // whole seconds
+    struct api_authorizer authorizer; // asks for the op's user
     // Server-side apply: who manages what was worked out with the object.
     bool applied;
     struct api_managed_fields_entry_array applied_entries;
@@ -222,8 +224,17 @@ int admit_change(struct op *op, const struct api_object *object, const struct ap
 // admit_content asks whether a namespace takes new content. name is that of the content.
 int admit_content(struct op *op, struct str namespace, struct str name);
 
-// admit_deletion asks whether an object may be deleted.
-int admit_deletion(struct op *op, struct str name);
+// admit_deletion asks whether an object may be deleted. old (may be NULL) is what it is.
+int admit_deletion(struct op *op, struct str name, const struct api_object *old);
+
+// admit_part asks whether something may be created in an object: a binding, an eviction.
+int admit_part(struct op *op, const struct api_object *part, const struct object *whole);
+
+// admit_certificate writes down who asks for a certificate; decide_certificate is an update of a
+// request's approval (certificates.c).
+int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old);
+int decide_certificate(struct op *op, const struct api_object *object,
+                       const struct api_object *old);
 
 // admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
 // admitter of pods that name a RuntimeClass.

@@ -26,7 +26,7 @@ enum watched {
     WATCH_CLASSES,
     WATCH_RULES,
     WATCH_TEMPLATES, // only to tell which are missing
-    WATCH_GROUPS,    // the last: only with the gate
+    WATCH_GROUPS,
     WATCHES,
 };
 
@@ -57,7 +57,9 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
-    size_t watches;          // WATCHES, or one less
+    size_t watches;          // how many there are
+    bool standby;            // somebody else acts
+    bool groups_on;          // PodGroups are watched
     bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
     size_t special_by_owner; // index of claims for extended resources, by UID of the pod

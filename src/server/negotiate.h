@@ -32,6 +32,7 @@ struct form {
 enum form_allowed {
     FORM_ALLOW_TRANSFORMS = 1 << 0, // tables and metadata
     FORM_ALLOW_DISCOVERY = 1 << 1,  // aggregated discovery
+    FORM_ALLOW_PROTOBUF = 1 << 2,   // the answer exists in protobuf
 };
 
 // Clauses of an Accept header beyond this many are not looked at.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "server/cluster.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -32,10 +33,17 @@ int server_new(const struct server_options *options, struct server **ret, struct
         server_free(s);
         return r;
     }
-    if (options->authorization == SERVER_RBAC)
-        authz_start(s);
+    if (options->authorization != SERVER_ALWAYS_ALLOW)
+        authz_start(s, options->authorization == SERVER_NODE_RBAC);
     *ret = s;
     return 0;
+}
+
+static void stop_founding(struct server *s)
+{
+    if (s->founder)
+        client_free(s->founder);
+    s->founder = NULL;
 }
 
 void server_free(struct server *s)
@@ -43,6 +51,7 @@ void server_free(struct server *s)
     if (!s)
         return;
     authz_stop(s);
+    stop_founding(s);
     while (!list_empty(&s->spare)) {
         struct exchange *ex = list_entry(list_pop_front(&s->spare), struct exchange, node);
         arena_done(&ex->arena);
@@ -59,6 +68,14 @@ void server_free(struct server *s)
     vec_done(&s->openapi);
     sbuf_done(&s->address);
     free(s);
+}
+
+void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem)
+{
+    const struct cluster_facts facts = {
+        .client_ca_pem = client_ca_pem, .proxy_ca_pem = proxy_ca_pem, .now_ns = s->started_wall_ns};
+    s->founder = client_local_new(s->registry, s->exec, &auth_admin);
+    cluster_ensure(s->founder, &facts);
 }
 
 void server_set_address(struct server *s, struct str address)
@@ -78,6 +95,7 @@ void server_stop(struct server *s)
     watch_stop_all(s);
     stream_stop_all(s);
     authz_stop(s);
+    stop_founding(s);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
@@ -174,7 +192,7 @@ static bool choose_form(struct exchange *ex)
     if (type == ROUTE_RESOURCE && ex->route.sub && ex->route.sub->connect)
         return true; // a text, or no HTTP at all
     if (type == ROUTE_RESOURCE)
-        allowed = FORM_ALLOW_TRANSFORMS;
+        allowed = FORM_ALLOW_TRANSFORMS | FORM_ALLOW_PROTOBUF;
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
         allowed = FORM_ALLOW_DISCOVERY;
     else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3 &&

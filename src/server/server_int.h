@@ -20,6 +20,7 @@
 #include "server/metrics.h"
 #include "server/negotiate.h"
 #include "server/node.h"
+#include "server/nodeauth.h"
 #include "server/query.h"
 #include "server/rbac.h"
 #include "server/roles.h"
@@ -72,8 +73,10 @@ struct server {
     bool anonymous;
     bool has_roles;            // else whoever is known may do everything
     struct client *client;     // of the roles
+    struct client *founder;    // of what every cluster has; NULL: it has not been asked for
     struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
     struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
+    struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
     bool stopping;
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
@@ -180,7 +183,8 @@ void stream_stop_all(struct server *s);
 
 // --- Who may (authz.c) ---------------------------------------------------------------------------
 
-void authz_start(struct server *s);
+// authz_start lets roles say who may do what, and (nodes) nodes what they need.
+void authz_start(struct server *s, bool nodes);
 void authz_stop(struct server *s);
 
 bool authz_is_master(const struct registry_user *u);
@@ -194,9 +198,17 @@ void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
 // authz_allows answers a question; why (may be NULL) gets the reason.
 bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
 
-// escalate_guard keeps everyone from granting more than they have; for registry_set_guard.
+// escalate_guard keeps everyone from granting more than they have; as registry_guard_fn.
 int escalate_guard(void *server, const struct registry_request *request,
                    const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// authz_guard is all that is asked of a write beyond the right to it; for registry_set_guard.
+int authz_guard(void *server, const struct registry_request *request,
+                const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
+struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
+                          struct arena *arena);
 
 // impersonate lets a user act as another whom the request's headers name. False: it has been answered.
 bool impersonate(struct exchange *ex);

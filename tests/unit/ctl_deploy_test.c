@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-#define LOADS_ON         (CTL_REPLICA_SETS | CTL_DEPLOYMENTS)
+#define LOADS_ON         (WITH(CTL_REPLICA_SETS) | WITH(CTL_DEPLOYMENTS))
 #define TEST_LOADS(name) TEST_WITH_CTLS(name, "", LOADS_ON)
 
 #define SET(name)    ((struct target){"apps/v1", "ReplicaSet", "", "default", name})

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-#define TEST_JOBS(name) TEST_WITH_CTLS(name, "", CTL_JOBS)
+#define TEST_JOBS(name) TEST_WITH_CTLS(name, "", WITH(CTL_JOBS))
 #define JOB(name)       ((struct target){"batch/v1", "Job", "", "default", name})
 #define JOB_JSON(rest)                                                                    \
     "{\"metadata\":{\"name\":\"j\"},\"spec\":{\"template\":{\"spec\":{\"restartPolicy\":" \

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-#define TEST_SETS(name) TEST_WITH_CTLS(name, "", CTL_DAEMON_SETS | CTL_STATEFUL_SETS)
+#define TEST_SETS(name) TEST_WITH_CTLS(name, "", WITH(CTL_DAEMON_SETS) | WITH(CTL_STATEFUL_SETS))
 #define DAEMON(name)    ((struct target){"apps/v1", "DaemonSet", "", "default", name})
 #define STATEFUL(name)  ((struct target){"apps/v1", "StatefulSet", "", "default", name})
 #define TEMPLATE_OF(rest)                                                                     \

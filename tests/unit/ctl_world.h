@@ -8,11 +8,13 @@
 #include "ctl/ctl.h"
 #include "registry_world.h"
 
+#define WITH(controller) (1U << (controller))
+
 struct ctl_world {
     struct world *w;
     struct client *client;
     struct ctl *ctl;
-    unsigned controllers; // CTL_…
+    unsigned controllers; // WITH(CTL_…) of those that are off otherwise
 };
 
 static inline void ctl_world_start(struct ctl_world *c, const char *gates)
@@ -22,10 +24,10 @@ static inline void ctl_world_start(struct ctl_world *c, const char *gates)
     assert_int_equal(features_parse(&c->w->features, str_z(gates), &err), 0);
     const struct registry_user user = {.name = STR("system:kube-controller-manager")};
     c->client = client_local_new(c->w->registry, exec_sim_exec(c->w->sim), &user);
-    const struct ctl_options o = {.client = c->client,
-                                  .exec = exec_sim_exec(c->w->sim),
-                                  .features = &c->w->features,
-                                  .controllers = c->controllers};
+    struct ctl_options o = {
+        .client = c->client, .exec = exec_sim_exec(c->w->sim), .features = &c->w->features};
+    for (unsigned i = CTL_WORKLOADS; i < CTL_CONTROLLERS; i++)
+        o.off[i] = !(c->controllers & WITH(i));
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
     world_run(c->w);
@@ -36,10 +38,10 @@ static inline void ctl_world_restart(struct ctl_world *c)
 {
     ctl_free(c->ctl);
     world_run(c->w);
-    const struct ctl_options o = {.client = c->client,
-                                  .exec = exec_sim_exec(c->w->sim),
-                                  .features = &c->w->features,
-                                  .controllers = c->controllers};
+    struct ctl_options o = {
+        .client = c->client, .exec = exec_sim_exec(c->w->sim), .features = &c->w->features};
+    for (unsigned i = CTL_WORKLOADS; i < CTL_CONTROLLERS; i++)
+        o.off[i] = !(c->controllers & WITH(i));
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
     world_run(c->w);

@@ -707,6 +707,71 @@ static void the_host_network_is_the_hosts(void **state)
     must(kit_pod_remove(&kit, pod));
 }
 
+// --- Which runtime ---------------------------------------------------------------------------------
+
+static int open_with(const char *program, struct sbuf *version, struct err *err)
+{
+    struct runtime *r;
+    struct loop *loop;
+    cleanup_sbuf struct sbuf root = {0};
+    const struct str *missing;
+    struct str said;
+    size_t n;
+    sbuf_addf(&root, "%s/named", kit.dir);
+    assert_int_equal(loop_new(&loop, err), 0);
+    const struct runtime_crun_options o = {
+        .loop = loop,
+        .root = root.p,
+        .monitor = getenv("DRAY_MONITOR"), // NOLINT(concurrency-mt-unsafe): a test
+        .runtime = program,
+        .image_dir = root.p,
+        .subnet = ""};
+    int code = runtime_crun_new(&o, &r, err);
+    if (code == 0) {
+        r->ops->about(r, &said, &missing, &n);
+        sbuf_add(version, said);
+        r->ops->free(r);
+    }
+    loop_free(loop);
+    return code;
+}
+
+static void a_runtime_is_found_by_its_name(void **state)
+{
+    static const char *const names[] = {"crun", "runc"};
+    (void)state;
+    for (size_t i = 0; i < array_len(names); i++) {
+        cleanup_sbuf struct sbuf version = {0};
+        struct err err = {0};
+        int code = open_with(names[i], &version, &err);
+        if (code < 0) { // not on this machine: then it says so
+            assert_int_equal(code, -ERR_UNSUPPORTED);
+            assert_non_null(strstr(err.msg, "is not on PATH"));
+        } else {
+            says(&version, names[i]);
+        }
+    }
+}
+
+static void a_runtime_that_is_none_is_refused(void **state)
+{
+    static const struct {
+        const char *program, *why;
+    } rows[] = {{"no-such-runtime", "the runtime 'no-such-runtime' is not on PATH"},
+                {"/no/such/crun", "the runtime '/no/such/crun' is not a program"},
+                {"/etc/passwd", "is not a program"},
+                {"/usr/bin", "is not a program"},
+                {"/bin/true", "is neither crun nor runc"}};
+    (void)state;
+    for (size_t i = 0; i < array_len(rows); i++) {
+        cleanup_sbuf struct sbuf version = {0};
+        struct err err = {0};
+        assert_int_equal(open_with(rows[i].program, &version, &err), -ERR_UNSUPPORTED);
+        if (!strstr(err.msg, rows[i].why))
+            fail_msg("%s: %s", rows[i].program, err.msg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -735,6 +800,8 @@ int main(void)
         TEST_CASE(pods_have_addresses),
         TEST_CASE(sysctls_are_the_pods_own),
         TEST_CASE(the_host_network_is_the_hosts),
+        TEST_CASE(a_runtime_is_found_by_its_name),
+        TEST_CASE(a_runtime_that_is_none_is_refused),
     };
     const char *why = kit_runtime_possible();
     if (why) {
