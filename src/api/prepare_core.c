@@ -197,41 +197,6 @@ static void prepare_new_namespace(const struct preparer *p, struct api_namespace
     *have = (struct api_str_array){all, have->n + 1};
 }
 
-// --- Jobs ----------------------------------------------------------------------------------------
-
-// label_if_missing keeps a map sorted and what it has.
-static void label_if_missing(const struct preparer *p, struct api_str_map *map, struct str key,
-                             struct str value)
-{
-    size_t at = 0;
-    while (at < map->n && str_cmp(map->p[at].key, key) < 0)
-        at++;
-    if (at < map->n && str_eq(map->p[at].key, key))
-        return;
-    struct api_str_entry *all = arena_array(p->arena, struct api_str_entry, map->n + 1);
-    for (size_t i = 0; i < map->n; i++)
-        all[i < at ? i : i + 1] = map->p[i];
-    all[at] = (struct api_str_entry){key, value};
-    *map = (struct api_str_map){all, map->n + 1};
-}
-
-// A job's pods are those with its UID in a label, unless the user has chosen a selector.
-static void prepare_new_job(const struct preparer *p, struct api_job *job)
-{
-    struct api_job_spec *spec = &job->spec;
-    if (spec->manual_selector)
-        return;
-    struct api_str_map *labels = &spec->template.metadata.labels;
-    label_if_missing(p, labels, STR("job-name"), job->metadata.name);
-    label_if_missing(p, labels, STR("batch.kubernetes.io/job-name"), job->metadata.name);
-    label_if_missing(p, labels, STR("controller-uid"), job->metadata.uid);
-    label_if_missing(p, labels, STR("batch.kubernetes.io/controller-uid"), job->metadata.uid);
-    if (!spec->selector)
-        spec->selector = arena_one(p->arena, struct api_label_selector);
-    label_if_missing(p, &spec->selector->match_labels, STR("batch.kubernetes.io/controller-uid"),
-                     job->metadata.uid);
-}
-
 // --- All of them ---------------------------------------------------------------------------------
 
 static void start_status(const struct preparer *p, const struct api_object *object)
@@ -241,8 +206,6 @@ static void start_status(const struct preparer *p, const struct api_object *obje
         prepare_new_pod(p, object->value);
     else if (t == &api_namespace_type)
         prepare_new_namespace(p, object->value);
-    else if (t == &api_job_type)
-        prepare_new_job(p, object->value);
     else if (t == &api_persistent_volume_claim_type)
         ((struct api_persistent_volume_claim *)object->value)->status.phase = STR("Pending");
     else if (t == &api_persistent_volume_type)

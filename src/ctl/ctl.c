@@ -37,8 +37,9 @@ static const struct {
 // Who needs which of the caches that not everybody does.
 static const struct {
     size_t n;
-    enum ctl_controller by[3];
+    enum ctl_controller by[4];
 } needed[CACHES] = {
+    [CACHE_NODES] = {4, {CTL_DAEMON_SETS, CTL_NODES, CTL_TAINT_EVICTION, CTL_STALE_SLICES}},
     [CACHE_DEPLOYMENTS] = {1, {CTL_DEPLOYMENTS}},
     [CACHE_REPLICA_SETS] = {2, {CTL_DEPLOYMENTS, CTL_REPLICA_SETS}},
     [CACHE_DAEMON_SETS] = {1, {CTL_DAEMON_SETS}},
@@ -122,7 +123,7 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
     if (which == CACHE_ROLES)
         return c->aggregate;
     if (which == CACHE_NODES)
-        return c->collect || !c->off[CTL_DAEMON_SETS] || !c->off[CTL_NODES];
+        return c->collect || is_needed(c, which);
     if (needed[which].n > 0)
         return is_needed(c, which);
     if (which == CACHE_RULES)
@@ -203,6 +204,19 @@ struct work *ctl_work(struct ctl *c, work_fn fn, void *arg)
     return w;
 }
 
+// start_cluster makes the controllers of namespaces, nodes and drivers.
+static void start_cluster(struct ctl *c)
+{
+    if (!c->off[CTL_ACCOUNTS])
+        c->accounts = account_ctl_new(c);
+    if (!c->off[CTL_NODES])
+        c->nodes = node_ctl_new(c);
+    if (!c->off[CTL_TAINT_EVICTION])
+        c->evict = evict_ctl_new(c);
+    if (!c->off[CTL_STALE_SLICES] && c->caches[CACHE_RULES])
+        c->stale = stale_ctl_new(c);
+}
+
 struct ctl *ctl_new(const struct ctl_options *options)
 {
     struct ctl *c = xcalloc(1, sizeof(*c));
@@ -235,6 +249,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     if (c->caches[CACHE_ROLES])
         c->roles = role_ctl_new(c);
     c->loads = load_ctl_new(c);
+    start_cluster(c);
     return c;
 }
 
@@ -264,6 +279,10 @@ void ctl_free(struct ctl *c)
     group_ctl_free(c->groups);
     role_ctl_free(c->roles);
     load_ctl_free(c->loads);
+    account_ctl_free(c->accounts);
+    node_ctl_free(c->nodes);
+    evict_ctl_free(c->evict);
+    stale_ctl_free(c->stale);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

@@ -42,6 +42,10 @@ struct gc_ctl;
 struct group_ctl;
 struct role_ctl;
 struct load_ctl;
+struct account_ctl;
+struct node_ctl;
+struct evict_ctl;
+struct stale_ctl;
 
 struct ctl {
     struct client *client;
@@ -57,6 +61,10 @@ struct ctl {
     struct group_ctl *groups; // NULL where the gate is off
     struct role_ctl *roles;   // NULL: somebody else aggregates them
     struct load_ctl *loads;
+    struct account_ctl *accounts; // these NULL where they are off
+    struct node_ctl *nodes;
+    struct evict_ctl *evict;
+    struct stale_ctl *stale;
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect;
     bool standby;
@@ -129,6 +137,18 @@ void role_ctl_free(struct role_ctl *c);
 
 struct load_ctl *load_ctl_new(struct ctl *c);
 void load_ctl_free(struct load_ctl *c);
+
+struct account_ctl *account_ctl_new(struct ctl *c);
+void account_ctl_free(struct account_ctl *a);
+
+struct node_ctl *node_ctl_new(struct ctl *c);
+void node_ctl_free(struct node_ctl *n);
+
+struct evict_ctl *evict_ctl_new(struct ctl *c);
+void evict_ctl_free(struct evict_ctl *e);
+
+struct stale_ctl *stale_ctl_new(struct ctl *c);
+void stale_ctl_free(struct stale_ctl *s);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 
