@@ -36,6 +36,10 @@ const char up_usage[] =
     "see\n"
     "                        the devices of --sim (root, crun or runc; see 'dray help agent');\n"
     "                        --image-dir DIR: local images\n"
+    "--controllers LIST      which controllers run, as kube-controller-manager's: '*' (the "
+    "default), "
+    "NAME,\n"
+    "                        -NAME for all but it; see docs/controllers.md\n"
     "--policy pack|spread|first   how devices are chosen; default pack\n"
     "--data-dir DIR          default ~/.dray\n\n"
     "All flags of 'dray server' work here, too.";
@@ -50,6 +54,7 @@ struct up {
     size_t nodes;
     enum alloc_policy policy;
     struct paths apply;
+    bool controllers[CTL_CONTROLLERS]; // which run
     bool agent;
     const char *agent_name, *image_dir, *data_dir;
     struct up_agent *real; // this machine as a node
@@ -296,11 +301,13 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
     server_set_checker(host->server, check, u);
-    const struct ctl_options co = {.client = u->client,
-                                   .exec = exec,
-                                   .features = host->features,
-                                   .aggregate_roles = true,
-                                   .collect_all = true};
+    struct ctl_options co = {.client = u->client,
+                             .exec = exec,
+                             .features = host->features,
+                             .aggregate_roles = true,
+                             .collect_all = true};
+    for (size_t i = 0; i < CTL_CONTROLLERS; i++)
+        co.off[i] = !u->controllers[i];
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
     server_set_meter(host->server, meter, u);
@@ -375,7 +382,8 @@ static int open_profiles(struct up *u, struct err *err)
 // own_flag takes a flag of up itself. Returns how many arguments it took, 0 when it is not one.
 static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
 {
-    static const char *const names[] = {"--sim", "--nodes", "--apply", "--policy", "--image-dir"};
+    static const char *const names[] = {"--sim",    "--nodes",     "--apply",
+                                        "--policy", "--image-dir", "--controllers"};
     struct str arg = str_z(argv[i]);
     struct str value = {0};
     bool joined = str_cut(arg, '=', &arg, &value);
@@ -405,6 +413,10 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
         u->apply.list[u->apply.n++] = text;
     else if (which == 4)
         u->image_dir = text;
+    else if (which == 5)
+        return ctl_controllers_parse(str_z(text), u->controllers, err) < 0 ? -ERR_INVALID
+               : joined                                                    ? 1
+                                                                           : 2;
     else if (!alloc_policy_parse(str_z(text), &u->policy))
         return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'", text);
     return joined ? 1 : 2;
@@ -467,6 +479,8 @@ int verb_up(int argc, char **argv)
     struct err err = {0};
     int rest_len = 0;
     char **rest = xcalloc((size_t)argc + 2, sizeof(*rest));
+    for (size_t i = 0; i < CTL_CONTROLLERS; i++)
+        u.controllers[i] = true;
     struct sbuf folder = {0};
     int code = VERB_USAGE;
     if (split(&u, argc, argv, rest, &rest_len, &err) < 0)

@@ -4,6 +4,7 @@
 // for pods that were bound without a scheduler that knows claims.
 #include "codec/json_writer.h"
 #include "ctl/claim_int.h"
+#include "ctl/meta.h"
 
 #include "base/banned.h"
 
@@ -27,51 +28,10 @@ static struct str base_name(struct str consumer, struct str entry, struct arena 
 // the next attempt, not made twice. The letters are those the server would take.
 static struct str own_name(struct str base, struct str uid, struct str entry, struct arena *arena)
 {
-    static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
-    const struct str parts[] = {uid, STR("/"), entry};
-    uint64_t hash = UINT64_C(14695981039346656037); // FNV-1a: the same in every process
-    for (size_t p = 0; p < array_len(parts); p++)
-        for (size_t i = 0; i < parts[p].n; i++)
-            hash = (hash ^ (unsigned char)parts[p].p[i]) * UINT64_C(1099511628211);
+    uint64_t hash = ctl_hash(ctl_hash(ctl_hash(CTL_HASH_START, uid), STR("/")), entry);
     char rest[5];
-    for (size_t i = 0; i < sizeof(rest); i++) {
-        rest[i] = letters[hash % (sizeof(letters) - 1)];
-        hash /= sizeof(letters) - 1;
-    }
+    ctl_hash_letters(hash, rest, sizeof(rest));
     return arena_strf(arena, "%.*s%.*s", STR_ARG(base), (int)sizeof(rest), rest);
-}
-
-static void annotate(struct api_str_map *map, struct str key, struct str value, struct arena *arena)
-{
-    struct api_str_entry *all = arena_array(arena, struct api_str_entry, map->n + 1);
-    size_t n = 0;
-    bool placed = false;
-    for (size_t i = 0; i < map->n; i++) {
-        int order = str_cmp(map->p[i].key, key);
-        if (order >= 0 && !placed) {
-            all[n++] = (struct api_str_entry){key, value};
-            placed = true;
-        }
-        if (order != 0)
-            all[n++] = map->p[i];
-    }
-    if (!placed)
-        all[n++] = (struct api_str_entry){key, value};
-    *map = (struct api_str_map){all, n};
-}
-
-static void own(struct api_object_meta *meta, const struct consumer *who, struct arena *arena)
-{
-    struct api_owner_reference *owner = arena_one(arena, struct api_owner_reference);
-    *owner = (struct api_owner_reference){
-        .api_version = who->group ? STR("scheduling.k8s.io/v1beta1") : STR("v1"),
-        .kind = who->group ? STR("PodGroup") : STR("Pod"),
-        .name = who->meta->name,
-        .uid = who->meta->uid,
-        .controller = true,
-        .has_controller = true,
-    };
-    meta->owner_references = (struct api_owner_reference_array){owner, 1};
 }
 
 static void make_claim(struct claim_ctl *c, struct str key, const struct consumer *who,
@@ -90,8 +50,9 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
         claim.metadata.name = name; // else it is taken, or on its way out: any other will do
     claim.metadata.labels = t->spec.metadata.labels;
     claim.metadata.annotations = t->spec.metadata.annotations;
-    annotate(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
-    own(&claim.metadata, who, &arena);
+    ctl_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
+    ctl_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
+            &arena);
     claim.spec = t->spec.spec;
     client_create(c->ctl->client, &object, NULL, ctl_call_done, call);
     arena_done(&arena);

@@ -22,7 +22,43 @@ static const struct {
     [CACHE_POOL_REQUESTS] = {"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"},
     [CACHE_NODES] = {"v1", "Node"},
     [CACHE_ROLES] = {"rbac.authorization.k8s.io/v1", "ClusterRole"},
+    [CACHE_DEPLOYMENTS] = {"apps/v1", "Deployment"},
+    [CACHE_REPLICA_SETS] = {"apps/v1", "ReplicaSet"},
+    [CACHE_DAEMON_SETS] = {"apps/v1", "DaemonSet"},
+    [CACHE_STATEFUL_SETS] = {"apps/v1", "StatefulSet"},
+    [CACHE_JOBS] = {"batch/v1", "Job"},
+    [CACHE_REVISIONS] = {"apps/v1", "ControllerRevision"},
+    [CACHE_VOLUME_CLAIMS] = {"v1", "PersistentVolumeClaim"},
+    [CACHE_NAMESPACES] = {"v1", "Namespace"},
+    [CACHE_ACCOUNTS] = {"v1", "ServiceAccount"},
+    [CACHE_LEASES] = {"coordination.k8s.io/v1", "Lease"},
 };
+
+// Who needs which of the caches that not everybody does.
+static const struct {
+    size_t n;
+    enum ctl_controller by[4];
+} needed[CACHES] = {
+    [CACHE_NODES] = {4, {CTL_DAEMON_SETS, CTL_NODES, CTL_TAINT_EVICTION, CTL_STALE_SLICES}},
+    [CACHE_DEPLOYMENTS] = {1, {CTL_DEPLOYMENTS}},
+    [CACHE_REPLICA_SETS] = {2, {CTL_DEPLOYMENTS, CTL_REPLICA_SETS}},
+    [CACHE_DAEMON_SETS] = {1, {CTL_DAEMON_SETS}},
+    [CACHE_STATEFUL_SETS] = {1, {CTL_STATEFUL_SETS}},
+    [CACHE_JOBS] = {1, {CTL_JOBS}},
+    [CACHE_REVISIONS] = {2, {CTL_DAEMON_SETS, CTL_STATEFUL_SETS}},
+    [CACHE_VOLUME_CLAIMS] = {1, {CTL_STATEFUL_SETS}},
+    [CACHE_NAMESPACES] = {1, {CTL_ACCOUNTS}},
+    [CACHE_ACCOUNTS] = {1, {CTL_ACCOUNTS}},
+    [CACHE_LEASES] = {2, {CTL_NODES, CTL_STALE_SLICES}},
+};
+
+static bool is_needed(const struct ctl *c, enum ctl_cache which)
+{
+    for (size_t i = 0; i < needed[which].n; i++)
+        if (!c->off[needed[which].by[i]])
+            return true;
+    return false;
+}
 
 const struct api_kind *ctl_kind(enum ctl_cache which)
 {
@@ -36,6 +72,15 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_GARBAGE] = "garbage-collector-controller",
     [CTL_GROUPS] = "podgroup-protection-controller",
     [CTL_ROLES] = "clusterrole-aggregation-controller",
+    [CTL_REPLICA_SETS] = "replicaset-controller",
+    [CTL_DEPLOYMENTS] = "deployment-controller",
+    [CTL_DAEMON_SETS] = "daemonset-controller",
+    [CTL_STATEFUL_SETS] = "statefulset-controller",
+    [CTL_JOBS] = "job-controller",
+    [CTL_ACCOUNTS] = "serviceaccount-controller",
+    [CTL_NODES] = "node-lifecycle-controller",
+    [CTL_TAINT_EVICTION] = "taint-eviction-controller",
+    [CTL_STALE_SLICES] = "stale-slice-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -78,7 +123,9 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
     if (which == CACHE_ROLES)
         return c->aggregate;
     if (which == CACHE_NODES)
-        return c->collect;
+        return c->collect || is_needed(c, which);
+    if (needed[which].n > 0)
+        return is_needed(c, which);
     if (which == CACHE_RULES)
         return features_on(c->features, FEATURE_DRA_DEVICE_TAINT_RULES);
     return true;
@@ -157,6 +204,19 @@ struct work *ctl_work(struct ctl *c, work_fn fn, void *arg)
     return w;
 }
 
+// start_cluster makes the controllers of namespaces, nodes and drivers.
+static void start_cluster(struct ctl *c)
+{
+    if (!c->off[CTL_ACCOUNTS])
+        c->accounts = account_ctl_new(c);
+    if (!c->off[CTL_NODES])
+        c->nodes = node_ctl_new(c);
+    if (!c->off[CTL_TAINT_EVICTION])
+        c->evict = evict_ctl_new(c);
+    if (!c->off[CTL_STALE_SLICES] && c->caches[CACHE_RULES])
+        c->stale = stale_ctl_new(c);
+}
+
 struct ctl *ctl_new(const struct ctl_options *options)
 {
     struct ctl *c = xcalloc(1, sizeof(*c));
@@ -164,6 +224,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->exec = options->exec;
     c->features = options->features;
     c->aggregate = options->aggregate_roles;
+    memcpy(c->off, options->off, sizeof(c->off));
     c->collect = !options->off[CTL_GARBAGE];
     c->collect_all = options->collect_all;
     c->standby = options->standby;
@@ -188,6 +249,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
         c->groups = group_ctl_new(c);
     if (c->caches[CACHE_ROLES])
         c->roles = role_ctl_new(c);
+    c->loads = load_ctl_new(c);
+    start_cluster(c);
     return c;
 }
 
@@ -218,6 +281,11 @@ void ctl_free(struct ctl *c)
     gc_ctl_free(c->garbage);
     group_ctl_free(c->groups);
     role_ctl_free(c->roles);
+    load_ctl_free(c->loads);
+    account_ctl_free(c->accounts);
+    node_ctl_free(c->nodes);
+    evict_ctl_free(c->evict);
+    stale_ctl_free(c->stale);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

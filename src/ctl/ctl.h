@@ -7,6 +7,7 @@
 //   garbage     objects whose owners are gone
 //   groups      PodGroups stay as long as pods need them
 //   roles       rules of aggregated ClusterRoles
+// and, where they are asked for, those that make it a small cluster: workloads and nodes.
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
@@ -25,6 +26,16 @@ enum ctl_controller {
     CTL_GARBAGE,
     CTL_GROUPS,
     CTL_ROLES,
+    CTL_WORKLOADS, // what follows makes it a small cluster
+    CTL_REPLICA_SETS = CTL_WORKLOADS,
+    CTL_DEPLOYMENTS,
+    CTL_DAEMON_SETS,
+    CTL_STATEFUL_SETS,
+    CTL_JOBS,
+    CTL_ACCOUNTS,
+    CTL_NODES,
+    CTL_TAINT_EVICTION,
+    CTL_STALE_SLICES,
     CTL_CONTROLLERS,
 };
 

@@ -21,7 +21,17 @@ enum ctl_cache {
     CACHE_RULES,
     CACHE_POOL_REQUESTS,
     CACHE_NODES,
-    CACHE_ROLES, // ClusterRoles, when they are to be aggregated
+    CACHE_ROLES,       // ClusterRoles, when they are to be aggregated
+    CACHE_DEPLOYMENTS, // these as the controllers that are on need them
+    CACHE_REPLICA_SETS,
+    CACHE_DAEMON_SETS,
+    CACHE_STATEFUL_SETS,
+    CACHE_JOBS,
+    CACHE_REVISIONS,
+    CACHE_VOLUME_CLAIMS,
+    CACHE_NAMESPACES,
+    CACHE_ACCOUNTS,
+    CACHE_LEASES,
     CACHES,
 };
 
@@ -31,6 +41,11 @@ struct pool_ctl;
 struct gc_ctl;
 struct group_ctl;
 struct role_ctl;
+struct load_ctl;
+struct account_ctl;
+struct node_ctl;
+struct evict_ctl;
+struct stale_ctl;
 
 struct ctl {
     struct client *client;
@@ -45,9 +60,15 @@ struct ctl {
     struct gc_ctl *garbage;
     struct group_ctl *groups; // NULL where the gate is off
     struct role_ctl *roles;   // NULL: somebody else aggregates them
+    struct load_ctl *loads;
+    struct account_ctl *accounts; // these NULL where they are off
+    struct node_ctl *nodes;
+    struct evict_ctl *evict;
+    struct stale_ctl *stale;
+    bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all;
     bool standby;
-    struct work *works[8]; // of the controllers
+    struct work *works[24]; // of the controllers
     size_t works_len;
 };
 
@@ -115,6 +136,21 @@ void group_ctl_free(struct group_ctl *g);
 
 struct role_ctl *role_ctl_new(struct ctl *c);
 void role_ctl_free(struct role_ctl *c);
+
+struct load_ctl *load_ctl_new(struct ctl *c);
+void load_ctl_free(struct load_ctl *c);
+
+struct account_ctl *account_ctl_new(struct ctl *c);
+void account_ctl_free(struct account_ctl *a);
+
+struct node_ctl *node_ctl_new(struct ctl *c);
+void node_ctl_free(struct node_ctl *n);
+
+struct evict_ctl *evict_ctl_new(struct ctl *c);
+void evict_ctl_free(struct evict_ctl *e);
+
+struct stale_ctl *stale_ctl_new(struct ctl *c);
+void stale_ctl_free(struct stale_ctl *s);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

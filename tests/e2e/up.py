@@ -150,4 +150,5 @@ def main():
     print('up: ok')
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -8,10 +8,13 @@
 #include "ctl/ctl.h"
 #include "registry_world.h"
 
+#define WITH(controller) (1U << (controller))
+
 struct ctl_world {
     struct world *w;
     struct client *client;
     struct ctl *ctl;
+    unsigned controllers; // WITH(CTL_…) of those that are off otherwise
 };
 
 static inline void ctl_world_start(struct ctl_world *c, const char *gates)
@@ -21,8 +24,10 @@ static inline void ctl_world_start(struct ctl_world *c, const char *gates)
     assert_int_equal(features_parse(&c->w->features, str_z(gates), &err), 0);
     const struct registry_user user = {.name = STR("system:kube-controller-manager")};
     c->client = client_local_new(c->w->registry, exec_sim_exec(c->w->sim), &user);
-    const struct ctl_options o = {
+    struct ctl_options o = {
         .client = c->client, .exec = exec_sim_exec(c->w->sim), .features = &c->w->features};
+    for (unsigned i = CTL_WORKLOADS; i < CTL_CONTROLLERS; i++)
+        o.off[i] = !(c->controllers & WITH(i));
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
     world_run(c->w);
@@ -33,8 +38,10 @@ static inline void ctl_world_restart(struct ctl_world *c)
 {
     ctl_free(c->ctl);
     world_run(c->w);
-    const struct ctl_options o = {
+    struct ctl_options o = {
         .client = c->client, .exec = exec_sim_exec(c->w->sim), .features = &c->w->features};
+    for (unsigned i = CTL_WORKLOADS; i < CTL_CONTROLLERS; i++)
+        o.off[i] = !(c->controllers & WITH(i));
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
     world_run(c->w);
@@ -54,19 +61,20 @@ static inline void settle(struct ctl_world *c)
     world_pass(c->w, 1);
 }
 
-#define TEST_WITH_CTL_GATES(name, gates)        \
-    static void name##_in(struct ctl_world *c); \
-    static void name(void **state)              \
-    {                                           \
-        (void)state;                            \
-        struct ctl_world c = {0};               \
-        ctl_world_start(&c, gates);             \
-        name##_in(&c);                          \
-        ctl_world_end(&c);                      \
-    }                                           \
+#define TEST_WITH_CTLS(name, gates, which)           \
+    static void name##_in(struct ctl_world *c);      \
+    static void name(void **state)                   \
+    {                                                \
+        (void)state;                                 \
+        struct ctl_world c = {.controllers = which}; \
+        ctl_world_start(&c, gates);                  \
+        name##_in(&c);                               \
+        ctl_world_end(&c);                           \
+    }                                                \
     static void name##_in(struct ctl_world *c)
 
-#define TEST_WITH_CTL(name) TEST_WITH_CTL_GATES(name, "")
+#define TEST_WITH_CTL_GATES(name, gates) TEST_WITH_CTLS(name, gates, 0)
+#define TEST_WITH_CTL(name)              TEST_WITH_CTLS(name, "", 0)
 
 // find_one gives the name of the only object of a kind in the namespace default; NULL when there is
 // none. It lives in the world's arena.

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long many Deployments take to settle on `dray up` with simulated nodes, and what the process costs for each pod.
+Usage: workloads.py DRAY [DEPLOYMENTS [PODS [NODES]]]; defaults 500, 10, 100."""
+import json, os, shutil, sys, tempfile, time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'tests', 'e2e'))
+from up import Cluster  # noqa: E402
+
+DEPLOYMENTS = '/apis/apps/v1/namespaces/default/deployments'
+
+
+def cpu_seconds(pid):
+    fields = open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def deployment(i, pods):
+    labels = {'app': f'd{i}'}
+    return {'apiVersion': 'apps/v1', 'kind': 'Deployment', 'metadata': {'name': f'd{i}'},
+            'spec': {'replicas': pods, 'selector': {'matchLabels': labels},
+                     'template': {'metadata': {'labels': labels}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}]}}}}
+
+
+def main():
+    many, pods, nodes = (int(a) for a in (sys.argv[2:] + ['500', '10', '100'][len(sys.argv) - 2:]))
+    folder = tempfile.mkdtemp(prefix='dray-bench-')
+    try:
+        cluster = Cluster(folder, '--sim', 'example-gpu', '--nodes', str(nodes))
+        cluster.until('nodes', lambda: len(cluster.good('GET', '/api/v1/nodes')['items']) == nodes)
+        begin, cpu = time.monotonic(), cpu_seconds(cluster.process.pid)
+        for i in range(many):
+            cluster.good('POST', DEPLOYMENTS, deployment(i, pods))
+        made = time.monotonic() - begin
+
+        def settled():
+            items = cluster.good('GET', DEPLOYMENTS)['items']
+            return sum(d['status'].get('availableReplicas', 0) == pods for d in items) == many or time.sleep(0.3)
+        cluster.until('settled', settled, 600)
+        took, used = time.monotonic() - begin, cpu_seconds(cluster.process.pid) - cpu
+        print(json.dumps({'deployments': many, 'pods': many * pods, 'nodes': nodes, 'created_s': round(made, 2),
+                          'settled_s': round(took, 2), 'cpu_s': round(used, 2),
+                          'cpu_ms_per_pod': round(1000 * used / (many * pods), 2)}))
+        cluster.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Taint eviction: pods leave nodes with NoExecute taints that they do not tolerate, or no longer.
+#include <stdlib.h>
+
+#include "api/pod_claims.h"
+#include "ctl/load.h"
+#include "sched/select.h"
+
+#include "base/banned.h"
+
+// What the admission plugin DefaultTolerationSeconds gives every pod for a node that is not ready or unreachable.
+enum { DEFAULT_SECONDS = 300 };
+
+struct evict_ctl {
+    struct ctl *ctl;
+    struct work *work;
+    struct list calls;
+    size_t by_node; // index of pods
+};
+
+// seconds_of is how long a pod may stay with a taint: INT64_MAX for ever, 0 not at all.
+static int64_t seconds_of(const struct api_pod *pod, const struct api_taint *taint)
+{
+    int64_t least = INT64_MAX;
+    bool tolerated = false;
+    for (size_t i = 0; i < pod->spec.tolerations.n; i++) {
+        const struct api_toleration *t = &pod->spec.tolerations.p[i];
+        const struct api_toleration_array one = {&pod->spec.tolerations.p[i], 1};
+        if (!select_tolerates(&one, taint))
+            continue;
+        tolerated = true;
+        int64_t seconds = t->toleration_seconds > 0 ? t->toleration_seconds : 0;
+        if (t->has_toleration_seconds && seconds < least)
+            least = seconds;
+    }
+    if (tolerated)
+        return least;
+    bool usual = str_eqz(taint->key, "node.kubernetes.io/not-ready") ||
+                 str_eqz(taint->key, "node.kubernetes.io/unreachable");
+    return usual ? DEFAULT_SECONDS : 0;
+}
+
+// due is when a pod must go, in seconds of the wall clock; INT64_MAX: never.
+static int64_t due(const struct evict_ctl *e, const struct api_pod *pod)
+{
+    const struct api_node *node =
+        maybe_node(ctl_find(e->ctl, CACHE_NODES, STR(""), pod->spec.node_name));
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; node && i < node->spec.taints.n; i++) {
+        const struct api_taint *t = &node->spec.taints.p[i];
+        if (!str_eqz(t->effect, "NoExecute"))
+            continue;
+        int64_t seconds = seconds_of(pod, t);
+        int64_t since = t->time_added.set ? t->time_added.at.sec : 0;
+        if (seconds != INT64_MAX && since + seconds < first)
+            first = since + seconds;
+    }
+    return first;
+}
+
+static void mark(struct evict_ctl *e, struct str key, const struct client_object *o)
+{
+    cleanup_sbuf struct sbuf patch = {0}, now = {0}, text = {0};
+    rfc3339_write_seconds(ctl_now(e->ctl).at, &now);
+    sbuf_addf(&patch,
+              "{\"metadata\":{\"uid\":\"%.*s\"},\"status\":{\"conditions\":[{\"type\":"
+              "\"DisruptionTarget\",\"status\":\"True\",\"reason\":\"DeletionByTaintManager\","
+              "\"message\":\"Taint manager: deleting due to NoExecute taint\","
+              "\"lastTransitionTime\":\"%s\"}]}}",
+              STR_ARG(o->meta->uid), now.p);
+    sbuf_addf(&text, "Marking for deletion Pod %.*s", STR_ARG(key));
+    event_record(e->ctl->events, o, EVENT_NORMAL, STR("TaintManagerEviction"), sbuf_str(&text));
+    const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
+    const struct client_write how = {.subresource = STR("status")};
+    client_patch(e->ctl->client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&patch), &how, ctl_call_done,
+                 ctl_call_new(&e->calls, e->work, key, CACHE_PODS));
+}
+
+static void step(void *arg, struct str key)
+{
+    struct evict_ctl *e = arg;
+    struct str namespace;
+    struct str name;
+    if (!ctl_synced(e->ctl)) {
+        work_retry(e->work, key);
+        return;
+    }
+    str_cut(key, '/', &namespace, &name);
+    const struct client_object *o = ctl_find(e->ctl, CACHE_PODS, namespace, name);
+    const struct api_pod *pod = maybe_pod(o);
+    int64_t at = pod && !pod->metadata.deletion_timestamp.set && !pod_is_terminal(pod) ? due(e, pod)
+                                                                                       : INT64_MAX;
+    int64_t now = ctl_now(e->ctl).at.sec;
+    if (at == INT64_MAX) {
+        work_done(e->work, key);
+    } else if (at > now) {
+        work_again(e->work, key, (at - now) * CLOCK_NS_PER_SEC);
+    } else if (!load_pod_has_condition(pod, STR("DisruptionTarget"))) {
+        mark(e, key, o);
+    } else {
+        const struct client_key target = {o->object.kind, namespace, name};
+        struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
+        const struct api_delete_options options = {.preconditions = &same};
+        client_delete(e->ctl->client, &target, &options, ctl_call_done,
+                      ctl_call_new(&e->calls, e->work, key, CACHE_PODS));
+    }
+}
+
+static void add_pod(void *arg, const struct client_object *o)
+{
+    struct evict_ctl *e = arg;
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
+    work_add(e->work, sbuf_str(&key));
+}
+
+static void pod_changed(void *arg, const struct client_object *before,
+                        const struct client_object *after)
+{
+    struct evict_ctl *e = arg;
+    bool bound = after && as_pod(after)->spec.node_name.n;
+    bool was = before && as_pod(before)->spec.node_name.n;
+    if (bound && (!was || due(e, as_pod(after)) != INT64_MAX))
+        add_pod(arg, after);
+}
+
+static void node_changed(void *arg, const struct client_object *before,
+                         const struct client_object *after)
+{
+    struct evict_ctl *e = arg;
+    static const struct api_node_spec none;
+    const struct api_node_spec was = {.taints =
+                                          before ? as_node(before)->spec.taints : none.taints};
+    const struct api_node_spec is = {.taints = after ? as_node(after)->spec.taints : none.taints};
+    if (after && !api_equal(&api_node_spec_type, &was, &is))
+        informer_by(e->ctl->caches[CACHE_PODS], e->by_node, after->meta->name, add_pod, e);
+}
+
+static void index_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                       void *ctx)
+{
+    if (as_pod(o)->spec.node_name.n)
+        add(ctx, as_pod(o)->spec.node_name);
+}
+
+struct evict_ctl *evict_ctl_new(struct ctl *ctl)
+{
+    struct evict_ctl *e = xcalloc(1, sizeof(*e));
+    e->ctl = ctl;
+    e->work = ctl_work(ctl, step, e);
+    list_init(&e->calls);
+    e->by_node = informer_add_index(ctl->caches[CACHE_PODS], index_node);
+    ctl_watch(ctl, CACHE_PODS, pod_changed, e, e->work);
+    ctl_watch(ctl, CACHE_NODES, node_changed, e, e->work);
+    return e;
+}
+
+void evict_ctl_free(struct evict_ctl *e)
+{
+    if (!e)
+        return;
+    ctl_calls_drop(&e->calls);
+    work_free(e->work);
+    free(e);
+}

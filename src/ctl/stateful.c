@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StatefulSets: pods with lasting names, made and ended in order, or all at once (Parallel).
+#include "api/pod_claims.h"
+#include "ctl/load.h"
+
+#include "base/banned.h"
+
+#define POD_NAME_LABEL  "statefulset.kubernetes.io/pod-name"
+#define POD_INDEX_LABEL "apps.kubernetes.io/pod-index"
+
+struct stateful {
+    struct load *l;
+    struct str key;
+    const struct client_object *o;
+    const struct api_stateful_set *set;
+    struct arena *arena;
+    struct load_objects pods;
+    struct load_revisions revisions;
+    const struct client_object **slots; // by ordinal, from start on; NULL: there is none
+    size_t slots_len;
+    struct load_objects extra; // pods outside, highest ordinal last
+    int64_t start, now_s, wait_s;
+    struct str update, current; // names of revisions
+    bool in_order;
+};
+
+static int64_t ordinal_of(const struct stateful *s, const struct client_object *pod)
+{
+    int64_t ordinal = 0;
+    struct str name = pod->meta->name;
+    size_t prefix = s->o->meta->name.n + 1;
+    if (name.n <= prefix || !str_starts(name, s->o->meta->name) || name.p[prefix - 1] != '-' ||
+        str_to_i64(str_from(name, prefix), &ordinal) < 0)
+        return -1;
+    return ordinal;
+}
+
+// gather sorts pods into their slots, the others by ordinal.
+static void gather(struct stateful *s)
+{
+    s->slots_len = s->set->spec.replicas > 0 ? (size_t)s->set->spec.replicas : 0;
+    s->slots = arena_array(s->arena, const struct client_object *, s->slots_len + 1);
+    vec_foreach(&s->pods, pod) {
+        int64_t ordinal = ordinal_of(s, *pod);
+        if (ordinal < 0)
+            continue;
+        if (ordinal >= s->start && (size_t)(ordinal - s->start) < s->slots_len) {
+            s->slots[ordinal - s->start] = *pod;
+            continue;
+        }
+        vec_push_arena(s->arena, &s->extra, *pod);
+        for (size_t i = s->extra.n - 1;
+             i > 0 && ordinal_of(s, s->extra.p[i - 1]) > ordinal_of(s, s->extra.p[i]); i--) {
+            const struct client_object *swap = s->extra.p[i];
+            s->extra.p[i] = s->extra.p[i - 1];
+            s->extra.p[i - 1] = swap;
+        }
+    }
+}
+
+static bool is_healthy(struct stateful *s, const struct client_object *pod)
+{
+    return str_eqz(as_pod(pod)->status.phase, "Running") && !pod->meta->deletion_timestamp.set &&
+           load_is_available(as_pod(pod), s->set->spec.min_ready_seconds, s->now_s, &s->wait_s);
+}
+
+// --- Pods ----------------------------------------------------------------------------------------
+
+static int32_t partition_of(const struct stateful *s)
+{
+    const struct api_rolling_update_stateful_set_strategy *r =
+        s->set->spec.update_strategy.rolling_update;
+    return r && r->has_partition ? r->partition : 0;
+}
+
+// Which revision a pod of an ordinal is made of: those below the partition keep the current one.
+static const struct client_object *revision_for(const struct stateful *s, size_t slot)
+{
+    if (str_eq(s->current, s->update) || slot >= (size_t)partition_of(s))
+        return s->revisions.current;
+    vec_foreach(&s->revisions.all, revision)
+        if (str_eq((*revision)->meta->name, s->current))
+            return *revision;
+    return s->revisions.current;
+}
+
+static struct str hash_of(const struct client_object *revision)
+{
+    // Upstream labels pods of StatefulSets with the revision's whole name.
+    return revision ? revision->meta->name : STR("");
+}
+
+static struct str claim_name(const struct stateful *s, const struct api_object_meta *template,
+                             struct str pod)
+{
+    return arena_strf(s->arena, "%.*s-%.*s", STR_ARG(template->name), STR_ARG(pod));
+}
+
+// add_storage makes volumes of the set's claims for a pod; those of the template with their names give way.
+static void add_storage(const struct stateful *s, struct api_pod *pod)
+{
+    const struct api_persistent_volume_claim_array *claims = &s->set->spec.volume_claim_templates;
+    size_t most = pod->spec.volumes.n + claims->n, n = 0;
+    struct api_volume *all = arena_array(s->arena, struct api_volume, most + 1);
+    for (size_t i = 0; i < claims->n; i++) {
+        struct api_persistent_volume_claim_volume_source *source =
+            arena_one(s->arena, struct api_persistent_volume_claim_volume_source);
+        source->claim_name = claim_name(s, &claims->p[i].metadata, pod->metadata.name);
+        all[n].name = claims->p[i].metadata.name;
+        all[n++].volume_source.persistent_volume_claim = source;
+    }
+    for (size_t i = 0; i < pod->spec.volumes.n; i++) {
+        bool taken = false;
+        for (size_t k = 0; k < claims->n; k++)
+            taken |= str_eq(pod->spec.volumes.p[i].name, claims->p[k].metadata.name);
+        if (!taken)
+            all[n++] = pod->spec.volumes.p[i];
+    }
+    pod->spec.volumes = (struct api_volume_array){n > 0 ? all : NULL, n};
+}
+
+static bool create_storage(const struct stateful *s, struct str pod)
+{
+    const struct api_persistent_volume_claim_array *claims = &s->set->spec.volume_claim_templates;
+    for (size_t i = 0; i < claims->n; i++) {
+        struct api_persistent_volume_claim claim = {.spec = claims->p[i].spec};
+        claim.metadata.name = claim_name(s, &claims->p[i].metadata, pod);
+        claim.metadata.namespace = s->o->meta->namespace;
+        claim.metadata.annotations = claims->p[i].metadata.annotations;
+        claim.metadata.labels = claims->p[i].metadata.labels;
+        if (s->set->spec.selector)
+            for (size_t k = 0; k < s->set->spec.selector->match_labels.n; k++)
+                ctl_map_put(&claim.metadata.labels, s->set->spec.selector->match_labels.p[k].key,
+                            s->set->spec.selector->match_labels.p[k].value, s->arena);
+        if (ctl_find(s->l->ctl, CACHE_VOLUME_CLAIMS, claim.metadata.namespace, claim.metadata.name))
+            continue;
+        struct str good =
+            arena_strf(s->arena, "create Claim %.*s Pod %.*s in StatefulSet %.*s success",
+                       STR_ARG(claim.metadata.name), STR_ARG(pod), STR_ARG(s->o->meta->name));
+        struct str bad =
+            arena_strf(s->arena,
+                       "create Claim %.*s for Pod %.*s in StatefulSet %.*s failed error: ",
+                       STR_ARG(claim.metadata.name), STR_ARG(pod), STR_ARG(s->o->meta->name));
+        const struct load_event event = {"SuccessfulCreate", good.p, "FailedCreate", bad.p};
+        load_create(s->l, s->key, s->o, CACHE_VOLUME_CLAIMS, &claim, &event);
+        return true;
+    }
+    return false;
+}
+
+static struct load_event event_of(const struct stateful *s, const char *verb, struct str pod)
+{
+    bool create = verb[0] == 'c';
+    struct str good = arena_strf(s->arena, "%s Pod %.*s in StatefulSet %.*s successful", verb,
+                                 STR_ARG(pod), STR_ARG(s->o->meta->name));
+    struct str bad = arena_strf(s->arena, "%s Pod %.*s in StatefulSet %.*s failed error: ", verb,
+                                STR_ARG(pod), STR_ARG(s->o->meta->name));
+    return (struct load_event){create ? "SuccessfulCreate" : "SuccessfulDelete", good.p,
+                               create ? "FailedCreate" : "FailedDelete", bad.p};
+}
+
+static bool create_slot(struct stateful *s, size_t slot)
+{
+    const struct client_object *revision = revision_for(s, slot);
+    struct api_pod_template_spec template = s->set->spec.template;
+    if (revision != s->revisions.current && !load_revision_template(revision, s->arena, &template))
+        revision = s->revisions.current;
+    struct str number = arena_strf(s->arena, "%lld", (long long)(s->start + (int64_t)slot));
+    struct api_pod pod = load_pod_of(&template, s->l, s->o, s->arena);
+    pod.metadata.name =
+        arena_strf(s->arena, "%.*s-%.*s", STR_ARG(s->o->meta->name), STR_ARG(number));
+    if (create_storage(s, pod.metadata.name))
+        return true;
+    ctl_map_put(&pod.metadata.labels, STR(POD_NAME_LABEL), pod.metadata.name, s->arena);
+    ctl_map_put(&pod.metadata.labels, STR(POD_INDEX_LABEL), number, s->arena);
+    ctl_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), hash_of(revision), s->arena);
+    pod.spec.hostname = pod.metadata.name;
+    pod.spec.subdomain = s->set->spec.service_name;
+    add_storage(s, &pod);
+    const struct load_event event = event_of(s, "create", pod.metadata.name);
+    load_create(s->l, s->key, s->o, CACHE_PODS, &pod, &event);
+    return true;
+}
+
+static bool delete_pod(struct stateful *s, const struct client_object *pod)
+{
+    const struct load_event event = event_of(s, "delete", pod->meta->name);
+    load_delete(s->l, s->key, s->o, CACHE_PODS, pod, &event);
+    return true;
+}
+
+// --- Order ---------------------------------------------------------------------------------------
+
+enum progress { GO_ON, WAIT, WROTE };
+
+// fill makes the pods that are missing. In order, a pod must be well before the next one is made.
+static enum progress fill(struct stateful *s)
+{
+    for (size_t i = 0; i < s->slots_len; i++) {
+        const struct client_object *pod = s->slots[i];
+        if (!pod)
+            return create_slot(s, i) ? WROTE : WAIT;
+        if (!pod->meta->deletion_timestamp.set && pod_is_terminal(as_pod(pod)))
+            return delete_pod(s, pod) ? WROTE : WAIT;
+        if (s->in_order && !is_healthy(s, pod))
+            return WAIT;
+    }
+    return GO_ON;
+}
+
+// shrink ends the pods that are too many, the highest first; in order one after the other.
+static enum progress shrink(struct stateful *s)
+{
+    for (size_t i = s->extra.n; i > 0; i--) {
+        const struct client_object *pod = s->extra.p[i - 1];
+        if (!pod->meta->deletion_timestamp.set)
+            return delete_pod(s, pod) ? WROTE : WAIT;
+        if (s->in_order)
+            return WAIT;
+    }
+    return GO_ON;
+}
+
+// roll replaces pods of other revisions from the highest down to the partition, each when those above are well.
+static enum progress roll(struct stateful *s)
+{
+    if (!str_eqz(s->set->spec.update_strategy.type, "RollingUpdate"))
+        return GO_ON;
+    for (size_t i = s->slots_len; i > (size_t)partition_of(s); i--) {
+        const struct client_object *pod = s->slots[i - 1];
+        if (pod && !pod->meta->deletion_timestamp.set &&
+            !str_eq(load_pod_revision(as_pod(pod)), s->update))
+            return delete_pod(s, pod) ? WROTE : WAIT;
+        if (!pod || !is_healthy(s, pod))
+            return WAIT;
+    }
+    return GO_ON;
+}
+
+// --- Status --------------------------------------------------------------------------------------
+
+static void count_pod(struct stateful *s, const struct client_object *o,
+                      struct api_stateful_set_status *status)
+{
+    const struct api_pod *pod = as_pod(o);
+    status->replicas++;
+    status->ready_replicas += str_eqz(pod->status.phase, "Running") && load_is_ready(pod);
+    status->available_replicas += is_healthy(s, o);
+    if (pod->metadata.deletion_timestamp.set)
+        return;
+    status->current_replicas += str_eq(load_pod_revision(pod), s->current);
+    status->updated_replicas += str_eq(load_pod_revision(pod), s->update);
+}
+
+static bool write_status(struct stateful *s)
+{
+    struct api_stateful_set now = *s->set;
+    struct api_stateful_set_status *status = &now.status;
+    *status = (struct api_stateful_set_status){.observed_generation = now.metadata.generation,
+                                               .current_revision = s->current,
+                                               .update_revision = s->update,
+                                               .collision_count = s->set->status.collision_count,
+                                               .has_collision_count = true,
+                                               .conditions = s->set->status.conditions};
+    vec_foreach(&s->pods, pod)
+        if (ordinal_of(s, *pod) >= 0)
+            count_pod(s, *pod, status);
+    if (str_eqz(now.spec.update_strategy.type, "RollingUpdate") &&
+        status->updated_replicas == status->replicas &&
+        status->ready_replicas == status->replicas && partition_of(s) == 0 &&
+        status->replicas == now.spec.replicas) {
+        status->current_revision = s->update;
+        status->current_replicas = status->updated_replicas;
+    }
+    if (api_equal(&api_stateful_set_status_type, status, &s->set->status))
+        return false;
+    load_update_status(s->l, s->key, &now);
+    return true;
+}
+
+static void look(struct stateful *s)
+{
+    enum progress at = GO_ON;
+    bool deleting = s->o->meta->deletion_timestamp.set;
+    if (!deleting) {
+        at = fill(s);
+        if (at == GO_ON)
+            at = shrink(s);
+        if (at == GO_ON)
+            at = roll(s);
+    }
+    if (at == WROTE || write_status(s))
+        return;
+    if (!deleting && load_revision_trim(s->l, s->key, s->o, &s->revisions, &s->pods, s->current,
+                                        s->set->spec.revision_history_limit))
+        return;
+    load_finish(s->l, s->key, s->wait_s);
+}
+
+void stateful_set_step(struct load *l, struct str key, const struct client_object *o)
+{
+    cleanup_arena struct arena arena = {0};
+    const struct api_stateful_set *set = as_stateful_set(o);
+    struct stateful s = {.l = l, .key = key, .o = o, .set = set, .arena = &arena};
+    if (load_claim(l, key, o, CACHE_PODS, set->spec.selector) ||
+        load_revision_sync(l, key, o, &set->spec.template, set->spec.selector, &arena,
+                           &s.revisions))
+        return;
+    s.now_s = ctl_now(l->ctl).at.sec;
+    s.wait_s = INT64_MAX;
+    s.start = set->spec.ordinals ? set->spec.ordinals->start : 0;
+    s.in_order = !str_eqz(set->spec.pod_management_policy, "Parallel");
+    s.update = hash_of(s.revisions.current);
+    s.current = set->status.current_revision.n ? set->status.current_revision : s.update;
+    s.pods = load_owned(l, CACHE_PODS, o, &arena);
+    gather(&s);
+    look(&s);
+}
