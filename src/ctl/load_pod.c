@@ -140,7 +140,7 @@ void load_rank(struct load_objects *pods)
         ++*map_put(&on_node, all[i].pod->spec.node_name);
     }
     for (size_t i = 0; i < pods->n; i++)
-        all[i].together = *map_get(&on_node, all[i].pod->spec.node_name);
+        all[i].together = *map_put(&on_node, all[i].pod->spec.node_name);
     qsort(all, pods->n, sizeof(*all), by_rank);
     for (size_t i = 0; i < pods->n; i++)
         pods->p[i] = all[i].object;
