@@ -249,6 +249,8 @@ def run(peer, crd, objects):
         code, o = peer.call('POST', path, object)
         row['objects'].append([code, o.get('spec') if code == 201 else causes(o)])
     peer.call('DELETE', f'{CRDS}/{name}')
+    while time.monotonic() < end and peer.call('GET', f'{CRDS}/{name}')[0] != 404:
+        time.sleep(0.02)
     return row
 
 
@@ -301,6 +303,8 @@ def compare(dray, only=None, step=1):
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(120)
+        if code:
+            print(open(os.path.join(top, 'log')).read()[-3000:])
         shutil.rmtree(top)
     print(f'{rows} rows, {different} differences')
     return 1 if different or code else 0
