@@ -181,8 +181,9 @@ void custom_prepare(enum api_op op, const struct api_object *object, const struc
 {
     struct custom_object *o = object->value;
     const struct custom_object *before = old ? old->value : NULL;
-    if (op == API_STATUS_UPDATE && before) {
-        keep_all_but_status(o, before, a);
+    if (op == API_STATUS_UPDATE) {
+        if (before)
+            keep_all_but_status(o, before, a);
         return;
     }
     if (version->custom->has_status)

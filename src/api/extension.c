@@ -94,7 +94,7 @@ static void note_stored(const struct preparer *p, struct api_custom_resource_def
 static void prepare_definition(const struct preparer *p, struct api_custom_resource_definition *crd,
                                const struct api_custom_resource_definition *old)
 {
-    if (p->op == API_STATUS_UPDATE && old) {
+    if (old && p->op == API_STATUS_UPDATE) {
         crd->spec = old->spec;
         return;
     }
@@ -114,7 +114,7 @@ static void prepare_definition(const struct preparer *p, struct api_custom_resou
 static void prepare_policy(const struct preparer *p, struct api_validating_admission_policy *policy,
                            const struct api_validating_admission_policy *old)
 {
-    if (p->op == API_STATUS_UPDATE && old) {
+    if (old && p->op == API_STATUS_UPDATE) {
         policy->spec = old->spec;
         return;
     }

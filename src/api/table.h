@@ -156,6 +156,10 @@ size_t api_elem_size(const struct api_field *f);
 #define API_ENTRY_VALUE sizeof(struct str)
 size_t api_entry_size(const struct api_field *f);
 
+// api_kind_in_proto says whether objects of a kind can be said whole in protobuf: schemas are kept as JSON, and
+// what users added has no protobuf at all.
+bool api_kind_in_proto(const struct api_kind *kind);
+
 // api_kind_find finds a kind by apiVersion and name, NULL when there is none. The option kinds of the
 // meta package (DeleteOptions and its like) exist in every known group and version.
 const struct api_kind *api_kind_find(struct str api_version, struct str kind);

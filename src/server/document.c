@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Everything that is not a resource: discovery, OpenAPI, version, health, metrics, backup.
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/features.h"
@@ -8,6 +9,7 @@
 #include "api/openapi_custom.h"
 #include "codec/json_writer.h"
 #include "server/discovery.h"
+#include "server/flow.h"
 #include "server/jwt.h"
 #include "server/server_int.h"
 
@@ -148,6 +150,22 @@ static bool is_served(void *arg, struct str group, struct str version)
     return catalog_find_version(&s->catalog, group, version) != NULL;
 }
 
+// The document may hold schemas that users wrote, which protobuf cannot say in every case.
+static void openapi_v2_proto(struct exchange *ex, struct sbuf *json)
+{
+    struct sbuf message = {0};
+    struct err err = {0};
+    int made = api_openapi_v2_proto(sbuf_str(json), &message, &err);
+    sbuf_done(json);
+    if (made == 0) {
+        answer_bytes(ex, 200, STR("application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+                     &message);
+        return;
+    }
+    sbuf_done(&message);
+    answer_error(ex, &err);
+}
+
 static void serve_openapi(struct exchange *ex)
 {
     if (ex->route.type == ROUTE_OPENAPI_V3) {
@@ -159,6 +177,10 @@ static void serve_openapi(struct exchange *ex)
     }
     struct sbuf json = {0};
     api_openapi_v2(is_served, ex->s, registry_customs(ex->s->registry), &json);
+    if (ex->form.media == MEDIA_OPENAPI) {
+        openapi_v2_proto(ex, &json);
+        return;
+    }
     answer_json(ex, 200, &json);
 }
 
@@ -308,6 +330,7 @@ static void serve_metrics(struct exchange *ex)
     struct sbuf text = {0};
     metrics_write(&s->metrics, &text);
     metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers_len);
+    flow_metrics(s, &text);
     metrics_counter(&text, "dray_watch_events_shared_total", "Events encoded before.",
                     s->cache.hits);
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);
