@@ -38,7 +38,6 @@ int server_new(const struct server_options *options, struct server **ret, struct
         return r;
     }
     catalog_set_customs(&s->catalog, registry_customs(s->registry));
-    registry_set_kinds_hook(s->registry, kinds_changed, s);
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
         r = sign_key_load(options->account_key, &s->accounts, err);
@@ -48,6 +47,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     }
     if (options->authorization != SERVER_ALWAYS_ALLOW)
         authz_start(s, options->authorization == SERVER_NODE_RBAC);
+    registry_set_kinds_hook(s->registry, kinds_changed, s);
     *ret = s;
     return 0;
 }
