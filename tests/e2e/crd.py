@@ -5,6 +5,10 @@
 usage: crd.py DRAY"""
 import copy, http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'diff'))
+import crd_diff  # noqa: E402
+
 failures = []
 GROUP = 'stable.example.com'
 CRDS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -48,7 +52,7 @@ class Server:
     def done(self):
         self.stop()
         self.log.close()
-        shutil.rmtree(self.top, ignore_errors=True) if not failures else print('kept', self.top)
+        shutil.rmtree(self.top)
 
 
 SCHEMA = {
@@ -383,6 +387,8 @@ def main():
     ended(s)
     policies(s)
     s.done()
+    # Some of the definitions and objects that kube-apiserver was asked about.
+    expect('as kube-apiserver answers', crd_diff.compare(sys.argv[1], step=8), 0)
     for f in failures:
         print('FAIL', f)
     print(f'{len(failures)} failures')
