@@ -9,6 +9,15 @@
 
 #define BOOKMARK_DEFAULT_NS (60 * CLOCK_NS_PER_SEC)
 
+// Users added, changed or took away a kind.
+static void kinds_changed(void *arg)
+{
+    struct server *s = arg;
+    catalog_set_customs(&s->catalog, registry_customs(s->registry));
+    vec_done(&s->openapi);
+    encode_cache_done(&s->cache);
+}
+
 int server_new(const struct server_options *options, struct server **ret, struct err *err)
 {
     struct server *s = xcalloc(1, sizeof(*s));
@@ -28,6 +37,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         free(s);
         return r;
     }
+    catalog_set_customs(&s->catalog, registry_customs(s->registry));
+    registry_set_kinds_hook(s->registry, kinds_changed, s);
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
         r = sign_key_load(options->account_key, &s->accounts, err);
@@ -99,6 +110,7 @@ void server_stop(struct server *s)
     stream_stop_all(s);
     authz_stop(s);
     stop_founding(s);
+    registry_set_kinds_hook(s->registry, NULL, NULL);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
@@ -186,6 +198,12 @@ static bool wants_pretty(const struct exchange *ex)
            starts_with(ex->user_agent, "Mozilla/5.0");
 }
 
+static bool comes_in_proto(const struct route *r)
+{
+    const struct api_kind *kind = r->sub && r->sub->kind ? r->sub->kind : r->resource->kind;
+    return api_kind_in_proto(kind);
+}
+
 // choose_form reads Accept. False: it has been answered.
 static bool choose_form(struct exchange *ex)
 {
@@ -195,7 +213,7 @@ static bool choose_form(struct exchange *ex)
     if (type == ROUTE_RESOURCE && ex->route.sub && ex->route.sub->connect)
         return true; // a text, or no HTTP at all
     if (type == ROUTE_RESOURCE)
-        allowed = FORM_ALLOW_TRANSFORMS | FORM_ALLOW_PROTOBUF;
+        allowed = FORM_ALLOW_TRANSFORMS | (comes_in_proto(&ex->route) ? FORM_ALLOW_PROTOBUF : 0U);
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
         allowed = FORM_ALLOW_DISCOVERY;
     else if (type == ROUTE_OPENAPI_V2)
