@@ -171,7 +171,7 @@ int option_file(const char *path, const struct option *options, size_t n, struct
     int r = input_open(&in, path, err);
     if (r == 0)
         r = input_next(&in, &doc, err);
-    if (r > 0 && !json_is_object(doc.root))
+    if (r > 0 && (!doc.root || !json_is_object(doc.root)))
         r = err_set(err, ERR_BAD_REQUEST, "must hold settings such as 'scheduler-name: dray'");
     if (r > 0) {
         json_obj_foreach(doc.root, key, value) {

@@ -80,8 +80,7 @@ def image(dray, folder):
         f.write(gzip.decompress(blob(layout, manifest['layers'][0]['digest'])))
     with tarfile.open(os.path.join(folder, 'layer.tar')) as tar:
         tar.extractall(root)
-    sanitized = 'libasan' in run('ldd', dray).stdout  # wants /proc, which is not in there
-    if os.geteuid() == 0 and not sanitized:
+    if os.geteuid() == 0:
         inside = run('chroot', '--userspec=65532:65532', root, '/usr/bin/dray', 'version')
         assert inside.returncode == 0 and inside.stdout.startswith('dray '), inside
 
@@ -93,7 +92,8 @@ def main():
         manifests(dray)
         chart()
         applied(dray, folder)
-        image(dray, folder)
+        if 'libasan' not in run('ldd', dray).stdout:  # large, and it wants /proc, which the image does not have
+            image(dray, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print('ok: manifests, chart and image')
