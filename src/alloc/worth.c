@@ -264,7 +264,7 @@ static void count_kind(struct worth *w, uint32_t demand)
 {
     const struct worth_request *r = &w->demands[demand].request;
     struct scarce s = {.demand = demand, .num = r->num, .cpu = r->cpu, .memory = r->memory};
-    for (size_t t = 0; t < w->types_len; t++) {
+    for (size_t t = 0; t < w->types_len && t < WORTH_TYPES; t++) {
         s.any |= (uint64_t)(r->part[t] > 0) << t;
         s.whole |= (uint64_t)(r->part[t] == WORTH_WHOLE) << t;
     }
