@@ -195,7 +195,7 @@ def tables(results):
             for p in MIG_POLICIES:
                 r = rows_of(results, f'mig-{m}', p)
                 rows.append([m, p] + [f'{mean(r, k):.2f}' for k in ['firstRejection', 'acceptance', 'acceptedDemand', 'allocated']] + [f'{mean(r, "gpusNeeded"):.0f}'])
-        made['mig'] = table(['mix', 'policy', 'in use at the first rejection', 'claims accepted', 'demand accepted', 'in use', 'GPUs needed'], rows)
+        made['mig'] = f'Means of {len(rows_of(results, "mig-uniform", "pack"))} seeds:\n\n' + table(['mix', 'policy', 'in use at the first rejection', 'claims accepted', 'demand accepted', 'in use', 'GPUs needed'], rows)
     return made
 
 

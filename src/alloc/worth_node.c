@@ -57,7 +57,7 @@ static inline int64_t slots_of(const struct worth *w, const struct worth_state *
             return 0;
         units = units_for(s, &w->demands[r->demand].request);
     }
-    if (units < r->num)
+    if (!r->num || units < r->num)
         return 0;
     return at_most(at_most(units / r->num, s->cpu, r->cpu), s->memory, r->memory);
 }
@@ -180,8 +180,9 @@ static void trial_begin(struct trial *t, const struct worth *w, const struct wor
     t->w = w;
     t->state = *s;
     t->state.units = t->units;
-    if (s->n)
-        memcpy(t->units, s->units, s->n * sizeof(*t->units));
+    t->units[0] = (struct worth_unit){0};
+    for (uint32_t i = 0; i < s->n; i++)
+        t->units[i] = s->units[i];
     worth_sums(w, s, &t->sums);
 }
 

@@ -70,7 +70,7 @@ struct replay_options {
 struct replay_result {
     int64_t seed;
     double curve[REPLAY_LOAD_MOST + 1]; // % allocated by load in %; below 0: not reached
-    double allocated100; // % of capacity when 100 % of it has been asked for
+    double allocated100;                // % of capacity when 100 % of it has been asked for
     double allocated130;
     double first_rejection; // % of capacity asked for, with the pod that was turned away
     double pods;            // placed

@@ -108,9 +108,9 @@ void world_free(struct replay_world *w);
 int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
                    struct err *err) MUST_USE;
 
-// world_put_node adds a node with slices, empty; name and order of n are set. Returns 0 or
-// -ERR_INVALID.
-int world_put_node(struct replay_world *w, struct str name, const struct world_node *n,
+// world_put_node adds a node with slices, empty; all amounts, model and order are as in like. Returns
+// 0 or -ERR_INVALID.
+int world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
                    const struct api_resource_slice *const *slices, size_t slices_len,
                    struct err *err) MUST_USE;
 
