@@ -11,8 +11,9 @@
 
 #include "base/banned.h"
 
-// Choices between two looks at what is scarce.
+// Choices between two looks at what is scarce; more often where it is a matter of single slots.
 #define LOOK_EVERY 64
+#define LOOK_OFTEN 16
 
 // Numbers kept about questions on nodes, all in all.
 #define CELLS_MAX     (size_t)4000000
@@ -34,6 +35,9 @@ struct question {
     size_t types;  // for which parts are known
     bool plain;    // it wants no units
     uint16_t part; // that one unit must have left at the least; 0: not certain
+    uint64_t fit;  // types that will do for the first request, one bit each; all: not certain
+    double price;  // of its units, at price_stamp
+    uint32_t price_stamp;
     struct cell *cells;
     size_t cells_len;
 };
@@ -54,6 +58,14 @@ struct brief {
     uint16_t most;  // left of a unit; more than WORTH_WHOLE: not certain
     uint16_t press; // of its units, in hundredths
     uint32_t left;  // of all of them
+    uint64_t types; // of units, one bit each; all of them: not certain
+};
+
+// A node for which the present question has been answered just now, for others in the same state.
+#define TWINS 64
+struct twin {
+    uint32_t node;
+    uint32_t start; // at which; others are old
 };
 
 struct fleet {
@@ -74,6 +86,8 @@ struct fleet {
     uint32_t stamp; // of the last change of anything
     uint32_t prices_stamp;
     uint32_t starts;
+    uint32_t scorings;
+    struct twin twins[TWINS];
     uint64_t clock;
 };
 
@@ -113,8 +127,10 @@ void fleet_free(struct fleet *f)
     if (!f)
         return;
     for (size_t i = 0; i < f->nodes.n; i++) {
-        if (f->nodes.p[i])
+        if (f->nodes.p[i]) {
             free(f->nodes.p[i]->unit_of);
+            free(f->nodes.p[i]->slot_of);
+        }
         free(f->nodes.p[i]);
     }
     vec_done(&f->nodes);
@@ -134,6 +150,17 @@ void fleet_free(struct fleet *f)
 
 static void set_brief(struct fleet *f, uint32_t node);
 
+// Nodes in the same state look the same; few others do.
+static uint64_t look_of(const struct node_entry *n)
+{
+    const struct worth_state *s = &n->pub.state;
+    uint64_t h = (uint64_t)s->cpu * 31 + (uint64_t)s->memory;
+    for (uint32_t i = 0; i < s->n; i++)
+        h = h * 31 + n->units[i].left + n->units[i].group + n->units[i].fits;
+    h *= UINT64_C(0x9E3779B97F4A7C15);
+    return h >> 32;
+}
+
 void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view)
 {
@@ -152,6 +179,7 @@ void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
     n->pub.state.units = n->units;
     n->worth_stamp = 0;
     units_read(f, n, view);
+    n->look = (uint8_t)(look_of(n) % TWINS);
     f->briefs.p[node] = (struct brief){
         .stamp = ++f->stamp, .order = room->order, .cpu = room->cpu, .memory = room->memory};
     set_brief(f, node);
@@ -238,26 +266,42 @@ static void find_parts(struct fleet *f, struct question *q,
         const struct alloc_view *v = view_with(f, (uint8_t)q->types);
         size_t at = 0;
         for (size_t c = 0; v && c < claims_len; c++)
-            for (size_t k = 0; k < claims[c]->spec.devices.requests.n && at < FLEET_WANTS; k++)
-                q->pub.wants[at++].part[q->types] = units_part(
-                    f, v, (uint8_t)q->types, &claims[c]->spec.devices.requests.p[k], &q->pub.loose);
+            for (size_t k = 0; k < claims[c]->spec.devices.requests.n && at < FLEET_WANTS; k++) {
+                struct worth_request *r = &q->pub.wants[at++];
+                r->part[q->types] =
+                    units_part(f, v, (uint8_t)q->types, &claims[c]->spec.devices.requests.p[k],
+                               &r->slots[q->types], &q->pub.loose);
+            }
     }
 }
 
 // What a unit must have left for any of the types; more than there can be when none will do.
+static uint16_t least_part(const struct worth_request *r, uint64_t *ret_types)
+{
+    uint16_t least = WORTH_WHOLE + 1;
+    *ret_types = 0;
+    for (size_t t = 0; t < WORTH_TYPES; t++) {
+        *ret_types |= (uint64_t)(r->part[t] > 0) << t;
+        if (r->part[t] && r->part[t] < least)
+            least = r->part[t];
+    }
+    return least;
+}
+
 static void find_least(struct question *q)
 {
     q->part = 0;
     q->plain = true;
+    q->fit = UINT64_MAX;
     for (size_t i = 0; i < q->pub.wants_len; i++) {
         const struct worth_request *r = &q->pub.wants[i];
+        uint64_t types;
+        uint16_t least = least_part(r, &types);
         q->plain &= r->num == 0;
-        uint16_t least = WORTH_WHOLE + 1;
-        for (size_t t = 0; t < WORTH_TYPES; t++)
-            if (r->part[t] && r->part[t] < least)
-                least = r->part[t];
-        if (r->num && least > q->part && !q->pub.loose)
-            q->part = least;
+        if (!r->num || q->pub.loose)
+            continue;
+        q->part = least > q->part ? least : q->part;
+        q->fit = q->fit == UINT64_MAX ? types : q->fit;
     }
 }
 
@@ -296,9 +340,10 @@ struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,
         q->pub.memory = memory;
         read_claims(q, claims, claims_len);
     }
-    if (q->types < worth_types(f->worth))
+    bool more = q->types < worth_types(f->worth);
+    if (more)
         find_parts(f, q, claims, claims_len);
-    if (!known || q->part > WORTH_WHOLE)
+    if (!known || more)
         find_least(q);
     q->used = ++f->clock;
     f->now = q;
@@ -354,35 +399,42 @@ static void set_brief(struct fleet *f, uint32_t node)
     double press = 0;
     b->left = 0;
     b->most = n->partial ? UINT16_MAX : 0;
+    b->types = n->partial ? UINT64_MAX : 0;
     for (uint32_t i = 0; i < n->pub.state.n; i++) {
         uint16_t left = n->units[i].loose ? UINT16_MAX : n->units[i].left;
         double p = worth_press(f->worth, n->units[i].group);
         press = p > press ? p : press;
         b->most = left > b->most ? left : b->most;
         b->left += n->units[i].left;
+        b->types |= UINT64_C(1) << n->units[i].type;
     }
     b->press = press > 600 ? 60000 : (uint16_t)(press * 100);
 }
 
-static void score_by_worth(struct fleet *f, struct node_entry *n, const struct fleet_question *q,
-                           struct cell *c)
+static double question_price(const struct fleet *f, struct question *q)
 {
-    double then;
-    double price = 0;
-    if (!worth_after(f->worth, &n->pub.state, q->wants, q->wants_len, &then)) {
-        c->score = CELL_UNSURE;
-        return;
-    }
-    for (size_t i = 0; i < q->wants_len; i++)
-        price += worth_price_of(f->worth, &q->wants[i]);
-    c->score = clip(worth_steps(then - node_worth(f, n), price));
+    if (q->price_stamp >= f->prices_stamp && q->price_stamp)
+        return q->price;
+    q->price = 0;
+    q->price_stamp = f->stamp;
+    for (size_t i = 0; i < q->pub.wants_len; i++)
+        q->price += worth_price_of(f->worth, &q->pub.wants[i]);
+    return q->price;
 }
 
-static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, struct cell *c)
+static int32_t score_by_worth(struct fleet *f, struct node_entry *n)
+{
+    struct question *q = f->now;
+    double then;
+    if (!worth_after(f->worth, &n->pub.state, q->pub.wants, q->pub.wants_len, &then))
+        return CELL_UNSURE;
+    return clip(worth_steps(then - node_worth(f, n), question_price(f, q)));
+}
+
+static int32_t find_score(struct fleet *f, uint32_t node, struct node_entry *n)
 {
     const struct fleet_question *q = &f->now->pub;
     const struct worth_state *s = &n->pub.state;
-    c->score = CELL_NO;
     bool fits = true;
     for (size_t i = 0; i < q->wants_len; i++) {
         const struct worth_request *r = &q->wants[i];
@@ -390,14 +442,33 @@ static void find_score(struct fleet *f, uint32_t node, struct node_entry *n, str
             continue;
         fits = false;
         if (!q->loose && !n->partial && worth_refuses(s, r))
-            return;
+            return CELL_NO;
     }
     if (!fits)
-        c->score = CELL_UNSURE;
-    else if (f->options.rule)
-        c->score = clip((double)f->options.rule->score(f->options.rule->arg, node, &n->pub, q));
-    else
-        score_by_worth(f, n, q, c);
+        return CELL_UNSURE;
+    if (f->options.rule)
+        return clip((double)f->options.rule->score(f->options.rule->arg, node, &n->pub, q));
+    return score_by_worth(f, n);
+}
+
+static bool same_state(const struct node_entry *a, const struct node_entry *b)
+{
+    return a->pub.state.cpu == b->pub.state.cpu && a->pub.state.memory == b->pub.state.memory &&
+           a->partial == b->partial && a->pub.state.n == b->pub.state.n &&
+           memcmp(a->units, b->units, a->pub.state.n * sizeof(*a->units)) == 0;
+}
+
+// Many nodes are in the same state, most of all those on which nothing is: one answer does for all.
+static int32_t find_score_once(struct fleet *f, uint32_t node)
+{
+    struct node_entry *n = f->nodes.p[node];
+    if (f->options.rule && !f->options.rule->by_state)
+        return find_score(f, node, n);
+    struct twin *t = &f->twins[n->look];
+    if (t->start == f->scorings && same_state(f->nodes.p[t->node], n))
+        return f->now->cells[t->node].score;
+    *t = (struct twin){node, f->scorings};
+    return find_score(f, node, n);
 }
 
 // --- Choice --------------------------------------------------------------------------------------
@@ -430,7 +501,8 @@ void fleet_settle(struct fleet *f)
 
 static void look(struct fleet *f)
 {
-    if (f->options.rule || f->starts++ % LOOK_EVERY)
+    uint32_t every = worth_slotted(f->worth) ? LOOK_OFTEN : LOOK_EVERY;
+    if (f->options.rule || f->starts++ % every)
         return;
     if (worth_settle(f->worth, false))
         prices_changed(f);
@@ -468,19 +540,21 @@ void fleet_start(struct fleet *f)
     f->heap.n = 0;
     f->named = 0;
     f->crowded = false;
+    f->scorings++;
     f->last = (struct choice){.node = UINT32_MAX, .score = CELL_NO};
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         struct cell *c = &q->cells[i];
         const struct brief *b = &f->briefs.p[i];
         bool crowded = b->cpu < q->pub.cpu || b->memory < q->pub.memory;
-        if (!b->stamp || crowded || b->most < q->part) {
+        bool other = b->most < q->part || (q->fit != UINT64_MAX && !(b->types & q->fit));
+        if (!b->stamp || crowded || other) {
             f->crowded |= b->stamp && crowded;
             c->score = CELL_NO;
             c->stamp = f->stamp;
             continue;
         }
         if (c->stamp < b->stamp || c->stamp < f->prices_stamp) {
-            find_score(f, i, f->nodes.p[i], c);
+            c->score = find_score_once(f, i);
             c->stamp = f->stamp;
         }
         if (c->score == CELL_NO || c->score < f->last.score)
@@ -564,6 +638,10 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
     const struct node_entry *n = f->nodes.p[f->at];
     if (!n || !n->known || n->devices != alloc_view_devices(view))
         return false;
+    if (f->options.rule && f->options.rule->devices) {
+        f->options.rule->devices(f->options.rule->arg, f->at, n->devices, ret);
+        return true;
+    }
     if (!f->options.rule) {
         struct worth_request r = f->now->pub.wants[request];
         r.cpu = f->now->pub.cpu;
@@ -575,6 +653,9 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
         return false;
     }
     for (uint32_t i = 0; i < n->devices; i++)
-        ret[i] = n->unit_of[i] == FLEET_NO_UNIT ? UINT16_MAX : rank[n->unit_of[i]];
+        ret[i] = n->unit_of[i] == FLEET_NO_UNIT ? UINT16_MAX
+                 : n->slot_of[i] == FLEET_NO_SLOT || f->options.rule
+                     ? rank[n->unit_of[i]]
+                     : worth_slot_loss(f->worth, &n->units[n->unit_of[i]], n->slot_of[i]);
     return true;
 }

@@ -12,32 +12,60 @@
 #define PARTS   2.0
 #define PRESS   0.2
 #define COMPANY 0.5
+#define SLOTS   32.0
 
 // Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
 // wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
 #define STEP 120.0
 
-static inline int64_t slots_of(int64_t units, int64_t cpu, int64_t memory,
-                               const struct worth_request *r)
+// No more than what is left of something allows, each taking so much of it. Mostly all n do: a
+// division is wanted only where they do not.
+static inline int64_t at_most(int64_t n, int64_t left, int64_t each)
 {
-    if (!r->num || units < r->num)
-        return 0;
-    int64_t n = units / r->num;
-    if (r->cpu > 0 && cpu / r->cpu < n)
-        n = cpu / r->cpu;
-    if (r->memory > 0 && memory / r->memory < n)
-        n = memory / r->memory;
-    return n < 0 ? 0 : n;
+    int64_t all = 0;
+    if (each <= 0 || (!__builtin_mul_overflow(n, each, &all) && all <= left))
+        return n;
+    return left > 0 ? left / each : 0;
 }
 
-int64_t worth_slots(const struct worth_state *s, const struct worth_request *r)
+// Does a unit have what a share takes, as far as the model can see?
+static inline bool has_room(const struct worth_unit *u, const struct worth_request *r)
 {
-    int64_t n = 0;
+    uint16_t part = r->part[u->type];
+    uint64_t slots = r->slots[u->type];
+    return part && (slots ? (u->fits & slots) != 0 : u->left >= part);
+}
+
+static uint32_t units_for(const struct worth_state *s, const struct worth_request *r)
+{
+    uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
-        uint16_t part = r->part[s->units[i].type];
-        n += part && s->units[i].left >= part;
+        uint64_t slots = r->slots[s->units[i].type];
+        n += slots ? (uint32_t)__builtin_popcountll(s->units[i].fits & slots)
+                   : has_room(&s->units[i], r);
     }
-    return slots_of(n, s->cpu, s->memory, r);
+    return n;
+}
+
+static inline int64_t slots_of(const struct worth *w, const struct worth_state *s,
+                               const struct unit_sums *m, const struct scarce *r)
+{
+    uint64_t type = s->n ? UINT64_C(1) << s->units[0].type : 0;
+    uint32_t units = m->whole;
+    if (m->mixed || !(r->whole & type)) {
+        if (!m->mixed && !(r->any & type))
+            return 0;
+        units = units_for(s, &w->demands[r->demand].request);
+    }
+    if (units < r->num)
+        return 0;
+    return at_most(at_most(units / r->num, s->cpu, r->cpu), s->memory, r->memory);
+}
+
+int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
+                    const struct scarce *r)
+{
+    return slots_of(w, s, m, r);
 }
 
 // Σ weight · min(value, cpu · rate), by the sums up to the last request that lacks processors.
@@ -61,18 +89,16 @@ static double company_of(const struct family *f, double value, double cpu)
     return short_of + value * (f->total - (low ? f->company[low - 1].weights : 0));
 }
 
-// A node's units in sum.
-struct sums {
-    double value[WORTH_FAMILIES];
-    double parts;
-    uint32_t whole; // units of which nothing is used
-    bool mixed;     // they are of several types
-};
-
-static void add_unit(const struct worth *w, struct sums *s, const struct worth_unit *u,
-                     uint16_t left, double sign)
+static void add_unit(const struct worth *w, struct unit_sums *s, const struct worth_unit *u,
+                     double sign)
 {
     uint8_t f = w->types[u->type].family;
+    uint16_t left = u->left;
+    if (w->geometry[u->type]) {
+        s->value[f] += sign * left / WORTH_WHOLE;
+        s->slots += sign * slots_worth(w, u->type, u->fits);
+        return;
+    }
     double v = sign * w->families[f].prices.value[left];
     s->value[f] += v;
     s->parts += PARTS * (1 + PRESS * w->groups[u->group].press) * v;
@@ -80,38 +106,31 @@ static void add_unit(const struct worth *w, struct sums *s, const struct worth_u
         s->whole = sign > 0 ? s->whole + 1 : s->whole - 1;
 }
 
-static void sum_units(const struct worth *w, const struct worth_state *s, struct sums *ret)
+void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_sums *ret)
 {
-    *ret = (struct sums){0};
+    *ret = (struct unit_sums){0};
     for (uint32_t i = 0; i < s->n; i++) {
-        add_unit(w, ret, &s->units[i], s->units[i].left, 1);
+        add_unit(w, ret, &s->units[i], 1);
         ret->mixed |= s->units[i].type != s->units[0].type;
     }
 }
 
 // units are those of s; left of one may differ from what the sums say only where sums know.
-static double worth_of_sums(const struct worth *w, const struct sums *m,
+static double worth_of_sums(const struct worth *w, const struct unit_sums *m,
                             const struct worth_state *s)
 {
-    double sum = m->parts;
+    double sum = m->parts + SLOTS * m->slots;
     for (size_t f = 0; f < w->families_len; f++)
         sum += COMPANY * company_of(&w->families[f], m->value[f], (double)s->cpu);
-    for (size_t i = 0; i < w->scarce_len; i++) {
-        const struct worth_request *r = &w->demands[w->scarce[i].demand].request;
-        int64_t n = 0;
-        if (s->n && !m->mixed && r->part[s->units[0].type] == WORTH_WHOLE)
-            n = slots_of(m->whole, s->cpu, s->memory, r);
-        else
-            n = worth_slots(s, r);
-        sum += w->scarce[i].value * (double)n;
-    }
+    for (size_t i = 0; i < w->scarce_len; i++)
+        sum += w->scarce[i].value * (double)slots_of(w, s, m, &w->scarce[i]);
     return sum;
 }
 
 double worth_of(const struct worth *w, const struct worth_state *s)
 {
-    struct sums m;
-    sum_units(w, s, &m);
+    struct unit_sums m;
+    worth_sums(w, s, &m);
     return worth_of_sums(w, &m, s);
 }
 
@@ -128,12 +147,7 @@ double worth_price_of(const struct worth *w, const struct worth_request *r)
 
 bool worth_fits(const struct worth_state *s, const struct worth_request *r)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n; i++) {
-        uint16_t part = r->part[s->units[i].type];
-        n += part && s->units[i].left >= part;
-    }
-    return n >= r->num;
+    return units_for(s, r) >= r->num;
 }
 
 bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
@@ -141,7 +155,7 @@ bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         uint16_t part = r->part[s->units[i].type];
-        n += part && (s->units[i].loose || s->units[i].left >= part);
+        n += part && (s->units[i].loose || has_room(&s->units[i], r));
     }
     return n < r->num;
 }
@@ -158,7 +172,7 @@ struct trial {
     const struct worth *w;
     struct worth_unit units[WORTH_UNITS];
     struct worth_state state;
-    struct sums sums;
+    struct unit_sums sums;
 };
 
 static void trial_begin(struct trial *t, const struct worth *w, const struct worth_state *s)
@@ -168,24 +182,37 @@ static void trial_begin(struct trial *t, const struct worth *w, const struct wor
     t->state.units = t->units;
     if (s->n)
         memcpy(t->units, s->units, s->n * sizeof(*t->units));
-    sum_units(w, s, &t->sums);
+    worth_sums(w, s, &t->sums);
 }
 
-static void trial_set(struct trial *t, uint32_t unit, uint16_t left)
+static void trial_set(struct trial *t, uint32_t unit, const struct worth_unit *after)
 {
-    add_unit(t->w, &t->sums, &t->units[unit], t->units[unit].left, -1);
-    t->units[unit].left = left;
-    add_unit(t->w, &t->sums, &t->units[unit], left, 1);
+    add_unit(t->w, &t->sums, &t->units[unit], -1);
+    t->units[unit] = *after;
+    add_unit(t->w, &t->sums, after, 1);
+}
+
+// A unit with a share taken.
+static struct worth_unit without(const struct trial *t, uint32_t unit,
+                                 const struct worth_request *r)
+{
+    struct worth_unit u = t->units[unit];
+    uint16_t part = r->part[u.type];
+    if (t->w->geometry[u.type])
+        u.fits = slots_take(t->w, &u, r);
+    u.left = (uint16_t)(u.left > part ? u.left - part : 0);
+    return u;
 }
 
 // The worth with a share taken of one unit; the trial stays as it is.
-static double trial_with(struct trial *t, uint32_t unit, uint16_t part)
+static double trial_with(struct trial *t, uint32_t unit, const struct worth_request *r)
 {
-    const struct sums before = t->sums;
-    uint16_t left = t->units[unit].left;
-    trial_set(t, unit, (uint16_t)(left - part));
+    const struct unit_sums before = t->sums;
+    const struct worth_unit old = t->units[unit];
+    const struct worth_unit after = without(t, unit, r);
+    trial_set(t, unit, &after);
     double worth = worth_of_sums(t->w, &t->sums, &t->state);
-    t->units[unit].left = left;
+    t->units[unit] = old;
     t->sums = before;
     return worth;
 }
@@ -194,7 +221,8 @@ static double trial_with(struct trial *t, uint32_t unit, uint16_t part)
 static uint32_t first_like(const struct trial *t, uint32_t unit)
 {
     for (uint32_t i = 0; i < unit; i++)
-        if (t->units[i].left == t->units[unit].left && t->units[i].group == t->units[unit].group)
+        if (t->units[i].left == t->units[unit].left && t->units[i].fits == t->units[unit].fits &&
+            t->units[i].group == t->units[unit].group)
             return i;
     return unit;
 }
@@ -203,19 +231,17 @@ void worth_loss(const struct worth *w, const struct worth_state *s, const struct
                 uint16_t rank[WORTH_UNITS])
 {
     double steps[WORTH_UNITS] = {0};
-    struct trial t = {0};
+    struct trial t;
     double price = worth_price_of(w, r);
     trial_begin(&t, w, s);
     double before = worth_of_sums(w, &t.sums, s);
     t.state.cpu -= r->cpu;
     t.state.memory -= r->memory;
     for (uint32_t i = 0; i < s->n; i++) {
-        uint16_t part = r->part[s->units[i].type];
         uint32_t like = first_like(&t, i);
-        rank[i] = part && s->units[i].left >= part ? 0 : UINT16_MAX;
+        rank[i] = has_room(&s->units[i], r) ? 0 : UINT16_MAX;
         if (rank[i] == 0)
-            steps[i] =
-                like < i ? steps[like] : worth_steps(trial_with(&t, i, part) - before, price);
+            steps[i] = like < i ? steps[like] : worth_steps(trial_with(&t, i, r) - before, price);
     }
     for (uint32_t i = 0; i < s->n; i++) {
         uint16_t ahead = 0;
@@ -226,34 +252,47 @@ void worth_loss(const struct worth *w, const struct worth_state *s, const struct
     }
 }
 
+// Units that a share can be taken from; of those in the same state the first.
+static uint32_t candidates(const struct trial *t, const struct worth_request *r, const bool *used,
+                           uint8_t ret[WORTH_UNITS])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->state.n; i++) {
+        if (used[i] || !has_room(&t->units[i], r))
+            continue;
+        uint32_t like = first_like(t, i);
+        if (like == i || used[like])
+            ret[n++] = (uint8_t)i;
+    }
+    return n;
+}
+
 // Takes one share where it costs the least. False: no unit has it.
 static bool take_share(struct trial *t, const struct worth_request *r, bool used[WORTH_UNITS])
 {
-    double best = 0;
-    uint32_t at = UINT32_MAX;
-    for (uint32_t i = 0; i < t->state.n; i++) {
-        uint16_t part = r->part[t->units[i].type];
-        if (!part || t->units[i].left < part || used[i])
-            continue;
-        if (first_like(t, i) < i && !used[first_like(t, i)])
-            continue;
-        double with = trial_with(t, i, part);
-        if (at == UINT32_MAX || with > best) {
+    uint8_t from[WORTH_UNITS];
+    uint32_t n = candidates(t, r, used, from);
+    if (!n)
+        return false;
+    uint32_t at = from[0];
+    double best = n > 1 ? trial_with(t, at, r) : 0;
+    for (uint32_t i = 1; i < n; i++) {
+        double with = trial_with(t, from[i], r);
+        if (with > best) {
             best = with;
-            at = i;
+            at = from[i];
         }
     }
-    if (at == UINT32_MAX)
-        return false;
-    used[at] = true;
-    trial_set(t, at, (uint16_t)(t->units[at].left - r->part[t->units[at].type]));
+    used[at] = !t->w->geometry[t->units[at].type]; // of one unit several slots can be had
+    const struct worth_unit after = without(t, at, r);
+    trial_set(t, at, &after);
     return true;
 }
 
 bool worth_after(const struct worth *w, const struct worth_state *s,
                  const struct worth_request *requests, size_t n, double *ret)
 {
-    struct trial t = {0};
+    struct trial t;
     trial_begin(&t, w, s);
     for (size_t i = 0; i < n; i++) {
         t.state.cpu -= requests[i].cpu;

@@ -430,6 +430,40 @@ static void default_csi_driver(struct defaulter *d, void *value)
     spec->volume_lifecycle_modes.n = 1;
 }
 
+static void default_network_policy(struct defaulter *d, void *value)
+{
+    struct api_network_policy_spec *spec = value;
+    if (spec->policy_types.n > 0)
+        return;
+    spec->policy_types.p = arena_array(d->arena, struct str, 2);
+    spec->policy_types.p[0] = STR("Ingress");
+    spec->policy_types.p[1] = STR("Egress");
+    spec->policy_types.n = spec->egress.n ? 2 : 1;
+}
+
+static void default_discovery_port(struct defaulter *d, void *value)
+{
+    (void)d;
+    ((struct api_discovery_port *)value)->has_name = true;
+}
+
+// An autoscaler that is not told what to look at looks at the use of processors.
+static void default_autoscaler(struct defaulter *d, void *value)
+{
+    struct api_horizontal_pod_autoscaler_spec *spec = value;
+    if (spec->metrics.n > 0)
+        return;
+    struct api_metric_spec *metric = arena_one(d->arena, struct api_metric_spec);
+    metric->type = STR("Resource");
+    metric->resource = arena_one(d->arena, struct api_resource_metric_source);
+    *metric->resource =
+        (struct api_resource_metric_source){.name = STR("cpu"),
+                                            .target = {.type = STR("Utilization"),
+                                                       .has_average_utilization = true,
+                                                       .average_utilization = 80}};
+    spec->metrics = (struct api_metric_spec_array){metric, 1};
+}
+
 default_hook *default_core_hook(const struct api_type *t)
 {
     static const struct {
@@ -459,6 +493,9 @@ default_hook *default_core_hook(const struct api_type *t)
         {&api_job_type, default_job},
         {&api_subject_type, default_subject},
         {&api_csi_driver_spec_type, default_csi_driver},
+        {&api_network_policy_spec_type, default_network_policy},
+        {&api_discovery_port_type, default_discovery_port},
+        {&api_horizontal_pod_autoscaler_spec_type, default_autoscaler},
     };
     for (size_t i = 0; i < array_len(hooks); i++)
         if (hooks[i].type == t)

@@ -39,6 +39,12 @@ static unsigned specialities(const struct api_type *t)
         {&api_pod_disruption_budget_type, COUNTS},
         {&api_pod_template_type, COUNTS},
         {&api_priority_class_type, STARTS_AT_ONE},
+        {&api_ingress_type, COUNTS},
+        {&api_ingress_class_type, COUNTS},
+        {&api_network_policy_type, COUNTS},
+        {&api_endpoint_slice_type, COUNTS},
+        {&api_flow_schema_type, COUNTS},
+        {&api_priority_level_configuration_type, COUNTS},
         {&api_csi_driver_type, COUNTS_FROM_ZERO},
         {&api_node_type, KEEPS_STATUS},
         {&api_volume_attachment_type, STATUS_ALONE},
@@ -322,8 +328,21 @@ static void prepare_create(const struct preparer *p, const struct api_object *ob
     start_status(p, object);
     if (object->kind->type == &api_pod_type)
         prepare_pod_resources(p, &((struct api_pod *)object->value)->spec);
+    if (object->kind->type == &api_job_type)
+        prepare_new_job(p, object->value);
     if (flags & (COUNTS | STARTS_AT_ONE))
         api_object_meta(object)->generation = 1;
+}
+
+// What else counts, besides a spec.
+static bool endpoints_changed(const struct api_object *object, const struct api_object *old)
+{
+    if (object->kind->type != &api_endpoint_slice_type)
+        return false;
+    struct api_endpoint_slice masked = *(const struct api_endpoint_slice *)object->value;
+    masked.metadata = *api_object_meta(old);
+    masked.metadata.labels = api_object_meta(object)->labels;
+    return !api_equal(&api_endpoint_slice_type, &masked, old->value);
 }
 
 static void count_change(const struct api_object *object, const struct api_object *old,
@@ -337,6 +356,7 @@ static void count_change(const struct api_object *object, const struct api_objec
     const struct api_object_meta *before = api_object_meta(old);
     const struct api_field *annotations = api_type_field(&api_object_meta_type, STR("annotations"));
     if ((wanted && !api_field_equal(wanted, object->value, old->value)) ||
+        endpoints_changed(object, old) ||
         ((flags & COUNTS_ANNOTATIONS) && !api_field_equal(annotations, meta, before)))
         meta->generation = before->generation + 1;
 }
@@ -376,6 +396,8 @@ static void prepare_status(const struct preparer *p, const struct api_object *ob
         return;
     }
     copy_field(object, old, STR("spec"));
+    if (object->kind->type == &api_certificate_signing_request_type)
+        prepare_certificate_status(p, object->value, old->value);
     if (flags & STATUS_ALONE)
         prepare_meta_for_status(meta, before);
     if (flags & STATUS_NO_LABELS)

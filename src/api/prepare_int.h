@@ -28,6 +28,14 @@ void prepare_slice(const struct preparer *p, struct api_resource_slice *slice,
 void prepare_core(const struct preparer *p, const struct api_object *object,
                   const struct api_object *old);
 
+// prepare_new_job gives a new job its selector and its pods the labels that it looks for.
+void prepare_new_job(const struct preparer *p, struct api_job *job);
+
+// prepare_certificate_status lets an update of the status decide neither for nor against a request.
+void prepare_certificate_status(const struct preparer *p,
+                                struct api_certificate_signing_request *now,
+                                const struct api_certificate_signing_request *old);
+
 // prepare_meta_for_status takes over from the old object what a status update may not change.
 void prepare_meta_for_status(struct api_object_meta *meta, const struct api_object_meta *old);
 

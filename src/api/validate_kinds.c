@@ -371,6 +371,17 @@ static const struct {
     {&api_pod_group_type, name_dns_subdomain},
     {&api_runtime_class_type, name_dns_subdomain},
     {&api_workload_type, name_dns_subdomain},
+    {&api_volume_attributes_class_type, name_dns_subdomain},
+    {&api_pod_certificate_request_type, name_dns_subdomain},
+    {&api_network_policy_type, name_dns_subdomain},
+    {&api_ingress_type, name_dns_subdomain},
+    {&api_ingress_class_type, name_dns_subdomain},
+    {&api_service_cidr_type, name_dns_subdomain},
+    {&api_endpoint_slice_type, name_dns_subdomain},
+    {&api_storage_version_migration_type, name_dns_subdomain},
+    {&api_flow_schema_type, name_dns_subdomain},
+    {&api_priority_level_configuration_type, name_dns_subdomain},
+    {&api_horizontal_pod_autoscaler_type, name_dns_subdomain},
 };
 
 static void check_kind_name(struct validator *v, const struct api_kind *kind,

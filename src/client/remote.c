@@ -17,7 +17,7 @@
 
 // Objects are read and written back as protobuf where the server has it. In JSON it would give us opaque
 // parameters compacted, and take them for changed when they come back: an allocation cannot be then.
-#define PROTOBUF "application/vnd.kubernetes.protobuf"
+#define PROTOBUF REMOTE_PROTOBUF
 
 struct call {
     struct remote *remote;
@@ -93,6 +93,56 @@ void remote_query(struct sbuf *out, bool *first, const char *name, struct str va
     add_escaped(out, value);
 }
 
+// --- Versions ------------------------------------------------------------------------------------
+
+const struct api_kind *remote_kind(const struct remote *r, const struct api_kind *kind)
+{
+    for (size_t i = 0; i < REMOTE_REDIRECTS && r->redirects[i].from; i++)
+        if (r->redirects[i].from == kind)
+            return r->redirects[i].to;
+    return kind;
+}
+
+void client_remote_redirect(struct client *c, const struct api_kind *from,
+                            const struct api_kind *to)
+{
+    struct remote *r = remote_of(c);
+    size_t i = 0;
+    assert(from->type == to->type);
+    while (i < REMOTE_REDIRECTS && r->redirects[i].from && r->redirects[i].from != from)
+        i++;
+    assert(i < REMOTE_REDIRECTS);
+    r->redirects[i].from = from;
+    r->redirects[i].to = to;
+}
+
+// --- Counting ------------------------------------------------------------------------------------
+
+static void count(struct remote *r, const char *method, int code)
+{
+    size_t i = 0;
+    while (i + 1 < REMOTE_COUNTS && r->counts[i].n &&
+           (r->counts[i].code != code || strcmp(r->counts[i].method, method) != 0))
+        i++;
+    r->counts[i].method = method; // a static text
+    r->counts[i].code = code;
+    r->counts[i].n++;
+}
+
+void client_remote_metrics(struct client *c, struct sbuf *out)
+{
+    const struct remote *r = remote_of(c);
+    sbuf_addz(out, "# HELP rest_client_requests_total Number of HTTP requests, partitioned by "
+                   "status code and method.\n# TYPE rest_client_requests_total counter\n");
+    for (size_t i = 0; i < REMOTE_COUNTS && r->counts[i].n; i++) {
+        char code[16] = "<error>";
+        if (r->counts[i].code)
+            (void)snprintf(code, sizeof(code), "%d", r->counts[i].code);
+        sbuf_addf(out, "rest_client_requests_total{code=\"%s\",method=\"%s\"} %llu\n", code,
+                  r->counts[i].method, (unsigned long long)r->counts[i].n);
+    }
+}
+
 // --- Sending -------------------------------------------------------------------------------------
 
 static void on_retry(void *arg)
@@ -135,6 +185,7 @@ static void on_answer(void *arg, const struct https_answer *a)
 {
     struct sending *s = arg;
     s->call = NULL;
+    count(s->remote, s->request.method, a->code < 0 ? 0 : a->status);
     if (!again(s, a))
         s->done(s->arg, a);
 }
@@ -203,7 +254,7 @@ static int decode(const struct call *call, struct str body, struct client_object
                                                 .duplicates = JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc doc = {0};
     if (api_envelope_is(body))
-        return remote_decode_envelope(call->kind, body, ret, err);
+        return remote_decode_envelope(call->kind, body, false, ret, err);
     int code = json_parse(body, &options, &doc, err);
     if (code < 0)
         return err_wrap(err, "the server's answer makes no sense");
@@ -323,6 +374,8 @@ static void call_object(struct call *call, const struct api_object *object,
 {
     // A Binding and an Eviction are bodies of a pod's subresource: the request is about the pod. So
     // is a TokenRequest about a service account, but it is answered with itself.
+    const struct api_object mapped = {remote_kind(call->remote, object->kind), object->value};
+    object = &mapped;
     const struct api_kind *about = object->kind;
     if (str_eqz(how->subresource, "binding") || str_eqz(how->subresource, "eviction"))
         about = api_kind_find(STR("v1"), STR("Pod"));
@@ -347,9 +400,9 @@ static void remote_get(struct client *c, const struct client_key *key, client_do
                        void *arg)
 {
     struct call *call = call_new(c, "GET", done, arg);
-    call->kind = key->kind;
+    call->kind = remote_kind(call->remote, key->kind);
     call->sending.request.accept = STR(PROTOBUF ",application/json");
-    remote_path(&call->target, key->kind, key->namespace, key->name, (struct str){0});
+    remote_path(&call->target, call->kind, key->namespace, key->name, (struct str){0});
     call_start(call);
 }
 
@@ -385,8 +438,8 @@ static void remote_patch(struct client *c, const struct client_key *key, enum cl
                          void *arg)
 {
     struct call *call = call_new(c, "PATCH", done, arg);
-    call->kind = key->kind;
-    remote_path(&call->target, key->kind, key->namespace, key->name, how->subresource);
+    call->kind = remote_kind(call->remote, key->kind);
+    remote_path(&call->target, call->kind, key->namespace, key->name, how->subresource);
     add_how(call, how, type == CLIENT_PATCH_APPLY);
     sbuf_add(&call->body, body);
     call->sending.request.content_type = patch_type(type);
@@ -397,8 +450,8 @@ static void remote_remove(struct client *c, const struct client_key *key,
                           const struct api_delete_options *options, client_done_fn done, void *arg)
 {
     struct call *call = call_new(c, "DELETE", done, arg);
-    call->kind = key->kind;
-    remote_path(&call->target, key->kind, key->namespace, key->name, (struct str){0});
+    call->kind = remote_kind(call->remote, key->kind);
+    remote_path(&call->target, call->kind, key->namespace, key->name, (struct str){0});
     struct err err = {0};
     if (options) {
         struct api_delete_options typed = *options;
@@ -419,9 +472,9 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
 {
     struct call *call = call_new(c, "DELETE", done, arg);
     bool first = true;
-    call->kind = kind;
+    call->kind = remote_kind(call->remote, kind);
     call->no_object = true;
-    remote_path(&call->target, kind, list->namespace, (struct str){0}, (struct str){0});
+    remote_path(&call->target, call->kind, list->namespace, (struct str){0}, (struct str){0});
     if (list->label_selector.n)
         remote_query(&call->target, &first, "labelSelector", list->label_selector);
     if (list->field_selector.n)

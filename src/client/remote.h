@@ -37,6 +37,14 @@ void client_remote_raw(struct client *c, const char *method, struct str target, 
 void client_remote_send(struct client *c, const char *method, struct str target,
                         struct str content_type, struct str body, client_raw_fn done, void *arg);
 
+// client_remote_redirect sends requests for a kind to another version of it from now on, for servers that do
+// not have ours. Both must be of one type.
+void client_remote_redirect(struct client *c, const struct api_kind *from,
+                            const struct api_kind *to);
+
+// client_remote_metrics adds Prometheus' text: requests by method and code, with client-go's name.
+void client_remote_metrics(struct client *c, struct sbuf *out);
+
 // client_remote_status turns what a server answered to a call into a code and its message: by the
 // Status in body, else by the HTTP status alone. 0 for 2xx. The codes are those the registry gives.
 int client_remote_status(int http_status, struct str body, struct err *err);

@@ -36,6 +36,7 @@ struct workqueue {
     struct list ready;
     size_t ready_len;
     size_t working;
+    bool held;
     struct heap later;
     uint64_t orders;
     struct exec_timer go;  // something is ready and a worker is free
@@ -83,7 +84,7 @@ static void key_tidy(struct workqueue *q, struct work_key *k)
 
 static void wake(struct workqueue *q)
 {
-    if (q->ready_len && q->working < q->options.workers && !exec_timer_armed(&q->go))
+    if (q->ready_len && !q->held && q->working < q->options.workers && !exec_timer_armed(&q->go))
         exec_timer_start(q->options.exec, &q->go, 0);
 }
 
@@ -103,7 +104,7 @@ static void make_ready(struct workqueue *q, struct work_key *k)
 static void on_go(void *arg)
 {
     struct workqueue *q = arg;
-    if (list_empty(&q->ready) || q->working >= q->options.workers)
+    if (list_empty(&q->ready) || q->held || q->working >= q->options.workers)
         return;
     struct work_key *k = list_entry(list_pop_front(&q->ready), struct work_key, node);
     q->ready_len--;
@@ -111,6 +112,12 @@ static void on_go(void *arg)
     k->working = true;
     wake(q); // before the work, which may free the queue
     q->options.work(q->options.arg, k->key);
+}
+
+void workqueue_hold(struct workqueue *q, bool hold)
+{
+    q->held = hold;
+    wake(q);
 }
 
 void workqueue_done(struct workqueue *q, struct str key)

@@ -43,6 +43,9 @@ void workqueue_retry(struct workqueue *q, struct str key);
 void workqueue_forget(struct workqueue *q, struct str key);
 size_t workqueue_failures(const struct workqueue *q, struct str key);
 
+// workqueue_hold begins no work (true) or goes on (false); keys are taken meanwhile.
+void workqueue_hold(struct workqueue *q, bool hold);
+
 // workqueue_done says that work on a key is over.
 void workqueue_done(struct workqueue *q, struct str key);
 

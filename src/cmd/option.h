@@ -7,11 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/err.h"
 #include "base/vec.h"
 
 struct option_texts VEC(const char *);
 
-// What an option sets: one of the four.
+// What an option sets: one of the five.
 struct option {
     const char *name;
     const char **text;
@@ -19,11 +21,21 @@ struct option {
     int64_t *number;
     int64_t least; // of the number
     bool *flag;
-    bool value; // what the flag becomes
+    bool value;           // what the flag becomes
+    int64_t *duration_ns; // 300ms, 1.5s, 2m, 1h
 };
 
 // option_take reads argv[*i], and what is behind it if it needs a value, when it is this option. False: it is
 // another one, or its value makes no sense.
 bool option_take(const struct option *o, int argc, char **argv, int *i);
+
+// option_duration reads a duration. Returns 0 or -ERR_INVALID.
+int option_duration(const char *text, int64_t *ret_ns, struct err *err) MUST_USE;
+
+// option_file sets options from a YAML or JSON file whose fields have their names, without the dashes: texts, numbers, true and
+// false; a list for what may be given several times or separated by commas; for lists of switches a map of them.
+// Texts live in arena. Returns 0 or a negative code with file, position and field.
+int option_file(const char *path, const struct option *options, size_t n, struct arena *arena,
+                struct err *err) MUST_USE;
 
 #endif

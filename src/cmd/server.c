@@ -36,9 +36,12 @@ const char server_usage[] =
     "--token-file FILE       static tokens, lines of token,user,uid,\"group1,group2\";\n"
     "                        default DIR/tokens.csv if there is one\n"
     "--kubeconfig-out FILE   where to write the administrator's kubeconfig\n"
-    "--authorization-mode M  RBAC: roles and bindings say who may do what; AlwaysAllow (the\n"
-    "                        default): whoever is known may do everything\n"
-    "--anonymous-auth        let requests without credentials do everything, too\n"
+    "--authorization-mode M  Node,RBAC (the default): nodes may do what their pods need, roles "
+    "and\n"
+    "                        bindings say what the others may; RBAC: roles alone; AlwaysAllow:\n"
+    "                        whoever is known may do everything; loopback only\n"
+    "--anonymous-auth        answer requests without credentials as system:anonymous; with\n"
+    "                        AlwaysAllow they may do everything, too\n"
     "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
     "--kubelet-certificate-authority FILE   who vouches for nodes; default the CA in DIR/pki\n"
     "--kubelet-client-certificate FILE, --kubelet-client-key FILE   what nodes are shown\n"
@@ -203,6 +206,37 @@ static int64_t bookmark_ns(const struct server_flags *f)
     return 0;
 }
 
+// authorization reads who may do what. Where a network can reach the server, somebody must say.
+static int authorization(const struct server_flags *f, enum server_authorization *ret,
+                         struct err *err)
+{
+    static const struct {
+        const char *name;
+        enum server_authorization mode;
+    } modes[] = {{"Node,RBAC", SERVER_NODE_RBAC},
+                 {"RBAC,Node", SERVER_NODE_RBAC},
+                 {"RBAC", SERVER_RBAC},
+                 {"AlwaysAllow", SERVER_ALWAYS_ALLOW}};
+    struct str mode = str_z(f->authorization_mode ? f->authorization_mode : modes[0].name);
+    size_t i = 0;
+    while (i < array_len(modes) && !str_eqz(mode, modes[i].name))
+        i++;
+    if (i == array_len(modes))
+        return err_set(err, ERR_INVALID,
+                       "--authorization-mode is Node,RBAC or RBAC or AlwaysAllow, not \"%.*s\"",
+                       STR_ARG(mode));
+    *ret = modes[i].mode;
+    bool near = is_loopback(host_of(f->listen));
+    if (*ret == SERVER_ALWAYS_ALLOW && !near)
+        return err_set(
+            err, ERR_INVALID,
+            "--authorization-mode AlwaysAllow lets whoever is known do everything, so it "
+            "listens on loopback only: --listen 127.0.0.1:PORT, or use Node,RBAC");
+    if (*ret == SERVER_ALWAYS_ALLOW)
+        LOG_WARN(&log_mod, "whoever is known may do everything: --authorization-mode AlwaysAllow");
+    return 0;
+}
+
 static int start_server(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -212,15 +246,12 @@ static int start_server(struct running *r, struct err *err)
                                      .token_file = r->tokens,
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = bookmark_ns(f)};
-    struct str mode = str_z(f->authorization_mode ? f->authorization_mode : "AlwaysAllow");
-    if (str_eqz(mode, "RBAC"))
-        options.authorization = SERVER_RBAC;
-    else if (!str_eqz(mode, "AlwaysAllow"))
-        return err_set(err, ERR_INVALID,
-                       "--authorization-mode is RBAC or AlwaysAllow, not \"%.*s\"", STR_ARG(mode));
+    int ret = authorization(f, &options.authorization, err);
+    if (ret < 0)
+        return ret;
     char *pki_folder = in_folder(f->data_dir, "pki");
     char *account_key = NULL;
-    int ret = pki_account_key(pki_folder, &account_key, err);
+    ret = pki_account_key(pki_folder, &account_key, err);
     options.account_key = str_z(account_key ? account_key : "");
     if (ret == 0)
         ret = server_new(&options, &r->server, err);
@@ -285,6 +316,20 @@ static int reach_nodes(struct running *r, struct err *err)
     free(certificate);
     free(key);
     return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
+}
+
+// found_cluster makes what other components of Kubernetes look for at their start.
+static int found_cluster(struct running *r, struct err *err)
+{
+    char *ca = NULL, *proxy_ca = NULL;
+    int ret = read_pem(NULL, r->pki.ca_file, &ca, err);
+    if (ret == 0)
+        ret = read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
+    if (ret == 0)
+        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""));
+    free(ca);
+    free(proxy_ca);
+    return ret;
 }
 
 static int open_local_door(struct running *r, struct err *err)
@@ -370,6 +415,9 @@ static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
+    if (r->server && !r->stopping)
+        server_stop(r->server); // what could not be started follows the store already
+    registry_stop(r->registry);
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);
@@ -424,6 +472,8 @@ static int start(struct running *r, struct err *err)
         ret = start_server(r, err);
     if (ret == 0)
         ret = reach_nodes(r, err);
+    if (ret == 0)
+        ret = found_cluster(r, err);
     if (ret == 0)
         ret = open_doors(r, err);
     if (ret == 0)

@@ -56,7 +56,8 @@ struct up {
     struct profile *profiles[16];
     size_t profiles_len;
     struct server_host host;
-    struct client *client;
+    struct client *client; // of the controllers and of the simulated nodes
+    struct client *sched_client;
     struct sched *sched;
     struct ctl *ctl;
     struct sim_nodes *sim_nodes;
@@ -199,7 +200,6 @@ static void nodes_ready(void *arg, const struct err *failure)
         return;
     }
     const struct up_agent_options o = {.host = &u->host,
-                                       .client = u->client,
                                        .node = u->agent_name,
                                        .data_dir = u->data_dir,
                                        .image_dir = u->image_dir,
@@ -274,14 +274,20 @@ static void meter(void *arg, struct sbuf *out)
 static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
-    static const struct str groups[] = {STR_INIT("system:masters")};
     static const struct str names[] = {STR_INIT("default-scheduler"), STR_INIT("dray")};
-    const struct registry_user user = {
-        .name = STR("system:dray"), .groups = groups, .groups_len = array_len(groups)};
+    // Who works in this process is not asked for the right to a call; what a write itself needs (a claim's binding,
+    // a role's rules) they have by these names.
+    static const struct str masters[] = {STR_INIT("system:masters"),
+                                         STR_INIT("system:authenticated")};
+    const struct registry_user scheduler = {
+        .name = STR("system:kube-scheduler"), .groups = masters + 1, .groups_len = 1};
+    const struct registry_user controllers = {
+        .name = STR("system:kube-controller-manager"), .groups = masters, .groups_len = 2};
     struct exec *exec = loop_exec(host->loop);
     u->host = *host;
-    u->client = client_local_new(host->registry, exec, &user);
-    const struct sched_options so = {.client = u->client,
+    u->client = client_local_new(host->registry, exec, &controllers);
+    u->sched_client = client_local_new(host->registry, exec, &scheduler);
+    const struct sched_options so = {.client = u->sched_client,
                                      .names = names,
                                      .names_len = array_len(names),
                                      .features = host->features,
@@ -290,8 +296,11 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
     server_set_checker(host->server, check, u);
-    const struct ctl_options co = {
-        .client = u->client, .exec = exec, .features = host->features, .aggregate_roles = true};
+    const struct ctl_options co = {.client = u->client,
+                                   .exec = exec,
+                                   .features = host->features,
+                                   .aggregate_roles = true,
+                                   .collect_all = true};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
     server_set_meter(host->server, meter, u);
@@ -327,6 +336,7 @@ static void up_free(void *arg)
     if (!u->stopped)
         up_stop(u);
     up_agent_free(take_ptr(u->real));
+    client_free(take_ptr(u->sched_client));
     client_free(take_ptr(u->client));
 }
 

@@ -12,6 +12,7 @@
 
 #include "agent/agent.h"
 #include "base/mem.h"
+#include "client/local.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -20,6 +21,7 @@ struct up_agent {
     struct up_agent_options options;
     struct arena arena;
     struct tls_server *tls;
+    struct client *client; // as the node that this is
     struct agent *agent;
     pid_t driver; // 0: none
     bool told;
@@ -104,12 +106,23 @@ static int open_tls(struct up_agent *u, struct err *err)
     return code;
 }
 
+static void open_client(struct up_agent *u)
+{
+    static const struct str groups[] = {STR_INIT("system:nodes"), STR_INIT("system:authenticated")};
+    const struct registry_user user = {.name =
+                                           arena_strf(&u->arena, "system:node:%s", u->options.node),
+                                       .groups = groups,
+                                       .groups_len = array_len(groups)};
+    const struct server_host *host = u->options.host;
+    u->client = client_local_new(host->registry, loop_exec(host->loop), &user);
+}
+
 static int open_agent(struct up_agent *u, struct err *err)
 {
     const struct up_agent_options *o = &u->options;
     const char *cdi[] = {"/etc/cdi", "/var/run/cdi", below(u, "cdi")};
     const struct agent_options a = {.loop = o->host->loop,
-                                    .client = o->client,
+                                    .client = u->client,
                                     .features = o->host->features,
                                     .node = str_z(o->node),
                                     .data_dir = below(u, ""),
@@ -134,6 +147,7 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
     u->options = *options;
     u->options.node =
         arena_str(&u->arena, str_z(options->node && options->node[0] ? options->node : host)).p;
+    open_client(u);
     int code = open_tls(u, err);
     if (code == 0)
         code = open_agent(u, err);
@@ -163,6 +177,7 @@ void up_agent_free(struct up_agent *u)
     if (!u)
         return;
     up_agent_stop(u);
+    client_free(u->client);
     tls_server_free(u->tls);
     arena_done(&u->arena);
     free(u);

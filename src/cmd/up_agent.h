@@ -6,14 +6,12 @@
 #define CMD_UP_AGENT_H
 
 #include "base/err.h"
-#include "client/client.h"
 #include "cmd/server_run.h"
 
 struct up_agent;
 
 struct up_agent_options {
     const struct server_host *host;
-    struct client *client;
     const char *node;      // NULL: this machine's name
     const char *data_dir;  // of up; the node's is DIR/agent
     const char *image_dir; // NULL: DIR/agent/images

@@ -28,6 +28,7 @@ int verb_bench(int argc, char **argv);
 int verb_cdi(int argc, char **argv);
 int verb_cel(int argc, char **argv);
 int verb_conformance(int argc, char **argv);
+int verb_controllers(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_driver(int argc, char **argv);
 int verb_explain(int argc, char **argv);
@@ -35,6 +36,7 @@ int verb_kubelet_stub(int argc, char **argv);
 int verb_netns_hook(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_replay(int argc, char **argv);
+int verb_scheduler(int argc, char **argv);
 int verb_server(int argc, char **argv);
 int verb_up(int argc, char **argv);
 int verb_validate(int argc, char **argv);
@@ -42,8 +44,8 @@ int verb_why(int argc, char **argv);
 
 // How each is called, in the same files.
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
-    cel_usage[], conformance_usage[], convert_usage[], driver_usage[], explain_usage[],
-    kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[], server_usage[],
-    up_usage[], validate_usage[], why_usage[];
+    cel_usage[], conformance_usage[], controllers_usage[], convert_usage[], driver_usage[],
+    explain_usage[], kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[],
+    scheduler_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
 
 #endif

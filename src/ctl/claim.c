@@ -243,7 +243,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
 {
     struct claim_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
-    c->work = work_new(ctl->exec, step, c);
+    c->work = ctl_work(ctl, step, c);
     c->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&c->calls);
     struct informer *pods = ctl->caches[CACHE_PODS];
@@ -289,11 +289,6 @@ bool claim_is_wanted(const struct claim_ctl *c, const struct api_resource_claim 
     informer_by(c->ctl->caches[CACHE_PODS], c->pods_by_claim, sbuf_str(&key), see_user, &used);
     sbuf_done(&key);
     return used;
-}
-
-bool claim_ctl_idle(const struct claim_ctl *c)
-{
-    return work_idle(c->work);
 }
 
 // --- Metrics -------------------------------------------------------------------------------------

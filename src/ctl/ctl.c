@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/ctl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
@@ -28,6 +29,45 @@ const struct api_kind *ctl_kind(enum ctl_cache which)
     return api_kind_find(str_z(cached[which].api_version), str_z(cached[which].kind));
 }
 
+static const char *const controller_names[CTL_CONTROLLERS] = {
+    [CTL_CLAIMS] = "resourceclaim-controller",
+    [CTL_TAINTS] = "device-taint-eviction-controller",
+    [CTL_POOLS] = "resourcepoolstatusrequest-controller",
+    [CTL_GARBAGE] = "garbage-collector-controller",
+    [CTL_GROUPS] = "podgroup-protection-controller",
+    [CTL_ROLES] = "clusterrole-aggregation-controller",
+};
+
+const char *ctl_controller_name(enum ctl_controller which)
+{
+    return controller_names[which];
+}
+
+int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err *err)
+{
+    bool chosen[CTL_CONTROLLERS] = {0};
+    while (list.n) {
+        struct str word;
+        str_cut(list, ',', &word, &list);
+        bool off = str_starts(word, STR("-"));
+        struct str name = off ? str_from(word, 1) : word;
+        size_t i = 0;
+        while (i < CTL_CONTROLLERS && !str_eqz(name, controller_names[i]))
+            i++;
+        if (i < CTL_CONTROLLERS)
+            chosen[i] = !off;
+        else if (str_eqz(word, "*"))
+            memcpy(chosen, on, sizeof(chosen));
+        else
+            return err_set(err, ERR_INVALID,
+                           "there is no controller '%.*s': *, or names such as %s, with - in "
+                           "front for all but it",
+                           STR_ARG(word), controller_names[CTL_CLAIMS]);
+    }
+    memcpy(on, chosen, sizeof(chosen));
+    return 0;
+}
+
 // Caches of kinds whose gate is off are not made: the server would not serve them.
 static bool wanted(const struct ctl *c, enum ctl_cache which)
 {
@@ -37,6 +77,8 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
         return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
     if (which == CACHE_ROLES)
         return c->aggregate;
+    if (which == CACHE_NODES)
+        return c->collect;
     if (which == CACHE_RULES)
         return features_on(c->features, FEATURE_DRA_DEVICE_TAINT_RULES);
     return true;
@@ -106,6 +148,15 @@ struct api_time ctl_now(const struct ctl *c)
     return (struct api_time){.at = {.sec = seconds}, .set = true};
 }
 
+struct work *ctl_work(struct ctl *c, work_fn fn, void *arg)
+{
+    struct work *w = work_new(c->exec, fn, arg);
+    assert(c->works_len < array_len(c->works));
+    c->works[c->works_len++] = w;
+    work_hold(w, c->standby);
+    return w;
+}
+
 struct ctl *ctl_new(const struct ctl_options *options)
 {
     struct ctl *c = xcalloc(1, sizeof(*c));
@@ -113,6 +164,9 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->exec = options->exec;
     c->features = options->features;
     c->aggregate = options->aggregate_roles;
+    c->collect = !options->off[CTL_GARBAGE];
+    c->collect_all = options->collect_all;
+    c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
         if (wanted(c, i))
@@ -122,11 +176,15 @@ struct ctl *ctl_new(const struct ctl_options *options)
     const struct event_recorder_options events = {.client = c->client,
                                                   .component = STR("resource_claim")};
     c->events = event_recorder_new(&events);
-    c->claims = claim_ctl_new(c);
-    c->taints = taint_ctl_new(c);
-    c->pools = pool_ctl_new(c);
-    c->garbage = gc_ctl_new(c);
-    if (c->caches[CACHE_GROUPS])
+    if (!options->off[CTL_CLAIMS])
+        c->claims = claim_ctl_new(c);
+    if (!options->off[CTL_TAINTS])
+        c->taints = taint_ctl_new(c);
+    if (!options->off[CTL_POOLS])
+        c->pools = pool_ctl_new(c);
+    if (c->collect)
+        c->garbage = gc_ctl_new(c);
+    if (c->caches[CACHE_GROUPS] && !options->off[CTL_GROUPS])
         c->groups = group_ctl_new(c);
     if (c->caches[CACHE_ROLES])
         c->roles = role_ctl_new(c);
@@ -138,6 +196,16 @@ void ctl_start(struct ctl *c)
     for (size_t i = 0; i < CACHES; i++)
         if (c->caches[i])
             informer_start(c->caches[i]);
+    if (c->garbage)
+        gc_ctl_start(c->garbage);
+}
+
+void ctl_lead(struct ctl *c)
+{
+    assert(c->standby);
+    c->standby = false;
+    for (size_t i = 0; i < c->works_len; i++)
+        work_hold(c->works[i], false);
 }
 
 void ctl_free(struct ctl *c)
@@ -160,20 +228,27 @@ void ctl_free(struct ctl *c)
 
 void ctl_metrics(const struct ctl *c, struct sbuf *out)
 {
-    claim_ctl_metrics(c->claims, out);
+    if (c->claims)
+        claim_ctl_metrics(c->claims, out);
 }
 
 bool ctl_check(const struct ctl *c, struct sbuf *problems)
 {
-    return claim_ctl_check(c->claims, problems);
+    return !c->claims || claim_ctl_check(c->claims, problems);
 }
 
-bool ctl_idle(const struct ctl *c)
+bool ctl_synced(const struct ctl *c)
 {
     for (size_t i = 0; i < CACHES; i++)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
-    return claim_ctl_idle(c->claims) && taint_ctl_idle(c->taints) && pool_ctl_idle(c->pools) &&
-           gc_ctl_idle(c->garbage) && group_ctl_idle(c->groups) &&
-           (!c->roles || role_ctl_idle(c->roles));
+    return !c->garbage || gc_ctl_synced(c->garbage);
+}
+
+bool ctl_idle(const struct ctl *c)
+{
+    bool idle = ctl_synced(c);
+    for (size_t i = 0; i < c->works_len; i++)
+        idle = idle && work_idle(c->works[i]);
+    return idle;
 }

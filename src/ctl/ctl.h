@@ -18,17 +18,43 @@
 
 struct ctl;
 
+enum ctl_controller {
+    CTL_CLAIMS,
+    CTL_TAINTS,
+    CTL_POOLS,
+    CTL_GARBAGE,
+    CTL_GROUPS,
+    CTL_ROLES,
+    CTL_CONTROLLERS,
+};
+
+// ctl_controller_name is kube-controller-manager's name for it.
+const char *ctl_controller_name(enum ctl_controller which);
+
+// ctl_controllers_parse reads a list as kube-controller-manager's --controllers: '*' (those that on has
+// already), NAME, -NAME; without '*' only those that are named. Returns 0 or -ERR_INVALID.
+int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err *err) MUST_USE;
+
 struct ctl_options {
     struct client *client; // borrowed
     struct exec *exec;     // the client's
     const struct features *features;
-    bool aggregate_roles; // where no kube-controller-manager does
+    bool aggregate_roles;      // where no kube-controller-manager does
+    bool collect_all;          // garbage of all kinds, not of those alone that are cached anyway
+    bool off[CTL_CONTROLLERS]; // what somebody else does
+    bool standby;              // know everything, do nothing before ctl_lead
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);
 
 // ctl_start begins to list and watch.
 void ctl_start(struct ctl *c);
+
+// ctl_lead ends standing by. There is no way back but ctl_free.
+void ctl_lead(struct ctl *c);
+
+// ctl_synced: every cache has been filled once.
+bool ctl_synced(const struct ctl *c);
 
 // ctl_free stops at once; answers still to come are ignored. Posted work of the exec must be run
 // once more before the exec goes.

@@ -45,8 +45,14 @@ struct ctl {
     struct gc_ctl *garbage;
     struct group_ctl *groups; // NULL where the gate is off
     struct role_ctl *roles;   // NULL: somebody else aggregates them
-    bool aggregate;
+    bool aggregate, collect, collect_all;
+    bool standby;
+    struct work *works[8]; // of the controllers
+    size_t works_len;
 };
+
+// ctl_work makes a controller's work, which begins when the controllers lead. The controller frees it.
+struct work *ctl_work(struct ctl *c, work_fn fn, void *arg);
 
 // The kinds of the caches.
 const struct api_kind *ctl_kind(enum ctl_cache which);
@@ -91,28 +97,24 @@ struct api_time ctl_now(const struct ctl *c);
 struct claim_ctl *claim_ctl_new(struct ctl *c);
 void claim_ctl_free(struct claim_ctl *c);
 bool claim_ctl_check(const struct claim_ctl *c, struct sbuf *problems);
-bool claim_ctl_idle(const struct claim_ctl *c);
 void claim_ctl_metrics(const struct claim_ctl *c, struct sbuf *out);
 
 struct taint_ctl *taint_ctl_new(struct ctl *c);
 void taint_ctl_free(struct taint_ctl *t);
-bool taint_ctl_idle(const struct taint_ctl *t);
 
 struct pool_ctl *pool_ctl_new(struct ctl *c);
 void pool_ctl_free(struct pool_ctl *p);
-bool pool_ctl_idle(const struct pool_ctl *p);
 
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
-bool gc_ctl_idle(const struct gc_ctl *g);
+void gc_ctl_start(struct gc_ctl *g); // its own caches
+bool gc_ctl_synced(const struct gc_ctl *g);
 
 struct group_ctl *group_ctl_new(struct ctl *c);
 void group_ctl_free(struct group_ctl *g);
-bool group_ctl_idle(const struct group_ctl *g);
 
 struct role_ctl *role_ctl_new(struct ctl *c);
 void role_ctl_free(struct role_ctl *c);
-bool role_ctl_idle(const struct role_ctl *c);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

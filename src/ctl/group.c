@@ -182,7 +182,7 @@ struct group_ctl *group_ctl_new(struct ctl *ctl)
 {
     struct group_ctl *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
-    g->work = work_new(ctl->exec, step, g);
+    g->work = ctl_work(ctl, step, g);
     list_init(&g->calls);
     list_init(&g->looks);
     g->active = informer_add_index(ctl->caches[CACHE_PODS], index_active);
@@ -200,9 +200,4 @@ void group_ctl_free(struct group_ctl *g)
     ctl_calls_drop(&g->calls);
     work_free(g->work);
     free(g);
-}
-
-bool group_ctl_idle(const struct group_ctl *g)
-{
-    return !g || work_idle(g->work);
 }

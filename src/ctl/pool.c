@@ -359,7 +359,7 @@ struct pool_ctl *pool_ctl_new(struct ctl *ctl)
 {
     struct pool_ctl *p = xcalloc(1, sizeof(*p));
     p->ctl = ctl;
-    p->work = work_new(ctl->exec, step, p);
+    p->work = ctl_work(ctl, step, p);
     list_init(&p->calls);
     ctl_watch(ctl, CACHE_POOL_REQUESTS, request_changed, p, p->work);
     return p;
@@ -375,9 +375,4 @@ void pool_ctl_free(struct pool_ctl *p)
         free(map_value(&p->tries, i)->key);
     map_done(&p->tries);
     free(p);
-}
-
-bool pool_ctl_idle(const struct pool_ctl *p)
-{
-    return work_idle(p->work);
 }

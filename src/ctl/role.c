@@ -123,7 +123,7 @@ struct role_ctl *role_ctl_new(struct ctl *ctl)
     struct role_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
     list_init(&c->calls);
-    c->work = work_new(ctl->exec, step, c);
+    c->work = ctl_work(ctl, step, c);
     ctl_watch(ctl, CACHE_ROLES, changed, c, c->work);
     return c;
 }
@@ -135,9 +135,4 @@ void role_ctl_free(struct role_ctl *c)
     ctl_calls_drop(&c->calls);
     work_free(c->work);
     free(c);
-}
-
-bool role_ctl_idle(const struct role_ctl *c)
-{
-    return work_idle(c->work);
 }

@@ -444,7 +444,7 @@ struct taint_ctl *taint_ctl_new(struct ctl *ctl)
 {
     struct taint_ctl *t = xcalloc(1, sizeof(*t));
     t->ctl = ctl;
-    t->work = work_new(ctl->exec, step, t);
+    t->work = ctl_work(ctl, step, t);
     t->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&t->calls);
     t->pods_by_claim = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_claims);
@@ -470,9 +470,4 @@ void taint_ctl_free(struct taint_ctl *t)
     map_done(&t->stats);
     map_done(&t->waiting);
     free(t);
-}
-
-bool taint_ctl_idle(const struct taint_ctl *t)
-{
-    return work_idle(t->work);
 }

@@ -53,6 +53,11 @@ struct work *work_new(struct exec *exec, work_fn fn, void *arg)
     return w;
 }
 
+void work_hold(struct work *w, bool hold)
+{
+    workqueue_hold(w->queue, hold);
+}
+
 void work_free(struct work *w)
 {
     if (!w)

@@ -22,6 +22,9 @@ typedef void (*work_fn)(void *arg, struct str key);
 
 struct work *work_new(struct exec *exec, work_fn fn, void *arg);
 
+// work_hold looks at nothing (true) or goes on (false); keys are taken meanwhile.
+void work_hold(struct work *w, bool hold);
+
 // work_free forgets everything; steps under way must not end any more.
 void work_free(struct work *w);
 
@@ -40,7 +43,7 @@ void work_retry(struct work *w, struct str key);
 
 // work_after: a write gave an object revision of source; look again when work_seen tells of it.
 // source is any number that the controller gives its caches.
-#define WORK_SOURCES 16
+#define WORK_SOURCES 128
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision);
 
 // work_again: nothing to do yet; look again after a while, or when it is added.

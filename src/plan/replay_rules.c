@@ -133,7 +133,7 @@ static double fragments(const struct rules *r, uint32_t node, int64_t cpu, const
 {
     double sum[WHYS_UNUSED] = {0};
     int64_t total = 0;
-    uint64_t model = UINT64_C(1) << r->world->nodes.p[node].trace->model;
+    uint64_t model = UINT64_C(1) << r->world->nodes.p[node].model;
     for (uint32_t i = 0; i < n; i++)
         total += left[i];
     for (size_t i = 0; total && i < r->typicals.n; i++)
@@ -289,6 +289,7 @@ struct rules *rules_new(const struct replay_trace *t, const struct replay_world 
     r->rule.score = policy == REPLAY_FGD       ? fgd_score
                     : policy == REPLAY_BESTFIT ? bestfit_score
                                                : kube_score;
+    r->rule.by_state = policy == REPLAY_FGD || policy == REPLAY_BESTFIT; // types tell models
     r->rule.ranks = policy == REPLAY_FGD || policy == REPLAY_BESTFIT ? ranks : NULL;
     return r;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
+#include "api/pod_kin.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -252,16 +253,46 @@ static int admit_tolerations(struct op *op, const struct api_object *object,
 
 // --- Service accounts ----------------------------------------------------------------------------
 
+static void note_secret(void *arg, enum kin kin, struct str name)
+{
+    bool *any = arg;
+    (void)name;
+    *any |= kin == KIN_SECRET;
+}
+
+static bool projects_token(const struct api_pod *pod)
+{
+    for (size_t i = 0; i < pod->spec.volumes.n; i++) {
+        const struct api_projected_volume_source *p =
+            pod->spec.volumes.p[i].volume_source.projected;
+        for (size_t k = 0; p && k < p->sources.n; k++)
+            if (p->sources.p[k].service_account_token)
+                return true;
+    }
+    return false;
+}
+
+// What a node runs of its own accord gets nothing from the API.
+static int check_mirror(struct op *op, const struct api_object *object)
+{
+    const struct api_pod *pod = object->value;
+    bool secrets = false;
+    kin_of_pod(pod, op->arena, note_secret, &secrets);
+    const char *what = pod->spec.service_account_name.n ? "reference service accounts"
+                       : secrets                        ? "reference secrets"
+                       : projects_token(pod) ? "use ServiceAccountToken volume projections"
+                                             : NULL;
+    return what ? fail_forbidden(op, admit_about(op, object), "a mirror pod may not %s", what) : 0;
+}
+
 static int admit_account(struct op *op, const struct api_object *object,
                          const struct api_object *old)
 {
-    (void)op;
     if (object->kind->type != &api_pod_type || old)
         return 0;
     struct api_pod *pod = object->value;
-    for (size_t i = 0; i < pod->metadata.annotations.n; i++)
-        if (str_eqz(pod->metadata.annotations.p[i].key, "kubernetes.io/config.mirror"))
-            return 0;
+    if (pod_is_mirror(pod))
+        return check_mirror(op, object);
     if (pod->spec.service_account_name.n == 0)
         pod->spec.service_account_name = pod->spec.service_account = STR("default");
     return 0;
@@ -324,16 +355,32 @@ static int admit_group(struct op *op, const struct api_object *object, const str
     return 0;
 }
 
-// --- All of them ---------------------------------------------------------------------------------
-
 // --- What rooms above ask for --------------------------------------------------------------------
+
+static int ask_guard(struct op *op, struct status_subject about, const struct api_object *object,
+                     const struct api_object *old)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    int code = op->r->guard ? op->r->guard(op->r->guard_arg, op->request, object, old, &why) : 0;
+    if (code == -ERR_NOT_FOUND) {
+        code = fail_not_found(op, about);
+        op->status->message = arena_str(op->arena, sbuf_str(&why));
+        return code;
+    }
+    return code < 0 ? fail_forbidden(op, about, "%.*s", STR_ARG(sbuf_str(&why))) : 0;
+}
 
 static int admit_guard(struct op *op, const struct api_object *object, const struct api_object *old)
 {
-    cleanup_sbuf struct sbuf why = {0};
-    if (!op->r->guard || op->r->guard(op->r->guard_arg, op->request, object, old, &why) == 0)
-        return 0;
-    return fail_forbidden(op, admit_about(op, object), "%.*s", STR_ARG(sbuf_str(&why)));
+    return ask_guard(op, admit_about(op, object), object, old);
+}
+
+int admit_part(struct op *op, const struct api_object *part, const struct object *whole)
+{
+    struct api_object old = {0};
+    int code = op->r->guard ? op_decode(op, whole, &old) : 0;
+    return code < 0 || !op->r->guard ? code
+                                     : ask_guard(op, op_subject(op, whole->name), part, &old);
 }
 
 void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
@@ -341,6 +388,8 @@ void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
     r->guard = fn;
     r->guard_arg = arg;
 }
+
+// --- All of them ---------------------------------------------------------------------------------
 
 static const struct admitter {
     int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
@@ -353,26 +402,27 @@ static const struct admitter {
     {admit_service, NULL},
     {admit_group, NULL},
     {admit_runtime_class, NULL},
+    {admit_certificate, NULL},
     {admit_guard, NULL},
 };
 
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)
 {
-    // Parts of an object are not the business of any of them.
+    // Parts of an object are the business of the last alone.
     int code = 0;
     if (op->request->subresource.n)
-        return 0;
+        return admit_guard(op, object, old);
     for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
         if (admitters[i].change)
             code = admitters[i].change(op, object, old);
     return code;
 }
 
-int admit_deletion(struct op *op, struct str name)
+int admit_deletion(struct op *op, struct str name, const struct api_object *old)
 {
     int code = 0;
     for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
         if (admitters[i].deletion)
             code = admitters[i].deletion(op, name);
-    return code;
+    return code < 0 || !old ? code : ask_guard(op, op_subject(op, name), NULL, old);
 }

@@ -104,9 +104,54 @@ static void job_fields(const void *value, struct arena *arena, struct pairs *out
     add(arena, out, STR("status.successful"), arena_strf(arena, "%d", (int)j->status.succeeded));
 }
 
+static void certificate_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_certificate_signing_request *c = value;
+    add(arena, out, STR("spec.signerName"), c->spec.signer_name);
+}
+
+static void pod_certificate_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_pod_certificate_request *c = value;
+    add(arena, out, STR("spec.signerName"), c->spec.signer_name);
+    add(arena, out, STR("spec.podName"), c->spec.pod_name);
+    add(arena, out, STR("spec.nodeName"), c->spec.node_name);
+}
+
+static void bundle_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_cluster_trust_bundle *b = value;
+    add(arena, out, STR("spec.signerName"), b->spec.signer_name);
+}
+
+static void address_fields(const void *value, struct arena *arena, struct pairs *out)
+{
+    const struct api_ip_address *a = value;
+    static const struct api_parent_reference nobody;
+    const struct api_parent_reference *p = a->spec.parent_ref ? a->spec.parent_ref : &nobody;
+    add(arena, out, STR("spec.parentRef.group"), p->group);
+    add(arena, out, STR("spec.parentRef.resource"), p->resource);
+    add(arena, out, STR("spec.parentRef.namespace"), p->namespace);
+    add(arena, out, STR("spec.parentRef.name"), p->name);
+}
+
 static int compare_keys(const void *a, const void *b)
 {
     return str_cmp(((const struct object_pair *)a)->key, ((const struct object_pair *)b)->key);
+}
+
+// A field that a definition offers to selectors.
+static void add_custom(const struct custom_object *o, struct str path, struct arena *arena,
+                       struct pairs *out)
+{
+    const struct dyn *v = custom_at(&o->content, path);
+    cleanup_sbuf struct sbuf text = {0};
+    if (v && v->type == DYN_STR)
+        sbuf_add(&text, v->text);
+    else if (v && v->type != DYN_NULL)
+        dyn_text(v, &text);
+    add(arena, out, str_from(path, path.n && path.p[0] == '.' ? 1 : 0),
+        arena_str(arena, sbuf_str(&text)));
 }
 
 void kind_fields(const struct api_object *object, struct arena *arena, struct pairs *out)
@@ -116,6 +161,9 @@ void kind_fields(const struct api_object *object, struct arena *arena, struct pa
     add(arena, out, STR("metadata.name"), meta->name);
     if (object->kind->namespaced)
         add(arena, out, STR("metadata.namespace"), meta->namespace);
+    const struct api_custom *custom = object->kind->custom;
+    for (size_t i = 0; custom && i < custom->selectable_len; i++)
+        add_custom(object->value, custom->selectable[i], arena, out);
     if (rules->flags & KIND_NAMED_FIELD)
         add(arena, out, STR("name"), meta->name);
     if (rules->fields)
@@ -162,11 +210,19 @@ static const struct kind_rules kinds[] = {
     {&api_csi_driver_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
     {&api_csi_storage_capacity_type, KIND_CONDITIONAL, NULL},
     {&api_volume_attachment_type, KIND_RETURNS_DELETED | KIND_CONDITIONAL, NULL},
+    {&api_volume_attributes_class_type, KIND_RETURNS_DELETED, NULL},
+    {&api_certificate_signing_request_type, 0, certificate_fields},
+    {&api_pod_certificate_request_type, KIND_CONDITIONAL, pod_certificate_fields},
+    {&api_cluster_trust_bundle_type, KIND_CONDITIONAL, bundle_fields},
+    {&api_storage_version_migration_type, KIND_CONDITIONAL, NULL},
+    {&api_ip_address_type, 0, address_fields},
 };
 
 const struct kind_rules *kind_rules_of(const struct api_kind *stored)
 {
-    static const struct kind_rules plain;
+    static const struct kind_rules plain, custom = {.flags = KIND_CONDITIONAL};
+    if (stored->custom)
+        return &custom;
     for (size_t i = 0; i < array_len(kinds); i++)
         if (kinds[i].type == stored->type)
             return &kinds[i];

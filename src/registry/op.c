@@ -9,6 +9,13 @@
 
 #include "base/banned.h"
 
+static bool ask_for_user(void *ctx, const struct api_authz_question *question, struct arena *arena,
+                         struct str *ret_reason)
+{
+    const struct op *op = ctx;
+    return op->r->authorize(op->r->authorize_arg, op->request->user, question, arena, ret_reason);
+}
+
 struct op *op_new(struct registry *r, const struct registry_request *request, enum verb verb,
                   struct arena *arena, registry_done_fn done, void *arg)
 {
@@ -24,6 +31,7 @@ struct op *op_new(struct registry *r, const struct registry_request *request, en
     op->dry_run = request->dry_run;
     op->now = (struct api_time){.at = moment_from_ns(exec_wall_ns(r->exec)), .set = true};
     op->now.at.nsec = 0;
+    op->authorizer = (struct api_authorizer){.allows = ask_for_user, .ctx = op};
     return op;
 }
 
@@ -80,9 +88,10 @@ struct api_rules op_world(const struct op *op, struct str namespace)
     struct api_rules rules = {
         .features = op->r->features,
         .cel = op->r->cel.engine ? &op->r->cel.cel : NULL,
-        .authorizer = op->r->authorizer,
+        .authorizer = op->r->authorize && user ? &op->authorizer : NULL,
         .requester = {.verb = op->verb == VERB_PATCH ? STR("patch") : STR("update")},
         .subresource = op->request->subresource,
+        .version = op->request->kind,
         .now = op->now,
     };
     if (user)
@@ -161,6 +170,8 @@ static void written(void *arg, int code, const struct err *err)
         namespace_due(r, w.terminating, w.op->stored == r->namespace_kind);
     if (w.op->stored == r->priority_kind)
         r->default_priority.known = false;
+    if (code == 0 && w.op->stored->custom)
+        definition_due(r, w.op->stored);
     settle(w.op, code, err);
     for (struct list_node *node; (node = list_pop_front(&due));)
         settle(list_entry(node, struct op, waiting), code, err);

@@ -154,7 +154,9 @@ int bind_pod(struct op *op, const struct api_object *body)
     const struct object *old = op_head(op, name);
     if (!old)
         return fail_not_found(op, (struct status_subject){STR(""), STR("pods"), name});
-    code = bind_to(op, b, old);
+    code = admit_part(op, body, old);
+    if (code == 0)
+        code = bind_to(op, b, old);
     if (code == 0)
         succeed(op, 201);
     return code;
@@ -384,7 +386,9 @@ int evict_pod(struct op *op, const struct api_object *body)
         return code;
     op->dry_run |= options->dry_run.n > 0;
     const struct object *old = object_ref(op_head(op, op->request->name));
-    code = old ? evict(op, old, options) : fail_not_found(op, op_subject(op, op->request->name));
+    code = old ? admit_part(op, body, old) : fail_not_found(op, op_subject(op, op->request->name));
+    if (code == 0)
+        code = evict(op, old, options);
     object_unref(old);
     if (code == 0)
         succeed(op, 201);

@@ -22,9 +22,8 @@ struct registry;
 struct registry_options {
     struct store *store;
     struct exec *exec;
-    const struct features *features;         // borrowed
-    const struct api_cel *cel;               // borrowed
-    const struct api_authorizer *authorizer; // NULL: everyone may do everything
+    const struct features *features; // borrowed
+    const struct api_cel *cel;       // borrowed
 };
 
 // registry_new makes a registry and sees to it that the namespaces every cluster has exist
@@ -33,17 +32,35 @@ int registry_new(const struct registry_options *options, struct registry **ret,
                  struct err *err) MUST_USE;
 void registry_free(struct registry *r);
 
+// registry_stop lets go of the store's watches, for those who close the store before they free the registry. Nothing
+// new may be asked of it then.
+void registry_stop(struct registry *r);
+
 struct store *registry_store(struct registry *r);
 
 struct registry_request;
+struct registry_user;
 
-// registry_set_guard adds an admission step of a room above: it sees every created or changed object (not its
-// subresources), as the user sent it; old is NULL for a creation. It returns 0, or -ERR_FORBIDDEN with the
-// reason.
+// registry_set_guard adds an admission step of a room above: it sees every created or changed object, as the user
+// sent it, and those that are to be deleted. old is NULL for a creation, object for a deletion; the request says
+// which part of an object is meant (of a binding or an eviction object is that, old the pod). It returns 0, or
+// -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
 typedef int (*registry_guard_fn)(void *arg, const struct registry_request *request,
                                  const struct api_object *object, const struct api_object *old,
                                  struct sbuf *why);
 void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg);
+
+// registry_set_authorizer lets validation ask what a user may do beyond the request itself, see api/validate.h.
+// NULL: everyone may do everything.
+typedef bool (*registry_authorize_fn)(void *arg, const struct registry_user *user,
+                                      const struct api_authz_question *question,
+                                      struct arena *arena, struct str *ret_reason);
+void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg);
+
+// Kinds that users added. registry_set_kinds_hook has fn called when they have changed.
+struct custom_kinds;
+const struct custom_kinds *registry_customs(const struct registry *r);
+void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg);
 
 // --- Who and what --------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
 #ifndef REGISTRY_REGISTRY_INT_H
 #define REGISTRY_REGISTRY_INT_H
 
+#include "api/custom.h"
 #include "api/status.h"
 #include "base/exec.h"
 #include "base/list.h"
@@ -71,7 +72,8 @@ struct registry {
     struct store *store;
     struct exec *exec;
     const struct features *features;
-    const struct api_authorizer *authorizer;
+    registry_authorize_fn authorize; // may be NULL: everyone may do everything
+    void *authorize_arg;
     registry_guard_fn guard; // may be NULL
     void *guard_arg;
     struct cel_memo cel;
@@ -82,6 +84,16 @@ struct registry {
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
     const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind;
+    // Kinds that users added.
+    struct custom_kinds *customs; // the store's
+    const struct api_kind *crd_kind;
+    struct store_watch definitions;
+    struct exec_timer definitions_timer;
+    bool definitions_watched;
+    bool definitions_all; // the next sweep deletes, not only looks
+    void (*kinds_changed)(void *arg);
+    void *kinds_changed_arg;
+    struct policies *policies; // policies.c
 };
 
 // --- Ops -----------------------------------------------------------------------------------------
@@ -98,7 +110,8 @@ struct op {
     void *arg;
     enum verb verb;
     bool dry_run;
-    struct api_time now; // whole seconds
+    struct api_time now;              // whole seconds
+    struct api_authorizer authorizer; // asks for the op's user
     // Server-side apply: who manages what was worked out with the object.
     bool applied;
     struct api_managed_fields_entry_array applied_entries;
@@ -222,8 +235,17 @@ int admit_change(struct op *op, const struct api_object *object, const struct ap
 // admit_content asks whether a namespace takes new content. name is that of the content.
 int admit_content(struct op *op, struct str namespace, struct str name);
 
-// admit_deletion asks whether an object may be deleted.
-int admit_deletion(struct op *op, struct str name);
+// admit_deletion asks whether an object may be deleted. old (may be NULL) is what it is.
+int admit_deletion(struct op *op, struct str name, const struct api_object *old);
+
+// admit_part asks whether something may be created in an object: a binding, an eviction.
+int admit_part(struct op *op, const struct api_object *part, const struct object *whole);
+
+// admit_certificate writes down who asks for a certificate; decide_certificate is an update of a
+// request's approval (certificates.c).
+int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old);
+int decide_certificate(struct op *op, const struct api_object *object,
+                       const struct api_object *old);
 
 // admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
 // admitter of pods that name a RuntimeClass.
@@ -300,6 +322,26 @@ int check_preconditions(struct op *op, const struct object *old,
 // delete_namespace marks a namespace, or deletes it when nothing holds it any more.
 int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
                      const struct api_delete_options *options);
+
+// Definitions of kinds. definitions_start makes the kinds of those that are there and follows them from then on.
+int definitions_start(struct registry *r, struct err *err) MUST_USE;
+void definitions_stop(struct registry *r);
+void definitions_sweep(void *registry);
+
+// definition_settle says in the status of a definition that is about to be written which names it has.
+void definition_settle(struct op *op, const struct api_object *object);
+
+// delete_definition marks one; its objects go first.
+int delete_definition(struct op *op, const struct object *old, const struct api_object *decoded,
+                      const struct api_delete_options *options);
+
+// definition_due has a definition looked at whose last object may be gone.
+void definition_due(struct registry *r, const struct api_kind *hub);
+
+// Admission policies. policies_admit asks them about a write (old is NULL for a creation) or a deletion (object is NULL).
+int policies_start(struct registry *r, struct err *err) MUST_USE;
+void policies_stop(struct registry *r);
+int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // namespace_due has a namespace looked at soon: all of it when it was just marked, else only whether
 // it is empty by now.

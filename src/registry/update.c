@@ -112,6 +112,8 @@ static int check_part(struct op *op, const struct api_object *object, const stru
         pod_keep_but_resources(op, object->value, old->value);
     else if (str_eqz(sub, "ephemeralcontainers"))
         pod_keep_but_debuggers(op, object->value, old->value);
+    if (str_eqz(sub, "approval"))
+        return decide_certificate(op, object, old);
     if (!str_eqz(sub, "finalize"))
         return check_valid(op, API_UPDATE, object, old);
     struct api_namespace *ns = object->value;
@@ -154,6 +156,8 @@ int update_object(struct op *op, const struct api_object *object, const struct o
                   : check_part(op, object, &before);
     if (code == 0 && status && object->kind->type == &api_namespace_type)
         code = check_namespace_phase(op, object->value);
+    if (code == 0)
+        code = policies_admit(op, object, &before);
     if (code < 0)
         return code;
     finish_object(op, object);

@@ -112,10 +112,20 @@ struct finding {
     size_t n, max;
 };
 
+static bool avoided(const struct attempt *a, const struct sched_node *n)
+{
+    for (size_t i = 0; i < a->avoid_len; i++)
+        if (a->avoid[i] == n)
+            return true;
+    return false;
+}
+
 // Asks one node. True: it will do.
 static bool ask(struct attempt *a, struct sched_node *n, struct dev_shape *shape,
                 struct finding *found)
 {
+    if (avoided(a, n))
+        return false;
     enum why r = filter_node(a, n, NULL);
     if (r == WHY_NONE) {
         r = dra_filter(a, n, NULL);

@@ -9,12 +9,16 @@
 
 #include "base/banned.h"
 
+// So often the pods are placed in other ways before a gang is said not to fit.
+#define OTHER_WAYS_MAX 8
+
 // One pod in a cycle.
 struct
 try {
     struct sched_pod *pod;
-    struct binding *binding; // NULL: it does not fit, or was not tried
-    bool refused;            // tried, and no node fits
+    struct binding *binding;       // NULL: it does not fit, or was not tried
+    const struct sched_node *node; // where it was placed
+    bool refused;                  // tried, and no node fits
     uint32_t whys;
     char *line;                          // why not
     const struct client_object *give_up; // a claim that keeps it away; referenced; NULL: none
@@ -31,8 +35,12 @@ struct cycle {
     size_t before; // members that had a node
     size_t fits;
     int64_t began_ns;
-    bool failed; // an error
-    bool waits;  // for a claim that is on its way elsewhere
+    bool failed;                  // an error
+    bool waits;                   // for a claim that is on its way elsewhere
+    bool again;                   // another way is looked for: nobody is told, nothing is counted
+    const struct sched_pod *vary; // the pod that is put elsewhere; NULL: none yet
+    const struct sched_node *avoid[OTHER_WAYS_MAX]; // nodes that it has tried
+    size_t avoid_len;
     struct sbuf text;
 };
 
@@ -199,13 +207,30 @@ static void place(struct cycle *c, struct try *t, struct attempt *a)
     struct sched_node *n = cycle_find(a, &known);
     if (n) {
         t->binding = bind_prepare(a, n);
+        t->node = n;
         c->fits++;
     } else if (a->failed) {
         c->failed = true;
         sbuf_add(&c->text, sbuf_str(&a->text));
+    } else if (c->again) {
+        t->refused = true; // why it is so was said of the first way
     } else {
         refuse(t, a, known);
     }
+}
+
+static void ungate(struct sched_pod *p)
+{
+    free(p->gate);
+    p->gate = NULL;
+    p->group_gated = false;
+}
+
+static void count(struct sched *s, struct sched_pod *p)
+{
+    s->stats.attempts++;
+    p->attempts++;
+    p->tried_ns = exec_now_ns(s->exec);
 }
 
 static void try_pod(struct cycle *c, struct try *t)
@@ -214,12 +239,8 @@ static void try_pod(struct cycle *c, struct try *t)
     struct sched_pod *p = t->pod;
     struct attempt a;
     cleanup_sbuf struct sbuf line = {0};
-    free(p->gate);
-    p->gate = NULL;
-    p->group_gated = false;
-    s->stats.attempts++;
-    p->attempts++;
-    p->tried_ns = exec_now_ns(s->exec);
+    ungate(p);
+    count(s, p);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
         place(c, t, &a);
@@ -242,6 +263,22 @@ static void try_pod(struct cycle *c, struct try *t)
         c->failed = true;
         sbuf_add(&c->text, sbuf_str(&a.text));
         break;
+    }
+    cycle_end(&a);
+}
+
+// The same when another way is looked for: nothing is counted, and whoever cannot be tried ends it.
+static void try_pod_again(struct cycle *c, struct try *t)
+{
+    struct attempt a;
+    if (cycle_begin(c->s, t->pod, &a) == DRA_OK) {
+        if (t->pod == c->vary) {
+            a.avoid = c->avoid;
+            a.avoid_len = c->avoid_len;
+        }
+        place(c, t, &a);
+    } else {
+        c->failed = true;
     }
     cycle_end(&a);
 }
@@ -287,6 +324,8 @@ static void succeed(struct cycle *c)
         if (t->binding) {
             t->pod->jitter_ns = 0;
             all[n++] = t->binding;
+        } else if (t->refused && c->again) {
+            sched_enqueue(s, t->pod); // it is told what it lacks when its turn comes
         } else if (t->refused) {
             s->stats.unschedulable++;
             tell(c, t, "Unschedulable", str_z(t->line));
@@ -327,91 +366,6 @@ static void fail(struct cycle *c)
         queue_retry(&c->s->queue, t->pod);
     }
     group_tell(c->s, c->g, false, "SchedulerError", sbuf_str(c->tried ? &others : &c->text));
-}
-
-// --- What the group holds ------------------------------------------------------------------------
-
-// Nobody outside the group has the claim reserved, and nobody runs with it.
-static bool only_ours(const struct sched_group *g, const struct api_resource_claim *claim)
-{
-    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
-        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
-        bool mine = g->api && str_eq(r->uid, g->api->metadata.uid);
-        for (size_t k = 0; k < g->pods.n && !mine; k++)
-            mine = str_eq(r->uid, g->pods.p[k]->api->metadata.uid);
-        if (!mine)
-            return false;
-    }
-    return true;
-}
-
-struct wants VEC(struct take_want);
-
-static bool listed(const struct wants *list, const struct sched_claim *k)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (list->p[i].entry == k)
-            return true;
-    return false;
-}
-
-enum take_rule {
-    TAKE_LOST, // what collides with an earlier allocation
-    TAKE_ALL,  // a gang holds all or nothing
-    TAKE_SOME, // what keeps a basic group from other nodes, else its reservations
-};
-
-static bool is_group_claim(const struct sched_group *g, const struct api_resource_claim *claim)
-{
-    for (size_t i = 0; i < claim->status.reserved_for.n; i++)
-        if (g->api && str_eq(claim->status.reserved_for.p[i].uid, g->api->metadata.uid))
-            return true;
-    return false;
-}
-
-static void add_want(struct wants *out, struct sched *s, const struct sched_group *g,
-                     struct sched_claim *k, enum take_rule rule)
-{
-    const struct api_resource_claim *claim = claims_api(k);
-    if (!claim || !claim->status.allocation || k->flight || claim_is_extended(&claim->metadata) ||
-        listed(out, k) || !only_ours(g, claim) || group_uses(g, claim->metadata.name))
-        return;
-    bool unavailable = k->unavailable == s->gang_last;
-    if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
-        vec_push(out, (struct take_want){k, rule != TAKE_SOME || unavailable || k->lost});
-}
-
-static void find_held_by(struct sched *s, const struct sched_pod *p, enum take_rule rule,
-                         struct wants *out)
-{
-    for (size_t k = 0; k < p->claims_len; k++) {
-        struct sched_claim **entry = map_get(&s->claims.by_key, p->claims[k]);
-        if (entry)
-            add_want(out, s, p->group, *entry, rule);
-    }
-}
-
-static bool give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
-{
-    struct wants held = {0};
-    // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
-    if (rule != TAKE_LOST && group_scheduled(g) > 0)
-        return false;
-    for (size_t i = 0; i < g->pods.n; i++)
-        find_held_by(s, g->pods.p[i], rule, &held);
-    bool begun = take_start(s, g, held.p, held.n);
-    vec_done(&held);
-    return begun;
-}
-
-bool gang_holds(struct sched *s, const struct sched_pod *p)
-{
-    struct wants held = {0};
-    if (group_min(p->group) > 1)
-        find_held_by(s, p, TAKE_ALL, &held);
-    bool any = held.n > 0 && group_scheduled(p->group) == 0;
-    vec_done(&held);
-    return any;
 }
 
 // --- No room -------------------------------------------------------------------------------------
@@ -459,7 +413,7 @@ static void no_room(struct cycle *c)
     }
     if (!c->waits)
         group_tell(s, c->g, false, "Unschedulable", sbuf_str(&c->text));
-    if (give_back(s, c->g, c->min > 1 ? TAKE_ALL : TAKE_SOME))
+    if (gang_give_back(s, c->g, c->min > 1 ? TAKE_ALL : TAKE_SOME))
         return;
     for (size_t i = 0; i < c->n; i++)
         if (c->tries[i].give_up && c->tries[i].pod->state == POD_WAITING)
@@ -479,9 +433,12 @@ static bool any_refused(const struct cycle *c)
 // Stops when so many do not fit that the rest cannot make it.
 static void try_all(struct cycle *c)
 {
-    c->s->gang_now = ++c->s->gang_last;
+    c->s->gang_now = c->again ? c->s->gang_last : ++c->s->gang_last;
     while (c->tried < c->n && !c->failed && c->before + c->fits + c->n - c->tried >= c->min) {
-        try_pod(c, &c->tries[c->tried]);
+        if (c->again)
+            try_pod_again(c, &c->tries[c->tried]);
+        else
+            try_pod(c, &c->tries[c->tried]);
         c->tried++;
         if (c->waits && c->min > 1 && c->before < c->min)
             break;
@@ -489,12 +446,124 @@ static void try_all(struct cycle *c)
     c->s->gang_now = 0;
 }
 
+static bool enough(const struct cycle *c)
+{
+    return c->fits && c->before + c->fits >= c->min;
+}
+
+// --- Other ways ----------------------------------------------------------------------------------
+
+// Pods that are alike and share nothing leave each other as much room in one order as in another.
+static bool order_matters(struct cycle *c)
+{
+    struct seen MAP(bool) seen = {0};
+    uint64_t like = 0;
+    bool matters = false;
+    for (size_t i = 0; i < c->n && !matters; i++) {
+        struct sched_pod *p = c->tries[i].pod;
+        struct attempt a;
+        bool fresh = true;
+        uint64_t signature = cycle_begin(c->s, p, &a) == DRA_OK ? cycle_signature(&a) : 0;
+        cycle_end(&a);
+        matters = !signature || (like && signature != like);
+        like = signature;
+        for (size_t k = 0; k < p->claims_len && !matters; k++) {
+            (void)map_put_new(&seen, p->claims[k], &fresh);
+            matters = !fresh;
+        }
+    }
+    map_done(&seen);
+    return matters;
+}
+
+static void drop_tries(struct cycle *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        free(c->tries[i].line);
+        client_object_unref(c->tries[i].give_up);
+    }
+    free(c->tries);
+    sbuf_done(&c->text);
+}
+
+static size_t last_refused(const struct cycle *c)
+{
+    size_t at = c->tried;
+    while (at > 0 && !c->tries[at - 1].refused)
+        at--;
+    return at ? at - 1 : 0;
+}
+
+// The same pods, but whoever found no room comes before those that left it none.
+static struct cycle reorder(const struct cycle *c)
+{
+    struct cycle way = *c;
+    size_t late = last_refused(c);
+    way.text = (struct sbuf){0};
+    way.tries = xcalloc(c->n, sizeof(*way.tries));
+    way.tried = way.fits = 0;
+    way.again = true;
+    way.tries[0].pod = c->tries[late].pod;
+    for (size_t i = 0, to = 1; i < c->n; i++)
+        if (i != late)
+            way.tries[to++].pod = c->tries[i].pod;
+    return way;
+}
+
+static struct try *first_placed(struct cycle *c)
+{
+    for (size_t i = 0; i < c->tried; i++)
+        if (c->tries[i].node && (!c->vary || c->vary == c->tries[i].pod))
+            return &c->tries[i];
+    return NULL;
+}
+
+// What comes first decides where a claim is that all share: it has to go elsewhere. False: it cannot.
+static bool vary(struct cycle *way)
+{
+    struct try *front = first_placed(way);
+    if (way->failed || !front || way->avoid_len == OTHER_WAYS_MAX)
+        return false;
+    way->vary = front->pod;
+    way->avoid[way->avoid_len++] = front->node;
+    revert(way);
+    way->tried = way->fits = 0;
+    for (size_t i = 0; i < way->n; i++)
+        way->tries[i] = (struct try){.pod = way->tries[i].pod};
+    return true;
+}
+
+// Places the pods in other ways when the first was none. True: one has been found, and c is it.
+static bool another_way(struct cycle *c)
+{
+    if (c->min == 1 || !c->fits)
+        return false;
+    revert(c);
+    if (!order_matters(c))
+        return false;
+    struct cycle way = reorder(c);
+    do
+        try_all(&way);
+    while ((way.failed || !enough(&way)) && vary(&way));
+    if (way.failed || !enough(&way)) {
+        revert(&way);
+        drop_tries(&way);
+        return false;
+    }
+    drop_tries(c);
+    *c = way;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->tries[i].binding)
+            ungate(c->tries[i].pod);
+    return true;
+}
+
 static void finish(struct cycle *c)
 {
     if (c->failed) {
         revert(c);
         fail(c);
-    } else if (c->fits && c->before + c->fits >= c->min) {
+    } else if (enough(c)) {
         succeed(c);
     } else if (c->waits && c->min > 1 && c->before < c->min) {
         revert(c);
@@ -502,7 +571,10 @@ static void finish(struct cycle *c)
             c->tries[i].pod->attempts -= c->tries[i].pod->state != POD_GATED;
         gate_all(c, STR("a claim of its pod group is in the process of being allocated"));
     } else if (!c->waits || any_refused(c)) {
-        no_room(c);
+        if (!c->waits && another_way(c))
+            succeed(c);
+        else
+            no_room(c);
     } // else all are gated: this was no attempt
 }
 
@@ -512,9 +584,9 @@ static void run(struct cycle *c)
     if (c->g->take) {
         gate_all(c, STR("devices of an earlier attempt are being given back"));
     } else if (c->before + c->n < c->min) {
-        if (!give_back(s, c->g, TAKE_ALL))
+        if (!gang_give_back(s, c->g, TAKE_ALL))
             gate_short(c);
-    } else if (!clean(c) || give_back(s, c->g, TAKE_LOST)) {
+    } else if (!clean(c) || gang_give_back(s, c->g, TAKE_LOST)) {
         return;
     } else if (!valid(c)) {
         fail(c);
@@ -534,10 +606,5 @@ void gang_run(struct sched *s, struct sched_pod *first)
     collect(&c);
     if (c.n)
         run(&c);
-    for (size_t i = 0; i < c.n; i++) {
-        free(c.tries[i].line);
-        client_object_unref(c.tries[i].give_up);
-    }
-    free(c.tries);
-    sbuf_done(&c.text);
+    drop_tries(&c);
 }

@@ -180,3 +180,82 @@ void take_drop_all(struct sched *s)
         take_free(t);
     }
 }
+
+// --- What the group holds ------------------------------------------------------------------------
+
+// Nobody outside the group has the claim reserved, and nobody runs with it.
+static bool only_ours(const struct sched_group *g, const struct api_resource_claim *claim)
+{
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        bool mine = g->api && str_eq(r->uid, g->api->metadata.uid);
+        for (size_t k = 0; k < g->pods.n && !mine; k++)
+            mine = str_eq(r->uid, g->pods.p[k]->api->metadata.uid);
+        if (!mine)
+            return false;
+    }
+    return true;
+}
+
+struct wants VEC(struct take_want);
+
+static bool listed(const struct wants *list, const struct sched_claim *k)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->p[i].entry == k)
+            return true;
+    return false;
+}
+
+static bool is_group_claim(const struct sched_group *g, const struct api_resource_claim *claim)
+{
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++)
+        if (g->api && str_eq(claim->status.reserved_for.p[i].uid, g->api->metadata.uid))
+            return true;
+    return false;
+}
+
+static void add_want(struct wants *out, struct sched *s, const struct sched_group *g,
+                     struct sched_claim *k, enum take_rule rule)
+{
+    const struct api_resource_claim *claim = claims_api(k);
+    if (!claim || !claim->status.allocation || k->flight || claim_is_extended(&claim->metadata) ||
+        listed(out, k) || !only_ours(g, claim) || group_uses(g, claim->metadata.name))
+        return;
+    bool unavailable = k->unavailable == s->gang_last;
+    if (rule == TAKE_LOST ? k->lost : rule == TAKE_ALL || unavailable || is_group_claim(g, claim))
+        vec_push(out, (struct take_want){k, rule != TAKE_SOME || unavailable || k->lost});
+}
+
+static void find_held_by(struct sched *s, const struct sched_pod *p, enum take_rule rule,
+                         struct wants *out)
+{
+    for (size_t k = 0; k < p->claims_len; k++) {
+        struct sched_claim **entry = map_get(&s->claims.by_key, p->claims[k]);
+        if (entry)
+            add_want(out, s, p->group, *entry, rule);
+    }
+}
+
+bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
+{
+    struct wants held = {0};
+    // As in Kubernetes, but for what nobody can ever use: that goes unless somebody runs with it.
+    if (rule != TAKE_LOST && group_scheduled(g) > 0)
+        return false;
+    for (size_t i = 0; i < g->pods.n; i++)
+        find_held_by(s, g->pods.p[i], rule, &held);
+    bool begun = take_start(s, g, held.p, held.n);
+    vec_done(&held);
+    return begun;
+}
+
+bool gang_holds(struct sched *s, const struct sched_pod *p)
+{
+    struct wants held = {0};
+    if (group_min(p->group) > 1)
+        find_held_by(s, p, TAKE_ALL, &held);
+    bool any = held.n > 0 && group_scheduled(p->group) == 0;
+    vec_done(&held);
+    return any;
+}

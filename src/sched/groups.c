@@ -135,7 +135,7 @@ static void leave(struct sched *s, struct sched_pod *p)
 void groups_pod(struct sched *s, struct sched_pod *p)
 {
     struct str name = pod_group_name(p->api);
-    if (s->watches <= WATCH_GROUPS || !name.n)
+    if (!s->groups_on || !name.n)
         return;
     bool over = cluster_pod_finished(p->api) ||
                 (p->api->metadata.deletion_timestamp.set && !p->api->spec.node_name.n);

@@ -122,7 +122,7 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
 {
     write_attempts(s, out, s->meter.attempts, "scheduler_schedule_attempts_total",
                    "scheduler_scheduling_attempt_duration_seconds", "pods");
-    if (s->watches > WATCH_GROUPS)
+    if (s->groups_on)
         write_attempts(s, out, s->meter.groups, "scheduler_podgroup_schedule_attempts_total",
                        "scheduler_podgroup_scheduling_attempt_duration_seconds", "pod groups");
     head(out, "scheduler_pod_scheduling_sli_duration_seconds", "histogram",

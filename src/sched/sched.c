@@ -36,12 +36,18 @@ const struct api_kind *sched_kind(enum watched w)
 
 bool sched_synced(const struct sched *s)
 {
-    return s->synced == s->watches;
+    return s->started && s->synced == s->watches;
+}
+
+// Everything is known, and it is this scheduler's turn to act on it.
+static bool acting(const struct sched *s)
+{
+    return sched_synced(s) && !s->standby;
 }
 
 bool sched_idle(const struct sched *s)
 {
-    return sched_synced(s) && s->queue.active.n == 0 && s->queue.binding_len == 0 &&
+    return acting(s) && s->queue.active.n == 0 && s->queue.binding_len == 0 &&
            list_empty(&s->bindings);
 }
 
@@ -53,33 +59,44 @@ void sched_wake(struct sched *s, uint32_t whys)
 
 // --- Work ----------------------------------------------------------------------------------------
 
+// Snapshots are made ahead when there is nothing better to do.
+static void warm_soon(struct sched *s)
+{
+    bool leisure = s->standby || s->queue.active.n == 0;
+    if (leisure && sched_synced(s) && !exec_timer_armed(&s->warm_timer))
+        exec_timer_start(s->exec, &s->warm_timer, 0);
+}
+
 static void warm(void *arg)
 {
     struct sched *s = arg;
-    if (s->queue.active.n == 0 && devices_warm(s->devices, WARM_NODES))
-        exec_timer_start(s->exec, &s->warm_timer, 0);
+    if ((s->standby || s->queue.active.n == 0) && devices_warm(s->devices, WARM_NODES))
+        warm_soon(s);
 }
 
 static void ready(void *arg)
 {
     struct sched *s = arg;
-    if (sched_synced(s) && !exec_timer_armed(&s->run_timer))
+    if (acting(s) && !exec_timer_armed(&s->run_timer))
         exec_timer_start(s->exec, &s->run_timer, 0);
 }
 
 static void run(void *arg)
 {
     struct sched *s = arg;
-    for (size_t i = 0; i < RUN_PODS; i++) {
+    int64_t wait_ns = 0;
+    for (size_t i = 0; i < RUN_PODS && (wait_ns = beside_wait_ns(s)) == 0; i++) {
         struct sched_pod *p = queue_pop(&s->queue);
         if (!p)
             break;
         cycle_run(s, p);
     }
-    if (s->queue.active.n)
+    if (wait_ns)
+        exec_timer_start(s->exec, &s->run_timer, wait_ns);
+    else if (s->queue.active.n)
         ready(s);
-    else if (!exec_timer_armed(&s->warm_timer))
-        exec_timer_start(s->exec, &s->warm_timer, 0);
+    else
+        warm_soon(s);
 }
 
 static bool expired(void *arg)
@@ -181,13 +198,13 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
         p->group_gated = false;
     free(p->gate);
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
-    if (p->gate && sched_synced(s) && bind_leftovers(s, p))
+    if (p->gate && acting(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
-    if (p->group && p->group_gated && sched_synced(s) && gang_holds(s, p))
+    if (p->group && p->group_gated && acting(s) && gang_holds(s, p))
         queue_retry(&s->queue, p); // nor what its group has
     else if (p->gate)
         queue_gate(&s->queue, p);
-    if (p->gate && !p->api->spec.scheduling_gates.n)
+    if (p->gate && !s->standby && !p->api->spec.scheduling_gates.n)
         report_gated(s, p); // the server tells of the pod's own gates
     if (p->gate)
         return;
@@ -204,6 +221,7 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
 static void pod_gone(struct sched *s, struct sched_pod *p)
 {
     bool placed = p->node != NULL;
+    beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
     list_remove(&p->untold);
@@ -290,6 +308,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     else
         p = cluster_pod_add(&s->cluster, after);
     groups_pod(s, p);
+    beside_pod(s, p);
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
@@ -366,8 +385,7 @@ static void node_changed(void *arg, const struct client_object *before,
         whys = WHY_BIT(WHY_SPREAD);
     if (whys)
         sched_wake(s, whys);
-    if (s->queue.active.n == 0 && sched_synced(s) && !exec_timer_armed(&s->warm_timer))
-        exec_timer_start(s->exec, &s->warm_timer, 0);
+    warm_soon(s);
 }
 
 static void namespace_changed(void *arg, const struct client_object *before,
@@ -457,8 +475,7 @@ static void slice_changed(void *arg, const struct client_object *before,
     devices_slice(s->devices, before, after);
     if (after)
         sched_wake(s, WHY_BIT(WHY_DEVICES));
-    if (s->queue.active.n == 0 && sched_synced(s) && !exec_timer_armed(&s->warm_timer))
-        exec_timer_start(s->exec, &s->warm_timer, 0);
+    warm_soon(s);
 }
 
 static void class_changed(void *arg, const struct client_object *before,
@@ -482,18 +499,42 @@ static void rule_changed(void *arg, const struct client_object *before,
 
 // --- Life ----------------------------------------------------------------------------------------
 
+static void begin_acting(struct sched *s)
+{
+    // Pods were looked at before all claims were known, or while others acted.
+    map_foreach(&s->cluster.pods, i) {
+        struct sched_pod *p = *map_value(&s->cluster.pods, i);
+        if (p->state == POD_GATED)
+            sched_enqueue(s, p);
+    }
+    exec_timer_start(s->exec, &s->run_timer, 0);
+}
+
 static void synced(void *arg)
 {
     struct sched *s = arg;
-    if (++s->synced == s->watches) {
-        // Pods were looked at before all claims were known.
-        map_foreach(&s->cluster.pods, i) {
-            struct sched_pod *p = *map_value(&s->cluster.pods, i);
-            if (p->state == POD_GATED)
-                sched_enqueue(s, p);
-        }
-        exec_timer_start(s->exec, &s->run_timer, 0);
-    }
+    if (++s->synced < s->watches)
+        return;
+    if (s->standby)
+        warm_soon(s);
+    else
+        begin_acting(s);
+}
+
+void sched_lead(struct sched *s)
+{
+    assert(s->standby);
+    s->standby = false;
+    if (sched_synced(s))
+        begin_acting(s);
+}
+
+// Kinds whose gate is off are not watched: the server does not serve them.
+static bool wanted(const struct sched *s, enum watched w)
+{
+    if (w == WATCH_RULES)
+        return features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES);
+    return w != WATCH_GROUPS || s->groups_on;
 }
 
 static struct alloc_features read_features(const struct features *f)
@@ -532,9 +573,11 @@ struct sched *sched_new(const struct sched_options *options)
         features_init(&s->features, FEATURES_MINOR);
     s->alloc_features = read_features(&s->features);
     set_names(s, options);
-    bool groups = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
-    s->watches = groups ? WATCHES : WATCH_GROUPS;
-    s->group_claims = groups && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
+    s->standby = options->standby;
+    s->beside.settle_ns = options->settle_ns;
+    s->groups_on = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
+    s->group_claims =
+        s->groups_on && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&s->bindings);
     list_init(&s->gangs);
     list_init(&s->takes);
@@ -600,9 +643,12 @@ void sched_start(struct sched *s)
     };
     assert(!s->started);
     s->started = true;
-    for (size_t w = 0; w < s->watches; w++) {
-        s->informers[w] = informer_new(
-            &(struct informer_options){.client = s->client, .kind = sched_kind((enum watched)w)});
+    for (enum watched w = 0; w < WATCHES; w++) {
+        if (!wanted(s, w))
+            continue;
+        s->watches++;
+        s->informers[w] =
+            informer_new(&(struct informer_options){.client = s->client, .kind = sched_kind(w)});
         informer_add_handler(s->informers[w], &(struct informer_handler){
                                                   .changed = changed[w],
                                                   .synced = synced,
@@ -612,8 +658,9 @@ void sched_start(struct sched *s)
                                                   .arg = s});
     }
     s->special_by_owner = informer_add_index(s->informers[WATCH_CLAIMS], index_by_owner);
-    for (size_t w = 0; w < s->watches; w++)
-        informer_start(s->informers[w]);
+    for (size_t w = 0; w < WATCHES; w++)
+        if (s->informers[w])
+            informer_start(s->informers[w]);
 }
 
 static void stop(struct sched *s, bool answers_come)

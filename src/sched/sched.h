@@ -26,12 +26,19 @@ struct sched_options {
     enum alloc_policy policy;        // how devices are chosen, within and between nodes
     int64_t binding_timeout_ns;      // for binding conditions; 0: 600 s
     size_t feasible_max;             // nodes scored for a pod; 0: default
+    int64_t
+        settle_ns; // beside a scheduler that does not look: wait at least so long before a Binding; 0: never
+    bool standby; // know everything, do nothing before sched_lead
 };
 
 struct sched *sched_new(const struct sched_options *options);
 
 // sched_start begins to watch; pods are scheduled once every kind has been listed.
 void sched_start(struct sched *s);
+
+// sched_lead ends standing by: from here on pods are scheduled. Caches are warm by then, so that a fail-over
+// costs no list. There is no way back but sched_free.
+void sched_lead(struct sched *s);
 
 // sched_free stops watching. Calls of the client that are under way are forgotten: their answers find
 // nobody. sched_kill does the same when the exec has dropped its work and no answer will ever come.

@@ -26,7 +26,7 @@ enum watched {
     WATCH_CLASSES,
     WATCH_RULES,
     WATCH_TEMPLATES, // only to tell which are missing
-    WATCH_GROUPS,    // the last: only with the gate
+    WATCH_GROUPS,
     WATCHES,
 };
 
@@ -46,6 +46,16 @@ struct verdict {
 struct claim_writer;
 struct packing;
 
+// Other schedulers that give devices away (beside.c).
+struct beside {
+    int64_t settle_ns;  // sched_options'
+    int64_t write_ns;   // how long a write of a claim takes, the slowest of late
+    size_t trying;      // pods with claims that others have to place and have not given up
+    int64_t seen_ns;    // when there was one last
+    int64_t holding_ns; // since when we wait for them; 0: we do not
+    bool seen;
+};
+
 struct sched {
     struct client *client;
     struct exec *exec;
@@ -57,7 +67,10 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
-    size_t watches;          // WATCHES, or one less
+    size_t watches; // how many there are
+    bool standby;   // somebody else acts
+    struct beside beside;
+    bool groups_on;          // PodGroups are watched
     bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
     size_t special_by_owner; // index of claims for extended resources, by UID of the pod
@@ -134,7 +147,9 @@ struct attempt {
     bool special_used;     // the node at hand gives it devices
     uint64_t devices_hash; // of what open claims ask for
     size_t need;
-    struct str only_node; // empty: any
+    struct str only_node;                  // empty: any
+    const struct sched_node *const *avoid; // nodes that are not asked
+    size_t avoid_len;
     struct spread *spreads;
     size_t spreads_len;
     struct affinity *affinity;
@@ -284,6 +299,15 @@ struct take_want {
 // more. False: not now. take_pods_came_to: the watch of pods has come to a revision.
 bool take_start(struct sched *s, struct sched_group *g, const struct take_want *wants, size_t n);
 void take_pods_came_to(struct sched *s);
+
+enum take_rule {
+    TAKE_LOST, // what collides with an earlier allocation
+    TAKE_ALL,  // a gang holds all or nothing
+    TAKE_SOME, // what keeps a basic group from other nodes, else its reservations
+};
+
+// gang_give_back starts to take from a group what it holds by the rule. False: there is nothing.
+bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule);
 void take_drop_all(struct sched *s);
 
 // --- bind.c --------------------------------------------------------------------------------------
@@ -349,5 +373,16 @@ bool sched_is_mine(const struct sched *s, const struct api_pod *pod);
 void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key);
 
 const struct api_kind *sched_kind(enum watched w);
+
+// beside_pod looks at a pod that has changed, beside_gone forgets one.
+void beside_pod(struct sched *s, struct sched_pod *p);
+void beside_gone(struct sched *s, struct sched_pod *p);
+
+// beside_wait_ns is for how long the next pod leaves the field to others; 0: it is ours.
+int64_t beside_wait_ns(struct sched *s);
+
+// beside_wrote tells how long a write of a claim took; beside_settle_ns how long to wait before a Binding: 0, not at all.
+void beside_wrote(struct sched *s, int64_t took_ns);
+int64_t beside_settle_ns(const struct sched *s);
 
 #endif

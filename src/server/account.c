@@ -224,6 +224,28 @@ static void answer_token(struct wish *w)
     answer_error(ex, &err);
 }
 
+static bool ask_server(void *server, const struct access *q)
+{
+    return authz_allows(server, q, NULL);
+}
+
+// A node gets tokens for its own pods only. False: it has been answered.
+static bool node_may(struct exchange *ex, const struct api_token_request *request)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    if (!ex->s->nodeauth)
+        return true;
+    int code = noderestrict_token(ex->s->store, &ex->request, request, ask_server, ex->s, &why);
+    if (code == 0)
+        return true;
+    struct status_subject about = {STR(""), STR("serviceaccounts"), ex->route.name};
+    if (code == -ERR_NOT_FOUND)
+        answer_fail(ex, 404, "NotFound", arena_str(&ex->arena, sbuf_str(&why)), NULL);
+    else
+        answer_status(ex, api_status_forbidden(&ex->arena, &about, sbuf_str(&why)));
+    return false;
+}
+
 void account_token(struct exchange *ex, const struct api_object *body)
 {
     static struct str own[] = {STR_INIT(JWT_ISSUER)};
@@ -239,6 +261,8 @@ void account_token(struct exchange *ex, const struct api_object *body)
         answer_not_found(ex);
         return;
     }
+    if (!node_may(ex, w.request))
+        return;
     const struct api_service_account *account = o.value;
     struct uuid u = uuid_random(ex->s->exec->rng);
     uuid_write(&u, id);

@@ -7,6 +7,7 @@
 #include "api/status.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
+#include "server/flow.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -15,6 +16,7 @@
 
 static const struct str type_json = STR_INIT("application/json");
 static const struct str type_yaml = STR_INIT("application/yaml");
+static const struct str type_proto = STR_INIT("application/vnd.kubernetes.protobuf");
 
 void exchange_end(struct exchange *ex, int code)
 {
@@ -24,6 +26,7 @@ void exchange_end(struct exchange *ex, int code)
                   r->sub ? r->sub->name : STR(""), ex->verb, code,
                   exec_now_ns(s->exec) - ex->started_ns);
     exec_timer_stop(s->exec, &ex->timer);
+    flow_release(ex);
     list_remove(&ex->node);
     if (s->spare_len == SERVER_SPARE_EXCHANGES) {
         arena_done(&ex->arena);
@@ -125,8 +128,26 @@ static bool reform(const struct form *f, struct str json, struct sbuf *out)
     return true;
 }
 
+// envelope_json puts an object that was written as JSON into protobuf. False: it is of no kind.
+static bool envelope_json(struct exchange *ex, struct str json, struct sbuf *out)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    struct api_object o = {0};
+    if (json_parse(json, NULL, &doc, NULL) < 0 ||
+        api_decode(&doc, doc.root, &ex->arena, NULL, &o, NULL) < 0)
+        return false;
+    api_envelope_write(&o, out);
+    return true;
+}
+
 void answer_json(struct exchange *ex, int code, struct sbuf *json)
 {
+    struct sbuf envelope = {0};
+    if (ex->form.media == MEDIA_PROTOBUF && envelope_json(ex, sbuf_str(json), &envelope)) {
+        sbuf_done(json);
+        answer_bytes(ex, code, type_proto, &envelope);
+        return;
+    }
     bool yaml = ex->form.media == MEDIA_YAML;
     if (yaml || ex->form.pretty) {
         struct sbuf text = {0};
@@ -145,6 +166,7 @@ struct encode_how exchange_how(const struct exchange *ex)
     return (struct encode_how){.as = ex->route.sub ? ex->route.sub->kind : ex->route.resource->kind,
                                .form = ex->form.as,
                                .v1beta1 = ex->form.v1beta1,
+                               .protobuf = ex->form.media == MEDIA_PROTOBUF,
                                .include = ex->include,
                                .now_ns = exec_wall_ns(ex->s->exec)};
 }
@@ -192,7 +214,10 @@ void answer_object(struct exchange *ex, int code, const struct object *o)
         answer_error(ex, &err);
         return;
     }
-    answer_json(ex, code, &json);
+    if (how.protobuf)
+        answer_bytes(ex, code, type_proto, &json);
+    else
+        answer_json(ex, code, &json);
 }
 
 // --- Statuses ------------------------------------------------------------------------------------
@@ -249,9 +274,12 @@ void answer_status(struct exchange *ex, const struct api_status *status)
     s.api_version = STR("v1");
     int code = s.code ? s.code : str_eq(s.status, STR("Success")) ? 200 : 500;
     struct sbuf json = {0};
-    status_json(&s, &json);
-    bool yaml = ex->form.media == MEDIA_YAML;
-    if (yaml || ex->form.pretty) {
+    bool yaml = ex->form.media == MEDIA_YAML, protobuf = ex->form.media == MEDIA_PROTOBUF;
+    if (protobuf)
+        encode_proto_status(&s, &json);
+    else
+        status_json(&s, &json);
+    if (!protobuf && (yaml || ex->form.pretty)) {
         struct sbuf text = {0};
         if (reform(&ex->form, sbuf_str(&json), &text)) {
             sbuf_done(&json);
@@ -265,7 +293,11 @@ void answer_status(struct exchange *ex, const struct api_status *status)
     if (s.details && s.details->retry_after_seconds > 0)
         headers[n++] = (struct http_header){
             STR("retry-after"), arena_strf(&ex->arena, "%d", s.details->retry_after_seconds)};
-    reply(ex, code, yaml ? type_yaml : type_json, headers, n, net_buf_new(&json));
+    reply(ex, code,
+          protobuf ? type_proto
+          : yaml   ? type_yaml
+                   : type_json,
+          headers, n, net_buf_new(&json));
 }
 
 void answer_fail(struct exchange *ex, int code, const char *reason, struct str message,

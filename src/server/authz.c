@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// May they? Whoever is in system:masters may do everything; the others what roles give them.
+// May they? Whoever is in system:masters may do everything; nodes what they need; the others, and they as well,
+// what roles give them.
+#include "api/selector.h"
 #include "base/log.h"
 #include "server/server_int.h"
 
@@ -23,7 +25,31 @@ bool authz_allows(struct server *s, const struct access *q, struct sbuf *why)
                                 !str_eq(q->user->name, auth_anonymous.name));
     if (authz_is_master(q->user))
         return true;
-    return s->rbac && rbac_allows(s->rbac, q, why);
+    if (!s->rbac)
+        return false;
+    cleanup_sbuf struct sbuf of_node = {0}, of_roles = {0};
+    bool yes = s->nodeauth && nodeauth_allows(s->nodeauth, q, &of_node);
+    if (yes)
+        return true;
+    yes = rbac_allows(s->rbac, q, &of_roles);
+    // Upstream's union of authorizers: why not, by each; why, by the one that said yes.
+    if (why && !yes && of_node.n)
+        sbuf_addf(why, "node: %.*s%s", STR_ARG(sbuf_str(&of_node)), of_roles.n ? "\n" : "");
+    if (why)
+        sbuf_add(why, sbuf_str(&of_roles));
+    return yes;
+}
+
+struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
+                          struct arena *arena)
+{
+    struct field_selector s;
+    struct str value = {0};
+    const struct api_kind *stored = registry_stored_kind(kind);
+    if (!fields.n || field_selector_parse(fields, kind, stored->type, arena, &s, NULL) < 0 ||
+        !field_selector_exact(&s, field, &value))
+        return STR("");
+    return value;
 }
 
 // --- Requests ------------------------------------------------------------------------------------
@@ -53,13 +79,22 @@ static struct access question(struct exchange *ex)
         return (struct access){.user = &ex->user,
                                .verb = lower(&ex->arena, ex->q->method),
                                .path = arena_str(&ex->arena, ex->q->path)};
-    return (struct access){.user = &ex->user,
-                           .verb = verb_name(ex),
-                           .namespace = r->namespace,
-                           .group = r->resource->kind->group,
-                           .resource = r->resource->kind->plural,
-                           .subresource = r->sub ? r->sub->name : STR(""),
-                           .name = r->name};
+    struct access q = {.user = &ex->user,
+                       .verb = verb_name(ex),
+                       .namespace = r->namespace,
+                       .group = r->resource->kind->group,
+                       .resource = r->resource->kind->plural,
+                       .subresource = r->sub ? r->sub->name : STR(""),
+                       .name = r->name};
+    if (ex->verb & (VERB_LIST | VERB_WATCH | VERB_DELETE_COLLECTION)) {
+        struct str fields = query_str(&ex->query, STR("fieldSelector"));
+        q.selected_node =
+            authz_selected(fields, STR("spec.nodeName"), r->resource->kind, &ex->arena);
+        // A list of one is a question about that one.
+        if (!q.name.n)
+            q.name = authz_selected(fields, STR("metadata.name"), r->resource->kind, &ex->arena);
+    }
+    return q;
 }
 
 void authz_refuse(struct exchange *ex, const struct access *q, struct str why)
@@ -135,17 +170,48 @@ static void made_roles(void *arg, int code, const struct err *err)
                  log_str("error", str_z(err->msg)));
 }
 
-void authz_start(struct server *s)
+int authz_guard(void *server, const struct registry_request *request,
+                const struct api_object *object, const struct api_object *old, struct sbuf *why)
+{
+    struct server *s = server;
+    int code = s->nodeauth ? noderestrict(s->store, request, object, old, why) : 0;
+    return code < 0 ? code : escalate_guard(s, request, object, old, why);
+}
+
+// Who may change which part of a claim's status: see api/validate.h.
+static bool authorize_part(void *server, const struct registry_user *user,
+                           const struct api_authz_question *question, struct arena *arena,
+                           struct str *ret_reason)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    const struct access q = {.user = user,
+                             .verb = question->verb,
+                             .namespace = question->namespace,
+                             .group = STR("resource.k8s.io"),
+                             .resource = STR("resourceclaims"),
+                             .subresource = question->subresource,
+                             .name = question->name};
+    bool yes = authz_allows(server, &q, &why);
+    *ret_reason = arena_str(arena, sbuf_str(&why));
+    return yes;
+}
+
+void authz_start(struct server *s, bool nodes)
 {
     s->has_roles = true;
+    if (nodes)
+        s->nodeauth = nodeauth_new(s->store);
     s->client = client_local_new(s->registry, s->exec, &auth_admin);
     s->rbac = rbac_new(s->client);
     roles_ensure(s->client, made_roles, NULL);
-    registry_set_guard(s->registry, escalate_guard, s);
+    registry_set_guard(s->registry, authz_guard, s);
+    registry_set_authorizer(s->registry, authorize_part, s);
 }
 
 void authz_stop(struct server *s)
 {
+    nodeauth_free(s->nodeauth);
+    s->nodeauth = NULL;
     rbac_free(s->rbac);
     s->rbac = NULL;
     if (s->client)

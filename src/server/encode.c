@@ -99,6 +99,8 @@ static void metadata_object(struct str json, const struct encode_how *how, struc
 int encode_object(const struct object *o, const struct encode_how *how, uint64_t revision,
                   struct sbuf *out, struct err *err)
 {
+    if (how->protobuf)
+        return encode_proto_object(o, how, revision, out, err);
     if (how->form == FORM_TABLE) {
         struct encode_list list = {.revision = revision ? revision : o->revision, .remaining = -1};
         encode_list_head(how, &list, out);
@@ -125,6 +127,8 @@ int encode_object(const struct object *o, const struct encode_how *how, uint64_t
 int encode_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
                 struct err *err)
 {
+    if (how->protobuf)
+        return encode_proto_item(o, how, out, err);
     if (how->form == FORM_TABLE)
         return encode_row(o, how, out, err);
     if (how->form == FORM_METADATA)
@@ -215,16 +219,46 @@ void encode_list_tail(struct sbuf *out)
 
 // --- Events --------------------------------------------------------------------------------------
 
-static const struct str event_starts[] = {
-    [STORE_ADDED] = STR_INIT("{\"type\":\"ADDED\",\"object\":"),
-    [STORE_MODIFIED] = STR_INIT("{\"type\":\"MODIFIED\",\"object\":"),
-    [STORE_DELETED] = STR_INIT("{\"type\":\"DELETED\",\"object\":"),
+static const struct str event_names[] = {
+    [STORE_ADDED] = STR_INIT("ADDED"),
+    [STORE_MODIFIED] = STR_INIT("MODIFIED"),
+    [STORE_DELETED] = STR_INIT("DELETED"),
 };
 
 static bool same_how(const struct encode_how *a, const struct encode_how *b)
 {
     return a->as == b->as && a->form == b->form && a->v1beta1 == b->v1beta1 &&
-           a->include == b->include && a->no_headers == b->no_headers;
+           a->include == b->include && a->no_headers == b->no_headers && a->protobuf == b->protobuf;
+}
+
+static void frame_event(struct str type, const struct object *o, uint64_t revision,
+                        const struct encode_how *how, struct sbuf *out)
+{
+    cleanup_sbuf struct sbuf object = {0};
+    struct err err = {0};
+    // Damaged bytes: the watcher learns of the object's existence, not of its content.
+    if (encode_proto_object(o, how, revision, &object, &err) < 0)
+        sbuf_clear(&object);
+    encode_proto_frame(type, sbuf_str(&object), out);
+}
+
+void encode_event_to(enum store_event_type type, const struct object *o, uint64_t revision,
+                     const struct encode_how *how, struct sbuf *out)
+{
+    if (how->protobuf) {
+        frame_event(event_names[type], o, revision, how, out);
+        return;
+    }
+    sbuf_add(out, STR("{\"type\":\""));
+    sbuf_add(out, event_names[type]);
+    sbuf_add(out, STR("\",\"object\":"));
+    size_t start = out->n;
+    struct err err = {0};
+    if (encode_object(o, how, revision, out, &err) < 0) {
+        sbuf_truncate(out, start);
+        sbuf_add(out, STR("null"));
+    }
+    sbuf_add(out, STR("}\n"));
 }
 
 static struct net_buf *make_event(enum store_event_type type, const struct object *o,
@@ -232,15 +266,7 @@ static struct net_buf *make_event(enum store_event_type type, const struct objec
 {
     struct sbuf line = {0};
     sbuf_reserve(&line, o->json.n + 64);
-    sbuf_add(&line, event_starts[type]);
-    size_t start = line.n;
-    struct err err = {0};
-    if (encode_object(o, how, revision, &line, &err) < 0) {
-        // Damaged bytes: the watcher learns of the object's existence, not of its content.
-        sbuf_truncate(&line, start);
-        sbuf_add(&line, STR("null"));
-    }
-    sbuf_add(&line, STR("}\n"));
+    encode_event_to(type, o, revision, how, &line);
     return net_buf_new(&line);
 }
 
@@ -287,6 +313,12 @@ void encode_cache_done(struct encode_cache *c)
 struct net_buf *encode_bookmark(const struct encode_how *how, uint64_t revision, bool initial_end)
 {
     struct sbuf line = {0};
+    if (how->protobuf) {
+        cleanup_sbuf struct sbuf object = {0};
+        encode_proto_bookmark(how, revision, initial_end, &object);
+        encode_proto_frame(STR("BOOKMARK"), sbuf_str(&object), &line);
+        return net_buf_new(&line);
+    }
     sbuf_add(&line, STR("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\""));
     if (how->form == FORM_TABLE)
         sbuf_add(&line, STR("Table"));
@@ -316,9 +348,15 @@ struct net_buf *encode_bookmark(const struct encode_how *how, uint64_t revision,
     return net_buf_new(&line);
 }
 
-struct net_buf *encode_error(const struct api_status *status)
+struct net_buf *encode_error(const struct encode_how *how, const struct api_status *status)
 {
     struct sbuf line = {0};
+    if (how->protobuf) {
+        cleanup_sbuf struct sbuf object = {0};
+        encode_proto_status(status, &object);
+        encode_proto_frame(STR("ERROR"), sbuf_str(&object), &line);
+        return net_buf_new(&line);
+    }
     sbuf_add(&line, STR("{\"type\":\"ERROR\",\"object\":"));
     struct json_writer w = {.out = &line};
     struct err err = {0};

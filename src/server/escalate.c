@@ -144,6 +144,8 @@ int escalate_guard(void *server, const struct registry_request *request,
                    const struct api_object *object, const struct api_object *old, struct sbuf *why)
 {
     struct server *s = server;
+    if (!object || request->subresource.n)
+        return 0;
     const struct api_type *t = object->kind->type;
     bool role = t == &api_role_type || t == &api_cluster_role_type;
     bool binding = t == &api_role_binding_type || t == &api_cluster_role_binding_type;

@@ -3,6 +3,7 @@
 // Acting as somebody else: a user whom roles let `impersonate` users, groups, service accounts, uids and extra
 // fields names them in headers. Nothing of the true user is left afterwards but their right to do it.
 #include "base/vec.h"
+#include "net/grpc_wire.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -18,6 +19,25 @@ struct wish {
     bool any;
 };
 
+// Keys come with percent signs for what a header's name cannot have; the same key again is one more value.
+static void add_extra(struct exchange *ex, struct wish *w, struct str name, struct str value)
+{
+    struct str key = arena_str(&ex->arena, grpc_percent_decode(name, &ex->arena));
+    struct registry_extra *e = NULL;
+    for (size_t i = 0; i < w->extra.n; i++)
+        if (str_eq(w->extra.p[i].key, key))
+            e = &w->extra.p[i];
+    if (!e) {
+        vec_push_arena(&ex->arena, &w->extra, ((struct registry_extra){.key = key}));
+        e = &w->extra.p[w->extra.n - 1];
+    }
+    struct str *all = arena_array(&ex->arena, struct str, e->values_len + 1);
+    for (size_t i = 0; i < e->values_len; i++)
+        all[i] = e->values[i];
+    all[e->values_len++] = value;
+    e->values = all;
+}
+
 static void read_headers(struct exchange *ex, struct wish *w)
 {
     for (size_t i = 0; i < ex->q->headers_len; i++) {
@@ -32,15 +52,8 @@ static void read_headers(struct exchange *ex, struct wish *w)
             w->uid = value;
         else if (str_eqz(h->name, "impersonate-group"))
             vec_push_arena(&ex->arena, &w->groups, value);
-        else if (str_starts(h->name, prefix_extra)) {
-            struct str *one = arena_one(&ex->arena, struct str);
-            *one = value;
-            struct registry_extra e = {.key =
-                                           arena_str(&ex->arena, str_from(h->name, prefix_extra.n)),
-                                       .values = one,
-                                       .values_len = 1};
-            vec_push_arena(&ex->arena, &w->extra, e);
-        }
+        else if (str_starts(h->name, prefix_extra))
+            add_extra(ex, w, str_from(h->name, prefix_extra.n), value);
     }
 }
 
@@ -83,14 +96,15 @@ static bool may_all(struct exchange *ex, const struct wish *w)
         if (!may(ex, &q))
             return false;
     }
-    for (size_t i = 0; i < w->extra.n; i++) {
-        struct access q = {.group = STR("authentication.k8s.io"),
-                           .resource = STR("userextras"),
-                           .subresource = w->extra.p[i].key,
-                           .name = w->extra.p[i].values[0]};
-        if (!may(ex, &q))
-            return false;
-    }
+    for (size_t i = 0; i < w->extra.n; i++)
+        for (size_t k = 0; k < w->extra.p[i].values_len; k++) {
+            struct access q = {.group = STR("authentication.k8s.io"),
+                               .resource = STR("userextras"),
+                               .subresource = w->extra.p[i].key,
+                               .name = w->extra.p[i].values[k]};
+            if (!may(ex, &q))
+                return false;
+        }
     return true;
 }
 

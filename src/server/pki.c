@@ -86,21 +86,40 @@ static int save(const struct tls_key_pair *pair, const char *certificate_file, c
     return r;
 }
 
+static int prepare_any_ca(const char *name, const char *file, const char *key_file, int64_t now,
+                          struct tls_key_pair *ret, struct err *err)
+{
+    int r = load(file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
+    if (r != -ENOENT)
+        return r;
+    struct tls_subject subject = {
+        .common_name = name, .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
+    r = tls_make_ca(&subject, ret, err);
+    if (r == 0)
+        r = save(ret, file, key_file, err);
+    return r < 0 ? r : 1;
+}
+
 static int prepare_ca(struct pki *p, int64_t now, struct tls_key_pair *ret, bool *ret_new,
                       struct err *err)
 {
     char *key_file = join(p->folder, "ca.key");
-    int r = load(p->ca_file, key_file, now + CA_RENEW_DAYS * DAY_S, ret, err);
-    *ret_new = r == -ENOENT;
-    if (r == -ENOENT) {
-        struct tls_subject subject = {
-            .common_name = "dray-ca", .not_before = now - 3600, .not_after = now + CA_DAYS * DAY_S};
-        r = tls_make_ca(&subject, ret, err);
-        if (r == 0)
-            r = save(ret, p->ca_file, key_file, err);
-    }
+    int r = prepare_any_ca("dray-ca", p->ca_file, key_file, now, ret, err);
+    *ret_new = r > 0;
     free(key_file);
-    return r;
+    return r < 0 ? r : 0;
+}
+
+// prepare_proxy_ca: who holds its key may speak for everybody to components that believe it, so it
+// signs nothing else. The server itself does not believe it.
+static int prepare_proxy_ca(struct pki *p, int64_t now, struct err *err)
+{
+    struct tls_key_pair pair = {0};
+    char *key_file = join(p->folder, "front-proxy-ca.key");
+    int r = prepare_any_ca("dray-front-proxy-ca", p->proxy_ca_file, key_file, now, &pair, err);
+    tls_key_pair_done(&pair);
+    free(key_file);
+    return r < 0 ? r : 0;
 }
 
 static int prepare_leaf(const struct tls_key_pair *ca, const struct tls_subject *what,
@@ -193,6 +212,7 @@ int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *re
     static const char *const masters[] = {"system:masters", NULL};
     struct pki p = {.folder = join(folder, "."),
                     .ca_file = join(folder, "ca.crt"),
+                    .proxy_ca_file = join(folder, "front-proxy-ca.crt"),
                     .server_file = join(folder, "server.crt"),
                     .server_key_file = join(folder, "server.key"),
                     .admin_file = join(folder, "admin.crt"),
@@ -207,6 +227,8 @@ int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *re
     int r = make_folder(folder, err);
     if (r == 0)
         r = prepare_ca(&p, now, &ca, &fresh, err);
+    if (r == 0)
+        r = prepare_proxy_ca(&p, now, err);
     if (r == 0)
         r = prepare_server(&p, &ca, host, now, fresh, err);
     if (r == 0)
@@ -252,6 +274,7 @@ void pki_done(struct pki *p)
 {
     free(p->folder);
     free(p->ca_file);
+    free(p->proxy_ca_file);
     free(p->server_file);
     free(p->server_key_file);
     free(p->admin_file);

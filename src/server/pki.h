@@ -15,6 +15,7 @@
 struct pki {
     char *folder;
     char *ca_file;
+    char *proxy_ca_file; // of a proxy in front of other servers
     char *server_file, *server_key_file;
     char *admin_file, *admin_key_file;
     char *kubelet_client_file, *kubelet_client_key_file; // shown to nodes

@@ -14,13 +14,14 @@
 // A question. With a path it is about something that is no resource.
 struct access {
     const struct registry_user *user;
-    struct str verb;        // get, list, create …; for paths the method in lower case
-    struct str namespace;   // empty: the whole cluster
-    struct str group;       // of the API
-    struct str resource;    // plural
-    struct str subresource; // may be empty
-    struct str name;        // may be empty
-    struct str path;        // empty: a resource
+    struct str verb;          // get, list, create …; for paths the method in lower case
+    struct str namespace;     // empty: the whole cluster
+    struct str group;         // of the API
+    struct str resource;      // plural
+    struct str subresource;   // may be empty
+    struct str name;          // may be empty
+    struct str path;          // empty: a resource
+    struct str selected_node; // what a field selector wants spec.nodeName to be; empty: anything
 };
 
 struct rbac;

@@ -91,7 +91,8 @@ struct lister {
     size_t limit;                            // SIZE_MAX: none
     int64_t left_before;                     // objects behind the token, -1 when not known
     size_t written;
-    size_t dropped; // references given back, as they are written
+    size_t dropped;    // references given back, as they are written
+    struct sbuf items; // in protobuf, which must be whole before its length is known
     bool more;
     bool exact;
     bool walking;
@@ -109,6 +110,7 @@ static void lister_free(void *arg)
     for (size_t i = l->dropped; i < l->found.n; i++)
         object_unref(l->found.p[i]);
     vec_done(&l->found);
+    sbuf_done(&l->items);
     free(l);
 }
 
@@ -152,7 +154,8 @@ static void answer_expired(struct lister *l)
     answer_status(ex, &status);
 }
 
-// list_head says what is known once all objects are: whether there are more, and how many.
+// list_head says what is known once all objects are: whether there are more, and how many. In
+// protobuf, items are written by then.
 static void list_head(struct lister *l, struct sbuf *out)
 {
     struct encode_list head = {.revision = l->walk.revision, .remaining = -1};
@@ -168,7 +171,10 @@ static void list_head(struct lister *l, struct sbuf *out)
         token_write(&t, l->ex->route.resource->kind->namespaced, &text);
         head.continue_token = sbuf_str(&text);
     }
-    encode_list_head(&l->how, &head, out);
+    if (l->how.protobuf)
+        encode_proto_list_head(&l->how, &head, l->items.n, out);
+    else
+        encode_list_head(&l->how, &head, out);
 }
 
 // add_items writes objects until the piece is full. Their references are given back.
@@ -176,7 +182,7 @@ static int add_items(struct lister *l, size_t most, struct sbuf *out, struct err
 {
     while (l->written < l->found.n && out->n < most) {
         const struct object *o = l->found.p[l->written];
-        if (l->written)
+        if (l->written && !l->how.protobuf)
             sbuf_addc(out, ',');
         int r = encode_item(o, &l->how, out, err);
         if (r < 0)
@@ -259,11 +265,50 @@ static void write_pieces(void *arg)
         post_pieces(l);
 }
 
+// write_message writes a list in protobuf: items, a piece at a time, then the head before them.
+static void write_message(void *arg)
+{
+    struct lister *l = arg;
+    struct exchange *ex = l->ex;
+    struct err err = {0};
+    l->posted = false;
+    if (!ex->q) {
+        lister_end(l, 499);
+        return;
+    }
+    int r = add_items(l, l->items.n + SERVER_PIECE_BYTES, &l->items, &err);
+    if (r == 0 && l->written < l->found.n) {
+        l->posted = true;
+        exec_post(ex->s->exec, write_message, l);
+        return;
+    }
+    if (r < 0) {
+        lister_free(l);
+        answer_error(ex, &err);
+        return;
+    }
+    struct sbuf head = {0};
+    list_head(l, &head);
+    answer_start(ex, 200, STR("application/vnd.kubernetes.protobuf"));
+    struct http_request *q = ex->q;
+    q->closed = q->drained = NULL;
+    (void)http_write(q, net_buf_new(&head));
+    if (l->items.n)
+        (void)http_write(q, net_buf_new(&l->items));
+    http_end(q);
+    ex->q = NULL;
+    lister_end(l, 200);
+}
+
 static void list_write(struct lister *l)
 {
     store_walk_done(&l->walk);
     l->walking = false;
     struct form *f = &l->ex->form;
+    if (l->how.protobuf) {
+        write_message(l);
+        return;
+    }
     // Nobody reads megabytes by eye.
     if (l->bytes > SERVER_PRETTY_BYTES_MAX)
         f->pretty = false;

@@ -9,6 +9,24 @@
 static struct str any[] = {STR_INIT("*")};
 static const struct str everybody = STR_INIT("everyone who is authenticated may do everything");
 
+// The node to which a field selector in an access review confines the question.
+static struct str selected_node(const struct api_field_selector_attributes *s)
+{
+    for (size_t i = 0; s && i < s->requirements.n; i++) {
+        const struct api_field_selector_requirement *r = &s->requirements.p[i];
+        if (str_eqz(r->key, "spec.nodeName") && str_eqz(r->operator, "In") && r->values.n == 1)
+            return r->values.p[0];
+    }
+    // As text only equality matters, and values have no comma.
+    struct str rest = s ? s->raw_selector : STR(""), one, key, value;
+    while (rest.n) {
+        str_cut(rest, ',', &one, &rest);
+        if (str_cut(one, '=', &key, &value) && str_eqz(str_trim(key), "spec.nodeName"))
+            return str_trim(str_starts(value, STR("=")) ? str_from(value, 1) : value);
+    }
+    return STR("");
+}
+
 static void judge(const struct exchange *ex, const struct registry_user *user,
                   const struct api_resource_attributes *r,
                   const struct api_non_resource_attributes *path, struct arena *arena,
@@ -23,6 +41,7 @@ static void judge(const struct exchange *ex, const struct registry_user *user,
         q.resource = r->resource;
         q.subresource = r->subresource;
         q.name = r->name;
+        q.selected_node = selected_node(r->field_selector);
     } else if (path) {
         q.verb = path->verb;
         q.path = path->path;

@@ -19,6 +19,7 @@ struct server;
 enum server_authorization {
     SERVER_ALWAYS_ALLOW, // whoever is known may do everything
     SERVER_RBAC,         // Roles, ClusterRoles and their bindings; system:masters everything
+    SERVER_NODE_RBAC,    // and before them the node authorizer, with NodeRestriction
 };
 
 struct server_options {
@@ -67,6 +68,10 @@ void server_add_door(struct server *s, const struct server_door *door);
 // server_set_nodes tells the server how to reach the endpoints of nodes: logs, exec, attach and port-forward
 // work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
+
+// server_found_cluster makes what every cluster has and is missing here (server/cluster.h). The
+// certificates are of those who may sign clients', and those of a proxy in front of other servers.
+void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem);
 
 // server_user_of_token finds whose static token it is; NULL: nobody's. Good until the server is freed.
 const struct registry_user *server_user_of_token(const struct server *s, struct str token);

@@ -17,9 +17,11 @@
 #include "server/auth.h"
 #include "server/catalog.h"
 #include "server/encode.h"
+#include "server/fair.h"
 #include "server/metrics.h"
 #include "server/negotiate.h"
 #include "server/node.h"
+#include "server/nodeauth.h"
 #include "server/query.h"
 #include "server/rbac.h"
 #include "server/roles.h"
@@ -38,6 +40,10 @@
 // How long a list or watch waits for a revision that is not there yet, and how often it looks.
 #define SERVER_FUTURE_WAIT_NS (3 * CLOCK_NS_PER_SEC)
 #define SERVER_FUTURE_POLL_NS (20 * CLOCK_NS_PER_MS)
+
+// Requests that may be under way at once, and those that may wait.
+#define SERVER_SEATS   1200
+#define SERVER_WAITING 8192
 
 // Exchanges kept for reuse.
 #define SERVER_SPARE_EXCHANGES 64
@@ -72,9 +78,15 @@ struct server {
     bool anonymous;
     bool has_roles;            // else whoever is known may do everything
     struct client *client;     // of the roles
+    struct client *founder;    // of what every cluster has; NULL: it has not been asked for
     struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
     struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
+    struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
     bool stopping;
+    struct fair fair; // whose turn it is
+    bool turn_posted;
+    int64_t turn_started_ns, turn_spent_ns;
+    uint64_t sent_away; // with 429
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
     void *explain_arg;
@@ -110,6 +122,8 @@ struct exchange {
     void *state;                     // of a list or watch
     void (*free_state)(void *state); // while waiting for a revision
     int64_t started_ns;
+    struct fair_item fair;              // its place in a queue, or its seat
+    void (*serve)(struct exchange *ex); // when it is its turn
 };
 
 // --- Answers (answer.c). Each ends the exchange. -------------------------------------------------
@@ -180,7 +194,8 @@ void stream_stop_all(struct server *s);
 
 // --- Who may (authz.c) ---------------------------------------------------------------------------
 
-void authz_start(struct server *s);
+// authz_start lets roles say who may do what, and (nodes) nodes what they need.
+void authz_start(struct server *s, bool nodes);
 void authz_stop(struct server *s);
 
 bool authz_is_master(const struct registry_user *u);
@@ -194,9 +209,17 @@ void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
 // authz_allows answers a question; why (may be NULL) gets the reason.
 bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
 
-// escalate_guard keeps everyone from granting more than they have; for registry_set_guard.
+// escalate_guard keeps everyone from granting more than they have; as registry_guard_fn.
 int escalate_guard(void *server, const struct registry_request *request,
                    const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// authz_guard is all that is asked of a write beyond the right to it; for registry_set_guard.
+int authz_guard(void *server, const struct registry_request *request,
+                const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
+struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
+                          struct arena *arena);
 
 // impersonate lets a user act as another whom the request's headers name. False: it has been answered.
 bool impersonate(struct exchange *ex);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/status.h"
+#include "server/flow.h"
 #include "server/select.h"
 #include "server/server_int.h"
 
@@ -104,7 +105,7 @@ static bool send(struct watcher *w, struct net_buf *b)
 // send_error ends a watch with a Status in its stream.
 static void send_error(struct watcher *w, const struct api_status *status)
 {
-    (void)send(w, encode_error(status));
+    (void)send(w, encode_error(&w->how, status));
     watcher_end(w, false);
 }
 
@@ -159,6 +160,7 @@ static void on_event(void *arg, const struct store_event *e)
 static void listen_on(struct watcher *w)
 {
     struct err err = {0};
+    flow_release(w->ex); // what is left to do is done for all watchers
     w->listening = true;
     int r = store_watch_start(w->ex->s->store, &w->watch, &err);
     if (r < 0) {
@@ -207,12 +209,8 @@ static void send_some(struct watcher *w)
     struct sbuf piece = {0};
     while (w->initial_sent < w->initial.n && piece.n < SERVER_PIECE_BYTES) {
         const struct object *o = w->initial.p[w->initial_sent++];
-        struct err err = {0};
-        sbuf_add(&piece, STR("{\"type\":\"ADDED\",\"object\":"));
-        if (encode_object(o, &w->how, 0, &piece, &err) < 0)
-            sbuf_add(&piece, STR("null"));
+        encode_event_to(STORE_ADDED, o, 0, &w->how, &piece);
         w->how.no_headers = true;
-        sbuf_add(&piece, STR("}\n"));
         object_unref(o);
     }
     if (piece.n)
@@ -339,7 +337,9 @@ static void watch_go(struct exchange *ex, bool there)
     ex->q->closed = watcher_closed;
     ex->q->drained = watcher_drained;
     ex->q->arg = w;
-    answer_start(ex, 200, STR("application/json"));
+    answer_start(ex, 200,
+                 w->how.protobuf ? STR("application/vnd.kubernetes.protobuf;stream=watch")
+                                 : STR("application/json"));
     if (!there) {
         send_error(w, api_status_resource_version_too_large(&ex->arena, ex->wait_revision,
                                                             store_revision(ex->s->store), 1));
@@ -381,9 +381,11 @@ void watch_begin(struct exchange *ex, const struct list_options *options)
         answer_error(ex, &err);
         return;
     }
-    if (ex->form.media != MEDIA_JSON) {
+    if (ex->form.media == MEDIA_YAML) {
         answer_fail(ex, 406, "NotAcceptable",
-                    STR("only the following media types are accepted: application/json"), NULL);
+                    STR("only the following media types are accepted: application/json, "
+                        "application/vnd.kubernetes.protobuf"),
+                    NULL);
         return;
     }
     struct watcher *w = watcher_new(ex, options);

@@ -450,6 +450,55 @@ static void nothing_is_bound_unless_all_fit(void **state)
     kit_end(&k);
 }
 
+#define LIKES(node)                                                                             \
+    "'affinity':{'nodeAffinity':{'preferredDuringSchedulingIgnoredDuringExecution':[{'weight':" \
+    "100,'preference':{'matchFields':[{'key':'metadata.name','operator':'In','values':['" node  \
+    "']}]}}]}}"
+#define CPU(n) "'containers':[{'name':'c','resources':{'requests':{'cpu':'" n "'}}}]"
+
+// The first pod likes a node that has no room for the second, and the claim of both would be there.
+static void a_gang_goes_where_all_of_it_fits(void **state)
+{
+    (void)state;
+    struct kit k;
+    begin(&k);
+    kit_node(&k, "a", "");
+    kit_node(&k, "b", "");
+    kit_pod(&k, "busy", "'nodeName':'a'," CPU("1"));
+    kit_gpus(&k, "a", 1);
+    kit_gpus(&k, "b", 1);
+    kit_claim(&k, "c", 1);
+    group(&k, "g", "'gang':{'minCount':2}", SHARED);
+    members(&k, "g", 2, USES "," CPU("2") "," LIKES("a"));
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/g-0", "b");
+    kit_on(&k, "ns/g-1", "b");
+    reserved_for_group(&k, "ns/c", "g");
+    kit_end(&k);
+}
+
+// A small pod that came first does not keep a large one from the only node that is large enough.
+static void the_large_pod_of_a_gang_goes_first(void **state)
+{
+    (void)state;
+    struct kit k;
+    begin(&k);
+    kit_node(&k, "a", "");
+    kit_node(&k, "b", "");
+    kit_gpus(&k, "a", 1);
+    kit_gpus(&k, "b", 2);
+    kit_claim(&k, "small", 1);
+    kit_claim(&k, "large", 2);
+    group(&k, "g", "'gang':{'minCount':2}", "");
+    member(&k, "small", "g",
+           "'resourceClaims':[{'name':'gpu','resourceClaimName':'small'}]," LIKES("b"));
+    member(&k, "large", "g", "'resourceClaims':[{'name':'gpu','resourceClaimName':'large'}]");
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/small", "a");
+    kit_on(&k, "ns/large", "b");
+    kit_end(&k);
+}
+
 // §13: what helps the pod that does not fit helps the gang, after its back-off.
 static void a_gang_wakes_when_its_part_may_fit(void **state)
 {
@@ -828,6 +877,8 @@ int main(void)
         cmocka_unit_test(a_gang_waits_for_its_pods),
         cmocka_unit_test(a_gang_waits_for_gates_of_its_pods),
         cmocka_unit_test(nothing_is_bound_unless_all_fit),
+        cmocka_unit_test(a_gang_goes_where_all_of_it_fits),
+        cmocka_unit_test(the_large_pod_of_a_gang_goes_first),
         cmocka_unit_test(a_gang_wakes_when_its_part_may_fit),
         cmocka_unit_test(more_than_min_count_is_welcome),
         cmocka_unit_test(a_basic_group_takes_what_it_gets),

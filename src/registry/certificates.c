@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests for certificates: the server says who asks, and a decision comes by a way of its own
+// (approval), which changes nothing else.
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+static struct api_strlist_map extra_of(struct op *op, const struct registry_user *user)
+{
+    struct api_strlist_map map = {
+        arena_array(op->arena, struct api_strlist_entry, user->extra_len + 1), 0};
+    for (size_t i = 0; i < user->extra_len; i++) {
+        const struct registry_extra *e = &user->extra[i];
+        struct str *values = arena_array(op->arena, struct str, e->values_len + 1);
+        for (size_t j = 0; j < e->values_len; j++)
+            values[j] = e->values[j];
+        size_t at = map.n++;
+        for (; at > 0 && str_cmp(map.p[at - 1].key, e->key) > 0; at--)
+            map.p[at] = map.p[at - 1];
+        map.p[at] = (struct api_strlist_entry){e->key, {values, e->values_len}};
+    }
+    return map;
+}
+
+int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    if (object->kind->type != &api_certificate_signing_request_type)
+        return 0;
+    struct api_certificate_signing_request *now = object->value;
+    if (old) {
+        now->spec = ((const struct api_certificate_signing_request *)old->value)->spec;
+        return 0;
+    }
+    static const struct registry_user nobody;
+    const struct registry_user *user = op->request->user ? op->request->user : &nobody;
+    struct api_certificate_signing_request_spec *spec = &now->spec;
+    struct str *groups = arena_array(op->arena, struct str, user->groups_len + 1);
+    for (size_t i = 0; i < user->groups_len; i++)
+        groups[i] = user->groups[i];
+    spec->username = user->name;
+    spec->uid = user->uid;
+    spec->groups = (struct api_str_array){groups, user->groups_len};
+    spec->extra = extra_of(op, user);
+    return 0;
+}
+
+// stamp gives conditions that are new, or have changed, their times.
+static void stamp(struct op *op, struct api_certificate_signing_request *now,
+                  const struct api_certificate_signing_request *old)
+{
+    for (size_t i = 0; i < now->status.conditions.n; i++) {
+        struct api_certificate_signing_request_condition *c = &now->status.conditions.p[i];
+        struct api_time changed = op->now;
+        for (size_t j = 0; j < old->status.conditions.n; j++)
+            if (str_eq(old->status.conditions.p[j].type, c->type) &&
+                str_eq(old->status.conditions.p[j].status, c->status))
+                changed = old->status.conditions.p[j].last_transition_time;
+        if (!c->last_update_time.set)
+            c->last_update_time = op->now;
+        if (!c->last_transition_time.set)
+            c->last_transition_time = changed;
+    }
+}
+
+static const struct api_certificate_signing_request_condition *find_condition(
+    const struct api_certificate_signing_request *r, const char *type)
+{
+    for (size_t i = 0; i < r->status.conditions.n; i++)
+        if (str_eqz(r->status.conditions.p[i].type, type))
+            return &r->status.conditions.p[i];
+    return NULL;
+}
+
+// A decision is one of two, is true, and stays.
+static void check_decision(const struct api_certificate_signing_request *now,
+                           const struct api_certificate_signing_request *old, struct causes *causes)
+{
+    static const char *const types[] = {"Approved", "Denied"};
+    struct path status = path_root(STR("status")), at = path_field(&status, STR("conditions"));
+    if (find_condition(now, types[0]) && find_condition(now, types[1]))
+        cause_invalid(causes, &at, STR("Denied"),
+                      STR("Approved and Denied conditions are mutually exclusive"));
+    for (size_t i = 0; i < array_len(types); i++) {
+        const struct api_certificate_signing_request_condition *c = find_condition(now, types[i]);
+        if (c && !str_eqz(c->status, "True"))
+            cause_invalid(causes, &at, c->status, STR("must be \"True\""));
+        if (!c && find_condition(old, types[i]))
+            cause_forbidden(causes, &at,
+                            arena_strf(causes->arena,
+                                       "updates may not remove a condition of type "
+                                       "\"%s\"",
+                                       types[i]));
+    }
+}
+
+int decide_certificate(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    struct api_certificate_signing_request *now = object->value;
+    const struct api_certificate_signing_request *before = old->value;
+    const struct api_certificate_signing_request_condition_array decided = now->status.conditions;
+    now->spec = before->spec;
+    int code = check_valid(op, API_UPDATE, object, old);
+    if (code < 0)
+        return code;
+    now->status.conditions = decided;
+    stamp(op, now, before);
+    struct causes causes = {.arena = op->arena};
+    check_decision(now, before, &causes);
+    if (causes.n == 0)
+        return 0;
+    const struct api_kind *kind = op->request->kind;
+    return fail_invalid(op, (struct status_subject){kind->group, kind->kind, now->metadata.name},
+                        &causes);
+}
