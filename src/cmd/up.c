@@ -301,8 +301,11 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
     server_set_checker(host->server, check, u);
-    struct ctl_options co = {
-        .client = u->client, .exec = exec, .features = host->features, .aggregate_roles = true};
+    struct ctl_options co = {.client = u->client,
+                             .exec = exec,
+                             .features = host->features,
+                             .aggregate_roles = true,
+                             .collect_all = true};
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         co.off[i] = !u->controllers[i];
     u->ctl = ctl_new(&co);

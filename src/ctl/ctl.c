@@ -226,6 +226,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->aggregate = options->aggregate_roles;
     memcpy(c->off, options->off, sizeof(c->off));
     c->collect = !options->off[CTL_GARBAGE];
+    c->collect_all = options->collect_all;
     c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
@@ -258,6 +259,8 @@ void ctl_start(struct ctl *c)
     for (size_t i = 0; i < CACHES; i++)
         if (c->caches[i])
             informer_start(c->caches[i]);
+    if (c->garbage)
+        gc_ctl_start(c->garbage);
 }
 
 void ctl_lead(struct ctl *c)
@@ -307,7 +310,7 @@ bool ctl_synced(const struct ctl *c)
     for (size_t i = 0; i < CACHES; i++)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
-    return true;
+    return !c->garbage || gc_ctl_synced(c->garbage);
 }
 
 bool ctl_idle(const struct ctl *c)

@@ -66,7 +66,7 @@ struct ctl {
     struct evict_ctl *evict;
     struct stale_ctl *stale;
     bool off[CTL_CONTROLLERS];
-    bool aggregate, collect;
+    bool aggregate, collect, collect_all;
     bool standby;
     struct work *works[24]; // of the controllers
     size_t works_len;
@@ -128,6 +128,8 @@ void pool_ctl_free(struct pool_ctl *p);
 
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
+void gc_ctl_start(struct gc_ctl *g); // its own caches
+bool gc_ctl_synced(const struct gc_ctl *g);
 
 struct group_ctl *group_ctl_new(struct ctl *c);
 void group_ctl_free(struct group_ctl *g);

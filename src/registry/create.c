@@ -137,6 +137,8 @@ void finish_object(struct op *op, const struct api_object *object)
     warn_and_settle(op, object);
     if (object->kind->type == &api_namespace_type)
         label_namespace(op, api_object_meta(object));
+    if (object->kind == op->r->crd_kind)
+        definition_settle(op, object);
 }
 
 static bool being_deleted(struct op *op, const struct object *o)
@@ -169,6 +171,8 @@ int create_object(struct op *op, const struct api_object *object)
     give_identity(op, meta);
     const struct object *taken = name_it(op, meta);
     int code = check_valid(op, API_CREATE, object, NULL);
+    if (code == 0)
+        code = policies_admit(op, object, NULL);
     if (code < 0)
         return code;
     finish_object(op, object);
@@ -181,6 +185,19 @@ int create_object(struct op *op, const struct api_object *object)
     return write_new(op, object);
 }
 
+static int fail_terminating(struct op *op)
+{
+    struct api_status *s = arena_one(op->arena, struct api_status);
+    *s =
+        (struct api_status){.status = STR("Failure"),
+                            .reason = STR("MethodNotAllowed"),
+                            .message = STR("create not allowed while custom resource definition is "
+                                           "terminating"),
+                            .code = 405};
+    op->status = s;
+    return -ERR_UNSUPPORTED;
+}
+
 int create_body(struct op *op, const struct api_object *body)
 {
     struct api_object object = {0};
@@ -189,6 +206,8 @@ int create_body(struct op *op, const struct api_object *body)
     if (!meta || str_eqz(op->stored->group, "authorization.k8s.io") ||
         str_eqz(op->stored->group, "authentication.k8s.io"))
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
+    if (op->stored->custom && op->stored->custom->terminating)
+        return fail_terminating(op);
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);
     int code = meta_fit_namespace(op, meta);

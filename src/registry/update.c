@@ -156,6 +156,8 @@ int update_object(struct op *op, const struct api_object *object, const struct o
                   : check_part(op, object, &before);
     if (code == 0 && status && object->kind->type == &api_namespace_type)
         code = check_namespace_phase(op, object->value);
+    if (code == 0)
+        code = policies_admit(op, object, &before);
     if (code < 0)
         return code;
     finish_object(op, object);
