@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long many Deployments take to settle on `dray up` with simulated nodes, and what the process costs for each pod.
 Usage: workloads.py DRAY [DEPLOYMENTS [PODS [NODES]]]; defaults 500, 10, 100."""
-import json, os, shutil, sys, tempfile, time
+import concurrent.futures, json, os, shutil, sys, tempfile, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'tests', 'e2e'))
 from up import Cluster  # noqa: E402
@@ -29,8 +29,8 @@ def main():
         cluster = Cluster(folder, '--sim', 'example-gpu', '--nodes', str(nodes))
         cluster.until('nodes', lambda: len(cluster.good('GET', '/api/v1/nodes')['items']) == nodes)
         begin, cpu = time.monotonic(), cpu_seconds(cluster.process.pid)
-        for i in range(many):
-            cluster.good('POST', DEPLOYMENTS, deployment(i, pods))
+        with concurrent.futures.ThreadPoolExecutor(32) as at_once:
+            list(at_once.map(lambda i: cluster.good('POST', DEPLOYMENTS, deployment(i, pods)), range(many)))
         made = time.monotonic() - begin
 
         def settled():

@@ -137,7 +137,10 @@ void part_start(struct sim *s, struct part *p)
         break;
     }
     case PART_CTL: {
-        const struct ctl_options o = {.client = p->client, .exec = exec, .features = &s->features};
+        const struct ctl_options o = {.client = p->client,
+                                      .exec = exec,
+                                      .features = &s->features,
+                                      .off = {[CTL_WORKLOADS... CTL_CONTROLLERS - 1] = true}};
         p->ctl = ctl_new(&o);
         ctl_start(p->ctl);
         break;

@@ -14,7 +14,8 @@ static void start(struct ctl_world *c)
     const struct ctl_options o = {.client = c->client,
                                   .exec = exec_sim_exec(c->w->sim),
                                   .features = &c->w->features,
-                                  .collect_all = true};
+                                  .collect_all = true,
+                                  .off = {[CTL_WORKLOADS... CTL_CONTROLLERS - 1] = true}};
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
     world_run(c->w);
@@ -241,7 +242,8 @@ TEST_GC(what_happened_while_nobody_looked_is_made_up_for)
     const struct ctl_options o = {.client = c->client,
                                   .exec = exec_sim_exec(c->w->sim),
                                   .features = &c->w->features,
-                                  .collect_all = true};
+                                  .collect_all = true,
+                                  .off = {[CTL_WORKLOADS... CTL_CONTROLLERS - 1] = true}};
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
     settle(c);
