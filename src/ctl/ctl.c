@@ -22,6 +22,7 @@ static const struct {
     [CACHE_POOL_REQUESTS] = {"resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest"},
     [CACHE_NODES] = {"v1", "Node"},
     [CACHE_ROLES] = {"rbac.authorization.k8s.io/v1", "ClusterRole"},
+    [CACHE_QUOTAS] = {"v1", "ResourceQuota"},
 };
 
 const struct api_kind *ctl_kind(enum ctl_cache which)
@@ -36,6 +37,7 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_GARBAGE] = "garbage-collector-controller",
     [CTL_GROUPS] = "podgroup-protection-controller",
     [CTL_ROLES] = "clusterrole-aggregation-controller",
+    [CTL_QUOTAS] = "resourcequota-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -77,6 +79,8 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
         return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
     if (which == CACHE_ROLES)
         return c->aggregate;
+    if (which == CACHE_QUOTAS)
+        return c->count;
     if (which == CACHE_NODES)
         return c->collect;
     if (which == CACHE_RULES)
@@ -165,6 +169,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->features = options->features;
     c->aggregate = options->aggregate_roles;
     c->collect = !options->off[CTL_GARBAGE];
+    c->count = !options->off[CTL_QUOTAS];
     c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
@@ -187,6 +192,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
         c->groups = group_ctl_new(c);
     if (c->caches[CACHE_ROLES])
         c->roles = role_ctl_new(c);
+    if (c->count)
+        c->quotas = quota_ctl_new(c);
     return c;
 }
 
@@ -215,6 +222,7 @@ void ctl_free(struct ctl *c)
     gc_ctl_free(c->garbage);
     group_ctl_free(c->groups);
     role_ctl_free(c->roles);
+    quota_ctl_free(c->quotas);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

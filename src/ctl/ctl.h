@@ -7,6 +7,7 @@
 //   garbage     objects whose owners are gone
 //   groups      PodGroups stay as long as pods need them
 //   roles       rules of aggregated ClusterRoles
+//   quotas      what is used of ResourceQuotas
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
@@ -25,6 +26,7 @@ enum ctl_controller {
     CTL_GARBAGE,
     CTL_GROUPS,
     CTL_ROLES,
+    CTL_QUOTAS,
     CTL_CONTROLLERS,
 };
 

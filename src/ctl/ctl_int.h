@@ -22,6 +22,7 @@ enum ctl_cache {
     CACHE_POOL_REQUESTS,
     CACHE_NODES,
     CACHE_ROLES, // ClusterRoles, when they are to be aggregated
+    CACHE_QUOTAS,
     CACHES,
 };
 
@@ -31,6 +32,7 @@ struct pool_ctl;
 struct gc_ctl;
 struct group_ctl;
 struct role_ctl;
+struct quota_ctl;
 
 struct ctl {
     struct client *client;
@@ -45,9 +47,10 @@ struct ctl {
     struct gc_ctl *garbage;
     struct group_ctl *groups; // NULL where the gate is off
     struct role_ctl *roles;   // NULL: somebody else aggregates them
-    bool aggregate, collect;
+    struct quota_ctl *quotas; // NULL: somebody else counts
+    bool aggregate, collect, count;
     bool standby;
-    struct work *works[8]; // of the controllers
+    struct work *works[12]; // of the controllers
     size_t works_len;
 };
 
@@ -113,6 +116,8 @@ void group_ctl_free(struct group_ctl *g);
 
 struct role_ctl *role_ctl_new(struct ctl *c);
 void role_ctl_free(struct role_ctl *c);
+struct quota_ctl *quota_ctl_new(struct ctl *c);
+void quota_ctl_free(struct quota_ctl *c);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 
