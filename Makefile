@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := all
-.PHONY: all help up tour test lint fuzz bench interop soak install clean
+.PHONY: all help up tour test lint fuzz bench interop soak image install clean
 
 all: ## build the program (build/dray)
 	@tools/build $(BUILD)
@@ -43,6 +43,9 @@ interop: ## compare with the real thing at large (needs Go; says so when it is m
 soak: ## long runs under sanitizers
 	@tools/setup test
 	@tools/soak
+
+image: all ## make an OCI image of the program (build/image), without a container engine
+	@tools/image --program $(BUILD)/dray --out $(BUILD)/image
 
 install: all ## install into PREFIX (default /usr/local); DESTDIR is honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null

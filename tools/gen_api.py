@@ -368,7 +368,7 @@ def type_tables(schema, t, out):
     out.append(f'const struct api_type {t.c}_type = {{STR_INIT("{t.name}"), STR_INIT("{t.package.name}"), '
                f'sizeof(struct {t.c}), {fields}, {len(t.fields)}, {json}, {len(rows)}, '
                f'{t.c + "_wire" if wire else "NULL"}, {len(wire)}, {"true" if t.root else "false"}, {"true" if t.defaults else "false"}, '
-               f'{"true" if "struct" in t.options else "false"}, {quote(t.doc)}}};')
+               f'{"true" if "struct" in t.options else "false"}, {quote(t.doc)}, NULL}};')
     out.append('')
 
 
@@ -399,7 +399,7 @@ def strings(name, items, out):
 def kind_row(group, p, name, extra, t):
     version = f'{group}/{p.version}' if group else p.version
     return (f'    {{STR_INIT("{group}"), STR_INIT("{p.version}"), STR_INIT("{version}"), STR_INIT("{name}"), {extra[0]}, '
-            f'STR_INIT("{p.name}"), {extra[1]}, &{t.c}_type, {extra[2]}}},')
+            f'STR_INIT("{p.name}"), {extra[1]}, &{t.c}_type, {extra[2]}, NULL}},')
 
 
 def kind_rows(schema, out):

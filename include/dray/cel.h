@@ -56,6 +56,22 @@ void cel_env_free(struct cel_env *env);
 // cel_env_add_variable declares a variable; the type must live in cel_env_arena or be constant.
 void cel_env_add_variable(struct cel_env *env, struct str name, const struct cel_type *type);
 
+// Types with named fields, for variables of the caller's: their values are maps by name. cel_struct_type makes the
+// type; the environment that knows the fields is told with cel_env_set_structs, whose list must outlive it.
+struct cel_struct_field {
+    struct str name;
+    const struct cel_type *type;
+};
+
+struct cel_struct {
+    struct str name;
+    const struct cel_struct_field *fields;
+    size_t fields_len;
+};
+
+const struct cel_type *cel_struct_type(struct arena *a, struct str name);
+void cel_env_set_structs(struct cel_env *env, const struct cel_struct *structs, size_t n);
+
 // cel_env_add_function declares a function with room for so many overloads of the caller's.
 struct cel_function *cel_env_add_function(struct cel_env *env, struct str name, size_t overloads);
 void cel_env_add_overload(struct cel_function *f, struct str id, bool member,
@@ -78,6 +94,9 @@ uint64_t cel_program_min_cost(const struct cel_program *p);
 uint64_t cel_program_max_cost(const struct cel_program *p);
 const struct cel_type *cel_program_type(const struct cel_program *p);
 struct str cel_program_source(const struct cel_program *p);
+
+// cel_program_uses says whether a variable occurs.
+bool cel_program_uses(const struct cel_program *p, struct str variable);
 
 // cel_program_runnable is false when a function without implementation is called.
 bool cel_program_runnable(const struct cel_program *p);

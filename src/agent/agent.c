@@ -88,6 +88,12 @@ static void on_step(void *arg, const char *what)
         a->options.step(a->options.arg, what);
 }
 
+static void on_work(void *arg, exec_fn work, exec_fn after, void *job)
+{
+    struct agent *a = arg;
+    loop_work(a->options.loop, work, after, job);
+}
+
 static void on_node_changed(void *arg)
 {
     struct agent *a = arg;
@@ -222,7 +228,8 @@ static void make_pods(struct agent *a)
                                    .times = {.refresh_ns = o->refresh_ns},
                                    .node_object = the_node,
                                    .arg = a,
-                                   .step = on_step};
+                                   .step = on_step,
+                                   .work = on_work};
     a->pods = pods_new(&p);
     pods_set_dra(a->pods, a->dra);
 }

@@ -224,6 +224,7 @@ static const struct runtime_ops ops = {
     .container_status = container_status,
     .list = list,
     .exec = crun_exec,
+    .attach = crun_attach,
     .exec_write = crun_exec_write,
     .exec_resize = crun_exec_resize,
     .exec_queued = crun_exec_queued,

@@ -136,6 +136,7 @@ struct runtime_container *crun_copy_container(const struct runtime_container *fr
     to->name = arena_str(a, from->name);
     to->image = arena_str(a, from->image);
     to->working_dir = arena_str(a, from->working_dir);
+    to->target = arena_str(a, from->target);
     to->command = copy_texts(from->command, from->command_len, a);
     to->args = copy_texts(from->args, from->args_len, a);
     to->cdi_devices = copy_texts(from->cdi_devices, from->cdi_devices_len, a);

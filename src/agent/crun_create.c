@@ -25,7 +25,8 @@ struct create {
     struct crun_box_meta meta;
     const char *folder, *pod_folder;
     struct image_info image;
-    int watch; // a connection to its monitor
+    int watch;  // a connection to its monitor
+    int target; // a process id namespace to share; -1: none
     char said[MONITOR_PACKET_MAX];
     char filter[CRUN_ID_LEN + 1]; // to be kept when crun has compiled it
 };
@@ -66,6 +67,8 @@ static void make_plan(const struct crun *c, const char *id, const struct create 
         add_row(out, "tty", "1");
     if (box->stdin)
         add_row(out, "stdin", "1");
+    if (box->stdin_once)
+        add_row(out, "once", "1");
     for (size_t i = 0; i < box->mounts_len; i++) {
         shared = shared || box->mounts[i].propagation == RUNTIME_BIDIRECTIONAL;
         if (!box->mounts[i].sub_path || !box->mounts[i].sub_path[0])
@@ -111,14 +114,39 @@ static const char *pod_file(const struct create *k, const char *name, struct are
     return arena_strf(arena, "%s/%s", k->pod_folder, name).p;
 }
 
+// The process id namespace of another container of this machine, held open: its path is good as long as we are.
+static int target_pidns(const struct crun *c, struct create *k, struct arena *arena,
+                        struct err *err)
+{
+    struct str id = k->container->target;
+    cleanup_sbuf struct sbuf text = {0};
+    int64_t pid;
+    k->target = -1;
+    if (id.n == 0 || k->pod.share_pid || k->pod.host_pid)
+        return 0;
+    if (!crun_id_ok(id))
+        return err_set(err, ERR_INVALID, "there is no such target container");
+    struct str folder = crun_box_folder(c, id.p, arena);
+    int rc = tree_read(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
+    if (rc == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
+        k->target =
+            open(arena_strf(arena, "/proc/%lld/ns/pid", (long long)pid).p, O_RDONLY | O_CLOEXEC);
+    // Its number may be another's by now: then the container has said how it ended.
+    if (k->target < 0 || access(arena_strf(arena, "%s/exit", folder.p).p, F_OK) == 0)
+        return err_set(err, ERR_NOT_FOUND, "the target container does not run");
+    return 0;
+}
+
 static struct oci_pod pod_of(const struct create *k, struct arena *arena)
 {
     bool own_pid = k->pod.share_pid && !k->pod.host_pid;
+    const char *pidns =
+        k->target >= 0 ? arena_strf(arena, "/proc/%d/fd/%d", (int)getpid(), k->target).p : NULL;
     return (struct oci_pod){
         .netns = k->pod.host_network ? NULL : pod_file(k, "ns/net", arena),
         .ipcns = k->pod.host_ipc ? NULL : pod_file(k, "ns/ipc", arena),
         .utsns = k->pod.host_network ? NULL : pod_file(k, "ns/uts", arena),
-        .pidns = own_pid ? pod_file(k, "ns/pid", arena) : NULL,
+        .pidns = own_pid ? pod_file(k, "ns/pid", arena) : pidns,
         .host_pid = k->pod.host_pid,
         .hostname = k->pod.hostname,
         .resolv_conf = pod_file(k, "resolv.conf", arena),
@@ -259,7 +287,7 @@ static void work_create(struct crun_job *j)
 {
     struct create *k = j->more;
     struct crun *c = j->crun;
-    k->watch = -1;
+    k->watch = k->target = -1;
     k->folder = crun_box_folder(c, j->id, &j->arena).p;
     k->pod_folder = crun_pod_folder(c, k->meta.pod.p, &j->arena).p;
     j->code = image_load(c->images, k->container->image, &j->arena, &k->image, &j->err);
@@ -277,7 +305,11 @@ static void work_create(struct crun_job *j)
         (void)tree_make(above.p, 0755);
     }
     if (j->code == 0)
+        j->code = target_pidns(c, k, &j->arena, &j->err);
+    if (j->code == 0)
         j->code = make_bundle(c, j->id, k, &j->arena, &j->err);
+    if (k->target >= 0)
+        (void)close(k->target);
     if (j->code < 0)
         (void)!crun_box_destroy(c, j->id, k->meta.cgroup, NULL);
 }

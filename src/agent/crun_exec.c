@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands in running containers: `dray-monitor exec` as a child of ours, its streams on the loop. When we end, it
-// ends, and the command with it.
+// Commands in running containers, and attaching to containers: `dray-monitor exec` or `attach` as a child of ours,
+// its streams on the loop. When we end, it ends, and the command with it.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -25,8 +25,8 @@
 struct runtime_exec {
     struct crun *crun;
     struct runtime_exec_options options; // its texts are not kept
-    char folder[4096];
-    char cgroup[4096]; // of the container; empty: none
+    char folder[4096];                   // of its own; empty: it is attached to a container
+    char cgroup[4096];                   // of the container; empty: none
     uv_process_t process;
     uv_pipe_t in, out, err, control;
     bool made_in, has_in, has_process; // has_in: not at its end
@@ -44,7 +44,8 @@ struct runtime_exec {
 static void finish(struct runtime_exec *x)
 {
     struct crun *c = x->crun;
-    (void)tree_remove_path(x->folder);
+    if (x->folder[0])
+        (void)tree_remove_path(x->folder);
     sbuf_done(&x->said);
     sbuf_done(&x->problem);
     c->under_way--;
@@ -162,7 +163,7 @@ static void on_helper_exit(uv_process_t *p, int64_t status, int signal)
 {
     struct runtime_exec *x = p->data;
     (void)status;
-    if (signal)
+    if (signal && x->folder[0])
         sweep(x);
     x->process_ended = true;
     exec_timer_start(x->crun->exec, &x->timer, x->killed ? 0 : CLOCK_NS_PER_SEC);
@@ -212,8 +213,6 @@ static void on_timer(void *arg)
         exec_timer_start(x->crun->exec, &x->timer, CLOCK_NS_PER_SEC);
         return;
     }
-    if (x->process_ended && x->held && !x->killed)
-        return; // what the command said still waits to be taken
     if (x->process_ended) {
         // Whoever still has the streams open is not waited for.
         x->out_ended = x->err_ended = x->control_ended = true;
@@ -260,21 +259,9 @@ static void init_pipe(struct runtime_exec *x, uv_pipe_t *p)
     x->handles++;
 }
 
-static int spawn(struct runtime_exec *x, const struct crun_box *b, const char *mark)
+static int spawn(struct runtime_exec *x, const char **argv)
 {
     const struct crun *c = x->crun;
-    const char *argv[] = {c->monitor,
-                          "exec",
-                          x->folder,
-                          c->program,
-                          c->state,
-                          b->id,
-                          c->hide ? c->hide : "",
-                          x->options.tty ? "1" : "0",
-                          mark,
-                          x->cgroup,
-                          NULL};
-    (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s", c->no_cgroups ? "" : b->meta.cgroup.p);
     uv_stdio_container_t stdio[4] = {
         {.flags = UV_IGNORE},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&x->out},
@@ -309,13 +296,42 @@ static void fail_later(void *arg)
     end_if_over(x);
 }
 
-struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_options *options)
+static int spawn_exec(struct runtime_exec *x, const struct crun_box *b)
 {
-    struct crun *c = crun_of(r);
-    struct runtime_exec *x = xcalloc(1, sizeof(*x));
-    struct crun_box *b = crun_box_find(c, options->container_id);
+    const struct crun *c = x->crun;
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf mark = {0};
+    int rc = prepare(x, crun_box_folder(c, b->id, &arena).p, &mark);
+    if (rc < 0)
+        return rc;
+    (void)snprintf(x->cgroup, sizeof(x->cgroup), "%s", c->no_cgroups ? "" : b->meta.cgroup.p);
+    const char *argv[] = {c->monitor,
+                          "exec",
+                          x->folder,
+                          c->program,
+                          c->state,
+                          b->id,
+                          c->hide ? c->hide : "",
+                          x->options.tty ? "1" : "0",
+                          mark.p,
+                          x->cgroup,
+                          NULL};
+    return spawn(x, argv);
+}
+
+static int spawn_attach(struct runtime_exec *x, const struct crun_box *b)
+{
+    cleanup_arena struct arena arena = {0};
+    const char *argv[] = {x->crun->monitor, "attach", crun_box_folder(x->crun, b->id, &arena).p,
+                          NULL};
+    return spawn(x, argv);
+}
+
+static struct runtime_exec *begin(struct crun *c, const struct runtime_exec_options *options,
+                                  int (*helper)(struct runtime_exec *x, const struct crun_box *b))
+{
+    struct runtime_exec *x = xcalloc(1, sizeof(*x));
+    const struct crun_box *b = crun_box_find(c, options->container_id);
     x->crun = c;
     x->options = *options;
     x->has_in = x->made_in = options->stdin;
@@ -330,9 +346,7 @@ struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_opti
     if (!b || b->status.state != RUNTIME_RUNNING)
         sbuf_addz(&x->problem, "the container is not running");
     else
-        rc = prepare(x, crun_box_folder(c, b->id, &arena).p, &mark);
-    if (rc == 0)
-        rc = spawn(x, b, mark.p);
+        rc = helper(x, b);
     if (rc < 0) {
         exec_post(c->exec, fail_later, x);
         return x;
@@ -343,6 +357,16 @@ struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_opti
     if (options->timeout_ns > 0)
         exec_timer_start(c->exec, &x->timer, options->timeout_ns);
     return x;
+}
+
+struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_options *options)
+{
+    return begin(crun_of(r), options, spawn_exec);
+}
+
+struct runtime_exec *crun_attach(struct runtime *r, const struct runtime_exec_options *options)
+{
+    return begin(crun_of(r), options, spawn_attach);
 }
 
 static void on_shut(uv_shutdown_t *request, int status)

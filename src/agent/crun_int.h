@@ -237,6 +237,7 @@ void crun_image_ensure(struct runtime *r, const struct runtime_image *image, run
 void crun_puller_stop(struct crun *c);
 
 struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_options *options);
+struct runtime_exec *crun_attach(struct runtime *r, const struct runtime_exec_options *options);
 void crun_exec_write(struct runtime_exec *x, struct str bytes);
 void crun_exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows);
 size_t crun_exec_queued(const struct runtime_exec *x);

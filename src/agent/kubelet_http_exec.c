@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "agent/cri_log.h"
 #include "agent/kubelet_http_int.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
@@ -51,13 +50,9 @@ struct session {
     bool input_ended;
     bool input_held; // the command does not read
     struct exec_timer look;
-    bool over; // too much output waits
-    // exec
+    bool over;              // too much output waits
     struct runtime_exec *x; // NULL: it has ended, or there is none
     bool running;           // done has not been called
-    // attach
-    struct log_follower *follower;
-    struct cri_log log;
 };
 
 // --- To the client -------------------------------------------------------------------------------
@@ -143,8 +138,6 @@ static void session_free(struct session *s)
     assert(!s->running && !s->q);
     list_remove(&s->stream.node);
     exec_timer_stop(s->exec, &s->look);
-    log_follower_free(s->follower);
-    cri_log_done(&s->log);
     ws_done(&s->ws);
     sbuf_done(&s->out);
     free(s);
@@ -197,8 +190,6 @@ static void on_drained(void *arg)
     s->over = false;
     if (s->x && ops->exec_hold)
         ops->exec_hold(s->x, false);
-    if (s->follower)
-        log_follower_go(s->follower);
 }
 
 // --- From the client -----------------------------------------------------------------------------
@@ -310,42 +301,6 @@ static void on_done(void *arg, int code, int32_t exit_code, const struct err *er
     finish(s);
 }
 
-// Attached to a container's output: its log from here on.
-static enum log_take on_log(void *arg, struct str bytes)
-{
-    struct session *s = arg;
-    while (bytes.n) {
-        struct str line;
-        cleanup_sbuf struct sbuf text = {0};
-        bool ended = str_cut(bytes, '\n', &line, &bytes);
-        int stream = 0;
-        struct cri_line c;
-        sbuf_add(&s->log.line, line);
-        if (!ended)
-            break;
-        if (cri_log_parse(sbuf_str(&s->log.line), &c)) {
-            stream = c.stream;
-            sbuf_add(&text, c.text);
-            if (!c.partial)
-                sbuf_addz(&text, s->tty ? "\r\n" : "\n");
-        }
-        sbuf_clear(&s->log.line);
-        if (stream == 2 ? s->has_stderr : stream == 1 && s->has_stdout)
-            send(s, stream == 2 ? CHANNEL_STDERR : CHANNEL_STDOUT, sbuf_str(&text));
-    }
-    if (s->log.line.n > CRI_LOG_LINE_MAX)
-        sbuf_clear(&s->log.line);
-    flush(s);
-    return s->over ? LOG_WAIT : LOG_MORE;
-}
-
-static void on_log_done(void *arg)
-{
-    struct session *s = arg;
-    send_status(s, NULL, STR(""), 0);
-    finish(s);
-}
-
 // --- The beginning -------------------------------------------------------------------------------
 
 static bool flag(const struct query *q, const char *name)
@@ -368,7 +323,7 @@ static int read_options(const struct query *q, struct session *s, struct err *er
     return 0;
 }
 
-static void start_exec(struct session *s, const struct kubelet_target *t, struct str id)
+static void start(struct session *s, const struct kubelet_target *t, struct str id, bool attach)
 {
     struct str words[64];
     struct str *command = words;
@@ -389,22 +344,7 @@ static void start_exec(struct session *s, const struct kubelet_target *t, struct
                                            .done = on_done,
                                            .arg = s};
     s->running = true;
-    s->x = r->ops->exec(r, &o);
-}
-
-static int start_attach(struct session *s, const struct kubelet_container *c, struct err *err)
-{
-    const struct log_follower_options o = {.exec = s->exec,
-                                           .runtime = s->runtime,
-                                           .container_id = c->id,
-                                           .path = c->log_path,
-                                           .follow = true,
-                                           .from_end = true,
-                                           .tail_lines = -1,
-                                           .data = on_log,
-                                           .done = on_log_done,
-                                           .arg = s};
-    return log_follower_new(&o, &s->follower, err);
+    s->x = attach ? r->ops->attach(r, &o) : r->ops->exec(r, &o);
 }
 
 // Tells the client that the connection stands.
@@ -439,7 +379,7 @@ static int check(struct kubelet_http *h, const struct kubelet_target *t, bool at
     int r = h->o.find(h->o.arg, t->namespace, t->pod, t->uid, t->container, c, err);
     if (r < 0)
         return r;
-    if (c->id.n == 0 || !c->running || (attach && !c->log_path))
+    if (c->id.n == 0 || !c->running)
         return err_set(err, ERR_INTERNAL, "container not found (\"%.*s\")", STR_ARG(t->container));
     if (!attach && !command)
         return err_set(err, ERR_BAD_REQUEST, "you must specify at least one command");
@@ -460,9 +400,6 @@ void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct k
                           .q = q,
                           .look = {.fn = check_input, .arg = s}};
     int r = read_options(&t->query, s, &err);
-    if (r == 0 && attach && s->has_stdin)
-        r = err_set(&err, ERR_BAD_REQUEST,
-                    "attaching to a container's input is not built yet: use exec");
     if (r == 0)
         r = check(h, t, attach, &c, &err);
     if (r == 0)
@@ -470,8 +407,6 @@ void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct k
     if (r == 0 && hello.offered && hello.protocol.n == 0)
         r = err_set(&err, ERR_BAD_REQUEST,
                     "none of the client's protocols is spoken here; v5.channel.k8s.io is");
-    if (r == 0 && attach)
-        r = start_attach(s, &c, &err);
     if (r < 0) {
         kubelet_reply_error(q, &err);
         free(s);
@@ -483,6 +418,5 @@ void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct k
     sbuf_add(&id, c.id);
     upgrade(s, &hello);
     say_hello(s);
-    if (!attach)
-        start_exec(s, t, sbuf_str(&id));
+    start(s, t, sbuf_str(&id), attach);
 }

@@ -139,7 +139,7 @@ int log_follower_new(const struct log_follower_options *options, struct log_foll
     f->fd = fd;
     f->timer.fn = look;
     f->timer.arg = f;
-    int64_t lines = options->from_end ? 0 : options->tail_lines;
+    int64_t lines = options->tail_lines;
     (void)lseek(fd, find_tail(fd, lines), SEEK_SET);
     exec_timer_start(f->o.exec, &f->timer, 0);
     *ret = f;

@@ -50,7 +50,6 @@ struct log_follower_options {
     struct str container_id;
     const char *path;
     bool follow;
-    bool from_end;                                      // what is there already is left out
     int64_t tail_lines;                                 // -1: all
     enum log_take (*data)(void *arg, struct str bytes); // of the file, in order
     void (*done)(void *arg);                            // the end, last

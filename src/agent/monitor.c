@@ -5,6 +5,7 @@
 // stays small. Not for people to call:
 //     dray-monitor run FOLDER      one container (agent/monitor_plan.h); comes back when it is made
 //     dray-monitor exec ...        one command in a container, for as long as the caller lives
+//     dray-monitor attach FOLDER   the input and output of a container, for as long as both live
 //     dray-monitor call MOUNT ...  a program that must not see a mount
 //     dray-monitor pause           process 1 of a pod that shares its process ids
 #include <errno.h>
@@ -51,6 +52,7 @@ static bool *flag(struct monitor_plan *p, const char *key)
            : strcmp(key, "shared") == 0 ? &p->shared
            : strcmp(key, "tty") == 0    ? &p->tty
            : strcmp(key, "stdin") == 0  ? &p->wants_stdin
+           : strcmp(key, "once") == 0   ? &p->stdin_once
                                         : NULL;
 }
 
@@ -176,24 +178,63 @@ int monitor_console_take(int listener)
     if (fd < 0)
         return -errno;
     char text[256];
+    int terminal = -1;
+    (void)monitor_take_fd(fd, text, sizeof(text), &terminal);
+    (void)close(fd);
+    return terminal < 0 ? -EPROTO : terminal;
+}
+
+ssize_t monitor_take_fd(int from, char *buf, size_t cap, int *ret_fd)
+{
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct iovec part = {.iov_base = text, .iov_len = sizeof(text)};
+    struct iovec part = {.iov_base = buf, .iov_len = cap};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
-    ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    (void)close(fd);
+    ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
     const struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-        c->cmsg_len != CMSG_LEN(sizeof(int)))
-        return -EPROTO;
-    int terminal;
-    memcpy(&terminal, CMSG_DATA(c), sizeof(terminal));
-    return terminal;
+    *ret_fd = -1;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(ret_fd, CMSG_DATA(c), sizeof(*ret_fd));
+    return n < 0 ? -errno : n;
+}
+
+// --- What the caller says ------------------------------------------------------------------------
+
+bool monitor_lines_read(struct monitor_lines *l, void (*each)(void *arg, struct str line),
+                        void *arg)
+{
+    ssize_t n = read(MONITOR_CONTROL, l->text + l->n, sizeof(l->text) - l->n);
+    if (n <= 0)
+        return n < 0 && (errno == EINTR || errno == EAGAIN);
+    l->n += (size_t)n;
+    struct str rest = str_make(l->text, l->n), line;
+    while (str_find_char(rest, '\n') >= 0) {
+        (void)str_cut(rest, '\n', &line, &rest);
+        each(arg, line);
+    }
+    if (rest.n == sizeof(l->text))
+        rest.n = 0;
+    memmove(l->text, rest.p, rest.n);
+    l->n = rest.n;
+    return true;
+}
+
+void monitor_answer(const char *text)
+{
+    (void)!write(MONITOR_CONTROL, text, strlen(text));
+}
+
+void monitor_give_up(const char *text)
+{
+    monitor_answer("error ");
+    monitor_answer(text);
+    _exit(1);
 }
 
 // --- Pause ---------------------------------------------------------------------------------------
@@ -231,6 +272,8 @@ int main(int argc, char **argv)
         return monitor_run(argv[2]);
     if (argc > 2 && strcmp(argv[1], "exec") == 0)
         return monitor_exec(argc - 2, argv + 2);
+    if (argc == 3 && strcmp(argv[1], "attach") == 0)
+        return monitor_attach(argv[2]);
     if (argc > 3 && strcmp(argv[1], "call") == 0)
         return call(argv + 2);
     if (argc == 2 && strcmp(argv[1], "pause") == 0)

@@ -22,8 +22,6 @@
 
 #include "base/banned.h"
 
-#define CONTROL 3
-
 struct command {
     const char *runtime, *state, *id, *hide, *mark, *cgroup;
     bool tty;
@@ -32,23 +30,10 @@ struct command {
     int signals, console, terminal;
     bool ended, input_ended, failed; // failed: the runtime could not start it
     int status;
-    char line[128]; // of what the caller says
-    size_t line_len;
+    struct monitor_lines lines;
     char keys[4096]; // typed, not taken by the terminal yet
     size_t keys_at, keys_len;
 };
-
-static void answer(const char *text)
-{
-    (void)!write(CONTROL, text, strlen(text));
-}
-
-static _Noreturn void give_up(const char *text)
-{
-    answer("error ");
-    answer(text);
-    _exit(1);
-}
 
 static int start(struct command *c)
 {
@@ -107,8 +92,9 @@ static void kill_all(struct command *c)
     c->status = 128 + SIGKILL;
 }
 
-static void obey(struct command *c, struct str line)
+static void obey(void *arg, struct str line)
 {
+    struct command *c = arg;
     struct str word, columns, rows;
     uint64_t x, y;
     (void)str_cut(line, ' ', &word, &rows);
@@ -124,22 +110,8 @@ static void obey(struct command *c, struct str line)
 
 static void listen_to_caller(struct command *c)
 {
-    ssize_t n = read(CONTROL, c->line + c->line_len, sizeof(c->line) - c->line_len);
-    if (n <= 0) {
-        if (n == 0 || (errno != EINTR && errno != EAGAIN))
-            kill_all(c);
-        return;
-    }
-    c->line_len += (size_t)n;
-    struct str rest = str_make(c->line, c->line_len), line;
-    while (str_find_char(rest, '\n') >= 0) {
-        (void)str_cut(rest, '\n', &line, &rest);
-        obey(c, line);
-    }
-    if (rest.n == sizeof(c->line))
-        rest.n = 0;
-    memmove(c->line, rest.p, rest.n);
-    c->line_len = rest.n;
+    if (!monitor_lines_read(&c->lines, obey, c))
+        kill_all(c);
 }
 
 // --- A terminal ----------------------------------------------------------------------------------
@@ -234,7 +206,7 @@ static void wait_for_end(struct command *c)
         bool keys_wait = c->keys_at < c->keys_len;
         struct pollfd fds[5] = {
             {.fd = c->signals, .events = POLLIN},
-            {.fd = CONTROL, .events = POLLIN},
+            {.fd = MONITOR_CONTROL, .events = POLLIN},
             {.fd = c->console, .events = POLLIN},
             {.fd = c->terminal, .events = (short)(POLLIN | (keys_wait ? POLLOUT : 0))},
             {.fd = c->terminal >= 0 && !keys_wait && !c->input_ended ? 0 : -1, .events = POLLIN},
@@ -266,12 +238,12 @@ static void tell_end(const struct command *c)
     ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : 0;
     text[n > 0 ? n : 0] = '\0';
     if (c->failed) {
-        answer("error ");
-        answer(text);
+        monitor_answer("error ");
+        monitor_answer(text);
         return;
     }
     (void)snprintf(text, sizeof(text), "exit %d\n", c->status);
-    answer(text);
+    monitor_answer(text);
 }
 
 int monitor_exec(int argc, char **argv)
@@ -279,7 +251,7 @@ int monitor_exec(int argc, char **argv)
     struct err err = {0};
     sigset_t mask;
     if (argc != 8 || chdir(argv[0]) != 0)
-        give_up("the monitor was called in a wrong way");
+        monitor_give_up("the monitor was called in a wrong way");
     static struct command c;
     c = (struct command){.runtime = argv[1],
                          .state = argv[2],
@@ -288,7 +260,7 @@ int monitor_exec(int argc, char **argv)
                          .tty = strcmp(argv[5], "1") == 0,
                          .mark = argv[6],
                          .cgroup = argv[7]};
-    (void)fcntl(CONTROL, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(MONITOR_CONTROL, F_SETFD, FD_CLOEXEC);
     (void)sigemptyset(&mask);
     (void)sigaddset(&mask, SIGCHLD);
     (void)pthread_sigmask(SIG_BLOCK, &mask, NULL);
@@ -296,9 +268,9 @@ int monitor_exec(int argc, char **argv)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     c.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (monitor_hide(c.hide, &err) < 0)
-        give_up(err.msg);
+        monitor_give_up(err.msg);
     if (start(&c) < 0)
-        give_up("the runtime cannot be started");
+        monitor_give_up("the runtime cannot be started");
     if (!c.tty)
         let_go();
     wait_for_end(&c);

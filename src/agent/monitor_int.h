@@ -25,7 +25,7 @@ struct monitor_plan {
     struct sbuf text;
     const char *folder;
     const char *id, *runtime, *state, *cgroup, *hide, *lower, *log;
-    bool copy, shared, tty, wants_stdin;
+    bool copy, shared, tty, wants_stdin, stdin_once;
     struct monitor_bind binds[MONITOR_BINDS_MAX];
     size_t binds_len;
 };
@@ -64,6 +64,9 @@ struct monitor_log {
     int fd;
     dev_t device;
     ino_t inode;
+    // copy gets what is read as it comes, for those who are attached. May be NULL.
+    void (*copy)(void *arg, const struct monitor_stream *s, struct str bytes);
+    void *arg;
 };
 
 // monitor_log_pump reads once from a stream and writes what is whole. False: the stream ended.
@@ -86,10 +89,30 @@ int monitor_wait(pid_t pid);
 int monitor_console(const char *name);
 int monitor_console_take(int listener);
 
+// monitor_take_fd receives a packet and the descriptor that comes with it (-1: none). Returns the packet's length, 0 at
+// the end, or -errno.
+ssize_t monitor_take_fd(int from, char *buf, size_t cap, int *ret_fd);
+
+// --- What the caller of exec and attach says -----------------------------------------------------
+
+#define MONITOR_CONTROL 3 // its socket
+
+struct monitor_lines {
+    char text[128];
+    size_t n;
+};
+
+// monitor_lines_read reads once and hands on whole lines. False: the caller is gone.
+bool monitor_lines_read(struct monitor_lines *l, void (*each)(void *arg, struct str line),
+                        void *arg);
+void monitor_answer(const char *text);
+_Noreturn void monitor_give_up(const char *text); // "error TEXT", and the end
+
 // --- Verbs ---------------------------------------------------------------------------------------
 
 int monitor_run(const char *folder);
 int monitor_exec(int argc, char **argv);
+int monitor_attach(const char *folder);
 int monitor_pause(void);
 
 #endif

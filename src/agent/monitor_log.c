@@ -90,6 +90,8 @@ bool monitor_log_pump(struct monitor_log *l, struct monitor_stream *s)
         monitor_log_flush(l, s);
         return false;
     }
+    if (l->copy)
+        l->copy(l->arg, s, str_make(s->line + s->used, (size_t)n));
     s->used += (size_t)n;
     write_lines(l, s);
     return true;

@@ -38,13 +38,104 @@ struct monitor {
     struct monitor_log log;
     struct client {
         int fd;
-        bool watches;
+        bool watches, attached;
+        bool behind; // has not taken `copy` yet
     } clients[CLIENTS_MAX];
     size_t clients_len;
+    char copy[1 + MONITOR_LINE_MAX]; // the last output, for those who are attached
+    size_t copy_len;
+    int64_t slow_since_ns; // somebody is behind; 0: nobody
     int64_t started_ns, finished_ns;
     int code, signal;
     bool ended, oom;
 };
+
+// --- Who is attached -----------------------------------------------------------------------------
+
+static void end_input(struct monitor *m)
+{
+    if (m->input >= 0)
+        (void)close(m->input);
+    m->input = -1;
+}
+
+static void copy_to(const struct monitor *m, struct client *c)
+{
+    ssize_t n = send(c->fd, m->copy, m->copy_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // One that is gone is found to be gone when it is read from.
+    c->behind = n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS);
+}
+
+// Gives the last output to who is behind. True: nobody is any more. Who takes nothing for long is let go.
+static bool caught_up(struct monitor *m)
+{
+    bool behind = false;
+    for (size_t i = 0; i < m->clients_len; i++) {
+        struct client *c = &m->clients[i];
+        if (c->behind)
+            copy_to(m, c);
+        behind = behind || c->behind;
+    }
+    int64_t now_ns = clock_mono_ns(clock_system());
+    if (!behind)
+        m->slow_since_ns = 0;
+    else if (!m->slow_since_ns)
+        m->slow_since_ns = now_ns;
+    return !behind;
+}
+
+static void let_slow_ones_go(struct monitor *m)
+{
+    for (size_t i = 0; i < m->clients_len; i++)
+        if (m->clients[i].behind) {
+            m->clients[i].behind = m->clients[i].attached = false;
+            (void)shutdown(m->clients[i].fd, SHUT_RDWR);
+        }
+    m->slow_since_ns = 0;
+}
+
+static bool too_slow(const struct monitor *m)
+{
+    return m->slow_since_ns && clock_mono_ns(clock_system()) - m->slow_since_ns > MONITOR_SLOW_NS;
+}
+
+static void on_copy(void *arg, const struct monitor_stream *s, struct str bytes)
+{
+    struct monitor *m = arg;
+    bool any = false;
+    for (size_t i = 0; i < m->clients_len; i++) {
+        m->clients[i].behind = m->clients[i].attached;
+        any = any || m->clients[i].attached;
+    }
+    if (!any)
+        return;
+    m->copy[0] = s == &m->err ? 2 : 1;
+    memcpy(m->copy + 1, bytes.p, bytes.n); // never more than a line's room
+    m->copy_len = 1 + bytes.n;
+    (void)caught_up(m);
+}
+
+// The container's input goes along as a descriptor: what is typed does not pass through here.
+static void attach(const struct monitor *m, struct client *c)
+{
+    int input = m->plan.tty ? (m->plan.wants_stdin ? m->terminal : -1) : m->input;
+    const char *text = input >= 0 ? "input" : "no input";
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (input >= 0) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control);
+        control.head.cmsg_level = SOL_SOCKET;
+        control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.head), &input, sizeof(input));
+    }
+    c->attached = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+}
 
 // --- Making --------------------------------------------------------------------------------------
 
@@ -206,7 +297,7 @@ static int set_up(struct monitor *m, struct err *err)
     if (rc < 0)
         return rc;
     cgroup_layout_read(&m->cgroups);
-    m->log = (struct monitor_log){.path = m->plan.log, .fd = -1};
+    m->log = (struct monitor_log){.path = m->plan.log, .fd = -1, .copy = on_copy, .arg = m};
     monitor_log_reopen(&m->log);
     set_nonblocking(m->out.fd);
     set_nonblocking(m->err.fd);
@@ -297,6 +388,11 @@ static void answer(struct monitor *m, struct client *c, struct str said)
         tell_state(m, c->fd);
     } else if (str_eq(said, STR("start"))) {
         start(m, c->fd);
+    } else if (str_eq(said, STR("attach"))) {
+        attach(m, c);
+    } else if (str_eq(said, STR("close"))) {
+        if (c->attached && m->plan.stdin_once)
+            end_input(m);
     } else if (str_eq(said, STR("reopen"))) {
         monitor_log_reopen(&m->log);
         say(c->fd, "ok");
@@ -363,6 +459,14 @@ static void drain(struct monitor *m)
 {
     int64_t end_ns = clock_mono_ns(clock_system()) + DRAIN_NS;
     while ((m->out.fd >= 0 || m->err.fd >= 0) && clock_mono_ns(clock_system()) < end_ns) {
+        if (!caught_up(m)) { // they get the same time, and the log gets everything
+            (void)poll(NULL, 0, 10);
+            if (clock_mono_ns(clock_system()) >= end_ns) {
+                let_slow_ones_go(m);
+                end_ns += DRAIN_NS;
+            }
+            continue;
+        }
         struct pollfd fds[2] = {{.fd = m->out.fd, .events = POLLIN},
                                 {.fd = m->err.fd, .events = POLLIN}};
         if (poll(fds, 2, 50) <= 0)
@@ -393,30 +497,42 @@ static void finish(struct monitor *m)
     (void)run_runtime(m, verb, nothing);
 }
 
+static void drop(struct monitor *m, const struct client *c)
+{
+    if (c->attached && m->plan.stdin_once)
+        end_input(m);
+    (void)close(c->fd);
+}
+
 static void watch(struct monitor *m)
 {
     while (!m->ended) {
+        bool wait = !caught_up(m);
         struct pollfd fds[4 + CLIENTS_MAX] = {
             {.fd = m->signals, .events = POLLIN},
             {.fd = m->listener, .events = POLLIN},
-            {.fd = m->out.fd, .events = POLLIN},
-            {.fd = m->err.fd, .events = POLLIN},
+            {.fd = wait ? -1 : m->out.fd, .events = POLLIN},
+            {.fd = wait ? -1 : m->err.fd, .events = POLLIN},
         };
         size_t n = m->clients_len;
         for (size_t i = 0; i < n; i++)
-            fds[4 + i] = (struct pollfd){.fd = m->clients[i].fd, .events = POLLIN};
-        if (poll(fds, 4 + n, -1) < 0)
+            fds[4 + i] =
+                (struct pollfd){.fd = m->clients[i].fd,
+                                .events = (short)(POLLIN | (m->clients[i].behind ? POLLOUT : 0))};
+        if (poll(fds, 4 + n, wait ? 1000 : -1) < 0)
             continue;
+        if (too_slow(m))
+            let_slow_ones_go(m);
         if (fds[2].revents && !monitor_log_pump(&m->log, &m->out))
             m->out.fd = -1;
         if (fds[3].revents && !monitor_log_pump(&m->log, &m->err))
             m->err.fd = -1;
         size_t kept = 0;
         for (size_t i = 0; i < n; i++) {
-            if (!fds[4 + i].revents || serve(m, &m->clients[i]))
+            if (!(fds[4 + i].revents & ~POLLOUT) || serve(m, &m->clients[i]))
                 m->clients[kept++] = m->clients[i];
             else
-                (void)close(m->clients[i].fd);
+                drop(m, &m->clients[i]);
         }
         m->clients_len = kept;
         if (fds[1].revents)

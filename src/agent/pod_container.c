@@ -363,6 +363,20 @@ static int take_devices(struct pod_container *c, struct arena *arena, struct run
     return code;
 }
 
+// The container whose processes an ephemeral container shall see.
+static int take_target(const struct pod_container *c, struct str *ret, struct err *err)
+{
+    if (c->kind != POD_DEBUG)
+        return 0;
+    struct str name =
+        pod_spec_of(c->pod)->spec.ephemeral_containers.p[c->index].target_container_name;
+    const struct pod_container *t = pod_container_named(c->pod, name);
+    if (name.n && (!t || !t->now.id || t->now.state != RUNTIME_RUNNING))
+        return err_set(err, ERR_NOT_FOUND, "unable to find target container %.*s", STR_ARG(name));
+    *ret = name.n ? str_z(t->now.id) : STR("");
+    return 0;
+}
+
 int pod_request_make(struct pod_container *c, struct str image, struct arena *arena,
                      struct pod_request *ret, struct err *err)
 {
@@ -393,6 +407,8 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
                                     .stdin = spec->stdin,
                                     .stdin_once = spec->stdin_once,
                                     .tty = spec->tty};
+    if (code == 0)
+        code = take_target(c, &q->target, err);
     if (code == 0)
         code = take_security(c, arena, &q->security, err);
     if (code == 0)

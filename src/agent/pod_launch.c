@@ -142,7 +142,7 @@ static void add_probe(struct pod_container *c, enum probe_type type, const struc
 void pod_begin_probes(struct pod_container *c)
 {
     const struct api_container *s = pod_container_spec(c);
-    if (c->kind == POD_INIT) {
+    if (c->kind == POD_INIT || c->kind == POD_DEBUG) {
         c->started = true;
         return;
     }

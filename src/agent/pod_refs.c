@@ -50,17 +50,18 @@ static void add_token(struct pod_refs *r, const struct api_pod *pod,
                                         .expiration_s = token_life(t)}));
 }
 
-static void gather_container(struct pod_refs *r, const struct api_container *c)
+static void gather_env(struct pod_refs *r, const struct api_env_from_source_array *from,
+                       const struct api_env_var_array *env)
 {
-    for (size_t i = 0; i < c->env_from.n; i++) {
-        const struct api_env_from_source *f = &c->env_from.p[i];
+    for (size_t i = 0; i < from->n; i++) {
+        const struct api_env_from_source *f = &from->p[i];
         if (f->config_map_ref)
             add(r, REF_CONFIG_MAP, f->config_map_ref->local_object_reference.name);
         if (f->secret_ref)
             add(r, REF_SECRET, f->secret_ref->local_object_reference.name);
     }
-    for (size_t i = 0; i < c->env.n; i++) {
-        const struct api_env_var_source *v = c->env.p[i].value_from;
+    for (size_t i = 0; i < env->n; i++) {
+        const struct api_env_var_source *v = env->p[i].value_from;
         if (v && v->config_map_key_ref)
             add(r, REF_CONFIG_MAP, v->config_map_key_ref->local_object_reference.name);
         if (v && v->secret_key_ref)
@@ -94,9 +95,14 @@ void pod_refs_gather(struct pod_refs *r, const struct api_pod *pod)
             gather_projection(r, pod, &v->projected->sources.p[s]);
     }
     for (size_t i = 0; i < spec->init_containers.n; i++)
-        gather_container(r, &spec->init_containers.p[i]);
+        gather_env(r, &spec->init_containers.p[i].env_from, &spec->init_containers.p[i].env);
     for (size_t i = 0; i < spec->containers.n; i++)
-        gather_container(r, &spec->containers.p[i]);
+        gather_env(r, &spec->containers.p[i].env_from, &spec->containers.p[i].env);
+    for (size_t i = 0; i < spec->ephemeral_containers.n; i++) {
+        const struct api_ephemeral_container_common *c =
+            &spec->ephemeral_containers.p[i].ephemeral_container_common;
+        gather_env(r, &c->env_from, &c->env);
+    }
     for (size_t i = 0; i < spec->image_pull_secrets.n; i++)
         add(r, REF_SECRET, spec->image_pull_secrets.p[i].name);
 }

@@ -129,9 +129,9 @@ static void container_status(const struct pod_container *c, struct arena *arena,
         .image = r->id && r->image && r->image[0] ? str_z(r->image) : spec->image,
         .image_id = str_z(r->image_id),
         .ready = c->kind == POD_INIT ? r->id && r->state == RUNTIME_EXITED && r->exit_code == 0
-                                     : running && c->ready,
-        .started = running && c->started,
-        .has_started = true,
+                                     : running && c->ready && c->kind != POD_DEBUG,
+        .started = running && c->started && c->kind != POD_DEBUG,
+        .has_started = c->kind != POD_DEBUG, // as kubelet: nobody asks
         .restart_count = r->id             ? (int32_t)r->attempt
                          : c->next_attempt ? (int32_t)c->next_attempt - 1
                                            : 0};
@@ -145,14 +145,16 @@ static void container_status(const struct pod_container *c, struct arena *arena,
                              &s->allocated_resources_status);
 }
 
-static void containers_status(const struct pod *p, bool main, struct arena *arena,
+// The containers of two kinds next to each other.
+static void containers_status(const struct pod *p, enum pod_container_kind from,
+                              enum pod_container_kind to, struct arena *arena,
                               struct api_container_status_array *ret)
 {
     *ret = (struct api_container_status_array){
         arena_array(arena, struct api_container_status, p->containers_len + 1), 0};
     for (size_t i = 0; i < p->containers_len; i++)
-        if ((p->containers[i].kind == POD_MAIN) == main)
-            container_status(&p->containers[i], arena, &ret->p[ret->n++]);
+        if (p->containers[i]->kind >= from && p->containers[i]->kind <= to)
+            container_status(p->containers[i], arena, &ret->p[ret->n++]);
     if (ret->n == 0)
         ret->p = NULL;
 }
@@ -201,10 +203,10 @@ static struct str computed_phase(const struct pod *p)
     struct tally t = {0};
     bool initialized = false;
     for (size_t i = 0; i < p->containers_len; i++) {
-        const struct pod_container *c = &p->containers[i];
+        const struct pod_container *c = p->containers[i];
         if (c->kind == POD_MAIN)
             count_main(c, &t);
-        else
+        else if (c->kind != POD_DEBUG)
             count_init(c, &t);
         initialized |= c->kind == POD_MAIN && c->now.id;
     }
@@ -283,8 +285,9 @@ static void make_status(const struct pod *p, const struct api_pod_status *base, 
     if (p->rejected)
         return;
     s->start_time = p->start_time;
-    containers_status(p, false, arena, &s->init_container_statuses);
-    containers_status(p, true, arena, &s->container_statuses);
+    containers_status(p, POD_INIT, POD_SIDECAR, arena, &s->init_container_statuses);
+    containers_status(p, POD_MAIN, POD_MAIN, arena, &s->container_statuses);
+    containers_status(p, POD_DEBUG, POD_DEBUG, arena, &s->ephemeral_container_statuses);
     s->host_ip = s->pod_ip = (struct str){0};
     s->host_ips = (struct api_host_ip_array){0};
     s->pod_ips = (struct api_pod_ip_array){0};
@@ -400,6 +403,7 @@ static void write_patch(const struct pod *p, const struct api_pod_status *s, str
         write_conditions(w, s);
         write_containers(w, STR("initContainerStatuses"), &s->init_container_statuses);
         write_containers(w, STR("containerStatuses"), &s->container_statuses);
+        write_containers(w, STR("ephemeralContainerStatuses"), &s->ephemeral_container_statuses);
     }
     json_write_object_end(w);
     json_write_object_end(w);

@@ -6,7 +6,6 @@
 
 #include "agent/pod_sweep.h"
 #include "agent/pods_int.h"
-#include "agent/volume.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -170,8 +169,8 @@ static void hurry(struct pod *p)
         return;
     p->stop_grace_ns = grace;
     for (size_t i = 0; i < p->containers_len; i++)
-        if (p->containers[i].stopping && pod_container_alive(&p->containers[i]))
-            pod_stop_again(&p->containers[i], stop_left_ns(p));
+        if (p->containers[i]->stopping && pod_container_alive(p->containers[i]))
+            pod_stop_again(p->containers[i], stop_left_ns(p));
 }
 
 // True: all have ended. Sidecars end after the others, the last one first.
@@ -180,14 +179,14 @@ static bool stop_containers(struct pod *p)
     bool alive = false;
     hurry(p);
     for (size_t i = 0; i < p->containers_len; i++) {
-        struct pod_container *c = &p->containers[i];
+        struct pod_container *c = p->containers[i];
         if (c->kind == POD_SIDECAR || !pod_container_alive(c))
             continue;
         alive = true;
         pod_stop_container(c, stop_left_ns(p), NULL);
     }
     for (size_t i = p->containers_len; i > 0 && !alive; i--) {
-        struct pod_container *c = &p->containers[i - 1];
+        struct pod_container *c = p->containers[i - 1];
         if (c->kind != POD_SIDECAR || !pod_container_alive(c))
             continue;
         alive = true;
@@ -243,14 +242,14 @@ static void let_claims_go(struct pod *p)
     dra_unprepare(p->owner->dra, p->object, on_unprepared, pod_call_new(p, NULL));
 }
 
-static void remove_volumes(struct pod *p)
+static void on_volumes_gone(void *arg, int code, const struct err *err)
 {
-    cleanup_sbuf struct sbuf folder = {0};
-    struct err err = {0};
-    pod_folder(p, &folder);
-    pods_step(p->owner, "volumes down");
-    if (volumes_tear_down(folder.p, &err) < 0) {
-        failed(p, "", &err);
+    struct pod_call call;
+    if (!pod_call_take(arg, &call))
+        return;
+    struct pod *p = call.pod;
+    if (code < 0) {
+        failed(p, "", err);
         return;
     }
     p->volumes_ready = false;
@@ -260,27 +259,38 @@ static void remove_volumes(struct pod *p)
     pod_step_over(p);
 }
 
+static void remove_volumes(struct pod *p)
+{
+    pods_step(p->owner, "volumes down");
+    pods_remove_files(p->owner, str_z(p->uid_text), false, on_volumes_gone, pod_call_new(p, NULL));
+}
+
+static void on_folder_gone(void *arg, int code, const struct err *err)
+{
+    struct pod_call call;
+    if (!pod_call_take(arg, &call))
+        return;
+    struct pod *p = call.pod;
+    if (code < 0) {
+        failed(p, "", err);
+        return;
+    }
+    p->removed = true;
+    pod_step_over(p);
+}
+
 static void on_removed(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
         return;
     struct pod *p = call.pod;
-    cleanup_sbuf struct sbuf folder = {0}, logs = {0};
-    struct err why = {0};
     if (code < 0) {
         failed(p, "", err);
         return;
     }
-    pod_folder(p, &folder);
-    pod_log_folder(p, &logs);
     pods_step(p->owner, "pod folder");
-    if (volumes_remove_pod(folder.p, &why) < 0 || volume_remove_tree(logs.p, &why) < 0) {
-        failed(p, "", &why);
-        return;
-    }
-    p->removed = true;
-    pod_step_over(p);
+    pods_remove_files(p->owner, str_z(p->uid_text), true, on_folder_gone, pod_call_new(p, NULL));
 }
 
 static void on_deleted(void *arg, const struct client_answer *a)
@@ -376,7 +386,7 @@ void pod_stop(struct pod *p, const char *why)
         p->busy = false;
     }
     for (size_t i = 0; i < p->containers_len; i++) {
-        struct pod_container *c = &p->containers[i];
+        struct pod_container *c = p->containers[i];
         pod_end_probes(c, false);
         if ((c->hook || exec_timer_armed(&c->hook_timer)) && !c->stopping) { // postStart
             probe_cancel(take_ptr(c->hook));

@@ -141,6 +141,82 @@ void pod_sweep(struct pods *p, struct str uid, enum sweep_what what, int64_t gra
     p->options.runtime->ops->list(p->options.runtime, on_list, s);
 }
 
+// --- Files ---------------------------------------------------------------------------------------
+
+struct files {
+    char *folder, *log_dir, *uid; // copies: the pods may be gone meanwhile
+    bool all;
+    int code;
+    struct err err;
+    runtime_done_fn done;
+    void *arg;
+};
+
+// The UID of "NAMESPACE_NAME_UID", a folder of logs; empty: it is something else.
+static struct str uid_of_logs(const struct dirent *e)
+{
+    struct str name = str_z(e->d_name);
+    ptrdiff_t last = str_rfind_char(name, '_');
+    return e->d_type == DT_DIR && last > 0 ? str_from(name, (size_t)last + 1) : STR("");
+}
+
+static int remove_logs(const char *log_dir, struct str uid, struct err *err)
+{
+    DIR *d = opendir(log_dir);
+    const struct dirent *e;
+    int code = 0;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
+    while (d && code == 0 && (e = readdir(d))) {
+        if (!str_eq(uid_of_logs(e), uid))
+            continue;
+        cleanup_sbuf struct sbuf path = {0};
+        sbuf_addf(&path, "%s/%s", log_dir, e->d_name);
+        code = volume_remove_tree(path.p, err);
+    }
+    if (d)
+        (void)closedir(d);
+    return code;
+}
+
+static void files_work(void *arg)
+{
+    struct files *f = arg;
+    f->code =
+        f->all ? volumes_remove_pod(f->folder, &f->err) : volumes_tear_down(f->folder, &f->err);
+    if (f->code == 0 && f->all)
+        f->code = remove_logs(f->log_dir, str_z(f->uid), &f->err);
+}
+
+static void files_after(void *arg)
+{
+    struct files *f = arg;
+    f->done(f->arg, f->code, &f->err);
+    free(f->folder);
+    free(f->log_dir);
+    free(f->uid);
+    free(f);
+}
+
+void pods_remove_files(struct pods *p, struct str uid, bool all, runtime_done_fn done, void *arg)
+{
+    const char *log_dir = p->options.log_dir;
+    cleanup_sbuf struct sbuf folder = {0};
+    struct files *f = xcalloc(1, sizeof(*f));
+    sbuf_addf(&folder, "%s/pods/%.*s", p->options.data_dir, STR_ARG(uid));
+    *f = (struct files){.folder = sbuf_take(&folder),
+                        .log_dir = xstrndup(log_dir, strlen(log_dir)),
+                        .uid = xstrndup(uid.p, uid.n),
+                        .all = all,
+                        .done = done,
+                        .arg = arg};
+    if (p->options.work) {
+        p->options.work(p->options.arg, files_work, files_after, f);
+        return;
+    }
+    files_work(f);
+    files_after(f);
+}
+
 // --- Orphans: what no pod of the API has ---------------------------------------------------------
 
 struct orphan {
@@ -169,29 +245,35 @@ static void orphan_later(struct orphan *o)
     exec_timer_start(o->owner->exec, &o->again, o->wait_ns);
 }
 
-static void orphan_swept(void *arg, int code, const struct err *err)
+static void orphan_removed(void *arg, int code, const struct err *err)
 {
     struct orphan *o = arg;
     struct pods *p = o->owner; // NULL: the pods are gone
-    struct err why = {0};
-    cleanup_sbuf struct sbuf folder = {0};
     o->busy = false;
     if (!p) {
         free(o->uid);
         free(o);
         return;
     }
-    sbuf_addf(&folder, "%s/pods/%s", p->options.data_dir, o->uid);
-    // Claims go by the manager's own look at who is active; volumes when nothing runs any more.
-    if (code < 0 || volumes_remove_pod(folder.p, &why) < 0) {
+    if (code < 0) {
         LOG_WARN(&log_mod, "what is left of a pod cannot be removed yet", log_z("uid", o->uid),
-                 log_z("why", code < 0 ? err->msg : why.msg));
+                 log_z("why", err->msg));
         orphan_later(o);
         return;
     }
     orphan_free(o);
     if (list_empty(&p->orphans) && p->dra)
         dra_reconcile(p->dra);
+}
+
+// Claims go by the manager's own look at who is active; volumes when nothing runs any more.
+static void orphan_swept(void *arg, int code, const struct err *err)
+{
+    struct orphan *o = arg;
+    if (code < 0 || !o->owner)
+        orphan_removed(o, code, err);
+    else
+        pods_remove_files(o->owner, str_z(o->uid), true, orphan_removed, o);
 }
 
 static void orphan_go(void *arg)
@@ -221,6 +303,18 @@ static bool is_folder_name(struct str name)
     return name.n > 0 && name.p[0] != '.' && str_find_char(name, '/') < 0;
 }
 
+static void add_orphans_in(struct pods *p, const char *folder, bool logs)
+{
+    DIR *d = opendir(folder);
+    const struct dirent *e;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
+    while (d && (e = readdir(d)))
+        if (is_folder_name(str_z(e->d_name)))
+            add_orphan(p, logs ? uid_of_logs(e) : str_z(e->d_name));
+    if (d)
+        (void)closedir(d);
+}
+
 void pods_sweep(struct pods *p, const struct runtime_list *all)
 {
     for (size_t i = 0; i < all->containers_len; i++)
@@ -229,14 +323,8 @@ void pods_sweep(struct pods *p, const struct runtime_list *all)
         add_orphan(p, all->pods[i].uid);
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/pods", p->options.data_dir);
-    DIR *d = opendir(path.p);
-    const struct dirent *e;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
-    while (d && (e = readdir(d)))
-        if (is_folder_name(str_z(e->d_name)))
-            add_orphan(p, str_z(e->d_name));
-    if (d)
-        (void)closedir(d);
+    add_orphans_in(p, path.p, false);
+    add_orphans_in(p, p->options.log_dir, true);
 }
 
 void pods_forget_orphans(struct pods *p)

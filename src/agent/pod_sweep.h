@@ -17,4 +17,8 @@ enum sweep_what {
 void pod_sweep(struct pods *p, struct str uid, enum sweep_what what, int64_t grace_ns,
                runtime_done_fn done, void *arg);
 
+// pods_remove_files takes the volumes of a pod apart and removes what they held; all: its folder and logs go as well.
+// That may take long and happens elsewhere; done comes on the exec, perhaps at once.
+void pods_remove_files(struct pods *p, struct str uid, bool all, runtime_done_fn done, void *arg);
+
 #endif

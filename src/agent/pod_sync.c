@@ -36,6 +36,8 @@ static bool restarts(const struct pod_container *c, int32_t exit_code)
 {
     const struct api_container *spec = pod_container_spec(c);
     struct str policy = pod_spec_of(c->pod)->spec.restart_policy;
+    if (c->kind == POD_DEBUG)
+        return false;
     for (size_t i = 0; i < spec->restart_policy_rules.n; i++)
         if (rule_matches(&spec->restart_policy_rules.p[i], exit_code))
             return true;
@@ -58,7 +60,7 @@ bool pod_is_over(const struct pod *p)
 {
     bool all = true;
     for (size_t i = 0; i < p->containers_len; i++) {
-        const struct pod_container *c = &p->containers[i];
+        const struct pod_container *c = p->containers[i];
         if (c->kind == POD_INIT && pod_container_over(c) && c->now.exit_code != 0)
             return true;
         if (c->kind == POD_MAIN && !pod_container_over(c))
@@ -71,8 +73,8 @@ bool pod_is_over(const struct pod *p)
 static bool is_initialized(const struct pod *p)
 {
     for (size_t i = 0; i < p->containers_len; i++)
-        if (p->containers[i].kind == POD_MAIN && p->containers[i].now.id &&
-            !pod_run_stale(p, &p->containers[i].now))
+        if (p->containers[i]->kind == POD_MAIN && p->containers[i]->now.id &&
+            !pod_run_stale(p, &p->containers[i]->now))
             return true;
     return false;
 }
@@ -212,6 +214,14 @@ static enum next look_at_container(struct pod_container *c)
     return pod_container_over(c) && !is_changed(c) ? NEXT_NOTHING : try_start(c);
 }
 
+// An ephemeral container is started once, and never again.
+static void look_at_debugger(struct pod_container *c)
+{
+    bool made = c->now.id && c->now.state == RUNTIME_CREATED && !pod_run_stale(c->pod, &c->now);
+    if (!c->stopping && (!c->now.id || made))
+        (void)try_start(c);
+}
+
 static bool sidecar_has_started(const struct pod_container *c)
 {
     return c->now.id && c->now.state == RUNTIME_RUNNING && !pod_run_stale(c->pod, &c->now) &&
@@ -221,8 +231,8 @@ static bool sidecar_has_started(const struct pod_container *c)
 // Init containers one after the other; sidecars only have to be up.
 static bool initialize(struct pod *p)
 {
-    for (size_t i = 0; i < p->containers_len && p->containers[i].kind != POD_MAIN; i++) {
-        struct pod_container *c = &p->containers[i];
+    for (size_t i = 0; i < p->containers_len && p->containers[i]->kind != POD_MAIN; i++) {
+        struct pod_container *c = p->containers[i];
         enum next next = look_at_container(c);
         bool done = c->kind == POD_SIDECAR
                         ? sidecar_has_started(c)
@@ -237,11 +247,15 @@ static bool initialize(struct pod *p)
 static void run_containers(struct pod *p)
 {
     bool initialized = is_initialized(p);
-    if (!initialized && !initialize(p))
+    // Also while init containers fail: that is when people want to look.
+    for (size_t i = 0; i < p->containers_len && !p->busy; i++)
+        if (p->containers[i]->kind == POD_DEBUG)
+            look_at_debugger(p->containers[i]);
+    if (p->busy || (!initialized && !initialize(p)))
         return;
     for (size_t i = 0; i < p->containers_len && !p->busy; i++) {
-        struct pod_container *c = &p->containers[i];
-        if (c->kind == POD_INIT || (c->kind == POD_SIDECAR && !initialized))
+        struct pod_container *c = p->containers[i];
+        if (c->kind == POD_DEBUG || c->kind == POD_INIT || (c->kind == POD_SIDECAR && !initialized))
             continue;
         (void)look_at_container(c);
     }
@@ -254,7 +268,7 @@ static bool old_ones_are_over(struct pod *p)
 {
     bool over = true;
     for (size_t i = 0; i < p->containers_len; i++) {
-        struct pod_container *c = &p->containers[i];
+        struct pod_container *c = p->containers[i];
         if (!pod_container_alive(c))
             continue;
         over = false;
@@ -267,7 +281,7 @@ static bool old_ones_are_over(struct pod *p)
 static bool has_run(const struct pod *p, enum pod_container_kind least)
 {
     for (size_t i = 0; i < p->containers_len; i++)
-        if (p->containers[i].kind >= least && p->containers[i].now.id)
+        if (p->containers[i]->kind >= least && p->containers[i]->now.id)
             return true;
     return false;
 }
@@ -280,7 +294,7 @@ static bool needs_sandbox(const struct pod *p)
         return false;
     bool on_failure = str_eqz(policy, "OnFailure");
     for (size_t i = 0; i < p->containers_len; i++) {
-        const struct pod_container *c = &p->containers[i];
+        const struct pod_container *c = p->containers[i];
         if (c->kind != POD_MAIN)
             continue;
         bool done =

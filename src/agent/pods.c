@@ -49,14 +49,16 @@ const struct api_pod *pod_spec_of(const struct pod *p)
 const struct api_container *pod_container_spec(const struct pod_container *c)
 {
     const struct api_pod_spec *s = &pod_spec_of(c->pod)->spec;
-    return c->kind == POD_MAIN ? &s->containers.p[c->index] : &s->init_containers.p[c->index];
+    return c->kind == POD_DEBUG  ? c->debug
+           : c->kind == POD_MAIN ? &s->containers.p[c->index]
+                                 : &s->init_containers.p[c->index];
 }
 
 struct pod_container *pod_container_named(struct pod *p, struct str name)
 {
     for (size_t i = 0; i < p->containers_len; i++)
-        if (str_eqz(name, p->containers[i].name))
-            return &p->containers[i];
+        if (str_eqz(name, p->containers[i]->name))
+            return p->containers[i];
     return NULL;
 }
 
@@ -109,7 +111,10 @@ void pod_container_event(struct pod_container *c, struct str type, const char *r
 {
     cleanup_sbuf struct sbuf field = {0};
     va_list ap;
-    sbuf_addf(&field, "spec.%s{%s}", c->kind == POD_MAIN ? "containers" : "initContainers",
+    sbuf_addf(&field, "spec.%s{%s}",
+              c->kind == POD_MAIN    ? "containers"
+              : c->kind == POD_DEBUG ? "ephemeralContainers"
+                                     : "initContainers",
               c->name);
     va_start(ap, fmt);
     record(c->pod, sbuf_str(&field), type, reason, fmt, ap);
@@ -185,32 +190,71 @@ static void on_wake(void *arg)
     pod_sync(arg);
 }
 
-static void add_container(struct pod *p, const struct api_container *c, bool init, size_t index)
+static struct pod_container *add_container(struct pod *p, struct str name,
+                                           enum pod_container_kind kind, size_t index)
 {
-    struct pod_container *to = &p->containers[p->containers_len++];
-    bool sidecar = init && c->has_restart_policy && str_eqz(c->restart_policy, "Always");
-    *to = (struct pod_container){.pod = p,
-                                 .kind = !init     ? POD_MAIN
-                                         : sidecar ? POD_SIDECAR
-                                                   : POD_INIT,
-                                 .index = index,
-                                 .name = copy(c->name)};
+    struct pod_container *c = xcalloc(1, sizeof(*c));
+    *c = (struct pod_container){.pod = p, .kind = kind, .index = index, .name = copy(name)};
+    p->containers[p->containers_len++] = c;
+    return c;
+}
+
+static enum pod_container_kind init_kind(const struct api_container *c)
+{
+    return c->has_restart_policy && str_eqz(c->restart_policy, "Always") ? POD_SIDECAR : POD_INIT;
+}
+
+// An ephemeral container has the fields of any other.
+static void take_debug_spec(struct pod_container *c, const struct api_ephemeral_container *e)
+{
+    static_assert(sizeof(e->ephemeral_container_common) == sizeof(*c->debug) &&
+                      offsetof(struct api_ephemeral_container_common, security_context) ==
+                          offsetof(struct api_container, security_context) &&
+                      offsetof(struct api_ephemeral_container_common, has_restart_policy) ==
+                          offsetof(struct api_container, has_restart_policy),
+                  "they are made from the same definition");
+    if (!c->debug)
+        c->debug = xcalloc(1, sizeof(*c->debug));
+    memcpy(c->debug, &e->ephemeral_container_common, sizeof(*c->debug));
+}
+
+// Ephemeral containers of the newest object: those that are new are added, none is ever taken away.
+static void take_debug_containers(struct pod *p)
+{
+    const struct api_ephemeral_container_array *all = &pod_spec_of(p)->spec.ephemeral_containers;
+    size_t before = p->containers_len;
+    p->containers =
+        xreallocarray(p->containers, p->containers_len + all->n + 1, sizeof(*p->containers));
+    for (size_t i = 0; i < all->n; i++) {
+        struct str name = all->p[i].ephemeral_container_common.name;
+        struct pod_container *c = pod_container_named(p, name);
+        if (!c)
+            c = add_container(p, name, POD_DEBUG, i);
+        if (c->kind == POD_DEBUG)
+            take_debug_spec(c, &all->p[i]);
+    }
+    if (p->containers_len > before) {
+        pod_refs_gather(&p->refs, pod_spec_of(p));
+        p->refs_fresh = false;
+    }
 }
 
 static void make_containers(struct pod *p)
 {
     const struct api_pod_spec *s = &pod_spec_of(p)->spec;
-    p->containers = xcalloc(s->init_containers.n + s->containers.n, sizeof(*p->containers));
+    p->containers = xcalloc(s->init_containers.n + s->containers.n + 1, sizeof(*p->containers));
     for (size_t i = 0; i < s->init_containers.n; i++)
-        add_container(p, &s->init_containers.p[i], true, i);
+        add_container(p, s->init_containers.p[i].name, init_kind(&s->init_containers.p[i]), i);
     for (size_t i = 0; i < s->containers.n; i++)
-        add_container(p, &s->containers.p[i], false, i);
+        add_container(p, s->containers.p[i].name, POD_MAIN, i);
+    take_debug_containers(p);
 }
 
 static const struct api_container_status *status_named(const struct api_pod *pod, const char *name)
 {
     const struct api_container_status_array *lists[] = {&pod->status.init_container_statuses,
-                                                        &pod->status.container_statuses};
+                                                        &pod->status.container_statuses,
+                                                        &pod->status.ephemeral_container_statuses};
     for (size_t l = 0; l < array_len(lists); l++)
         for (size_t i = 0; i < lists[l]->n; i++)
             if (str_eqz(lists[l]->p[i].name, name))
@@ -225,7 +269,7 @@ static void remember(struct pod *p)
     const struct api_pod *pod = pod_spec_of(p);
     p->start_time = pod->status.start_time;
     for (size_t i = 0; i < p->containers_len; i++) {
-        struct pod_container *c = &p->containers[i];
+        struct pod_container *c = p->containers[i];
         const struct api_container_status *s = status_named(pod, c->name);
         if (!s)
             continue;
@@ -264,6 +308,8 @@ static void container_done(struct pod_container *c)
     free(c->waiting_message);
     free(c->pull_error);
     free(c->image_asked);
+    free(c->debug);
+    free(c);
 }
 
 static void pod_free(struct pod *p)
@@ -278,7 +324,7 @@ static void pod_free(struct pod *p)
     exec_timer_stop(owner->exec, &p->status_soon);
     exec_timer_stop(owner->exec, &p->status_again);
     for (size_t i = 0; i < p->containers_len; i++)
-        container_done(&p->containers[i]);
+        container_done(p->containers[i]);
     free(p->containers);
     pod_refs_done(&p->refs);
     client_object_unref(p->written);
@@ -317,6 +363,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     } else {
         const struct client_object *old = p->object;
         p->object = client_object_ref(after);
+        take_debug_containers(p); // before the old one goes, which their specs are in
         client_object_unref(old);
         if (p->written && p->written->revision <= after->revision) {
             client_object_unref(p->written);
@@ -338,8 +385,8 @@ static void begin(struct pods *p, const struct runtime_list *all)
     list_foreach(&p->all, n) {
         struct pod *pod = list_entry(n, struct pod, node);
         for (size_t i = 0; i < pod->containers_len; i++)
-            if (pod->containers[i].now.id && pod->containers[i].now.state == RUNTIME_RUNNING)
-                pod_begin_probes(&pod->containers[i]); // it ran on without us
+            if (pod->containers[i]->now.id && pod->containers[i]->now.state == RUNTIME_RUNNING)
+                pod_begin_probes(pod->containers[i]); // it ran on without us
         pod_wake(pod, 0);
     }
     if (p->dra)
@@ -419,7 +466,7 @@ static void on_list(void *arg, const struct runtime_list *all)
     list_foreach(&p->all, n) {
         struct pod *pod = list_entry(n, struct pod, node);
         for (size_t i = 0; i < pod->containers_len; i++)
-            take_lost(&pod->containers[i]);
+            take_lost(pod->containers[i]);
     }
     begin(p, all);
 }

@@ -49,6 +49,9 @@ struct pods_options {
     void *arg;
     // step is called before everything that changes something outside: tests crash there.
     void (*step)(void *arg, const char *what);
+    // work runs work(job) where it may block, then after(job) on the exec: a volume may hold a million files.
+    // NULL: both at once.
+    void (*work)(void *arg, exec_fn work, exec_fn after, void *job);
 };
 
 struct pods *pods_new(const struct pods_options *options);

@@ -32,7 +32,8 @@ struct pod_run {
     char *message; // its last words
 };
 
-enum pod_container_kind { POD_INIT, POD_SIDECAR, POD_MAIN };
+// POD_DEBUG: an ephemeral container, which was added to a pod that was here already. It counts for nothing.
+enum pod_container_kind { POD_DEBUG, POD_INIT, POD_SIDECAR, POD_MAIN };
 
 // A delay that grows with each failure and is forgotten after a good while.
 struct pod_backoff {
@@ -44,6 +45,8 @@ struct pod_container {
     struct pod *pod;
     enum pod_container_kind kind;
     size_t index; // in the spec's list of its kind (init and sidecar: initContainers)
+    struct api_container
+        *debug; // what the newest object says of an ephemeral container, in its memory
     char *name;
     struct pod_run now, last;
     uint32_t next_attempt;
@@ -101,7 +104,8 @@ struct pod {
     bool refs_fresh;
     struct exec_timer refresh;
     struct list calls;
-    struct pod_container *containers;
+    // In the order of the spec: initContainers, containers, ephemeralContainers. Only the last kind grows.
+    struct pod_container **containers;
     size_t containers_len;
     // Status
     bool status_busy, status_dirty;

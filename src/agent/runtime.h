@@ -112,6 +112,7 @@ struct runtime_container {
     bool stdin;
     bool stdin_once;
     bool tty;
+    struct str target; // id of a running container whose processes it shall see; empty: none
 };
 
 enum runtime_container_state { RUNTIME_CREATED, RUNTIME_RUNNING, RUNTIME_EXITED, RUNTIME_UNKNOWN };
@@ -217,6 +218,10 @@ struct runtime_ops {
                  void *arg);
 
     struct runtime_exec *(*exec)(struct runtime *r, const struct runtime_exec_options *options);
+    // attach is the same with the container's own first process: command and timeout are not used, its end is told
+    // with exit code 0, and to cancel it is to go away, not to kill. Where the container asked for no input, or its
+    // input has ended, what is written is dropped.
+    struct runtime_exec *(*attach)(struct runtime *r, const struct runtime_exec_options *options);
     void (*exec_write)(struct runtime_exec *x, struct str bytes); // end of input: bytes.p NULL
     void (*exec_resize)(struct runtime_exec *x, uint16_t columns, uint16_t rows);
     // exec_queued is how many bytes of input wait for the command. May be NULL.

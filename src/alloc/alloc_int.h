@@ -47,10 +47,12 @@ struct cl_device {
     const struct api_resource_slice *slice;
     struct cel_device *cel;
     const struct attr_value *attrs;       // parallel to api->attributes
+    const struct attr_value *pcie, *numa; // of these, where it sits; NULL: not told
     const struct alloc_use *owner;        // the exclusive use, if any
     struct api_device_taint_array taints; // with those of the rules
     amount *used;                         // parallel to api->capacity: consumed by shares
     uint64_t kind;                        // equal for devices that a fleet cannot tell apart
+    uint64_t sign;                        // tells partitions of a counter set from each other
     bool exclusive_use;
     bool shared_use; // a share, or recorded consumption
     bool shared;     // may be allocated several times (and the feature is on)
@@ -120,6 +122,9 @@ struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists
 
 // device_kind hashes what a device has in common with others of its kind.
 uint64_t device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice);
+
+// device_sign hashes what tells a partition from others of its counter set: 0 for other devices.
+uint64_t device_sign(const struct api_device *d);
 
 // cluster_pool_key and cluster_device_key write the key of a pool or device.
 struct str cluster_pool_key(struct arena *a, struct str driver, struct str pool);
@@ -263,6 +268,7 @@ struct alloc_view {
     struct counter_use *counter_uses;
     struct group_use *group_uses;
     amount *available; // by counter
+    amount *totals;    // likewise: with nothing in use
     uint32_t *counter_pool;
     uint32_t *counter_set;
     struct str *counter_names; // "set/counter", for explanations
@@ -661,9 +667,15 @@ void improve_give_back(struct alloc_solver *s, uint32_t device);
 
 // rank_view fills in what policies want to know about the devices of a view. rank_size shortens an
 // amount, keeping the order. rank_excluded weighs the partitions in fits that a device excludes.
+// rank_device finds the attributes of a device that tell where it sits.
 void rank_view(struct alloc_view *v);
+void rank_device(struct cl_device *d);
 uint16_t rank_size(amount a);
 uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits);
+
+// rank_beside says whether two devices can be had together when counters have so much.
+bool rank_beside(const struct alloc_view *v, const struct vw_device *a, const struct vw_device *b,
+                 const amount *have);
 
 // prune_prepare collects what pruning needs. prune_hopeless says that no solution can come of the
 // present state: alternative a still wants left devices from position start on, then the requests

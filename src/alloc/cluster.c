@@ -234,6 +234,8 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     d->shared = c->features.consumable_capacity && api->has_allow_multiple_allocations &&
                 api->allow_multiple_allocations;
     d->kind = device_kind(api, &d->slice->spec);
+    d->sign = device_sign(api);
+    rank_device(d);
     merge_taints(c, in, d);
     apply_use(c, d);
     return make_cel_device(c, d, err);

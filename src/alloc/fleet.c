@@ -11,8 +11,9 @@
 
 #include "base/banned.h"
 
-// Choices between two looks at what is scarce.
+// Choices between two looks at what is scarce; more often where it is a matter of single slots.
 #define LOOK_EVERY 64
+#define LOOK_OFTEN 16
 
 // Numbers kept about questions on nodes, all in all.
 #define CELLS_MAX     (size_t)4000000
@@ -126,8 +127,10 @@ void fleet_free(struct fleet *f)
     if (!f)
         return;
     for (size_t i = 0; i < f->nodes.n; i++) {
-        if (f->nodes.p[i])
+        if (f->nodes.p[i]) {
             free(f->nodes.p[i]->unit_of);
+            free(f->nodes.p[i]->slot_of);
+        }
         free(f->nodes.p[i]);
     }
     vec_done(&f->nodes);
@@ -153,7 +156,7 @@ static uint64_t look_of(const struct node_entry *n)
     const struct worth_state *s = &n->pub.state;
     uint64_t h = (uint64_t)s->cpu * 31 + (uint64_t)s->memory;
     for (uint32_t i = 0; i < s->n; i++)
-        h = h * 31 + n->units[i].left + n->units[i].group;
+        h = h * 31 + n->units[i].left + n->units[i].group + n->units[i].fits;
     h *= UINT64_C(0x9E3779B97F4A7C15);
     return h >> 32;
 }
@@ -263,9 +266,12 @@ static void find_parts(struct fleet *f, struct question *q,
         const struct alloc_view *v = view_with(f, (uint8_t)q->types);
         size_t at = 0;
         for (size_t c = 0; v && c < claims_len; c++)
-            for (size_t k = 0; k < claims[c]->spec.devices.requests.n && at < FLEET_WANTS; k++)
-                q->pub.wants[at++].part[q->types] = units_part(
-                    f, v, (uint8_t)q->types, &claims[c]->spec.devices.requests.p[k], &q->pub.loose);
+            for (size_t k = 0; k < claims[c]->spec.devices.requests.n && at < FLEET_WANTS; k++) {
+                struct worth_request *r = &q->pub.wants[at++];
+                r->part[q->types] =
+                    units_part(f, v, (uint8_t)q->types, &claims[c]->spec.devices.requests.p[k],
+                               &r->slots[q->types], &q->pub.loose);
+            }
     }
 }
 
@@ -495,7 +501,8 @@ void fleet_settle(struct fleet *f)
 
 static void look(struct fleet *f)
 {
-    if (f->options.rule || f->starts++ % LOOK_EVERY)
+    uint32_t every = worth_slotted(f->worth) ? LOOK_OFTEN : LOOK_EVERY;
+    if (f->options.rule || f->starts++ % every)
         return;
     if (worth_settle(f->worth, false))
         prices_changed(f);
@@ -631,6 +638,10 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
     const struct node_entry *n = f->nodes.p[f->at];
     if (!n || !n->known || n->devices != alloc_view_devices(view))
         return false;
+    if (f->options.rule && f->options.rule->devices) {
+        f->options.rule->devices(f->options.rule->arg, f->at, n->devices, ret);
+        return true;
+    }
     if (!f->options.rule) {
         struct worth_request r = f->now->pub.wants[request];
         r.cpu = f->now->pub.cpu;
@@ -642,6 +653,9 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
         return false;
     }
     for (uint32_t i = 0; i < n->devices; i++)
-        ret[i] = n->unit_of[i] == FLEET_NO_UNIT ? UINT16_MAX : rank[n->unit_of[i]];
+        ret[i] = n->unit_of[i] == FLEET_NO_UNIT ? UINT16_MAX
+                 : n->slot_of[i] == FLEET_NO_SLOT || f->options.rule
+                     ? rank[n->unit_of[i]]
+                     : worth_slot_loss(f->worth, &n->units[n->unit_of[i]], n->slot_of[i]);
     return true;
 }

@@ -36,12 +36,14 @@ struct fleet_question {
 };
 
 // Another rule than worth. score: the higher the better; equal scores go by order. ranks: which unit
-// first, 0 is the best; NULL: the allocator decides. They are called only where the question fits.
+// first, 0 is the best; NULL: the allocator decides. devices: the same for each device of the node's
+// view. They are called only where the question fits.
 struct fleet_rule {
     int64_t (*score)(void *arg, uint32_t node, const struct fleet_node *n,
                      const struct fleet_question *q);
     void (*ranks)(void *arg, uint32_t node, const struct fleet_node *n,
                   const struct fleet_question *q, uint16_t rank[WORTH_UNITS]);
+    void (*devices)(void *arg, uint32_t node, uint32_t devices, uint16_t *rank);
     void *arg;
     bool by_state; // nodes with the same state have the same score
 };

@@ -3,7 +3,7 @@
 // From views and claims to numbers. A unit is a device, or a counter set with all the partitions
 // that draw on it. Its type is everything published about it but what names the single piece. What
 // is left of a unit that is shared is the least of its capacities; of a counter set the least of
-// the counters that partitions take parts of.
+// the counters that partitions take parts of, and which partitions are open.
 #include "alloc/alloc_int.h"
 #include "alloc/fleet_int.h"
 #include "api/api.h"
@@ -84,6 +84,22 @@ uint64_t device_kind(const struct api_device *d, const struct api_resource_slice
     return h;
 }
 
+uint64_t device_sign(const struct api_device *d)
+{
+    uint64_t h = d->consumes_counters.n ? 5 : 0;
+    for (size_t i = 0; i < d->consumes_counters.n; i++) {
+        const struct api_device_counter_consumption *c = &d->consumes_counters.p[i];
+        for (size_t k = 0; k < c->counters.n; k++)
+            h = mix(mix(h, hash_str(c->counters.p[k].key)),
+                    (uint64_t)quantity_milli(&c->counters.p[k].value.value));
+    }
+    for (size_t i = 0; h && i < d->attributes.n; i++)
+        if (!names_piece(d->attributes.p[i].key))
+            h = mix(mix(h, hash_str(d->attributes.p[i].key)),
+                    attribute_hash(&d->attributes.p[i].value));
+    return h;
+}
+
 static uint64_t family_hash(const struct vw_device *d)
 {
     return hash_str(d->cl->slice->spec.driver);
@@ -110,34 +126,70 @@ static void read_device(const struct alloc_view *v, const struct vw_device *d, s
     }
 }
 
-static amount set_total(const struct vw_device *d, struct str set, struct str counter)
+// What is left of a counter set: the least of its counters that partitions take parts of. Those that
+// are one or nothing, such as slices of memory, say nothing about size.
+static uint16_t set_left(const struct alloc_view *v, const struct vw_device *d)
 {
-    (void)set;
-    const struct api_counter_set_array *all = &d->cl->slice->spec.shared_counters;
-    for (size_t i = 0; i < all->n; i++)
-        for (size_t k = 0; str_eq(all->p[i].name, set) && k < all->p[i].counters.n; k++)
-            if (str_eq(all->p[i].counters.p[k].key, counter))
-                return amount_of(&all->p[i].counters.p[k].value.value);
-    return 0;
-}
-
-// Counters that a partition takes a part of bound what is left; those it takes whole, such as slices
-// of memory, say nothing about size.
-static void read_partition(const struct alloc_view *v, const struct vw_device *d,
-                           struct worth_unit *u)
-{
-    u->loose = true;
+    uint16_t least = WORTH_WHOLE;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *c = &v->counter_uses[d->first_counter + i];
-        struct str set;
-        struct str name;
-        (void)str_cut(v->counter_names[c->counter], '/', &set, &name);
-        amount all = set_total(d, set, name);
-        if (all <= 0 || c->value >= all)
-            continue;
-        uint16_t left = part_left(v->available[c->counter], all);
-        u->left = left < u->left ? left : u->left;
+        uint16_t left = part_left(v->available[c->counter], v->totals[c->counter]);
+        if (c->value > 0 && c->value < v->totals[c->counter] && left < least)
+            least = left;
     }
+    return least;
+}
+
+// --- Geometry ------------------------------------------------------------------------------------
+
+// The places of partitions in a counter set, whatever is in use. One with more than can be told
+// apart has no geometry: what is left of it is all that is known then.
+static void learn_geometry(struct fleet *f, uint8_t type, const struct alloc_view *v, uint32_t set)
+{
+    const struct vw_set *s = &v->sets[set - 1];
+    struct worth_geometry g = {.n = s->n};
+    _Static_assert(VIEW_SET_MEMBERS <= WORTH_SLOTS, "slots are members of a set");
+    if (worth_geometry_of(fleet_model(f), type) || s->n < 2 || s->n == VIEW_SET_MEMBERS)
+        return;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct vw_device *a = &v->devices[s->members[i]];
+        g.sign[i] = a->cl->sign;
+        g.excludes[i] = UINT64_C(1) << i;
+        for (uint32_t k = 0; k < s->n; k++)
+            if (!rank_beside(v, a, &v->devices[s->members[k]], v->totals))
+                g.excludes[i] |= UINT64_C(1) << k;
+    }
+    worth_set_geometry(fleet_model(f), type, &g);
+}
+
+// The slot of a device; most sets are published in the same order.
+static uint8_t slot_of(const struct worth_geometry *g, const struct alloc_view *v, uint32_t device)
+{
+    uint64_t sign = v->devices[device].cl->sign;
+    uint8_t local = v->ranks[device].local;
+    if (local < g->n && g->sign[local] == sign)
+        return local;
+    for (uint8_t i = 0; i < g->n; i++)
+        if (g->sign[i] == sign)
+            return i;
+    return FLEET_NO_SLOT;
+}
+
+static void read_partition(struct fleet *f, struct node_entry *n, const struct alloc_view *v,
+                           uint32_t device)
+{
+    struct worth_unit *u = &n->units[n->unit_of[device]];
+    const struct worth_geometry *g = worth_geometry_of(fleet_model(f), u->type);
+    const struct vw_rank *r = &v->ranks[device];
+    uint8_t slot = g ? slot_of(g, v, device) : FLEET_NO_SLOT;
+    n->slot_of[device] = slot;
+    if (slot != FLEET_NO_SLOT && r->local < VIEW_SET_MEMBERS &&
+        v->sets_now[r->set - 1].fits >> r->local & 1)
+        u->fits |= UINT64_C(1) << slot;
+    if (u->left != WORTH_WHOLE && g)
+        return; // what is left is known already
+    uint16_t left = set_left(v, &v->devices[device]);
+    u->left = left < u->left ? left : u->left;
 }
 
 static void add_supply(struct fleet *f, const struct node_entry *n, int64_t sign)
@@ -175,18 +227,24 @@ static void take_device(struct fleet *f, struct node_entry *n, const struct allo
     if (at == FLEET_NO_UNIT && n->pub.state.n == WORTH_UNITS) {
         n->partial = true;
         n->unit_of[i] = FLEET_NO_UNIT;
+        n->slot_of[i] = FLEET_NO_SLOT;
         return;
     }
     if (at == FLEET_NO_UNIT) {
         at = (uint8_t)n->pub.state.n++;
-        n->units[at] = (struct worth_unit){
-            .type = worth_type(fleet_model(f), d->cl->kind, family_hash(d)), .left = WORTH_WHOLE};
-        if (set)
+        n->units[at] =
+            (struct worth_unit){.type = worth_type(fleet_model(f), d->cl->kind, family_hash(d)),
+                                .loose = set != 0,
+                                .left = WORTH_WHOLE};
+        if (set) {
             unit_of_set[set] = at;
+            learn_geometry(f, n->units[at].type, v, set);
+        }
     }
     n->unit_of[i] = at;
+    n->slot_of[i] = FLEET_NO_SLOT;
     if (set)
-        read_partition(v, d, &n->units[at]);
+        read_partition(f, n, v, i);
     else
         read_device(v, d, &n->units[at]);
 }
@@ -199,8 +257,10 @@ void units_read(struct fleet *f, struct node_entry *n, const struct alloc_view *
     n->pub.state.n = 0;
     n->partial = false;
     uint32_t devices = view ? (uint32_t)view->devices_len : 0;
-    if (devices > n->devices || !n->unit_of)
+    if (devices > n->devices || !n->unit_of) {
         n->unit_of = xreallocarray(n->unit_of, devices + 1, 1);
+        n->slot_of = xreallocarray(n->slot_of, devices + 1, 1);
+    }
     n->devices = devices;
     uint8_t *unit_of_set = xmalloc((view ? view->sets_len : 0) + 1);
     memset(unit_of_set, FLEET_NO_UNIT, (view ? view->sets_len : 0) + 1);
@@ -297,52 +357,64 @@ static uint16_t partition_part(const struct alloc_view *v, const struct vw_devic
     uint16_t most = 0;
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *c = &v->counter_uses[d->first_counter + i];
-        struct str set;
-        struct str name;
-        (void)str_cut(v->counter_names[c->counter], '/', &set, &name);
-        amount all = set_total(d, set, name);
-        uint16_t part = part_of(c->value, all, &loose);
-        if (c->value < all && part > most)
+        uint16_t part = part_of(c->value, v->totals[c->counter], &loose);
+        if (c->value > 0 && c->value < v->totals[c->counter] && part > most)
             most = part;
     }
     return most ? most : WORTH_WHOLE;
 }
 
-// Of the partitions that a request selects the smallest counts.
-static uint16_t unit_part(struct fleet *f, const struct alloc_view *v, uint8_t type,
-                          const struct spec *s, bool *loose)
+// Slots and part of a request on the unit that a device belongs to: of the partitions that it selects
+// the smallest counts.
+static uint16_t slots_part(struct fleet *f, const struct alloc_view *v, uint32_t set,
+                           const struct spec *s, uint64_t *ret_slots, bool *loose)
 {
+    const struct vw_set *members = &v->sets[set - 1];
     uint16_t least = 0;
-    for (uint32_t i = 0; i < v->devices_len; i++) {
-        const struct vw_device *d = &v->devices[i];
-        if (worth_type(fleet_model(f), d->cl->kind, family_hash(d)) != type ||
-            (least && !d->counters_len) || !selected(f, v, d, s, loose))
+    *ret_slots = 0;
+    for (uint32_t i = 0; i < members->n; i++) {
+        const struct vw_device *d = &v->devices[members->members[i]];
+        uint8_t type = worth_type(fleet_model(f), d->cl->kind, family_hash(d));
+        const struct worth_geometry *g = worth_geometry_of(fleet_model(f), type);
+        if (!selected(f, v, d, s, loose))
             continue;
-        uint16_t part = WORTH_WHOLE;
-        if (d->counters_len)
-            part = partition_part(v, d);
-        else if (d->shared)
-            part = shared_part(v, d, s, loose);
+        uint8_t slot = g ? slot_of(g, v, members->members[i]) : FLEET_NO_SLOT;
+        uint16_t part = partition_part(v, d);
+        *ret_slots |= slot == FLEET_NO_SLOT ? 0 : UINT64_C(1) << slot;
         least = least && least < part ? least : part;
-        if (!d->counters_len)
-            break;
     }
     return least;
 }
 
-uint16_t units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,
-                    const struct api_device_request *r, bool *loose)
+static uint16_t unit_part(struct fleet *f, const struct alloc_view *v, uint8_t type,
+                          const struct spec *s, uint64_t *ret_slots, bool *loose)
 {
+    for (uint32_t i = 0; i < v->devices_len; i++) {
+        const struct vw_device *d = &v->devices[i];
+        if (worth_type(fleet_model(f), d->cl->kind, family_hash(d)) != type)
+            continue;
+        if (d->counters_len)
+            return slots_part(f, v, v->ranks[i].set, s, ret_slots, loose);
+        if (selected(f, v, d, s, loose))
+            return d->shared ? shared_part(v, d, s, loose) : WORTH_WHOLE;
+    }
+    return 0;
+}
+
+uint16_t units_part(struct fleet *f, const struct alloc_view *view, uint8_t type,
+                    const struct api_device_request *r, uint64_t *ret_slots, bool *loose)
+{
+    *ret_slots = 0;
     if (r->exactly) {
         const struct api_exact_device_request *e = r->exactly;
         struct spec s = {e->device_class_name, &e->selectors, e->capacity};
-        return unit_part(f, view, type, &s, loose);
+        return unit_part(f, view, type, &s, ret_slots, loose);
     }
     *loose = true;
     for (size_t i = 0; i < r->first_available.n; i++) {
         const struct api_device_sub_request *e = &r->first_available.p[i];
         struct spec s = {e->device_class_name, &e->selectors, e->capacity};
-        uint16_t part = unit_part(f, view, type, &s, loose);
+        uint16_t part = unit_part(f, view, type, &s, ret_slots, loose);
         if (part)
             return part;
     }

@@ -243,6 +243,17 @@ static inline uint64_t loss_key(const struct preference *f, const struct vw_seat
            place_rest(t->numa, f->place_free[t->numa], want) << SHIFT_NUMA;
 }
 
+// Of partitions with the same loss that of the fullest set, and there the one that is least in the way.
+static inline uint64_t slot_key(const struct alloc_view *v, const struct preference *f,
+                                const struct vw_seat *t, uint16_t loss)
+{
+    uint64_t fits = f->sets[t->set - 1].fits;
+    uint64_t left = (uint64_t)__builtin_popcountll(fits);
+    uint32_t excluded = rank_excluded(v, t->device, fits);
+    return (uint64_t)loss << SHIFT_SIZE | (left < PLACE_MOST ? left : PLACE_MOST) << SHIFT_PCIE |
+           (uint64_t)(excluded < EXCLUDED_MOST ? excluded : EXCLUDED_MOST) << SHIFT_EXCLUDED;
+}
+
 static void ask_loss(struct alloc_solver *s, const struct alternative *a, struct order *o)
 {
     if (o->asked || !s->options.loss || s->options.policy != ALLOC_PACK)
@@ -267,8 +278,9 @@ static void order_all(struct alloc_solver *s, const struct alternative *a, struc
     for (const struct vw_seat *t = v->seats, *end = t + v->devices_len; t < end; t++) {
         if (!worth_trying(s, a, t))
             continue;
-        uint64_t key = spread ? spread_preference(s, t)
-                       : o->loss && !t->set
+        uint64_t key = spread              ? spread_preference(s, t)
+                       : o->loss && t->set ? slot_key(v, &s->preference, t, o->loss[t->device])
+                       : o->loss
                            ? loss_key(&s->preference, t, o->loss[t->device], a->count)
                            : pack_key(v, &s->preference, t, size_now(s, t), begun(s, t), a->count);
         key |= t->key & ORDER_FIXED;

@@ -56,6 +56,12 @@ static const struct attr_value *attribute(const struct cl_device *d, const char 
     return NULL;
 }
 
+void rank_device(struct cl_device *d)
+{
+    d->pcie = attribute(d, pcie_names, array_len(pcie_names));
+    d->numa = attribute(d, numa_names, array_len(numa_names));
+}
+
 // The number of a device's place, from 1; 0 when it has none.
 static uint32_t place_of(struct alloc_view *v, struct place_map *m, const struct vw_device *d,
                          const struct attr_value *value, uint32_t kind)
@@ -77,8 +83,8 @@ static void find_places(struct alloc_view *v)
     for (size_t i = 0; i < v->devices_len; i++) {
         const struct vw_device *d = &v->devices[i];
         struct vw_rank *r = &v->ranks[i];
-        r->pcie = place_of(v, &m, d, attribute(d->cl, pcie_names, array_len(pcie_names)), 0);
-        r->numa = place_of(v, &m, d, attribute(d->cl, numa_names, array_len(numa_names)), 1);
+        r->pcie = place_of(v, &m, d, d->cl->pcie, 0);
+        r->numa = place_of(v, &m, d, d->cl->numa, 1);
     }
     v->places_len = map_len(&m) + 1;
     v->place_free = arena_array(&v->arena, uint32_t, v->places_len);
@@ -102,14 +108,14 @@ static void find_places(struct alloc_view *v)
 
 // --- Counter sets --------------------------------------------------------------------------------
 
-static bool fit_together(const struct alloc_view *v, const struct vw_device *a,
-                         const struct vw_device *b)
+bool rank_beside(const struct alloc_view *v, const struct vw_device *a, const struct vw_device *b,
+                 const amount *have)
 {
     for (uint16_t i = 0; i < a->counters_len; i++) {
         const struct counter_use *x = &v->counter_uses[a->first_counter + i];
         for (uint16_t k = 0; k < b->counters_len; k++) {
             const struct counter_use *y = &v->counter_uses[b->first_counter + k];
-            if (x->counter == y->counter && x->value + y->value > v->available[x->counter])
+            if (x->counter == y->counter && x->value + y->value > have[x->counter])
                 return false;
         }
     }
@@ -145,7 +151,7 @@ static void compare_in_set(struct alloc_view *v, const uint32_t *members, size_t
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = i + 1; k < n; k++)
-            if (!fit_together(v, &v->devices[members[i]], &v->devices[members[k]])) {
+            if (!rank_beside(v, &v->devices[members[i]], &v->devices[members[k]], v->available)) {
                 v->ranks[members[i]].excludes |= UINT64_C(1) << k;
                 v->ranks[members[k]].excludes |= UINT64_C(1) << i;
             }

@@ -8,9 +8,10 @@
 
 // A pool while it is put together. Slices are indexes into the cluster's.
 struct draft {
-    struct u32_vec here;     // relevant for the node, of the highest generation
-    struct u32_vec others;   // of the pool and generation, but elsewhere
-    struct u32_vec counters; // slices with shared counters, here or elsewhere
+    struct u32_vec here;               // relevant for the node, of the highest generation
+    struct u32_vec others;             // of the pool and generation, but elsewhere
+    struct u32_vec counters;           // slices with shared counters, here or elsewhere
+    const struct api_counter_set *set; // that was looked up last
     struct str driver;
     struct str name;
     int64_t generation;
@@ -23,13 +24,21 @@ struct draft {
 struct drafts MAP(struct draft);
 struct names MAP(uint32_t);
 
+// A counter set of the pool at work.
+struct pool_set {
+    const struct api_counter_set *api;
+    uint32_t number;
+    uint32_t first; // of its counters
+};
+
 struct builder {
     struct alloc_view *v;
     const struct alloc_cluster *c;
     struct drafts pools;
     struct draft **sorted;
     struct err *err;
-    struct names sets;      // "set" or "set\0counter" of the pool at work → number
+    struct VEC(struct pool_set) sets;
+    size_t set;             // that was found last: mostly the next device draws on it, too
     struct names groups;    // "set\0group" of the pool at work → bit
     uint32_t *group_counts; // by counter set of the view
     size_t counter_uses_n, group_uses_n;
@@ -216,12 +225,18 @@ static const struct api_counter_set *find_set(const struct builder *b, const str
     return NULL;
 }
 
-static bool has_counter(const struct api_counter_set *s, struct str name)
+// Which counter of a set has a name; the set's length when none has. Devices name counters in the
+// order of the set, mostly: *hint is where to look first.
+static size_t counter_named(const struct api_counter_set *s, struct str name, size_t *hint)
 {
-    for (size_t i = 0; i < s->counters.n; i++)
-        if (str_eq(s->counters.p[i].key, name))
-            return true;
-    return false;
+    for (size_t i = 0; i < s->counters.n; i++) {
+        size_t at = *hint + i < s->counters.n ? *hint + i : *hint + i - s->counters.n;
+        if (!str_eq(s->counters.p[at].key, name))
+            continue;
+        *hint = at + 1 < s->counters.n ? at + 1 : 0;
+        return at;
+    }
+    return s->counters.n;
 }
 
 static void check_sets(struct builder *b, struct draft *p)
@@ -245,14 +260,17 @@ static void check_consumption(struct builder *b, struct draft *p, const struct a
 {
     for (size_t k = 0; k < d->consumes_counters.n && !p->invalid.n; k++) {
         const struct api_device_counter_consumption *u = &d->consumes_counters.p[k];
-        const struct api_counter_set *set = find_set(b, p, u->counter_set);
+        const struct api_counter_set *set = p->set; // of the device before it
+        if (!set || !str_eq(set->name, u->counter_set))
+            set = p->set = find_set(b, p, u->counter_set);
         if (!set) {
             p->invalid =
                 arena_strf(&b->v->arena, "counter set %.*s not found", STR_ARG(u->counter_set));
             return;
         }
+        size_t hint = 0;
         for (size_t i = 0; i < u->counters.n; i++)
-            if (!has_counter(set, u->counters.p[i].key))
+            if (counter_named(set, u->counters.p[i].key, &hint) == set->counters.n)
                 p->invalid = arena_strf(&b->v->arena, "counter %.*s not found in counter set %.*s",
                                         STR_ARG(u->counters.p[i].key), STR_ARG(u->counter_set));
     }
@@ -293,16 +311,23 @@ static void finish_draft(struct builder *b, struct draft *p)
 
 // --- Dense arrays --------------------------------------------------------------------------------
 
-static uint32_t number_of(struct builder *b, struct str set, const struct str *counter)
+// The set of the pool with a name, which has been checked to be there.
+static const struct pool_set *set_named(struct builder *b, struct str name)
 {
-    cleanup_sbuf struct sbuf key = {0};
-    sbuf_add(&key, set);
-    if (counter) {
-        sbuf_addc(&key, '\0');
-        sbuf_add(&key, *counter);
-    }
-    const uint32_t *n = map_get(&b->sets, sbuf_str(&key));
-    return n ? *n : UINT32_MAX;
+    for (size_t i = 0; i < b->sets.n && !str_eq(b->sets.p[b->set].api->name, name); i++)
+        b->set = b->set + 1 < b->sets.n ? b->set + 1 : 0;
+    return &b->sets.p[b->set];
+}
+
+static struct str join(struct arena *a, struct str set, struct str counter)
+{
+    char *p = arena_alloc(a, set.n + 1 + counter.n + 1, 1);
+    if (set.n)
+        memcpy(p, set.p, set.n);
+    p[set.n] = '/';
+    if (counter.n)
+        memcpy(p + set.n + 1, counter.p, counter.n);
+    return str_make(p, set.n + 1 + counter.n);
 }
 
 static void add_counters(struct builder *b, struct vw_pool *pool, uint32_t pool_index,
@@ -315,16 +340,15 @@ static void add_counters(struct builder *b, struct vw_pool *pool, uint32_t pool_
             &b->c->slices[p->counters.p[i]].api->spec.shared_counters;
         for (size_t j = 0; j < sets->n; j++) {
             const struct api_counter_set *s = &sets->p[j];
-            *map_put(&b->sets, s->name) = (uint32_t)v->sets_len++;
+            vec_push(&b->sets,
+                     (struct pool_set){s, (uint32_t)v->sets_len++, (uint32_t)v->counters_len});
             for (size_t k = 0; k < s->counters.n; k++) {
                 uint32_t at = (uint32_t)v->counters_len++;
-                struct str key = cluster_pool_key(&v->arena, s->name, s->counters.p[k].key);
-                *map_put(&b->sets, key) = at;
                 v->available[at] = amount_of(&s->counters.p[k].value.value);
+                v->totals[at] = v->available[at];
                 v->counter_pool[at] = pool_index;
                 v->counter_set[at] = (uint32_t)v->sets_len - 1;
-                v->counter_names[at] = arena_strf(&v->arena, "%.*s/%.*s", STR_ARG(s->name),
-                                                  STR_ARG(s->counters.p[k].key));
+                v->counter_names[at] = join(&v->arena, s->name, s->counters.p[k].key);
             }
         }
     }
@@ -367,11 +391,12 @@ static void charge(struct builder *b, const struct api_device *d)
     struct alloc_view *v = b->v;
     for (size_t k = 0; k < d->consumes_counters.n; k++) {
         const struct api_device_counter_consumption *u = &d->consumes_counters.p[k];
+        const struct pool_set *set = set_named(b, u->counter_set);
+        size_t hint = 0;
         for (size_t i = 0; i < u->counters.n; i++)
-            v->available[number_of(b, u->counter_set, &u->counters.p[i].key)] -=
+            v->available[set->first + counter_named(set->api, u->counters.p[i].key, &hint)] -=
                 amount_of(&u->counters.p[i].value.value);
-        uint32_t set = number_of(b, u->counter_set, NULL);
-        join_group(&v->groups[set], group_mask(b, set, u));
+        join_group(&v->groups[set->number], group_mask(b, set->number, u));
     }
 }
 
@@ -397,13 +422,15 @@ static void device_counters(struct builder *b, struct vw_device *d)
         return;
     for (size_t k = 0; k < all->n; k++) {
         const struct api_device_counter_consumption *u = &all->p[k];
-        uint32_t set = number_of(b, u->counter_set, NULL);
-        v->group_uses[b->group_uses_n++] = (struct group_use){set, group_mask(b, set, u)};
+        const struct pool_set *set = set_named(b, u->counter_set);
+        size_t hint = 0;
+        v->group_uses[b->group_uses_n++] =
+            (struct group_use){set->number, group_mask(b, set->number, u)};
         d->groups_len++;
         for (size_t i = 0; i < u->counters.n; i++) {
-            v->counter_uses[b->counter_uses_n++] =
-                (struct counter_use){number_of(b, u->counter_set, &u->counters.p[i].key),
-                                     amount_of(&u->counters.p[i].value.value)};
+            size_t at = counter_named(set->api, u->counters.p[i].key, &hint);
+            v->counter_uses[b->counter_uses_n++] = (struct counter_use){
+                set->first + (uint32_t)at, amount_of(&u->counters.p[i].value.value)};
             d->counters_len++;
         }
     }
@@ -474,9 +501,9 @@ static void add_pool(struct builder *b, const struct draft *p)
     v->any_invalid |= pool->invalid;
     if (pool->incomplete || pool->invalid)
         return;
-    map_done(&b->sets);
     map_done(&b->groups);
-    b->sets = (struct names){0};
+    vec_clear(&b->sets);
+    b->set = 0;
     b->groups = (struct names){0};
     size_t first_counter = v->counters_len;
     add_counters(b, pool, index, p);
@@ -544,6 +571,7 @@ static void reserve(struct builder *b)
     v->counter_uses = arena_array(&v->arena, struct counter_use, uses + 1);
     v->group_uses = arena_array(&v->arena, struct group_use, group_uses + 1);
     v->available = arena_array(&v->arena, amount, counters + 1);
+    v->totals = arena_array(&v->arena, amount, counters + 1);
     v->counter_pool = arena_array(&v->arena, uint32_t, counters + 1);
     v->counter_set = arena_array(&v->arena, uint32_t, counters + 1);
     v->counter_names = arena_array(&v->arena, struct str, counters + 1);
@@ -579,7 +607,7 @@ static void builder_done(struct builder *b)
         vec_done(&p->counters);
     }
     map_done(&b->pools);
-    map_done(&b->sets);
+    vec_done(&b->sets);
     map_done(&b->groups);
 }
 

@@ -34,6 +34,8 @@ struct worth *worth_new(void)
 
 void worth_free(struct worth *w)
 {
+    for (size_t i = 0; w && i < WORTH_TYPES; i++)
+        free(w->geometry[i]);
     free(w);
 }
 
@@ -246,6 +248,7 @@ bool worth_settle(struct worth *w, bool always)
     for (size_t f = 0; f < w->families_len; f++)
         set_company(w, f);
     set_press(w);
+    slots_settle(w);
     w->scarce_len = 0; // until places are counted again
     return true;
 }
@@ -261,7 +264,7 @@ static void count_kind(struct worth *w, uint32_t demand)
 {
     const struct worth_request *r = &w->demands[demand].request;
     struct scarce s = {.demand = demand, .num = r->num, .cpu = r->cpu, .memory = r->memory};
-    for (size_t t = 0; t < w->types_len; t++) {
+    for (size_t t = 0; t < w->types_len && t < WORTH_TYPES; t++) {
         s.any |= (uint64_t)(r->part[t] > 0) << t;
         s.whole |= (uint64_t)(r->part[t] == WORTH_WHOLE) << t;
     }
@@ -272,8 +275,10 @@ void worth_places_begin(struct worth *w)
 {
     w->counted_len = 0;
     w->free_units = 0;
+    slots_begin(w);
     for (size_t i = 0; i < w->demands_len && w->counted_len < WORTH_SCARCE; i++)
-        if (w->demands[i].request.num >= 2 && w->demands[i].units > 0)
+        if (w->demands[i].request.num >= 2 && w->demands[i].units > 0 &&
+            !slots_wanted(&w->demands[i].request))
             count_kind(w, (uint32_t)i);
 }
 
@@ -287,6 +292,7 @@ void worth_places(struct worth *w, const struct worth_state *s)
     w->free_units += left / WORTH_WHOLE;
     for (size_t i = 0; i < w->counted_len; i++)
         w->counted[i].places += (double)worth_slots(w, s, &m, &w->counted[i]);
+    slots_count(w, s);
 }
 
 static double family_price(const struct worth *w, const struct demand *d)
@@ -301,9 +307,14 @@ static void set_scarcity(const struct worth *w, struct scarce *s)
 {
     const struct demand *d = &w->demands[s->demand];
     double come = d->count * w->scale * w->free_units / (w->wanted > 0 ? w->wanted : 1);
-    double rate = s->places > 0 ? come / s->places : 0;
+    double rate = s->places > 0 ? come / s->places : 1; // the next one is
     rate = rate > 1 ? 1 : rate;
     s->value = rate * rate * d->request.num * family_price(w, d);
+}
+
+bool worth_moved(double old, double new)
+{
+    return fabs(new - old) > SCARCE_TOLERANCE * (old > new ? old : new);
 }
 
 bool worth_places_end(struct worth *w)
@@ -311,10 +322,9 @@ bool worth_places_end(struct worth *w)
     bool changed = w->scarce_len != w->counted_len;
     for (size_t i = 0; i < w->counted_len; i++) {
         set_scarcity(w, &w->counted[i]);
-        double old = changed ? 0 : w->scarce[i].value;
-        double off = fabs(w->counted[i].value - old);
-        changed |= off > SCARCE_TOLERANCE * (old > w->counted[i].value ? old : w->counted[i].value);
+        changed = changed || worth_moved(w->scarce[i].value, w->counted[i].value);
     }
+    changed = slots_end(w, changed) || changed;
     if (!changed)
         return false;
     memcpy(w->scarce, w->counted, w->counted_len * sizeof(*w->scarce));

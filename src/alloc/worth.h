@@ -6,11 +6,12 @@
 // counting less. docs/utilization.md tells the idea. What makes numbers of nodes and claims is
 // fleet.h.
 //
-// The worth of a node is the sum of three terms:
+// The worth of a node is the sum of four terms:
 //   parts     what can still be cut from its units at the prices of worth_price.h, more where units
 //             are wanted most (press),
 //   company   for each kind of request, what its processors let be used of that,
-//   scarcity  places for requests of several units, by how few there are for those that will come.
+//   scarcity  places for requests of several units, by how few there are for those that will come,
+//   slots     the same for partitions of units that have fixed places: which of them are open.
 //
 // Bounded: types, groups, requests and families beyond the limits share the last one or push out
 // what is wanted least. Deterministic: no clock, no randomness.
@@ -28,6 +29,7 @@
 #define WORTH_GROUPS   256
 #define WORTH_REQUESTS 512
 #define WORTH_UNITS    128 // of a node that are looked at
+#define WORTH_SLOTS    64  // partitions of a unit that are told apart
 
 // Requests for the same number of units of the same parts, by pods of the same size.
 struct worth_request {
@@ -35,6 +37,15 @@ struct worth_request {
     int64_t memory; // bytes, likewise
     uint32_t num;
     uint16_t part[WORTH_TYPES]; // thousandths of a unit of each type; 0: it will not do
+    // Slots that will do of each type that has a geometry.
+    uint64_t slots[WORTH_TYPES];
+};
+
+// The partitions of a unit that has fixed places for them: a slot is one partition in one place.
+struct worth_geometry {
+    uint32_t n;
+    uint64_t sign[WORTH_SLOTS];     // what tells a slot from others
+    uint64_t excludes[WORTH_SLOTS]; // slots that cannot be had beside it, itself too
 };
 
 struct worth_unit {
@@ -42,6 +53,8 @@ struct worth_unit {
     bool loose; // how much is left is an estimate
     uint16_t group;
     uint16_t left;
+    uint16_t spare; // 0, so that units can be compared as bytes
+    uint64_t fits;  // slots that are open; 0 without a geometry
 };
 
 struct worth_state {
@@ -59,6 +72,13 @@ void worth_free(struct worth *w);
 // worth_type numbers a kind of unit, by hashes of what is known about it and of its family.
 uint8_t worth_type(struct worth *w, uint64_t kind, uint64_t family);
 size_t worth_types(const struct worth *w);
+
+// worth_geometry_of is that of a type, NULL when it has none; worth_set_geometry copies one.
+const struct worth_geometry *worth_geometry_of(const struct worth *w, uint8_t type);
+void worth_set_geometry(struct worth *w, uint8_t type, const struct worth_geometry *g);
+
+// worth_slotted says whether slots are asked for.
+bool worth_slotted(const struct worth *w);
 
 // worth_group numbers units of a type that stand n on a node. worth_supply counts units of a group
 // that come or go.
@@ -100,6 +120,9 @@ double worth_steps(double gain, double price);
 // as good as equal cost. UINT16_MAX: it does not fit.
 void worth_loss(const struct worth *w, const struct worth_state *s, const struct worth_request *r,
                 uint16_t rank[WORTH_UNITS]);
+
+// worth_slot_loss is what taking a slot of a unit costs, the lower the better.
+uint16_t worth_slot_loss(const struct worth *w, const struct worth_unit *u, uint32_t slot);
 
 // worth_after is the worth of the node with all requests of a pod placed there, each share where it
 // costs the least. False: the model sees no room for them.

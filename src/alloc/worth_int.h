@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data of worth.c and worth_node.c.
+// Data of worth*.c.
 #ifndef ALLOC_WORTH_INT_H
 #define ALLOC_WORTH_INT_H
 
 #include "alloc/worth.h"
 
 #define WORTH_SCARCE 64
+#define WORTH_KINDS  64 // of slots that requests want
 
 struct unit_type {
     uint64_t kind;
@@ -59,6 +60,16 @@ struct scarce {
 
 _Static_assert(WORTH_TYPES <= 64, "types are bits of scarce.any");
 
+// Requests that want the same slots.
+struct slot_kind {
+    uint64_t slots[WORTH_TYPES];
+    double count;
+    double units; // that one takes
+    double places;
+    double value; // of a place
+    double next;  // value being made
+};
+
 struct worth {
     struct unit_type types[WORTH_TYPES];
     size_t types_len;
@@ -72,6 +83,11 @@ struct worth {
     size_t scarce_len;
     struct scarce counted[WORTH_SCARCE]; // being made
     size_t counted_len;
+    struct worth_geometry *geometry[WORTH_TYPES]; // NULL: none
+    struct slot_kind kinds[WORTH_KINDS];
+    size_t kinds_len;
+    double kinds_wanted; // units that all of them want
+    double free_slotted; // units with a geometry, what is left of them
     double free_units;
     double one;       // what a request counts that is seen now
     double seen;      // all in all
@@ -85,6 +101,7 @@ struct worth {
 struct unit_sums {
     double value[WORTH_FAMILIES];
     double parts;
+    double slots;
     uint32_t whole; // units of which nothing is used
     bool mixed;     // they are of several types
 };
@@ -95,5 +112,24 @@ void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_
 // worth_slots counts how often a scarce request fits on a node, by units, processors and memory.
 int64_t worth_slots(const struct worth *w, const struct worth_state *s, const struct unit_sums *m,
                     const struct scarce *r);
+
+// worth_moved says that a value has changed so much that what was made of it should be made anew.
+bool worth_moved(double old, double new);
+
+// --- worth_slots.c -------------------------------------------------------------------------------
+
+// slots_wanted says whether a request is for slots. slots_settle makes kinds of what is wanted. slots_begin, slots_count for each node and slots_end
+// find out how scarce places are; true: that changed.
+bool slots_wanted(const struct worth_request *r);
+void slots_settle(struct worth *w);
+void slots_begin(struct worth *w);
+void slots_count(struct worth *w, const struct worth_state *s);
+bool slots_end(struct worth *w, bool always);
+
+// slots_worth is what open slots are worth. slots_take is what is open after a request took the slot
+// that costs the least; some slot it wants must be open.
+double slots_worth(const struct worth *w, uint8_t type, uint64_t fits);
+uint64_t slots_take(const struct worth *w, const struct worth_unit *u,
+                    const struct worth_request *r);
 
 #endif

@@ -12,6 +12,7 @@
 #define PARTS   2.0
 #define PRESS   0.2
 #define COMPANY 0.5
+#define SLOTS   32.0
 
 // Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
 // wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
@@ -27,12 +28,21 @@ static inline int64_t at_most(int64_t n, int64_t left, int64_t each)
     return left > 0 ? left / each : 0;
 }
 
+// Does a unit have what a share takes, as far as the model can see?
+static inline bool has_room(const struct worth_unit *u, const struct worth_request *r)
+{
+    uint16_t part = r->part[u->type];
+    uint64_t slots = r->slots[u->type];
+    return part && (slots ? (u->fits & slots) != 0 : u->left >= part);
+}
+
 static uint32_t units_for(const struct worth_state *s, const struct worth_request *r)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
-        uint16_t part = r->part[s->units[i].type];
-        n += part && s->units[i].left >= part;
+        uint64_t slots = r->slots[s->units[i].type];
+        n += slots ? (uint32_t)__builtin_popcountll(s->units[i].fits & slots)
+                   : has_room(&s->units[i], r);
     }
     return n;
 }
@@ -80,9 +90,15 @@ static double company_of(const struct family *f, double value, double cpu)
 }
 
 static void add_unit(const struct worth *w, struct unit_sums *s, const struct worth_unit *u,
-                     uint16_t left, double sign)
+                     double sign)
 {
     uint8_t f = w->types[u->type].family;
+    uint16_t left = u->left;
+    if (w->geometry[u->type]) {
+        s->value[f] += sign * left / WORTH_WHOLE;
+        s->slots += sign * slots_worth(w, u->type, u->fits);
+        return;
+    }
     double v = sign * w->families[f].prices.value[left];
     s->value[f] += v;
     s->parts += PARTS * (1 + PRESS * w->groups[u->group].press) * v;
@@ -94,7 +110,7 @@ void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_
 {
     *ret = (struct unit_sums){0};
     for (uint32_t i = 0; i < s->n; i++) {
-        add_unit(w, ret, &s->units[i], s->units[i].left, 1);
+        add_unit(w, ret, &s->units[i], 1);
         ret->mixed |= s->units[i].type != s->units[0].type;
     }
 }
@@ -103,7 +119,7 @@ void worth_sums(const struct worth *w, const struct worth_state *s, struct unit_
 static double worth_of_sums(const struct worth *w, const struct unit_sums *m,
                             const struct worth_state *s)
 {
-    double sum = m->parts;
+    double sum = m->parts + SLOTS * m->slots;
     for (size_t f = 0; f < w->families_len; f++)
         sum += COMPANY * company_of(&w->families[f], m->value[f], (double)s->cpu);
     for (size_t i = 0; i < w->scarce_len; i++)
@@ -139,7 +155,7 @@ bool worth_refuses(const struct worth_state *s, const struct worth_request *r)
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         uint16_t part = r->part[s->units[i].type];
-        n += part && (s->units[i].loose || s->units[i].left >= part);
+        n += part && (s->units[i].loose || has_room(&s->units[i], r));
     }
     return n < r->num;
 }
@@ -169,21 +185,34 @@ static void trial_begin(struct trial *t, const struct worth *w, const struct wor
     worth_sums(w, s, &t->sums);
 }
 
-static void trial_set(struct trial *t, uint32_t unit, uint16_t left)
+static void trial_set(struct trial *t, uint32_t unit, const struct worth_unit *after)
 {
-    add_unit(t->w, &t->sums, &t->units[unit], t->units[unit].left, -1);
-    t->units[unit].left = left;
-    add_unit(t->w, &t->sums, &t->units[unit], left, 1);
+    add_unit(t->w, &t->sums, &t->units[unit], -1);
+    t->units[unit] = *after;
+    add_unit(t->w, &t->sums, after, 1);
+}
+
+// A unit with a share taken.
+static struct worth_unit without(const struct trial *t, uint32_t unit,
+                                 const struct worth_request *r)
+{
+    struct worth_unit u = t->units[unit];
+    uint16_t part = r->part[u.type];
+    if (t->w->geometry[u.type])
+        u.fits = slots_take(t->w, &u, r);
+    u.left = (uint16_t)(u.left > part ? u.left - part : 0);
+    return u;
 }
 
 // The worth with a share taken of one unit; the trial stays as it is.
-static double trial_with(struct trial *t, uint32_t unit, uint16_t part)
+static double trial_with(struct trial *t, uint32_t unit, const struct worth_request *r)
 {
     const struct unit_sums before = t->sums;
-    uint16_t left = t->units[unit].left;
-    trial_set(t, unit, (uint16_t)(left - part));
+    const struct worth_unit old = t->units[unit];
+    const struct worth_unit after = without(t, unit, r);
+    trial_set(t, unit, &after);
     double worth = worth_of_sums(t->w, &t->sums, &t->state);
-    t->units[unit].left = left;
+    t->units[unit] = old;
     t->sums = before;
     return worth;
 }
@@ -192,7 +221,8 @@ static double trial_with(struct trial *t, uint32_t unit, uint16_t part)
 static uint32_t first_like(const struct trial *t, uint32_t unit)
 {
     for (uint32_t i = 0; i < unit; i++)
-        if (t->units[i].left == t->units[unit].left && t->units[i].group == t->units[unit].group)
+        if (t->units[i].left == t->units[unit].left && t->units[i].fits == t->units[unit].fits &&
+            t->units[i].group == t->units[unit].group)
             return i;
     return unit;
 }
@@ -208,12 +238,10 @@ void worth_loss(const struct worth *w, const struct worth_state *s, const struct
     t.state.cpu -= r->cpu;
     t.state.memory -= r->memory;
     for (uint32_t i = 0; i < s->n; i++) {
-        uint16_t part = r->part[s->units[i].type];
         uint32_t like = first_like(&t, i);
-        rank[i] = part && s->units[i].left >= part ? 0 : UINT16_MAX;
+        rank[i] = has_room(&s->units[i], r) ? 0 : UINT16_MAX;
         if (rank[i] == 0)
-            steps[i] =
-                like < i ? steps[like] : worth_steps(trial_with(&t, i, part) - before, price);
+            steps[i] = like < i ? steps[like] : worth_steps(trial_with(&t, i, r) - before, price);
     }
     for (uint32_t i = 0; i < s->n; i++) {
         uint16_t ahead = 0;
@@ -230,8 +258,7 @@ static uint32_t candidates(const struct trial *t, const struct worth_request *r,
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->state.n; i++) {
-        uint16_t part = r->part[t->units[i].type];
-        if (!part || t->units[i].left < part || used[i])
+        if (used[i] || !has_room(&t->units[i], r))
             continue;
         uint32_t like = first_like(t, i);
         if (like == i || used[like])
@@ -248,16 +275,17 @@ static bool take_share(struct trial *t, const struct worth_request *r, bool used
     if (!n)
         return false;
     uint32_t at = from[0];
-    double best = n > 1 ? trial_with(t, at, r->part[t->units[at].type]) : 0;
+    double best = n > 1 ? trial_with(t, at, r) : 0;
     for (uint32_t i = 1; i < n; i++) {
-        double with = trial_with(t, from[i], r->part[t->units[from[i]].type]);
+        double with = trial_with(t, from[i], r);
         if (with > best) {
             best = with;
             at = from[i];
         }
     }
-    used[at] = true;
-    trial_set(t, at, (uint16_t)(t->units[at].left - r->part[t->units[at].type]));
+    used[at] = !t->w->geometry[t->units[at].type]; // of one unit several slots can be had
+    const struct worth_unit after = without(t, at, r);
+    trial_set(t, at, &after);
     return true;
 }
 

@@ -53,8 +53,8 @@ const char *cause_reason(enum cause_type type)
 }
 
 // "Title: value: detail", leaving out what is empty. value is shown as it stands.
-static size_t add(struct causes *c, enum cause_type type, const struct path *at, struct str value,
-                  struct str detail)
+size_t cause_add(struct causes *c, enum cause_type type, const struct path *at, struct str value,
+                 struct str detail)
 {
     cleanup_sbuf struct sbuf field = {0}, message = {0};
     if (causes_full(c) && c->n)
@@ -84,45 +84,45 @@ static size_t add_quoted(struct causes *c, enum cause_type type, const struct pa
 {
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, value);
-    return add(c, type, at, sbuf_str(&quoted), detail);
+    return cause_add(c, type, at, sbuf_str(&quoted), detail);
 }
 
 static const struct str none;
 
 size_t cause_required(struct causes *c, const struct path *at, struct str detail)
 {
-    return add(c, CAUSE_REQUIRED, at, none, detail);
+    return cause_add(c, CAUSE_REQUIRED, at, none, detail);
 }
 
 size_t cause_forbidden(struct causes *c, const struct path *at, struct str detail)
 {
-    return add(c, CAUSE_FORBIDDEN, at, none, detail);
+    return cause_add(c, CAUSE_FORBIDDEN, at, none, detail);
 }
 
 size_t cause_internal(struct causes *c, const struct path *at, struct str detail)
 {
-    return add(c, CAUSE_INTERNAL, at, none, detail);
+    return cause_add(c, CAUSE_INTERNAL, at, none, detail);
 }
 
 size_t cause_too_long(struct causes *c, const struct path *at, size_t most_bytes)
 {
     const char *unit = most_bytes == 1 ? "byte" : "bytes";
-    return add(c, CAUSE_TOO_LONG, at, none,
-               arena_strf(c->arena, "may not be more than %zu %s", most_bytes, unit));
+    return cause_add(c, CAUSE_TOO_LONG, at, none,
+                     arena_strf(c->arena, "may not be more than %zu %s", most_bytes, unit));
 }
 
 size_t cause_too_long_characters(struct causes *c, const struct path *at, size_t most)
 {
     const char *unit = most == 1 ? "character" : "characters";
-    return add(c, CAUSE_TOO_LONG, at, none,
-               arena_strf(c->arena, "may not be more than %zu %s", most, unit));
+    return cause_add(c, CAUSE_TOO_LONG, at, none,
+                     arena_strf(c->arena, "may not be more than %zu %s", most, unit));
 }
 
 size_t cause_too_many(struct causes *c, const struct path *at, size_t have, size_t most)
 {
     const char *unit = most == 1 ? "item" : "items";
-    return add(c, CAUSE_TOO_MANY, at, arena_strf(c->arena, "%zu", have),
-               arena_strf(c->arena, "must have at most %zu %s", most, unit));
+    return cause_add(c, CAUSE_TOO_MANY, at, arena_strf(c->arena, "%zu", have),
+                     arena_strf(c->arena, "must have at most %zu %s", most, unit));
 }
 
 size_t cause_invalid(struct causes *c, const struct path *at, struct str value, struct str detail)
@@ -133,22 +133,22 @@ size_t cause_invalid(struct causes *c, const struct path *at, struct str value, 
 size_t cause_invalid_json(struct causes *c, const struct path *at, struct str json,
                           struct str detail)
 {
-    return add(c, CAUSE_INVALID, at, json, detail);
+    return cause_add(c, CAUSE_INVALID, at, json, detail);
 }
 
 size_t cause_invalid_i64(struct causes *c, const struct path *at, int64_t value, struct str detail)
 {
-    return add(c, CAUSE_INVALID, at, arena_strf(c->arena, "%lld", (long long)value), detail);
+    return cause_add(c, CAUSE_INVALID, at, arena_strf(c->arena, "%lld", (long long)value), detail);
 }
 
 size_t cause_invalid_bool(struct causes *c, const struct path *at, bool value, struct str detail)
 {
-    return add(c, CAUSE_INVALID, at, value ? STR("true") : STR("false"), detail);
+    return cause_add(c, CAUSE_INVALID, at, value ? STR("true") : STR("false"), detail);
 }
 
 size_t cause_invalid_plain(struct causes *c, const struct path *at, struct str detail)
 {
-    return add(c, CAUSE_INVALID, at, none, detail);
+    return cause_add(c, CAUSE_INVALID, at, none, detail);
 }
 
 size_t cause_duplicate(struct causes *c, const struct path *at, struct str value)
@@ -158,7 +158,7 @@ size_t cause_duplicate(struct causes *c, const struct path *at, struct str value
 
 size_t cause_duplicate_json(struct causes *c, const struct path *at, struct str json)
 {
-    return add(c, CAUSE_DUPLICATE, at, json, none);
+    return cause_add(c, CAUSE_DUPLICATE, at, json, none);
 }
 
 size_t cause_not_found(struct causes *c, const struct path *at, struct str value)

@@ -95,6 +95,10 @@ static inline bool causes_full(const struct causes *c)
 // cause_reason names a type as a Status cause's reason: FieldValueInvalid, ….
 const char *cause_reason(enum cause_type type);
 
+// cause_add adds one as it stands: "Title: value: detail", leaving out what is empty.
+size_t cause_add(struct causes *c, enum cause_type type, const struct path *at, struct str value,
+                 struct str detail);
+
 // The functions below add one cause and return its index, so that callers can set origin and
 // covered; that of the last one when the list is full. detail may be empty.
 size_t cause_required(struct causes *c, const struct path *at, struct str detail);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/custom.h"
 
 #include "base/banned.h"
 
@@ -204,6 +205,8 @@ int api_convert(const struct api_object *in, const struct api_kind *to, struct a
         return err_set(err, ERR_INVALID, "cannot convert %.*s %.*s to %.*s %.*s",
                        STR_ARG(in->kind->api_version), STR_ARG(in->kind->kind),
                        STR_ARG(to->api_version), STR_ARG(to->kind));
+    if (to->custom)
+        return custom_convert(in, to, arena, ret);
     struct api_object o = {to, arena_alloc(arena, to->type->size, _Alignof(max_align_t))};
     convert_struct(in->kind->type, in->value, to->type, o.value, arena);
     const struct str *version = to->type->root ? api_member(&to->type->fields[1], o.value) : NULL;

@@ -6,6 +6,9 @@
 
 #include <assert.h>
 
+#include "api/custom.h"
+#include "api/extension.h"
+
 #include "base/banned.h"
 
 static void count_devices(struct str *mode, int64_t *count)
@@ -67,6 +70,9 @@ static default_hook *find_hook(const struct api_type *t)
         return default_v1beta1_request;
     if (t == &api_v1beta1_device_sub_request_type)
         return default_v1beta1_sub_request;
+    default_hook *extension = extension_default_hook(t);
+    if (extension)
+        return extension;
     return default_core_hook(t);
 }
 
@@ -166,6 +172,8 @@ void api_default(const struct api_type *t, void *value, const struct api_default
                  struct arena *arena)
 {
     struct defaulter d = {options, arena};
+    if (t->custom)
+        custom_default(t->custom, value, arena);
     if (t->defaults)
         default_struct(&d, t, value);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/custom.h"
 #include "api/map.h"
 #include "api/raw.h"
 #include "codec/base64.h"
@@ -333,5 +334,7 @@ int api_json_read(const struct api_type *t, const struct json_doc *doc, const yy
 {
     size_t most = DRAY_OBJECT_BYTES_MAX + doc->count * DRAY_OBJECT_BYTES_PER_VALUE;
     struct reader r = {doc, arena, arena->used_bytes + most, strict, err};
+    if (t->custom)
+        return custom_json_read(t->custom, doc, v, out, arena, strict, err);
     return read_struct(&r, t, v, out);
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/api.h"
+#include "api/custom.h"
 #include "api/raw.h"
 #include "codec/base64.h"
 
@@ -207,5 +208,7 @@ static int write_struct(const struct api_type *t, const void *in, struct json_wr
 
 int api_json_write(const struct api_type *t, const void *in, struct json_writer *w, struct err *err)
 {
+    if (t->custom)
+        return custom_json_write(in, w, err);
     return write_struct(t, in, w, err);
 }

@@ -20,6 +20,12 @@ static const struct api_kind *find_meta(struct str api_version, struct str kind)
     return known ? found : NULL;
 }
 
+bool api_kind_in_proto(const struct api_kind *kind)
+{
+    return !kind->custom && kind->type->wire_len > 0 &&
+           !str_eqz(kind->group, "apiextensions.k8s.io");
+}
+
 const struct api_kind *api_kind_find(struct str api_version, struct str kind)
 {
     for (size_t i = 0; i < api_kinds_len; i++)

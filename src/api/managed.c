@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "api/custom.h"
 #include "api/managed_int.h"
 #include "codec/json_writer.h"
 
@@ -181,6 +182,8 @@ struct version_diffs VEC(struct version_diff);
 const struct api_kind *managed_kind_in(const struct work *w, struct str api_version)
 {
     const struct api_kind *k = w->q->kind;
+    if (k->custom)
+        return custom_version_of(k, api_version);
     return str_eq(api_version, k->api_version) ? k : api_kind_find(api_version, k->kind);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/custom.h"
 
 #include "base/banned.h"
 
@@ -113,6 +114,8 @@ void api_copy(const struct api_type *t, const void *in, void *out, struct arena 
 {
     memset(out, 0, t->size);
     copy_struct(t, in, out, arena);
+    if (t->custom)
+        custom_copy(in, out, arena);
 }
 
 static bool equal_int_or_string(const struct api_int_or_string *a,
@@ -210,5 +213,5 @@ bool api_equal(const struct api_type *t, const void *a, const void *b)
     for (size_t i = 0; i < t->fields_len; i++)
         if (!api_field_equal(&t->fields[i], a, b))
             return false;
-    return true;
+    return !t->custom || custom_equal(a, b);
 }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "api/openapi_custom.h"
 #include "api/openapi_int.h"
 #include "api/types.h"
 
@@ -448,7 +449,7 @@ static bool first_of_package(size_t i)
 }
 
 void api_openapi_v2(bool (*served)(void *ctx, struct str group, struct str version), void *ctx,
-                    struct sbuf *out)
+                    const struct custom_kinds *customs, struct sbuf *out)
 {
     cleanup_with(oas_done) struct oas o = {.w = {.out = out}, .v2 = true};
     json_write_object_begin(&o.w);
@@ -463,8 +464,17 @@ void api_openapi_v2(bool (*served)(void *ctx, struct str group, struct str versi
         collect_package(&o, k->package);
         oas_paths(&o, k->package);
     }
+    cleanup_sbuf struct sbuf definitions = {0};
+    if (customs)
+        openapi_custom_v2(customs, &definitions, out);
     json_write_object_end(&o.w);
     oas_key(&o, "definitions");
     oas_definitions(&o);
+    // They stand within the braces that were just closed.
+    if (definitions.n) {
+        sbuf_truncate(out, out->n - 1);
+        sbuf_add(out, sbuf_str(&definitions));
+        sbuf_addc(out, '}');
+    }
     json_write_object_end(&o.w);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
 
+#include "api/custom.h"
+#include "api/extension.h"
 #include "api/prepare_int.h"
 
 #include "base/banned.h"
@@ -155,7 +157,10 @@ void api_prepare(enum api_op op, const struct api_object *object, const struct a
     const struct api_object_meta *old_meta = old ? api_object_meta(old) : NULL;
     if (meta && old_meta)
         meta->generation = old_meta->generation;
-    prepare_kind(&p, object, old);
+    if (object->kind->custom)
+        custom_prepare(op, object, old, rules->version, arena);
+    else if (!extension_prepare(&p, object, old))
+        prepare_kind(&p, object, old);
     if (meta && old_meta)
         keep_system_fields(meta, old_meta);
 }

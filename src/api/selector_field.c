@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/custom.h"
 #include "api/selector.h"
 
 #include "base/banned.h"
@@ -163,6 +164,8 @@ static int not_supported(const struct api_kind *kind, struct str label, struct e
 {
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, label);
+    if (kind->custom)
+        return err_set(err, ERR_BAD_REQUEST, "field label not supported: %.*s", STR_ARG(label));
     if (!has_rows(kind->type))
         return err_set(err, ERR_BAD_REQUEST,
                        "%s is not a known field selector: only \"metadata.name\", "
@@ -260,10 +263,21 @@ static int read_term(struct str all, struct str term, struct arena *arena,
     return unescape(value, arena, &ret->value, err);
 }
 
+// Fields that the definition of a kind offers.
+static bool custom_has(const struct api_custom *c, struct str field)
+{
+    for (size_t i = 0; c && i < c->selectable_len; i++)
+        if (str_eq(str_from(c->selectable[i], 1), field))
+            return true;
+    return false;
+}
+
 // resolve finds the field of a requirement: by its label in kind, then by its name in stored.
 static int resolve(struct field_requirement *r, const struct api_kind *kind,
                    const struct api_type *stored, struct err *err)
 {
+    if (custom_has(kind->custom, r->field))
+        return 0; // kept beside the stored object under this very name
     const struct field_row *row = find_row(kind->type, r->field, true);
     if (!row)
         return not_supported(kind, r->field, err);
@@ -356,8 +370,8 @@ static bool has_value(const struct field_row *row, const void *object, struct st
 bool field_selector_matches(const struct field_selector *s, const void *object)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (has_value(s->p[i].row, (const char *)object + s->p[i].base, s->p[i].value) ==
-            s->p[i].differs)
+        if (s->p[i].row && has_value(s->p[i].row, (const char *)object + s->p[i].base,
+                                     s->p[i].value) == s->p[i].differs)
             return false;
     return true;
 }

@@ -91,6 +91,7 @@ struct api_field_info {
 };
 
 struct api_type;
+struct api_custom; // api/custom.h
 
 struct api_field {
     struct str name; // in JSON
@@ -119,6 +120,8 @@ struct api_type {
     bool defaults; // something in it or below may be set by default
     bool atomic;   // apply replaces it as a whole
     const char *doc;
+    const struct api_custom
+        *custom; // of a kind users added: fields are its metadata, json the schema
 };
 
 struct api_kind {
@@ -134,8 +137,9 @@ struct api_kind {
     const char *const *subresources;
     const char *const *categories;
     const struct api_type *type;
-    const struct api_kind *list; // <kind>List, or NULL
-    const struct api_kind *item; // of a list: what it lists, else NULL
+    const struct api_kind *list;     // <kind>List, or NULL
+    const struct api_kind *item;     // of a list: what it lists, else NULL
+    const struct api_custom *custom; // of a kind users added, else NULL
 };
 
 // A resource's list kind stands behind it.
@@ -151,6 +155,10 @@ size_t api_elem_size(const struct api_field *f);
 // api_entry_size is the size of a map's entry; the value stands at API_ENTRY_VALUE.
 #define API_ENTRY_VALUE sizeof(struct str)
 size_t api_entry_size(const struct api_field *f);
+
+// api_kind_in_proto says whether objects of a kind can be said whole in protobuf: schemas are kept as JSON, and
+// what users added has no protobuf at all.
+bool api_kind_in_proto(const struct api_kind *kind);
 
 // api_kind_find finds a kind by apiVersion and name, NULL when there is none. The option kinds of the
 // meta package (DeleteOptions and its like) exist in every known group and version.

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "api/custom_table.h"
 #include "api/selector.h"
 #include "api/tables_int.h"
 
@@ -268,6 +269,8 @@ void api_table_begin(const struct api_table_view *t, const struct api_list_meta 
     json_write_key(w, STR("columnDefinitions"));
     if (t->no_headers)
         json_write_null(w);
+    else if (t->kind->custom)
+        custom_columns(t->kind->custom, w);
     else
         write_columns(find_printer(t->kind->type), w);
     json_write_key(w, STR("rows"));
@@ -336,7 +339,10 @@ int api_table_row(const struct api_table_view *t, const void *value, struct str 
     json_write_object_begin(w);
     json_write_key(w, STR("cells"));
     json_write_array_begin(w);
-    find_printer(t->kind->type)->cells(&cells, value);
+    if (t->kind->custom)
+        custom_cells(t, value, w, &arena);
+    else
+        find_printer(t->kind->type)->cells(&cells, value);
     json_write_array_end(w);
     write_conditions(t, value, w);
     int rc = write_object(t, meta, value, json, w, err);

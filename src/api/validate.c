@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "api/custom.h"
+#include "api/extension.h"
 #include "api/validate_core.h"
 
 #include "base/banned.h"
@@ -45,6 +47,10 @@ static void check_kind(struct validator *v, const struct api_type *t, const void
         check_pool_status_request(v, value, old);
     else if (t == &api_pod_type)
         check_pod(v, value, old);
+    else if (t == &api_custom_resource_definition_type)
+        check_definition(v, value, old);
+    else if (str_eqz(t->package, "admissionregistration/v1"))
+        check_admission(v, t, value, old);
     else if (!status)
         check_pod_template(v, t, value);
 }
@@ -150,6 +156,10 @@ void api_validate(enum api_op op, const struct api_object *object, const struct 
 {
     struct validator v = {.rules = rules, .causes = causes, .op = op, .version = version};
     size_t from = causes->n;
+    if (object->kind->custom) {
+        custom_validate(op, object, old, version, causes);
+        return;
+    }
     check_by_hand(&v, object, old);
     size_t declared = causes->n;
     struct api_object versioned = in_version(&v, object), old_versioned;

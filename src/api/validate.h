@@ -73,9 +73,10 @@ struct api_rules {
     const struct api_cel *cel;               // NULL: expressions are not looked at
     const struct api_authorizer *authorizer; // NULL: everyone may do everything
     struct api_requester requester;          // for the authorizer
-    bool admin_namespace;   // the object's namespace carries the label for admin access
-    struct str subresource; // that is updated, when it is neither the whole nor the status
-    struct api_time now;    // for timeAdded; not set: times stay as they are
+    bool admin_namespace;           // the object's namespace carries the label for admin access
+    struct str subresource;         // that is updated, when it is neither the whole nor the status
+    const struct api_kind *version; // of the request; kinds that users added are prepared by it
+    struct api_time now;            // for timeAdded; not set: times stay as they are
 };
 
 // api_hub_kind is the version of a kind in which preparation and validation see it; the kind itself

@@ -142,6 +142,7 @@ struct cel_program {
     struct cel_messages VEC(struct cel_message_code) messages;
     struct cel_regexes VEC(struct cel_regex *) regexes;
     struct cel_names VEC(struct str) variables;
+    uint64_t used; // which of the first 64 variables occur
     uint32_t slots;
     uint32_t stack;
 };

@@ -109,6 +109,19 @@ void cel_env_add_variable(struct cel_env *env, struct str name, const struct cel
     vec_push(&env->variables, (struct cel_variable){arena_str(&env->arena, name), type});
 }
 
+const struct cel_type *cel_struct_type(struct arena *a, struct str name)
+{
+    struct cel_type *t = arena_one(a, struct cel_type);
+    *t = (struct cel_type){.kind = CEL_T_STRUCT, .name = name};
+    return t;
+}
+
+void cel_env_set_structs(struct cel_env *env, const struct cel_struct *structs, size_t n)
+{
+    env->structs = structs;
+    env->structs_len = n;
+}
+
 struct cel_function *cel_env_add_function(struct cel_env *env, struct str name, size_t overloads)
 {
     struct cel_function *f = arena_one(&env->arena, struct cel_function);
@@ -261,10 +274,21 @@ static const struct cel_type *device_field(const struct cel_env *env, struct str
     return NULL;
 }
 
+static const struct cel_type *own_field(const struct cel_struct *s, struct str field)
+{
+    for (size_t i = 0; i < s->fields_len; i++)
+        if (str_eq(s->fields[i].name, field))
+            return s->fields[i].type;
+    return NULL;
+}
+
 const struct cel_type *cel_env_field(const struct cel_env *env, struct str type, struct str field,
                                      bool *ret_known)
 {
     *ret_known = true;
+    for (size_t i = 0; i < env->structs_len; i++)
+        if (str_eq(env->structs[i].name, type))
+            return own_field(&env->structs[i], field);
     if (env->device && str_eq(type, env->device_type->name))
         return device_field(env, field);
     const struct cel_message *m = cel_message_find(type);

@@ -34,6 +34,8 @@ struct cel_env {
     struct cel_functions VEC(struct cel_function *) functions;
     const struct cel_type *device_type, *attributes_type, *capacity_type, *attribute_type;
     bool multi_alloc_field;
+    const struct cel_struct *structs; // of the caller's
+    size_t structs_len;
 };
 
 // cel_env_variable finds a declared variable by its full name.

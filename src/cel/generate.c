@@ -129,6 +129,7 @@ static void emit_ident(struct cel_gen *g, const struct cel_node *n, int cost)
                        cost);
             return;
         }
+        g->p->used |= at < 64 ? UINT64_C(1) << at : 0;
         (void)cel_gen_emit(g, CEL_I_VAR, 0, cost, at);
     }
     cel_gen_push(g, 1);

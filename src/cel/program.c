@@ -163,6 +163,14 @@ struct str cel_program_source(const struct cel_program *p)
     return p->source;
 }
 
+bool cel_program_uses(const struct cel_program *p, struct str variable)
+{
+    for (size_t i = 0; i < p->variables.n && i < 64; i++)
+        if (str_eq(p->variables.p[i], variable))
+            return (p->used >> i & 1) != 0;
+    return false;
+}
+
 bool cel_program_runnable(const struct cel_program *p)
 {
     return p->runnable;

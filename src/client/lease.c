@@ -24,7 +24,7 @@ struct lease {
     struct lease_call *call;
     const struct client_object *seen; // the newest known; NULL: none
     int64_t seen_ns;                  // when it was seen to change
-    int64_t renewed_ns;               // when the request was sent that last renewed it
+    int64_t slow_ns;                  // how long an answer takes, the slowest of late
     int64_t asked_ns;                 // when the request under way was sent
     struct exec_timer turn, deadline;
     bool leading, stopping;
@@ -66,8 +66,12 @@ static struct lease *call_take(void *arg)
 {
     struct lease_call *c = arg;
     struct lease *l = c->l;
-    if (l)
+    if (l) {
+        int64_t took_ns = exec_now_ns(l->exec) - l->asked_ns;
+        int64_t before_ns = l->slow_ns - l->slow_ns / 8;
         l->call = NULL;
+        l->slow_ns = took_ns > before_ns ? took_ns : before_ns;
+    }
     free(c);
     return l;
 }
@@ -88,11 +92,18 @@ static struct str holder_of(const struct client_object *o)
     return o && spec_of(o)->has_holder_identity ? spec_of(o)->holder_identity : (struct str){0};
 }
 
+// How long somebody else's lease is left alone, from when it was seen to change: where our own requests are slow,
+// renewals are, too.
+static int64_t patience_ns(const struct lease *l)
+{
+    return l->o.duration_ns + 2 * l->slow_ns;
+}
+
 static void next_turn(struct lease *l)
 {
     int64_t now = exec_now_ns(l->exec);
     int64_t wait = l->o.retry_ns;
-    int64_t left = l->seen_ns + l->o.duration_ns - now; // of somebody else's lease
+    int64_t left = l->seen_ns + patience_ns(l) - now; // of somebody else's lease
     if (l->leading)
         wait = l->asked_ns + l->o.retry_ns - now;
     else
@@ -139,9 +150,9 @@ static void on_written(void *arg, const struct client_answer *a)
         bool first = !l->leading;
         see(l, a->object);
         l->leading = true;
-        l->renewed_ns = l->asked_ns;
-        exec_timer_start(l->exec, &l->deadline,
-                         l->renewed_ns + l->o.renew_deadline_ns - exec_now_ns(l->exec));
+        if (!l->o.steadfast)
+            exec_timer_start(l->exec, &l->deadline,
+                             l->asked_ns + l->o.renew_deadline_ns - exec_now_ns(l->exec));
         next_turn(l);
         if (first)
             l->o.leading(l->o.arg);
@@ -181,7 +192,7 @@ static bool may_be_had(const struct lease *l)
 {
     struct str holder = holder_of(l->seen);
     return holder.n == 0 || str_eq(holder, l->o.identity) ||
-           exec_now_ns(l->exec) - l->seen_ns >= l->o.duration_ns;
+           exec_now_ns(l->exec) - l->seen_ns >= patience_ns(l);
 }
 
 static void on_read(void *arg, const struct client_answer *a)
@@ -304,10 +315,4 @@ void lease_free(struct lease *l)
 bool lease_leading(const struct lease *l)
 {
     return l->leading;
-}
-
-int64_t lease_late_ns(const struct lease *l)
-{
-    int64_t late = exec_now_ns(l->exec) - l->renewed_ns - l->o.renew_deadline_ns;
-    return l->leading && late > 0 ? late : 0;
 }

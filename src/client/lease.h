@@ -28,6 +28,9 @@ struct lease_options {
     int64_t duration_ns;        // others wait so long after the last renewal; whole seconds
     int64_t renew_deadline_ns;  // the holder gives up when it could not renew for so long
     int64_t retry_ns;           // between looks and between renewals
+    // A holder that cannot renew goes on until it sees that another has it: for those who do no harm beside another, and
+    // should not drop their work because a server is slow.
+    bool steadfast;
     void (*leading)(void *arg); // we have it now
     void (*lost)(void *arg);    // we had it; look for it again with lease_start
     void (*holder)(void *arg,
@@ -51,9 +54,5 @@ void lease_release(struct lease *l, exec_fn done, void *arg);
 void lease_free(struct lease *l);
 
 bool lease_leading(const struct lease *l);
-
-// lease_late_ns is for how long the holder is past its deadline without having noticed: 0 unless this process
-// hangs. For health checks.
-int64_t lease_late_ns(const struct lease *l);
 
 #endif

@@ -17,7 +17,7 @@
 
 // Objects are read and written back as protobuf where the server has it. In JSON it would give us opaque
 // parameters compacted, and take them for changed when they come back: an allocation cannot be then.
-#define PROTOBUF "application/vnd.kubernetes.protobuf"
+#define PROTOBUF REMOTE_PROTOBUF
 
 struct call {
     struct remote *remote;
@@ -254,7 +254,7 @@ static int decode(const struct call *call, struct str body, struct client_object
                                                 .duplicates = JSON_DUPLICATES_LAST};
     cleanup_json_doc struct json_doc doc = {0};
     if (api_envelope_is(body))
-        return remote_decode_envelope(call->kind, body, ret, err);
+        return remote_decode_envelope(call->kind, body, false, ret, err);
     int code = json_parse(body, &options, &doc, err);
     if (code < 0)
         return err_wrap(err, "the server's answer makes no sense");

@@ -90,10 +90,43 @@ void remote_query(struct sbuf *out, bool *first, const char *name, struct str va
 struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
                                     const yyjson_val *v, bool compact, struct err *err);
 
-// remote_decode_envelope makes an object of a body in protobuf. Returns 0, with *ret untouched when it is
-// a Status, or a negative code.
-int remote_decode_envelope(const struct api_kind *kind, struct str body, struct client_object **ret,
-                           struct err *err) MUST_USE;
+// remote_decode_envelope makes an object of a body in protobuf, compact or not as above. Returns 0, with *ret
+// untouched when it is a Status, or a negative code. remote_decode_message does it for an object's bare message,
+// compact.
+int remote_decode_envelope(const struct api_kind *kind, struct str body, bool compact,
+                           struct client_object **ret, struct err *err) MUST_USE;
+int remote_decode_message(const struct api_kind *kind, struct str message,
+                          struct client_object **ret, struct err *err) MUST_USE;
+
+// --- What watches and lists bring (remote_event.c) ------------------------------------------------
+
+#define REMOTE_PROTOBUF        "application/vnd.kubernetes.protobuf"
+#define REMOTE_EVENT_BYTES_MAX ((size_t)64 * 1024 * 1024)
+
+// An event: ADDED, MODIFIED, DELETED or BOOKMARK. The object is the reader's to release.
+struct remote_event {
+    enum client_event_type type;
+    struct client_object *object;
+};
+
+// remote_event_json and remote_event_frame read one. Return 0 or a negative code: what the server said in an
+// ERROR, or that it makes no sense.
+int remote_event_json(const struct api_kind *kind, struct str text, struct remote_event *ret,
+                      struct err *err) MUST_USE;
+int remote_event_frame(const struct api_kind *kind, struct str frame, struct remote_event *ret,
+                       struct err *err) MUST_USE;
+
+// Where a page of a list stands: the next one's name, or the list's revision.
+struct remote_page {
+    struct sbuf next;
+    uint64_t revision;
+};
+
+// remote_page_read hands every item of a page to item, which returns 0 to go on. Returns 0, what item
+// returned, or a negative code.
+typedef int (*remote_item_fn)(void *arg, struct client_object *o);
+int remote_page_read(const struct api_kind *kind, struct str body, remote_item_fn item, void *arg,
+                     struct remote_page *ret, struct err *err) MUST_USE;
 
 // remote_status_value is client_remote_status of a Status that is parsed already.
 int remote_status_value(int http_status, const yyjson_val *status, struct err *err);

@@ -160,6 +160,14 @@ static struct client_object *finished(struct client_object *o, struct err *err)
     return o;
 }
 
+// squeezed is the same object in an arena of its own size.
+static struct client_object *squeezed(struct client_object *o)
+{
+    struct client_object *small = compacted(&o->object, o->arena.used_bytes);
+    client_object_unref(o);
+    return small;
+}
+
 struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
                                     const yyjson_val *v, bool compact, struct err *err)
 {
@@ -168,21 +176,32 @@ struct client_object *remote_decode(const struct api_kind *kind, const struct js
         client_object_unref(o);
         return NULL;
     }
-    if (compact) {
-        struct client_object *small = compacted(&o->object, o->arena.used_bytes);
-        client_object_unref(o);
-        o = small;
-    }
-    return finished(o, err);
+    return finished(compact ? squeezed(o) : o, err);
 }
 
-int remote_decode_envelope(const struct api_kind *kind, struct str body, struct client_object **ret,
-                           struct err *err)
+int remote_decode_message(const struct api_kind *kind, struct str message,
+                          struct client_object **ret, struct err *err)
+{
+    struct client_object *o = client_object_new();
+    o->object.kind = kind;
+    o->object.value = arena_alloc(&o->arena, kind->type->size, _Alignof(max_align_t));
+    memset(o->object.value, 0, kind->type->size);
+    int code = api_proto_read(kind->type, message, o->object.value, &o->arena, err);
+    if (code < 0) {
+        client_object_unref(o);
+        return code;
+    }
+    *ret = finished(squeezed(o), err);
+    return *ret ? 0 : -err->code;
+}
+
+int remote_decode_envelope(const struct api_kind *kind, struct str body, bool compact,
+                           struct client_object **ret, struct err *err)
 {
     struct client_object *o = client_object_new();
     int code = api_envelope_read(body, &o->arena, &o->object, err);
     if (code == 0 && o->object.kind == kind) {
-        *ret = finished(o, err);
+        *ret = finished(compact ? squeezed(o) : o, err);
         return *ret ? 0 : -err->code;
     }
     if (code == 0 && o->object.kind->type != &api_status_type)

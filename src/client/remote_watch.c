@@ -6,12 +6,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "client/frames.h"
 #include "client/lines.h"
 #include "client/remote_int.h"
 
 #include "base/banned.h"
 
-#define LINE_BYTES_MAX  ((size_t)64 * 1024 * 1024)
 #define LIST_PAGE       STR("500")
 #define LIST_TIMEOUT_MS 65000
 #define WATCH_SECONDS   300 // at least; as much again by chance, as client-go
@@ -30,8 +30,10 @@ struct client_watch {
     enum stage stage;
     struct sending sending;
     struct sbuf target;
-    struct sbuf next_page; // continue
-    struct lines lines;
+    struct sbuf next_page;                               // continue
+    enum { FORM_UNKNOWN, FORM_LINES, FORM_FRAMES } form; // of the stream: its first byte tells
+    struct lines lines;                                  // of JSON
+    struct frames frames;                                // of protobuf
     uint64_t revision;
     struct exec_timer retry;
     int64_t retry_ns;
@@ -48,6 +50,7 @@ static void watch_free(struct client_watch *w)
     sbuf_done(&w->target);
     sbuf_done(&w->next_page);
     lines_done(&w->lines);
+    frames_done(&w->frames);
     arena_done(&w->arena);
     free(w);
     remote_release(r);
@@ -126,63 +129,36 @@ static void lost(struct client_watch *w, int code, struct err *err)
 
 // --- Events --------------------------------------------------------------------------------------
 
-static struct str text_of(const yyjson_val *v, const char *field)
+static bool ends_initial_events(const struct api_object_meta *m)
 {
-    const yyjson_val *found = v ? json_get(v, str_z(field)) : NULL;
-    return found && json_is_string(found) ? json_str(found) : (struct str){0};
+    for (size_t i = 0; i < m->annotations.n; i++)
+        if (str_eqz(m->annotations.p[i].key, "k8s.io/initial-events-end"))
+            return str_eqz(m->annotations.p[i].value, "true");
+    return false;
 }
 
-static int on_bookmark(struct client_watch *w, const yyjson_val *object)
+static void on_bookmark(struct client_watch *w, const struct client_object *o)
 {
-    const yyjson_val *meta = json_get(object, STR("metadata"));
-    const yyjson_val *notes = meta ? json_get(meta, STR("annotations")) : NULL;
-    uint64_t revision = 0;
-    if (!meta || str_to_u64(text_of(meta, "resourceVersion"), &revision) < 0)
-        return 0; // no use
-    struct client_event event = {.type = CLIENT_BOOKMARK, .revision = revision};
-    w->revision = revision;
+    struct client_event event = {.type = CLIENT_BOOKMARK, .revision = o->revision};
+    if (o->revision == 0)
+        return; // no use
+    w->revision = o->revision;
     if (w->stage == STAGE_STREAM) {
-        if (!str_eqz(text_of(notes, "k8s.io/initial-events-end"), "true"))
-            return 0;
+        if (!ends_initial_events(o->meta))
+            return;
         event.type = CLIENT_SYNCED;
         w->stage = STAGE_WATCH;
     }
     tell(w, &event);
-    return 0;
 }
 
-static int on_object(struct client_watch *w, enum client_event_type type,
-                     const struct json_doc *doc, const yyjson_val *v, struct err *err)
+static void on_object(struct client_watch *w, enum client_event_type type,
+                      const struct client_object *object)
 {
-    struct client_object *object = remote_decode(w->kind, doc, v, true, err);
-    if (!object)
-        return -err->code;
     struct client_event event = {.type = type, .object = object, .revision = object->revision};
     if (w->stage != STAGE_LIST && object->revision > w->revision)
         w->revision = object->revision;
     tell(w, &event);
-    client_object_unref(object);
-    return 0;
-}
-
-static int on_event(struct client_watch *w, const struct json_doc *doc, struct err *err)
-{
-    const yyjson_val *object = json_get(doc->root, STR("object"));
-    struct str type = text_of(doc->root, "type");
-    if (!object || !json_is_object(object))
-        return err_set(err, ERR_INTERNAL, "the server sent a watch event without an object");
-    if (str_eqz(type, "ADDED"))
-        return on_object(w, CLIENT_ADDED, doc, object, err);
-    if (str_eqz(type, "MODIFIED"))
-        return on_object(w, CLIENT_MODIFIED, doc, object, err);
-    if (str_eqz(type, "DELETED"))
-        return on_object(w, CLIENT_DELETED, doc, object, err);
-    if (str_eqz(type, "BOOKMARK"))
-        return on_bookmark(w, object);
-    if (str_eqz(type, "ERROR"))
-        return remote_status_value(0, object, err);
-    return err_set(err, ERR_INTERNAL, "the server sent a watch event of type '%.*s'",
-                   STR_ARG(type));
 }
 
 struct feeding {
@@ -190,19 +166,36 @@ struct feeding {
     struct err err;
 };
 
-static int on_line(void *arg, struct str text)
+// on_piece takes one event, a line or a frame.
+static int on_piece(void *arg, struct str bytes)
 {
     struct feeding *f = arg;
-    static const struct json_options options = {.max_bytes = LINE_BYTES_MAX,
-                                                .duplicates = JSON_DUPLICATES_LAST};
-    cleanup_json_doc struct json_doc doc = {0};
-    if (over(f->watch))
+    struct client_watch *w = f->watch;
+    struct remote_event event = {0};
+    if (over(w))
         return 1;
-    int r = json_parse(text, &options, &doc, &f->err);
+    int r = w->form == FORM_LINES ? remote_event_json(w->kind, bytes, &event, &f->err)
+                                  : remote_event_frame(w->kind, bytes, &event, &f->err);
     if (r < 0)
-        return err_wrap(&f->err, "the server's watch event makes no sense");
-    f->watch->told = true;
-    return on_event(f->watch, &doc, &f->err);
+        return r;
+    w->told = true;
+    if (event.type == CLIENT_BOOKMARK)
+        on_bookmark(w, event.object);
+    else
+        on_object(w, event.type, event.object);
+    client_object_unref(event.object);
+    return 0;
+}
+
+static int feed(struct client_watch *w, struct str bytes, struct feeding *f)
+{
+    // A length that is not too large begins with a small byte, which no text does.
+    static_assert(REMOTE_EVENT_BYTES_MAX >> 24 < '\t', "a frame cannot be told from a line");
+    if (w->form == FORM_UNKNOWN && bytes.n)
+        w->form = (unsigned char)bytes.p[0] < '\t' ? FORM_FRAMES : FORM_LINES;
+    if (w->form == FORM_LINES)
+        return lines_feed(&w->lines, bytes, on_piece, f, &f->err);
+    return frames_feed(&w->frames, bytes, on_piece, f, &f->err);
 }
 
 static void on_data(void *arg, struct str bytes)
@@ -212,7 +205,7 @@ static void on_data(void *arg, struct str bytes)
         return;
     enter(w);
     struct feeding f = {.watch = w};
-    int r = lines_feed(&w->lines, bytes, on_line, &f, &f.err);
+    int r = feed(w, bytes, &f);
     if (r < 0 && !over(w)) {
         sending_stop(&w->sending);
         lost(w, r, &f.err);
@@ -229,43 +222,25 @@ static void on_sending_data(void *arg, struct str bytes)
 
 // --- Lists ---------------------------------------------------------------------------------------
 
-static int give_items(struct client_watch *w, const struct json_doc *doc, struct err *err)
+static int on_item(void *arg, struct client_object *o)
 {
-    const yyjson_val *items = json_get(doc->root, STR("items"));
-    if (!items || json_is_null(items))
-        return 0;
-    if (!json_is_array(items))
-        return err_set(err, ERR_INTERNAL, "the server sent a list without items");
-    json_arr_foreach(items, item) {
-        int r = on_object(w, CLIENT_ADDED, doc, item, err);
-        if (r < 0 || over(w))
-            return r;
-    }
-    return 0;
+    struct client_watch *w = arg;
+    on_object(w, CLIENT_ADDED, o);
+    return over(w);
 }
 
 static int on_page(struct client_watch *w, struct str body, struct err *err)
 {
-    static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
-                                                .duplicates = JSON_DUPLICATES_LAST};
-    cleanup_json_doc struct json_doc doc = {0};
-    int r = json_parse(body, &options, &doc, err);
-    if (r < 0)
-        return err_wrap(err, "the server's list makes no sense");
-    r = give_items(w, &doc, err);
+    struct remote_page page = {0};
+    int r = remote_page_read(w->kind, body, on_item, w, &page, err);
+    sbuf_done(&w->next_page);
+    w->next_page = page.next;
     if (r < 0 || over(w))
-        return r;
-    const yyjson_val *meta = json_get(doc.root, STR("metadata"));
-    struct str next = text_of(meta, "continue");
-    sbuf_clear(&w->next_page);
-    sbuf_add(&w->next_page, next);
-    if (next.n == 0) {
-        uint64_t revision = 0;
-        if (str_to_u64(text_of(meta, "resourceVersion"), &revision) < 0)
-            return err_set(err, ERR_INTERNAL, "the server sent a list without a resourceVersion");
-        w->revision = revision;
+        return r < 0 ? r : 0;
+    if (page.next.n == 0) {
+        w->revision = page.revision;
         w->stage = STAGE_WATCH;
-        tell(w, &(struct client_event){.type = CLIENT_SYNCED, .revision = revision});
+        tell(w, &(struct client_event){.type = CLIENT_SYNCED, .revision = page.revision});
     }
     if (!over(w))
         begin(w);
@@ -344,13 +319,15 @@ static void make_target(struct client_watch *w)
 static void begin(struct client_watch *w)
 {
     lines_reset(&w->lines);
+    frames_reset(&w->frames);
+    w->form = FORM_UNKNOWN;
     make_target(w);
     bool list = w->stage == STAGE_LIST;
     w->sending = (struct sending){
         .remote = w->remote,
         .request = {.method = "GET",
                     .target = sbuf_str(&w->target),
-                    .accept = STR("application/json"),
+                    .accept = STR(REMOTE_PROTOBUF ",application/json"),
                     .timeout_ms = list ? LIST_TIMEOUT_MS : 0,
                     .data = list ? NULL : on_sending_data},
         .done = on_done,
@@ -374,7 +351,7 @@ struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
     w->arg = arg;
     w->revision = since;
     w->stage = since ? STAGE_WATCH : r->no_watch_list ? STAGE_LIST : STAGE_STREAM;
-    w->lines.max = LINE_BYTES_MAX;
+    w->lines.max = w->frames.max = REMOTE_EVENT_BYTES_MAX;
     w->retry = (struct exec_timer){.fn = on_retry, .arg = w};
     r->busy++;
     begin(w);

@@ -44,6 +44,7 @@ struct component {
     struct kubeconfig kubeconfig;
     struct kubeconfig_target target;
     struct client *client;
+    struct client *lease_client; // not behind everything else that is being sent
     struct features features;
     struct lease *lease; // NULL: no election, or not yet
     struct sbuf identity;
@@ -188,13 +189,14 @@ static void start_election(struct component *c)
     uuid_write(&id, uuid);
     sbuf_clear(&c->identity);
     sbuf_addf(&c->identity, "%s_%s", host, uuid);
-    const struct lease_options o = {.client = c->client,
+    const struct lease_options o = {.client = c->lease_client,
                                     .namespace = str_z(s->lease_namespace),
                                     .name = str_z(s->lease_name),
                                     .identity = sbuf_str(&c->identity),
                                     .duration_ns = s->duration_ns,
                                     .renew_deadline_ns = s->deadline_ns,
                                     .retry_ns = s->retry_ns,
+                                    .steadfast = true,
                                     .leading = on_leading,
                                     .lost = on_lost,
                                     .holder = on_holder,
@@ -247,15 +249,6 @@ static void ask(void *arg)
 }
 
 // --- How it is -----------------------------------------------------------------------------------
-
-static bool is_live(void *arg, struct sbuf *why)
-{
-    const struct component *c = arg;
-    if (!c->lease || lease_late_ns(c->lease) < 10 * CLOCK_NS_PER_SEC)
-        return true;
-    sbuf_addz(why, "the lease was not renewed in time");
-    return false;
-}
 
 static bool is_ready(void *arg, struct sbuf *why)
 {
@@ -316,7 +309,6 @@ static int open_http(struct component *c, struct err *err)
 {
     const struct component_http_options o = {.loop = c->loop,
                                              .listen = c->set.listen,
-                                             .live = is_live,
                                              .ready = is_ready,
                                              .metrics = add_metrics,
                                              .arg = c};
@@ -344,6 +336,8 @@ static int start(struct component *c, struct err *err)
     if (r == 0)
         r = client_remote_new(c->loop, &o, &c->client, err);
     if (r == 0)
+        r = client_remote_new(c->loop, &o, &c->lease_client, err);
+    if (r == 0)
         r = open_http(c, err);
     if (r == 0)
         r = loop_on_signal(c->loop, SIGTERM, on_signal, c, err);
@@ -362,6 +356,8 @@ static void finish(struct component *c)
     component_http_free(c->http);
     if (c->client)
         client_free(c->client);
+    if (c->lease_client)
+        client_free(c->lease_client);
     if (c->loop) {
         exec_timer_stop(c->exec, &c->again);
         exec_timer_stop(c->exec, &c->give_up);

@@ -16,8 +16,7 @@ struct component_http;
 struct component_http_options {
     struct loop *loop;
     const char *listen; // HOST:PORT
-    // live and ready say yes, or no and why.
-    bool (*live)(void *arg, struct sbuf *why);
+    // ready says yes, or no and why. Alive is who answers at all.
     bool (*ready)(void *arg, struct sbuf *why);
     void (*metrics)(void *arg, struct sbuf *out); // Prometheus' text; the process' own is added
     void *arg;

@@ -7,7 +7,8 @@
 #include "base/banned.h"
 
 const char plan_usage[] =
-    "dray plan -f FILE... [--policy P] [--node NODE] [--features A,B] [-R] [--all] [-o json]\n"
+    "dray plan -f FILE... | --kubeconfig FILE [--policy P] [--node NODE] [--features A,B] [-R] "
+    "[--all] [-o json]\n"
     "          [WHAT IF]\n\n"
     "Pods and claims are placed one after the other, in the order of the files; for what does not\n"
     "fit, the answer says why and what would help. Exit status: 0 all placed, 1 some not (or a\n"

@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 
+#include "cmd/cluster.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
 
@@ -82,6 +83,37 @@ static int read_path(const struct plan_args *a, struct plan_world *w, const char
     return is_folder(path) ? read_folder(a, w, path, depth) : read_file(a, w, path);
 }
 
+// --- A cluster -----------------------------------------------------------------------------------
+
+// read_cluster adds everything that matters of a cluster.
+static int read_cluster(const struct plan_args *a, struct plan_world *w)
+{
+    static const char *const lists[] = {
+        "/api/v1/nodes",
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        "/apis/resource.k8s.io/v1/resourceslices",
+        "/apis/resource.k8s.io/v1/devicetaintrules",
+        "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+        "/apis/resource.k8s.io/v1/resourceclaims",
+        "/api/v1/pods",
+    };
+    struct cluster c = {0};
+    struct err err = {0};
+    int r = cluster_open(&c, a->kubeconfig, a->context, &err);
+    for (size_t i = 0; r == 0 && i < array_len(lists); i++) {
+        cleanup_sbuf struct sbuf body = {0};
+        r = cluster_get(&c, lists[i], &body, &err);
+        if (r == 0)
+            r = plan_world_read(w, str_z(lists[i]), sbuf_str(&body), &err);
+        else if (r == -ERR_NOT_FOUND)
+            r = 0; // not every release has every kind
+    }
+    if (r < 0)
+        (void)fail(a, a->kubeconfig ? a->kubeconfig : a->context, &err);
+    cluster_close(&c);
+    return r < 0 ? VERB_NO : VERB_OK;
+}
+
 // --- What if -------------------------------------------------------------------------------------
 
 static const struct {
@@ -146,6 +178,10 @@ static const char *take_valued(struct plan_args *a, const char *word, const char
         a->options.node = str_z(value);
         return NULL;
     }
+    if (strcmp(word, "--kubeconfig") == 0 || strcmp(word, "--context") == 0) {
+        *(strcmp(word, "--context") == 0 ? &a->context : &a->kubeconfig) = value;
+        return NULL;
+    }
     if (is_change(word)) {
         vec_push(&a->changes, word);
         vec_push(&a->changes, value);
@@ -200,8 +236,9 @@ int plan_args_read(struct plan_args *a, int argc, char **argv)
                 return bad_word(a, word, wrong ? wrong : "no such option");
         }
     }
-    if (a->files.n == 0)
-        return verb_usage_error(a->verb, "on which objects? give files with -f");
+    a->cluster = a->kubeconfig || a->context;
+    if (a->files.n == 0 && !a->cluster)
+        return verb_usage_error(a->verb, "on which objects? give files with -f, or --kubeconfig");
     return VERB_OK;
 }
 
@@ -241,7 +278,7 @@ static int ask(struct plan_args *a, struct plan_world *w)
 int plan_args_answer(struct plan_args *a)
 {
     struct plan_world *w = plan_world_new();
-    int r = VERB_OK;
+    int r = a->cluster ? read_cluster(a, w) : VERB_OK;
     for (size_t i = 0; r == VERB_OK && i < a->files.n; i++)
         r = read_path(a, w, a->files.p[i], 0);
     if (r == VERB_OK)

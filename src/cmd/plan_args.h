@@ -14,8 +14,10 @@ struct plan_args {
     const char *verb;
     struct plan_options options;
     struct word_list files;
-    struct word_list changes; // option and value, in turn
-    const char *target;       // of why
+    const char *kubeconfig, *context; // a cluster to begin with; NULL: none
+    bool cluster;                     // it is asked
+    struct word_list changes;         // option and value, in turn
+    const char *target;               // of why
     bool json;
     bool recursive;
     struct rng_seeded shares;
@@ -37,6 +39,9 @@ int plan_args_answer(struct plan_args *a);
     "Pods, Deployments, Jobs, ResourceClaims and templates. Allocated claims count as in use. "   \
     "Without\n"                                                                                   \
     "Nodes, the slices say which there are.\n\n"                                                  \
+    "--kubeconfig FILE, --context NAME   begin with what any cluster has (read, nothing is "      \
+    "written);\n"                                                                                 \
+    "                             files may then be left out\n"                                   \
     "--policy pack|spread|first   which node and devices, of those that fit (pack)\n"             \
     "--node NODE                  only this node\n"                                               \
     "--features A,B               more features: names, gates, or all\n"                          \

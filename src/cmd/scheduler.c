@@ -14,7 +14,12 @@ const char scheduler_usage[] =
     "a node and devices, on any Kubernetes from 1.34 on. Several may run: one leads, the others "
     "know all\n"
     "and stand by.\n\n"
-    "--policy pack|spread|first   how devices are chosen; default pack\n" COMPONENT_USAGE;
+    "--policy pack|spread|first   how devices are chosen; default pack\n"
+    "--settle 250ms          while other schedulers have pods with claims to place, wait at least "
+    "so "
+    "long\n"
+    "                        before a Binding, and give way to what they wrote; 0s: "
+    "never\n" COMPONENT_USAGE;
 
 #define NAMES_MAX 16
 
@@ -23,6 +28,7 @@ struct scheduler {
     struct str name[NAMES_MAX];
     size_t names_len;
     enum alloc_policy policy;
+    int64_t settle_ns;
     struct sched *sched;
 };
 
@@ -51,6 +57,7 @@ static void start(void *arg, struct client *client, const struct features *featu
                                     .names_len = s->names_len,
                                     .features = features,
                                     .policy = s->policy,
+                                    .settle_ns = s->settle_ns,
                                     .standby = standby};
     s->sched = sched_new(&o);
     sched_start(s->sched);
@@ -82,9 +89,11 @@ static void metrics(const void *arg, struct sbuf *out)
 
 int verb_scheduler(int argc, char **argv)
 {
-    struct scheduler s = {.names = "dray", .policy_name = "pack"};
+    struct scheduler s = {
+        .names = "dray", .policy_name = "pack", .settle_ns = 250 * CLOCK_NS_PER_MS};
     const struct option options[] = {{.name = "--scheduler-name", .text = &s.names},
-                                     {.name = "--policy", .text = &s.policy_name}};
+                                     {.name = "--policy", .text = &s.policy_name},
+                                     {.name = "--settle", .duration_ns = &s.settle_ns}};
     const struct component_ops ops = {.name = "dray-scheduler",
                                       .verb = "scheduler",
                                       .listen = "127.0.0.1:10251",

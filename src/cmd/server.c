@@ -417,6 +417,7 @@ static void running_done(struct running *r)
     http_server_free(r->local);
     if (r->server && !r->stopping)
         server_stop(r->server); // what could not be started follows the store already
+    registry_stop(r->registry);
     // Writes whose clients have gone still get their answers here.
     if (r->store)
         store_close(r->store);

@@ -296,8 +296,11 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
     server_set_checker(host->server, check, u);
-    const struct ctl_options co = {
-        .client = u->client, .exec = exec, .features = host->features, .aggregate_roles = true};
+    const struct ctl_options co = {.client = u->client,
+                                   .exec = exec,
+                                   .features = host->features,
+                                   .aggregate_roles = true,
+                                   .collect_all = true};
     u->ctl = ctl_new(&co);
     ctl_start(u->ctl);
     server_set_meter(host->server, meter, u);

@@ -13,9 +13,13 @@
 const char why_usage[] =
     "dray why [pod/|claim/][NAMESPACE/]NAME -f FILE... [--alone] [--policy P] [--node NODE]\n"
     "         [--features A,B] [-R] [-o json] [WHAT IF]\n\n"
-    "dray why [pod/|claim/][NAMESPACE/]NAME [--data-dir DIR] [--unix PATH] [-o json]\n\n"
+    "dray why [pod/|claim/][NAMESPACE/]NAME [--data-dir DIR] [--unix PATH] [-o json]\n"
+    "dray why [pod/|claim/][NAMESPACE/]NAME --kubeconfig FILE [--context NAME] [-o json]\n\n"
     "Without -f the scheduler of the running 'dray up' is asked (its folder: --data-dir, default\n"
-    "~/.dray). With files: what is before it in the files is placed first, as dray plan does; "
+    "~/.dray). With --kubeconfig or --context any Kubernetes is read, nothing is written, and the "
+    "answer is what\n"
+    "dray's scheduler would say of it, whoever schedules there. With files: what is before it in "
+    "the files is placed first, as dray plan does; "
     "--alone: only what is\n"
     "allocated already counts. Exit status: 0 it fits or runs, 1 it does not, 2 wrong "
     "usage.\n\n" PLAN_OPTIONS_HELP;
@@ -60,8 +64,14 @@ static int ask_cluster(int argc, char **argv)
     const struct {
         const char *name;
         const char **to;
-    } flags[] = {{"--data-dir", &q.data_dir}, {"--unix", &q.socket}, {"-o", &output},
-                 {"-n", &namespace},          {"--output", &output}, {"--namespace", &namespace}};
+    } flags[] = {{"--data-dir", &q.data_dir},
+                 {"--unix", &q.socket},
+                 {"-o", &output},
+                 {"-n", &namespace},
+                 {"--output", &output},
+                 {"--namespace", &namespace},
+                 {"--kubeconfig", &q.kubeconfig},
+                 {"--context", &q.context}};
     for (int i = 1; i < argc; i++) {
         size_t f = 0;
         while (f < array_len(flags) && strcmp(argv[i], flags[f].name) != 0)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray why on a running cluster: asks its scheduler and shows what it says.
+// dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows what that says.
 #include "cmd/why_cluster.h"
 
 #include <stdio.h>
 
+#include "cmd/cluster.h"
 #include "cmd/local.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
+#include "sched/sched.h"
 
 #include "base/banned.h"
 
@@ -155,13 +157,13 @@ static void show(const yyjson_val *root)
     show_remedies(now);
 }
 
-int why_cluster(const struct why_question *q)
+// --- Whom to ask ---------------------------------------------------------------------------------
+
+// ask_local asks the scheduler of a dray on this machine.
+static int ask_local(const struct why_question *q, struct sbuf *answer, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf target = {0};
-    cleanup_sbuf struct sbuf answer = {0};
-    cleanup_json_doc struct json_doc doc = {0};
-    struct err err = {0};
     local_socket(&path, q->socket, q->data_dir);
     sbuf_addz(&target, "/dray/explain?kind=");
     local_escape(&target, q->kind);
@@ -169,7 +171,72 @@ int why_cluster(const struct why_question *q)
     local_escape(&target, q->namespace);
     sbuf_addz(&target, "&name=");
     local_escape(&target, q->name);
-    int r = local_ask(path.p, "GET", target.p, &answer, &err);
+    return local_ask(path.p, "GET", target.p, answer, err);
+}
+
+// scheduler_of finds out who has to place a pod; empty when that is not known.
+static int scheduler_of(struct cluster *c, const struct why_question *q, struct sbuf *out,
+                        struct err *err)
+{
+    cleanup_sbuf struct sbuf target = {0}, body = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    if (!str_eqz(q->kind, "Pod"))
+        return 0;
+    sbuf_addz(&target, "/api/v1/namespaces/");
+    local_escape(&target, q->namespace);
+    sbuf_addz(&target, "/pods/");
+    local_escape(&target, q->name);
+    int r = cluster_get(c, target.p, &body, err);
+    if (r == 0)
+        r = json_parse(sbuf_str(&body), NULL, &doc, err);
+    if (r == 0)
+        sbuf_add(out, text_of(json_get(doc.root, STR("spec")), "schedulerName"));
+    return r;
+}
+
+static bool synced(void *arg)
+{
+    return sched_synced(arg);
+}
+
+// ask_cluster lets a scheduler of our own look at any cluster: it stands by, so nothing is written.
+static int ask_cluster(const struct why_question *q, struct sbuf *answer, struct err *err)
+{
+    struct cluster c = {0};
+    struct features features;
+    struct sched *s = NULL;
+    cleanup_sbuf struct sbuf name = {0};
+    int r = cluster_open(&c, q->kubeconfig, q->context, err);
+    if (r == 0)
+        r = cluster_features(&c, &features, err);
+    if (r == 0)
+        r = scheduler_of(&c, q, &name, err);
+    if (r == 0) {
+        const struct str names[] = {sbuf_str(&name)};
+        const struct sched_options o = {.client = c.client,
+                                        .names = names,
+                                        .names_len = name.n ? 1 : 0,
+                                        .features = &features,
+                                        .policy = ALLOC_PACK,
+                                        .standby = true};
+        s = sched_new(&o);
+        sched_start(s);
+        r = cluster_wait(&c, synced, s, err);
+    }
+    if (r == 0)
+        r = sched_explain(s, q->kind, q->namespace, q->name, answer, err);
+    sched_free(s);
+    cluster_close(&c);
+    return r;
+}
+
+int why_cluster(const struct why_question *q)
+{
+    cleanup_sbuf struct sbuf answer = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    struct err err = {0};
+    bool remote = q->kubeconfig || q->context;
+    int r = remote ? ask_cluster(q, &answer, &err) : ask_local(q, &answer, &err);
     if (r == 0 && !q->json)
         r = json_parse(sbuf_str(&answer), NULL, &doc, &err);
     if (r < 0) {

@@ -9,9 +9,10 @@
 #include "base/str.h"
 
 struct why_question {
-    const char *socket;   // of the server; NULL: that of the data folder
-    const char *data_dir; // NULL: ~/.dray
-    struct str kind;      // Pod or ResourceClaim
+    const char *socket;               // of the server; NULL: that of the data folder
+    const char *data_dir;             // NULL: ~/.dray
+    const char *kubeconfig, *context; // any cluster instead, if one is given
+    struct str kind;                  // Pod or ResourceClaim
     struct str namespace;
     struct str name;
     bool json;

@@ -170,6 +170,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->aggregate = options->aggregate_roles;
     c->collect = !options->off[CTL_GARBAGE];
     c->count = !options->off[CTL_QUOTAS];
+    c->collect_all = options->collect_all;
     c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
@@ -202,6 +203,8 @@ void ctl_start(struct ctl *c)
     for (size_t i = 0; i < CACHES; i++)
         if (c->caches[i])
             informer_start(c->caches[i]);
+    if (c->garbage)
+        gc_ctl_start(c->garbage);
 }
 
 void ctl_lead(struct ctl *c)
@@ -247,7 +250,7 @@ bool ctl_synced(const struct ctl *c)
     for (size_t i = 0; i < CACHES; i++)
         if (c->caches[i] && !informer_synced(c->caches[i]))
             return false;
-    return true;
+    return !c->garbage || gc_ctl_synced(c->garbage);
 }
 
 bool ctl_idle(const struct ctl *c)

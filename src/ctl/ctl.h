@@ -42,6 +42,7 @@ struct ctl_options {
     struct exec *exec;     // the client's
     const struct features *features;
     bool aggregate_roles;      // where no kube-controller-manager does
+    bool collect_all;          // garbage of all kinds, not of those alone that are cached anyway
     bool off[CTL_CONTROLLERS]; // what somebody else does
     bool standby;              // know everything, do nothing before ctl_lead
 };

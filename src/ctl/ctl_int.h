@@ -48,7 +48,7 @@ struct ctl {
     struct group_ctl *groups; // NULL where the gate is off
     struct role_ctl *roles;   // NULL: somebody else aggregates them
     struct quota_ctl *quotas; // NULL: somebody else counts
-    bool aggregate, collect, count;
+    bool aggregate, collect, collect_all, count;
     bool standby;
     struct work *works[12]; // of the controllers
     size_t works_len;
@@ -110,6 +110,8 @@ void pool_ctl_free(struct pool_ctl *p);
 
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
+void gc_ctl_start(struct gc_ctl *g); // its own caches
+bool gc_ctl_synced(const struct gc_ctl *g);
 
 struct group_ctl *group_ctl_new(struct ctl *c);
 void group_ctl_free(struct group_ctl *g);

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Objects whose owners are all gone are deleted: claims of pods and PodGroups, slices of nodes, pods
-// of nodes' static pods and the like. Owners of kinds that are not cached here count as alive; the
-// whole garbage collector, with its three modes, is another controller.
+// The garbage collector's graph: who owns whom, from the caches of all kinds. It keeps nothing of its
+// own but UIDs that are known to be gone; gc_step.c says what becomes of an object.
 #include <stdlib.h>
 
-#include "ctl/ctl_int.h"
-#include "ctl/gone.h"
+#include "api/validate.h"
+#include "ctl/gc_int.h"
 
 #include "base/banned.h"
-
-// Which caches hold dependents, and the letter of their keys (X/NAMESPACE/NAME).
-static const struct {
-    enum ctl_cache cache;
-    char letter;
-} dependents[] = {{CACHE_CLAIMS, 'c'}, {CACHE_SLICES, 's'}, {CACHE_PODS, 'p'}};
-
-struct gc_ctl {
-    struct ctl *ctl;
-    struct work *work;
-    struct list calls;
-    size_t by_owner[CACHES]; // index: UID of an owner
-    struct gone gone;        // owners
-};
 
 static void index_owners(const struct client_object *o, void (*add)(void *ctx, struct str key),
                          void *ctx)
@@ -31,187 +16,173 @@ static void index_owners(const struct client_object *o, void (*add)(void *ctx, s
         add(ctx, o->meta->owner_references.p[i].uid);
 }
 
-static char letter_of(enum ctl_cache cache)
+static void index_uid(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                      void *ctx)
 {
-    for (size_t i = 0; i < array_len(dependents); i++)
-        if (dependents[i].cache == cache)
-            return dependents[i].letter;
-    return '?';
+    add(ctx, o->meta->uid);
 }
 
-static enum ctl_cache cache_of(char letter)
+void gc_add(const struct gc_kind *k, const struct api_object_meta *meta)
 {
-    for (size_t i = 0; i < array_len(dependents); i++)
-        if (dependents[i].letter == letter)
-            return dependents[i].cache;
-    return CACHES;
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%zu/%.*s/%.*s", k->number, STR_ARG(meta->namespace), STR_ARG(meta->name));
+    work_add(k->g->work, sbuf_str(&key));
 }
 
-static void add_key(struct gc_ctl *g, enum ctl_cache cache, const struct api_object_meta *meta)
+void gc_remember(void *g, struct str uid)
 {
-    struct sbuf key = {0};
-    sbuf_addf(&key, "%c/%.*s/%.*s", letter_of(cache), STR_ARG(meta->namespace),
-              STR_ARG(meta->name));
-    work_add(g->work, sbuf_str(&key));
-    sbuf_done(&key);
+    gone_add(&((struct gc_ctl *)g)->gone, uid);
 }
 
-// --- Owners --------------------------------------------------------------------------------------
-
-static void remember_gone(void *owner, struct str uid)
+const struct gc_kind *gc_kind_of_owner(const struct gc_ctl *g, const struct api_owner_reference *o)
 {
-    struct gc_ctl *g = owner;
-    gone_add(&g->gone, uid);
-}
-
-// owner_cache is the cache that would hold an owner, CACHES when none does.
-static enum ctl_cache owner_cache(const struct gc_ctl *g, const struct api_owner_reference *o)
-{
-    static const enum ctl_cache owners[] = {CACHE_PODS, CACHE_GROUPS, CACHE_NODES, CACHE_CLAIMS};
-    for (size_t i = 0; i < array_len(owners); i++) {
-        const struct api_kind *kind = ctl_kind(owners[i]);
-        struct str group;
-        struct str version;
-        if (!str_cut(o->api_version, '/', &group, &version))
-            group = (struct str){0};
-        if (str_eq(kind->kind, o->kind) && str_eq(kind->group, group) && g->ctl->caches[owners[i]])
-            return owners[i];
+    struct str group, version;
+    if (!str_cut(o->api_version, '/', &group, &version))
+        group = (struct str){0};
+    vec_foreach(&g->kinds, k) {
+        if (str_eq((*k)->kind->kind, o->kind) && str_eq((*k)->kind->group, group))
+            return *k;
     }
-    return CACHES;
+    return NULL;
 }
 
-enum owner_state { OWNER_ALIVE, OWNER_GONE, OWNER_UNKNOWN };
-
-static enum owner_state owner_state(const struct gc_ctl *g, struct str namespace,
-                                    const struct api_owner_reference *o, struct client_key *ret)
+static void note_first(void *arg, const struct client_object *o)
 {
-    if (gone_has(&g->gone, o->uid))
-        return OWNER_GONE;
-    enum ctl_cache cache = owner_cache(g, o);
-    if (cache == CACHES)
-        return OWNER_ALIVE;
-    const struct api_kind *kind = ctl_kind(cache);
-    *ret = (struct client_key){kind, kind->namespaced ? namespace : STR(""), o->name};
-    const struct client_object *found = ctl_find(g->ctl, cache, ret->namespace, ret->name);
-    return found && str_eq(found->meta->uid, o->uid) ? OWNER_ALIVE : OWNER_UNKNOWN;
+    const struct client_object **found = arg;
+    if (!*found)
+        *found = o;
 }
 
-// --- Steps ---------------------------------------------------------------------------------------
-
-static void collect(struct gc_ctl *g, struct str key, const struct client_object *o)
+const struct client_object *gc_by_uid(const struct gc_kind *k, struct str uid)
 {
-    const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
-    struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
-    const struct api_delete_options options = {.preconditions = &same,
-                                               .propagation_policy = STR("Background"),
-                                               .has_propagation_policy = true};
-    client_delete(g->ctl->client, &at, &options, ctl_call_done,
-                  ctl_call_new(&g->calls, g->work, key, cache_of(key.p[0])));
+    const struct client_object *found = NULL;
+    informer_by(k->cache, k->by_uid, uid, note_first, &found);
+    return found;
 }
 
-static bool caches_are_there(const struct gc_ctl *g)
+struct dependents {
+    const struct gc_kind *kind;
+    gc_dependent_fn fn;
+    void *arg;
+};
+
+static void one_dependent(void *arg, const struct client_object *o)
 {
-    for (size_t i = 0; i < CACHES; i++)
-        if (g->ctl->caches[i] && !informer_synced(g->ctl->caches[i]))
-            return false;
-    return true;
+    const struct dependents *d = arg;
+    d->fn(d->arg, d->kind, o);
 }
 
-static void step(void *arg, struct str key)
+void gc_dependents(const struct gc_ctl *g, struct str uid, gc_dependent_fn fn, void *arg)
 {
-    struct gc_ctl *g = arg;
-    struct str namespace;
-    struct str name;
-    if (!caches_are_there(g)) {
-        work_retry(g->work, key);
-        return;
+    vec_foreach(&g->kinds, k) {
+        struct dependents d = {*k, fn, arg};
+        informer_by((*k)->cache, (*k)->by_owner, uid, one_dependent, &d);
     }
-    enum ctl_cache cache = cache_of(key.p[0]);
-    str_cut(str_from(key, 2), '/', &namespace, &name);
-    const struct client_object *o = ctl_find(g->ctl, cache, namespace, name);
-    if (!o || o->meta->deletion_timestamp.set || o->meta->owner_references.n == 0) {
-        work_done(g->work, key);
-        return;
-    }
-    for (size_t i = 0; i < o->meta->owner_references.n; i++) {
-        const struct api_owner_reference *owner = &o->meta->owner_references.p[i];
-        struct client_key at;
-        enum owner_state state = owner_state(g, namespace, owner, &at);
-        if (state == OWNER_ALIVE) {
-            work_done(g->work, key);
-            return;
-        }
-        if (state == OWNER_UNKNOWN) {
-            ctl_call_ask(ctl_call_new(&g->calls, g->work, key, cache), g->ctl->client, &at,
-                         owner->uid, remember_gone, g);
-            return;
-        }
-    }
-    collect(g, key, o);
 }
 
 // --- What changed --------------------------------------------------------------------------------
 
-struct add_in {
-    struct gc_ctl *g;
-    enum ctl_cache cache;
-};
-
-static void add_dependent(void *arg, const struct client_object *o)
+static void add_dependent(void *arg, const struct gc_kind *k, const struct client_object *o)
 {
-    const struct add_in *in = arg;
-    add_key(in->g, in->cache, o->meta);
+    (void)arg;
+    gc_add(k, o->meta);
 }
 
-static void owner_went(struct gc_ctl *g, struct str uid)
+// An owner that waits for its dependents may be waiting for this one.
+static void add_waiting_owners(const struct gc_ctl *g, const struct api_object_meta *meta)
 {
-    for (size_t i = 0; i < array_len(dependents); i++) {
-        enum ctl_cache cache = dependents[i].cache;
-        struct add_in in = {g, cache};
-        informer_by(g->ctl->caches[cache], g->by_owner[cache], uid, add_dependent, &in);
+    for (size_t i = 0; i < meta->owner_references.n; i++) {
+        const struct gc_kind *k = gc_kind_of_owner(g, &meta->owner_references.p[i]);
+        const struct client_object *owner =
+            k ? gc_by_uid(k, meta->owner_references.p[i].uid) : NULL;
+        if (owner && owner->meta->deletion_timestamp.set)
+            gc_add(k, owner->meta);
     }
 }
 
-static void changed(struct gc_ctl *g, enum ctl_cache cache, const struct client_object *before,
+static void changed(void *arg, const struct client_object *before,
                     const struct client_object *after)
 {
+    const struct gc_kind *k = arg;
     if (before && (!after || !str_eq(before->meta->uid, after->meta->uid))) {
-        remember_gone(g, before->meta->uid);
-        owner_went(g, before->meta->uid);
+        gc_remember(k->g, before->meta->uid);
+        gc_dependents(k->g, before->meta->uid, add_dependent, NULL);
     }
-    if (after && letter_of(cache) != '?' && after->meta->owner_references.n > 0)
-        add_key(g, cache, after->meta);
+    if (before)
+        add_waiting_owners(k->g, before->meta);
+    if (after && (after->meta->owner_references.n || after->meta->deletion_timestamp.set))
+        gc_add(k, after->meta);
 }
 
-#define CHANGED(name, cache)                                        \
-    static void name(void *arg, const struct client_object *before, \
-                     const struct client_object *after)             \
-    {                                                               \
-        changed(arg, cache, before, after);                         \
-    }
+static void progress(void *arg, uint64_t revision)
+{
+    const struct gc_kind *k = arg;
+    work_seen(k->g->work, k->number, revision);
+}
 
-CHANGED(pod_changed, CACHE_PODS)
-CHANGED(claim_changed, CACHE_CLAIMS)
-CHANGED(slice_changed, CACHE_SLICES)
-CHANGED(group_changed, CACHE_GROUPS)
-CHANGED(node_changed, CACHE_NODES)
+// --- Which kinds ---------------------------------------------------------------------------------
+
+static struct informer *cache_of(const struct ctl *c, const struct api_kind *kind)
+{
+    for (enum ctl_cache i = 0; i < CACHES; i++)
+        if (c->caches[i] && ctl_kind(i) == kind)
+            return c->caches[i];
+    return NULL;
+}
+
+static void add_kind(struct gc_ctl *g, const struct api_kind *kind, struct informer *cache)
+{
+    const struct informer_options options = {.client = g->ctl->client, .kind = kind};
+    struct gc_kind *k = xcalloc(1, sizeof(*k));
+    *k = (struct gc_kind){.g = g,
+                          .number = g->kinds.n,
+                          .kind = kind,
+                          .cache = cache ? cache : informer_new(&options),
+                          .own = !cache};
+    k->by_owner = informer_add_index(k->cache, index_owners);
+    k->by_uid = informer_add_index(k->cache, index_uid);
+    const struct informer_handler handler = {.changed = changed, .progress = progress, .arg = k};
+    informer_add_handler(k->cache, &handler);
+    vec_push(&g->kinds, k);
+}
+
+// is_collected: kinds that can be listed, once each; events own nothing and end by themselves.
+static bool is_collected(const struct api_kind *kind)
+{
+    return kind->plural.n && kind->list && api_hub_kind(kind) == kind &&
+           !str_contains(kind->version, STR("alpha")) && !str_eqz(kind->kind, "Event");
+}
 
 struct gc_ctl *gc_ctl_new(struct ctl *ctl)
 {
     struct gc_ctl *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
-    g->work = ctl_work(ctl, step, g);
+    g->work = ctl_work(ctl, gc_step, g);
     list_init(&g->calls);
-    for (size_t i = 0; i < array_len(dependents); i++) {
-        enum ctl_cache cache = dependents[i].cache;
-        g->by_owner[cache] = informer_add_index(ctl->caches[cache], index_owners);
-    }
-    ctl_watch(ctl, CACHE_PODS, pod_changed, g, g->work);
-    ctl_watch(ctl, CACHE_CLAIMS, claim_changed, g, g->work);
-    ctl_watch(ctl, CACHE_SLICES, slice_changed, g, g->work);
-    ctl_watch(ctl, CACHE_GROUPS, group_changed, g, g->work);
-    ctl_watch(ctl, CACHE_NODES, node_changed, g, g->work);
+    for (enum ctl_cache i = 0; i < CACHES; i++)
+        if (ctl->caches[i])
+            add_kind(g, ctl_kind(i), ctl->caches[i]);
+    for (size_t i = 0; ctl->collect_all && i < api_kinds_len; i++)
+        if (is_collected(&api_kinds[i]) && !cache_of(ctl, &api_kinds[i]))
+            add_kind(g, &api_kinds[i], NULL);
     return g;
+}
+
+void gc_ctl_start(struct gc_ctl *g)
+{
+    vec_foreach(&g->kinds, k) {
+        if ((*k)->own)
+            informer_start((*k)->cache);
+    }
+}
+
+bool gc_ctl_synced(const struct gc_ctl *g)
+{
+    vec_foreach(&g->kinds, k) {
+        if (!informer_synced((*k)->cache))
+            return false;
+    }
+    return true;
 }
 
 void gc_ctl_free(struct gc_ctl *g)
@@ -220,6 +191,12 @@ void gc_ctl_free(struct gc_ctl *g)
         return;
     ctl_calls_drop(&g->calls);
     work_free(g->work);
+    vec_foreach(&g->kinds, k) {
+        if ((*k)->own)
+            informer_free((*k)->cache);
+        free(*k);
+    }
+    vec_done(&g->kinds);
     gone_done(&g->gone);
     free(g);
 }

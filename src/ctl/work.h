@@ -43,7 +43,7 @@ void work_retry(struct work *w, struct str key);
 
 // work_after: a write gave an object revision of source; look again when work_seen tells of it.
 // source is any number that the controller gives its caches.
-#define WORK_SOURCES 16
+#define WORK_SOURCES 128
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision);
 
 // work_again: nothing to do yet; look again after a while, or when it is added.

@@ -11,7 +11,6 @@
 #define BINS        512 // of load in %
 #define SERVER_GPUS 8
 #define SERVERS_MAX 200000
-#define NO_NODE     UINT32_MAX
 
 static const char *const policy_names[] = {"pack", "whole", "first", "bestfit", "fgd"};
 
@@ -30,59 +29,44 @@ const char *replay_policy_name(enum replay_policy p)
     return policy_names[p];
 }
 
-// A cluster with a policy at work.
-struct stage {
+// A trace on the stage.
+struct play {
     const struct replay_trace *trace;
     const struct replay_options *options;
-    struct replay_world *world;
     struct rules *rules;
-    struct fleet *fleet;
-    struct alloc_solver *solver;
+    struct stage stage;
 };
 
-static const struct alloc_view *view_at(void *arg, uint32_t node)
+static void play_begin(struct play *s, const struct replay_trace *t,
+                       const struct replay_options *options, bool any_model)
 {
-    const struct stage *s = arg;
-    return s->world->nodes.p[node].view;
-}
-
-static void stage_begin(struct stage *s, const struct replay_trace *t,
-                        const struct replay_options *options, bool any_model)
-{
-    *s = (struct stage){.trace = t, .options = options};
-    s->world = world_new(t, options->policy == REPLAY_WHOLE, any_model);
-    s->rules = rules_new(t, s->world, options->policy);
-    s->fleet = fleet_new(
-        &(struct fleet_options){.rule = rules_fleet(s->rules), .view = view_at, .view_arg = s});
+    *s = (struct play){.trace = t, .options = options};
+    struct replay_world *w = world_new(t, options->policy == REPLAY_WHOLE, any_model);
+    s->rules = rules_new(t, w, options->policy);
     bool first = options->policy == REPLAY_WHOLE || options->policy == REPLAY_FIRST;
-    s->solver = alloc_solver_new(&(struct alloc_options){
-        .policy = first ? ALLOC_FIRST : ALLOC_PACK, .loss = fleet_loss, .loss_arg = s->fleet});
+    stage_begin(&s->stage, w, rules_fleet(s->rules), first ? ALLOC_FIRST : ALLOC_PACK);
+    s->stage.check = options->check;
 }
 
-static void stage_end(struct stage *s)
+static void play_end(struct play *s)
 {
-    alloc_solver_free(s->solver);
-    fleet_free(s->fleet);
+    stage_end(&s->stage);
     rules_free(s->rules);
-    world_free(s->world);
 }
 
-static int add_node(struct stage *s, const struct trace_node *n, uint32_t order, struct err *err)
+static int add_node(struct play *s, const struct trace_node *n, uint32_t order, struct err *err)
 {
-    int r = world_add_node(s->world, n, order, err);
-    if (r < 0)
-        return r;
-    uint32_t at = (uint32_t)s->world->nodes.n - 1;
-    struct fleet_room room = world_room(&s->world->nodes.p[at]);
-    fleet_set(s->fleet, at, &room, s->world->nodes.p[at].view);
-    return 0;
+    int r = world_add_node(s->stage.world, n, order, err);
+    if (r == 0)
+        stage_renewed(&s->stage, (uint32_t)s->stage.world->nodes.n - 1);
+    return r;
 }
 
-static const struct api_resource_claim *ask(struct stage *s, const struct trace_pod *p)
+static const struct api_resource_claim *ask(struct play *s, const struct trace_pod *p)
 {
     uint64_t hash;
-    const struct api_resource_claim *claim = world_claim(s->world, p, &hash);
-    (void)fleet_ask(s->fleet, hash, &claim, claim ? 1 : 0, p->cpu, p->memory * MIB);
+    const struct api_resource_claim *claim = world_claim(s->stage.world, p, &hash);
+    (void)fleet_ask(s->stage.fleet, hash, &claim, claim ? 1 : 0, p->cpu, p->memory * MIB);
     return claim;
 }
 
@@ -90,14 +74,14 @@ static const struct api_resource_claim *ask(struct stage *s, const struct trace_
 // arrives is learnt beside it, as a scheduler does.
 #define HISTORY_COUNTS 1000.0
 
-static bool learns(const struct stage *s)
+static bool learns(const struct play *s)
 {
     return s->options->policy == REPLAY_PACK &&
            (s->options->knowledge == REPLAY_KNOW_NOTHING || s->trace->has_history);
 }
 
 // What the policy knows before the first pod comes.
-static void learn_before(struct stage *s)
+static void learn_before(struct play *s)
 {
     double all = (double)replay_known_pods(s->trace)->n;
     double times = s->trace->has_history && all > HISTORY_COUNTS ? HISTORY_COUNTS / all : 1;
@@ -105,64 +89,17 @@ static void learn_before(struct stage *s)
         return;
     vec_foreach(replay_known_pods(s->trace), p) {
         (void)ask(s, p);
-        fleet_learn(s->fleet, times);
+        fleet_learn(s->stage.fleet, times);
     }
-    fleet_settle(s->fleet);
+    fleet_settle(s->stage.fleet);
 }
 
-// --- One pod -------------------------------------------------------------------------------------
-
-static int check(const struct stage *s, uint32_t node, const struct api_resource_claim *claim,
-                 const struct alloc_answer *a, struct err *err)
-{
-    cleanup_sbuf struct sbuf problems = {0};
-    if (!s->options->check ||
-        alloc_check(s->world->nodes.p[node].view, &claim, 1, a->results, a->results_len, &problems))
-        return 0;
-    return err_set(err, ERR_INTERNAL, "node %.*s: the checker refuses an allocation: %.*s",
-                   STR_ARG(s->world->nodes.p[node].trace->name), STR_ARG(sbuf_str(&problems)));
-}
-
-static int settle_on(struct stage *s, uint32_t node, const struct trace_pod *p,
-                     const struct api_allocation_result *result, struct err *err)
-{
-    int r = world_take(s->world, node, p, result, err);
-    if (r < 0)
-        return r;
-    struct fleet_room room = world_room(&s->world->nodes.p[node]);
-    fleet_set(s->fleet, node, &room, s->world->nodes.p[node].view);
-    return 0;
-}
-
-// Finds a node for a pod and puts it there. *ret_node is NO_NODE when there is none.
-static int place(struct stage *s, const struct trace_pod *p, uint32_t *ret_node, struct err *err)
+static int place(struct play *s, const struct trace_pod *p, uint32_t *ret_node, struct err *err)
 {
     const struct api_resource_claim *claim = ask(s, p);
-    uint32_t node;
     if (learns(s))
-        fleet_learn(s->fleet, 1);
-    fleet_start(s->fleet);
-    *ret_node = NO_NODE;
-    while (fleet_next(s->fleet, &node)) {
-        struct alloc_answer a = {0};
-        if (claim) {
-            fleet_at(s->fleet, node);
-            alloc_solve(s->solver, s->world->nodes.p[node].view, &claim, 1, &a);
-            if (a.verdict == ALLOC_ERROR)
-                return err_set(err, ERR_INVALID, "pod %.*s: %.*s", STR_ARG(p->name),
-                               STR_ARG(a.error));
-            if (a.verdict != ALLOC_ALLOCATED) {
-                fleet_refused(s->fleet, node);
-                continue;
-            }
-            int r = check(s, node, claim, &a, err);
-            if (r < 0)
-                return r;
-        }
-        *ret_node = node;
-        return settle_on(s, node, p, claim ? a.results : NULL, err);
-    }
-    return 0;
+        fleet_learn(s->stage.fleet, 1);
+    return stage_place(&s->stage, claim, p, ret_node, err);
 }
 
 // --- A run ---------------------------------------------------------------------------------------
@@ -178,9 +115,9 @@ struct measure {
     size_t n[BINS];
 };
 
-static void measure_node(struct measure *m, const struct stage *s, uint32_t node)
+static void measure_node(struct measure *m, const struct play *s, uint32_t node)
 {
-    double now = rules_fragments(s->rules, node, fleet_node_at(s->fleet, node));
+    double now = rules_fragments(s->rules, node, fleet_node_at(s->stage.fleet, node));
     m->fragments += now - m->node_fragments[node];
     m->node_fragments[node] = now;
 }
@@ -209,7 +146,7 @@ static double mean_at(const struct measure *m, const double *sum, size_t bin)
     return m->n[bin] ? sum[bin] / (double)m->n[bin] : 0;
 }
 
-static int begin_run(struct stage *s, const struct trace_line *order, struct measure *m,
+static int begin_run(struct play *s, const struct trace_line *order, struct measure *m,
                      struct err *err)
 {
     const struct replay_trace *t = s->trace;
@@ -230,7 +167,7 @@ static int begin_run(struct stage *s, const struct trace_line *order, struct mea
     return 0;
 }
 
-static int run_arrivals(struct stage *s, const struct trace_line *line, struct measure *m,
+static int run_arrivals(struct play *s, const struct trace_line *line, struct measure *m,
                         struct replay_result *ret, struct err *err)
 {
     const struct replay_trace *t = s->trace;
@@ -281,16 +218,16 @@ static bool could_run(const struct trace_node *server, const struct trace_pod *p
     return p->num <= server->gpus && p->cpu <= server->cpu && p->memory <= server->memory;
 }
 
-static int buy_for(struct stage *s, const struct trace_node *server, const struct trace_pod *p,
+static int buy_for(struct play *s, const struct trace_node *server, const struct trace_pod *p,
                    struct err *err)
 {
     uint32_t node = NO_NODE;
     int r = could_run(server, p) ? place(s, p, &node, err) : 0;
     if (r < 0 || node != NO_NODE || !could_run(server, p))
         return r;
-    if (s->world->nodes.n == SERVERS_MAX)
+    if (s->stage.world->nodes.n == SERVERS_MAX)
         return err_set(err, ERR_TOO_LARGE, "more than %d servers", SERVERS_MAX);
-    r = add_node(s, server, (uint32_t)s->world->nodes.n, err);
+    r = add_node(s, server, (uint32_t)s->stage.world->nodes.n, err);
     return r < 0 ? r : place(s, p, &node, err);
 }
 
@@ -299,12 +236,12 @@ static int buy(const struct replay_trace *t, const struct replay_options *option
                const struct trace_line *line, double *ret, struct err *err)
 {
     const struct trace_node server = server_of(t);
-    struct stage s;
+    struct play s;
     int r = 0;
     if (!server.cpu)
         return 0; // no node of the trace is one
     cleanup_free bool *seen = xcalloc(t->pods.n, sizeof(*seen));
-    stage_begin(&s, t, options, true);
+    play_begin(&s, t, options, true);
     r = add_node(&s, &server, 0, err);
     if (r == 0)
         learn_before(&s);
@@ -314,8 +251,8 @@ static int buy(const struct replay_trace *t, const struct replay_options *option
             r = buy_for(&s, &server, &t->pods.p[row], err);
         seen[row] = true;
     }
-    *ret = (double)(s.world->nodes.n * server.gpus);
-    stage_end(&s);
+    *ret = (double)(s.stage.world->nodes.n * server.gpus);
+    play_end(&s);
     return r;
 }
 
@@ -324,20 +261,22 @@ int replay_run(const struct replay_trace *t, const struct replay_options *option
 {
     const struct trace_line *line = &t->arrivals.lines.p[run];
     const struct trace_line *order = NULL;
-    struct stage s;
+    struct play s;
     *ret = (struct replay_result){.seed = line->seed};
     vec_foreach(&t->order.lines, o)
         if (o->seed == line->seed)
             order = o;
     struct measure *m = xcalloc(1, sizeof(*m));
-    stage_begin(&s, t, options, false);
+    play_begin(&s, t, options, false);
     int r = begin_run(&s, order, m, err);
     if (r == 0)
         r = run_arrivals(&s, line, m, ret, err);
     ret->allocated100 = mean_at(m, m->sum, 100);
     ret->allocated130 = mean_at(m, m->sum, 130);
     ret->fragmentation = mean_at(m, m->frag_sum, 100);
-    stage_end(&s);
+    for (size_t i = 0; i <= REPLAY_LOAD_MOST; i++)
+        ret->curve[i] = m->n[i] ? m->sum[i] / (double)m->n[i] : -1;
+    play_end(&s);
     free(m->node_fragments);
     free(m);
     if (r == 0 && !options->no_buying)
@@ -372,6 +311,18 @@ static void add_result(const struct replay_result *r, struct sbuf *out)
               r->fragmentation, r->decisions_per_second);
 }
 
+static void add_curve(const struct replay_result *r, struct sbuf *out)
+{
+    const char *comma = "";
+    sbuf_addz(out, "\"curve\":[");
+    for (size_t i = 0; i <= REPLAY_LOAD_MOST; i++)
+        if (r->curve[i] >= 0) {
+            sbuf_addf(out, "%s[%zu,%.4f]", comma, i, r->curve[i]);
+            comma = ",";
+        }
+    sbuf_addz(out, "],");
+}
+
 void replay_json(const struct replay_options *options, const struct replay_result *results,
                  size_t n, struct sbuf *out)
 {
@@ -379,6 +330,8 @@ void replay_json(const struct replay_options *options, const struct replay_resul
     sbuf_addf(out, "{\"policy\":\"%s\",", replay_policy_name(options->policy));
     if (n == 1)
         sbuf_addf(out, "\"seed\":%lld,", (long long)results[0].seed);
+    if (n == 1 && options->curve)
+        add_curve(&results[0], out);
     add_result(&mean, out);
     sbuf_addz(out, ",\"seeds\":[");
     for (size_t i = 0; i < n; i++) {

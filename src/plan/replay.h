@@ -62,10 +62,14 @@ struct replay_options {
     const struct clock *clock; // for the decisions a second
     bool check;                // let the independent checker see every allocation
     bool no_buying;            // gpus_to_buy is not wanted: 0
+    bool curve;                // tell how much is allocated at every load
 };
+
+#define REPLAY_LOAD_MOST 150 // up to which a curve is told
 
 struct replay_result {
     int64_t seed;
+    double curve[REPLAY_LOAD_MOST + 1]; // % allocated by load in %; below 0: not reached
     double allocated100; // % of capacity when 100 % of it has been asked for
     double allocated130;
     double first_rejection; // % of capacity asked for, with the pod that was turned away

@@ -13,6 +13,7 @@
 #define REPLAY_GPUS_MAX   64 // of a node
 #define REPLAY_MODELS_MAX 64
 #define REPLAY_WHOLE_GPU  1000
+#define NO_NODE           UINT32_MAX
 
 struct trace_node {
     struct str name;
@@ -72,13 +73,14 @@ static inline const struct trace_pods *replay_known_pods(const struct replay_tra
 // --- replay_world.c: the trace as objects --------------------------------------------------------
 
 struct world_node {
-    const struct trace_node *trace;
     struct api_node *node;
     struct alloc_cluster *base;
     struct alloc_cluster *state;
     struct alloc_view *view;
     struct VEC(struct alloc_use) uses;
     int64_t cpu, memory; // left
+    int64_t cpu_all, memory_all;
+    uint32_t model;
     uint32_t order;
 };
 
@@ -94,7 +96,7 @@ struct replay_world {
     bool whole;     // GPUs cannot be shared
     bool any_model; // pods may run on all models
     struct alloc_kit *kit;
-    struct api_device_class *class_;
+    const struct api_device_class *class_;
     struct VEC(struct world_node) nodes;
     struct claim_ids MAP(struct world_claim) claims;
 };
@@ -106,6 +108,16 @@ void world_free(struct replay_world *w);
 int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
                    struct err *err) MUST_USE;
 
+// world_put_node adds a node with slices, empty; name and order of n are set. Returns 0 or
+// -ERR_INVALID.
+int world_put_node(struct replay_world *w, struct str name, const struct world_node *n,
+                   const struct api_resource_slice *const *slices, size_t slices_len,
+                   struct err *err) MUST_USE;
+
+// world_class makes the device class that claims name.
+const struct api_device_class *world_class(struct arena *a, const char *name,
+                                           const char *expression);
+
 // world_claim makes the claim of a pod; NULL for one without GPUs. *ret_hash is of what it asks for.
 const struct api_resource_claim *world_claim(struct replay_world *w, const struct trace_pod *p,
                                              uint64_t *ret_hash);
@@ -114,7 +126,32 @@ const struct api_resource_claim *world_claim(struct replay_world *w, const struc
 int world_take(struct replay_world *w, uint32_t node, const struct trace_pod *p,
                const struct api_allocation_result *result, struct err *err) MUST_USE;
 
+// world_give_back takes back what a pod has on a node, known by the name. Returns 0 or -ERR_INVALID.
+int world_give_back(struct replay_world *w, uint32_t node, struct str owner,
+                    struct err *err) MUST_USE;
+
 struct fleet_room world_room(const struct world_node *n);
+
+// --- replay_stage.c: one pod after the other -----------------------------------------------------
+
+struct stage {
+    struct replay_world *world;
+    struct fleet *fleet;
+    struct alloc_solver *solver;
+    bool check; // let the independent checker see every allocation
+};
+
+// stage_begin takes the world; rule NULL: by worth. stage_renewed tells that a node has changed.
+void stage_begin(struct stage *s, struct replay_world *w, const struct fleet_rule *rule,
+                 enum alloc_policy policy);
+void stage_end(struct stage *s);
+void stage_renewed(struct stage *s, uint32_t node);
+
+// stage_place finds a node for the fleet's present question and puts the pod there; claim is NULL for
+// one without devices. *ret_node is NO_NODE when there is none. Returns 0, -ERR_INVALID or
+// -ERR_INTERNAL.
+int stage_place(struct stage *s, const struct api_resource_claim *claim, const struct trace_pod *p,
+                uint32_t *ret_node, struct err *err) MUST_USE;
 
 // --- replay_rules.c: published rules -------------------------------------------------------------
 

@@ -133,7 +133,7 @@ static double fragments(const struct rules *r, uint32_t node, int64_t cpu, const
 {
     double sum[WHYS_UNUSED] = {0};
     int64_t total = 0;
-    uint64_t model = UINT64_C(1) << r->world->nodes.p[node].trace->model;
+    uint64_t model = UINT64_C(1) << r->world->nodes.p[node].model;
     for (uint32_t i = 0; i < n; i++)
         total += left[i];
     for (size_t i = 0; total && i < r->typicals.n; i++)

@@ -28,13 +28,20 @@ struct replay_world *world_new(const struct replay_trace *t, bool whole, bool an
     w->whole = whole;
     w->any_model = any_model;
     w->kit = alloc_kit_new(&features);
-    w->class_ = arena_one(&w->arena, struct api_device_class);
-    w->class_->metadata.name = STR(CLASS);
-    struct api_device_selector *s = arena_one(&w->arena, struct api_device_selector);
-    s->cel = arena_one(&w->arena, struct api_cel_device_selector);
-    s->cel->expression = STR("device.driver == '" DRIVER "'");
-    w->class_->spec.selectors = (struct api_device_selector_array){s, 1};
+    w->class_ = world_class(&w->arena, CLASS, "device.driver == '" DRIVER "'");
     return w;
+}
+
+const struct api_device_class *world_class(struct arena *a, const char *name,
+                                           const char *expression)
+{
+    struct api_device_class *c = arena_one(a, struct api_device_class);
+    struct api_device_selector *s = arena_one(a, struct api_device_selector);
+    c->metadata.name = str_z(name);
+    s->cel = arena_one(a, struct api_cel_device_selector);
+    s->cel->expression = str_z(expression);
+    c->spec.selectors = (struct api_device_selector_array){s, 1};
+    return c;
 }
 
 void world_free(struct replay_world *w)
@@ -116,25 +123,26 @@ static int renew(struct world_node *n, struct err *err)
     return alloc_view_new(n->state, n->node, &n->view, err);
 }
 
-int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
+int world_put_node(struct replay_world *w, struct str name, const struct world_node *like,
+                   const struct api_resource_slice *const *slices, size_t slices_len,
                    struct err *err)
 {
-    struct world_node n = {.trace = t, .cpu = t->cpu, .memory = t->memory * MIB, .order = order};
+    struct world_node n = *like;
+    n.cpu = n.cpu_all;
+    n.memory = n.memory_all;
     n.node = arena_one(&w->arena, struct api_node);
-    n.node->metadata.name = t->name;
+    n.node->metadata.name = name;
     struct api_quantity_entry *e = arena_array(&w->arena, struct api_quantity_entry, 2);
     e[0].key = STR("cpu");
-    e[0].value = (struct quantity){.value = t->cpu, .scale = -3, .format = QUANTITY_DECIMAL_SI};
+    e[0].value = (struct quantity){.value = n.cpu, .scale = -3, .format = QUANTITY_DECIMAL_SI};
     e[1].key = STR("memory");
     e[1].value = quantity_from_i64(n.memory, QUANTITY_BINARY_SI);
     n.node->status.allocatable = (struct api_quantity_map){e, 2};
-    const struct api_resource_slice *slice = make_slice(w, t);
-    const struct api_device_class *class_ = w->class_;
     struct alloc_input in = {.features = alloc_features_default(),
                              .kit = w->kit,
-                             .slices = &slice,
-                             .slices_len = 1,
-                             .classes = &class_,
+                             .slices = slices,
+                             .slices_len = slices_len,
+                             .classes = &w->class_,
                              .classes_len = 1};
     int r = alloc_cluster_new(&in, &n.base, err);
     if (r < 0)
@@ -143,13 +151,22 @@ int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t 
     return renew(vec_last(&w->nodes), err);
 }
 
+int world_add_node(struct replay_world *w, const struct trace_node *t, uint32_t order,
+                   struct err *err)
+{
+    const struct world_node n = {
+        .cpu_all = t->cpu, .memory_all = t->memory * MIB, .model = t->model, .order = order};
+    const struct api_resource_slice *slice = make_slice(w, t);
+    return world_put_node(w, t->name, &n, &slice, 1, err);
+}
+
 struct fleet_room world_room(const struct world_node *n)
 {
     return (struct fleet_room){.order = n->order,
                                .cpu = n->cpu,
-                               .cpu_all = n->trace->cpu,
+                               .cpu_all = n->cpu_all,
                                .memory = n->memory,
-                               .memory_all = n->trace->memory * MIB};
+                               .memory_all = n->memory_all};
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
@@ -254,5 +271,16 @@ int world_take(struct replay_world *w, uint32_t node, const struct trace_pod *p,
                                               .capacity = r->consumed_capacity,
                                               .owner = p->name});
     }
+    return renew(n, err);
+}
+
+int world_give_back(struct replay_world *w, uint32_t node, struct str owner, struct err *err)
+{
+    struct world_node *n = &w->nodes.p[node];
+    size_t kept = 0;
+    for (size_t i = 0; i < n->uses.n; i++)
+        if (!str_eq(n->uses.p[i].owner, owner))
+            n->uses.p[kept++] = n->uses.p[i];
+    n->uses.n = kept;
     return renew(n, err);
 }

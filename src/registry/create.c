@@ -146,6 +146,8 @@ void finish_object(struct op *op, const struct api_object *object)
     warn_and_settle(op, object);
     if (object->kind->type == &api_namespace_type)
         label_namespace(op, api_object_meta(object));
+    if (object->kind == op->r->crd_kind)
+        definition_settle(op, object);
 }
 
 static bool being_deleted(struct op *op, const struct object *o)
@@ -196,12 +198,28 @@ int create_object(struct op *op, const struct api_object *object)
     if (code == 0)
         code = limits_check(op, object, NULL);
     if (code == 0)
+        code = policies_admit(op, object, NULL);
+    if (code == 0)
         code = quota_check(op, object, NULL);
     if (code == 0)
         code = store_new(op, object, taken);
     quota_forget(op);
     return code;
 }
+
+static int fail_terminating(struct op *op)
+{
+    struct api_status *s = arena_one(op->arena, struct api_status);
+    *s =
+        (struct api_status){.status = STR("Failure"),
+                            .reason = STR("MethodNotAllowed"),
+                            .message = STR("create not allowed while custom resource definition is "
+                                           "terminating"),
+                            .code = 405};
+    op->status = s;
+    return -ERR_UNSUPPORTED;
+}
+
 int create_body(struct op *op, const struct api_object *body)
 {
     struct api_object object = {0};
@@ -210,6 +228,8 @@ int create_body(struct op *op, const struct api_object *body)
     if (!meta || str_eqz(op->stored->group, "authorization.k8s.io") ||
         str_eqz(op->stored->group, "authentication.k8s.io"))
         return fail_unsupported(op, "a %.*s is not stored", STR_ARG(body->kind->kind));
+    if (op->stored->custom && op->stored->custom->terminating)
+        return fail_terminating(op);
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);
     int code = meta_fit_namespace(op, meta);

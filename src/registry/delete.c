@@ -258,10 +258,15 @@ int delete_object(struct op *op, const struct object *old, const struct api_dele
         code = op_decode(op, old, &object);
     if (code == 0 && old->kind == op->r->namespace_kind)
         return delete_namespace(op, old, &object, &o);
+    bool definition = old->kind == op->r->crd_kind;
     if (code == 0)
         code = check_preconditions(op, old, o.preconditions);
     if (code == 0)
         code = admit_deletion(op, old->name, &object);
+    if (code == 0)
+        code = policies_admit(op, NULL, &object);
+    if (code == 0 && definition)
+        return delete_definition(op, old, &object, &o);
     return code < 0 ? code : delete_decoded(op, old, &object, &o);
 }
 

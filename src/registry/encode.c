@@ -12,7 +12,7 @@ const struct api_kind *registry_stored_kind(const struct api_kind *kind)
     // Events of both groups are the same objects.
     if (kind->type == &api_events_event_type)
         return api_kind_find(STR("v1"), STR("Event"));
-    return api_hub_kind(kind);
+    return kind->custom ? kind->custom->hub : api_hub_kind(kind);
 }
 
 int decode_stored(const struct object *o, const struct api_time *now, struct arena *arena,
@@ -39,6 +39,9 @@ int op_decode(struct op *op, const struct object *o, struct api_object *ret)
     struct err err = {0};
     if (decode_stored(o, &op->now, op->arena, ret, &err) < 0)
         return fail_internal(op, "%s", err.msg);
+    // What was stored may know more, or less, than the schema of today.
+    if (o->kind->custom)
+        custom_fit(op->request->kind, ret->value, op->arena);
     return 0;
 }
 
@@ -78,7 +81,7 @@ int registry_json(const struct object *o, const struct api_kind *as, bool in_lis
     int r = decode_as(o, as, &arena, &object, err);
     if (r < 0)
         return r;
-    if (in_list)
+    if (in_list && !as->custom)
         api_set_type_meta_as(&object, STR(""), STR(""));
     struct json_writer w = {.out = out, .html = true};
     return api_json_write(as->type, object.value, &w, err) < 0 ? -ERR_INTERNAL : 0;

@@ -35,7 +35,7 @@ static bool has_status(const struct api_kind *kind)
 static struct field_set ignored_by(struct op *op)
 {
     struct field_set s = {0};
-    const struct api_kind *kind = op->stored;
+    const struct api_kind *kind = op->stored->custom ? op->request->kind : op->stored;
     if (!str_eqz(op->request->subresource, "status")) {
         if (has_status(kind))
             ignore(op, &s, "status", NULL);

@@ -140,6 +140,20 @@ static int compare_keys(const void *a, const void *b)
     return str_cmp(((const struct object_pair *)a)->key, ((const struct object_pair *)b)->key);
 }
 
+// A field that a definition offers to selectors.
+static void add_custom(const struct custom_object *o, struct str path, struct arena *arena,
+                       struct pairs *out)
+{
+    const struct dyn *v = custom_at(&o->content, path);
+    cleanup_sbuf struct sbuf text = {0};
+    if (v && v->type == DYN_STR)
+        sbuf_add(&text, v->text);
+    else if (v && v->type != DYN_NULL)
+        dyn_text(v, &text);
+    add(arena, out, str_from(path, path.n && path.p[0] == '.' ? 1 : 0),
+        arena_str(arena, sbuf_str(&text)));
+}
+
 void kind_fields(const struct api_object *object, struct arena *arena, struct pairs *out)
 {
     const struct kind_rules *rules = kind_rules_of(object->kind);
@@ -147,6 +161,9 @@ void kind_fields(const struct api_object *object, struct arena *arena, struct pa
     add(arena, out, STR("metadata.name"), meta->name);
     if (object->kind->namespaced)
         add(arena, out, STR("metadata.namespace"), meta->namespace);
+    const struct api_custom *custom = object->kind->custom;
+    for (size_t i = 0; custom && i < custom->selectable_len; i++)
+        add_custom(object->value, custom->selectable[i], arena, out);
     if (rules->flags & KIND_NAMED_FIELD)
         add(arena, out, STR("name"), meta->name);
     if (rules->fields)
@@ -203,7 +220,9 @@ static const struct kind_rules kinds[] = {
 
 const struct kind_rules *kind_rules_of(const struct api_kind *stored)
 {
-    static const struct kind_rules plain;
+    static const struct kind_rules plain, custom = {.flags = KIND_CONDITIONAL};
+    if (stored->custom)
+        return &custom;
     for (size_t i = 0; i < array_len(kinds); i++)
         if (kinds[i].type == stored->type)
             return &kinds[i];

@@ -162,10 +162,17 @@ static bool holds_content(const struct api_kind *kind)
            kind == registry_stored_kind(kind) && api_type_field(kind->type, STR("metadata"));
 }
 
+// The kinds that users added count, too, whether they are served or not.
+static const struct api_kind *kind_at(struct registry *r, size_t i)
+{
+    return i < api_kinds_len ? &api_kinds[i] : custom_hub_at(r->customs, i - api_kinds_len);
+}
+
 static bool is_empty(struct registry *r, struct str name)
 {
-    for (size_t i = 0; i < api_kinds_len; i++)
-        if (holds_content(&api_kinds[i]) && store_count(r->store, &api_kinds[i], name))
+    const struct api_kind *k;
+    for (size_t i = 0; (k = kind_at(r, i)); i++)
+        if (holds_content(k) && store_count(r->store, k, name))
             return false;
     return true;
 }
@@ -175,10 +182,11 @@ static void delete_all(struct registry *r, struct str name)
 {
     static const struct api_delete_options background = {
         .has_propagation_policy = true, .propagation_policy = STR_INIT("Background")};
-    for (size_t i = 0; i < api_kinds_len; i++) {
-        if (!holds_content(&api_kinds[i]) || store_count(r->store, &api_kinds[i], name) == 0)
+    const struct api_kind *k;
+    for (size_t i = 0; (k = kind_at(r, i)); i++) {
+        if (!holds_content(k) || store_count(r->store, k, name) == 0)
             continue;
-        struct errand *e = errand_new(r, &api_kinds[i], name, STR(""));
+        struct errand *e = errand_new(r, k, name, STR(""));
         registry_delete_collection(r, &e->request, &background, NULL, &e->arena, errand_done, e);
     }
 }

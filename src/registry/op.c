@@ -91,6 +91,7 @@ struct api_rules op_world(const struct op *op, struct str namespace)
         .authorizer = op->r->authorize && user ? &op->authorizer : NULL,
         .requester = {.verb = op->verb == VERB_PATCH ? STR("patch") : STR("update")},
         .subresource = op->request->subresource,
+        .version = op->request->kind,
         .now = op->now,
     };
     if (user)
@@ -169,6 +170,8 @@ static void written(void *arg, int code, const struct err *err)
         namespace_due(r, w.terminating, w.op->stored == r->namespace_kind);
     if (w.op->stored == r->priority_kind)
         r->default_priority.known = false;
+    if (code == 0 && w.op->stored->custom)
+        definition_due(r, w.op->stored);
     settle(w.op, code, err);
     for (struct list_node *node; (node = list_pop_front(&due));)
         settle(list_entry(node, struct op, waiting), code, err);

@@ -127,6 +127,8 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
     r->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
     r->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
+    r->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
+    r->customs = store_customs(options->store);
     r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
     r->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
     r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
@@ -135,6 +137,10 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     list_init(&r->sweeps);
     cel_memo_init(&r->cel, options->cel);
     int code = found_cluster(r, err);
+    if (code == 0)
+        code = definitions_start(r, err);
+    if (code == 0)
+        code = policies_start(r, err);
     if (code < 0) {
         registry_free(r);
         return code;
@@ -144,12 +150,21 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     return 0;
 }
 
+void registry_stop(struct registry *r)
+{
+    if (!r)
+        return;
+    definitions_stop(r);
+    policies_stop(r);
+}
+
 void registry_free(struct registry *r)
 {
     if (!r)
         return;
     assert(list_empty(&r->waiting));
     sweep_done(r);
+    registry_stop(r);
     cel_memo_done(&r->cel);
     free((void *)(uintptr_t)r->default_priority.class_name.p);
     sbuf_done(&r->scratch);

@@ -32,6 +32,10 @@ int registry_new(const struct registry_options *options, struct registry **ret,
                  struct err *err) MUST_USE;
 void registry_free(struct registry *r);
 
+// registry_stop lets go of the store's watches, for those who close the store before they free the registry. Nothing
+// new may be asked of it then.
+void registry_stop(struct registry *r);
+
 struct store *registry_store(struct registry *r);
 
 struct registry_request;
@@ -52,6 +56,11 @@ typedef bool (*registry_authorize_fn)(void *arg, const struct registry_user *use
                                       const struct api_authz_question *question,
                                       struct arena *arena, struct str *ret_reason);
 void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg);
+
+// Kinds that users added. registry_set_kinds_hook has fn called when they have changed.
+struct custom_kinds;
+const struct custom_kinds *registry_customs(const struct registry *r);
+void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg);
 
 // --- Who and what --------------------------------------------------------------------------------
 

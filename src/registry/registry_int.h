@@ -6,6 +6,7 @@
 #ifndef REGISTRY_REGISTRY_INT_H
 #define REGISTRY_REGISTRY_INT_H
 
+#include "api/custom.h"
 #include "api/status.h"
 #include "base/exec.h"
 #include "base/list.h"
@@ -84,6 +85,16 @@ struct registry {
     struct sbuf spliced; // the same with another resourceVersion
     const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind,
         *quota_kind, *limits_kind;
+    // Kinds that users added.
+    struct custom_kinds *customs; // the store's
+    const struct api_kind *crd_kind;
+    struct store_watch definitions;
+    struct exec_timer definitions_timer;
+    bool definitions_watched;
+    bool definitions_all; // the next sweep deletes, not only looks
+    void (*kinds_changed)(void *arg);
+    void *kinds_changed_arg;
+    struct policies *policies; // policies.c
 };
 
 // --- Ops -----------------------------------------------------------------------------------------
@@ -333,6 +344,26 @@ int check_preconditions(struct op *op, const struct object *old,
 // delete_namespace marks a namespace, or deletes it when nothing holds it any more.
 int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
                      const struct api_delete_options *options);
+
+// Definitions of kinds. definitions_start makes the kinds of those that are there and follows them from then on.
+int definitions_start(struct registry *r, struct err *err) MUST_USE;
+void definitions_stop(struct registry *r);
+void definitions_sweep(void *registry);
+
+// definition_settle says in the status of a definition that is about to be written which names it has.
+void definition_settle(struct op *op, const struct api_object *object);
+
+// delete_definition marks one; its objects go first.
+int delete_definition(struct op *op, const struct object *old, const struct api_object *decoded,
+                      const struct api_delete_options *options);
+
+// definition_due has a definition looked at whose last object may be gone.
+void definition_due(struct registry *r, const struct api_kind *hub);
+
+// Admission policies. policies_admit asks them about a write (old is NULL for a creation) or a deletion (object is NULL).
+int policies_start(struct registry *r, struct err *err) MUST_USE;
+void policies_stop(struct registry *r);
+int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // namespace_due has a namespace looked at soon: all of it when it was just marked, else only whether
 // it is empty by now.

@@ -55,6 +55,55 @@ static struct str selector_text(const struct scalable *s, struct arena *arena)
     return arena_str(arena, sbuf_str(&b));
 }
 
+// The version of a kind users added that says where the numbers stand.
+static const struct api_custom *custom_scale_of(const struct api_kind *hub)
+{
+    const struct api_kind *k;
+    for (size_t i = 0; (k = custom_version_at(hub, i)); i++)
+        if (k->custom->has_scale)
+            return k->custom;
+    return NULL;
+}
+
+static int64_t number_at(const struct dyn *whole, struct str path)
+{
+    const struct dyn *v = custom_at(whole, path);
+    return v && v->type == DYN_INT ? v->number : 0;
+}
+
+static int fill_custom(const struct api_object *object, struct arena *arena, struct api_scale *ret,
+                       struct err *err)
+{
+    const struct api_custom *c = custom_scale_of(object->kind);
+    const struct custom_object *o = object->value;
+    if (!c)
+        return err_set(err, ERR_UNSUPPORTED, "a %.*s has no scale", STR_ARG(object->kind->kind));
+    const struct dyn *selector =
+        c->label_selector.n ? custom_at(&o->content, c->label_selector) : NULL;
+    ret->spec.replicas = (int32_t)number_at(&o->content, c->spec_replicas);
+    ret->status.replicas = (int32_t)number_at(&o->content, c->status_replicas);
+    if (selector && selector->type == DYN_STR)
+        ret->status.selector = arena_str(arena, selector->text);
+    return 0;
+}
+
+// Sets a number, making the objects on the way to it.
+static void set_number(struct dyn *o, struct str path, int64_t number, struct arena *arena)
+{
+    struct str step, rest;
+    bool more = str_cut(str_from(path, path.n && path.p[0] == '.' ? 1 : 0), '.', &step, &rest);
+    if (!more) {
+        dyn_set(o, step, dyn_int(number), arena);
+        return;
+    }
+    struct dyn *below = dyn_get(o, step);
+    if (!below || below->type != DYN_OBJECT) {
+        dyn_set(o, step, (struct dyn){.type = DYN_OBJECT}, arena);
+        below = dyn_get(o, step);
+    }
+    set_number(below, rest, number, arena);
+}
+
 int registry_scale(const struct object *o, struct arena *arena, struct api_scale *ret,
                    struct err *err)
 {
@@ -63,7 +112,8 @@ int registry_scale(const struct object *o, struct arena *arena, struct api_scale
     int r = registry_decode(o, o->kind, arena, &object, err);
     if (r < 0)
         return r;
-    if (!find_scalable(object.kind->type, object.value, &s))
+    bool custom = object.kind->custom != NULL;
+    if (!custom && !find_scalable(object.kind->type, object.value, &s))
         return err_set(err, ERR_UNSUPPORTED, "a %.*s has no scale", STR_ARG(o->kind->kind));
     const struct api_object_meta *meta = api_object_meta(&object);
     *ret = (struct api_scale){
@@ -74,9 +124,12 @@ int registry_scale(const struct object *o, struct arena *arena, struct api_scale
                      .uid = meta->uid,
                      .resource_version = meta->resource_version,
                      .creation_timestamp = meta->creation_timestamp},
-        .spec = {.replicas = *s.replicas},
-        .status = {.replicas = s.status_replicas, .selector = selector_text(&s, arena)},
     };
+    if (custom)
+        return fill_custom(&object, arena, ret, err);
+    ret->spec.replicas = *s.replicas;
+    ret->status.replicas = s.status_replicas;
+    ret->status.selector = selector_text(&s, arena);
     return 0;
 }
 
@@ -91,7 +144,8 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
     int code = op_decode(op, old, &object);
     if (code < 0)
         return code;
-    if (!find_scalable(object.kind->type, object.value, &s))
+    const struct api_custom *custom = object.kind->custom ? custom_scale_of(object.kind) : NULL;
+    if (!custom && !find_scalable(object.kind->type, object.value, &s))
         return fail_unsupported(op, "a %.*s has no scale", STR_ARG(old->kind->kind));
     if (scale->spec.replicas < 0) {
         struct causes causes = {.arena = op->arena};
@@ -106,8 +160,13 @@ int scale_object(struct op *op, const struct api_scale *scale, const struct obje
                              "Precondition failed: UID in precondition: %.*s, UID in object meta: "
                              "%.*s",
                              STR_ARG(scale->metadata.uid), STR_ARG(old->uid));
-    *s.replicas = scale->spec.replicas;
-    *s.has_replicas = true;
+    if (custom) {
+        struct custom_object *o = object.value;
+        set_number(&o->content, custom->spec_replicas, scale->spec.replicas, op->arena);
+    } else {
+        *s.replicas = scale->spec.replicas;
+        *s.has_replicas = true;
+    }
     api_object_meta(&object)->resource_version = scale->metadata.resource_version;
     return update_object(op, &object, old);
 }

@@ -159,6 +159,8 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     if (code == 0)
         code = limits_check(op, object, &before);
     if (code == 0)
+        code = policies_admit(op, object, &before);
+    if (code == 0)
         code = quota_check(op, object, &before);
     if (code == 0)
         code = quota_charge(op);

@@ -261,16 +261,29 @@ static bool in_use(const struct binding *b, const struct api_resource_claim *cla
 // knows before it binds whether its own stands. An allocation that was there before, but that no pod
 // runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
 // of another pod says nothing.
-static bool stands(struct binding *b)
+//
+// Who has waited for a scheduler that does not look (settle) gives way to whatever has come meanwhile, too.
+static bool claim_stands(struct binding *b, struct sched_claim *k,
+                         const struct api_resource_claim *claim)
 {
     cleanup_sbuf struct sbuf problems = {0};
+    uint64_t revision = k->user.revision;
+    if (b->settled)
+        k->user.revision = UINT64_MAX;
+    bool well = devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
+    k->user.revision = revision;
+    return well;
+}
+
+static bool stands(struct binding *b)
+{
     for (size_t i = 0; i < b->claims_len; i++) {
         struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
         const struct api_resource_claim *claim = claims_api(k);
         if (!claim || !k->user.allocation || !devices_contested(&k->user) || in_use(b, claim))
             continue;
-        if (devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems))
+        if (claim_stands(b, k, claim))
             continue;
         bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
         b->give_way = true;
@@ -542,6 +555,30 @@ static bool echoed(const struct bind_claim *c, bool *ret_gone)
     return k->seen && k->seen->revision >= c->revision;
 }
 
+static void settled(void *arg)
+{
+    struct binding *b = arg;
+    b->settled = true;
+    check_echo(b);
+}
+
+// Beside a scheduler that does not look we wait before the Binding, and give way to what has come (stands). True: wait.
+static bool settle(struct binding *b)
+{
+    struct exec *exec = b->s->exec;
+    int64_t wait_ns = beside_settle_ns(b->s);
+    bool ours = false;
+    for (size_t i = 0; i < b->claims_len; i++)
+        ours |= b->claims[i].allocation != NULL;
+    if (!ours || b->settled || wait_ns == 0)
+        return false;
+    if (exec_timer_armed(&b->timer))
+        return true;
+    b->timer = (struct exec_timer){.fn = settled, .arg = b};
+    exec_timer_start(exec, &b->timer, wait_ns);
+    return true;
+}
+
 static void check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
@@ -559,10 +596,10 @@ static void check_echo(struct binding *b)
         }
         return;
     }
-    if (stands(b))
-        write_pod_status(b);
-    else
+    if (!stands(b))
         bind_undo(b);
+    else if (!settle(b))
+        write_pod_status(b);
 }
 
 void bind_claims_listed(struct sched *s)

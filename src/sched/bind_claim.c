@@ -236,6 +236,7 @@ static void finalizer_written(struct sched *s, void *arg, const struct client_an
 static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct bind_claim *c = arg;
+    beside_wrote(s, exec_now_ns(s->exec) - c->sent_ns);
     if (answer->code < 0)
         riders_arrive(c, false);
     if (!written(c, answer))
@@ -261,6 +262,7 @@ static void update(struct bind_claim *c, struct api_resource_claim *claim, struc
 {
     struct sched *s = c->b->s;
     struct api_object o = {sched_kind(WATCH_CLAIMS), claim};
+    c->sent_ns = exec_now_ns(s->exec);
     client_update(s->client, &o, &(struct client_write){.subresource = subresource}, call_answered,
                   call_new(s, done, c));
 }

@@ -37,6 +37,7 @@ struct bind_claim {
     const struct client_object *decided;            // as the attempt saw it; referenced
     bool fresh; // object is what the API said just now, not what the cache believes
     unsigned tries;
+    int64_t sent_ns;   // the last write
     uint64_t revision; // at which the claim was as it must be; the watch has to show it
     bool reserved;     // our write put the pod itself into reservedFor
     bool gives_way;    // its allocation is taken back: another scheduler's came first
@@ -91,6 +92,7 @@ struct binding {
     bool slow;     // what a cleanup took is seen by the watch only: not tried again at once
     bool gone;     // the pod, or going: none of its devices are needed
     bool sent;     // a Binding, which may still come
+    bool settled;  // it has waited for other schedulers
     unsigned tries;
     bool told; // of pending conditions
     struct sbuf error;

@@ -170,6 +170,12 @@ void queue_bind(struct queue *q, struct sched_pod *p)
     q->binding_len++;
 }
 
+const struct sched_pod *queue_peek(const struct queue *q)
+{
+    const struct heap_node *first = heap_peek(&q->active);
+    return first ? heap_entry(first, const struct sched_pod, heap) : NULL;
+}
+
 struct sched_pod *queue_pop(struct queue *q)
 {
     struct heap_node *first = heap_peek(&q->active);

@@ -36,6 +36,9 @@ void queue_retry(struct queue *q, struct sched_pod *p); // after its back-off, i
 void queue_bind(struct queue *q, struct sched_pod *p);
 void queue_leave(struct queue *q, struct sched_pod *p);
 
+// queue_peek is the pod whose turn it is next, NULL: none.
+const struct sched_pod *queue_peek(const struct queue *q);
+
 // queue_pop takes the pod whose turn it is: highest priority, then first come. NULL: none.
 struct sched_pod *queue_pop(struct queue *q);
 

@@ -84,13 +84,16 @@ static void ready(void *arg)
 static void run(void *arg)
 {
     struct sched *s = arg;
-    for (size_t i = 0; i < RUN_PODS; i++) {
+    int64_t wait_ns = 0;
+    for (size_t i = 0; i < RUN_PODS && (wait_ns = beside_wait_ns(s)) == 0; i++) {
         struct sched_pod *p = queue_pop(&s->queue);
         if (!p)
             break;
         cycle_run(s, p);
     }
-    if (s->queue.active.n)
+    if (wait_ns)
+        exec_timer_start(s->exec, &s->run_timer, wait_ns);
+    else if (s->queue.active.n)
         ready(s);
     else
         warm_soon(s);
@@ -218,6 +221,7 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
 static void pod_gone(struct sched *s, struct sched_pod *p)
 {
     bool placed = p->node != NULL;
+    beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
     list_remove(&p->untold);
@@ -304,6 +308,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     else
         p = cluster_pod_add(&s->cluster, after);
     groups_pod(s, p);
+    beside_pod(s, p);
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
@@ -569,6 +574,7 @@ struct sched *sched_new(const struct sched_options *options)
     s->alloc_features = read_features(&s->features);
     set_names(s, options);
     s->standby = options->standby;
+    s->beside.settle_ns = options->settle_ns;
     s->groups_on = features_on(&s->features, FEATURE_GENERIC_WORKLOAD);
     s->group_claims =
         s->groups_on && features_on(&s->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);

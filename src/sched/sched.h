@@ -26,7 +26,9 @@ struct sched_options {
     enum alloc_policy policy;        // how devices are chosen, within and between nodes
     int64_t binding_timeout_ns;      // for binding conditions; 0: 600 s
     size_t feasible_max;             // nodes scored for a pod; 0: default
-    bool standby;                    // know everything, do nothing before sched_lead
+    int64_t
+        settle_ns; // beside a scheduler that does not look: wait at least so long before a Binding; 0: never
+    bool standby; // know everything, do nothing before sched_lead
 };
 
 struct sched *sched_new(const struct sched_options *options);

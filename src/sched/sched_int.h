@@ -46,6 +46,16 @@ struct verdict {
 struct claim_writer;
 struct packing;
 
+// Other schedulers that give devices away (beside.c).
+struct beside {
+    int64_t settle_ns;  // sched_options'
+    int64_t write_ns;   // how long a write of a claim takes, the slowest of late
+    size_t trying;      // pods with claims that others have to place and have not given up
+    int64_t seen_ns;    // when there was one last
+    int64_t holding_ns; // since when we wait for them; 0: we do not
+    bool seen;
+};
+
 struct sched {
     struct client *client;
     struct exec *exec;
@@ -57,8 +67,9 @@ struct sched {
     struct name_vec VEC(struct str) names; // owned
 
     struct informer *informers[WATCHES];
-    size_t watches;          // how many there are
-    bool standby;            // somebody else acts
+    size_t watches; // how many there are
+    bool standby;   // somebody else acts
+    struct beside beside;
     bool groups_on;          // PodGroups are watched
     bool group_claims;       // claims may be a PodGroup's
     bool echo_later;         // bindings wait for a list of claims to be complete
@@ -362,5 +373,16 @@ bool sched_is_mine(const struct sched *s, const struct api_pod *pod);
 void sched_index_claim(struct sched *s, struct sched_pod *p, struct str key);
 
 const struct api_kind *sched_kind(enum watched w);
+
+// beside_pod looks at a pod that has changed, beside_gone forgets one.
+void beside_pod(struct sched *s, struct sched_pod *p);
+void beside_gone(struct sched *s, struct sched_pod *p);
+
+// beside_wait_ns is for how long the next pod leaves the field to others; 0: it is ours.
+int64_t beside_wait_ns(struct sched *s);
+
+// beside_wrote tells how long a write of a claim took; beside_settle_ns how long to wait before a Binding: 0, not at all.
+void beside_wrote(struct sched *s, int64_t took_ns);
+int64_t beside_settle_ns(const struct sched *s);
 
 #endif

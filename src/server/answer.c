@@ -7,6 +7,7 @@
 #include "api/status.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
+#include "server/flow.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -25,6 +26,7 @@ void exchange_end(struct exchange *ex, int code)
                   r->sub ? r->sub->name : STR(""), ex->verb, code,
                   exec_now_ns(s->exec) - ex->started_ns);
     exec_timer_stop(s->exec, &ex->timer);
+    flow_release(ex);
     list_remove(&ex->node);
     if (s->spare_len == SERVER_SPARE_EXCHANGES) {
         arena_done(&ex->arena);

@@ -103,6 +103,9 @@ int body_decode(struct str body, enum media media, const struct api_kind *want, 
     if (media != MEDIA_PROTOBUF)
         return decode_text(body, media, want, arena, strict, ret, err);
     struct err why = {0};
+    if (!api_kind_in_proto(want))
+        return body_cannot_be(want->kind, want->version, want,
+                              STR("this kind is taken as JSON or YAML, not as protobuf"), err);
     int r = api_envelope_read(body, arena, ret, &why);
     if (r < 0) {
         char text[DRAY_ERR_MSG_MAX];

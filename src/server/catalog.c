@@ -2,6 +2,9 @@
 #include "server/catalog.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "api/custom.h"
 
 #include "base/banned.h"
 
@@ -227,7 +230,7 @@ static void add_served(struct catalog *c, struct catalog_resource *r)
         v->resources.p[i] = v->resources.p[i - 1];
         v->resources.p[i - 1] = r;
     }
-    struct str key = arena_strf(&c->arena, "%.*s/%.*s/%.*s", STR_ARG(k->group), STR_ARG(k->version),
+    struct str key = arena_strf(&c->paths, "%.*s/%.*s/%.*s", STR_ARG(k->group), STR_ARG(k->version),
                                 STR_ARG(k->plural));
     *map_put(&c->by_path, key) = r;
 }
@@ -253,7 +256,7 @@ int catalog_init(struct catalog *c, struct str config, struct err *err)
     return r;
 }
 
-void catalog_done(struct catalog *c)
+static void forget_served(struct catalog *c)
 {
     vec_foreach(&c->groups, g) {
         vec_foreach(&g->versions, v)
@@ -261,8 +264,48 @@ void catalog_done(struct catalog *c)
         vec_done(&g->versions);
     }
     vec_done(&c->groups);
-    vec_done(&c->resources);
     map_done(&c->by_path);
+    c->by_path.index = (struct map_index){0};
+    arena_done(&c->paths);
+    c->paths = (struct arena){0};
+}
+
+// A resource whose subresources are what its definition says by now.
+static struct catalog_resource *custom_resource(struct catalog *c, const struct api_kind *k)
+{
+    struct catalog_resource *r = NULL;
+    vec_foreach(&c->customs, have)
+        if ((*have)->kind == k)
+            r = *have;
+    if (!r) {
+        r = xcalloc(1, sizeof(*r));
+        vec_push(&c->customs, r);
+    }
+    *r = (struct catalog_resource){.kind = k, .verbs = VERBS_ALL, .served = true};
+    add_subs(r);
+    return r;
+}
+
+void catalog_set_customs(struct catalog *c, const struct custom_kinds *customs)
+{
+    forget_served(c);
+    vec_foreach(&c->resources, resource)
+        if (resource->served)
+            add_served(c, resource);
+    const struct api_kind *hub, *k;
+    for (size_t i = 0; (hub = custom_hub_at(customs, i)); i++)
+        for (size_t v = 0; (k = custom_version_at(hub, v)); v++)
+            if (!catalog_find(c, k->group, k->version, k->plural))
+                add_served(c, custom_resource(c, k));
+}
+
+void catalog_done(struct catalog *c)
+{
+    forget_served(c);
+    vec_done(&c->resources);
+    vec_foreach(&c->customs, r)
+        free(*r);
+    vec_done(&c->customs);
     arena_done(&c->arena);
 }
 

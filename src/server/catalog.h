@@ -66,6 +66,9 @@ struct catalog {
     struct MAP(struct catalog_resource *) by_path; // group/version/plural; served ones
     struct VEC(struct catalog_group) groups;       // core first; only served ones
     struct arena arena;
+    struct arena paths; // keys of by_path
+    struct VEC(struct catalog_resource *)
+        customs; // of kinds that users added; kept for good, requests point to them
 };
 
 // catalog_init lists what the schema has and what config switches: "resource.k8s.io/v1alpha3=true,
@@ -73,6 +76,10 @@ struct catalog {
 // stable version is served, the betas of resource.k8s.io, and no alpha. Returns 0 or -ERR_INVALID.
 int catalog_init(struct catalog *c, struct str config, struct err *err) MUST_USE;
 void catalog_done(struct catalog *c);
+
+// catalog_set_customs serves the kinds that are defined now, and no others, beside those of the schema.
+struct custom_kinds;
+void catalog_set_customs(struct catalog *c, const struct custom_kinds *customs);
 
 // catalog_find finds a served resource, NULL when there is none.
 const struct catalog_resource *catalog_find(const struct catalog *c, struct str group,

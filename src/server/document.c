@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Everything that is not a resource: discovery, OpenAPI, version, health, metrics, backup.
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/features.h"
 #include "api/openapi.h"
+#include "api/openapi_custom.h"
 #include "codec/json_writer.h"
 #include "server/discovery.h"
+#include "server/flow.h"
 #include "server/jwt.h"
 #include "server/server_int.h"
 
@@ -84,6 +87,13 @@ static void serve_discovery(struct exchange *ex)
 
 // --- OpenAPI -------------------------------------------------------------------------------------
 
+static bool openapi_of(const struct server *s, struct str group, struct str version,
+                       struct sbuf *out)
+{
+    return api_openapi_v3(group, version, out) ||
+           openapi_custom_v3(registry_customs(s->registry), group, version, out);
+}
+
 // list_documents notes which documents there are. Making them all takes a while, so it waits until
 // somebody asks.
 static void list_documents(struct server *s)
@@ -93,7 +103,7 @@ static void list_documents(struct server *s)
     vec_foreach(&s->catalog.groups, g) {
         vec_foreach(&g->versions, v) {
             struct sbuf text = {0};
-            if (api_openapi_v3(v->group, v->version, &text)) {
+            if (openapi_of(s, v->group, v->version, &text)) {
                 struct openapi_document d = {.group = v->group, .version = v->version};
                 digest(sbuf_str(&text), d.hash);
                 vec_push(&s->openapi, d);
@@ -126,7 +136,7 @@ static void openapi_document(struct exchange *ex)
     struct sbuf json = {0};
     const struct route *r = &ex->route;
     if (!catalog_find_version(&ex->s->catalog, r->group, r->version) ||
-        !api_openapi_v3(r->group, r->version, &json)) {
+        !openapi_of(ex->s, r->group, r->version, &json)) {
         sbuf_done(&json);
         answer_text(ex, 404, STR("404 page not found\n"));
         return;
@@ -140,6 +150,22 @@ static bool is_served(void *arg, struct str group, struct str version)
     return catalog_find_version(&s->catalog, group, version) != NULL;
 }
 
+// The document may hold schemas that users wrote, which protobuf cannot say in every case.
+static void openapi_v2_proto(struct exchange *ex, struct sbuf *json)
+{
+    struct sbuf message = {0};
+    struct err err = {0};
+    int made = api_openapi_v2_proto(sbuf_str(json), &message, &err);
+    sbuf_done(json);
+    if (made == 0) {
+        answer_bytes(ex, 200, STR("application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+                     &message);
+        return;
+    }
+    sbuf_done(&message);
+    answer_error(ex, &err);
+}
+
 static void serve_openapi(struct exchange *ex)
 {
     if (ex->route.type == ROUTE_OPENAPI_V3) {
@@ -150,7 +176,11 @@ static void serve_openapi(struct exchange *ex)
         return;
     }
     struct sbuf json = {0};
-    api_openapi_v2(is_served, ex->s, &json);
+    api_openapi_v2(is_served, ex->s, registry_customs(ex->s->registry), &json);
+    if (ex->form.media == MEDIA_OPENAPI) {
+        openapi_v2_proto(ex, &json);
+        return;
+    }
     answer_json(ex, 200, &json);
 }
 
@@ -300,6 +330,7 @@ static void serve_metrics(struct exchange *ex)
     struct sbuf text = {0};
     metrics_write(&s->metrics, &text);
     metrics_gauge(&text, "apiserver_longrunning_requests", "Watches.", s->watchers_len);
+    flow_metrics(s, &text);
     metrics_counter(&text, "dray_watch_events_shared_total", "Events encoded before.",
                     s->cache.hits);
     metrics_counter(&text, "dray_watch_events_encoded_total", "Events encoded.", s->cache.misses);

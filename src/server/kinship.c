@@ -118,9 +118,9 @@ static void link_secret(const struct linking *l, struct str namespace, struct st
         unlink_secret(k, secret, l->claim);
         return;
     }
-    if (!map_has(&k->secrets, secret))
-        (void)map_put(&k->secrets, str_make(xstrndup(secret.p, secret.n), secret.n));
     struct claims *list = map_get(&k->secrets, secret);
+    if (!list)
+        list = map_put(&k->secrets, str_make(xstrndup(secret.p, secret.n), secret.n));
     vec_push(list, xstrndup(l->claim.p, l->claim.n));
 }
 

@@ -102,10 +102,10 @@ static int compare_clauses(const void *pa, const void *pb)
 static bool transform_of(const struct clause *c, unsigned allowed, struct form *f)
 {
     f->as = FORM_OBJECT;
-    if (f->media == MEDIA_PROTOBUF && !(allowed & FORM_ALLOW_PROTOBUF))
+    if (f->media == MEDIA_OPENAPI && !(allowed & FORM_ALLOW_OPENAPI))
         return false;
     if (c->as.n == 0 && c->group.n == 0 && c->version.n == 0)
-        return true;
+        return f->media != MEDIA_PROTOBUF || (allowed & FORM_ALLOW_PROTOBUF);
     if (str_eq(c->group, STR("meta.k8s.io")) && (allowed & FORM_ALLOW_TRANSFORMS)) {
         f->v1beta1 = str_eq(c->version, STR("v1beta1"));
         if (!f->v1beta1 && !str_eq(c->version, STR("v1")))
@@ -118,7 +118,7 @@ static bool transform_of(const struct clause *c, unsigned allowed, struct form *
         return f->as != FORM_OBJECT;
     }
     if (str_eq(c->group, STR("apidiscovery.k8s.io")) && (allowed & FORM_ALLOW_DISCOVERY) &&
-        str_eq(c->as, STR("APIGroupDiscoveryList"))) {
+        f->media != MEDIA_PROTOBUF && str_eq(c->as, STR("APIGroupDiscoveryList"))) {
         f->as = str_eq(c->version, STR("v2"))        ? FORM_DISCOVERY_V2
                 : str_eq(c->version, STR("v2beta1")) ? FORM_DISCOVERY_V2BETA1
                                                      : FORM_OBJECT;
@@ -138,6 +138,9 @@ static bool media_of(const struct clause *c, enum media *ret)
         *ret = MEDIA_YAML;
     else if (same(c->subtype, "vnd.kubernetes.protobuf"))
         *ret = MEDIA_PROTOBUF;
+    else if (same(c->subtype, "com.github.proto-openapi.spec.v2@v1.0+protobuf") ||
+             same(c->subtype, "com.github.proto-openapi.spec.v2.v1.0+protobuf"))
+        *ret = MEDIA_OPENAPI;
     return *ret != MEDIA_JSON || same(c->subtype, "json") || same(c->subtype, "*");
 }
 

@@ -10,7 +10,12 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum media { MEDIA_JSON, MEDIA_YAML, MEDIA_PROTOBUF };
+enum media {
+    MEDIA_JSON,
+    MEDIA_YAML,
+    MEDIA_PROTOBUF,
+    MEDIA_OPENAPI, // OpenAPI v2's own protobuf
+};
 
 // What an object is turned into before it is written.
 enum form_as {
@@ -33,6 +38,7 @@ enum form_allowed {
     FORM_ALLOW_TRANSFORMS = 1 << 0, // tables and metadata
     FORM_ALLOW_DISCOVERY = 1 << 1,  // aggregated discovery
     FORM_ALLOW_PROTOBUF = 1 << 2,   // the answer exists in protobuf
+    FORM_ALLOW_OPENAPI = 1 << 3,    // it is an OpenAPI v2 document
 };
 
 // Clauses of an Accept header beyond this many are not looked at.

@@ -2,11 +2,21 @@
 #include <stdlib.h>
 
 #include "server/cluster.h"
+#include "server/flow.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
 
 #define BOOKMARK_DEFAULT_NS (60 * CLOCK_NS_PER_SEC)
+
+// Users added, changed or took away a kind.
+static void kinds_changed(void *arg)
+{
+    struct server *s = arg;
+    catalog_set_customs(&s->catalog, registry_customs(s->registry));
+    vec_done(&s->openapi);
+    encode_cache_done(&s->cache);
+}
 
 int server_new(const struct server_options *options, struct server **ret, struct err *err)
 {
@@ -17,6 +27,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
     s->anonymous = options->anonymous;
     s->bookmark_ns = options->bookmark_ns > 0 ? options->bookmark_ns : BOOKMARK_DEFAULT_NS;
     s->started_wall_ns = exec_wall_ns(s->exec);
+    fair_init(&s->fair, SERVER_SEATS, SERVER_WAITING);
     list_init(&s->watchers);
     list_init(&s->relays);
     list_init(&s->active);
@@ -26,6 +37,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         free(s);
         return r;
     }
+    catalog_set_customs(&s->catalog, registry_customs(s->registry));
+    registry_set_kinds_hook(s->registry, kinds_changed, s);
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
         r = sign_key_load(options->account_key, &s->accounts, err);
@@ -57,6 +70,7 @@ void server_free(struct server *s)
         arena_done(&ex->arena);
         free(ex);
     }
+    fair_done(&s->fair);
     encode_cache_done(&s->cache);
     sign_key_free(s->accounts);
     tls_client_free(s->node_tls);
@@ -96,6 +110,7 @@ void server_stop(struct server *s)
     stream_stop_all(s);
     authz_stop(s);
     stop_founding(s);
+    registry_set_kinds_hook(s->registry, NULL, NULL);
 }
 
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err)
@@ -183,6 +198,12 @@ static bool wants_pretty(const struct exchange *ex)
            starts_with(ex->user_agent, "Mozilla/5.0");
 }
 
+static bool comes_in_proto(const struct route *r)
+{
+    const struct api_kind *kind = r->sub && r->sub->kind ? r->sub->kind : r->resource->kind;
+    return api_kind_in_proto(kind);
+}
+
 // choose_form reads Accept. False: it has been answered.
 static bool choose_form(struct exchange *ex)
 {
@@ -192,11 +213,12 @@ static bool choose_form(struct exchange *ex)
     if (type == ROUTE_RESOURCE && ex->route.sub && ex->route.sub->connect)
         return true; // a text, or no HTTP at all
     if (type == ROUTE_RESOURCE)
-        allowed = FORM_ALLOW_TRANSFORMS | FORM_ALLOW_PROTOBUF;
+        allowed = FORM_ALLOW_TRANSFORMS | (comes_in_proto(&ex->route) ? FORM_ALLOW_PROTOBUF : 0U);
     else if (type == ROUTE_API_VERSIONS || type == ROUTE_API_GROUPS)
         allowed = FORM_ALLOW_DISCOVERY;
-    else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3 &&
-             type != ROUTE_OPENAPI_V2)
+    else if (type == ROUTE_OPENAPI_V2)
+        allowed = FORM_ALLOW_OPENAPI;
+    else if (type != ROUTE_API_GROUP && type != ROUTE_API_RESOURCES && type != ROUTE_OPENAPI_V3)
         return true;
     int r = negotiate_accept(http_find_header(ex->q, STR("accept")), allowed, &ex->form, &err);
     ex->form.pretty |= wants_pretty(ex);
@@ -234,12 +256,18 @@ static void serve_list(struct exchange *ex)
         read_list(ex, &o);
 }
 
-static void serve_resource(struct exchange *ex)
+// find_verb says what a request for a resource wants.
+static void find_verb(struct exchange *ex)
 {
     const struct route *r = &ex->route;
     ex->verb = route_verb(r, ex->q->method);
     if (ex->verb == VERB_GET && !r->sub && query_bool(&ex->query, STR("watch")))
         ex->verb = VERB_WATCH;
+}
+
+static void serve_resource(struct exchange *ex)
+{
+    const struct route *r = &ex->route;
     ex->request = (struct registry_request){.kind = r->resource->kind,
                                             .subresource = r->sub ? r->sub->name : STR(""),
                                             .namespace = r->namespace,
@@ -248,6 +276,7 @@ static void serve_resource(struct exchange *ex)
     if (!authz_request(ex))
         return;
     if (ex->verb && r->sub && r->sub->connect) {
+        flow_release(ex);
         stream_serve(ex);
         return;
     }
@@ -281,6 +310,14 @@ static void serve_resource(struct exchange *ex)
     }
 }
 
+static void serve(struct exchange *ex)
+{
+    if (ex->route.type == ROUTE_RESOURCE)
+        serve_resource(ex);
+    else if (authz_request(ex))
+        document_serve(ex);
+}
+
 void server_handle(void *door, struct http_request *q)
 {
     const struct server_door *d = door;
@@ -295,7 +332,9 @@ void server_handle(void *door, struct http_request *q)
     if (!impersonate(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
-        serve_resource(ex);
-    else if (is_public(&ex->route) || authz_request(ex))
-        document_serve(ex);
+        find_verb(ex);
+    if (is_public(&ex->route))
+        document_serve(ex); // whoever asks how the server is does not wait
+    else
+        flow_admit(ex, serve);
 }

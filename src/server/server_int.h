@@ -17,6 +17,7 @@
 #include "server/auth.h"
 #include "server/catalog.h"
 #include "server/encode.h"
+#include "server/fair.h"
 #include "server/metrics.h"
 #include "server/negotiate.h"
 #include "server/node.h"
@@ -39,6 +40,10 @@
 // How long a list or watch waits for a revision that is not there yet, and how often it looks.
 #define SERVER_FUTURE_WAIT_NS (3 * CLOCK_NS_PER_SEC)
 #define SERVER_FUTURE_POLL_NS (20 * CLOCK_NS_PER_MS)
+
+// Requests that may be under way at once, and those that may wait.
+#define SERVER_SEATS   1200
+#define SERVER_WAITING 8192
 
 // Exchanges kept for reuse.
 #define SERVER_SPARE_EXCHANGES 64
@@ -78,6 +83,10 @@ struct server {
     struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
     struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
     bool stopping;
+    struct fair fair; // whose turn it is
+    bool turn_posted;
+    int64_t turn_started_ns, turn_spent_ns;
+    uint64_t sent_away; // with 429
     int64_t bookmark_ns;
     server_explain_fn explain; // may be NULL
     void *explain_arg;
@@ -113,6 +122,8 @@ struct exchange {
     void *state;                     // of a list or watch
     void (*free_state)(void *state); // while waiting for a revision
     int64_t started_ns;
+    struct fair_item fair;              // its place in a queue, or its seat
+    void (*serve)(struct exchange *ex); // when it is its turn
 };
 
 // --- Answers (answer.c). Each ends the exchange. -------------------------------------------------

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/status.h"
+#include "server/flow.h"
 #include "server/select.h"
 #include "server/server_int.h"
 
@@ -159,6 +160,7 @@ static void on_event(void *arg, const struct store_event *e)
 static void listen_on(struct watcher *w)
 {
     struct err err = {0};
+    flow_release(w->ex); // what is left to do is done for all watchers
     w->listening = true;
     int r = store_watch_start(w->ex->s->store, &w->watch, &err);
     if (r < 0) {

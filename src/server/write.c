@@ -202,6 +202,14 @@ void write_patch(struct exchange *ex)
         answer_fail(ex, 415, "UnsupportedMediaType", str_z(err.msg), NULL);
         return;
     }
+    if (media == PATCH_STRATEGIC && ex->route.resource->kind->custom && !ex->route.sub) {
+        answer_fail(ex, 415, "UnsupportedMediaType",
+                    STR("the body of the request was in an unknown format - accepted media types "
+                        "include: application/json-patch+json, application/merge-patch+json, "
+                        "application/apply-patch+yaml"),
+                    NULL);
+        return;
+    }
     if (!read_options(ex, STR("PatchOptions"), true, media == PATCH_APPLY, &o))
         return;
     ex->request.force = media == PATCH_APPLY && o.force;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/custom.h"
 #include "base/mem.h"
 #include "store/record.h"
 
@@ -333,15 +334,17 @@ static struct str column_str(sqlite3_stmt *st, int i)
     return str_make(p, (size_t)sqlite3_column_bytes(st, i));
 }
 
-static const struct api_kind *kind_by_text(struct str text)
+static const struct api_kind *kind_by_text(struct custom_kinds *customs, struct str text)
 {
     ptrdiff_t slash = str_rfind_char(text, '/');
-    if (slash < 0)
-        return NULL;
+    const struct api_kind *custom = custom_hub_of_text(customs, text);
+    if (slash < 0 || custom)
+        return custom;
     return api_kind_find(str_upto(text, (size_t)slash), str_from(text, (size_t)slash + 1));
 }
 
 struct loading {
+    struct custom_kinds *customs;
     struct str kind_text; // of the last row; points into kind_copy
     char kind_copy[256];
     const struct api_kind *kind;
@@ -352,7 +355,7 @@ static int find_kind(const struct db *db, struct loading *l, struct str text, st
 {
     if (l->kind && str_eq(text, l->kind_text))
         return 0;
-    l->kind = kind_by_text(text);
+    l->kind = kind_by_text(l->customs, text);
     if (!l->kind || text.n > sizeof(l->kind_copy))
         return err_set(err, ERR_INVALID,
                        "%s holds objects of kind %.*s, which this dray does not know: use the one "
@@ -392,7 +395,8 @@ static int load_row(const struct db *db, sqlite3_stmt *st, struct loading *l,
     return 0;
 }
 
-int db_load(struct db *db, const struct db_state *state, db_row_fn fn, void *arg, struct err *err)
+int db_load(struct db *db, const struct db_state *state, struct custom_kinds *customs, db_row_fn fn,
+            void *arg, struct err *err)
 {
     sqlite3_stmt *st = NULL;
     int result = sqlite3_prepare_v2(
@@ -400,7 +404,7 @@ int db_load(struct db *db, const struct db_state *state, db_row_fn fn, void *arg
         &st, NULL);
     if (result != SQLITE_OK)
         return fail(db, result, err);
-    struct loading l = {0};
+    struct loading l = {.customs = customs};
     int r = 0;
     while (r == 0 && (result = sqlite3_step(st)) == SQLITE_ROW) {
         struct object *o = NULL;
@@ -422,7 +426,11 @@ static int insert(struct db *db, const struct write *w)
     const struct object *o = w->object;
     sqlite3_stmt *st = db->statements[SQL_INSERT];
     sbuf_clear(&db->kind);
-    sbuf_add(&db->kind, o->kind->api_version);
+    // Kinds that users added are stored without regard to versions, which come and go.
+    if (o->kind->custom)
+        sbuf_addf(&db->kind, "%.*s/*", STR_ARG(o->kind->group));
+    else
+        sbuf_add(&db->kind, o->kind->api_version);
     sbuf_addc(&db->kind, '/');
     sbuf_add(&db->kind, o->kind->kind);
     struct record_row row = {o->revision, sbuf_str(&db->kind), o->namespace, o->name, w->deleted};

@@ -35,8 +35,8 @@ void db_abandon(struct db *db);
 // db_load gives every row in order of revisions; o is fn's. Returns 0, -ERR_INVALID (damaged,
 // a kind nobody knows) or an errno.
 typedef void (*db_row_fn)(void *arg, struct object *o, bool deleted);
-int db_load(struct db *db, const struct db_state *state, db_row_fn fn, void *arg,
-            struct err *err) MUST_USE;
+int db_load(struct db *db, const struct db_state *state, struct custom_kinds *customs, db_row_fn fn,
+            void *arg, struct err *err) MUST_USE;
 
 // db_commit writes n writes from first on, deletes doomed rows, all in one transaction, and returns
 // when it is on disk; or with nothing changed -ENOSPC, -EIO and the like.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/custom.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "store/store_int.h"
@@ -17,11 +18,15 @@ struct store_key entry_key(const struct entry *e)
     return (struct store_key){o->kind, o->namespace, o->name};
 }
 
+size_t store_kind_number(const struct api_kind *kind)
+{
+    return kind->custom ? api_kinds_len + kind->custom->number : (size_t)(kind - api_kinds);
+}
+
 int store_key_cmp(const struct store_key *a, const struct store_key *b)
 {
-    // All kinds stand in one table, so that their addresses are an order that every run shares.
     if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
+        return store_kind_number(a->kind) < store_kind_number(b->kind) ? -1 : 1;
     int order = str_cmp(a->namespace, b->namespace);
     return order ? order : str_cmp(a->name, b->name);
 }
@@ -42,15 +47,10 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h ^ h >> 29;
 }
 
-static uint64_t kind_number(const struct api_kind *kind)
-{
-    return (uint64_t)(kind - api_kinds);
-}
-
 uint32_t store_key_hash(const struct store_key *key)
 {
     uint64_t h = mix(hash_str(key->name), hash_str(key->namespace));
-    return (uint32_t)(mix(h, kind_number(key->kind)) >> 32);
+    return (uint32_t)(mix(h, store_kind_number(key->kind)) >> 32);
 }
 
 struct entry *entry_table_find(const struct entry_table *t, const struct store_key *key)
@@ -122,7 +122,7 @@ void entry_table_done(struct entry_table *t)
 
 uint64_t term_label_hash(const struct api_kind *kind, struct str key, struct str value)
 {
-    return mix(mix(hash_str(key), hash_str(value)), kind_number(kind) + 1);
+    return mix(mix(hash_str(key), hash_str(value)), store_kind_number(kind) + 1);
 }
 
 uint64_t term_owner_hash(struct str uid)

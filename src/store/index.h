@@ -25,6 +25,9 @@ struct entry {
     bool head_deleted;
 };
 
+// store_kind_number is the position of a kind: first those of the schema, then those users added.
+size_t store_kind_number(const struct api_kind *kind);
+
 // entry_key is the key of an entry; its texts live as long as the version they come from.
 struct store_key entry_key(const struct entry *e);
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/custom.h"
 #include "base/mem.h"
 #include "store/db.h"
 #include "store/store_int.h"
@@ -14,21 +15,36 @@
 
 // --- Kinds and entries ---------------------------------------------------------------------------
 
-static size_t kind_position(const struct api_kind *kind)
+struct custom_kinds *store_customs(const struct store *s)
 {
-    size_t at = (size_t)(kind - api_kinds);
-    assert(at < api_kinds_len);
-    return at;
+    return s->customs;
 }
 
 struct kind_state *kind_state_get(const struct store *s, const struct api_kind *kind)
 {
-    return s->kinds[kind_position(kind)];
+    size_t at = store_kind_number(kind);
+    return at < s->kinds_len ? s->kinds[at] : NULL;
+}
+
+// Room for kinds that users added since.
+static void grow_kinds(struct store *s, size_t at)
+{
+    if (at < s->kinds_len)
+        return;
+    size_t len = at + 16;
+    struct kind_state **kinds = xcalloc(len, sizeof(*kinds));
+    for (size_t i = 0; i < s->kinds_len; i++)
+        kinds[i] = s->kinds[i];
+    free(s->kinds);
+    s->kinds = kinds;
+    s->kinds_len = len;
 }
 
 struct kind_state *kind_state_of(struct store *s, const struct api_kind *kind)
 {
-    struct kind_state **k = &s->kinds[kind_position(kind)];
+    size_t at = store_kind_number(kind);
+    grow_kinds(s, at);
+    struct kind_state **k = &s->kinds[at];
     if (!*k) {
         *k = xcalloc(1, sizeof(**k));
         list_init(&(*k)->watches);
@@ -346,7 +362,7 @@ static int load(struct store *s, const struct store_options *options, struct db 
         return r;
     struct loading l = {s, state.oldest};
     s->history.oldest = state.oldest;
-    r = db_load(db, &state, load_row, &l, err);
+    r = db_load(db, &state, s->customs, load_row, &l, err);
     if (r < 0) {
         db_abandon(db);
         return r;
@@ -362,7 +378,8 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 {
     struct store *s = xcalloc(1, sizeof(*s));
     s->exec = options->exec;
-    s->kinds = xcalloc(api_kinds_len, sizeof(struct kind_state *));
+    s->customs = custom_kinds_new();
+    grow_kinds(s, api_kinds_len);
     s->next = 1;
     s->history.max_events =
         options->history_events ? options->history_events : STORE_HISTORY_EVENTS;
@@ -415,9 +432,10 @@ void store_close(struct store *s)
         free(e);
     }
     entry_table_done(&s->entries);
-    for (size_t i = 0; i < api_kinds_len; i++)
+    for (size_t i = 0; i < s->kinds_len; i++)
         kind_state_free(s->kinds[i]);
     free(s->kinds);
+    custom_kinds_free(s->customs);
     vec_done(&s->doomed);
     free(s);
 }

@@ -22,6 +22,7 @@
 #include "store/object.h"
 
 struct store;
+struct custom_kinds;
 
 struct store_options {
     struct exec *exec;
@@ -43,6 +44,10 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 // store_close waits for accepted writes, then frees everything. Their callbacks run before it
 // returns. Watches must be stopped before.
 void store_close(struct store *s);
+
+// store_customs is the table of kinds that users added: the store must know them to read its objects. It lives
+// as long as the store.
+struct custom_kinds *store_customs(const struct store *s);
 
 // store_exec is where the store lives.
 struct exec *store_exec(const struct store *s);

@@ -62,7 +62,9 @@ struct replay {
 struct store {
     struct exec *exec;
     struct committer *committer;
-    struct kind_state **kinds; // by position in api_kinds; NULL until used
+    struct kind_state **kinds; // by store_kind_number; NULL until used
+    size_t kinds_len;
+    struct custom_kinds *customs;
     struct entry_table entries;
     struct term_table terms;
     struct history history;

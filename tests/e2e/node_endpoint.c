@@ -248,6 +248,17 @@ static struct runtime_exec *exec_start(struct runtime *r, const struct runtime_e
     return x;
 }
 
+// Every container here says the same, and then what it reads.
+static struct runtime_exec *attach_start(struct runtime *r, const struct runtime_exec_options *o)
+{
+    static const struct str command[] = {STR_INIT("sh"), STR_INIT("-c"),
+                                         STR_INIT("echo new; echo oops >&2; exec cat")};
+    struct runtime_exec_options with = *o;
+    with.command = command;
+    with.command_len = array_len(command);
+    return exec_start(r, &with);
+}
+
 static void on_written(uv_write_t *req, int status)
 {
     (void)status;
@@ -344,6 +355,7 @@ int main(int argc, char **argv)
     uint16_t port = 0;
     static const struct runtime_ops ops = {.container_status = container_status,
                                            .exec = exec_start,
+                                           .attach = attach_start,
                                            .exec_write = exec_write,
                                            .exec_resize = exec_resize,
                                            .exec_cancel = exec_cancel,

@@ -428,19 +428,20 @@ def ends(w):
 
 
 def attach(w):
-    path = os.path.join(w.top, 'at.log')
-    with open(path, 'w') as f:
-        f.write(line(1, 'stdout', 'old'))
     w.make_pod('attach')
-    w.run('attach', 'main', 'running', path)
+    w.run('attach', 'main', 'running')
     s = WebSocket(w, w.pod_path('attach', 'attach', {'stdout': 'true', 'stderr': 'true'}))
-    s.receive()  # the connection stands
-    with open(path, 'a') as f:
-        f.write(line(2, 'stdout', 'new') + line(2, 'stderr', 'oops'))
-    by = s.collect(until=lambda by: b'oops' in by.get(2, b''))
-    expect('output from here on', (by.get(1), by.get(2)), (b'new\n', b'oops\n'))
-    w.run('attach', 'main', 'exited', path)
-    expect('its end', status_of(s.collect())['status'], 'Success')
+    by = s.collect()
+    expect('output', (by.get(1), by.get(2)), (b'new\n', b'oops\n'))
+    expect('its end', status_of(by)['status'], 'Success')
+    s = WebSocket(w, w.pod_path('attach', 'attach', {'stdin': 'true', 'stdout': 'true'}))
+    s.send(0, b'to its input\n')
+    by = s.collect(until=lambda by: b'input' in by.get(1, b''))
+    expect('what it reads', (by.get(1), by.get(2)), (b'new\nto its input\n', None))
+    s.send(255, b'\0')
+    expect('the end of its input', status_of(s.collect())['status'], 'Success')
+    w.run('attach', 'main', 'exited')
+    expect('one that has ended', WebSocket(w, w.pod_path('attach', 'attach', {'stdout': 'true'})).status, 500)
 
 
 def doors(w):

@@ -200,6 +200,22 @@ def check_attach(c, n, k):
     k('delete', 'pod', 'tick', '--grace-period=0', '--force')
     t.join(60)
     p.wait(timeout=60)
+    # Its input, once: `sort` ends with it, and its output comes whole.
+    code, out, err = k('run', 'sorter', '--image', agent_kit.IMAGE, '--restart=Never', '-i', '--rm', '--quiet', '--', 'sort', input='b\nc\na\n')
+    same('run -i', (code, out), (0, 'a\nb\nc\n'))
+
+
+def check_debug(c, n, k):
+    """kubectl debug: a container that joins a running pod, and sees the processes of another."""
+    code, _, err = k('debug', 'talk', '--image', agent_kit.IMAGE, '--image-pull-policy=IfNotPresent', '--target=main', '-c', 'look', '-q', '--',
+                     'sh', '-c', 'ps; echo debugged')
+    same('debug', code, 0)
+    until('what it says', lambda: 'debugged' in k('logs', 'talk', '-c', 'look')[1])
+    assert 'trap' in k('logs', 'talk', '-c', 'look')[1], k('logs', 'talk', '-c', 'look')
+    p = until('its end', lambda: (lambda p: p if p['status'].get('ephemeralContainerStatuses', [{}])[0].get('state', {}).get('terminated') else None)(
+        c.call('GET', f'{PODS}/talk')))
+    same('its status', p['status']['ephemeralContainerStatuses'][0]['state']['terminated']['reason'], 'Completed')
+    same('the pod', (p['status']['phase'], conditions(p)['Ready']), ('Running', 'True'))
 
 
 def check_lives(c, n, k):
@@ -273,7 +289,7 @@ def main():
         n.start()
         check_node(c, n)
         n.start_driver()
-        for step in check_claim, check_logs, check_exec, check_attach, check_lives, check_end:
+        for step in check_claim, check_logs, check_exec, check_attach, check_debug, check_lives, check_end:
             step(c, n, k)
             print(f'ok: {step.__name__[6:]}', flush=True)
         for name in 'driver', 'agent':

@@ -98,6 +98,36 @@ def check(k, old):
     assert 'ok' in k.run('get', '--raw', '/readyz')
 
 
+def check_more(k):
+    """What people do with clusters of today: server-side apply, diff, questions about rights, tokens."""
+    made = k.run('apply', '--server-side', '-f', '-', stdin=MANIFEST)
+    assert made.count('serverside-applied') == 3, made
+    assert 'serverside-applied' in k.run('apply', '--server-side', '-f', '-', stdin=MANIFEST)
+    changed = MANIFEST.replace('{name: gpu}', '{name: gpu, labels: {tier: b}}', 1)
+    diff = subprocess.run([*k.base, 'diff', '--server-side', '-f', '-'], input=changed, capture_output=True, text=True, timeout=120)
+    assert diff.returncode == 1 and 'tier: b' in diff.stdout, diff
+    k.run('label', 'deviceclass', 'gpu', 'tier=c', '--field-manager=people')
+    assert 'conflict' in k.run('apply', '--server-side', '-f', '-', stdin=changed, fails=True)
+    k.run('apply', '--server-side', '--force-conflicts', '-f', '-', stdin=changed)
+    assert k.run('get', 'deviceclass', 'gpu', '-o', 'jsonpath={.metadata.labels.tier}') == 'b'
+    assert k.run('diff', '--server-side', '-f', '-', stdin=changed) == ''
+    assert 'yes' in k.run('auth', 'can-i', '*', '*')
+    assert 'Resources' in k.run('auth', 'can-i', '--list')
+    assert 'system:masters' in k.run('auth', 'whoami')
+    k.run('create', 'serviceaccount', 'driver')
+    who = ('--as=system:serviceaccount:default:driver', '--as-group=system:serviceaccounts')
+    assert subprocess.run([*k.base, 'auth', 'can-i', 'create', 'resourceslices', *who], capture_output=True, text=True).stdout.strip() == 'no'
+    k.run('create', 'clusterrole', 'slices', '--verb=create,get', '--resource=resourceslices.resource.k8s.io')
+    k.run('create', 'clusterrolebinding', 'slices', '--clusterrole=slices', '--serviceaccount=default:driver')
+    k.run('auth', 'can-i', 'create', 'resourceslices', *who)
+    token = k.run('create', 'token', 'driver', '--duration=1h').strip()
+    assert token.count('.') == 2
+    mine = subprocess.run([*k.base, '--token', token, '--client-certificate=', '--client-key=', 'auth', 'whoami'], capture_output=True, text=True)
+    assert 'driver' in mine.stdout or 'dray-admin' in mine.stdout, mine
+    for what in (('clusterrolebinding', 'slices'), ('clusterrole', 'slices'), ('serviceaccount', 'driver'), ('pod', 'pod'), ('resourceclaim', 'claim'), ('deviceclass', 'gpu')):
+        k.run('delete', *what, '--timeout=60s')
+
+
 def minor(program):
     return int(json.loads(subprocess.run([program, 'version', '--client', '-o', 'json'], capture_output=True, text=True).stdout)['clientVersion']['minor'].rstrip('+'))
 
@@ -110,6 +140,8 @@ def main():
     try:
         for p in programs:
             check(Kubectl(p, server), minor(p) < 34)
+            if minor(p) >= 34:
+                check_more(Kubectl(p, server))
             print(f'kubectl 1.{minor(p)}: apply, get, describe, wait, patch, delete, api-resources, explain')
     finally:
         server.done()

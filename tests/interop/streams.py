@@ -95,25 +95,12 @@ def terminal(k, pod):
 
 
 def attach(k, w):
-    path = os.path.join(w.top, 'ka.log')
-    open(path, 'w').close()
     w.make_pod('att')
-    w.run('att', 'main', 'running', path)
+    w.run('att', 'main', 'running')
     w.call('PATCH', '/api/v1/namespaces/default/pods/att/status', {'status': {'phase': 'Running', 'conditions': [
         {'type': 'Ready', 'status': 'True'}]}}, kind='application/merge-patch+json')
-    p = k.start('attach', 'att')
-    got = []
-    t = threading.Thread(target=lambda: got.extend(iter(p.stdout.readline, '')))
-    t.start()
-    end = time.monotonic() + 60
-    while not got and time.monotonic() < end:
-        with open(path, 'a') as f:
-            f.write(line(1, 'stdout', 'hello'))
-        time.sleep(0.2)
-    expect('attach', got[:1], ['hello\n'])
-    w.run('att', 'main', 'exited', path)
-    t.join(60)
-    expect('its end', p.wait(timeout=60), 0)
+    expect('attach', k('attach', 'att')[:2], (0, 'new\n'))
+    expect('attach with input', k('attach', '-i', 'att', input='typed\n')[:2], (0, 'new\ntyped\n'))
 
 
 def main():

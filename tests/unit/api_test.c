@@ -427,7 +427,7 @@ static void openapi_is_whole(void **state)
     for (int v2 = 0; v2 < 2; v2++) {
         FIXTURE f = {0};
         if (v2)
-            api_openapi_v2(NULL, NULL, &f.out);
+            api_openapi_v2(NULL, NULL, NULL, &f.out);
         else
             assert_true(api_openapi_v3(STR("resource.k8s.io"), STR("v1beta2"), &f.out));
         struct json_options options = {.max_bytes = (size_t)64 << 20};

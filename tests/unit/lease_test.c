@@ -18,6 +18,7 @@ struct party {
     int won, lost, released;
     int64_t won_ns;
     char holder[64];
+    bool steadfast;
 };
 
 static void on_leading(void *arg)
@@ -60,6 +61,7 @@ static void party_start(struct party *p, struct world *w, const char *identity)
     o.namespace = STR("default");
     o.name = STR("who");
     o.identity = str_z(identity);
+    o.steadfast = p->steadfast;
     o.leading = on_leading;
     o.lost = on_lost;
     o.holder = on_holder;
@@ -164,6 +166,27 @@ TEST_IN_WORLD(who_cannot_renew_gives_up_before_another_may_have_it)
     party_end(&a);
 }
 
+TEST_IN_WORLD(a_steadfast_holder_goes_on_until_another_has_it)
+{
+    struct party a = {.steadfast = true}, b = {0};
+    party_start(&a, w, "a");
+    pass_ms(w, 10);
+    w->fail_commits = true;
+    pass_ms(w, 20000);
+    assert_int_equal(a.lost, 0);
+    assert_true(lease_leading(a.lease));
+    w->fail_commits = false;
+    pass_ms(w, 1000);
+    assert_int_equal(a.won, 1); // as if nothing had been
+    assert_ok(do_patch(w, LEASE, REGISTRY_PATCH_MERGE, "{\"spec\":{\"holderIdentity\":\"b\"}}"));
+    party_start(&b, w, "b");
+    pass_ms(w, 1000);
+    assert_int_equal(a.lost, 1);
+    assert_int_equal(b.won, 1);
+    party_end(&a);
+    party_end(&b);
+}
+
 TEST_IN_WORLD(who_was_robbed_notices_by_the_conflict)
 {
     struct party a = {0};
@@ -200,6 +223,7 @@ int main(void)
         cmocka_unit_test(another_has_it_when_it_was_not_renewed_for_its_duration),
         cmocka_unit_test(a_released_lease_is_taken_at_once),
         cmocka_unit_test(who_cannot_renew_gives_up_before_another_may_have_it),
+        cmocka_unit_test(a_steadfast_holder_goes_on_until_another_has_it),
         cmocka_unit_test(who_was_robbed_notices_by_the_conflict),
         cmocka_unit_test(times_that_make_no_sense_are_refused),
     };

@@ -2,6 +2,10 @@
 //
 // The life of pods on a node: order of containers, restarts, probes, ends; what the API is told. A machine in
 // memory, a fake clock.
+#include <fcntl.h>
+
+#include <sys/stat.h>
+
 #include "pods_world.h"
 
 #include "base/banned.h"
@@ -595,11 +599,23 @@ TEST_WITH_PODS(orphans_are_removed)
     pods_world_kill(p);
     assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":0}"));
     assert_int_equal(fake_running(&p->machine), 1);
+    // Logs of that pod, of one that left nothing else, and something that is no log.
+    const char *uid = fake_find(&p->machine, "c")->pod_uid;
+    cleanup_sbuf struct sbuf logs = {0}, old = {0}, other = {0};
+    sbuf_addf(&logs, "%s/default_a_%s", p->dir, uid);
+    sbuf_addf(&old, "%s/default_b_77777777-old", p->dir);
+    sbuf_addf(&other, "%s/dra_manager_state", p->dir);
+    assert_int_equal(mkdir(logs.p, 0755), 0);
+    assert_int_equal(mkdir(old.p, 0755), 0);
+    assert_int_equal(close(creat(other.p, 0600)), 0);
     pods_world_boot(p);
     world_pass(p->w, 5);
     assert_int_equal(p->machine.containers.n, 0);
     assert_int_equal(p->machine.sandboxes.n, 0);
     assert_true(pods_idle(p->pods));
+    assert_int_not_equal(access(logs.p, F_OK), 0);
+    assert_int_not_equal(access(old.p, F_OK), 0);
+    assert_int_equal(access(other.p, F_OK), 0);
 }
 
 TEST_WITH_PODS(after_a_reboot_pods_start_anew)
@@ -655,6 +671,86 @@ TEST_WITH_PODS(another_image_restarts_a_container)
     assert_int_equal(p->machine.most_running, 1);
 }
 
+// --- Ephemeral containers ------------------------------------------------------------------------
+
+#define POD_SUB(sub) ((struct target){"v1", "Pod", sub, "default", "p"})
+
+static void add_debugger(struct pods_world *p, const char *name, const char *command)
+{
+    cleanup_sbuf struct sbuf body = {0};
+    sbuf_addf(&body,
+              "{\"spec\":{\"ephemeralContainers\":[{\"name\":\"%s\",\"image\":\"busybox:1\","
+              "\"command\":[%s]}]}}",
+              name, command);
+    assert_ok(do_patch(p->w, POD_SUB("ephemeralcontainers"), REGISTRY_PATCH_STRATEGIC, body.p));
+}
+
+TEST_WITH_PODS(an_ephemeral_container_joins_a_pod_and_counts_for_nothing)
+{
+    assert_ok(do_create(p->w, POD("p"), PODS_JSON("p", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    add_debugger(p, "look", "\"run\"");
+    world_pass(p->w, 1);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_pod(p, "p", "status.ephemeralContainerStatuses[0].state.running.startedAt",
+               "2027-01-15T08:00:01Z");
+    assert_pod(p, "p", "status.ephemeralContainerStatuses[0].ready", "false");
+    // A second one that fails is not started again, and the pod is as ready as before.
+    add_debugger(p, "fail", "\"exit\",\"3\",\"10\"");
+    world_pass(p->w, 600);
+    assert_int_equal(fake_find(&p->machine, "fail")->attempt, 0);
+    assert_pod(p, "p", "status.ephemeralContainerStatuses[1].state.terminated.exitCode", "3");
+    assert_pod(p, "p", "status.phase", "Running");
+    assert_null(strstr(pods_world_field(p, "p", "status.conditions"), "\"status\":\"False\""));
+    // A new agent neither loses nor repeats them.
+    pods_world_kill(p);
+    pods_world_boot(p);
+    world_pass(p->w, 5);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_int_equal(fake_find(&p->machine, "fail")->attempt, 0);
+    assert_ok(do_delete(p->w, POD("p"), NULL));
+    world_pass(p->w, 2);
+    assert_string_equal(do_get(p->w, POD("p"))->json, "");
+    assert_int_equal(p->machine.containers.n, 0);
+}
+
+TEST_WITH_PODS(one_can_look_into_a_pod_that_does_not_come_up)
+{
+    assert_ok(
+        do_create(p->w, POD("p"),
+                  PODS_JSON("p", "\"initContainers\":[" EXITS(
+                                     "i", "1", "10") "],"
+                                                     "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    add_debugger(p, "look", "\"run\"");
+    world_pass(p->w, 1);
+    assert_non_null(fake_find(&p->machine, "look"));
+    assert_pod(p, "p", "status.phase", "Pending");
+}
+
+TEST_WITH_PODS(a_pod_does_not_wait_for_who_looks_into_it)
+{
+    assert_ok(do_create(p->w, POD("p"),
+                        PODS_JSON("p", "\"restartPolicy\":\"Never\",\"containers\":[" EXITS(
+                                           "c", "0", "2000") "]")));
+    world_pass(p->w, 1);
+    add_debugger(p, "look", "\"run\"");
+    world_pass(p->w, 10);
+    assert_pod(p, "p", "status.phase", "Succeeded");
+    assert_int_equal(fake_running(&p->machine), 0);
+}
+
+TEST_WITH_PODS(the_target_of_an_ephemeral_container_has_to_run)
+{
+    assert_ok(do_create(p->w, POD("p"), PODS_JSON("p", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 1);
+    assert_ok(do_patch(p->w, POD_SUB("ephemeralcontainers"), REGISTRY_PATCH_STRATEGIC,
+                       "{\"spec\":{\"ephemeralContainers\":[{\"name\":\"look\",\"image\":"
+                       "\"busybox:1\",\"command\":[\"run\"],\"targetContainerName\":\"c\"}]}}"));
+    world_pass(p->w, 1);
+    assert_int_equal(fake_running(&p->machine), 2);
+}
+
 RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(a_deleted_pod_stops_and_is_let_go),
           TEST_CASE(init_containers_come_one_after_the_other_and_sidecars_stay),
@@ -676,4 +772,8 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(last_words_are_told), TEST_CASE(a_new_agent_takes_over_what_runs),
           TEST_CASE(orphans_are_removed), TEST_CASE(after_a_reboot_pods_start_anew),
           TEST_CASE(a_container_that_ends_during_its_post_start_is_started_again),
-          TEST_CASE(another_image_restarts_a_container))
+          TEST_CASE(another_image_restarts_a_container),
+          TEST_CASE(an_ephemeral_container_joins_a_pod_and_counts_for_nothing),
+          TEST_CASE(one_can_look_into_a_pod_that_does_not_come_up),
+          TEST_CASE(a_pod_does_not_wait_for_who_looks_into_it),
+          TEST_CASE(the_target_of_an_ephemeral_container_has_to_run))

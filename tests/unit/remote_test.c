@@ -123,6 +123,7 @@ static void world_free(struct remote_world *w)
     run(w);
     http_server_free(w->http);
     if (w->server) {
+        registry_stop(w->registry);
         store_close(w->store);
         registry_free(w->registry);
         server_free(w->server);

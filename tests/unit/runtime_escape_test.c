@@ -345,6 +345,118 @@ static void paths_of_cdi_stay_in_the_container(void **state)
     }
 }
 
+// --- The kernel ----------------------------------------------------------------------------------
+
+static void files_of_the_kernel_are_masked_or_read_only(void **state)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    const struct runtime_container like = {.image = str_z(kit.image)};
+    (void)state;
+    assert_true(
+        try(&like,
+            "for f in /proc/kcore /proc/keys /proc/timer_list /proc/sched_debug; do "
+            "head -c 1 $f 2>/dev/null | grep -q . && echo bad: read $f; done; "
+            "ls /sys/firmware /proc/acpi /proc/scsi 2>/dev/null | grep -v : | grep . && echo bad: "
+            "seen; "
+            "for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname "
+            "/proc/irq/default_smp_affinity /sys/kernel/uevent_helper /sys/power/state; do "
+            "(: < $f) 2>/dev/null || continue; (: >> $f) 2>/dev/null && echo bad: opened $f; done; "
+            "(umount /proc/kcore || umount /proc/sys) 2>/dev/null && echo bad: unmasked; "
+            "mount -o remount,rw /proc/sys 2>/dev/null && echo bad: remounted; echo end",
+            &out));
+    assert_non_null(strstr(out.p, "end\n"));
+    if (strstr(out.p, "bad:"))
+        fail_msg("%s", out.p);
+}
+
+static void nothing_can_be_mounted_and_no_namespace_be_made(void **state)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    const struct runtime_container like = {.image = str_z(kit.image)};
+    (void)state;
+    assert_true(try(&like,
+                    "mkdir /tmp/m; mount -t tmpfs none /tmp/m 2>/dev/null && echo bad: tmpfs; "
+                    "mount -t proc none /tmp/m 2>/dev/null && echo bad: proc; "
+                    "mount -t cgroup none /tmp/m 2>/dev/null && echo bad: cgroup; "
+                    "mount --bind / /tmp/m 2>/dev/null && echo bad: bind; "
+                    "unshare -U true 2>/dev/null && echo bad: user namespace; "
+                    "unshare -m true 2>/dev/null && echo bad: mount namespace; "
+                    "nsenter -t 1 -m -n true 2>/dev/null && echo bad: nsenter; "
+                    "ls /proc/1/root/etc/shadow /proc/self/root/../../etc/shadow 2>/dev/null && "
+                    "echo bad: shadow; "
+                    "echo end",
+                    &out));
+    assert_non_null(strstr(out.p, "end\n"));
+    if (strstr(out.p, "bad:"))
+        fail_msg("%s", out.p);
+}
+
+static bool restricts_devices(void)
+{
+    struct str version;
+    const struct str *missing;
+    size_t n;
+    kit.runtime->ops->about(kit.runtime, &version, &missing, &n);
+    for (size_t i = 0; i < n; i++)
+        if (str_contains(missing[i], STR("device access is not restricted")))
+            return false;
+    return true;
+}
+
+static void device_nodes_that_a_container_makes_are_of_no_use(void **state)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    const struct runtime_container like = {.image = str_z(kit.image)};
+    (void)state;
+    if (!restricts_devices()) {
+        printf("not tried: no devices controller here\n");
+        return;
+    }
+    assert_true(try(
+        &like,
+        "cd /tmp; mknod mem c 1 1; mknod kmsg c 1 11; mknod sda b 8 0; mknod vda b 254 0; "
+        "mknod fuse c 10 229; mknod loop b 7 0; "
+        "for f in mem kmsg sda vda fuse loop; do (: < $f) 2>/dev/null && echo bad: $f; done; "
+        "for f in null zero full random urandom tty; do [ -c /dev/$f ] || echo bad: no $f; done; "
+        "head -c 2 /dev/zero | wc -c; echo end",
+        &out));
+    assert_non_null(strstr(out.p, "2\nend\n"));
+    if (strstr(out.p, "bad:"))
+        fail_msg("%s", out.p);
+}
+
+// A path of the host that is a link is what it leads to; a sub path below it stays there all the same.
+static void a_path_of_the_host_through_a_link_stays_where_it_leads(void **state)
+{
+    char link[160], inner[200];
+    (void)state;
+    (void)snprintf(link, sizeof(link), "%s/to-volume", kit.dir);
+    (void)unlink(link);
+    assert_int_equal(symlink(volume, link), 0);
+    (void)snprintf(inner, sizeof(inner), "%s/leads-out", volume);
+    (void)unlink(inner);
+    assert_int_equal(symlink(kit.dir, inner), 0);
+    static const struct {
+        const char *sub;
+        bool good;
+    } rows[] = {{"", true},
+                {"plain", true},
+                {"leads-out", false},
+                {"leads-out/outside", false},
+                {"../outside", false}};
+    for (size_t i = 0; i < array_len(rows); i++) {
+        cleanup_sbuf struct sbuf out = {0};
+        const struct runtime_mount m = {
+            .host_path = link, .container_path = "/mnt", .sub_path = rows[i].sub};
+        const struct runtime_container like = {
+            .mounts = &m, .mounts_len = 1, .image = str_z(kit.image)};
+        // Within, a link to a folder of the host leads to the container's own.
+        bool ran = try(&like, "cat /mnt/leads-out/secret /mnt/secret; echo end", &out);
+        if (ran != rows[i].good)
+            fail_msg("subPath '%s': %s", rows[i].sub, ran ? "accepted" : kit.err.msg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +469,10 @@ int main(void)
         TEST_CASE(a_sub_path_that_changes_meanwhile_is_no_way_out),
         TEST_CASE(devices_come_through_cdi),
         TEST_CASE(paths_of_cdi_stay_in_the_container),
+        TEST_CASE(files_of_the_kernel_are_masked_or_read_only),
+        TEST_CASE(nothing_can_be_mounted_and_no_namespace_be_made),
+        TEST_CASE(device_nodes_that_a_container_makes_are_of_no_use),
+        TEST_CASE(a_path_of_the_host_through_a_link_stays_where_it_leads),
     };
     const char *why = kit_runtime_possible();
     if (why) {

@@ -361,6 +361,213 @@ static void a_command_has_a_terminal_that_changes_its_size(void **state)
     must(kit_pod_remove(&kit, pod));
 }
 
+// --- Attaching -----------------------------------------------------------------------------------
+
+struct attached {
+    struct sbuf out;
+    const char *wants; // `heard` when it has been said
+    bool heard, ended;
+    int code;
+};
+
+static void on_attached(void *arg, int stream, struct str bytes)
+{
+    struct attached *a = arg;
+    sbuf_addf(&a->out, "%d:%.*s", stream, STR_ARG(bytes));
+    a->heard = a->wants && str_contains(sbuf_str(&a->out), str_z(a->wants));
+}
+
+static void on_detached(void *arg, int code, int32_t status, const struct err *err)
+{
+    struct attached *a = arg;
+    (void)err;
+    assert_int_equal(status, 0);
+    a->code = code;
+    a->ended = true;
+}
+
+static struct runtime_exec *attach_to(const char *id, struct attached *a)
+{
+    const struct runtime_exec_options o = {.container_id = str_z(id),
+                                           .stdin = true,
+                                           .output = on_attached,
+                                           .done = on_detached,
+                                           .arg = a};
+    return kit.runtime->ops->attach(kit.runtime, &o);
+}
+
+static void hear(struct attached *a, const char *what)
+{
+    a->wants = what;
+    a->heard = str_contains(sbuf_str(&a->out), str_z(what));
+    kit_turn(&kit, &a->heard);
+}
+
+static void start_reader(const char *script, bool once, bool tty, char pod[80], char id[80])
+{
+    const struct str words[] = {STR("/bin/sh"), STR("-c"), str_z(script)};
+    const struct runtime_container c = {.name = STR("reader"),
+                                        .image = str_z(kit.image),
+                                        .command = words,
+                                        .command_len = 3,
+                                        .stdin = true,
+                                        .stdin_once = once,
+                                        .tty = tty};
+    must(kit_pod(&kit, "reader", pod));
+    must(kit_create(&kit, pod, &c, id));
+    must(kit_start(&kit, id));
+}
+
+static void one_can_attach_to_a_container_and_leave_it(void **state)
+{
+    char pod[80], id[80];
+    struct attached a = {0}, b = {0};
+    const struct runtime_ops *ops = kit.runtime->ops;
+    (void)state;
+    start_reader("while read x; do echo got $x; echo no >&2; done; echo over", false, false, pod,
+                 id);
+    struct runtime_exec *x = attach_to(id, &a);
+    ops->exec_write(x, STR("one\n"));
+    hear(&a, "1:got one");
+    hear(&a, "2:no");
+    struct runtime_exec *y = attach_to(id, &b);
+    ops->exec_write(y, STR("two\n"));
+    hear(&b, "1:got two");
+    hear(&a, "1:got two"); // everybody who is attached hears it
+    ops->exec_cancel(x);
+    kit_turn(&kit, &a.ended);
+    assert_int_equal(kit_status(&kit, id).state, RUNTIME_RUNNING);
+    ops->exec_write(y, (struct str){0}); // the input goes on for the next
+    struct attached c = {0};
+    struct runtime_exec *z = attach_to(id, &c);
+    ops->exec_write(z, STR("three\n"));
+    hear(&b, "1:got three");
+    hear(&c, "1:got three");
+    must(kit_stop(&kit, id, 0));
+    kit_turn(&kit, &b.ended);
+    kit_turn(&kit, &c.ended);
+    sbuf_done(&a.out), sbuf_done(&b.out), sbuf_done(&c.out);
+    must(kit_pod_remove(&kit, pod));
+}
+
+static void input_that_is_given_once_ends_with_who_gave_it(void **state)
+{
+    char pod[80], id[80];
+    struct attached a = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    (void)state;
+    start_reader("wc -c; echo over", true, false, pod, id);
+    struct runtime_exec *x = attach_to(id, &a);
+    for (size_t i = 0; i < 100000; i++)
+        sbuf_addz(&text, "0123456789");
+    kit.runtime->ops->exec_write(x, sbuf_str(&text));
+    kit.runtime->ops->exec_write(x, (struct str){0});
+    kit_turn(&kit, &a.ended);
+    says(&a.out, "1000000");
+    says(&a.out, "over");
+    assert_int_equal(kit_wait(&kit, id).exit_code, 0);
+    sbuf_done(&a.out);
+    must(kit_pod_remove(&kit, pod));
+    // So it does when they just go.
+    struct attached b = {0};
+    start_reader("cat; echo over", true, false, pod, id);
+    x = attach_to(id, &b);
+    kit.runtime->ops->exec_write(x, STR("x\n"));
+    hear(&b, "1:x");
+    kit.runtime->ops->exec_cancel(x);
+    kit_turn(&kit, &b.ended);
+    assert_int_equal(kit_wait(&kit, id).exit_code, 0);
+    sbuf_done(&b.out);
+    must(kit_pod_remove(&kit, pod));
+}
+
+static void a_terminal_can_be_attached_to(void **state)
+{
+    char pod[80], id[80];
+    struct attached a = {0};
+    (void)state;
+    start_reader("printf 'name? '; read x; stty size; echo hello $x; sleep 1000", false, true, pod,
+                 id);
+    struct runtime_exec *x = attach_to(id, &a);
+    kit.runtime->ops->exec_resize(x, 123, 45);
+    kit.runtime->ops->exec_write(x, STR("world\r"));
+    hear(&a, "hello world");
+    says(&a.out, "45 123");
+    must(kit_stop(&kit, id, 0));
+    kit_turn(&kit, &a.ended);
+    sbuf_done(&a.out);
+    must(kit_pod_remove(&kit, pod));
+}
+
+static void one_who_reads_nothing_does_not_cost_the_log_a_line(void **state)
+{
+    char pod[80], id[80];
+    struct attached a = {0};
+    cleanup_sbuf struct sbuf log = {0};
+    (void)state;
+    start_reader("read x; i=0; while [ $i -lt 20000 ]; do echo line number $i of many; i=$((i+1)); "
+                 "done; read y",
+                 false, false, pod, id);
+    struct runtime_exec *x = attach_to(id, &a);
+    kit.runtime->ops->exec_hold(x, true);
+    kit.runtime->ops->exec_write(x, STR("go\n"));
+    must(kit_stop(&kit, id,
+                  2 * CLOCK_NS_PER_SEC)); // in the middle of it, while nobody takes anything
+    kit.runtime->ops->exec_hold(x, false);
+    kit_turn(&kit, &a.ended);
+    kit_log(&kit, "reader", 0, &log);
+    assert_true(log.n > 0);
+    says(&log, "line number 0 of many");
+    sbuf_done(&a.out);
+    must(kit_pod_remove(&kit, pod));
+}
+
+static void a_container_may_see_the_processes_of_another(void **state)
+{
+    char pod[80], target[80], id[80];
+    cleanup_sbuf struct sbuf log = {0};
+    const struct str words[] = {STR("/bin/sh"), STR("-c"), STR("ps; echo me $$")};
+    (void)state;
+    must(kit_pod(&kit, "seen", pod));
+    must(kit_shell(&kit, pod, "target", "exec sleep 54321", target));
+    must(kit_start(&kit, target));
+    struct runtime_container c = {.name = STR("look"),
+                                  .image = str_z(kit.image),
+                                  .command = words,
+                                  .command_len = 3,
+                                  .target = str_z(target)};
+    must(kit_create(&kit, pod, &c, id));
+    must(kit_start(&kit, id));
+    assert_int_equal(kit_wait(&kit, id).exit_code, 0);
+    kit_log(&kit, "look", 0, &log);
+    says(&log, "sleep 54321");
+    does_not_say(&log, "me 1\n");
+    assert_int_equal(kit_status(&kit, target).state, RUNTIME_RUNNING);
+    // One that has ended, and one that is none.
+    must(kit_stop(&kit, target, 0));
+    c.attempt = 1;
+    assert_int_equal(kit_create(&kit, pod, &c, id), -ERR_NOT_FOUND);
+    c.target = STR("../../etc");
+    assert_true(kit_create(&kit, pod, &c, id) < 0);
+    must(kit_pod_remove(&kit, pod));
+}
+
+static void nobody_attaches_to_what_has_ended(void **state)
+{
+    char pod[80], id[80];
+    struct attached a = {0};
+    (void)state;
+    must(kit_pod(&kit, "ended", pod));
+    must(kit_shell(&kit, pod, "e", "true", id));
+    must(kit_start(&kit, id));
+    (void)kit_wait(&kit, id);
+    (void)attach_to(id, &a);
+    kit_turn(&kit, &a.ended);
+    assert_true(a.code < 0);
+    sbuf_done(&a.out);
+    must(kit_pod_remove(&kit, pod));
+}
+
 static void a_container_with_a_terminal_is_logged(void **state)
 {
     cleanup_sbuf struct sbuf out = {0};
@@ -785,6 +992,12 @@ int main(void)
         TEST_CASE(a_command_that_takes_too_long_is_killed_whole),
         TEST_CASE(a_command_reads_its_input),
         TEST_CASE(a_command_has_a_terminal_that_changes_its_size),
+        TEST_CASE(one_can_attach_to_a_container_and_leave_it),
+        TEST_CASE(input_that_is_given_once_ends_with_who_gave_it),
+        TEST_CASE(a_terminal_can_be_attached_to),
+        TEST_CASE(one_who_reads_nothing_does_not_cost_the_log_a_line),
+        TEST_CASE(nobody_attaches_to_what_has_ended),
+        TEST_CASE(a_container_may_see_the_processes_of_another),
         TEST_CASE(a_container_with_a_terminal_is_logged),
         TEST_CASE(a_container_is_who_it_is_said_to_be),
         TEST_CASE(environment_and_folder_are_set),

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 )
 
 const protobuf = "application/vnd.kubernetes.protobuf"
@@ -219,10 +221,11 @@ func openapiV2(d discovery.DiscoveryInterface) {
 		complain("OpenAPI v2 as JSON: %v", err)
 		return
 	}
-	a, _ := want.YAMLValue("")
-	b, _ := doc.YAMLValue("")
-	if !bytes.Equal(a, b) {
-		complain("OpenAPI v2 differs: %d and %d bytes of YAML", len(a), len(b))
+	var a, b any
+	x, _ := want.YAMLValue("")
+	y, _ := doc.YAMLValue("")
+	if yaml.Unmarshal(x, &a) != nil || yaml.Unmarshal(y, &b) != nil || !reflect.DeepEqual(a, b) {
+		complain("OpenAPI v2 differs: %d and %d bytes of YAML", len(x), len(y))
 	}
 }
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Partitions with fixed places. A slot is a partition in a place; taking one closes those that need
+// something of the same. Each kind of request has so many places left, on this unit and on all; a
+// place is worth more, the fewer there are for the requests that will come. A slot costs the places
+// that it closes.
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc/worth_int.h"
+#include "base/mem.h"
+
+#include "base/banned.h"
+
+// Losses of slots are told apart in so many parts of a unit: what closes one small place among many
+// must not look like what closes two.
+#define SLOT_STEPS 5000
+
+const struct worth_geometry *worth_geometry_of(const struct worth *w, uint8_t type)
+{
+    return w->geometry[type];
+}
+
+void worth_set_geometry(struct worth *w, uint8_t type, const struct worth_geometry *g)
+{
+    if (!w->geometry[type])
+        w->geometry[type] = xcalloc(1, sizeof(*g));
+    *w->geometry[type] = *g;
+}
+
+bool worth_slotted(const struct worth *w)
+{
+    return w->kinds_len > 0;
+}
+
+// How many of these slots can be had together, taken in their order.
+static uint32_t places_in(const struct worth_geometry *g, uint64_t open)
+{
+    uint32_t n = 0;
+    for (; open; n++)
+        open &= ~g->excludes[__builtin_ctzll(open)];
+    return n;
+}
+
+// --- What is wanted ------------------------------------------------------------------------------
+
+bool slots_wanted(const struct worth_request *r)
+{
+    uint64_t any = 0;
+    for (size_t t = 0; t < WORTH_TYPES; t++)
+        any |= r->slots[t];
+    return any != 0;
+}
+
+static struct slot_kind *kind_of(struct worth *w, const struct worth_request *r)
+{
+    for (size_t i = 0; i < w->kinds_len; i++)
+        if (memcmp(w->kinds[i].slots, r->slots, sizeof(r->slots)) == 0)
+            return &w->kinds[i];
+    if (w->kinds_len == WORTH_KINDS)
+        return NULL;
+    struct slot_kind *k = &w->kinds[w->kinds_len++];
+    *k = (struct slot_kind){0};
+    memcpy(k->slots, r->slots, sizeof(k->slots));
+    return k;
+}
+
+void slots_settle(struct worth *w)
+{
+    w->kinds_len = 0;
+    w->kinds_wanted = 0;
+    for (size_t i = 0; i < w->demands_len; i++) {
+        const struct demand *d = &w->demands[i];
+        if (!d->request.num || d->units <= 0 || !slots_wanted(&d->request))
+            continue;
+        struct slot_kind *k = kind_of(w, &d->request);
+        w->kinds_wanted += d->count * d->units;
+        if (!k)
+            continue; // the rest is not minded
+        k->count += d->count * d->request.num;
+        k->units = d->units / d->request.num;
+    }
+}
+
+// --- Scarcity ------------------------------------------------------------------------------------
+
+void slots_begin(struct worth *w)
+{
+    w->free_slotted = 0;
+    for (size_t i = 0; i < w->kinds_len; i++)
+        w->kinds[i].places = 0;
+}
+
+void slots_count(struct worth *w, const struct worth_state *s)
+{
+    for (uint32_t u = 0; u < s->n; u++) {
+        const struct worth_geometry *g = w->geometry[s->units[u].type];
+        if (!g)
+            continue;
+        w->free_slotted += (double)s->units[u].left / WORTH_WHOLE;
+        for (size_t i = 0; i < w->kinds_len; i++)
+            w->kinds[i].places +=
+                places_in(g, s->units[u].fits & w->kinds[i].slots[s->units[u].type]);
+    }
+}
+
+bool slots_end(struct worth *w, bool always)
+{
+    bool changed = always;
+    double scale = w->kinds_wanted > 0 ? w->free_slotted / w->kinds_wanted : 0;
+    for (size_t i = 0; i < w->kinds_len; i++) {
+        struct slot_kind *k = &w->kinds[i];
+        double rate =
+            k->places > 0 ? k->count * scale / k->places : 1; // the next to open is scarce
+        k->next = (rate > 1 ? 1 : rate) * k->units;
+        changed = changed || worth_moved(k->value, k->next);
+    }
+    for (size_t i = 0; changed && i < w->kinds_len; i++)
+        w->kinds[i].value = w->kinds[i].next;
+    return changed;
+}
+
+// --- Worth ---------------------------------------------------------------------------------------
+
+double slots_worth(const struct worth *w, uint8_t type, uint64_t fits)
+{
+    const struct worth_geometry *g = w->geometry[type];
+    double sum = 0;
+    for (size_t i = 0; i < w->kinds_len; i++) {
+        uint64_t open = fits & w->kinds[i].slots[type];
+        if (open)
+            sum += w->kinds[i].value * places_in(g, open);
+    }
+    return sum;
+}
+
+uint64_t slots_take(const struct worth *w, const struct worth_unit *u,
+                    const struct worth_request *r)
+{
+    const struct worth_geometry *g = w->geometry[u->type];
+    uint64_t ret = 0;
+    double best = -1;
+    for (uint64_t open = u->fits & r->slots[u->type]; open; open &= open - 1) {
+        uint64_t then = u->fits & ~g->excludes[__builtin_ctzll(open)];
+        double worth = slots_worth(w, u->type, then);
+        if (worth > best) {
+            best = worth;
+            ret = then;
+        }
+    }
+    return ret;
+}
+
+uint16_t worth_slot_loss(const struct worth *w, const struct worth_unit *u, uint32_t slot)
+{
+    const struct worth_geometry *g = w->geometry[u->type];
+    if (!(u->fits >> slot & 1))
+        return UINT16_MAX;
+    double loss =
+        slots_worth(w, u->type, u->fits) - slots_worth(w, u->type, u->fits & ~g->excludes[slot]);
+    loss *= SLOT_STEPS;
+    return loss >= UINT16_MAX - 1 ? UINT16_MAX - 1 : (uint16_t)(loss + 0.5);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Admission policies: the expressions of a ValidatingAdmissionPolicy compiled, and asked about one request. Pure: whoever
+// asks brings the objects as JSON.
+#ifndef API_POLICY_H
+#define API_POLICY_H
+
+#include "api/api.h"
+#include "api/cause.h"
+#include "api/dyn.h"
+#include "dray/cel.h"
+
+struct policy;
+
+// policy_new compiles; free it with policy_free. Expressions that do not compile fail when they are asked.
+struct policy *policy_new(const struct api_validating_admission_policy_spec *spec);
+void policy_free(struct policy *p);
+
+// policy_check adds what is wrong with the expressions of a policy.
+void policy_check(const struct api_validating_admission_policy_spec *spec, struct causes *causes);
+
+// What a request is, to expressions. NULL: null.
+struct policy_request {
+    const struct dyn *object, *old, *request, *params, *namespace_object;
+};
+
+struct policy_verdict {
+    bool refused;
+    struct str message, reason; // in the arena; reason empty: Invalid
+};
+
+// policy_ask answers how many verdicts refuse; ret gets room for them in the arena. -1: the request is not meant (a
+// condition does not hold).
+int policy_ask(const struct policy *p, const struct policy_request *q, struct arena *arena,
+               struct policy_verdict **ret);
+
+// policy_conditions is the same for conditions alone, of webhooks: 1 they hold, 0 one does not, -ERR_INVALID with why
+// one cannot be evaluated.
+int policy_conditions(const struct api_match_condition_array *conditions,
+                      const struct policy_request *q, struct arena *arena,
+                      struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What becomes of an object with owners, by the rules of Kubernetes' garbage collector. In the
+// background: when all its owners are gone, it goes. In the foreground: an owner with the finalizer
+// foregroundDeletion waits until nobody is left who blocks it. Orphaned: the references to an owner
+// with the finalizer orphan are taken away, then it goes.
+#include "codec/json_writer.h"
+#include "ctl/gc_int.h"
+
+#include "base/banned.h"
+
+bool gc_has_finalizer(const struct api_object_meta *meta, const char *name)
+{
+    for (size_t i = 0; i < meta->finalizers.n; i++)
+        if (str_eqz(meta->finalizers.p[i], name))
+            return true;
+    return false;
+}
+
+// What a look is about.
+struct look {
+    struct gc_ctl *g;
+    struct str key;
+    const struct gc_kind *kind;
+    const struct client_object *o;
+};
+
+static struct ctl_call *call_of(const struct look *l, size_t source)
+{
+    return ctl_call_new(&l->g->calls, l->g->work, l->key, source);
+}
+
+// --- Writes --------------------------------------------------------------------------------------
+
+// begin_patch opens a merge patch that holds for this very version alone.
+static void begin_patch(struct sbuf *out, const struct api_object_meta *meta)
+{
+    sbuf_addf(out, "{\"metadata\":{\"uid\":\"%.*s\",\"resourceVersion\":\"%.*s\",",
+              STR_ARG(meta->uid), STR_ARG(meta->resource_version));
+}
+
+static void send_patch(const struct look *l, const struct gc_kind *k, const struct client_object *o,
+                       struct sbuf *patch)
+{
+    const struct client_key at = {k->kind, o->meta->namespace, o->meta->name};
+    sbuf_addz(patch, "}}");
+    client_patch(l->g->ctl->client, &at, CLIENT_PATCH_MERGE, sbuf_str(patch), NULL, ctl_call_done,
+                 call_of(l, k->number));
+}
+
+static void drop_finalizer(const struct look *l, const char *name)
+{
+    const struct api_object_meta *meta = l->o->meta;
+    cleanup_sbuf struct sbuf patch = {0};
+    begin_patch(&patch, meta);
+    sbuf_addz(&patch, "\"finalizers\":[");
+    size_t n = 0;
+    for (size_t i = 0; i < meta->finalizers.n; i++) {
+        if (str_eqz(meta->finalizers.p[i], name))
+            continue;
+        if (n++)
+            sbuf_addc(&patch, ',');
+        sbuf_add_quoted(&patch, meta->finalizers.p[i]);
+    }
+    sbuf_addc(&patch, ']');
+    send_patch(l, l->kind, l->o, &patch);
+}
+
+// patch_owners writes the references that keep says yes to; unblock: as none that anyone waits for.
+static void patch_owners(const struct look *l, const struct gc_kind *k,
+                         const struct client_object *o, bool unblock,
+                         bool (*keep)(const void *arg, const struct api_owner_reference *r),
+                         const void *arg)
+{
+    cleanup_sbuf struct sbuf patch = {0};
+    struct json_writer w = {.out = &patch};
+    begin_patch(&patch, o->meta);
+    sbuf_addz(&patch, "\"ownerReferences\":[");
+    size_t n = 0;
+    for (size_t i = 0; i < o->meta->owner_references.n; i++) {
+        struct api_owner_reference r = o->meta->owner_references.p[i];
+        struct err err = {0};
+        if (!keep(arg, &r))
+            continue;
+        if (unblock)
+            r.block_owner_deletion = false;
+        if (n++)
+            sbuf_addc(&patch, ',');
+        w = (struct json_writer){.out = &patch};
+        if (api_json_write(&api_owner_reference_type, &r, &w, &err) < 0)
+            continue; // has nothing that could fail
+    }
+    sbuf_addc(&patch, ']');
+    send_patch(l, k, o, &patch);
+}
+
+static void delete_it(const struct look *l, struct str policy)
+{
+    const struct client_key at = {l->kind->kind, l->o->meta->namespace, l->o->meta->name};
+    struct api_preconditions same = {.uid = l->o->meta->uid,
+                                     .has_uid = true,
+                                     .resource_version = l->o->meta->resource_version,
+                                     .has_resource_version = true};
+    const struct api_delete_options options = {
+        .preconditions = &same, .propagation_policy = policy, .has_propagation_policy = true};
+    client_delete(l->g->ctl->client, &at, &options, ctl_call_done, call_of(l, l->kind->number));
+}
+
+// --- Owners --------------------------------------------------------------------------------------
+
+enum owner {
+    OWNER_SOLID,
+    OWNER_GONE,
+    OWNER_WAITING, // it is deleted in the foreground
+    OWNER_UNKNOWN, // the server must be asked
+};
+
+// An owner in a place where no owner can be counts as gone; people are told where it is.
+static void tell_misplaced(const struct look *l, const struct api_owner_reference *r)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text,
+              "ownerRef [%.*s/%.*s, namespace: %.*s, name: %.*s, uid: %.*s] does not exist in "
+              "namespace \"%.*s\"",
+              STR_ARG(r->api_version), STR_ARG(r->kind), STR_ARG(l->o->meta->namespace),
+              STR_ARG(r->name), STR_ARG(r->uid), STR_ARG(l->o->meta->namespace));
+    event_record(l->g->ctl->events, l->o, EVENT_WARNING, STR("OwnerRefInvalidNamespace"),
+                 sbuf_str(&text));
+}
+
+static enum owner owner_state(const struct look *l, const struct api_owner_reference *r)
+{
+    const struct gc_kind *k = gc_kind_of_owner(l->g, r);
+    if (!k)
+        return OWNER_SOLID; // nobody here knows better
+    const struct client_object *owner = gc_by_uid(k, r->uid);
+    struct str namespace = k->kind->namespaced ? l->o->meta->namespace : STR("");
+    if (owner && !str_eq(owner->meta->namespace, namespace))
+        tell_misplaced(l, r);
+    // Nothing is deleted because of a reference that can never be right.
+    if (k->kind->namespaced && !l->kind->kind->namespaced)
+        return OWNER_SOLID;
+    if (owner && str_eq(owner->meta->namespace, namespace) && str_eq(owner->meta->name, r->name))
+        return owner->meta->deletion_timestamp.set && gc_has_finalizer(owner->meta, GC_FOREGROUND)
+                   ? OWNER_WAITING
+                   : OWNER_SOLID;
+    return owner || gone_has(&l->g->gone, r->uid) ? OWNER_GONE : OWNER_UNKNOWN;
+}
+
+static void ask_for(const struct look *l, const struct api_owner_reference *r)
+{
+    const struct gc_kind *k = gc_kind_of_owner(l->g, r);
+    const struct client_key at = {k->kind, k->kind->namespaced ? l->o->meta->namespace : STR(""),
+                                  r->name};
+    ctl_call_ask(call_of(l, l->kind->number), l->g->ctl->client, &at, r->uid, gc_remember, l->g);
+}
+
+static bool is_solid(const void *arg, const struct api_owner_reference *r)
+{
+    return owner_state(arg, r) == OWNER_SOLID;
+}
+
+static bool any(const void *arg, const struct api_owner_reference *r)
+{
+    (void)arg;
+    (void)r;
+    return true;
+}
+
+// --- Dependents ----------------------------------------------------------------------------------
+
+struct below {
+    struct str uid;                    // of the owner
+    size_t n, blocking, waiting;       // waiting: deleted in the foreground themselves
+    const struct gc_kind *first_kind;  // of a dependent
+    const struct client_object *first; // NULL: there is none
+};
+
+static void count_below(void *arg, const struct gc_kind *k, const struct client_object *o)
+{
+    struct below *b = arg;
+    if (!b->n++) {
+        b->first = o;
+        b->first_kind = k;
+    }
+    b->waiting += o->meta->deletion_timestamp.set && gc_has_finalizer(o->meta, GC_FOREGROUND);
+    for (size_t i = 0; i < o->meta->owner_references.n; i++) {
+        const struct api_owner_reference *r = &o->meta->owner_references.p[i];
+        if (str_eq(r->uid, b->uid) && r->has_block_owner_deletion && r->block_owner_deletion) {
+            b->blocking++;
+            break;
+        }
+    }
+}
+
+static struct below look_below(const struct look *l)
+{
+    struct below b = {.uid = l->o->meta->uid};
+    gc_dependents(l->g, b.uid, count_below, &b);
+    return b;
+}
+
+static void add_below(void *arg, const struct gc_kind *k, const struct client_object *o)
+{
+    (void)arg;
+    if (!o->meta->deletion_timestamp.set)
+        gc_add(k, o->meta);
+}
+
+static bool is_another(const void *arg, const struct api_owner_reference *r)
+{
+    return !str_eq(*(const struct str *)arg, r->uid);
+}
+
+// --- What becomes of it --------------------------------------------------------------------------
+
+// orphan takes the reference away from one dependent after the other.
+static void orphan(const struct look *l)
+{
+    struct below b = look_below(l);
+    if (b.first)
+        patch_owners(l, b.first_kind, b.first, false, is_another, &b.uid);
+    else
+        drop_finalizer(l, GC_ORPHAN);
+}
+
+static void delete_below(const struct look *l)
+{
+    struct below b = look_below(l);
+    gc_dependents(l->g, b.uid, add_below, NULL);
+    if (b.blocking)
+        work_done(l->g->work, l->key); // looked at again when one of them changes
+    else
+        drop_finalizer(l, GC_FOREGROUND);
+}
+
+// go_too deletes an object that no owner keeps.
+static void go_too(const struct look *l, bool owner_waits)
+{
+    const struct api_object_meta *meta = l->o->meta;
+    struct below b = look_below(l);
+    if (owner_waits && b.n) {
+        bool blocks = false;
+        for (size_t i = 0; i < meta->owner_references.n; i++)
+            blocks |= meta->owner_references.p[i].has_block_owner_deletion &&
+                      meta->owner_references.p[i].block_owner_deletion;
+        // Those who wait for each other in a circle would wait for ever.
+        if (b.waiting && blocks)
+            patch_owners(l, l->kind, l->o, true, any, NULL);
+        else
+            delete_it(l, STR("Foreground"));
+        return;
+    }
+    delete_it(l, gc_has_finalizer(meta, GC_ORPHAN)       ? STR("Orphan")
+                 : gc_has_finalizer(meta, GC_FOREGROUND) ? STR("Foreground")
+                                                         : STR("Background"));
+}
+
+static void look_at_owners(const struct look *l)
+{
+    const struct api_owner_reference_array *owners = &l->o->meta->owner_references;
+    size_t solid = 0, gone = 0, waiting = 0;
+    for (size_t i = 0; i < owners->n; i++) {
+        enum owner state = owner_state(l, &owners->p[i]);
+        solid += state == OWNER_SOLID;
+        gone += state == OWNER_GONE;
+        waiting += state == OWNER_WAITING;
+        if (state == OWNER_UNKNOWN) {
+            ask_for(l, &owners->p[i]);
+            return;
+        }
+    }
+    if (solid == owners->n)
+        work_done(l->g->work, l->key);
+    else if (solid)
+        patch_owners(l, l->kind, l->o, false, is_solid, l);
+    else
+        go_too(l, waiting > 0);
+}
+
+void gc_step(void *arg, struct str key)
+{
+    struct look l = {.g = arg, .key = key};
+    struct str number, rest, namespace, name;
+    uint64_t n = 0;
+    if (!gc_ctl_synced(l.g)) {
+        work_retry(l.g->work, key);
+        return;
+    }
+    (void)str_cut(key, '/', &number, &rest);
+    (void)str_cut(rest, '/', &namespace, &name);
+    if (str_to_u64(number, &n) < 0 || n >= l.g->kinds.n) {
+        work_done(l.g->work, key);
+        return;
+    }
+    l.kind = l.g->kinds.p[n];
+    l.o = informer_get(l.kind->cache, namespace, name);
+    bool going = l.o && l.o->meta->deletion_timestamp.set;
+    if (going && gc_has_finalizer(l.o->meta, GC_ORPHAN))
+        orphan(&l);
+    else if (going && gc_has_finalizer(l.o->meta, GC_FOREGROUND))
+        delete_below(&l);
+    else if (!l.o || going || l.o->meta->owner_references.n == 0)
+        work_done(l.g->work, key);
+    else
+        look_at_owners(&l);
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replays of partitions: claims for MIG profiles come and go on nodes with eight GPUs, published as
+// NVIDIA's driver publishes them (every profile in every place, shared counters). No public trace has
+// such claims, so they are made by a seeded generator: claims come at random moments (exponential
+// gaps), ask for a profile by a mix, and stay for a random time (exponential). docs/utilization.md.
+#ifndef PLAN_REPLAY_MIG_H
+#define PLAN_REPLAY_MIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/str.h"
+
+enum mig_policy {
+    MIG_PACK,  // dray's
+    MIG_FIRST, // the first node and the first partition that fit
+    MIG_MFI,   // minimum growth of fragmentation, as published (arXiv 2511.18906)
+};
+
+struct mig_options {
+    enum mig_policy policy;
+    struct str gpu;            // a100, h100
+    struct str mix;            // uniform, small, large, bimodal
+    uint32_t gpus;             // a multiple of eight
+    double load;               // slices asked for at a time, in % of all
+    uint32_t claims;           // that come; the first fifth is not measured
+    const struct clock *clock; // for the decisions a second
+    bool check;                // let the independent checker see every allocation
+    bool no_buying;            // gpus_needed is not wanted: 0
+};
+
+struct mig_result {
+    int64_t seed;
+    double first_rejection; // % of memory slices in use when the first claim was turned away
+    double acceptance;      // % of claims
+    double accepted_demand; // % of the slices asked for
+    double allocated;       // % of slices in use, over time
+    double gpus_needed;     // until no claim is turned away, bought eight at a time
+    double decisions_per_second;
+};
+
+// mig_judge says what is wrong with options; NULL: nothing.
+const char *mig_judge(const struct mig_options *o);
+
+// mig_policy_parse reads a name: pack, first, mfi.
+bool mig_policy_parse(struct str name, enum mig_policy *ret);
+
+// mig_run replays the claims of one seed. Returns 0, -ERR_INVALID when an object is refused or
+// -ERR_INTERNAL when the checker refuses an allocation.
+int mig_run(const struct mig_options *o, int64_t seed, struct mig_result *ret,
+            struct err *err) MUST_USE;
+
+// mig_json and mig_text write results with their mean.
+void mig_json(const struct mig_options *o, const struct mig_result *results, size_t n,
+              struct sbuf *out);
+void mig_text(const struct mig_options *o, const struct mig_result *results, size_t n,
+              struct sbuf *out);
+
+#endif

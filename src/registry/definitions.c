@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CustomResourceDefinitions: which names they get, what becomes of the kinds when a definition is visible, changed
+// or gone. What upstream's controllers do in several steps (accepting names, establishing, emptying) is done here as
+// part of the write itself, so that whoever has the answer to a creation can use the new kind.
+#include <stdlib.h>
+
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+#define CLEANUP_FINALIZER STR("customresourcecleanup.apiextensions.k8s.io")
+
+// How soon to try again after a failure.
+#define SWEEP_RETRY_NS CLOCK_NS_PER_SEC
+
+typedef struct api_custom_resource_definition definition;
+typedef struct api_custom_resource_definition_names names;
+typedef struct api_custom_resource_definition_condition condition;
+
+// --- Conditions ----------------------------------------------------------------------------------
+
+static condition *find_condition(const definition *crd, struct str type)
+{
+    for (size_t i = 0; i < crd->status.conditions.n; i++)
+        if (str_eq(crd->status.conditions.p[i].type, type))
+            return &crd->status.conditions.p[i];
+    return NULL;
+}
+
+static bool is_true(const definition *crd, struct str type)
+{
+    const condition *c = find_condition(crd, type);
+    return c && str_eqz(c->status, "True");
+}
+
+static void set_condition(struct op *op, definition *crd, condition c)
+{
+    condition *have = find_condition(crd, c.type);
+    c.last_transition_time = op->now;
+    if (have) {
+        if (str_eq(have->status, c.status))
+            c.last_transition_time = have->last_transition_time;
+        *have = c;
+        return;
+    }
+    struct api_custom_resource_definition_condition_array *list = &crd->status.conditions;
+    condition *all = arena_array(op->arena, condition, list->n + 1);
+    for (size_t i = 0; i < list->n; i++)
+        all[i] = list->p[i];
+    all[list->n] = c;
+    list->p = all;
+    list->n++;
+}
+
+// --- Names ---------------------------------------------------------------------------------------
+
+static bool is_in(const struct api_str_array *list, struct str text)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (str_eq(list->p[i], text))
+            return true;
+    return false;
+}
+
+// Whether another definition of the group has accepted a name, as a resource or as a kind.
+static bool is_taken(struct op *op, const definition *crd, struct str name, bool kind)
+{
+    struct registry *r = op->r;
+    struct store_walk walk = {.kind = r->crd_kind};
+    bool taken = false;
+    if (store_walk_start(r->store, &walk, NULL) < 0)
+        return false;
+    for (const struct object *o; !taken && (o = store_walk_next(r->store, &walk));) {
+        cleanup_arena struct arena arena = {0};
+        struct api_object other = {0};
+        if (str_eq(o->name, crd->metadata.name) ||
+            decode_stored(o, &op->now, &arena, &other, NULL) < 0)
+            continue;
+        const definition *d = other.value;
+        const names *n = &d->status.accepted_names;
+        if (!str_eq(d->spec.group, crd->spec.group))
+            continue;
+        taken = kind ? str_eq(n->kind, name) || str_eq(n->list_kind, name)
+                     : str_eq(n->plural, name) || str_eq(n->singular, name) ||
+                           is_in(&n->short_names, name);
+    }
+    store_walk_done(&walk);
+    return taken;
+}
+
+// Accepts a name unless another has it. Returns whether it could.
+static bool accept(struct op *op, const definition *crd, struct str wanted, struct str *accepted,
+                   bool kind)
+{
+    if (!str_eq(wanted, *accepted) && is_taken(op, crd, wanted, kind))
+        return false;
+    *accepted = wanted;
+    return true;
+}
+
+static struct str in_use(struct op *op, struct str name)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    sbuf_add_quoted(&b, name);
+    return arena_strf(op->arena, "%.*s is already in use", STR_ARG(sbuf_str(&b)));
+}
+
+static condition accept_names(struct op *op, definition *crd)
+{
+    const names *want = &crd->spec.names;
+    names *got = &crd->status.accepted_names;
+    condition c = {.type = STR("NamesAccepted"),
+                   .status = STR("True"),
+                   .reason = STR("NoConflicts"),
+                   .message = STR("no conflicts found")};
+    const struct {
+        struct str name, *to, reason;
+        bool kind;
+    } all[] = {
+        {want->plural, &got->plural, STR("PluralConflict"), false},
+        {want->singular, &got->singular, STR("SingularConflict"), false},
+        {want->kind, &got->kind, STR("KindConflict"), true},
+        {want->list_kind, &got->list_kind, STR("ListKindConflict"), true},
+    };
+    struct str bad_short = {0};
+    for (size_t i = 0; i < want->short_names.n; i++)
+        if (!is_in(&got->short_names, want->short_names.p[i]) &&
+            is_taken(op, crd, want->short_names.p[i], false))
+            bad_short = want->short_names.p[i];
+    if (bad_short.n == 0)
+        got->short_names = want->short_names;
+    got->categories = want->categories;
+    for (size_t i = 0; i < array_len(all); i++)
+        if (!accept(op, crd, all[i].name, all[i].to, all[i].kind))
+            c = (condition){c.type, STR("False"), .reason = all[i].reason,
+                            .message = in_use(op, all[i].name)};
+    if (bad_short.n && str_eqz(c.status, "True"))
+        c = (condition){c.type, STR("False"), .reason = STR("ShortNamesConflict"),
+                        .message = in_use(op, bad_short)};
+    return c;
+}
+
+void definition_settle(struct op *op, const struct api_object *object)
+{
+    definition *crd = object->value;
+    if (crd->metadata.deletion_timestamp.set || op->request->subresource.n)
+        return;
+    const condition accepted = accept_names(op, crd);
+    set_condition(op, crd, accepted);
+    if (is_true(crd, STR("Established")))
+        return;
+    bool good = str_eqz(accepted.status, "True");
+    set_condition(op, crd,
+                  (condition){STR("Established"), good ? STR("True") : STR("False"),
+                              .reason = good ? STR("InitialNamesAccepted") : STR("NotAccepted"),
+                              .message = good ? STR("the initial names have been accepted")
+                                              : STR("not all names are accepted")});
+}
+
+// --- Kinds ---------------------------------------------------------------------------------------
+
+static void tell(struct registry *r)
+{
+    if (r->kinds_changed)
+        r->kinds_changed(r->kinds_changed_arg);
+}
+
+// Makes of a visible definition what it says. Returns whether its objects must go.
+static bool define(struct registry *r, const struct object *o)
+{
+    static const struct api_time unknown;
+    cleanup_arena struct arena arena = {0};
+    struct api_object object = {0};
+    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+        return false;
+    const definition *crd = object.value;
+    if (is_true(crd, STR("Established")))
+        custom_define(r->customs, crd);
+    return crd->metadata.deletion_timestamp.set;
+}
+
+static void undefine(struct registry *r, const struct object *o)
+{
+    static const struct api_time unknown;
+    cleanup_arena struct arena arena = {0};
+    struct api_object object = {0};
+    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+        return;
+    const definition *crd = object.value;
+    custom_undefine(r->customs, crd->spec.group, crd->status.accepted_names.kind);
+}
+
+static void reconsider(struct registry *r);
+
+static void on_event(void *arg, const struct store_event *e)
+{
+    struct registry *r = arg;
+    if (e->type == STORE_DELETED) {
+        undefine(r, e->object);
+        reconsider(r);
+    } else if (define(r, e->object)) {
+        r->definitions_all = true;
+        exec_timer_start(r->exec, &r->definitions_timer, 0);
+    }
+    tell(r);
+}
+
+int definitions_start(struct registry *r, struct err *err)
+{
+    struct store_walk walk = {.kind = r->crd_kind};
+    int code = store_walk_start(r->store, &walk, err);
+    if (code < 0)
+        return code;
+    bool dying = false;
+    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
+        dying |= define(r, o);
+    store_walk_done(&walk);
+    r->definitions = (struct store_watch){
+        .kind = r->crd_kind, .seen = store_revision(r->store), .event = on_event, .arg = r};
+    r->definitions_timer = (struct exec_timer){.fn = definitions_sweep, .arg = r};
+    if (dying) {
+        r->definitions_all = true;
+        exec_timer_start(r->exec, &r->definitions_timer, 0);
+    }
+    code = store_watch_start(r->store, &r->definitions, err);
+    r->definitions_watched = code == 0;
+    return code;
+}
+
+void definitions_stop(struct registry *r)
+{
+    exec_timer_stop(r->exec, &r->definitions_timer);
+    if (r->definitions_watched)
+        store_watch_stop(r->store, &r->definitions);
+    r->definitions_watched = false;
+    r->kinds_changed = NULL;
+}
+
+void registry_set_kinds_hook(struct registry *r, void (*fn)(void *arg), void *arg)
+{
+    r->kinds_changed = fn;
+    r->kinds_changed_arg = arg;
+}
+
+const struct custom_kinds *registry_customs(const struct registry *r)
+{
+    return r->customs;
+}
+
+// --- Errands -------------------------------------------------------------------------------------
+
+struct errand {
+    struct registry *r;
+    struct registry_request request;
+    struct arena arena;
+};
+
+static void errand_done(void *arg, const struct registry_answer *answer)
+{
+    struct errand *e = arg;
+    if (e->r->definitions_watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
+        answer->code != -ERR_CONFLICT) {
+        e->r->definitions_all = true;
+        exec_timer_start(e->r->exec, &e->r->definitions_timer, SWEEP_RETRY_NS);
+    }
+    arena_done(&e->arena);
+    free(e);
+}
+
+static struct errand *errand_new(struct registry *r, const struct api_kind *kind, struct str name)
+{
+    struct errand *e = xcalloc(1, sizeof(*e));
+    e->r = r;
+    e->request.kind = kind;
+    e->request.name = arena_str(&e->arena, name);
+    return e;
+}
+
+// Another definition let go of names: those who wait for one may have it now.
+static void reconsider(struct registry *r)
+{
+    struct store_walk walk = {.kind = r->crd_kind};
+    if (store_walk_start(r->store, &walk, NULL) < 0)
+        return;
+    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
+        struct errand *e = errand_new(r, r->crd_kind, o->name);
+        struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+        struct api_object object = {0};
+        const struct object *head = op_head(op, o->name);
+        int code = head ? op_decode(op, head, &object) : 0;
+        if (head && code == 0 && !is_true(object.value, STR("NamesAccepted"))) {
+            definition_settle(op, &object);
+            code = write_change(op, &object, head);
+        }
+        op_finish(op, code);
+    }
+    store_walk_done(&walk);
+}
+
+// --- The end -------------------------------------------------------------------------------------
+
+int delete_definition(struct op *op, const struct object *old, const struct api_object *decoded,
+                      const struct api_delete_options *options)
+{
+    definition *crd = decoded->value;
+    struct api_str_array *have = &crd->metadata.finalizers;
+    if (crd->metadata.deletion_timestamp.set)
+        return delete_decoded(op, old, decoded, options);
+    crd->metadata.deletion_timestamp = op->now;
+    if (!is_in(have, CLEANUP_FINALIZER)) {
+        struct str *list = arena_array(op->arena, struct str, have->n + 1);
+        for (size_t i = 0; i < have->n; i++)
+            list[i] = have->p[i];
+        list[have->n] = CLEANUP_FINALIZER;
+        *have = (struct api_str_array){list, have->n + 1};
+    }
+    set_condition(op, crd,
+                  (condition){STR("Terminating"), STR("True"),
+                              .reason = STR("InstanceDeletionPending"),
+                              .message = STR("CustomResourceDefinition marked for deletion; "
+                                             "CustomResource deletion will begin soon")});
+    return write_change(op, decoded, old);
+}
+
+static void let_go(struct registry *r, const struct object *o)
+{
+    struct errand *e = errand_new(r, r->crd_kind, o->name);
+    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    struct api_object object = {0};
+    int code = op_decode(op, o, &object);
+    if (code == 0) {
+        struct api_str_array *list = &((definition *)object.value)->metadata.finalizers;
+        size_t n = 0;
+        for (size_t i = 0; i < list->n; i++)
+            if (!str_eq(list->p[i], CLEANUP_FINALIZER))
+                list->p[n++] = list->p[i];
+        list->n = n;
+        code = n ? write_change(op, &object, o) : write_removal(op, o, false);
+    }
+    op_finish(op, code);
+}
+
+static const struct api_kind *hub_of(struct registry *r, const struct object *o,
+                                     struct arena *arena)
+{
+    static const struct api_time unknown;
+    struct api_object object = {0};
+    if (decode_stored(o, &unknown, arena, &object, NULL) < 0)
+        return NULL;
+    const definition *crd = object.value;
+    if (!crd->metadata.deletion_timestamp.set ||
+        !is_in(&crd->metadata.finalizers, CLEANUP_FINALIZER))
+        return NULL;
+    return custom_hub(r->customs, crd->spec.group, crd->spec.names.kind);
+}
+
+static void sweep_one(struct registry *r, const struct object *o, bool all)
+{
+    cleanup_arena struct arena arena = {0};
+    const struct api_kind *hub = hub_of(r, o, &arena);
+    if (!hub)
+        return;
+    size_t left = store_count(r->store, hub, STR(""));
+    if (left && all) {
+        struct errand *e = errand_new(r, hub, STR(""));
+        registry_delete_collection(r, &e->request, NULL, NULL, &e->arena, errand_done, e);
+    }
+    if (left == 0)
+        let_go(r, o);
+}
+
+void definitions_sweep(void *arg)
+{
+    struct registry *r = arg;
+    struct store_walk walk = {.kind = r->crd_kind};
+    bool all = r->definitions_all;
+    r->definitions_all = false;
+    if (store_walk_start(r->store, &walk, NULL) < 0)
+        return;
+    for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
+        const struct store_key key = {r->crd_kind, STR(""), o->name};
+        const struct object *head = object_ref(store_head(r->store, &key));
+        if (head)
+            sweep_one(r, head, all);
+        object_unref(head);
+    }
+    store_walk_done(&walk);
+}
+
+void definition_due(struct registry *r, const struct api_kind *hub)
+{
+    if (r->definitions_watched && hub->custom->terminating &&
+        !exec_timer_armed(&r->definitions_timer))
+        exec_timer_start(r->exec, &r->definitions_timer, 0);
+}

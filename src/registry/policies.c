@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ValidatingAdmissionPolicies: asked last, about an object that is prepared and valid, or about a deletion. Policies and
+// bindings are few; they are compiled anew when one of them has changed. What the registry does itself, and policies and
+// bindings, are nobody's business.
+#include <stdlib.h>
+
+#include "api/policy.h"
+#include "api/selector.h"
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+// A policy that is bound, compiled. Typed objects are in its arena.
+struct bound {
+    struct policy *policy;
+    const struct api_validating_admission_policy *definition;
+    const struct api_validating_admission_policy_binding *binding;
+};
+
+struct policies {
+    struct registry *r;
+    bool current; // what is compiled is what is stored
+    struct arena arena;
+    struct VEC(struct bound) all;
+    const struct api_kind *policy_kind, *binding_kind;
+    struct store_watch watch_policies, watch_bindings;
+};
+
+static void forget(struct policies *p)
+{
+    vec_foreach(&p->all, b)
+        policy_free(b->policy);
+    vec_done(&p->all);
+    arena_done(&p->arena);
+    p->arena = (struct arena){0};
+    p->current = false;
+}
+
+static void on_event(void *arg, const struct store_event *e)
+{
+    (void)e;
+    forget(arg);
+}
+
+int policies_start(struct registry *r, struct err *err)
+{
+    struct policies *p = xcalloc(1, sizeof(*p));
+    p->r = r;
+    p->policy_kind =
+        api_kind_find(STR("admissionregistration.k8s.io/v1"), STR("ValidatingAdmissionPolicy"));
+    p->binding_kind = api_kind_find(STR("admissionregistration.k8s.io/v1"),
+                                    STR("ValidatingAdmissionPolicyBinding"));
+    uint64_t now = store_revision(r->store);
+    p->watch_policies =
+        (struct store_watch){.kind = p->policy_kind, .seen = now, .event = on_event, .arg = p};
+    p->watch_bindings =
+        (struct store_watch){.kind = p->binding_kind, .seen = now, .event = on_event, .arg = p};
+    int code = store_watch_start(r->store, &p->watch_policies, err);
+    if (code == 0 && (code = store_watch_start(r->store, &p->watch_bindings, err)) < 0)
+        store_watch_stop(r->store, &p->watch_policies);
+    if (code < 0) {
+        free(p);
+        return code;
+    }
+    r->policies = p;
+    return 0;
+}
+
+void policies_stop(struct registry *r)
+{
+    struct policies *p = r->policies;
+    if (!p)
+        return;
+    store_watch_stop(r->store, &p->watch_policies);
+    store_watch_stop(r->store, &p->watch_bindings);
+    forget(p);
+    free(p);
+    r->policies = NULL;
+}
+
+// --- Compiling -----------------------------------------------------------------------------------
+
+static void bind(struct policies *p, const struct object *o)
+{
+    static const struct api_time unknown;
+    struct api_object binding = {0}, definition = {0};
+    if (decode_stored(o, &unknown, &p->arena, &binding, NULL) < 0)
+        return;
+    const struct api_validating_admission_policy_binding *b = binding.value;
+    const struct store_key key = {p->policy_kind, STR(""), b->spec.policy_name};
+    const struct object *policy = store_get(p->r->store, &key);
+    if (!policy || decode_stored(policy, &unknown, &p->arena, &definition, NULL) < 0)
+        return;
+    const struct api_validating_admission_policy *d = definition.value;
+    vec_push(&p->all, (struct bound){policy_new(&d->spec), d, b});
+}
+
+static void refresh(struct policies *p)
+{
+    struct store_walk walk = {.kind = p->binding_kind};
+    if (p->current || store_walk_start(p->r->store, &walk, NULL) < 0)
+        return;
+    for (const struct object *o; (o = store_walk_next(p->r->store, &walk));)
+        bind(p, o);
+    store_walk_done(&walk);
+    p->current = true;
+}
+
+// --- Which requests are meant --------------------------------------------------------------------
+
+// What is asked about, found once a request.
+struct question {
+    struct op *op;
+    const char *operation;
+    const struct api_object *object, *old; // in the stored version
+    const struct object *namespace;        // NULL: none
+};
+
+static bool has(const struct api_str_array *list, struct str text)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (str_eqz(list->p[i], "*") || str_eq(list->p[i], text))
+            return true;
+    return false;
+}
+
+static bool resource_matches(struct str pattern, struct str resource, struct str sub)
+{
+    struct str want, want_sub;
+    bool slash = str_cut(pattern, '/', &want, &want_sub);
+    if (!str_eqz(want, "*") && !str_eq(want, resource))
+        return false;
+    return slash ? str_eqz(want_sub, "*") || str_eq(want_sub, sub) : sub.n == 0;
+}
+
+static bool rule_matches(const struct question *q,
+                         const struct api_named_rule_with_operations *named, bool exact)
+{
+    const struct registry_request *request = q->op->request;
+    const struct api_rule_with_operations *r = &named->rule_with_operations;
+    const struct api_kind *kind = request->kind;
+    struct str name = request->name;
+    bool resource = false, listed = named->resource_names.n == 0;
+    if (name.n == 0 && q->object)
+        name = api_object_meta(q->object)->name;
+    for (size_t i = 0; i < r->rule.resources.n; i++)
+        resource |= resource_matches(r->rule.resources.p[i], kind->plural, request->subresource);
+    for (size_t i = 0; i < named->resource_names.n; i++)
+        listed |= str_eq(named->resource_names.p[i], name);
+    bool scope = !r->rule.has_scope || str_eqz(r->rule.scope, "*") ||
+                 str_eqz(r->rule.scope, kind->namespaced ? "Namespaced" : "Cluster");
+    return resource && listed && scope && has(&r->operations, str_z(q->operation)) &&
+           has(&r->rule.api_groups, kind->group) &&
+           (!exact || has(&r->rule.api_versions, kind->version));
+}
+
+static bool labels_match(const struct label_selector *s, const struct api_object *o)
+{
+    return o && label_selector_matches(s, &api_object_meta(o)->labels);
+}
+
+static bool selectors_match(const struct question *q, const struct api_match_resources *m)
+{
+    struct label_selector objects, namespaces;
+    struct arena *a = q->op->arena;
+    if (m->object_selector && label_selector_of(m->object_selector, a, &objects, NULL) == 0 &&
+        !label_selector_everything(&objects) && !labels_match(&objects, q->object) &&
+        !labels_match(&objects, q->old))
+        return false;
+    if (!m->namespace_selector ||
+        label_selector_of(m->namespace_selector, a, &namespaces, NULL) < 0 ||
+        label_selector_everything(&namespaces))
+        return true;
+    if (q->op->stored == q->op->r->namespace_kind)
+        return labels_match(&namespaces, q->object ? q->object : q->old);
+    if (!q->namespace)
+        return !q->op->stored->namespaced;
+    struct api_object ns = {0};
+    return decode_stored(q->namespace, &q->op->now, a, &ns, NULL) == 0 &&
+           labels_match(&namespaces, &ns);
+}
+
+static bool any_rule(const struct question *q,
+                     const struct api_named_rule_with_operations_array *rules, bool exact,
+                     const struct api_named_rule_with_operations **ret)
+{
+    for (size_t i = 0; i < rules->n; i++)
+        if (rule_matches(q, &rules->p[i], exact)) {
+            *ret = &rules->p[i];
+            return true;
+        }
+    return false;
+}
+
+// The version in which a policy wants to see an object whose own version no rule names.
+static const struct api_kind *wanted_version(const struct question *q,
+                                             const struct api_named_rule_with_operations *rule)
+{
+    const struct api_kind *kind = q->op->request->kind;
+    const struct api_str_array *versions = &rule->rule_with_operations.rule.api_versions;
+    for (size_t i = 0; i < versions->n; i++) {
+        struct str version = versions->p[i];
+        const struct api_kind *k =
+            kind->custom
+                ? custom_version_of(kind, arena_strf(q->op->arena, "%.*s/%.*s",
+                                                     STR_ARG(kind->group), STR_ARG(version)))
+                : api_kind_of_resource(kind->group, version, kind->plural);
+        if (k)
+            return k;
+    }
+    return NULL;
+}
+
+// The version a policy sees; NULL: the request is not meant.
+static const struct api_kind *matches(const struct question *q, const struct api_match_resources *m)
+{
+    const struct api_named_rule_with_operations *rule = NULL;
+    const struct api_kind *kind = q->op->request->kind;
+    bool equivalent = !str_eqz(m->match_policy, "Exact");
+    if (!selectors_match(q, m) || any_rule(q, &m->exclude_resource_rules, !equivalent, &rule))
+        return NULL;
+    if (any_rule(q, &m->resource_rules, true, &rule))
+        return kind;
+    return equivalent && any_rule(q, &m->resource_rules, false, &rule) ? wanted_version(q, rule)
+                                                                       : NULL;
+}
+
+// --- What expressions see ------------------------------------------------------------------------
+
+static struct dyn *shown(struct op *op, const struct api_object *object, const struct api_kind *as)
+{
+    struct api_object out = *object;
+    cleanup_sbuf struct sbuf text = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    struct json_writer w = {.out = &text};
+    struct err err = {0};
+    if (as->type != object->kind->type && api_convert(object, as, op->arena, &out, &err) < 0)
+        return NULL;
+    out.kind = as;
+    if (api_json_write(as->type, out.value, &w, &err) < 0 ||
+        json_parse(sbuf_str(&text), &(struct json_options){.max_bytes = SIZE_MAX}, &doc, &err) < 0)
+        return NULL;
+    struct dyn *d = arena_one(op->arena, struct dyn);
+    *d = dyn_of(doc.root, op->arena);
+    dyn_set(d, STR("apiVersion"), dyn_str(as->api_version), op->arena);
+    dyn_set(d, STR("kind"), dyn_str(as->kind), op->arena);
+    return d;
+}
+
+static struct dyn texts(struct arena *a, const struct str *p, size_t n)
+{
+    struct dyn list = {.type = DYN_LIST, .items = arena_array(a, struct dyn, n + 1)};
+    for (size_t i = 0; i < n; i++)
+        list.items[list.items_len++] = dyn_str(p[i]);
+    return list;
+}
+
+static struct dyn user_info(const struct registry_user *u, struct arena *a)
+{
+    struct dyn o = {.type = DYN_OBJECT}, extra = {.type = DYN_OBJECT};
+    for (size_t i = 0; i < u->extra_len; i++)
+        dyn_set(&extra, u->extra[i].key, texts(a, u->extra[i].values, u->extra[i].values_len), a);
+    dyn_set(&o, STR("username"), dyn_str(u->name), a);
+    dyn_set(&o, STR("uid"), dyn_str(u->uid), a);
+    dyn_set(&o, STR("groups"), texts(a, u->groups, u->groups_len), a);
+    dyn_set(&o, STR("extra"), extra, a);
+    return o;
+}
+
+static struct dyn triple(struct arena *a, const struct api_kind *k, const char *third,
+                         struct str value)
+{
+    struct dyn o = {.type = DYN_OBJECT};
+    dyn_set(&o, STR("group"), dyn_str(k->group), a);
+    dyn_set(&o, STR("version"), dyn_str(k->version), a);
+    dyn_set(&o, str_z(third), dyn_str(value), a);
+    return o;
+}
+
+static struct dyn request_of(const struct question *q, const struct api_kind *as)
+{
+    struct op *op = q->op;
+    struct arena *a = op->arena;
+    const struct registry_request *r = op->request;
+    const struct api_kind *kind = r->kind;
+    struct str name = r->name;
+    if (name.n == 0 && q->object)
+        name = api_object_meta(q->object)->name;
+    struct dyn o = {.type = DYN_OBJECT};
+    dyn_set(&o, STR("kind"), triple(a, as, "kind", as->kind), a);
+    dyn_set(&o, STR("resource"), triple(a, as, "resource", as->plural), a);
+    dyn_set(&o, STR("subResource"), dyn_str(r->subresource), a);
+    dyn_set(&o, STR("requestKind"), triple(a, kind, "kind", kind->kind), a);
+    dyn_set(&o, STR("requestResource"), triple(a, kind, "resource", kind->plural), a);
+    dyn_set(&o, STR("requestSubResource"), dyn_str(r->subresource), a);
+    dyn_set(&o, STR("name"), dyn_str(name), a);
+    dyn_set(&o, STR("namespace"), dyn_str(r->namespace), a);
+    dyn_set(&o, STR("operation"), dyn_str(str_z(q->operation)), a);
+    dyn_set(&o, STR("userInfo"), user_info(r->user, a), a);
+    dyn_set(&o, STR("dryRun"), (struct dyn){.type = DYN_BOOL, .truth = op->dry_run}, a);
+    dyn_set(&o, STR("options"), (struct dyn){.type = DYN_OBJECT}, a);
+    return o;
+}
+
+// --- Parameters ----------------------------------------------------------------------------------
+
+struct params VEC(const struct dyn *);
+
+static void add_param(struct op *op, const struct object *o, const struct api_kind *kind,
+                      struct params *out)
+{
+    struct api_object object = {0};
+    struct err err;
+    if (registry_decode(o, kind, op->arena, &object, &err) == 0)
+        vec_push_arena(op->arena, out, shown(op, &object, kind));
+}
+
+static int find_params(const struct question *q, const struct bound *b, struct params *out)
+{
+    struct op *op = q->op;
+    const struct api_param_kind *want = b->definition->spec.param_kind;
+    const struct api_param_ref *ref = b->binding->spec.param_ref;
+    const struct api_kind *kind = api_kind_find(want->api_version, want->kind);
+    if (!kind)
+        kind = custom_find(op->r->customs, want->api_version, want->kind);
+    if (!kind)
+        return fail_internal(op,
+                             "the policy %.*s takes parameters of the kind %.*s %.*s, which is "
+                             "not served",
+                             STR_ARG(b->definition->metadata.name), STR_ARG(want->api_version),
+                             STR_ARG(want->kind));
+    const struct api_kind *stored = registry_stored_kind(kind);
+    struct str namespace = STR("");
+    if (kind->namespaced)
+    namespace = ref->namespace.n ? ref->namespace : op->request->namespace;
+    if (ref->name.n) {
+        const struct store_key key = {stored, namespace, ref->name};
+        const struct object *o = store_get(op->r->store, &key);
+        if (o)
+            add_param(op, o, kind, out);
+        return 0;
+    }
+    struct label_selector selector;
+    struct store_walk walk = {
+        .kind = stored, .one_namespace = namespace.n > 0, .namespace = namespace};
+    if (label_selector_of(ref->selector, op->arena, &selector, NULL) < 0 ||
+        store_walk_start(op->r->store, &walk, NULL) < 0)
+        return 0;
+    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));) {
+        struct api_object object = {0};
+        struct err err;
+        if (registry_decode(o, kind, op->arena, &object, &err) == 0 &&
+            label_selector_matches(&selector, &api_object_meta(&object)->labels))
+            add_param(op, o, kind, out);
+    }
+    store_walk_done(&walk);
+    return 0;
+}
+
+// --- Verdicts ------------------------------------------------------------------------------------
+
+static struct status_subject about(const struct question *q)
+{
+    return q->object ? admit_about(q->op, q->object) : op_subject(q->op, q->op->request->name);
+}
+
+static int refuse(const struct question *q, const struct bound *b, const struct policy_verdict *v)
+{
+    static const struct {
+        const char *reason;
+        int32_t code;
+    } codes[] = {{"Forbidden", 403},
+                 {"Unauthorized", 401},
+                 {"RequestEntityTooLarge", 413},
+                 {"Invalid", 422}};
+    struct op *op = q->op;
+    struct str why =
+        arena_strf(op->arena,
+                   "ValidatingAdmissionPolicy '%.*s' with binding '%.*s' denied request: %.*s",
+                   STR_ARG(b->definition->metadata.name), STR_ARG(b->binding->metadata.name),
+                   STR_ARG(v->message));
+    int code = fail_forbidden(op, about(q), "%.*s", STR_ARG(why));
+    op->status->reason = v->reason.n ? v->reason : STR("Invalid");
+    op->status->code = 422;
+    for (size_t i = 0; i < array_len(codes); i++)
+        if (str_eqz(op->status->reason, codes[i].reason))
+            op->status->code = codes[i].code;
+    fail_cause(op, STR(""), why, STR(""));
+    return code;
+}
+
+static int act(const struct question *q, const struct bound *b, const struct policy_verdict *v)
+{
+    struct op *op = q->op;
+    const struct api_str_array *actions = &b->binding->spec.validation_actions;
+    for (size_t i = 0; i < actions->n; i++) {
+        if (str_eqz(actions->p[i], "Deny"))
+            return refuse(q, b, v);
+        if (str_eqz(actions->p[i], "Warn"))
+            op_warn(op, arena_strf(op->arena,
+                                   "Validation failed for ValidatingAdmissionPolicy '%.*s' with "
+                                   "binding '%.*s': %.*s",
+                                   STR_ARG(b->definition->metadata.name),
+                                   STR_ARG(b->binding->metadata.name), STR_ARG(v->message)));
+    }
+    return 0;
+}
+
+static int ask(const struct question *q, const struct bound *b,
+               const struct policy_request *request)
+{
+    struct policy_verdict *verdicts = NULL;
+    int n = policy_ask(b->policy, request, q->op->arena, &verdicts), code = 0;
+    for (int i = 0; code == 0 && i < n; i++)
+        code = act(q, b, &verdicts[i]);
+    return code;
+}
+
+static int ask_bound(const struct question *q, const struct bound *b)
+{
+    struct op *op = q->op;
+    const struct api_match_resources *constraints = b->definition->spec.match_constraints;
+    const struct api_match_resources *narrower = b->binding->spec.match_resources;
+    const struct api_kind *as = constraints ? matches(q, constraints) : NULL;
+    if (!as || (narrower && narrower->resource_rules.n && !matches(q, narrower)) ||
+        (narrower && !selectors_match(q, narrower)))
+        return 0;
+    struct dyn request = request_of(q, as), *ns = NULL;
+    struct api_object namespace = {0};
+    if (q->namespace && decode_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
+        ns = shown(op, &namespace, op->r->namespace_kind);
+    struct policy_request asked = {.object = q->object ? shown(op, q->object, as) : NULL,
+                                   .old = q->old ? shown(op, q->old, as) : NULL,
+                                   .request = &request,
+                                   .namespace_object = ns};
+    if (!b->definition->spec.param_kind || !b->binding->spec.param_ref)
+        return ask(q, b, &asked);
+    struct params params = {0};
+    int code = find_params(q, b, &params);
+    bool deny = str_eqz(b->binding->spec.param_ref->parameter_not_found_action, "Deny");
+    if (code == 0 && params.n == 0 && deny)
+        return act(q, b,
+                   &(struct policy_verdict){true,
+                                            STR("failed to configure binding: no params found for "
+                                                "policy binding with `Deny` "
+                                                "parameterNotFoundAction"),
+                                            STR("")});
+    for (size_t i = 0; code == 0 && i < params.n; i++) {
+        asked.params = params.p[i];
+        code = ask(q, b, &asked);
+    }
+    return code;
+}
+
+int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    struct policies *p = op->r->policies;
+    if (!p || !op->request->user || op->stored == p->policy_kind || op->stored == p->binding_kind)
+        return 0;
+    refresh(p);
+    if (p->all.n == 0)
+        return 0;
+    const struct store_key key = {op->r->namespace_kind, STR(""), op->request->namespace};
+    const struct question q = {
+        .op = op,
+        .operation = !object ? "DELETE"
+                     : old   ? "UPDATE"
+                             : "CREATE",
+        .object = object,
+        .old = old,
+        .namespace = op->stored->namespaced ? store_head(op->r->store, &key) : NULL,
+    };
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < p->all.n; i++)
+        code = ask_bound(&q, &p->all.p[i]);
+    return code;
+}
