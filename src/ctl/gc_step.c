@@ -259,11 +259,10 @@ static void go_too(const struct look *l, bool owner_waits)
 static void look_at_owners(const struct look *l)
 {
     const struct api_owner_reference_array *owners = &l->o->meta->owner_references;
-    size_t solid = 0, gone = 0, waiting = 0;
+    size_t solid = 0, waiting = 0;
     for (size_t i = 0; i < owners->n; i++) {
         enum owner state = owner_state(l, &owners->p[i]);
         solid += state == OWNER_SOLID;
-        gone += state == OWNER_GONE;
         waiting += state == OWNER_WAITING;
         if (state == OWNER_UNKNOWN) {
             ask_for(l, &owners->p[i]);
