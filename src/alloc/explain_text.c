@@ -393,6 +393,7 @@ struct cause {
     size_t nodes;
     struct str text;
     struct names_in VEC(struct str) holders; // in the arena; told where devices are in use
+    struct names_in hidden;                  // of other namespaces: told how many
 };
 
 // The row that matters most: the last that, were it lifted, would leave enough; else the fullest.
@@ -513,7 +514,10 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
     }
 }
 
-static void add_holders(struct cause *c, const struct alloc_group *g, struct arena *tmp)
+// Whoever reads a summary may read one namespace alone: who holds devices in others is not told. own is empty when
+// nobody in particular asks.
+static void add_holders(struct cause *c, const struct alloc_group *g, struct str own,
+                        struct arena *tmp)
 {
     const struct alloc_explanation *e = &g->explanation;
     const struct alloc_funnel *f =
@@ -521,8 +525,32 @@ static void add_holders(struct cause *c, const struct alloc_group *g, struct are
     if (!f || !is_held(main_row(f)))
         return;
     for (size_t i = 0; i < f->reasons_len; i++)
-        if (f->reasons[i].row == ALLOC_ROW_IN_USE)
-            vec_push_arena(tmp, &c->holders, f->reasons[i].what);
+        if (f->reasons[i].row == ALLOC_ROW_IN_USE) {
+            bool told = own.n == 0 || str_eq(namespace_of(f->reasons[i].what), own);
+            struct names_in *list = told ? &c->holders : &c->hidden;
+            vec_push_arena(tmp, list, f->reasons[i].what);
+        }
+}
+
+static void holders_short(struct sbuf *out, const struct cause *c)
+{
+    size_t others = 0;
+    if (!c->holders.n && !c->hidden.n)
+        return;
+    sbuf_addz(out, ", held by ");
+    names_short(out, c->holders.p, c->holders.n);
+    if (c->hidden.n)
+        qsort(c->hidden.p, c->hidden.n, sizeof(*c->hidden.p), name_cmp);
+    for (size_t i = 0; i < c->hidden.n; i++)
+        others += i == 0 || !str_eq(c->hidden.p[i], c->hidden.p[i - 1]);
+    if (others)
+        sbuf_addf(out, "%s%zu claim%s of other namespaces", c->holders.n ? " and " : "", others,
+                  others == 1 ? "" : "s");
+}
+
+static struct str own_namespace(const struct alloc_report *r)
+{
+    return r->claims_len ? r->claims[0]->metadata.namespace : STR("");
 }
 
 // Causes, equal ones together. Returns how many there are.
@@ -531,6 +559,7 @@ static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct ca
     size_t groups = 0;
     size_t n = 0;
     const struct alloc_group *g = alloc_report_finish(r, &groups);
+    struct str own = own_namespace(r);
     struct cause *cs = arena_array(tmp, struct cause, groups + 1);
     for (size_t i = 0; i < groups; i++) {
         cleanup_sbuf struct sbuf b = {0};
@@ -541,7 +570,7 @@ static size_t gather_causes(struct alloc_report *r, struct arena *tmp, struct ca
         if (k == n)
             cs[n++].text = arena_str(tmp, sbuf_str(&b));
         cs[k].nodes += g[i].nodes;
-        add_holders(&cs[k], &g[i], tmp);
+        add_holders(&cs[k], &g[i], own, tmp);
     }
     *ret = cs;
     return n;
@@ -593,10 +622,7 @@ void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *r
         }
         sbuf_addz(out, i ? "; " : "");
         add_count(out, cs[i].nodes, cs[i].text);
-        if (cs[i].holders.n) {
-            sbuf_addz(out, ", held by ");
-            names_short(out, cs[i].holders.p, cs[i].holders.n);
-        }
+        holders_short(out, &cs[i]);
     }
     if (rest)
         sbuf_addf(out, "; %zu for other reasons", rest);
@@ -605,8 +631,13 @@ void alloc_report_summary(struct alloc_report *r, const struct alloc_remedies *r
     if (remedies && remedies->remedies_len) {
         const struct alloc_remedy *best = &remedies->remedies[0];
         sbuf_addz(out, "; would fit with ");
-        for (size_t i = 0; i < best->changes_len; i++)
-            sbuf_addf(out, "%s%.*s", i ? " and " : "", STR_ARG(best->changes[i].text));
+        for (size_t i = 0; i < best->changes_len; i++) {
+            const struct alloc_change *c = &best->changes[i];
+            bool hidden = c->kind == ALLOC_CHANGE_HOLDER && own_namespace(r).n &&
+                          !str_eq(namespace_of(c->what), own_namespace(r));
+            sbuf_addf(out, "%s%.*s", i ? " and " : "",
+                      STR_ARG(hidden ? STR("a claim of another namespace gone") : c->text));
+        }
     }
     arena_done(&tmp);
 }

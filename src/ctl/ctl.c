@@ -32,6 +32,7 @@ static const struct {
     [CACHE_NAMESPACES] = {"v1", "Namespace"},
     [CACHE_ACCOUNTS] = {"v1", "ServiceAccount"},
     [CACHE_LEASES] = {"coordination.k8s.io/v1", "Lease"},
+    [CACHE_QUOTAS] = {"v1", "ResourceQuota"},
 };
 
 // Who needs which of the caches that not everybody does.
@@ -81,6 +82,7 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_NODES] = "node-lifecycle-controller",
     [CTL_TAINT_EVICTION] = "taint-eviction-controller",
     [CTL_STALE_SLICES] = "stale-slice-controller",
+    [CTL_QUOTAS] = "resourcequota-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -122,6 +124,8 @@ static bool wanted(const struct ctl *c, enum ctl_cache which)
         return features_on(c->features, FEATURE_DRA_RESOURCE_POOL_STATUS);
     if (which == CACHE_ROLES)
         return c->aggregate;
+    if (which == CACHE_QUOTAS)
+        return c->count;
     if (which == CACHE_NODES)
         return c->collect || is_needed(c, which);
     if (needed[which].n > 0)
@@ -226,6 +230,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->aggregate = options->aggregate_roles;
     memcpy(c->off, options->off, sizeof(c->off));
     c->collect = !options->off[CTL_GARBAGE];
+    c->count = !options->off[CTL_QUOTAS];
     c->collect_all = options->collect_all;
     c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
@@ -251,6 +256,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
         c->roles = role_ctl_new(c);
     c->loads = load_ctl_new(c);
     start_cluster(c);
+    if (c->count)
+        c->quotas = quota_ctl_new(c);
     return c;
 }
 
@@ -286,6 +293,7 @@ void ctl_free(struct ctl *c)
     node_ctl_free(c->nodes);
     evict_ctl_free(c->evict);
     stale_ctl_free(c->stale);
+    quota_ctl_free(c->quotas);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

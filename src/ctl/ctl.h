@@ -7,6 +7,7 @@
 //   garbage     objects whose owners are gone
 //   groups      PodGroups stay as long as pods need them
 //   roles       rules of aggregated ClusterRoles
+//   quotas      what is used of ResourceQuotas
 // and, where they are asked for, those that make it a small cluster: workloads and nodes.
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
@@ -36,6 +37,7 @@ enum ctl_controller {
     CTL_NODES,
     CTL_TAINT_EVICTION,
     CTL_STALE_SLICES,
+    CTL_QUOTAS,
     CTL_CONTROLLERS,
 };
 

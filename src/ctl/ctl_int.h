@@ -32,6 +32,7 @@ enum ctl_cache {
     CACHE_NAMESPACES,
     CACHE_ACCOUNTS,
     CACHE_LEASES,
+    CACHE_QUOTAS,
     CACHES,
 };
 
@@ -46,6 +47,7 @@ struct account_ctl;
 struct node_ctl;
 struct evict_ctl;
 struct stale_ctl;
+struct quota_ctl;
 
 struct ctl {
     struct client *client;
@@ -65,8 +67,9 @@ struct ctl {
     struct node_ctl *nodes;
     struct evict_ctl *evict;
     struct stale_ctl *stale;
+    struct quota_ctl *quotas;
     bool off[CTL_CONTROLLERS];
-    bool aggregate, collect, collect_all;
+    bool aggregate, collect, collect_all, count;
     bool standby;
     struct work *works[24]; // of the controllers
     size_t works_len;
@@ -136,6 +139,8 @@ void group_ctl_free(struct group_ctl *g);
 
 struct role_ctl *role_ctl_new(struct ctl *c);
 void role_ctl_free(struct role_ctl *c);
+struct quota_ctl *quota_ctl_new(struct ctl *c);
+void quota_ctl_free(struct quota_ctl *c);
 
 struct load_ctl *load_ctl_new(struct ctl *c);
 void load_ctl_free(struct load_ctl *c);

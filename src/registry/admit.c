@@ -396,6 +396,7 @@ static const struct admitter {
     int (*deletion)(struct op *op, struct str name);
 } admitters[] = {
     {admit_namespace, keep_immortals},
+    {admit_limits, NULL},
     {admit_account, NULL},
     {admit_tolerations, NULL},
     {admit_priority, NULL},

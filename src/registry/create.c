@@ -113,23 +113,32 @@ static void warn_and_settle(struct op *op, const struct api_object *object)
     }
 }
 
+// Maps are sorted by key.
+static void map_set(struct op *op, struct api_str_map *map, struct str key, struct str value)
+{
+    size_t at = 0;
+    while (at < map->n && str_cmp(map->p[at].key, key) < 0)
+        at++;
+    if (at < map->n && str_eq(map->p[at].key, key)) {
+        map->p[at].value = value;
+        return;
+    }
+    struct api_str_entry *all = arena_array(op->arena, struct api_str_entry, map->n + 1);
+    for (size_t i = 0; i < map->n; i++)
+        all[i < at ? i : i + 1] = map->p[i];
+    all[at] = (struct api_str_entry){key, value};
+    *map = (struct api_str_map){all, map->n + 1};
+}
+
+void meta_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value)
+{
+    map_set(op, &meta->annotations, key, value);
+}
+
 // A label that every namespace has: its name.
 static void label_namespace(struct op *op, struct api_object_meta *meta)
 {
-    struct str key = STR("kubernetes.io/metadata.name");
-    struct api_str_map *labels = &meta->labels;
-    size_t at = 0;
-    while (at < labels->n && str_cmp(labels->p[at].key, key) < 0)
-        at++;
-    if (at < labels->n && str_eq(labels->p[at].key, key)) {
-        labels->p[at].value = meta->name;
-        return;
-    }
-    struct api_str_entry *all = arena_array(op->arena, struct api_str_entry, labels->n + 1);
-    for (size_t i = 0; i < labels->n; i++)
-        all[i < at ? i : i + 1] = labels->p[i];
-    all[at] = (struct api_str_entry){key, meta->name};
-    *labels = (struct api_str_map){all, labels->n + 1};
+    map_set(op, &meta->labels, STR("kubernetes.io/metadata.name"), meta->name);
 }
 
 void finish_object(struct op *op, const struct api_object *object)
@@ -164,17 +173,11 @@ static const struct object *name_it(struct op *op, struct api_object_meta *meta)
     return taken;
 }
 
-int create_object(struct op *op, const struct api_object *object)
+// What is left when nothing is wrong with the object itself. taken is who has its name.
+static int store_new(struct op *op, const struct api_object *object, const struct object *taken)
 {
-    struct api_object_meta *meta = api_object_meta(object);
+    const struct api_object_meta *meta = api_object_meta(object);
     uint64_t version = 0;
-    give_identity(op, meta);
-    const struct object *taken = name_it(op, meta);
-    int code = check_valid(op, API_CREATE, object, NULL);
-    if (code == 0)
-        code = policies_admit(op, object, NULL);
-    if (code < 0)
-        return code;
     finish_object(op, object);
     if (!op->dry_run && str_to_u64(meta->resource_version, &version) == 0 && version != 0)
         return fail_unknown(op, "resourceVersion should not be set on objects to be created");
@@ -182,7 +185,26 @@ int create_object(struct op *op, const struct api_object *object)
         return fail_generated(op, op_subject(op, meta->name));
     if (taken)
         return fail_exists(op, op_subject(op, meta->name), being_deleted(op, taken));
-    return write_new(op, object);
+    int code = quota_charge(op);
+    return code < 0 ? code : write_new(op, object);
+}
+
+int create_object(struct op *op, const struct api_object *object)
+{
+    struct api_object_meta *meta = api_object_meta(object);
+    give_identity(op, meta);
+    const struct object *taken = name_it(op, meta);
+    int code = check_valid(op, API_CREATE, object, NULL);
+    if (code == 0)
+        code = limits_check(op, object, NULL);
+    if (code == 0)
+        code = policies_admit(op, object, NULL);
+    if (code == 0)
+        code = quota_check(op, object, NULL);
+    if (code == 0)
+        code = store_new(op, object, taken);
+    quota_forget(op);
+    return code;
 }
 
 static int fail_terminating(struct op *op)

@@ -130,6 +130,8 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
     r->customs = store_customs(options->store);
     r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
+    r->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
+    r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
     r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};
     list_init(&r->waiting);
     list_init(&r->sweeps);

@@ -83,7 +83,8 @@ struct registry {
     struct default_priority default_priority;
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
-    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind;
+    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind,
+        *quota_kind, *limits_kind;
     // Kinds that users added.
     struct custom_kinds *customs; // the store's
     const struct api_kind *crd_kind;
@@ -100,6 +101,12 @@ struct registry {
 
 enum verb { VERB_CREATE, VERB_UPDATE, VERB_PATCH, VERB_DELETE };
 
+// A quota that an object is counted in, with its new count.
+struct charge {
+    const struct object *stored; // referenced
+    struct api_object quota;
+};
+
 struct op {
     struct registry *r;
     const struct registry_request *request;
@@ -112,6 +119,7 @@ struct op {
     bool dry_run;
     struct api_time now;              // whole seconds
     struct api_authorizer authorizer; // asks for the op's user
+    struct VEC(struct charge) charges;
     // Server-side apply: who manages what was worked out with the object.
     bool applied;
     struct api_managed_fields_entry_array applied_entries;
@@ -252,6 +260,20 @@ int decide_certificate(struct op *op, const struct api_object *object,
 struct status_subject admit_about(const struct op *op, const struct api_object *object);
 int admit_runtime_class(struct op *op, const struct api_object *object,
                         const struct api_object *old);
+
+// admit_limits gives containers what LimitRanges say they get; limits_check refuses what asks for too much or too
+// little. old is NULL for a creation.
+int admit_limits(struct op *op, const struct api_object *object, const struct api_object *old);
+int limits_check(struct op *op, const struct api_object *object, const struct api_object *old);
+
+// quota_check refuses what a ResourceQuota does not allow; else quota_charge counts it in, with the write that
+// follows, or quota_forget does not.
+int quota_check(struct op *op, const struct api_object *object, const struct api_object *old);
+int quota_charge(struct op *op);
+void quota_forget(struct op *op);
+
+// meta_annotate sets an annotation.
+void meta_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value);
 
 // create_object does all of a creation behind decoding. object is in the stored version.
 int create_object(struct op *op, const struct api_object *object);

@@ -157,7 +157,13 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     if (code == 0 && status && object->kind->type == &api_namespace_type)
         code = check_namespace_phase(op, object->value);
     if (code == 0)
+        code = limits_check(op, object, &before);
+    if (code == 0)
         code = policies_admit(op, object, &before);
+    if (code == 0)
+        code = quota_check(op, object, &before);
+    if (code == 0)
+        code = quota_charge(op);
     if (code < 0)
         return code;
     finish_object(op, object);

@@ -292,8 +292,8 @@ static void test_summary(void **state)
     alloc_report_summary(r, NULL, &line);
     assert_str(
         sbuf_str(&line),
-        "0/4 nodes: 2 have fewer than 2 free devices for request r, held by other/train-* (3 "
-        "claims); 1 cordoned; 1 has fewer than 2 devices for request r without taint "
+        "0/4 nodes: 2 have fewer than 2 free devices for request r, held by 3 claims of other "
+        "namespaces; 1 cordoned; 1 has fewer than 2 devices for request r without taint "
         "fix=yes:NoSchedule");
     alloc_report_free(r);
     ask_done(&a);

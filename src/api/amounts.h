@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lists of resources and quantities, as arithmetic: what quotas and limits are made of. Maps are sorted by key and
+// live in the arena they are made in.
+#ifndef API_AMOUNTS_H
+#define API_AMOUNTS_H
+
+#include "api/types.h"
+#include "base/arena.h"
+
+// amounts_get finds a quantity; NULL when there is none.
+const struct quantity *amounts_get(const struct api_quantity_map *m, struct str key);
+
+// amounts_set sets one, new or not. The entries are copied when one is added.
+void amounts_set(struct api_quantity_map *m, struct str key, const struct quantity *q,
+                 struct arena *arena);
+
+// amounts_add adds all of b to a; amounts_most raises a to b where b is more.
+void amounts_add(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena);
+void amounts_most(struct api_quantity_map *a, const struct api_quantity_map *b,
+                  struct arena *arena);
+
+// amounts_same: the same names with the same numbers.
+bool amounts_same(const struct api_quantity_map *a, const struct api_quantity_map *b);
+
+// amounts_write adds "a=1,b=2Gi".
+void amounts_write(const struct api_quantity_map *m, struct sbuf *out);
+
+// pod_amounts is what a pod needs as a whole, requests or limits: containers together, init containers one after
+// another, those that stay, its own where it says so; pod_with_overhead adds what its sandbox takes.
+struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, struct arena *arena);
+struct api_quantity_map pod_with_overhead(const struct api_pod *pod, bool limits,
+                                          struct arena *arena);
+
+#endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LimitRanges: what containers get that ask for nothing, and how much or little containers, pods and volume claims
+// may ask for.
+#include "api/amounts.h"
+#include "registry/registry_int.h"
+
+#include "base/banned.h"
+
+#define ANNOTATION "kubernetes.io/limit-ranger"
+
+// Calls fn for each LimitRange of the request's namespace until it refuses.
+static int each_range(struct op *op,
+                      int (*fn)(struct op *op, const struct api_object *object,
+                                const struct api_limit_range *range),
+                      const struct api_object *object)
+{
+    struct registry *r = op->r;
+    struct store_walk walk = {
+        .kind = r->limits_kind, .one_namespace = true, .namespace = op->request->namespace};
+    int code = 0;
+    if (store_count(r->store, r->limits_kind, op->request->namespace) == 0 ||
+        store_walk_start(r->store, &walk, NULL) < 0)
+        return 0;
+    for (const struct object *o; code == 0 && (o = store_walk_next(r->store, &walk));) {
+        struct api_object range = {0};
+        code = op_decode(op, o, &range);
+        if (code == 0)
+            code = fn(op, object, range.value);
+    }
+    store_walk_done(&walk);
+    return code;
+}
+
+static bool concerns(const struct op *op, const struct api_object *object,
+                     const struct api_object *old)
+{
+    struct str sub = op->request->subresource;
+    if (object->kind->type == &api_pod_type)
+        return old ? str_eqz(sub, "resize") : !sub.n;
+    return object->kind->type == &api_persistent_volume_claim_type && !sub.n;
+}
+
+// --- Defaults ------------------------------------------------------------------------------------
+
+// Adds what is missing; says what, in out.
+static void fill(struct api_quantity_map *have, const struct api_quantity_map *from,
+                 const char *what, struct sbuf *out, struct arena *arena)
+{
+    bool first = true;
+    for (size_t i = 0; i < from->n; i++) {
+        if (amounts_get(have, from->p[i].key))
+            continue;
+        sbuf_addf(out, "%s%.*s", first ? out->n ? "; " : "" : ", ", STR_ARG(from->p[i].key));
+        amounts_set(have, from->p[i].key, &from->p[i].value, arena);
+        first = false;
+    }
+    if (!first)
+        sbuf_addz(out, what);
+}
+
+static void fill_containers(struct api_container_array *list, const char *which,
+                            const struct api_resource_requirements *defaults, struct sbuf *out,
+                            struct arena *arena)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        struct api_container *c = &list->p[i];
+        cleanup_sbuf struct sbuf request = {0}, limit = {0};
+        sbuf_addf(&request, " request for %s %.*s", which, STR_ARG(c->name));
+        sbuf_addf(&limit, " limit for %s %.*s", which, STR_ARG(c->name));
+        // Upstream decides on both before it tells of requests first.
+        fill(&c->resources.requests, &defaults->requests, request.p, out, arena);
+        fill(&c->resources.limits, &defaults->limits, limit.p, out, arena);
+    }
+}
+
+static int fill_pod(struct op *op, const struct api_object *object,
+                    const struct api_limit_range *range)
+{
+    struct api_pod *pod = object->value;
+    struct api_resource_requirements defaults = {0};
+    cleanup_sbuf struct sbuf told = {0};
+    for (size_t i = 0; i < range->spec.limits.n; i++) {
+        const struct api_limit_range_item *item = &range->spec.limits.p[i];
+        if (!str_eqz(item->type, "Container"))
+            continue;
+        for (size_t k = 0; k < item->default_request.n; k++)
+            amounts_set(&defaults.requests, item->default_request.p[k].key,
+                        &item->default_request.p[k].value, op->arena);
+        for (size_t k = 0; k < item->default_value.n; k++)
+            amounts_set(&defaults.limits, item->default_value.p[k].key,
+                        &item->default_value.p[k].value, op->arena);
+    }
+    fill_containers(&pod->spec.containers, "container", &defaults, &told, op->arena);
+    fill_containers(&pod->spec.init_containers, "init container", &defaults, &told, op->arena);
+    if (told.n)
+        meta_annotate(op, &pod->metadata, STR(ANNOTATION),
+                      arena_strf(op->arena, "LimitRanger plugin set: %.*s",
+                                 STR_ARG(sbuf_str(&told))));
+    return 0;
+}
+
+int admit_limits(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    if (object->kind->type != &api_pod_type || old || op->request->subresource.n)
+        return 0;
+    return each_range(op, fill_pod, object);
+}
+
+// --- Bounds --------------------------------------------------------------------------------------
+
+// What is asked for, and what is wrong with it.
+struct asked {
+    struct arena *arena;
+    struct str type; // as in the LimitRange
+    const struct api_quantity_map *requests, *limits;
+    struct VEC(struct str) wrong;
+};
+
+static struct str text_of(const struct asked *a, const struct quantity *q)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    quantity_write(q, &b);
+    return arena_str(a->arena, sbuf_str(&b));
+}
+
+static void wrong(struct asked *a, struct str text)
+{
+    for (size_t i = 0; i < a->wrong.n; i++)
+        if (str_eq(a->wrong.p[i], text))
+            return;
+    vec_push_arena(a->arena, &a->wrong, text);
+}
+
+// side: minimum or maximum; what: request or limit; q is what there is, NULL: none.
+static void tell(struct asked *a, const char *side, const struct api_quantity_entry *bound,
+                 const char *what, const struct quantity *q)
+{
+    struct str enforced = text_of(a, &bound->value);
+    struct str text = arena_strf(a->arena, "%s %.*s usage per %.*s is %.*s", side,
+                                 STR_ARG(bound->key), STR_ARG(a->type), STR_ARG(enforced));
+    if (q)
+        text = arena_strf(a->arena, "%.*s, but %s is %.*s", STR_ARG(text), what,
+                          STR_ARG(text_of(a, q)));
+    else
+        text = arena_strf(a->arena, "%.*s.  No %s is specified", STR_ARG(text), what);
+    wrong(a, text);
+}
+
+static void check_min(struct asked *a, const struct api_quantity_entry *bound)
+{
+    const struct quantity *request = amounts_get(a->requests, bound->key);
+    const struct quantity *limit = amounts_get(a->limits, bound->key);
+    if (!request || quantity_cmp(request, &bound->value) < 0)
+        tell(a, "minimum", bound, "request", request);
+    else if (limit && quantity_cmp(limit, &bound->value) < 0)
+        tell(a, "minimum", bound, "limit", limit);
+}
+
+static void check_max(struct asked *a, const struct api_quantity_entry *bound, bool requests_only)
+{
+    const struct quantity *request = amounts_get(a->requests, bound->key);
+    const struct quantity *limit = amounts_get(a->limits, bound->key);
+    if (!requests_only && (!limit || quantity_cmp(limit, &bound->value) > 0))
+        tell(a, "maximum", bound, "limit", limit);
+    else if (requests_only ? !request || quantity_cmp(request, &bound->value) > 0
+                           : request && quantity_cmp(request, &bound->value) > 0)
+        tell(a, "maximum", bound, "request", request);
+}
+
+static void check_ratio(struct asked *a, const struct api_quantity_entry *bound)
+{
+    const struct quantity *request = amounts_get(a->requests, bound->key);
+    const struct quantity *limit = amounts_get(a->limits, bound->key);
+    struct str head =
+        arena_strf(a->arena, "%.*s max limit to request ratio per %.*s is %.*s",
+                   STR_ARG(bound->key), STR_ARG(a->type), STR_ARG(text_of(a, &bound->value)));
+    const char *lacking = !request || quantity_sign(request) == 0 ? "request"
+                          : !limit || quantity_sign(limit) == 0   ? "limit"
+                                                                  : NULL;
+    if (lacking) {
+        wrong(a, arena_strf(a->arena, "%.*s, but no %s is specified or %s is 0", STR_ARG(head),
+                            lacking, lacking));
+        return;
+    }
+    double ratio = (double)quantity_milli(limit) / (double)quantity_milli(request);
+    if (ratio * 1000 > (double)quantity_milli(&bound->value))
+        wrong(a, arena_strf(a->arena, "%.*s, but provided ratio is %f", STR_ARG(head), ratio));
+}
+
+static void check_item(struct asked *a, const struct api_limit_range_item *item, bool requests_only)
+{
+    a->type = item->type;
+    for (size_t i = 0; i < item->min.n; i++)
+        check_min(a, &item->min.p[i]);
+    for (size_t i = 0; i < item->max.n; i++)
+        check_max(a, &item->max.p[i], requests_only);
+    for (size_t i = 0; !requests_only && i < item->max_limit_request_ratio.n; i++)
+        check_ratio(a, &item->max_limit_request_ratio.p[i]);
+}
+
+static void check_containers(struct asked *a, const struct api_container_array *list,
+                             const struct api_limit_range_item *item)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        a->requests = &list->p[i].resources.requests;
+        a->limits = &list->p[i].resources.limits;
+        check_item(a, item, false);
+    }
+}
+
+static void check_pod(struct asked *a, const struct api_pod *pod,
+                      const struct api_limit_range_item *item)
+{
+    if (str_eqz(item->type, "Container")) {
+        check_containers(a, &pod->spec.containers, item);
+        check_containers(a, &pod->spec.init_containers, item);
+    } else if (str_eqz(item->type, "Pod")) {
+        struct api_quantity_map requests = pod_amounts(pod, false, a->arena);
+        struct api_quantity_map limits = pod_amounts(pod, true, a->arena);
+        a->requests = &requests;
+        a->limits = &limits;
+        check_item(a, item, false);
+    }
+}
+
+static int check_range(struct op *op, const struct api_object *object,
+                       const struct api_limit_range *range)
+{
+    static const struct api_quantity_map none;
+    struct asked a = {.arena = op->arena, .limits = &none};
+    for (size_t i = 0; i < range->spec.limits.n; i++) {
+        const struct api_limit_range_item *item = &range->spec.limits.p[i];
+        if (object->kind->type == &api_pod_type) {
+            check_pod(&a, object->value, item);
+        } else if (str_eqz(item->type, "PersistentVolumeClaim")) {
+            const struct api_persistent_volume_claim *c = object->value;
+            a.requests = &c->spec.resources.requests;
+            check_item(&a, item, true);
+        }
+    }
+    cleanup_sbuf struct sbuf text = {0};
+    for (size_t i = 0; i < a.wrong.n; i++)
+        sbuf_addf(&text, "%s%.*s", i ? ", " : a.wrong.n > 1 ? "[" : "", STR_ARG(a.wrong.p[i]));
+    if (a.wrong.n > 1)
+        sbuf_addc(&text, ']');
+    return a.wrong.n ? fail_forbidden(op, admit_about(op, object), "%.*s", STR_ARG(sbuf_str(&text)))
+                     : 0;
+}
+
+int limits_check(struct op *op, const struct api_object *object, const struct api_object *old)
+{
+    return concerns(op, object, old) ? each_range(op, check_range, object) : 0;
+}
