@@ -176,7 +176,9 @@ static void visit_closed(void *arg)
 // pods and healthz can be allowed by themselves, or with all the rest.
 static bool ask_again(struct visit *v, void (*done)(void *ctx, bool allowed))
 {
-    struct segments s = v->q && v->h ? split(v->q->path) : (struct segments){0};
+    if (!v->q || !v->h)
+        return false;
+    struct segments s = split(v->q->path);
     struct str part = part_of(&s);
     if (v->asked_all || (!str_eqz(part, "pods") && !str_eqz(part, "healthz")))
         return false;

@@ -211,7 +211,7 @@ static int put_protobuf(const struct convert *c, struct sbuf *out, struct err *e
     int rc = 0;
     for (size_t i = 0; i < c->pieces.n && rc == 0; i++) {
         const struct piece *piece = &c->pieces.p[i];
-        if (!piece->object.kind) {
+        if (!piece->object.kind || !api_kind_in_proto(piece->object.kind)) {
             rc =
                 err_set(err, ERR_INVALID, "object %zu is of a kind without a protobuf form", i + 1);
             break;

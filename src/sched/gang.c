@@ -107,12 +107,15 @@ static void gate_all(struct cycle *c, struct str text)
             gate(c->s, c->tries[i].pod, text);
 }
 
+// Those that have something of an earlier attempt give it back first, and come again.
 static void gate_short(struct cycle *c)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "minCount (%zu) cannot be satisfied: %zu scheduled, %zu remaining", c->min,
               c->before, c->n);
-    gate_all(c, sbuf_str(&text));
+    for (size_t i = 0; i < c->n; i++)
+        if (!bind_leftovers(c->s, c->tries[i].pod))
+            gate(c->s, c->tries[i].pod, sbuf_str(&text));
 }
 
 // What earlier attempts reserved for single pods is taken back first.
