@@ -5,8 +5,8 @@ why in its condition, its event and `dray why`. Usage: manifests_up.py DRAY [--r
 
 Files are applied one after the other, as kubectl does (strict, in order, lists taken apart), each in namespaces of its own, to
 clusters whose nodes have the profiles of the table; everything is deleted again before the next file. Namespaces that a file
-names but does not make are made if it makes none at all. Nothing here turns workloads into pods, so the test does what their
-controllers would: replicas of Deployments, StatefulSets and Jobs (as many as run at once), a pod of a DaemonSet for each node,
+names but does not make are made if it makes none at all. The controllers of workloads are off, and the test does what they
+would, so that it knows which pods to expect: replicas of Deployments, StatefulSets and Jobs (as many as run at once), a pod of a DaemonSet for each node,
 launcher and workers of an MPIJob (with the labels the MPI operator gives them). A claim or template that no pod of the file uses
 gets a pod of the test's, try-NAME. Kinds that the server does not serve are named in the table.
 
@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 OPEN = os.path.join(HERE, '..', '..', '..', 'shared', 'manifests', 'open')
 TABLE = os.path.join(HERE, 'manifests_up.table')
 NODES = 2           # of each profile
+WORKLOADS = '*,-replicaset-controller,-deployment-controller,-daemonset-controller,-statefulset-controller,-job-controller'
 AT_ONCE = 6         # clusters; much of the time is waiting
 PATIENCE = 60       # seconds until a pod must have its outcome
 
@@ -28,7 +29,8 @@ KINDS = {'Pod': 'pods', 'Namespace': 'namespaces', 'ResourceClaim': 'resourcecla
          'DeviceClass': 'deviceclasses', 'ResourceSlice': 'resourceslices', 'DeviceTaintRule': 'devicetaintrules',
          'Deployment': 'deployments', 'StatefulSet': 'statefulsets', 'DaemonSet': 'daemonsets', 'Job': 'jobs', 'Service': 'services',
          'ServiceAccount': 'serviceaccounts', 'ClusterRole': 'clusterroles', 'ClusterRoleBinding': 'clusterrolebindings',
-         'Role': 'roles', 'RoleBinding': 'rolebindings', 'ResourcePoolStatusRequest': 'resourcepoolstatusrequests'}
+         'Role': 'roles', 'RoleBinding': 'rolebindings', 'ResourcePoolStatusRequest': 'resourcepoolstatusrequests',
+         'ValidatingAdmissionPolicy': 'validatingadmissionpolicies'}
 NOT_SERVED = ('404 page not found', 'the server could not find the requested resource')
 CLUSTER_WIDE = {'Namespace', 'DeviceClass', 'ResourceSlice', 'DeviceTaintRule', 'ClusterRole', 'ClusterRoleBinding',
                 'ResourcePoolStatusRequest', 'ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding', 'CustomResourceDefinition'}
@@ -78,7 +80,7 @@ class Cluster:
     def __init__(self, profiles):
         self.folder = tempfile.mkdtemp(prefix='dray-')
         self.errors = open(os.path.join(self.folder, 'errors'), 'w+', encoding='utf-8')
-        self.process = subprocess.Popen([DRAY, 'up', '--data-dir', self.folder + '/data', '--listen', '127.0.0.1:0', '--nodes',
+        self.process = subprocess.Popen([DRAY, 'up', '--controllers', WORKLOADS, '--data-dir', self.folder + '/data', '--listen', '127.0.0.1:0', '--nodes',
                                          str(NODES), '--sim', ','.join(profiles)], stdout=subprocess.PIPE, stderr=self.errors, text=True)
         first = self.process.stdout.readline()
         assert 'dray is up at' in first, f'{profiles}: not up: {first}{self.said()}'
