@@ -145,6 +145,20 @@ static void wake_if_matching(void *arg, const struct client_object *o)
         add_key(orphan->load, o->meta);
 }
 
+// The Job that has to let a pod go: its owner, or, when the pod was orphaned, who made it once.
+static bool tracked_by(const struct client_object *o, struct api_object_meta *ret)
+{
+    const struct api_owner_reference *owner = meta_controller(o->meta);
+    if (!meta_has_finalizer(o->meta, STR(TRACKING)) || (owner && !str_eqz(owner->kind, "Job")))
+        return false;
+    const struct str *made = ctl_map_get(&o->meta->labels, STR("batch.kubernetes.io/job-name"));
+    *ret = (struct api_object_meta){.namespace = o->meta->namespace,
+                                    .name = owner             ? owner->name
+                                            : made && made->n ? *made
+                                                              : STR("-")}; // no Job is called so
+    return true;
+}
+
 static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct client_object *o)
 {
     const struct api_owner_reference *owner = meta_controller(o->meta);
@@ -154,8 +168,11 @@ static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct cl
             continue;
         if (!owner) {
             struct orphan orphan = {l, k, o};
+            struct api_object_meta job;
             informer_by(c->ctl->caches[l->cache], l->by_namespace, o->meta->namespace,
                         wake_if_matching, &orphan);
+            if (k == LOAD_JOB && which == CACHE_PODS && tracked_by(o, &job))
+                add_key(l, &job);
             continue;
         }
         if (!str_eq(owner->kind, ctl_kind(l->cache)->kind))
@@ -245,11 +262,10 @@ static void index_namespace(const struct client_object *o, void (*add)(void *ctx
 static void index_tracked(const struct client_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx)
 {
-    const struct api_owner_reference *owner = meta_controller(o->meta);
-    if (!owner || !str_eqz(owner->kind, "Job") || !meta_has_finalizer(o->meta, STR(TRACKING)))
+    struct api_object_meta job;
+    if (!tracked_by(o, &job))
         return;
     cleanup_sbuf struct sbuf key = {0};
-    const struct api_object_meta job = {.namespace = o->meta->namespace, .name = owner->name};
     key_of(&job, &key);
     add(ctx, sbuf_str(&key));
 }

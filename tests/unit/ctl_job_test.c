@@ -231,6 +231,19 @@ TEST_JOBS(job_that_is_gone_lets_its_pods_go)
     assert_field(c->w, "metadata.finalizers", "-");
 }
 
+// The collector takes their owner away; nobody would count them any more.
+TEST_JOBS(job_lets_orphaned_pods_go)
+{
+    assert_ok(do_create(c->w, JOB(""), JOB_JSON("")));
+    settle(c);
+    const char *pod = live_pods(c).p[0];
+    assert_ok(do_delete(c->w, JOB("j"), "{\"propagationPolicy\":\"Orphan\"}"));
+    settle(c);
+    assert_ok(do_get(c->w, POD(pod)));
+    assert_field(c->w, "metadata.finalizers", "-");
+    assert_field(c->w, "metadata.ownerReferences", "-");
+}
+
 TEST_JOBS(job_pods_get_claims_of_templates)
 {
     assert_ok(do_create(c->w, TEMPLATE(""), TEMPLATE_JSON));
@@ -258,6 +271,7 @@ int main(void)
         cmocka_unit_test(job_indexed_may_count_failures_for_each_number),
         cmocka_unit_test(job_failure_policy_fails_it_or_does_not_count),
         cmocka_unit_test(job_that_is_gone_lets_its_pods_go),
+        cmocka_unit_test(job_lets_orphaned_pods_go),
         cmocka_unit_test(job_pods_get_claims_of_templates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
