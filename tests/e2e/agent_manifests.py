@@ -73,7 +73,7 @@ def plain_pod(p):
 class Cluster(kit.Cluster):
     """A control plane and this machine with the devices of some profiles, as manifests_up.Trial wants it."""
     def __init__(self, dray, profiles):
-        super().__init__(dray)
+        super().__init__(dray, ('--controllers', up.WORKLOADS))
         kit.make_image(os.path.join(self.images, 'busybox'))
         self.node = kit.Node(self, profiles[0] + '-0')
         self.nodes = [self.node.name]
