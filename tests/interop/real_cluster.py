@@ -62,9 +62,10 @@ def images():
 
 
 class Cluster:
-    """A control plane, and kubelet's node unless told otherwise. env: what the script that starts it is told beyond that."""
+    """A control plane, and kubelet's node unless told otherwise. env: what the script that starts it is told beyond that. dray: this
+    program is the control plane."""
 
-    def __init__(self, kubelet=True, env=lambda run: {}):
+    def __init__(self, kubelet=True, env=lambda run: {}, dray=None):
         control, node = programs(kubelet)
         if kubelet:
             images()
@@ -85,8 +86,12 @@ class Cluster:
         self.kubeconfig = os.path.join(self.env['RUN'], 'admin.kubeconfig')
         self.folders = {'plugins': os.path.join(self.node, 'kubelet', 'plugins'), 'registry': os.path.join(self.node, 'kubelet', 'plugins_registry'),
                         'cdi': os.path.join(self.node, 'cdi')}
+        self.dray = None
         try:
-            self.script('up')
+            if dray:
+                self.start_dray(dray)
+            else:
+                self.script('up')
             self.tls = ssl.create_default_context(cafile=os.path.join(self.env['RUN'], 'ca.crt'))
             until('the default service account', lambda: self.call('GET', '/api/v1/namespaces/default/serviceaccounts/default', missing=True))
             if kubelet:
@@ -98,6 +103,20 @@ class Cluster:
         self.version = self.call('GET', '/version')['gitVersion']
         if kubelet:
             self.kubelet = self.call('GET', f'/api/v1/nodes/{NODE}')['status']['nodeInfo']['kubeletVersion']
+
+    def start_dray(self, dray):
+        run = self.env['RUN']
+        tokens = os.path.join(run, 'tokens.csv')
+        os.makedirs(run)
+        with open(tokens, 'w') as f:
+            f.write(f'admin-token-{self.port},admin,admin,"system:masters"\n')
+        os.chmod(tokens, 0o600)
+        with open(os.path.join(run, 'dray.log'), 'ab') as log:
+            self.dray = subprocess.Popen([dray, 'up', '--nodes', '0', '--data-dir', os.path.join(run, 'd'), '--listen', f'127.0.0.1:{self.port + 3}',
+                                          '--token-file', tokens, '--kubeconfig-out', self.kubeconfig], stdout=log, stderr=log)
+        authority = os.path.join(run, 'd', 'pki', 'ca.crt')
+        until('dray to be up', lambda: b'dray is up' in open(log.name, 'rb').read())
+        shutil.copy(authority, os.path.join(run, 'ca.crt'))
 
     def script(self, name):
         # Files, not pipes: what the scripts leave running has them open.
@@ -144,11 +163,15 @@ class Cluster:
     def done(self):
         if not os.path.isdir(self.top):
             return
-        for name in ('node-down', 'down') if os.path.isdir(self.node) else ('down',):
+        scripts = ['node-down'] * os.path.isdir(self.node) + ['down'] * (not self.dray)
+        for name in scripts:
             try:
                 self.script(name)
             except (AssertionError, subprocess.TimeoutExpired) as e:
                 print(e)
+        if self.dray:
+            self.dray.terminate()
+            assert self.dray.wait(timeout=60) == 0, 'dray up did not stop well'
         if getattr(self, 'started', None):
             self.started.wait(timeout=30)
         for path in glob.glob('/proc/[0-9]*/cmdline'):  # pods of a run that broke off

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dray driver sim` and examples/driver-led under a real kubelet, containerd and runc, on a real control plane: they register, publish, their
 devices are seen in containers, and prepared claims survive restarts of driver and kubelet and a rolling update. What has to be there says
-real_cluster.py. Usage: real_kubelet.py DRAY"""
+real_cluster.py. With --on-dray the control plane is `dray up`, and only kubelet is the real one. Usage: real_kubelet.py DRAY [--on-dray]"""
 import json, os, signal, subprocess, sys
 
 from real_cluster import NODE, Cluster, until
@@ -353,7 +353,7 @@ def check_led(cluster):
 
 
 def main():
-    cluster = Cluster()
+    cluster = Cluster(dray=DRAY if '--on-dray' in sys.argv else None)
     cluster.drivers = []
     print(f'control plane {cluster.version}, kubelet {cluster.kubelet}', flush=True)
     try:
