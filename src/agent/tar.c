@@ -360,7 +360,7 @@ static int read_header(struct tar_reader *r, struct header *h, struct err *err)
 
 int tar_next(struct tar_reader *r, struct tar_entry *ret, struct err *err)
 {
-    struct header h;
+    struct header h = {0};
     struct extended x = {0};
     size_t extended_bytes = 0;
     if (r->ended)

@@ -111,17 +111,16 @@ static bool same_reason(const struct draft_reason *a, const struct draft_reason 
 
 static void add_reason(struct explainer *x, struct draft_funnel *f, const struct draft_reason *r)
 {
-    struct draft_reason *same = NULL;
-    for (size_t i = 0; i < f->reasons.n && !same; i++)
-        if (same_reason(&f->reasons.p[i], r))
-            same = &f->reasons.p[i];
-    if (!same) {
-        if (f->reasons.n == REASONS_MAX)
-            return;
+    size_t at = 0;
+    while (at < f->reasons.n && !same_reason(&f->reasons.p[at], r))
+        at++;
+    if (at == REASONS_MAX)
+        return;
+    if (at == f->reasons.n) {
         vec_push_arena(&x->s->arena, &f->reasons, *r);
-        same = vec_last(&f->reasons);
-        same->devices = 0;
+        f->reasons.p[at].devices = 0;
     }
+    struct draft_reason *same = &f->reasons.p[at];
     same->devices++;
     if (r->has > same->has)
         same->has = r->has;
