@@ -350,6 +350,20 @@ static void back_off(const struct cycle *c, struct sched_pod *p)
     p->jitter_ns = c->g->jitter_ns;
 }
 
+// A claim that was made for the pod, has devices, and is nobody's otherwise; NULL: none.
+static const struct client_object *made_and_allocated(struct sched *s, const struct sched_pod *p)
+{
+    for (size_t i = 0; i < p->claims_len; i++) {
+        struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
+        const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
+        if (claim && claim->status.allocation && !(*k)->flight &&
+            claim_is_for(claim, p->api, false) && !claim_is_extended(&claim->metadata) &&
+            claims_only_for(claim, p->api))
+            return (*k)->latest;
+    }
+    return NULL;
+}
+
 static void fail(struct cycle *c)
 {
     cleanup_sbuf struct sbuf others = {0};
@@ -366,7 +380,12 @@ static void fail(struct cycle *c)
             continue;
         tell(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
         back_off(c, t->pod);
-        queue_retry(&c->s->queue, t->pod);
+        // A group that is wrong as it is holds nothing.
+        const struct client_object *held = c->tried ? NULL : made_and_allocated(c->s, t->pod);
+        if (held)
+            bind_deallocate(c->s, t->pod, held);
+        else
+            queue_retry(&c->s->queue, t->pod);
     }
     group_tell(c->s, c->g, false, "SchedulerError", sbuf_str(c->tried ? &others : &c->text));
 }
