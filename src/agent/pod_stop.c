@@ -203,16 +203,23 @@ static void failed(struct pod *p, const char *what, const struct err *err)
     pod_step_failed(p);
 }
 
-static void on_namespaces_gone(void *arg, int code, const struct err *err)
+// The pod whose step went well; NULL: it is gone, or has been told that the step failed.
+static struct pod *well_done(void *arg, int code, const char *what, const struct err *err)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
+        return NULL;
+    if (code >= 0)
+        return call.pod;
+    failed(call.pod, what, err);
+    return NULL;
+}
+
+static void on_namespaces_gone(void *arg, int code, const struct err *err)
+{
+    struct pod *p = well_done(arg, code, "", err);
+    if (!p)
         return;
-    struct pod *p = call.pod;
-    if (code < 0) {
-        failed(p, "", err);
-        return;
-    }
     p->sandbox_ready = false;
     p->end = END_CLAIMS;
     pod_step_over(p);
@@ -220,14 +227,9 @@ static void on_namespaces_gone(void *arg, int code, const struct err *err)
 
 static void on_unprepared(void *arg, int code, const struct err *err)
 {
-    struct pod_call call;
-    if (!pod_call_take(arg, &call))
+    struct pod *p = well_done(arg, code, "unprepare dynamic resources: ", err);
+    if (!p)
         return;
-    struct pod *p = call.pod;
-    if (code < 0) {
-        failed(p, "unprepare dynamic resources: ", err);
-        return;
-    }
     p->end = END_VOLUMES;
     pod_step_over(p);
 }
@@ -244,14 +246,9 @@ static void let_claims_go(struct pod *p)
 
 static void on_volumes_gone(void *arg, int code, const struct err *err)
 {
-    struct pod_call call;
-    if (!pod_call_take(arg, &call))
+    struct pod *p = well_done(arg, code, "", err);
+    if (!p)
         return;
-    struct pod *p = call.pod;
-    if (code < 0) {
-        failed(p, "", err);
-        return;
-    }
     p->volumes_ready = false;
     p->end = END_DONE;
     p->stage = POD_STOPPED;
@@ -267,28 +264,18 @@ static void remove_volumes(struct pod *p)
 
 static void on_folder_gone(void *arg, int code, const struct err *err)
 {
-    struct pod_call call;
-    if (!pod_call_take(arg, &call))
+    struct pod *p = well_done(arg, code, "", err);
+    if (!p)
         return;
-    struct pod *p = call.pod;
-    if (code < 0) {
-        failed(p, "", err);
-        return;
-    }
     p->removed = true;
     pod_step_over(p);
 }
 
 static void on_removed(void *arg, int code, const struct err *err)
 {
-    struct pod_call call;
-    if (!pod_call_take(arg, &call))
+    struct pod *p = well_done(arg, code, "", err);
+    if (!p)
         return;
-    struct pod *p = call.pod;
-    if (code < 0) {
-        failed(p, "", err);
-        return;
-    }
     pods_step(p->owner, "pod folder");
     pods_remove_files(p->owner, str_z(p->uid_text), true, on_folder_gone, pod_call_new(p, NULL));
 }

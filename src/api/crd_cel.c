@@ -365,28 +365,6 @@ static void ask_node(struct asking *k, const struct dyn *v, const struct dyn *ol
     }
 }
 
-static bool same_keys(const struct dyn *a, const struct dyn *b, const struct crd_node *n)
-{
-    for (size_t i = 0; i < n->list_map_keys.n; i++) {
-        const struct dyn *x = dyn_get(a, n->list_map_keys.p[i]);
-        const struct dyn *y = dyn_get(b, n->list_map_keys.p[i]);
-        if ((x == NULL) != (y == NULL) || (x && !dyn_equal(x, y)))
-            return false;
-    }
-    return true;
-}
-
-static const struct dyn *find_old(const struct dyn *old, const struct dyn *item,
-                                  const struct crd_node *n)
-{
-    if (!old || old->type != DYN_LIST || !str_eqz(n->list_type, "map"))
-        return NULL;
-    for (size_t i = 0; i < old->items_len; i++)
-        if (same_keys(&old->items[i], item, n))
-            return &old->items[i];
-    return NULL;
-}
-
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
 static void ask_all(struct asking *k, const struct dyn *v, const struct dyn *old,
                     const struct crd_node *n, const struct path *at)
@@ -399,7 +377,7 @@ static void ask_all(struct asking *k, const struct dyn *v, const struct dyn *old
         ask_node(k, v, old, n, at);
     for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++) {
         const struct path item = path_index(at, i);
-        ask_all(k, &v->items[i], find_old(old, &v->items[i], n), n->items, &item);
+        ask_all(k, &v->items[i], crd_old_item(old, &v->items[i], n), n->items, &item);
     }
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists that are sets or maps: no item twice. And objects within objects: names and labels as everywhere.
+// Lists that are sets or maps: no item twice, and which was which. And objects within objects: names and labels as everywhere.
 #include "api/crd_schema.h"
 #include "api/names.h"
 #include "base/map.h"
@@ -162,4 +162,28 @@ void crd_check_embedded(const struct dyn *v, const struct crd_node *n, const str
         const struct path below = property ? path_field(at, m->key) : path_key(at, m->key);
         crd_check_embedded(&m->value, property ? property : n->additional, &below, causes);
     }
+}
+
+// --- Items known again ---------------------------------------------------------------------------
+
+static bool same_keys(const struct dyn *a, const struct dyn *b, const struct crd_node *n)
+{
+    for (size_t i = 0; i < n->list_map_keys.n; i++) {
+        const struct dyn *x = dyn_get(a, n->list_map_keys.p[i]);
+        const struct dyn *y = dyn_get(b, n->list_map_keys.p[i]);
+        if ((x == NULL) != (y == NULL) || (x && !dyn_equal(x, y)))
+            return false;
+    }
+    return true;
+}
+
+const struct dyn *crd_old_item(const struct dyn *old, const struct dyn *item,
+                               const struct crd_node *n)
+{
+    if (!old || old->type != DYN_LIST || !str_eqz(n->list_type, "map"))
+        return NULL;
+    for (size_t i = 0; i < old->items_len; i++)
+        if (same_keys(&old->items[i], item, n))
+            return &old->items[i];
+    return NULL;
 }

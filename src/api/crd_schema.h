@@ -139,6 +139,10 @@ void crd_rules(const struct dyn *v, const struct dyn *old, const struct crd_node
 void crd_show(const struct dyn *v, struct sbuf *out);
 void crd_show_double(double d, struct sbuf *out);
 
+// crd_old_item finds what an item of a list was: only items of maps are known again. NULL: none.
+const struct dyn *crd_old_item(const struct dyn *old, const struct dyn *item,
+                               const struct crd_node *n);
+
 // crd_format_known and crd_format_holds: formats of strings by name.
 bool crd_format_known(struct str format);
 bool crd_format_holds(struct str format, struct str text);

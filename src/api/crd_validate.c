@@ -428,29 +428,6 @@ static void judge_enum(struct judge *j, const struct dyn *v, const struct crd_no
 
 // --- Lists and objects ---------------------------------------------------------------------------
 
-static bool has_all_keys(const struct dyn *a, const struct dyn *b, const struct crd_node *n)
-{
-    for (size_t i = 0; i < n->list_map_keys.n; i++) {
-        const struct dyn *x = dyn_get(a, n->list_map_keys.p[i]);
-        const struct dyn *y = dyn_get(b, n->list_map_keys.p[i]);
-        if ((x == NULL) != (y == NULL) || (x && !dyn_equal(x, y)))
-            return false;
-    }
-    return true;
-}
-
-// What an item was: only items of maps are known again.
-static const struct dyn *old_item(const struct dyn *old, const struct dyn *item,
-                                  const struct crd_node *n)
-{
-    if (!old || old->type != DYN_LIST || !str_eqz(n->list_type, "map"))
-        return NULL;
-    for (size_t i = 0; i < old->items_len; i++)
-        if (has_all_keys(&old->items[i], item, n))
-            return &old->items[i];
-    return NULL;
-}
-
 static size_t judge_below(struct judge *j, const struct dyn *v, const struct dyn *old,
                           const struct crd_node *n)
 {
@@ -469,7 +446,7 @@ static size_t judge_list(struct judge *j, const struct dyn *v, const struct dyn 
     for (size_t i = 0; n->items && i < v->items_len && !causes_full(j->causes); i++) {
         size_t mark = j->path.n;
         sbuf_addf(&j->path, "[%zu]", i);
-        count += judge_below(j, &v->items[i], old_item(old, &v->items[i], n), n->items);
+        count += judge_below(j, &v->items[i], crd_old_item(old, &v->items[i], n), n->items);
         sbuf_truncate(&j->path, mark);
     }
     if (n->min_items >= 0 && (int64_t)v->items_len < n->min_items)

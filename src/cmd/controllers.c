@@ -19,7 +19,8 @@ const char controllers_usage[] =
     "                        resourcepoolstatusrequest-controller; NAME and -NAME choose others.\n"
     "                        Off unless named: garbage-collector-controller (owners of DRA's "
     "kinds\n"
-    "                        alone), clusterrole-aggregation-controller\n" COMPONENT_USAGE;
+    "                        alone), and those that kube-controller-manager runs as well:\n"
+    "                        docs/controllers.md\n" COMPONENT_USAGE;
 
 struct controllers {
     const char *list;

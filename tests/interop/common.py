@@ -27,6 +27,29 @@ def call(server, method, path, body=None):
     return data
 
 
+def build_go(name, out):
+    """The Go program in the folder of that name, built into out; skips when it cannot be."""
+    if not shutil.which('go'):
+        skip(name + ' (needs Go)')
+    program = os.path.join(out, name)
+    built = subprocess.run(['go', 'build', '-o', program, '.'], cwd=os.path.join(os.path.dirname(os.path.abspath(__file__)), name),
+                           capture_output=True, text=True)
+    if built.returncode:
+        skip(f'{name} (cannot build: ' + built.stderr.strip().split('\n')[-1] + ')')
+    return program
+
+
+def run_go(name, dray):
+    """Runs such a program against a server of its own; its exit code."""
+    with tempfile.TemporaryDirectory(prefix='dray-') as out:
+        program = build_go(name, out)
+        server = Server(dray)
+        try:
+            return subprocess.run([program, '--kubeconfig', server.kubeconfig]).returncode
+        finally:
+            server.done()
+
+
 class Server:
     """`dray server` on a temporary folder; restart keeps port and data."""
 

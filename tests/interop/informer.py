@@ -2,23 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """client-go's shared informers against `dray server` that is stopped, killed and started again, with so short a history
 that watches must end with 410. Usage: informer.py DRAY"""
-import os, shutil, signal, subprocess, sys, tempfile, time
+import shutil, signal, subprocess, sys, tempfile, time
 
-from common import Server, skip
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+from common import Server, build_go
 
 
 def main():
-    if not shutil.which('go'):
-        skip('client-go informers against dray server (needs Go)')
     out = tempfile.mkdtemp(prefix='dray-informer-')
     server = None
     try:
-        program = os.path.join(out, 'informer')
-        built = subprocess.run(['go', 'build', '-o', program, '.'], cwd=os.path.join(HERE, 'informer'), capture_output=True, text=True)
-        if built.returncode:
-            skip('client-go informers (cannot build: ' + built.stderr.strip().split('\n')[-1] + ')')
+        program = build_go('informer', out)
         server = Server(sys.argv[1], '--history-events', '40')
         run = subprocess.Popen([program, '--kubeconfig', server.kubeconfig, '--seconds', '16'], stdout=subprocess.PIPE, text=True,
                                stderr=subprocess.DEVNULL)
