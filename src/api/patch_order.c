@@ -262,7 +262,7 @@ static int sort_by(struct patch_work *w, struct tree_list *items, const struct t
     struct ranked *ranked = NULL;
     if (rc == 0)
         rc = rank(w, items, list, r->objects ? r->merge_key : (struct str){NULL, 0}, &ranked);
-    if (rc < 0)
+    if (rc < 0 || !ranked)
         return rc;
     sort_ranked(ranked, items->n, w->arena);
     for (size_t i = 0; i < items->n; i++)

@@ -45,6 +45,7 @@ static bool read_number(struct str text, int64_t *ret)
 static void check_values(struct label_requirement *r, const struct path *at, struct causes *causes)
 {
     struct path values = path_field(at, STR("values"));
+    assert(r->values || r->values_len == 0);
     struct str shown = r->values ? STR("[]") : STR("null");
     switch (r->relation) {
     case LABEL_IN:
@@ -68,6 +69,7 @@ static void check_values(struct label_requirement *r, const struct path *at, str
         break;
     case LABEL_GREATER:
     case LABEL_LESS: {
+        assert(r->values_len == 1); // by the grammar
         struct path first = path_index(&values, 0);
         if (!read_number(r->values[0], &r->number))
             (void)cause_invalid(causes, &first, r->values[0],

@@ -360,7 +360,7 @@ int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfi
     if (!e)
         return no_context(k, wanted, err);
     struct place p = {"contexts", "context", e};
-    struct str cluster, user;
+    struct str cluster = {0}, user = {0};
     int r = get_str(&p, "cluster", &cluster, err);
     if (r == 0)
         r = get_str(&p, "user", &user, err);

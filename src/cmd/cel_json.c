@@ -137,8 +137,7 @@ static int read_container(const yyjson_val *v, bool map, struct arena *a, struct
     struct cel_list *l = cel_list_new(a, 0);
     struct cel_map *m = cel_map_new(a, 0);
     json_arr_foreach(v, item) {
-        struct cel_val key;
-        struct cel_val value;
+        struct cel_val key = {0}, value = {0};
         if (map && (!json_is_array(item) || json_len(item) != 2))
             return bad(err, "an entry of a map must be a pair");
         const yyjson_val *first = map ? json_arr_first(item) : item;

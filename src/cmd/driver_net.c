@@ -72,7 +72,7 @@ static bool take(struct net_args *a, const char *name, const char *value)
             continue;
         if (options[i].text)
             *options[i].text = value;
-        else
+        else if (options[i].list)
             vec_push(options[i].list, value);
         return true;
     }

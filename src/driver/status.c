@@ -80,6 +80,7 @@ static void merge_condition(struct api_allocated_device_status *to, const struct
 static void merge_device(struct status_list *all, const struct api_allocated_device_status *from,
                          struct arena *a)
 {
+    assert(all->p || all->cap == 0);
     struct api_allocated_device_status *to = NULL;
     vec_foreach(all, one)
         if (same_device(one, from))

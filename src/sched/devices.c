@@ -561,11 +561,12 @@ static bool has_local(const struct devices *d, const struct dev_node *n)
 // The snapshot a node's view is made of: its own, or the common one.
 static struct snapshot *snapshot_of(struct devices *d, struct dev_node *n, struct err *err)
 {
-    struct dev_node *owner = has_local(d, n) ? n : NULL;
-    struct snapshot *s = owner ? &n->own : &d->common;
+    bool local = has_local(d, n);
+    struct dev_node *owner = local ? n : NULL;
+    struct snapshot *s = local ? &n->own : &d->common;
     if (!s->base && make_base(d, owner, s, err) < 0)
         return NULL;
-    if (!owner)
+    if (!local)
         n->sees_shared = d->shared_pools > 0;
     if (!s->state)
         s->state = make_state(d, owner, s, NULL);

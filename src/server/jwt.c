@@ -249,7 +249,7 @@ int jwt_read(struct str text, const struct sign_key *key, int64_t now, struct ar
              struct jwt *ret, struct err *err)
 {
     struct parts p;
-    struct json_doc claims;
+    struct json_doc claims = {0};
     if (!take_apart(text, &p))
         return bad(err, "it has not the form of one");
     // Nothing in it is believed before its signature.
