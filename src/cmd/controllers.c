@@ -99,10 +99,10 @@ int verb_controllers(int argc, char **argv)
         .list = "*",
         .terminated_pods = CTL_TERMINATED_PODS,
         .on = {[CTL_CLAIMS] = true, [CTL_TAINTS] = true, [CTL_POOLS] = true, [CTL_GROUPS] = true}};
-    const struct option options[] = {
-        {.name = "--controllers", .text = &c.list},
-        {.name = "--terminated-pod-gc-threshold", .number = &c.terminated_pods},
-        {.name = "--root-ca-file", .text = &c.root_ca_file}};
+    const struct option options[] = {{.name = "--controllers", .text = &c.list},
+                                     {.name = "--terminated-pod-gc-threshold",
+                                      .number = &c.terminated_pods},
+                                     {.name = "--root-ca-file", .text = &c.root_ca_file}};
     const struct component_ops ops = {.name = "dray-controllers",
                                       .verb = "controllers",
                                       .listen = "127.0.0.1:10252",

@@ -493,7 +493,9 @@ static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
 
 int verb_up(int argc, char **argv)
 {
-    struct up u = {.sim = "example-gpu", .nodes = 3, .policy = ALLOC_PACK,
+    struct up u = {.sim = "example-gpu",
+                   .nodes = 3,
+                   .policy = ALLOC_PACK,
                    .terminated_pods = CTL_TERMINATED_PODS};
     struct err err = {0};
     int rest_len = 0;

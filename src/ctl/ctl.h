@@ -62,8 +62,8 @@ struct ctl_options {
     bool collect_all;          // garbage of all kinds, not of those alone that are cached anyway
     bool off[CTL_CONTROLLERS]; // what somebody else does
     int64_t terminated_pods;   // how many may stay; 0: all
-    struct str root_ca;        // PEM of what signs the server's certificate; borrowed; empty: unknown
-    bool standby;              // know everything, do nothing before ctl_lead
+    struct str root_ca; // PEM of what signs the server's certificate; borrowed; empty: unknown
+    bool standby;       // know everything, do nothing before ctl_lead
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);

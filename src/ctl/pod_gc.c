@@ -270,7 +270,8 @@ static void pod_changed(void *arg, const struct client_object *before,
     const struct client_object *o = after ? after : before;
     bool was_bound = before && as_pod(before)->spec.node_name.n;
     // A surplus is looked at when the sweep asks for it.
-    if (o->meta->deletion_timestamp.set || !after || (as_pod(after)->spec.node_name.n && !was_bound))
+    if (o->meta->deletion_timestamp.set || !after ||
+        (as_pod(after)->spec.node_name.n && !was_bound))
         add_pod(g, o);
 }
 

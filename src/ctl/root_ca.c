@@ -8,12 +8,12 @@
 
 #include "base/banned.h"
 
-#define CA_NAME     "kube-root-ca.crt"
-#define CA_KEY      "ca.crt"
-#define NOTE_KEY    "kubernetes.io/description"
-#define NOTE_TEXT                                                                              \
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "  \
-    "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is "  \
+#define CA_NAME  "kube-root-ca.crt"
+#define CA_KEY   "ca.crt"
+#define NOTE_KEY "kubernetes.io/description"
+#define NOTE_TEXT                                                                             \
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal " \
+    "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is " \
     "guaranteed across distributions of Kubernetes clusters."
 
 struct root_ca_ctl {

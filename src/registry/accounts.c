@@ -94,15 +94,15 @@ static struct api_volume token_volume(struct op *op, struct str name)
 {
     struct api_service_account_token_projection *token =
         arena_one(op->arena, struct api_service_account_token_projection);
-    *token = (struct api_service_account_token_projection){.path = STR("token"),
-                                                           .expiration_seconds = TOKEN_SECONDS,
-                                                           .has_expiration_seconds = true};
+    *token = (struct api_service_account_token_projection){
+        .path = STR("token"), .expiration_seconds = TOKEN_SECONDS, .has_expiration_seconds = true};
     struct api_key_to_path *ca = arena_one(op->arena, struct api_key_to_path);
     *ca = (struct api_key_to_path){.key = STR("ca.crt"), .path = STR("ca.crt")};
     struct api_config_map_projection *map = arena_one(op->arena, struct api_config_map_projection);
     *map = (struct api_config_map_projection){
         .local_object_reference = {.name = STR("kube-root-ca.crt")}, .items = {ca, 1}};
-    struct api_object_field_selector *field = arena_one(op->arena, struct api_object_field_selector);
+    struct api_object_field_selector *field =
+        arena_one(op->arena, struct api_object_field_selector);
     *field = (struct api_object_field_selector){STR("v1"), STR("metadata.namespace")};
     struct api_downward_api_volume_file *file =
         arena_one(op->arena, struct api_downward_api_volume_file);
@@ -132,7 +132,8 @@ static bool mount_in(struct op *op, const struct api_container_array *containers
             has |= str_eqz(mounts->p[k].mount_path, TOKEN_PATH);
         if (has)
             continue;
-        struct api_volume_mount *all = arena_array(op->arena, struct api_volume_mount, mounts->n + 1);
+        struct api_volume_mount *all =
+            arena_array(op->arena, struct api_volume_mount, mounts->n + 1);
         for (size_t k = 0; k < mounts->n; k++)
             all[k] = mounts->p[k];
         all[mounts->n] = (struct api_volume_mount){

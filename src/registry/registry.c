@@ -97,13 +97,13 @@ static int found_cluster(struct registry *r, struct err *err)
     };
     int code = 0;
     for (size_t i = 0; code == 0 && i < array_len(namespaces); i++)
-        code = found_object(r,
-                            &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])},
-                            NULL, NULL, err);
+        code =
+            found_object(r, &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])},
+                         NULL, NULL, err);
     for (size_t i = 0; code == 0 && i < array_len(classes); i++)
-        code = found_object(
-            r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)}, fill_class,
-            &classes[i], err);
+        code =
+            found_object(r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)},
+                         fill_class, &classes[i], err);
     return code;
 }
 

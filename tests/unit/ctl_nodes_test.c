@@ -159,8 +159,8 @@ TEST_NODES(every_namespace_has_the_certificate_of_the_servers_ca)
     (void)do_get(c->w, map);
     assert_field(c->w, "data[ca.crt]", WORLD_ROOT_CA);
     assert_field(c->w, "data.more", "-");
-    assert_non_null(strstr(reply_field(c->w, "metadata.annotations[kubernetes.io/description]"),
-                           "CA bundle"));
+    assert_non_null(
+        strstr(reply_field(c->w, "metadata.annotations[kubernetes.io/description]"), "CA bundle"));
     assert_ok(do_delete(c->w, map, NULL));
     settle(c);
     (void)do_get(c->w, map);

@@ -19,10 +19,10 @@ static bool is_gone(struct ctl_world *c, const char *pod)
 
 static void run_pod(struct ctl_world *c, const char *pod, const char *meta)
 {
-    const char *json = arena_strf(&c->w->arena,
-                                  "{\"metadata\":{\"name\":\"%s\"%s},\"spec\":{" CONTAINERS "}}",
-                                  pod, meta)
-                           .p;
+    const char *json =
+        arena_strf(&c->w->arena, "{\"metadata\":{\"name\":\"%s\"%s},\"spec\":{" CONTAINERS "}}",
+                   pod, meta)
+            .p;
     assert_ok(do_create(c->w, POD(""), json));
     bind_pod(c, pod);
     make_ready(c, pod);
@@ -33,8 +33,8 @@ static void run_pod(struct ctl_world *c, const char *pod, const char *meta)
 
 static void let_go(struct ctl_world *c, const char *pod)
 {
-    assert_ok(do_patch(c->w, POD(pod), REGISTRY_PATCH_MERGE,
-                       "{\"metadata\":{\"finalizers\":null}}"));
+    assert_ok(
+        do_patch(c->w, POD(pod), REGISTRY_PATCH_MERGE, "{\"metadata\":{\"finalizers\":null}}"));
 }
 
 TEST_POD_GC(pods_of_a_node_that_is_gone_fail_and_go_after_a_quarantine)
