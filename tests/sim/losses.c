@@ -159,10 +159,24 @@ static void check_empty(struct content *c, const struct api_pod_group *g)
             return;
     }
     const struct api_resource_claim *claim = gang_min(g) > 1 ? keeps(c, g) : NULL;
-    if (claim)
-        sim_break(c->s, "gang %.*s/%.*s does not run, and its claim %.*s keeps devices",
-                  STR_ARG(g->metadata.namespace), STR_ARG(g->metadata.name),
-                  STR_ARG(claim->metadata.name));
+    if (!claim)
+        return;
+    sim_break(c->s, "gang %.*s/%.*s (at least %zu) does not run, and its claim %.*s keeps devices",
+              STR_ARG(g->metadata.namespace), STR_ARG(g->metadata.name), gang_min(g),
+              STR_ARG(claim->metadata.name));
+    for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
+        const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
+        if (is_of(pod, g))
+            sim_break(c->s, "  pod %.*s of %.*s, %.*s, gates %zu, reserved %zu: %.*s",
+                      STR_ARG(pod->metadata.name), STR_ARG(pod->spec.scheduler_name),
+                      STR_ARG(pod->status.phase), pod->spec.scheduling_gates.n,
+                      claim->status.reserved_for.n,
+                      STR_ARG(pod->status.conditions.n ? pod->status.conditions.p[0].message
+                                                       : STR("")));
+    }
+    for (size_t i = 0; i < g->status.conditions.n; i++)
+        sim_break(c->s, "  group: %.*s %.*s", STR_ARG(g->status.conditions.p[i].reason),
+                  STR_ARG(g->status.conditions.p[i].message));
 }
 
 static bool has_node(const struct content *c, struct str name)
