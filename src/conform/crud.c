@@ -14,6 +14,7 @@
 #define JSON_PATCH   "application/json-patch+json"
 #define APPLY        "application/apply-patch+yaml"
 #define PUT_ATTEMPTS 5
+#define PUT_PAUSE_MS 50
 #define DELETE_WAIT  300 // tries
 
 struct kind {
@@ -188,7 +189,7 @@ static struct answer put(struct crud *c, const char **ret_body)
         *ret_body = object(c, c->name, spec, session_at(a.root, "metadata.resourceVersion"),
                            ",\"conformance.dray.dev/updated\":\"yes\"");
         a = session_call(s, "PUT", c->path, NULL, *ret_body);
-        if (a.code != -ERR_CONFLICT)
+        if (a.code != -ERR_CONFLICT || !session_pause(s, PUT_PAUSE_MS))
             return a;
     }
     return a;
