@@ -35,7 +35,7 @@ struct index_object {
 struct index_options {
     struct alloc_features features;
     enum alloc_policy policy;
-    size_t views; // that are kept, 0: as many as usual
+    size_t devices_kept; // in views; 0: as many as usual, some 80 MB
     // keep and drop hold an object's owner; NULL: objects outlive the index.
     void (*keep)(const void *owner);
     void (*drop)(const void *owner);
@@ -165,7 +165,7 @@ size_t index_least_devices(const struct api_resource_claim *const *claims, size_
 // holds their devices; after that one of each state, and the others are counted. seen, zeroed at first and freed by the
 // caller with map_done, remembers what was looked at. Returns as alloc_report_add, also false when there is no
 // view. It pins views: call index_unpin after the report is freed.
-#define INDEX_LOOKS 4096
+#define INDEX_LOOKS 1024
 struct index_look {
     size_t group;
     size_t looks;

@@ -202,7 +202,7 @@ static void drain(struct fleet_bench *b)
     memset(b->core.closed, 0, (b->objects.nodes / 64 + 1) * sizeof(*b->core.closed));
     while (index_touched(b->core.index)->n <= b->objects.nodes)
         vec_push(index_touched(b->core.index), 0);
-    fleet_core_refresh(&b->core);
+    fleet_core_refresh(&b->core, SIZE_MAX);
     vec_done(&t);
     vec_done(&gone);
 }
@@ -221,7 +221,7 @@ static void update_slices(struct fleet_bench *b)
         int64_t at = cpu_ns();
         index_slice(b->core.index, (struct index_object){.value = o.slice},
                     (struct index_object){.value = b->objects.slice[node]});
-        fleet_core_refresh(&b->core);
+        fleet_core_refresh(&b->core, SIZE_MAX);
         vec_push(&t, cpu_ns() - at);
     }
     tell(b, "a slice is published again", &t, since_s(from));
@@ -265,7 +265,7 @@ static void taint(struct fleet_bench *b)
     struct index_object rule = {.value = make_rule(b)};
     struct instant from = instant_now();
     index_rule(b->core.index, (struct index_object){0}, rule);
-    fleet_core_refresh(&b->core);
+    fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "taint a driver", from);
     from = instant_now();
     if (place(b, 0, &t))
@@ -274,7 +274,7 @@ static void taint(struct fleet_bench *b)
     explain(b);
     from = instant_now();
     index_rule(b->core.index, rule, (struct index_object){0});
-    fleet_core_refresh(&b->core);
+    fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "take the taint back", from);
     vec_done(&t);
 }
@@ -307,7 +307,7 @@ static void restart(struct fleet_bench *b)
     fleet_core_begin(&b->core, &b->objects);
     for (size_t i = 0; i < b->claims.n; i++)
         fleet_core_take(&b->core, b->claims.p[i]);
-    fleet_core_refresh(&b->core);
+    fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "start again, full", from);
     b->core.asked = asked;
     b->core.solved = solved;
@@ -320,7 +320,7 @@ static void run(struct fleet_bench *b)
     tell_one(b, "objects, decoded", from);
     from = instant_now();
     fleet_core_begin(&b->core, &b->objects);
-    fleet_core_refresh(&b->core);
+    fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "index built", from);
     count(b);
     fill(b);

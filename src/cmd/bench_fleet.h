@@ -63,7 +63,7 @@ bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k);
 void fleet_core_take(struct fleet_core *c, struct fleet_claim *k);
 void fleet_core_release(struct fleet_core *c, struct fleet_claim *k);
 
-// fleet_core_refresh tells the fleet what has changed in the index.
-void fleet_core_refresh(struct fleet_core *c);
+// fleet_core_refresh tells the fleet what has changed in the index, of so many nodes at the most.
+void fleet_core_refresh(struct fleet_core *c, size_t most);
 
 #endif

@@ -12,6 +12,9 @@
 #define NODE_CPU   192000
 #define CPU_A_GPU  8000
 
+// Nodes looked at again for one pod, as the scheduler has it: worth is a preference.
+#define NODES_AT_ONCE 512
+
 // --- Objects -------------------------------------------------------------------------------------
 
 static const char *const models[] = {"H200", "B200", "MI350", "Gaudi-4"};
@@ -66,6 +69,17 @@ static void write_pool(size_t pool, struct sbuf *b)
     sbuf_addz(b, "]}}");
 }
 
+// Decodes an object and keeps it in memory of its own, as a client does.
+static void *decode(struct arena *arena, struct str json)
+{
+    cleanup_arena struct arena scratch = {0};
+    struct api_object o = bench_decode(&scratch, json);
+    arena_reserve(arena, scratch.used_bytes + scratch.used_bytes / 8 + 64);
+    void *value = arena_alloc(arena, o.kind->type->size, 16);
+    api_copy(o.kind->type, o.value, value, arena);
+    return value;
+}
+
 static struct api_node *make_node(struct fleet_objects *o, size_t i)
 {
     cleanup_sbuf struct sbuf b = {0};
@@ -73,7 +87,7 @@ static struct api_node *make_node(struct fleet_objects *o, size_t i)
               "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"node-%06zu\","
               "\"labels\":{\"kubernetes.io/hostname\":\"node-%06zu\",\"rack\":\"r%zu\"}}}",
               i, i, i / FLEET_RACK);
-    return bench_decode(&o->arenas[i], sbuf_str(&b)).value;
+    return decode(&o->arenas[i], sbuf_str(&b));
 }
 
 static void make_slice(struct fleet_objects *o, size_t i)
@@ -83,7 +97,7 @@ static void make_slice(struct fleet_objects *o, size_t i)
         write_slice(o, i, 1, &b);
     else
         write_pool(i - o->nodes, &b);
-    o->slice[i] = bench_decode(&o->arenas[o->nodes + i], sbuf_str(&b)).value;
+    o->slice[i] = decode(&o->arenas[o->nodes + i], sbuf_str(&b));
 }
 
 void fleet_objects_renew(struct fleet_objects *o, size_t node, int64_t generation,
@@ -93,7 +107,7 @@ void fleet_objects_renew(struct fleet_objects *o, size_t node, int64_t generatio
     *ret = (struct fleet_old){o->slice[node], o->arenas[o->nodes + node]};
     o->arenas[o->nodes + node] = (struct arena){0};
     write_slice(o, node, generation, &b);
-    o->slice[node] = bench_decode(&o->arenas[o->nodes + node], sbuf_str(&b)).value;
+    o->slice[node] = decode(&o->arenas[o->nodes + node], sbuf_str(&b));
 }
 
 #define REQUEST(count, more)                                                         \
@@ -186,17 +200,17 @@ static void tell(struct fleet_core *c, uint32_t node)
         fleet_set_state(c->fleet, node, &room, index_state(c->index, node));
 }
 
-void fleet_core_refresh(struct fleet_core *c)
+// Nodes that changed last come first: mostly one pod after the other goes to the same.
+void fleet_core_refresh(struct fleet_core *c, size_t most)
 {
     struct index_numbers *t = index_touched(c->index);
     if (t->n > c->objects->nodes) {
-        for (uint32_t i = 0; i < c->objects->nodes; i++)
-            tell(c, i);
-    } else {
-        for (size_t i = 0; i < t->n; i++)
-            tell(c, t->p[i]);
+        t->n = 0;
+        for (uint32_t i = (uint32_t)c->objects->nodes; i-- > 0;)
+            vec_push(t, i);
     }
-    t->n = 0;
+    for (; t->n && most; most--)
+        tell(c, vec_pop(t));
 }
 
 void fleet_core_begin(struct fleet_core *c, const struct fleet_objects *o)
@@ -256,12 +270,11 @@ static void keep_answer(struct fleet_claim *k, const struct alloc_answer *a)
                                         .exclusive = true};
 }
 
-bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k)
+static bool place(struct fleet_core *c, struct fleet_claim *k)
 {
     const struct api_resource_claim *claim = c->objects->asks[k->ask];
     uint64_t hash = c->objects->hashes[k->ask];
     uint32_t node;
-    fleet_core_refresh(c);
     struct index_question *q = index_question(c->index, hash, &claim, 1);
     (void)fleet_ask(c->fleet, hash, &claim, 1, CPU_A_GPU, 0);
     fleet_learn(c->fleet, 1);
@@ -290,4 +303,15 @@ bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k)
         fleet_refused(c->fleet, node);
     }
     return false;
+}
+
+bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k)
+{
+    fleet_core_refresh(c, NODES_AT_ONCE);
+    if (place(c, k))
+        return true;
+    if (!index_touched(c->index)->n)
+        return false;
+    fleet_core_refresh(c, SIZE_MAX);
+    return place(c, k);
 }
