@@ -136,7 +136,7 @@ bool worth_moved(double old, double new);
 bool slots_wanted(const struct worth_request *r);
 void slots_settle(struct worth *w);
 void slots_begin(struct worth *w);
-void slots_count(struct worth *w, const struct worth_state *s);
+void slots_count(struct worth *w, const struct worth_state *s, double nodes);
 bool slots_end(struct worth *w, bool always);
 
 // slots_worth is what the slots of a unit are worth. slots_take takes for a request the slot that

@@ -101,16 +101,16 @@ void slots_begin(struct worth *w)
         w->kinds[i].places = 0;
 }
 
-void slots_count(struct worth *w, const struct worth_state *s)
+void slots_count(struct worth *w, const struct worth_state *s, double nodes)
 {
     for (uint32_t u = 0; u < s->n; u++) {
         const struct worth_geometry *g = w->geometry[s->units[u].type];
         if (!g)
             continue;
-        w->free_slotted += (double)s->units[u].left / WORTH_WHOLE;
+        w->free_slotted += nodes * (double)s->units[u].left / WORTH_WHOLE;
         for (size_t i = 0; i < w->kinds_len; i++)
             w->kinds[i].places +=
-                places_in(g, s->units[u].fits & w->kinds[i].slots[s->units[u].type]);
+                nodes * places_in(g, s->units[u].fits & w->kinds[i].slots[s->units[u].type]);
     }
 }
 
