@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Device plugins, old style, on `dray agent`: a plugin registers, its devices are the node's capacity, a container sees what it was given,
-and nothing is given twice over restarts of plugin and agent. Needs root, crun or runc, and a static busybox; else it is skipped.
+and nothing is given twice, over restarts of plugin and agent and beside claims for the same resource. Needs root, crun or runc, and a static busybox; else it is skipped.
 Usage: device_plugin.py DRAY"""
 import json, os, signal, subprocess, sys
 
@@ -105,12 +105,32 @@ def agent_restarts(c, n, plugin, first):
     c.until('nothing is left', lambda: not n.clean(), 30)
 
 
-def allocation_fails(c, n):
-    """A plugin whose devices have all become ill between scheduling and admission."""
-    c.good('POST', PODS, asking('late', FOREVER, '3'))
-    p = c.until('it is refused', lambda: c.phase('late', 'Failed'))
-    assert p['status']['reason'] in ('OutOf' + RESOURCE, 'UnexpectedAdmissionError'), p['status']
-    gone(c, 'late')
+def claims_and_plugins(c, n, plugin):
+    """One name, a class and a plugin on one node: a node that offers none of it gives it by a claim, one that does by its plugin. Neither
+    asks for what the other one gave."""
+    classes = '/apis/resource.k8s.io/v1/deviceclasses'
+    n.driver('example-gpu')
+    c.until('slices', lambda: c.good('GET', '/apis/resource.k8s.io/v1/resourceslices')['items'])
+    spec = c.until('a class', lambda: c.good('GET', classes)['items'])[0]['spec']
+    c.good('POST', classes, {'apiVersion': 'resource.k8s.io/v1', 'kind': 'DeviceClass', 'metadata': {'name': 'widgets'},
+                             'spec': dict(spec, extendedResourceName=RESOURCE)})
+    say = 'echo DEVICES=$DEVICES; echo end; ' + FOREVER
+    c.good('POST', PODS, asking('claimed', say, node=None))
+    c.until('it runs', lambda: c.phase('claimed', 'Running'))
+    c.until('it has said all', lambda: 'end' in log(c, 'claimed').split())
+    assert c.pod('claimed')['status']['extendedResourceClaimStatus']['requestMappings'][0]['resourceName'] == RESOURCE
+    assert log(c, 'claimed').split()[0] == 'DEVICES=' and checkpoint(n) == {}, (log(c, 'claimed'), checkpoint(n))
+    plugin.end(signal.SIGKILL)
+    plugin = Plugin(c, n)
+    c.until('the plugin is well again', lambda: amounts(c) == ('2', '2'))
+    c.good('POST', PODS, asking('given', say, node=None))
+    p = c.until('it runs', lambda: c.phase('given', 'Running'))
+    c.until('it has said all', lambda: 'end' in log(c, 'given').split())
+    assert 'extendedResourceClaimStatus' not in p['status'] and log(c, 'given').split()[0] in ('DEVICES=a', 'DEVICES=b')
+    assert list(checkpoint(n)) == [p['metadata']['uid']], checkpoint(n)
+    gone(c, 'claimed', 'given')
+    c.until('nothing is held', lambda: checkpoint(n) == {} and not c.good('GET', '/apis/resource.k8s.io/v1/resourceclaims')['items'])
+    return plugin
 
 
 def main():
@@ -127,9 +147,9 @@ def main():
         what_is_not_there(c)
         plugin = plugin_restarts(c, n, plugin)
         agent_restarts(c, n, plugin, first)
-        allocation_fails(c, n)
         plugin.process.send_signal(signal.SIGUSR1)
         c.until('ill devices are capacity, but not allocatable', lambda: amounts(c) == ('2', '0'))
+        plugin = claims_and_plugins(c, n, plugin)
         plugin.end()
         n.end()
         c.stop()
