@@ -43,6 +43,7 @@ static const struct verb verbs[] = {
     {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage,
      NULL},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage, NULL},
+    {"get", verb_get, "show objects of any kind", .grammar = &get_grammar},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]", NULL},
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage,
      NULL},
@@ -117,12 +118,14 @@ int verb_usage_error(const char *verb, const char *what)
 {
     const struct verb *v = verb_find(verb);
     struct view_nearest near = {0};
-    if (v && meant_flag(v, &near))
-        (void)fprintf(stderr,
-                      "dray %s: %s; did you mean '%.*s' by '%.*s'? ('dray help %s' says more)\n",
-                      verb, what, STR_ARG(near.best), STR_ARG(near.word), verb);
-    else
-        (void)fprintf(stderr, "dray %s: %s ('dray help %s' says more)\n", verb, what, verb);
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "dray %s: %s", verb, what);
+    if (v && meant_flag(v, &near)) {
+        bool named = str_contains(sbuf_str(&text), near.word);
+        sbuf_addf(&text, "; did you mean '%.*s'%s%.*s?", STR_ARG(near.best), named ? "" : " by ",
+                  STR_ARG(named ? STR("") : near.word));
+    }
+    (void)fprintf(stderr, "%s ('dray help %s' says more)\n", text.p, verb);
     return VERB_USAGE;
 }
 

@@ -42,6 +42,7 @@ int verb_controllers(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_driver(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_get(int argc, char **argv);
 int verb_kubelet_stub(int argc, char **argv);
 int verb_netns_hook(int argc, char **argv);
 int verb_plan(int argc, char **argv);
@@ -59,6 +60,6 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
     scheduler_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
 
 // The same as tables.
-extern const struct grammar completion_grammar;
+extern const struct grammar completion_grammar, get_grammar;
 
 #endif
