@@ -159,24 +159,18 @@ void sbuf_add_repeat(struct sbuf *b, char c, size_t count)
     sbuf_commit(b, count);
 }
 
-void sbuf_vaddf(struct sbuf *b, const char *fmt, va_list args)
-{
-    va_list again;
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    assert(n >= 0);
-    char *p = sbuf_space(b, (size_t)n);
-    (void)vsnprintf(p, (size_t)n + 1, fmt, again);
-    va_end(again);
-    sbuf_commit(b, (size_t)n);
-}
-
 void sbuf_addf(struct sbuf *b, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    sbuf_vaddf(b, fmt, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
+    assert(n >= 0);
+    char *p = sbuf_space(b, (size_t)n);
+    va_start(ap, fmt);
+    (void)vsnprintf(p, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    sbuf_commit(b, (size_t)n);
 }
 
 void sbuf_add_u64(struct sbuf *b, uint64_t v)

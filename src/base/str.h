@@ -5,7 +5,6 @@
 #ifndef BASE_STR_H
 #define BASE_STR_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -103,7 +102,6 @@ void sbuf_addz(struct sbuf *b, const char *z);
 void sbuf_addc(struct sbuf *b, char c);
 void sbuf_add_repeat(struct sbuf *b, char c, size_t count);
 void sbuf_addf(struct sbuf *b, const char *fmt, ...) ERR_PRINTF(2, 3);
-void sbuf_vaddf(struct sbuf *b, const char *fmt, va_list args) ERR_PRINTF(2, 0);
 void sbuf_add_u64(struct sbuf *b, uint64_t v);
 void sbuf_add_i64(struct sbuf *b, int64_t v);
 

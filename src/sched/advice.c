@@ -2,6 +2,7 @@
 #include "sched/advice.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "api/pod_claims.h"
 #include "base/nearest.h"
@@ -10,6 +11,8 @@
 
 #include "base/banned.h"
 
+#define LINE_MAX_BYTES 1024
+
 void advice_done(struct advice *t)
 {
     arena_done(&t->arena);
@@ -17,15 +20,17 @@ void advice_done(struct advice *t)
 
 void advice_add(struct advice *t, const char *fmt, ...)
 {
-    cleanup_sbuf struct sbuf line = {0};
+    char line[LINE_MAX_BYTES];
     va_list args;
     va_start(args, fmt);
-    sbuf_vaddf(&line, fmt, args);
+    int n = vsnprintf(line, sizeof(line), fmt, args); // a longer one is cut
     va_end(args);
+    if (n < 0)
+        return;
     for (size_t i = 0; i < t->lines.n; i++)
-        if (str_eq(t->lines.p[i], sbuf_str(&line)))
+        if (str_eqz(t->lines.p[i], line))
             return;
-    vec_push_arena(&t->arena, &t->lines, arena_str(&t->arena, sbuf_str(&line)));
+    vec_push_arena(&t->arena, &t->lines, arena_str(&t->arena, str_z(line)));
 }
 
 void advice_write(const struct advice *t, struct json_writer *w)
