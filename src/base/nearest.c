@@ -2,55 +2,50 @@
 #include "base/nearest.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "base/banned.h"
 
-#define LETTERS_MAX 128
+#define NAME_MAX_BYTES 128
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t least(size_t a, size_t b)
 {
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
+    return a < b ? a : b;
 }
-
-// One row of the table of distances between all beginnings of a and of b.
-struct row {
-    size_t at[LETTERS_MAX + 1];
-};
 
 size_t nearest_distance(struct str a, struct str b)
 {
-    struct row two_up, up, row;
-    if (a.n > LETTERS_MAX || b.n > LETTERS_MAX)
+    size_t rows[3][NAME_MAX_BYTES + 1];
+    if (a.n > NAME_MAX_BYTES || b.n > NAME_MAX_BYTES)
         return SIZE_MAX;
-    for (size_t k = 0; k <= b.n; k++)
-        up.at[k] = k;
-    two_up = up;
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= b.n; j++)
+        last[j] = j;
     for (size_t i = 1; i <= a.n; i++) {
-        row.at[0] = i;
-        for (size_t k = 1; k <= b.n; k++) {
-            size_t changed = up.at[k - 1] + (a.p[i - 1] != b.p[k - 1]);
-            row.at[k] = min3(up.at[k] + 1, row.at[k - 1] + 1, changed);
-            bool swapped = i > 1 && k > 1 && a.p[i - 1] == b.p[k - 2] && a.p[i - 2] == b.p[k - 1];
-            if (swapped && two_up.at[k - 2] + 1 < row.at[k])
-                row.at[k] = two_up.at[k - 2] + 1;
+        now[0] = i;
+        for (size_t j = 1; j <= b.n; j++) {
+            bool same = a.p[i - 1] == b.p[j - 1];
+            now[j] = least(least(last[j], now[j - 1]) + 1, last[j - 1] + (same ? 0 : 1));
+            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1])
+                now[j] = least(now[j], before[j - 2] + 1);
         }
-        two_up = up;
-        up = row;
+        size_t *spare = before;
+        before = last;
+        last = now;
+        now = spare;
     }
-    return up.at[b.n];
+    return last[b.n];
 }
 
 void nearest_try(struct nearest *n, struct str name)
 {
-    size_t distance = nearest_distance(n->word, name);
-    size_t letters = n->word.n > name.n ? n->word.n : name.n;
-    bool begun = n->word.n > 2 && str_starts(name, n->word);
-    if (distance > (letters < 6 ? 1 : letters / 3) && !begun)
-        return;
-    if (n->best.n && distance >= n->distance)
+    size_t d = nearest_distance(n->word, name);
+    size_t letters = name.n < n->word.n ? n->word.n : name.n;
+    bool begun = n->word.n >= 3 && str_starts(name, n->word);
+    bool near = begun || d <= (letters < 6 ? 1 : letters / 3);
+    if (begun)
+        d = least(d, 1);
+    if (!near || (n->best.n && d >= n->distance))
         return;
     n->best = name;
-    n->distance = distance;
+    n->distance = d;
 }

@@ -19,7 +19,7 @@ struct nearest {
 // it begins with the word. The word itself counts, with distance 0.
 void nearest_try(struct nearest *n, struct str name);
 
-// nearest_distance counts the letters that differ; SIZE_MAX when a name is too long to be compared.
+// nearest_distance counts the letters that differ; SIZE_MAX when a name is too long to be compared (more than 128 bytes).
 size_t nearest_distance(struct str a, struct str b);
 
 #endif

@@ -142,7 +142,7 @@ void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, s
 
 static void class_of(struct advice *t, const struct attempt *a, struct str name)
 {
-    if (!devices_find_class(a->s->devices, name))
+    if (!index_find_class(a->s->devices, name))
         missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
 }
 

@@ -180,33 +180,45 @@ void report_event(struct sched *s, const struct client_object *about, const char
 
 // --- Why no node fits ----------------------------------------------------------------------------
 
+// Do devices alone decide, so that nodes in the same state get the same answer?
+static bool by_state(const struct attempt *a)
+{
+    return a->open_len && a->open_len == a->wants_len;
+}
+
 // Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the claim, which can be
 // explained as well.
-static bool explain_devices(struct attempt *a, const struct sched_node *n, struct alloc_report *r)
+static bool explain_devices(struct attempt *a, const struct sched_node *n,
+                            struct index_explaining *e)
 {
-    struct err err;
-    size_t open = a->open_len + a->special_used;
     bool error = a->answer.verdict == ALLOC_ERROR;
-    const struct alloc_view *view = devices_view(a->s->devices, n->index, &err);
-    if (!(error || a->answer.verdict == ALLOC_UNSATISFIABLE) || !view ||
-        !alloc_report_add(r, a->s->solver, view, a->open, open))
+    if (!error && a->answer.verdict != ALLOC_UNSATISFIABLE)
+        return false;
+    e->claims_len = a->open_len + a->special_used;
+    if (!index_explain(a->s->devices, e, n->index))
         return false;
     a->failed &= !error;
     return true;
 }
 
-static void explain_node(struct attempt *a, struct sched_node *n, struct alloc_report *r,
+static void explain_node(struct attempt *a, struct sched_node *n, struct index_explaining *e,
                          struct sbuf *why)
 {
+    struct alloc_report *r = e->report;
+    struct index *x = a->s->devices;
     sbuf_clear(why);
     enum why w = filter_node(a, n, why);
+    if (w == WHY_NONE && by_state(a) &&
+        index_ruled_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index) &&
+        index_explain(x, e, n->index))
+        return;
     if (w == WHY_NONE)
         w = dra_filter(a, n, why);
     if (a->tips)
         advice_node(a->tips, a, n, w);
     if (w == WHY_NONE)
         sbuf_addz(why, "would fit");
-    else if (w == WHY_DEVICES && explain_devices(a, n, r))
+    else if (w == WHY_DEVICES && explain_devices(a, n, e))
         return;
     if (!why->n)
         sbuf_addz(why, "cannot allocate all claims"); // a question that cannot be explained
@@ -218,9 +230,12 @@ struct alloc_report *report_make(struct attempt *a)
     struct alloc_report *r = alloc_report_new();
     struct cluster *c = &a->s->cluster;
     cleanup_sbuf struct sbuf why = {0};
+    struct index_explaining e = {
+        .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
     for (size_t i = 0; i < c->order.n; i++)
         if (c->order.p[i] && c->order.p[i]->api)
-            explain_node(a, c->order.p[i], r, &why);
+            explain_node(a, c->order.p[i], &e, &why);
+    map_done(&e.seen);
     size_t groups = 0;
     (void)alloc_report_finish(r, &groups);
     a->s->stats.explained++;
@@ -273,6 +288,7 @@ void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
     alloc_remedies_json(&remedies, out);
     sbuf_addc(out, '}');
     alloc_report_free(r);
+    index_unpin(s->devices);
 }
 
 void report_unschedulable(struct attempt *a)
