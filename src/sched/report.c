@@ -266,6 +266,7 @@ void report_line(struct attempt *a, struct sbuf *out)
     struct alloc_report *r = report_with(a, REMEDY_CALLS_LINE, &remedies);
     alloc_report_summary(r, &remedies, out);
     alloc_report_free(r);
+    index_unpin(a->s->devices);
 }
 
 void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
@@ -288,7 +289,7 @@ void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
     alloc_remedies_json(&remedies, out);
     sbuf_addc(out, '}');
     alloc_report_free(r);
-    index_unpin(s->devices);
+    index_unpin(a->s->devices);
 }
 
 void report_unschedulable(struct attempt *a)
