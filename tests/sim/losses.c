@@ -150,19 +150,37 @@ static const struct api_resource_claim *keeps(const struct content *c,
     return NULL;
 }
 
-// Of a gang none of whose pods runs nothing is kept: others could use it.
-static void check_empty(struct content *c, const struct api_pod_group *g)
+static void tell(struct content *c, const struct api_pod_group *g)
 {
     for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
         const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
-        if (is_of(pod, g) && pod->spec.node_name.n && !pod_is_terminal(pod))
+        struct str why = pod->status.conditions.n ? pod->status.conditions.p[0].message : STR("");
+        if (is_of(pod, g))
+            sim_break(c->s, "  pod %.*s of %.*s: %.*s", STR_ARG(pod->metadata.name),
+                      STR_ARG(pod->spec.scheduler_name), STR_ARG(why));
+    }
+}
+
+// Of a gang none of whose pods runs nothing is kept: others could use it. Pods of two schedulers in one group are an
+// error, and neither may take what the other may rely on.
+static void check_empty(struct content *c, const struct api_pod_group *g)
+{
+    const struct api_pod *first = NULL;
+    for (size_t i = 0; i < c->lists[LOADED_PODS].n; i++) {
+        const struct api_pod *pod = c->lists[LOADED_PODS].p[i];
+        if (!is_of(pod, g) || pod_is_terminal(pod))
+            continue;
+        first = first ? first : pod;
+        if (pod->spec.node_name.n || !str_eq(pod->spec.scheduler_name, first->spec.scheduler_name))
             return;
     }
     const struct api_resource_claim *claim = gang_min(g) > 1 ? keeps(c, g) : NULL;
-    if (claim)
-        sim_break(c->s, "gang %.*s/%.*s does not run, and its claim %.*s keeps devices",
-                  STR_ARG(g->metadata.namespace), STR_ARG(g->metadata.name),
-                  STR_ARG(claim->metadata.name));
+    if (!claim)
+        return;
+    sim_break(c->s, "gang %.*s/%.*s (at least %zu) does not run, and its claim %.*s keeps devices",
+              STR_ARG(g->metadata.namespace), STR_ARG(g->metadata.name), gang_min(g),
+              STR_ARG(claim->metadata.name));
+    tell(c, g);
 }
 
 static bool has_node(const struct content *c, struct str name)
