@@ -156,8 +156,7 @@ static uint64_t look_of(const struct node_entry *n)
     const struct worth_state *s = &n->pub.state;
     uint64_t h = (uint64_t)s->cpu * 31 + (uint64_t)s->memory;
     for (uint32_t i = 0; i < s->n; i++)
-        h = h * 31 + n->units[i].left + n->units[i].group + n->units[i].fits +
-            n->units[i].taken;
+        h = h * 31 + n->units[i].left + n->units[i].group + n->units[i].fits + n->units[i].taken;
     h *= UINT64_C(0x9E3779B97F4A7C15);
     return h >> 32;
 }
