@@ -54,8 +54,8 @@ struct cl_device {
     uint64_t kind;                        // equal for devices that a fleet cannot tell apart
     uint64_t sign;                        // tells partitions of a counter set from each other
     bool exclusive_use;
-    bool shared_use; // a share, or recorded consumption
-    bool shared;     // may be allocated several times (and the feature is on)
+    bool shared_use;  // a share, or recorded consumption
+    bool shared;      // may be allocated several times (and the feature is on)
     uint8_t name_bit; // in cluster.use_bits
 };
 

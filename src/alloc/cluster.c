@@ -228,7 +228,7 @@ static void apply_use(struct alloc_cluster *c, struct cl_device *d)
     d->exclusive_use = u->exclusive;
     d->shared_use = u->share || u->has_capacity;
     d->owner = u->owner;
-    for (size_t i = 0; i < u->capacities.n; i++) {
+    for (size_t i = 0; d->used && i < u->capacities.n; i++) {
         const struct api_quantity_map *m = &c->use_list[u->capacities.p[i]].capacity;
         for (size_t k = 0; k < m->n; k++)
             for (size_t j = 0; j < d->api->capacity.n; j++)

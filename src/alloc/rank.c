@@ -345,9 +345,9 @@ static void find_positions(struct alloc_view *v, bool again)
         uint32_t device = again ? v->seats[i].device : i;
         const struct vw_rank *r = &v->ranks[device];
         uint32_t set = r->set ? first_of_set[r->set] : device;
-        p[i] = (struct placed){
-            r->pcie ? first_of_place[r->pcie] : set, set,
-            r->set ? rank_excluded(v, device, v->sets_now[r->set - 1].fits) : 0, device};
+        p[i] = (struct placed){r->pcie ? first_of_place[r->pcie] : set, set,
+                               r->set ? rank_excluded(v, device, v->sets_now[r->set - 1].fits) : 0,
+                               device};
     }
     if (again)
         sort_again(p, v->devices_len);

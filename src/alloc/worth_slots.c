@@ -17,6 +17,9 @@
 // must not look like what closes two.
 #define SLOT_STEPS 5000
 
+// A value of a place that changed by less, in shares of what is taken, is left as it is.
+#define SLOT_TOLERANCE 0.05
+
 // How much a unit counts as it is now, beside how it will be when one of those in use has left. With
 // more in use than TENANTS_MOST only the first to leave is looked at.
 #define PATIENCE     8.0
@@ -74,28 +77,47 @@ static struct slot_kind *kind_of(struct worth *w, const struct worth_request *r)
     return k;
 }
 
-void slots_settle(struct worth *w)
+// What one share of a request takes of a unit.
+static double share_of(const struct worth_request *r)
 {
-    w->kinds_len = 0;
+    for (size_t t = 0; t < WORTH_TYPES; t++)
+        if (r->slots[t])
+            return (double)r->part[t] / WORTH_WHOLE;
+    return 0;
+}
+
+// Counts anew what is wanted. Values of places stay until slots_end.
+static void count_wanted(struct worth *w)
+{
     w->kinds_wanted = 0;
-    w->slot_stamp++;
+    for (size_t i = 0; i < w->kinds_len; i++)
+        w->kinds[i].count = 0;
     for (size_t i = 0; i < w->demands_len; i++) {
         const struct demand *d = &w->demands[i];
-        if (!d->request.num || d->units <= 0 || !slots_wanted(&d->request))
+        double share = d->request.num ? share_of(&d->request) : 0;
+        if (share <= 0)
             continue;
         struct slot_kind *k = kind_of(w, &d->request);
-        w->kinds_wanted += d->count * d->units;
+        w->kinds_wanted += d->count * d->request.num * share;
         if (!k)
             continue; // the rest is not minded
         k->count += d->count * d->request.num;
-        k->units = d->units / d->request.num;
+        k->units = share;
     }
+}
+
+void slots_settle(struct worth *w)
+{
+    w->kinds_len = 0;
+    w->slot_stamp++;
+    count_wanted(w);
 }
 
 // --- Scarcity ------------------------------------------------------------------------------------
 
 void slots_begin(struct worth *w)
 {
+    count_wanted(w);
     w->free_slotted = 0;
     for (size_t i = 0; i < w->kinds_len; i++)
         w->kinds[i].places = 0;
@@ -123,7 +145,7 @@ bool slots_end(struct worth *w, bool always)
         double rate =
             k->places > 0 ? k->count * scale / k->places : 1; // the next to open is scarce
         k->next = sqrt(rate > 1 ? 1 : rate) * k->units;
-        changed = changed || worth_moved(k->value, k->next);
+        changed = changed || fabs(k->value - k->next) > SLOT_TOLERANCE * k->units;
     }
     for (size_t i = 0; changed && i < w->kinds_len; i++)
         w->kinds[i].value = w->kinds[i].next;
