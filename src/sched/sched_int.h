@@ -79,7 +79,7 @@ struct sched {
     bool started;
 
     struct cluster cluster;
-    struct devices *devices;
+    struct index *devices;
     struct claims claims;
     struct groups groups;
     uint64_t gang_now;  // the group cycle under way; 0: none
