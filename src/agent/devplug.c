@@ -153,17 +153,16 @@ static void tell_pods(struct devplug *d, const struct resource *r, const struct 
     bool live;
     const struct device_list *now = resource_list(r, &live);
     vec_foreach(&d->ledger.grants, g) {
-        bool other = false;
+        bool other = false, fresh = false;
         if (!str_eqz((*g)->resource, r->name))
             continue;
         vec_foreach(&(*g)->devices, place)
             other |= is_healthy(b->list, b->live, place->id) != is_healthy(now, live, place->id);
         if (other)
-            *map_put(&told, (*g)->pod_uid) = true;
+            *map_put_new(&told, (*g)->pod_uid, &fresh) = true;
+        if (fresh && d->options.health_changed)
+            d->options.health_changed(d->options.arg, (*g)->pod_uid);
     }
-    map_foreach(&told, i)
-        if (d->options.health_changed && !d->closing)
-            d->options.health_changed(d->options.arg, map_key(&told, i));
     map_done(&told);
 }
 
