@@ -107,7 +107,8 @@ uint64_t index_state(const struct index *x, uint32_t node);
 size_t index_states(const struct index *x);
 
 // index_touched are the nodes whose devices or use of them changed since the list was emptied, which
-// whoever wants to know does; more than there are nodes: any may have.
+// whoever wants to know does; more than there are nodes: any may have. What changes for thousands of
+// nodes at once, the use of a pool that all see, is not told.
 struct index_numbers VEC(uint32_t);
 struct index_numbers *index_touched(struct index *x);
 
@@ -157,9 +158,6 @@ void index_best(struct index *x, struct alloc_solver *s, uint64_t hash,
 void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
                  const struct api_resource_claim *const *claims, size_t claims_len,
                  struct index_answer *ret);
-
-// index_least_devices counts the devices that claims need at the least.
-size_t index_least_devices(const struct api_resource_claim *const *claims, size_t claims_len);
 
 // index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that it is told who
 // holds their devices; after that one of each state, and the others are counted. seen, zeroed at first and freed by the

@@ -63,6 +63,7 @@ struct index_set {
         uint64_t) seen; // beside them: a hash of which slices and devices are for these nodes
     uint64_t state;
     uint32_t slices_stamp, uses_stamp; // when pools, or their use, changed
+    size_t nodes;                      // that see it
     struct index_cells VEC(struct index_cell *) cells;
     struct index_base common;            // of nodes without pools of their own
     uint32_t common_slices, common_uses; // the stamps it is of
@@ -133,6 +134,10 @@ struct index_question {
 // Groups by free devices: 0 … 63, and those where free devices do not tell.
 #define BUCKETS        65
 #define BUCKET_UNKNOWN 64
+
+// Nodes that a change of a shared pool's use is told about (index_touched). Where more see the pool, who
+// follows the nodes' states learns of it when it looks at a node for another reason.
+#define TOUCHED_MOST 2048
 
 #define QUESTIONS_MAX 256
 #define DEVICES_KEPT  ((size_t)16384)

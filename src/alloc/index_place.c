@@ -150,6 +150,7 @@ static void cell_leave(struct index *x, struct index_node *n)
 {
     struct index_cell *c = n->cell;
     crowd_remove(&c->nodes, x->places.p, n->number);
+    c->set->nodes--;
     n->cell = NULL;
     if (!c->nodes.n)
         cell_drop(x, c);
@@ -320,6 +321,7 @@ static void enter(struct index *x, struct index_node *n)
         vec_push(&x->places, 0);
     n->cell = c;
     crowd_add(&c->nodes, x->places.p, (struct crowd_member){n->number, n->number});
+    c->set->nodes++;
 }
 
 void place_own(struct index *x, struct index_node *n)
@@ -336,6 +338,8 @@ void place_node(struct index *x, struct index_node *n)
         return;
     struct index_set *old = n->set;
     n->set = set_get(x, n);
+    if (old != n->set)
+        view_drop(x, n, true);
     place_own(x, n);
     if (old && old != n->set)
         set_maybe_drop(x, old);
@@ -369,11 +373,22 @@ static void move_cells(struct index *x, struct index_set *s)
         group_leave(x, s->cells.p[i]);
         group_enter(x, s->cells.p[i]);
     }
-    touch_set(x, s);
+}
+
+static size_t nodes_that_see(const struct index *x, const struct index_pool *p)
+{
+    size_t n = 0;
+    map_foreach(&x->sets, i) {
+        bool there;
+        (void)set_find(*map_value(&x->sets, i), p, &there);
+        n += there ? (*map_value(&x->sets, i))->nodes : 0;
+    }
+    return n;
 }
 
 void place_shared(struct index *x, const struct index_pool *p)
 {
+    bool told = nodes_that_see(x, p) <= TOUCHED_MOST;
     map_foreach(&x->sets, i) {
         struct index_set *s = *map_value(&x->sets, i);
         bool there;
@@ -382,6 +397,8 @@ void place_shared(struct index *x, const struct index_pool *p)
             continue;
         s->uses_stamp++;
         move_cells(x, s);
+        if (told)
+            touch_set(x, s);
     }
 }
 
@@ -471,6 +488,7 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
         s->slices_stamp++;
         s->uses_stamp++;
         move_cells(x, s);
+        touch_set(x, s);
         if (!there || !seen)
             enter_again(x, s);
     }
