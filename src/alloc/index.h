@@ -103,8 +103,8 @@ bool index_holds(const struct index_user *u);
 
 // index_state is a hash of what a node's devices are and how they are in use: nodes with equal hashes
 // have equal answers to all questions asked so far. 0: no such node. index_states counts distinct ones.
-uint64_t index_state(const struct index *x, uint32_t node);
-size_t index_states(const struct index *x);
+uint64_t index_state(struct index *x, uint32_t node);
+size_t index_states(struct index *x);
 
 // index_touched are the nodes whose devices or use of them changed since the list was emptied, which
 // whoever wants to know does; more than there are nodes: any may have. What changes for thousands of
@@ -123,8 +123,8 @@ struct index_question *index_question(struct index *x, uint64_t hash,
 // index_ruled_out says that a node is known to have no answer; index_rule_out remembers that, for all
 // nodes in the same state;
 // index_serves that one is known.
-bool index_serves(const struct index *x, const struct index_question *q, uint32_t node);
-bool index_ruled_out(const struct index *x, const struct index_question *q, uint32_t node);
+bool index_serves(struct index *x, const struct index_question *q, uint32_t node);
+bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node);
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node);
 
 // A walk over the nodes that may have an answer, best first by the policy: pack takes those with the

@@ -64,23 +64,33 @@ static enum index_known known(const struct index_question *q, const struct index
     return (enum index_known)q->facts[g->number].known;
 }
 
-bool index_ruled_out(const struct index *x, const struct index_question *q, uint32_t node)
+// The group of a node as it is now; NULL: there is no such node.
+static struct index_group *group_of(struct index *x, uint32_t node)
 {
     const struct index_node *n = x->nodes.p[node];
-    return n && n->cell && known(q, n->cell->group) == KNOWN_NO;
+    if (!n || !n->cell)
+        return NULL;
+    place_settle(x, n->set);
+    return n->cell->group;
 }
 
-bool index_serves(const struct index *x, const struct index_question *q, uint32_t node)
+bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node)
 {
-    const struct index_node *n = x->nodes.p[node];
-    return n && n->cell && known(q, n->cell->group) == KNOWN_YES;
+    const struct index_group *g = group_of(x, node);
+    return g && known(q, g) == KNOWN_NO;
+}
+
+bool index_serves(struct index *x, const struct index_question *q, uint32_t node)
+{
+    const struct index_group *g = group_of(x, node);
+    return g && known(q, g) == KNOWN_YES;
 }
 
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node)
 {
-    const struct index_node *n = x->nodes.p[node];
-    if (n && n->cell)
-        fact_of(x, q, n->cell->group)->known = KNOWN_NO;
+    const struct index_group *g = group_of(x, node);
+    if (g)
+        fact_of(x, q, g)->known = KNOWN_NO;
 }
 
 // --- Walks ---------------------------------------------------------------------------------------
@@ -106,6 +116,7 @@ static void load_bucket(struct index *x, int bucket)
 void index_walk_start(struct index *x, struct index_question *q, size_t need)
 {
     enum alloc_policy policy = x->options.policy;
+    place_settle_all(x);
     x->walk.q = q;
     x->walk.need = need;
     x->walk.at.n = 0;
@@ -156,7 +167,7 @@ static bool try_node(struct index *x, struct index_question *q, struct alloc_sol
 {
     struct err err = {0};
     const struct alloc_view *v = index_view(x, node, &err);
-    struct index_fact *f = fact_of(x, q, x->nodes.p[node]->cell->group);
+    struct index_fact *f = fact_of(x, q, group_of(x, node));
     ret->node = node;
     if (!v) {
         ret->verdict = ALLOC_NODE_ERROR;
@@ -266,6 +277,7 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
 {
     struct index_question *q = index_question(x, hash, claims, claims_len);
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
+    place_settle_all(x);
     for (size_t i = 0; i < x->groups.n; i++) {
         const struct index_group *g = x->groups.p[i];
         if (!g || known(q, g) == KNOWN_NO)
@@ -292,7 +304,7 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
 
 bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
 {
-    const struct index_group *g = x->nodes.p[node]->cell->group;
+    const struct index_group *g = group_of(x, node);
     struct err err;
     struct index_look *look =
         map_put(&e->seen, str_make((const char *)&g->state, sizeof(g->state)));
