@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cmd/grammar.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
+#include "view/nearest.h"
 
 #include "base/banned.h"
 
@@ -24,33 +26,46 @@ static int verb_version(int argc, char **argv)
 }
 
 static const struct verb verbs[] = {
-    {"agent", verb_agent, "make this machine a node that runs pods", agent_usage},
-    {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage},
-    {"backup", verb_backup, "copy the database of a running server", backup_usage},
-    {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage},
-    {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage},
-    {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage},
+    {"agent", verb_agent, "make this machine a node that runs pods", agent_usage, NULL},
+    {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage, NULL},
+    {"backup", verb_backup, "copy the database of a running server", backup_usage, NULL},
+    {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage, NULL},
+    {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage, NULL},
+    {"cel", verb_cel, "try a CEL expression on devices, or check it", cel_usage, NULL},
+    {"completion", verb_completion, "make a shell complete verbs and flags",
+     .grammar = &completion_grammar},
     {"conformance", verb_conformance, "check a cluster: DRA and AI conformance, with evidence",
-     conformance_usage},
-    {"controllers", verb_controllers, "run DRA's controllers on any Kubernetes", controllers_usage},
-    {"convert", verb_convert, "write objects in another API version or format", convert_usage},
-    {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage},
-    {"explain", verb_explain, "say what a kind or a field means", explain_usage},
-    {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]"},
-    {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage},
+     conformance_usage, NULL},
+    {"controllers", verb_controllers, "run DRA's controllers on any Kubernetes", controllers_usage,
+     NULL},
+    {"convert", verb_convert, "write objects in another API version or format", convert_usage,
+     NULL},
+    {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage,
+     NULL},
+    {"explain", verb_explain, "say what a kind or a field means", explain_usage, NULL},
+    {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]", NULL},
+    {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage,
+     NULL},
     {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
-     netns_hook_usage},
-    {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage},
-    {"scheduler", verb_scheduler, "run the scheduler on any Kubernetes", scheduler_usage},
-    {"server", verb_server, "run a Kubernetes API server", server_usage},
-    {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage},
-    {"up", verb_up, "start a whole cluster with simulated nodes", up_usage},
-    {"validate", verb_validate, "check objects as the API server does", validate_usage},
-    {"version", verb_version, "print the version", "dray version"},
-    {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage},
+     netns_hook_usage, NULL},
+    {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage,
+     NULL},
+    {"scheduler", verb_scheduler, "run the scheduler on any Kubernetes", scheduler_usage, NULL},
+    {"server", verb_server, "run a Kubernetes API server", server_usage, NULL},
+    {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage, NULL},
+    {"up", verb_up, "start a whole cluster with simulated nodes", up_usage, NULL},
+    {"validate", verb_validate, "check objects as the API server does", validate_usage, NULL},
+    {"version", verb_version, "print the version", "dray version", NULL},
+    {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage, NULL},
 };
 
-static const struct verb *find_verb(const char *name)
+const struct verb *verb_table(size_t *ret_n)
+{
+    *ret_n = array_len(verbs);
+    return verbs;
+}
+
+const struct verb *verb_find(const char *name)
 {
     for (size_t i = 0; i < array_len(verbs); i++)
         if (strcmp(verbs[i].name, name) == 0)
@@ -58,53 +73,120 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
+// --- What was meant ------------------------------------------------------------------------------
+
+// The command line, for suggestions.
+static struct {
+    int argc;
+    char **argv;
+} line;
+
+struct flag_search {
+    struct view_nearest near;
+    bool exact;
+};
+
+static void try_flag(void *arg, const struct verb_flag *flag)
+{
+    struct flag_search *s = arg;
+    s->exact = s->exact || str_eq(flag->name, s->near.word) || str_eq(flag->letter, s->near.word);
+    if (flag->name.n > 2)
+        view_nearest_try(&s->near, flag->name);
+}
+
+// meant_flag finds the first flag of the command line that the verb does not have and something near it.
+static bool meant_flag(const struct verb *v, struct view_nearest *ret)
+{
+    for (int i = 2; i < line.argc && strcmp(line.argv[i], "--") != 0; i++) {
+        struct str name, value;
+        str_cut(str_z(line.argv[i]), '=', &name, &value);
+        struct flag_search s = {.near = {.word = name}};
+        if (!str_starts(name, STR("--")))
+            continue;
+        verb_flags(v, try_flag, &s);
+        view_nearest_try(&s.near, STR("--help"));
+        if (s.exact || !s.near.best.n)
+            continue;
+        *ret = s.near;
+        return true;
+    }
+    return false;
+}
+
 int verb_usage_error(const char *verb, const char *what)
 {
-    (void)fprintf(stderr, "dray %s: %s\nTry 'dray help %s'.\n", verb, what, verb);
+    const struct verb *v = verb_find(verb);
+    struct view_nearest near = {0};
+    if (v && meant_flag(v, &near))
+        (void)fprintf(stderr,
+                      "dray %s: %s; did you mean '%.*s' by '%.*s'? ('dray help %s' says more)\n",
+                      verb, what, STR_ARG(near.best), STR_ARG(near.word), verb);
+    else
+        (void)fprintf(stderr, "dray %s: %s ('dray help %s' says more)\n", verb, what, verb);
     return VERB_USAGE;
 }
 
 static int unknown_verb(const char *name)
 {
-    (void)fprintf(stderr, "dray: unknown verb '%s'\nTry 'dray help'.\n", name);
+    struct view_nearest near = {.word = str_z(name)};
+    for (size_t i = 0; i < array_len(verbs); i++)
+        view_nearest_try(&near, str_z(verbs[i].name));
+    if (near.best.n)
+        (void)fprintf(stderr, "dray: unknown verb '%s'; did you mean '%.*s'?\n", name,
+                      STR_ARG(near.best));
+    else
+        (void)fprintf(stderr, "dray: unknown verb '%s' ('dray help' lists them)\n", name);
     return VERB_USAGE;
 }
 
+// --- Help ----------------------------------------------------------------------------------------
+
 static int print_usage(const struct verb *v)
 {
-    printf("dray %s: %s\n\n%s\n", v->name, v->help, v->usage);
+    cleanup_sbuf struct sbuf text = {0};
+    if (v->grammar)
+        grammar_help(v->grammar, &text);
+    else
+        sbuf_addf(&text, "%s\n", v->usage);
+    printf("dray %s: %s\n\n%s", v->name, v->help, text.p);
     return VERB_OK;
 }
 
 static int verb_help(int argc, char **argv)
 {
     if (argc > 1) {
-        const struct verb *v = find_verb(argv[1]);
+        const struct verb *v = verb_find(argv[1]);
         return v ? print_usage(v) : unknown_verb(argv[1]);
     }
     puts("dray: Kubernetes Dynamic Resource Allocation\n\nUsage: dray VERB [ARGUMENTS]\n");
     for (size_t i = 0; i < array_len(verbs); i++)
         printf("  %-12s %s\n", verbs[i].name, verbs[i].help);
-    puts("\n'dray help VERB' tells how a verb is called.");
+    puts("\n'dray VERB --help' tells how a verb is called.");
     return VERB_OK;
 }
 
-static bool asks_for_help(const char *word)
+// asks_for_help looks for --help or -h among the options, wherever it stands.
+static bool asks_for_help(int argc, char **argv)
 {
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
 }
 
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "help";
-    if (asks_for_help(name))
+    if (asks_for_help(argc > 1, argv + 1))
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    const struct verb *v = find_verb(name);
+    const struct verb *v = verb_find(name);
     if (!v)
         return unknown_verb(name);
-    if (argc == 3 && asks_for_help(argv[2]))
+    if (argc > 2 && asks_for_help(argc - 2, argv + 2))
         return print_usage(v);
+    line.argc = argc;
+    line.argv = argv;
     return v->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
 }

@@ -7,27 +7,42 @@
 
 #include "base/banned.h"
 
+static int set_flag(const struct option *o, const char *value, struct err *err)
+{
+    bool off = value && strcmp(value, "false") == 0;
+    if (value && !off && strcmp(value, "true") != 0)
+        return err_set(err, ERR_INVALID, "%s is true or false, not '%s'", o->name, value);
+    *o->flag = off ? !o->value : o->value;
+    return 0;
+}
+
+int option_set(const struct option *o, const char *value, struct err *err)
+{
+    if (o->flag)
+        return set_flag(o, value, err);
+    if (!value)
+        return err_set(err, ERR_INVALID, "%s needs a value", o->name);
+    if (o->duration_ns && option_duration(value, o->duration_ns, err) < 0)
+        return err_wrap(err, "%s", o->name);
+    if (o->number && (str_to_i64(str_z(value), o->number) < 0 || *o->number < o->least))
+        return err_set(err, ERR_INVALID, "%s needs a number, at least %lld, not '%s'", o->name,
+                       (long long)o->least, value);
+    if (o->many)
+        vec_push(o->many, value);
+    if (o->text)
+        *o->text = value;
+    return 0;
+}
+
 bool option_take(const struct option *o, int argc, char **argv, int *i)
 {
     size_t n = strlen(o->name);
     if (strncmp(argv[*i], o->name, n) != 0 || (argv[*i][n] != '\0' && argv[*i][n] != '='))
         return false;
-    if (o->flag) {
-        *o->flag = o->value;
-        return argv[*i][n] == '\0';
-    }
     const char *value = argv[*i][n] == '=' ? argv[*i] + n + 1 : NULL;
-    if (!value && *i + 1 < argc)
+    if (!value && option_needs_value(o) && *i + 1 < argc)
         value = argv[++*i];
-    if (!value)
-        return false;
-    if (o->duration_ns)
-        return option_duration(value, o->duration_ns, NULL) == 0;
-    if (o->many)
-        vec_push(o->many, value);
-    if (o->text)
-        *o->text = value;
-    return !o->number || (str_to_i64(str_z(value), o->number) == 0 && *o->number >= o->least);
+    return option_set(o, value, NULL) == 0;
 }
 
 int option_duration(const char *text, int64_t *ret_ns, struct err *err)

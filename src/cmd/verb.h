@@ -4,21 +4,30 @@
 #ifndef CMD_VERB_H
 #define CMD_VERB_H
 
+#include <stddef.h>
+
 enum {
     VERB_OK = 0,    // done
     VERB_NO = 1,    // the answer is no: invalid, not found, refused
     VERB_USAGE = 2, // the command line makes no sense
 };
 
+struct grammar;
+
 struct verb {
     const char *name;
     int (*run)(int argc, char **argv); // one of VERB_*
     const char *help;                  // one line
     const char *usage;                 // how to call it; `dray VERB --help` prints it
+    const struct grammar *grammar;     // instead of usage: tables that say the same
 };
 
-// verb_usage_error prints what is wrong with the command line and returns VERB_USAGE.
+// verb_usage_error prints one line, what is wrong with the command line and maybe what was meant, and returns VERB_USAGE.
 int verb_usage_error(const char *verb, const char *what);
+
+// verb_table gives all verbs. verb_find: NULL when there is no such verb.
+const struct verb *verb_table(size_t *ret_n);
+const struct verb *verb_find(const char *name);
 
 // The verbs, each in a file of its name.
 int verb_agent(int argc, char **argv);
@@ -27,6 +36,7 @@ int verb_backup(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_cdi(int argc, char **argv);
 int verb_cel(int argc, char **argv);
+int verb_completion(int argc, char **argv);
 int verb_conformance(int argc, char **argv);
 int verb_controllers(int argc, char **argv);
 int verb_convert(int argc, char **argv);
@@ -47,5 +57,8 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
     cel_usage[], conformance_usage[], controllers_usage[], convert_usage[], driver_usage[],
     explain_usage[], kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[],
     scheduler_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+
+// The same as tables.
+extern const struct grammar completion_grammar;
 
 #endif

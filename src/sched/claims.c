@@ -268,6 +268,7 @@ struct flight *claims_fly(struct claims *c, struct sched_claim *k,
                           const struct api_allocation_result *allocation, uint64_t gang)
 {
     struct flight *f = xcalloc(1, sizeof(*f));
+    arena_reserve(&f->arena, 768); // of one device; many are in flight at once
     struct api_allocation_result *copy = arena_one(&f->arena, struct api_allocation_result);
     api_copy(&api_allocation_result_type, allocation, copy, &f->arena);
     f->refs = 2; // the entry's and the caller's

@@ -74,7 +74,8 @@ struct sched_pod {
     struct sched_node *node; // where it counts, NULL: nowhere
     uint32_t node_at;        // its place in node->pods
     bool assumed;            // the node is ours, the API does not say so yet
-    bool anothers;           // another scheduler has to place it, with devices
+    bool anothers;           // another scheduler is placing it, with devices
+    bool anothers_waits;     // … or would, as soon as there is room
     struct list_node by_namespace; // of those on a node
     struct list_node by_affinity;  // of those on a node that have terms of their own
 

@@ -455,8 +455,10 @@ static void claim_changed(void *arg, const struct client_object *before,
     struct sched_claim *k = claims_seen(&s->claims, before, after, listing);
     if (k && after)
         index_special(s, after, k);
-    if (has_allocation(before) && !has_allocation(after))
+    if (has_allocation(before) && !has_allocation(after)) {
+        beside_freed(s);
         sched_wake(s, WHY_BIT(WHY_DEVICES));
+    }
     if (!k || !k->pods.n)
         return;
     bool news = !before || (after && status_changed(before, after));

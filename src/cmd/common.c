@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cmd/verb.h"
+#include "view/text.h"
+
+#include "base/banned.h"
+
+struct common common;
+
+#define OUTPUT_CHOICES "table wide json yaml name jsonpath="
+
+static const struct option cluster_options[] = {
+    {.name = "--namespace",
+     .letter = "-n",
+     .value_name = "NAME",
+     .text = &common.namespace,
+     .help = "the namespace; default: the context's"},
+    {.name = "--context",
+     .value_name = "NAME",
+     .text = &common.context,
+     .help = "a context of the kubeconfig; default: its current one"},
+    {.name = "--kubeconfig",
+     .value_name = "FILE",
+     .text = &common.kubeconfig,
+     .help = "default: $KUBECONFIG, ~/.kube/config, the 'dray up' of this machine"},
+    {.name = "--color",
+     .value_name = "WHEN",
+     .text = &common.color,
+     .choices = "auto always never",
+     .help = "auto (on a terminal, unless NO_COLOR is set), always, never"},
+};
+
+static const struct option list_options[] = {
+    {.name = "--all-namespaces",
+     .letter = "-A",
+     .flag = &common.all_namespaces,
+     .value = true,
+     .help = "in all namespaces"},
+    {.name = "--selector",
+     .letter = "-l",
+     .value_name = "LABELS",
+     .text = &common.selector,
+     .help = "only objects with these labels: app=web,tier!=test"},
+    {.name = "--output",
+     .letter = "-o",
+     .value_name = "FORMAT",
+     .text = &common.output,
+     .choices = OUTPUT_CHOICES,
+     .help = "table, wide, json, yaml, name or jsonpath='{.metadata.name}'"},
+    {.name = "--watch",
+     .letter = "-w",
+     .flag = &common.watch,
+     .value = true,
+     .help = "go on with what changes; Ctrl-C ends it"},
+    {.name = "--no-headers",
+     .flag = &common.no_headers,
+     .value = true,
+     .help = "a table without the names of its columns"},
+};
+
+static const struct option output_options[] = {
+    {.name = "--output",
+     .letter = "-o",
+     .value_name = "FORMAT",
+     .text = &common.output,
+     .choices = OUTPUT_CHOICES,
+     .help = "table, json, yaml or jsonpath='{.field}'"},
+};
+
+const struct option_group common_cluster = OPTION_GROUP("Which cluster", cluster_options);
+const struct option_group common_list = OPTION_GROUP("Which objects, and how", list_options);
+const struct option_group common_output = OPTION_GROUP("How", output_options);
+
+// own_kubeconfig adds the file that 'dray up' writes, if there is one.
+static bool own_kubeconfig(struct sbuf *path)
+{
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    sbuf_addf(path, "%s/.dray/admin.kubeconfig", home && home[0] ? home : ".");
+    return access(path->p, R_OK) == 0;
+}
+
+int common_open(struct cluster *c, struct err *err)
+{
+    cleanup_sbuf struct sbuf own = {0};
+    int r = cluster_open(c, common.kubeconfig, common.context, err);
+    if (r != -ERR_NOT_FOUND || common.kubeconfig || common.context || !own_kubeconfig(&own))
+        return r;
+    cluster_close(c);
+    return cluster_open(c, own.p, NULL, err);
+}
+
+struct str common_namespace(const struct cluster *c)
+{
+    if (common.all_namespaces)
+        return (struct str){0};
+    return common.namespace ? str_z(common.namespace) : c->target.namespace;
+}
+
+int common_layout(struct view_layout *ret, struct err *err)
+{
+    enum view_when when = VIEW_AUTO;
+    int r = view_when_parse(common.color, &when, err);
+    if (r == 0)
+        *ret = (struct view_layout){.term = view_term_of(STDOUT_FILENO, when),
+                                    .no_headers = common.no_headers};
+    return r;
+}
+
+int common_format(unsigned allowed, struct arena *arena, struct view_output *ret, struct err *err)
+{
+    return view_output_parse(common.output, allowed, arena, ret, err);
+}
+
+int common_print(struct str text, struct err *err)
+{
+    if ((text.n && fwrite(text.p, 1, text.n, stdout) != text.n) || fflush(stdout) != 0)
+        return err_set(err, errno, "cannot write: %s", strerrordesc_np(errno));
+    return 0;
+}
+
+int common_fail(const char *verb, const struct err *err)
+{
+    char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX];
+    cleanup_sbuf struct sbuf shown = {0};
+    err_text(err, text, sizeof(text));
+    for (char *p = text; *p; p++)
+        *p = *p == '\n' ? ' ' : *p;
+    view_add_line(&shown, str_z(text));
+    (void)fprintf(stderr, "dray %s: %s\n", verb, shown.n ? shown.p : "it did not work");
+    return VERB_NO;
+}

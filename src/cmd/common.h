@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What verbs that talk to a cluster take alike: which cluster, which namespace, which objects, how to show them.
+#ifndef CMD_COMMON_H
+#define CMD_COMMON_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "cmd/cluster.h"
+#include "cmd/option.h"
+#include "view/output.h"
+#include "view/table.h"
+
+// What the options below have set.
+struct common {
+    const char *kubeconfig, *context, *color; // common_cluster
+    const char *namespace;                    // common_cluster
+    const char *selector, *output;            // common_list
+    bool all_namespaces, watch, no_headers;   // common_list
+};
+
+extern struct common common;
+
+extern const struct option_group common_cluster; // --kubeconfig --context -n --color
+extern const struct option_group common_list;    // -A -l -o -w --no-headers
+extern const struct option_group common_output;  // -o alone, for verbs that show one thing
+
+// common_open connects to the cluster that was asked for: --kubeconfig, else as kubectl finds it, else the 'dray up' of this
+// machine. End with cluster_close in any case.
+int common_open(struct cluster *c, struct err *err) MUST_USE;
+
+// common_namespace is that of -n, else of the context. Empty with -A.
+struct str common_namespace(const struct cluster *c);
+
+// common_layout is how tables are to be written to standard output.
+int common_layout(struct view_layout *ret, struct err *err) MUST_USE;
+
+// common_format reads -o; see view_output_parse.
+int common_format(unsigned allowed, struct arena *arena, struct view_output *ret,
+                  struct err *err) MUST_USE;
+
+// common_print writes a text to standard output, all of it, and at once: a watch is read by others. Returns 0 or -errno.
+int common_print(struct str text, struct err *err) MUST_USE;
+
+// common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO; VERB_USAGE for -ERR_INVALID of the line itself is
+// verb_usage_error's.
+int common_fail(const char *verb, const struct err *err);
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/table.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/banned.h"
+
+#define GAP         3 // between columns, as kubectl
+#define GAP_NARROW  2
+#define COLUMN_MIN  6 // with the gap, as kubectl
+#define WIDTH_LEAST 6 // what a column keeps when it is cut
+
+void view_table_column(struct view_table *t, struct str name, unsigned flags)
+{
+    assert(t->cells.n == 0);
+    struct view_column c = {.name = arena_str(&t->arena, name), .flags = flags};
+    c.width = view_width(name);
+    vec_push(&t->columns, c);
+}
+
+void view_table_cell(struct view_table *t, struct str text, enum view_style style)
+{
+    cleanup_sbuf struct sbuf line = {0};
+    assert(t->columns.n);
+    view_add_line(&line, text);
+    struct view_cell c = {.text = arena_str(&t->rows, sbuf_str(&line)), .style = style};
+    c.width = view_width(c.text);
+    struct view_column *column = &t->columns.p[t->cells.n % t->columns.n];
+    if (c.width > column->width)
+        column->width = c.width;
+    vec_push(&t->cells, c);
+}
+
+void view_table_cellf(struct view_table *t, enum view_style style, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    view_table_cell(t, str_z(n < 0 ? "" : text), style);
+}
+
+// --- Layout --------------------------------------------------------------------------------------
+
+// How a table is put on lines: the columns that are shown, each with its width.
+struct grid {
+    const struct view_table *table;
+    const struct view_layout *how;
+    struct VEC(size_t) shown;  // indexes of columns
+    struct VEC(size_t) widths; // of those
+    size_t gap;
+};
+
+static size_t total(const struct grid *g)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < g->widths.n; i++)
+        sum += g->widths.p[i] + (i + 1 < g->widths.n ? g->gap : 0);
+    return sum;
+}
+
+// widest finds the widest column that may be cut; SIZE_MAX when none may.
+static size_t widest(const struct grid *g, bool whole_too)
+{
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < g->widths.n; i++) {
+        bool whole = g->table->columns.p[g->shown.p[i]].flags & VIEW_COLUMN_WHOLE;
+        if (g->widths.p[i] > WIDTH_LEAST && (!whole || whole_too) &&
+            (best == SIZE_MAX || g->widths.p[i] > g->widths.p[best]))
+            best = i;
+    }
+    return best;
+}
+
+// fit makes columns narrower until a line fits the terminal, names last; what still has no room is left out.
+static void fit(struct grid *g)
+{
+    size_t columns = g->how->term.columns;
+    if (!columns || total(g) <= columns)
+        return;
+    g->gap = GAP_NARROW;
+    for (int whole_too = 0; whole_too < 2; whole_too++) {
+        for (size_t over = total(g); over > columns; over--) {
+            size_t i = widest(g, whole_too);
+            if (i == SIZE_MAX)
+                break;
+            g->widths.p[i]--;
+        }
+    }
+    while (total(g) > columns && g->shown.n > 1) {
+        (void)vec_pop(&g->shown);
+        (void)vec_pop(&g->widths);
+    }
+}
+
+static void lay_out(struct grid *g)
+{
+    const struct view_table *t = g->table;
+    for (size_t i = 0; i < t->columns.n; i++) {
+        if ((t->columns.p[i].flags & VIEW_COLUMN_WIDE) && !g->how->wide)
+            continue;
+        size_t width = t->columns.p[i].width;
+        vec_push(&g->shown, i);
+        vec_push(&g->widths, width + GAP < COLUMN_MIN ? COLUMN_MIN - GAP : width);
+    }
+    g->gap = GAP;
+    fit(g);
+}
+
+static void add_cell(const struct grid *g, size_t i, const struct view_cell *c, struct sbuf *out)
+{
+    bool last = i + 1 == g->shown.n;
+    bool right = g->table->columns.p[g->shown.p[i]].flags & VIEW_COLUMN_RIGHT;
+    size_t width = g->widths.p[i];
+    size_t pad = c->width < width ? width - c->width : 0;
+    if (right)
+        sbuf_add_repeat(out, ' ', pad);
+    view_style_begin(out, c->style, g->how->term.color);
+    if (c->width > width && g->how->term.columns)
+        view_add_cut(out, c->text, width);
+    else
+        sbuf_add(out, c->text);
+    view_style_end(out, c->style, g->how->term.color);
+    if (!last)
+        sbuf_add_repeat(out, ' ', (right ? 0 : pad) + g->gap);
+}
+
+static void add_names(const struct grid *g, struct sbuf *out)
+{
+    for (size_t i = 0; i < g->shown.n; i++) {
+        struct str name = g->table->columns.p[g->shown.p[i]].name;
+        const struct view_cell c = {name, view_width(name), VIEW_HEAD};
+        add_cell(g, i, &c, out);
+    }
+    sbuf_addc(out, '\n');
+}
+
+static void add_row(const struct grid *g, size_t row, struct sbuf *out)
+{
+    const struct view_cell *cells = &g->table->cells.p[row * g->table->columns.n];
+    for (size_t i = 0; i < g->shown.n; i++)
+        add_cell(g, i, &cells[g->shown.p[i]], out);
+    sbuf_addc(out, '\n');
+}
+
+void view_table_write(struct view_table *t, const struct view_layout *how, struct sbuf *out)
+{
+    struct grid g = {.table = t, .how = how};
+    assert(t->columns.n && t->cells.n % t->columns.n == 0);
+    lay_out(&g);
+    if (!t->headed && !how->no_headers)
+        add_names(&g, out);
+    for (size_t row = 0; row < t->cells.n / t->columns.n; row++)
+        add_row(&g, row, out);
+    t->headed = true;
+    vec_clear(&t->cells);
+    arena_reset(&t->rows);
+    vec_done(&g.shown);
+    vec_done(&g.widths);
+}
+
+void view_table_done(struct view_table *t)
+{
+    vec_done(&t->columns);
+    vec_done(&t->cells);
+    arena_done(&t->arena);
+    arena_done(&t->rows);
+    *t = (struct view_table){0};
+}
