@@ -47,7 +47,7 @@ static void write_slice(const struct fleet_objects *o, size_t node, int64_t gene
     sbuf_addz(b, "]}}");
 }
 
-// A pool of network-attached devices that the nodes of a rack reach; every hundredth is for all nodes.
+// A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for all nodes.
 static void write_pool(size_t pool, struct sbuf *b)
 {
     sbuf_addf(b,
@@ -55,7 +55,7 @@ static void write_pool(size_t pool, struct sbuf *b)
               "\"name\":\"net-%04zu\"},\"spec\":{\"driver\":\"" NET_DRIVER "\","
               "\"pool\":{\"name\":\"net-%04zu\",\"generation\":1,\"resourceSliceCount\":1},",
               pool, pool);
-    if (pool % 100 == 99)
+    if (pool % 1000 == 999)
         sbuf_addz(b, "\"allNodes\":true,");
     else
         sbuf_addf(b,
