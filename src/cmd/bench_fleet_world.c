@@ -47,7 +47,7 @@ static void write_slice(const struct fleet_objects *o, size_t node, int64_t gene
     sbuf_addz(b, "]}}");
 }
 
-// A pool of network-attached devices that the nodes of a rack reach; every hundredth is for all nodes.
+// A pool of network-attached devices that the nodes of a rack reach; the last of a thousand is for all nodes.
 static void write_pool(size_t pool, struct sbuf *b)
 {
     sbuf_addf(b,
@@ -55,7 +55,7 @@ static void write_pool(size_t pool, struct sbuf *b)
               "\"name\":\"net-%04zu\"},\"spec\":{\"driver\":\"" NET_DRIVER "\","
               "\"pool\":{\"name\":\"net-%04zu\",\"generation\":1,\"resourceSliceCount\":1},",
               pool, pool);
-    if (pool % 100 == 99)
+    if (pool % 1000 == 999)
         sbuf_addz(b, "\"allNodes\":true,");
     else
         sbuf_addf(b,
@@ -190,11 +190,16 @@ static const struct alloc_view *view_of(void *arg, uint32_t node)
     return index_view(c->index, node, &err);
 }
 
+static bool closed(const struct fleet_core *c, uint32_t node)
+{
+    return c->closed[node / 64] >> (node % 64) & 1;
+}
+
 static void tell(struct fleet_core *c, uint32_t node)
 {
     struct fleet_room room = {
         .order = node, .cpu = c->cpu[node], .cpu_all = NODE_CPU, .memory = 1, .memory_all = 1};
-    if (c->closed[node / 64] >> (node % 64) & 1)
+    if (closed(c, node))
         fleet_gone(c->fleet, node);
     else
         fleet_set_state(c->fleet, node, &room, index_state(c->index, node));
@@ -270,6 +275,40 @@ static void keep_answer(struct fleet_claim *k, const struct alloc_answer *a)
                                         .exclusive = true};
 }
 
+// Asks a node. True: the claim has its devices there.
+static bool ask_node(struct fleet_core *c, struct index_question *q, struct fleet_claim *k,
+                     uint32_t node)
+{
+    const struct api_resource_claim *claim = c->objects->asks[k->ask];
+    struct err err;
+    struct alloc_answer a;
+    const struct alloc_view *v = index_view(c->index, node, &err);
+    if (!v)
+        return false;
+    alloc_solve(c->solver, v, &claim, 1, &a);
+    c->solved++;
+    if (a.verdict != ALLOC_ALLOCATED) {
+        index_rule_out(c->index, q, node);
+        return false;
+    }
+    keep_answer(k, &a);
+    k->node = node;
+    fleet_core_take(c, k);
+    return true;
+}
+
+// What worth does not offer is asked, too, as the scheduler does.
+static bool place_by_devices(struct fleet_core *c, struct index_question *q, struct fleet_claim *k)
+{
+    uint32_t node;
+    fleet_at(c->fleet, UINT32_MAX);
+    index_walk_start(c->index, q, 1);
+    while (index_walk_next(c->index, &node))
+        if (!closed(c, node) && c->cpu[node] >= CPU_A_GPU && ask_node(c, q, k, node))
+            return true;
+    return false;
+}
+
 static bool place(struct fleet_core *c, struct fleet_claim *k)
 {
     const struct api_resource_claim *claim = c->objects->asks[k->ask];
@@ -280,38 +319,17 @@ static bool place(struct fleet_core *c, struct fleet_claim *k)
     fleet_learn(c->fleet, 1);
     fleet_start(c->fleet);
     while (fleet_next(c->fleet, &node)) {
-        struct err err;
-        struct alloc_answer a;
         c->asked++;
-        if (index_ruled_out(c->index, q, node)) {
-            fleet_refused(c->fleet, node);
-            continue;
-        }
-        const struct alloc_view *v = index_view(c->index, node, &err);
-        if (!v)
-            continue;
         fleet_at(c->fleet, node);
-        alloc_solve(c->solver, v, &claim, 1, &a);
-        c->solved++;
-        if (a.verdict == ALLOC_ALLOCATED) {
-            keep_answer(k, &a);
-            k->node = node;
-            fleet_core_take(c, k);
+        if (!index_ruled_out(c->index, q, node) && ask_node(c, q, k, node))
             return true;
-        }
-        index_rule_out(c->index, q, node);
         fleet_refused(c->fleet, node);
     }
-    return false;
+    return place_by_devices(c, q, k);
 }
 
 bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k)
 {
     fleet_core_refresh(c, NODES_AT_ONCE);
-    if (place(c, k))
-        return true;
-    if (!index_touched(c->index)->n)
-        return false;
-    fleet_core_refresh(c, SIZE_MAX);
     return place(c, k);
 }
