@@ -33,6 +33,7 @@ enum ctl_cache {
     CACHE_ACCOUNTS,
     CACHE_LEASES,
     CACHE_QUOTAS,
+    CACHE_ROOT_CAS, // ConfigMaps of that one name
     CACHES,
 };
 
@@ -48,6 +49,8 @@ struct node_ctl;
 struct evict_ctl;
 struct stale_ctl;
 struct quota_ctl;
+struct pod_gc;
+struct root_ca_ctl;
 
 struct ctl {
     struct client *client;
@@ -68,6 +71,8 @@ struct ctl {
     struct evict_ctl *evict;
     struct stale_ctl *stale;
     struct quota_ctl *quotas;
+    struct pod_gc *pod_garbage;
+    struct root_ca_ctl *root_cas;
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all, count;
     bool standby;
@@ -114,6 +119,10 @@ const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
 void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx);
 
+// ctl_index_pod_node: pods by the node they are bound to.
+void ctl_index_pod_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                        void *ctx);
+
 // ctl_now is the wall clock in whole seconds.
 struct api_time ctl_now(const struct ctl *c);
 
@@ -156,6 +165,12 @@ void evict_ctl_free(struct evict_ctl *e);
 
 struct stale_ctl *stale_ctl_new(struct ctl *c);
 void stale_ctl_free(struct stale_ctl *s);
+
+struct pod_gc *pod_gc_new(struct ctl *c, int64_t limit);
+void pod_gc_free(struct pod_gc *g);
+
+struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
+void root_ca_ctl_free(struct root_ca_ctl *r);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 
