@@ -47,6 +47,7 @@ struct account_ctl;
 struct node_ctl;
 struct evict_ctl;
 struct stale_ctl;
+struct usage_ctl;
 struct quota_ctl;
 
 struct ctl {
@@ -67,6 +68,7 @@ struct ctl {
     struct node_ctl *nodes;
     struct evict_ctl *evict;
     struct stale_ctl *stale;
+    struct usage_ctl *usage; // NULL without claims
     struct quota_ctl *quotas;
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all, count;
@@ -156,6 +158,11 @@ void evict_ctl_free(struct evict_ctl *e);
 
 struct stale_ctl *stale_ctl_new(struct ctl *c);
 void stale_ctl_free(struct stale_ctl *s);
+
+// How devices are used, for metrics.
+struct usage_ctl *usage_ctl_new(struct ctl *c);
+void usage_ctl_free(struct usage_ctl *u);
+void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 
