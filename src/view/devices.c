@@ -312,6 +312,6 @@ void view_taint(struct sbuf *out, const struct inventory *inv, const struct tain
         evicted += goes;
     }
     if (e->evicts)
-        sbuf_addf(out, "  %zu claim%s lose%s their pods\n", evicted, evicted == 1 ? "" : "s",
-                  evicted == 1 ? "s" : "");
+        sbuf_addf(out, "  pods of %zu claim%s would be evicted\n", evicted,
+                  evicted == 1 ? "" : "s");
 }
