@@ -309,6 +309,12 @@ void alloc_report_free(struct alloc_report *r);
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,
                       const struct api_resource_claim *const *claims, size_t claims_len);
 
+// alloc_report_last is the group of the node added last, until alloc_report_finish; *ret_first says that it is
+// the first of it, so that its view must outlive the report. alloc_report_again counts another node in
+// the same state into a group, without a look at who holds its devices.
+size_t alloc_report_last(const struct alloc_report *r, bool *ret_first);
+void alloc_report_again(struct alloc_report *r, size_t group, struct str node);
+
 // alloc_report_refuse adds a node that was not looked at, with the reason: "taint a=b:NoSchedule".
 void alloc_report_refuse(struct alloc_report *r, struct str node, struct str reason);
 

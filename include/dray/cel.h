@@ -98,6 +98,11 @@ struct str cel_program_source(const struct cel_program *p);
 // cel_program_uses says whether a variable occurs.
 bool cel_program_uses(const struct cel_program *p, struct str variable);
 
+// cel_program_reads calls fn for what an evaluation may read of a device beside its driver and capacities: an attribute, or
+// all of a domain (name empty). False: it may read anything, fn has not been called.
+bool cel_program_reads(const struct cel_program *p,
+                       void (*fn)(void *arg, struct str domain, struct str name), void *arg);
+
 // cel_program_runnable is false when a function without implementation is called.
 bool cel_program_runnable(const struct cel_program *p);
 

@@ -143,6 +143,10 @@ struct dray_driver_options {
     bool health;              // offer the health stream
     bool metadata;            // mount files that describe devices (KEP-5304) into containers
     bool attaches;            // watch claims and call attach
+    // A Lease in this namespace for each pool tells that the driver lives, and its slices name it; NULL: none. What
+    // is needed: get, create and patch of leases there.
+    const char *lease_namespace;
+    unsigned lease_seconds; // how long it is good for; 0: 40
     struct dray_callbacks callbacks;
     void *arg;
 };

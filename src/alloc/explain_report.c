@@ -31,6 +31,16 @@ void alloc_report_free(struct alloc_report *r)
     free(r);
 }
 
+void alloc_report_again(struct alloc_report *r, size_t group, struct str node)
+{
+    struct report_group *g = &r->groups.p[group];
+    r->nodes++;
+    r->sorted = NULL;
+    g->pub.nodes++;
+    if (g->pub.names_len < ALLOC_NAMES_SHOWN)
+        g->pub.names[g->pub.names_len++] = arena_str(&r->arena, node);
+}
+
 // The group of a state, with the node counted in. *is_new says that it has to be filled in.
 static struct report_group *join(struct alloc_report *r, struct str state, struct str node,
                                  bool *is_new)
@@ -41,13 +51,15 @@ static struct report_group *join(struct alloc_report *r, struct str state, struc
         *map_put(&r->by_state, arena_str(&r->arena, state)) = (uint32_t)r->groups.n;
         vec_push(&r->groups, (struct report_group){.order = r->nodes});
     }
-    struct report_group *g = known ? &r->groups.p[*known] : vec_last(&r->groups);
-    r->nodes++;
-    r->sorted = NULL;
-    g->pub.nodes++;
-    if (g->pub.names_len < ALLOC_NAMES_SHOWN)
-        g->pub.names[g->pub.names_len++] = arena_str(&r->arena, node);
-    return g;
+    r->last = known ? *known : r->groups.n - 1;
+    alloc_report_again(r, r->last, node);
+    return &r->groups.p[r->last];
+}
+
+size_t alloc_report_last(const struct alloc_report *r, bool *ret_first)
+{
+    *ret_first = r->groups.p[r->last].pub.nodes == 1;
+    return r->last;
 }
 
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,

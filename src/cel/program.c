@@ -171,6 +171,19 @@ bool cel_program_uses(const struct cel_program *p, struct str variable)
     return false;
 }
 
+bool cel_program_reads(const struct cel_program *p,
+                       void (*fn)(void *arg, struct str domain, struct str name), void *arg)
+{
+    // Second words of instructions look like instructions here: that can only say too much.
+    for (size_t i = 0; i < p->code.n; i++)
+        if (p->code.p[i].op == CEL_I_DEVICE || p->code.p[i].op == CEL_I_VAR)
+            return false;
+    for (size_t i = 0; i < p->paths.n; i++)
+        if (!p->paths.p[i].capacity)
+            fn(arg, p->paths.p[i].domain, p->paths.p[i].name);
+    return true;
+}
+
 bool cel_program_runnable(const struct cel_program *p)
 {
     return p->runnable;

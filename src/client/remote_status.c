@@ -199,6 +199,8 @@ int remote_decode_envelope(const struct api_kind *kind, struct str body, bool co
                            struct client_object **ret, struct err *err)
 {
     struct client_object *o = client_object_new();
+    // Typed, an object takes about this much; answers may stay for a while, many at once.
+    arena_reserve(&o->arena, 512 + 2 * body.n);
     int code = api_envelope_read(body, &o->arena, &o->object, err);
     if (code == 0 && o->object.kind == kind) {
         *ret = finished(compact ? squeezed(o) : o, err);

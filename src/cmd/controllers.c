@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray controllers: DRA's controllers on any API server, instead of those of kube-controller-manager.
+#include <stdlib.h>
+
 #include "cmd/component.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
+#include "server/pki.h"
 
 #include "base/banned.h"
 
@@ -20,10 +23,16 @@ const char controllers_usage[] =
     "                        Off unless named: garbage-collector-controller (owners of DRA's "
     "kinds\n"
     "                        alone), and those that kube-controller-manager runs as well:\n"
-    "                        docs/controllers.md\n" COMPONENT_USAGE;
+    "                        docs/controllers.md\n"
+    "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
+    "all\n"
+    "--root-ca-file FILE     who vouches for the API server, for "
+    "root-ca-certificate-publisher-controller\n" COMPONENT_USAGE;
 
 struct controllers {
-    const char *list;
+    const char *list, *root_ca_file;
+    char *root_ca;
+    int64_t terminated_pods;
     bool on[CTL_CONTROLLERS];
     struct exec *exec;
     struct features features;
@@ -34,7 +43,13 @@ static int check(void *arg, struct err *err)
 {
     struct controllers *c = arg;
     int r = ctl_controllers_parse(str_z(c->list), c->on, err);
-    return r < 0 ? err_wrap(err, "--controllers") : 0;
+    if (r < 0)
+        return err_wrap(err, "--controllers");
+    if (c->on[CTL_ROOT_CA] && !c->root_ca_file)
+        return err_set(err, ERR_INVALID, "%s needs --root-ca-file FILE",
+                       ctl_controller_name(CTL_ROOT_CA));
+    r = c->root_ca_file ? pki_read_file(c->root_ca_file, &c->root_ca, err) : 0;
+    return r == -ENOENT ? err_set(err, ERR_INVALID, "there is no file %s", c->root_ca_file) : r;
 }
 
 static void start(void *arg, struct client *client, const struct features *features, bool standby)
@@ -45,6 +60,8 @@ static void start(void *arg, struct client *client, const struct features *featu
                             .exec = client->exec,
                             .features = &c->features,
                             .aggregate_roles = c->on[CTL_ROLES],
+                            .terminated_pods = c->terminated_pods,
+                            .root_ca = str_z(c->root_ca),
                             .standby = standby};
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         o.off[i] = !c->on[i];
@@ -80,8 +97,12 @@ int verb_controllers(int argc, char **argv)
 {
     struct controllers c = {
         .list = "*",
+        .terminated_pods = CTL_TERMINATED_PODS,
         .on = {[CTL_CLAIMS] = true, [CTL_TAINTS] = true, [CTL_POOLS] = true, [CTL_GROUPS] = true}};
-    const struct option options[] = {{.name = "--controllers", .text = &c.list}};
+    const struct option options[] = {{.name = "--controllers", .text = &c.list},
+                                     {.name = "--terminated-pod-gc-threshold",
+                                      .number = &c.terminated_pods},
+                                     {.name = "--root-ca-file", .text = &c.root_ca_file}};
     const struct component_ops ops = {.name = "dray-controllers",
                                       .verb = "controllers",
                                       .listen = "127.0.0.1:10252",
@@ -94,5 +115,7 @@ int verb_controllers(int argc, char **argv)
                                       .synced = synced,
                                       .metrics = metrics,
                                       .arg = &c};
-    return component_run(&ops, argc, argv);
+    int code = component_run(&ops, argc, argv);
+    free(c.root_ca);
+    return code;
 }

@@ -35,6 +35,8 @@ const char driver_usage[] =
     "--cdi DIR           default /var/run/cdi\n"
     "--root DIR          instead: DIR/<node>/{plugins,plugins_registry,cdi} for each node\n"
     "--instance UID      the pod's UID: two instances may run while one replaces the other\n"
+    "--lease-namespace NS   where each pool has a Lease that tells that its driver lives; default\n"
+    "                    kube-system, '': none. --lease-seconds N: how long it is good for, 40\n"
     "--make-nodes        create Node objects (kubelets do that otherwise)\n"
     "--no-classes        do not create the profile's DeviceClasses\n"
     "--no-shared         leave pools that belong to no node to another process\n"
@@ -75,6 +77,8 @@ static void parse(struct driver_args *a, int argc, char **argv)
         {.name = "--cdi", .text = &a->sim.cdi_dir},
         {.name = "--root", .text = &a->sim.root},
         {.name = "--instance", .text = &a->sim.instance},
+        {.name = "--lease-namespace", .text = &a->sim.lease_namespace},
+        {.name = "--lease-seconds", .number = &a->sim.lease_seconds, .least = 1},
         {.name = "--state", .text = &a->state},
         {.name = "--make-nodes", .flag = &a->sim.make_nodes, .value = true},
         {.name = "--no-classes", .flag = &a->sim.make_classes, .value = false},
@@ -295,8 +299,11 @@ static int run_show(const struct driver_args *a)
 
 int verb_driver(int argc, char **argv)
 {
-    struct driver_args a = {
-        .sim = {.make_classes = true, .shared = true, .attach_ms = 2000, .reset_ms = 1000}};
+    struct driver_args a = {.sim = {.lease_namespace = "kube-system",
+                                    .make_classes = true,
+                                    .shared = true,
+                                    .attach_ms = 2000,
+                                    .reset_ms = 1000}};
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "net") == 0)
         return driver_net(argc, argv);

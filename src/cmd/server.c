@@ -42,6 +42,8 @@ const char server_usage[] =
     "                        whoever is known may do everything; loopback only\n"
     "--anonymous-auth        answer requests without credentials as system:anonymous; with\n"
     "                        AlwaysAllow they may do everything, too\n"
+    "--disable-admission-plugins A,B   kube-apiserver's names, such as ServiceAccount,\n"
+    "                        DefaultTolerationSeconds\n"
     "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
     "--kubelet-certificate-authority FILE   who vouches for nodes; default the CA in DIR/pki\n"
     "--kubelet-client-certificate FILE, --kubelet-client-key FILE   what nodes are shown\n"
@@ -194,7 +196,8 @@ static int start_store(struct running *r, struct err *err)
     struct registry_options registry = {.store = r->store,
                                         .exec = loop_exec(r->loop),
                                         .features = &r->features,
-                                        .cel = api_cel_engine_rules(r->cel)};
+                                        .cel = api_cel_engine_rules(r->cel),
+                                        .disable_admission = str_z(f->disable_admission_plugins)};
     return registry_new(&registry, &r->registry, err);
 }
 

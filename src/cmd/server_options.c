@@ -24,6 +24,7 @@ static const struct flag {
     {"log-level", offsetof(struct server_flags, log_level), false},
     {"token-file", offsetof(struct server_flags, token_file), false},
     {"authorization-mode", offsetof(struct server_flags, authorization_mode), false},
+    {"disable-admission-plugins", offsetof(struct server_flags, disable_admission_plugins), false},
     {"restore", offsetof(struct server_flags, restore), false},
     {"history-events", offsetof(struct server_flags, history_events), false},
     {"bookmark-interval", offsetof(struct server_flags, bookmark_interval), false},

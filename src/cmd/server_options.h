@@ -19,6 +19,7 @@ struct server_flags {
     const char *log_level;
     const char *token_file;
     const char *authorization_mode;
+    const char *disable_admission_plugins;
     const char *restore;
     const char *history_events;
     const char *bookmark_interval; // milliseconds; for tests

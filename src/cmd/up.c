@@ -40,6 +40,8 @@ const char up_usage[] =
     "default), "
     "NAME,\n"
     "                        -NAME for all but it; see docs/controllers.md\n"
+    "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
+    "all\n"
     "--policy pack|spread|first   how devices are chosen; default pack\n"
     "--data-dir DIR          default ~/.dray\n\n"
     "All flags of 'dray server' work here, too.";
@@ -55,6 +57,7 @@ struct up {
     enum alloc_policy policy;
     struct paths apply;
     bool controllers[CTL_CONTROLLERS]; // which run
+    int64_t terminated_pods;           // how many may stay
     bool agent;
     const char *agent_name, *image_dir, *data_dir;
     struct up_agent *real; // this machine as a node
@@ -305,10 +308,16 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                              .exec = exec,
                              .features = host->features,
                              .aggregate_roles = true,
-                             .collect_all = true};
+                             .collect_all = true,
+                             .terminated_pods = u->terminated_pods};
+    char *ca = NULL;
+    if (host->pki && pki_read_file(host->pki->ca_file, &ca, err) < 0)
+        return err_wrap(err, "the CA that pods are told of");
+    co.root_ca = str_z(ca);
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         co.off[i] = !u->controllers[i];
     u->ctl = ctl_new(&co);
+    free(ca);
     ctl_start(u->ctl);
     server_set_meter(host->server, meter, u);
     const struct sim_options no = {.client = u->client,
@@ -382,8 +391,13 @@ static int open_profiles(struct up *u, struct err *err)
 // own_flag takes a flag of up itself. Returns how many arguments it took, 0 when it is not one.
 static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
 {
-    static const char *const names[] = {"--sim",    "--nodes",     "--apply",
-                                        "--policy", "--image-dir", "--controllers"};
+    static const char *const names[] = {"--sim",
+                                        "--nodes",
+                                        "--apply",
+                                        "--policy",
+                                        "--image-dir",
+                                        "--controllers",
+                                        "--terminated-pod-gc-threshold"};
     struct str arg = str_z(argv[i]);
     struct str value = {0};
     bool joined = str_cut(arg, '=', &arg, &value);
@@ -413,6 +427,10 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
         u->apply.list[u->apply.n++] = text;
     else if (which == 4)
         u->image_dir = text;
+    else if (which == 6 && (str_to_u64(str_z(text), &n) < 0 || n > INT32_MAX))
+        return err_set(err, ERR_INVALID, "%s takes a number, not '%s'", names[which], text);
+    else if (which == 6)
+        u->terminated_pods = (int64_t)n;
     else if (which == 5)
         return ctl_controllers_parse(str_z(text), u->controllers, err) < 0 ? -ERR_INVALID
                : joined                                                    ? 1
@@ -475,7 +493,10 @@ static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
 
 int verb_up(int argc, char **argv)
 {
-    struct up u = {.sim = "example-gpu", .nodes = 3, .policy = ALLOC_PACK};
+    struct up u = {.sim = "example-gpu",
+                   .nodes = 3,
+                   .policy = ALLOC_PACK,
+                   .terminated_pods = CTL_TERMINATED_PODS};
     struct err err = {0};
     int rest_len = 0;
     char **rest = xcalloc((size_t)argc + 2, sizeof(*rest));

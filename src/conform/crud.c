@@ -8,12 +8,14 @@
 
 #include "base/banned.h"
 
-#define GROUP       "resource.k8s.io"
-#define STRATEGIC   "application/strategic-merge-patch+json"
-#define MERGE       "application/merge-patch+json"
-#define JSON_PATCH  "application/json-patch+json"
-#define APPLY       "application/apply-patch+yaml"
-#define DELETE_WAIT 300 // tries
+#define GROUP        "resource.k8s.io"
+#define STRATEGIC    "application/strategic-merge-patch+json"
+#define MERGE        "application/merge-patch+json"
+#define JSON_PATCH   "application/json-patch+json"
+#define APPLY        "application/apply-patch+yaml"
+#define PUT_ATTEMPTS 5
+#define PUT_PAUSE_MS 50
+#define DELETE_WAIT  300 // tries
 
 struct kind {
     const char *name, *plural;
@@ -174,16 +176,30 @@ static int read(struct crud *c)
                : session_fail(s, "list of all namespaces: it is not in it");
 }
 
+// put reads the object and writes it back changed; a controller may have written to it in between.
+static struct answer put(struct crud *c, const char **ret_body)
+{
+    struct session *s = c->s;
+    const char *spec = c->kind->changed ? c->kind->changed : c->kind->spec;
+    struct answer a = {0};
+    for (int i = 0; i < PUT_ATTEMPTS; i++) {
+        a = session_call(s, "GET", c->path, NULL, NULL);
+        if (session_expect(s, &a, 0, "get") != 0)
+            return a;
+        *ret_body = object(c, c->name, spec, session_at(a.root, "metadata.resourceVersion"),
+                           ",\"conformance.dray.dev/updated\":\"yes\"");
+        a = session_call(s, "PUT", c->path, NULL, *ret_body);
+        if (a.code != -ERR_CONFLICT || !session_pause(s, PUT_PAUSE_MS))
+            return a;
+    }
+    return a;
+}
+
 static int update(struct crud *c)
 {
     struct session *s = c->s;
-    struct answer now = session_call(s, "GET", c->path, NULL, NULL);
-    if (session_expect(s, &now, 0, "get") != 0)
-        return -1;
-    const char *spec = c->kind->changed ? c->kind->changed : c->kind->spec;
-    const char *body = object(c, c->name, spec, session_at(now.root, "metadata.resourceVersion"),
-                              ",\"conformance.dray.dev/updated\":\"yes\"");
-    struct answer a = session_call(s, "PUT", c->path, NULL, body);
+    const char *body = NULL;
+    struct answer a = put(c, &body);
     if (session_expect(s, &a, 0, "update") != 0)
         return -1;
     if (!str_eqz(session_at(a.root, "metadata.labels[conformance.dray.dev/updated]"), "yes"))

@@ -53,6 +53,10 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
     ctl_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
     ctl_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
             &arena);
+    // Kept from the start: a scheduler that finds it there needs not write it first. It goes with the
+    // claim, which nobody but its pod will use.
+    struct str guard = STR(CLAIM_FINALIZER);
+    claim.metadata.finalizers = (struct api_str_array){&guard, 1};
     claim.spec = t->spec.spec;
     client_create(c->ctl->client, &object, NULL, ctl_call_done, call);
     arena_done(&arena);

@@ -208,14 +208,19 @@ void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace,
     if (n > 0 || !claim->status.allocation || claim_is_wanted(c, claim))
         forget(&c->left, key);
     bool left = unused && claim->status.allocation && (deleting || map_has(&c->left, key));
-    if (fewer || left)
+    // What goes altogether needs not be emptied first.
+    bool going = unused && deleting && claim->metadata.finalizers.n == 1;
+    bool over = n == 0 && !deleting && owner_is_over(c, claim);
+    if (going)
+        remove_finalizer(c, key, o);
+    else if (over)
+        delete_claim(c, key, claim);
+    else if (fewer || left)
         release(c, key, o, users, n, unused && claim->status.allocation);
     else if (unknown)
         ask(c, key, namespace, unknown);
     else if (finalizer_over)
         remove_finalizer(c, key, o);
-    else if (n == 0 && !deleting && owner_is_over(c, claim))
-        delete_claim(c, key, claim);
     else
         work_done(c->work, key);
     arena_done(&arena);

@@ -33,14 +33,17 @@ static const struct {
     [CACHE_ACCOUNTS] = {"v1", "ServiceAccount"},
     [CACHE_LEASES] = {"coordination.k8s.io/v1", "Lease"},
     [CACHE_QUOTAS] = {"v1", "ResourceQuota"},
+    [CACHE_ROOT_CAS] = {"v1", "ConfigMap"},
 };
 
 // Who needs which of the caches that not everybody does.
 static const struct {
     size_t n;
-    enum ctl_controller by[4];
+    enum ctl_controller by[5];
 } needed[CACHES] = {
-    [CACHE_NODES] = {4, {CTL_DAEMON_SETS, CTL_NODES, CTL_TAINT_EVICTION, CTL_STALE_SLICES}},
+    [CACHE_NODES] = {5,
+                     {CTL_DAEMON_SETS, CTL_NODES, CTL_TAINT_EVICTION, CTL_STALE_SLICES,
+                      CTL_POD_GARBAGE}},
     [CACHE_DEPLOYMENTS] = {1, {CTL_DEPLOYMENTS}},
     [CACHE_REPLICA_SETS] = {2, {CTL_DEPLOYMENTS, CTL_REPLICA_SETS}},
     [CACHE_DAEMON_SETS] = {1, {CTL_DAEMON_SETS}},
@@ -48,9 +51,10 @@ static const struct {
     [CACHE_JOBS] = {1, {CTL_JOBS}},
     [CACHE_REVISIONS] = {2, {CTL_DAEMON_SETS, CTL_STATEFUL_SETS}},
     [CACHE_VOLUME_CLAIMS] = {1, {CTL_STATEFUL_SETS}},
-    [CACHE_NAMESPACES] = {1, {CTL_ACCOUNTS}},
+    [CACHE_NAMESPACES] = {2, {CTL_ACCOUNTS, CTL_ROOT_CA}},
     [CACHE_ACCOUNTS] = {1, {CTL_ACCOUNTS}},
     [CACHE_LEASES] = {2, {CTL_NODES, CTL_STALE_SLICES}},
+    [CACHE_ROOT_CAS] = {1, {CTL_ROOT_CA}},
 };
 
 static bool is_needed(const struct ctl *c, enum ctl_cache which)
@@ -83,6 +87,8 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_TAINT_EVICTION] = "taint-eviction-controller",
     [CTL_STALE_SLICES] = "stale-slice-controller",
     [CTL_QUOTAS] = "resourcequota-controller",
+    [CTL_POD_GARBAGE] = "pod-garbage-collector-controller",
+    [CTL_ROOT_CA] = "root-ca-certificate-publisher-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -193,6 +199,13 @@ void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, 
                       pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
+void ctl_index_pod_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                        void *ctx)
+{
+    if (as_pod(o)->spec.node_name.n)
+        add(ctx, as_pod(o)->spec.node_name);
+}
+
 struct api_time ctl_now(const struct ctl *c)
 {
     int64_t seconds = exec_wall_ns(c->exec) / CLOCK_NS_PER_SEC;
@@ -209,7 +222,7 @@ struct work *ctl_work(struct ctl *c, work_fn fn, void *arg)
 }
 
 // start_cluster makes the controllers of namespaces, nodes and drivers.
-static void start_cluster(struct ctl *c)
+static void start_cluster(struct ctl *c, const struct ctl_options *options)
 {
     if (!c->off[CTL_ACCOUNTS])
         c->accounts = account_ctl_new(c);
@@ -219,6 +232,10 @@ static void start_cluster(struct ctl *c)
         c->evict = evict_ctl_new(c);
     if (!c->off[CTL_STALE_SLICES] && c->caches[CACHE_RULES])
         c->stale = stale_ctl_new(c);
+    if (!c->off[CTL_POD_GARBAGE])
+        c->pod_garbage = pod_gc_new(c, options->terminated_pods);
+    if (!c->off[CTL_ROOT_CA])
+        c->root_cas = root_ca_ctl_new(c, options->root_ca);
 }
 
 struct ctl *ctl_new(const struct ctl_options *options)
@@ -234,7 +251,9 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->collect_all = options->collect_all;
     c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
-        const struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
+        struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
+        if (i == CACHE_ROOT_CAS)
+            o.list.field_selector = STR("metadata.name=kube-root-ca.crt");
         if (wanted(c, i))
             c->caches[i] = informer_new(&o);
     }
@@ -257,7 +276,7 @@ struct ctl *ctl_new(const struct ctl_options *options)
     if (c->caches[CACHE_ROLES])
         c->roles = role_ctl_new(c);
     c->loads = load_ctl_new(c);
-    start_cluster(c);
+    start_cluster(c, options);
     if (c->count)
         c->quotas = quota_ctl_new(c);
     return c;
@@ -297,6 +316,8 @@ void ctl_free(struct ctl *c)
     stale_ctl_free(c->stale);
     usage_ctl_free(c->usage);
     quota_ctl_free(c->quotas);
+    pod_gc_free(c->pod_garbage);
+    root_ca_ctl_free(c->root_cas);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

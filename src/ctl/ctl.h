@@ -13,6 +13,7 @@
 #define CTL_CTL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "api/features.h"
 #include "base/exec.h"
@@ -38,6 +39,8 @@ enum ctl_controller {
     CTL_TAINT_EVICTION,
     CTL_STALE_SLICES,
     CTL_QUOTAS,
+    CTL_POD_GARBAGE,
+    CTL_ROOT_CA,
     CTL_CONTROLLERS,
 };
 
@@ -48,6 +51,9 @@ const char *ctl_controller_name(enum ctl_controller which);
 // already), NAME, -NAME; without '*' only those that are named. Returns 0 or -ERR_INVALID.
 int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err *err) MUST_USE;
 
+// What kube-controller-manager lets stay.
+#define CTL_TERMINATED_PODS 12500
+
 struct ctl_options {
     struct client *client; // borrowed
     struct exec *exec;     // the client's
@@ -55,7 +61,9 @@ struct ctl_options {
     bool aggregate_roles;      // where no kube-controller-manager does
     bool collect_all;          // garbage of all kinds, not of those alone that are cached anyway
     bool off[CTL_CONTROLLERS]; // what somebody else does
-    bool standby;              // know everything, do nothing before ctl_lead
+    int64_t terminated_pods;   // how many may stay; 0: all
+    struct str root_ca; // PEM of what signs the server's certificate; borrowed; empty: unknown
+    bool standby;       // know everything, do nothing before ctl_lead
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);

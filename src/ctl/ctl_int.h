@@ -33,6 +33,7 @@ enum ctl_cache {
     CACHE_ACCOUNTS,
     CACHE_LEASES,
     CACHE_QUOTAS,
+    CACHE_ROOT_CAS, // ConfigMaps of that one name
     CACHES,
 };
 
@@ -49,6 +50,8 @@ struct evict_ctl;
 struct stale_ctl;
 struct usage_ctl;
 struct quota_ctl;
+struct pod_gc;
+struct root_ca_ctl;
 
 struct ctl {
     struct client *client;
@@ -70,6 +73,8 @@ struct ctl {
     struct stale_ctl *stale;
     struct usage_ctl *usage; // NULL without claims
     struct quota_ctl *quotas;
+    struct pod_gc *pod_garbage;
+    struct root_ca_ctl *root_cas;
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all, count;
     bool standby;
@@ -115,6 +120,10 @@ const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
 // ctl_index_pod_claims: pods by the claims they name, NAMESPACE/CLAIM, those of extended resources too.
 void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx);
+
+// ctl_index_pod_node: pods by the node they are bound to.
+void ctl_index_pod_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+                        void *ctx);
 
 // ctl_now is the wall clock in whole seconds.
 struct api_time ctl_now(const struct ctl *c);
@@ -163,6 +172,12 @@ void stale_ctl_free(struct stale_ctl *s);
 struct usage_ctl *usage_ctl_new(struct ctl *c);
 void usage_ctl_free(struct usage_ctl *u);
 void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out);
+
+struct pod_gc *pod_gc_new(struct ctl *c, int64_t limit);
+void pod_gc_free(struct pod_gc *g);
+
+struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
+void root_ca_ctl_free(struct root_ca_ctl *r);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

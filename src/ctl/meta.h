@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Labels, annotations and owners of objects that controllers make or change. Private to src/ctl.
+// Labels, annotations and owners of objects that controllers, and publishers of slices, make or change.
 #ifndef CTL_META_H
 #define CTL_META_H
 
@@ -10,6 +10,9 @@
 #include "api/types.h"
 #include "base/arena.h"
 #include "base/str.h"
+
+// On ResourceSlices: NAMESPACE/NAME of the Lease that their publisher renews.
+#define CTL_PUBLISHER_LEASE "dray.dev/publisher-lease"
 
 // ctl_map_put makes *map a copy in arena with key set to value; maps are sorted.
 void ctl_map_put(struct api_str_map *map, struct str key, struct str value, struct arena *arena);

@@ -9,9 +9,6 @@
 
 #include "base/banned.h"
 
-// What the admission plugin DefaultTolerationSeconds gives every pod for a node that is not ready or unreachable.
-enum { DEFAULT_SECONDS = 300 };
-
 struct evict_ctl {
     struct ctl *ctl;
     struct work *work;
@@ -34,11 +31,7 @@ static int64_t seconds_of(const struct api_pod *pod, const struct api_taint *tai
         if (t->has_toleration_seconds && seconds < least)
             least = seconds;
     }
-    if (tolerated)
-        return least;
-    bool usual = str_eqz(taint->key, "node.kubernetes.io/not-ready") ||
-                 str_eqz(taint->key, "node.kubernetes.io/unreachable");
-    return usual ? DEFAULT_SECONDS : 0;
+    return tolerated ? least : 0;
 }
 
 // due is when a pod must go, in seconds of the wall clock; INT64_MAX: never.
@@ -137,20 +130,13 @@ static void node_changed(void *arg, const struct client_object *before,
         informer_by(e->ctl->caches[CACHE_PODS], e->by_node, after->meta->name, add_pod, e);
 }
 
-static void index_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
-                       void *ctx)
-{
-    if (as_pod(o)->spec.node_name.n)
-        add(ctx, as_pod(o)->spec.node_name);
-}
-
 struct evict_ctl *evict_ctl_new(struct ctl *ctl)
 {
     struct evict_ctl *e = xcalloc(1, sizeof(*e));
     e->ctl = ctl;
     e->work = ctl_work(ctl, step, e);
     list_init(&e->calls);
-    e->by_node = informer_add_index(ctl->caches[CACHE_PODS], index_node);
+    e->by_node = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_node);
     ctl_watch(ctl, CACHE_PODS, pod_changed, e, e->work);
     ctl_watch(ctl, CACHE_NODES, node_changed, e, e->work);
     return e;

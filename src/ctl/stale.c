@@ -11,8 +11,7 @@
 
 #include "base/banned.h"
 
-#define STALE_LEASE "dray.dev/publisher-lease" // NAMESPACE/NAME
-#define STALE_KEY   "dray.dev/stale"
+#define STALE_KEY "dray.dev/stale"
 
 enum { DURATION_DEFAULT_S = 40 };
 
@@ -98,7 +97,7 @@ static void judge(void *arg, const struct client_object *o)
 {
     struct verdict *v = arg;
     const struct api_resource_slice *slice = as_slice(o);
-    const struct str *lease = ctl_map_get(&o->meta->annotations, STR(STALE_LEASE));
+    const struct str *lease = ctl_map_get(&o->meta->annotations, STR(CTL_PUBLISHER_LEASE));
     if (slice->spec.has_node_name && slice->spec.node_name.n)
         judge_node(v, slice);
     if (lease)
@@ -187,7 +186,7 @@ struct of_node {
 static void add_if_of(void *arg, const struct client_object *o)
 {
     const struct of_node *of = arg;
-    const struct str *lease = ctl_map_get(&o->meta->annotations, STR(STALE_LEASE));
+    const struct str *lease = ctl_map_get(&o->meta->annotations, STR(CTL_PUBLISHER_LEASE));
     if ((of->node.n && str_eq(as_slice(o)->spec.node_name, of->node)) ||
         (of->lease.n && lease && str_eq(*lease, of->lease)))
         add_pool(of->ctl, o);

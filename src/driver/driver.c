@@ -109,6 +109,7 @@ static void keep_options(struct dray_driver *d, const struct dray_driver_options
     d->o.cdi_dir = keep(d, o->cdi_dir, "/var/run/cdi");
     d->o.cdi_class = keep(d, o->cdi_class, "device");
     d->o.instance = keep(d, o->instance && *o->instance ? o->instance : NULL, NULL);
+    d->o.lease_namespace = keep(d, o->lease_namespace, NULL);
     d->data_dir = arena_strf(&d->arena, "%s/%s", d->o.plugins_dir, d->o.name).p;
     d->endpoint = arena_strf(&d->arena, "%s/dra%s%s.sock", d->data_dir, d->o.instance ? "-" : "",
                              d->o.instance ? d->o.instance : "")
@@ -151,6 +152,9 @@ static void open_publisher(struct dray_driver *d)
     const struct publisher_options o = {.client = d->runtime->client,
                                         .driver = str_z(d->o.name),
                                         .node = str_z(d->o.node),
+                                        .lease_namespace = str_z(d->o.lease_namespace),
+                                        .lease_holder = str_z(d->o.node ? d->o.node : d->o.name),
+                                        .lease_seconds = d->o.lease_seconds,
                                         .trouble = publish_trouble,
                                         .arg = d};
     d->publisher = publisher_new(&o);

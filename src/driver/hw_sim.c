@@ -148,6 +148,8 @@ static struct dray_driver_options options_of(struct hw_driver *d)
                                 : o->registry_dir,
         .cdi_dir = o->root ? path(s, o->root, d->node ? d->node : "shared", "cdi") : o->cdi_dir,
         .instance = o->instance,
+        .lease_namespace = o->lease_namespace,
+        .lease_seconds = (unsigned)o->lease_seconds,
         .health = d->node != NULL,
         .metadata = d->node != NULL,
         .attaches = d->node == NULL,

@@ -19,12 +19,14 @@ struct hw_sim_options {
     const char *root;
     const char *plugins_dir, *registry_dir, *cdi_dir;
     const char *instance;
-    const char *state; // folder of faults; NULL: plugins_dir/dray-sim, or root
-    bool make_nodes;   // create Node objects
-    bool make_classes; // create DeviceClasses
-    bool shared;       // publish pools that belong to no node, attach their devices
-    bool evict;        // drain by NoExecute
-    int64_t attach_ms; // how long it takes
+    const char *lease_namespace; // of signs of life; NULL: none
+    int64_t lease_seconds;       // 0: the SDK's own
+    const char *state;           // folder of faults; NULL: plugins_dir/dray-sim, or root
+    bool make_nodes;             // create Node objects
+    bool make_classes;           // create DeviceClasses
+    bool shared;                 // publish pools that belong to no node, attach their devices
+    bool evict;                  // drain by NoExecute
+    int64_t attach_ms;           // how long it takes
     int64_t reset_ms;
     // told is called when a driver is registered, and for troubles; may be NULL.
     void (*told)(void *arg, const char *node, const char *driver, const char *what);

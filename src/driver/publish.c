@@ -6,7 +6,9 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "client/informer.h"
+#include "ctl/meta.h"
 #include "ctl/work.h"
+#include "driver/alive.h"
 
 #include "base/banned.h"
 
@@ -29,6 +31,7 @@ struct desired {
     // What the server made of slices when it did not keep all that was sent; by index.
     struct accepted_list accepted;
     unsigned failures;
+    struct alive *alive; // NULL: not begun, or not wanted
 };
 
 struct desireds MAP(struct desired *);
@@ -231,6 +234,62 @@ static bool is_wanted(const struct desired *d, size_t index, struct api_resource
     return specs_equal(&((const struct api_resource_slice *)as->object.value)->spec, have);
 }
 
+// --- Signs of life -------------------------------------------------------------------------------
+
+static struct str lease_of(const struct desired *d)
+{
+    return d->alive ? alive_lease(d->alive) : STR("");
+}
+
+// names_lease: the slice's annotation is as it should be.
+static bool names_lease(const struct desired *d, const struct api_resource_slice *slice)
+{
+    const struct str *has = ctl_map_get(&slice->metadata.annotations, STR(CTL_PUBLISHER_LEASE));
+    return str_eq(has ? *has : STR(""), lease_of(d));
+}
+
+static void name_lease(const struct desired *d, struct api_resource_slice *slice,
+                       struct arena *arena)
+{
+    struct api_str_map *notes = &slice->metadata.annotations;
+    if (lease_of(d).n)
+        ctl_map_put(notes, STR(CTL_PUBLISHER_LEASE), lease_of(d), arena);
+    else
+        ctl_map_drop(notes, STR(CTL_PUBLISHER_LEASE), arena);
+}
+
+static void alive_trouble(void *arg, const struct err *err)
+{
+    const struct publisher *p = arg;
+    p->o.trouble(p->o.arg, err);
+}
+
+static void alive_changed(void *arg)
+{
+    look_at_all(arg);
+}
+
+// is_alive begins to renew the pool's Lease; true when it is known what became of it.
+static bool is_alive(struct publisher *p, struct desired *d)
+{
+    if (p->o.lease_namespace.n == 0 || d->removed)
+        return true;
+    const struct alive_options o = {.client = p->o.client,
+                                    .namespace = p->o.lease_namespace,
+                                    .driver = p->o.driver,
+                                    .pool = str_z(d->name),
+                                    .holder = p->o.lease_holder,
+                                    .node = p->o.node,
+                                    .node_uid = d->shared ? STR("") : p->node_uid,
+                                    .seconds = p->o.lease_seconds,
+                                    .changed = alive_changed,
+                                    .trouble = p->o.trouble ? alive_trouble : NULL,
+                                    .arg = p};
+    if (!d->alive)
+        d->alive = alive_new(&o);
+    return alive_known(d->alive);
+}
+
 // --- Writes --------------------------------------------------------------------------------------
 
 static void drop_accepted(struct desired *d)
@@ -335,6 +394,7 @@ static void create(struct publisher *p, const struct desired *d, size_t index,
                                         .has_controller = true};
     if (!d->shared)
         slice.metadata.owner_references = (struct api_owner_reference_array){&owner, 1};
+    name_lease(d, &slice, &c->arena);
     const struct api_object object = {slice_kind(), &slice};
     client_create(p->o.client, &object, NULL, written, c);
 }
@@ -347,6 +407,7 @@ static void update(struct publisher *p, const struct desired *d, size_t index,
     adopt_times(c->sent, &e->slice->spec);
     struct api_resource_slice slice = *e->slice;
     slice.spec = *c->sent;
+    name_lease(d, &slice, &c->arena);
     const struct api_object object = {slice_kind(), &slice};
     client_update(p->o.client, &object, NULL, written, c);
 }
@@ -392,7 +453,8 @@ static void survey_pool(const struct publisher *p, const struct desired *d,
         if (!s->current[i]) {
             s->missing++;
             s->missing_at = i;
-        } else if (!is_wanted(d, i, &specs->p[i], &s->current[i]->slice->spec)) {
+        } else if (!is_wanted(d, i, &specs->p[i], &s->current[i]->slice->spec) ||
+                   !names_lease(d, s->current[i]->slice)) {
             s->differing++;
             s->differs_at = i;
         }
@@ -470,6 +532,7 @@ static struct pool_taint taint_copy(const struct pool_taint *t)
 
 static void desired_free(struct desired *d)
 {
+    alive_free(d->alive);
     drop_accepted(d);
     vec_done(&d->accepted);
     vec_foreach(&d->taints, t)
@@ -487,7 +550,8 @@ static void step(void *arg, struct str key)
     struct desired *d = at ? *at : NULL;
     struct informer *informer =
         d && d->set ? p->informers[d->shared ? SOURCE_SHARED : SOURCE_NODE] : NULL;
-    if (!informer || !informer_synced(informer) || (!d->shared && p->node_uid.n == 0)) {
+    if (!informer || !informer_synced(informer) || (!d->shared && p->node_uid.n == 0) ||
+        !is_alive(p, d)) {
         work_done(p->work, key); // it is added again when that is there
         return;
     }
@@ -560,6 +624,8 @@ struct publisher *publisher_new(const struct publisher_options *options)
     p->o = *options;
     p->o.driver = arena_str(&p->arena, options->driver);
     p->o.node = arena_str(&p->arena, options->node);
+    p->o.lease_namespace = arena_str(&p->arena, options->lease_namespace);
+    p->o.lease_holder = arena_str(&p->arena, options->lease_holder);
     p->exec = options->client->exec;
     list_init(&p->calls);
     p->work = work_new(p->exec, step, p);

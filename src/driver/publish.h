@@ -19,6 +19,10 @@ struct publisher_options {
     struct client *client;
     struct str driver;
     struct str node; // empty: pools that belong to no node only
+    // A Lease for each pool tells that the publisher lives, see alive.h; no namespace: there is none.
+    struct str lease_namespace;
+    struct str lease_holder;
+    int64_t lease_seconds;
     // trouble is told what failed and will be tried again.
     void (*trouble)(void *arg, const struct err *err);
     void *arg;

@@ -21,8 +21,10 @@
 #define CONNECT_TIMEOUT_DEFAULT 10000
 #define STREAM_BYTES_HIGH       ((size_t)1024 * 1024) // waiting for data's taker
 #define STREAMS_MAX             1000L // on a connection; the server's limit is mostly lower
-#define KEEPALIVE_SECONDS       30L
-#define SPARE_HANDLES           64
+#define UPLOAD_BUFFER \
+    16384L // the least there is: many requests are on their way at once, most are small
+#define KEEPALIVE_SECONDS 30L
+#define SPARE_HANDLES     64
 
 struct spare_handles VEC(CURL *);
 
@@ -413,6 +415,7 @@ static void set_server(struct https_call *call)
     struct https *h = call->https;
     CURL *easy = call->easy;
     set(easy, CURLOPT_NOSIGNAL, 1L);
+    set(easy, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER);
     set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     set(easy, CURLOPT_CONNECTTIMEOUT_MS, h->connect_timeout_ms);
     set(easy, CURLOPT_TCP_KEEPALIVE, 1L);

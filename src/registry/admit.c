@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
-#include "api/pod_kin.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -251,53 +250,6 @@ static int admit_tolerations(struct op *op, const struct api_object *object,
     return 0;
 }
 
-// --- Service accounts ----------------------------------------------------------------------------
-
-static void note_secret(void *arg, enum kin kin, struct str name)
-{
-    bool *any = arg;
-    (void)name;
-    *any |= kin == KIN_SECRET;
-}
-
-static bool projects_token(const struct api_pod *pod)
-{
-    for (size_t i = 0; i < pod->spec.volumes.n; i++) {
-        const struct api_projected_volume_source *p =
-            pod->spec.volumes.p[i].volume_source.projected;
-        for (size_t k = 0; p && k < p->sources.n; k++)
-            if (p->sources.p[k].service_account_token)
-                return true;
-    }
-    return false;
-}
-
-// What a node runs of its own accord gets nothing from the API.
-static int check_mirror(struct op *op, const struct api_object *object)
-{
-    const struct api_pod *pod = object->value;
-    bool secrets = false;
-    kin_of_pod(pod, op->arena, note_secret, &secrets);
-    const char *what = pod->spec.service_account_name.n ? "reference service accounts"
-                       : secrets                        ? "reference secrets"
-                       : projects_token(pod) ? "use ServiceAccountToken volume projections"
-                                             : NULL;
-    return what ? fail_forbidden(op, admit_about(op, object), "a mirror pod may not %s", what) : 0;
-}
-
-static int admit_account(struct op *op, const struct api_object *object,
-                         const struct api_object *old)
-{
-    if (object->kind->type != &api_pod_type || old)
-        return 0;
-    struct api_pod *pod = object->value;
-    if (pod_is_mirror(pod))
-        return check_mirror(op, object);
-    if (pod->spec.service_account_name.n == 0)
-        pod->spec.service_account_name = pod->spec.service_account = STR("default");
-    return 0;
-}
-
 // --- Services ------------------------------------------------------------------------------------
 
 static bool same_strings(const struct api_str_array *a, const struct api_str_array *b)
@@ -391,21 +343,52 @@ void registry_set_guard(struct registry *r, registry_guard_fn fn, void *arg)
 
 // --- All of them ---------------------------------------------------------------------------------
 
+// plugin is kube-apiserver's name of what can be switched off.
 static const struct admitter {
+    const char *plugin;
     int (*change)(struct op *op, const struct api_object *object, const struct api_object *old);
     int (*deletion)(struct op *op, struct str name);
 } admitters[] = {
-    {admit_namespace, keep_immortals},
-    {admit_limits, NULL},
-    {admit_account, NULL},
-    {admit_tolerations, NULL},
-    {admit_priority, NULL},
-    {admit_service, NULL},
-    {admit_group, NULL},
-    {admit_runtime_class, NULL},
-    {admit_certificate, NULL},
-    {admit_guard, NULL},
+    {"NamespaceLifecycle", admit_namespace, keep_immortals},
+    {"LimitRanger", admit_limits, NULL},
+    {"ServiceAccount", admit_account, NULL},
+    {"DefaultTolerationSeconds", admit_tolerations, NULL},
+    {"Priority", admit_priority, NULL},
+    {NULL, admit_service, NULL},
+    {NULL, admit_group, NULL},
+    {"RuntimeClass", admit_runtime_class, NULL},
+    {NULL, admit_certificate, NULL},
+    {NULL, admit_guard, NULL},
 };
+
+static bool is_off(const struct registry *r, size_t which)
+{
+    return r->admission_off & (1U << which);
+}
+
+int admit_switch_off(struct str list, unsigned *ret, struct err *err)
+{
+    unsigned off = 0;
+    while (list.n) {
+        struct str name;
+        str_cut(list, ',', &name, &list);
+        size_t i = 0;
+        while (i < array_len(admitters) &&
+               !(admitters[i].plugin && str_eqz(name, admitters[i].plugin)))
+            i++;
+        if (i == array_len(admitters)) {
+            cleanup_sbuf struct sbuf known = {0};
+            for (size_t k = 0; k < array_len(admitters); k++)
+                if (admitters[k].plugin)
+                    sbuf_addf(&known, "%s%s", known.n ? ", " : "", admitters[k].plugin);
+            return err_set(err, ERR_INVALID, "there is no admission plugin '%.*s' to disable: %.*s",
+                           STR_ARG(name), STR_ARG(sbuf_str(&known)));
+        }
+        off |= 1U << i;
+    }
+    *ret = off;
+    return 0;
+}
 
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old)
 {
@@ -414,7 +397,7 @@ int admit_change(struct op *op, const struct api_object *object, const struct ap
     if (op->request->subresource.n)
         return admit_guard(op, object, old);
     for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
-        if (admitters[i].change)
+        if (admitters[i].change && !is_off(op->r, i))
             code = admitters[i].change(op, object, old);
     return code;
 }
@@ -423,7 +406,7 @@ int admit_deletion(struct op *op, struct str name, const struct api_object *old)
 {
     int code = 0;
     for (size_t i = 0; code == 0 && i < array_len(admitters); i++)
-        if (admitters[i].deletion)
+        if (admitters[i].deletion && !is_off(op->r, i))
             code = admitters[i].deletion(op, name);
     return code < 0 || !old ? code : ask_guard(op, op_subject(op, name), NULL, old);
 }

@@ -58,7 +58,7 @@ void meta_single_owners(struct op *op, struct api_object_meta *meta)
                            STR_ARG(sbuf_str(&again))));
 }
 
-static struct str generate_name(struct op *op, struct str base)
+struct str generate_name(struct op *op, struct str base)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     char tail[NAME_RANDOM_LEN];

@@ -45,20 +45,19 @@ static void founding_done(void *arg, const struct registry_answer *answer)
     free(f);
 }
 
-// Creates an object unless it is there. fill sets it; arg is for fill.
-static int found_object(struct registry *r, const struct api_kind *kind, struct str name,
-                        void (*fill)(void *value, const void *arg), const void *arg,
-                        struct err *err)
+int found_object(struct registry *r, const struct store_key *key,
+                 void (*fill)(void *value, const void *arg), const void *arg, struct err *err)
 {
-    const struct store_key key = {kind, STR(""), name};
-    if (store_head(r->store, &key))
+    const struct api_kind *kind = key->kind;
+    if (store_head(r->store, key))
         return 0;
     struct founding *f = xcalloc(1, sizeof(*f));
     f->request.kind = kind;
+    f->request.namespace = arena_str(&f->arena, key->namespace);
     f->err = err;
     struct api_object body = {kind,
                               arena_alloc(&f->arena, kind->type->size, _Alignof(max_align_t))};
-    api_object_meta(&body)->name = name;
+    api_object_meta(&body)->name = arena_str(&f->arena, key->name);
     if (fill)
         fill(body.value, arg);
     registry_create(r, &f->request, &body, &f->arena, founding_done, f);
@@ -98,10 +97,13 @@ static int found_cluster(struct registry *r, struct err *err)
     };
     int code = 0;
     for (size_t i = 0; code == 0 && i < array_len(namespaces); i++)
-        code = found_object(r, r->namespace_kind, str_z(namespaces[i]), NULL, NULL, err);
+        code =
+            found_object(r, &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])},
+                         NULL, NULL, err);
     for (size_t i = 0; code == 0 && i < array_len(classes); i++)
         code =
-            found_object(r, r->priority_kind, str_z(classes[i].name), fill_class, &classes[i], err);
+            found_object(r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)},
+                         fill_class, &classes[i], err);
     return code;
 }
 
@@ -131,12 +133,15 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->customs = store_customs(options->store);
     r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
     r->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
+    r->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
     r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
     r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};
     list_init(&r->waiting);
     list_init(&r->sweeps);
     cel_memo_init(&r->cel, options->cel);
-    int code = found_cluster(r, err);
+    int code = admit_switch_off(options->disable_admission, &r->admission_off, err);
+    if (code == 0)
+        code = found_cluster(r, err);
     if (code == 0)
         code = definitions_start(r, err);
     if (code == 0)

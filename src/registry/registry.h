@@ -24,6 +24,7 @@ struct registry_options {
     struct exec *exec;
     const struct features *features; // borrowed
     const struct api_cel *cel;       // borrowed
+    struct str disable_admission;    // plugins that do not run: kube-apiserver's names, by commas
 };
 
 // registry_new makes a registry and sees to it that the namespaces every cluster has exist

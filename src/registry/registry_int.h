@@ -84,7 +84,8 @@ struct registry {
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
     const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind,
-        *quota_kind, *limits_kind;
+        *quota_kind, *limits_kind, *account_kind;
+    unsigned admission_off; // bits of the admitters that do not run
     // Kinds that users added.
     struct custom_kinds *customs; // the store's
     const struct api_kind *crd_kind;
@@ -159,6 +160,13 @@ const struct object *op_head(const struct op *op, struct str name);
 
 // op_wait lets the answer wait until o, the head of its key, is visible.
 void op_wait(struct op *op, const struct object *o);
+
+// generate_name adds random letters to a base, which is cut where that is too long.
+struct str generate_name(struct op *op, struct str base);
+
+// found_object creates an object unless it is there, on nobody's behalf. fill (may be NULL) sets it; arg is for fill.
+int found_object(struct registry *r, const struct store_key *key,
+                 void (*fill)(void *value, const void *arg), const void *arg, struct err *err);
 
 // --- Writing (op.c) -------------------------------------------------------------------------------
 
@@ -239,6 +247,12 @@ void meta_single_owners(struct op *op, struct api_object_meta *meta);
 // admit_change lets every admitter look at, and change, an object in the stored version. old is NULL
 // on create.
 int admit_change(struct op *op, const struct api_object *object, const struct api_object *old);
+
+// admit_switch_off reads the names of plugins that are not to run. Returns 0 or -ERR_INVALID.
+int admit_switch_off(struct str list, unsigned *ret, struct err *err) MUST_USE;
+
+// admit_account is the admitter of accounts.c.
+int admit_account(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // admit_content asks whether a namespace takes new content. name is that of the content.
 int admit_content(struct op *op, struct str namespace, struct str name);

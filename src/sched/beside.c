@@ -27,17 +27,20 @@ static bool given_up(const struct api_pod *pod)
     return false;
 }
 
-// Another scheduler may be giving the pod devices at this moment.
-static bool is_tried(const struct sched *s, const struct api_pod *pod)
+// Another scheduler is to give the pod devices.
+static bool is_anothers(const struct sched *s, const struct api_pod *pod)
 {
-    return pod->spec.resource_claims.n && !pod->spec.node_name.n && !given_up(pod) &&
+    return pod->spec.resource_claims.n && !pod->spec.node_name.n &&
            !pod->metadata.deletion_timestamp.set && !cluster_pod_finished(pod) &&
            !sched_is_mine(s, pod);
 }
 
-static void set(struct sched *s, struct sched_pod *p, bool tried)
+static void set(struct sched *s, struct sched_pod *p, bool waits, bool tried)
 {
     struct beside *b = &s->beside;
+    b->waiting += waits;
+    b->waiting -= p->anothers_waits;
+    p->anothers_waits = waits;
     b->trying += tried;
     b->trying -= p->anothers;
     if (tried || p->anothers) {
@@ -49,12 +52,21 @@ static void set(struct sched *s, struct sched_pod *p, bool tried)
 
 void beside_pod(struct sched *s, struct sched_pod *p)
 {
-    set(s, p, is_tried(s, p->api));
+    bool anothers = is_anothers(s, p->api);
+    set(s, p, anothers, anothers && !given_up(p->api));
 }
 
 void beside_gone(struct sched *s, struct sched_pod *p)
 {
-    set(s, p, false);
+    set(s, p, false, false);
+}
+
+void beside_freed(struct sched *s)
+{
+    if (!s->beside.waiting)
+        return;
+    s->beside.seen = true;
+    s->beside.seen_ns = exec_now_ns(s->exec);
 }
 
 static bool remembered(const struct sched *s)
@@ -69,7 +81,7 @@ static bool is_theirs(struct sched *s)
 {
     struct beside *b = &s->beside;
     int64_t now = exec_now_ns(s->exec);
-    if (!b->trying && now - b->seen_ns >= b->settle_ns) { // its last claims have come
+    if (!b->trying && now - b->seen_ns >= beside_settle_ns(s)) { // its last claims have come
         b->holding_ns = 0;
         return false;
     }

@@ -270,7 +270,7 @@ static bool claim_stands(struct binding *b, struct sched_claim *k,
     uint64_t revision = k->user.revision;
     if (b->settled)
         k->user.revision = UINT64_MAX;
-    bool well = devices_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
+    bool well = index_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
     k->user.revision = revision;
     return well;
 }
@@ -281,7 +281,7 @@ static bool stands(struct binding *b)
         struct bind_claim *c = &b->claims[i];
         struct sched_claim *k = bind_entry(c);
         const struct api_resource_claim *claim = claims_api(k);
-        if (!claim || !k->user.allocation || !devices_contested(&k->user) || in_use(b, claim))
+        if (!claim || !k->user.allocation || !index_contested(&k->user) || in_use(b, claim))
             continue;
         if (claim_stands(b, k, claim))
             continue;

@@ -7,7 +7,7 @@
 
 #include "base/banned.h"
 
-void claims_init(struct claims *c, struct devices *devices)
+void claims_init(struct claims *c, struct index *devices)
 {
     *c = (struct claims){.devices = devices};
 }
@@ -135,7 +135,7 @@ static void settle(struct claims *c, struct sched_claim *k)
     k->lost = false;
     k->user.revision = stored ? k->latest->revision : UINT64_MAX;
     k->user.not_before = stored && c->listing ? 0 : k->user.revision;
-    devices_use(c->devices, &k->user, force);
+    index_use(c->devices, &k->user, force);
     client_object_unref(k->held);
     flight_unref(k->held_flight);
     k->held = stored ? client_object_ref(k->latest) : NULL;
@@ -268,6 +268,7 @@ struct flight *claims_fly(struct claims *c, struct sched_claim *k,
                           const struct api_allocation_result *allocation, uint64_t gang)
 {
     struct flight *f = xcalloc(1, sizeof(*f));
+    arena_reserve(&f->arena, 768); // of one device; many are in flight at once
     struct api_allocation_result *copy = arena_one(&f->arena, struct api_allocation_result);
     api_copy(&api_allocation_result_type, allocation, copy, &f->arena);
     f->refs = 2; // the entry's and the caller's
@@ -355,7 +356,7 @@ bool claims_check(const struct claims *c, struct sbuf *problems)
         const char *wrong = NULL;
         if (held != (k->user.allocation != NULL))
             wrong = "what it holds is not its allocation";
-        else if (held && !devices_holds(c->devices, &k->user))
+        else if (held && !index_holds(&k->user))
             wrong = "its pools do not know it";
         else if (k->seen && k->latest && k->seen->revision > k->latest->revision)
             wrong = "an older version is believed";

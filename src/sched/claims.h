@@ -34,7 +34,7 @@ struct sched_claim {
     const struct client_object *seen;   // by the watch; NULL: none
     const struct client_object *latest; // seen, or assumed if that is newer; NULL: none
     struct flight *flight;
-    struct dev_user user;             // what it holds, by what is in force
+    struct index_user user;           // what it holds, by what is in force
     const struct client_object *held; // what user.allocation lives in,
     struct flight *held_flight;       // one or the other
     bool ours;                        // the allocation in force was written by this scheduler
@@ -45,14 +45,14 @@ struct sched_claim {
 
 struct claims {
     struct claim_map MAP(struct sched_claim *) by_key;
-    struct devices *devices;
+    struct index *devices;
     struct key_vec VEC(
         char *) unseen; // keys of claims that were assumed before the watch showed them
     bool listing;       // what is being taken in comes from a list,
     bool assuming;      // from a write of ours
 };
 
-void claims_init(struct claims *c, struct devices *devices);
+void claims_init(struct claims *c, struct index *devices);
 void claims_done(struct claims *c);
 
 // claims_find: NULL when nothing is known under the key. claims_get makes an entry.

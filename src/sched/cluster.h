@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/index.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -73,7 +74,8 @@ struct sched_pod {
     struct sched_node *node; // where it counts, NULL: nowhere
     uint32_t node_at;        // its place in node->pods
     bool assumed;            // the node is ours, the API does not say so yet
-    bool anothers;           // another scheduler has to place it, with devices
+    bool anothers;           // another scheduler is placing it, with devices
+    bool anothers_waits;     // … or would, as soon as there is room
     struct list_node by_namespace; // of those on a node
     struct list_node by_affinity;  // of those on a node that have terms of their own
 
@@ -134,8 +136,8 @@ struct cluster {
     struct res_names VEC(struct str) res_names; // owned
     struct node_map MAP(struct sched_node *) nodes;
     struct node_vec VEC(struct sched_node *) order; // by index; holes are NULL
-    struct index_vec VEC(uint32_t) holes;
-    struct index_vec changed; // nodes, since somebody looked; more than there are nodes: any
+    struct index_numbers holes;
+    struct index_numbers changed; // nodes, since somebody looked; more than there are nodes: any
     struct pod_map MAP(struct sched_pod *) pods;
     struct ns_map MAP(struct sched_namespace *) namespaces;
     struct list affine; // pods on nodes with affinity terms of their own

@@ -121,16 +121,22 @@ static bool avoided(const struct attempt *a, const struct sched_node *n)
 }
 
 // Asks one node. True: it will do.
-static bool ask(struct attempt *a, struct sched_node *n, struct dev_shape *shape,
+static bool ask(struct attempt *a, struct sched_node *n, struct index_question *q,
                 struct finding *found)
 {
     if (avoided(a, n))
         return false;
+    if (q && index_ruled_out(a->s->devices, q, n->index)) {
+        a->whys |= WHY_BIT(WHY_DEVICES);
+        if (a->by_worth)
+            fleet_refused(packing_fleet(a->s->packing), n->index);
+        return false;
+    }
     enum why r = filter_node(a, n, NULL);
     if (r == WHY_NONE) {
         r = dra_filter(a, n, NULL);
-        if (shape && r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
-            devices_rule_out(shape, n->index);
+        if (q && r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
+            index_rule_out(a->s->devices, q, n->index);
             if (a->by_worth)
                 fleet_refused(packing_fleet(a->s->packing), n->index);
         }
@@ -164,13 +170,12 @@ static void ask_one(struct attempt *a, struct finding *found)
 static void ask_by_devices(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
-    struct dev_shape *shape = devices_shape(s->devices, a->devices_hash);
+    struct index_question *q = index_question(s->devices, a->devices_hash, a->open, a->open_len);
     // With extended resources, what is needed depends on the node.
-    struct dev_walk walk;
     uint32_t index;
-    devices_walk_start(s->devices, &walk, shape, a->special ? 0 : a->need);
-    while (found->n < found->max && !a->failed && devices_walk_next(s->devices, &walk, &index))
-        (void)ask(a, s->cluster.order.p[index], shape, found);
+    index_walk_start(s->devices, q, a->special ? 0 : a->need);
+    while (found->n < found->max && !a->failed && index_walk_next(s->devices, &index))
+        (void)ask(a, s->cluster.order.p[index], q, found);
     a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
 }
 
@@ -179,7 +184,8 @@ static void ask_by_devices(struct attempt *a, struct finding *found)
 static void ask_by_worth(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
-    struct dev_shape *shape = a->open_len ? devices_shape(s->devices, a->devices_hash) : NULL;
+    struct index_question *q =
+        a->open_len ? index_question(s->devices, a->devices_hash, a->open, a->open_len) : NULL;
     uint32_t index;
     int64_t worth;
     found->worths = arena_array(a->arena, int64_t, found->max);
@@ -190,7 +196,7 @@ static void ask_by_worth(struct attempt *a, struct finding *found)
         if (!n || !n->api)
             continue;
         found->worths[found->n] = worth;
-        if (ask(a, n, shape, found) && score_settled(a, n))
+        if (ask(a, n, q, found) && score_settled(a, n))
             break;
     }
     if (a->open_len)

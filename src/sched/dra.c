@@ -84,7 +84,7 @@ bool dra_gate(struct sched *s, const struct api_pod *pod, struct sbuf *why)
 
 static bool class_missing(const struct attempt *a, struct str class_name)
 {
-    return !devices_find_class(a->s->devices, class_name);
+    return !index_find_class(a->s->devices, class_name);
 }
 
 // Every class must exist. Also counts the devices that are needed at least.
@@ -378,7 +378,7 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, 
 {
     struct sched *s = a->s;
     struct err err;
-    const struct alloc_view *view = devices_view(s->devices, n->index, &err);
+    const struct alloc_view *view = index_view(s->devices, n->index, &err);
     if (!view) {
         if (why)
             sbuf_addz(why, err.msg);

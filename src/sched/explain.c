@@ -2,6 +2,7 @@
 //
 // The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
 // caches are what the watches have delivered.
+#include "alloc/fleet.h"
 #include "codec/json_writer.h"
 #include "sched/report.h"
 
@@ -145,32 +146,34 @@ static void explain_open_claim(struct sched *s, const struct api_resource_claim 
                                struct json_writer *w)
 {
     struct alloc_report *r = alloc_report_new();
+    struct index_explaining e = {
+        .solver = s->solver, .report = r, .claims = &claim, .claims_len = 1};
+    struct index_answer count;
     cleanup_sbuf struct sbuf text = {0};
-    size_t fits = 0;
     size_t groups = 0;
+    uint64_t hash = fleet_hash(&claim, 1);
+    s->expire_calls = UINT64_MAX;
+    index_count(s->devices, s->solver, hash, &claim, 1, &count);
+    const struct index_question *q = index_question(s->devices, hash, &claim, 1);
     for (size_t i = 0; i < s->cluster.order.n; i++) {
         const struct sched_node *n = s->cluster.order.p[i];
-        struct alloc_answer answer;
-        struct err err;
-        const struct alloc_view *v = n && n->api ? devices_view(s->devices, n->index, &err) : NULL;
-        if (!v)
-            continue;
-        s->expire_calls = UINT64_MAX;
-        alloc_solve(s->solver, v, &claim, 1, &answer);
-        if (answer.verdict == ALLOC_ALLOCATED)
-            fits++;
-        else if (!alloc_report_add(r, s->solver, v, &claim, 1))
-            alloc_report_refuse(r, n->name, answer.error);
+        if (n && n->api && !index_serves(s->devices, q, n->index) &&
+            !index_explain(s->devices, &e, n->index))
+            alloc_report_refuse(r, n->name, STR("the claim cannot be judged there"));
     }
+    map_done(&e.seen);
     (void)alloc_report_finish(r, &groups);
     json_write_key(w, STR("nodesThatFit"));
-    json_write_u64(w, fits);
+    json_write_u64(w, count.nodes);
+    json_write_key(w, count.at_most ? STR("moreThatFitAtMost") : STR("moreThatFit"));
+    json_write_u64(w, count.more);
     if (groups) {
         alloc_report_json(r, &text);
         json_write_key(w, STR("report"));
         json_write_raw(w, sbuf_str(&text));
     }
     alloc_report_free(r);
+    index_unpin(s->devices);
 }
 
 static void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)

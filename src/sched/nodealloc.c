@@ -157,7 +157,7 @@ static int claim_demand(struct attempt *a, const struct want *w,
     for (size_t i = 0; i < allocation->devices.results.n; i++) {
         const struct api_device_request_allocation_result *result =
             &allocation->devices.results.p[i];
-        const struct api_device *d = devices_find(a->s->devices, result);
+        const struct api_device *d = index_find_device(a->s->devices, result);
         if (d && !add_device(&t, d, result, &mapped)) {
             if (why)
                 sbuf_addf(why,

@@ -27,7 +27,7 @@ static const struct alloc_view *view_of(void *arg, uint32_t node)
 {
     const struct sched *s = arg;
     struct err err;
-    return devices_view(s->devices, node, &err);
+    return index_view(s->devices, node, &err);
 }
 
 struct packing *packing_new(struct sched *s)
@@ -69,7 +69,7 @@ static void mark(struct packing *p, uint32_t node)
 }
 
 // Lists that are longer than there are nodes were not kept further: anything may have changed.
-static void mark_list(struct packing *p, struct index_vec *changed)
+static void mark_list(struct packing *p, struct index_numbers *changed)
 {
     size_t all = p->s->cluster.order.n;
     for (uint32_t i = 0; i < all && changed->n > all; i++)
@@ -93,13 +93,13 @@ static void look_at(struct packing *p, uint32_t node)
                               .memory_all = amount_at(&n->allocatable, RES_MEMORY)};
     room.cpu = room.cpu_all - amount_at(&n->requested, RES_CPU);
     room.memory = room.memory_all - amount_at(&n->requested, RES_MEMORY);
-    fleet_set(p->fleet, node, &room, devices_view(s->devices, node, &err));
+    fleet_set(p->fleet, node, &room, index_view(s->devices, node, &err));
 }
 
 static void look_again(struct packing *p, size_t most)
 {
     mark_list(p, &p->s->cluster.changed);
-    mark_list(p, devices_touched(p->s->devices));
+    mark_list(p, index_touched(p->s->devices));
     for (size_t left = p->words; left && p->stale_len && most; left--) {
         p->next = p->next < p->words ? p->next : 0;
         while (p->stale[p->next] && most) {
@@ -111,8 +111,12 @@ static void look_again(struct packing *p, size_t most)
         }
         p->next += !p->stale[p->next];
     }
-    // Views that were made just now touched nothing that matters.
-    vec_clear(devices_touched(p->s->devices));
+}
+
+bool packing_warm(struct packing *p, size_t most)
+{
+    look_again(p, most);
+    return p->stale_len > 0;
 }
 
 bool packing_behind(const struct packing *p)

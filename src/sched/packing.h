@@ -26,6 +26,9 @@ bool packing_next(struct attempt *a, uint32_t *ret_node, int64_t *ret_score);
 bool packing_behind(const struct packing *p);
 void packing_catch_up(struct sched *s);
 
+// packing_warm looks at so many nodes that have changed. True: there are more.
+bool packing_warm(struct packing *p, size_t most);
+
 // packing_end: the next solve is not about the pod that nodes were named for.
 void packing_end(struct sched *s);
 

@@ -179,20 +179,30 @@ void report_event(struct sched *s, const struct client_object *about, const char
 
 // --- Why no node fits ----------------------------------------------------------------------------
 
-static void explain_node(struct attempt *a, struct sched_node *n, struct alloc_report *r,
+// Do devices alone decide, so that nodes in the same state get the same answer?
+static bool by_state(const struct attempt *a)
+{
+    return a->open_len && a->open_len == a->wants_len;
+}
+
+static void explain_node(struct attempt *a, struct sched_node *n, struct index_explaining *e,
                          struct sbuf *why)
 {
+    struct alloc_report *r = e->report;
+    struct index *x = a->s->devices;
     sbuf_clear(why);
     enum why w = filter_node(a, n, why);
+    if (w == WHY_NONE && by_state(a) &&
+        index_ruled_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index) &&
+        index_explain(x, e, n->index))
+        return;
     if (w == WHY_NONE)
         w = dra_filter(a, n, why);
     if (w == WHY_NONE) {
         sbuf_addz(why, "would fit");
     } else if (w == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
-        struct err err;
-        size_t open = a->open_len + a->special_used;
-        const struct alloc_view *view = devices_view(a->s->devices, n->index, &err);
-        if (view && alloc_report_add(r, a->s->solver, view, a->open, open))
+        e->claims_len = a->open_len + a->special_used;
+        if (index_explain(x, e, n->index))
             return;
     }
     if (!why->n)
@@ -205,9 +215,12 @@ struct alloc_report *report_make(struct attempt *a)
     struct alloc_report *r = alloc_report_new();
     struct cluster *c = &a->s->cluster;
     cleanup_sbuf struct sbuf why = {0};
+    struct index_explaining e = {
+        .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
     for (size_t i = 0; i < c->order.n; i++)
         if (c->order.p[i] && c->order.p[i]->api)
-            explain_node(a, c->order.p[i], r, &why);
+            explain_node(a, c->order.p[i], &e, &why);
+    map_done(&e.seen);
     size_t groups = 0;
     (void)alloc_report_finish(r, &groups);
     a->s->stats.explained++;
@@ -241,6 +254,7 @@ void report_line(struct attempt *a, struct sbuf *out, bool json)
         alloc_report_summary(r, &remedies, out);
     }
     alloc_report_free(r);
+    index_unpin(s->devices);
 }
 
 void report_unschedulable(struct attempt *a)

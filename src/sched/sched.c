@@ -59,7 +59,7 @@ void sched_wake(struct sched *s, uint32_t whys)
 
 // --- Work ----------------------------------------------------------------------------------------
 
-// Snapshots are made ahead when there is nothing better to do.
+// What nodes have left is looked at ahead when there is nothing better to do.
 static void warm_soon(struct sched *s)
 {
     bool leisure = s->standby || s->queue.active.n == 0;
@@ -70,7 +70,8 @@ static void warm_soon(struct sched *s)
 static void warm(void *arg)
 {
     struct sched *s = arg;
-    if ((s->standby || s->queue.active.n == 0) && devices_warm(s->devices, WARM_NODES))
+    if ((s->standby || s->queue.active.n == 0) && s->packing &&
+        packing_warm(s->packing, WARM_NODES))
         warm_soon(s);
 }
 
@@ -380,7 +381,7 @@ static void node_changed(void *arg, const struct client_object *before,
     uint32_t index = cluster_node(&s->cluster, name)->index;
     (void)cluster_node_set(&s->cluster, name, after);
     if (whys & WHY_BIT(WHY_DEVICES))
-        devices_node(s->devices, index, name, after);
+        index_node(s->devices, index, name, devices_object(after));
     if (!after)
         whys = WHY_BIT(WHY_SPREAD);
     if (whys)
@@ -454,8 +455,10 @@ static void claim_changed(void *arg, const struct client_object *before,
     struct sched_claim *k = claims_seen(&s->claims, before, after, listing);
     if (k && after)
         index_special(s, after, k);
-    if (has_allocation(before) && !has_allocation(after))
+    if (has_allocation(before) && !has_allocation(after)) {
+        beside_freed(s);
         sched_wake(s, WHY_BIT(WHY_DEVICES));
+    }
     if (!k || !k->pods.n)
         return;
     bool news = !before || (after && status_changed(before, after));
@@ -472,7 +475,7 @@ static void slice_changed(void *arg, const struct client_object *before,
                           const struct client_object *after)
 {
     struct sched *s = arg;
-    devices_slice(s->devices, before, after);
+    index_slice(s->devices, devices_object(before), devices_object(after));
     if (after)
         sched_wake(s, WHY_BIT(WHY_DEVICES));
     warm_soon(s);
@@ -482,7 +485,7 @@ static void class_changed(void *arg, const struct client_object *before,
                           const struct client_object *after)
 {
     struct sched *s = arg;
-    devices_class(s->devices, before, after);
+    index_class(s->devices, devices_object(before), devices_object(after));
     extended_rebuild(s);
     sched_wake(s, WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_RESOURCES));
 }
@@ -493,7 +496,7 @@ static void rule_changed(void *arg, const struct client_object *before,
     struct sched *s = arg;
     if (!features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES))
         return;
-    devices_rule(s->devices, before, after);
+    index_rule(s->devices, devices_object(before), devices_object(after));
     sched_wake(s, WHY_BIT(WHY_DEVICES));
 }
 
@@ -678,7 +681,7 @@ static void stop(struct sched *s, bool answers_come)
     event_recorder_free(s->recorder);
     // Claims let go of devices, not devices of claims.
     claims_done(&s->claims);
-    devices_free(s->devices);
+    index_free(s->devices);
     groups_done(s);
     cluster_done(&s->cluster);
     map_foreach(&s->extended, i)

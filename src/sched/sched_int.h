@@ -51,6 +51,7 @@ struct beside {
     int64_t settle_ns;  // sched_options'
     int64_t write_ns;   // how long a write of a claim takes, the slowest of late
     size_t trying;      // pods with claims that others have to place and have not given up
+    size_t waiting;     // … also those that they come back to when there is room
     int64_t seen_ns;    // when there was one last
     int64_t holding_ns; // since when we wait for them; 0: we do not
     bool seen;
@@ -78,7 +79,7 @@ struct sched {
     bool started;
 
     struct cluster cluster;
-    struct devices *devices;
+    struct index *devices;
     struct claims claims;
     struct groups groups;
     uint64_t gang_now;  // the group cycle under way; 0: none
@@ -377,6 +378,9 @@ const struct api_kind *sched_kind(enum watched w);
 // beside_pod looks at a pod that has changed, beside_gone forgets one.
 void beside_pod(struct sched *s, struct sched_pod *p);
 void beside_gone(struct sched *s, struct sched_pod *p);
+
+// beside_freed tells that devices have become free: another's pods that wait for some are tried at once.
+void beside_freed(struct sched *s);
 
 // beside_wait_ns is for how long the next pod leaves the field to others; 0: it is ours.
 int64_t beside_wait_ns(struct sched *s);

@@ -98,7 +98,7 @@ static int64_t fullness(const struct attempt *a, const struct sched_node *n)
 {
     size_t have = 0;
     size_t all = 0;
-    devices_count(a->s->devices, n->index, &have, &all);
+    index_count_devices(a->s->devices, n->index, &have, &all);
     int64_t full = all ? (int64_t)(TOP * (all - have) / all) : 0;
     return a->s->policy == ALLOC_SPREAD ? TOP - full : full;
 }

@@ -137,7 +137,11 @@ def volumes(c, n):
 def what_cannot_be(c, n):
     """Volumes that are not offered or not there, images that are not there: events and states say so, and the pods can be deleted."""
     c.good('POST', PODS, pod('nfs', [container('c', FOREVER)], 'here', volumes=[{'name': 'v', 'nfs': {'server': 's', 'path': '/p'}}]))
-    c.good('POST', PODS, pod('token', [container('c', FOREVER)], 'here', serviceAccountName='nobody', volumes=[{'name': 'v', 'projected': {'sources': [{'serviceAccountToken': {'path': 'token'}}]}}]))
+    # Its account goes before the node hears of the pod: the server takes none whose account is not there.
+    c.good('POST', '/api/v1/namespaces/default/serviceaccounts', {'metadata': {'name': 'nobody'}})
+    c.good('POST', PODS, pod('token', [container('c', FOREVER)], None, schedulerName='nobody', serviceAccountName='nobody', volumes=[{'name': 'v', 'projected': {'sources': [{'serviceAccountToken': {'path': 'token'}}]}}]))
+    c.good('DELETE', '/api/v1/namespaces/default/serviceaccounts/nobody')
+    c.good('POST', f'{PODS}/token/binding', {'apiVersion': 'v1', 'kind': 'Binding', 'metadata': {'name': 'token'}, 'target': {'kind': 'Node', 'name': 'here'}})
     c.good('POST', PODS, pod('missing', [container('c', FOREVER)], 'here', volumes=[{'name': 'v', 'configMap': {'name': 'nothing'}}]))
     c.good('POST', PODS, pod('image', [dict(container('c', FOREVER), image='example.test/none:1', imagePullPolicy='Never')], 'here'))
     c.good('POST', PODS, pod('socket', [container('c', FOREVER)], 'here', volumes=[{'name': 'v', 'hostPath': {'path': '/etc/passwd', 'type': 'Socket'}}]))

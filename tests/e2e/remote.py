@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler and the controllers as processes of their own, on dray's server: pods are scheduled, one of two leads, the other takes over,
 both stop cleanly, and wrong settings are told with their place."""
-import http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
+import http.client, json, os, re, select, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 
 DEADLINE = 60
 
@@ -36,10 +36,10 @@ class World:
         assert answer.status < 300, (path, data)
         return data
 
-    def part(self, verb, *flags):
+    def part(self, verb, *flags, kubeconfig=None):
         path = os.path.join(self.top, f'{verb}{len(self.parts)}.log')
         with open(path, 'w') as f:
-            p = subprocess.Popen([self.dray, verb, '--kubeconfig', os.path.join(self.data, 'admin.kubeconfig'), '--bind-address', '127.0.0.1:0', *flags], stderr=f)
+            p = subprocess.Popen([self.dray, verb, '--kubeconfig', kubeconfig or os.path.join(self.data, 'admin.kubeconfig'), '--bind-address', '127.0.0.1:0', *flags], stderr=f)
         p.path = path
         self.parts.append(p)
         line = until(verb + ' listens', lambda: next((l for l in open(path) if 'health and metrics' in l), None))
@@ -63,9 +63,9 @@ class World:
         self.call('POST', '/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates', {'metadata': {'name': 't'}, 'spec': {'spec': {'devices': {
             'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'c'}}]}}}})
 
-    def pod(self, name):
+    def pod(self, name, scheduler='dray'):
         self.call('POST', '/api/v1/namespaces/default/pods', {'metadata': {'name': name}, 'spec': {
-            'schedulerName': 'dray', 'containers': [{'name': 'c', 'image': 'i'}], 'resourceClaims': [{'name': 'g', 'resourceClaimTemplateName': 't'}]}})
+            'schedulerName': scheduler, 'containers': [{'name': 'c', 'image': 'i'}], 'resourceClaims': [{'name': 'g', 'resourceClaimTemplateName': 't'}]}})
 
     def bound(self, name):
         until(name + ' is bound', lambda: self.call('GET', '/api/v1/namespaces/default/pods/' + name)['spec'].get('nodeName'))
@@ -95,6 +95,86 @@ def settings(w):
         assert out.returncode == 2 and want in out.stderr, (text, out.stderr)
     out = subprocess.run([w.dray, 'controllers', '--controllers', '*,-nobody'], capture_output=True, text=True, check=False)
     assert out.returncode == 2 and "no controller '-nobody'" in out.stderr, out.stderr
+
+
+class Connect:
+    """An HTTP proxy that knows CONNECT and nothing else."""
+
+    def __init__(self):
+        self.listener, self.asked = socket.create_server(('127.0.0.1', 0)), []
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(near,), daemon=True).start()
+
+    def serve(self, near):
+        head = b''
+        while b'\r\n\r\n' not in head:
+            head += near.recv(4096)
+        method, where, _ = head.decode().split(' ', 2)
+        assert method == 'CONNECT', head
+        self.asked.append(where)
+        host, port = where.rsplit(':', 1)
+        far = socket.create_connection((host, int(port)))
+        near.sendall(b'HTTP/1.1 200 OK\r\n\r\n')
+        try:
+            while True:
+                for one in select.select([near, far], [], [])[0]:
+                    data = one.recv(65536)
+                    if not data:
+                        return
+                    (far if one is near else near).sendall(data)
+        except OSError:
+            pass
+        finally:
+            near.close()
+            far.close()
+
+
+def proxied(w):
+    """Through a proxy, with a token in a file that is replaced when the old one is worth nothing any more."""
+    def token(pod):
+        bound = w.call('POST', '/api/v1/namespaces/default/pods', {'metadata': {'name': pod}, 'spec': {
+            'schedulerName': 'nobody', 'serviceAccountName': 'p', 'containers': [{'name': 'c', 'image': 'i'}]}})
+        return w.call('POST', '/api/v1/namespaces/default/serviceaccounts/p/token', {'spec': {'boundObjectRef': {
+            'apiVersion': 'v1', 'kind': 'Pod', 'name': pod, 'uid': bound['metadata']['uid']}}})['status']['token']
+    w.call('POST', '/api/v1/namespaces/default/serviceaccounts', {'metadata': {'name': 'p'}})
+    w.call('POST', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', {
+        'metadata': {'name': 'p'}, 'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'ClusterRole', 'name': 'cluster-admin'},
+        'subjects': [{'kind': 'ServiceAccount', 'namespace': 'default', 'name': 'p'}]})
+    proxy, path, file = Connect(), os.path.join(w.top, 'proxy.kubeconfig'), os.path.join(w.top, 'token')
+    admin = open(os.path.join(w.data, 'admin.kubeconfig')).read()
+    server, = re.findall(r'server: "?(https://[^"\s]+)', admin)
+    ca, = re.findall(r'certificate-authority-data: "?([A-Za-z0-9+/=]+)', admin)
+    with open(path, 'w') as f:
+        json.dump({'apiVersion': 'v1', 'kind': 'Config', 'current-context': 'x', 'contexts': [{'name': 'x', 'context': {'cluster': 'c', 'user': 'u'}}],
+                   'clusters': [{'name': 'c', 'cluster': {'server': server, 'certificate-authority-data': ca, 'proxy-url': f'http://127.0.0.1:{proxy.port}'}}],
+                   'users': [{'name': 'u', 'user': {'tokenFile': file}}]}, f)
+
+    def give(text):
+        with open(file + '.new', 'w') as f:
+            f.write(text)
+        os.rename(file + '.new', file)
+    give(token('old'))
+    part = w.part('scheduler', '--scheduler-name', 'behind', '--leader-elect=false', kubeconfig=path)
+    w.pod('d', 'behind')
+    w.bound('d')
+    assert proxy.asked and all(a == server[len('https://'):] for a in proxy.asked), proxy.asked
+    give(token('new'))
+    w.call('DELETE', '/api/v1/namespaces/default/pods/old?gracePeriodSeconds=0')
+    w.call('DELETE', '/api/v1/namespaces/default/pods/d?gracePeriodSeconds=0')
+    w.pod('e', 'behind')
+    w.bound('e')
+    refused = [l for l in w.get(part, '/metrics')[1].splitlines() if l.startswith('rest_client_requests_total{code="401"')]
+    assert refused, 'the old token was never refused'
+    w.end(part)
+    proxy.listener.close()
 
 
 def main():
@@ -133,6 +213,7 @@ def main():
         out = subprocess.run([w.dray, 'plan', '--all', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
         assert out.returncode == 0 and 'default/c' in out.stdout, (out.stdout, out.stderr)
         w.end(third)
+        proxied(w)
         w.end(ctl)
     finally:
         w.done()

@@ -34,6 +34,18 @@ def refusals(p, parts):
     return {c.log: sum(p.metric(c, 'rest_client_requests_total{code="%d"' % code) for code in (401, 403, 422)) for c in parts}
 
 
+def evict_by_rule(p):
+    """Eviction from a tainted device."""
+    claim = next(c for c in p.claims() if c.get('status', {}).get('allocation'))
+    device = claim['status']['allocation']['devices']['results'][0]
+    victim = claim['status']['reservedFor'][0]['name']
+    p.call('POST', '/apis/resource.k8s.io/v1/devicetaintrules', {'metadata': {'name': 't'}, 'spec': {
+        'deviceSelector': {'driver': device['driver'], 'pool': device['pool'], 'device': device['device']},
+        'taint': {'key': 'broken', 'effect': 'NoExecute'}}})
+    until('the pod is evicted', lambda: victim not in p.pods() or p.pods()[victim]['metadata'].get('deletionTimestamp'))
+    until('the rule tells of it', lambda: p.call('GET', '/apis/resource.k8s.io/v1/devicetaintrules/t').get('status', {}).get('conditions'))
+
+
 def main():
     dray = sys.argv[1]
     kubectl = os.path.join(programs(), 'kubectl')
@@ -53,15 +65,8 @@ def main():
         until('a reason', lambda: any(c.get('message', '').startswith('0/2 nodes') for c in p.pods()[last]['status'].get('conditions', [])))
         until('an event', lambda: [e for e in p.call('GET', '/api/v1/namespaces/default/events')['items'] if e['reason'] == 'FailedScheduling'])
         p.check()
-        # Eviction from a tainted device.
-        claim = next(c for c in p.claims() if c.get('status', {}).get('allocation'))
-        device = claim['status']['allocation']['devices']['results'][0]
-        victim = claim['status']['reservedFor'][0]['name']
-        p.call('POST', '/apis/resource.k8s.io/v1/devicetaintrules', {'metadata': {'name': 't'}, 'spec': {
-            'deviceSelector': {'driver': device['driver'], 'pool': device['pool'], 'device': device['device']},
-            'taint': {'key': 'broken', 'effect': 'NoExecute'}}})
-        until('the pod is evicted', lambda: victim not in p.pods() or p.pods()[victim]['metadata'].get('deletionTimestamp'))
-        until('the rule tells of it', lambda: p.call('GET', '/apis/resource.k8s.io/v1/devicetaintrules/t').get('status', {}).get('conditions'))
+        if not p.old:
+            evict_by_rule(p)
         p.clear()
         until('claims of pods are gone', lambda: not p.claims())
         assert all(n == 0 for n in refusals(p, parts).values()), (refusals(p, parts), [open(c.log).read()[-2000:] for c in parts])

@@ -8,6 +8,7 @@ from real_cluster import SCRIPTS, until
 
 DRA_CONTROLLERS = ('resourceclaim-controller', 'device-taint-eviction-controller', 'podgroup-protection-controller',
                    'resourcepoolstatusrequest-controller')
+NEWER_CONTROLLERS = ('podgroup-protection-controller', 'resourcepoolstatusrequest-controller')
 WITHOUT_DRA = '*,-node-lifecycle-controller,' + ','.join('-' + n for n in DRA_CONTROLLERS)
 ALL = '*,-node-lifecycle-controller'
 
@@ -31,7 +32,12 @@ class Plane:
         self.run = os.path.join(self.top, 'c')
         self.port = int(os.environ.get('PORTBASE', '17840'))
         self.token = f'admin-token-{self.port}'
-        self.env = dict(os.environ, PEERS=peers(), K8S_BIN=programs(), RUN=self.run, PORTBASE=str(self.port), FEATURES=features,
+        programs_of = programs()
+        self.minor = int(os.path.basename(programs_of).split('.')[1])
+        # Gates, flags and controllers that the scripts know are those of 1.36 and later.
+        self.old = self.minor < 36
+        self.env = dict(os.environ, PEERS=peers(), K8S_BIN=programs_of, RUN=self.run, PORTBASE=str(self.port),
+                        FEATURES='default' if self.old else features, TUNED='0' if self.old else '1',
                         APISERVER_EXTRA=extra, APF='true' if apf else 'false')
         self.kubeconfig = os.path.join(self.run, 'admin.kubeconfig')
         self.children = []
@@ -44,6 +50,8 @@ class Plane:
             raise
 
     def start(self, names, controllers=ALL):
+        if self.old:
+            controllers = ','.join(n for n in controllers.split(',') if n.lstrip('-') not in NEWER_CONTROLLERS)
         with open(os.path.join(self.top, 'up.log'), 'ab') as log:
             run = subprocess.run([os.path.join(SCRIPTS, 'up')], env=dict(self.env, ONLY=names, CONTROLLERS=controllers), stdout=log, stderr=log,
                                  stdin=subprocess.DEVNULL, timeout=300)

@@ -8,7 +8,7 @@
 #define TEST_NODES(name)                                                             \
     TEST_WITH_CTLS(name, "",                                                         \
                    WITH(CTL_NODES) | WITH(CTL_TAINT_EVICTION) | WITH(CTL_ACCOUNTS) | \
-                       WITH(CTL_STALE_SLICES))
+                       WITH(CTL_STALE_SLICES) | WITH(CTL_ROOT_CA))
 #define LEASE(ns, name) ((struct target){"coordination.k8s.io/v1", "Lease", "", ns, name})
 #define NODE_JSON                                                                                 \
     "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":" \
@@ -145,6 +145,28 @@ TEST_NODES(every_namespace_has_a_default_account)
     assert_field(c->w, "metadata.name", "default");
 }
 
+TEST_NODES(every_namespace_has_the_certificate_of_the_servers_ca)
+{
+    assert_ok(do_create(c->w, NS(""), "{\"metadata\":{\"name\":\"team\"}}"));
+    settle(c);
+    const struct target map = {"v1", "ConfigMap", "", "team", "kube-root-ca.crt"};
+    (void)do_get(c->w, map);
+    assert_field(c->w, "data[ca.crt]", WORLD_ROOT_CA);
+    assert_ok(do_patch(c->w, map, REGISTRY_PATCH_MERGE,
+                       "{\"data\":{\"ca.crt\":\"forged\",\"more\":\"1\"},\"metadata\":{"
+                       "\"annotations\":null}}"));
+    settle(c);
+    (void)do_get(c->w, map);
+    assert_field(c->w, "data[ca.crt]", WORLD_ROOT_CA);
+    assert_field(c->w, "data.more", "-");
+    assert_non_null(
+        strstr(reply_field(c->w, "metadata.annotations[kubernetes.io/description]"), "CA bundle"));
+    assert_ok(do_delete(c->w, map, NULL));
+    settle(c);
+    (void)do_get(c->w, map);
+    assert_field(c->w, "data[ca.crt]", WORLD_ROOT_CA);
+}
+
 TEST_NODES(devices_of_a_node_that_is_not_ready_are_tainted_until_it_is)
 {
     add_node(c);
@@ -202,6 +224,7 @@ int main(void)
         cmocka_unit_test(
             pods_of_a_silent_node_are_not_ready_and_leave_when_they_tolerate_it_no_longer),
         cmocka_unit_test(every_namespace_has_a_default_account),
+        cmocka_unit_test(every_namespace_has_the_certificate_of_the_servers_ca),
         cmocka_unit_test(devices_of_a_node_that_is_not_ready_are_tainted_until_it_is),
         cmocka_unit_test(
             devices_of_a_publisher_whose_lease_runs_out_are_tainted_until_it_is_renewed),

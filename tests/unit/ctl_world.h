@@ -17,15 +17,17 @@ struct ctl_world {
     unsigned controllers; // WITH(CTL_…) of those that are off otherwise
 };
 
-static inline void ctl_world_start(struct ctl_world *c, const char *gates)
+// How many pods that are over may stay, and what signs the server's certificate.
+#define WORLD_TERMINATED_PODS 3
+#define WORLD_ROOT_CA         "the CA"
+
+static inline void ctl_world_lead(struct ctl_world *c)
 {
-    struct err err = {0};
-    c->w = world_new();
-    assert_int_equal(features_parse(&c->w->features, str_z(gates), &err), 0);
-    const struct registry_user user = {.name = STR("system:kube-controller-manager")};
-    c->client = client_local_new(c->w->registry, exec_sim_exec(c->w->sim), &user);
-    struct ctl_options o = {
-        .client = c->client, .exec = exec_sim_exec(c->w->sim), .features = &c->w->features};
+    struct ctl_options o = {.client = c->client,
+                            .exec = exec_sim_exec(c->w->sim),
+                            .features = &c->w->features,
+                            .terminated_pods = WORLD_TERMINATED_PODS,
+                            .root_ca = STR(WORLD_ROOT_CA)};
     for (unsigned i = CTL_WORKLOADS; i < CTL_CONTROLLERS; i++)
         o.off[i] = !(c->controllers & WITH(i));
     c->ctl = ctl_new(&o);
@@ -33,18 +35,22 @@ static inline void ctl_world_start(struct ctl_world *c, const char *gates)
     world_run(c->w);
 }
 
+static inline void ctl_world_start(struct ctl_world *c, const char *gates)
+{
+    struct err err = {0};
+    c->w = world_new();
+    assert_int_equal(features_parse(&c->w->features, str_z(gates), &err), 0);
+    const struct registry_user user = {.name = STR("system:kube-controller-manager")};
+    c->client = client_local_new(c->w->registry, exec_sim_exec(c->w->sim), &user);
+    ctl_world_lead(c);
+}
+
 // ctl_world_restart is a crash and a new start of the controllers.
 static inline void ctl_world_restart(struct ctl_world *c)
 {
     ctl_free(c->ctl);
     world_run(c->w);
-    struct ctl_options o = {
-        .client = c->client, .exec = exec_sim_exec(c->w->sim), .features = &c->w->features};
-    for (unsigned i = CTL_WORKLOADS; i < CTL_CONTROLLERS; i++)
-        o.off[i] = !(c->controllers & WITH(i));
-    c->ctl = ctl_new(&o);
-    ctl_start(c->ctl);
-    world_run(c->w);
+    ctl_world_lead(c);
 }
 
 static inline void ctl_world_end(struct ctl_world *c)

@@ -11,6 +11,7 @@ struct desk {
     struct ctl_world c;
     struct publisher *p;
     struct informer *slices;
+    struct str lease_namespace;
     size_t troubles;
     char trouble[DRAY_ERR_MSG_MAX];
 };
@@ -24,7 +25,10 @@ static void trouble(void *arg, const struct err *err)
 
 static void desk_publisher(struct desk *d)
 {
-    const struct publisher_options o = {.client = d->c.client,
+    const struct publisher_options o = {.lease_namespace = d->lease_namespace,
+                                        .lease_holder = STR("n1"),
+                                        .lease_seconds = 20,
+                                        .client = d->c.client,
                                         .driver = STR("led.example.com"),
                                         .node = STR("n1"),
                                         .trouble = trouble,
@@ -32,9 +36,8 @@ static void desk_publisher(struct desk *d)
     d->p = publisher_new(&o);
 }
 
-static void desk_start(struct desk *d, const char *gates)
+static void desk_open(struct desk *d, const char *gates)
 {
-    *d = (struct desk){0};
     ctl_world_start(&d->c, gates);
     (void)do_create(d->c.w, NODE(""), "{\"metadata\":{\"name\":\"n1\"}}");
     const struct informer_options o = {.client = d->c.client,
@@ -44,6 +47,12 @@ static void desk_start(struct desk *d, const char *gates)
     informer_start(d->slices);
     desk_publisher(d);
     settle(&d->c);
+}
+
+static void desk_start(struct desk *d, const char *gates)
+{
+    *d = (struct desk){0};
+    desk_open(d, gates);
 }
 
 static void desk_end(struct desk *d)
@@ -281,6 +290,98 @@ static void pools_of_the_network(void **state)
     desk_end(&d);
 }
 
-RUN_TESTS(TEST_CASE(the_fewest_writes), TEST_CASE(what_others_do_is_undone),
-          TEST_CASE(taints_come_and_go), TEST_CASE(fields_that_are_dropped),
-          TEST_CASE(old_servers_want_counters_beside_devices), TEST_CASE(pools_of_the_network))
+// --- Signs of life -------------------------------------------------------------------------------
+
+#define LEASE_NAME "led.example.com-n1"
+#define LEASE(ns)  ((struct target){"coordination.k8s.io/v1", "Lease", "", ns, LEASE_NAME})
+
+static void count_named(void *arg, const struct client_object *o)
+{
+    size_t *n = arg;
+    for (size_t i = 0; i < o->meta->annotations.n; i++)
+        *n += str_eqz(o->meta->annotations.p[i].key, "dray.dev/publisher-lease") &&
+              str_eqz(o->meta->annotations.p[i].value, "kube-system/" LEASE_NAME);
+}
+
+static size_t named(struct desk *d)
+{
+    size_t n = 0;
+    informer_foreach(d->slices, count_named, &n);
+    return n;
+}
+
+static size_t rules(struct desk *d)
+{
+    return store_count(d->c.w->store,
+                       api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceTaintRule")), STR(""));
+}
+
+static void desk_with_lease(struct desk *d, const char *namespace)
+{
+    *d =
+        (struct desk){.c.controllers = WITH(CTL_STALE_SLICES), .lease_namespace = str_z(namespace)};
+    desk_open(d, "");
+}
+
+static void a_driver_that_dies_has_its_devices_tainted_until_it_is_back(void **state)
+{
+    (void)state;
+    struct desk d;
+    desk_with_lease(&d, "kube-system");
+    set_pool(&d, 300, -1, false);
+    struct summary s = look(&d);
+    assert_int_equal(s.n, 3);
+    assert_int_equal(s.max_generation, 1); // they named the Lease from the start
+    assert_int_equal(named(&d), 3);
+    (void)do_get(d.c.w, LEASE("kube-system"));
+    assert_field(d.c.w, "spec.leaseDurationSeconds", "20");
+    assert_field(d.c.w, "metadata.ownerReferences[0].kind", "Node");
+    world_pass(d.c.w, 300);
+    assert_int_equal(rules(&d), 0);
+    publisher_free(d.p);
+    world_pass(d.c.w, 14);
+    assert_int_equal(rules(&d), 0);
+    world_pass(d.c.w, 10);
+    assert_int_equal(rules(&d), 1);
+    desk_publisher(&d);
+    set_pool(&d, 300, -1, false);
+    assert_int_equal(look(&d).max_revision, s.max_revision); // the slices are as they were
+    assert_int_equal(rules(&d), 0);
+    desk_end(&d);
+}
+
+static void a_driver_that_may_not_have_a_lease_publishes_without(void **state)
+{
+    (void)state;
+    struct desk d;
+    desk_with_lease(&d, "nowhere");
+    set_pool(&d, 10, -1, false);
+    assert_int_equal(look(&d).n, 1);
+    assert_int_equal(named(&d), 0);
+    assert_int_equal(d.troubles, 1);
+    desk_end(&d);
+}
+
+static void slices_of_an_older_driver_learn_of_the_lease(void **state)
+{
+    (void)state;
+    struct desk d;
+    desk_with_lease(&d, "");
+    set_pool(&d, 10, -1, false);
+    assert_int_equal(look(&d).n, 1);
+    assert_int_equal(named(&d), 0);
+    publisher_free(d.p);
+    d.lease_namespace = STR("kube-system");
+    desk_publisher(&d);
+    set_pool(&d, 10, -1, false);
+    assert_int_equal(look(&d).n, 1);
+    assert_int_equal(named(&d), 1);
+    desk_end(&d);
+}
+
+RUN_TESTS(TEST_CASE(a_driver_that_dies_has_its_devices_tainted_until_it_is_back),
+          TEST_CASE(a_driver_that_may_not_have_a_lease_publishes_without),
+          TEST_CASE(slices_of_an_older_driver_learn_of_the_lease), TEST_CASE(the_fewest_writes),
+          TEST_CASE(what_others_do_is_undone), TEST_CASE(taints_come_and_go),
+          TEST_CASE(fields_that_are_dropped), TEST_CASE(old_servers_want_counters_beside_devices),
+          TEST_CASE(pools_of_the_network))

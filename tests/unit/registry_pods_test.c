@@ -342,6 +342,143 @@ TEST_IN_WORLD(test_runtime_class)
         "'123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')");
 }
 
+// --- Accounts ------------------------------------------------------------------------------------
+
+#define ACCOUNT(name) ((struct target){"v1", "ServiceAccount", "", "default", name})
+#define TOKEN_MOUNT   "/var/run/secrets/kubernetes.io/serviceaccount"
+#define AS(account)   ",\"serviceAccountName\":\"" account "\""
+#define PLAIN_VOLUME  ",\"volumes\":[{\"name\":\"v\",\"emptyDir\":{}}]"
+
+TEST_IN_WORLD(test_pods_get_the_token_of_their_account)
+{
+    assert_ok(
+        make_pod(w, "", PLAIN_VOLUME ",\"initContainers\":[{\"name\":\"i\",\"image\":\"i\"}]"));
+    const char *volume = reply_field(w, "spec.volumes[1].name");
+    assert_int_equal(strncmp(volume, "kube-api-access-", 16), 0);
+    assert_int_equal(strlen(volume), 16 + 5);
+    assert_field(w, "spec.volumes[1].projected",
+                 "{\"sources\":[{\"serviceAccountToken\":{\"expirationSeconds\":3607,\"path\":"
+                 "\"token\"}},{\"configMap\":{\"name\":\"kube-root-ca.crt\",\"items\":[{\"key\":"
+                 "\"ca.crt\",\"path\":\"ca.crt\"}]}},{\"downwardAPI\":{\"items\":[{\"path\":"
+                 "\"namespace\",\"fieldRef\":{\"apiVersion\":\"v1\",\"fieldPath\":"
+                 "\"metadata.namespace\"}}]}}],\"defaultMode\":420}");
+    static const char *const mounts[] = {"spec.containers[0].volumeMounts[0]",
+                                         "spec.initContainers[0].volumeMounts[0]"};
+    const char *mount = arena_strf(&w->arena,
+                                   "{\"name\":\"%s\",\"readOnly\":true,\"mountPath\":"
+                                   "\"" TOKEN_MOUNT "\"}",
+                                   volume)
+                            .p;
+    for (size_t i = 0; i < array_len(mounts); i++)
+        assert_field(w, mounts[i], mount);
+}
+
+TEST_IN_WORLD(test_pods_run_as_accounts_that_exist)
+{
+    assert_refused(make_pod(w, "", AS("robot")), 403,
+                   "pods \"p\" is forbidden: error looking up service account default/robot: "
+                   "serviceaccount \"robot\" not found");
+    assert_ok(do_create(w, ACCOUNT(NULL), "{\"metadata\":{\"name\":\"robot\"}}"));
+    assert_ok(make_pod(w, "", AS("robot")));
+    assert_field(w, "spec.serviceAccount", "robot");
+}
+
+TEST_IN_WORLD(test_the_default_account_is_there_before_its_first_pod)
+{
+    w->dry_run = true;
+    assert_ok(make_pod(w, "", ""));
+    w->dry_run = false;
+    (void)do_get(w, ACCOUNT("default"));
+    assert_field(w, "metadata.name", "-");
+    assert_ok(make_pod(w, "", ""));
+    (void)do_get(w, ACCOUNT("default"));
+    assert_field(w, "metadata.name", "default");
+}
+
+TEST_IN_WORLD(test_tokens_are_mounted_unless_somebody_says_no)
+{
+    assert_ok(
+        do_create(w, ACCOUNT(NULL),
+                  "{\"metadata\":{\"name\":\"shy\"},\"automountServiceAccountToken\":false}"));
+    assert_ok(make_pod(w, "", AS("shy")));
+    assert_field(w, "spec.volumes", "-");
+    assert_ok(do_delete(w, POD("p"), NULL));
+    // The pod's word is the last.
+    assert_ok(make_pod(w, "", AS("shy") ",\"automountServiceAccountToken\":true"));
+    assert_field(w, "spec.containers[0].volumeMounts[0].mountPath", TOKEN_MOUNT);
+    assert_ok(do_delete(w, POD("p"), NULL));
+    assert_ok(make_pod(w, "", ",\"automountServiceAccountToken\":false"));
+    assert_field(w, "spec.volumes", "-");
+}
+
+TEST_IN_WORLD(test_a_mount_at_the_tokens_place_stays)
+{
+    const char *own = "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"volumes\":[{\"name\":\"v\","
+                      "\"emptyDir\":{}}],\"containers\":[{\"name\":\"c\",\"image\":\"i\","
+                      "\"volumeMounts\":[{\"name\":\"v\",\"mountPath\":\"" TOKEN_MOUNT "\"}]}]}}";
+    assert_ok(do_create(w, POD(NULL), own));
+    assert_field(w, "spec.containers[0].volumeMounts[0].name", "v");
+    assert_field(w, "spec.volumes[1]", "-");
+    assert_ok(do_delete(w, POD("p"), NULL));
+    // One that already has the volume, as a copy of another pod has, gets no second.
+    assert_ok(
+        make_pod(w, "", ",\"volumes\":[{\"name\":\"kube-api-access-abcde\",\"emptyDir\":{}}]"));
+    assert_field(w, "spec.containers[0].volumeMounts[0].name", "kube-api-access-abcde");
+    assert_field(w, "spec.volumes[1]", "-");
+}
+
+TEST_IN_WORLD(test_images_are_pulled_with_the_accounts_secrets)
+{
+    assert_ok(do_create(w, ACCOUNT(NULL),
+                        "{\"metadata\":{\"name\":\"puller\"},\"imagePullSecrets\":[{\"name\":"
+                        "\"one\"},{\"name\":\"two\"}]}"));
+    assert_ok(make_pod(w, "", AS("puller")));
+    assert_field(w, "spec.imagePullSecrets", "[{\"name\":\"one\"},{\"name\":\"two\"}]");
+    assert_ok(do_delete(w, POD("p"), NULL));
+    assert_ok(make_pod(w, "", AS("puller") ",\"imagePullSecrets\":[{\"name\":\"own\"}]"));
+    assert_field(w, "spec.imagePullSecrets", "[{\"name\":\"own\"}]");
+}
+
+#define STRICT_POD(container)                                                     \
+    "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"serviceAccountName\":\"strict\"," \
+    "\"containers\":[{\"name\":\"c\",\"image\":\"i\"," container "}]}}"
+#define WHY(text) "pods \"p\" is forbidden: " text " is not allowed because service account strict "
+
+TEST_IN_WORLD(test_strict_accounts_allow_their_own_secrets_alone)
+{
+    assert_ok(
+        do_create(w, ACCOUNT(NULL),
+                  "{\"metadata\":{\"name\":\"strict\",\"annotations\":{\"kubernetes.io/"
+                  "enforce-mountable-secrets\":\"true\"}},\"secrets\":[{\"name\":\"mine\"}]}"));
+    assert_ok(make_pod(w, "",
+                       AS("strict") ",\"volumes\":[{\"name\":\"v\",\"secret\":{\"secretName\":"
+                                    "\"mine\"}}]"));
+    assert_ok(do_delete(w, POD("p"), NULL));
+    assert_refused(make_pod(w, "",
+                            AS("strict") ",\"volumes\":[{\"name\":\"v\",\"secret\":{"
+                                         "\"secretName\":\"other\"}}]"),
+                   403,
+                   WHY("volume with secret.secretName=\"other\"") "does not reference that secret");
+    assert_refused(make_pod(w, "", AS("strict") ",\"imagePullSecrets\":[{\"name\":\"other\"}]"),
+                   403,
+                   WHY("imagePullSecrets[0].name=\"other\"") "does not reference that "
+                                                             "imagePullSecret");
+    assert_refused(
+        do_create(w, POD(NULL),
+                  STRICT_POD("\"env\":[{\"name\":\"E\",\"valueFrom\":{\"secretKeyRef\":{"
+                             "\"name\":\"other\",\"key\":\"k\"}}}]")),
+        403,
+        WHY("container c with envVar E referencing secret.secretName=\"other\"") "does not "
+                                                                                 "reference that "
+                                                                                 "secret");
+    assert_refused(
+        do_create(w, POD(NULL), STRICT_POD("\"envFrom\":[{\"secretRef\":{\"name\":\"other\"}}]")),
+        403,
+        WHY("container c with envFrom referencing secret.secretName=\"other\"") "does not "
+                                                                                "reference that "
+                                                                                "secret");
+}
+
 RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_runtime_class),
           TEST_CASE(test_own_tolerations_count), TEST_CASE(test_quality_of_service),
           TEST_CASE(test_priority_comes_from_the_class), TEST_CASE(test_binding),
@@ -349,4 +486,11 @@ RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_runtime_class),
           TEST_CASE(test_old_updates_keep_priority), TEST_CASE(test_eviction_without_budget),
           TEST_CASE(test_eviction_against_the_budget), TEST_CASE(test_eviction_within_the_budget),
           TEST_CASE(test_eviction_of_pending_pods_needs_no_budget),
-          TEST_CASE(test_resize_changes_resources_alone), TEST_CASE(test_ephemeral_containers))
+          TEST_CASE(test_resize_changes_resources_alone), TEST_CASE(test_ephemeral_containers),
+          TEST_CASE(test_pods_get_the_token_of_their_account),
+          TEST_CASE(test_pods_run_as_accounts_that_exist),
+          TEST_CASE(test_the_default_account_is_there_before_its_first_pod),
+          TEST_CASE(test_tokens_are_mounted_unless_somebody_says_no),
+          TEST_CASE(test_a_mount_at_the_tokens_place_stays),
+          TEST_CASE(test_images_are_pulled_with_the_accounts_secrets),
+          TEST_CASE(test_strict_accounts_allow_their_own_secrets_alone))

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All devices of a cluster, kept up to date object by object, and the question which node can serve
+// some claims. A change costs what the changed object costs; a question costs what is new since it
+// was asked last. docs/scale.md tells how, README.md in this folder what the data are.
+//
+//   index_slice, index_class, index_rule, index_node, index_use     what changes
+//   q = index_question(x, hash, claims, n)                          a question
+//   index_walk_start, index_walk_next                               nodes that may do, best first
+//   index_best, index_count                                         the answer in one call
+//
+// Nodes that no question can tell apart are a group: what one of them has answered holds for all.
+// One thread; deterministic.
+#ifndef ALLOC_INDEX_H
+#define ALLOC_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/crowd.h"
+#include "base/map.h"
+#include "dray/alloc.h"
+
+struct index;
+struct index_pool;
+struct index_question;
+
+// An API object and who keeps it alive.
+struct index_object {
+    const void *value; // NULL: there is none
+    const void *owner;
+};
+
+struct index_options {
+    struct alloc_features features;
+    enum alloc_policy policy;
+    size_t views; // that are kept, 0: as many as usual
+    // keep and drop hold an object's owner; NULL: objects outlive the index.
+    void (*keep)(const void *owner);
+    void (*drop)(const void *owner);
+};
+
+struct index *index_new(const struct index_options *options);
+void index_free(struct index *x);
+
+// --- What changes --------------------------------------------------------------------------------
+
+// before is the object as it was given last, after as it is now; a value of NULL: none.
+void index_slice(struct index *x, struct index_object before, struct index_object after);
+void index_class(struct index *x, struct index_object before, struct index_object after);
+void index_rule(struct index *x, struct index_object before, struct index_object after);
+
+// index_node sets the node with a number; numbers are small and may be used again. No value: it is
+// gone.
+void index_node(struct index *x, uint32_t number, struct str name, struct index_object object);
+
+// An allocation that holds devices. Its owner embeds it, zeroed. allocation is borrowed as long as it
+// is set; whoever replaces it calls index_use.
+struct index_user {
+    const struct api_allocation_result *allocation;
+    const struct alloc_use *uses; // instead, for questions that come without claims; likewise
+    size_t uses_len;
+    struct str owner;    // namespace/name of the claim; borrowed
+    uint64_t revision;   // at which the allocation was stored, at the latest; UINT64_MAX: not yet
+    uint64_t not_before; // at the earliest: the same, unless a list has shown it
+    bool foreign;        // another scheduler's
+    struct index_pools VEC(struct index_pool *) pools;
+};
+
+// index_use replaces what a user holds. Devices count as in use from here on; NULL: none.
+void index_use(struct index *x, struct index_user *u,
+               const struct api_allocation_result *allocation);
+
+// index_use_list is the same for devices in use by no claim that is known.
+void index_use_list(struct index *x, struct index_user *u, const struct alloc_use *uses,
+                    size_t uses_len);
+
+// --- Looking -------------------------------------------------------------------------------------
+
+// index_view is what a node sees, now. Borrowed until the next change, or until as many other views as
+// are kept have been asked for, unless it is pinned. NULL: err says why. index_unpin lets all go.
+const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *err);
+void index_pin(struct index *x, uint32_t node);
+void index_unpin(struct index *x);
+
+const struct api_device_class *index_find_class(const struct index *x, struct str name);
+
+// index_find_device finds the device of an allocation's result; NULL when no slice has it.
+const struct api_device *index_find_device(const struct index *x,
+                                           const struct api_device_request_allocation_result *r);
+
+// index_count_devices counts devices of the node's own pools that nobody holds, and all of them.
+void index_count_devices(const struct index *x, uint32_t node, size_t *ret_free, size_t *ret_all);
+
+// index_contested says whether other schedulers' allocations are in a user's pools; only those can
+// make its allocation wrong. index_stands says whether it is right on this node beside all that may
+// have been stored before it. index_holds says whether the pools know the user.
+bool index_contested(const struct index_user *u);
+bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
+                  const struct api_resource_claim *claim, struct sbuf *problems);
+bool index_holds(const struct index_user *u);
+
+// index_state is a hash of what a node's devices are and how they are in use: nodes with equal hashes
+// have equal answers to all questions asked so far. 0: no such node. index_states counts distinct ones.
+uint64_t index_state(const struct index *x, uint32_t node);
+size_t index_states(const struct index *x);
+
+// index_touched are the nodes whose devices or use of them changed since the list was emptied, which
+// whoever wants to know does; more than there are nodes: any may have.
+struct index_numbers VEC(uint32_t);
+struct index_numbers *index_touched(struct index *x);
+
+// --- Questions -----------------------------------------------------------------------------------
+
+// index_question finds or makes a question. hash is of what the claims ask for, whoever asks. It lives
+// until others push it out: use it at once. Claims may be empty when only class selectors matter.
+struct index_question *index_question(struct index *x, uint64_t hash,
+                                      const struct api_resource_claim *const *claims,
+                                      size_t claims_len);
+
+// index_ruled_out says that a node is known to have no answer; index_rule_out remembers that, for all
+// nodes in the same state;
+// index_serves that one is known.
+bool index_serves(const struct index *x, const struct index_question *q, uint32_t node);
+bool index_ruled_out(const struct index *x, const struct index_question *q, uint32_t node);
+void index_rule_out(struct index *x, struct index_question *q, uint32_t node);
+
+// A walk over the nodes that may have an answer, best first by the policy: pack takes those with the
+// fewest free devices that suffice, spread those with the most, first the lowest number. Nothing may
+// change but what is ruled out. need: distinct devices at the least, as far as none can be shared.
+// One walk at a time.
+void index_walk_start(struct index *x, struct index_question *q, size_t need);
+bool index_walk_next(struct index *x, uint32_t *ret_node);
+
+// What a question amounts to in the whole cluster.
+struct index_answer {
+    enum alloc_verdict verdict;
+    uint32_t node;            // the best one, when allocated; where the error is, if there is one
+    struct alloc_answer best; // its answer; lives in the solver
+    size_t nodes;             // index_count: that can serve the claims now
+    size_t states;            // how many states these have
+    uint64_t more;   // index_count: so many more of such claims would fit, one after the other
+    bool at_most;    // more counts devices that several nodes reach for each of them
+    uint64_t solves; // made for this answer
+};
+
+// may says whether a node comes into question otherwise; NULL: all do.
+typedef bool (*index_may)(void *arg, uint32_t node);
+
+// index_best finds the best node under the policy of the index. The solver's policy should be the same.
+void index_best(struct index *x, struct alloc_solver *s, uint64_t hash,
+                const struct api_resource_claim *const *claims, size_t claims_len, index_may may,
+                void *arg, struct index_answer *ret);
+
+// index_count tells how many nodes can serve the claims, and how many more of them would fit.
+void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
+                 const struct api_resource_claim *const *claims, size_t claims_len,
+                 struct index_answer *ret);
+
+// index_least_devices counts the devices that claims need at the least.
+size_t index_least_devices(const struct api_resource_claim *const *claims, size_t claims_len);
+
+// index_explain adds a node to a report of these claims. Of nodes in one state the first INDEX_LOOKS are looked
+// at, so that it is told who holds their devices; the others are counted. seen, zeroed at first and freed by the
+// caller with map_done, remembers what was looked at. Returns as alloc_report_add, also false when there is no
+// view. It pins views: call index_unpin after the report is freed.
+#define INDEX_LOOKS 64
+struct index_look {
+    size_t group;
+    size_t looks;
+};
+struct index_looks MAP(struct index_look);
+
+struct index_explaining {
+    struct alloc_solver *solver;
+    struct alloc_report *report;
+    const struct api_resource_claim *const *claims;
+    size_t claims_len;
+    struct index_looks seen;
+};
+bool index_explain(struct index *x, struct index_explaining *e, uint32_t node);
+
+#endif

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Views of nodes, made when they are asked for; the latest ones are kept. Nodes without pools of their
+// own look at one snapshot of the pools of their set.
+#include <stdlib.h>
+
+#include "alloc/alloc_int.h"
+#include "alloc/index_int.h"
+
+#include "base/banned.h"
+
+struct gathering {
+    struct slice_ptrs VEC(const struct api_resource_slice *) slices;
+    struct class_ptrs VEC(const struct api_device_class *) classes;
+    struct rule_ptrs VEC(const struct api_device_taint_rule *) rules;
+    struct use_vec VEC(struct alloc_use) uses;
+};
+
+static void gathering_done(struct gathering *g)
+{
+    vec_done(&g->slices);
+    vec_done(&g->classes);
+    vec_done(&g->rules);
+    vec_done(&g->uses);
+}
+
+// --- Snapshots -----------------------------------------------------------------------------------
+
+static void drop_state(struct index_base *b)
+{
+    alloc_cluster_free(b->state);
+    b->state = NULL;
+}
+
+static void drop_base(const struct index *x, struct index_base *b)
+{
+    drop_state(b);
+    alloc_cluster_free(b->base);
+    b->base = NULL;
+    vec_foreach(&b->held, o)
+        index_let_go(x, *o);
+    vec_done(&b->held);
+}
+
+static void hold(const struct index *x, struct index_base *b, const void *owner)
+{
+    if (!x->options.keep)
+        return;
+    index_keep(x, owner);
+    vec_push(&b->held, owner);
+}
+
+static void gather_slices(const struct index *x, const struct index_pools *pools,
+                          struct gathering *g, struct index_base *b)
+{
+    for (size_t i = 0; i < pools->n; i++)
+        for (size_t k = 0; k < pools->p[i]->slices.n; k++) {
+            vec_push(&g->slices, pools->p[i]->slices.p[k]->api);
+            hold(x, b, pools->p[i]->slices.p[k]->object.owner);
+        }
+}
+
+// A rule counts if it may concern one of the slices: there may be many for other nodes.
+static bool rule_counts(const struct gathering *g, const struct api_device_taint_rule *r)
+{
+    for (size_t i = 0; i < g->slices.n; i++) {
+        const struct api_resource_slice_spec *s = &g->slices.p[i]->spec;
+        if (index_rule_selects(r->spec.device_selector, s->driver, s->pool.name, NULL))
+            return true;
+    }
+    return false;
+}
+
+static int make_base(const struct index *x, const struct index_pools *own,
+                     const struct index_pools *shared, struct index_base *b, struct err *err)
+{
+    struct gathering g = {0};
+    if (own)
+        gather_slices(x, own, &g, b);
+    gather_slices(x, shared, &g, b);
+    for (size_t i = 0; i < x->classes.n; i++) {
+        vec_push(&g.classes, x->classes.p[i].value);
+        hold(x, b, x->classes.p[i].owner);
+    }
+    for (size_t i = 0; i < x->rules.n; i++) {
+        if (!rule_counts(&g, x->rules.p[i].value))
+            continue;
+        vec_push(&g.rules, x->rules.p[i].value);
+        hold(x, b, x->rules.p[i].owner);
+    }
+    struct alloc_input in = {.features = x->options.features,
+                             .kit = x->kit,
+                             .slices = g.slices.p,
+                             .slices_len = g.slices.n,
+                             .classes = g.classes.p,
+                             .classes_len = g.classes.n,
+                             .taint_rules = g.rules.p,
+                             .taint_rules_len = g.rules.n};
+    int r = alloc_cluster_new(&in, &b->base, err);
+    gathering_done(&g);
+    if (r < 0)
+        drop_base(x, b);
+    return r;
+}
+
+// Everything in use; with judged only what may have been stored before its allocation.
+static void gather_uses(const struct index *x, const struct index_pools *pools,
+                        const struct index_user *judged, struct gathering *g)
+{
+    for (size_t i = 0; i < pools->n; i++) {
+        const struct index_pool *p = pools->p[i];
+        for (size_t k = 0; k < p->users.n; k++) {
+            const struct index_user *u = p->users.p[k];
+            if (judged && (u == judged || u->not_before >= judged->revision))
+                continue;
+            for (size_t m = 0; m < user_len(u); m++) {
+                struct alloc_use use;
+                if (user_use(x, u, m, &use) && str_eq(use.id.pool, p->name) &&
+                    str_eq(use.id.driver, p->driver))
+                    vec_push(&g->uses, use);
+            }
+        }
+    }
+}
+
+static struct alloc_cluster *make_state(const struct index *x, const struct index_pools *own,
+                                        const struct index_pools *shared,
+                                        const struct alloc_cluster *base,
+                                        const struct index_user *judged)
+{
+    struct gathering g = {0};
+    if (own)
+        gather_uses(x, own, judged, &g);
+    gather_uses(x, shared, judged, &g);
+    struct alloc_input in = {.uses = g.uses.p, .uses_len = g.uses.n};
+    struct alloc_cluster *c = alloc_cluster_in_use(base, &in);
+    gathering_done(&g);
+    return c;
+}
+
+// --- What is kept --------------------------------------------------------------------------------
+
+static void unlink_snapshot(struct index *x, struct index_snapshot *s)
+{
+    if (s->newer)
+        s->newer->older = s->older;
+    else
+        x->newest = s->older;
+    if (s->older)
+        s->older->newer = s->newer;
+    else
+        x->oldest = s->newer;
+    s->newer = s->older = NULL;
+}
+
+static void link_newest(struct index *x, struct index_snapshot *s)
+{
+    s->older = x->newest;
+    if (x->newest)
+        x->newest->newer = s;
+    else
+        x->oldest = s;
+    x->newest = s;
+}
+
+static void drop_view(struct index_snapshot *s)
+{
+    alloc_view_free(s->view);
+    s->view = NULL;
+}
+
+static void drop_snapshot(struct index *x, struct index_snapshot *s)
+{
+    unlink_snapshot(x, s);
+    drop_view(s);
+    drop_base(x, &s->own);
+    s->node->snapshot = NULL;
+    x->snapshots--;
+    free(s);
+}
+
+static void drop_surplus(struct index *x)
+{
+    struct index_snapshot *s = x->oldest;
+    while (s && x->snapshots > x->options.views) {
+        struct index_snapshot *next = s->newer;
+        if (!s->pinned)
+            drop_snapshot(x, s);
+        s = next;
+    }
+}
+
+void index_pin(struct index *x, uint32_t node)
+{
+    if (x->nodes.p[node]->snapshot)
+        x->nodes.p[node]->snapshot->pinned = true;
+}
+
+void index_unpin(struct index *x)
+{
+    for (struct index_snapshot *s = x->oldest; s; s = s->newer)
+        s->pinned = false;
+    drop_surplus(x);
+}
+
+void view_drop(struct index *x, struct index_node *n, bool slices)
+{
+    struct index_snapshot *s = n->snapshot;
+    if (!s)
+        return;
+    if (slices) {
+        drop_snapshot(x, s);
+        return;
+    }
+    drop_view(s);
+    drop_state(&s->own);
+}
+
+void view_drop_all(struct index *x)
+{
+    while (x->oldest)
+        drop_snapshot(x, x->oldest);
+    map_foreach(&x->sets, i)
+        drop_base(x, &(*map_value(&x->sets, i))->common);
+}
+
+void view_done(struct index *x, struct index_set *set)
+{
+    drop_base(x, &set->common);
+}
+
+// The snapshot of a node, in which nothing is out of date.
+static struct index_snapshot *snapshot_of(struct index *x, struct index_node *n)
+{
+    struct index_snapshot *s = n->snapshot;
+    if (s && s->slices_stamp != n->set->slices_stamp) {
+        drop_snapshot(x, s);
+        s = NULL;
+    }
+    if (!s) {
+        s = n->snapshot = xcalloc(1, sizeof(*s));
+        s->node = n;
+        s->slices_stamp = n->set->slices_stamp;
+        s->uses_stamp = n->set->uses_stamp;
+        x->snapshots++;
+        link_newest(x, s);
+        drop_surplus(x);
+        return s;
+    }
+    if (s->uses_stamp != n->set->uses_stamp) {
+        drop_view(s);
+        drop_state(&s->own);
+        s->uses_stamp = n->set->uses_stamp;
+    }
+    unlink_snapshot(x, s);
+    link_newest(x, s);
+    return s;
+}
+
+// What a node's view is made of. NULL: err says why.
+static struct index_base *base_of(struct index *x, struct index_node *n, struct err *err)
+{
+    struct index_set *set = n->set;
+    struct index_base *b = n->pools.n ? &snapshot_of(x, n)->own : &set->common;
+    const struct index_pools *own = n->pools.n ? &n->pools : NULL;
+    if (!own && b->base && set->common_slices != set->slices_stamp)
+        drop_base(x, b);
+    if (!own && b->state && set->common_uses != set->uses_stamp)
+        drop_state(b);
+    if (!b->base && make_base(x, own, &set->pools, b, err) < 0)
+        return NULL;
+    if (!b->state)
+        b->state = make_state(x, own, &set->pools, b->base, NULL);
+    if (!own) {
+        set->common_slices = set->slices_stamp;
+        set->common_uses = set->uses_stamp;
+    }
+    return b;
+}
+
+const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *err)
+{
+    struct index_node *n = x->nodes.p[node];
+    struct index_snapshot *s = snapshot_of(x, n);
+    if (s->view)
+        return s->view;
+    const struct index_base *b = base_of(x, n, err);
+    if (!b || alloc_view_new(b->state, n->object.value, &s->view, err) < 0)
+        s->view = NULL;
+    return s->view;
+}
+
+// --- Other schedulers ----------------------------------------------------------------------------
+
+bool index_contested(const struct index_user *u)
+{
+    for (size_t i = 0; i < u->pools.n; i++)
+        for (size_t k = 0; k < u->pools.p[i]->users.n; k++)
+            if (u->pools.p[i]->users.p[k] != u &&
+                (u->foreign || u->pools.p[i]->users.p[k]->foreign))
+                return true;
+    return false;
+}
+
+static bool holds(const struct api_device_request_allocation_result *r)
+{
+    return !(r->has_admin_access && r->admin_access);
+}
+
+// Do two allocations have a device in common that cannot be shared?
+static bool collide(const struct api_allocation_result *a, const struct api_allocation_result *b)
+{
+    for (size_t i = 0; i < a->devices.results.n; i++)
+        for (size_t k = 0; k < b->devices.results.n; k++) {
+            const struct api_device_request_allocation_result *x = &a->devices.results.p[i];
+            const struct api_device_request_allocation_result *y = &b->devices.results.p[k];
+            if (holds(x) && holds(y) && !(x->has_share_id && y->has_share_id) &&
+                str_eq(x->device, y->device) && str_eq(x->pool, y->pool) &&
+                str_eq(x->driver, y->driver))
+                return true;
+        }
+    return false;
+}
+
+static bool collides(const struct index_user *u)
+{
+    for (size_t i = 0; i < u->pools.n; i++)
+        for (size_t k = 0; k < u->pools.p[i]->users.n; k++) {
+            const struct index_user *other = u->pools.p[i]->users.p[k];
+            if (other != u && other->not_before < u->revision &&
+                collide(u->allocation, other->allocation))
+                return true;
+        }
+    return false;
+}
+
+bool index_stands(struct index *x, uint32_t node, const struct index_user *u,
+                  const struct api_resource_claim *claim, struct sbuf *problems)
+{
+    struct err err;
+    struct index_node *n = node < x->nodes.n ? x->nodes.p[node] : NULL;
+    const struct index_base *b = n ? base_of(x, n, &err) : NULL;
+    if (!b || collides(u))
+        return false; // without its node there is nothing to hold shares and counters against
+    struct alloc_cluster *c =
+        make_state(x, n->pools.n ? &n->pools : NULL, &n->set->pools, b->base, u);
+    struct alloc_view *v = NULL;
+    bool stands = alloc_view_new(c, n->object.value, &v, &err) == 0 &&
+                  alloc_check(v, &claim, 1, u->allocation, 1, problems);
+    alloc_view_free(v);
+    alloc_cluster_free(c);
+    return stands;
+}
