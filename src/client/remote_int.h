@@ -32,7 +32,8 @@ struct remote {
     struct client client;
     struct loop *loop;
     struct https *https;
-    struct arena arena; // of auth.target
+    struct tls_client *tls; // of tunnels; NULL: there was none yet
+    struct arena arena;     // of auth.target
     struct remote_auth auth;
     struct list calls;
     size_t busy; // calls, watches and refreshes that are not over
