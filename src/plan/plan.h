@@ -36,6 +36,11 @@ int plan_world_read(struct plan_world *w, struct str file, struct str text,
 int plan_world_read_proto(struct plan_world *w, struct str file, struct str body,
                           struct err *err) MUST_USE;
 
+// plan_world_borrow adds an object that is typed already, in the version the plan knows; it must outlive
+// the world and is not changed. False: a kind that a plan does not need.
+struct api_object;
+bool plan_world_borrow(struct plan_world *w, const struct api_object *o);
+
 // --- What if -------------------------------------------------------------------------------------
 
 // Each changes the world. They return 0, -ERR_NOT_FOUND for a name that no object has (the message
