@@ -43,6 +43,8 @@ static const struct verb verbs[] = {
      NULL},
     {"delete", verb_delete, "delete objects and wait until they are gone",
      .grammar = &delete_grammar},
+    {"describe", verb_describe, "tell about objects in words, with their events",
+     .grammar = &describe_grammar},
     {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage,
      NULL},
     {"exec", verb_exec, "run a command in a container", .grammar = &exec_grammar},

@@ -42,6 +42,7 @@ int verb_conformance(int argc, char **argv);
 int verb_controllers(int argc, char **argv);
 int verb_convert(int argc, char **argv);
 int verb_delete(int argc, char **argv);
+int verb_describe(int argc, char **argv);
 int verb_driver(int argc, char **argv);
 int verb_exec(int argc, char **argv);
 int verb_explain(int argc, char **argv);
@@ -65,7 +66,7 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
     scheduler_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
 
 // The same as tables.
-extern const struct grammar apply_grammar, completion_grammar, delete_grammar, exec_grammar,
-    get_grammar, logs_grammar, wait_grammar;
+extern const struct grammar apply_grammar, completion_grammar, delete_grammar, describe_grammar,
+    exec_grammar, get_grammar, logs_grammar, wait_grammar;
 
 #endif
