@@ -48,6 +48,10 @@ struct alloc_features {
 // (DRAAdminAccess); also "all" and "default-1.37". False: no such feature.
 bool alloc_features_add(struct alloc_features *f, struct str name);
 
+// alloc_features_of is what gates say.
+struct features;
+struct alloc_features alloc_features_of(const struct features *f);
+
 // alloc_features_default is what Kubernetes 1.37 has on by default.
 struct alloc_features alloc_features_default(void);
 

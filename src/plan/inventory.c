@@ -369,6 +369,47 @@ static void gather_claims(struct gather *g)
     }
 }
 
+// --- Pods that wait ------------------------------------------------------------------------------
+
+static struct str told(const struct api_pod *p)
+{
+    for (size_t i = 0; i < p->status.conditions.n; i++)
+        if (str_eqz(p->status.conditions.p[i].type, "PodScheduled"))
+            return p->status.conditions.p[i].message;
+    return (struct str){0};
+}
+
+static int pending_cmp(const void *x, const void *y)
+{
+    const struct inventory_pending *a = x;
+    const struct inventory_pending *b = y;
+    if (a->claims != b->claims)
+        return a->claims ? -1 : 1;
+    int r = moment_cmp(a->since.at, b->since.at);
+    return r ? r : str_cmp(a->pod, b->pod);
+}
+
+static void gather_pending(struct inventory *inv)
+{
+    struct VEC(struct inventory_pending) list = {0};
+    world_foreach(inv->world, PLAN_POD, o)
+    {
+        const struct api_pod *p = o->value;
+        if (p->spec.node_name.n || p->metadata.deletion_timestamp.set ||
+            (p->status.phase.n && !str_eqz(p->status.phase, "Pending")))
+            continue;
+        vec_push_arena(&inv->arena, &list,
+                       (struct inventory_pending){.pod = o->name,
+                                                  .since = p->metadata.creation_timestamp,
+                                                  .reason = told(p),
+                                                  .claims = p->spec.resource_claims.n > 0});
+    }
+    if (list.n)
+        qsort(list.p, list.n, sizeof(*list.p), pending_cmp);
+    inv->pending = list.p;
+    inv->pending_len = list.n;
+}
+
 // --- Everything ----------------------------------------------------------------------------------
 
 static void gather_objects(struct gather *g, const struct inventory_options *o)
@@ -442,6 +483,7 @@ int inventory_new(struct plan_world *w, const struct inventory_options *options,
         gather_claims(&g);
         keep(&g);
         sort_by_node(&g);
+        gather_pending(inv);
     }
     gather_done(&g);
     if (r < 0)

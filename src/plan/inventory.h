@@ -80,6 +80,14 @@ struct inventory_device {
     struct str why; // for all states but free, part and held
 };
 
+// A pod that waits, and what it was told.
+struct inventory_pending {
+    struct str pod; // namespace/name
+    struct api_time since;
+    struct str reason; // may be empty
+    bool claims;       // it asks for devices
+};
+
 struct inventory_node {
     struct str name;
     const struct api_node *node;
@@ -103,6 +111,8 @@ struct inventory {
     size_t claims_len;
     struct inventory_hold *holds; // by device; those of devices that are gone come last
     size_t holds_len;
+    struct inventory_pending *pending; // pods without a node, those with claims first
+    size_t pending_len;
 };
 
 struct inventory_options {

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rand.h"
@@ -40,6 +41,10 @@ int plan_world_read_proto(struct plan_world *w, struct str file, struct str body
 // the world and is not changed. False: a kind that a plan does not need.
 struct api_object;
 bool plan_world_borrow(struct plan_world *w, const struct api_object *o);
+
+// plan_class_names gives the names of all DeviceClasses, in arena.
+const struct str *plan_class_names(const struct plan_world *w, struct arena *arena,
+                                   size_t *ret_len);
 
 // --- What if -------------------------------------------------------------------------------------
 

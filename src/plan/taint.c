@@ -115,6 +115,63 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
                    : err_set(err, ERR_NOT_FOUND, "no device is of class %.*s", STR_ARG(class_name));
 }
 
+// --- Rules and selectors by words ----------------------------------------------------------------
+
+static struct str selector_text(const struct api_device_taint_selector *s, struct arena *arena)
+{
+    return arena_strf(arena, "%.*s%s%.*s%s%.*s", STR_ARG(s->driver), s->has_pool ? "/" : "",
+                      STR_ARG(s->pool), s->has_device ? "/" : "", STR_ARG(s->device));
+}
+
+void taint_rules_about(const struct inventory *inv, struct str word, struct str key,
+                       struct arena *arena, struct taint_names *ret)
+{
+    struct VEC(struct str) names = {0};
+    struct str selector = word;
+    (void)!taint_selector(inv, word, arena, &selector, NULL);
+    world_foreach(inv->world, PLAN_RULE, o)
+    {
+        const struct api_device_taint_rule *r = o->value;
+        const struct api_device_taint_selector *s = r->spec.device_selector;
+        bool about = str_eq(o->name, word) || (s && str_eq(selector_text(s, arena), selector));
+        if (about && (!key.n || str_eq(r->spec.taint.key, key)))
+            vec_push_arena(arena, &names, o->name);
+    }
+    *ret = (struct taint_names){names.p, names.n};
+}
+
+static void keep_only(void *arg, uint32_t device)
+{
+    uint32_t *only = arg;
+    *only = *only == UINT32_MAX ? device : UINT32_MAX - 1;
+}
+
+int taint_selector(const struct inventory *inv, struct str word, struct arena *arena,
+                   struct str *ret, struct err *err)
+{
+    uint32_t only = UINT32_MAX;
+    for (size_t i = 0; i < inv->pools_len; i++) {
+        const struct inventory_pool *p = &inv->pools[i];
+        struct str pool = arena_strf(arena, "%.*s/%.*s", STR_ARG(p->driver), STR_ARG(p->name));
+        if (str_eq(word, p->driver) || str_eq(word, pool)) {
+            *ret = word;
+            return 0;
+        }
+    }
+    size_t n = inventory_find(inv, word, keep_only, &only);
+    if (n == 0)
+        return err_set(err, ERR_NOT_FOUND, "no driver, pool or device is called %.*s",
+                       STR_ARG(word));
+    if (n > 1)
+        return err_set(err, ERR_INVALID,
+                       "%zu devices are called %.*s: give DRIVER/POOL/DEVICE ('dray who %.*s' "
+                       "tells their names)",
+                       n, STR_ARG(word), STR_ARG(word));
+    *ret = arena_strf(arena, "%.*s/%.*s/%.*s", STR_ARG(inv->devices[only].id.driver),
+                      STR_ARG(inv->devices[only].id.pool), STR_ARG(inv->devices[only].id.device));
+    return 0;
+}
+
 // --- Names ---------------------------------------------------------------------------------------
 
 // Letters, digits and dashes only, at most so many.

@@ -42,6 +42,20 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
                    const struct api_device_taint *taint, struct arena *arena,
                    struct taint_rules *ret, struct err *err) MUST_USE;
 
+// taint_rules_about finds rules by their name, or by the device, pool or driver they are about; with a key only those of it.
+// The names live in the world's objects.
+struct taint_names {
+    struct str *p;
+    size_t n;
+};
+void taint_rules_about(const struct inventory *inv, struct str word, struct str key,
+                       struct arena *arena, struct taint_names *ret);
+
+// taint_selector makes DRIVER[/POOL[/DEVICE]] of a word: a driver, a driver and a pool, or any name of one device. Returns 0,
+// -ERR_NOT_FOUND, or -ERR_INVALID when several devices are called so.
+int taint_selector(const struct inventory *inv, struct str word, struct arena *arena,
+                   struct str *ret, struct err *err) MUST_USE;
+
 // taint_rule_name adds a name for a rule that says what it is about: the same for the same selector and key.
 void taint_rule_name(const struct api_device_taint_rule *rule, struct sbuf *out);
 

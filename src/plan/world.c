@@ -229,6 +229,14 @@ int plan_world_read(struct plan_world *w, struct str file, struct str text, stru
     return r;
 }
 
+const struct str *plan_class_names(const struct plan_world *w, struct arena *arena, size_t *ret_len)
+{
+    struct VEC(struct str) names = {0};
+    world_foreach(w, PLAN_CLASS, o) vec_push_arena(arena, &names, o->name);
+    *ret_len = names.n;
+    return names.p;
+}
+
 bool plan_world_borrow(struct plan_world *w, const struct api_object *o)
 {
     const struct api_object_meta *meta = api_object_meta(o);

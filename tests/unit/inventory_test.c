@@ -4,7 +4,7 @@
 // words for claims, history, snapshots.
 #include "api/api.h"
 #include "plan/doctor.h"
-#include "plan/history.h"
+#include "plan/past.h"
 #include "plan/inventory.h"
 #include "plan/snapshot.h"
 #include "plan/taint.h"
@@ -494,24 +494,24 @@ static void test_history(void **state)
                      "reason: FailedScheduling\nmessage: no room\nlastTimestamp: "
                      "'2026-11-16T10:00:05Z'\n");
     struct inventory *inv = inventory(w);
-    struct history h = {0};
+    struct past h = {0};
     struct err err = {0};
-    assert_int_equal(history_find(inv, STR("a"), STR("default"), &h, &err), 0);
+    assert_int_equal(past_find(inv, STR("a"), STR("default"), &h, &err), 0);
     assert_str(h.subject, "device gpu.example.com/n1/a");
     assert_int_equal(h.entries.n, 3);
     assert_str(h.entries.p[0].what, "tainted k:None");
     assert_str(h.entries.p[1].what, "claim x created");
     assert_str(h.entries.p[2].what, "Pod p-x: FailedScheduling: no room");
     assert_true(h.unknown.n > 0);
-    history_done(&h);
-    h = (struct history){0};
-    assert_int_equal(history_find(inv, STR("claim/default/x"), STR("default"), &h, &err), 0);
+    past_done(&h);
+    h = (struct past){0};
+    assert_int_equal(past_find(inv, STR("claim/default/x"), STR("default"), &h, &err), 0);
     assert_str(h.subject, "claim default/x");
-    history_done(&h);
-    h = (struct history){0};
-    assert_int_equal(history_find(inv, STR("b"), STR("default"), &h, &err), -ERR_INVALID);
-    assert_int_equal(history_find(inv, STR("zz"), STR("default"), &h, &err), -ERR_NOT_FOUND);
-    history_done(&h);
+    past_done(&h);
+    h = (struct past){0};
+    assert_int_equal(past_find(inv, STR("b"), STR("default"), &h, &err), -ERR_INVALID);
+    assert_int_equal(past_find(inv, STR("zz"), STR("default"), &h, &err), -ERR_NOT_FOUND);
+    past_done(&h);
     inventory_free(inv);
     plan_world_free(w);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/history.h"
+#include "plan/past.h"
 
 #include <stdio.h>
 
@@ -7,17 +7,17 @@
 
 #include "base/banned.h"
 
-void history_done(struct history *h)
+void past_done(struct past *h)
 {
     vec_done(&h->entries);
     vec_done(&h->unknown);
     arena_done(&h->arena);
 }
 
-static void add(struct history *h, struct api_time at, const char *source, const char *fmt, ...)
+static void add(struct past *h, struct api_time at, const char *source, const char *fmt, ...)
     ERR_PRINTF(4, 5);
 
-static void add(struct history *h, struct api_time at, const char *source, const char *fmt, ...)
+static void add(struct past *h, struct api_time at, const char *source, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -26,12 +26,12 @@ static void add(struct history *h, struct api_time at, const char *source, const
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    vec_push(&h->entries, (struct history_entry){.at = at.at,
+    vec_push(&h->entries, (struct past_entry){.at = at.at,
                                                  .what = arena_str(&h->arena, str_z(text)),
                                                  .source = str_z(source)});
 }
 
-static void unknown(struct history *h, const char *text)
+static void unknown(struct past *h, const char *text)
 {
     vec_push(&h->unknown, str_z(text));
 }
@@ -39,7 +39,7 @@ static void unknown(struct history *h, const char *text)
 // --- Who wrote what ------------------------------------------------------------------------------
 
 // The fields of a status that matter here, by their marks in managedFields.
-static void add_fields(struct history *h, const struct api_object_meta *m)
+static void add_fields(struct past *h, const struct api_object_meta *m)
 {
     static const struct {
         const char *mark, *words;
@@ -58,7 +58,7 @@ static void add_fields(struct history *h, const struct api_object_meta *m)
     }
 }
 
-static void add_conditions(struct history *h, const struct api_condition_array *all,
+static void add_conditions(struct past *h, const struct api_condition_array *all,
                            struct str device)
 {
     for (size_t i = 0; i < all->n; i++) {
@@ -79,7 +79,7 @@ static struct api_time event_time(const struct api_event *e)
 }
 
 // Events about an object; returns how many.
-static size_t add_events(struct history *h, const struct inventory *inv, const char *kind,
+static size_t add_events(struct past *h, const struct inventory *inv, const char *kind,
                          struct str namespace, struct str name)
 {
     size_t n = 0;
@@ -98,7 +98,7 @@ static size_t add_events(struct history *h, const struct inventory *inv, const c
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static void add_allocation(struct history *h, const struct api_resource_claim *c)
+static void add_allocation(struct past *h, const struct api_resource_claim *c)
 {
     const struct api_allocation_result *a = c->status.allocation;
     cleanup_sbuf struct sbuf devices = {0};
@@ -114,7 +114,7 @@ static void add_allocation(struct history *h, const struct api_resource_claim *c
         unknown(h, "when exactly it was allocated: the scheduler did not write the time down");
 }
 
-static void add_claim(struct history *h, const struct inventory *inv,
+static void add_claim(struct past *h, const struct inventory *inv,
                       const struct api_resource_claim *c)
 {
     const struct api_object_meta *m = &c->metadata;
@@ -142,7 +142,7 @@ static void add_claim(struct history *h, const struct inventory *inv,
 
 // --- Devices -------------------------------------------------------------------------------------
 
-static void add_device(struct history *h, const struct inventory *inv, uint32_t at)
+static void add_device(struct past *h, const struct inventory *inv, uint32_t at)
 {
     const struct inventory_device *d = &inv->devices[at];
     const struct api_object_meta *m = &d->slice->metadata;
@@ -164,8 +164,8 @@ static void add_device(struct history *h, const struct inventory *inv, uint32_t 
 
 static int entry_cmp(const void *x, const void *y)
 {
-    const struct history_entry *a = x;
-    const struct history_entry *b = y;
+    const struct past_entry *a = x;
+    const struct past_entry *b = y;
     int r = moment_cmp(a->at, b->at);
     return r ? r : str_cmp(a->what, b->what);
 }
@@ -186,8 +186,8 @@ static void keep_first(void *arg, uint32_t device)
         *first = device;
 }
 
-int history_find(const struct inventory *inv, struct str name, struct str namespace,
-                 struct history *ret, struct err *err)
+int past_find(const struct inventory *inv, struct str name, struct str namespace,
+                 struct past *ret, struct err *err)
 {
     struct str kind, rest;
     uint32_t first = UINT32_MAX;
