@@ -80,7 +80,6 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
 // The same as tables.
 extern const struct grammar apply_grammar, completion_grammar, delete_grammar, describe_grammar,
     exec_grammar, get_grammar, logs_grammar, wait_grammar;
-extern const struct grammar completion_grammar, get_grammar;
 extern const struct grammar doctor_grammar, free_grammar, history_grammar, request_grammar,
     snapshot_grammar, taint_grammar, top_grammar, topo_grammar, untaint_grammar, who_grammar;
 
