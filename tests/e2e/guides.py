@@ -88,6 +88,13 @@ def trimmed(text):
     return lines
 
 
+def loosened(line):
+    """A line as an author would write it: names that are made up and times are `…`."""
+    line = re.sub(r'-[bcdfghjklmnpqrstvwxz2456789]{10}(?=-)', '-…', line)
+    line = re.sub(r'-[bcdfghjklmnpqrstvwxz2456789]{5}\b(?!-)', '-…', line)
+    return re.sub(r'(?<=\s)[≤≥]?\d+(ms|s|m\d+s|m)(?=\s|$)', '…', line)
+
+
 class Walk:
     """One guide, its folder, its cluster and what it left running."""
 
@@ -172,10 +179,10 @@ class Walk:
         while not good(answer) and time.monotonic() < end:
             time.sleep(0.1)
             answer = self.once(command)
-        if good(answer):
+        if good(answer) and (command.expected or not self.write):
             return
         if self.write:
-            command.expected = answer[1]
+            command.expected = [loosened(line) for line in answer[1]]
             return
         difference = '\n'.join(difflib.unified_diff(command.expected, answer[1], 'the guide', 'dray', lineterm=''))
         raise Wrong(f'line {command.line}: $ {command.text}\nexit {answer[0]}\n{difference}')
