@@ -92,6 +92,7 @@ def loosened(line):
     """A line as an author would write it: names that are made up and times are `…`."""
     line = re.sub(r'-[bcdfghjklmnpqrstvwxz2456789]{10}(?=-)', '-…', line)
     line = re.sub(r'-[bcdfghjklmnpqrstvwxz2456789]{5}\b(?!-)', '-…', line)
+    line = re.sub(r'(?<=…-)[bcdfghjklmnpqrstvwxz2456789]{5}(?=-)', '…', line)
     return re.sub(r'(?<=\s)[≤≥]?\d+(ms|s|m\d+s|m)(?=\s|$)', '…', line)
 
 
