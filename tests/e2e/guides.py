@@ -10,7 +10,7 @@ tried again until they match or the time is up: clusters take a moment.
 `$ dray up …` starts the guide's cluster (a second one stops the first, as Ctrl-C does); a command that ends in `&` stays until the
 guide ends; `$ export …` counts for all that follow. A ```yaml or ```c block whose first line is a comment `file: NAME` becomes that
 file. A block after `<!-- skip: why -->` is not run: it needs what this machine has not. Everything happens in a folder of its own
-that is also HOME; examples, deploy, include, profiles and docs are those of the source.
+that is also HOME; examples, deploy, include, profiles and docs are those of the source. PATH begins with dray and driver-led.
 
 Usage: guides.py DRAY [GUIDE…] [--write]      --write puts what was printed into the guides, for authors to read and shorten"""
 import concurrent.futures, difflib, os, re, shutil, signal, subprocess, sys, tempfile, threading, time
@@ -105,7 +105,8 @@ class Walk:
         self.exports, self.cluster, self.printed, self.left = '', None, [], []
         self.count, self.skipped = 0, 0
         os.mkdir(os.path.join(self.folder, 'bin'))
-        os.symlink(dray, os.path.join(self.folder, 'bin', 'dray'))
+        for program in ('dray', 'driver-led'):
+            os.symlink(os.path.join(os.path.dirname(dray), program), os.path.join(self.folder, 'bin', program))
         for link in LINKED:
             os.symlink(os.path.join(HERE, link), os.path.join(self.folder, link))
         self.env = {k: v for k, v in os.environ.items() if k not in ('KUBECONFIG', 'XDG_RUNTIME_DIR')}
