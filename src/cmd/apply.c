@@ -60,19 +60,27 @@ struct applying {
     bool failed;
 };
 
-// revision adds the resourceVersion of an object as it is now; nothing when there is none.
-static int revision(struct cluster *c, const char *path, struct sbuf *out, struct err *err)
+// read_plain reads an object as people see it: without managedFields.
+static int read_plain(struct str body, struct json_doc *ret, struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    cleanup_json_builder struct json_builder b = {0};
+    int r = json_parse(body, NULL, &doc, err);
+    if (r == 0)
+        r = objects_build(&b, doc.root, NULL, err);
+    if (r == 0)
+        json_build_finish(&b, ret);
+    return r;
+}
+
+// read_before reads an object as it is; ret stays empty when there is none.
+static int read_before(struct cluster *c, const char *path, struct json_doc *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf body = {0};
-    cleanup_json_doc struct json_doc doc = {0};
     int r = cluster_get(c, path, &body, err);
     if (r == -ERR_NOT_FOUND)
         return 0;
-    if (r == 0)
-        r = json_parse(sbuf_str(&body), NULL, &doc, err);
-    if (r == 0)
-        sbuf_add(out, objects_text(doc.root, "metadata.resourceVersion"));
-    return r;
+    return r < 0 ? r : read_plain(sbuf_str(&body), ret, err);
 }
 
 static void add_apply_query(struct sbuf *target)
@@ -98,29 +106,30 @@ static int patch(struct cluster *c, const yyjson_val *object, const struct sbuf 
                                          .content_type = STR("application/apply-patch+yaml"),
                                          .body = sbuf_str(&body)};
     int r = cluster_ask(c, q, &answer, err);
-    return r < 0 ? r : json_parse(sbuf_str(&answer), NULL, ret, err);
+    return r < 0 ? r : read_plain(sbuf_str(&answer), ret, err);
 }
 
 static int apply_one(struct applying *a, const yyjson_val *object, struct err *err)
 {
     struct target t = {0};
     struct str namespace = {0};
-    cleanup_sbuf struct sbuf path = {0}, before = {0}, name = {0};
-    cleanup_json_doc struct json_doc doc = {0};
+    cleanup_sbuf struct sbuf path = {0}, name = {0};
+    cleanup_json_doc struct json_doc before = {0}, after = {0};
     int r = manifests_target(a->c, object, &t, &namespace, err);
     if (r < 0)
         return r;
     objects_add_path(&path, &t, namespace);
     discovery_add_name(&name, t.kind, true);
-    r = revision(a->c, path.p, &before, err);
+    r = read_before(a->c, path.p, &before, err);
     if (r == 0)
-        r = patch(a->c, object, &path, &doc, err);
+        r = patch(a->c, object, &path, &after, err);
     if (r < 0)
         return err_wrap(err, "%s/%.*s", name.p, STR_ARG(t.name));
-    struct str after = objects_text(doc.root, "metadata.resourceVersion");
-    const char *what = !before.n                          ? "created"
-                       : str_eq(after, sbuf_str(&before)) ? "unchanged"
-                                                          : "configured";
+    const char *what = "configured";
+    if (!before.root)
+        what = "created";
+    else if (json_equal(before.root, after.root))
+        what = "unchanged";
     printf("%s/%.*s %s%s\n", name.p, STR_ARG(t.name), what, args.dry_run ? " (dry run)" : "");
     a->applied++;
     return 0;
