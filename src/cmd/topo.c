@@ -7,11 +7,20 @@
 
 static struct option_texts words;
 
-static const struct option own_options[] = {DEVICE_SNAPSHOT_OPTION};
+static bool all;
+
+static const struct option own_options[] = {
+    {.name = "--all",
+     .flag = &all,
+     .value = true,
+     .help = "every partition; else one device stands for those of its hardware"},
+    DEVICE_SNAPSHOT_OPTION,
+};
+
 static const struct option_group own = OPTION_GROUP("What", own_options);
 
 const struct grammar topo_grammar = {
-    .synopsis = "topo NODE",
+    .synopsis = "topo NODE [--all]",
     .text = "Shows the matrix that 'nvidia-smi topo -m' shows, for any node and any driver's "
             "devices: from the\n"
             "attributes in its ResourceSlices (PCIe root, NUMA node, socket, link cliques, shared "
@@ -26,7 +35,7 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
     struct topo t = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out};
-    int r = topo_find(inv, str_z(words.p[0]), &s->arena, &t, err);
+    int r = topo_find(inv, str_z(words.p[0]), all, &s->arena, &t, err);
     if (r < 0)
         return r;
     if (!view_is_table(&s->format)) {

@@ -48,6 +48,7 @@ struct account_ctl;
 struct node_ctl;
 struct evict_ctl;
 struct stale_ctl;
+struct usage_ctl;
 struct quota_ctl;
 struct pod_gc;
 struct root_ca_ctl;
@@ -70,6 +71,7 @@ struct ctl {
     struct node_ctl *nodes;
     struct evict_ctl *evict;
     struct stale_ctl *stale;
+    struct usage_ctl *usage; // NULL without claims
     struct quota_ctl *quotas;
     struct pod_gc *pod_garbage;
     struct root_ca_ctl *root_cas;
@@ -171,6 +173,11 @@ void pod_gc_free(struct pod_gc *g);
 
 struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
 void root_ca_ctl_free(struct root_ca_ctl *r);
+
+// How devices are used, for metrics.
+struct usage_ctl *usage_ctl_new(struct ctl *c);
+void usage_ctl_free(struct usage_ctl *u);
+void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

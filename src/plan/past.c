@@ -45,7 +45,6 @@ static void add_fields(struct past *h, const struct api_object_meta *m)
         const char *mark, *words;
     } fields[] = {{"\"f:allocation\"", "the allocation"},
                   {"\"f:reservedFor\"", "who may use it"},
-                  {"\"f:devices\"", "the devices' state"},
                   {"\"f:spec\"", "what is asked for"}};
     for (size_t i = 0; i < m->managed_fields.n; i++) {
         const struct api_managed_fields_entry *e = &m->managed_fields.p[i];

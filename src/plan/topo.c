@@ -61,6 +61,7 @@ static enum place place_of(struct str name)
 // Where a device sits: values with commas around each, so that one can be looked for.
 struct seat {
     uint32_t device;
+    uint32_t folded;
     struct str at[PLACES];
 };
 
@@ -147,12 +148,14 @@ static void fill(const struct inventory *inv, const struct seat *seats, struct a
                  struct topo *t)
 {
     t->devices = arena_array(arena, uint32_t, t->n + 1);
+    t->folded = arena_array(arena, uint32_t, t->n + 1);
     t->near = arena_array(arena, uint8_t, t->n * t->n + 1);
     t->pcie = arena_array(arena, struct str, t->n + 1);
     t->numa = arena_array(arena, struct str, t->n + 1);
     t->socket = arena_array(arena, struct str, t->n + 1);
     for (size_t i = 0; i < t->n; i++) {
         t->devices[i] = seats[i].device;
+        t->folded[i] = seats[i].folded;
         t->pcie[i] = seats[i].at[PLACE_PCIE];
         t->numa[i] = seats[i].at[PLACE_NUMA];
         t->socket[i] = seats[i].at[PLACE_SOCKET];
@@ -161,17 +164,29 @@ static void fill(const struct inventory *inv, const struct seat *seats, struct a
     }
 }
 
-int topo_find(const struct inventory *inv, struct str node, struct arena *arena, struct topo *ret,
-              struct err *err)
+// Takes a device in, unless one that is there is made of the same hardware and stands for it.
+static void add_seat(const struct inventory *inv, struct seat *seats, size_t *n, uint32_t device,
+                     bool all, struct arena *arena)
+{
+    for (size_t i = 0; !all && i < *n; i++)
+        if (share_counters(&inv->devices[seats[i].device], &inv->devices[device])) {
+            seats[i].folded++;
+            return;
+        }
+    seats[(*n)++] = seat_of(inv, device, arena);
+}
+
+int topo_find(const struct inventory *inv, struct str node, bool all, struct arena *arena,
+              struct topo *ret, struct err *err)
 {
     for (size_t i = 0; i < inv->nodes_len; i++) {
         const struct inventory_node *n = &inv->nodes[i];
         if (!str_eq(n->name, node))
             continue;
-        struct topo t = {.n = n->devices};
-        struct seat *seats = arena_array(arena, struct seat, t.n + 1);
-        for (size_t k = 0; k < t.n; k++)
-            seats[k] = seat_of(inv, inv->by_node[n->first + k], arena);
+        struct topo t = {0};
+        struct seat *seats = arena_array(arena, struct seat, n->devices + 1);
+        for (size_t k = 0; k < n->devices; k++)
+            add_seat(inv, seats, &t.n, inv->by_node[n->first + k], all, arena);
         if (t.n)
             qsort(seats, t.n, sizeof(*seats), seat_cmp);
         fill(inv, seats, arena, &t);

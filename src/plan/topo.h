@@ -26,12 +26,14 @@ const char *topo_meaning(enum topo_near n);
 struct topo {
     uint32_t *devices; // in the inventory, by NUMA node, PCIe root and as published
     size_t n;
-    uint8_t *near;                    // enum topo_near, n times n
+    uint32_t *folded; // by device: so many others are parts of the same hardware and left out
+    uint8_t *near;    // enum topo_near, n times n
     struct str *pcie, *numa, *socket; // by device; empty: not told
 };
 
-// topo_find looks at the devices of a node; it lives in arena. Returns 0 or -ERR_NOT_FOUND.
-int topo_find(const struct inventory *inv, struct str node, struct arena *arena, struct topo *ret,
-              struct err *err) MUST_USE;
+// topo_find looks at the devices of a node; it lives in arena. Of devices that are parts of one piece of hardware the first
+// stands for all, unless all are asked for. Returns 0 or -ERR_NOT_FOUND.
+int topo_find(const struct inventory *inv, struct str node, bool all, struct arena *arena,
+              struct topo *ret, struct err *err) MUST_USE;
 
 #endif

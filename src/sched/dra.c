@@ -388,7 +388,9 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, 
     s->expire_calls = SOLVE_CALLS_MAX;
     if (s->packing)
         fleet_at(packing_fleet(s->packing), a->by_worth ? n->index : UINT32_MAX);
+    int64_t began_ns = exec_now_ns(s->exec);
     alloc_solve(s->solver, view, a->open, open_len, &a->answer);
+    meter_solve(s, began_ns);
     return read_verdict(a, n, why);
 }
 

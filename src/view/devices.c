@@ -185,7 +185,11 @@ static void topo_row(struct view_table *t, const struct inventory *inv, const st
     static const enum view_style styles[TOPO_LEVELS] = {
         VIEW_DIM, VIEW_GOOD, VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN, VIEW_PLAIN, VIEW_WARN, VIEW_DIM};
     view_table_cellf(t, VIEW_HEAD, "%zu", row);
-    view_table_cell(t, d->id.device, VIEW_PLAIN);
+    if (topo->folded[row])
+        view_table_cellf(t, VIEW_PLAIN, "%.*s (+%u parts)", STR_ARG(d->id.device),
+                         topo->folded[row]);
+    else
+        view_table_cell(t, d->id.device, VIEW_PLAIN);
     for (size_t k = 0; k < topo->n; k++) {
         enum topo_near near = topo->near[row * topo->n + k];
         view_table_cell(t, str_z(topo_word(near)), styles[near]);
@@ -247,11 +251,11 @@ void view_doctor(struct sbuf *out, const struct doctor *d, const struct view_lay
         const struct doctor_finding *f = &d->findings.p[i];
         n[f->level]++;
         styled(out, styles[f->level], how->term.color, words[f->level]);
-        sbuf_addf(out, "  %-12s", f->check);
+        sbuf_addf(out, "  %-14s", f->check);
         view_add_line(out, f->what);
         sbuf_addc(out, '\n');
         if (f->remedy.n) {
-            sbuf_addz(out, "                  → ");
+            sbuf_addz(out, "                    → ");
             view_add_line(out, f->remedy);
             sbuf_addc(out, '\n');
         }
@@ -308,6 +312,6 @@ void view_taint(struct sbuf *out, const struct inventory *inv, const struct tain
         evicted += goes;
     }
     if (e->evicts)
-        sbuf_addf(out, "  %zu claim%s lose%s their pods\n", evicted, evicted == 1 ? "" : "s",
-                  evicted == 1 ? "s" : "");
+        sbuf_addf(out, "  pods of %zu claim%s would be evicted\n", evicted,
+                  evicted == 1 ? "" : "s");
 }

@@ -59,7 +59,7 @@ static void free_class(struct json_writer *w, const struct view_free *f)
         json_write_object_end(w);
     }
     json_write_array_end(w);
-    list(w, "free");
+    list(w, "freeDevices");
     for (size_t i = 0; i < f->answer->devices_len; i++) {
         cleanup_sbuf struct sbuf name = {0};
         inventory_name(&f->inv->devices[f->answer->devices[i]].id, &name);
@@ -161,6 +161,8 @@ void view_topo_json(struct json_writer *w, const struct inventory *inv, const st
         inventory_name(&inv->devices[topo->devices[i]].id, &name);
         json_write_object_begin(w);
         text(w, "device", sbuf_str(&name));
+        if (topo->folded[i])
+            number(w, "parts", topo->folded[i]);
         text(w, "numa", topo->numa[i]);
         text(w, "socket", topo->socket[i]);
         text(w, "pcieRoot", topo->pcie[i]);

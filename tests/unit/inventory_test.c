@@ -4,8 +4,8 @@
 // words for claims, history, snapshots.
 #include "api/api.h"
 #include "plan/doctor.h"
-#include "plan/past.h"
 #include "plan/inventory.h"
+#include "plan/past.h"
 #include "plan/snapshot.h"
 #include "plan/taint.h"
 #include "plan/topo.h"
@@ -259,7 +259,7 @@ static void test_topology(void **state)
     struct inventory *inv = inventory(w);
     struct arena arena = {0};
     struct topo t;
-    assert_int_equal(topo_find(inv, STR("n1"), &arena, &t, NULL), 0);
+    assert_int_equal(topo_find(inv, STR("n1"), false, &arena, &t, NULL), 0);
     assert_int_equal(t.n, 5);
     for (size_t i = 0; i < t.n; i++) {
         sbuf_addf(&b, "%.*s:", STR_ARG(inv->devices[t.devices[i]].id.device));
@@ -270,7 +270,25 @@ static void test_topology(void **state)
     // What is told least comes first.
     assert_str(sbuf_str(&b), "e: X ? ? ? ?\na: ? X PHB NODE SYS\nb: ? PHB X NODE SYS\n"
                              "c: ? NODE NODE X SYS\nd: ? SYS SYS SYS X\n");
-    assert_int_equal(topo_find(inv, STR("n2"), &arena, &t, NULL), -ERR_NOT_FOUND);
+    assert_int_equal(topo_find(inv, STR("n2"), false, &arena, &t, NULL), -ERR_NOT_FOUND);
+    arena_done(&arena);
+    inventory_free(inv);
+    plan_world_free(w);
+}
+
+static void test_topology_folds_partitions(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(PARTS);
+    struct inventory *inv = inventory(w);
+    struct arena arena = {0};
+    struct topo t;
+    assert_int_equal(topo_find(inv, STR("n1"), false, &arena, &t, NULL), 0);
+    assert_int_equal(t.n, 1);
+    assert_int_equal(t.folded[0], 2);
+    assert_int_equal(topo_find(inv, STR("n1"), true, &arena, &t, NULL), 0);
+    assert_int_equal(t.n, 3);
+    assert_int_equal(t.near[1], TOPO_PART);
     arena_done(&arena);
     inventory_free(inv);
     plan_world_free(w);
@@ -545,8 +563,9 @@ RUN_TESTS(TEST_CASE(test_states), TEST_CASE(test_only_the_newest_complete_genera
           TEST_CASE(test_holders), TEST_CASE(test_names), TEST_CASE(test_free_counts),
           TEST_CASE(test_free_asks_the_allocator_for_partitions_and_shares),
           TEST_CASE(test_free_counts_network_devices_once), TEST_CASE(test_topology),
-          TEST_CASE(test_taint_tells_whom_it_evicts), TEST_CASE(test_taint_of_a_class),
-          TEST_CASE(test_doctor), TEST_CASE(test_words_become_a_claim_that_fits),
+          TEST_CASE(test_topology_folds_partitions), TEST_CASE(test_taint_tells_whom_it_evicts),
+          TEST_CASE(test_taint_of_a_class), TEST_CASE(test_doctor),
+          TEST_CASE(test_words_become_a_claim_that_fits),
           TEST_CASE(test_words_that_nothing_is_called_by),
           TEST_CASE(test_words_for_pods_and_shares), TEST_CASE(test_history),
           TEST_CASE(test_snapshot_reads_back_and_keeps_no_secret))
