@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/nearest.h"
 #include "cmd/grammar.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
-#include "view/nearest.h"
 
 #include "base/banned.h"
 
@@ -108,7 +108,7 @@ static struct {
 } line;
 
 struct flag_search {
-    struct view_nearest near;
+    struct nearest near;
     bool exact;
 };
 
@@ -117,11 +117,11 @@ static void try_flag(void *arg, const struct verb_flag *flag)
     struct flag_search *s = arg;
     s->exact = s->exact || str_eq(flag->name, s->near.word) || str_eq(flag->letter, s->near.word);
     if (flag->name.n > 2)
-        view_nearest_try(&s->near, flag->name);
+        nearest_try(&s->near, flag->name);
 }
 
 // meant_flag finds the first flag of the command line that the verb does not have and something near it.
-static bool meant_flag(const struct verb *v, struct view_nearest *ret)
+static bool meant_flag(const struct verb *v, struct nearest *ret)
 {
     for (int i = 2; i < line.argc && strcmp(line.argv[i], "--") != 0; i++) {
         struct str name, value;
@@ -130,7 +130,7 @@ static bool meant_flag(const struct verb *v, struct view_nearest *ret)
         if (!str_starts(name, STR("--")))
             continue;
         verb_flags(v, try_flag, &s);
-        view_nearest_try(&s.near, STR("--help"));
+        nearest_try(&s.near, STR("--help"));
         if (s.exact || !s.near.best.n)
             continue;
         *ret = s.near;
@@ -142,7 +142,7 @@ static bool meant_flag(const struct verb *v, struct view_nearest *ret)
 int verb_usage_error(const char *verb, const char *what)
 {
     const struct verb *v = verb_find(verb);
-    struct view_nearest near = {0};
+    struct nearest near = {0};
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "dray %s: %s", verb, what);
     if (v && meant_flag(v, &near)) {
@@ -156,9 +156,9 @@ int verb_usage_error(const char *verb, const char *what)
 
 static int unknown_verb(const char *name)
 {
-    struct view_nearest near = {.word = str_z(name)};
+    struct nearest near = {.word = str_z(name)};
     for (size_t i = 0; i < array_len(verbs); i++)
-        view_nearest_try(&near, str_z(verbs[i].name));
+        nearest_try(&near, str_z(verbs[i].name));
     if (near.best.n)
         (void)fprintf(stderr, "dray: unknown verb '%s'; did you mean '%.*s'?\n", name,
                       STR_ARG(near.best));
