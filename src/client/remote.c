@@ -189,6 +189,8 @@ static void on_answer(void *arg, const struct https_answer *a)
     struct sending *s = arg;
     s->call = NULL;
     count(s->remote, s->request.method, a->code < 0 ? 0 : a->status);
+    if (a->date_seconds)
+        s->remote->date_seconds = a->date_seconds;
     if (!again(s, a))
         s->done(s->arg, a);
 }
@@ -527,6 +529,11 @@ void client_remote_raw(struct client *c, const char *method, struct str target, 
                        client_raw_fn done, void *arg)
 {
     client_remote_send(c, method, target, (struct str){0}, body, done, arg);
+}
+
+int64_t client_remote_date(struct client *c)
+{
+    return remote_of(c)->date_seconds;
 }
 
 // --- Life ----------------------------------------------------------------------------------------

@@ -67,6 +67,9 @@ void client_escape(struct sbuf *out, struct str s);
 void client_remote_redirect(struct client *c, const struct api_kind *from,
                             const struct api_kind *to);
 
+// client_remote_date is the server's clock at its last answer, in seconds since 1970; 0: it has not said.
+int64_t client_remote_date(struct client *c);
+
 // client_remote_metrics adds Prometheus' text: requests by method and code, with client-go's name.
 void client_remote_metrics(struct client *c, struct sbuf *out);
 

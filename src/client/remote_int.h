@@ -39,6 +39,7 @@ struct remote {
     size_t busy; // calls, watches and refreshes that are not over
     bool freed;
     bool no_watch_list;
+    int64_t date_seconds; // of the last answer; see client_remote_date
     struct {
         const struct api_kind *from, *to;
     } redirects[REMOTE_REDIRECTS];

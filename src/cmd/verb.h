@@ -59,6 +59,18 @@ int verb_validate(int argc, char **argv);
 int verb_wait(int argc, char **argv);
 int verb_why(int argc, char **argv);
 
+// Those on devices.
+int verb_doctor(int argc, char **argv);
+int verb_free(int argc, char **argv);
+int verb_history(int argc, char **argv);
+int verb_request(int argc, char **argv);
+int verb_snapshot(int argc, char **argv);
+int verb_taint(int argc, char **argv);
+int verb_top(int argc, char **argv);
+int verb_topo(int argc, char **argv);
+int verb_untaint(int argc, char **argv);
+int verb_who(int argc, char **argv);
+
 // How each is called, in the same files.
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
     cel_usage[], conformance_usage[], controllers_usage[], convert_usage[], driver_usage[],
@@ -68,5 +80,7 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
 // The same as tables.
 extern const struct grammar apply_grammar, completion_grammar, delete_grammar, describe_grammar,
     exec_grammar, get_grammar, logs_grammar, wait_grammar;
+extern const struct grammar doctor_grammar, free_grammar, history_grammar, request_grammar,
+    snapshot_grammar, taint_grammar, top_grammar, topo_grammar, untaint_grammar, who_grammar;
 
 #endif
