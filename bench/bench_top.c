@@ -3,6 +3,7 @@
 // dray top at 10,000 devices of 1,250 nodes, half of them held: the model made anew, a picture of 50 lines, and a repaint in which
 // one device has changed.
 #include <stdlib.h>
+#include <time.h>
 
 #include "bench.h"
 #include "plan/inventory.h"
@@ -67,6 +68,14 @@ static size_t picture(struct screen *s, const struct inventory *inv, size_t scro
     return screen_paint(s, &out);
 }
 
+// Processor time: what else runs on the machine does not count.
+static double cpu_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
 int main(void)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -78,9 +87,9 @@ int main(void)
     struct inventory *inv = model(w);
     double best = 0;
     for (int i = 0; i < BENCH_ROUNDS; i++) {
-        int64_t start = clock_mono_ns(clock_system());
+        double start = cpu_ns();
         struct inventory *again = model(w);
-        double took = (double)(clock_mono_ns(clock_system()) - start);
+        double took = cpu_ns() - start;
         inventory_free(again);
         best = i == 0 || took < best ? took : best;
     }
