@@ -108,6 +108,7 @@ static void gather_devices(struct gather *g)
         if (seen.slice != before)
             pool = pool_of(g, s);
         before = seen.slice;
+        assert(g->pools.p);
         g->of_number[i] = UINT32_MAX;
         if (s->pool.generation < g->pools.p[pool].generation)
             continue;
