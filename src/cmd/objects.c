@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/objects.h"
 
+#include "cmd/common.h"
+#include "cmd/follow.h"
+
 #include "base/banned.h"
 
 static const struct json_options big = {.max_bytes = DRAY_FILE_BYTES_MAX,
@@ -93,6 +96,39 @@ int objects_get(struct cluster *c, const struct target *t, struct str namespace,
     objects_add_path(&path, t, namespace);
     int r = cluster_get(c, path.p, &body, err);
     return r < 0 ? r : json_parse(sbuf_str(&body), &big, ret, err);
+}
+
+struct naming {
+    const struct discovery_kind *kind;
+    struct arena *arena;
+    struct targets *to;
+};
+
+static int add_names(void *arg, const yyjson_val *page, struct err *err)
+{
+    struct naming *n = arg;
+    const yyjson_val *items = objects_list(page, "items");
+    (void)err;
+    if (!items)
+        return 0;
+    json_arr_foreach(items, item) {
+        struct str name = arena_str(n->arena, objects_text(item, "metadata.name"));
+        vec_push_arena(n->arena, n->to, (struct target){n->kind, name});
+    }
+    return 0;
+}
+
+int objects_names(struct cluster *c, const struct discovery_kind *kind, struct arena *arena,
+                  struct targets *ret, struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0}, query = {0};
+    struct naming n = {kind, arena, ret};
+    discovery_add_path(&path, kind, common_namespace(c), (struct str){0});
+    if (common.selector)
+        follow_add_query(&query, "labelSelector", str_z(common.selector));
+    const struct follow f = {
+        .path = sbuf_str(&path), .query = sbuf_str(&query), .page = add_names, .arg = &n};
+    return follow_list(c, &f, NULL, err);
 }
 
 // --- Objects -------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ void objects_add_path(struct sbuf *out, const struct target *t, struct str names
 int objects_get(struct cluster *c, const struct target *t, struct str namespace,
                 struct json_doc *ret, struct err *err) MUST_USE;
 
+// objects_names adds the objects of a kind that -n and -l select, each by its name. Texts are copied.
+int objects_names(struct cluster *c, const struct discovery_kind *kind, struct arena *arena,
+                  struct targets *ret, struct err *err) MUST_USE;
+
 // objects_build copies an object as people want to see it: with its kind (of which items of a list say nothing), without
 // metadata.managedFields.
 int objects_build(struct json_builder *b, const yyjson_val *object, const struct discovery_kind *k,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray who: which claim, pod and namespace has a device, on which node, since when.
+#include "base/nearest.h"
 #include "cmd/device_verb.h"
 #include "view/human.h"
-#include "view/nearest.h"
 
+#include "base/nearest.h"
 #include "base/banned.h"
 
 static struct option_texts words;
@@ -46,9 +47,9 @@ static void add(void *arg, uint32_t device)
 
 static int no_such(const struct inventory *inv, struct str name, struct err *err)
 {
-    struct view_nearest near = {.word = name};
+    struct nearest near = {.word = name};
     for (size_t i = 0; i < inv->devices_len; i++)
-        view_nearest_try(&near, inv->devices[i].id.device);
+        nearest_try(&near, inv->devices[i].id.device);
     if (near.best.n)
         return err_set(err, ERR_NOT_FOUND, "there is no device %.*s; did you mean %.*s?",
                        STR_ARG(name), STR_ARG(near.best));
