@@ -104,11 +104,11 @@ static void gather_devices(struct gather *g)
     g->of_number = arena_array(&inv->arena, uint32_t, n + 1);
     for (size_t i = 0; i < n; i++) {
         struct alloc_seen seen = alloc_cluster_device(inv->cluster, i);
+        assert(seen.slice);
         const struct api_resource_slice_spec *s = &seen.slice->spec;
         if (seen.slice != before)
             pool = pool_of(g, s);
         before = seen.slice;
-        assert(g->pools.p);
         g->of_number[i] = UINT32_MAX;
         if (s->pool.generation < g->pools.p[pool].generation)
             continue;
