@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := all
-.PHONY: all help up tour test lint fuzz bench interop soak image install clean
+.PHONY: all help up tour test lint fuzz bench interop soak image deb install clean
 
 all: ## build the program (build/dray)
 	@tools/build $(BUILD)
@@ -15,7 +15,7 @@ help: ## list what can be made
 up: ## install packages, build, and start a cluster with simulated devices (Ctrl-C stops it)
 	@tools/setup build
 	@tools/build $(BUILD)
-	@exec $(BUILD)/dray up --apply examples/claim.yaml --apply examples/pending.yaml
+	@exec tools/up $(BUILD)/dray
 
 tour: all ## show what the verbs can do, on the files in examples/
 	@tools/demo $(BUILD)/dray
@@ -46,6 +46,9 @@ soak: ## long runs under sanitizers
 
 image: all ## make an OCI image of the program (build/image), without a container engine
 	@tools/image --program $(BUILD)/dray --out $(BUILD)/image
+
+deb: all ## make a Debian package of the program (build/dray_VERSION_ARCH.deb)
+	@tools/deb --build $(BUILD)
 
 install: all ## install into PREFIX (default /usr/local); DESTDIR is honoured
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null

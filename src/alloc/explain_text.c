@@ -506,6 +506,10 @@ static void cause_of(const struct alloc_group *g, struct sbuf *out)
         sbuf_add(out, g->refused);
     } else if (e->nearest != SIZE_MAX) {
         add_cause(out, &e->funnels[e->nearest]);
+        // Whose pool it is, the whole explanation says: nodes that lack the same are told together.
+        if (e->pools_unusable)
+            sbuf_addf(out, " (%zu incomplete pool%s left out)", e->pools_unusable,
+                      e->pools_unusable == 1 ? "" : "s");
     } else if (e->conflicts_len) {
         sbuf_addz(out, "do not fit: ");
         conflict_text(&e->conflicts[0], out);

@@ -186,6 +186,9 @@ static void read_partition(struct fleet *f, struct fleet_units *n, const struct 
     if (slot != FLEET_NO_SLOT && r->local < VIEW_SET_MEMBERS &&
         v->sets_now[r->set - 1].fits >> r->local & 1)
         u->fits |= UINT64_C(1) << slot;
+    if (slot != FLEET_NO_SLOT &&
+        (v->devices[device].exclusive_use || v->devices[device].shared_use))
+        u->taken |= UINT64_C(1) << slot;
     if (u->left != WORTH_WHOLE && g)
         return; // what is left is known already
     uint16_t left = set_left(v, &v->devices[device]);

@@ -55,6 +55,7 @@ struct worth_unit {
     uint16_t left;
     uint16_t spare; // 0, so that units can be compared as bytes
     uint64_t fits;  // slots that are open; 0 without a geometry
+    uint64_t taken; // slots in use
 };
 
 struct worth_state {

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/nearest.h"
 #include "cmd/grammar.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
-#include "view/nearest.h"
 
 #include "base/banned.h"
 
@@ -28,6 +28,7 @@ static int verb_version(int argc, char **argv)
 static const struct verb verbs[] = {
     {"agent", verb_agent, "make this machine a node that runs pods", agent_usage, NULL},
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage, NULL},
+    {"apply", verb_apply, "make objects what files say", .grammar = &apply_grammar},
     {"backup", verb_backup, "copy the database of a running server", backup_usage, NULL},
     {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage, NULL},
     {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage, NULL},
@@ -40,22 +41,47 @@ static const struct verb verbs[] = {
      NULL},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage,
      NULL},
+    {"delete", verb_delete, "delete objects and wait until they are gone",
+     .grammar = &delete_grammar},
+    {"describe", verb_describe, "tell about objects in words, with their events",
+     .grammar = &describe_grammar},
+    {"doctor", verb_doctor, "find what is wrong with devices, and what to do",
+     .grammar = &doctor_grammar},
     {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage,
      NULL},
+    {"exec", verb_exec, "run a command in a container", .grammar = &exec_grammar},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage, NULL},
+    {"free", verb_free, "say what is free, and how many more claims would fit",
+     .grammar = &free_grammar},
+    {"get", verb_get, "show objects of any kind", .grammar = &get_grammar},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]", NULL},
+    {"history", verb_history, "say what happened to a device or claim",
+     .grammar = &history_grammar},
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage,
      NULL},
+    {"logs", verb_logs, "what a container has written", .grammar = &logs_grammar},
     {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
      netns_hook_usage, NULL},
     {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage,
      NULL},
+    {"request", verb_request, "make a claim, template or pod from words",
+     .grammar = &request_grammar},
     {"scheduler", verb_scheduler, "run the scheduler on any Kubernetes", scheduler_usage, NULL},
     {"server", verb_server, "run a Kubernetes API server", server_usage, NULL},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage, NULL},
+    {"snapshot", verb_snapshot, "save the state of devices as a file, or load it",
+     .grammar = &snapshot_grammar},
+    {"taint", verb_taint, "keep claims or pods off devices, telling whom it evicts",
+     .grammar = &taint_grammar},
+    {"top", verb_top, "watch nodes, devices and pods that wait", .grammar = &top_grammar},
+    {"topo", verb_topo, "show how near a node's devices are to each other",
+     .grammar = &topo_grammar},
+    {"untaint", verb_untaint, "take taints back", .grammar = &untaint_grammar},
     {"up", verb_up, "start a whole cluster with simulated nodes", up_usage, NULL},
     {"validate", verb_validate, "check objects as the API server does", validate_usage, NULL},
     {"version", verb_version, "print the version", "dray version", NULL},
+    {"wait", verb_wait, "wait until objects are what one waits for", .grammar = &wait_grammar},
+    {"who", verb_who, "say who has a device", .grammar = &who_grammar},
     {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage, NULL},
 };
 
@@ -82,7 +108,7 @@ static struct {
 } line;
 
 struct flag_search {
-    struct view_nearest near;
+    struct nearest near;
     bool exact;
 };
 
@@ -91,11 +117,11 @@ static void try_flag(void *arg, const struct verb_flag *flag)
     struct flag_search *s = arg;
     s->exact = s->exact || str_eq(flag->name, s->near.word) || str_eq(flag->letter, s->near.word);
     if (flag->name.n > 2)
-        view_nearest_try(&s->near, flag->name);
+        nearest_try(&s->near, flag->name);
 }
 
 // meant_flag finds the first flag of the command line that the verb does not have and something near it.
-static bool meant_flag(const struct verb *v, struct view_nearest *ret)
+static bool meant_flag(const struct verb *v, struct nearest *ret)
 {
     for (int i = 2; i < line.argc && strcmp(line.argv[i], "--") != 0; i++) {
         struct str name, value;
@@ -104,7 +130,7 @@ static bool meant_flag(const struct verb *v, struct view_nearest *ret)
         if (!str_starts(name, STR("--")))
             continue;
         verb_flags(v, try_flag, &s);
-        view_nearest_try(&s.near, STR("--help"));
+        nearest_try(&s.near, STR("--help"));
         if (s.exact || !s.near.best.n)
             continue;
         *ret = s.near;
@@ -116,21 +142,23 @@ static bool meant_flag(const struct verb *v, struct view_nearest *ret)
 int verb_usage_error(const char *verb, const char *what)
 {
     const struct verb *v = verb_find(verb);
-    struct view_nearest near = {0};
-    if (v && meant_flag(v, &near))
-        (void)fprintf(stderr,
-                      "dray %s: %s; did you mean '%.*s' by '%.*s'? ('dray help %s' says more)\n",
-                      verb, what, STR_ARG(near.best), STR_ARG(near.word), verb);
-    else
-        (void)fprintf(stderr, "dray %s: %s ('dray help %s' says more)\n", verb, what, verb);
+    struct nearest near = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "dray %s: %s", verb, what);
+    if (v && meant_flag(v, &near)) {
+        bool named = str_contains(sbuf_str(&text), near.word);
+        sbuf_addf(&text, "; did you mean '%.*s'%s%.*s?", STR_ARG(near.best), named ? "" : " by ",
+                  STR_ARG(named ? STR("") : near.word));
+    }
+    (void)fprintf(stderr, "%s ('dray help %s' says more)\n", text.p, verb);
     return VERB_USAGE;
 }
 
 static int unknown_verb(const char *name)
 {
-    struct view_nearest near = {.word = str_z(name)};
+    struct nearest near = {.word = str_z(name)};
     for (size_t i = 0; i < array_len(verbs); i++)
-        view_nearest_try(&near, str_z(verbs[i].name));
+        nearest_try(&near, str_z(verbs[i].name));
     if (near.best.n)
         (void)fprintf(stderr, "dray: unknown verb '%s'; did you mean '%.*s'?\n", name,
                       STR_ARG(near.best));

@@ -263,6 +263,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->events = event_recorder_new(&events);
     if (!options->off[CTL_CLAIMS])
         c->claims = claim_ctl_new(c);
+    if (c->caches[CACHE_CLAIMS])
+        c->usage = usage_ctl_new(c);
     if (!options->off[CTL_TAINTS])
         c->taints = taint_ctl_new(c);
     if (!options->off[CTL_POOLS])
@@ -312,6 +314,7 @@ void ctl_free(struct ctl *c)
     node_ctl_free(c->nodes);
     evict_ctl_free(c->evict);
     stale_ctl_free(c->stale);
+    usage_ctl_free(c->usage);
     quota_ctl_free(c->quotas);
     pod_gc_free(c->pod_garbage);
     root_ca_ctl_free(c->root_cas);
@@ -327,6 +330,8 @@ void ctl_metrics(const struct ctl *c, struct sbuf *out)
 {
     if (c->claims)
         claim_ctl_metrics(c->claims, out);
+    if (c->usage)
+        usage_ctl_metrics(c->usage, out);
 }
 
 bool ctl_check(const struct ctl *c, struct sbuf *problems)

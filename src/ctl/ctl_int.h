@@ -48,6 +48,7 @@ struct account_ctl;
 struct node_ctl;
 struct evict_ctl;
 struct stale_ctl;
+struct usage_ctl;
 struct quota_ctl;
 struct pod_gc;
 struct root_ca_ctl;
@@ -70,6 +71,7 @@ struct ctl {
     struct node_ctl *nodes;
     struct evict_ctl *evict;
     struct stale_ctl *stale;
+    struct usage_ctl *usage; // NULL without claims
     struct quota_ctl *quotas;
     struct pod_gc *pod_garbage;
     struct root_ca_ctl *root_cas;
@@ -165,6 +167,11 @@ void evict_ctl_free(struct evict_ctl *e);
 
 struct stale_ctl *stale_ctl_new(struct ctl *c);
 void stale_ctl_free(struct stale_ctl *s);
+
+// How devices are used, for metrics.
+struct usage_ctl *usage_ctl_new(struct ctl *c);
+void usage_ctl_free(struct usage_ctl *u);
+void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out);
 
 struct pod_gc *pod_gc_new(struct ctl *c, int64_t limit);
 void pod_gc_free(struct pod_gc *g);

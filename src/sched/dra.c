@@ -388,8 +388,25 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, 
     s->expire_calls = SOLVE_CALLS_MAX;
     if (s->packing)
         fleet_at(packing_fleet(s->packing), a->by_worth ? n->index : UINT32_MAX);
+    int64_t began_ns = exec_now_ns(s->exec);
     alloc_solve(s->solver, view, a->open, open_len, &a->answer);
+    meter_solve(s, began_ns);
     return read_verdict(a, n, why);
+}
+
+// Names the first claim that the node cannot use, and where it can be used.
+static void tell_elsewhere(const struct attempt *a, struct sbuf *why)
+{
+    why_add(why, "resourceclaim not available on the node");
+    for (size_t i = 0; why && i < a->wants_len; i++) {
+        const struct want *w = &a->wants[i];
+        if (!w->unavailable || !w->allocation || !w->entry)
+            continue;
+        struct str at = select_only_node(w->allocation->node_selector);
+        if (at.n)
+            sbuf_addf(why, ": %.*s is allocated on %.*s", STR_ARG(w->entry->key), STR_ARG(at));
+        return;
+    }
 }
 
 enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
@@ -428,7 +445,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
             return r;
     }
     if (unavailable) {
-        why_add(why, "resourceclaim not available on the node");
+        tell_elsewhere(a, why);
         return WHY_DEVICES;
     }
     if (features_on(&a->s->features, FEATURE_DRA_NODE_ALLOCATABLE_RESOURCES))

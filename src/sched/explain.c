@@ -4,6 +4,7 @@
 // caches are what the watches have delivered.
 #include "alloc/fleet.h"
 #include "codec/json_writer.h"
+#include "sched/advice.h"
 #include "sched/report.h"
 
 #include "base/banned.h"
@@ -76,20 +77,72 @@ static void write_whys(struct json_writer *w, const struct sched_pod *p)
     json_write_array_end(w);
 }
 
+// What is said of a pod that has no node.
+struct told {
+    struct advice advice;
+    struct sbuf cause;
+    struct sbuf now; // the whole, as JSON; empty: there is none
+};
+
+static void told_done(struct told *t)
+{
+    advice_done(&t->advice);
+    sbuf_done(&t->cause);
+    sbuf_done(&t->now);
+}
+
 // Asks all nodes, as if it were the pod's turn now.
-static void write_now(struct json_writer *w, struct sched *s, struct sched_pod *p)
+static void ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 {
     struct attempt a;
-    cleanup_sbuf struct sbuf text = {0};
-    if (cycle_begin(s, p, &a) == DRA_OK)
-        report_line(&a, &text, true);
-    if (text.n && !a.failed) {
-        json_write_key(w, STR("now"));
-        json_write_raw(w, sbuf_str(&text));
-    } else { // also an error, which no node is to blame for
-        field(w, "reason", sbuf_str(&a.text));
+    enum dra_begin r = cycle_begin(s, p, &a);
+    a.tips = &t->advice;
+    if (r == DRA_OK)
+        report_whole(&a, &t->now, &t->cause);
+    if (t->advice.fits) {
+        sbuf_clear(&t->cause);
+        sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon",
+                  t->advice.fits, t->advice.fits == 1 ? "" : "s");
+    }
+    if (a.failed || r != DRA_OK) { // no node is to blame
+        sbuf_clear(&t->now);
+        sbuf_clear(&t->cause);
+        sbuf_add(&t->cause, sbuf_str(&a.text));
+        advice_pod(&t->advice, &a);
     }
     cycle_end(&a);
+}
+
+static void other_scheduler(const struct sched *s, const struct sched_pod *p, struct told *t)
+{
+    if (p->node || p->api->spec.node_name.n || cluster_pod_finished(p->api))
+        return;
+    sbuf_addf(&t->cause, "it is for schedulerName %.*s, which is none of ours",
+              STR_ARG(p->api->spec.scheduler_name));
+    advice_add(&t->advice, "start that scheduler, or let spec.schedulerName be %.*s",
+               STR_ARG(s->names.p[0]));
+}
+
+static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
+{
+    switch (p->state) {
+    case POD_GATED:
+        advice_gate(&t->advice, s, p, &t->cause);
+        if (!t->cause.n)
+            ask_nodes(s, p, t);
+        break;
+    case POD_ACTIVE:
+    case POD_BACKOFF:
+    case POD_WAITING:
+        ask_nodes(s, p, t);
+        break;
+    case POD_BINDING:
+        advice_binding(&t->advice, p, &t->cause);
+        break;
+    case POD_ELSEWHERE:
+        other_scheduler(s, p, t);
+        break;
+    }
 }
 
 static void write_group(struct json_writer *w, const struct sched_group *g)
@@ -114,12 +167,16 @@ static void write_group(struct json_writer *w, const struct sched_group *g)
 static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
+    struct told told = {0};
+    look_at(s, p, &told);
     json_write_object_begin(&w);
     field(&w, "kind", STR("Pod"));
     field(&w, "name", p->key);
     field(&w, "state", str_z(state_name(p)));
     if (p->node)
         field(&w, "node", p->node->name);
+    field(&w, "cause", sbuf_str(&told.cause));
+    advice_write(&told.advice, &w);
     if (p->gate)
         field(&w, "gate", str_z(p->gate));
     if (p->message)
@@ -132,13 +189,14 @@ static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
     json_write_key(&w, STR("attempts"));
     json_write_u64(&w, p->attempts);
     write_claims(&w, s, p);
-    if (p->state == POD_WAITING || p->state == POD_BACKOFF || p->state == POD_ACTIVE) {
+    if (p->state == POD_WAITING || p->state == POD_BACKOFF || p->state == POD_ACTIVE)
         write_whys(&w, p);
-        write_now(&w, s, p);
-    } else if (p->state == POD_GATED) {
-        write_now(&w, s, p);
+    if (told.now.n) {
+        json_write_key(&w, STR("now"));
+        json_write_raw(&w, sbuf_str(&told.now));
     }
     json_write_object_end(&w);
+    told_done(&told);
 }
 
 // A claim without a pod: as if one came that wanted nothing but this claim.

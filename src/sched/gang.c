@@ -194,7 +194,7 @@ static void refuse(struct try *t, struct attempt *a, const struct verdict *known
     if (known) {
         sbuf_addz(&line, known->message);
     } else {
-        report_line(a, &line, false);
+        report_line(a, &line);
         a->whys = t->whys;
     }
     t->line = line_take(&line);

@@ -7,6 +7,8 @@
 
 #define ATTEMPT_FIRST   0.001
 #define ATTEMPT_BUCKETS 15
+#define SOLVE_FIRST     0.00001
+#define SOLVE_BUCKETS   20
 #define SLI_FIRST       0.01
 #define SLI_BUCKETS     20
 #define TRIES_FIRST     1.0
@@ -37,6 +39,11 @@ void meter_attempt(struct sched *s, const struct sched_pod *p, enum meter_result
 void meter_group(struct sched *s, enum meter_result result, int64_t began_ns)
 {
     observe(&s->meter.groups[result], ATTEMPT_FIRST, ATTEMPT_BUCKETS, seconds_since(s, began_ns));
+}
+
+void meter_solve(struct sched *s, int64_t began_ns)
+{
+    observe(&s->meter.solves, SOLVE_FIRST, SOLVE_BUCKETS, seconds_since(s, began_ns));
 }
 
 void meter_bound(struct sched *s, const struct sched_pod *p)
@@ -140,6 +147,10 @@ void sched_metrics(const struct sched *s, struct sbuf *out)
     write_queue(s, out);
     head(out, "dray_scheduler_solves_total", "counter", "Questions put to the allocator.");
     sbuf_addf(out, "dray_scheduler_solves_total %llu\n", (unsigned long long)s->stats.solves);
+    head(out, "dray_scheduler_solve_duration_seconds", "histogram",
+         "Time the allocator took for a question: one pod's claims on one node.");
+    write_times(out, "dray_scheduler_solve_duration_seconds", "", &s->meter.solves, SOLVE_FIRST,
+                SOLVE_BUCKETS);
     head(out, "dray_scheduler_gave_way_total", "counter",
          "Allocations taken back because another scheduler's came first.");
     sbuf_addf(out, "dray_scheduler_gave_way_total %llu\n", (unsigned long long)s->stats.gave_way);

@@ -27,6 +27,7 @@ struct meter {
     struct meter_times groups[METER_RESULTS];
     struct meter_times sli[METER_BUCKETS]; // by number of attempts
     struct meter_times tries;
+    struct meter_times solves; // of the allocator
 };
 
 // meter_attempt counts an attempt for a pod that ends now; meter_bound one that is bound. meter_group
@@ -34,5 +35,8 @@ struct meter {
 void meter_attempt(struct sched *s, const struct sched_pod *p, enum meter_result result);
 void meter_bound(struct sched *s, const struct sched_pod *p);
 void meter_group(struct sched *s, enum meter_result result, int64_t began_ns);
+
+// meter_solve counts a question to the allocator that began then.
+void meter_solve(struct sched *s, int64_t began_ns);
 
 #endif

@@ -4,6 +4,7 @@
 #include "sched/report.h"
 
 #include "codec/json_writer.h"
+#include "sched/advice.h"
 #include "sched/bind_int.h"
 
 #include "base/banned.h"
@@ -185,6 +186,21 @@ static bool by_state(const struct attempt *a)
     return a->open_len && a->open_len == a->wants_len;
 }
 
+// Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the claim, which can be
+// explained as well.
+static bool explain_devices(struct attempt *a, const struct sched_node *n,
+                            struct index_explaining *e)
+{
+    bool error = a->answer.verdict == ALLOC_ERROR;
+    if (!error && a->answer.verdict != ALLOC_UNSATISFIABLE)
+        return false;
+    e->claims_len = a->open_len + a->special_used;
+    if (!index_explain(a->s->devices, e, n->index))
+        return false;
+    a->failed &= !error;
+    return true;
+}
+
 static void explain_node(struct attempt *a, struct sched_node *n, struct index_explaining *e,
                          struct sbuf *why)
 {
@@ -198,13 +214,12 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct index_e
         return;
     if (w == WHY_NONE)
         w = dra_filter(a, n, why);
-    if (w == WHY_NONE) {
+    if (a->tips)
+        advice_node(a->tips, a, n, w);
+    if (w == WHY_NONE)
         sbuf_addz(why, "would fit");
-    } else if (w == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
-        e->claims_len = a->open_len + a->special_used;
-        if (index_explain(x, e, n->index))
-            return;
-    }
+    else if (w == WHY_DEVICES && explain_devices(a, n, e))
+        return;
     if (!why->n)
         sbuf_addz(why, "cannot allocate all claims"); // a question that cannot be explained
     alloc_report_refuse(r, n->name, sbuf_str(why));
@@ -227,39 +242,59 @@ struct alloc_report *report_make(struct attempt *a)
     return r;
 }
 
-void report_line(struct attempt *a, struct sbuf *out, bool json)
+// Makes the report, and finds remedies for what the allocator can change.
+static struct alloc_report *report_with(struct attempt *a, uint64_t calls,
+                                        struct alloc_remedies *remedies)
 {
-    struct sched *s = a->s;
-    if (!s->cluster.nodes_known) {
-        sbuf_addz(out, json ? "{\"nodes\":0}" : "0/0 nodes: the cluster has no nodes");
+    struct alloc_report *r = report_make(a);
+    if (a->open_len && !a->special) {
+        a->s->expire_calls = calls;
+        alloc_remedies_find(r, a->s->solver, remedies);
+    }
+    return r;
+}
+
+#define NO_NODES "0/0 nodes: the cluster has no nodes"
+
+void report_line(struct attempt *a, struct sbuf *out)
+{
+    struct alloc_remedies remedies = {0};
+    if (!a->s->cluster.nodes_known) {
+        sbuf_addz(out, NO_NODES);
         return;
     }
-    struct alloc_report *r = report_make(a);
-    struct alloc_remedies remedies = {0};
-    if (a->open_len && !a->special) {
-        s->expire_calls = json ? REMEDY_CALLS_FULL : REMEDY_CALLS_LINE;
-        alloc_remedies_find(r, s->solver, &remedies);
-    }
-    if (json) {
-        sbuf_addz(out, "{\"summary\":");
-        cleanup_sbuf struct sbuf line = {0};
-        alloc_report_summary(r, &remedies, &line);
-        sbuf_add_json_str(out, sbuf_str(&line), false);
-        sbuf_addz(out, ",\"report\":");
-        alloc_report_json(r, out);
-        sbuf_addz(out, ",\"remedies\":");
-        alloc_remedies_json(&remedies, out);
-        sbuf_addc(out, '}');
-    } else {
-        alloc_report_summary(r, &remedies, out);
-    }
+    struct alloc_report *r = report_with(a, REMEDY_CALLS_LINE, &remedies);
+    alloc_report_summary(r, &remedies, out);
     alloc_report_free(r);
-    index_unpin(s->devices);
+    index_unpin(a->s->devices);
+}
+
+void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
+{
+    struct alloc_remedies remedies = {0};
+    cleanup_sbuf struct sbuf line = {0};
+    if (!a->s->cluster.nodes_known) {
+        sbuf_addz(cause, NO_NODES);
+        return;
+    }
+    struct alloc_report *r = report_with(a, REMEDY_CALLS_FULL, &remedies);
+    advice_report(a->tips, a, r);
+    alloc_report_summary(r, NULL, cause);
+    alloc_report_summary(r, &remedies, &line);
+    sbuf_addz(out, "{\"summary\":");
+    sbuf_add_json_str(out, sbuf_str(&line), false);
+    sbuf_addz(out, ",\"report\":");
+    alloc_report_json(r, out);
+    sbuf_addz(out, ",\"remedies\":");
+    alloc_remedies_json(&remedies, out);
+    sbuf_addc(out, '}');
+    alloc_report_free(r);
+    index_unpin(a->s->devices);
 }
 
 void report_unschedulable(struct attempt *a)
 {
     cleanup_sbuf struct sbuf line = {0};
-    report_line(a, &line, false);
+    report_line(a, &line);
     report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
 }

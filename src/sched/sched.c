@@ -201,8 +201,11 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
     if (p->gate && acting(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
+    if (p->gate && p->group && !p->group_gated && acting(s) && gang_holds(s, p) &&
+        gang_give_back(s, p->group, TAKE_ALL))
+        return; // nor what its group has, which may be what it waits for: a claim that is being deleted
     if (p->group && p->group_gated && acting(s) && gang_holds(s, p))
-        queue_retry(&s->queue, p); // nor what its group has
+        queue_retry(&s->queue, p); // its group's cycle gives it back
     else if (p->gate)
         queue_gate(&s->queue, p);
     if (p->gate && !s->standby && !p->api->spec.scheduling_gates.n)
@@ -540,15 +543,6 @@ static bool wanted(const struct sched *s, enum watched w)
     return w != WATCH_GROUPS || s->groups_on;
 }
 
-static struct alloc_features read_features(const struct features *f)
-{
-    struct alloc_features r = {0};
-    for (int i = 0; i < FEATURES; i++)
-        if (features_on(f, (enum feature)i))
-            (void)alloc_features_add(&r, feature_name((enum feature)i));
-    return r;
-}
-
 static void set_names(struct sched *s, const struct sched_options *o)
 {
     static const struct str own = STR_INIT("dray");
@@ -574,7 +568,7 @@ struct sched *sched_new(const struct sched_options *options)
         s->features = *options->features;
     else
         features_init(&s->features, FEATURES_MINOR);
-    s->alloc_features = read_features(&s->features);
+    s->alloc_features = alloc_features_of(&s->features);
     set_names(s, options);
     s->standby = options->standby;
     s->beside.settle_ns = options->settle_ns;

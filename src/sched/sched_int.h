@@ -162,6 +162,7 @@ struct attempt {
 
     uint32_t whys;
     bool failed;      // an error ends the attempt
+    struct advice *tips; // what would help is told here; NULL: nobody asks
     bool not_counted; // the pod waits for a claim that is being allocated: no back-off
     struct sbuf text; // the error, or why the pod as a whole cannot be placed
 };
@@ -347,10 +348,11 @@ void call_answered(void *arg, const struct client_answer *answer); // the client
 // --- report.c ------------------------------------------------------------------------------------
 
 // report_unschedulable says in one line why no node fits, as condition and event; report_line makes the
-// line, or all there is to say as JSON. report_tell says anything else: what is said already is not
+// line. report_whole is for a->tips: all there is to say as JSON, the cause in one line. report_tell says anything else: what is said already is not
 // repeated, and a text that changes often is written every few seconds.
 void report_unschedulable(struct attempt *a);
-void report_line(struct attempt *a, struct sbuf *out, bool json);
+void report_line(struct attempt *a, struct sbuf *out);
+void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause);
 void report_init(struct sched *s);
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
 

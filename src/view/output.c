@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
+#include "base/nearest.h"
 #include "base/vec.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
-#include "view/nearest.h"
 
 #include "base/banned.h"
 
@@ -18,12 +18,12 @@ static const char *const names[] = {
 static int unknown(const char *text, unsigned allowed, struct err *err)
 {
     cleanup_sbuf struct sbuf list = {0};
-    struct view_nearest near = {.word = str_z(text)};
+    struct nearest near = {.word = str_z(text)};
     for (size_t i = 0; i < array_len(names); i++) {
         if (!(allowed & 1U << i))
             continue;
         sbuf_addf(&list, "%s%s%s", list.n ? ", " : "", names[i], i == VIEW_JSONPATH ? "=…" : "");
-        view_nearest_try(&near, str_z(names[i]));
+        nearest_try(&near, str_z(names[i]));
     }
     if (near.best.n)
         return err_set(err, ERR_INVALID, "-o '%s' is not known; did you mean '%.*s'?", text,

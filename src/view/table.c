@@ -14,9 +14,8 @@
 void view_table_column(struct view_table *t, struct str name, unsigned flags)
 {
     assert(t->cells.n == 0);
-    struct view_column c = {.name = arena_str(&t->arena, name), .flags = flags};
-    c.width = view_width(name);
-    vec_push(&t->columns, c);
+    vec_push(&t->columns,
+             ((struct view_column){.name = arena_str(&t->arena, name), .flags = flags}));
 }
 
 void view_table_cell(struct view_table *t, struct str text, enum view_style style)
@@ -101,7 +100,9 @@ static void lay_out(struct grid *g)
     for (size_t i = 0; i < t->columns.n; i++) {
         if ((t->columns.p[i].flags & VIEW_COLUMN_WIDE) && !g->how->wide)
             continue;
-        size_t width = t->columns.p[i].width;
+        size_t width = t->columns.p[i].width, name = view_width(t->columns.p[i].name);
+        if (!g->how->no_headers && name > width)
+            width = name;
         vec_push(&g->shown, i);
         vec_push(&g->widths, width + GAP < COLUMN_MIN ? COLUMN_MIN - GAP : width);
     }

@@ -23,7 +23,7 @@ enum view_column_flags {
 struct view_column {
     struct str name;
     unsigned flags;
-    size_t width; // of the widest cell so far, the name included
+    size_t width; // of the widest cell so far
 };
 
 struct view_cell {

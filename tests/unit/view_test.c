@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a person sees: widths, tables, numbers, formats, and which name was meant.
+#include "base/nearest.h"
 #include "unit.h"
 #include "view/human.h"
-#include "view/nearest.h"
 #include "view/output.h"
 #include "view/table.h"
 
@@ -200,12 +200,12 @@ static void the_nearest_name(void **state)
                 {"xyz", ""},
                 {"", ""}};
     (void)state;
-    assert_int_equal(view_distance(STR("kitten"), STR("sitting")), 3);
-    assert_int_equal(view_distance(STR("ab"), STR("ba")), 1);
+    assert_int_equal(nearest_distance(STR("kitten"), STR("sitting")), 3);
+    assert_int_equal(nearest_distance(STR("ab"), STR("ba")), 1);
     for (size_t i = 0; i < array_len(rows); i++) {
-        struct view_nearest near = {.word = str_z(rows[i].word)};
+        struct nearest near = {.word = str_z(rows[i].word)};
         for (size_t k = 0; k < array_len(names); k++)
-            view_nearest_try(&near, str_z(names[k]));
+            nearest_try(&near, str_z(names[k]));
         assert_str(near.best, rows[i].want);
     }
 }

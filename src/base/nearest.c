@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/nearest.h"
+#include "base/nearest.h"
 
 #include <stdint.h>
 
 #include "base/banned.h"
 
-#define NAME_MAX_BYTES 64
+#define NAME_MAX_BYTES 128
 
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-size_t view_distance(struct str a, struct str b)
+size_t nearest_distance(struct str a, struct str b)
 {
     size_t rows[3][NAME_MAX_BYTES + 1];
     if (a.n > NAME_MAX_BYTES || b.n > NAME_MAX_BYTES)
@@ -36,9 +36,9 @@ size_t view_distance(struct str a, struct str b)
     return last[b.n];
 }
 
-void view_nearest_try(struct view_nearest *n, struct str name)
+void nearest_try(struct nearest *n, struct str name)
 {
-    size_t d = view_distance(n->word, name);
+    size_t d = nearest_distance(n->word, name);
     size_t letters = name.n < n->word.n ? n->word.n : name.n;
     bool begun = n->word.n >= 3 && str_starts(name, n->word);
     bool near = begun || d <= (letters < 6 ? 1 : letters / 3);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would help a pod, beside the changes of its claims that the allocator tries: a template to be created, a name to be
+// corrected, a taint to be tolerated. One line each, told only to whoever asks why.
+#ifndef SCHED_ADVICE_H
+#define SCHED_ADVICE_H
+
+#include "codec/json_writer.h"
+#include "sched/sched_int.h"
+
+struct advice {
+    struct arena arena;
+    struct advice_lines VEC(struct str) lines; // in arena
+    uint32_t told;                             // bits of enum why: one node is enough for each
+    size_t fits;                               // nodes that would do
+};
+
+void advice_done(struct advice *t);
+
+// advice_add adds a line, unless it is there.
+void advice_add(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
+
+// advice_gate: the pod is not tried. Adds the cause to cause and lines for what its gates, group, template or claim lack.
+void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, struct sbuf *cause);
+
+// advice_pod: the pod as a whole cannot be placed. Adds lines for device classes that do not exist.
+void advice_pod(struct advice *t, const struct attempt *a);
+
+// advice_node: a node refuses the pod for w.
+void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n, enum why w);
+
+// advice_report: all nodes were asked. Adds lines for selectors with wrong names, rules that taint, drivers that are gone.
+void advice_report(struct advice *t, const struct attempt *a, struct alloc_report *r);
+
+// advice_key: a selector's term failed with "no such key". Adds which name may have been meant, by what is published.
+void advice_key(struct advice *t, const struct sched *s, const struct alloc_reason *why);
+
+// advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is what it waits for.
+void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
+
+void advice_write(const struct advice *t, struct json_writer *w);
+
+#endif

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs on devices against `dray up` with simulated nodes: request, free, who, topo, top, history, taint, untaint, doctor, snapshot;
+the same answers from a snapshot; top's screen in terminals of 80 and 200 columns. Usage: devices.py DRAY"""
+import fcntl, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
+
+DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
+HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Cluster:
+    def __init__(self, *flags):
+        self.folder = tempfile.mkdtemp(prefix='dray-devices-')
+        self.process = subprocess.Popen([DRAY, 'up', '--data-dir', self.folder, '--listen', '127.0.0.1:0', *flags], cwd=HERE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        assert 'dray is up at' in line, line
+        self.env = dict(os.environ, KUBECONFIG=os.path.join(self.folder, 'admin.kubeconfig'), NO_COLOR='1')
+
+    def run(self, *words, code=0):
+        r = subprocess.run([DRAY, *words], env=self.env, capture_output=True, text=True, timeout=120)
+        assert r.returncode == code, f'{words}: exit {r.returncode}\n{r.stdout}\n{r.stderr}'
+        return r
+
+    def json(self, *words, code=0):
+        return json.loads(self.run(*words, '-o', 'json', code=code).stdout)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(timeout=60)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def until(what, fn, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = fn()
+        if got:
+            return got
+        time.sleep(0.1)
+    raise AssertionError(f'{what}: not within {seconds} s')
+
+
+def screen(c, columns, rows=24):
+    """Runs top in a terminal until it has painted, presses d and q, and gives back what it wrote."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+    p = subprocess.Popen([DRAY, 'top'], env=dict(c.env, TERM='xterm'), stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    out, stage, end = b'', 0, time.monotonic() + 60
+    while time.monotonic() < end:
+        if select.select([master], [], [], 0.2)[0]:
+            try:
+                data = os.read(master, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            out += data
+        if stage == 0 and b'q quit' in out:
+            os.write(master, b'd')
+            stage = 1
+        elif stage == 1 and b'STATE' in out:
+            os.write(master, b'q')
+            stage = 2
+    p.wait(timeout=30)
+    os.close(master)
+    assert p.returncode == 0 and stage == 2, (p.returncode, stage, out[-500:])
+    return out.decode()
+
+
+def lines_of(text):
+    """The lines that were painted, without what steers the terminal."""
+    parts = re.split(r'\x1b\[\d+;1H', text)[1:]
+    return [re.sub(r'\x1b\[[?0-9;]*[a-zA-Z]', '', p).replace('\r', '') for p in parts]
+
+
+def ask_and_hold(c):
+    r = c.run('request', 'gpu', '--memory', '40Gi', '--claim', '--name', 'mine')
+    assert 'deviceClassName: gpu.example.com' in r.stdout and 'fits' in r.stderr, r.stdout + r.stderr
+    bad = c.run('request', 'nothing', code=1)
+    assert 'nothing is called nothing; the classes are' in bad.stderr, bad.stderr
+    c.run('request', 'gpu', '--memory', '40Gi', '--pod', '--name', 'holder', '--apply')
+    return until('a device is held', lambda: c.json('who', '--all')['devices'] and
+                 [d for d in c.json('who', '--all')['devices'] if d['holders']])
+
+
+def check_answers(c, held):
+    name = f'{held["driver"]}/{held["pool"]}/{held["device"]}'
+    free = c.json('free', '--class', 'gpu.example.com')['classes'][0]
+    assert free['held'] == 1 and free['fits'] == free['free'] == free['devices'] - 1, free
+    assert c.json('free', '--cel', "device.driver == 'no'", code=1)['classes'][0]['devices'] == 0
+    c.run('free', '--class', 'nope', code=1)
+    c.run('free', '--cel', 'device.', code=1)
+    assert held['state'] == 'held' and held['holders'][0]['pods'] == 'holder', held
+    table = c.run('who', name).stdout
+    assert name in table and 'holder' in table, table
+    topo = c.run('topo', held['node']).stdout
+    assert 'Legend:' in topo and 'PCIE ROOT' in topo, topo
+    c.run('topo', 'nowhere', code=1)
+    past = c.json('history', name)
+    assert past['subject'] == f'device {name}' and any('created' in e['what'] for e in past['entries']), past
+    top = c.run('top', '--once').stdout
+    assert 'claims that hold them: 1' in top and held['node'] in top, top
+    return name
+
+
+def taint(c, name):
+    told = c.run('taint', name, 'broken:NoExecute', '--dry-run').stdout
+    assert 'evicts holder' in told, told
+    c.run('taint', name, 'broken:NoExecute', code=1)  # pods would go
+    c.run('taint', name, 'look:NoSchedule', '--name', 'a-rule')
+    until('the rule is there', lambda: 'a-rule' in c.run('get', 'devicetaintrules').stdout)
+    c.run('untaint', name, 'look')
+    c.run('untaint', 'a-rule', code=1)
+
+
+def doctor(c):
+    d = c.json('doctor')
+    by = {}
+    for f in d['findings']:
+        by.setdefault(f['check'], []).append(f)
+    for check in ('server', 'clock', 'permissions', 'pools', 'slices', 'claims'):
+        assert all(f['level'] == 'good' for f in by[check]), by[check]
+
+
+def snapshot(c, name):
+    path = os.path.join(c.folder, 'snap.json')
+    c.run('snapshot', 'save', path)
+    text = open(path).read()
+    assert '"env"' not in text and '"kind":"Secret"' not in text
+    live, file = c.json('free', '--class', 'gpu.example.com'), c.json('free', '--class', 'gpu.example.com', '--snapshot', path)
+    assert live == file, (live, file)
+    assert c.json('who', name, '--snapshot', path) == c.json('who', name)
+    c.run('snapshot', 'load', path, code=1)  # it is not empty
+    other = Cluster('--nodes', '0')
+    try:
+        other.run('snapshot', 'load', path)
+        got = other.json('who', name)
+        assert got['devices'][0]['holders'][0]['pods'] == 'holder', got
+    finally:
+        other.stop()
+
+
+def main():
+    c = Cluster('--sim', 'example-gpu', '--nodes', '2')
+    try:
+        held = ask_and_hold(c)[0]
+        name = check_answers(c, held)
+        taint(c, name)
+        doctor(c)
+        for columns in (80, 200):
+            for line in lines_of(screen(c, columns)):
+                assert len(line) <= columns, (columns, line)
+        snapshot(c, name)
+    finally:
+        c.stop()
+    print('devices: 10 verbs, 2 screens, 1 snapshot loaded elsewhere')
+
+
+main()
