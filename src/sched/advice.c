@@ -200,7 +200,7 @@ static void add_room(struct advice *t, struct str resource, uint32_t res, int64_
     static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti"};
     size_t unit = 0;
     if (res == RES_CPU) {
-        advice_add(t, "ask for at most %s%lld%s cpu: so much is left on %.*s", "",
+        advice_add(t, "ask for at most %lld%s cpu: so much is left on %.*s",
                    (long long)(room % 1000 ? room : room / 1000), room % 1000 ? "m" : "",
                    STR_ARG(node));
         return;
@@ -425,9 +425,8 @@ void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *ca
 {
     const struct binding *b = p->binding;
     for (size_t i = 0; b && i < p->claims_len; i++) {
-        const struct sched_claim *k =
-            *(struct sched_claim **)map_get(&b->s->claims.by_key, p->claims[i]);
-        const struct api_resource_claim *claim = claims_api(k);
+        struct sched_claim **k = map_get(&b->s->claims.by_key, p->claims[i]);
+        const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
         const struct api_allocation_result *a = claim ? claim->status.allocation : NULL;
         if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) > 0)
             continue;
