@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "api/types.h"
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/rand.h"
 #include "base/str.h"
@@ -46,6 +47,10 @@ struct alloc_features {
 // alloc_features_add turns a feature on by upstream's name (AdminAccess) or its gate's
 // (DRAAdminAccess); also "all" and "default-1.37". False: no such feature.
 bool alloc_features_add(struct alloc_features *f, struct str name);
+
+// alloc_features_of is what gates say.
+struct features;
+struct alloc_features alloc_features_of(const struct features *f);
 
 // alloc_features_default is what Kubernetes 1.37 has on by default.
 struct alloc_features alloc_features_default(void);
@@ -110,6 +115,11 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
 int alloc_view_new(const struct alloc_cluster *c, const struct api_node *node,
                    struct alloc_view **ret, struct err *err) MUST_USE;
 void alloc_view_free(struct alloc_view *v);
+
+// alloc_view_update makes a view one of another snapshot of the same slices, as alloc_cluster_in_use
+// makes them; the snapshot it was of must still be there. Costs much less than a new one. Nobody else may
+// look at the view meanwhile. False: it cannot be done, the view is as it was.
+bool alloc_view_update(struct alloc_view *v, const struct alloc_cluster *c) MUST_USE;
 
 // alloc_view_devices counts the devices of usable pools.
 size_t alloc_view_devices(const struct alloc_view *v);
@@ -386,5 +396,56 @@ bool alloc_view_has_pool(const struct alloc_view *v, struct str driver, struct s
 // alloc_remedies_text adds a line for each remedy, at most max; alloc_remedies_json a JSON object.
 void alloc_remedies_text(const struct alloc_remedies *r, size_t max, struct sbuf *out);
 void alloc_remedies_json(const struct alloc_remedies *r, struct sbuf *out);
+
+// --- A look at devices ---------------------------------------------------------------------------
+
+// A device of a snapshot; all slices that were given count, also those of older generations.
+struct alloc_seen {
+    const struct api_device *device;
+    const struct api_resource_slice *slice;
+    struct api_device_taint_array taints; // with those of the rules
+    bool exclusive_use, shared_use;
+    bool shared; // it may be allocated several times
+};
+
+size_t alloc_cluster_devices(const struct alloc_cluster *c);
+struct alloc_seen alloc_cluster_device(const struct alloc_cluster *c, size_t device);
+
+enum alloc_selects {
+    ALLOC_SELECTS_NO,
+    ALLOC_SELECTS_YES,
+    ALLOC_SELECTS_ERROR, // the class's selector fails on it
+};
+
+// alloc_cluster_selects says whether a device is of a class; no for a class there is not.
+enum alloc_selects alloc_cluster_selects(const struct alloc_cluster *c, struct str class_name,
+                                         size_t device);
+
+// A pool that a node sees: its newest generation.
+struct alloc_pool_seen {
+    struct str driver, name;
+    bool incomplete; // slices are missing
+    bool invalid;
+    struct str reason; // why it is invalid
+};
+
+size_t alloc_view_pools(const struct alloc_view *v);
+struct alloc_pool_seen alloc_view_pool(const struct alloc_view *v, size_t pool);
+
+// What a node could have of a device of its usable pools; device < alloc_view_devices.
+struct alloc_room {
+    size_t device;  // in the cluster
+    bool here;      // the node has access to it
+    bool supported; // the node can prepare it
+    bool full;      // it is shared, and what an unspecific request takes is not left
+    struct str
+        lacks; // the shared counter that others used up, as set/counter, or what clashes; else empty
+};
+
+struct alloc_room alloc_view_room(const struct alloc_view *v, size_t device);
+
+// alloc_view_left tells what is left of a device's capacity, by its place among the device's.
+struct str alloc_view_left(const struct alloc_view *v, size_t device, size_t capacity,
+                           struct arena *arena);
 
 #endif

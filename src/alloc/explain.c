@@ -180,8 +180,7 @@ static bool groups_clash(const struct alloc_view *v, const struct vw_device *d)
     return false;
 }
 
-static bool counters_short(const struct alloc_view *v, const struct vw_device *d,
-                           struct draft_reason *ret)
+bool counters_short(const struct alloc_view *v, const struct vw_device *d, struct draft_reason *ret)
 {
     if (d->groups_len == 0 || (d->shared && d->shared_use))
         return false;

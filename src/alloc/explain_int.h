@@ -126,6 +126,11 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out);
 // explain_name_holders adds them to a funnel as reasons, in arena.
 void explain_name_holders(struct alloc_funnel *f, const struct holders *h, struct arena *arena);
 
+// counters_short says whether what a device draws from shared counters, or the group it is of, keeps it
+// from being had; *ret is what is short.
+bool counters_short(const struct alloc_view *v, const struct vw_device *d,
+                    struct draft_reason *ret);
+
 // amount_text shows an amount in the format of a quantity.
 struct str amount_text(struct arena *arena, amount v, const struct quantity *like);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names of features, policies and verdicts.
+#include "api/features.h"
+
 #include "base/mem.h"
 #include "dray/alloc.h"
 
@@ -92,4 +94,13 @@ const char *alloc_verdict_name(enum alloc_verdict v)
         return "timeout";
     }
     return "error";
+}
+
+struct alloc_features alloc_features_of(const struct features *f)
+{
+    struct alloc_features r = {0};
+    for (int i = 0; i < FEATURES; i++)
+        if (features_on(f, (enum feature)i))
+            (void)alloc_features_add(&r, feature_name((enum feature)i));
+    return r;
 }

@@ -14,8 +14,8 @@ struct index *index_new(const struct index_options *options)
 {
     struct index *x = xcalloc(1, sizeof(*x));
     x->options = *options;
-    if (!x->options.views)
-        x->options.views = VIEWS_KEPT;
+    if (!x->options.devices_kept)
+        x->options.devices_kept = DEVICES_KEPT;
     x->kit = alloc_kit_new(&options->features);
     return x;
 }

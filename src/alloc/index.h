@@ -35,7 +35,7 @@ struct index_object {
 struct index_options {
     struct alloc_features features;
     enum alloc_policy policy;
-    size_t views; // that are kept, 0: as many as usual
+    size_t devices_kept; // in views; 0: as many as usual, some 80 MB
     // keep and drop hold an object's owner; NULL: objects outlive the index.
     void (*keep)(const void *owner);
     void (*drop)(const void *owner);
@@ -161,11 +161,11 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
 // index_least_devices counts the devices that claims need at the least.
 size_t index_least_devices(const struct api_resource_claim *const *claims, size_t claims_len);
 
-// index_explain adds a node to a report of these claims. Of nodes in one state the first INDEX_LOOKS are looked
-// at, so that it is told who holds their devices; the others are counted. seen, zeroed at first and freed by the
+// index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that it is told who
+// holds their devices; after that one of each state, and the others are counted. seen, zeroed at first and freed by the
 // caller with map_done, remembers what was looked at. Returns as alloc_report_add, also false when there is no
 // view. It pins views: call index_unpin after the report is freed.
-#define INDEX_LOOKS 64
+#define INDEX_LOOKS 1024
 struct index_look {
     size_t group;
     size_t looks;
@@ -178,6 +178,7 @@ struct index_explaining {
     const struct api_resource_claim *const *claims;
     size_t claims_len;
     struct index_looks seen;
+    size_t looks;
 };
 bool index_explain(struct index *x, struct index_explaining *e, uint32_t node);
 

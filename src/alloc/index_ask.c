@@ -319,7 +319,7 @@ bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
     struct err err;
     struct index_look *look =
         map_put(&e->seen, str_make((const char *)&g->state, sizeof(g->state)));
-    if (look->looks >= INDEX_LOOKS) {
+    if (look->looks && e->looks >= INDEX_LOOKS) {
         alloc_report_again(e->report, look->group, x->nodes.p[node]->name);
         return true;
     }
@@ -328,6 +328,7 @@ bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
         return false;
     bool first;
     look->looks++;
+    e->looks++;
     look->group = alloc_report_last(e->report, &first);
     if (first)
         index_pin(x, node);

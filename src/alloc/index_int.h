@@ -98,6 +98,7 @@ struct index_snapshot {
     struct index_node *node;
     uint32_t slices_stamp, uses_stamp; // of its set
     bool pinned;
+    size_t devices;                       // that its view has, and some more
     struct index_snapshot *newer, *older; // in the order they were asked for
 };
 
@@ -134,7 +135,8 @@ struct index_question {
 #define BUCKET_UNKNOWN 64
 
 #define QUESTIONS_MAX 256
-#define VIEWS_KEPT    1024
+#define DEVICES_KEPT  ((size_t)16384)
+#define VIEWS_LEAST   64 // are kept, however large they are
 
 struct index_groups VEC(struct index_group *);
 
@@ -171,6 +173,7 @@ struct index {
 
     struct index_snapshot *newest, *oldest;
     size_t snapshots;
+    size_t snapshot_devices;
 
     struct index_numbers touched;
     struct index_question questions[QUESTIONS_MAX];

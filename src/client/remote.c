@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "client/remote_int.h"
+#include "net/tls.h"
 
 #include "base/banned.h"
 
@@ -28,7 +29,8 @@ struct call {
     struct sbuf target, body;
     client_done_fn done;
     client_raw_fn raw; // instead of done
-    bool no_object;    // a list comes, which nobody wants
+    void (*data)(void *arg, struct str bytes);
+    bool no_object; // a list comes, which nobody wants
     void *arg;
 };
 
@@ -38,6 +40,7 @@ void remote_release(struct remote *r)
     if (--r->busy > 0 || !r->freed)
         return;
     remote_auth_done(r);
+    tls_client_free(r->tls);
     arena_done(&r->arena);
     free(r);
 }
@@ -46,7 +49,7 @@ static void remote_free(struct client *c);
 
 // --- Paths ---------------------------------------------------------------------------------------
 
-static void add_escaped(struct sbuf *out, struct str s)
+void client_escape(struct sbuf *out, struct str s)
 {
     static const char hex[] = "0123456789ABCDEF";
     for (size_t i = 0; i < s.n; i++) {
@@ -65,7 +68,7 @@ static void add_escaped(struct sbuf *out, struct str s)
 static void add_segment(struct sbuf *out, struct str s)
 {
     sbuf_addc(out, '/');
-    add_escaped(out, s);
+    client_escape(out, s);
 }
 
 void remote_path(struct sbuf *out, const struct api_kind *kind, struct str namespace,
@@ -90,7 +93,7 @@ void remote_query(struct sbuf *out, bool *first, const char *name, struct str va
     *first = false;
     sbuf_addz(out, name);
     sbuf_addc(out, '=');
-    add_escaped(out, value);
+    client_escape(out, value);
 }
 
 // --- Versions ------------------------------------------------------------------------------------
@@ -186,6 +189,8 @@ static void on_answer(void *arg, const struct https_answer *a)
     struct sending *s = arg;
     s->call = NULL;
     count(s->remote, s->request.method, a->code < 0 ? 0 : a->status);
+    if (a->date_seconds)
+        s->remote->date_seconds = a->date_seconds;
     if (!again(s, a))
         s->done(s->arg, a);
 }
@@ -262,6 +267,13 @@ static int decode(const struct call *call, struct str body, struct client_object
         return 0;
     *ret = remote_decode(call->kind, &doc, doc.root, false, err);
     return *ret ? 0 : -err->code;
+}
+
+static void on_data(void *arg, struct str bytes)
+{
+    struct sending *s = arg; // on_answer has the same argument
+    struct call *call = s->arg;
+    call->data(call->arg, bytes);
 }
 
 static void on_done(void *arg, const struct https_answer *a)
@@ -482,24 +494,46 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
     call_start(call);
 }
 
+void client_remote_request(struct client *c, const struct client_raw_request *q)
+{
+    assert(c->ops->free == remote_free);
+    struct call *call = call_new(c, q->method, NULL, q->arg);
+    struct https_request *to = &call->sending.request;
+    call->raw = q->done;
+    call->data = q->data;
+    sbuf_add(&call->target, q->target);
+    sbuf_add(&call->body, q->body);
+    to->accept = q->accept.n ? q->accept : STR("application/json, */*"); // logs are not JSON
+    if (q->content_type.n)
+        to->content_type = q->content_type;
+    if (q->data) {
+        to->data = on_data;
+        to->timeout_ms = 0;
+    }
+    call_start(call);
+}
+
 void client_remote_send(struct client *c, const char *method, struct str target,
                         struct str content_type, struct str body, client_raw_fn done, void *arg)
 {
-    assert(c->ops->free == remote_free);
-    struct call *call = call_new(c, method, NULL, arg);
-    call->raw = done;
-    sbuf_add(&call->target, target);
-    sbuf_add(&call->body, body);
-    call->sending.request.accept = STR("application/json, */*"); // logs are not JSON
-    if (content_type.n)
-        call->sending.request.content_type = content_type;
-    call_start(call);
+    const struct client_raw_request q = {.method = method,
+                                         .target = target,
+                                         .content_type = content_type,
+                                         .body = body,
+                                         .done = done,
+                                         .arg = arg};
+    client_remote_request(c, &q);
 }
 
 void client_remote_raw(struct client *c, const char *method, struct str target, struct str body,
                        client_raw_fn done, void *arg)
 {
     client_remote_send(c, method, target, (struct str){0}, body, done, arg);
+}
+
+int64_t client_remote_date(struct client *c)
+{
+    return remote_of(c)->date_seconds;
 }
 
 // --- Life ----------------------------------------------------------------------------------------

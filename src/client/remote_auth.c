@@ -38,8 +38,11 @@ static void take_credential(struct remote *r, const struct kubeconfig_credential
 {
     struct remote_auth *a = &r->auth;
     set_token(a, c->token);
-    if (c->certificate_pem.n)
+    if (c->certificate_pem.n) {
         https_set_identity(r->https, c->certificate_pem, c->key_pem);
+        a->target.certificate_pem = arena_str(&r->arena, c->certificate_pem);
+        a->target.key_pem = arena_str(&r->arena, c->key_pem);
+    }
     a->good_until_ns = INT64_MAX;
     if (c->expires_s) {
         int64_t left_s = c->expires_s - exec_wall_ns(r->client.exec) / CLOCK_NS_PER_SEC;

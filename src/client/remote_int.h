@@ -32,12 +32,14 @@ struct remote {
     struct client client;
     struct loop *loop;
     struct https *https;
-    struct arena arena; // of auth.target
+    struct tls_client *tls; // of tunnels; NULL: there was none yet
+    struct arena arena;     // of auth.target
     struct remote_auth auth;
     struct list calls;
     size_t busy; // calls, watches and refreshes that are not over
     bool freed;
     bool no_watch_list;
+    int64_t date_seconds; // of the last answer; see client_remote_date
     struct {
         const struct api_kind *from, *to;
     } redirects[REMOTE_REDIRECTS];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cluster.h"
 
+#include <stdlib.h>
+
 #include "client/offer.h"
 #include "client/remote.h"
 
@@ -33,6 +35,7 @@ void cluster_close(struct cluster *c)
         loop_free(c->loop);
     }
     kubeconfig_done(&c->config);
+    discovery_done(&c->kinds);
     *c = (struct cluster){0};
 }
 
@@ -91,13 +94,126 @@ static void on_body(void *arg, int code, const struct err *err, struct str body)
     loop_stop(r->loop);
 }
 
-int cluster_get(struct cluster *c, const char *target, struct sbuf *out, struct err *err)
+int cluster_ask(struct cluster *c, struct client_raw_request q, struct sbuf *out, struct err *err)
 {
     struct reading r = {.loop = c->loop, .out = out, .err = err};
-    client_remote_raw(c->client, "GET", str_z(target), (struct str){0}, on_body, &r);
+    q.done = on_body;
+    q.arg = &r;
+    client_remote_request(c->client, &q);
     loop_run(c->loop);
     return r.code;
 }
+
+int cluster_get(struct cluster *c, const char *target, struct sbuf *out, struct err *err)
+{
+    return cluster_ask(c, (struct client_raw_request){.method = "GET", .target = str_z(target)},
+                       out, err);
+}
+
+int cluster_kinds(struct cluster *c, bool anew, struct err *err)
+{
+    static const char *const paths[] = {"/api", "/apis"};
+    int r = 0;
+    if (c->kinds.kinds.n && !anew)
+        return 0;
+    discovery_done(&c->kinds);
+    for (size_t i = 0; i < array_len(paths) && r == 0; i++) {
+        cleanup_sbuf struct sbuf body = {0};
+        const struct client_raw_request q = {
+            .method = "GET", .target = str_z(paths[i]), .accept = STR(DISCOVERY_ACCEPT)};
+        r = cluster_ask(c, q, &body, err);
+        if (r == 0)
+            r = discovery_read(&c->kinds, sbuf_str(&body), err);
+    }
+    return r;
+}
+
+// --- Streams -------------------------------------------------------------------------------------
+
+// A stream may be given up before the server has ended it: then it outlives its caller, on the heap, and goes with the
+// client.
+struct streaming {
+    struct loop *loop;
+    cluster_data_fn data;
+    void *arg;
+    struct exec_timer timer;
+    struct err err;
+    int code;
+    bool over;     // nobody looks at it any more
+    bool answered; // the client has done with it
+};
+
+static void stream_data(void *arg, struct str bytes)
+{
+    struct streaming *s = arg;
+    if (s->over || s->code != 0)
+        return;
+    s->code = s->data(s->arg, bytes, &s->err);
+    if (s->code != 0)
+        loop_stop(s->loop);
+}
+
+static void stream_done(void *arg, int code, const struct err *err, struct str body)
+{
+    struct streaming *s = arg;
+    (void)body;
+    s->answered = true;
+    if (s->over) {
+        free(s);
+        return;
+    }
+    if (s->code == 0 && code < 0) {
+        s->code = code;
+        s->err = *err;
+    }
+    loop_stop(s->loop);
+}
+
+static void stream_late(void *arg)
+{
+    struct streaming *s = arg;
+    s->code = err_set(&s->err, ERR_TIMEOUT, "the time is over");
+    loop_stop(s->loop);
+}
+
+int cluster_stream(struct cluster *c, struct client_raw_request q, int64_t timeout_ns,
+                   cluster_data_fn data, void *arg, struct err *err)
+{
+    struct exec *exec = loop_exec(c->loop);
+    struct streaming *s = xcalloc(1, sizeof(*s));
+    *s = (struct streaming){.loop = c->loop, .data = data, .arg = arg};
+    s->timer = (struct exec_timer){.fn = stream_late, .arg = s};
+    if (timeout_ns > 0)
+        exec_timer_start(exec, &s->timer, timeout_ns);
+    q.data = stream_data;
+    q.done = stream_done;
+    q.arg = s;
+    client_remote_request(c->client, &q);
+    loop_run(c->loop);
+    exec_timer_stop(exec, &s->timer);
+    int code = s->code;
+    if (code < 0 && err)
+        *err = s->err;
+    s->over = true;
+    if (s->answered)
+        free(s);
+    return code;
+}
+
+static void pause_over(void *arg)
+{
+    loop_stop(arg);
+}
+
+void cluster_pause(struct cluster *c, int64_t ns)
+{
+    struct exec_timer timer = {.fn = pause_over, .arg = c->loop};
+    exec_timer_start(loop_exec(c->loop), &timer, ns);
+    loop_run(c->loop);
+    exec_timer_stop(loop_exec(c->loop), &timer);
+}
+
+// --- What it offers ------------------------------------------------------------------------------
 
 struct offering {
     struct loop *loop;

@@ -127,6 +127,8 @@ int common_fail(const char *verb, const struct err *err)
 {
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX];
     cleanup_sbuf struct sbuf shown = {0};
+    if (err->code == EPIPE)
+        return VERB_NO; // who read it has seen enough
     err_text(err, text, sizeof(text));
     for (char *p = text; *p; p++)
         *p = *p == '\n' ? ' ' : *p;

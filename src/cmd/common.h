@@ -44,8 +44,7 @@ int common_format(unsigned allowed, struct arena *arena, struct view_output *ret
 // common_print writes a text to standard output, all of it, and at once: a watch is read by others. Returns 0 or -errno.
 int common_print(struct str text, struct err *err) MUST_USE;
 
-// common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO; VERB_USAGE for -ERR_INVALID of the line itself is
-// verb_usage_error's.
+// common_fail prints `dray VERB: MESSAGE`, one line, and returns VERB_NO. A reader that has gone is no news.
 int common_fail(const char *verb, const struct err *err);
 
 #endif

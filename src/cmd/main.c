@@ -28,6 +28,7 @@ static int verb_version(int argc, char **argv)
 static const struct verb verbs[] = {
     {"agent", verb_agent, "make this machine a node that runs pods", agent_usage, NULL},
     {"alloc", verb_alloc, "allocate devices to claims, problem by problem", alloc_usage, NULL},
+    {"apply", verb_apply, "make objects what files say", .grammar = &apply_grammar},
     {"backup", verb_backup, "copy the database of a running server", backup_usage, NULL},
     {"bench", verb_bench, "load for any API server: scheduling, requests", bench_usage, NULL},
     {"cdi", verb_cdi, "list, inspect, check and apply CDI specs", cdi_usage, NULL},
@@ -40,22 +41,47 @@ static const struct verb verbs[] = {
      NULL},
     {"convert", verb_convert, "write objects in another API version or format", convert_usage,
      NULL},
+    {"delete", verb_delete, "delete objects and wait until they are gone",
+     .grammar = &delete_grammar},
+    {"describe", verb_describe, "tell about objects in words, with their events",
+     .grammar = &describe_grammar},
+    {"doctor", verb_doctor, "find what is wrong with devices, and what to do",
+     .grammar = &doctor_grammar},
     {"driver", verb_driver, "drivers for network interfaces and simulated hardware", driver_usage,
      NULL},
+    {"exec", verb_exec, "run a command in a container", .grammar = &exec_grammar},
     {"explain", verb_explain, "say what a kind or a field means", explain_usage, NULL},
+    {"free", verb_free, "say what is free, and how many more claims would fit",
+     .grammar = &free_grammar},
+    {"get", verb_get, "show objects of any kind", .grammar = &get_grammar},
     {"help", verb_help, "show this page, or how a verb is called", "dray help [VERB]", NULL},
+    {"history", verb_history, "say what happened to a device or claim",
+     .grammar = &history_grammar},
     {"kubelet-stub", verb_kubelet_stub, "call DRA drivers as kubelet does", kubelet_stub_usage,
      NULL},
+    {"logs", verb_logs, "what a container has written", .grammar = &logs_grammar},
     {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
      netns_hook_usage, NULL},
     {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage,
      NULL},
+    {"request", verb_request, "make a claim, template or pod from words",
+     .grammar = &request_grammar},
     {"scheduler", verb_scheduler, "run the scheduler on any Kubernetes", scheduler_usage, NULL},
     {"server", verb_server, "run a Kubernetes API server", server_usage, NULL},
     {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage, NULL},
+    {"snapshot", verb_snapshot, "save the state of devices as a file, or load it",
+     .grammar = &snapshot_grammar},
+    {"taint", verb_taint, "keep claims or pods off devices, telling whom it evicts",
+     .grammar = &taint_grammar},
+    {"top", verb_top, "watch nodes, devices and pods that wait", .grammar = &top_grammar},
+    {"topo", verb_topo, "show how near a node's devices are to each other",
+     .grammar = &topo_grammar},
+    {"untaint", verb_untaint, "take taints back", .grammar = &untaint_grammar},
     {"up", verb_up, "start a whole cluster with simulated nodes", up_usage, NULL},
     {"validate", verb_validate, "check objects as the API server does", validate_usage, NULL},
     {"version", verb_version, "print the version", "dray version", NULL},
+    {"wait", verb_wait, "wait until objects are what one waits for", .grammar = &wait_grammar},
+    {"who", verb_who, "say who has a device", .grammar = &who_grammar},
     {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage, NULL},
 };
 
@@ -117,12 +143,14 @@ int verb_usage_error(const char *verb, const char *what)
 {
     const struct verb *v = verb_find(verb);
     struct nearest near = {0};
-    if (v && meant_flag(v, &near))
-        (void)fprintf(stderr,
-                      "dray %s: %s; did you mean '%.*s' by '%.*s'? ('dray help %s' says more)\n",
-                      verb, what, STR_ARG(near.best), STR_ARG(near.word), verb);
-    else
-        (void)fprintf(stderr, "dray %s: %s ('dray help %s' says more)\n", verb, what, verb);
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "dray %s: %s", verb, what);
+    if (v && meant_flag(v, &near)) {
+        bool named = str_contains(sbuf_str(&text), near.word);
+        sbuf_addf(&text, "; did you mean '%.*s'%s%.*s?", STR_ARG(near.best), named ? "" : " by ",
+                  STR_ARG(named ? STR("") : near.word));
+    }
+    (void)fprintf(stderr, "%s ('dray help %s' says more)\n", text.p, verb);
     return VERB_USAGE;
 }
 

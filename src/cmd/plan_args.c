@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-#include "cmd/cluster.h"
+#include "cmd/device_verb.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
 
@@ -88,26 +88,11 @@ static int read_path(const struct plan_args *a, struct plan_world *w, const char
 // read_cluster adds everything that matters of a cluster.
 static int read_cluster(const struct plan_args *a, struct plan_world *w)
 {
-    static const char *const lists[] = {
-        "/api/v1/nodes",
-        "/apis/resource.k8s.io/v1/deviceclasses",
-        "/apis/resource.k8s.io/v1/resourceslices",
-        "/apis/resource.k8s.io/v1/devicetaintrules",
-        "/apis/resource.k8s.io/v1/resourceclaimtemplates",
-        "/apis/resource.k8s.io/v1/resourceclaims",
-        "/api/v1/pods",
-    };
     struct cluster c = {0};
     struct err err = {0};
     int r = cluster_open(&c, a->kubeconfig, a->context, &err);
-    for (size_t i = 0; r == 0 && i < array_len(lists); i++) {
-        cleanup_sbuf struct sbuf body = {0};
-        r = cluster_get(&c, lists[i], &body, &err);
-        if (r == 0)
-            r = plan_world_read(w, str_z(lists[i]), sbuf_str(&body), &err);
-        else if (r == -ERR_NOT_FOUND)
-            r = 0; // not every release has every kind
-    }
+    if (r == 0)
+        r = device_world(&c, w, false, &err);
     if (r < 0)
         (void)fail(a, a->kubeconfig ? a->kubeconfig : a->context, &err);
     cluster_close(&c);

@@ -32,6 +32,7 @@ const struct verb *verb_find(const char *name);
 // The verbs, each in a file of its name.
 int verb_agent(int argc, char **argv);
 int verb_alloc(int argc, char **argv);
+int verb_apply(int argc, char **argv);
 int verb_backup(int argc, char **argv);
 int verb_bench(int argc, char **argv);
 int verb_cdi(int argc, char **argv);
@@ -40,9 +41,14 @@ int verb_completion(int argc, char **argv);
 int verb_conformance(int argc, char **argv);
 int verb_controllers(int argc, char **argv);
 int verb_convert(int argc, char **argv);
+int verb_delete(int argc, char **argv);
+int verb_describe(int argc, char **argv);
 int verb_driver(int argc, char **argv);
+int verb_exec(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_get(int argc, char **argv);
 int verb_kubelet_stub(int argc, char **argv);
+int verb_logs(int argc, char **argv);
 int verb_netns_hook(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_replay(int argc, char **argv);
@@ -50,7 +56,20 @@ int verb_scheduler(int argc, char **argv);
 int verb_server(int argc, char **argv);
 int verb_up(int argc, char **argv);
 int verb_validate(int argc, char **argv);
+int verb_wait(int argc, char **argv);
 int verb_why(int argc, char **argv);
+
+// Those on devices.
+int verb_doctor(int argc, char **argv);
+int verb_free(int argc, char **argv);
+int verb_history(int argc, char **argv);
+int verb_request(int argc, char **argv);
+int verb_snapshot(int argc, char **argv);
+int verb_taint(int argc, char **argv);
+int verb_top(int argc, char **argv);
+int verb_topo(int argc, char **argv);
+int verb_untaint(int argc, char **argv);
+int verb_who(int argc, char **argv);
 
 // How each is called, in the same files.
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
@@ -59,6 +78,9 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
     scheduler_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
 
 // The same as tables.
-extern const struct grammar completion_grammar;
+extern const struct grammar apply_grammar, completion_grammar, delete_grammar, describe_grammar,
+    exec_grammar, get_grammar, logs_grammar, wait_grammar;
+extern const struct grammar doctor_grammar, free_grammar, history_grammar, request_grammar,
+    snapshot_grammar, taint_grammar, top_grammar, topo_grammar, untaint_grammar, who_grammar;
 
 #endif

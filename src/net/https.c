@@ -280,6 +280,16 @@ static int failure(const struct https_call *call, struct err *err)
     }
 }
 
+// The server's clock, by its Date header; 0 when there is none.
+static int64_t date_of(CURL *easy)
+{
+    struct curl_header *h = NULL;
+    if (curl_easy_header(easy, "Date", 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+        return 0;
+    time_t t = curl_getdate(h->value, NULL);
+    return t > 0 ? (int64_t)t : 0;
+}
+
 static void tell_done(struct https_call *call)
 {
     struct err err = {0};
@@ -297,6 +307,7 @@ static void tell_done(struct https_call *call)
         (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after);
         answer.status = (int)status;
         answer.retry_after_seconds = (int64_t)retry_after;
+        answer.date_seconds = date_of(call->easy);
     }
     answer.err = answer.code ? &err : NULL;
     call->done(call->arg, &answer);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rand.h"
@@ -35,6 +36,15 @@ int plan_world_read(struct plan_world *w, struct str file, struct str text,
 // plan_world_read_proto adds the one object of a body in Kubernetes' protobuf envelope.
 int plan_world_read_proto(struct plan_world *w, struct str file, struct str body,
                           struct err *err) MUST_USE;
+
+// plan_world_borrow adds an object that is typed already, in the version the plan knows; it must outlive
+// the world and is not changed. False: a kind that a plan does not need.
+struct api_object;
+bool plan_world_borrow(struct plan_world *w, const struct api_object *o);
+
+// plan_class_names gives the names of all DeviceClasses, in arena.
+const struct str *plan_class_names(const struct plan_world *w, struct arena *arena,
+                                   size_t *ret_len);
 
 // --- What if -------------------------------------------------------------------------------------
 

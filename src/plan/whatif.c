@@ -12,7 +12,7 @@
 static const char *const kind_words[] = {
     [PLAN_SLICE] = "slice", [PLAN_CLASS] = "class",       [PLAN_RULE] = "taint rule",
     [PLAN_NODE] = "node",   [PLAN_CLAIM] = "claim",       [PLAN_TEMPLATE] = "claim template",
-    [PLAN_POD] = "pod",     [PLAN_WORKLOAD] = "workload",
+    [PLAN_POD] = "pod",     [PLAN_WORKLOAD] = "workload", [PLAN_EVENT] = "event",
 };
 
 // "there is no node x; there are a, b, c, …"
@@ -180,8 +180,8 @@ static bool read_long(struct str text, struct api_device_taint_selector *s,
     return true;
 }
 
-static bool picks(const struct api_device_taint_selector *s, struct str driver, struct str pool,
-                  struct str device)
+bool rule_picks(const struct api_device_taint_selector *s, struct str driver, struct str pool,
+                struct str device)
 {
     return (!s->has_driver || str_eq(s->driver, driver)) &&
            (!s->has_pool || str_eq(s->pool, pool)) && (!s->has_device || str_eq(s->device, device));
@@ -194,14 +194,14 @@ static bool any_device(const struct plan_world *w, const struct api_device_taint
         const struct api_resource_slice_spec *spec =
             &((const struct api_resource_slice *)o->value)->spec;
         for (size_t i = 0; i < spec->devices.n; i++)
-            if (picks(s, spec->driver, spec->pool.name, spec->devices.p[i].name))
+            if (rule_picks(s, spec->driver, spec->pool.name, spec->devices.p[i].name))
                 return true;
     }
     return false;
 }
 
-static bool device_tolerates(const struct api_device_toleration_array *all,
-                             const struct api_device_taint *taint)
+bool rule_tolerated(const struct api_device_toleration_array *all,
+                    const struct api_device_taint *taint)
 {
     for (size_t i = 0; i < all->n; i++) {
         const struct api_device_toleration *t = &all->p[i];
@@ -225,7 +225,8 @@ static void evict(struct plan_world *w, const struct api_device_taint_selector *
         bool hit = false;
         for (size_t i = 0; a && i < a->devices.results.n; i++) {
             const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
-            hit |= picks(s, r->driver, r->pool, r->device) && !device_tolerates(&r->tolerations, t);
+            hit |=
+                rule_picks(s, r->driver, r->pool, r->device) && !rule_tolerated(&r->tolerations, t);
         }
         if (!hit)
             continue;
@@ -234,30 +235,39 @@ static void evict(struct plan_world *w, const struct api_device_taint_selector *
     }
 }
 
-int plan_taint(struct plan_world *w, struct str text, struct err *err)
+int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
+               struct err *err)
 {
-    struct api_device_taint_rule *rule = arena_one(&w->arena, struct api_device_taint_rule);
-    struct api_device_taint_selector *s = arena_one(&w->arena, struct api_device_taint_selector);
+    struct api_device_taint_rule *rule = arena_one(arena, struct api_device_taint_rule);
+    struct api_device_taint_selector *s = arena_one(arena, struct api_device_taint_selector);
     struct api_device_taint *t = &rule->spec.taint;
-    struct str kept = arena_str(&w->arena, text);
+    struct str kept = arena_str(arena, text);
     bool ok = str_contains(text, STR("effect=")) ? read_long(kept, s, t) : read_short(kept, s, t);
     if (!ok || t->key.n == 0)
         return err_set(err, ERR_INVALID,
-                       "--taint %.*s: want DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT or "
-                       "driver=D,pool=P,device=X,key=K,value=V,effect=E",
-                       STR_ARG(text));
+                       "want DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT or "
+                       "driver=D,pool=P,device=X,key=K,value=V,effect=E");
     if (!str_eqz(t->effect, "NoSchedule") && !str_eqz(t->effect, "NoExecute") &&
         !str_eqz(t->effect, "None"))
-        return err_set(err, ERR_INVALID,
-                       "--taint %.*s: the effect is one of NoSchedule, NoExecute, None",
-                       STR_ARG(text));
+        return err_set(err, ERR_INVALID, "the effect is one of NoSchedule, NoExecute, None");
     s->has_driver = s->driver.n > 0;
     s->has_pool = s->pool.n > 0;
     s->has_device = s->device.n > 0;
+    rule->spec.device_selector = s;
+    *ret = rule;
+    return 0;
+}
+
+int plan_taint(struct plan_world *w, struct str text, struct err *err)
+{
+    struct api_device_taint_rule *rule = NULL;
+    if (rule_parse(text, &w->arena, &rule, err) < 0)
+        return err_wrap(err, "--taint %.*s", STR_ARG(text));
+    const struct api_device_taint_selector *s = rule->spec.device_selector;
+    const struct api_device_taint *t = &rule->spec.taint;
     if (!any_device(w, s))
         return err_set(err, ERR_NOT_FOUND, "--taint %.*s: no device in the files is picked",
                        STR_ARG(text));
-    rule->spec.device_selector = s;
     struct str name = arena_strf(&w->arena, "--taint %.*s", STR_ARG(text));
     (void)world_add(w, &(struct plan_object){.kind = PLAN_RULE,
                                              .type = &api_device_taint_rule_type,

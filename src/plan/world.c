@@ -94,6 +94,7 @@ static const struct {
     {&api_replica_set_type, PLAN_WORKLOAD},
     {&api_stateful_set_type, PLAN_WORKLOAD},
     {&api_job_type, PLAN_WORKLOAD},
+    {&api_event_type, PLAN_EVENT},
 };
 
 static struct str given_name(struct plan_world *w, const struct api_object_meta *m, size_t number)
@@ -226,6 +227,31 @@ int plan_world_read(struct plan_world *w, struct str file, struct str text, stru
             return taken;
     }
     return r;
+}
+
+const struct str *plan_class_names(const struct plan_world *w, struct arena *arena, size_t *ret_len)
+{
+    struct VEC(struct str) names = {0};
+    world_foreach(w, PLAN_CLASS, o) vec_push_arena(arena, &names, o->name);
+    *ret_len = names.n;
+    return names.p;
+}
+
+bool plan_world_borrow(struct plan_world *w, const struct api_object *o)
+{
+    const struct api_object_meta *meta = api_object_meta(o);
+    for (size_t i = 0; meta && i < array_len(wanted); i++) {
+        if (wanted[i].type != o->kind->type)
+            continue;
+        (void)world_add(w, &(struct plan_object){.kind = wanted[i].kind,
+                                                 .type = o->kind->type,
+                                                 .value = o->value,
+                                                 .name = world_full_name(&w->arena, meta->namespace,
+                                                                         meta->name),
+                                                 .file = STR("(cluster)")});
+        return true;
+    }
+    return false;
 }
 
 int plan_world_read_proto(struct plan_world *w, struct str file, struct str body, struct err *err)

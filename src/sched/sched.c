@@ -540,15 +540,6 @@ static bool wanted(const struct sched *s, enum watched w)
     return w != WATCH_GROUPS || s->groups_on;
 }
 
-static struct alloc_features read_features(const struct features *f)
-{
-    struct alloc_features r = {0};
-    for (int i = 0; i < FEATURES; i++)
-        if (features_on(f, (enum feature)i))
-            (void)alloc_features_add(&r, feature_name((enum feature)i));
-    return r;
-}
-
 static void set_names(struct sched *s, const struct sched_options *o)
 {
     static const struct str own = STR_INIT("dray");
@@ -574,7 +565,7 @@ struct sched *sched_new(const struct sched_options *options)
         s->features = *options->features;
     else
         features_init(&s->features, FEATURES_MINOR);
-    s->alloc_features = read_features(&s->features);
+    s->alloc_features = alloc_features_of(&s->features);
     set_names(s, options);
     s->standby = options->standby;
     s->beside.settle_ns = options->settle_ns;

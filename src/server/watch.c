@@ -149,6 +149,7 @@ static void on_event(void *arg, const struct store_event *e)
     const struct object *o;
     if (!judge(w, e, &type, &o))
         return;
+    w->how.now_ns = exec_wall_ns(w->ex->s->exec); // ages in a table are those of this moment
     struct net_buf *line = encode_event(&w->ex->s->cache, type, o, e->object->revision, &w->how);
     w->how.no_headers = true;
     if (!send(w, line)) {

@@ -165,14 +165,14 @@ static void places_for_many_units_are_kept(void **state)
     worth_seen(w, 2, &eight, 10);
     assert_true(worth_settle(w, true));
     worth_places_begin(w);
-    worth_places(w, &large.state);
-    worth_places(w, &small.state);
+    worth_places(w, &large.state, 1);
+    worth_places(w, &small.state, 1);
     assert_true(worth_places_end(w));
     assert_true(cost_of(w, &large, &one) > 2 * cost_of(w, &small, &one));
     // Nothing has changed since.
     worth_places_begin(w);
-    worth_places(w, &large.state);
-    worth_places(w, &small.state);
+    worth_places(w, &large.state, 1);
+    worth_places(w, &small.state, 1);
     assert_false(worth_places_end(w));
     worth_free(w);
 }
@@ -276,7 +276,7 @@ static void look_at(struct worth *w, const struct node *n)
 {
     assert_true(worth_settle(w, true));
     worth_places_begin(w);
-    worth_places(w, &n->state);
+    worth_places(w, &n->state, 1);
     (void)worth_places_end(w);
 }
 

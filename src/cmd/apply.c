@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray apply: makes objects what files say, by server-side apply.
+#include <stdio.h>
+
+#include "cmd/common.h"
+#include "cmd/grammar.h"
+#include "cmd/manifests.h"
+#include "cmd/objects.h"
+#include "codec/json_writer.h"
+
+#include "base/banned.h"
+
+static struct {
+    struct option_texts files;
+    bool recursive, force, dry_run;
+    const char *manager;
+} args = {.manager = "dray"};
+
+static const struct option options[] = {
+    {.name = "--filename",
+     .letter = "-f",
+     .value_name = "FILE",
+     .many = &args.files,
+     .help = "a file, a folder, or - for standard input; may be repeated"},
+    {.name = "--recursive",
+     .letter = "-R",
+     .flag = &args.recursive,
+     .value = true,
+     .help = "folders within folders, too"},
+    {.name = "--force-conflicts",
+     .flag = &args.force,
+     .value = true,
+     .help = "take over fields that somebody else has set"},
+    {.name = "--field-manager",
+     .value_name = "NAME",
+     .text = &args.manager,
+     .help = "who sets the fields; default dray"},
+    {.name = "--dry-run",
+     .flag = &args.dry_run,
+     .value = true,
+     .help = "ask the server what would happen, change nothing"},
+};
+static const struct option_group group = OPTION_GROUP("Of apply", options);
+
+const struct grammar apply_grammar = {
+    .synopsis = "apply -f FILE… [OPTIONS]",
+    .text = "Makes the objects in files what the files say (server-side apply) and tells what that "
+            "was: created, "
+            "configured,\nunchanged, or a conflict with somebody else who set a field.",
+    .examples = "dray apply -f examples/claim.yaml\n"
+                "dray apply -f manifests/ -R -n team-a\n"
+                "dray get pod a -o yaml | dray apply -f - --force-conflicts",
+    .groups = {&group, &common_cluster},
+};
+
+struct applying {
+    struct cluster *c;
+    size_t applied;
+    bool failed;
+};
+
+// revision adds the resourceVersion of an object as it is now; nothing when there is none.
+static int revision(struct cluster *c, const char *path, struct sbuf *out, struct err *err)
+{
+    cleanup_sbuf struct sbuf body = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    int r = cluster_get(c, path, &body, err);
+    if (r == -ERR_NOT_FOUND)
+        return 0;
+    if (r == 0)
+        r = json_parse(sbuf_str(&body), NULL, &doc, err);
+    if (r == 0)
+        sbuf_add(out, objects_text(doc.root, "metadata.resourceVersion"));
+    return r;
+}
+
+static void add_apply_query(struct sbuf *target)
+{
+    sbuf_addz(target, "?fieldManager=");
+    client_escape(target, str_z(args.manager));
+    if (args.force)
+        sbuf_addz(target, "&force=true");
+    if (args.dry_run)
+        sbuf_addz(target, "&dryRun=All");
+}
+
+static int patch(struct cluster *c, const yyjson_val *object, const struct sbuf *path,
+                 struct json_doc *ret, struct err *err)
+{
+    cleanup_sbuf struct sbuf target = {0}, body = {0}, answer = {0};
+    struct json_writer w = {.out = &body};
+    sbuf_add(&target, sbuf_str(path));
+    add_apply_query(&target);
+    json_write_value(&w, object);
+    const struct client_raw_request q = {.method = "PATCH",
+                                         .target = sbuf_str(&target),
+                                         .content_type = STR("application/apply-patch+yaml"),
+                                         .body = sbuf_str(&body)};
+    int r = cluster_ask(c, q, &answer, err);
+    return r < 0 ? r : json_parse(sbuf_str(&answer), NULL, ret, err);
+}
+
+static int apply_one(struct applying *a, const yyjson_val *object, struct err *err)
+{
+    struct target t = {0};
+    struct str namespace = {0};
+    cleanup_sbuf struct sbuf path = {0}, before = {0}, name = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    int r = manifests_target(a->c, object, &t, &namespace, err);
+    if (r < 0)
+        return r;
+    objects_add_path(&path, &t, namespace);
+    discovery_add_name(&name, t.kind, true);
+    r = revision(a->c, path.p, &before, err);
+    if (r == 0)
+        r = patch(a->c, object, &path, &doc, err);
+    if (r < 0)
+        return err_wrap(err, "%s/%.*s", name.p, STR_ARG(t.name));
+    struct str after = objects_text(doc.root, "metadata.resourceVersion");
+    const char *what = !before.n                          ? "created"
+                       : str_eq(after, sbuf_str(&before)) ? "unchanged"
+                                                          : "configured";
+    printf("%s/%.*s %s%s\n", name.p, STR_ARG(t.name), what, args.dry_run ? " (dry run)" : "");
+    a->applied++;
+    return 0;
+}
+
+// on_object goes on after a failure: the others may be good.
+static int on_object(void *arg, const yyjson_val *object, struct err *err)
+{
+    struct applying *a = arg;
+    int r = apply_one(a, object, err);
+    if (r == 0)
+        return 0;
+    (void)common_fail("apply", err);
+    a->failed = true;
+    return r == -ERR_UNAVAILABLE || r == -ERR_UNAUTHORIZED ? 1 : 0;
+}
+
+int verb_apply(int argc, char **argv)
+{
+    struct cluster c = {0};
+    struct applying a = {.c = &c};
+    struct err err = {0};
+    int r = grammar_read("apply", &apply_grammar, argc, argv);
+    if (r == VERB_OK && args.files.n == 0)
+        r = verb_usage_error("apply", "which files? -f FILE");
+    if (r == VERB_OK) {
+        if (common_open(&c, &err) < 0 ||
+            manifests_each(&args.files, args.recursive, on_object, &a, &err) < 0)
+            r = common_fail("apply", &err);
+        else if (a.failed)
+            r = VERB_NO;
+        else if (a.applied == 0)
+            (void)fprintf(stderr, "dray apply: there are no objects in the files\n");
+    }
+    cluster_close(&c);
+    vec_done(&args.files);
+    return r;
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray taint and dray untaint: DeviceTaintRules, with a look at what they do before they do it.
+#include <stdio.h>
+
+#include "api/api.h"
+#include "cmd/device_verb.h"
+
+#include "base/banned.h"
+
+static struct option_texts words;
+static const char *class_name, *rule_name;
+static bool dry_run, yes;
+
+static const struct option taint_options[] = {
+    {.name = "--class",
+     .value_name = "CLASS",
+     .text = &class_name,
+     .help = "devices of this class; then the taint is the only word"},
+    {.name = "--name", .value_name = "NAME", .text = &rule_name, .help = "of the rule"},
+    {.name = "--yes",
+     .flag = &yes,
+     .value = true,
+     .help = "make the rule even if pods are evicted"},
+    {.name = "--dry-run", .flag = &dry_run, .value = true, .help = "only tell what it would do"},
+    DEVICE_SNAPSHOT_OPTION,
+};
+
+static const struct option untaint_options[] = {
+    {.name = "--dry-run",
+     .flag = &dry_run,
+     .value = true,
+     .help = "only tell which rules would go"},
+};
+
+static const struct option_group taint_own = OPTION_GROUP("What", taint_options);
+static const struct option_group untaint_own = OPTION_GROUP("What", untaint_options);
+
+const struct grammar taint_grammar = {
+    .synopsis = "taint DRIVER[/POOL[/DEVICE]]|DEVICE KEY[=VALUE]:EFFECT\n"
+                "taint --class CLASS KEY[=VALUE]:EFFECT",
+    .text = "Makes a DeviceTaintRule and tells before which pods it evicts. Effects: NoSchedule "
+            "keeps new claims\n"
+            "away, NoExecute evicts pods that do not tolerate it (needs --yes if there are any), "
+            "None only tells.",
+    .examples = "dray taint gpu-0 broken=fan:NoSchedule\n"
+                "dray taint gpu.example.com/n1 maintenance:NoExecute --dry-run\n"
+                "dray taint --class gpu.example.com upgrade:NoSchedule",
+    .groups = {&taint_own, &common_cluster},
+    .words = &words,
+};
+
+const struct grammar untaint_grammar = {
+    .synopsis = "untaint RULE|DRIVER[/POOL[/DEVICE]]|DEVICE [KEY]",
+    .text = "Removes DeviceTaintRules: the one of that name, or those about exactly this driver, "
+            "pool or device.\n"
+            "Taints that a driver publishes itself stay; only the driver takes them back.",
+    .examples = "dray untaint gpu-0\ndray untaint gpu.example.com/n1 maintenance",
+    .groups = {&untaint_own, &common_cluster},
+    .words = &words,
+};
+
+// --- Taint ---------------------------------------------------------------------------------------
+
+static int read_rules(struct device_source *s, const struct inventory *inv, struct taint_rules *ret,
+                      struct err *err)
+{
+    struct api_device_taint_rule *one = NULL;
+    struct str selector = STR("any"); // with a class it is not looked at
+    struct str taint = str_z(words.p[words.n - 1]);
+    int r = class_name ? 0 : taint_selector(inv, str_z(words.p[0]), &s->arena, &selector, err);
+    if (r == 0) {
+        struct str text = arena_strf(&s->arena, "%.*s=%.*s", STR_ARG(selector), STR_ARG(taint));
+        r = taint_parse(text, &s->arena, &one, err);
+    }
+    if (r < 0 || !one)
+        return r;
+    if (class_name)
+        return taint_of_class(inv, str_z(class_name), &one->spec.taint, &s->arena, ret, err);
+    ret->p = arena_array(&s->arena, struct api_device_taint_rule *, 1);
+    ret->p[0] = one;
+    ret->n = 1;
+    return 0;
+}
+
+static int create(struct cluster *c, const char *target, struct api_device_taint_rule *rule,
+                  size_t number, struct err *err)
+{
+    cleanup_sbuf struct sbuf name = {0}, body = {0};
+    struct json_writer w = {.out = &body};
+    struct str version = str_make(target + strlen("/apis/"), 0);
+    version = str_upto(str_z(target + strlen("/apis/")),
+                       (size_t)str_rfind_char(str_z(target + strlen("/apis/")), '/'));
+    if (rule_name)
+        sbuf_addf(&name, number ? "%s-%zu" : "%s", rule_name, number);
+    else
+        taint_rule_name(rule, &name);
+    rule->metadata.name = sbuf_str(&name);
+    rule->kind = STR("DeviceTaintRule");
+    rule->api_version = version;
+    int r = api_json_write(&api_device_taint_rule_type, rule, &w, err);
+    if (r == 0)
+        r = device_send(c, "POST", target, sbuf_str(&body), NULL, err);
+    if (r == -ERR_ALREADY_EXISTS)
+        return err_set(err, ERR_ALREADY_EXISTS,
+                       "rule %s is there already: 'dray untaint %s' first, or give --name", name.p,
+                       name.p);
+    if (r == 0)
+        printf("devicetaintrule %s created\n", name.p);
+    return r;
+}
+
+// Shows what all rules do; true when pods are evicted.
+static bool preview(struct device_source *s, const struct inventory *inv,
+                    const struct taint_rules *rules)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    bool evicts = false;
+    for (size_t i = 0; i < rules->n; i++) {
+        struct taint_effect e;
+        taint_find(inv, rules->p[i], &s->arena, &e);
+        view_taint(&out, inv, &e);
+        for (size_t k = 0; e.evicts && k < e.hits_len; k++)
+            evicts |= !e.hits[k].tolerates;
+    }
+    printf("%s", out.n ? out.p : "");
+    (void)fflush(stdout);
+    return evicts;
+}
+
+static int taint(struct device_source *s, const struct inventory *inv, struct err *err)
+{
+    struct taint_rules rules = {0};
+    const char *target = NULL;
+    int r = read_rules(s, inv, &rules, err);
+    if (r < 0)
+        return r;
+    bool evicts = preview(s, inv, &rules);
+    if (dry_run || !s->connected)
+        return 0;
+    if (evicts && !yes)
+        return err_set(err, ERR_FORBIDDEN,
+                       "nothing was done: pods would be evicted; --yes does it");
+    r = device_rules_target(&s->cluster, &target, err);
+    for (size_t i = 0; r == 0 && i < rules.n; i++)
+        r = create(&s->cluster, target, rules.p[i], i, err);
+    return r;
+}
+
+static int run(const char *verb,
+               int (*what)(struct device_source *s, const struct inventory *inv, struct err *err))
+{
+    struct device_source s = {0};
+    struct inventory *inv = NULL;
+    struct err err = {0};
+    int r = device_open(&s, false, &err);
+    if (r == 0)
+        r = device_inventory(&s, &inv, &err);
+    if (r == 0)
+        r = what(&s, inv, &err);
+    inventory_free(inv);
+    device_close(&s);
+    return r < 0 ? common_fail(verb, &err) : VERB_OK;
+}
+
+int verb_taint(int argc, char **argv)
+{
+    int r = grammar_read("taint", &taint_grammar, argc, argv);
+    if (r != VERB_OK)
+        return r;
+    if (words.n != (class_name ? 1U : 2U))
+        return verb_usage_error("taint", class_name ? "with --class the taint is the only word"
+                                                    : "which devices, and which taint? two words");
+    return run("taint", taint);
+}
+
+// --- Untaint -------------------------------------------------------------------------------------
+
+static int untaint(struct device_source *s, const struct inventory *inv, struct err *err)
+{
+    struct taint_names names = {0};
+    const char *target = NULL;
+    struct str key = words.n > 1 ? str_z(words.p[1]) : (struct str){0};
+    taint_rules_about(inv, str_z(words.p[0]), key, &s->arena, &names);
+    if (!names.n)
+        return err_set(err, ERR_NOT_FOUND,
+                       "no DeviceTaintRule is called %s or is about exactly that; taints that "
+                       "drivers publish stay",
+                       words.p[0]);
+    int r = dry_run ? 0 : device_rules_target(&s->cluster, &target, err);
+    for (size_t i = 0; r == 0 && i < names.n; i++) {
+        struct str path =
+            arena_strf(&s->arena, "%s/%.*s", target ? target : "", STR_ARG(names.p[i]));
+        if (!dry_run)
+            r = device_send(&s->cluster, "DELETE", path.p, (struct str){0}, NULL, err);
+        if (r == 0)
+            printf("devicetaintrule %.*s %s\n", STR_ARG(names.p[i]),
+                   dry_run ? "would go" : "deleted");
+    }
+    return r;
+}
+
+int verb_untaint(int argc, char **argv)
+{
+    int r = grammar_read("untaint", &untaint_grammar, argc, argv);
+    if (r != VERB_OK)
+        return r;
+    if (words.n < 1 || words.n > 2)
+        return verb_usage_error("untaint", "which rule or device?");
+    return run("untaint", untaint);
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "view/devices.h"
+
+#include "view/human.h"
+
+#include "base/banned.h"
+
+#define NAMES_SHOWN  6 // of free devices, in a cell
+#define DEVICES_TOLD 10
+
+// --- Free ----------------------------------------------------------------------------------------
+
+static void count(struct view_table *t, size_t n, enum view_style style)
+{
+    view_table_cellf(t, n ? style : VIEW_DIM, "%zu", n);
+}
+
+static void state_columns(struct view_table *t)
+{
+    static const char *const names[] = {"FREE",    "PART", "HELD", "BLOCKED",
+                                        "TAINTED", "LOST", "FITS"};
+    view_table_column(t, STR("DEVICES"), VIEW_COLUMN_RIGHT);
+    for (size_t i = 0; i < array_len(names); i++)
+        view_table_column(t, str_z(names[i]), VIEW_COLUMN_RIGHT);
+}
+
+static void state_cells(struct view_table *t, const struct free_row *r)
+{
+    static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
+                                                             VIEW_WARN, VIEW_WARN, VIEW_BAD};
+    count(t, r->devices, VIEW_PLAIN);
+    for (size_t i = 0; i < INVENTORY_STATES; i++)
+        count(t, r->states[i], styles[i]);
+    view_table_cellf(t, r->fits ? VIEW_GOOD : VIEW_BAD, "%zu%s", r->fits, r->more ? "+" : "");
+}
+
+void view_free_classes(struct view_table *t, const struct view_free *all, size_t n)
+{
+    view_table_column(t, STR("CLASS"), VIEW_COLUMN_WHOLE);
+    state_columns(t);
+    view_table_column(t, STR("NODES"), VIEW_COLUMN_RIGHT);
+    for (size_t i = 0; i < n; i++) {
+        size_t places = 0;
+        for (size_t k = 0; k < all[i].answer->rows_len; k++)
+            places += all[i].answer->rows[k].fits > 0;
+        view_table_cell(t, all[i].class_name.n ? all[i].class_name : STR("(any)"), VIEW_PLAIN);
+        state_cells(t, &all[i].answer->total);
+        count(t, places, VIEW_PLAIN);
+    }
+}
+
+// The first free devices of a place by name.
+static void names_cell(struct view_table *t, const struct view_free *f, struct str node)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < f->answer->devices_len; i++) {
+        const struct inventory_device *d = &f->inv->devices[f->answer->devices[i]];
+        if (str_eq(d->node, node) && n++ < NAMES_SHOWN)
+            sbuf_addf(&b, "%s%.*s", n > 1 ? "," : "", STR_ARG(d->id.device));
+    }
+    if (n > NAMES_SHOWN)
+        sbuf_addf(&b, ",… %zu more", n - NAMES_SHOWN);
+    view_table_cell(t, sbuf_str(&b), VIEW_PLAIN);
+}
+
+void view_free_nodes(struct view_table *t, const struct view_free *f)
+{
+    view_table_column(t, STR("NODE"), VIEW_COLUMN_WHOLE);
+    state_columns(t);
+    view_table_column(t, STR("FREE NOW"), 0);
+    for (size_t i = 0; i < f->answer->rows_len; i++) {
+        const struct free_row *r = &f->answer->rows[i];
+        view_table_cell(t, r->node.n ? r->node : STR("(network)"), VIEW_PLAIN);
+        state_cells(t, r);
+        names_cell(t, f, r->node);
+    }
+    if (f->answer->rows_len == 1)
+        return;
+    view_table_cell(t, STR("(all)"), VIEW_HEAD);
+    state_cells(t, &f->answer->total);
+    view_table_cell(t, (struct str){0}, VIEW_PLAIN);
+}
+
+// --- Who -----------------------------------------------------------------------------------------
+
+void view_since(struct sbuf *out, const struct inventory_claim *c, struct moment now)
+{
+    if (c->since_how == INVENTORY_SINCE_UNKNOWN) {
+        sbuf_addz(out, "?");
+        return;
+    }
+    // The last write was then: the allocation is at least as old. Created then: at most as old.
+    if (c->since_how == INVENTORY_SINCE_FIELDS)
+        sbuf_addz(out, "≥");
+    if (c->since_how == INVENTORY_SINCE_CREATION)
+        sbuf_addz(out, "≤");
+    view_add_duration(out, now.sec > c->since.at.sec ? now.sec - c->since.at.sec : 0);
+}
+
+static void share_text(struct sbuf *out, const struct api_device_request_allocation_result *r)
+{
+    for (size_t i = 0; i < r->consumed_capacity.n; i++) {
+        sbuf_addf(out, "%s%.*s ", i ? ", " : "", STR_ARG(r->consumed_capacity.p[i].key));
+        quantity_write(&r->consumed_capacity.p[i].value, out);
+    }
+    if (r->has_admin_access && r->admin_access)
+        sbuf_addz(out, "admin access");
+}
+
+static void holder_cells(struct view_table *t, const struct inventory *inv,
+                         const struct inventory_hold *h, struct str node, struct moment now)
+{
+    const struct inventory_claim *c = &inv->claims[h->claim];
+    cleanup_sbuf struct sbuf since = {0}, share = {0};
+    struct str namespace = c->claim->metadata.namespace;
+    view_since(&since, c, now);
+    share_text(&share, h->result);
+    view_table_cell(t, namespace, VIEW_PLAIN);
+    view_table_cell(t, c->claim->metadata.name, VIEW_PLAIN);
+    view_table_cell(t, c->pods.n ? c->pods : STR("-"), c->pods.n ? VIEW_PLAIN : VIEW_WARN);
+    view_table_cell(t, node.n ? node : c->node, VIEW_PLAIN);
+    view_table_cell(t, sbuf_str(&since), VIEW_PLAIN);
+    view_table_cell(t, sbuf_str(&share), VIEW_PLAIN);
+}
+
+static enum view_style state_style(const struct inventory_device *d)
+{
+    static const enum view_style styles[INVENTORY_STATES] = {VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN,
+                                                             VIEW_WARN, VIEW_WARN, VIEW_BAD};
+    return d->unhealthy ? VIEW_BAD : styles[d->state];
+}
+
+static void device_cells(struct view_table *t, const struct inventory_device *d)
+{
+    cleanup_sbuf struct sbuf name = {0};
+    inventory_name(&d->id, &name);
+    view_table_cell(t, sbuf_str(&name), VIEW_PLAIN);
+    view_table_cellf(t, state_style(d), "%s%s", inventory_state_name(d->state),
+                     d->unhealthy ? ", unhealthy" : "");
+}
+
+void view_who(struct view_table *t, const struct inventory *inv, const uint32_t *devices, size_t n,
+              struct moment now)
+{
+    view_table_column(t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
+    view_table_column(t, STR("STATE"), 0);
+    view_table_column(t, STR("NAMESPACE"), 0);
+    view_table_column(t, STR("CLAIM"), 0);
+    view_table_column(t, STR("POD"), 0);
+    view_table_column(t, STR("NODE"), 0);
+    view_table_column(t, STR("FOR"), 0);
+    view_table_column(t, STR("SHARE"), VIEW_COLUMN_WIDE);
+    for (size_t i = 0; i < n; i++) {
+        const struct inventory_device *d = &inv->devices[devices[i]];
+        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++) {
+            device_cells(t, d);
+            holder_cells(t, inv, &inv->holds[k], d->node, now);
+        }
+        if (d->holds_len)
+            continue;
+        device_cells(t, d);
+        for (size_t k = 0; k < 3; k++)
+            view_table_cell(t, k == 0 && d->why.n ? d->why : STR("-"), VIEW_DIM);
+        view_table_cell(t, d->node, VIEW_PLAIN);
+        view_table_cell(t, STR("-"), VIEW_DIM);
+        view_table_cell(t, (struct str){0}, VIEW_PLAIN);
+    }
+}
+
+// --- Topology ------------------------------------------------------------------------------------
+
+static bool any_text(const struct str *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (all[i].n)
+            return true;
+    return false;
+}
+
+static void topo_row(struct view_table *t, const struct inventory *inv, const struct topo *topo,
+                     size_t row, bool socket)
+{
+    const struct inventory_device *d = &inv->devices[topo->devices[row]];
+    static const enum view_style styles[TOPO_LEVELS] = {
+        VIEW_DIM, VIEW_GOOD, VIEW_GOOD, VIEW_GOOD, VIEW_PLAIN, VIEW_PLAIN, VIEW_WARN, VIEW_DIM};
+    view_table_cellf(t, VIEW_HEAD, "%zu", row);
+    view_table_cell(t, d->id.device, VIEW_PLAIN);
+    for (size_t k = 0; k < topo->n; k++) {
+        enum topo_near near = topo->near[row * topo->n + k];
+        view_table_cell(t, str_z(topo_word(near)), styles[near]);
+    }
+    view_table_cell(t, topo->numa[row].n ? topo->numa[row] : STR("-"), VIEW_PLAIN);
+    if (socket)
+        view_table_cell(t, topo->socket[row].n ? topo->socket[row] : STR("-"), VIEW_PLAIN);
+    view_table_cell(t, topo->pcie[row].n ? topo->pcie[row] : STR("-"), VIEW_PLAIN);
+    view_table_cell(t, d->id.driver, VIEW_DIM);
+}
+
+void view_topo(struct sbuf *out, const struct inventory *inv, const struct topo *topo,
+               const struct view_layout *how)
+{
+    cleanup_view_table struct view_table t = {0};
+    bool used[TOPO_LEVELS] = {0};
+    bool socket = any_text(topo->socket, topo->n);
+    struct view_layout whole = *how;
+    whole.term.columns = 0; // a matrix with columns cut is none
+    view_table_column(&t, STR("#"), VIEW_COLUMN_RIGHT);
+    view_table_column(&t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
+    for (size_t i = 0; i < topo->n; i++) {
+        char number[24];
+        (void)snprintf(number, sizeof(number), "%zu", i);
+        view_table_column(&t, str_z(number), 0);
+    }
+    view_table_column(&t, STR("NUMA"), 0);
+    if (socket)
+        view_table_column(&t, STR("SOCKET"), 0);
+    view_table_column(&t, STR("PCIE ROOT"), 0);
+    view_table_column(&t, STR("DRIVER"), 0);
+    for (size_t i = 0; i < topo->n; i++)
+        topo_row(&t, inv, topo, i, socket);
+    view_table_write(&t, &whole, out);
+    for (size_t i = 0; i < topo->n * topo->n; i++)
+        used[topo->near[i]] = true;
+    sbuf_addz(out, "\nLegend:\n");
+    for (int i = 0; i < TOPO_LEVELS; i++)
+        if (used[i])
+            sbuf_addf(out, "  %-5s %s\n", topo_word((enum topo_near)i),
+                      topo_meaning((enum topo_near)i));
+}
+
+// --- Doctor, history, taints ---------------------------------------------------------------------
+
+static void styled(struct sbuf *out, enum view_style style, bool color, const char *text)
+{
+    view_style_begin(out, style, color);
+    sbuf_addz(out, text);
+    view_style_end(out, style, color);
+}
+
+void view_doctor(struct sbuf *out, const struct doctor *d, const struct view_layout *how)
+{
+    static const char *const words[] = {"ok  ", "look", "BAD "};
+    static const enum view_style styles[] = {VIEW_GOOD, VIEW_WARN, VIEW_BAD};
+    size_t n[3] = {0};
+    for (size_t i = 0; i < d->findings.n; i++) {
+        const struct doctor_finding *f = &d->findings.p[i];
+        n[f->level]++;
+        styled(out, styles[f->level], how->term.color, words[f->level]);
+        sbuf_addf(out, "  %-12s", f->check);
+        view_add_line(out, f->what);
+        sbuf_addc(out, '\n');
+        if (f->remedy.n) {
+            sbuf_addz(out, "                  → ");
+            view_add_line(out, f->remedy);
+            sbuf_addc(out, '\n');
+        }
+    }
+    sbuf_addf(out, "\n%zu good, %zu to look at, %zu bad\n", n[DOCTOR_GOOD], n[DOCTOR_WARN],
+              n[DOCTOR_BAD]);
+}
+
+void view_history(struct sbuf *out, const struct past *h, const struct view_layout *how)
+{
+    cleanup_view_table struct view_table t = {0};
+    view_table_column(&t, STR("WHEN"), VIEW_COLUMN_WHOLE);
+    view_table_column(&t, STR("WHAT"), 0);
+    view_table_column(&t, STR("KNOWN FROM"), VIEW_COLUMN_WHOLE);
+    sbuf_addf(out, "%.*s\n", STR_ARG(h->subject));
+    for (size_t i = 0; i < h->entries.n; i++) {
+        cleanup_sbuf struct sbuf at = {0};
+        rfc3339_write_seconds(h->entries.p[i].at, &at);
+        view_table_cell(&t, sbuf_str(&at), VIEW_PLAIN);
+        view_table_cell(&t, h->entries.p[i].what, VIEW_PLAIN);
+        view_table_cell(&t, h->entries.p[i].source, VIEW_DIM);
+    }
+    view_table_write(&t, how, out);
+    if (h->unknown.n)
+        sbuf_addz(out, "\nNot known:\n");
+    for (size_t i = 0; i < h->unknown.n; i++)
+        sbuf_addf(out, "  - %.*s\n", STR_ARG(h->unknown.p[i]));
+}
+
+void view_taint(struct sbuf *out, const struct inventory *inv, const struct taint_effect *e)
+{
+    const struct api_device_taint *t = &e->rule->spec.taint;
+    size_t evicted = 0;
+    sbuf_addf(out, "taint %.*s%s%.*s:%.*s for %zu device%s", STR_ARG(t->key), t->value.n ? "=" : "",
+              STR_ARG(t->value), STR_ARG(t->effect), e->devices_len,
+              e->devices_len == 1 ? "" : "s");
+    for (size_t i = 0; i < e->devices_len && i < DEVICES_TOLD; i++) {
+        sbuf_addz(out, i ? ", " : ": ");
+        inventory_name(&inv->devices[e->devices[i]].id, out);
+    }
+    sbuf_addz(out, e->devices_len > DEVICES_TOLD ? ", …\n" : "\n");
+    for (size_t i = 0; i < e->hits_len; i++) {
+        const struct taint_hit *h = &e->hits[i];
+        const struct inventory_claim *c = &inv->claims[inv->holds[h->hold].claim];
+        bool goes = e->evicts && !h->tolerates;
+        sbuf_addf(out, "  %s %.*s, claim %.*s%s",
+                  goes         ? "evicts"
+                  : !e->evicts ? "stays:"
+                               : "tolerates it:",
+                  STR_ARG(c->pods.n ? c->pods : STR("(no pod)")), STR_ARG(c->name),
+                  h->for_a_while && e->evicts ? "" : "\n");
+        if (h->for_a_while && e->evicts)
+            sbuf_addf(out, ", for %lld s\n", (long long)h->seconds);
+        evicted += goes;
+    }
+    if (e->evicts)
+        sbuf_addf(out, "  %zu claim%s lose%s their pods\n", evicted, evicted == 1 ? "" : "s",
+                  evicted == 1 ? "s" : "");
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What -o json and yaml show of devices.
+#include "view/devices.h"
+
+#include "base/banned.h"
+
+static void text(struct json_writer *w, const char *key, struct str v)
+{
+    if (!v.n)
+        return;
+    json_write_key(w, str_z(key));
+    json_write_str(w, v);
+}
+
+static void number(struct json_writer *w, const char *key, size_t v)
+{
+    json_write_key(w, str_z(key));
+    json_write_u64(w, v);
+}
+
+static void list(struct json_writer *w, const char *key)
+{
+    json_write_key(w, str_z(key));
+    json_write_array_begin(w);
+}
+
+static void when(struct json_writer *w, const char *key, struct moment m)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    rfc3339_write_seconds(m, &b);
+    text(w, key, sbuf_str(&b));
+}
+
+// --- Free ----------------------------------------------------------------------------------------
+
+static void free_row(struct json_writer *w, const struct free_row *r)
+{
+    number(w, "devices", r->devices);
+    for (size_t i = 0; i < INVENTORY_STATES; i++)
+        number(w, inventory_state_name((enum inventory_state)i), r->states[i]);
+    number(w, "fits", r->fits);
+    json_write_key(w, STR("fitsMore"));
+    json_write_bool(w, r->more);
+    if (r->failed)
+        number(w, "selectorFailed", r->failed);
+}
+
+static void free_class(struct json_writer *w, const struct view_free *f)
+{
+    json_write_object_begin(w);
+    text(w, "class", f->class_name);
+    free_row(w, &f->answer->total);
+    list(w, "nodes");
+    for (size_t i = 0; i < f->answer->rows_len; i++) {
+        json_write_object_begin(w);
+        text(w, "node", f->answer->rows[i].node);
+        free_row(w, &f->answer->rows[i]);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+    list(w, "free");
+    for (size_t i = 0; i < f->answer->devices_len; i++) {
+        cleanup_sbuf struct sbuf name = {0};
+        inventory_name(&f->inv->devices[f->answer->devices[i]].id, &name);
+        json_write_str(w, sbuf_str(&name));
+    }
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+void view_free_json(struct json_writer *w, const struct view_free *all, size_t n)
+{
+    json_write_object_begin(w);
+    list(w, "classes");
+    for (size_t i = 0; i < n; i++)
+        free_class(w, &all[i]);
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+// --- Who -----------------------------------------------------------------------------------------
+
+static void holder(struct json_writer *w, const struct inventory *inv,
+                   const struct inventory_hold *h)
+{
+    static const char *const how[] = {"unknown", "allocationTimestamp", "managedFields",
+                                      "creationTimestamp"};
+    const struct inventory_claim *c = &inv->claims[h->claim];
+    json_write_object_begin(w);
+    text(w, "namespace", c->claim->metadata.namespace);
+    text(w, "claim", c->claim->metadata.name);
+    text(w, "request", h->result->request);
+    text(w, "pods", c->pods);
+    text(w, "node", c->node);
+    text(w, "shareID", h->result->share_id);
+    if (c->since.set)
+        when(w, "since", c->since.at);
+    text(w, "sinceFrom", str_z(how[c->since_how]));
+    if (h->result->consumed_capacity.n) {
+        json_write_key(w, STR("consumedCapacity"));
+        json_write_object_begin(w);
+        for (size_t i = 0; i < h->result->consumed_capacity.n; i++) {
+            cleanup_sbuf struct sbuf q = {0};
+            quantity_write(&h->result->consumed_capacity.p[i].value, &q);
+            json_write_key(w, h->result->consumed_capacity.p[i].key);
+            json_write_str(w, sbuf_str(&q));
+        }
+        json_write_object_end(w);
+    }
+    json_write_object_end(w);
+}
+
+static void device(struct json_writer *w, const struct inventory *inv,
+                   const struct inventory_device *d)
+{
+    json_write_object_begin(w);
+    text(w, "driver", d->id.driver);
+    text(w, "pool", d->id.pool);
+    text(w, "device", d->id.device);
+    text(w, "node", d->node);
+    text(w, "state", str_z(inventory_state_name(d->state)));
+    text(w, "why", d->why);
+    json_write_key(w, STR("unhealthy"));
+    json_write_bool(w, d->unhealthy);
+    if (d->left) {
+        json_write_key(w, STR("left"));
+        json_write_object_begin(w);
+        for (size_t i = 0; i < d->device->capacity.n; i++) {
+            json_write_key(w, d->device->capacity.p[i].key);
+            json_write_str(w, d->left[i]);
+        }
+        json_write_object_end(w);
+    }
+    list(w, "holders");
+    for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++)
+        holder(w, inv, &inv->holds[k]);
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+void view_who_json(struct json_writer *w, const struct inventory *inv, const uint32_t *devices,
+                   size_t n)
+{
+    json_write_object_begin(w);
+    list(w, "devices");
+    for (size_t i = 0; i < n; i++)
+        device(w, inv, &inv->devices[devices[i]]);
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+// --- The others ----------------------------------------------------------------------------------
+
+void view_topo_json(struct json_writer *w, const struct inventory *inv, const struct topo *topo)
+{
+    json_write_object_begin(w);
+    list(w, "devices");
+    for (size_t i = 0; i < topo->n; i++) {
+        cleanup_sbuf struct sbuf name = {0};
+        inventory_name(&inv->devices[topo->devices[i]].id, &name);
+        json_write_object_begin(w);
+        text(w, "device", sbuf_str(&name));
+        text(w, "numa", topo->numa[i]);
+        text(w, "socket", topo->socket[i]);
+        text(w, "pcieRoot", topo->pcie[i]);
+        list(w, "near");
+        for (size_t k = 0; k < topo->n; k++)
+            json_write_str(w, str_z(topo_word(topo->near[i * topo->n + k])));
+        json_write_array_end(w);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+void view_doctor_json(struct json_writer *w, const struct doctor *d)
+{
+    static const char *const words[] = {"good", "warn", "bad"};
+    json_write_object_begin(w);
+    text(w, "worst", str_z(words[doctor_worst(d)]));
+    list(w, "findings");
+    for (size_t i = 0; i < d->findings.n; i++) {
+        json_write_object_begin(w);
+        text(w, "level", str_z(words[d->findings.p[i].level]));
+        text(w, "check", str_z(d->findings.p[i].check));
+        text(w, "what", d->findings.p[i].what);
+        text(w, "remedy", d->findings.p[i].remedy);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+void view_history_json(struct json_writer *w, const struct past *h)
+{
+    json_write_object_begin(w);
+    text(w, "subject", h->subject);
+    list(w, "entries");
+    for (size_t i = 0; i < h->entries.n; i++) {
+        json_write_object_begin(w);
+        when(w, "at", h->entries.p[i].at);
+        text(w, "what", h->entries.p[i].what);
+        text(w, "source", h->entries.p[i].source);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+    list(w, "unknown");
+    for (size_t i = 0; i < h->unknown.n; i++)
+        json_write_str(w, h->unknown.p[i]);
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
