@@ -36,6 +36,8 @@ static inline bool exec_timer_armed(const struct exec_timer *t)
 struct exec_ops {
     // post runs fn(arg) on the exec's thread, after what was posted before; from any thread.
     void (*post)(struct exec *e, exec_fn fn, void *arg);
+    // unpost takes back what has not begun to run: true, it never will. May be missing.
+    bool (*unpost)(struct exec *e, exec_fn fn, const void *arg);
     // timer_start arms t to fire in delay_ns (again: moves it); 0 is legal and never fires at once.
     void (*timer_start)(struct exec *e, struct exec_timer *t, int64_t delay_ns);
     // timer_stop disarms t; legal on one that is not armed. Its memory may go afterwards.
@@ -51,6 +53,11 @@ struct exec {
 static inline void exec_post(struct exec *e, exec_fn fn, void *arg)
 {
     e->ops->post(e, fn, arg);
+}
+
+static inline bool exec_unpost(struct exec *e, exec_fn fn, const void *arg)
+{
+    return e->ops->unpost && e->ops->unpost(e, fn, arg);
 }
 
 static inline void exec_timer_start(struct exec *e, struct exec_timer *t, int64_t delay_ns)

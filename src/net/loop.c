@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 #include "base/vec.h"
@@ -60,6 +61,23 @@ static void post(struct exec *e, exec_fn fn, void *arg)
     // Whoever found the list empty wakes the loop; the others ride along.
     if (first)
         (void)uv_async_send(&l->wake);
+}
+
+static bool unpost(struct exec *e, exec_fn fn, const void *arg)
+{
+    struct loop *l = loop_of(e);
+    bool found = false;
+    pthread_mutex_lock(&l->lock);
+    for (size_t i = 0; i < l->posted.n && !found; i++) {
+        struct posted *p = &l->posted.p[i];
+        found = p->fn == fn && p->arg == arg;
+        if (found) {
+            memmove(p, p + 1, (l->posted.n - i - 1) * sizeof(*p));
+            l->posted.n--;
+        }
+    }
+    pthread_mutex_unlock(&l->lock);
+    return found;
 }
 
 // Runs what is posted now. Work posted meanwhile runs on the loop's next turn, so that work that
@@ -132,6 +150,7 @@ static void timer_stop(struct exec *e, struct exec_timer *t)
 
 static const struct exec_ops loop_ops = {
     .post = post,
+    .unpost = unpost,
     .timer_start = timer_start,
     .timer_stop = timer_stop,
 };

@@ -320,7 +320,7 @@ void committer_close(struct committer *c)
     work_here(c);
     exec_timer_stop(c->options.exec, &c->timer);
     db_close(c->options.db);
-    if (posted)
+    if (posted && !exec_unpost(c->options.exec, on_post, c->mailbox))
         c->mailbox->committer = NULL;
     else
         free(c->mailbox);

@@ -71,6 +71,21 @@ static void runs_posted_work_in_order(void **state)
     teardown(&f);
 }
 
+static void work_can_be_taken_back(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    exec_post(f.exec, note_a, &f);
+    exec_post(f.exec, note_b, &f);
+    assert_true(exec_unpost(f.exec, note_a, &f));
+    assert_false(exec_unpost(f.exec, note_a, &f));
+    exec_post(f.exec, stop, &f);
+    loop_run(f.loop);
+    assert_str(sbuf_str(&f.log), "b");
+    teardown(&f);
+}
+
 static void start_timer(struct fixture *f, int i, exec_fn fn, int64_t delay_ns)
 {
     f->timers[i].fn = fn;
@@ -197,6 +212,6 @@ static void stops_from_other_threads(void **state)
     teardown(&f);
 }
 
-RUN_TESTS(TEST_CASE(runs_posted_work_in_order), TEST_CASE(fires_timers_in_order),
-          TEST_CASE(hears_signals), TEST_CASE(takes_work_from_other_threads),
-          TEST_CASE(stops_from_other_threads))
+RUN_TESTS(TEST_CASE(runs_posted_work_in_order), TEST_CASE(work_can_be_taken_back),
+          TEST_CASE(fires_timers_in_order), TEST_CASE(hears_signals),
+          TEST_CASE(takes_work_from_other_threads), TEST_CASE(stops_from_other_threads))
