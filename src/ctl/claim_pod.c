@@ -100,22 +100,25 @@ static void create_failed(void *owner, struct str key, const struct client_answe
 struct owned_search {
     struct str entry;
     const struct client_object *found;
+    bool leaving; // there is one that goes, and nobody but us holds it
 };
 
 static void match_owned(void *arg, const struct client_object *o)
 {
     struct owned_search *s = arg;
-    if (!s->found && !o->meta->deletion_timestamp.set &&
-        str_eq(meta_annotation(o->meta, STR(CLAIM_POD_ANNOTATION)), s->entry))
-        s->found = o;
+    if (!str_eq(meta_annotation(o->meta, STR(CLAIM_POD_ANNOTATION)), s->entry))
+        return;
+    if (!o->meta->deletion_timestamp.set)
+        s->found = s->found ? s->found : o;
+    else if (o->meta->finalizers.n == 1 && meta_has_finalizer(o->meta, STR(CLAIM_FINALIZER)))
+        s->leaving = true;
 }
 
-static const struct client_object *find_owned(const struct claim_ctl *c, struct str uid,
-                                              struct str entry)
+static struct owned_search find_owned(const struct claim_ctl *c, struct str uid, struct str entry)
 {
     struct owned_search s = {.entry = entry};
     informer_by(c->ctl->caches[CACHE_CLAIMS], c->claims_by_owner, uid, match_owned, &s);
-    return s.found;
+    return s;
 }
 
 enum entry_result {
@@ -130,11 +133,15 @@ static enum entry_result from_template(struct claim_ctl *c, struct str key,
                                        const struct consumer *who, struct str entry,
                                        struct str template_name, struct str *ret)
 {
-    const struct client_object *claim = find_owned(c, who->meta->uid, entry);
-    if (claim) {
-        *ret = claim->meta->name;
+    const struct owned_search have = find_owned(c, who->meta->uid, entry);
+    if (have.found) {
+        *ret = have.found->meta->name;
         return ENTRY_FOUND;
     }
+    // The next one gets its name, so that there are never two: this goes as soon as the claim's own
+    // step has come to it, and its event comes back here.
+    if (have.leaving)
+        return ENTRY_FAILED;
     const struct api_resource_claim_template *t =
         maybe_template(ctl_find(c->ctl, CACHE_TEMPLATES, who->meta->namespace, template_name));
     if (!t) {
@@ -170,7 +177,7 @@ static enum entry_result pod_entry(struct claim_ctl *c, struct str key, const st
     const struct api_pod_group *group = pod_group_of(c, pod);
     if (!pod_entry_is_of_group(group, entry))
         return from_template(c, key, who, entry->name, entry->resource_claim_template_name, ret);
-    const struct client_object *of_group = find_owned(c, group->metadata.uid, entry->name);
+    const struct client_object *of_group = find_owned(c, group->metadata.uid, entry->name).found;
     if (!of_group)
         return ENTRY_FAILED; // the group's own step makes it; its claim's event comes back here
     *ret = of_group->meta->name;
