@@ -15,7 +15,7 @@ help: ## list what can be made
 up: ## install packages, build, and start a cluster with simulated devices (Ctrl-C stops it)
 	@tools/setup build
 	@tools/build $(BUILD)
-	@exec $(BUILD)/dray up --apply examples/claim.yaml --apply examples/pending.yaml
+	@exec tools/up $(BUILD)/dray
 
 tour: all ## show what the verbs can do, on the files in examples/
 	@tools/demo $(BUILD)/dray

@@ -194,7 +194,7 @@ def tables(results):
         for m in MIXES:
             for p in MIG_POLICIES:
                 r = rows_of(results, f'mig-{m}', p)
-                rows.append([m, p] + [f'{mean(r, k):.2f}' for k in ['firstRejection', 'acceptance', 'acceptedDemand', 'allocated']] + [f'{mean(r, "gpusNeeded"):.0f}'])
+                rows.append([m, p] + [f'{mean(r, k):.2f}' for k in ['firstRejection', 'acceptance', 'acceptedDemand', 'allocated']] + [f'{mean(r, "gpusNeeded"):.1f}'])
         made['mig'] = f'Means of {len(rows_of(results, "mig-uniform", "pack"))} seeds:\n\n' + table(['mix', 'policy', 'in use at the first rejection', 'claims accepted', 'demand accepted', 'in use', 'GPUs needed'], rows)
     return made
 

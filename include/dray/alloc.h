@@ -116,6 +116,11 @@ int alloc_view_new(const struct alloc_cluster *c, const struct api_node *node,
                    struct alloc_view **ret, struct err *err) MUST_USE;
 void alloc_view_free(struct alloc_view *v);
 
+// alloc_view_update makes a view one of another snapshot of the same slices, as alloc_cluster_in_use
+// makes them; the snapshot it was of must still be there. Costs much less than a new one. Nobody else may
+// look at the view meanwhile. False: it cannot be done, the view is as it was.
+bool alloc_view_update(struct alloc_view *v, const struct alloc_cluster *c) MUST_USE;
+
 // alloc_view_devices counts the devices of usable pools.
 size_t alloc_view_devices(const struct alloc_view *v);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/devplug.h"
 #include "agent/dra.h"
 #include "agent/kubelet_http.h"
 #include "agent/node.h"
@@ -30,6 +31,8 @@ struct agent {
     struct transport *transport;
     struct disk *disk;
     struct dra *dra;
+    struct disk *plugins_disk;
+    struct devplug *devices; // NULL: another program serves device plugins here
     struct probe_net *net;
     struct event_recorder *events;
     struct pods *pods;
@@ -106,6 +109,25 @@ static void on_registered(void *arg)
     say(a, "registered node", a->options.node, NULL);
     if (a->options.registered)
         a->options.registered(a->options.arg);
+}
+
+static void on_devices_changed(void *arg)
+{
+    struct agent *a = arg;
+    if (a->node)
+        node_check(a->node);
+}
+
+static void on_device_plugin(void *arg, struct str resource, bool there)
+{
+    say(arg, there ? "device plugin is there:" : "device plugin is gone:", resource, NULL);
+}
+
+static void each_amount(void *arg, node_amount_fn fn, void *ctx)
+{
+    const struct agent *a = arg;
+    if (a->devices)
+        devplug_amounts(a->devices, fn, ctx);
 }
 
 static int find(void *arg, struct str namespace, struct str pod, struct str uid,
@@ -193,6 +215,35 @@ static int make_claims(struct agent *a, struct err *err)
     return dra_new(&d, &a->dra, err);
 }
 
+// Where device plugins cannot be served, the node does without them: a kubelet may be at work beside it.
+static void make_devices(struct agent *a)
+{
+    const struct agent_options *o = &a->options;
+    struct err err = {0};
+    int code = volume_make_folder(o->device_plugins, 0755, &err);
+    if (code == 0)
+        code =
+            disk_folder_new(o->device_plugins, o->step ? on_step : NULL, a, &a->plugins_disk, &err);
+    const struct devplug_options d = {.exec = loop_exec(o->loop),
+                                      .transport = a->transport,
+                                      .disk = a->plugins_disk,
+                                      .folder = o->device_plugins,
+                                      .pods = each_pod,
+                                      .changed = on_devices_changed,
+                                      .health_changed = on_health,
+                                      .plugin_changed = on_device_plugin,
+                                      .arg = a,
+                                      .step = on_step};
+    if (code == 0) {
+        a->devices = devplug_new(&d);
+        code = devplug_serve(a->devices, o->loop, &err);
+    }
+    if (code == 0)
+        return;
+    devplug_free(take_ptr(a->devices));
+    say(a, "no device plugins in", str_z(o->device_plugins), err.msg);
+}
+
 // The host and port of "https://HOST:PORT/…".
 static void split_url(struct str url, struct str *host, struct str *port)
 {
@@ -232,6 +283,7 @@ static void make_pods(struct agent *a)
                                    .work = on_work};
     a->pods = pods_new(&p);
     pods_set_dra(a->pods, a->dra);
+    pods_set_devices(a->pods, a->devices);
 }
 
 static int make_endpoint(struct agent *a, struct err *err)
@@ -271,6 +323,8 @@ static void make_node(struct agent *a)
                                     .pods_max = o->pods_max,
                                     .folder = o->data_dir,
                                     .has_health = true,
+                                    .extended = each_amount,
+                                    .extended_is_new = a->devices && devplug_is_new(a->devices),
                                     .registered = on_registered,
                                     .changed = on_node_changed,
                                     .arg = a};
@@ -279,7 +333,8 @@ static void make_node(struct agent *a)
 
 static int make_podresources(struct agent *a, struct err *err)
 {
-    const struct podresources_options o = {.dra = a->dra, .pods = each_pod, .arg = a};
+    const struct podresources_options o = {
+        .dra = a->dra, .devices = a->devices, .pods = each_pod, .arg = a};
     a->grpc = grpc_server_new(a->options.loop, NULL);
     a->podresources = podresources_new(a->grpc, &o);
     return grpc_server_listen(a->grpc, below(a, "pod-resources/kubelet.sock"), err);
@@ -291,6 +346,10 @@ static void copy_options(struct agent *a, const struct agent_options *o)
     a->options = *o;
     a->options.node = arena_str(s, o->node);
     a->options.data_dir = arena_str(s, str_z(o->data_dir ? o->data_dir : DATA_DIR_DEFAULT)).p;
+    a->options.device_plugins = arena_str(s, str_z(o->device_plugins ? o->device_plugins
+                                                   : o->data_dir     ? below(a, "device-plugins")
+                                                                     : DEVPLUG_FOLDER_DEFAULT))
+                                    .p;
     a->options.api_url = arena_str(s, o->api_url);
     a->options.labels = arena_str(s, o->labels);
     a->options.taints = arena_str(s, o->taints);
@@ -317,6 +376,7 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
         code = make_claims(a, err);
     }
     if (code == 0) {
+        make_devices(a);
         make_pods(a);
         code = make_endpoint(a, err);
     }
@@ -371,10 +431,12 @@ void agent_free(struct agent *a)
         dra_free(a->dra);
     podresources_free(a->podresources);
     pods_free(a->pods);
+    devplug_free(a->devices);
     node_free(a->node);
     event_recorder_free(a->events);
     transport_grpc_free(a->transport);
     disk_folder_free(a->disk);
+    disk_folder_free(a->plugins_disk);
     probe_net_free(a->net);
     if (a->runtime && !busy)
         a->runtime->ops->free(a->runtime);

@@ -121,21 +121,20 @@ void checkpoint_write(const struct node_claims *claims, struct sbuf *out)
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static const struct json_options json_rules = {
+const struct json_options checkpoint_json = {
     .max_bytes = (size_t)256 * 1024 * 1024,
     .duplicates = JSON_DUPLICATES_LAST,
 };
 
-// A member, or NULL when it is missing or null.
-static const yyjson_val *member(const yyjson_val *in, struct str key)
+const yyjson_val *checkpoint_member(const yyjson_val *in, struct str key)
 {
     const yyjson_val *v = json_get(in, key);
     return v && !json_is_null(v) ? v : NULL;
 }
 
-static int read_text(const yyjson_val *in, struct str key, struct str *ret, struct err *err)
+int checkpoint_text(const yyjson_val *in, struct str key, struct str *ret, struct err *err)
 {
-    const yyjson_val *v = member(in, key);
+    const yyjson_val *v = checkpoint_member(in, key);
     *ret = (struct str){0};
     int rc = v ? json_to_str(v, ret, err) : 0;
     if (rc < 0)
@@ -146,7 +145,7 @@ static int read_text(const yyjson_val *in, struct str key, struct str *ret, stru
 static int read_texts(const yyjson_val *in, struct str key, struct arena *a,
                       struct plugin_strs *ret, struct err *err)
 {
-    const yyjson_val *v = member(in, key);
+    const yyjson_val *v = checkpoint_member(in, key);
     int rc = v ? json_want_array(v, err) : 0;
     if (!v || rc < 0)
         return rc;
@@ -167,16 +166,16 @@ static int read_device(const yyjson_val *v, struct arena *a, struct plugin_devic
     *ret = (struct plugin_device){0};
     int rc = json_want_object(v, err);
     if (rc == 0)
-        rc = read_text(v, STR("PoolName"), &ret->pool_name, err);
+        rc = checkpoint_text(v, STR("PoolName"), &ret->pool_name, err);
     if (rc == 0)
-        rc = read_text(v, STR("DeviceName"), &ret->device_name, err);
+        rc = checkpoint_text(v, STR("DeviceName"), &ret->device_name, err);
     if (rc == 0)
-        rc = read_text(v, STR("ShareID"), &ret->share_id, err);
+        rc = checkpoint_text(v, STR("ShareID"), &ret->share_id, err);
     if (rc == 0)
         rc = read_texts(v, STR("RequestNames"), a, &ret->request_names, err);
     if (rc == 0)
         rc = read_texts(v, STR("CDIDeviceIDs"), a, &ret->cdi_device_ids, err);
-    ret->has_share_id = rc == 0 && member(v, STR("ShareID"));
+    ret->has_share_id = rc == 0 && checkpoint_member(v, STR("ShareID"));
     return rc;
 }
 
@@ -205,7 +204,7 @@ static int read_driver(struct node_claim *c, struct str name, const yyjson_val *
     if (json_is_null(v))
         return 0;
     int rc = json_want_object(v, err);
-    const yyjson_val *devices = rc == 0 ? member(v, STR("Devices")) : NULL;
+    const yyjson_val *devices = rc == 0 ? checkpoint_member(v, STR("Devices")) : NULL;
     if (devices)
         rc = read_devices(devices, d, err);
     struct plugin_strs skips = {0};
@@ -262,18 +261,18 @@ static int read_claim(const yyjson_val *v, struct node_claims *all, struct err *
     struct str namespace = {0}, name = {0}, uid = {0};
     int rc = json_want_object(v, err);
     if (rc == 0)
-        rc = read_text(v, STR("Namespace"), &namespace, err);
+        rc = checkpoint_text(v, STR("Namespace"), &namespace, err);
     if (rc == 0)
-        rc = read_text(v, STR("ClaimName"), &name, err);
+        rc = checkpoint_text(v, STR("ClaimName"), &name, err);
     if (rc == 0)
-        rc = read_text(v, STR("ClaimUID"), &uid, err);
+        rc = checkpoint_text(v, STR("ClaimUID"), &uid, err);
     if (rc == 0)
         rc = check_names(namespace, name, uid, err);
     if (rc < 0)
         return rc;
     struct node_claim *c = node_claim_new(namespace, name, uid);
-    const yyjson_val *pods = member(v, STR("PodUIDs"));
-    const yyjson_val *drivers = member(v, STR("DriverState"));
+    const yyjson_val *pods = checkpoint_member(v, STR("PodUIDs"));
+    const yyjson_val *drivers = checkpoint_member(v, STR("DriverState"));
     if (pods)
         rc = read_pods(c, pods, err);
     if (rc == 0 && drivers)
@@ -312,10 +311,10 @@ static int read_claims(const yyjson_val *v, struct node_claims *all, struct err 
 static int read_data(struct str data, struct node_claims *all, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = json_parse(data, &json_rules, &doc, err);
+    int rc = json_parse(data, &checkpoint_json, &doc, err);
     if (rc == 0)
         rc = json_want_object(doc.root, err);
-    const yyjson_val *list = rc == 0 ? member(doc.root, STR("ClaimInfoStateList")) : NULL;
+    const yyjson_val *list = rc == 0 ? checkpoint_member(doc.root, STR("ClaimInfoStateList")) : NULL;
     return list ? read_claims(list, all, err) : rc;
 }
 
@@ -324,12 +323,12 @@ int checkpoint_read(struct str text, struct node_claims *ret, struct err *err)
     cleanup_json_doc struct json_doc doc = {0};
     struct str data = {0};
     uint32_t checksum = 0;
-    int rc = json_parse(text, &json_rules, &doc, err);
+    int rc = json_parse(text, &checkpoint_json, &doc, err);
     if (rc == 0)
         rc = json_want_object(doc.root, err);
     if (rc == 0)
-        rc = read_text(doc.root, STR("Data"), &data, err);
-    const yyjson_val *sum = rc == 0 ? member(doc.root, STR("Checksum")) : NULL;
+        rc = checkpoint_text(doc.root, STR("Data"), &data, err);
+    const yyjson_val *sum = rc == 0 ? checkpoint_member(doc.root, STR("Checksum")) : NULL;
     if (sum)
         rc = json_to_u32(sum, &checksum, err);
     if (rc < 0)

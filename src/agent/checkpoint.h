@@ -10,6 +10,7 @@
 #include "agent/claims.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "codec/json.h"
 
 #define CHECKPOINT_CLAIMS_MAX 1000000 // in a file; a node has hundreds
 
@@ -24,5 +25,12 @@ int checkpoint_read(struct str text, struct node_claims *ret, struct err *err) M
 
 // checkpoint_crc is CRC-32 as in Ethernet and zlib (IEEE).
 uint32_t checkpoint_crc(struct str bytes);
+
+// For other checkpoints in kubelet's manner: how much JSON is taken; a member, or NULL when it is missing or
+// null; its text, empty when it is missing.
+extern const struct json_options checkpoint_json;
+const yyjson_val *checkpoint_member(const yyjson_val *in, struct str key);
+int checkpoint_text(const yyjson_val *in, struct str key, struct str *ret,
+                    struct err *err) MUST_USE;
 
 #endif

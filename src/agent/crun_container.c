@@ -129,6 +129,26 @@ static void copy_security(struct runtime_security *s, struct arena *a)
     s->seccomp_file = copy_z(s->seccomp_file, a);
 }
 
+static const struct runtime_pair *copy_pairs(const struct runtime_pair *from, size_t n,
+                                             struct arena *a)
+{
+    struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (struct runtime_pair){arena_str(a, from[i].name), arena_str(a, from[i].value)};
+    return to;
+}
+
+static const struct runtime_device *copy_devices(const struct runtime_device *from, size_t n,
+                                                 struct arena *a)
+{
+    struct runtime_device *to = arena_array(a, struct runtime_device, n + 1);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (struct runtime_device){arena_str(a, from[i].host_path),
+                                        arena_str(a, from[i].container_path),
+                                        arena_str(a, from[i].permissions)};
+    return to;
+}
+
 struct runtime_container *crun_copy_container(const struct runtime_container *from, struct arena *a)
 {
     struct runtime_container *to = arena_one(a, struct runtime_container);
@@ -140,11 +160,9 @@ struct runtime_container *crun_copy_container(const struct runtime_container *fr
     to->command = copy_texts(from->command, from->command_len, a);
     to->args = copy_texts(from->args, from->args_len, a);
     to->cdi_devices = copy_texts(from->cdi_devices, from->cdi_devices_len, a);
-    struct runtime_pair *env = arena_array(a, struct runtime_pair, from->env_len + 1);
-    for (size_t i = 0; i < from->env_len; i++)
-        env[i] = (struct runtime_pair){arena_str(a, from->env[i].name),
-                                       arena_str(a, from->env[i].value)};
-    to->env = env;
+    to->devices = copy_devices(from->devices, from->devices_len, a);
+    to->env = copy_pairs(from->env, from->env_len, a);
+    to->annotations = copy_pairs(from->annotations, from->annotations_len, a);
     struct runtime_mount *mounts = arena_array(a, struct runtime_mount, from->mounts_len + 1);
     for (size_t i = 0; i < from->mounts_len; i++) {
         mounts[i] = from->mounts[i];

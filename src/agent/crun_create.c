@@ -189,11 +189,15 @@ static int write_config(struct crun *c, struct create *k, struct arena *arena, s
         .filters = c->is_crun ? c->filters : NULL,
         .ret_filter = k->filter,
     };
-    if (k->container->cdi_devices_len == 0)
-        return oci_config_write(&o, arena, out, err);
+    if (k->container->cdi_devices_len == 0) {
+        int rc = oci_device_edits(k->container, arena, &edits, err);
+        return rc < 0 ? rc : oci_config_write(&o, arena, out, err);
+    }
     (void)pthread_mutex_lock(&c->cdi_lock);
     (void)cdi_cache_refresh(c->cdi);
     int rc = find_edits(c, k, arena, &edits, err);
+    if (rc == 0)
+        rc = oci_device_edits(k->container, arena, &edits, err);
     if (rc == 0)
         rc = move_links(k, &edits, arena, err);
     if (rc == 0)

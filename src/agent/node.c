@@ -21,6 +21,7 @@ struct node {
     struct list calls;
     struct exec_timer lease, look;
     bool creating, patching, leasing;
+    bool again; // look once more when what is under way is over
     bool registered;
     int64_t written_ns; // the last status, monotonic
 };
@@ -85,6 +86,8 @@ static void write_amounts(const struct node *n, struct json_writer *w, bool allo
     kibibytes(w, "memory", memory);
     kibibytes(w, "ephemeral-storage", allocatable ? m->disk_bytes / 10 * 9 : m->disk_bytes);
     amount(w, "pods", n->options.pods_max);
+    bool reset = n->options.extended_is_new && n->written_ns == 0 && node_object(n);
+    node_extended_write(&n->options, reset ? node_object(n)->object.value : NULL, allocatable, w);
     json_write_object_end(w);
 }
 
@@ -257,6 +260,7 @@ static bool is_told(const struct node *n, const struct api_node *node,
     }
     return cpu && quantity_value(cpu) == n->machine.cpus && memory &&
            quantity_value(memory) / 1024 == n->machine.memory_bytes / 1024 &&
+           node_extended_is_told(&n->options, node) &&
            str_eq(node->status.node_info.boot_id, n->machine.boot_id) &&
            str_eq(node->status.node_info.container_runtime_version, n->options.runtime_version) &&
            node->status.daemon_endpoints.kubelet_endpoint.port == (int32_t)n->options.port;
@@ -270,6 +274,10 @@ static void on_status(void *arg, const struct client_answer *a)
     n->patching = false;
     if (a->code == 0)
         n->written_ns = exec_now_ns(n->options.exec);
+    bool again = n->again;
+    n->again = false;
+    if (again) // something changed meanwhile
+        node_check(n);
 }
 
 static void tell_reboot(struct node *n, const struct client_object *o)
@@ -287,6 +295,7 @@ static void write_if_new(struct node *n)
     const struct client_object *o = node_object(n);
     struct condition conditions[CONDITIONS];
     cleanup_sbuf struct sbuf why = {0}, body = {0};
+    n->again |= n->patching;
     if (!o || n->patching || n->creating)
         return;
     observe(n, &why, conditions);

@@ -14,6 +14,7 @@
 #include "base/exec.h"
 #include "client/client.h"
 #include "client/events.h"
+#include "codec/json_writer.h"
 
 #define NODE_PODS_MAX 110 // as kubelet
 
@@ -51,6 +52,9 @@ struct node_times {
     int64_t look_ns;      // at the machine: 10 s
 };
 
+typedef void (*node_amount_fn)(void *ctx, struct str resource, int64_t capacity,
+                               int64_t allocatable);
+
 struct node_options {
     struct exec *exec;
     struct client *client;
@@ -67,6 +71,10 @@ struct node_options {
     struct node_times times;
     // not_ready says why the node is not ready, or false. May be NULL.
     bool (*not_ready)(void *arg, struct sbuf *why);
+    // extended calls fn for every extended resource that this node knows of. May be NULL. extended_is_new: others that
+    // the object names at the start are of another life, and are set to 0.
+    void (*extended)(void *arg, node_amount_fn fn, void *ctx);
+    bool extended_is_new;
     // registered: the object is there (again). changed: it is another. Both on the exec.
     void (*registered)(void *arg);
     void (*changed)(void *arg);
@@ -79,6 +87,12 @@ void node_free(struct node *n);
 
 // node_object is the Node as it is known, NULL before. Borrowed until control is back at the exec.
 const struct client_object *node_object(const struct node *n);
+
+// node_extended_write writes amounts of extended resources into an open object; reset (may be NULL) is the object
+// whose others are set to 0. node_extended_is_told: the object says the same already.
+void node_extended_write(const struct node_options *o, const struct api_node *reset,
+                         bool allocatable, struct json_writer *w);
+bool node_extended_is_told(const struct node_options *o, const struct api_node *node);
 
 // node_check looks at the machine at once, as it otherwise does every 10 s.
 void node_check(struct node *n);

@@ -54,6 +54,11 @@ struct oci_user {
 int oci_config_write(const struct oci_options *options, struct arena *arena, struct sbuf *out,
                      struct err *err) MUST_USE;
 
+// oci_device_edits adds the devices that plugins ask for to a container's edits, a folder as all nodes below it.
+// Returns 0, -ERR_INVALID (not a path, permissions other than r, w and m) or -ERR_NOT_FOUND.
+int oci_device_edits(const struct runtime_container *container, struct arena *arena,
+                     struct cdi_edits *edits, struct err *err) MUST_USE;
+
 // oci_process_write makes the process.json of a command from a container's config.json: the same user,
 // environment (and mark, NAME=VALUE), folder, capabilities. Returns 0 or -ERR_INVALID.
 int oci_process_write(struct str config, const struct str *command, size_t command_len, bool tty,

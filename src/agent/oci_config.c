@@ -14,8 +14,9 @@
 
 #include "base/banned.h"
 
-#define FILTER_BYTES_MAX ((size_t)1 << 20)
-#define DEFAULT_PATH     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define FILTER_BYTES_MAX  ((size_t)1 << 20)
+#define FILTER_ANNOTATION "run.oci.seccomp_bpf_data"
+#define DEFAULT_PATH      "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // --- Who -----------------------------------------------------------------------------------------
 
@@ -204,10 +205,10 @@ static int write_process(struct json_writer *w, const struct oci_options *o,
     return rc;
 }
 
-// Takes a compiled filter instead of the rules where there is one.
-static void use_filter(struct json_writer *w, const struct oci_options *o, struct sbuf *seccomp)
+// Takes a compiled filter, as the text of an annotation, instead of the rules where there is one.
+static void use_filter(const struct oci_options *o, struct sbuf *seccomp, struct sbuf *out)
 {
-    cleanup_sbuf struct sbuf name = {0}, path = {0}, filter = {0}, text = {0};
+    cleanup_sbuf struct sbuf name = {0}, path = {0}, filter = {0};
     if (!o->filters || seccomp->n == 0)
         return;
     image_sha256(sbuf_str(seccomp), false, &name);
@@ -218,20 +219,35 @@ static void use_filter(struct json_writer *w, const struct oci_options *o, struc
             memcpy(o->ret_filter, name.p, name.n + 1);
         return;
     }
-    base64_encode(sbuf_str(&filter), BASE64_STD, &text);
+    base64_encode(sbuf_str(&filter), BASE64_STD, out);
+    sbuf_clear(seccomp);
+}
+
+static void write_annotations(struct json_writer *w, const struct runtime_container *c,
+                              struct str filter)
+{
+    if (c->annotations_len == 0 && filter.n == 0)
+        return;
     json_write_key(w, STR("annotations"));
     json_write_object_begin(w);
-    json_write_key(w, STR("run.oci.seccomp_bpf_data"));
-    json_write_str(w, sbuf_str(&text));
+    for (size_t i = 0; i < c->annotations_len; i++) {
+        if (str_eqz(c->annotations[i].name, FILTER_ANNOTATION))
+            continue; // ours alone
+        json_write_key(w, c->annotations[i].name);
+        json_write_str(w, c->annotations[i].value);
+    }
+    if (filter.n > 0) {
+        json_write_key(w, STR(FILTER_ANNOTATION));
+        json_write_str(w, filter);
+    }
     json_write_object_end(w);
-    sbuf_clear(seccomp);
 }
 
 static int write_all(struct json_writer *w, const struct oci_options *o, struct arena *arena,
                      struct err *err)
 {
     struct oci_caps caps = {0};
-    cleanup_sbuf struct sbuf seccomp = {0};
+    cleanup_sbuf struct sbuf seccomp = {0}, filter = {0};
     int rc = oci_caps_make(&o->container->security, arena, &caps, err);
     if (rc < 0)
         return rc;
@@ -253,7 +269,8 @@ static int write_all(struct json_writer *w, const struct oci_options *o, struct 
         rc = oci_make_seccomp(o, &caps, &seccomp, err);
     if (rc < 0)
         return rc;
-    use_filter(w, o, &seccomp);
+    use_filter(o, &seccomp, &filter);
+    write_annotations(w, o->container, sbuf_str(&filter));
     oci_write_linux(w, o, sbuf_str(&seccomp));
     json_write_object_end(w);
     return 0;

@@ -3,6 +3,7 @@
 // Whether a pod that was bound to this node may run on it: kubelet's own look at what a scheduler should have
 // looked at, with its reasons and texts.
 #include "agent/pods_int.h"
+#include "api/pod_claims.h"
 #include "sched/select.h"
 
 #include "base/banned.h"
@@ -21,22 +22,10 @@ static int64_t number(const struct quantity *q, bool cpu)
     return v < 0 ? 0 : v;
 }
 
-// Given through a claim, not by the node.
-static bool is_claimed(const struct api_pod *pod, struct str container, struct str resource)
-{
-    const struct api_pod_extended_resource_claim_status *s =
-        pod->status.extended_resource_claim_status;
-    for (size_t i = 0; s && i < s->request_mappings.n; i++)
-        if (str_eq(s->request_mappings.p[i].container_name, container) &&
-            str_eq(s->request_mappings.p[i].resource_name, resource))
-            return true;
-    return false;
-}
-
 static int64_t container_needs(const struct api_pod *pod, const struct api_container *c,
                                struct str resource, bool cpu)
 {
-    if (is_claimed(pod, c->name, resource))
+    if (pod_resource_is_claimed(pod, c->name, resource))
         return 0;
     return number(amount_of(&c->resources.requests, resource), cpu);
 }
@@ -73,7 +62,8 @@ static int64_t used_of(const struct pods *p, const struct pod *but, struct str r
     int64_t used = 0;
     list_foreach(&p->all, n) {
         const struct pod *other = list_entry(n, struct pod, node);
-        if (other == but || !other->admitted || other->rejected || other->stage == POD_STOPPED)
+        bool counts = other->admitted || other->admitting;
+        if (other == but || !counts || other->rejected || other->stage == POD_STOPPED)
             continue;
         used += str_eqz(resource, "pods") ? 1 : pod_needs_of(pod_spec_of(other), resource);
     }
@@ -91,6 +81,8 @@ static bool fits(const struct pods *p, const struct pod *pod, const struct api_n
             continue;
         int64_t used = used_of(p, pod, name);
         int64_t have = number(&node->status.allocatable.p[i].value, str_eqz(name, "cpu"));
+        int64_t held = p->devices ? devplug_held(p->devices, str_z(pod->uid_text), name) : 0;
+        have = held > have ? held : have;
         if (need <= have - used)
             continue;
         sbuf_addf(reason, "OutOf%.*s", STR_ARG(name));
@@ -150,7 +142,8 @@ static bool ports_are_free(const struct pods *p, const struct pod *pod)
                 continue;
             list_foreach(&p->all, n) {
                 const struct pod *other = list_entry(n, struct pod, node);
-                if (other != pod && other->admitted && other->stage != POD_STOPPED &&
+                if (other != pod && (other->admitted || other->admitting) &&
+                    other->stage != POD_STOPPED &&
                     uses_host_port(pod_spec_of(other), &cs->p[i].ports.p[k]))
                     return false;
             }

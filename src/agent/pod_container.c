@@ -349,17 +349,45 @@ static void take_limits(struct pod_container *c, struct runtime_limits *l)
 
 // --- All of it -----------------------------------------------------------------------------------
 
-static int take_devices(struct pod_container *c, struct arena *arena, struct runtime_container *q,
-                        struct err *err)
+// What claims give, and what plugins asked for.
+static int take_devices(struct pod_container *c, const struct devplug_gifts *gifts,
+                        struct arena *arena, struct runtime_container *q, struct err *err)
 {
     const struct api_container *spec = pod_container_spec(c);
     struct dra_texts names = {0};
-    if (!c->pod->owner->dra)
-        return 0;
-    int code =
-        dra_container_devices(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena, &names, err);
+    int code = 0;
+    if (c->pod->owner->dra)
+        code = dra_container_devices(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena, &names,
+                                     err);
+    vec_foreach(&gifts->cdi_devices, name)
+        vec_push_arena(arena, &names, *name);
+    q->devices = gifts->devices.p;
+    q->devices_len = gifts->devices.n;
+    q->annotations = gifts->annotations.p;
+    q->annotations_len = gifts->annotations.n;
     q->cdi_devices = names.p;
     q->cdi_devices_len = names.n;
+    return code;
+}
+
+// Environment and mounts of plugins come first: what the pod says goes before them.
+static int take_gifts(struct pod_container *c, struct arena *arena, struct devplug_gifts *gifts,
+                      struct env_pairs *env, struct mounts *mounts, struct err *err)
+{
+    const struct devplug *d = c->pod->owner->devices;
+    struct env_pairs own = *env;
+    if (!d)
+        return 0;
+    int code = devplug_container(d, str_z(c->pod->uid_text), str_z(c->name), arena, gifts, err);
+    if (gifts->env.n > 0) {
+        *env = (struct env_pairs){0};
+        vec_foreach(&gifts->env, e)
+            vec_push_arena(arena, env, *e);
+        vec_foreach(&own, e)
+            vec_push_arena(arena, env, *e);
+    }
+    vec_foreach(&gifts->mounts, m)
+        vec_push_arena(arena, mounts, *m);
     return code;
 }
 
@@ -384,7 +412,10 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
     struct runtime_container *q = &ret->container;
     struct env_pairs env = {0};
     struct mounts mounts = {0};
+    struct devplug_gifts gifts = {0};
     int code = make_env(c, arena, &env, err);
+    if (code == 0)
+        code = take_gifts(c, arena, &gifts, &env, &mounts, err);
     for (size_t i = 0; code == 0 && i < spec->volume_mounts.n; i++)
         code = add_mount(c->pod, &spec->volume_mounts.p[i], &env, arena, &mounts, err);
     if (code == 0 && spec->volume_devices.n)
@@ -412,7 +443,7 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
     if (code == 0)
         code = take_security(c, arena, &q->security, err);
     if (code == 0)
-        code = take_devices(c, arena, q, err);
+        code = take_devices(c, &gifts, arena, q, err);
     take_limits(c, &q->limits);
     return code;
 }

@@ -338,6 +338,36 @@ static void create(struct pod_container *c, struct str image)
                                          on_created, pod_call_new(c->pod, c));
 }
 
+static void on_devices(void *arg, int code, const struct err *err)
+{
+    struct pod_call call;
+    cleanup_free char *image = take_ptr(((struct pod_call *)arg)->text);
+    if (!step_goes_on(arg, &call))
+        return;
+    struct pod_container *c = call.container;
+    if (code == 0) {
+        create(c, str_z(image));
+        return;
+    }
+    pod_container_event(c, EVENT_WARNING, "Failed", "Error: %s", err->msg);
+    try_later(c, "CreateContainerConfigError", err->msg);
+}
+
+// Plugins that want to know of every start are told first.
+static void ready_devices(struct pod_container *c, struct str image)
+{
+    struct devplug *d = c->pod->owner->devices;
+    struct pod_call *call = d && c->kind != POD_DEBUG ? pod_call_new(c->pod, c) : NULL;
+    if (call) {
+        call->text = xstrndup(image.n ? image.p : "", image.n);
+        if (devplug_pre_start(d, c->pod->object, pod_container_spec(c), on_devices, call))
+            return;
+        struct pod_call unused;
+        (void)pod_call_take(call, &unused);
+    }
+    create(c, image);
+}
+
 // --- The image -----------------------------------------------------------------------------------
 
 static enum runtime_pull policy_of(const struct api_container *s)
@@ -410,7 +440,7 @@ static void on_pulled(void *arg, int code, struct str id, const struct err *err)
     int64_t took = exec_now_ns(c->pod->owner->exec) - begun;
     pod_container_event(c, EVENT_NORMAL, "Pulled", "Successfully pulled image \"%.*s\" in %lldms",
                         STR_ARG(pod_container_spec(c)->image), (long long)(took / CLOCK_NS_PER_MS));
-    create(c, id);
+    ready_devices(c, id);
 }
 
 static void pull(struct pod_container *c)
@@ -432,7 +462,7 @@ static void on_looked(void *arg, int code, struct str id, const struct err *err)
     if (code == 0) {
         pod_container_event(c, EVENT_NORMAL, "Pulled",
                             "Container image \"%.*s\" already present on machine", STR_ARG(image));
-        create(c, id);
+        ready_devices(c, id);
     } else if (policy_of(pod_container_spec(c)) != RUNTIME_PULL_NEVER && code == -ERR_NOT_FOUND) {
         pull(c);
     } else if (code == -ERR_NOT_FOUND) {

@@ -143,6 +143,9 @@ static void container_status(const struct pod_container *c, struct arena *arena,
     if (c->kind == POD_MAIN && spec->resources.claims.n && c->pod->owner->dra)
         dra_container_health(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena,
                              &s->allocated_resources_status);
+    if (c->kind == POD_MAIN && c->pod->owner->devices)
+        devplug_health(c->pod->owner->devices, str_z(c->pod->uid_text), spec->name, arena,
+                       &s->allocated_resources_status);
 }
 
 // The containers of two kinds next to each other.

@@ -236,6 +236,8 @@ static void on_unprepared(void *arg, int code, const struct err *err)
 
 static void let_claims_go(struct pod *p)
 {
+    if (p->owner->devices)
+        devplug_release(p->owner->devices, str_z(p->uid_text));
     if (!p->owner->dra || !dra_needs_unprepare(p->owner->dra, str_z(p->uid_text))) {
         p->end = END_VOLUMES;
         pod_step_over(p);
@@ -382,7 +384,9 @@ void pod_stop(struct pod *p, const char *why)
         }
     }
     pod_status_changed(p);
-    if (p->busy)
+    if (p->admitting)
+        devplug_release(p->owner->devices, str_z(p->uid_text)); // goes on from there
+    else if (p->busy)
         p->again = true;
     else
         pod_go_on_ending(p);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is due for a pod now: the order of containers, when they are started again, when it is over.
+#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/pods_int.h"
@@ -327,10 +328,47 @@ static void reject(struct pod *p, const char *reason, const char *message)
     pod_status_changed(p);
 }
 
+static void take_in(struct pod *p)
+{
+    p->admitted = true;
+    if (!p->start_time.set) {
+        int64_t now = exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC;
+        p->start_time = (struct api_time){.at = {.sec = now}, .set = true};
+    }
+    pod_status_changed(p);
+}
+
+static void on_devices(void *arg, int code, const struct err *err)
+{
+    struct pod_call call;
+    if (!pod_call_take(arg, &call))
+        return;
+    struct pod *p = call.pod;
+    p->admitting = p->busy = false;
+    if (code == 0 && p->stage == POD_ACTIVE) {
+        take_in(p);
+    } else if (code != -ECANCELED && p->stage == POD_ACTIVE) {
+        cleanup_sbuf struct sbuf text = {0};
+        sbuf_addf(&text, "Allocate failed due to %s, which is unexpected", err->msg);
+        reject(p, "UnexpectedAdmissionError", text.p);
+    }
+    pod_sync(p);
+}
+
+// True: plugins are asked for its devices; it goes on when they have answered.
+static bool waits_for_devices(struct pod *p)
+{
+    struct devplug *d = p->owner->devices;
+    if (!d || !devplug_wanted(d, pod_spec_of(p)))
+        return false;
+    p->admitting = p->busy = true;
+    devplug_allocate(d, p->object, on_devices, pod_call_new(p, NULL));
+    return true;
+}
+
 // True: it may go on. A pod that was here before is not asked again.
 static bool admit(struct pod *p)
 {
-    const struct api_pod *pod = pod_spec_of(p);
     cleanup_sbuf struct sbuf reason = {0}, message = {0};
     if (p->admitted)
         return true;
@@ -341,14 +379,10 @@ static bool admit(struct pod *p)
             reject(p, reason.p, message.p);
             return false;
         }
+        if (waits_for_devices(p))
+            return false;
     }
-    p->admitted = true;
-    if (!p->start_time.set) {
-        int64_t now = exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC;
-        p->start_time = (struct api_time){.at = {.sec = now}, .set = true};
-    }
-    (void)pod;
-    pod_status_changed(p);
+    take_in(p);
     return true;
 }
 

@@ -61,6 +61,8 @@ static void add_container(struct podresources *p, struct arena *a, const struct 
     // What is not known (yet) is left out, as kubelet does.
     if (dra_container_claims(p->options.dra, pod, c, add_claim, &f, &err) < 0)
         one = (struct plugin_container_resources){.name = c->name};
+    if (p->options.devices)
+        devplug_of_container(p->options.devices, pod->metadata.uid, c->name, a, &one);
     vec_push_arena(a, &out->containers, one);
 }
 
@@ -112,8 +114,11 @@ static void on_list(void *arg, struct grpc_call *call)
 
 static void on_allocatable(void *arg, struct grpc_call *call)
 {
-    (void)arg;
-    reply(call, &plugin_empty_message, &(struct plugin_empty){0});
+    const struct podresources *p = arg;
+    struct plugin_allocatable_response r = {0};
+    if (p->options.devices)
+        devplug_allocatable(p->options.devices, call->arena, &r);
+    reply(call, &plugin_allocatable_response_message, &r);
 }
 
 static void find_one(void *ctx, const struct client_object *pod)

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kubelet's PodResources API (v1.PodResourcesLister) on a gRPC server: which pods of the node have which
-// dynamic resources. Devices, CPUs and memory of kubelet's other managers do not exist here.
+// dynamic resources and which devices of plugins. CPUs and memory of kubelet's other managers do not exist here.
 #ifndef AGENT_PODRESOURCES_H
 #define AGENT_PODRESOURCES_H
 
+#include "agent/devplug.h"
 #include "agent/dra.h"
 #include "net/grpc.h"
 
 struct podresources;
 
 struct podresources_options {
-    const struct dra *dra; // borrowed
+    const struct dra *dra;         // borrowed
+    const struct devplug *devices; // borrowed; may be NULL
     // pods calls each for every active pod, as in struct dra_options.
     bool (*pods)(void *arg, dra_pod_fn each, void *ctx);
     void *arg;

@@ -553,6 +553,11 @@ struct pods *pods_new(const struct pods_options *options)
     return p;
 }
 
+void pods_set_devices(struct pods *p, struct devplug *devices)
+{
+    p->devices = devices;
+}
+
 void pods_set_dra(struct pods *p, struct dra *dra)
 {
     p->dra = dra;

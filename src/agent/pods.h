@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/devplug.h"
 #include "agent/dra.h"
 #include "agent/probe.h"
 #include "agent/runtime.h"
@@ -59,6 +60,9 @@ struct pods *pods_new(const struct pods_options *options);
 // pods_set_dra gives it the manager of claims, which in turn asks for pods_each. Before pods_start; without
 // it pods with claims do not start.
 void pods_set_dra(struct pods *p, struct dra *dra);
+
+// pods_set_devices gives it the manager of device plugins, likewise; without it, nobody is asked for them.
+void pods_set_devices(struct pods *p, struct devplug *devices);
 
 // pods_start reads what the runtime has, then follows the API.
 void pods_start(struct pods *p);

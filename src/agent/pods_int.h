@@ -78,6 +78,7 @@ struct pod {
     char *uid_text;
     enum pod_stage stage;
     enum pod_end end;
+    bool admitting; // it waits for its devices
     bool admitted;
     bool rejected;
     bool gone;    // from the API
@@ -129,6 +130,7 @@ struct pods {
     struct exec *exec;
     struct arena arena; // of the options
     struct dra *dra;
+    struct devplug *devices; // NULL: no device plugins
     struct informer *informer;
     struct informer *services;
     struct pod_table by_uid;

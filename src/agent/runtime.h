@@ -61,6 +61,12 @@ struct runtime_mount {
     enum runtime_propagation propagation;
 };
 
+// A device node of the host, or a folder of them, as a device plugin asks for it.
+struct runtime_device {
+    struct str host_path, container_path;
+    struct str permissions; // of r, w, m; empty: all
+};
+
 enum runtime_seccomp { RUNTIME_SECCOMP_DEFAULT, RUNTIME_SECCOMP_UNCONFINED, RUNTIME_SECCOMP_FILE };
 
 struct runtime_security {
@@ -107,6 +113,10 @@ struct runtime_container {
     size_t mounts_len;
     const struct str *cdi_devices; // "vendor/class=name"
     size_t cdi_devices_len;
+    const struct runtime_device *devices;
+    size_t devices_len;
+    const struct runtime_pair *annotations; // for the OCI runtime and its hooks
+    size_t annotations_len;
     struct runtime_security security;
     struct runtime_limits limits;
     bool stdin;

@@ -54,8 +54,9 @@ struct cl_device {
     uint64_t kind;                        // equal for devices that a fleet cannot tell apart
     uint64_t sign;                        // tells partitions of a counter set from each other
     bool exclusive_use;
-    bool shared_use; // a share, or recorded consumption
-    bool shared;     // may be allocated several times (and the feature is on)
+    bool shared_use;  // a share, or recorded consumption
+    bool shared;      // may be allocated several times (and the feature is on)
+    uint8_t name_bit; // in cluster.use_bits
 };
 
 struct cl_slice {
@@ -95,6 +96,7 @@ struct alloc_cluster {
     struct slices_by by_pool;                     // by "driver\0pool"
     struct u32_vec elsewhere;                     // slices without a node name
     struct cl_uses MAP(struct cl_use) uses;       // by "driver\0pool\0device"
+    uint64_t use_bits[4];                         // of names in uses: most devices are in none
     struct alloc_use *use_list;
     size_t use_list_len;
     const struct api_device_taint_rule **taint_rules; // for smaller clusters made of this one
@@ -288,7 +290,11 @@ struct alloc_view {
     bool any_invalid;
     bool any_shared;
     bool any_set_begun;
+    bool elsewhere; // devices that the node does not see draw on its counters
 };
+
+// view_join_group lets a device in use with these groups into the state of a counter set.
+void view_join_group(struct group_state *g, uint64_t mask);
 
 // --- Problem -------------------------------------------------------------------------------------
 
@@ -669,6 +675,9 @@ void improve_give_back(struct alloc_solver *s, uint32_t device);
 // amount, keeping the order. rank_excluded weighs the partitions in fits that a device excludes.
 // rank_device finds the attributes of a device that tell where it sits.
 void rank_view(struct alloc_view *v);
+
+// rank_again does so when other devices are in use; sets_changed: counter sets that this concerns.
+void rank_again(struct alloc_view *v, const bool *sets_changed);
 void rank_device(struct cl_device *d);
 uint16_t rank_size(amount a);
 uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits);

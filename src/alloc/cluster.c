@@ -32,9 +32,20 @@ static struct str device_key(struct arena *a, const struct alloc_device_id *id)
 
 // --- Use -----------------------------------------------------------------------------------------
 
+// A bit for the end of a device's name, which is where names differ.
+static uint8_t name_bit(struct str name)
+{
+    unsigned h = (unsigned)name.n;
+    for (size_t i = name.n > 8 ? name.n - 8 : 0; i < name.n; i++)
+        h = h * 31 + (unsigned char)name.p[i];
+    return (uint8_t)(h ^ h >> 8);
+}
+
 static void record_use(struct alloc_cluster *c, const struct alloc_use *u, uint32_t index)
 {
     struct cl_use *r = map_put(&c->uses, device_key(&c->arena, &u->id));
+    uint8_t bit = name_bit(u->id.device);
+    c->use_bits[bit / 64] |= UINT64_C(1) << bit % 64;
     if (u->exclusive) {
         r->exclusive = true;
         r->owner = u;
@@ -203,17 +214,21 @@ static void merge_taints(struct alloc_cluster *c, const struct alloc_input *in, 
     d->taints = (struct api_device_taint_array){p, n};
 }
 
+// used is NULL for a device without capacities.
 static void apply_use(struct alloc_cluster *c, struct cl_device *d)
 {
+    if (d->used)
+        d->used = arena_array(&c->arena, amount, d->api->capacity.n);
+    if (!(c->use_bits[d->name_bit / 64] >> d->name_bit % 64 & 1))
+        return;
     struct alloc_device_id id = {d->slice->spec.driver, d->slice->spec.pool.name, d->api->name};
     const struct cl_use *u = map_get(&c->uses, device_key(&c->arena, &id));
-    d->used = arena_array(&c->arena, amount, d->api->capacity.n + 1);
     if (!u)
         return;
     d->exclusive_use = u->exclusive;
     d->shared_use = u->share || u->has_capacity;
     d->owner = u->owner;
-    for (size_t i = 0; i < u->capacities.n; i++) {
+    for (size_t i = 0; d->used && i < u->capacities.n; i++) {
         const struct api_quantity_map *m = &c->use_list[u->capacities.p[i]].capacity;
         for (size_t k = 0; k < m->n; k++)
             for (size_t j = 0; j < d->api->capacity.n; j++)
@@ -235,6 +250,8 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
                 api->allow_multiple_allocations;
     d->kind = device_kind(api, &d->slice->spec);
     d->sign = device_sign(api);
+    d->name_bit = name_bit(api->name);
+    d->used = api->capacity.n ? arena_array(&c->arena, amount, api->capacity.n) : NULL;
     rank_device(d);
     merge_taints(c, in, d);
     apply_use(c, d);
@@ -391,6 +408,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
     c->borrowed = true;
     c->arena = (struct arena){0};
     c->uses = (struct cl_uses){0};
+    memset(c->use_bits, 0, sizeof(c->use_bits));
     c->use_list_len = 0;
     gather_uses(c, input);
     c->devices = arena_array(&c->arena, struct cl_device, base->devices_len + 1);

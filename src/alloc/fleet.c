@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes, questions and what is known about each on the other.
+// Nodes, questions and what is known about each on the other. Nodes that cannot be told apart are a class: a
+// choice looks at classes, and at nodes only as they are named.
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/crowd.h"
 #include "alloc/fleet_int.h"
 #include "base/hash.h"
 #include "base/map.h"
@@ -19,7 +21,7 @@
 #define CELLS_MAX     (size_t)4000000
 #define QUESTIONS_MIN 32
 
-// What is known about a question on a node.
+// What is known about a question on a class.
 struct cell {
     uint32_t stamp; // when it was found out
     int32_t score;  // CELL_*, or how good
@@ -43,37 +45,63 @@ struct question {
 };
 
 struct choice {
-    uint32_t node;
     int32_t score;
     uint64_t tie; // among equal scores the lower
     uint32_t order;
+    uint32_t class;
+    uint32_t place; // in the crowd of its class
 };
 
-// What decides about most nodes, together because a choice looks at all.
-struct brief {
-    uint32_t stamp; // when the node changed; 0: it is not there
-    uint32_t order; // its place among equals
-    int64_t cpu;    // left
+// Nodes with equal units, processors and memory. What decides about most of them stands in front,
+// because a choice looks at all classes.
+struct class
+{
+    int64_t cpu; // left
     int64_t memory;
-    uint16_t most;  // left of a unit; more than WORTH_WHOLE: not certain
-    uint16_t press; // of its units, in hundredths
-    uint32_t left;  // of all of them
-    uint64_t types; // of units, one bit each; all of them: not certain
+    uint64_t types;       // of units, one bit each; all of them: not certain
+    uint32_t stamp;       // when it came up; 0: there is none of this number
+    uint32_t left;        // of all units
+    uint16_t most;        // left of a unit; more than WORTH_WHOLE: not certain
+    uint16_t press;       // of its units, in hundredths
+    uint32_t worth_stamp; // 0: not known
+    double worth;         // at worth_stamp
+    struct class_key *key;
+    struct fleet_node pub;
+    struct fleet_units *units;
+    struct crowd nodes;
 };
 
-// A node for which the present question has been answered just now, for others in the same state.
-#define TWINS 64
-struct twin {
-    uint32_t node;
-    uint32_t start; // at which; others are old
+// What makes a class; without padding, since it is compared as bytes.
+struct class_key {
+    const struct fleet_units *units;
+    int64_t cpu, cpu_all;
+    int64_t memory, memory_all;
+    uint64_t alone; // a node that is a class of its own; UINT64_MAX: none
 };
+
+// A node that was refused though its class may do.
+struct refusal {
+    uint64_t hash; // of the question
+    uint32_t node;
+};
+
+#define NO_CLASS UINT32_MAX
+
+// Units that no node has now are kept for a while.
+#define UNITS_SPARE 1024
 
 struct fleet {
     struct fleet_options options;
     struct worth *worth;
     struct cel_run *run;
-    struct node_list VEC(struct node_entry *) nodes;
-    struct brief_list VEC(struct brief) briefs; // beside them
+    struct class_of VEC(uint32_t) class_of;   // by node; NO_CLASS: it is not there
+    struct class_places VEC(uint32_t) places; // by node: in the crowd of its class
+    struct class_list VEC(struct class) classes;
+    struct class_spare VEC(uint32_t) spare; // numbers without a class
+    struct class_map MAP(uint32_t) by_key;
+    struct units_map MAP(struct fleet_units *) by_state;
+    size_t units_unused;
+    struct refusals VEC(struct refusal) refusals;
     struct question *questions[FLEET_QUESTIONS];
     size_t questions_len;
     struct question_map MAP(struct question *) by_hash;
@@ -86,8 +114,6 @@ struct fleet {
     uint32_t stamp; // of the last change of anything
     uint32_t prices_stamp;
     uint32_t starts;
-    uint32_t scorings;
-    struct twin twins[TWINS];
     uint64_t clock;
 };
 
@@ -106,9 +132,17 @@ const struct worth *fleet_worth(const struct fleet *f)
     return f->worth;
 }
 
+static struct class *class_at(const struct fleet *f, uint32_t node)
+{
+    return node < f->class_of.n && f->class_of.p[node] != NO_CLASS
+               ? &f->classes.p[f->class_of.p[node]]
+               : NULL;
+}
+
 const struct fleet_node *fleet_node_at(const struct fleet *f, uint32_t node)
 {
-    return node < f->nodes.n && f->nodes.p[node] ? &f->nodes.p[node]->pub : NULL;
+    const struct class *c = class_at(f, node);
+    return c ? &c->pub : NULL;
 }
 
 struct fleet *fleet_new(const struct fleet_options *options)
@@ -126,15 +160,19 @@ void fleet_free(struct fleet *f)
 {
     if (!f)
         return;
-    for (size_t i = 0; i < f->nodes.n; i++) {
-        if (f->nodes.p[i]) {
-            free(f->nodes.p[i]->unit_of);
-            free(f->nodes.p[i]->slot_of);
-        }
-        free(f->nodes.p[i]);
+    for (size_t i = 0; i < f->classes.n; i++) {
+        vec_done(&f->classes.p[i].nodes);
+        free(f->classes.p[i].key);
     }
-    vec_done(&f->nodes);
-    vec_done(&f->briefs);
+    map_foreach(&f->by_state, i)
+        units_free(*map_value(&f->by_state, i));
+    map_done(&f->by_state);
+    map_done(&f->by_key);
+    vec_done(&f->class_of);
+    vec_done(&f->places);
+    vec_done(&f->classes);
+    vec_done(&f->spare);
+    vec_done(&f->refusals);
     for (size_t i = 0; i < f->questions_len; i++) {
         free(f->questions[i]->cells);
         free(f->questions[i]);
@@ -148,58 +186,191 @@ void fleet_free(struct fleet *f)
 
 // --- Nodes ---------------------------------------------------------------------------------------
 
-static void set_brief(struct fleet *f, uint32_t node);
-
-// Nodes in the same state look the same; few others do.
-static uint64_t look_of(const struct node_entry *n)
+static struct str bytes_of(const void *p, size_t n)
 {
-    const struct worth_state *s = &n->pub.state;
-    uint64_t h = (uint64_t)s->cpu * 31 + (uint64_t)s->memory;
-    for (uint32_t i = 0; i < s->n; i++)
-        h = h * 31 + n->units[i].left + n->units[i].group + n->units[i].fits;
-    h *= UINT64_C(0x9E3779B97F4A7C15);
-    return h >> 32;
+    return str_make(p, n);
+}
+
+// What is known of units alone decides about most nodes.
+static void set_brief(const struct fleet *f, struct class *c)
+{
+    const struct fleet_units *u = c->units;
+    double press = 0;
+    c->left = 0;
+    c->most = u->partial ? UINT16_MAX : 0;
+    c->types = u->partial ? UINT64_MAX : 0;
+    for (uint32_t i = 0; i < u->n; i++) {
+        uint16_t left = u->units[i].loose ? UINT16_MAX : u->units[i].left;
+        double p = worth_press(f->worth, u->units[i].group);
+        press = p > press ? p : press;
+        c->most = left > c->most ? left : c->most;
+        c->left += u->units[i].left;
+        c->types |= UINT64_C(1) << u->units[i].type;
+    }
+    c->press = press > 600 ? 60000 : (uint16_t)(press * 100);
+}
+
+static uint32_t class_new(struct fleet *f, const struct class_key *key, struct fleet_units *units)
+{
+    uint32_t number = f->spare.n ? vec_pop(&f->spare) : (uint32_t)f->classes.n;
+    if (number == f->classes.n)
+        vec_push(&f->classes, (struct class){0});
+    struct class *c = &f->classes.p[number];
+    *c = (struct class){.cpu = key->cpu,
+                        .memory = key->memory,
+                        .stamp = ++f->stamp,
+                        .units = units,
+                        .key = xmalloc(sizeof(*key))};
+    *c->key = *key;
+    c->pub = (struct fleet_node){
+        .state = {.cpu = key->cpu, .memory = key->memory, .units = units->units, .n = units->n},
+        .cpu_all = key->cpu_all,
+        .memory_all = key->memory_all};
+    set_brief(f, c);
+    *map_put(&f->by_key, bytes_of(c->key, sizeof(*key))) = number;
+    return number;
+}
+
+static void units_purge(struct fleet *f)
+{
+    if (f->units_unused < UNITS_SPARE + map_len(&f->by_state) / 2)
+        return;
+    map_foreach(&f->by_state, i) {
+        struct fleet_units *u = *map_value(&f->by_state, i);
+        if (u->nodes)
+            continue;
+        (void)map_del(&f->by_state, bytes_of(&u->state, sizeof(u->state)));
+        units_free(u);
+    }
+    f->units_unused = 0;
+}
+
+static void leave(struct fleet *f, uint32_t node)
+{
+    uint32_t number = f->class_of.p[node];
+    struct class *c = &f->classes.p[number];
+    crowd_remove(&c->nodes, f->places.p, node);
+    f->class_of.p[node] = NO_CLASS;
+    f->units_unused += --c->units->nodes == 0;
+    if (c->nodes.n)
+        return;
+    (void)map_del(&f->by_key, bytes_of(c->key, sizeof(*c->key)));
+    vec_done(&c->nodes);
+    free(c->key);
+    *c = (struct class){0};
+    vec_push(&f->spare, number);
+}
+
+static void enter(struct fleet *f, uint32_t node, uint32_t order, const struct class_key *key,
+                  struct fleet_units *units)
+{
+    const uint32_t *known = map_get(&f->by_key, bytes_of(key, sizeof(*key)));
+    uint32_t number = known ? *known : class_new(f, key, units);
+    f->units_unused -= units->nodes++ == 0;
+    f->class_of.p[node] = number;
+    crowd_add(&f->classes.p[number].nodes, f->places.p, (struct crowd_member){order, node});
+}
+
+// The units of a state, as they were read from the first node that was in it.
+static struct fleet_units *units_get(struct fleet *f, uint64_t state, bool told,
+                                     struct fleet_units *fresh)
+{
+    bool is_new = false;
+    fresh->state = state;
+    fresh->told = told;
+    struct fleet_units **at =
+        map_put_new(&f->by_state, bytes_of(&fresh->state, sizeof(fresh->state)), &is_new);
+    if (is_new) {
+        *at = fresh;
+        f->units_unused++;
+        return fresh;
+    }
+    units_free(fresh);
+    return *at;
+}
+
+// For nodes of which no state is told: what the units are.
+static uint64_t units_hash(const struct fleet_units *u)
+{
+    uint64_t h = hash_str(bytes_of(u->units, u->n * sizeof(*u->units)));
+    h = h * 31 + hash_str(bytes_of(u->unit_of, u->devices));
+    h = h * 31 + hash_str(bytes_of(u->slot_of, u->devices));
+    return h * 31 + u->partial;
+}
+
+static bool same_types(const struct fleet_units *a, const struct fleet_units *b)
+{
+    if (a->n != b->n)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->units[i].group != b->units[i].group)
+            return false;
+    return true;
+}
+
+static void set_units(struct fleet *f, uint32_t node, const struct fleet_room *room,
+                      struct fleet_units *units)
+{
+    while (f->class_of.n <= node) {
+        vec_push(&f->class_of, NO_CLASS);
+        vec_push(&f->places, 0);
+    }
+    bool each = f->options.rule && !f->options.rule->by_state;
+    struct class_key key = {.units = units,
+                            .cpu = room->cpu,
+                            .cpu_all = room->cpu_all,
+                            .memory = room->memory,
+                            .memory_all = room->memory_all,
+                            .alone = each ? node : UINT64_MAX};
+    const struct class *old = class_at(f, node);
+    if (old && memcmp(old->key, &key, sizeof(key)) == 0 && !each)
+        return;
+    struct fleet_units *had = old ? old->units : NULL;
+    if (!had || !same_types(had, units)) {
+        if (had)
+            units_supply(f, had, -1);
+        units_supply(f, units, 1);
+    }
+    if (old)
+        leave(f, node);
+    enter(f, node, room->order, &key, units);
+    f->stamp++;
+    units_purge(f);
 }
 
 void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view)
 {
-    while (f->nodes.n <= node) {
-        vec_push(&f->nodes, NULL);
-        vec_push(&f->briefs, (struct brief){0});
-    }
-    if (!f->nodes.p[node])
-        f->nodes.p[node] = xcalloc(1, sizeof(struct node_entry));
-    struct node_entry *n = f->nodes.p[node];
-    n->known = true;
-    n->pub.cpu_all = room->cpu_all;
-    n->pub.memory_all = room->memory_all;
-    n->pub.state.cpu = room->cpu;
-    n->pub.state.memory = room->memory;
-    n->pub.state.units = n->units;
-    n->worth_stamp = 0;
-    units_read(f, n, view);
-    n->look = (uint8_t)(look_of(n) % TWINS);
-    f->briefs.p[node] = (struct brief){
-        .stamp = ++f->stamp, .order = room->order, .cpu = room->cpu, .memory = room->memory};
-    set_brief(f, node);
+    struct fleet_units *fresh = units_read(f, view);
+    set_units(f, node, room, units_get(f, units_hash(fresh), false, fresh));
+}
+
+void fleet_set_state(struct fleet *f, uint32_t node, const struct fleet_room *room, uint64_t state)
+{
+    struct fleet_units **known = map_get(&f->by_state, bytes_of(&state, sizeof(state)));
+    struct fleet_units *units =
+        known
+            ? *known
+            : units_get(f, state, true, units_read(f, f->options.view(f->options.view_arg, node)));
+    set_units(f, node, room, units);
 }
 
 void fleet_gone(struct fleet *f, uint32_t node)
 {
-    if (node >= f->nodes.n || !f->nodes.p[node] || !f->nodes.p[node]->known)
+    const struct class *c = class_at(f, node);
+    if (!c)
         return;
-    units_read(f, f->nodes.p[node], NULL);
-    f->nodes.p[node]->known = false;
-    f->briefs.p[node].stamp = 0;
+    units_supply(f, c->units, -1);
+    leave(f, node);
     f->stamp++;
+    units_purge(f);
 }
 
 // --- Questions -----------------------------------------------------------------------------------
 
 static size_t questions_max(const struct fleet *f)
 {
-    size_t n = CELLS_MAX / (f->nodes.n + 1);
+    size_t n = CELLS_MAX / (f->classes.n + 1);
     return n > FLEET_QUESTIONS ? FLEET_QUESTIONS : n < QUESTIONS_MIN ? QUESTIONS_MIN : n;
 }
 
@@ -230,11 +401,11 @@ static struct question *question_new(struct fleet *f, uint64_t hash)
 // A view that has a unit of this type; NULL: none is to be had now.
 static const struct alloc_view *view_with(struct fleet *f, uint8_t type)
 {
-    for (uint32_t i = 0; i < f->nodes.n; i++) {
-        const struct node_entry *n = f->nodes.p[i];
-        for (uint32_t k = 0; n && n->known && k < n->pub.state.n; k++)
-            if (n->units[k].type == type)
-                return f->options.view(f->options.view_arg, i);
+    for (uint32_t i = 0; i < f->classes.n; i++) {
+        const struct class *c = &f->classes.p[i];
+        for (uint32_t k = 0; c->stamp && k < c->units->n; k++)
+            if (c->units->units[k].type == type)
+                return f->options.view(f->options.view_arg, c->nodes.p[0].node);
     }
     return NULL;
 }
@@ -358,13 +529,13 @@ void fleet_learn(struct fleet *f, double times)
 
 // --- Scores --------------------------------------------------------------------------------------
 
-static double node_worth(const struct fleet *f, struct node_entry *n)
+static double class_worth(const struct fleet *f, struct class *c)
 {
-    if (n->worth_stamp < f->prices_stamp || !n->worth_stamp) {
-        n->worth = worth_of(f->worth, &n->pub.state);
-        n->worth_stamp = f->stamp;
+    if (c->worth_stamp < f->prices_stamp || !c->worth_stamp) {
+        c->worth = worth_of(f->worth, &c->pub.state);
+        c->worth_stamp = f->stamp;
     }
-    return n->worth;
+    return c->worth;
 }
 
 static int32_t clip(double score)
@@ -373,7 +544,7 @@ static int32_t clip(double score)
 }
 
 // How full processors and memory get, for those who want nothing else: kube-scheduler spreads them.
-static uint64_t fullness(const struct node_entry *n, const struct fleet_question *q)
+static uint64_t fullness(const struct class *n, const struct fleet_question *q)
 {
     int64_t cpu_all = n->pub.cpu_all > 0 ? n->pub.cpu_all : 1;
     int64_t memory_all = n->pub.memory_all > 0 ? n->pub.memory_all : 1;
@@ -383,32 +554,12 @@ static uint64_t fullness(const struct node_entry *n, const struct fleet_question
 }
 
 // Among equals: units that are wanted least, then the fullest node.
-static uint64_t tie_of(const struct fleet *f, uint32_t node)
+static uint64_t tie_of(const struct fleet *f, const struct class *c)
 {
     const struct question *q = f->now;
-    const struct brief *b = &f->briefs.p[node];
     if (f->options.rule)
         return 0;
-    return q->plain ? fullness(f->nodes.p[node], &q->pub) : (uint64_t)b->press << 32 | b->left;
-}
-
-static void set_brief(struct fleet *f, uint32_t node)
-{
-    const struct node_entry *n = f->nodes.p[node];
-    struct brief *b = &f->briefs.p[node];
-    double press = 0;
-    b->left = 0;
-    b->most = n->partial ? UINT16_MAX : 0;
-    b->types = n->partial ? UINT64_MAX : 0;
-    for (uint32_t i = 0; i < n->pub.state.n; i++) {
-        uint16_t left = n->units[i].loose ? UINT16_MAX : n->units[i].left;
-        double p = worth_press(f->worth, n->units[i].group);
-        press = p > press ? p : press;
-        b->most = left > b->most ? left : b->most;
-        b->left += n->units[i].left;
-        b->types |= UINT64_C(1) << n->units[i].type;
-    }
-    b->press = press > 600 ? 60000 : (uint16_t)(press * 100);
+    return q->plain ? fullness(c, &q->pub) : (uint64_t)c->press << 32 | c->left;
 }
 
 static double question_price(const struct fleet *f, struct question *q)
@@ -422,53 +573,34 @@ static double question_price(const struct fleet *f, struct question *q)
     return q->price;
 }
 
-static int32_t score_by_worth(struct fleet *f, struct node_entry *n)
+static int32_t score_by_worth(struct fleet *f, struct class *c)
 {
     struct question *q = f->now;
     double then;
-    if (!worth_after(f->worth, &n->pub.state, q->pub.wants, q->pub.wants_len, &then))
+    if (!worth_after(f->worth, &c->pub.state, q->pub.wants, q->pub.wants_len, &then))
         return CELL_UNSURE;
-    return clip(worth_steps(then - node_worth(f, n), question_price(f, q)));
+    return clip(worth_steps(then - class_worth(f, c), question_price(f, q)));
 }
 
-static int32_t find_score(struct fleet *f, uint32_t node, struct node_entry *n)
+static int32_t find_score(struct fleet *f, struct class *c)
 {
     const struct fleet_question *q = &f->now->pub;
-    const struct worth_state *s = &n->pub.state;
+    const struct worth_state *s = &c->pub.state;
     bool fits = true;
     for (size_t i = 0; i < q->wants_len; i++) {
         const struct worth_request *r = &q->wants[i];
         if (!r->num || worth_fits(s, r))
             continue;
         fits = false;
-        if (!q->loose && !n->partial && worth_refuses(s, r))
+        if (!q->loose && !c->units->partial && worth_refuses(s, r))
             return CELL_NO;
     }
     if (!fits)
         return CELL_UNSURE;
     if (f->options.rule)
-        return clip((double)f->options.rule->score(f->options.rule->arg, node, &n->pub, q));
-    return score_by_worth(f, n);
-}
-
-static bool same_state(const struct node_entry *a, const struct node_entry *b)
-{
-    return a->pub.state.cpu == b->pub.state.cpu && a->pub.state.memory == b->pub.state.memory &&
-           a->partial == b->partial && a->pub.state.n == b->pub.state.n &&
-           memcmp(a->units, b->units, a->pub.state.n * sizeof(*a->units)) == 0;
-}
-
-// Many nodes are in the same state, most of all those on which nothing is: one answer does for all.
-static int32_t find_score_once(struct fleet *f, uint32_t node)
-{
-    struct node_entry *n = f->nodes.p[node];
-    if (f->options.rule && !f->options.rule->by_state)
-        return find_score(f, node, n);
-    struct twin *t = &f->twins[n->look];
-    if (t->start == f->scorings && same_state(f->nodes.p[t->node], n))
-        return f->now->cells[t->node].score;
-    *t = (struct twin){node, f->scorings};
-    return find_score(f, node, n);
+        return clip(
+            (double)f->options.rule->score(f->options.rule->arg, c->nodes.p[0].node, &c->pub, q));
+    return score_by_worth(f, c);
 }
 
 // --- Choice --------------------------------------------------------------------------------------
@@ -476,17 +608,17 @@ static int32_t find_score_once(struct fleet *f, uint32_t node)
 static void prices_changed(struct fleet *f)
 {
     f->prices_stamp = ++f->stamp;
-    for (uint32_t i = 0; i < f->nodes.n; i++)
-        if (f->briefs.p[i].stamp)
-            set_brief(f, i);
+    for (uint32_t i = 0; i < f->classes.n; i++)
+        if (f->classes.p[i].stamp)
+            set_brief(f, &f->classes.p[i]);
 }
 
 static void look_at_places(struct fleet *f)
 {
     worth_places_begin(f->worth);
-    for (size_t i = 0; i < f->nodes.n; i++)
-        if (f->nodes.p[i] && f->nodes.p[i]->known)
-            worth_places(f->worth, &f->nodes.p[i]->pub.state);
+    for (size_t i = 0; i < f->classes.n; i++)
+        if (f->classes.p[i].stamp)
+            worth_places(f->worth, &f->classes.p[i].pub.state, (double)f->classes.p[i].nodes.n);
     if (worth_places_end(f->worth))
         f->prices_stamp = ++f->stamp;
 }
@@ -509,13 +641,36 @@ static void look(struct fleet *f)
     look_at_places(f);
 }
 
-static void make_cells(struct fleet *f, struct question *q)
+static void make_cells(const struct fleet *f, struct question *q)
 {
-    if (q->cells_len >= f->nodes.n)
+    if (q->cells_len >= f->classes.n)
         return;
-    q->cells = xreallocarray(q->cells, f->nodes.n, sizeof(*q->cells));
-    memset(q->cells + q->cells_len, 0, (f->nodes.n - q->cells_len) * sizeof(*q->cells));
-    q->cells_len = f->nodes.n;
+    size_t n = f->classes.n + f->classes.n / 2 + 16;
+    q->cells = xreallocarray(q->cells, n, sizeof(*q->cells));
+    memset(q->cells + q->cells_len, 0, (n - q->cells_len) * sizeof(*q->cells));
+    q->cells_len = n;
+}
+
+// A refused node that could be told from others of its class only by the allocator is one by itself, until
+// it changes.
+static void part_refused(struct fleet *f)
+{
+    for (size_t i = 0; i < f->refusals.n; i++) {
+        const struct refusal *r = &f->refusals.p[i];
+        const struct class *c = class_at(f, r->node);
+        struct question **q = map_get(&f->by_hash, hash_key(&r->hash));
+        if (!c || !q)
+            continue;
+        struct class_key key = *c->key;
+        struct fleet_units *units = c->units;
+        uint32_t order = c->nodes.p[f->places.p[r->node]].order;
+        key.alone = r->node;
+        leave(f, r->node);
+        enter(f, r->node, order, &key, units);
+        make_cells(f, *q);
+        (*q)->cells[f->class_of.p[r->node]] = (struct cell){f->stamp, CELL_NO};
+    }
+    f->refusals.n = 0;
 }
 
 static inline bool before(const struct choice *a, const struct choice *b)
@@ -525,41 +680,42 @@ static inline bool before(const struct choice *a, const struct choice *b)
     return a->tie != b->tie ? a->tie < b->tie : a->order < b->order;
 }
 
-static struct choice choice_at(const struct fleet *f, uint32_t node)
+static struct choice choice_at(const struct fleet *f, uint32_t class, uint32_t place)
 {
-    return (struct choice){node, f->now->cells[node].score, tie_of(f, node),
-                           f->briefs.p[node].order};
+    const struct class *c = &f->classes.p[class];
+    return (struct choice){.score = f->now->cells[class].score,
+                           .tie = tie_of(f, c),
+                           .order = c->nodes.p[place].order,
+                           .class = class,
+                           .place = place};
 }
 
-// Looks at all nodes. The best is known then: mostly it will do, and no others are needed.
+// Looks at all classes. The best is known then: mostly its first node will do, and no others are needed.
 void fleet_start(struct fleet *f)
 {
     struct question *q = f->now;
+    part_refused(f);
     look(f);
     make_cells(f, q);
     f->heap.n = 0;
     f->named = 0;
     f->crowded = false;
-    f->scorings++;
-    f->last = (struct choice){.node = UINT32_MAX, .score = CELL_NO};
-    for (uint32_t i = 0; i < f->nodes.n; i++) {
-        struct cell *c = &q->cells[i];
-        const struct brief *b = &f->briefs.p[i];
-        bool crowded = b->cpu < q->pub.cpu || b->memory < q->pub.memory;
-        bool other = b->most < q->part || (q->fit != UINT64_MAX && !(b->types & q->fit));
-        if (!b->stamp || crowded || other) {
-            f->crowded |= b->stamp && crowded;
-            c->score = CELL_NO;
-            c->stamp = f->stamp;
+    f->last = (struct choice){.class = NO_CLASS, .score = CELL_NO};
+    for (uint32_t i = 0; i < f->classes.n; i++) {
+        struct cell *cell = &q->cells[i];
+        struct class *c = &f->classes.p[i];
+        bool crowded = c->cpu < q->pub.cpu || c->memory < q->pub.memory;
+        bool other = c->most < q->part || (q->fit != UINT64_MAX && !(c->types & q->fit));
+        if (!c->stamp || crowded || other) {
+            f->crowded |= c->stamp && crowded;
+            *cell = (struct cell){f->stamp, CELL_NO};
             continue;
         }
-        if (c->stamp < b->stamp || c->stamp < f->prices_stamp) {
-            c->score = find_score_once(f, i);
-            c->stamp = f->stamp;
-        }
-        if (c->score == CELL_NO || c->score < f->last.score)
+        if (cell->stamp < c->stamp || cell->stamp < f->prices_stamp)
+            *cell = (struct cell){f->stamp, find_score(f, c)};
+        if (cell->score == CELL_NO || cell->score < f->last.score)
             continue;
-        struct choice here = choice_at(f, i);
+        struct choice here = choice_at(f, i, 0);
         if (before(&here, &f->last))
             f->last = here;
     }
@@ -578,31 +734,57 @@ static void sift_down(struct choice *heap, size_t n, size_t at)
     heap[at] = x;
 }
 
-static void make_heap(struct fleet *f)
+static void push(struct fleet *f, uint32_t class, size_t place)
 {
-    vec_reserve(&f->heap, f->nodes.n + 1);
-    for (uint32_t i = 0; i < f->nodes.n; i++)
-        if (f->now->cells[i].score != CELL_NO && i != f->last.node)
-            f->heap.p[f->heap.n++] = choice_at(f, i);
-    for (size_t i = f->heap.n / 2; i-- > 0;)
-        sift_down(f->heap.p, f->heap.n, i);
+    if (place >= f->classes.p[class].nodes.n)
+        return;
+    struct choice x = choice_at(f, class, (uint32_t)place);
+    vec_push(&f->heap, x);
+    size_t at = f->heap.n - 1;
+    for (; at && before(&x, &f->heap.p[(at - 1) / 2]); at = (at - 1) / 2)
+        f->heap.p[at] = f->heap.p[(at - 1) / 2];
+    f->heap.p[at] = x;
 }
 
-bool fleet_next(struct fleet *f, uint32_t *ret_node)
+// What comes after the one named last: the rest of its class, and at first all other classes.
+static void refill(struct fleet *f)
 {
-    if (f->last.node == UINT32_MAX)
-        return false;
-    if (f->named++ == 1)
-        make_heap(f);
-    if (f->named > 1) {
-        if (f->heap.n == 0)
-            return false;
+    uint32_t class = f->last.class;
+    if (f->now->cells[class].score != CELL_NO) {
+        push(f, class, 2 * (size_t)f->last.place + 1);
+        push(f, class, 2 * (size_t)f->last.place + 2);
+    }
+    for (uint32_t i = 0; f->named == 1 && i < f->classes.n && i < f->now->cells_len; i++)
+        if (f->classes.p[i].stamp && f->now->cells[i].score != CELL_NO && i != class)
+            push(f, i, 0);
+}
+
+static bool take_best(struct fleet *f)
+{
+    while (f->heap.n) {
         f->last = f->heap.p[0];
         f->heap.p[0] = f->heap.p[--f->heap.n];
         if (f->heap.n > 1)
             sift_down(f->heap.p, f->heap.n, 0);
+        if (f->now->cells[f->last.class].score != CELL_NO)
+            return true; // else it was refused with all of its class
     }
-    *ret_node = f->last.node;
+    return false;
+}
+
+bool fleet_next(struct fleet *f, uint32_t *ret_node)
+{
+    if (f->last.class == NO_CLASS)
+        return false;
+    if (f->named) {
+        refill(f);
+        if (!take_best(f)) {
+            f->last.class = NO_CLASS;
+            return false;
+        }
+    }
+    f->named++;
+    *ret_node = f->classes.p[f->last.class].nodes.p[f->last.place].node;
     return true;
 }
 
@@ -618,8 +800,13 @@ bool fleet_crowded(const struct fleet *f)
 
 void fleet_refused(struct fleet *f, uint32_t node)
 {
-    if (f->now && node < f->now->cells_len)
-        f->now->cells[node].score = CELL_NO;
+    const struct class *c = class_at(f, node);
+    if (!f->now || !c)
+        return;
+    if (c->units->told && f->class_of.p[node] < f->now->cells_len)
+        f->now->cells[f->class_of.p[node]].score = CELL_NO;
+    else
+        vec_push(&f->refusals, (struct refusal){f->now->pub.hash, node});
 }
 
 // --- Devices -------------------------------------------------------------------------------------
@@ -633,11 +820,11 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
 {
     struct fleet *f = arg;
     uint16_t rank[WORTH_UNITS];
-    if (f->at >= f->nodes.n || !f->now || request >= f->now->pub.wants_len)
+    const struct class *c = f->at == UINT32_MAX ? NULL : class_at(f, f->at);
+    if (!c || !f->now || request >= f->now->pub.wants_len ||
+        c->units->devices != alloc_view_devices(view))
         return false;
-    const struct node_entry *n = f->nodes.p[f->at];
-    if (!n || !n->known || n->devices != alloc_view_devices(view))
-        return false;
+    const struct fleet_units *n = c->units;
     if (f->options.rule && f->options.rule->devices) {
         f->options.rule->devices(f->options.rule->arg, f->at, n->devices, ret);
         return true;
@@ -646,9 +833,9 @@ bool fleet_loss(void *arg, const struct alloc_view *view, uint32_t request, uint
         struct worth_request r = f->now->pub.wants[request];
         r.cpu = f->now->pub.cpu;
         r.memory = f->now->pub.memory;
-        worth_loss(f->worth, &n->pub.state, &r, rank);
+        worth_loss(f->worth, &c->pub.state, &r, rank);
     } else if (f->options.rule->ranks) {
-        f->options.rule->ranks(f->options.rule->arg, f->at, &n->pub, &f->now->pub, rank);
+        f->options.rule->ranks(f->options.rule->arg, f->at, &c->pub, &f->now->pub, rank);
     } else {
         return false;
     }

@@ -5,8 +5,8 @@
 // Whether one will really do is the allocator's to say (alloc_solve); the fleet never keeps a node
 // from being asked unless it is certain that it cannot serve.
 //
-// What is known about a question on a node is kept until the node changes or prices do, so that a
-// choice costs little more than a look at a number a node. One thread; deterministic.
+// Nodes that cannot be told apart are one class; what is known about a question on a class is kept until prices change, so that a
+// choice costs little more than a look at a number for each class of equal nodes. One thread; deterministic.
 #ifndef ALLOC_FLEET_H
 #define ALLOC_FLEET_H
 
@@ -70,6 +70,10 @@ void fleet_set(struct fleet *f, uint32_t node, const struct fleet_room *room,
                const struct alloc_view *view);
 void fleet_gone(struct fleet *f, uint32_t node);
 
+// fleet_set_state is fleet_set for a node of whose devices the caller knows the state, a hash (index_state): nodes in the
+// same state have equal views up to names, so that one is looked at for all of them.
+void fleet_set_state(struct fleet *f, uint32_t node, const struct fleet_room *room, uint64_t state);
+
 // fleet_hash is a hash of what claims ask for, whoever asks.
 uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len);
 
@@ -94,7 +98,8 @@ int64_t fleet_score(const struct fleet *f);
 // fleet_crowded says whether some node lacks the processors or the memory for the present question.
 bool fleet_crowded(const struct fleet *f);
 
-// fleet_refused remembers that the allocator found nothing on a node for the present question.
+// fleet_refused remembers that the allocator found nothing on a node for the present question; where states are told
+// (fleet_set_state), on all nodes like it.
 void fleet_refused(struct fleet *f, uint32_t node);
 
 // fleet_at says on which node the next solve is; UINT32_MAX: on none that the fleet should mind.

@@ -175,7 +175,7 @@ static uint8_t slot_of(const struct worth_geometry *g, const struct alloc_view *
     return FLEET_NO_SLOT;
 }
 
-static void read_partition(struct fleet *f, struct node_entry *n, const struct alloc_view *v,
+static void read_partition(struct fleet *f, struct fleet_units *n, const struct alloc_view *v,
                            uint32_t device)
 {
     struct worth_unit *u = &n->units[n->unit_of[device]];
@@ -186,52 +186,45 @@ static void read_partition(struct fleet *f, struct node_entry *n, const struct a
     if (slot != FLEET_NO_SLOT && r->local < VIEW_SET_MEMBERS &&
         v->sets_now[r->set - 1].fits >> r->local & 1)
         u->fits |= UINT64_C(1) << slot;
+    if (slot != FLEET_NO_SLOT &&
+        (v->devices[device].exclusive_use || v->devices[device].shared_use))
+        u->taken |= UINT64_C(1) << slot;
     if (u->left != WORTH_WHOLE && g)
         return; // what is left is known already
     uint16_t left = set_left(v, &v->devices[device]);
     u->left = left < u->left ? left : u->left;
 }
 
-static void add_supply(struct fleet *f, const struct node_entry *n, int64_t sign)
+void units_supply(struct fleet *f, const struct fleet_units *u, int64_t sign)
 {
-    for (uint32_t i = 0; i < n->pub.state.n; i++)
-        worth_supply(fleet_model(f), n->units[i].group, sign);
+    for (uint32_t i = 0; i < u->n; i++)
+        worth_supply(fleet_model(f), u->units[i].group, sign);
 }
 
-static void set_groups(struct fleet *f, struct node_entry *n)
+static void set_groups(struct fleet *f, struct fleet_units *n)
 {
-    for (uint32_t i = 0; i < n->pub.state.n; i++) {
+    for (uint32_t i = 0; i < n->n; i++) {
         uint32_t same = 0;
-        for (uint32_t k = 0; k < n->pub.state.n; k++)
+        for (uint32_t k = 0; k < n->n; k++)
             same += n->units[k].type == n->units[i].type;
         n->units[i].group = worth_group(fleet_model(f), n->units[i].type, same);
     }
 }
 
-static bool same_units(const struct node_entry *n, const struct worth_unit *old, uint32_t old_n)
-{
-    if (n->pub.state.n != old_n)
-        return false;
-    for (uint32_t i = 0; i < old_n; i++)
-        if (n->units[i].type != old[i].type)
-            return false;
-    return true;
-}
-
-static void take_device(struct fleet *f, struct node_entry *n, const struct alloc_view *v,
+static void take_device(struct fleet *f, struct fleet_units *n, const struct alloc_view *v,
                         uint32_t i, uint8_t *unit_of_set)
 {
     const struct vw_device *d = &v->devices[i];
     uint32_t set = d->counters_len ? v->ranks[i].set : 0;
     uint8_t at = set ? unit_of_set[set] : FLEET_NO_UNIT;
-    if (at == FLEET_NO_UNIT && n->pub.state.n == WORTH_UNITS) {
+    if (at == FLEET_NO_UNIT && n->n == WORTH_UNITS) {
         n->partial = true;
         n->unit_of[i] = FLEET_NO_UNIT;
         n->slot_of[i] = FLEET_NO_SLOT;
         return;
     }
     if (at == FLEET_NO_UNIT) {
-        at = (uint8_t)n->pub.state.n++;
+        at = (uint8_t)n->n++;
         n->units[at] =
             (struct worth_unit){.type = worth_type(fleet_model(f), d->cl->kind, family_hash(d)),
                                 .loose = set != 0,
@@ -249,35 +242,28 @@ static void take_device(struct fleet *f, struct node_entry *n, const struct allo
         read_device(v, d, &n->units[at]);
 }
 
-void units_read(struct fleet *f, struct node_entry *n, const struct alloc_view *view)
+struct fleet_units *units_read(struct fleet *f, const struct alloc_view *view)
 {
-    struct worth_unit old[WORTH_UNITS];
-    uint32_t old_n = n->pub.state.n;
-    memcpy(old, n->units, old_n * sizeof(*old));
-    n->pub.state.n = 0;
-    n->partial = false;
-    uint32_t devices = view ? (uint32_t)view->devices_len : 0;
-    if (devices > n->devices || !n->unit_of) {
-        n->unit_of = xreallocarray(n->unit_of, devices + 1, 1);
-        n->slot_of = xreallocarray(n->slot_of, devices + 1, 1);
-    }
-    n->devices = devices;
+    struct fleet_units *n = xcalloc(1, sizeof(*n));
+    n->devices = view ? (uint32_t)view->devices_len : 0;
+    n->unit_of = xcalloc(n->devices + 1U, 1);
+    n->slot_of = xcalloc(n->devices + 1U, 1);
     uint8_t *unit_of_set = xmalloc((view ? view->sets_len : 0) + 1);
     memset(unit_of_set, FLEET_NO_UNIT, (view ? view->sets_len : 0) + 1);
-    for (uint32_t i = 0; i < devices; i++)
+    for (uint32_t i = 0; i < n->devices; i++)
         take_device(f, n, view, i, unit_of_set);
     free(unit_of_set);
-    if (same_units(n, old, old_n)) {
-        for (uint32_t i = 0; i < old_n; i++)
-            n->units[i].group = old[i].group;
-        return;
-    }
-    struct node_entry before = *n;
-    memcpy(before.units, old, old_n * sizeof(*old));
-    before.pub.state.n = old_n;
-    add_supply(f, &before, -1);
     set_groups(f, n);
-    add_supply(f, n, 1);
+    return n;
+}
+
+void units_free(struct fleet_units *u)
+{
+    if (!u)
+        return;
+    free(u->unit_of);
+    free(u->slot_of);
+    free(u);
 }
 
 // --- Requests ------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ struct index *index_new(const struct index_options *options)
 {
     struct index *x = xcalloc(1, sizeof(*x));
     x->options = *options;
-    if (!x->options.views)
-        x->options.views = VIEWS_KEPT;
+    if (!x->options.devices_kept)
+        x->options.devices_kept = DEVICES_KEPT;
     x->kit = alloc_kit_new(&options->features);
     return x;
 }
@@ -64,6 +64,7 @@ static void pool_free(const struct index *x, struct index_pool *p)
         slice_free(x, *s);
     vec_done(&p->slices);
     vec_done(&p->users);
+    vec_done(&p->sets);
     free((void *)(uintptr_t)p->key.p);
     free(p);
 }
@@ -573,14 +574,18 @@ void index_count_devices(const struct index *x, uint32_t node, size_t *ret_free,
     }
 }
 
-uint64_t index_state(const struct index *x, uint32_t node)
+uint64_t index_state(struct index *x, uint32_t node)
 {
     const struct index_node *n = node < x->nodes.n ? x->nodes.p[node] : NULL;
-    return n && n->cell ? n->cell->group->state : 0;
+    if (!n || !n->cell)
+        return 0;
+    place_settle(x, n->set);
+    return n->cell->group->state;
 }
 
-size_t index_states(const struct index *x)
+size_t index_states(struct index *x)
 {
+    place_settle_all(x);
     return map_len(&x->by_state);
 }
 

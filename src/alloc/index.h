@@ -35,7 +35,7 @@ struct index_object {
 struct index_options {
     struct alloc_features features;
     enum alloc_policy policy;
-    size_t views; // that are kept, 0: as many as usual
+    size_t devices_kept; // in views; 0: as many as usual, some 80 MB
     // keep and drop hold an object's owner; NULL: objects outlive the index.
     void (*keep)(const void *owner);
     void (*drop)(const void *owner);
@@ -103,11 +103,12 @@ bool index_holds(const struct index_user *u);
 
 // index_state is a hash of what a node's devices are and how they are in use: nodes with equal hashes
 // have equal answers to all questions asked so far. 0: no such node. index_states counts distinct ones.
-uint64_t index_state(const struct index *x, uint32_t node);
-size_t index_states(const struct index *x);
+uint64_t index_state(struct index *x, uint32_t node);
+size_t index_states(struct index *x);
 
 // index_touched are the nodes whose devices or use of them changed since the list was emptied, which
-// whoever wants to know does; more than there are nodes: any may have.
+// whoever wants to know does; more than there are nodes: any may have. What changes for thousands of
+// nodes at once, the use of a pool that all see, is not told.
 struct index_numbers VEC(uint32_t);
 struct index_numbers *index_touched(struct index *x);
 
@@ -122,8 +123,8 @@ struct index_question *index_question(struct index *x, uint64_t hash,
 // index_ruled_out says that a node is known to have no answer; index_rule_out remembers that, for all
 // nodes in the same state;
 // index_serves that one is known.
-bool index_serves(const struct index *x, const struct index_question *q, uint32_t node);
-bool index_ruled_out(const struct index *x, const struct index_question *q, uint32_t node);
+bool index_serves(struct index *x, const struct index_question *q, uint32_t node);
+bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node);
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node);
 
 // A walk over the nodes that may have an answer, best first by the policy: pack takes those with the
@@ -158,14 +159,11 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
                  const struct api_resource_claim *const *claims, size_t claims_len,
                  struct index_answer *ret);
 
-// index_least_devices counts the devices that claims need at the least.
-size_t index_least_devices(const struct api_resource_claim *const *claims, size_t claims_len);
-
-// index_explain adds a node to a report of these claims. Of nodes in one state the first INDEX_LOOKS are looked
-// at, so that it is told who holds their devices; the others are counted. seen, zeroed at first and freed by the
+// index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that it is told who
+// holds their devices; after that one of each state, and the others are counted. seen, zeroed at first and freed by the
 // caller with map_done, remembers what was looked at. Returns as alloc_report_add, also false when there is no
 // view. It pins views: call index_unpin after the report is freed.
-#define INDEX_LOOKS 64
+#define INDEX_LOOKS 1024
 struct index_look {
     size_t group;
     size_t looks;
@@ -178,6 +176,7 @@ struct index_explaining {
     const struct api_resource_claim *const *claims;
     size_t claims_len;
     struct index_looks seen;
+    size_t looks;
 };
 bool index_explain(struct index *x, struct index_explaining *e, uint32_t node);
 

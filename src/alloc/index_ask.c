@@ -64,23 +64,33 @@ static enum index_known known(const struct index_question *q, const struct index
     return (enum index_known)q->facts[g->number].known;
 }
 
-bool index_ruled_out(const struct index *x, const struct index_question *q, uint32_t node)
+// The group of a node as it is now; NULL: there is no such node.
+static struct index_group *group_of(struct index *x, uint32_t node)
 {
     const struct index_node *n = x->nodes.p[node];
-    return n && n->cell && known(q, n->cell->group) == KNOWN_NO;
+    if (!n || !n->cell)
+        return NULL;
+    place_settle(x, n->set);
+    return n->cell->group;
 }
 
-bool index_serves(const struct index *x, const struct index_question *q, uint32_t node)
+bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node)
 {
-    const struct index_node *n = x->nodes.p[node];
-    return n && n->cell && known(q, n->cell->group) == KNOWN_YES;
+    const struct index_group *g = group_of(x, node);
+    return g && known(q, g) == KNOWN_NO;
+}
+
+bool index_serves(struct index *x, const struct index_question *q, uint32_t node)
+{
+    const struct index_group *g = group_of(x, node);
+    return g && known(q, g) == KNOWN_YES;
 }
 
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node)
 {
-    const struct index_node *n = x->nodes.p[node];
-    if (n && n->cell)
-        fact_of(x, q, n->cell->group)->known = KNOWN_NO;
+    const struct index_group *g = group_of(x, node);
+    if (g)
+        fact_of(x, q, g)->known = KNOWN_NO;
 }
 
 // --- Walks ---------------------------------------------------------------------------------------
@@ -106,6 +116,7 @@ static void load_bucket(struct index *x, int bucket)
 void index_walk_start(struct index *x, struct index_question *q, size_t need)
 {
     enum alloc_policy policy = x->options.policy;
+    place_settle_all(x);
     x->walk.q = q;
     x->walk.need = need;
     x->walk.at.n = 0;
@@ -149,30 +160,6 @@ bool index_walk_next(struct index *x, uint32_t *ret_node)
 
 // --- The whole cluster ---------------------------------------------------------------------------
 
-size_t index_least_devices(const struct api_resource_claim *const *claims, size_t claims_len)
-{
-    size_t sum = 0;
-    for (size_t c = 0; c < claims_len; c++) {
-        const struct api_device_request_array *rs = &claims[c]->spec.devices.requests;
-        for (size_t i = 0; i < rs->n; i++) {
-            const struct api_exact_device_request *e = rs->p[i].exactly;
-            if (e && e->has_admin_access && e->admin_access)
-                continue;
-            if (e)
-                sum += str_eqz(e->allocation_mode, "All") || e->count < 0 ? 1 : (size_t)e->count;
-            size_t least = rs->p[i].first_available.n ? SIZE_MAX : 0;
-            for (size_t k = 0; k < rs->p[i].first_available.n; k++) {
-                const struct api_device_sub_request *s = &rs->p[i].first_available.p[k];
-                size_t n =
-                    str_eqz(s->allocation_mode, "All") || s->count < 0 ? 1 : (size_t)s->count;
-                least = n < least ? n : least;
-            }
-            sum += least;
-        }
-    }
-    return sum;
-}
-
 // Solves on a node. False: the walk is over, with the answer in ret.
 static bool try_node(struct index *x, struct index_question *q, struct alloc_solver *s,
                      const struct api_resource_claim *const *claims, size_t claims_len,
@@ -180,7 +167,7 @@ static bool try_node(struct index *x, struct index_question *q, struct alloc_sol
 {
     struct err err = {0};
     const struct alloc_view *v = index_view(x, node, &err);
-    struct index_fact *f = fact_of(x, q, x->nodes.p[node]->cell->group);
+    struct index_fact *f = fact_of(x, q, group_of(x, node));
     ret->node = node;
     if (!v) {
         ret->verdict = ALLOC_NODE_ERROR;
@@ -206,7 +193,8 @@ void index_best(struct index *x, struct alloc_solver *s, uint64_t hash,
     struct index_question *q = index_question(x, hash, claims, claims_len);
     uint32_t node;
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
-    index_walk_start(x, q, index_least_devices(claims, claims_len));
+    // Nodes with too few devices may have an error to tell, and each state is asked but once.
+    index_walk_start(x, q, 0);
     while (index_walk_next(x, &node)) {
         if (may && !may(arg, node))
             continue;
@@ -289,6 +277,7 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
 {
     struct index_question *q = index_question(x, hash, claims, claims_len);
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
+    place_settle_all(x);
     for (size_t i = 0; i < x->groups.n; i++) {
         const struct index_group *g = x->groups.p[i];
         if (!g || known(q, g) == KNOWN_NO)
@@ -315,11 +304,11 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
 
 bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
 {
-    const struct index_group *g = x->nodes.p[node]->cell->group;
+    const struct index_group *g = group_of(x, node);
     struct err err;
     struct index_look *look =
         map_put(&e->seen, str_make((const char *)&g->state, sizeof(g->state)));
-    if (look->looks >= INDEX_LOOKS) {
+    if (look->looks && e->looks >= INDEX_LOOKS) {
         alloc_report_again(e->report, look->group, x->nodes.p[node]->name);
         return true;
     }
@@ -328,6 +317,7 @@ bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
         return false;
     bool first;
     look->looks++;
+    e->looks++;
     look->group = alloc_report_last(e->report, &first);
     if (first)
         index_pin(x, node);

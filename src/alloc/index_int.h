@@ -26,6 +26,7 @@ struct index_slice {
     struct index_device devices[];
 };
 
+struct index_set_list VEC(struct index_set *);
 struct index_slices VEC(struct index_slice *);
 struct index_users VEC(struct index_user *);
 
@@ -36,7 +37,8 @@ struct index_pool {
     struct index_node *node; // whose it is; NULL: shared, or no slices
     struct index_slices slices;
     struct index_users users;
-    uint64_t state; // a hash of devices and use
+    struct index_set_list sets; // that have it
+    uint64_t state;             // a hash of devices and use
     uint32_t devices;
     uint32_t taken;
     bool shared;
@@ -63,6 +65,8 @@ struct index_set {
         uint64_t) seen; // beside them: a hash of which slices and devices are for these nodes
     uint64_t state;
     uint32_t slices_stamp, uses_stamp; // when pools, or their use, changed
+    size_t nodes;                      // that see it
+    bool dirty;                        // its state is out of date, and it is in index.dirty
     struct index_cells VEC(struct index_cell *) cells;
     struct index_base common;            // of nodes without pools of their own
     uint32_t common_slices, common_uses; // the stamps it is of
@@ -98,6 +102,7 @@ struct index_snapshot {
     struct index_node *node;
     uint32_t slices_stamp, uses_stamp; // of its set
     bool pinned;
+    size_t devices;                       // that its view has, and some more
     struct index_snapshot *newer, *older; // in the order they were asked for
 };
 
@@ -133,8 +138,13 @@ struct index_question {
 #define BUCKETS        65
 #define BUCKET_UNKNOWN 64
 
+// Nodes that a change of a shared pool's use is told about (index_touched). Where more see the pool, who
+// follows the nodes' states learns of it when it looks at a node for another reason.
+#define TOUCHED_MOST 2048
+
 #define QUESTIONS_MAX 256
-#define VIEWS_KEPT    1024
+#define DEVICES_KEPT  ((size_t)16384)
+#define VIEWS_LEAST   64 // are kept, however large they are
 
 struct index_groups VEC(struct index_group *);
 
@@ -152,6 +162,7 @@ struct index {
     struct index_node_list VEC(struct index_node *) nodes; // by number
     struct index_places VEC(uint32_t) places;              // by number: in the crowd of its cell
     struct index_set_map MAP(struct index_set *) sets;
+    struct index_set_list dirty;
     struct index_cell_list VEC(struct index_cell *) cells; // by number, NULL: free
     struct index_numbers free_cells;
     struct index_cell_map MAP(struct index_cell *) by_own; // by own state and set
@@ -171,6 +182,7 @@ struct index {
 
     struct index_snapshot *newest, *oldest;
     size_t snapshots;
+    size_t snapshot_devices;
 
     struct index_numbers touched;
     struct index_question questions[QUESTIONS_MAX];
@@ -244,6 +256,11 @@ void place_shared(struct index *x, const struct index_pool *p);
 // place_visible: a shared pool has other slices, or is no more shared (gone): who sees it?
 void place_visible(struct index *x, struct index_pool *p, bool gone);
 void place_done(struct index *x);
+
+// place_settle makes the state of a set current, place_settle_all that of every set: a shared pool that all nodes
+// see changes them all, which is put off until somebody asks.
+void place_settle(struct index *x, struct index_set *s);
+void place_settle_all(struct index *x);
 
 // --- index_view.c ----------------------------------------------------------------------------------
 

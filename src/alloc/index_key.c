@@ -101,7 +101,8 @@ static uint64_t rest_of(const struct api_device *d, const struct api_resource_sl
                         struct sbuf *b)
 {
     struct api_device bare = *d;
-    bare.name = (struct str){0};
+    bare.name = bare.node_name = (struct str){0};
+    bare.node_selector = NULL; // whom it is for is known of sets
     bare.attributes.n = 0;
     bare.taints.n = 0;
     sbuf_clear(b);
@@ -128,6 +129,7 @@ void key_slice(const struct index *x, struct index_slice *s)
     struct api_resource_slice_spec bare = s->api->spec;
     bare.devices.n = 0;
     bare.node_name = bare.pool.name = (struct str){0};
+    bare.node_selector = NULL; // whom it is for is known of sets
     bare.pool.generation = 0;
     api_proto_write(&api_resource_slice_spec_type, &bare, &b);
     s->head = hash_buffer(&b);

@@ -150,6 +150,7 @@ static void cell_leave(struct index *x, struct index_node *n)
 {
     struct index_cell *c = n->cell;
     crowd_remove(&c->nodes, x->places.p, n->number);
+    c->set->nodes--;
     n->cell = NULL;
     if (!c->nodes.n)
         cell_drop(x, c);
@@ -211,6 +212,7 @@ static void set_put(struct index_set *s, struct index_pool *p, uint64_t seen)
         s->seen.p[at] = seen;
         return;
     }
+    vec_push(&p->sets, s);
     vec_push(&s->pools, p);
     vec_push(&s->seen, seen);
     for (size_t i = s->pools.n - 1; i > at; i--) {
@@ -221,8 +223,18 @@ static void set_put(struct index_set *s, struct index_pool *p, uint64_t seen)
     s->seen.p[at] = seen;
 }
 
+static void pool_unlist(struct index_pool *p, const struct index_set *s)
+{
+    for (size_t i = 0; i < p->sets.n; i++)
+        if (p->sets.p[i] == s) {
+            p->sets.p[i] = vec_pop(&p->sets);
+            return;
+        }
+}
+
 static void set_take(struct index_set *s, size_t at)
 {
+    pool_unlist(s->pools.p[at], s);
     s->pools.n--;
     s->seen.n--;
     for (size_t i = at; i < s->pools.n; i++) {
@@ -280,6 +292,11 @@ static void set_maybe_drop(struct index *x, struct index_set *s)
         return;
     (void)map_del(&x->sets, s->labels);
     view_done(x, s);
+    for (size_t i = 0; i < s->pools.n; i++)
+        pool_unlist(s->pools.p[i], s);
+    for (size_t i = 0; s->dirty && i < x->dirty.n; i++)
+        if (x->dirty.p[i] == s)
+            x->dirty.p[i] = NULL;
     vec_done(&s->pools);
     vec_done(&s->seen);
     vec_done(&s->cells);
@@ -306,6 +323,7 @@ static uint64_t ranks(const struct index_node *n, const struct index_set *s)
 
 static void enter(struct index *x, struct index_node *n)
 {
+    place_settle(x, n->set);
     uint32_t have;
     bool loose;
     uint64_t own = key_node(n, &have, &loose);
@@ -320,6 +338,7 @@ static void enter(struct index *x, struct index_node *n)
         vec_push(&x->places, 0);
     n->cell = c;
     crowd_add(&c->nodes, x->places.p, (struct crowd_member){n->number, n->number});
+    c->set->nodes++;
 }
 
 void place_own(struct index *x, struct index_node *n)
@@ -336,6 +355,8 @@ void place_node(struct index *x, struct index_node *n)
         return;
     struct index_set *old = n->set;
     n->set = set_get(x, n);
+    if (old != n->set)
+        view_drop(x, n, true);
     place_own(x, n);
     if (old && old != n->set)
         set_maybe_drop(x, old);
@@ -369,19 +390,44 @@ static void move_cells(struct index *x, struct index_set *s)
         group_leave(x, s->cells.p[i]);
         group_enter(x, s->cells.p[i]);
     }
-    touch_set(x, s);
+}
+
+void place_settle(struct index *x, struct index_set *s)
+{
+    if (!s->dirty)
+        return;
+    s->dirty = false;
+    move_cells(x, s);
+}
+
+void place_settle_all(struct index *x)
+{
+    for (size_t i = 0; i < x->dirty.n; i++)
+        if (x->dirty.p[i])
+            place_settle(x, x->dirty.p[i]);
+    x->dirty.n = 0;
+}
+
+static void mark_dirty(struct index *x, struct index_set *s)
+{
+    if (s->dirty)
+        return;
+    if (x->dirty.n > 2 * map_len(&x->sets) + 16)
+        place_settle_all(x); // it has sets that were settled one by one
+    s->dirty = true;
+    vec_push(&x->dirty, s);
 }
 
 void place_shared(struct index *x, const struct index_pool *p)
 {
-    map_foreach(&x->sets, i) {
-        struct index_set *s = *map_value(&x->sets, i);
-        bool there;
-        (void)set_find(s, p, &there);
-        if (!there)
-            continue;
-        s->uses_stamp++;
-        move_cells(x, s);
+    size_t nodes = 0;
+    for (size_t i = 0; i < p->sets.n; i++)
+        nodes += p->sets.p[i]->nodes;
+    for (size_t i = 0; i < p->sets.n; i++) {
+        p->sets.p[i]->uses_stamp++;
+        mark_dirty(x, p->sets.p[i]);
+        if (nodes <= TOUCHED_MOST)
+            touch_set(x, p->sets.p[i]);
     }
 }
 
@@ -451,6 +497,7 @@ static void enter_again(struct index *x, struct index_set *s)
 
 void place_visible(struct index *x, struct index_pool *p, bool gone)
 {
+    place_settle_all(x);
     // With more labels to tell nodes apart by, each finds its set anew.
     if (!gone && read_pool(x, p)) {
         for (size_t i = 0; i < x->nodes.n; i++)
@@ -471,6 +518,7 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
         s->slices_stamp++;
         s->uses_stamp++;
         move_cells(x, s);
+        touch_set(x, s);
         if (!there || !seen)
             enter_again(x, s);
     }
@@ -479,6 +527,7 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
 void place_done(struct index *x)
 {
     map_done(&x->sets);
+    vec_done(&x->dirty);
     map_done(&x->by_own);
     map_done(&x->by_state);
     map_done(&x->label_keys);

@@ -9,6 +9,9 @@
 
 #include "base/banned.h"
 
+// What a snapshot costs without any devices, in devices.
+#define SNAPSHOT_DEVICES 2
+
 struct gathering {
     struct slice_ptrs VEC(const struct api_resource_slice *) slices;
     struct class_ptrs VEC(const struct api_device_class *) classes;
@@ -176,13 +179,14 @@ static void drop_snapshot(struct index *x, struct index_snapshot *s)
     drop_base(x, &s->own);
     s->node->snapshot = NULL;
     x->snapshots--;
+    x->snapshot_devices -= s->devices;
     free(s);
 }
 
 static void drop_surplus(struct index *x)
 {
     struct index_snapshot *s = x->oldest;
-    while (s && x->snapshots > x->options.views) {
+    while (s && x->snapshots > VIEWS_LEAST && x->snapshot_devices > x->options.devices_kept) {
         struct index_snapshot *next = s->newer;
         if (!s->pinned)
             drop_snapshot(x, s);
@@ -244,7 +248,6 @@ static struct index_snapshot *snapshot_of(struct index *x, struct index_node *n)
         s->uses_stamp = n->set->uses_stamp;
         x->snapshots++;
         link_newest(x, s);
-        drop_surplus(x);
         return s;
     }
     if (s->uses_stamp != n->set->uses_stamp) {
@@ -287,6 +290,10 @@ const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *
     const struct index_base *b = base_of(x, n, err);
     if (!b || alloc_view_new(b->state, n->object.value, &s->view, err) < 0)
         s->view = NULL;
+    x->snapshot_devices -= s->devices;
+    s->devices = SNAPSHOT_DEVICES + (s->view ? alloc_view_devices(s->view) : 0);
+    x->snapshot_devices += s->devices;
+    drop_surplus(x); // never this one: it is the newest
     return s->view;
 }
 

@@ -89,6 +89,16 @@ static void find_places(struct alloc_view *v)
     v->places_len = map_len(&m) + 1;
     v->place_free = arena_array(&v->arena, uint32_t, v->places_len);
     v->place_begun = arena_array(&v->arena, bool, v->places_len);
+    map_done(&m);
+}
+
+// What is free where.
+static void count_places(struct alloc_view *v)
+{
+    memset(v->place_free, 0, v->places_len * sizeof(*v->place_free));
+    memset(v->place_begun, 0, v->places_len * sizeof(*v->place_begun));
+    for (size_t i = 0; i < v->pools_len; i++)
+        v->pools[i].begun_free = v->pools[i].largest_place = 0;
     for (size_t i = 0; i < v->devices_len; i++) {
         bool free_now = !v->devices[i].exclusive_use;
         v->place_begun[v->ranks[i].pcie] |= !free_now;
@@ -103,7 +113,6 @@ static void find_places(struct alloc_view *v)
         else if (place && v->place_free[place] > p->largest_place)
             p->largest_place = v->place_free[place];
     }
-    map_done(&m);
 }
 
 // --- Counter sets --------------------------------------------------------------------------------
@@ -132,6 +141,13 @@ static bool fits_now(const struct alloc_view *v, const struct vw_device *d)
     return fits;
 }
 
+static amount sixteenths(amount part, amount all)
+{
+    if (part < INT64_MAX / 16 && all < INT64_MAX) // mostly; dividing more takes long
+        return (int64_t)part * 16 / (int64_t)all;
+    return part * 16 / all;
+}
+
 // How much of a set a device is, from 1 to 16: the largest part of any counter, or of the counters.
 static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, uint32_t counters)
 {
@@ -139,7 +155,7 @@ static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, 
     for (uint16_t i = 0; i < d->counters_len; i++) {
         const struct counter_use *u = &v->counter_uses[d->first_counter + i];
         amount all = v->available[u->counter];
-        amount part = all > 0 && u->value > 0 ? u->value * 16 / all : 0;
+        amount part = all > 0 && u->value > 0 ? sixteenths(u->value, all) : 0;
         // A counter that is one or nothing, such as a slice of memory, tells nothing about size.
         if (u->value < all && part > most)
             most = part;
@@ -147,14 +163,37 @@ static uint8_t weight_of(const struct alloc_view *v, const struct vw_device *d, 
     return (uint8_t)(most > 16 ? 16 : most);
 }
 
-static void compare_in_set(struct alloc_view *v, const uint32_t *members, size_t n)
+// Amounts of a device by counter, more by one: what it does not draw on is 0.
+#define SCRATCH_MARK 1
+
+static bool fits_beside(const struct alloc_view *v, const amount *scratch,
+                        const struct vw_device *d)
 {
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n; k++)
-            if (!rank_beside(v, &v->devices[members[i]], &v->devices[members[k]], v->available)) {
-                v->ranks[members[i]].excludes |= UINT64_C(1) << k;
-                v->ranks[members[k]].excludes |= UINT64_C(1) << i;
+    const struct counter_use *use = &v->counter_uses[d->first_counter];
+    for (uint16_t i = 0; i < d->counters_len; i++) {
+        amount other = scratch[use[i].counter];
+        if (other && other - SCRATCH_MARK + use[i].value > v->available[use[i].counter])
+            return false;
+    }
+    return true;
+}
+
+// Fills in which members exclude each other, as rank_beside says. scratch: 0 for each counter.
+static void compare_in_set(struct alloc_view *v, const struct vw_set *s, amount *scratch)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct vw_device *a = &v->devices[s->members[i]];
+        const struct counter_use *own = &v->counter_uses[a->first_counter];
+        for (uint16_t c = 0; c < a->counters_len; c++)
+            scratch[own[c].counter] = own[c].value + SCRATCH_MARK;
+        for (uint32_t k = i + 1; k < s->n; k++)
+            if (!fits_beside(v, scratch, &v->devices[s->members[k]])) {
+                v->ranks[s->members[i]].excludes |= UINT64_C(1) << k;
+                v->ranks[s->members[k]].excludes |= UINT64_C(1) << i;
             }
+        for (uint16_t c = 0; c < a->counters_len; c++)
+            scratch[own[c].counter] = 0;
+    }
 }
 
 uint32_t rank_excluded(const struct alloc_view *v, uint32_t device, uint64_t fits)
@@ -179,22 +218,43 @@ static void find_sets(struct alloc_view *v)
         if (d->groups_len == 0)
             continue;
         struct vw_set *set = &v->sets[v->group_uses[d->first_group].set];
-        struct set_now *now = &v->sets_now[v->group_uses[d->first_group].set];
         r->set = v->group_uses[d->first_group].set + 1;
-        r->weight = weight_of(v, d, set->counters);
-        now->begun |= d->exclusive_use || d->shared_use;
-        v->any_set_begun |= now->begun;
         if (!set->members)
             set->members = arena_array(&v->arena, uint32_t, VIEW_SET_MEMBERS);
         r->local = (uint8_t)set->n;
-        if (set->n == VIEW_SET_MEMBERS)
-            continue; // the rest is not looked ahead at
-        if (fits_now(v, d))
-            now->fits |= UINT64_C(1) << set->n;
-        set->members[set->n++] = i;
+        if (set->n < VIEW_SET_MEMBERS) // the rest is not looked ahead at
+            set->members[set->n++] = i;
     }
+}
+
+// What is left of the sets that changed; NULL: of all.
+static void look_at_sets(struct alloc_view *v, const bool *changed)
+{
+    v->any_set_begun = false;
     for (size_t i = 0; i < v->sets_len; i++)
-        compare_in_set(v, v->sets[i].members, v->sets[i].n);
+        if (!changed || changed[i])
+            v->sets_now[i] = (struct set_now){0};
+    for (uint32_t i = 0; i < v->devices_len; i++) {
+        const struct vw_device *d = &v->devices[i];
+        struct vw_rank *r = &v->ranks[i];
+        if (!r->set)
+            continue;
+        struct set_now *now = &v->sets_now[r->set - 1];
+        now->begun |= d->exclusive_use || d->shared_use;
+        v->any_set_begun |= now->begun;
+        if (changed && !changed[r->set - 1])
+            continue;
+        r->excludes = 0;
+        r->weight = weight_of(v, d, v->sets[r->set - 1].counters);
+        if (r->local < VIEW_SET_MEMBERS && fits_now(v, d))
+            now->fits |= UINT64_C(1) << r->local;
+    }
+    struct arena_mark m = arena_mark(&v->arena);
+    amount *scratch = arena_array(&v->arena, amount, v->counters_len + 1);
+    for (size_t i = 0; i < v->sets_len; i++)
+        if (!changed || changed[i])
+            compare_in_set(v, &v->sets[i], scratch);
+    arena_rewind(&v->arena, m);
 }
 
 // Names are compared with those of the pool's first set, which mostly has them all.
@@ -257,8 +317,21 @@ static void fill_seat(const struct alloc_view *v, struct vw_seat *t, uint32_t de
     order_seat(v, t, v->pools[d->pool].binding, r->size);
 }
 
+// Nearly sorted as they are when little has changed.
+static void sort_again(struct placed *p, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        struct placed x = p[i];
+        size_t at = i;
+        for (; at > 0 && by_place(&p[at - 1], &x) > 0; at--)
+            p[at] = p[at - 1];
+        p[at] = x;
+    }
+}
+
 // Devices side by side with those of their place and set; in a set, the least in the way first.
-static void find_positions(struct alloc_view *v)
+// again: seats are in an order from before.
+static void find_positions(struct alloc_view *v, bool again)
 {
     struct arena_mark m = arena_mark(&v->arena);
     struct placed *p = arena_array(&v->arena, struct placed, v->devices_len + 1);
@@ -269,12 +342,17 @@ static void find_positions(struct alloc_view *v)
         first_of_set[v->ranks[i].set] = i;
     }
     for (uint32_t i = 0; i < v->devices_len; i++) {
-        const struct vw_rank *r = &v->ranks[i];
-        uint32_t set = r->set ? first_of_set[r->set] : i;
+        uint32_t device = again ? v->seats[i].device : i;
+        const struct vw_rank *r = &v->ranks[device];
+        uint32_t set = r->set ? first_of_set[r->set] : device;
         p[i] = (struct placed){r->pcie ? first_of_place[r->pcie] : set, set,
-                               r->set ? rank_excluded(v, i, v->sets_now[r->set - 1].fits) : 0, i};
+                               r->set ? rank_excluded(v, device, v->sets_now[r->set - 1].fits) : 0,
+                               device};
     }
-    qsort(p, v->devices_len, sizeof(*p), by_place);
+    if (again)
+        sort_again(p, v->devices_len);
+    else
+        qsort(p, v->devices_len, sizeof(*p), by_place);
     for (uint32_t i = 0; i < v->devices_len; i++)
         fill_seat(v, &v->seats[i], p[i].device);
     arena_rewind(&v->arena, m);
@@ -287,7 +365,19 @@ void rank_view(struct alloc_view *v)
     for (size_t i = 0; i < v->devices_len; i++)
         v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
     find_places(v);
+    count_places(v);
     find_sets(v);
+    look_at_sets(v, NULL);
     name_kinds(v);
-    find_positions(v);
+    find_positions(v, false);
+}
+
+void rank_again(struct alloc_view *v, const bool *sets_changed)
+{
+    for (size_t i = 0; i < v->devices_len; i++)
+        if (v->devices[i].caps_len)
+            v->ranks[i].size = rank_size(size_of(v, &v->devices[i]));
+    count_places(v);
+    look_at_sets(v, sets_changed);
+    find_positions(v, true);
 }

@@ -376,15 +376,6 @@ static uint64_t group_mask(struct builder *b, uint32_t set,
     return mask;
 }
 
-static void join_group(struct group_state *g, uint64_t mask)
-{
-    if (!g->members) {
-        *g = (struct group_state){mask, true, mask == 0};
-    } else if (!g->all_empty && mask) {
-        g->mask &= mask;
-    }
-}
-
 // Devices in use draw on the counters and fix the groups, wherever they are.
 static void charge(struct builder *b, const struct api_device *d)
 {
@@ -396,7 +387,7 @@ static void charge(struct builder *b, const struct api_device *d)
         for (size_t i = 0; i < u->counters.n; i++)
             v->available[set->first + counter_named(set->api, u->counters.p[i].key, &hint)] -=
                 amount_of(&u->counters.p[i].value.value);
-        join_group(&v->groups[set->number], group_mask(b, set->number, u));
+        view_join_group(&v->groups[set->number], group_mask(b, set->number, u));
     }
 }
 
@@ -510,6 +501,7 @@ static void add_pool(struct builder *b, const struct draft *p)
     if (b->c->features.partitionable_devices) {
         charge_slices(b, &p->here);
         charge_slices(b, &p->others);
+        v->elsewhere |= p->others.n > 0;
     }
     for (size_t i = first_counter; i < v->counters_len; i++)
         pool->overdrawn += v->available[i] < 0;

@@ -25,6 +25,7 @@ struct worth *worth_new(void)
 {
     struct worth *w = xcalloc(1, sizeof(*w));
     w->one = 1;
+    w->slot_stamp = 1;
     for (size_t i = 0; i < WORTH_FAMILIES; i++) {
         const double none[WORTH_WHOLE + 1] = {0};
         worth_price(none, &w->families[i].prices);
@@ -36,6 +37,8 @@ void worth_free(struct worth *w)
 {
     for (size_t i = 0; w && i < WORTH_TYPES; i++)
         free(w->geometry[i]);
+    if (w)
+        free(w->slot_memo);
     free(w);
 }
 
@@ -282,17 +285,17 @@ void worth_places_begin(struct worth *w)
             count_kind(w, (uint32_t)i);
 }
 
-void worth_places(struct worth *w, const struct worth_state *s)
+void worth_places(struct worth *w, const struct worth_state *s, double nodes)
 {
     struct unit_sums m;
     double left = 0;
     worth_sums(w, s, &m);
     for (uint32_t i = 0; i < s->n; i++)
         left += s->units[i].left;
-    w->free_units += left / WORTH_WHOLE;
+    w->free_units += nodes * left / WORTH_WHOLE;
     for (size_t i = 0; i < w->counted_len; i++)
-        w->counted[i].places += (double)worth_slots(w, s, &m, &w->counted[i]);
-    slots_count(w, s);
+        w->counted[i].places += nodes * (double)worth_slots(w, s, &m, &w->counted[i]);
+    slots_count(w, s, nodes);
 }
 
 static double family_price(const struct worth *w, const struct demand *d)

@@ -55,6 +55,7 @@ struct worth_unit {
     uint16_t left;
     uint16_t spare; // 0, so that units can be compared as bytes
     uint64_t fits;  // slots that are open; 0 without a geometry
+    uint64_t taken; // slots in use
 };
 
 struct worth_state {
@@ -94,9 +95,9 @@ void worth_seen(struct worth *w, uint64_t hash, const struct worth_request *r, d
 bool worth_settle(struct worth *w, bool always);
 
 // worth_scarce says how scarce places for requests of several units are, given the places there are
-// now: begin, one worth_places for each node, end. True: something changed that matters.
+// now: begin, worth_places for each state and the nodes that are in it, end. True: something changed that matters.
 void worth_places_begin(struct worth *w);
-void worth_places(struct worth *w, const struct worth_state *s);
+void worth_places(struct worth *w, const struct worth_state *s, double nodes);
 bool worth_places_end(struct worth *w);
 
 // worth_of is the worth of a node in a state.

@@ -70,6 +70,17 @@ struct slot_kind {
     double next;  // value being made
 };
 
+// What a unit with these slots in use will be worth, found out before. An entry is as good as its
+// stamp; one that falls on the same place pushes it out.
+#define SLOT_MEMO 4096
+struct slot_memo {
+    uint64_t taken;
+    uint64_t shut;
+    uint32_t stamp;
+    uint32_t type;
+    double worth;
+};
+
 struct worth {
     struct unit_type types[WORTH_TYPES];
     size_t types_len;
@@ -87,6 +98,8 @@ struct worth {
     struct slot_kind kinds[WORTH_KINDS];
     size_t kinds_len;
     double kinds_wanted; // units that all of them want
+    struct slot_memo *slot_memo;
+    uint32_t slot_stamp; // of the values
     double free_slotted; // units with a geometry, what is left of them
     double free_units;
     double one;       // what a request counts that is seen now
@@ -123,13 +136,12 @@ bool worth_moved(double old, double new);
 bool slots_wanted(const struct worth_request *r);
 void slots_settle(struct worth *w);
 void slots_begin(struct worth *w);
-void slots_count(struct worth *w, const struct worth_state *s);
+void slots_count(struct worth *w, const struct worth_state *s, double nodes);
 bool slots_end(struct worth *w, bool always);
 
-// slots_worth is what open slots are worth. slots_take is what is open after a request took the slot
-// that costs the least; some slot it wants must be open.
-double slots_worth(const struct worth *w, uint8_t type, uint64_t fits);
-uint64_t slots_take(const struct worth *w, const struct worth_unit *u,
-                    const struct worth_request *r);
+// slots_worth is what the slots of a unit are worth. slots_take takes for a request the slot that
+// costs the least; some slot it wants must be open.
+double slots_worth(const struct worth *w, const struct worth_unit *u);
+void slots_take(const struct worth *w, struct worth_unit *u, const struct worth_request *r);
 
 #endif

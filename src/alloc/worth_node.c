@@ -96,7 +96,7 @@ static void add_unit(const struct worth *w, struct unit_sums *s, const struct wo
     uint16_t left = u->left;
     if (w->geometry[u->type]) {
         s->value[f] += sign * left / WORTH_WHOLE;
-        s->slots += sign * slots_worth(w, u->type, u->fits);
+        s->slots += sign * slots_worth(w, u);
         return;
     }
     double v = sign * w->families[f].prices.value[left];
@@ -200,7 +200,7 @@ static struct worth_unit without(const struct trial *t, uint32_t unit,
     struct worth_unit u = t->units[unit];
     uint16_t part = r->part[u.type];
     if (t->w->geometry[u.type])
-        u.fits = slots_take(t->w, &u, r);
+        slots_take(t->w, &u, r);
     u.left = (uint16_t)(u.left > part ? u.left - part : 0);
     return u;
 }
@@ -223,7 +223,7 @@ static uint32_t first_like(const struct trial *t, uint32_t unit)
 {
     for (uint32_t i = 0; i < unit; i++)
         if (t->units[i].left == t->units[unit].left && t->units[i].fits == t->units[unit].fits &&
-            t->units[i].group == t->units[unit].group)
+            t->units[i].taken == t->units[unit].taken && t->units[i].group == t->units[unit].group)
             return i;
     return unit;
 }

@@ -70,6 +70,17 @@ struct str meta_annotation(const struct api_object_meta *meta, struct str key)
     return (struct str){0};
 }
 
+bool pod_resource_is_claimed(const struct api_pod *pod, struct str container, struct str resource)
+{
+    const struct api_pod_extended_resource_claim_status *s =
+        pod->status.extended_resource_claim_status;
+    for (size_t i = 0; s && i < s->request_mappings.n; i++)
+        if (str_eq(s->request_mappings.p[i].container_name, container) &&
+            str_eq(s->request_mappings.p[i].resource_name, resource))
+            return true;
+    return false;
+}
+
 bool claim_is_extended(const struct api_object_meta *meta)
 {
     return str_eq(meta_annotation(meta, STR(CLAIM_EXTENDED)), STR("true"));

@@ -46,6 +46,9 @@ struct str meta_annotation(const struct api_object_meta *meta, struct str key);
 // claim_is_extended: a scheduler made it for a pod's extended resources.
 bool claim_is_extended(const struct api_object_meta *meta);
 
+// pod_resource_is_claimed: a container's extended resource is given by a claim, not by the node.
+bool pod_resource_is_claimed(const struct api_pod *pod, struct str container, struct str resource);
+
 // pod_is_terminal: it ran and is over. pod_is_done: it uses no claim any more, or never will.
 bool pod_is_terminal(const struct api_pod *pod);
 bool pod_is_done(const struct api_pod *pod);

@@ -39,6 +39,9 @@ const char agent_usage[] =
     "--image-dir DIR         local images, OCI layouts and archives; default DIR/images. Others "
     "are\n"
     "                        pulled by skopeo if it is there\n"
+    "--device-plugins DIR    where device plugins register; default "
+    "/var/lib/kubelet/device-plugins,\n"
+    "                        or DIR/device-plugins of another data folder\n"
     "--cdi-dir DIR           where CDI specs are; may be repeated; default /etc/cdi, /var/run/cdi\n"
     "--runtime PROGRAM       crun or runc; default what is found\n"
     "--pod-subnet CIDR       addresses of pods; default 10.199.0.0/16; empty: loopback only\n"
@@ -54,6 +57,7 @@ const char agent_usage[] =
     "--keep-slices           leave ResourceSlices of drivers that are gone";
 
 struct args {
+    const char *device_plugins;
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
         *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
     struct option_texts cdi_dirs;
@@ -87,6 +91,7 @@ static void parse(struct args *a, int argc, char **argv)
         {.name = "--node-ip", .text = &a->node_ip},
         {.name = "--data-dir", .text = &a->data_dir},
         {.name = "--image-dir", .text = &a->image_dir},
+        {.name = "--device-plugins", .text = &a->device_plugins},
         {.name = "--cdi-dir", .many = &a->cdi_dirs},
         {.name = "--runtime", .text = &a->runtime},
         {.name = "--monitor", .text = &a->monitor},
@@ -301,7 +306,8 @@ static int start(struct running *r, struct err *err)
                                     .client = r->client,
                                     .features = &r->features,
                                     .node = sbuf_str(&r->node),
-                                    .data_dir = data_dir,
+                                    .data_dir = a->data_dir,
+                                    .device_plugins = a->device_plugins,
                                     .image_dir = a->image_dir,
                                     .runtime = a->runtime,
                                     .monitor = a->monitor,

@@ -18,7 +18,9 @@
 
 const char bench_usage[] =
     "dray bench sched [--kubeconfig FILE] [--context NAME] [--nodes N] [--pods N] [FLAGS]\n"
-    "dray bench api   [--kubeconfig FILE] [--context NAME] [--ops LIST] [--count N] [FLAGS]\n\n"
+    "dray bench api   [--kubeconfig FILE] [--context NAME] [--ops LIST] [--count N] [FLAGS]\n"
+    "dray bench fleet [--nodes N] [--devices N] [--pools N] [--fill PERCENT] [--churn N] "
+    "[--json]\n\n"
     "Load for any Kubernetes API server, with many requests in flight.\n\n"
     "sched: makes nodes, slices, a class, a template and pods; waits until all pods are bound; "
     "tells\n"
@@ -41,7 +43,11 @@ const char bench_usage[] =
     "  --ops create,get,update,status,list,watch,delete   which, in this order\n"
     "  --count N (1000)  --list-count N (100)  --namespace N (apibench)\n"
     "  --rate R          events a second for watch; default 0: as fast as possible\n\n"
-    "Both: --concurrency N (sched 64, api 16), --pids NAME=PID,… (their processor\n"
+    "fleet: no server at all: a simulated fleet (100000 nodes of 8 devices, 1000 network pools) in "
+    "this\n"
+    "process; what filling, churn, draining, tainting and starting again cost the scheduler's "
+    "core.\n\n"
+    "sched and api: --concurrency N (sched 64, api 16), --pids NAME=PID,… (their processor\n"
     "time is shown), --json.";
 
 int verb_bench(int argc, char **argv)
@@ -50,7 +56,10 @@ int verb_bench(int argc, char **argv)
         return bench_sched(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "api") == 0)
         return bench_api(argc - 1, argv + 1);
-    return verb_usage_error("bench", argc > 1 ? "knows 'sched' and 'api'" : "sched or api?");
+    if (argc > 1 && strcmp(argv[1], "fleet") == 0)
+        return bench_fleet(argc - 1, argv + 1);
+    return verb_usage_error("bench",
+                            argc > 1 ? "knows 'sched', 'api' and 'fleet'" : "sched, api or fleet?");
 }
 
 // --- The client ----------------------------------------------------------------------------------

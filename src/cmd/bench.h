@@ -89,6 +89,9 @@ double bench_percentile_ms(const struct bench_times *t, double part);
 int bench_parse_size(const char *flag, const char *text, size_t *ret, struct err *err) MUST_USE;
 int bench_parse_double(const char *flag, const char *text, double *ret, struct err *err) MUST_USE;
 
+// bench_fleet simulates a fleet in this process.
+int bench_fleet(int argc, char **argv);
+
 // The two generators; argv[0] is sched or api.
 int bench_sched(int argc, char **argv);
 int bench_api(int argc, char **argv);

@@ -2,6 +2,7 @@
 //
 // dray up: a whole control plane in one process. API server, scheduler, controllers and simulated
 // nodes share the server's loop.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,11 +10,11 @@
 #include <sys/stat.h>
 
 #include "agent/sim.h"
-#include "client/informer.h"
 #include "client/local.h"
 #include "cmd/input.h"
 #include "cmd/server_run.h"
 #include "cmd/up_agent.h"
+#include "cmd/up_say.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
 #include "sched/sched.h"
@@ -69,57 +70,11 @@ struct up {
     struct sched *sched;
     struct ctl *ctl;
     struct sim_nodes *sim_nodes;
-    struct informer *pods; // of the files that were applied
+    struct up_watch *watch; // of the pods in files that were applied
     struct arena arena;
     size_t applying;
     bool stopped;
 };
-
-// --- Telling what happens ------------------------------------------------------------------------
-
-static void show_devices(struct up *u, const struct api_pod *pod)
-{
-    (void)u;
-    printf("  pod %.*s/%.*s → %.*s\n", STR_ARG(pod->metadata.namespace),
-           STR_ARG(pod->metadata.name), STR_ARG(pod->spec.node_name));
-}
-
-static const struct api_pod_condition *scheduled(const struct api_pod *pod)
-{
-    for (size_t i = 0; i < pod->status.conditions.n; i++)
-        if (str_eq(pod->status.conditions.p[i].type, STR("PodScheduled")))
-            return &pod->status.conditions.p[i];
-    return NULL;
-}
-
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
-{
-    struct up *u = arg;
-    if (!after)
-        return;
-    const struct api_pod *pod = after->object.value;
-    const struct api_pod *old = before ? before->object.value : NULL;
-    const struct api_pod_condition *now = scheduled(pod);
-    const struct api_pod_condition *then = old ? scheduled(old) : NULL;
-    if (pod->spec.node_name.n > 0 && (!old || old->spec.node_name.n == 0))
-        show_devices(u, pod);
-    else if (now && str_eq(now->status, STR("False")) &&
-             !(then && str_eq(then->message, now->message)))
-        printf("  pod %.*s/%.*s is pending: %.*s\n", STR_ARG(pod->metadata.namespace),
-               STR_ARG(pod->metadata.name), STR_ARG(now->message));
-    (void)fflush(stdout);
-}
-
-static void watch_pods(struct up *u)
-{
-    const struct informer_options o = {.client = u->client,
-                                       .kind = api_kind_find(STR("v1"), STR("Pod"))};
-    const struct informer_handler h = {.changed = pod_changed, .arg = u};
-    u->pods = informer_new(&o);
-    informer_add_handler(u->pods, &h);
-    informer_start(u->pods);
-}
 
 // --- Applying files ------------------------------------------------------------------------------
 
@@ -169,6 +124,7 @@ static int apply_file(struct up *u, const char *path, struct err *err)
 static void show_card(const struct up *u)
 {
     struct sim_stats s;
+    up_progress_end();
     sim_nodes_stats(u->sim_nodes, &s);
     printf("dray is up at %s\n\n  export KUBECONFIG=%s\n\n", u->host.url, u->host.kubeconfig);
     if (s.nodes > 0)
@@ -178,7 +134,7 @@ static void show_card(const struct up *u)
     printf("Try:\n"
            "  kubectl get nodes,deviceclasses,resourceslices\n"
            "  kubectl apply -f examples/claim.yaml && kubectl get pods,resourceclaims\n"
-           "  kubectl describe pod NAME     # a pod that waits says why\n\n"
+           "  dray why POD                  # why a pod waits, and what would help\n\n"
            "Ctrl-C stops it; the same command continues later.\n");
     (void)fflush(stdout);
 }
@@ -189,7 +145,7 @@ static void start_applying(void *arg)
     if (u->apply.n == 0)
         return;
     printf("\n");
-    watch_pods(u);
+    u->watch = up_watch_new(u->client);
     for (size_t i = 0; i < u->apply.n; i++) {
         struct err err = {0};
         (void)!apply_file(u, u->apply.list[i], &err);
@@ -214,7 +170,10 @@ static void nodes_ready(void *arg, const struct err *failure)
                                        .devices = u->sim,
                                        .registered = start_applying,
                                        .arg = u};
-    if (up_agent_new(&o, &u->real, &err) < 0) {
+    if (geteuid() != 0)
+        (void)err_set(&err, EPERM,
+                      "that needs root. Everything else works without: pods go to simulated nodes");
+    if (err.code || up_agent_new(&o, &u->real, &err) < 0) {
         (void)fprintf(stderr, "dray up: this machine cannot be a node: %s\n", err.msg);
         start_applying(u); // the simulated ones are there
         return;
@@ -293,6 +252,7 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
         .name = STR("system:kube-controller-manager"), .groups = masters, .groups_len = 2};
     struct exec *exec = loop_exec(host->loop);
     u->host = *host;
+    up_progress("starting scheduler and controllers");
     u->client = client_local_new(host->registry, exec, &controllers);
     u->sched_client = client_local_new(host->registry, exec, &scheduler);
     const struct sched_options so = {.client = u->sched_client,
@@ -328,6 +288,9 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                                    .min_digits = digits_of(u->nodes ? u->nodes - 1 : 0),
                                    .ready = nodes_ready,
                                    .arg = u};
+    if (u->nodes)
+        up_progress("making %zu simulated node%s of %s", u->nodes * u->profiles_len,
+                    u->nodes * u->profiles_len == 1 ? "" : "s", u->sim);
     u->sim_nodes = sim_nodes_new(&no);
     return sim_nodes_start(u->sim_nodes, err);
 }
@@ -339,7 +302,7 @@ static void up_stop(void *arg)
     server_set_explainer(u->host.server, NULL, NULL);
     server_set_checker(u->host.server, NULL, NULL);
     server_set_meter(u->host.server, NULL, NULL);
-    informer_free(take_ptr(u->pods));
+    up_watch_free(take_ptr(u->watch));
     up_agent_stop(u->real);
     sim_nodes_free(take_ptr(u->sim_nodes));
     sched_free(take_ptr(u->sched));
@@ -486,6 +449,7 @@ static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
         server_flags_done(&flags);
         return VERB_NO;
     }
+    up_progress("opening %s", flags.data_dir);
     const struct server_guest guest = {
         .start = up_start, .stop = up_stop, .free = up_free, .arg = u};
     return server_run("up", &flags, &guest);

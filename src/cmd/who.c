@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray who: which claim, pod and namespace has a device, on which node, since when.
+#include "base/nearest.h"
 #include "cmd/device_verb.h"
 #include "view/human.h"
 

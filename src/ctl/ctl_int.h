@@ -168,16 +168,16 @@ void evict_ctl_free(struct evict_ctl *e);
 struct stale_ctl *stale_ctl_new(struct ctl *c);
 void stale_ctl_free(struct stale_ctl *s);
 
+// How devices are used, for metrics.
+struct usage_ctl *usage_ctl_new(struct ctl *c);
+void usage_ctl_free(struct usage_ctl *u);
+void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out);
+
 struct pod_gc *pod_gc_new(struct ctl *c, int64_t limit);
 void pod_gc_free(struct pod_gc *g);
 
 struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
 void root_ca_ctl_free(struct root_ca_ctl *r);
-
-// How devices are used, for metrics.
-struct usage_ctl *usage_ctl_new(struct ctl *c);
-void usage_ctl_free(struct usage_ctl *u);
-void usage_ctl_metrics(struct usage_ctl *u, struct sbuf *out);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

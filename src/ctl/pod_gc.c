@@ -3,6 +3,7 @@
 // Pods that nobody else will remove (docs/controllers.md, Pods that are left over): bound to a node that is gone, being
 // deleted on a node that is out of service, being deleted before they were bound, and those that are over when
 // there are too many of them. They are marked Failed, then deleted without grace.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
@@ -262,6 +263,7 @@ static void pod_changed(void *arg, const struct client_object *before,
                         const struct client_object *after)
 {
     struct pod_gc *g = arg;
+    assert(before || after);
     bool was_over = before && pod_is_terminal(as_pod(before));
     bool is_over = after && pod_is_terminal(as_pod(after));
     g->over += (int64_t)is_over - (int64_t)was_over;
@@ -279,6 +281,7 @@ static void node_changed(void *arg, const struct client_object *before,
                          const struct client_object *after)
 {
     struct pod_gc *g = arg;
+    assert(before || after);
     if (!before || !after || is_out_of_service(as_node(after)))
         informer_by(g->ctl->caches[CACHE_PODS], g->by_node, (after ? after : before)->meta->name,
                     add_pod, g);

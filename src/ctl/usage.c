@@ -4,6 +4,7 @@
 // device-seconds each namespace has had since this process began to watch.
 //
 // Bounded: namespaces beyond NAMESPACES_MAX are counted as one; with more devices than SERIES_MAX only pools are told.
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -90,6 +91,7 @@ void usage_ctl_free(struct usage_ctl *u)
     if (!u)
         return;
     map_foreach(&u->namespaces, i) {
+        assert(u->namespaces.values);
         free((*map_value(&u->namespaces, i))->name);
         free(*map_value(&u->namespaces, i));
     }
@@ -172,6 +174,7 @@ static void write_devices(const struct tally *t, struct sbuf *out)
     sbuf_addz(out, "# HELP dray_device_allocations Claims that hold the device.\n"
                    "# TYPE dray_device_allocations gauge\n");
     map_foreach(&t->devices, i) {
+        assert(t->devices.values);
         const struct use_count *u = map_value(&t->devices, i);
         sbuf_addf(out,
                   "dray_device_allocations{driver=\"%.*s\",pool=\"%.*s\",device=\"%.*s\"} %u\n",
@@ -184,6 +187,7 @@ static void write_pools(const struct tally *t, struct sbuf *out)
     sbuf_addz(out, "# HELP dray_pool_devices Devices of the pool's newest generation.\n"
                    "# TYPE dray_pool_devices gauge\n");
     map_foreach(&t->pools, i) {
+        assert(t->pools.values);
         const struct pool_count *p = map_value(&t->pools, i);
         sbuf_addf(out, "dray_pool_devices{driver=\"%.*s\",pool=\"%.*s\"} %zu\n", STR_ARG(p->driver),
                   STR_ARG(p->name), p->devices);
@@ -191,6 +195,7 @@ static void write_pools(const struct tally *t, struct sbuf *out)
     sbuf_addz(out, "# HELP dray_pool_devices_allocated Devices of the pool that claims hold.\n"
                    "# TYPE dray_pool_devices_allocated gauge\n");
     map_foreach(&t->pools, i) {
+        assert(t->pools.values);
         const struct pool_count *p = map_value(&t->pools, i);
         sbuf_addf(out, "dray_pool_devices_allocated{driver=\"%.*s\",pool=\"%.*s\"} %zu\n",
                   STR_ARG(p->driver), STR_ARG(p->name), p->used);
@@ -206,6 +211,7 @@ static void write_fragmentation(const struct tally *t, struct sbuf *out)
 {
     struct by_driver MAP(struct broken_up) drivers = {0};
     map_foreach(&t->pools, i) {
+        assert(t->pools.values);
         const struct pool_count *p = map_value(&t->pools, i);
         struct broken_up *b = map_put(&drivers, p->driver);
         b->free += p->devices - p->used;
@@ -214,6 +220,7 @@ static void write_fragmentation(const struct tally *t, struct sbuf *out)
     sbuf_addz(out, "# HELP dray_fragmentation_ratio Free devices in pools that are partly in use, "
                    "by all free devices of the driver.\n# TYPE dray_fragmentation_ratio gauge\n");
     map_foreach(&drivers, i) {
+        assert(drivers.values);
         const struct broken_up *b = map_value(&drivers, i);
         sbuf_addf(out, "dray_fragmentation_ratio{driver=\"%.*s\"} %.6g\n",
                   STR_ARG(map_key(&drivers, i)),
@@ -229,6 +236,7 @@ static void write_namespaces(struct usage_ctl *u, struct sbuf *out)
               "times devices, since this process began to watch.\n"
               "# TYPE dray_device_seconds_total counter\n");
     map_foreach(&u->namespaces, i) {
+        assert(u->namespaces.values);
         struct held *h = *map_value(&u->namespaces, i);
         settle(u, h);
         sbuf_addf(out, "dray_device_seconds_total{namespace=\"%s\"} %.3f\n", h->name, h->seconds);
@@ -236,6 +244,7 @@ static void write_namespaces(struct usage_ctl *u, struct sbuf *out)
     sbuf_addz(out, "# HELP dray_namespace_devices Devices that claims of the namespace hold now.\n"
                    "# TYPE dray_namespace_devices gauge\n");
     map_foreach(&u->namespaces, i) {
+        assert(u->namespaces.values);
         const struct held *h = *map_value(&u->namespaces, i);
         sbuf_addf(out, "dray_namespace_devices{namespace=\"%s\"} %lld\n", h->name,
                   (long long)h->devices);

@@ -119,8 +119,18 @@ PART(dynamic_resource, struct plugin_dynamic_resource,
      FIELD(2, STR, struct plugin_dynamic_resource, claim_name),
      FIELD(3, STR, struct plugin_dynamic_resource, claim_namespace),
      NESTED(4, MANY, struct plugin_dynamic_resource, claim_resources, claim_resource));
+PART(numa_node, struct plugin_numa_node, FIELD(1, I64, struct plugin_numa_node, id));
+PART(topology, struct plugin_topology, NESTED(1, MANY, struct plugin_topology, nodes, numa_node));
+PART(container_devices, struct plugin_container_devices,
+     FIELD(1, STR, struct plugin_container_devices, resource_name),
+     FIELD(2, STRS, struct plugin_container_devices, device_ids),
+     NESTED(3, MANY, struct plugin_container_devices, topology, topology));
+MESSAGE(plugin_allocatable_response, struct plugin_allocatable_response,
+        NESTED(1, MANY, struct plugin_allocatable_response, devices, container_devices),
+        FIELD(2, I64S, struct plugin_allocatable_response, cpu_ids));
 PART(container_resources, struct plugin_container_resources,
      FIELD(1, STR, struct plugin_container_resources, name),
+     NESTED(2, MANY, struct plugin_container_resources, devices, container_devices),
      FIELD(3, I64S, struct plugin_container_resources, cpu_ids),
      NESTED(5, MANY, struct plugin_container_resources, dynamic_resources, dynamic_resource));
 PART(pod_resources, struct plugin_pod_resources, FIELD(1, STR, struct plugin_pod_resources, name),
@@ -134,6 +144,44 @@ MESSAGE(plugin_get_pod_request, struct plugin_get_pod_request,
         FIELD(2, STR, struct plugin_get_pod_request, pod_namespace));
 MESSAGE(plugin_get_pod_response, struct plugin_get_pod_response,
         NESTED(1, ONE, struct plugin_get_pod_response, pod_resources, pod_resources));
+
+MESSAGE(plugin_devices_options, struct plugin_devices_options,
+        FIELD(1, BOOL, struct plugin_devices_options, pre_start_required),
+        FIELD(2, BOOL, struct plugin_devices_options, preferred_allocation_available));
+MESSAGE(plugin_register_request, struct plugin_register_request,
+        FIELD(1, STR, struct plugin_register_request, version),
+        FIELD(2, STR, struct plugin_register_request, endpoint),
+        FIELD(3, STR, struct plugin_register_request, resource_name),
+        NESTED(4, ONE, struct plugin_register_request, options, plugin_devices_options));
+PART(listed_device, struct plugin_listed_device, FIELD(1, STR, struct plugin_listed_device, id),
+     FIELD(2, STR, struct plugin_listed_device, health),
+     NESTED(3, MANY, struct plugin_listed_device, topology, topology));
+MESSAGE(plugin_device_list, struct plugin_device_list,
+        NESTED(1, MANY, struct plugin_device_list, devices, listed_device));
+MESSAGE(plugin_device_ids, struct plugin_device_ids, FIELD(1, STRS, struct plugin_device_ids, ids));
+MESSAGE(plugin_devices_by_container, struct plugin_devices_by_container,
+        NESTED(1, MANY, struct plugin_devices_by_container, containers, plugin_device_ids));
+PART(preference, struct plugin_preference, FIELD(1, STRS, struct plugin_preference, available),
+     FIELD(2, STRS, struct plugin_preference, must_include),
+     FIELD(3, I64, struct plugin_preference, size));
+MESSAGE(plugin_preferred_request, struct plugin_preferred_request,
+        NESTED(1, MANY, struct plugin_preferred_request, containers, preference));
+PART(pair, struct plugin_pair, FIELD(1, STR, struct plugin_pair, key),
+     FIELD(2, STR, struct plugin_pair, value));
+PART(mount, struct plugin_mount, FIELD(1, STR, struct plugin_mount, container_path),
+     FIELD(2, STR, struct plugin_mount, host_path), FIELD(3, BOOL, struct plugin_mount, read_only));
+PART(device_node, struct plugin_device_node,
+     FIELD(1, STR, struct plugin_device_node, container_path),
+     FIELD(2, STR, struct plugin_device_node, host_path),
+     FIELD(3, STR, struct plugin_device_node, permissions));
+MESSAGE(plugin_allocation, struct plugin_allocation,
+        NESTED(1, MANY, struct plugin_allocation, envs, pair),
+        NESTED(2, MANY, struct plugin_allocation, mounts, mount),
+        NESTED(3, MANY, struct plugin_allocation, devices, device_node),
+        NESTED(4, MANY, struct plugin_allocation, annotations, pair),
+        NESTED(5, MANY, struct plugin_allocation, cdi_devices, cdi_device));
+MESSAGE(plugin_allocate_response, struct plugin_allocate_response,
+        NESTED(1, MANY, struct plugin_allocate_response, containers, plugin_allocation));
 
 // --- Writing -------------------------------------------------------------------------------------
 

@@ -57,8 +57,4 @@ void sock_accept(struct listener *l);
 // server_handle_closed is called for each handle that has closed; frees the server after the last.
 void server_handle_closed(struct server_uv *u);
 
-// net_clear_path makes a path ready to be bound: a socket that nobody answers on is removed. -EADDRINUSE
-// when somebody does, -EEXIST when it is no socket, -ENAMETOOLONG.
-int net_clear_path(const char *path, struct err *err) MUST_USE;
-
 #endif

@@ -248,6 +248,7 @@ int free_find(struct plan_world *w, const struct free_question *q,
         r = inventory_new(w, &o, &inv, err);
     if (r < 0)
         return r;
+    assert(inv); // that is what 0 means
     struct counting c = {.inv = inv, .q = q, .arena = arena};
     bool known = !q->node.n;
     for (size_t i = 0; i < inv->nodes_len; i++)

@@ -27,8 +27,8 @@ static void add(struct past *h, struct api_time at, const char *source, const ch
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     vec_push(&h->entries, (struct past_entry){.at = at.at,
-                                                 .what = arena_str(&h->arena, str_z(text)),
-                                                 .source = str_z(source)});
+                                              .what = arena_str(&h->arena, str_z(text)),
+                                              .source = str_z(source)});
 }
 
 static void unknown(struct past *h, const char *text)
@@ -57,8 +57,7 @@ static void add_fields(struct past *h, const struct api_object_meta *m)
     }
 }
 
-static void add_conditions(struct past *h, const struct api_condition_array *all,
-                           struct str device)
+static void add_conditions(struct past *h, const struct api_condition_array *all, struct str device)
 {
     for (size_t i = 0; i < all->n; i++) {
         const struct api_condition *c = &all->p[i];
@@ -185,8 +184,8 @@ static void keep_first(void *arg, uint32_t device)
         *first = device;
 }
 
-int past_find(const struct inventory *inv, struct str name, struct str namespace,
-                 struct past *ret, struct err *err)
+int past_find(const struct inventory *inv, struct str name, struct str namespace, struct past *ret,
+              struct err *err)
 {
     struct str kind, rest;
     uint32_t first = UINT32_MAX;

@@ -70,23 +70,25 @@ size_t mig_places(const struct mig_gpu *g, struct mig_place ret[MIG_DEVICES])
     return n;
 }
 
+// gpu-<GPU>-mig-<profile>-<first slice>, both numbers of one digit.
 bool mig_number(const struct mig_gpu *g, struct str device, uint32_t *ret_gpu,
                 struct mig_place *ret)
 {
     struct mig_place places[MIG_DEVICES];
     size_t n = mig_places(g, places);
-    cleanup_sbuf struct sbuf name = {0};
-    for (uint32_t gpu = 0; gpu < MIG_GPUS; gpu++)
-        for (size_t i = 0; i < n; i++) {
-            sbuf_clear(&name);
-            sbuf_addf(&name, "gpu-%u-mig-%s-%d", gpu, g->profiles[places[i].profile].device,
-                      __builtin_ctz(places[i].slices));
-            if (!str_eq(sbuf_str(&name), device))
-                continue;
-            *ret_gpu = gpu;
-            *ret = places[i];
-            return true;
-        }
+    const size_t before = sizeof("gpu-0-mig-") - 1;
+    if (device.n < before + 2)
+        return false;
+    struct str profile = str_make(device.p + before, device.n - before - 2);
+    int slice = device.p[device.n - 1] - '0';
+    *ret_gpu = (uint32_t)(device.p[4] - '0');
+    for (size_t i = 0; i < n && *ret_gpu < MIG_GPUS; i++) {
+        if (__builtin_ctz(places[i].slices) != slice ||
+            !str_eqz(profile, g->profiles[places[i].profile].device))
+            continue;
+        *ret = places[i];
+        return true;
+    }
     return false;
 }
 

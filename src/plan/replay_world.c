@@ -116,10 +116,14 @@ static struct api_resource_slice *make_slice(struct replay_world *w, const struc
 static int renew(struct world_node *n, struct err *err)
 {
     struct alloc_input in = {.uses = n->uses.p, .uses_len = n->uses.n};
-    alloc_view_free(n->view);
-    alloc_cluster_free(n->state);
-    n->view = NULL;
+    struct alloc_cluster *old = n->state;
     n->state = alloc_cluster_in_use(n->base, &in);
+    bool renewed = n->view && alloc_view_update(n->view, n->state);
+    alloc_cluster_free(old);
+    if (renewed)
+        return 0;
+    alloc_view_free(n->view);
+    n->view = NULL;
     return alloc_view_new(n->state, n->node, &n->view, err);
 }
 

@@ -99,6 +99,7 @@ int taint_of_class(const struct inventory *inv, struct str class_name,
         d->picked += is_of(inv, i, class_name);
     }
     map_foreach(&drivers, i) {
+        assert(drivers.values);
         const struct of_driver *d = map_value(&drivers, i);
         const struct alloc_device_id whole = {.driver = map_key(&drivers, i)};
         if (d->picked && d->picked == d->all)

@@ -425,7 +425,7 @@ void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *ca
 {
     const struct binding *b = p->binding;
     for (size_t i = 0; b && i < p->claims_len; i++) {
-        struct sched_claim **k = map_get(&b->s->claims.by_key, p->claims[i]);
+        struct sched_claim *const *k = map_get(&b->s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
         const struct api_allocation_result *a = claim ? claim->status.allocation : NULL;
         if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) > 0)

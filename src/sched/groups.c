@@ -129,6 +129,10 @@ static void leave(struct sched *s, struct sched_pod *p)
             queue_retry(&s->queue, g->pods.p[i]);
             break;
         }
+    // Those that wait for a claim must not keep what the last that ran has left.
+    for (size_t i = g->pods.n; group_scheduled(g) == 0 && i-- > 0;)
+        if (g->pods.p[i]->state == POD_GATED && !g->pods.p[i]->group_gated)
+            sched_enqueue(s, g->pods.p[i]);
     groups_release(s, g);
 }
 

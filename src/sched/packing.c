@@ -83,7 +83,6 @@ static void look_at(struct packing *p, uint32_t node)
 {
     struct sched *s = p->s;
     const struct sched_node *n = node < s->cluster.order.n ? s->cluster.order.p[node] : NULL;
-    struct err err;
     if (!n || !n->api) {
         fleet_gone(p->fleet, node);
         return;
@@ -93,7 +92,7 @@ static void look_at(struct packing *p, uint32_t node)
                               .memory_all = amount_at(&n->allocatable, RES_MEMORY)};
     room.cpu = room.cpu_all - amount_at(&n->requested, RES_CPU);
     room.memory = room.memory_all - amount_at(&n->requested, RES_MEMORY);
-    fleet_set(p->fleet, node, &room, index_view(s->devices, node, &err));
+    fleet_set_state(p->fleet, node, &room, index_state(s->devices, node));
 }
 
 static void look_again(struct packing *p, size_t most)

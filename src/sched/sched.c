@@ -201,8 +201,11 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
     p->gate = why.n ? xstrndup(why.p, why.n) : NULL;
     if (p->gate && acting(s) && bind_leftovers(s, p))
         return; // what it has it must not keep while it waits
+    if (p->gate && p->group && !p->group_gated && acting(s) && gang_holds(s, p) &&
+        gang_give_back(s, p->group, TAKE_ALL))
+        return; // nor what its group has, which may be what it waits for: a claim that is being deleted
     if (p->group && p->group_gated && acting(s) && gang_holds(s, p))
-        queue_retry(&s->queue, p); // nor what its group has
+        queue_retry(&s->queue, p); // its group's cycle gives it back
     else if (p->gate)
         queue_gate(&s->queue, p);
     if (p->gate && !s->standby && !p->api->spec.scheduling_gates.n)

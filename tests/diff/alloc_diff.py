@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares `dray alloc` with the real allocator on random problems.
 
-usage: alloc_diff.py DRAY ORACLE GEN [--count N] [--seed S] [--batch N] [--keep FOLDER] [--prepare] [--part K/N] [--validate-every N]
+usage: alloc_diff.py DRAY ORACLE GEN [--count N] [--seed S] [--batch N] [--keep FOLDER] [--prepare] [--part K/N] [--validate-every N] [--cluster]
 
 ORACLE is a program around the upstream allocator, GEN the generator of problems (gen.py beside it). Every combination of
 the generator's profiles and sizes is used, small problems four times as often as medium ones. For each problem:
@@ -18,7 +18,7 @@ is a difference where upstream has an answer, and counted where it has none.
 With --keep, problems (packed) and upstream's answers (verdicts and digests) are kept in a folder, so that a second run
 over the same seeds is quick; --prepare makes them and asks nothing of ours. --part 2/3 does every third round of batches
 from the second on, so that several processes share the work. With --validate-every, only every Nth round of batches
-goes through the oracle's validation (0: none), which is the slow part."""
+goes through the oracle's validation (0: none), which is the slow part. With --cluster the index of the whole cluster answers."""
 import argparse, gzip, hashlib, importlib.util, json, os, subprocess, sys, time
 
 SHARE = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa'
@@ -112,7 +112,7 @@ class Run:
         return [f'{a["verdict"]} {digest(a["results"])}' for a in out]
 
     def dray(self, lines, *more):
-        return ask([self.args.dray, 'alloc', '--jsonl', *more], [limited(x) for x in lines])
+        return ask([self.args.dray, 'alloc', '--jsonl', *(['--cluster'] if self.args.cluster else []), *more], [limited(x) for x in lines])
 
     def gave_up(self, verdict, got, label):
         """Whether one of the two has no answer that could be compared."""
@@ -188,6 +188,7 @@ def main():
     ap.add_argument('--prepare', action='store_true')
     ap.add_argument('--part', default='1/1')
     ap.add_argument('--validate-every', type=int, default=1)
+    ap.add_argument('--cluster', action='store_true')
     args = ap.parse_args()
     part, parts = map(int, args.part.split('/'))
     if args.keep:

@@ -116,17 +116,71 @@ def life(folder):
     c.until('the claim is gone', lambda: not [x for x in c.good('GET', CLAIMS)['items'] if x['metadata']['name'].startswith('trainer')])
     assert len(devices(c)) == 24
     out = c.stop()
-    assert 'pod default/trainer →' in out and 'pod default/hungry is pending:' in out, out
+    assert 'pod default/trainer → example-gpu-' in out and ' with gpu.example.com/example-gpu-' in out and 'pod default/hungry is pending:' in out, out
 
 
 def again(folder):
-    c = Cluster(folder, '--nodes', '3')
+    config = os.path.join(os.path.dirname(folder), 'admin.conf')
+    c = Cluster(folder, '--nodes', '3', '--kubeconfig-out', config)
+    assert 'certificate-authority' in open(config, encoding='utf-8').read()
     assert len(devices(c)) == 24
     assert len(c.good('GET', '/api/v1/nodes')['items']) == 3
     for i in range(24):
         c.good('DELETE', f'{PODS}/p{i}')
     c.until('all devices are free', lambda: not devices(c))
     c.stop()
+
+
+def unprivileged(top):
+    """Without root everything but containers works, and that is said."""
+    if os.geteuid() != 0 or not shutil.which('setpriv'):
+        return
+    os.chmod(top, 0o755)
+    program = shutil.copy(DRAY, os.path.join(top, 'dray'))
+    folder = os.path.join(top, 'nobodys')
+    os.mkdir(folder, 0o700)
+    os.chown(folder, 65534, 65534)
+    command = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', program, 'up', '--data-dir', folder, '--listen',
+               '127.0.0.1:0', '--nodes', '1', '--agent', '--apply', os.path.join(top, 'claim.yaml')]
+    shutil.copy(os.path.join(HERE, 'examples', 'claim.yaml'), top)
+    p = subprocess.Popen(command, cwd=top, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in p.stdout:
+        if 'pod default/trainer →' in line:
+            break
+    c = Cluster.__new__(Cluster)
+    c.folder = folder
+    c.until('the pod runs', lambda: running(c, 'trainer'))
+    p.send_signal(signal.SIGINT)
+    _, errors = p.communicate(timeout=60)
+    assert p.returncode == 0 and 'needs root' in errors and 'simulated nodes' in errors, errors
+
+
+def demo(top):
+    """`make up`: as root, with crun, a pod on this machine shows its device; else its pods are simulated."""
+    data = os.path.join(top, 'demo')
+    p = subprocess.Popen([os.path.join(HERE, 'tools', 'up'), DRAY, '--listen', '127.0.0.1:0', '--nodes', '1'], cwd=top,
+                         env=dict(os.environ, DRAY_DATA_DIR=data), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    real = 'becomes a node, too' in p.stdout.readline()
+    for line in p.stdout:
+        if ('pod default/show-device →' if real else 'pod default/trainer →') in line:
+            assert '/gpu-' in line, line
+            break
+    c = Cluster.__new__(Cluster)
+    c.folder, c.process = data, p
+    if real:
+        c.until('the demo pod runs', lambda: running(c, 'show-device'), 120)
+        c.until('it shows its device', lambda: 'GPU_DEVICE_0=gpu-' in log_of(c, 'show-device'))
+        c.good('DELETE', f'{PODS}/show-device?gracePeriodSeconds=0')
+        c.until('it is gone', lambda: c.call('GET', f'{PODS}/show-device')[0] == 404)
+    c.stop()
+
+
+def log_of(c, name):
+    u = Unix(os.path.join(c.folder, 'dray.sock'))
+    u.request('GET', f'{PODS}/{name}/log')
+    text = u.getresponse().read().decode()
+    u.close()
+    return text
 
 
 def wrong(folder):
@@ -145,6 +199,8 @@ def main():
         life(folder)
         again(folder)
         wrong(os.path.join(top, 'other'))
+        unprivileged(top)
+        demo(top)
     finally:
         shutil.rmtree(top, ignore_errors=True)
     print('up: ok')

@@ -82,3 +82,15 @@ class Server:
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.top, ignore_errors=True)
+
+
+class Up(Server):
+    """`dray up`: a whole cluster with simulated nodes."""
+
+    def start(self):
+        self.log = open(os.path.join(self.top, 'log'), 'ab')
+        self.process = subprocess.Popen([self.dray, 'up', '--data-dir', self.folder, '--listen', f'127.0.0.1:{self.port}', *self.flags],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        if 'dray is up at' not in line:
+            raise RuntimeError(line + open(self.log.name).read())

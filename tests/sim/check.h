@@ -62,6 +62,9 @@ void groups_check_end(struct content *c);
 // groups_must_wait: the pod is one of a gang that does not run, and whose pods are judged together.
 bool groups_must_wait(const struct content *c, const struct api_pod *pod);
 
+// losses_check_end: no gang keeps devices without running.
+void losses_check_end(struct content *c);
+
 // --- rest.c ----------------------------------------------------------------------------------------
 
 // Whether the pod, were others placed as they are, could be on a node; with the node's place in the list.

@@ -96,6 +96,24 @@ static void make_group(struct sim *s, const char *space)
         make_group_object(s, space, name, min, claim.p ? claim.p : "");
 }
 
+// Two gangs that want devices of one template each for all their pods, at the same moment.
+void sim_contend(struct sim *s)
+{
+    if (!s->store)
+        return;
+    const char *scheduler = sim_draw(s, 2) ? "dray" : "other";
+    uint64_t own = sim_draw(s, TEMPLATES);
+    for (unsigned i = 0; i < 2; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "g%u", i);
+        unsigned min = 2 + (unsigned)sim_draw(s, 2);
+        make_group_object(s, "default", name, min, "");
+        for (unsigned k = 0; k < min; k++)
+            make_member(s, "default", name, scheduler, "", own);
+    }
+    sim_strike(s);
+}
+
 static struct api_object load(struct sim *s, const char *kind, const char *namespace,
                               const char *name, struct arena *arena)
 {

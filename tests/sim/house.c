@@ -12,6 +12,7 @@
 
 // From this seed on PodGroups are among what happens; earlier ones are what they were.
 #define GROUP_SEEDS 20000
+#define LOSS_SEEDS  40000
 
 #define START_NS (INT64_C(1800000000) * CLOCK_NS_PER_SEC)
 
@@ -137,10 +138,11 @@ void part_start(struct sim *s, struct part *p)
         break;
     }
     case PART_CTL: {
-        const struct ctl_options o = {.client = p->client,
-                                      .exec = exec,
-                                      .features = &s->features,
-                                      .off = {[CTL_WORKLOADS... CTL_CONTROLLERS - 1] = true}};
+        struct ctl_options o = {.client = p->client,
+                                .exec = exec,
+                                .features = &s->features,
+                                .off = {[CTL_WORKLOADS... CTL_CONTROLLERS - 1] = true}};
+        o.off[CTL_NODES] = o.off[CTL_TAINT_EVICTION] = o.off[CTL_POD_GARBAGE] = !s->losses;
         p->ctl = ctl_new(&o);
         ctl_start(p->ctl);
         break;
@@ -200,6 +202,7 @@ void sim_open(struct sim *s, uint64_t seed, bool verbose)
     features_init(&s->features, FEATURES_MINOR);
     s->cel = api_cel_engine_new();
     s->groups = seed >= GROUP_SEEDS;
+    s->losses = seed >= LOSS_SEEDS;
     if (s->groups)
         must(features_parse(&s->features,
                             STR("GenericWorkload=true,DRAWorkloadResourceClaims=true"), &err),

@@ -287,10 +287,8 @@ static void add_node(struct sim *s, uint64_t number)
         make_pool(s, drivers[i], name);
 }
 
-static void remove_node(struct sim *s, uint64_t number)
+void op_remove_node(struct sim *s, const char *name)
 {
-    char name[8];
-    name_node(name, number);
     op_delete(s, "Node", "", name, NULL);
     for (size_t i = 0; i < array_len(drivers); i++)
         remove_pool(s, drivers[i], name);
@@ -553,10 +551,12 @@ static void change_pools(struct sim *s)
 
 static void change_nodes(struct sim *s)
 {
+    char name[8];
     uint64_t number = sim_draw(s, NODES);
     switch (sim_draw(s, 5)) {
     case 0:
-        remove_node(s, number);
+        name_node(name, number);
+        op_remove_node(s, name);
         break;
     case 1:
     case 2:

@@ -28,6 +28,9 @@ void op_metadata(struct sbuf *b, const char *namespace, const char *name);
 void op_with_some(struct sim *s, const char *kind,
                   void (*fn)(struct sim *s, const char *namespace, const char *name));
 
+// op_remove_node takes a node and its slices away.
+void op_remove_node(struct sim *s, const char *name);
+
 // sim_operate_group does something to a PodGroup or its pods.
 void sim_operate_group(struct sim *s, const char *space);
 

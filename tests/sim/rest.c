@@ -442,6 +442,7 @@ void sim_check_end(struct sim *s)
     check_valid(&c);
     check_running(&c);
     groups_check_end(&c);
+    losses_check_end(&c);
     check_nodes(&c);
     check_parts(s);
     content_done(&c);

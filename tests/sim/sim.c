@@ -44,6 +44,8 @@ static void tell(struct sim *s)
 static void rest(struct sim *s)
 {
     s->net.faulty = false;
+    if (s->losses && s->store)
+        sim_heal(s);
     sim_log(s, "faults end");
     if (!s->store)
         server_start(s);
@@ -75,6 +77,8 @@ static struct outcome run(const struct options *o, uint64_t seed)
     s.net.faulty = true;
     for (uint64_t i = 0; i < o->operations && !s.broken; i++) {
         sim_operate(&s);
+        if (s.losses && sim_draw(&s, 3) == 0)
+            sim_contend(&s);
         static const int64_t pauses[] = {1, 5, 30, 200, 1000, 4000};
         int64_t pause = pauses[sim_draw(&s, array_len(pauses))];
         (void)sim_run(&s, pause * CLOCK_NS_PER_MS, 20000);

@@ -62,6 +62,7 @@ struct sim {
     bool two_schedulers;
     bool same_pods; // two schedulers that both serve all pods
     bool groups;    // PodGroups are among what happens
+    bool losses;    // and they are hit at the worst moment
     bool calm;      // faults are over, and what was on its way has arrived
     bool ctl_crashed;
     size_t next_pod;
@@ -105,6 +106,14 @@ void sim_furnish(struct sim *s);
 
 // sim_operate_calmly does something to a pod or claim; the server must be up.
 void sim_operate_calmly(struct sim *s);
+
+// sim_strike waits for a gang that is half bound, and takes a node from it or crashes its scheduler. sim_heal makes nodes
+// ready that are not.
+void sim_strike(struct sim *s);
+void sim_heal(struct sim *s);
+
+// sim_contend makes two gangs that want the same, and strikes.
+void sim_contend(struct sim *s);
 
 // sim_drive lets drivers make devices ready, one claim in so many, of which one in fail_in fails (0: none).
 void sim_drive(struct sim *s, uint64_t in, uint64_t fail_in);

@@ -321,6 +321,8 @@ enum grpc_status kit_driver_answer(struct kit_driver *d, struct str method, stru
     cleanup_arena struct arena a = {0};
     cleanup_proto_writer struct proto_writer w = {0};
     struct plugin_claims q = {0};
+    if (d->answer)
+        return d->answer(d, method, request, out);
     if (str_eqz(method, PLUGIN_GET_INFO)) {
         answer_info(d, &a, &w);
     } else if (str_eqz(method, PLUGIN_NOTIFY)) {
@@ -603,8 +605,13 @@ void kit_transport_up(struct kit_transport *t, const char *path, bool up)
 size_t kit_transport_health(struct kit_transport *t, const char *path, const char *text)
 {
     cleanup_sbuf struct sbuf message = {0};
-    size_t told = 0;
     kit_health(&message, text);
+    return kit_transport_send(t, path, sbuf_str(&message));
+}
+
+size_t kit_transport_send(struct kit_transport *t, const char *path, struct str message)
+{
+    size_t told = 0;
     list_foreach(&t->links, n) {
         struct transport_link *l = list_entry(n, struct transport_link, node);
         if (strcmp(l->path, path) != 0)
@@ -613,7 +620,7 @@ size_t kit_transport_health(struct kit_transport *t, const char *path, const cha
             struct mem_call *c = list_entry(m, struct mem_call, node);
             if (!c->received)
                 continue;
-            c->received(c->arg, sbuf_str(&message));
+            c->received(c->arg, message);
             told++;
         }
     }

@@ -44,6 +44,9 @@ struct kit_prepared {
 };
 
 struct kit_driver {
+    // Another kind of plugin answers by itself; NULL: a DRA driver.
+    enum grpc_status (*answer)(struct kit_driver *d, struct str method, struct str request,
+                               struct sbuf *out);
     const char *name;
     const char *versions[5]; // NULL at the end
     struct VEC(struct kit_prepared) prepared;
@@ -105,6 +108,8 @@ void kit_transport_done(struct kit_transport *t);
 // kit_transport_add makes a driver answer at a path. kit_transport_up lets it come and go.
 void kit_transport_add(struct kit_transport *t, const char *path, struct kit_driver *d);
 void kit_transport_up(struct kit_transport *t, const char *path, bool up);
+// kit_transport_send sends a message on all streams of a path.
+size_t kit_transport_send(struct kit_transport *t, const char *path, struct str message);
 // kit_transport_health sends a message on all health streams of a path; kit_transport_end ends them.
 size_t kit_transport_health(struct kit_transport *t, const char *path, const char *text);
 size_t kit_transport_end(struct kit_transport *t, const char *path, enum grpc_status status);

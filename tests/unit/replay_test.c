@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays of small traces whose answers can be counted by hand, and files that cannot be read.
-#include "plan/replay.h"
-#include "plan/replay_mig.h"
+#include "alloc/alloc_int.h"
+#include "base/rand.h"
+#include "plan/replay_mig_int.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -233,6 +234,89 @@ static void options_of_partitions_are_judged(void **state)
     assert_false(mig_policy_parse(STR("fgd"), &policy));
 }
 
+// --- Views ---------------------------------------------------------------------------------------
+
+static void assert_same_view(const struct alloc_view *a, const struct alloc_view *b)
+{
+    assert_int_equal(a->devices_len, b->devices_len);
+    assert_int_equal(a->any_set_begun, b->any_set_begun);
+    for (size_t i = 0; i < a->counters_len; i++)
+        assert_true(a->available[i] == b->available[i]);
+    for (size_t i = 0; i < a->places_len; i++)
+        assert_int_equal(a->place_free[i], b->place_free[i]);
+    for (size_t i = 0; i < a->sets_len; i++) {
+        assert_int_equal(a->sets_now[i].fits, b->sets_now[i].fits);
+        assert_int_equal(a->sets_now[i].begun, b->sets_now[i].begun);
+        assert_int_equal(a->groups[i].mask, b->groups[i].mask);
+        assert_int_equal(a->groups[i].members, b->groups[i].members);
+    }
+    for (size_t i = 0; i < a->devices_len; i++) {
+        assert_int_equal(a->devices[i].exclusive_use, b->devices[i].exclusive_use);
+        assert_ptr_equal(a->devices[i].cl, b->devices[i].cl);
+        assert_int_equal(a->ranks[i].excludes, b->ranks[i].excludes);
+        assert_int_equal(a->ranks[i].weight, b->ranks[i].weight);
+        assert_int_equal(a->seats[i].device, b->seats[i].device);
+        assert_int_equal(a->seats[i].key, b->seats[i].key);
+        assert_int_equal(a->seats[i].pack_one, b->seats[i].pack_one);
+    }
+    for (size_t i = 0; i < a->pools_len; i++) {
+        assert_int_equal(a->pools[i].overdrawn, b->pools[i].overdrawn);
+        assert_int_equal(a->pools[i].begun_free, b->pools[i].begun_free);
+        assert_int_equal(a->pools[i].largest_place, b->pools[i].largest_place);
+    }
+}
+
+// Any devices, even such that cannot be had together: a view must cope.
+static void use_any(struct world_node *n, struct rng *rng)
+{
+    const struct alloc_view *v = n->view;
+    n->uses.n = 0;
+    for (uint64_t left = rng_below(rng, 12); left > 0; left--) {
+        const struct vw_device *d = &v->devices[rng_below(rng, v->devices_len)];
+        vec_push(&n->uses,
+                 (struct alloc_use){.id = {d->cl->slice->spec.driver, d->cl->slice->spec.pool.name,
+                                           d->cl->api->name},
+                                    .exclusive = true,
+                                    .owner = STR("some")});
+    }
+}
+
+static void an_updated_view_is_like_a_new_one(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct rng_seeded rng;
+    rng_seeded_init(&rng, 11);
+    struct replay_world *w = mig_world();
+    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("a100")), &err), 0);
+    struct world_node *n = &w->nodes.p[0];
+    for (int round = 0; round < 40; round++) {
+        struct alloc_view *fresh = NULL;
+        use_any(n, &rng.rng);
+        struct alloc_cluster *old = n->state;
+        n->state = alloc_cluster_in_use(n->base, &(struct alloc_input){.uses = n->uses.p,
+                                                                       .uses_len = n->uses.n});
+        assert_true(alloc_view_update(n->view, n->state));
+        alloc_cluster_free(old);
+        assert_int_equal(alloc_view_new(n->state, n->node, &fresh, &err), 0);
+        assert_same_view(n->view, fresh);
+        alloc_view_free(fresh);
+    }
+    world_free(w);
+}
+
+static void a_view_of_other_slices_is_left_alone(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct replay_world *w = mig_world();
+    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("a100")), &err), 0);
+    assert_int_equal(mig_add_node(w, mig_gpu_find(STR("h100")), &err), 0);
+    assert_false(alloc_view_update(w->nodes.p[0].view, w->nodes.p[1].state));
+    assert_ptr_equal(w->nodes.p[0].view->cluster, w->nodes.p[0].state);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +329,8 @@ int main(void)
         cmocka_unit_test(mistakes_are_told_with_their_line),
         cmocka_unit_test(partitions_come_and_go),
         cmocka_unit_test(options_of_partitions_are_judged),
+        cmocka_unit_test(an_updated_view_is_like_a_new_one),
+        cmocka_unit_test(a_view_of_other_slices_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -682,6 +682,38 @@ static void a_gang_that_is_short_holds_nothing(void **state)
     kit_end(&k);
 }
 
+// §13: a claim of the group that is being deleted keeps a new pod waiting; when the last that ran is gone it is given back.
+static void a_gang_that_ended_gives_back_what_new_pods_wait_for(void **state)
+{
+    (void)state;
+    struct kit k;
+    begin(&k);
+    kit_node(&k, "n", "");
+    kit_gpus(&k, "n", 1);
+    group(&k, "g", "'gang':{'minCount':2}", SHARED);
+    world_put(&k.w,
+              "{'apiVersion':'resource.k8s.io/v1','kind':'ResourceClaim','metadata':{'name':'c',"
+              "'namespace':'ns','uid':'u-c','finalizers':['resource.kubernetes.io/"
+              "delete-protection'],'deletionTimestamp':'2026-01-02T00:00:00Z'},'spec':{'devices':{"
+              "'requests':[{'name':'r','exactly':{'deviceClassName':'gpu','allocationMode':"
+              "'ExactCount','count':1}}]}},'status':{'allocation':{'devices':{'results':[{"
+              "'request':'r','driver':'drv','pool':'n','device':'d0'}]}},'reservedFor':[{"
+              "'apiGroup':'scheduling.k8s.io','resource':'podgroups','name':'g','uid':'u-g'}]}}");
+    members(&k, "g", 2, USES ",'nodeName':'n'");
+    member(&k, "late", "g", USES);
+    world_run(&k.w, 15000);
+    kit_told(&k, "ns/late", "resourceclaim \"c\" is being deleted");
+    reserved_for_group(&k, "ns/c", "g");
+    world_delete(&k.w, "Pod", "ns/g-0");
+    world_run(&k.w, 15000);
+    reserved_for_group(&k, "ns/c", "g"); // one runs with it
+    world_delete(&k.w, "Pod", "ns/g-1");
+    world_run(&k.w, 15000);
+    assert_null(world_claim(&k.w, "ns/c")->status.allocation);
+    assert_int_equal(world_claim(&k.w, "ns/c")->status.reserved_for.n, 0);
+    kit_end(&k);
+}
+
 // §13: of two gangs that want the same devices one runs whole, then the other; neither holds up the other.
 static void two_gangs_take_turns(void **state)
 {
@@ -887,6 +919,7 @@ int main(void)
         cmocka_unit_test(a_lower_min_count_wakes),
         cmocka_unit_test(nobody_is_bound_before_a_quorum_is_ready),
         cmocka_unit_test(a_gang_that_is_short_holds_nothing),
+        cmocka_unit_test(a_gang_that_ended_gives_back_what_new_pods_wait_for),
         cmocka_unit_test(two_gangs_take_turns),
         cmocka_unit_test(priority_decides_between_gangs),
         cmocka_unit_test(a_crash_at_any_step_does_no_harm),

@@ -165,14 +165,14 @@ static void places_for_many_units_are_kept(void **state)
     worth_seen(w, 2, &eight, 10);
     assert_true(worth_settle(w, true));
     worth_places_begin(w);
-    worth_places(w, &large.state);
-    worth_places(w, &small.state);
+    worth_places(w, &large.state, 1);
+    worth_places(w, &small.state, 1);
     assert_true(worth_places_end(w));
     assert_true(cost_of(w, &large, &one) > 2 * cost_of(w, &small, &one));
     // Nothing has changed since.
     worth_places_begin(w);
-    worth_places(w, &large.state);
-    worth_places(w, &small.state);
+    worth_places(w, &large.state, 1);
+    worth_places(w, &small.state, 1);
     assert_false(worth_places_end(w));
     worth_free(w);
 }
@@ -276,7 +276,7 @@ static void look_at(struct worth *w, const struct node *n)
 {
     assert_true(worth_settle(w, true));
     worth_places_begin(w);
-    worth_places(w, &n->state);
+    worth_places(w, &n->state, 1);
     (void)worth_places_end(w);
 }
 
@@ -334,6 +334,34 @@ static void a_place_that_is_not_there_is_scarce(void **state)
     worth_free(w);
 }
 
+static void who_will_leave_counts(void **state)
+{
+    (void)state;
+    struct worth *w = worth_new();
+    struct node n;
+    make_slotted(w, &n, 2);
+    const struct worth_request single = slots(0x0F, 250);
+    const struct worth_request all = slots(0x40, 1000);
+    worth_seen(w, 1, &single, 10);
+    worth_seen(w, 2, &all, 10);
+    // The first half of both is in use: by two, and by one who leaves a whole unit behind.
+    for (int i = 0; i < 2; i++) {
+        n.units[i].fits = 0x2C;
+        n.units[i].left = 500;
+    }
+    n.units[0].taken = 0x03;
+    n.units[1].taken = 0x10;
+    look_at(w, &n);
+    assert_true(worth_slot_loss(w, &n.units[0], 2) < worth_slot_loss(w, &n.units[1], 2));
+    // What is closed for another reason stays so when somebody leaves.
+    struct worth_unit ill = n.units[1];
+    n.units[0].taken = n.units[1].taken = ill.taken = 0;
+    n.units[0].fits = 0x7F;
+    ill.fits = 0x3F;
+    assert_true(worth_slot_loss(w, &ill, 2) < worth_slot_loss(w, &n.units[0], 2));
+    worth_free(w);
+}
+
 static void everything_is_bounded(void **state)
 {
     (void)state;
@@ -367,6 +395,7 @@ int main(void)
         cmocka_unit_test(what_was_asked_long_ago_is_forgotten),
         cmocka_unit_test(a_slot_costs_the_places_that_it_closes),
         cmocka_unit_test(a_place_that_is_not_there_is_scarce),
+        cmocka_unit_test(who_will_leave_counts),
         cmocka_unit_test(everything_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
