@@ -314,7 +314,8 @@ static int read_data(struct str data, struct node_claims *all, struct err *err)
     int rc = json_parse(data, &checkpoint_json, &doc, err);
     if (rc == 0)
         rc = json_want_object(doc.root, err);
-    const yyjson_val *list = rc == 0 ? checkpoint_member(doc.root, STR("ClaimInfoStateList")) : NULL;
+    const yyjson_val *list =
+        rc == 0 ? checkpoint_member(doc.root, STR("ClaimInfoStateList")) : NULL;
     return list ? read_claims(list, all, err) : rc;
 }
 

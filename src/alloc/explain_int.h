@@ -174,7 +174,7 @@ struct alloc_report {
     const struct api_resource_claim *const *claims;
     size_t claims_len;
     size_t nodes;
-    size_t last; // group that the node added last went to
+    size_t last;           // group that the node added last went to
     struct arena remedies; // of the last search
     struct kept_programs kept;
 };

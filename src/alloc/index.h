@@ -146,17 +146,21 @@ struct index_answer {
     uint64_t solves; // made for this answer
 };
 
-// may says whether a node comes into question otherwise; NULL: all do.
-typedef bool (*index_may)(void *arg, uint32_t node);
+// What is asked. hash as in index_question; may says whether a node comes into question otherwise, NULL: all do.
+struct index_ask {
+    uint64_t hash;
+    const struct api_resource_claim *const *claims;
+    size_t claims_len;
+    bool (*may)(void *arg, uint32_t node); // of index_best
+    void *arg;
+};
 
 // index_best finds the best node under the policy of the index. The solver's policy should be the same.
-void index_best(struct index *x, struct alloc_solver *s, uint64_t hash,
-                const struct api_resource_claim *const *claims, size_t claims_len, index_may may,
-                void *arg, struct index_answer *ret);
+void index_best(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
+                struct index_answer *ret);
 
 // index_count tells how many nodes can serve the claims, and how many more of them would fit.
-void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
-                 const struct api_resource_claim *const *claims, size_t claims_len,
+void index_count(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                  struct index_answer *ret);
 
 // index_explain adds a node to a report of these claims. INDEX_LOOKS nodes are looked at, so that it is told who

@@ -162,8 +162,7 @@ bool index_walk_next(struct index *x, uint32_t *ret_node)
 
 // Solves on a node. False: the walk is over, with the answer in ret.
 static bool try_node(struct index *x, struct index_question *q, struct alloc_solver *s,
-                     const struct api_resource_claim *const *claims, size_t claims_len,
-                     uint32_t node, struct index_answer *ret)
+                     const struct index_ask *ask, uint32_t node, struct index_answer *ret)
 {
     struct err err = {0};
     const struct alloc_view *v = index_view(x, node, &err);
@@ -174,7 +173,7 @@ static bool try_node(struct index *x, struct index_question *q, struct alloc_sol
         f->known = KNOWN_NO;
         return true;
     }
-    alloc_solve(s, v, claims, claims_len, &ret->best);
+    alloc_solve(s, v, ask->claims, ask->claims_len, &ret->best);
     ret->solves++;
     ret->verdict = ret->best.verdict;
     if (ret->verdict == ALLOC_UNSATISFIABLE || ret->verdict == ALLOC_NODE_ERROR) {
@@ -186,19 +185,18 @@ static bool try_node(struct index *x, struct index_question *q, struct alloc_sol
     return false;
 }
 
-void index_best(struct index *x, struct alloc_solver *s, uint64_t hash,
-                const struct api_resource_claim *const *claims, size_t claims_len, index_may may,
-                void *arg, struct index_answer *ret)
+void index_best(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
+                struct index_answer *ret)
 {
-    struct index_question *q = index_question(x, hash, claims, claims_len);
+    struct index_question *q = index_question(x, ask->hash, ask->claims, ask->claims_len);
     uint32_t node;
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
     // Nodes with too few devices may have an error to tell, and each state is asked but once.
     index_walk_start(x, q, 0);
     while (index_walk_next(x, &node)) {
-        if (may && !may(arg, node))
+        if (ask->may && !ask->may(ask->arg, node))
             continue;
-        if (!try_node(x, q, s, claims, claims_len, node, ret))
+        if (!try_node(x, q, s, ask, node, ret))
             return;
     }
 }
@@ -231,8 +229,7 @@ static bool add_uses(const struct index *x, const struct index_node *n,
 }
 
 // So many fit on one node of the group, one after the other.
-static void count_more(struct index *x, struct alloc_solver *s,
-                       const struct api_resource_claim *const *claims, size_t claims_len,
+static void count_more(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                        uint32_t node, struct index_fact *f)
 {
     struct index_node *n = x->nodes.p[node];
@@ -250,7 +247,7 @@ static void count_more(struct index *x, struct alloc_solver *s,
         struct alloc_answer a = {.verdict = ALLOC_NODE_ERROR};
         size_t before = uses.n;
         if (alloc_view_new(c, n->object.value, &now, &err) == 0)
-            alloc_solve(s, now, claims, claims_len, &a);
+            alloc_solve(s, now, ask->claims, ask->claims_len, &a);
         if (a.verdict == ALLOC_ALLOCATED) {
             f->shared += add_uses(x, n, &a, &arena, &uses);
             f->more++;
@@ -271,11 +268,10 @@ static size_t nodes_of(const struct index_group *g)
     return n;
 }
 
-void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
-                 const struct api_resource_claim *const *claims, size_t claims_len,
+void index_count(struct index *x, struct alloc_solver *s, const struct index_ask *ask,
                  struct index_answer *ret)
 {
-    struct index_question *q = index_question(x, hash, claims, claims_len);
+    struct index_question *q = index_question(x, ask->hash, ask->claims, ask->claims_len);
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
     place_settle_all(x);
     for (size_t i = 0; i < x->groups.n; i++) {
@@ -285,13 +281,13 @@ void index_count(struct index *x, struct alloc_solver *s, uint64_t hash,
         uint32_t node = g->cells.p[0]->nodes.p[0].node;
         struct index_answer one = {0};
         if (known(q, g) == KNOWN_NOTHING)
-            (void)try_node(x, q, s, claims, claims_len, node, &one);
+            (void)try_node(x, q, s, ask, node, &one);
         ret->solves += one.solves;
         struct index_fact *f = fact_of(x, q, g);
         if (f->known != KNOWN_YES)
             continue;
         if (f->more == UINT32_MAX)
-            count_more(x, s, claims, claims_len, node, f);
+            count_more(x, s, ask, node, f);
         ret->verdict = ALLOC_ALLOCATED;
         ret->states++;
         ret->nodes += nodes_of(g);

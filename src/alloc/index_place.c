@@ -294,7 +294,7 @@ static void set_maybe_drop(struct index *x, struct index_set *s)
     view_done(x, s);
     for (size_t i = 0; i < s->pools.n; i++)
         pool_unlist(s->pools.p[i], s);
-    for (size_t i = 0; s->dirty && i < x->dirty.n; i++)
+    for (size_t i = 0; i < x->dirty.n; i++) // also one that was settled by itself
         if (x->dirty.p[i] == s)
             x->dirty.p[i] = NULL;
     vec_done(&s->pools);

@@ -60,7 +60,7 @@ int client_remote_tunnel(struct client *c, const struct tunnel_options *options,
                          struct tunnel **ret, struct err *err) MUST_USE;
 
 // client_escape adds a text as a segment of a path or a value of a query.
-void client_escape(struct sbuf *out, struct str text);
+void client_escape(struct sbuf *out, struct str s);
 
 // client_remote_redirect sends requests for a kind to another version of it from now on, for servers that do
 // not have ours. Both must be of one type.

@@ -105,7 +105,9 @@ static size_t ask_index(struct session *s, const struct question *q, struct inde
                         uint64_t number, struct alloc_answer *ret)
 {
     struct index_answer a;
-    index_best(x, s->solver, number, q->claims.p, q->claims.n, NULL, NULL, &a);
+    index_best(
+        x, s->solver,
+        &(struct index_ask){.hash = number, .claims = q->claims.p, .claims_len = q->claims.n}, &a);
     *ret = a.best;
     ret->verdict = a.verdict;
     return a.node < q->nodes.n ? a.node : q->nodes.n - 1;

@@ -286,7 +286,10 @@ static void count(struct fleet_bench *b)
         const struct api_resource_claim *claim = b->objects.asks[i];
         struct index_answer a;
         struct instant from = instant_now();
-        index_count(b->core.index, b->core.solver, b->objects.hashes[i], &claim, 1, &a);
+        index_count(
+            b->core.index, b->core.solver,
+            &(struct index_ask){.hash = b->objects.hashes[i], .claims = &claim, .claims_len = 1},
+            &a);
         tell_one(b, i ? "how many more of 8 GPUs" : "how many more of one GPU", from);
         if (!b->json)
             printf("%14s %llu more, on %zu nodes in %zu states\n", "", (unsigned long long)a.more,

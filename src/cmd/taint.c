@@ -88,9 +88,8 @@ static int create(struct cluster *c, const char *target, struct api_device_taint
 {
     cleanup_sbuf struct sbuf name = {0}, body = {0};
     struct json_writer w = {.out = &body};
-    struct str version = str_make(target + strlen("/apis/"), 0);
-    version = str_upto(str_z(target + strlen("/apis/")),
-                       (size_t)str_rfind_char(str_z(target + strlen("/apis/")), '/'));
+    struct str path = str_z(target + strlen("/apis/"));
+    struct str version = str_upto(path, (size_t)str_rfind_char(path, '/'));
     if (rule_name)
         sbuf_addf(&name, number ? "%s-%zu" : "%s", rule_name, number);
     else

@@ -132,8 +132,8 @@ static void show_card(const struct up *u)
                s.nodes, s.nodes == 1 ? "" : "s", u->sim, s.devices, s.slices, s.classes,
                s.classes == 1 ? "" : "es");
     printf("Try:\n"
-           "  kubectl get nodes,deviceclasses,resourceslices\n"
-           "  kubectl apply -f examples/claim.yaml && kubectl get pods,resourceclaims\n"
+           "  dray get nodes,resourceslices\n"
+           "  dray apply -f examples/claim.yaml && dray get pods,resourceclaims\n"
            "  dray why POD                  # why a pod waits, and what would help\n\n"
            "Ctrl-C stops it; the same command continues later.\n");
     (void)fflush(stdout);

@@ -13,6 +13,7 @@
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "client/local.h"
+#include "client/remote.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -106,7 +107,8 @@ static int open_tls(struct up_agent *u, struct err *err)
     return code;
 }
 
-static void open_client(struct up_agent *u)
+// A server without TLS knows no one by a certificate: there the agent is a part of it, without tokens for pods.
+static void open_local_client(struct up_agent *u)
 {
     static const struct str groups[] = {STR_INIT("system:nodes"), STR_INIT("system:authenticated")};
     const struct registry_user user = {.name =
@@ -115,6 +117,43 @@ static void open_client(struct up_agent *u)
                                        .groups_len = array_len(groups)};
     const struct server_host *host = u->options.host;
     u->client = client_local_new(host->registry, loop_exec(host->loop), &user);
+}
+
+static int read_pem(struct up_agent *u, const char *path, struct str *ret, struct err *err)
+{
+    char *text = NULL;
+    int code = pki_read_file(path, &text, err);
+    if (code == 0)
+        *ret = arena_str(&u->arena, str_z(text));
+    free(text);
+    return code;
+}
+
+// The agent is a client as any other node's: admission, authorization and tokens are the server's.
+static int open_client(struct up_agent *u, struct err *err)
+{
+    const struct server_host *host = u->options.host;
+    char *file = NULL, *key = NULL;
+    if (!host->pki) {
+        open_local_client(u);
+        return 0;
+    }
+    struct kubeconfig_target target = {.server = str_z(host->url), .namespace = STR("default")};
+    int code = pki_make_node_certificate(host->pki, u->options.node, NULL,
+                                         clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &file,
+                                         &key, err);
+    if (code == 0)
+        code = read_pem(u, host->pki->ca_file, &target.ca_pem, err);
+    if (code == 0)
+        code = read_pem(u, file, &target.certificate_pem, err);
+    if (code == 0)
+        code = read_pem(u, key, &target.key_pem, err);
+    const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-agent")};
+    if (code == 0)
+        code = client_remote_new(host->loop, &o, &u->client, err);
+    free(file);
+    free(key);
+    return code;
 }
 
 static int open_agent(struct up_agent *u, struct err *err)
@@ -147,8 +186,9 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
     u->options = *options;
     u->options.node =
         arena_str(&u->arena, str_z(options->node && options->node[0] ? options->node : host)).p;
-    open_client(u);
-    int code = open_tls(u, err);
+    int code = open_client(u, err);
+    if (code == 0)
+        code = open_tls(u, err);
     if (code == 0)
         code = open_agent(u, err);
     if (code < 0) {

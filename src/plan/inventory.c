@@ -27,10 +27,22 @@ struct gather {
     uint32_t *of_number; // device of each number of the allocator's snapshot; UINT32_MAX: stale
 };
 
+// Puts a text behind at; returns its end.
+static char *put(char *at, struct str s, char behind)
+{
+    if (s.n)
+        memcpy(at, s.p, s.n);
+    at[s.n] = behind;
+    return at + s.n + 1;
+}
+
+// driver/pool/device; there are many, so without printf.
 static struct str id_text(struct arena *a, const struct alloc_device_id *id)
 {
-    return arena_strf(a, "%.*s/%.*s/%.*s", STR_ARG(id->driver), STR_ARG(id->pool),
-                      STR_ARG(id->device));
+    size_t n = id->driver.n + id->pool.n + id->device.n + 2;
+    char *p = arena_alloc(a, n + 1, 1);
+    (void)put(put(put(p, id->driver, '/'), id->pool, '/'), id->device, '\0');
+    return str_make(p, n);
 }
 
 // --- Pools ---------------------------------------------------------------------------------------
@@ -87,11 +99,16 @@ static void gather_devices(struct gather *g)
 {
     struct inventory *inv = g->inv;
     size_t n = alloc_cluster_devices(inv->cluster);
+    const struct api_resource_slice *before = NULL; // devices of a slice follow each other
+    uint32_t pool = 0;
     g->of_number = arena_array(&inv->arena, uint32_t, n + 1);
     for (size_t i = 0; i < n; i++) {
         struct alloc_seen seen = alloc_cluster_device(inv->cluster, i);
+        assert(seen.slice);
         const struct api_resource_slice_spec *s = &seen.slice->spec;
-        uint32_t pool = pool_of(g, s);
+        if (seen.slice != before)
+            pool = pool_of(g, s);
+        before = seen.slice;
         g->of_number[i] = UINT32_MAX;
         if (s->pool.generation < g->pools.p[pool].generation)
             continue;

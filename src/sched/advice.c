@@ -200,7 +200,7 @@ static void add_room(struct advice *t, struct str resource, uint32_t res, int64_
     static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti"};
     size_t unit = 0;
     if (res == RES_CPU) {
-        advice_add(t, "ask for at most %s%lld%s cpu: so much is left on %.*s", "",
+        advice_add(t, "ask for at most %lld%s cpu: so much is left on %.*s",
                    (long long)(room % 1000 ? room : room / 1000), room % 1000 ? "m" : "",
                    STR_ARG(node));
         return;

@@ -211,7 +211,8 @@ static void explain_open_claim(struct sched *s, const struct api_resource_claim 
     size_t groups = 0;
     uint64_t hash = fleet_hash(&claim, 1);
     s->expire_calls = UINT64_MAX;
-    index_count(s->devices, s->solver, hash, &claim, 1, &count);
+    index_count(s->devices, s->solver,
+                &(struct index_ask){.hash = hash, .claims = &claim, .claims_len = 1}, &count);
     const struct index_question *q = index_question(s->devices, hash, &claim, 1);
     for (size_t i = 0; i < s->cluster.order.n; i++) {
         const struct sched_node *n = s->cluster.order.p[i];

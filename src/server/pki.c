@@ -247,12 +247,16 @@ int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *re
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
                               int64_t now, char **ret_file, char **ret_key_file, struct err *err)
 {
+    static const char *const nodes[] = {"system:nodes", NULL};
     struct tls_key_pair ca = {0};
+    bool server = names != NULL;
     char *ca_key = join(p->folder, "ca.key");
-    char *file = join(p->folder, "kubelet.crt"), *key_file = join(p->folder, "kubelet.key");
+    char *file = join(p->folder, server ? "kubelet.crt" : "node.crt");
+    char *key_file = join(p->folder, server ? "kubelet.key" : "node.key");
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "system:node:%s", node);
-    const struct tls_subject subject = {.common_name = name.p, .names = names, .server = true};
+    const struct tls_subject subject = {
+        .common_name = name.p, .organizations = nodes, .names = names, .server = server};
     int r = load(p->ca_file, ca_key, now, &ca, err);
     if (r == -ENOENT)
         r = err_set(err, ENOENT, "%s or its key has gone", p->ca_file);

@@ -32,7 +32,7 @@ void pki_done(struct pki *p);
 int pki_read_file(const char *path, char **ret, struct err *err) MUST_USE;
 
 // pki_make_node_certificate makes the certificate of a node's endpoint, or renews it, in the CA's folder. names
-// are the node's, NULL-terminated. The paths are on the heap.
+// are the node's, NULL-terminated; NULL: the certificate it shows as a client. The paths are on the heap.
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
                               int64_t now, char **ret_file, char **ret_key_file,
                               struct err *err) MUST_USE;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs on devices against `dray up` with simulated nodes: request, free, who, topo, top, history, taint, untaint, doctor, snapshot;
 the same answers from a snapshot; top's screen in terminals of 80 and 200 columns. Usage: devices.py DRAY"""
-import fcntl, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
+import fcntl, json, os, pty, re, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, time
 
 DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
 HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -124,6 +124,26 @@ def doctor(c):
         assert all(f['level'] == 'good' for f in by[check]), by[check]
 
 
+def metrics(c, held):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(30)
+    s.connect(os.path.join(c.folder, 'dray.sock'))
+    s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')
+    text = b''
+    while True:
+        data = s.recv(65536)
+        if not data:
+            break
+        text += data
+    s.close()
+    label = f'driver="{held["driver"]}",pool="{held["pool"]}"'
+    for want in (f'dray_device_allocations{{{label},device="{held["device"]}"}} 1', f'dray_pool_devices_allocated{{{label}}} 1',
+                 'dray_namespace_devices{namespace="default"} 1', 'dray_scheduler_solve_duration_seconds_count'):
+        assert want in text.decode(), want
+    seconds = re.search(r'dray_device_seconds_total\{namespace="default"\} ([0-9.]+)', text.decode())
+    assert seconds and float(seconds[1]) > 0, seconds
+
+
 def snapshot(c, name):
     path = os.path.join(c.folder, 'snap.json')
     c.run('snapshot', 'save', path)
@@ -147,6 +167,7 @@ def main():
     try:
         held = ask_and_hold(c)[0]
         name = check_answers(c, held)
+        metrics(c, held)
         taint(c, name)
         doctor(c)
         for columns in (80, 200):

@@ -274,7 +274,8 @@ static void compare_counts(struct world *w, const struct reference *r,
     struct index_answer a;
     uint64_t hash = fleet_hash(&claim, 1);
     size_t serve = 0;
-    index_count(w->index, w->solver, hash, &claim, 1, &a);
+    index_count(w->index, w->solver,
+                &(struct index_ask){.hash = hash, .claims = &claim, .claims_len = 1}, &a);
     const struct index_question *q = index_question(w->index, hash, &claim, 1);
     for (size_t i = 0; i < w->nodes_len; i++) {
         if (!w->there[i])
@@ -298,7 +299,9 @@ static bool compare(struct world *w, const struct api_resource_claim *claim,
     look(w, &r);
     solve_all(w, &r, claim);
     compare_counts(w, &r, claim);
-    index_best(w->index, w->solver, fleet_hash(&claim, 1), &claim, 1, NULL, NULL, ret);
+    index_best(
+        w->index, w->solver,
+        &(struct index_ask){.hash = fleet_hash(&claim, 1), .claims = &claim, .claims_len = 1}, ret);
     size_t first = first_of(w, &r);
     if (first == w->nodes_len) {
         assert_true(ret->verdict == ALLOC_UNSATISFIABLE || ret->verdict == ALLOC_NODE_ERROR);
@@ -428,7 +431,8 @@ static void names_make_no_difference(void **state)
                                  P_CEL("device.attributes['d.example.com'].uuid == '1'"))) "]}");
     const struct api_resource_claim *claim = read_text(&w, sbuf_str(&b))->claims.p[0];
     struct index_answer a;
-    index_count(w.index, w.solver, 1, &claim, 1, &a);
+    index_count(w.index, w.solver,
+                &(struct index_ask){.hash = 1, .claims = &claim, .claims_len = 1}, &a);
     assert_int_equal(a.nodes, 1);
     assert_int_equal(a.more, 1);
     assert_int_equal(index_states(w.index), w.nodes_len);
