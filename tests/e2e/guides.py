@@ -128,7 +128,7 @@ class Walk:
             if self.cluster.poll() is not None:
                 raise Wrong(f'line {command.line}: dray up ended\n' + ''.join(self.printed))
             return any('dray is up at' in line for line in self.printed) and trimmed(''.join(self.printed))
-        self.until(command, is_up, lambda got: bool(got) and (not command.expected or matches(command.expected + ['…'], got)))
+        self.until(command, is_up, lambda got: bool(got) and (not command.expected or matches(['…'] + command.expected + ['…'], got)))
 
     def stop(self):
         """Ctrl-C, and that it ends well."""
@@ -171,7 +171,7 @@ class Walk:
     def compare(self, command):
         reads = READS.match(command.text)
         if self.write and reads:
-            time.sleep(1.5)
+            time.sleep(1)
 
         def good(answer):
             code, got = answer
@@ -245,7 +245,7 @@ def main():
     args = [a for a in sys.argv[1:] if not a.startswith('--')]
     dray = os.path.abspath(args[0] if args else 'build/dray')
     names = [os.path.basename(a) for a in args[1:]] or sorted(n for n in os.listdir(GUIDES) if n.endswith('.md'))
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
         wrong = [w for w in pool.map(lambda n: one(dray, n, '--write' in sys.argv), names) if w]
     print('\n\n'.join(wrong) if wrong else f'guides: ok, {len(names)} walked')
     return 1 if wrong else 0
