@@ -174,7 +174,8 @@ static void check_empty(struct content *c, const struct api_pod_group *g)
         if (pod->spec.node_name.n || !str_eq(pod->spec.scheduler_name, first->spec.scheduler_name))
             return;
     }
-    const struct api_resource_claim *claim = gang_min(g) > 1 ? keeps(c, g) : NULL;
+    // A group without pods keeps its claim until it goes, as in Kubernetes.
+    const struct api_resource_claim *claim = first && gang_min(g) > 1 ? keeps(c, g) : NULL;
     if (!claim)
         return;
     sim_break(c->s, "gang %.*s/%.*s (at least %zu) does not run, and its claim %.*s keeps devices",
