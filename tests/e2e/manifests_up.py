@@ -312,7 +312,7 @@ class Trial:
         m = pod['metadata']
         run = subprocess.run([DRAY, 'why', f"pod/{m['namespace']}/{m['name']}", '--data-dir', self.cluster.folder + '/data'],
                              capture_output=True, text=True, timeout=60)
-        return run.stdout + run.stderr
+        return remedies_in_a_line(run.stdout + run.stderr)
 
     def try_alone(self):
         """Claims and templates that the file leaves to its reader, one after the other."""
@@ -401,6 +401,15 @@ class Trial:
         while any(c.call('GET', path_of(o))[0] != 404 for o in spaces):
             assert time.monotonic() < end, f'{self.entry.path}: its namespaces do not go away'
             time.sleep(0.02)
+
+
+def remedies_in_a_line(text):
+    """The list of remedies as a condition puts them: 'would fit with X'."""
+    lines, listing = [], False
+    for line in text.splitlines():
+        listing = line == 'It would fit with' or (listing and line.startswith('  - '))
+        lines.append('would fit with ' + line[4:] if listing and line.startswith('  - ') else line)
+    return '\n'.join(lines)
 
 
 def wanted(words):
