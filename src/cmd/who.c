@@ -5,7 +5,6 @@
 #include "cmd/device_verb.h"
 #include "view/human.h"
 
-#include "base/nearest.h"
 #include "base/banned.h"
 
 static struct option_texts words;

@@ -54,7 +54,7 @@ struct https_answer {
     int status;                  // 200 …
     struct str body;             // whole; of streams only when the status is not 2xx
     int64_t retry_after_seconds; // the header's; 0: there was none
-    int64_t date_seconds;        // the server's clock when it answered, since 1970; 0: it did not say
+    int64_t date_seconds; // the server's clock when it answered, since 1970; 0: it did not say
 };
 
 struct https_request {

@@ -17,9 +17,9 @@ struct past_entry {
 // Zeroed, it is empty.
 struct past {
     struct arena arena;
-    struct str subject; // "claim default/a", "device gpu.example.com/n1/gpu-0"
+    struct str subject;                    // "claim default/a", "device gpu.example.com/n1/gpu-0"
     struct VEC(struct past_entry) entries; // oldest first
-    struct VEC(struct str) unknown;           // what cannot be known, and why
+    struct VEC(struct str) unknown;        // what cannot be known, and why
 };
 
 void past_done(struct past *h);
@@ -27,7 +27,7 @@ void past_done(struct past *h);
 // past_find gathers for NAMESPACE/NAME of a claim (claim/ before it says that it is one), or for a device
 // as inventory_find knows it. Names without a namespace are of the namespace given. Returns 0, or
 // -ERR_NOT_FOUND, or -ERR_INVALID when several devices have the name.
-int past_find(const struct inventory *inv, struct str name, struct str namespace,
-                 struct past *ret, struct err *err) MUST_USE;
+int past_find(const struct inventory *inv, struct str name, struct str namespace, struct past *ret,
+              struct err *err) MUST_USE;
 
 #endif

@@ -161,10 +161,10 @@ struct attempt {
     struct api_node_allocatable_resource_claim_status_array node_statuses;
 
     uint32_t whys;
-    bool failed;      // an error ends the attempt
+    bool failed;         // an error ends the attempt
     struct advice *tips; // what would help is told here; NULL: nobody asks
-    bool not_counted; // the pod waits for a claim that is being allocated: no back-off
-    struct sbuf text; // the error, or why the pod as a whole cannot be placed
+    bool not_counted;    // the pod waits for a claim that is being allocated: no back-off
+    struct sbuf text;    // the error, or why the pod as a whole cannot be placed
 };
 
 // --- dra.c: claims of a pod ----------------------------------------------------------------------

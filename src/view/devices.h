@@ -6,8 +6,8 @@
 
 #include "codec/json_writer.h"
 #include "plan/doctor.h"
-#include "plan/past.h"
 #include "plan/inventory.h"
+#include "plan/past.h"
 #include "plan/taint.h"
 #include "plan/topo.h"
 #include "view/table.h"

@@ -113,7 +113,8 @@ static void summary(struct sbuf *out, const struct inventory *inv, const struct 
         if (states[i])
             sbuf_addf(&line, " %zu %s (%c)", states[i],
                       inventory_state_name((enum inventory_state)i), marks[i]);
-    sbuf_addf(&line, "; claims that hold them: %zu, pods that wait: %zu", inv->claims_len, inv->pending_len);
+    sbuf_addf(&line, "; claims that hold them: %zu, pods that wait: %zu", inv->claims_len,
+              inv->pending_len);
     view_add_cut(out, sbuf_str(&line), look->term.columns ? look->term.columns : line.n);
     sbuf_addz(out, "\n\n");
 }

@@ -7,6 +7,8 @@
 #include "alloc_problem.h"
 #include "base/rand.h"
 
+#include "base/banned.h"
+
 #define NODES_MAX  12
 #define POOLS_MAX  4
 #define CLAIMS_MAX 40
