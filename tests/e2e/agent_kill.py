@@ -4,14 +4,14 @@
 a claim starts and stops; the driver dies at each step of its calls; what stays with a container dies; the machine boots anew. Each time
 everything is started again and has to come to the same end: the pod runs, then goes, and nothing is left — no container, no mount, no
 folder, no prepared claim — and no two containers ran at once. Needs root, crun or runc, a static busybox; else it is skipped.
-Usage: agent_kill.py DRAY [POINTS]   (default: all)"""
+Usage: agent_kill.py DRAY [POINTS]   (default: 48 of them, spread evenly; 0: all, as make soak does)"""
 import json, os, re, signal, subprocess, sys, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from agent_kit import *  # noqa: E402
 
 DRAY = sys.argv[1] if len(sys.argv) > 1 else 'build/dray'
-POINTS = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+POINTS = int(sys.argv[2]) if len(sys.argv) > 2 else 48
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
 PATIENCE = 90
 
