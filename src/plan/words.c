@@ -223,22 +223,31 @@ static bool is_of(const struct inventory *inv, const struct inventory_device *d,
     return alloc_cluster_selects(inv->cluster, name, d->number) == ALLOC_SELECTS_YES;
 }
 
+struct seen_names MAP(bool);
+
+// list_name adds a name to a text, once.
+static void list_name(struct seen_names *seen, struct str name, struct sbuf *out)
+{
+    if (map_has(seen, name))
+        return;
+    (void)map_put(seen, name);
+    if (out->n < 300)
+        sbuf_addf(out, "%s%.*s", out->n ? ", " : "", STR_ARG(name));
+}
+
 static int no_property(const struct making *m, struct str class_name, struct str name)
 {
-    struct seen_names MAP(bool) seen = {0};
+    struct seen_names seen = {0};
     cleanup_sbuf struct sbuf names = {0};
     for (size_t i = 0; i < m->inv->devices_len; i++) {
         const struct inventory_device *d = &m->inv->devices[i];
         if (!is_of(m->inv, d, class_name))
             continue;
         for (size_t k = 0; k < d->device->capacity.n; k++)
-            (void)map_put(&seen, local_name(d->device->capacity.p[k].key));
+            list_name(&seen, local_name(d->device->capacity.p[k].key), &names);
         for (size_t k = 0; k < d->device->attributes.n; k++)
-            (void)map_put(&seen, local_name(d->device->attributes.p[k].key));
+            list_name(&seen, local_name(d->device->attributes.p[k].key), &names);
     }
-    map_foreach(&seen, i)
-        if (names.n < 300)
-            sbuf_addf(&names, "%s%.*s", names.n ? ", " : "", STR_ARG(map_key(&seen, i)));
     map_done(&seen);
     return err_set(m->err, ERR_NOT_FOUND, "devices of class %.*s have no %.*s; they have %s",
                    STR_ARG(class_name), STR_ARG(name), names.n ? names.p : "nothing to ask for");
