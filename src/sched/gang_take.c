@@ -237,6 +237,18 @@ static void find_held_by(struct sched *s, const struct sched_pod *p, enum take_r
     }
 }
 
+// The group's own claims may be known to no pod yet: those that ask for them can be gated.
+static void find_held_by_group(struct sched *s, const struct sched_group *g, enum take_rule rule,
+                               struct wants *out)
+{
+    for (size_t i = 0; g->api && i < g->api->status.resource_claim_statuses.n; i++) {
+        struct str name = g->api->status.resource_claim_statuses.p[i].resource_claim_name;
+        struct sched_claim *k = claims_find(&s->claims, g->api->metadata.namespace, name);
+        if (k)
+            add_want(out, s, g, k, rule);
+    }
+}
+
 bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 {
     struct wants held = {0};
@@ -245,6 +257,7 @@ bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
         return false;
     for (size_t i = 0; i < g->pods.n; i++)
         find_held_by(s, g->pods.p[i], rule, &held);
+    find_held_by_group(s, g, rule, &held);
     bool begun = take_start(s, g, held.p, held.n);
     vec_done(&held);
     return begun;
@@ -253,8 +266,10 @@ bool gang_give_back(struct sched *s, struct sched_group *g, enum take_rule rule)
 bool gang_holds(struct sched *s, const struct sched_pod *p)
 {
     struct wants held = {0};
-    if (group_min(p->group) > 1)
+    if (group_min(p->group) > 1) {
         find_held_by(s, p, TAKE_ALL, &held);
+        find_held_by_group(s, p->group, TAKE_ALL, &held);
+    }
     bool any = held.n > 0 && group_scheduled(p->group) == 0;
     vec_done(&held);
     return any;
