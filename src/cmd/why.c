@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray why: why does a pod or claim not fit, and what would help?
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "cmd/plan_args.h"
@@ -16,7 +18,8 @@ const char why_usage[] =
     "dray why [pod/|claim/][NAMESPACE/]NAME [--data-dir DIR] [--unix PATH] [-o json]\n"
     "dray why [pod/|claim/][NAMESPACE/]NAME --kubeconfig FILE [--context NAME] [-o json]\n\n"
     "Without -f the scheduler of the running 'dray up' is asked (its folder: --data-dir, default\n"
-    "~/.dray). With --kubeconfig or --context any Kubernetes is read, nothing is written, and the "
+    "~/.dray). With $KUBECONFIG, --kubeconfig or --context any Kubernetes is read, nothing is "
+    "written, and the "
     "answer is what\n"
     "dray's scheduler would say of it, whoever schedules there. With files: what is before it in "
     "the files is placed first, as dray plan does; "
@@ -52,6 +55,23 @@ static void read_target(struct str target, struct why_question *q)
         q->namespace = head;
         q->name = rest;
     }
+}
+
+// choose_cluster takes the one that $KUBECONFIG names when the command line names none. The file that 'dray up' writes
+// lies beside the socket of its scheduler, which knows more than its API tells.
+static void choose_cluster(struct why_question *q, struct sbuf *folder)
+{
+    const char *file = getenv("KUBECONFIG"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    if (q->data_dir || q->socket || q->kubeconfig || q->context || !file || !file[0])
+        return;
+    const char *slash = strrchr(file, '/');
+    cleanup_sbuf struct sbuf socket = {0};
+    if (slash)
+        sbuf_addf(folder, "%.*s", (int)(slash - file), file);
+    sbuf_addf(&socket, "%s/dray.sock", slash ? folder->p : ".");
+    q->any_cluster = true;
+    if (access(socket.p, F_OK) == 0)
+        q->data_dir = slash ? folder->p : ".";
 }
 
 // ask_cluster reads the arguments of the form without files.
@@ -91,6 +111,8 @@ static int ask_cluster(int argc, char **argv)
     if (namespace)
         q.namespace = str_z(namespace);
     q.json = output != NULL;
+    cleanup_sbuf struct sbuf folder = {0};
+    choose_cluster(&q, &folder);
     return why_cluster(&q);
 }
 

@@ -137,8 +137,13 @@ int why_cluster(const struct why_question *q)
     cleanup_sbuf struct sbuf answer = {0};
     cleanup_sbuf struct sbuf events = {0};
     struct err err = {0};
-    bool remote = q->kubeconfig || q->context;
+    bool remote = q->kubeconfig || q->context || (q->any_cluster && !q->data_dir);
     int r = remote ? ask_cluster(q, &answer, &events, &err) : ask_local(q, &answer, &events, &err);
+    if (r < 0 && !remote && q->any_cluster) {
+        sbuf_clear(&answer);
+        sbuf_clear(&events);
+        r = ask_cluster(q, &answer, &events, &err);
+    }
     if (r == 0 && q->json)
         printf("%.*s\n", STR_ARG(sbuf_str(&answer)));
     else if (r == 0)

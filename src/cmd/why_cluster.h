@@ -12,7 +12,8 @@ struct why_question {
     const char *socket;               // of the server; NULL: that of the data folder
     const char *data_dir;             // NULL: ~/.dray
     const char *kubeconfig, *context; // any cluster instead, if one is given
-    struct str kind;                  // Pod or ResourceClaim
+    bool any_cluster; // that of $KUBECONFIG; with data_dir: if no scheduler answers there
+    struct str kind;  // Pod or ResourceClaim
     struct str namespace;
     struct str name;
     bool json;

@@ -210,6 +210,9 @@ def main():
         assert len(used) == len(set(used)) == 3, used
         out = subprocess.run([w.dray, 'why', 'pod/c', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
         assert out.returncode == 0 and 'to n' in out.stdout, (out.stdout, out.stderr)
+        for file in (os.path.join(w.data, 'admin.kubeconfig'), shutil.copy(os.path.join(w.data, 'admin.kubeconfig'), w.top)):
+            out = subprocess.run([w.dray, 'why', 'pod/c'], env=dict(os.environ, KUBECONFIG=file), capture_output=True, text=True, check=False)
+            assert out.returncode == 0 and 'to n' in out.stdout, (file, out.stdout, out.stderr)
         out = subprocess.run([w.dray, 'plan', '--all', '--kubeconfig', os.path.join(w.data, 'admin.kubeconfig')], capture_output=True, text=True, check=False)
         assert out.returncode == 0 and 'default/c' in out.stdout, (out.stdout, out.stderr)
         w.end(third)
