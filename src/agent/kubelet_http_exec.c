@@ -12,15 +12,6 @@
 
 #include "base/banned.h"
 
-enum channel {
-    CHANNEL_STDIN = 0,
-    CHANNEL_STDOUT = 1,
-    CHANNEL_STDERR = 2,
-    CHANNEL_ERROR = 3,
-    CHANNEL_RESIZE = 4,
-    CHANNEL_CLOSE = 255,
-};
-
 // Output that waits for a client while the runtime cannot be held up. Beyond, the command is ended.
 #define OUTPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
@@ -105,7 +96,7 @@ static void send_status(struct session *s, const char *reason, struct str messag
     cleanup_sbuf struct sbuf text = {0};
     if (s->plain_errors) {
         if (reason)
-            send(s, CHANNEL_ERROR, message);
+            send(s, CHANNEL_STATUS, message);
         return;
     }
     struct json_writer w = {.out = &text};
@@ -128,7 +119,7 @@ static void send_status(struct session *s, const char *reason, struct str messag
         }
     }
     json_write_object_end(&w);
-    send(s, CHANNEL_ERROR, sbuf_str(&text));
+    send(s, CHANNEL_STATUS, sbuf_str(&text));
 }
 
 // --- The end -------------------------------------------------------------------------------------
@@ -353,7 +344,7 @@ static void say_hello(struct session *s)
     send(s,
          s->has_stdout   ? CHANNEL_STDOUT
          : s->has_stderr ? CHANNEL_STDERR
-                         : CHANNEL_ERROR,
+                         : CHANNEL_STATUS,
          STR(""));
     flush(s);
 }

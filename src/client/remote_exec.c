@@ -12,15 +12,6 @@
 
 #include "base/banned.h"
 
-enum channel {
-    CHANNEL_STDIN = 0,
-    CHANNEL_STDOUT = 1,
-    CHANNEL_STDERR = 2,
-    CHANNEL_STATUS = 3,
-    CHANNEL_RESIZE = 4,
-    CHANNEL_CLOSE = 255,
-};
-
 #define PROTOCOL      "v5.channel.k8s.io"
 #define MESSAGE_BYTES ((size_t)32 * 1024 * 1024)
 

@@ -161,6 +161,21 @@ int device_inventory(struct device_source *s, struct inventory **ret, struct err
     return inventory_new(s->world, &o, ret, err);
 }
 
+int device_run(const char *verb, bool events, device_fn fn)
+{
+    struct device_source s = {0};
+    struct inventory *inv = NULL;
+    struct err err = {0};
+    int r = device_open(&s, events, &err);
+    if (r == 0)
+        r = device_inventory(&s, &inv, &err);
+    if (r == 0)
+        r = fn(&s, inv, &err);
+    inventory_free(inv);
+    device_close(&s);
+    return r < 0 ? common_fail(verb, &err) : VERB_OK;
+}
+
 // --- Showing -------------------------------------------------------------------------------------
 
 int device_show_json(struct device_source *s, const struct sbuf *json, struct err *err)

@@ -49,6 +49,10 @@ int device_rules_target(struct cluster *c, const char **ret, struct err *err) MU
 // device_inventory makes the inventory of what was read.
 int device_inventory(struct device_source *s, struct inventory **ret, struct err *err) MUST_USE;
 
+// device_run opens a source, has fn answer from its inventory, and closes it. Returns one of VERB_*.
+typedef int (*device_fn)(struct device_source *s, const struct inventory *inv, struct err *err);
+int device_run(const char *verb, bool events, device_fn fn);
+
 // device_show_json prints a JSON text in the format that was asked for; device_show_table a table.
 int device_show_json(struct device_source *s, const struct sbuf *json, struct err *err) MUST_USE;
 int device_show_table(struct device_source *s, struct view_table *t, struct err *err) MUST_USE;

@@ -39,20 +39,10 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
 
 int verb_history(int argc, char **argv)
 {
-    struct device_source s = {0};
-    struct inventory *inv = NULL;
-    struct err err = {0};
     int r = grammar_read("history", &history_grammar, argc, argv);
     if (r != VERB_OK)
         return r;
     if (words.n != 1)
         return verb_usage_error("history", "of what? one device or claim");
-    r = device_open(&s, true, &err);
-    if (r == 0)
-        r = device_inventory(&s, &inv, &err);
-    if (r == 0)
-        r = show(&s, inv, &err);
-    inventory_free(inv);
-    device_close(&s);
-    return r < 0 ? common_fail("history", &err) : VERB_OK;
+    return device_run("history", true, show);
 }

@@ -146,22 +146,6 @@ static int taint(struct device_source *s, const struct inventory *inv, struct er
     return r;
 }
 
-static int run(const char *verb,
-               int (*what)(struct device_source *s, const struct inventory *inv, struct err *err))
-{
-    struct device_source s = {0};
-    struct inventory *inv = NULL;
-    struct err err = {0};
-    int r = device_open(&s, false, &err);
-    if (r == 0)
-        r = device_inventory(&s, &inv, &err);
-    if (r == 0)
-        r = what(&s, inv, &err);
-    inventory_free(inv);
-    device_close(&s);
-    return r < 0 ? common_fail(verb, &err) : VERB_OK;
-}
-
 int verb_taint(int argc, char **argv)
 {
     int r = grammar_read("taint", &taint_grammar, argc, argv);
@@ -170,7 +154,7 @@ int verb_taint(int argc, char **argv)
     if (words.n != (class_name ? 1U : 2U))
         return verb_usage_error("taint", class_name ? "with --class the taint is the only word"
                                                     : "which devices, and which taint? two words");
-    return run("taint", taint);
+    return device_run("taint", false, taint);
 }
 
 // --- Untaint -------------------------------------------------------------------------------------
@@ -206,5 +190,5 @@ int verb_untaint(int argc, char **argv)
         return r;
     if (words.n < 1 || words.n > 2)
         return verb_usage_error("untaint", "which rule or device?");
-    return run("untaint", untaint);
+    return device_run("untaint", false, untaint);
 }

@@ -35,6 +35,16 @@ enum ws_close {
     WS_INTERNAL = 1011,
 };
 
+// The first byte of a message of Kubernetes' streams (v5.channel.k8s.io): what the rest of it belongs to.
+enum channel {
+    CHANNEL_STDIN = 0,
+    CHANNEL_STDOUT = 1,
+    CHANNEL_STDERR = 2,
+    CHANNEL_STATUS = 3, // how it ended
+    CHANNEL_RESIZE = 4,
+    CHANNEL_CLOSE = 255,
+};
+
 // The longest message, when an end does not say.
 #define WS_MESSAGE_BYTES_MAX ((size_t)1024 * 1024)
 

@@ -120,10 +120,11 @@ def completion():
 def objects(up):
     code, out, err = up('apply', '-f', EXAMPLE)
     expect('created', (code, out.split('\n')[1:3], err), (0, ['resourceclaimtemplate.resource.k8s.io/large-gpu created', 'pod/trainer created'], ''))
-    code, out, err = up('apply', '-f', '-', stdin=open(EXAMPLE).read())
-    expect('unchanged', (code, [line.split()[1] for line in out.splitlines()]), (0, ['unchanged'] * 3))
     expect('wait', up('wait', 'pod/trainer', '--for=condition=Ready', '--timeout=60s'), (0, 'pod/trainer condition met\n', ''))
     expect('wait for a value', up('wait', 'pods', '--all', "--for=jsonpath={.status.phase}=Running"), (0, 'pod/trainer condition met\n', ''))
+    # At rest: what others write between reading and applying would count as a change.
+    code, out, err = up('apply', '-f', '-', stdin=open(EXAMPLE).read())
+    expect('unchanged', (code, [line.split()[1] for line in out.splitlines()]), (0, ['unchanged'] * 3))
     code, out, err = up('wait', 'pod', 'trainer', '--for=condition=Odd', '--timeout=300ms')
     expect('wait in vain', (code, out, err), (1, '', 'dray wait: timed out waiting for condition=Odd of pod/trainer\n'))
     rows = [line.split() for line in up('get', 'pods', '-o', 'wide')[1].splitlines()]
