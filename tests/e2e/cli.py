@@ -232,7 +232,9 @@ def containers(w):
     expect('input', run('exec', '-i', 'box', '-c', 'main', '--', 'wc', '-c', stdin='x' * 300000), (0, '300000\n', ''))
     expect('no input', run('exec', 'box', '-c', 'main', '--', 'cat'), (0, '', ''))
     expect('help of the command is its own', run('exec', 'box', '-c', 'main', '--', 'echo', '--help')[0], 0)
-    code, shown = on_terminal(97, 'exec', '-it', 'box', '-c', 'main', '--', 'sh', '-c', 'stty size; echo "ready$"; read x; echo "got $x"; exit 3',
+    # The size comes after the command has begun, as with kubectl.
+    size = 'for i in $(seq 200); do [ "$(stty size)" = "40 97" ] && break; sleep 0.05; done; stty size'
+    code, shown = on_terminal(97, 'exec', '-it', 'box', '-c', 'main', '--', 'sh', '-c', size + '; echo "ready$"; read x; echo "got $x"; exit 3',
                               kubeconfig=w.kubeconfig, keys=b'abc\r')
     expect('a terminal', (code, '40 97' in shown, 'got abc' in shown), (3, True, True))
     expect('exec of nothing', run('exec', 'box', '-c', 'main', '--', '/no/such/file')[0] != 0, True)
