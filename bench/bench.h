@@ -5,8 +5,10 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 
@@ -49,6 +51,54 @@ static inline void bench_print(const char *name, double ns, size_t bytes, const 
                 bench_best = bench_each;                                                     \
         }                                                                                    \
         bench_print((name), bench_best, (bytes), NULL);                                      \
+    } while (0)
+
+// --- Instructions --------------------------------------------------------------------------------
+//
+// With --count a program runs its hot loops a fixed number of times instead, each between these two
+// calls, by which callgrind tells where a loop begins and ends (bench/counts.py).
+
+#ifdef __clang__
+#    define BENCH_AS_IT_IS __attribute__((noinline, unused))
+#    define BENCH_COMPILER "clang"
+#    define BENCH_MAJOR    __clang_major__
+#else
+#    define BENCH_AS_IT_IS __attribute__((noipa, unused))
+#    define BENCH_COMPILER "gcc"
+#    define BENCH_MAJOR    __GNUC__
+#endif
+
+static BENCH_AS_IT_IS void bench_count_begin(void)
+{
+    __asm__ volatile("" : : : "memory");
+}
+
+static BENCH_AS_IT_IS void bench_count_end(void)
+{
+    __asm__ volatile("" : : : "memory");
+}
+
+// bench_counting says whether the program was started to be counted.
+static inline bool bench_counting(int argc, char **argv)
+{
+    return argc == 2 && strcmp(argv[1], "--count") == 0;
+}
+
+// COUNT runs the statement so many times under the eyes of callgrind, once before that: the first
+// time fills caches.
+#define COUNT(name, runs, ...)                                                                \
+    do {                                                                                      \
+        {                                                                                     \
+            __VA_ARGS__;                                                                      \
+        }                                                                                     \
+        bench_count_begin();                                                                  \
+        for (int bench_i = 0; bench_i < (runs); bench_i++) {                                  \
+            __VA_ARGS__;                                                                      \
+        }                                                                                     \
+        bench_count_end();                                                                    \
+        printf("{\"name\":\"%s\",\"runs\":%d,\"compiler\":\"%s %d\"}\n", (name), (int)(runs), \
+               BENCH_COMPILER, BENCH_MAJOR);                                                  \
+        (void)fflush(stdout);                                                                 \
     } while (0)
 
 #endif

@@ -169,24 +169,36 @@ static const char *spec_of(const char *variant)
     return strcmp(variant, "one") == 0 ? one : strcmp(variant, "pair") == 0 ? pair : NULL;
 }
 
+static void start_cluster(struct world *w, int nodes)
+{
+    start(w);
+    put(w,
+        "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'gpu'},"
+        "'spec':{'selectors':[{'cel':{'expression':'device.driver == \\'gpu.example.com\\''}}]}}");
+    for (int i = 0; i < nodes; i++)
+        add_node(w, i);
+    run(w, 1000);
+}
+
+// Pods are made at once; returns when all that can be are bound.
+static void add_pods(struct world *w, int first, int pods, const char *variant)
+{
+    char name[64];
+    for (int i = first; i < first + pods; i++) {
+        (void)snprintf(name, sizeof(name), "pod-%05d", i);
+        add_pod(w, name, spec_of(variant));
+    }
+    run(w, 1000);
+}
+
 static void measure(int nodes, int pods, const char *variant)
 {
     struct world w;
     char name[64];
     struct sched_stats stats;
-    start(&w);
-    put(&w,
-        "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'gpu'},"
-        "'spec':{'selectors':[{'cel':{'expression':'device.driver == \\'gpu.example.com\\''}}]}}");
-    for (int i = 0; i < nodes; i++)
-        add_node(&w, i);
-    run(&w, 1000);
+    start_cluster(&w, nodes);
     double before = cpu_ns();
-    for (int i = 0; i < pods; i++) {
-        (void)snprintf(name, sizeof(name), "pod-%05d", i);
-        add_pod(&w, name, spec_of(variant));
-    }
-    run(&w, 1000);
+    add_pods(&w, 0, pods, variant);
     double took = cpu_ns() - before;
     sched_get_stats(w.sched, &stats);
     if (stats.bound != (uint64_t)pods)
@@ -203,11 +215,29 @@ static void measure(int nodes, int pods, const char *variant)
     end(&w);
 }
 
+static const char *const variants[] = {"one", "pair", "none"};
+
+static void count(void)
+{
+    for (size_t i = 0; i < array_len(variants); i++) {
+        struct world w;
+        char name[64];
+        int next = 0;
+        start_cluster(&w, 20);
+        (void)snprintf(name, sizeof(name), "ten pods on 20 nodes, %s", variants[i]);
+        COUNT(name, 3, add_pods(&w, next, 10, variants[i]); next += 10);
+        end(&w);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const variants[] = {"one", "pair", "none"};
     int64_t nodes = 0;
     int64_t pods = 0;
+    if (bench_counting(argc, argv)) {
+        count();
+        return 0;
+    }
     if (argc > 3 && str_to_i64(str_z(argv[1]), &nodes) == 0 &&
         str_to_i64(str_z(argv[2]), &pods) == 0) {
         measure((int)nodes, (int)pods, argv[3]);

@@ -183,23 +183,83 @@ static void durable(struct thread_exec *exec, const char *path)
     store_close(s);
 }
 
-int main(void)
+// --- Instructions --------------------------------------------------------------------------------
+
+enum { WATCHERS = 1000, COUNTED_OBJECTS = 2000 };
+
+static void see(void *arg, const struct store_event *e)
+{
+    *(size_t *)arg += e->object->json.n;
+}
+
+static void put_at_once(struct exec_sim *sim, struct store *s, size_t i)
+{
+    size_t in_flight = 0;
+    put_claim(s, i, &in_flight);
+    while (exec_sim_step(sim)) {}
+    bench_keep(in_flight);
+}
+
+// The same thread commits, so that each run takes the same way.
+static void count(const char *path)
+{
+    struct clock_fake clock;
+    struct rng_seeded rng;
+    struct store *s;
+    struct err err;
+    struct store_watch *watches = xcalloc(WATCHERS, sizeof(*watches));
+    size_t seen = 0;
+    clock_fake_init(&clock, INT64_C(1800000000) * CLOCK_NS_PER_SEC);
+    rng_seeded_init(&rng, 1);
+    struct exec_sim *sim = exec_sim_new(&clock, &rng.rng);
+    const struct store_options options = {
+        .exec = exec_sim_exec(sim), .path = path, .commit_on_exec = true};
+    if (store_open(&options, &s, &err) < 0)
+        abort();
+    for (size_t i = 0; i < COUNTED_OBJECTS; i++)
+        put_at_once(sim, s, i);
+    COUNT(path ? "commit a change to disk" : "commit a change in memory", 50,
+          put_at_once(sim, s, 77));
+    for (size_t i = 0; i < WATCHERS; i++) {
+        watches[i] = (struct store_watch){
+            .kind = claim_kind, .seen = store_revision(s), .event = see, .arg = &seen};
+        if (store_watch_start(s, &watches[i], &err) < 0)
+            abort();
+    }
+    if (!path) {
+        COUNT("list 2000 objects", 2, bench_keep(list_all(s)));
+        COUNT("a change for 1000 watchers", 5, put_at_once(sim, s, 78));
+    }
+    for (size_t i = 0; i < WATCHERS; i++)
+        store_watch_stop(s, &watches[i]);
+    bench_keep(seen);
+    store_close(s);
+    exec_sim_free(sim);
+    free(watches);
+}
+
+int main(int argc, char **argv)
 {
     char folder[] = "./bench-store-XXXXXX", path[64], log[64];
     struct thread_exec exec;
     claim_kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
-    thread_exec_init(&exec);
-    in_memory(&exec);
     if (!mkdtemp(folder))
         return 1;
     (void)snprintf(path, sizeof(path), "%s/db", folder);
     (void)snprintf(log, sizeof(log), "%s/db-wal", folder);
-    durable(&exec, path);
-    while (exec.posts.n)
-        thread_exec_step(&exec);
+    if (bench_counting(argc, argv)) {
+        count(NULL);
+        count(path);
+    } else {
+        thread_exec_init(&exec);
+        in_memory(&exec);
+        durable(&exec, path);
+        while (exec.posts.n)
+            thread_exec_step(&exec);
+        thread_exec_done(&exec);
+    }
     (void)unlink(path);
     (void)unlink(log);
     (void)rmdir(folder);
-    thread_exec_done(&exec);
     return 0;
 }
