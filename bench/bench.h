@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 
@@ -18,11 +19,33 @@
 // bench_keep makes the compiler believe that a value is used.
 #define bench_keep(value) __asm__ volatile("" : : "g"(value) : "memory")
 
-// bench_print writes the measurement that tools/bench reads; bytes (per run) is left out when 0.
-// against names another line of the same program to compare with, or is NULL.
+// Processor time of this process: what neighbours on the machine do not change much.
+static inline double bench_cpu_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+// bench_value writes one measurement as tools/bench reads it.
+static inline void bench_value(const char *name, double value, const char *unit)
+{
+    printf("{\"name\":\"%s\",\"value\":%.3f,\"unit\":\"%s\"}\n", name, value, unit);
+    (void)fflush(stdout);
+}
+
+// bench_point writes one point of a curve: the cost when there are n of something.
+static inline void bench_point(const char *name, size_t n, double ns)
+{
+    printf("{\"name\":\"%s\",\"n\":%zu,\"value\":%.3f,\"unit\":\"ns\"}\n", name, n, ns);
+    (void)fflush(stdout);
+}
+
+// bench_print is a time with more to say: bytes (per run) is left out when 0; against names another
+// line of the same program to compare with, or is NULL.
 static inline void bench_print(const char *name, double ns, size_t bytes, const char *against)
 {
-    printf("{\"name\":\"%s\",\"ns\":%.3f", name, ns);
+    printf("{\"name\":\"%s\",\"value\":%.3f,\"unit\":\"ns\"", name, ns);
     if (bytes)
         printf(",\"bytes\":%zu", bytes);
     if (against)

@@ -85,8 +85,8 @@ static void measure(const char *name, struct str text, const enum alloc_verdict 
         double ns = best_ns(&s);
         if (want && s.answer.verdict != *want)
             die(name, "wrong verdict");
-        printf("{\"name\":\"%s%s\",\"ns\":%.0f,\"peer\":\"%s\"}\n", name, policies[i].suffix, ns,
-               name);
+        printf("{\"name\":\"%s%s\",\"value\":%.0f,\"unit\":\"ns\",\"peer\":\"%s\"}\n", name,
+               policies[i].suffix, ns, name);
         (void)fflush(stdout);
         alloc_solver_free(s.solver);
     }

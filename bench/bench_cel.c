@@ -181,12 +181,37 @@ static void count(struct world *w)
     COUNT("compile semver", 10, cel_program_free(compile(w, selectors[3].expr)));
 }
 
+// An expression of so many terms.
+static void growth(struct world *w)
+{
+    static const size_t terms[] = {1, 10, 100};
+    enum { RUNS = 500 };
+    for (size_t i = 0; i < array_len(terms); i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        for (size_t k = 0; k < terms[i]; k++)
+            sbuf_addf(&text, "%sdevice.attributes[\"gpu.nvidia.com\"].index < %zu", k ? " && " : "",
+                      k + 100);
+        double before = bench_cpu_ns();
+        for (int k = 0; k < RUNS; k++)
+            cel_program_free(compile(w, sbuf_str(&text)));
+        bench_point("compile so many terms", terms[i], (bench_cpu_ns() - before) / RUNS);
+        struct cel_program *p = compile(w, sbuf_str(&text));
+        before = bench_cpu_ns();
+        for (int k = 0; k < 20 * RUNS; k++)
+            evaluate(w, p);
+        bench_point("evaluate so many terms", terms[i], (bench_cpu_ns() - before) / (20 * RUNS));
+        cel_program_free(p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct world w;
     world_init(&w);
     if (bench_counting(argc, argv))
         count(&w);
+    else if (argc == 2 && strcmp(argv[1], "--growth") == 0)
+        growth(&w);
     else
         for (size_t i = 0; i < array_len(selectors); i++)
             measure(&w, selectors[i].name, selectors[i].expr);

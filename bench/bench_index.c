@@ -3,14 +3,14 @@
 // The index of a whole cluster, in the objects of `dray bench fleet`: what a decision, a pod that
 // goes and a slice that is published again cost, as the cluster grows. With --count: instructions.
 #include <stdlib.h>
-#include <time.h>
 
 #include "bench.h"
 #include "cmd/bench_fleet.h"
 
 #include "base/banned.h"
 
-enum { ROUNDS = 200 };
+// A node of `dray bench fleet` has processors for so many pods.
+enum { ROUNDS = 200, PODS_A_NODE = 24 };
 
 struct cluster {
     struct fleet_objects objects;
@@ -69,14 +69,15 @@ static void publish_again(struct cluster *c)
     fleet_core_refresh(&c->core, SIZE_MAX);
 }
 
-// Half of the devices are in use.
+// Half of the devices are in use, as far as processors go.
 static void begin(struct cluster *c, size_t nodes, size_t devices, size_t pools)
 {
     *c = (struct cluster){.objects = {.nodes = nodes, .devices = devices, .pools = pools}};
     fleet_objects_make(&c->objects);
     fleet_core_begin(&c->core, &c->objects);
     fleet_core_refresh(&c->core, SIZE_MAX);
-    for (size_t i = 0; i < nodes * devices / 2; i++)
+    size_t pods = nodes * (devices < PODS_A_NODE ? devices : PODS_A_NODE) / 2;
+    for (size_t i = 0; i < pods; i++)
         if (!place(c, 0))
             abort();
 }
@@ -102,11 +103,38 @@ static void count(void)
     end(&c);
 }
 
+static void measure(const char *what, size_t n, size_t nodes, size_t devices, size_t pools)
+{
+    struct cluster c;
+    char name[96];
+    begin(&c, nodes, devices, pools);
+    double before = bench_cpu_ns();
+    for (int i = 0; i < ROUNDS; i++)
+        exchange(&c);
+    (void)snprintf(name, sizeof(name), "a pod goes, another comes, %s", what);
+    bench_point(name, n, (bench_cpu_ns() - before) / ROUNDS);
+    before = bench_cpu_ns();
+    for (int i = 0; i < ROUNDS; i++)
+        publish_again(&c);
+    (void)snprintf(name, sizeof(name), "a slice is published again, %s", what);
+    bench_point(name, n, (bench_cpu_ns() - before) / ROUNDS);
+    end(&c);
+}
+
 int main(int argc, char **argv)
 {
+    static const size_t nodes[] = {100, 1000, 10000};
+    static const size_t devices[] = {1, 10, 100};
+    static const size_t pools[] = {0, 10, 100};
     if (bench_counting(argc, argv)) {
         count();
         return 0;
     }
+    for (size_t i = 0; i < array_len(nodes); i++)
+        measure("nodes of 8 devices", nodes[i], nodes[i], 8, 0);
+    for (size_t i = 0; i < array_len(devices); i++)
+        measure("devices on each of 100 nodes", devices[i], 100, devices[i], 0);
+    for (size_t i = 0; i < array_len(pools); i++)
+        measure("network pools beside 1000 nodes", pools[i], 1000, 8, pools[i]);
     return 0;
 }

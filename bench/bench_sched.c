@@ -5,7 +5,6 @@
 // selector, with a pair on one PCIe root, with none. And how long an impossible pod takes to be told.
 #include <stdarg.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/cel_check.h"
 #include "bench.h"
@@ -28,13 +27,6 @@ struct world {
     struct sched *sched;
     size_t failed;
 };
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void check(int r, const struct err *err)
 {
@@ -191,27 +183,51 @@ static void add_pods(struct world *w, int first, int pods, const char *variant)
     run(w, 1000);
 }
 
+// What a pod costs as more of them come at once, and as there are more nodes.
+static void growth(void)
+{
+    static const int sizes[] = {10, 100, 1000};
+    for (size_t i = 0; i < array_len(sizes); i++) {
+        struct world w;
+        start_cluster(&w, 250);
+        double before = bench_cpu_ns();
+        add_pods(&w, 0, sizes[i], "one");
+        bench_point("a pod, so many at once on 250 nodes", (size_t)sizes[i],
+                    (bench_cpu_ns() - before) / sizes[i]);
+        end(&w);
+    }
+    for (size_t i = 0; i < array_len(sizes); i++) {
+        struct world w;
+        start_cluster(&w, sizes[i]);
+        double before = bench_cpu_ns();
+        add_pods(&w, 0, 50, "one");
+        bench_point("a pod, of 50, on so many nodes", (size_t)sizes[i],
+                    (bench_cpu_ns() - before) / 50);
+        end(&w);
+    }
+}
+
 static void measure(int nodes, int pods, const char *variant)
 {
     struct world w;
     char name[64];
     struct sched_stats stats;
     start_cluster(&w, nodes);
-    double before = cpu_ns();
+    double before = bench_cpu_ns();
     add_pods(&w, 0, pods, variant);
-    double took = cpu_ns() - before;
+    double took = bench_cpu_ns() - before;
     sched_get_stats(w.sched, &stats);
     if (stats.bound != (uint64_t)pods)
         (void)fprintf(stderr, "bench_sched: %s: %llu of %d pods are bound\n", variant,
                       (unsigned long long)stats.bound, pods);
     (void)snprintf(name, sizeof(name), "sched %dx%d %s, a pod", nodes, pods, variant);
     bench_print(name, took / pods, 0, NULL);
-    before = cpu_ns();
+    before = bench_cpu_ns();
     add_pod(&w, "impossible",
             "'requests':[{'name':'gpu','exactly':{'deviceClassName':'gpu','count':9}}]");
     run(&w, 100);
     (void)snprintf(name, sizeof(name), "sched %dx%d %s, impossible", nodes, pods, variant);
-    bench_print(name, cpu_ns() - before, 0, NULL);
+    bench_print(name, bench_cpu_ns() - before, 0, NULL);
     end(&w);
 }
 
@@ -236,6 +252,10 @@ int main(int argc, char **argv)
     int64_t pods = 0;
     if (bench_counting(argc, argv)) {
         count();
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--growth") == 0) {
+        growth();
         return 0;
     }
     if (argc > 3 && str_to_i64(str_z(argv[1]), &nodes) == 0 &&
