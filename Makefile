@@ -32,8 +32,8 @@ fuzz: ## fuzz every target, FUZZ_SECONDS each (default 600)
 	@tools/setup test
 	@tools/fuzz $(FUZZ_SECONDS)
 
-bench: ## measure speed; peers written in Go are optional
-	@tools/setup build
+bench: ## measure speed and memory, beside peers where they are there
+	@tools/setup test
 	@tools/bench
 
 interop: ## compare with the real thing at large (needs Go; says so when it is missing)

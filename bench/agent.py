@@ -41,6 +41,10 @@ def memory(pid):
     return int(fields['VmRSS'].split()[0]) / 1024
 
 
+def tell(name, value, unit):
+    print(json.dumps({'name': name, 'value': round(value, 2), 'unit': unit}), flush=True)
+
+
 def main():
     kit.skip_if_impossible()
     c = kit.Cluster(DRAY)
@@ -59,19 +63,22 @@ def main():
             c.good('DELETE', f'{kit.PODS}/{name}?gracePeriodSeconds=1')
             c.until('gone', lambda: c.pod(name) is None)
         took = sorted(took[1:])  # the first one unpacks the image
-        print(f'created -> running, one at a time: p50 {took[len(took) // 2]:.0f} ms, p95 {took[int(len(took) * 0.95)]:.0f} ms, worst {took[-1]:.0f} ms')
+        tell('created -> running, one at a time: p50', took[len(took) // 2], 'ms')
+        tell('created -> running, one at a time: p95', took[int(len(took) * 0.95)], 'ms')
+        tell('created -> running, one at a time: worst', took[-1], 'ms')
         names, begun = [f'many-{i}' for i in range(PODS)], time.monotonic()
         for name in names:
             c.good('POST', kit.PODS, kit.pod(name, [kit.container('c', 'exec sleep 3600')], 'here'))
         watch.wait(names)
-        print(f'{PODS} pods at once: all running after {time.monotonic() - begun:.1f} s')
+        tell(f'{PODS} pods at once: all running', time.monotonic() - begun, 's')
         time.sleep(2)
-        print(f'agent: {empty:.1f} MiB without pods, {memory(n.process.pid):.1f} MiB with {PODS}')
+        tell('agent without pods', empty, 'MiB')
+        tell(f'agent with {PODS} pods', memory(n.process.pid), 'MiB')
         begun = time.monotonic()
         for name in names:
             c.good('DELETE', f'{kit.PODS}/{name}?gracePeriodSeconds=1')
         c.until('gone', lambda: not c.good('GET', kit.PODS)['items'], 300)
-        print(f'{PODS} pods deleted: gone after {time.monotonic() - begun:.1f} s; agent {memory(n.process.pid):.1f} MiB')
+        tell(f'{PODS} pods deleted: all gone', time.monotonic() - begun, 's')
         n.end()
         c.stop()
     finally:

@@ -85,8 +85,8 @@ static void measure(const char *name, struct str text, const enum alloc_verdict 
         double ns = best_ns(&s);
         if (want && s.answer.verdict != *want)
             die(name, "wrong verdict");
-        printf("{\"name\":\"%s%s\",\"ns\":%.0f,\"peer\":\"%s\"}\n", name, policies[i].suffix, ns,
-               name);
+        printf("{\"name\":\"%s%s\",\"value\":%.0f,\"unit\":\"ns\",\"peer\":\"%s\"}\n", name,
+               policies[i].suffix, ns, name);
         (void)fflush(stdout);
         alloc_solver_free(s.solver);
     }
@@ -174,8 +174,32 @@ static void measure_deadline(void)
     bench_print("past the deadline, at worst", (double)worst, 0, NULL);
 }
 
+// Every hard problem of ours, under both policies.
+static void count(void)
+{
+    for (size_t i = 0; i < alloc_hard_count; i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        struct subject s;
+        alloc_hard_write(&alloc_hard_problems[i], &text);
+        begin(&s, alloc_hard_problems[i].name, sbuf_str(&text));
+        for (size_t k = 0; k < array_len(policies); k++) {
+            char name[128];
+            (void)snprintf(name, sizeof(name), "%s%s", alloc_hard_problems[i].name,
+                           policies[k].suffix);
+            s.solver = alloc_solver_new(&(struct alloc_options){.policy = policies[k].policy});
+            COUNT(name, 1, solve(&s));
+            alloc_solver_free(s.solver);
+        }
+        end(&s);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    if (bench_counting(argc, argv)) {
+        count();
+        return 0;
+    }
     measure_folder(argc > 1 ? argv[1] : FOLDER);
     for (size_t i = 0; i < alloc_hard_count; i++) {
         cleanup_sbuf struct sbuf text = {0};

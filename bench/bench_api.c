@@ -7,6 +7,7 @@
 
 #include "api/api.h"
 #include "bench.h"
+#include "codec/yaml.h"
 
 #include "base/banned.h"
 
@@ -44,6 +45,7 @@ static void make_slice(struct sbuf *out)
 struct state {
     struct sbuf text;
     struct sbuf proto;
+    struct sbuf yaml;
     struct arena arena;
     struct arena keep;
     struct api_object object;
@@ -68,6 +70,28 @@ static void json_to_typed(struct state *s)
     struct api_object o;
     arena_reset(&s->arena);
     decode(s, &s->arena, &o);
+}
+
+static void yaml_to_typed(struct state *s)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    struct api_object o;
+    arena_reset(&s->arena);
+    int rc = yaml_parse(sbuf_str(&s->yaml), NULL, &doc, NULL);
+    if (rc >= 0)
+        rc = api_decode(&doc, doc.root, &s->arena, NULL, &o, NULL);
+    assert(rc >= 0);
+    (void)rc;
+}
+
+// The same slice as YAML, as kubectl writes it.
+static void make_yaml(struct state *s)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    int rc = json_parse(sbuf_str(&s->text), NULL, &doc, NULL);
+    assert(rc == 0);
+    (void)rc;
+    yaml_write(doc.root, true, &s->yaml);
 }
 
 static void typed_to_json(struct state *s)
@@ -99,16 +123,30 @@ static void deep_copy(struct state *s)
     api_copy(s->object.kind->type, s->object.value, copy, &s->arena);
 }
 
-int main(void)
+static void count(struct state *s)
+{
+    COUNT("slice of 128 devices from JSON", 10, json_to_typed(s));
+    COUNT("slice of 128 devices to JSON", 10, typed_to_json(s));
+    COUNT("slice of 128 devices from protobuf", 10, proto_to_typed(s));
+    COUNT("slice of 128 devices to protobuf", 10, typed_to_proto(s));
+}
+
+int main(int argc, char **argv)
 {
     struct state s = {0};
     make_slice(&s.text);
+    make_yaml(&s);
     decode(&s, &s.keep, &s.object);
     api_envelope_write(&s.object, &s.proto);
+    if (bench_counting(argc, argv)) {
+        count(&s);
+        return 0;
+    }
     BENCH_BYTES("slice from JSON", s.text.n, json_to_typed(&s));
     BENCH_BYTES("slice to JSON", s.text.n, typed_to_json(&s));
     BENCH_BYTES("slice from protobuf", s.proto.n, proto_to_typed(&s));
     BENCH_BYTES("slice to protobuf", s.proto.n, typed_to_proto(&s));
+    BENCH_BYTES("slice from YAML", s.yaml.n, yaml_to_typed(&s));
     BENCH("slice deep copy", deep_copy(&s));
     return 0;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CEL selectors: compiling, evaluating one device, and a batch of devices; the same expressions and
-// device as bench/peers/cel. With --once NAME it evaluates that selector a thousand times and ends:
-// for counting instructions (tools and numbers in bench/README.md).
+// device as bench/peers/cel. With --count: instructions.
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,22 +166,55 @@ static void measure(struct world *w, const char *name, struct str expr)
     cel_program_free(p);
 }
 
+static void count(struct world *w)
+{
+    char label[64];
+    for (size_t i = 0; i < array_len(selectors); i++) {
+        struct cel_program *p = compile(w, selectors[i].expr);
+        (void)snprintf(label, sizeof(label), "eval %s", selectors[i].name);
+        COUNT(label, 100, evaluate(w, p));
+        cel_program_free(p);
+    }
+    struct cel_program *p = compile(w, selectors[0].expr);
+    COUNT("batch of 1024 devices", 1, batch(w, p));
+    cel_program_free(p);
+    COUNT("compile semver", 10, cel_program_free(compile(w, selectors[3].expr)));
+}
+
+// An expression of so many terms.
+static void growth(struct world *w)
+{
+    static const size_t terms[] = {1, 10, 100};
+    enum { RUNS = 500 };
+    for (size_t i = 0; i < array_len(terms); i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        for (size_t k = 0; k < terms[i]; k++)
+            sbuf_addf(&text, "%sdevice.attributes[\"gpu.nvidia.com\"].index < %zu", k ? " && " : "",
+                      k + 100);
+        double before = bench_cpu_ns();
+        for (int k = 0; k < RUNS; k++)
+            cel_program_free(compile(w, sbuf_str(&text)));
+        bench_point("compile so many terms", terms[i], (bench_cpu_ns() - before) / RUNS);
+        struct cel_program *p = compile(w, sbuf_str(&text));
+        before = bench_cpu_ns();
+        for (int k = 0; k < 20 * RUNS; k++)
+            evaluate(w, p);
+        bench_point("evaluate so many terms", terms[i], (bench_cpu_ns() - before) / (20 * RUNS));
+        cel_program_free(p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct world w;
     world_init(&w);
-    for (size_t i = 0; i < array_len(selectors); i++) {
-        if (argc == 3 && strcmp(argv[1], "--once") == 0) {
-            if (strcmp(argv[2], selectors[i].name) != 0)
-                continue;
-            struct cel_program *p = compile(&w, selectors[i].expr);
-            for (int k = 0; k < 1000; k++)
-                evaluate(&w, p);
-            cel_program_free(p);
-        } else {
+    if (bench_counting(argc, argv))
+        count(&w);
+    else if (argc == 2 && strcmp(argv[1], "--growth") == 0)
+        growth(&w);
+    else
+        for (size_t i = 0; i < array_len(selectors); i++)
             measure(&w, selectors[i].name, selectors[i].expr);
-        }
-    }
     world_done(&w);
     return 0;
 }

@@ -131,7 +131,24 @@ static void decode_only(struct state *s)
     arena_reset(&s->arena);
 }
 
-int main(void)
+static void measure(struct state *s)
+{
+    BENCH("claim text to typed", decode_only(s));
+    BENCH("create a claim", create(s));
+    BENCH("update a claim", update(s, false));
+    BENCH("update a claim's status", update(s, true));
+    BENCH("create and delete a claim", create_and_delete(s));
+}
+
+static void count(struct state *s)
+{
+    COUNT("create a claim", 20, create(s));
+    COUNT("update a claim", 20, update(s, false));
+    COUNT("update a claim's status", 20, update(s, true));
+    COUNT("create and delete a claim", 20, create_and_delete(s));
+}
+
+int main(int argc, char **argv)
 {
     struct state s = {.kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"))};
     struct err err = {0};
@@ -151,11 +168,10 @@ int main(void)
         return 1;
     finish(&s);
     create(&s);
-    BENCH("claim text to typed", decode_only(&s));
-    BENCH("create a claim", create(&s));
-    BENCH("update a claim", update(&s, false));
-    BENCH("update a claim's status", update(&s, true));
-    BENCH("create and delete a claim", create_and_delete(&s));
+    if (bench_counting(argc, argv))
+        count(&s);
+    else
+        measure(&s);
     registry_free(s.registry);
     store_close(s.store);
     api_cel_engine_free(s.cel);

@@ -5,7 +5,6 @@
 // selector, with a pair on one PCIe root, with none. And how long an impossible pod takes to be told.
 #include <stdarg.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/cel_check.h"
 #include "bench.h"
@@ -28,13 +27,6 @@ struct world {
     struct sched *sched;
     size_t failed;
 };
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void check(int r, const struct err *err)
 {
@@ -169,45 +161,103 @@ static const char *spec_of(const char *variant)
     return strcmp(variant, "one") == 0 ? one : strcmp(variant, "pair") == 0 ? pair : NULL;
 }
 
+static void start_cluster(struct world *w, int nodes)
+{
+    start(w);
+    put(w,
+        "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'gpu'},"
+        "'spec':{'selectors':[{'cel':{'expression':'device.driver == \\'gpu.example.com\\''}}]}}");
+    for (int i = 0; i < nodes; i++)
+        add_node(w, i);
+    run(w, 1000);
+}
+
+// Pods are made at once; returns when all that can be are bound.
+static void add_pods(struct world *w, int first, int pods, const char *variant)
+{
+    char name[64];
+    for (int i = first; i < first + pods; i++) {
+        (void)snprintf(name, sizeof(name), "pod-%05d", i);
+        add_pod(w, name, spec_of(variant));
+    }
+    run(w, 1000);
+}
+
+// What a pod costs as more of them come at once, and as there are more nodes.
+static void growth(void)
+{
+    static const int sizes[] = {10, 100, 1000};
+    for (size_t i = 0; i < array_len(sizes); i++) {
+        struct world w;
+        start_cluster(&w, 250);
+        double before = bench_cpu_ns();
+        add_pods(&w, 0, sizes[i], "one");
+        bench_point("a pod, so many at once on 250 nodes", (size_t)sizes[i],
+                    (bench_cpu_ns() - before) / sizes[i]);
+        end(&w);
+    }
+    for (size_t i = 0; i < array_len(sizes); i++) {
+        struct world w;
+        start_cluster(&w, sizes[i]);
+        double before = bench_cpu_ns();
+        add_pods(&w, 0, 50, "one");
+        bench_point("a pod, of 50, on so many nodes", (size_t)sizes[i],
+                    (bench_cpu_ns() - before) / 50);
+        end(&w);
+    }
+}
+
 static void measure(int nodes, int pods, const char *variant)
 {
     struct world w;
     char name[64];
     struct sched_stats stats;
-    start(&w);
-    put(&w,
-        "{'apiVersion':'resource.k8s.io/v1','kind':'DeviceClass','metadata':{'name':'gpu'},"
-        "'spec':{'selectors':[{'cel':{'expression':'device.driver == \\'gpu.example.com\\''}}]}}");
-    for (int i = 0; i < nodes; i++)
-        add_node(&w, i);
-    run(&w, 1000);
-    double before = cpu_ns();
-    for (int i = 0; i < pods; i++) {
-        (void)snprintf(name, sizeof(name), "pod-%05d", i);
-        add_pod(&w, name, spec_of(variant));
-    }
-    run(&w, 1000);
-    double took = cpu_ns() - before;
+    start_cluster(&w, nodes);
+    double before = bench_cpu_ns();
+    add_pods(&w, 0, pods, variant);
+    double took = bench_cpu_ns() - before;
     sched_get_stats(w.sched, &stats);
     if (stats.bound != (uint64_t)pods)
         (void)fprintf(stderr, "bench_sched: %s: %llu of %d pods are bound\n", variant,
                       (unsigned long long)stats.bound, pods);
     (void)snprintf(name, sizeof(name), "sched %dx%d %s, a pod", nodes, pods, variant);
     bench_print(name, took / pods, 0, NULL);
-    before = cpu_ns();
+    before = bench_cpu_ns();
     add_pod(&w, "impossible",
             "'requests':[{'name':'gpu','exactly':{'deviceClassName':'gpu','count':9}}]");
     run(&w, 100);
     (void)snprintf(name, sizeof(name), "sched %dx%d %s, impossible", nodes, pods, variant);
-    bench_print(name, cpu_ns() - before, 0, NULL);
+    bench_print(name, bench_cpu_ns() - before, 0, NULL);
     end(&w);
+}
+
+static const char *const variants[] = {"one", "pair", "none"};
+
+static void count(void)
+{
+    for (size_t i = 0; i < array_len(variants); i++) {
+        struct world w;
+        char name[64];
+        int next = 0;
+        start_cluster(&w, 20);
+        (void)snprintf(name, sizeof(name), "ten pods on 20 nodes, %s", variants[i]);
+        COUNT(name, 3, add_pods(&w, next, 10, variants[i]); next += 10);
+        end(&w);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    static const char *const variants[] = {"one", "pair", "none"};
     int64_t nodes = 0;
     int64_t pods = 0;
+    if (bench_counting(argc, argv)) {
+        count();
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--growth") == 0) {
+        growth();
+        return 0;
+    }
     if (argc > 3 && str_to_i64(str_z(argv[1]), &nodes) == 0 &&
         str_to_i64(str_z(argv[2]), &pods) == 0) {
         measure((int)nodes, (int)pods, argv[3]);

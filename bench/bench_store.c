@@ -41,9 +41,7 @@ static const struct api_kind *claim_kind;
 
 static int64_t cpu_ns(void)
 {
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-    return ts.tv_sec * CLOCK_NS_PER_SEC + ts.tv_nsec;
+    return (int64_t)bench_cpu_ns();
 }
 
 static int64_t wall_ns(void)
@@ -147,9 +145,8 @@ static void in_memory(struct thread_exec *exec)
     struct store *s = open_store(exec, NULL);
     bench_print("put in memory (new)", fill(exec, s, OBJECTS, cpu_ns), 0, NULL);
     size_t bytes = mallinfo2().uordblks - before;
-    // Not a time: bytes, in the same column.
-    bench_print("bytes per object, all told (not ns)", (double)bytes / OBJECTS, 0, NULL);
-    bench_print("bytes of its JSON (not ns)", (double)list_all(s) / OBJECTS, 0, NULL);
+    bench_value("memory of an object, all told", (double)bytes / OBJECTS, "B");
+    bench_value("its JSON", (double)list_all(s) / OBJECTS, "B");
     struct store_key key = {claim_kind, STR("team-77"), STR("trainer-31077-gpu")};
     BENCH("get", bench_keep(store_get(s, &key)));
     int64_t start = cpu_ns();
@@ -183,23 +180,150 @@ static void durable(struct thread_exec *exec, const char *path)
     store_close(s);
 }
 
-int main(void)
+// --- Instructions --------------------------------------------------------------------------------
+
+enum { WATCHERS = 1000, COUNTED_OBJECTS = 2000 };
+
+static void see(void *arg, const struct store_event *e)
+{
+    *(size_t *)arg += e->object->json.n;
+}
+
+static void put_at_once(struct exec_sim *sim, struct store *s, size_t i)
+{
+    size_t in_flight = 0;
+    put_claim(s, i, &in_flight);
+    while (exec_sim_step(sim)) {}
+    bench_keep(in_flight);
+}
+
+// The same thread commits, so that each run takes the same way.
+static void count(const char *path)
+{
+    struct clock_fake clock;
+    struct rng_seeded rng;
+    struct store *s;
+    struct err err;
+    struct store_watch *watches = xcalloc(WATCHERS, sizeof(*watches));
+    size_t seen = 0;
+    clock_fake_init(&clock, INT64_C(1800000000) * CLOCK_NS_PER_SEC);
+    rng_seeded_init(&rng, 1);
+    struct exec_sim *sim = exec_sim_new(&clock, &rng.rng);
+    const struct store_options options = {
+        .exec = exec_sim_exec(sim), .path = path, .commit_on_exec = true};
+    if (store_open(&options, &s, &err) < 0)
+        abort();
+    for (size_t i = 0; i < COUNTED_OBJECTS; i++)
+        put_at_once(sim, s, i);
+    COUNT(path ? "commit a change to disk" : "commit a change in memory", 50,
+          put_at_once(sim, s, 77));
+    for (size_t i = 0; i < WATCHERS; i++) {
+        watches[i] = (struct store_watch){
+            .kind = claim_kind, .seen = store_revision(s), .event = see, .arg = &seen};
+        if (store_watch_start(s, &watches[i], &err) < 0)
+            abort();
+    }
+    if (!path) {
+        COUNT("list 2000 objects", 2, bench_keep(list_all(s)));
+        COUNT("a change for 1000 watchers", 5, put_at_once(sim, s, 78));
+    }
+    for (size_t i = 0; i < WATCHERS; i++)
+        store_watch_stop(s, &watches[i]);
+    bench_keep(seen);
+    store_close(s);
+    exec_sim_free(sim);
+    free(watches);
+}
+
+// --- Growth --------------------------------------------------------------------------------------
+
+static void grow_objects(struct exec_sim *sim, struct store *s)
+{
+    static const size_t sizes[] = {1000, 10000, 100000};
+    enum { RUNS = 2000 };
+    size_t have = 0;
+    for (size_t i = 0; i < array_len(sizes); i++) {
+        for (; have < sizes[i]; have++)
+            put_at_once(sim, s, have);
+        double before = bench_cpu_ns();
+        for (size_t k = 0; k < RUNS; k++)
+            put_at_once(sim, s, k * 7919 % have);
+        bench_point("a write, with so many objects", have, (bench_cpu_ns() - before) / RUNS);
+        before = bench_cpu_ns();
+        bench_keep(list_all(s));
+        bench_point("a listed object, of so many", have, (bench_cpu_ns() - before) / (double)have);
+    }
+}
+
+static void grow_watchers(struct exec_sim *sim, struct store *s)
+{
+    static const size_t sizes[] = {10, 100, 1000, 10000};
+    enum { RUNS = 200 };
+    struct err err;
+    size_t seen = 0;
+    for (size_t i = 0; i < array_len(sizes); i++) {
+        struct store_watch *watches = xcalloc(sizes[i], sizeof(*watches));
+        for (size_t k = 0; k < sizes[i]; k++) {
+            watches[k] = (struct store_watch){
+                .kind = claim_kind, .seen = store_revision(s), .event = see, .arg = &seen};
+            if (store_watch_start(s, &watches[k], &err) < 0)
+                abort();
+        }
+        double before = bench_cpu_ns();
+        for (size_t k = 0; k < RUNS; k++)
+            put_at_once(sim, s, k);
+        bench_point("a write, with so many watchers", sizes[i], (bench_cpu_ns() - before) / RUNS);
+        for (size_t k = 0; k < sizes[i]; k++)
+            store_watch_stop(s, &watches[k]);
+        free(watches);
+    }
+    bench_keep(seen);
+}
+
+static void growth(void)
+{
+    struct clock_fake clock;
+    struct rng_seeded rng;
+    struct store *s;
+    struct err err;
+    clock_fake_init(&clock, INT64_C(1800000000) * CLOCK_NS_PER_SEC);
+    rng_seeded_init(&rng, 1);
+    struct exec_sim *sim = exec_sim_new(&clock, &rng.rng);
+    if (store_open(&(struct store_options){.exec = exec_sim_exec(sim), .commit_on_exec = true}, &s,
+                   &err) < 0)
+        abort();
+    grow_objects(sim, s);
+    grow_watchers(sim, s);
+    store_close(s);
+    exec_sim_free(sim);
+}
+
+int main(int argc, char **argv)
 {
     char folder[] = "./bench-store-XXXXXX", path[64], log[64];
     struct thread_exec exec;
     claim_kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
-    thread_exec_init(&exec);
-    in_memory(&exec);
+    if (argc == 2 && strcmp(argv[1], "--growth") == 0) {
+        growth();
+        return 0;
+    }
     if (!mkdtemp(folder))
         return 1;
     (void)snprintf(path, sizeof(path), "%s/db", folder);
     (void)snprintf(log, sizeof(log), "%s/db-wal", folder);
-    durable(&exec, path);
-    while (exec.posts.n)
-        thread_exec_step(&exec);
+    if (bench_counting(argc, argv)) {
+        count(NULL);
+        count(path);
+    } else {
+        thread_exec_init(&exec);
+        in_memory(&exec);
+        durable(&exec, path);
+        while (exec.posts.n)
+            thread_exec_step(&exec);
+        thread_exec_done(&exec);
+    }
     (void)unlink(path);
     (void)unlink(log);
     (void)rmdir(folder);
-    thread_exec_done(&exec);
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How long NodePrepareResources of `dray driver sim` takes, from call to answer, with the claim read from `dray server` and the promise synced to
-disk: JSON lines {"name", "ns"}. Folders lie where a node has them: the driver's own on disk (under $PREPARE_DISK, the folder for temporary files
+disk: JSON lines {"name", "value", "unit"}. Folders lie where a node has them: the driver's own on disk (under $PREPARE_DISK, the folder for temporary files
 otherwise), sockets, CDI specs and the API server's data in memory (/dev/shm), since a node has /var/run there and its API server elsewhere.
 Usage: prepare.py DRAY [ROUNDS]"""
 import json, os, shutil, subprocess, sys, tempfile
@@ -28,7 +28,7 @@ def main():
         out = subprocess.run([e2e.PEER, path, 'bench', str(ROUNDS), key], check=True, capture_output=True, text=True).stdout
         took = sorted(int(l) for l in out.split())
         for name, at in (('p50', 0.5), ('p90', 0.9), ('p99', 0.99), ('max', 1)):
-            print(json.dumps({'name': f'driver/prepare/{name}', 'ns': took[min(len(took) - 1, int(len(took) * at))]}))
+            print(json.dumps({'name': f'prepare, {name}', 'value': took[min(len(took) - 1, int(len(took) * at))] / 1e6, 'unit': 'ms'}))
     finally:
         sim.end()
         api.process.terminate()

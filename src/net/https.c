@@ -24,6 +24,7 @@
 #define UPLOAD_BUFFER \
     16384L // the least there is: many requests are on their way at once, most are small
 #define KEEPALIVE_SECONDS 30L
+#define QUIET_MS          10
 #define SPARE_HANDLES     64
 
 struct spare_handles VEC(CURL *);
@@ -32,12 +33,15 @@ struct https {
     struct loop *loop;
     CURLM *multi;
     uv_timer_t timer;
+    uv_timer_t quiet; // fires when sockets have been silent for a while
+    struct list sockets;
     size_t open; // libuv handles that are not closed yet
     char *url, *unix_socket, *server_name, *proxy, *user_agent;
     bool no_proxy;
     struct curl_slist *connect_to, *host_header;
     struct sbuf ca, certificate, key;
     bool insecure, freed, draining, unsettled;
+    bool moved; // something has come since this was unset
     bool tls;
     size_t body_bytes;
     long connect_timeout_ms;
@@ -50,6 +54,7 @@ struct watched {
     struct https *https;
     uv_poll_t poll;
     curl_socket_t fd;
+    struct list_node node;
 };
 
 struct https_call {
@@ -107,6 +112,34 @@ static void on_watched_closed(uv_handle_t *handle)
     free(w);
 }
 
+static void on_quiet(uv_timer_t *timer);
+
+// listen_for_quiet comes before drain, which may free h.
+static void listen_for_quiet(struct https *h)
+{
+    if (!list_empty(&h->calls))
+        (void)uv_timer_start(&h->quiet, on_quiet, QUIET_MS, 0);
+}
+
+// libcurl 7.88 sometimes leaves bytes of one HTTP/2 stream lying while it reads those of another, and
+// waits for the socket, which has nothing more to say. Told that it has, libcurl looks at all streams
+// on it. Once after each time that something came is enough.
+static void on_quiet(uv_timer_t *timer)
+{
+    struct https *h = container_of(timer, struct https, quiet);
+    struct VEC(curl_socket_t) fds = {0};
+    int running;
+    list_foreach(&h->sockets, n)
+        vec_push(&fds, container_of(n, struct watched, node)->fd);
+    h->moved = false;
+    for (size_t i = 0; i < fds.n; i++) // those that are gone by then are ignored
+        must(curl_multi_socket_action(h->multi, fds.p[i], CURL_CSELECT_IN, &running));
+    vec_done(&fds);
+    if (h->moved)
+        listen_for_quiet(h);
+    drain(h);
+}
+
 static void on_readiness(uv_poll_t *poll, int status, int events)
 {
     struct watched *w = container_of(poll, struct watched, poll);
@@ -118,6 +151,7 @@ static void on_readiness(uv_poll_t *poll, int status, int events)
         flags |= CURL_CSELECT_OUT;
     int running;
     must(curl_multi_socket_action(h->multi, w->fd, flags, &running)); // w may be gone
+    listen_for_quiet(h);
     drain(h);
 }
 
@@ -125,7 +159,10 @@ static void on_timer(uv_timer_t *timer)
 {
     struct https *h = container_of(timer, struct https, timer);
     int running;
+    h->moved = false;
     must(curl_multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running));
+    if (h->moved)
+        listen_for_quiet(h);
     drain(h);
 }
 
@@ -147,6 +184,7 @@ static int want_timer(CURLM *multi, long timeout_ms, void *arg)
 static void unwatch(struct watched *w)
 {
     (void)uv_poll_stop(&w->poll);
+    list_remove(&w->node);
     uv_close((uv_handle_t *)&w->poll, on_watched_closed);
 }
 
@@ -160,6 +198,7 @@ static struct watched *watch_socket(struct https *h, curl_socket_t fd)
         return NULL;
     }
     w->poll.data = h;
+    list_push_back(&h->sockets, &w->node);
     h->open++;
     must(curl_multi_assign(h->multi, fd, w));
     return w;
@@ -197,6 +236,7 @@ static size_t take_body(char *p, size_t size, size_t count, void *arg)
 {
     struct https_call *call = arg;
     size_t n = size * count;
+    call->https->moved = true;
     if (!call->began) {
         long status = 0;
         (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -357,6 +397,7 @@ static void note_finished(struct https *h)
             continue;
         (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&call);
         call->finished = true;
+        h->moved = true;
         call->result = m->data.result;
         make_ready(call);
     }
@@ -617,6 +658,7 @@ int https_new(struct loop *loop, const struct https_options *options, struct htt
     h->loop = loop;
     list_init(&h->calls);
     list_init(&h->ready);
+    list_init(&h->sockets);
     h->unix_socket = copy(options->unix_socket);
     h->server_name = copy(options->server_name);
     h->proxy = copy(options->proxy);
@@ -635,8 +677,9 @@ int https_new(struct loop *loop, const struct https_options *options, struct htt
     }
     set_multi(h, options->connections);
     (void)uv_timer_init(loop_uv(loop), &h->timer);
-    h->timer.data = h;
-    h->open = 1;
+    (void)uv_timer_init(loop_uv(loop), &h->quiet);
+    h->timer.data = h->quiet.data = h;
+    h->open = 2;
     *ret = h;
     return 0;
 }
@@ -664,6 +707,7 @@ void https_free(struct https *h)
     release(h);
     (void)uv_timer_stop(&h->timer);
     uv_close((uv_handle_t *)&h->timer, on_closed);
+    uv_close((uv_handle_t *)&h->quiet, on_closed);
 }
 
 void https_set_identity(struct https *h, struct str certificate_pem, struct str key_pem)

@@ -71,6 +71,11 @@ def check_api(config):
     assert get(config, '/apis/resource.k8s.io/v1/namespaces/apibench/resourceclaims') == []
     assert 'already exists' in dray('bench', 'api', '--kubeconfig', config, '--count', '2', '--ops', 'create') + subprocess.run(
         [DRAY, 'bench', 'api', '--kubeconfig', config, '--count', '2', '--ops', 'create'], stdout=subprocess.PIPE, text=True).stdout
+    # Many large answers at once on one connection: none may be left lying in the client.
+    for _ in range(4):
+        many = [json.loads(l) for l in dray('bench', 'api', '--kubeconfig', config, '--namespace', 'many', '--count', '50', '--ops',
+                                            'create,list,delete', '--json').splitlines()]
+        assert [(l['op'], l['errors']) for l in many] == [('create', 0), ('list', 0), ('delete', 0)], many
     dray('bench', 'api', '--kubeconfig', config, '--count', '2', '--ops', 'delete')
 
 
