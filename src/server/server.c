@@ -234,6 +234,28 @@ static bool choose_form(struct exchange *ex)
     return r == 0;
 }
 
+// The old way to watch one object: its name becomes a selector. It was asked whether this one may be seen, so a
+// selector of the client's own has to mean the same. False: it has been answered.
+static bool select_by_name(struct exchange *ex, struct list_options *o)
+{
+    struct str name = ex->route.name;
+    if (!name.n)
+        return true;
+    if (o->field_selector.n &&
+        !str_eq(authz_selected(o->field_selector, STR("metadata.name"), ex->route.resource->kind,
+                               &ex->arena),
+                name)) {
+        answer_fail(ex, 400, "BadRequest",
+                    STR("both a name and a field selector are given, and the field selector does "
+                        "not select that name alone: leave one of them out"),
+                    NULL);
+        return false;
+    }
+    if (!o->field_selector.n)
+        o->field_selector = arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(name));
+    return true;
+}
+
 static void serve_list(struct exchange *ex)
 {
     struct causes causes = {.arena = &ex->arena};
@@ -247,9 +269,8 @@ static void serve_list(struct exchange *ex)
             answer_error(ex, &err);
         return;
     }
-    // The old way to watch one object: its name becomes a selector.
-    if (ex->route.name.n && o.field_selector.n == 0)
-        o.field_selector = arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(ex->route.name));
+    if (!select_by_name(ex, &o))
+        return;
     if (o.watch)
         watch_begin(ex, &o);
     else
