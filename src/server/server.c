@@ -172,9 +172,9 @@ static bool identify(struct exchange *ex, const struct server_door *door)
         return true;
     }
     struct str token;
+    struct api_str_array ours = {0};
     enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
-    if (who == AUTH_BAD &&
-        account_of_token(ex->s, token, NULL, 0, &ex->arena, &ex->user, NULL) == 0)
+    if (who == AUTH_BAD && account_of_token(ex->s, token, &ours, &ex->arena, &ex->user, NULL) == 0)
         who = AUTH_KNOWN;
     if (who == AUTH_KNOWN)
         return true;
@@ -241,10 +241,9 @@ static bool select_by_name(struct exchange *ex, struct list_options *o)
     struct str name = ex->route.name;
     if (!name.n)
         return true;
-    if (o->field_selector.n &&
-        !str_eq(authz_selected(o->field_selector, STR("metadata.name"), ex->route.resource->kind,
-                               &ex->arena),
-                name)) {
+    if (o->field_selector.n && !str_eq(authz_selected(o->field_selector, STR("metadata.name"),
+                                                      ex->route.resource->kind, &ex->arena),
+                                       name)) {
         answer_fail(ex, 400, "BadRequest",
                     STR("both a name and a field selector are given, and the field selector does "
                         "not select that name alone: leave one of them out"),
