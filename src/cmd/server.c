@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "cmd/process.h"
 #include "cmd/server_options.h"
 #include "cmd/server_run.h"
 #include "cmd/verb.h"
@@ -161,12 +162,6 @@ static struct str host_of(const char *listen)
     return s;
 }
 
-static bool is_loopback(struct str host)
-{
-    return str_eq(host, STR("localhost")) || str_eq(host, STR("::1")) ||
-           str_starts(host, STR("127."));
-}
-
 static int start_store(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -229,7 +224,7 @@ static int authorization(const struct server_flags *f, enum server_authorization
                        "--authorization-mode is Node,RBAC or RBAC or AlwaysAllow, not \"%.*s\"",
                        STR_ARG(mode));
     *ret = modes[i].mode;
-    bool near = is_loopback(host_of(f->listen));
+    bool near = http_is_loopback(str_z(f->listen));
     if (*ret == SERVER_ALWAYS_ALLOW && !near)
         return err_set(
             err, ERR_INVALID,
@@ -264,7 +259,7 @@ static int start_server(struct running *r, struct err *err)
         return ret;
     struct str host = host_of(f->listen);
     if (f->insecure_http) {
-        if (!is_loopback(host))
+        if (!http_is_loopback(str_z(f->listen)))
             return err_set(err, ERR_INVALID,
                            "--insecure-http makes everybody an administrator, so it listens on "
                            "loopback only: --listen 127.0.0.1:PORT");
@@ -456,9 +451,6 @@ static void name_files(struct running *r)
 
 static void prepare_process(void)
 {
-    uint64_t key[2];
-    rng_fill(rng_system(), key, sizeof(key));
-    hash_seed(key);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
     struct rlimit files;
@@ -542,5 +534,6 @@ int verb_server(int argc, char **argv)
         (void)fprintf(stderr, "dray server: %s\n", err.msg);
         return VERB_NO;
     }
+    process_confine();
     return server_run("server", &flags, NULL);
 }

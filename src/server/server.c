@@ -165,6 +165,23 @@ static bool is_public(const struct route *r)
     return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
 }
 
+// A page that a user looks at must not use what the user's browser has: certificates it shows by itself, or a way to
+// loopback where nobody is asked for any (whatever name leads there: DNS rebinding). Tokens no page has without being given
+// them. Programs that are no browsers send no Origin.
+static bool from_elsewhere(const struct exchange *ex, const struct server_door *door)
+{
+    struct str origin = http_find_header(ex->q, STR("origin")),
+               host = http_find_header(ex->q, STR("host")), scheme, rest;
+    if (door->trusted || (!door->insecure && !ex->q->certificate))
+        return false;
+    if (door->insecure && host.n && !http_is_loopback(host))
+        return true;
+    if (!origin.n)
+        return false;
+    bool whole = str_cut(origin, ':', &scheme, &rest) && str_starts(rest, STR("//"));
+    return !whole || !str_eq(str_from(rest, 2), host);
+}
+
 static bool identify(struct exchange *ex, const struct server_door *door)
 {
     if (door->trusted || door->insecure) {
@@ -345,6 +362,13 @@ void server_handle(void *door, struct http_request *q)
     route_parse(&ex->s->catalog, arena_str(&ex->arena, q->path), &ex->route);
     query_parse(arena_str(&ex->arena, q->query), &ex->arena, &ex->query);
     ex->user_agent = http_find_header(q, STR("user-agent"));
+    if (from_elsewhere(ex, d)) {
+        answer_fail(ex, 403, "Forbidden",
+                    STR("a page of another site asks, or another name led here (Origin, Host): "
+                        "that needs a token"),
+                    NULL);
+        return;
+    }
     if (!identify(ex, d)) {
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
