@@ -70,6 +70,7 @@ struct running {
     struct http_server *http, *local;
     struct server_door door, local_door;
     char *database, *socket, *tokens, *kubeconfig, *url;
+    bool owns_socket;
     int open_doors; // while stopping
     bool stopping;
     const char *verb;
@@ -101,6 +102,11 @@ static int prepare_folder(const char *path, struct err *err)
         return err_set(err, errno, "cannot look at %s: %m", path);
     if (!S_ISDIR(st.st_mode))
         return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return err_set(err, EPERM,
+                       "%s belongs to user %u, who could put other keys there: run as that user, or "
+                       "choose another --data-dir",
+                       path, (unsigned)st.st_uid);
     if (st.st_mode & 022)
         return err_set(err, EPERM,
                        "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
@@ -346,7 +352,9 @@ static int open_local_door(struct running *r, struct err *err)
     r->local = http_server_new(&local);
     r->local_door.http = r->local;
     server_add_door(r->server, &r->local_door);
-    return http_server_listen_unix(r->local, r->socket, err);
+    int ret = http_server_listen_unix(r->local, r->socket, err);
+    r->owns_socket = ret == 0;
+    return ret;
 }
 
 static int open_doors(struct running *r, struct err *err)
@@ -424,7 +432,7 @@ static void running_done(struct running *r)
     api_cel_engine_free(r->cel);
     tls_server_free(r->tls);
     loop_free(r->loop);
-    if (r->socket && r->socket[0] && r->local)
+    if (r->owns_socket) // what else lies there is not ours
         (void)unlink(r->socket);
     pki_done(&r->pki);
     free(r->database);
