@@ -18,6 +18,7 @@
 #include "client/kubeconfig.h"
 #include "client/remote.h"
 #include "cmd/option.h"
+#include "cmd/process.h"
 #include "cmd/verb.h"
 #include "server/pki.h"
 
@@ -379,6 +380,7 @@ int verb_agent(int argc, char **argv)
         vec_done(&a.cdi_dirs);
         return verb_usage_error("agent", "these arguments make no sense");
     }
+    process_hide();
     log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): threads come later, and only wait
     (void)mallopt(M_ARENA_MAX, 2);

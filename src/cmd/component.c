@@ -15,6 +15,7 @@
 #include "client/offer.h"
 #include "client/remote.h"
 #include "cmd/component_http.h"
+#include "cmd/process.h"
 #include "cmd/verb.h"
 #include "net/loop.h"
 
@@ -379,6 +380,7 @@ int component_run(const struct component_ops *ops, int argc, char **argv)
         arena_done(&c.arena);
         return verb_usage_error(ops->verb, err.msg);
     }
+    process_confine();
     log_configure(to_stderr, NULL,
                   strcmp(c.set.log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT, NULL);
     r = start(&c, &err);

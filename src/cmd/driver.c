@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include "cmd/driver_net.h"
 #include "cmd/option.h"
+#include "cmd/process.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
 #include "driver/fault.h"
@@ -152,6 +153,7 @@ static int run_sim(struct driver_args *a)
         return verb_usage_error("driver", "--nodes needs --root, a folder for their sockets");
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-sim"};
+    process_hide();
     int rc = open_profiles(a->profiles, profiles, &n, &err);
     if (rc == 0 && dray_runtime_new(&where, &a->sim.runtime, &why) != 0)
         rc = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);

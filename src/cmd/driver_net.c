@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/process.h"
 #include "cmd/verb.h"
 #include "driver/net.h"
 
@@ -164,6 +165,7 @@ static int run(struct net_args *a)
     }
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-net"};
+    process_hide();
     int code = make_vfs(a, &err);
     if (code == 0 && dray_runtime_new(&where, &a->net.runtime, &why) != 0)
         code = err_set(&err, ERR_UNAVAILABLE, "%s", why.message);

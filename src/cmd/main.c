@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/nearest.h"
 #include "cmd/grammar.h"
+#include "cmd/process.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
 
@@ -214,6 +215,7 @@ int main(int argc, char **argv)
         return unknown_verb(name);
     if (argc > 2 && asks_for_help(argc - 2, argv + 2))
         return print_usage(v);
+    process_begin();
     line.argc = argc;
     line.argv = argv;
     return v->run(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);

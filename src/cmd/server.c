@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "cmd/process.h"
 #include "cmd/server_options.h"
 #include "cmd/server_run.h"
 #include "cmd/verb.h"
@@ -69,6 +70,7 @@ struct running {
     struct http_server *http, *local;
     struct server_door door, local_door;
     char *database, *socket, *tokens, *kubeconfig, *url;
+    bool owns_socket;
     int open_doors; // while stopping
     bool stopping;
     const char *verb;
@@ -100,6 +102,11 @@ static int prepare_folder(const char *path, struct err *err)
         return err_set(err, errno, "cannot look at %s: %m", path);
     if (!S_ISDIR(st.st_mode))
         return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return err_set(err, EPERM,
+                       "%s belongs to user %u, who could put other keys there: run as that user, or "
+                       "choose another --data-dir",
+                       path, (unsigned)st.st_uid);
     if (st.st_mode & 022)
         return err_set(err, EPERM,
                        "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
@@ -159,12 +166,6 @@ static struct str host_of(const char *listen)
     if (s.n >= 2 && s.p[0] == '[' && s.p[s.n - 1] == ']')
         s = str_make(s.p + 1, s.n - 2);
     return s;
-}
-
-static bool is_loopback(struct str host)
-{
-    return str_eq(host, STR("localhost")) || str_eq(host, STR("::1")) ||
-           str_starts(host, STR("127."));
 }
 
 static int start_store(struct running *r, struct err *err)
@@ -229,7 +230,7 @@ static int authorization(const struct server_flags *f, enum server_authorization
                        "--authorization-mode is Node,RBAC or RBAC or AlwaysAllow, not \"%.*s\"",
                        STR_ARG(mode));
     *ret = modes[i].mode;
-    bool near = is_loopback(host_of(f->listen));
+    bool near = http_is_loopback(str_z(f->listen));
     if (*ret == SERVER_ALWAYS_ALLOW && !near)
         return err_set(
             err, ERR_INVALID,
@@ -264,7 +265,7 @@ static int start_server(struct running *r, struct err *err)
         return ret;
     struct str host = host_of(f->listen);
     if (f->insecure_http) {
-        if (!is_loopback(host))
+        if (!http_is_loopback(str_z(f->listen)))
             return err_set(err, ERR_INVALID,
                            "--insecure-http makes everybody an administrator, so it listens on "
                            "loopback only: --listen 127.0.0.1:PORT");
@@ -351,7 +352,9 @@ static int open_local_door(struct running *r, struct err *err)
     r->local = http_server_new(&local);
     r->local_door.http = r->local;
     server_add_door(r->server, &r->local_door);
-    return http_server_listen_unix(r->local, r->socket, err);
+    int ret = http_server_listen_unix(r->local, r->socket, err);
+    r->owns_socket = ret == 0;
+    return ret;
 }
 
 static int open_doors(struct running *r, struct err *err)
@@ -429,7 +432,7 @@ static void running_done(struct running *r)
     api_cel_engine_free(r->cel);
     tls_server_free(r->tls);
     loop_free(r->loop);
-    if (r->socket && r->socket[0] && r->local)
+    if (r->owns_socket) // what else lies there is not ours
         (void)unlink(r->socket);
     pki_done(&r->pki);
     free(r->database);
@@ -456,9 +459,6 @@ static void name_files(struct running *r)
 
 static void prepare_process(void)
 {
-    uint64_t key[2];
-    rng_fill(rng_system(), key, sizeof(key));
-    hash_seed(key);
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
     struct rlimit files;
@@ -542,5 +542,6 @@ int verb_server(int argc, char **argv)
         (void)fprintf(stderr, "dray server: %s\n", err.msg);
         return VERB_NO;
     }
+    process_confine();
     return server_run("server", &flags, NULL);
 }

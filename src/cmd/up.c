@@ -12,6 +12,7 @@
 #include "agent/sim.h"
 #include "client/local.h"
 #include "cmd/input.h"
+#include "cmd/process.h"
 #include "cmd/server_run.h"
 #include "cmd/up_agent.h"
 #include "cmd/up_say.h"
@@ -449,6 +450,10 @@ static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
         server_flags_done(&flags);
         return VERB_NO;
     }
+    if (u->agent)
+        process_hide();
+    else
+        process_confine();
     up_progress("opening %s", flags.data_dir);
     const struct server_guest guest = {
         .start = up_start, .stop = up_stop, .free = up_free, .arg = u};

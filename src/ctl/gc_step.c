@@ -170,7 +170,7 @@ static bool any(const void *arg, const struct api_owner_reference *r)
 // --- Dependents ----------------------------------------------------------------------------------
 
 struct below {
-    struct str uid;                    // of the owner
+    struct str uid, namespace;         // of the owner
     size_t n, blocking, waiting;       // waiting: deleted in the foreground themselves
     const struct gc_kind *first_kind;  // of a dependent
     const struct client_object *first; // NULL: there is none
@@ -179,6 +179,9 @@ struct below {
 static void count_below(void *arg, const struct gc_kind *k, const struct client_object *o)
 {
     struct below *b = arg;
+    // What lies in another namespace has no owner here, whatever it says, and holds nobody up.
+    if (b->namespace.n && !str_eq(b->namespace, o->meta->namespace))
+        return;
     if (!b->n++) {
         b->first = o;
         b->first_kind = k;
@@ -195,7 +198,7 @@ static void count_below(void *arg, const struct gc_kind *k, const struct client_
 
 static struct below look_below(const struct look *l)
 {
-    struct below b = {.uid = l->o->meta->uid};
+    struct below b = {.uid = l->o->meta->uid, .namespace = l->o->meta->namespace};
     gc_dependents(l->g, b.uid, count_below, &b);
     return b;
 }

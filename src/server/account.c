@@ -85,27 +85,46 @@ static void make_user(const struct jwt *t, struct arena *arena, struct registry_
                                .extra_len = n};
 }
 
-static bool is_for(const struct jwt *t, const struct str *audiences, size_t n)
+static struct str own_audience[] = {STR_INIT(JWT_ISSUER)};
+
+static bool has(const struct str *list, size_t n, struct str one)
 {
-    for (size_t i = 0; i < t->audiences_len; i++)
-        for (size_t k = 0; k < n; k++)
-            if (str_eq(t->audiences[i], audiences[k]))
-                return true;
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(list[i], one))
+            return true;
     return false;
 }
 
-int account_of_token(const struct server *s, struct str token, const struct str *audiences,
-                     size_t audiences_len, struct arena *arena, struct registry_user *ret,
-                     struct err *err)
+// narrow keeps of the audiences that are wanted those there are; none wanted: this server. False: it is for none of them.
+static bool narrow(struct api_str_array *wanted, const struct str *there, size_t n,
+                   struct arena *arena)
 {
-    static const struct str own[] = {STR_INIT(JWT_ISSUER)};
+    if (!wanted->n)
+        return has(there, n, own_audience[0]);
+    struct str *both = arena_array(arena, struct str, wanted->n);
+    size_t both_len = 0;
+    for (size_t i = 0; i < wanted->n; i++)
+        if (has(there, n, wanted->p[i]))
+            both[both_len++] = wanted->p[i];
+    *wanted = (struct api_str_array){both, both_len};
+    return both_len > 0;
+}
+
+bool account_for_server(struct api_str_array *audiences, struct arena *arena)
+{
+    return narrow(audiences, own_audience, 1, arena);
+}
+
+int account_of_token(const struct server *s, struct str token, struct api_str_array *audiences,
+                     struct arena *arena, struct registry_user *ret, struct err *err)
+{
     struct jwt t;
     if (!s->accounts)
         return err_set(err, ERR_INVALID, "the token is not known");
     int r = jwt_read(token, s->accounts, now_seconds(s), arena, &t, err);
     if (r < 0)
         return r;
-    if (!is_for(&t, audiences_len ? audiences : own, audiences_len ? audiences_len : 1))
+    if (!narrow(audiences, t.audiences, t.audiences_len, arena))
         return err_set(err, ERR_INVALID, "the token is for somebody else");
     if (!is_there(s, "ServiceAccount", t.namespace, &t.account, arena))
         return err_set(err, ERR_INVALID, "the service account of the token is gone");
@@ -248,7 +267,6 @@ static bool node_may(struct exchange *ex, const struct api_token_request *reques
 
 void account_token(struct exchange *ex, const struct api_object *body)
 {
-    static struct str own[] = {STR_INIT(JWT_ISSUER)};
     struct wish w = {.ex = ex, .request = body->value, .causes = {.arena = &ex->arena}};
     struct api_object o;
     char id[UUID_TEXT_LEN + 1];
@@ -272,7 +290,7 @@ void account_token(struct exchange *ex, const struct api_object *body)
     w.token.id = arena_str(&ex->arena, str_z(id));
     struct api_str_array *audiences = &w.request->spec.audiences;
     if (!audiences->n)
-        *audiences = (struct api_str_array){own, 1};
+        *audiences = (struct api_str_array){own_audience, 1};
     w.token.audiences = audiences->p;
     w.token.audiences_len = audiences->n;
     check_spec(&w);

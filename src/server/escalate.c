@@ -70,14 +70,43 @@ static int compare(struct server *s, const struct registry_user *user, struct st
     return r;
 }
 
-static bool same_rules(const struct api_policy_rule_array *a, const struct api_policy_rule_array *b)
+// only_for_deletion: all that changes is what lets an object be deleted in the end, for which nobody needs its rules.
+// Anything else counts: a label can have a role's rules gathered into another one.
+static bool only_for_deletion(const struct api_object *object, const struct api_object *old)
 {
-    cleanup_sbuf struct sbuf x = {0}, y = {0};
-    for (size_t i = 0; i < a->n; i++)
-        add_rule(&x, &a->p[i]);
-    for (size_t i = 0; i < b->n; i++)
-        add_rule(&y, &b->p[i]);
-    return str_eq(sbuf_str(&x), sbuf_str(&y));
+    cleanup_arena struct arena arena = {0};
+    const struct api_object_meta *was = api_object_meta(old);
+    struct api_object copy = {object->kind, arena_alloc(&arena, object->kind->type->size, 16)};
+    api_copy(object->kind->type, object->value, copy.value, &arena);
+    struct api_object_meta *meta = api_object_meta(&copy);
+    meta->owner_references = was->owner_references;
+    meta->finalizers = was->finalizers;
+    meta->managed_fields = was->managed_fields;
+    meta->self_link = was->self_link;
+    meta->resource_version = was->resource_version;
+    return api_equal(object->kind->type, copy.value, old->value);
+}
+
+static bool gathers(const struct api_object *role)
+{
+    const struct api_cluster_role *c = role ? role->value : NULL;
+    return c && role->kind->type == &api_cluster_role_type && c->aggregation_rule &&
+           c->aggregation_rule->cluster_role_selectors.n;
+}
+
+// Whoever gathers rules of others could gather any, and keeps them from being narrowed.
+static int check_gathering(struct server *s, const struct registry_request *q, struct sbuf *why)
+{
+    static struct str star[] = {STR_INIT("*")};
+    static const struct api_str_array all = {star, 1};
+    struct api_policy_rule every[] = {{.verbs = all, .api_groups = all, .resources = all},
+                                      {.verbs = all, .non_resource_urls = all}};
+    struct api_policy_rule_array everything = {every, 2};
+    if (compare(s, q->user, q->namespace, &everything, why) == 0)
+        return 0;
+    sbuf_clear(why);
+    sbuf_addz(why, "must have cluster-admin privileges to use the aggregationRule");
+    return -ERR_FORBIDDEN;
 }
 
 static int check_role(struct server *s, const struct registry_request *q,
@@ -85,34 +114,19 @@ static int check_role(struct server *s, const struct registry_request *q,
                       struct sbuf *why)
 {
     bool cluster = object->kind->type == &api_cluster_role_type;
-    const struct api_cluster_role *c = object->value, *c_old = old ? old->value : NULL;
-    const struct api_role *r = object->value, *r_old = old ? old->value : NULL;
-    const struct api_policy_rule_array *rules = cluster ? &c->rules : &r->rules;
+    const struct api_policy_rule_array *rules =
+        cluster ? &((const struct api_cluster_role *)object->value)->rules
+                : &((const struct api_role *)object->value)->rules;
     struct access escalate = {.user = q->user,
                               .verb = STR("escalate"),
                               .namespace = q->namespace,
                               .group = STR(GROUP),
                               .resource = cluster ? STR("clusterroles") : STR("roles"),
                               .name = api_object_meta(object)->name};
-    if (old && same_rules(rules, cluster ? &c_old->rules : &r_old->rules) &&
-        (!cluster || !c->aggregation_rule == !c_old->aggregation_rule))
-        return 0;
     if (authz_allows(s, &escalate, NULL))
         return 0;
-    if (cluster && c->aggregation_rule) {
-        static struct str star[] = {STR_INIT("*")};
-        static const struct api_str_array all = {star, 1};
-        struct api_policy_rule every[] = {{.verbs = all, .api_groups = all, .resources = all},
-                                          {.verbs = all, .non_resource_urls = all}};
-        struct api_policy_rule_array everything = {every, 2};
-        if (compare(s, q->user, q->namespace, &everything, why) < 0) {
-            sbuf_clear(why);
-            sbuf_addz(why, "must have cluster-admin privileges to use an aggregationRule");
-            return -ERR_FORBIDDEN;
-        }
-        return 0;
-    }
-    return compare(s, q->user, q->namespace, rules, why);
+    int r = compare(s, q->user, q->namespace, rules, why);
+    return r == 0 && (gathers(object) || gathers(old)) ? check_gathering(s, q, why) : r;
 }
 
 static int check_binding(struct server *s, const struct registry_request *q,
@@ -155,5 +169,7 @@ int escalate_guard(void *server, const struct registry_request *request,
         sbuf_addz(why, "the server stops");
         return -ERR_FORBIDDEN;
     }
+    if (old && only_for_deletion(object, old))
+        return 0;
     return role ? check_role(s, request, object, old, why) : check_binding(s, request, object, why);
 }

@@ -64,6 +64,20 @@ static void judge_other(const struct exchange *ex,
     judge(ex, &user, spec->resource_attributes, spec->non_resource_attributes, arena, ret);
 }
 
+// Who may ask about a namespace may ask about that one alone. False: it has been answered.
+static bool stays_local(struct exchange *ex, const struct api_local_subject_access_review *review)
+{
+    const struct api_resource_attributes *r = review->spec.resource_attributes;
+    if (r && !review->spec.non_resource_attributes && str_eq(r->namespace, ex->route.namespace))
+        return true;
+    struct causes causes = {.arena = &ex->arena};
+    struct path at = path_root(r ? STR("spec.resourceAttributes.namespace") : STR("spec"));
+    cause_invalid(&causes, &at, r ? r->namespace : STR(""),
+                  STR("must match metadata.namespace, and be of a resource"));
+    answer_invalid(ex, STR("LocalSubjectAccessReview"), &causes);
+    return false;
+}
+
 // --- Rules ---------------------------------------------------------------------------------------
 
 struct rule_lists {
@@ -127,14 +141,19 @@ static void describe_user(const struct registry_user *user, struct arena *arena,
     }
 }
 
+// whose also narrows the audiences asked for down to those the token is for. A token of the file is for the API alone.
 static bool whose(const struct exchange *ex, const struct api_token_review *review,
-                  struct arena *arena, struct registry_user *ret, struct err *err)
+                  struct api_str_array *audiences, struct arena *arena, struct registry_user *ret,
+                  struct err *err)
 {
     const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
-    if (user)
-        *ret = *user;
-    return user || account_of_token(ex->s, review->spec.token, review->spec.audiences.p,
-                                    review->spec.audiences.n, arena, ret, err) == 0;
+    if (!user)
+        return account_of_token(ex->s, review->spec.token, audiences, arena, ret, err) == 0;
+    *ret = *user;
+    if (account_for_server(audiences, arena))
+        return true;
+    err_record(err, ERR_INVALID, "the token is for somebody else");
+    return false;
 }
 
 static void check_token(const struct exchange *ex, struct arena *arena,
@@ -142,13 +161,14 @@ static void check_token(const struct exchange *ex, struct arena *arena,
 {
     struct registry_user user;
     struct err err = {0};
+    struct api_str_array audiences = review->spec.audiences;
     review->status = (struct api_token_review_status){0};
-    if (!whose(ex, review, arena, &user, &err)) {
+    if (!whose(ex, review, &audiences, arena, &user, &err)) {
         review->status.error = arena_str(arena, str_z(err.msg));
         return;
     }
     review->status.authenticated = true;
-    review->status.audiences = review->spec.audiences;
+    review->status.audiences = audiences;
     describe_user(&user, arena, &review->status.user);
 }
 
@@ -170,6 +190,8 @@ void review_answer(struct exchange *ex, const struct api_object *body)
         judge_other(ex, &r->spec, &ex->arena, &r->status);
     } else if (t == &api_local_subject_access_review_type) {
         struct api_local_subject_access_review *r = body->value;
+        if (!stays_local(ex, r))
+            return;
         judge_other(ex, &r->spec, &ex->arena, &r->status);
     } else if (t == &api_self_subject_rules_review_type) {
         struct api_self_subject_rules_review *r = body->value;

@@ -165,6 +165,23 @@ static bool is_public(const struct route *r)
     return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
 }
 
+// A page that a user looks at must not use what the user's browser has: certificates it shows by itself, or a way to
+// loopback where nobody is asked for any (whatever name leads there: DNS rebinding). Tokens no page has without being given
+// them. Programs that are no browsers send no Origin.
+static bool from_elsewhere(const struct exchange *ex, const struct server_door *door)
+{
+    struct str origin = http_find_header(ex->q, STR("origin")),
+               host = http_find_header(ex->q, STR("host")), scheme, rest;
+    if (door->trusted || (!door->insecure && !ex->q->certificate))
+        return false;
+    if (door->insecure && host.n && !http_is_loopback(host))
+        return true;
+    if (!origin.n)
+        return false;
+    bool whole = str_cut(origin, ':', &scheme, &rest) && str_starts(rest, STR("//"));
+    return !whole || !str_eq(str_from(rest, 2), host);
+}
+
 static bool identify(struct exchange *ex, const struct server_door *door)
 {
     if (door->trusted || door->insecure) {
@@ -172,9 +189,9 @@ static bool identify(struct exchange *ex, const struct server_door *door)
         return true;
     }
     struct str token;
+    struct api_str_array ours = {0};
     enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
-    if (who == AUTH_BAD &&
-        account_of_token(ex->s, token, NULL, 0, &ex->arena, &ex->user, NULL) == 0)
+    if (who == AUTH_BAD && account_of_token(ex->s, token, &ours, &ex->arena, &ex->user, NULL) == 0)
         who = AUTH_KNOWN;
     if (who == AUTH_KNOWN)
         return true;
@@ -234,6 +251,27 @@ static bool choose_form(struct exchange *ex)
     return r == 0;
 }
 
+// The old way to watch one object: its name becomes a selector. It was asked whether this one may be seen, so a
+// selector of the client's own has to mean the same. False: it has been answered.
+static bool select_by_name(struct exchange *ex, struct list_options *o)
+{
+    struct str name = ex->route.name;
+    if (!name.n)
+        return true;
+    if (o->field_selector.n && !str_eq(authz_selected(o->field_selector, STR("metadata.name"),
+                                                      ex->route.resource->kind, &ex->arena),
+                                       name)) {
+        answer_fail(ex, 400, "BadRequest",
+                    STR("both a name and a field selector are given, and the field selector does "
+                        "not select that name alone: leave one of them out"),
+                    NULL);
+        return false;
+    }
+    if (!o->field_selector.n)
+        o->field_selector = arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(name));
+    return true;
+}
+
 static void serve_list(struct exchange *ex)
 {
     struct causes causes = {.arena = &ex->arena};
@@ -247,9 +285,8 @@ static void serve_list(struct exchange *ex)
             answer_error(ex, &err);
         return;
     }
-    // The old way to watch one object: its name becomes a selector.
-    if (ex->route.name.n && o.field_selector.n == 0)
-        o.field_selector = arena_strf(&ex->arena, "metadata.name=%.*s", STR_ARG(ex->route.name));
+    if (!select_by_name(ex, &o))
+        return;
     if (o.watch)
         watch_begin(ex, &o);
     else
@@ -325,6 +362,13 @@ void server_handle(void *door, struct http_request *q)
     route_parse(&ex->s->catalog, arena_str(&ex->arena, q->path), &ex->route);
     query_parse(arena_str(&ex->arena, q->query), &ex->arena, &ex->query);
     ex->user_agent = http_find_header(q, STR("user-agent"));
+    if (from_elsewhere(ex, d)) {
+        answer_fail(ex, 403, "Forbidden",
+                    STR("a page of another site asks, or another name led here (Origin, Host): "
+                        "that needs a token"),
+                    NULL);
+        return;
+    }
     if (!identify(ex, d)) {
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;

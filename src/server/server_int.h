@@ -229,11 +229,13 @@ bool authz_request(struct exchange *ex);
 
 // --- Service accounts (account.c) ----------------------------------------------------------------
 
-// account_of_token finds out whose a token is. audiences: for one of these; none: for this server. What *ret
-// points to is in arena. Returns 0 or -ERR_INVALID.
-int account_of_token(const struct server *s, struct str token, const struct str *audiences,
-                     size_t audiences_len, struct arena *arena, struct registry_user *ret,
-                     struct err *err) MUST_USE;
+// account_of_token finds out whose a token is. audiences: for one of these, none: for this server; those that it is for are
+// left. What *ret points to is in arena. Returns 0 or -ERR_INVALID.
+int account_of_token(const struct server *s, struct str token, struct api_str_array *audiences,
+                     struct arena *arena, struct registry_user *ret, struct err *err) MUST_USE;
+
+// account_for_server does the same to the audiences of a token that is for this server alone. False: none is left.
+bool account_for_server(struct api_str_array *audiences, struct arena *arena);
 
 // account_token answers a TokenRequest.
 void account_token(struct exchange *ex, const struct api_object *body);
