@@ -20,6 +20,7 @@
 #include "cmd/server_options.h"
 #include "cmd/server_run.h"
 #include "cmd/verb.h"
+#include "net/address.h"
 #include "net/loop.h"
 #include "server/pki.h"
 
@@ -30,6 +31,8 @@ const char server_usage[] =
     "A Kubernetes API server for one machine. The first start makes DIR with a database, a CA,\n"
     "certificates and DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.\n\n"
     "--listen HOST:PORT      where to listen; default 127.0.0.1:6443, port 0 takes a free one\n"
+    "--advertise-address HOST   how other machines reach the server ('dray join'); default the host\n"
+    "                        of --listen, or the machine's first address\n"
     "--unix PATH             socket for local administration; default DIR/dray.sock\n"
     "--feature-gates A=true,B=false\n"
     "--runtime-config resource.k8s.io/v1alpha3=true,...   which API versions are served\n"
@@ -68,7 +71,7 @@ struct running {
     struct tls_server *tls;
     struct http_server *http, *local;
     struct server_door door, local_door;
-    char *database, *socket, *tokens, *kubeconfig, *url;
+    char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
     int open_doors; // while stopping
     bool stopping;
     const char *verb;
@@ -161,12 +164,6 @@ static struct str host_of(const char *listen)
     return s;
 }
 
-static bool is_loopback(struct str host)
-{
-    return str_eq(host, STR("localhost")) || str_eq(host, STR("::1")) ||
-           str_starts(host, STR("127."));
-}
-
 static int start_store(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -229,7 +226,7 @@ static int authorization(const struct server_flags *f, enum server_authorization
                        "--authorization-mode is Node,RBAC or RBAC or AlwaysAllow, not \"%.*s\"",
                        STR_ARG(mode));
     *ret = modes[i].mode;
-    bool near = is_loopback(host_of(f->listen));
+    bool near = address_is_loopback(host_of(f->listen));
     if (*ret == SERVER_ALWAYS_ALLOW && !near)
         return err_set(
             err, ERR_INVALID,
@@ -264,13 +261,14 @@ static int start_server(struct running *r, struct err *err)
         return ret;
     struct str host = host_of(f->listen);
     if (f->insecure_http) {
-        if (!is_loopback(host))
+        if (!address_is_loopback(host))
             return err_set(err, ERR_INVALID,
                            "--insecure-http makes everybody an administrator, so it listens on "
                            "loopback only: --listen 127.0.0.1:PORT");
     } else {
         char *folder = in_folder(f->data_dir, "pki");
-        ret = pki_prepare(folder, host, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &r->pki,
+        const struct pki_host names = {host, str_z(f->advertise_address)};
+        ret = pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &r->pki,
                           err);
         free(folder);
         if (ret < 0)
@@ -329,7 +327,8 @@ static int found_cluster(struct running *r, struct err *err)
     if (ret == 0)
         ret = read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
     if (ret == 0)
-        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""));
+        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""),
+                             str_z(r->public_url));
     free(ca);
     free(proxy_ca);
     return ret;
@@ -354,6 +353,33 @@ static int open_local_door(struct running *r, struct err *err)
     return http_server_listen_unix(r->local, r->socket, err);
 }
 
+static char *make_url(const struct server_flags *f, struct str host, uint16_t port)
+{
+    bool v6 = str_find_char(host, ':') >= 0;
+    struct sbuf url = {0};
+    sbuf_addf(&url, "%s://%s%.*s%s:%u", f->insecure_http ? "http" : "https", v6 ? "[" : "",
+              STR_ARG(host), v6 ? "]" : "", (unsigned)port);
+    return sbuf_take(&url);
+}
+
+// name_addresses: what listens everywhere is reached from here by loopback, and by others at what is advertised, or else at
+// the machine's first address.
+static void name_addresses(struct running *r, uint16_t port)
+{
+    const struct server_flags *f = &r->flags;
+    struct str host = host_of(f->listen), others = host;
+    char first[1][ADDRESS_BYTES];
+    bool v6 = str_eq(host, STR("::"));
+    if (host.n == 0 || v6 || str_eq(host, STR("0.0.0.0"))) {
+        host = v6 ? STR("::1") : STR("127.0.0.1");
+        others = address_machine(first, 1) ? str_z(first[0]) : host;
+    }
+    if (f->advertise_address)
+        others = str_z(f->advertise_address);
+    r->url = make_url(f, host, port);
+    r->public_url = make_url(f, others, port);
+}
+
 static int open_doors(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -371,17 +397,7 @@ static int open_doors(struct running *r, struct err *err)
     int ret = http_server_listen_tcp(r->http, str_z(f->listen), &port, err);
     if (ret < 0)
         return ret;
-    // What listens everywhere is reached from here by loopback.
-    struct str host = host_of(f->listen);
-    if (host.n == 0 || str_eq(host, STR("0.0.0.0")))
-        host = STR("127.0.0.1");
-    else if (str_eq(host, STR("::")))
-        host = STR("::1");
-    bool v6 = str_find_char(host, ':') >= 0;
-    struct sbuf url = {0};
-    sbuf_addf(&url, "%s://%s%.*s%s:%u", f->insecure_http ? "http" : "https", v6 ? "[" : "",
-              STR_ARG(host), v6 ? "]" : "", (unsigned)port);
-    r->url = sbuf_take(&url);
+    name_addresses(r, port);
     server_set_address(r->server, str_z(strstr(r->url, "://") + 3));
     ret = open_local_door(r, err);
     if (ret < 0)
@@ -437,6 +453,7 @@ static void running_done(struct running *r)
     free(r->tokens);
     free(r->kubeconfig);
     free(r->url);
+    free(r->public_url);
     server_flags_done(&r->flags);
 }
 
@@ -476,9 +493,9 @@ static int start(struct running *r, struct err *err)
     if (ret == 0)
         ret = reach_nodes(r, err);
     if (ret == 0)
-        ret = found_cluster(r, err);
-    if (ret == 0)
         ret = open_doors(r, err);
+    if (ret == 0)
+        ret = found_cluster(r, err);
     if (ret == 0)
         ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
     if (ret == 0)
@@ -495,6 +512,7 @@ static int start_guest(struct running *r, struct err *err)
                                      .server = r->server,
                                      .features = &r->features,
                                      .url = r->url,
+                                     .public_url = r->public_url,
                                      .kubeconfig = r->kubeconfig,
                                      .pki = r->tls ? &r->pki : NULL};
     return r->guest->start(r->guest->arg, &host, err);

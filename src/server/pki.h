@@ -21,10 +21,14 @@ struct pki {
     char *kubelet_client_file, *kubelet_client_key_file; // shown to nodes
 };
 
-// pki_prepare makes sure that all files in folder are there and valid for a while. host is where
-// the server listens; the certificate is for it, this machine's names and the service's usual
-// ones. now: seconds since 1970. Returns 0 or an errno, or -ERR_INVALID for files it cannot read.
-int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *ret,
+// Where the server listens, and how others reach it (may be empty): its certificate is for both.
+struct pki_host {
+    struct str listen, advertise;
+};
+
+// pki_prepare makes sure that all files in folder are there and valid for a while. The server's certificate is for its
+// host, this machine's names and the service's usual ones; for all of the machine's addresses if it listens everywhere. now: seconds since 1970. Returns 0 or an errno, or -ERR_INVALID for files it cannot read.
+int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, struct pki *ret,
                 struct err *err) MUST_USE;
 void pki_done(struct pki *p);
 

@@ -133,8 +133,11 @@ static bool whose(const struct exchange *ex, const struct api_token_review *revi
     const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
     if (user)
         *ret = *user;
-    return user || account_of_token(ex->s, review->spec.token, review->spec.audiences.p,
-                                    review->spec.audiences.n, arena, ret, err) == 0;
+    return user ||
+           account_of_token(ex->s, review->spec.token, review->spec.audiences.p,
+                            review->spec.audiences.n, arena, ret, err) == 0 ||
+           (review->spec.audiences.n == 0 &&
+            bootstrap_of_token(ex->s, review->spec.token, arena, ret, NULL) == 0);
 }
 
 static void check_token(const struct exchange *ex, struct arena *arena,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "client/cluster_info.h"
 #include "server/cluster.h"
 #include "server/flow.h"
 #include "server/server_int.h"
@@ -84,10 +85,13 @@ void server_free(struct server *s)
     free(s);
 }
 
-void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem)
+void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
+                          struct str url)
 {
-    const struct cluster_facts facts = {
-        .client_ca_pem = client_ca_pem, .proxy_ca_pem = proxy_ca_pem, .now_ns = s->started_wall_ns};
+    const struct cluster_facts facts = {.client_ca_pem = client_ca_pem,
+                                        .proxy_ca_pem = proxy_ca_pem,
+                                        .url = url,
+                                        .now_ns = s->started_wall_ns};
     s->founder = client_local_new(s->registry, s->exec, &auth_admin);
     cluster_ensure(s->founder, &facts);
 }
@@ -165,6 +169,13 @@ static bool is_public(const struct route *r)
     return r->type == ROUTE_HEALTH || r->type == ROUTE_VERSION;
 }
 
+// Nor need machines that want to join show anything to learn whom they talk to; roles have their say on it.
+static bool is_open(const struct exchange *ex)
+{
+    return is_public(&ex->route) || (str_eqz(ex->q->method, "GET") &&
+                                     str_eqz(ex->q->path, CLUSTER_INFO_PATH) && !ex->q->query.n);
+}
+
 static bool identify(struct exchange *ex, const struct server_door *door)
 {
     if (door->trusted || door->insecure) {
@@ -174,12 +185,13 @@ static bool identify(struct exchange *ex, const struct server_door *door)
     struct str token;
     enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
     if (who == AUTH_BAD &&
-        account_of_token(ex->s, token, NULL, 0, &ex->arena, &ex->user, NULL) == 0)
+        (account_of_token(ex->s, token, NULL, 0, &ex->arena, &ex->user, NULL) == 0 ||
+         bootstrap_of_token(ex->s, token, &ex->arena, &ex->user, NULL) == 0))
         who = AUTH_KNOWN;
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;
-    return who == AUTH_NOBODY && (ex->s->anonymous || is_public(&ex->route));
+    return who == AUTH_NOBODY && (ex->s->anonymous || is_open(ex));
 }
 
 static bool starts_with(struct str s, const char *z)
