@@ -262,26 +262,30 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
     return r;
 }
 
+int pki_read_ca(const struct pki *p, struct tls_key_pair *ret, struct err *err)
+{
+    char *key_file = join(p->folder, "ca.key");
+    int r = load(p->ca_file, key_file, 0, ret, err);
+    free(key_file);
+    return r == -ENOENT ? err_set(err, ENOENT, "%s or its key has gone", p->ca_file) : r;
+}
+
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
                               int64_t now, char **ret_file, char **ret_key_file, struct err *err)
 {
     static const char *const nodes[] = {"system:nodes", NULL};
     struct tls_key_pair ca = {0};
     bool server = names != NULL;
-    char *ca_key = join(p->folder, "ca.key");
     char *file = join(p->folder, server ? "kubelet.crt" : "node.crt");
     char *key_file = join(p->folder, server ? "kubelet.key" : "node.key");
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "system:node:%s", node);
     const struct tls_subject subject = {
         .common_name = name.p, .organizations = nodes, .names = names, .server = server};
-    int r = load(p->ca_file, ca_key, now, &ca, err);
-    if (r == -ENOENT)
-        r = err_set(err, ENOENT, "%s or its key has gone", p->ca_file);
+    int r = pki_read_ca(p, &ca, err);
     if (r == 0)
         r = prepare_leaf(&ca, &subject, file, key_file, now, true, err);
     tls_key_pair_done(&ca);
-    free(ca_key);
     if (r < 0) {
         free(file);
         free(key_file);

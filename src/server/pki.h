@@ -35,6 +35,9 @@ void pki_done(struct pki *p);
 // pki_read_file reads a file into *ret (heap). Returns 0 or -errno; -ENOENT without a message.
 int pki_read_file(const char *path, char **ret, struct err *err) MUST_USE;
 
+// pki_read_ca reads the CA with its key. Returns 0, or -errno with a message.
+int pki_read_ca(const struct pki *p, struct tls_key_pair *ret, struct err *err) MUST_USE;
+
 // pki_make_node_certificate makes the certificate of a node's endpoint, or renews it, in the CA's folder. names
 // are the node's, NULL-terminated; NULL: the certificate it shows as a client. The paths are on the heap.
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
