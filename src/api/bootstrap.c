@@ -63,7 +63,8 @@ static int read_groups(const struct api_secret *secret, struct arena *arena,
         str_cut(list, ',', &one, &list);
         if (!bootstrap_group_ok(one))
             return err_set(err, ERR_INVALID,
-                           "auth-extra-groups holds what is not a group below " BOOTSTRAP_GROUP ":");
+                           "auth-extra-groups holds what is not a group below " BOOTSTRAP_GROUP
+                           ":");
         vec_push_arena(arena, &groups, one);
     }
     ret->extra = groups.p;
@@ -85,8 +86,8 @@ int bootstrap_secret_read(const struct api_secret *secret, struct arena *arena,
     if (!str_eqz(secret->type, BOOTSTRAP_TYPE))
         return err_set(err, ERR_INVALID, "the secret is not of type " BOOTSTRAP_TYPE);
     if (!str_starts(name, prefix) || !str_eq(str_from(name, prefix.n), s.token.id))
-        return err_set(err, ERR_INVALID, "the secret's name is not " BOOTSTRAP_PREFIX
-                                         " and its token-id");
+        return err_set(err, ERR_INVALID,
+                       "the secret's name is not " BOOTSTRAP_PREFIX " and its token-id");
     if (s.token.id.n != BOOTSTRAP_ID_LEN || !is_plain(s.token.id))
         return err_set(err, ERR_INVALID, "token-id is six of a-z and 0-9");
     if (s.token.secret.n != BOOTSTRAP_SECRET_LEN || !is_plain(s.token.secret))

@@ -86,8 +86,7 @@ static void check_usages(struct validator *v, const struct path *at,
         cause_required(v->causes, at, STR(""));
     for (size_t i = 0; i < wanted->n && !causes_full(v->causes); i++)
         if (!is_choice(CHOICES(usages), wanted->p[i]))
-            cause_not_supported(v->causes, AT_ITEM(at, i), wanted->p[i], usages,
-                                array_len(usages));
+            cause_not_supported(v->causes, AT_ITEM(at, i), wanted->p[i], usages, array_len(usages));
     for (size_t i = 0; i < wanted->n && !causes_full(v->causes); i++)
         for (size_t k = 0; k < i; k++)
             if (str_eq(wanted->p[i], wanted->p[k])) {
@@ -122,8 +121,8 @@ static size_t count_of(const struct api_certificate_signing_request *r, const ch
 }
 
 static void check_verdicts(struct validator *v, const struct path *at,
-                             const struct api_certificate_signing_request *now,
-                             const struct api_certificate_signing_request *old)
+                           const struct api_certificate_signing_request *now,
+                           const struct api_certificate_signing_request *old)
 {
     static const char *const finals[] = {"Approved", "Denied", "Failed"};
     for (size_t i = 0; i < now->status.conditions.n && !causes_full(v->causes); i++) {

@@ -86,8 +86,7 @@ bool cluster_info_verify(struct str text, const struct bootstrap_token *token, s
 
 static struct str text_of(const yyjson_val *object, const char *key)
 {
-    const yyjson_val *v =
-        object && json_is_object(object) ? json_get(object, str_z(key)) : NULL;
+    const yyjson_val *v = object && json_is_object(object) ? json_get(object, str_z(key)) : NULL;
     return v && json_is_string(v) ? json_str(v) : (struct str){0};
 }
 
@@ -136,7 +135,7 @@ static int check_signature(const yyjson_val *data, struct str text,
     memcpy(key + sizeof(CLUSTER_INFO_SIGNATURE) - 1, token->id.p, BOOTSTRAP_ID_LEN);
     struct str signature = text_of(data, key);
     if (!signature.n)
-        return err_set(err, ERR_UNAUTHORIZED,
+        return err_set(err, ERR_NOT_FOUND,
                        "the cluster does not know the token %.*s: it has expired or was deleted",
                        STR_ARG(token->id));
     if (!cluster_info_verify(text, token, signature))

@@ -26,7 +26,8 @@ void cluster_info_write(struct str url, struct str ca_pem, struct sbuf *out);
 void cluster_info_sign(struct str text, const struct bootstrap_token *token, struct sbuf *out);
 
 // cluster_info_verify: the signature is of this text and by this token. In constant time.
-bool cluster_info_verify(struct str text, const struct bootstrap_token *token, struct str signature);
+bool cluster_info_verify(struct str text, const struct bootstrap_token *token,
+                         struct str signature);
 
 struct cluster_info {
     struct str server; // the URL it gives itself
@@ -39,7 +40,7 @@ int cluster_info_parse(struct str kubeconfig, struct arena *arena, struct cluste
 
 // cluster_info_check reads the ConfigMap as a server sent it (JSON) and believes it only if a CA in it has a public key with the
 // hash pin (64 digits) and the text is signed by the token. ca_pem is that one CA. Returns 0; -ERR_BAD_REQUEST: not a cluster-info;
-// -ERR_CONFLICT: another CA; -ERR_UNAUTHORIZED: no signature, or not by this token.
+// -ERR_CONFLICT: another CA; -ERR_NOT_FOUND: no signature by a token of this ID; -ERR_UNAUTHORIZED: by another secret.
 int cluster_info_check(struct str body, const struct bootstrap_token *token, struct str pin,
                        struct arena *arena, struct cluster_info *ret, struct err *err) MUST_USE;
 

@@ -116,8 +116,8 @@ static void write_condition(struct csr_ctl *c, const struct client_object *o, co
                             struct str certificate)
 {
     cleanup_arena struct arena arena = {0};
-    struct api_certificate_signing_request now = *(const struct api_certificate_signing_request *)
-                                                      o->object.value;
+    struct api_certificate_signing_request now =
+        *(const struct api_certificate_signing_request *)o->object.value;
     size_t n = now.status.conditions.n;
     struct api_certificate_signing_request_condition *list =
         arena_array(&arena, struct api_certificate_signing_request_condition, n + 1);
@@ -150,9 +150,8 @@ static void decide(struct csr_ctl *c, const struct client_object *o)
         rest(c, o->meta->name, r);
         return;
     }
-    struct str name = str_starts(request.common_name, prefix)
-                          ? str_from(request.common_name, prefix.n)
-                          : STR("");
+    struct str name =
+        str_starts(request.common_name, prefix) ? str_from(request.common_name, prefix.n) : STR("");
     const struct client_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
     const struct csr_question q = {.object = r,
                                    .request = &request,

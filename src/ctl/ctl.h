@@ -79,7 +79,7 @@ struct ctl_options {
     int64_t terminated_pods;   // how many may stay; 0: all
     struct str root_ca; // PEM of what signs the server's certificate; borrowed; empty: unknown
     struct ctl_certificates certificates;
-    bool standby;       // know everything, do nothing before ctl_lead
+    bool standby; // know everything, do nothing before ctl_lead
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);

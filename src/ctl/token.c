@@ -33,8 +33,7 @@ static void remove_token(struct token_ctl *t, const struct client_object *o)
 
 static void look_at_token(struct token_ctl *t, struct str key)
 {
-    const struct client_object *o =
-        ctl_find(t->ctl, CACHE_TOKENS, STR(BOOTSTRAP_NAMESPACE), key);
+    const struct client_object *o = ctl_find(t->ctl, CACHE_TOKENS, STR(BOOTSTRAP_NAMESPACE), key);
     cleanup_arena struct arena arena = {0};
     struct bootstrap_secret s = {0};
     int64_t now = ctl_now(t->ctl).at.sec;
@@ -66,8 +65,7 @@ static void add_signature(void *arg, const struct client_object *o)
         return;
     cleanup_sbuf struct sbuf signature = {0};
     cluster_info_sign(g->text, &s.token, &signature);
-    ctl_map_put(&g->data,
-                arena_strf(&g->arena, CLUSTER_INFO_SIGNATURE "%.*s", STR_ARG(s.token.id)),
+    ctl_map_put(&g->data, arena_strf(&g->arena, CLUSTER_INFO_SIGNATURE "%.*s", STR_ARG(s.token.id)),
                 arena_str(&g->arena, sbuf_str(&signature)), &g->arena);
 }
 
@@ -81,8 +79,8 @@ static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
 
 static void sign_info(struct token_ctl *t, struct str key)
 {
-    const struct client_object *o = ctl_find(t->ctl, CACHE_CLUSTER_INFO,
-                                             STR(CLUSTER_INFO_NAMESPACE), STR(CLUSTER_INFO_NAME));
+    const struct client_object *o =
+        ctl_find(t->ctl, CACHE_CLUSTER_INFO, STR(CLUSTER_INFO_NAMESPACE), STR(CLUSTER_INFO_NAME));
     if (!o || !t->sign) {
         work_done(t->work, key);
         return;

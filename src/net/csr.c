@@ -194,8 +194,8 @@ int csr_check_chain(struct str pem, struct err *err)
         const unsigned char *at = bytes;
         X509 *x = NULL;
         if (strcmp(name, PEM_STRING_X509) != 0)
-            r = err_set(err, ERR_INVALID, "only CERTIFICATE PEM blocks are allowed, found \"%.64s\"",
-                        name);
+            r = err_set(err, ERR_INVALID,
+                        "only CERTIFICATE PEM blocks are allowed, found \"%.64s\"", name);
         else if (header[0])
             r = err_set(err, ERR_INVALID, "no PEM block headers are permitted");
         else if (!(x = d2i_X509(NULL, &at, n)))
@@ -244,7 +244,8 @@ static bool read_time(const ASN1_TIME *t, int64_t *ret)
 
 bool csr_read_times(const X509 *x, int64_t *ret_from, int64_t *ret_until)
 {
-    return read_time(X509_get0_notBefore(x), ret_from) && read_time(X509_get0_notAfter(x), ret_until);
+    return read_time(X509_get0_notBefore(x), ret_from) &&
+           read_time(X509_get0_notAfter(x), ret_until);
 }
 
 int csr_certificate_times(struct str certificate_pem, int64_t *ret_from, int64_t *ret_until,
@@ -254,6 +255,29 @@ int csr_certificate_times(struct str certificate_pem, int64_t *ret_from, int64_t
     bool ok = x && csr_read_times(x, ret_from, ret_until);
     X509_free(x);
     return ok ? 0 : no_certificate(err);
+}
+
+bool csr_signed_by(struct str certificate_pem, struct str ca_pem)
+{
+    X509 *x = csr_read_certificate(certificate_pem), *ca = csr_read_certificate(ca_pem);
+    EVP_PKEY *key = ca ? X509_get0_pubkey(ca) : NULL;
+    bool yes = x && key && X509_verify(x, key) == 1;
+    X509_free(x);
+    X509_free(ca);
+    ERR_clear_error();
+    return yes;
+}
+
+int csr_common_name(struct str certificate_pem, struct sbuf *ret, struct err *err)
+{
+    cleanup_arena struct arena arena = {0};
+    struct csr_request subject = {0};
+    X509 *x = csr_read_certificate(certificate_pem);
+    int r = x ? read_subject(X509_get_subject_name(x), &arena, &subject, err) : no_certificate(err);
+    X509_free(x);
+    if (r == 0)
+        sbuf_add(ret, subject.common_name);
+    return r;
 }
 
 // --- Pins ----------------------------------------------------------------------------------------

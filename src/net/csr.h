@@ -59,6 +59,12 @@ int csr_check_chain(struct str pem, struct err *err) MUST_USE;
 // csr_certificate_is_for: whether a certificate is a server's of this name (DNS or address).
 bool csr_certificate_is_for(struct str certificate_pem, struct str name);
 
+// csr_signed_by: whether a certificate is signed with the key of another.
+bool csr_signed_by(struct str certificate_pem, struct str ca_pem);
+
+// csr_common_name adds the common name of a certificate's subject. Returns 0 or -ERR_INVALID.
+int csr_common_name(struct str certificate_pem, struct sbuf *ret, struct err *err) MUST_USE;
+
 // csr_certificate_times reads from when to when a certificate is good. Returns 0 or -ERR_INVALID.
 int csr_certificate_times(struct str certificate_pem, int64_t *ret_from, int64_t *ret_until,
                           struct err *err) MUST_USE;

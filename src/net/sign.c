@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/sign.h"
 
+#include <assert.h>
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -64,9 +64,9 @@ int certificate_guard(struct server *s, const struct registry_request *request,
     const struct api_certificate_signing_request *before = old->value;
     if (str_eqz(request->subresource, "approval"))
         return check_signer(s, request, "approve", before->spec.signer_name, why);
-    bool same = str_eq(now->status.certificate, before->status.certificate) &&
-                api_equal(&api_certificate_signing_request_status_type, &now->status,
-                          &before->status);
+    bool same =
+        str_eq(now->status.certificate, before->status.certificate) &&
+        api_equal(&api_certificate_signing_request_status_type, &now->status, &before->status);
     if (str_eqz(request->subresource, "status") && !same)
         return check_signer(s, request, "sign", before->spec.signer_name, why);
     return 0;

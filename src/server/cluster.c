@@ -105,8 +105,7 @@ static void ensure_cluster_info(struct client *client, const struct cluster_fact
 {
     cleanup_sbuf struct sbuf text = {0};
     struct api_config_map *map = NULL;
-    struct writing *w =
-        writing_new(client, CLUSTER_INFO_NAMESPACE, CLUSTER_INFO_NAME, &map);
+    struct writing *w = writing_new(client, CLUSTER_INFO_NAMESPACE, CLUSTER_INFO_NAME, &map);
     cluster_info_write(facts->url, facts->client_ca_pem, &text);
     add(map, CLUSTER_INFO_TEXT, sbuf_str(&text), &w->arena);
     client_create(client, &w->object, NULL, created, w);
@@ -116,8 +115,7 @@ static void ensure_cluster_info(struct client *client, const struct cluster_fact
 static void ensure_authentication(struct client *client, const struct cluster_facts *facts)
 {
     struct api_config_map *map = NULL;
-    struct writing *w =
-        writing_new(client, NAMESPACE, "extension-apiserver-authentication", &map);
+    struct writing *w = writing_new(client, NAMESPACE, "extension-apiserver-authentication", &map);
     add(map, "client-ca-file", facts->client_ca_pem, &w->arena);
     if (facts->proxy_ca_pem.n) { // sorted by key
         add(map, "requestheader-allowed-names", STR("[\"front-proxy-client\"]"), &w->arena);
