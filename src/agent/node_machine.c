@@ -2,17 +2,14 @@
 //
 // What this machine is and has.
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
 #include "agent/node.h"
+#include "net/address.h"
 
 #include "base/banned.h"
 
@@ -83,33 +80,17 @@ static struct str go_architecture(const char *machine)
                                              : str_z(machine);
 }
 
-// Addresses of the host: those of links that are up and not loopback; one of each family, IPv4 first.
+// Addresses of the host: one of each family, IPv4 first.
 static void read_addresses(struct arena *arena, struct node_machine *m)
 {
-    struct ifaddrs *all = NULL;
-    char text[INET6_ADDRSTRLEN];
-    cleanup_sbuf struct sbuf v4 = {0}, v6 = {0};
-    if (getifaddrs(&all) != 0)
-        return;
-    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
-        if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) || (a->ifa_flags & IFF_LOOPBACK) ||
-            str_starts(str_z(a->ifa_name), STR("dray")))
-            continue;
-        const void *p = NULL;
-        if (a->ifa_addr->sa_family == AF_INET && v4.n == 0)
-            p = &((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr;
-        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)a->ifa_addr;
-        if (a->ifa_addr->sa_family == AF_INET6 && v6.n == 0 &&
-            !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr))
-            p = &six->sin6_addr;
-        if (p && inet_ntop(a->ifa_addr->sa_family, p, text, sizeof(text)))
-            sbuf_addz(a->ifa_addr->sa_family == AF_INET ? &v4 : &v6, text);
-    }
-    freeifaddrs(all);
-    if (v4.n == 0 && v6.n == 0)
-        sbuf_addz(&v4, "127.0.0.1");
-    m->addresses = arena_strf(arena, "%.*s%s%.*s", STR_ARG(sbuf_str(&v4)), v4.n && v6.n ? "," : "",
-                              STR_ARG(sbuf_str(&v6)));
+    char all[16][ADDRESS_BYTES];
+    size_t n = address_machine(all, array_len(all));
+    const char *v4 = NULL, *v6 = NULL;
+    for (size_t i = n; i > 0; i--)
+        *(strchr(all[i - 1], ':') ? &v6 : &v4) = all[i - 1];
+    if (!v4 && !v6)
+        v4 = "127.0.0.1";
+    m->addresses = arena_strf(arena, "%s%s%s", v4 ? v4 : "", v4 && v6 ? "," : "", v6 ? v6 : "");
 }
 
 void node_machine_read(const char *folder, struct arena *arena, struct node_machine *ret)

@@ -172,6 +172,10 @@ void check_workload(struct validator *v, const struct api_workload *workload);
 // pods, and those of the names of others.
 void check_core_kind(struct validator *v, const struct api_object *object,
                      const struct api_object *old);
+// check_certificate_request: all but what stands in PEM (validate_certificate.c).
+void check_certificate_request(struct validator *v,
+                               const struct api_certificate_signing_request *now,
+                               const struct api_certificate_signing_request *old);
 void check_node(struct validator *v, const struct api_node *node, const struct api_node *old);
 void check_service(struct validator *v, const struct api_service *service,
                    const struct api_service *old);

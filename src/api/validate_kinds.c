@@ -499,6 +499,8 @@ void check_core_kind(struct validator *v, const struct api_object *object,
         check_kind_name(v, object->kind, api_object_meta(object));
     if (t == &api_node_type)
         check_node(v, object->value, old ? old->value : NULL);
+    else if (t == &api_certificate_signing_request_type)
+        check_certificate_request(v, object->value, old ? old->value : NULL);
     else if (t == &api_namespace_type && status)
         check_namespace_status(v, object->value);
     else if (t == &api_pod_group_type && status)

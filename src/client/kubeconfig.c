@@ -318,6 +318,20 @@ static int refuse(const struct place *p, struct err *err)
     return 0;
 }
 
+// name_files notes where certificate and key come from, when both are files.
+static void name_files(struct kubeconfig *k, const struct place *p, struct kubeconfig_target *t)
+{
+    struct str certificate = {0}, key = {0}, data[2] = {{0}};
+    if (get_str(p, "client-certificate", &certificate, NULL) < 0 ||
+        get_str(p, "client-key", &key, NULL) < 0 ||
+        get_str(p, "client-certificate-data", &data[0], NULL) < 0 ||
+        get_str(p, "client-key-data", &data[1], NULL) < 0 || data[0].n || data[1].n ||
+        !certificate.n || !key.n)
+        return;
+    t->certificate_file = beside(&k->arena, p->entry->file, certificate);
+    t->key_file = beside(&k->arena, p->entry->file, key);
+}
+
 static int read_user(struct kubeconfig *k, const struct kubeconfig_entry *e,
                      struct kubeconfig_target *t, struct err *err)
 {
@@ -337,6 +351,8 @@ static int read_user(struct kubeconfig *k, const struct kubeconfig_entry *e,
     if (r == 0 && (t->certificate_pem.n > 0) != (t->key_pem.n > 0))
         r = bad_field(&p, t->key_pem.n ? "client-certificate" : "client-key", ERR_INVALID,
                       "a client certificate and its key come together; this one is missing", err);
+    if (r == 0)
+        name_files(k, &p, t);
     return r < 0 ? r : read_exec(k, e, &t->exec, err);
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Credentials: fixed ones, a token in a file that changes, a plugin that is asked anew when what it
+// Credentials: fixed ones, a token or a certificate in files that change, a plugin that is asked anew when what it
 // gave expires. Requests wait while a plugin runs.
 #include <stdlib.h>
 
 #include "client/remote_int.h"
+#include "net/tls.h"
 
 #include "base/banned.h"
 
-#define TOKEN_FILE_NS (60 * CLOCK_NS_PER_SEC) // read again after
-#define EXPIRY_SLACK  10                      // seconds before a credential ends
+#define FILES_NS     (30 * CLOCK_NS_PER_SEC) // read again after
+#define EXPIRY_SLACK 10                      // seconds before a credential ends
 
 // One run of a plugin, on a thread of its own.
 struct refresh {
@@ -34,15 +35,22 @@ static void on_run(void *arg)
     f->code = kubeconfig_exec_run(&f->remote->auth.target, &f->arena, &f->credential, &f->err);
 }
 
+static void set_identity(struct remote *r, struct str certificate_pem, struct str key_pem)
+{
+    struct kubeconfig_target *t = &r->auth.target;
+    https_set_identity(r->https, certificate_pem, key_pem);
+    t->certificate_pem = arena_str(&r->arena, certificate_pem);
+    t->key_pem = arena_str(&r->arena, key_pem);
+    tls_client_free(r->tls); // tunnels begin with the new one
+    r->tls = NULL;
+}
+
 static void take_credential(struct remote *r, const struct kubeconfig_credential *c)
 {
     struct remote_auth *a = &r->auth;
     set_token(a, c->token);
-    if (c->certificate_pem.n) {
-        https_set_identity(r->https, c->certificate_pem, c->key_pem);
-        a->target.certificate_pem = arena_str(&r->arena, c->certificate_pem);
-        a->target.key_pem = arena_str(&r->arena, c->key_pem);
-    }
+    if (c->certificate_pem.n)
+        set_identity(r, c->certificate_pem, c->key_pem);
     a->good_until_ns = INT64_MAX;
     if (c->expires_s) {
         int64_t left_s = c->expires_s - exec_wall_ns(r->client.exec) / CLOCK_NS_PER_SEC;
@@ -86,16 +94,34 @@ static void ask_plugin(struct remote *r)
     loop_work(r->loop, on_run, on_ran, f);
 }
 
-static void read_token_file(struct remote *r)
+// What cannot be read now keeps the last one alive; the server judges.
+static void read_certificate_files(struct remote *r)
+{
+    const struct kubeconfig_target *t = &r->auth.target;
+    cleanup_sbuf struct sbuf certificate = {0}, key = {0};
+    if (!t->certificate_file.n ||
+        kubeconfig_read_file(t->certificate_file.p, &certificate, NULL) < 0 ||
+        kubeconfig_read_file(t->key_file.p, &key, NULL) < 0)
+        return;
+    if (!str_eq(sbuf_str(&certificate), t->certificate_pem) || !str_eq(sbuf_str(&key), t->key_pem))
+        set_identity(r, sbuf_str(&certificate), sbuf_str(&key));
+}
+
+static void read_files(struct remote *r)
 {
     struct remote_auth *a = &r->auth;
     cleanup_sbuf struct sbuf text = {0};
-    // One that cannot be read now keeps the last one alive; the server judges.
-    if (kubeconfig_read_file(a->target.token_file.p, &text, NULL) == 0)
+    if (a->target.token_file.n && kubeconfig_read_file(a->target.token_file.p, &text, NULL) == 0)
         set_token(a, str_trim(sbuf_str(&text)));
     else if (!a->known)
         set_token(a, a->target.token);
-    a->good_until_ns = exec_now_ns(r->client.exec) + TOKEN_FILE_NS;
+    read_certificate_files(r);
+    a->good_until_ns = exec_now_ns(r->client.exec) + FILES_NS;
+}
+
+static bool has_files(const struct remote_auth *a)
+{
+    return a->target.token_file.n || a->target.certificate_file.n;
 }
 
 bool remote_auth_ready(struct remote *r, struct sending *s)
@@ -109,8 +135,8 @@ bool remote_auth_ready(struct remote *r, struct sending *s)
             ask_plugin(r);
         return false;
     }
-    if (a->target.token_file.n) {
-        read_token_file(r);
+    if (has_files(a)) {
+        read_files(r);
         return true;
     }
     set_token(a, a->target.token);
@@ -121,7 +147,7 @@ bool remote_auth_ready(struct remote *r, struct sending *s)
 bool remote_auth_refused(struct remote *r)
 {
     struct remote_auth *a = &r->auth;
-    if (a->target.exec.command.n == 0 && a->target.token_file.n == 0)
+    if (a->target.exec.command.n == 0 && !has_files(a))
         return false;
     a->good_until_ns = 0;
     return true;
@@ -137,11 +163,11 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
     struct arena *a = &r->arena;
     struct kubeconfig_target *t = &r->auth.target;
     *t = *target;
-    struct str *texts[] = {
-        &t->server,           &t->server_name, &t->proxy,        &t->ca_pem,
-        &t->namespace,        &t->token,       &t->token_file,   &t->certificate_pem,
-        &t->key_pem,          &t->user,        &t->exec.command, &t->exec.api_version,
-        &t->exec.install_hint};
+    struct str *texts[] = {&t->server,           &t->server_name,      &t->proxy,
+                           &t->ca_pem,           &t->namespace,        &t->token,
+                           &t->token_file,       &t->certificate_pem,  &t->key_pem,
+                           &t->certificate_file, &t->key_file,         &t->user,
+                           &t->exec.command,     &t->exec.api_version, &t->exec.install_hint};
     for (size_t i = 0; i < array_len(texts); i++)
         copy(a, texts[i]);
     struct str *args = arena_array(a, struct str, t->exec.args_len);

@@ -17,6 +17,7 @@
 #include "base/vec.h"
 #include "client/kubeconfig.h"
 #include "client/remote.h"
+#include "cmd/agent_run.h"
 #include "cmd/option.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
@@ -57,17 +58,10 @@ const char agent_usage[] =
     "60\n"
     "--keep-slices           leave ResourceSlices of drivers that are gone";
 
-struct args {
-    const char *device_plugins;
-    const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
-        *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
-    struct option_texts cdi_dirs;
-    int64_t max_pods, refresh_s;
-    bool keep_slices, bad;
-};
-
 struct running {
-    const struct args *args;
+    const char *verb;
+    const struct agent_args *args;
+    const struct agent_guest *guest; // NULL: none
     struct loop *loop;
     struct kubeconfig config;
     struct kubeconfig_target target;
@@ -76,6 +70,7 @@ struct running {
     struct tls_server *tls;
     struct agent *agent;
     struct exec_timer stop;
+    bool told;
     int64_t give_up_ns;
     struct sbuf node;
     char host[256];
@@ -83,8 +78,9 @@ struct running {
 
 // --- The command line ----------------------------------------------------------------------------
 
-static void parse(struct args *a, int argc, char **argv)
+static bool parse(struct agent_args *a, int argc, char **argv)
 {
+    bool bad = false;
     const struct option options[] = {
         {.name = "--kubeconfig", .text = &a->kubeconfig},
         {.name = "--context", .text = &a->context},
@@ -114,8 +110,9 @@ static void parse(struct args *a, int argc, char **argv)
         bool known = false;
         for (size_t k = 0; k < array_len(options) && !known; k++)
             known = option_take(&options[k], argc, argv, &i);
-        a->bad = a->bad || !known;
+        bad = bad || !known;
     }
+    return !bad;
 }
 
 // --- The endpoint's certificate ------------------------------------------------------------------
@@ -177,7 +174,7 @@ static int signed_certificate(const char *folder, const char *node, const char *
 
 static int open_tls(struct running *r, const char *data_dir, struct err *err)
 {
-    const struct args *a = r->args;
+    const struct agent_args *a = r->args;
     cleanup_sbuf struct sbuf crt = {0}, key = {0}, ca = {0}, folder = {0};
     // An API server tries the Node's Hostname before its addresses.
     const char *const names[] = {r->node.p, a->node_ip ? a->node_ip : "127.0.0.1", r->host, NULL};
@@ -258,6 +255,16 @@ static void say(void *arg, const char *line)
     (void)fflush(stdout);
 }
 
+static void on_registered(void *arg)
+{
+    struct running *r = arg;
+    if (!r->guest || r->told)
+        return;
+    r->told = true; // once
+    const struct agent_host host = {r->loop, r->client, r->tls};
+    r->guest->registered(r->guest->arg, &host);
+}
+
 static void on_stop_tick(void *arg)
 {
     struct running *r = arg;
@@ -276,6 +283,8 @@ static void on_signal(void *arg)
     struct running *r = arg;
     if (exec_timer_armed(&r->stop))
         _exit(VERB_OK); // asked twice
+    if (r->guest)
+        r->guest->stop(r->guest->arg);
     agent_quiet(r->agent);
     r->give_up_ns = exec_now_ns(loop_exec(r->loop)) + 3 * CLOCK_NS_PER_SEC;
     exec_timer_start(loop_exec(r->loop), &r->stop, 0);
@@ -283,7 +292,7 @@ static void on_signal(void *arg)
 
 static int connect_api(struct running *r, struct err *err)
 {
-    const struct args *a = r->args;
+    const struct agent_args *a = r->args;
     int code = kubeconfig_find(&r->config, a->kubeconfig, a->context, &r->target, err);
     const struct client_remote_options o = {.target = &r->target, .user_agent = STR("dray-agent")};
     return code < 0 ? code : client_remote_new(r->loop, &o, &r->client, err);
@@ -291,7 +300,7 @@ static int connect_api(struct running *r, struct err *err)
 
 static int start(struct running *r, struct err *err)
 {
-    const struct args *a = r->args;
+    const struct agent_args *a = r->args;
     const char *data_dir = a->data_dir ? a->data_dir : "/var/lib/dray-agent";
     const char *boot = getenv("DRAY_AGENT_BOOT_ID"); // NOLINT(concurrency-mt-unsafe): for tests
     features_init(&r->features, FEATURES_MINOR);
@@ -329,6 +338,8 @@ static int start(struct running *r, struct err *err)
                                     .keep_slices = a->keep_slices,
                                     .trim = true,
                                     .say = say,
+                                    .registered = on_registered,
+                                    .arg = r,
                                     .step = wants_steps() ? on_step : NULL};
     if (code == 0)
         code = agent_new(&o, &r->agent, err);
@@ -347,6 +358,8 @@ static void on_settled(void *arg)
 
 static void finish(struct running *r)
 {
+    if (r->guest)
+        r->guest->stop(r->guest->arg);
     agent_free(r->agent);
     if (r->client)
         client_free(r->client);
@@ -370,35 +383,37 @@ static void show(const struct running *r)
     (void)fflush(stdout);
 }
 
-int verb_agent(int argc, char **argv)
+int agent_run(const char *verb, const struct agent_args *args, const struct agent_guest *guest)
 {
-    struct args a = {0};
-    struct running r = {.args = &a};
+    struct running r = {.verb = verb, .args = args, .guest = guest};
     struct err err = {0};
-    parse(&a, argc, argv);
-    if (a.bad) {
-        vec_done(&a.cdi_dirs);
-        return verb_usage_error("agent", "these arguments make no sense");
-    }
     process_hide();
     log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): threads come later, and only wait
     (void)mallopt(M_ARENA_MAX, 2);
     (void)gethostname(r.host, sizeof(r.host) - 1);
-    sbuf_addz(&r.node, a.node ? a.node : r.host);
+    sbuf_addz(&r.node, args->node ? args->node : r.host);
     int code = start(&r, &err);
     if (code == 0) {
         agent_start(r.agent);
         show(&r);
         loop_run(r.loop);
     } else {
-        (void)fprintf(stderr, "dray agent: %s\n", err.msg);
+        (void)fprintf(stderr, "dray %s: %s\n", verb, err.msg);
         if (code == -ERR_UNSUPPORTED && geteuid() != 0)
             (void)fprintf(stderr,
                           "Without root, 'dray up' shows the same with simulated nodes, and "
                           "'dray kubelet-stub' calls drivers.\n");
     }
     finish(&r);
-    vec_done(&a.cdi_dirs);
     return code == 0 ? VERB_OK : VERB_NO;
+}
+
+int verb_agent(int argc, char **argv)
+{
+    struct agent_args a = {0};
+    int code = parse(&a, argc, argv) ? agent_run("agent", &a, NULL)
+                                     : verb_usage_error("agent", "these arguments make no sense");
+    vec_done(&a.cdi_dirs);
+    return code;
 }

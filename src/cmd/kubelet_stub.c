@@ -38,7 +38,8 @@ const char kubelet_stub_usage[] =
     "  --registry DIR       registration folder (/var/lib/kubelet/plugins_registry)\n"
     "  --plugins DIR        made if it is missing, for drivers that listen there\n"
     "  --state DIR          checkpoint, as kubelet's (dray-kubelet-stub beside the registry)\n"
-    "  --kubeconfig FILE, --context NAME   the API server\n"
+    "  --kubeconfig FILE, --context NAME   the API server; default $KUBECONFIG, unless -f is "
+    "there\n"
     "  --node NAME          the node whose pods run looks after\n"
     "  --wipe-slices        delete the node's slices as kubelet does (run)\n"
     "  --pod-resources SOCKET   serve the PodResources API there (run)\n"
@@ -57,11 +58,17 @@ static void read_boot_id(struct sbuf *out)
     (void)fclose(f);
 }
 
+bool stub_has_server(const struct stub_args *a)
+{
+    const char *named = getenv("KUBECONFIG"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    return a->kubeconfig || a->context || (named && named[0] && a->files.n == 0);
+}
+
 static int connect_api(struct stub *s, struct err *err)
 {
     const struct stub_args *a = s->args;
     struct kubeconfig_target target;
-    if (!a->kubeconfig && !a->context)
+    if (!stub_has_server(a))
         return 0;
     int rc = kubeconfig_find(&s->config, a->kubeconfig, a->context, &target, err);
     const struct client_remote_options o = {.target = &target,

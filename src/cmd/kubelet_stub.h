@@ -50,6 +50,9 @@ int stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o
               struct err *err) MUST_USE;
 void stub_close(struct stub *s);
 
+// stub_has_server: an API server is named, by options or, without files, by $KUBECONFIG.
+bool stub_has_server(const struct stub_args *args);
+
 // stub_run is the verb that stays. Returns VERB_*.
 int stub_run(const struct stub_args *args);
 

@@ -245,9 +245,9 @@ int stub_run(const struct stub_args *args)
 {
     struct staying w = {.stub = {.args = args}};
     struct err err = {0};
-    if (args->names.n || args->files.n || (args->node && !args->kubeconfig && !args->context))
+    if (args->names.n || args->files.n || (args->node && !stub_has_server(args)))
         return verb_usage_error("kubelet-stub",
-                                "run takes options only; --node needs --kubeconfig");
+                                "run takes options only; --node needs --kubeconfig or $KUBECONFIG");
     int rc = start(&w, &err);
     if (rc == 0)
         loop_run(w.stub.loop);

@@ -21,6 +21,7 @@
 #include "cmd/server_options.h"
 #include "cmd/server_run.h"
 #include "cmd/verb.h"
+#include "net/address.h"
 #include "net/loop.h"
 #include "server/pki.h"
 
@@ -31,6 +32,9 @@ const char server_usage[] =
     "A Kubernetes API server for one machine. The first start makes DIR with a database, a CA,\n"
     "certificates and DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.\n\n"
     "--listen HOST:PORT      where to listen; default 127.0.0.1:6443, port 0 takes a free one\n"
+    "--advertise-address HOST   how other machines reach the server ('dray join'); default the "
+    "host\n"
+    "                        of --listen, or the machine's first address\n"
     "--unix PATH             socket for local administration; default DIR/dray.sock\n"
     "--feature-gates A=true,B=false\n"
     "--runtime-config resource.k8s.io/v1alpha3=true,...   which API versions are served\n"
@@ -69,7 +73,7 @@ struct running {
     struct tls_server *tls;
     struct http_server *http, *local;
     struct server_door door, local_door;
-    char *database, *socket, *tokens, *kubeconfig, *url;
+    char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
     bool owns_socket;
     int open_doors; // while stopping
     bool stopping;
@@ -103,10 +107,11 @@ static int prepare_folder(const char *path, struct err *err)
     if (!S_ISDIR(st.st_mode))
         return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return err_set(err, EPERM,
-                       "%s belongs to user %u, who could put other keys there: run as that user, or "
-                       "choose another --data-dir",
-                       path, (unsigned)st.st_uid);
+        return err_set(
+            err, EPERM,
+            "%s belongs to user %u, who could put other keys there: run as that user, or "
+            "choose another --data-dir",
+            path, (unsigned)st.st_uid);
     if (st.st_mode & 022)
         return err_set(err, EPERM,
                        "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
@@ -230,7 +235,7 @@ static int authorization(const struct server_flags *f, enum server_authorization
                        "--authorization-mode is Node,RBAC or RBAC or AlwaysAllow, not \"%.*s\"",
                        STR_ARG(mode));
     *ret = modes[i].mode;
-    bool near = http_is_loopback(str_z(f->listen));
+    bool near = address_is_loopback(host_of(f->listen));
     if (*ret == SERVER_ALWAYS_ALLOW && !near)
         return err_set(
             err, ERR_INVALID,
@@ -265,13 +270,14 @@ static int start_server(struct running *r, struct err *err)
         return ret;
     struct str host = host_of(f->listen);
     if (f->insecure_http) {
-        if (!http_is_loopback(str_z(f->listen)))
+        if (!address_is_loopback(host))
             return err_set(err, ERR_INVALID,
                            "--insecure-http makes everybody an administrator, so it listens on "
                            "loopback only: --listen 127.0.0.1:PORT");
     } else {
         char *folder = in_folder(f->data_dir, "pki");
-        ret = pki_prepare(folder, host, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &r->pki,
+        const struct pki_host names = {host, str_z(f->advertise_address)};
+        ret = pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &r->pki,
                           err);
         free(folder);
         if (ret < 0)
@@ -330,7 +336,8 @@ static int found_cluster(struct running *r, struct err *err)
     if (ret == 0)
         ret = read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
     if (ret == 0)
-        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""));
+        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""),
+                             str_z(r->public_url));
     free(ca);
     free(proxy_ca);
     return ret;
@@ -357,6 +364,33 @@ static int open_local_door(struct running *r, struct err *err)
     return ret;
 }
 
+static char *make_url(const struct server_flags *f, struct str host, uint16_t port)
+{
+    bool v6 = str_find_char(host, ':') >= 0;
+    struct sbuf url = {0};
+    sbuf_addf(&url, "%s://%s%.*s%s:%u", f->insecure_http ? "http" : "https", v6 ? "[" : "",
+              STR_ARG(host), v6 ? "]" : "", (unsigned)port);
+    return sbuf_take(&url);
+}
+
+// name_addresses: what listens everywhere is reached from here by loopback, and by others at what is advertised, or else at
+// the machine's first address.
+static void name_addresses(struct running *r, uint16_t port)
+{
+    const struct server_flags *f = &r->flags;
+    struct str host = host_of(f->listen), others = host;
+    char first[1][ADDRESS_BYTES];
+    bool v6 = str_eq(host, STR("::"));
+    if (host.n == 0 || v6 || str_eq(host, STR("0.0.0.0"))) {
+        host = v6 ? STR("::1") : STR("127.0.0.1");
+        others = address_machine(first, 1) ? str_z(first[0]) : host;
+    }
+    if (f->advertise_address)
+        others = str_z(f->advertise_address);
+    r->url = make_url(f, host, port);
+    r->public_url = make_url(f, others, port);
+}
+
 static int open_doors(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -374,17 +408,7 @@ static int open_doors(struct running *r, struct err *err)
     int ret = http_server_listen_tcp(r->http, str_z(f->listen), &port, err);
     if (ret < 0)
         return ret;
-    // What listens everywhere is reached from here by loopback.
-    struct str host = host_of(f->listen);
-    if (host.n == 0 || str_eq(host, STR("0.0.0.0")))
-        host = STR("127.0.0.1");
-    else if (str_eq(host, STR("::")))
-        host = STR("::1");
-    bool v6 = str_find_char(host, ':') >= 0;
-    struct sbuf url = {0};
-    sbuf_addf(&url, "%s://%s%.*s%s:%u", f->insecure_http ? "http" : "https", v6 ? "[" : "",
-              STR_ARG(host), v6 ? "]" : "", (unsigned)port);
-    r->url = sbuf_take(&url);
+    name_addresses(r, port);
     server_set_address(r->server, str_z(strstr(r->url, "://") + 3));
     ret = open_local_door(r, err);
     if (ret < 0)
@@ -440,6 +464,7 @@ static void running_done(struct running *r)
     free(r->tokens);
     free(r->kubeconfig);
     free(r->url);
+    free(r->public_url);
     server_flags_done(&r->flags);
 }
 
@@ -476,9 +501,9 @@ static int start(struct running *r, struct err *err)
     if (ret == 0)
         ret = reach_nodes(r, err);
     if (ret == 0)
-        ret = found_cluster(r, err);
-    if (ret == 0)
         ret = open_doors(r, err);
+    if (ret == 0)
+        ret = found_cluster(r, err);
     if (ret == 0)
         ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
     if (ret == 0)
@@ -495,6 +520,7 @@ static int start_guest(struct running *r, struct err *err)
                                      .server = r->server,
                                      .features = &r->features,
                                      .url = r->url,
+                                     .public_url = r->public_url,
                                      .kubeconfig = r->kubeconfig,
                                      .pki = r->tls ? &r->pki : NULL};
     return r->guest->start(r->guest->arg, &host, err);

@@ -17,6 +17,7 @@ static const struct flag {
 } flags[] = {
     {"data-dir", offsetof(struct server_flags, data_dir), false},
     {"listen", offsetof(struct server_flags, listen), false},
+    {"advertise-address", offsetof(struct server_flags, advertise_address), false},
     {"unix", offsetof(struct server_flags, unix_path), false},
     {"feature-gates", offsetof(struct server_flags, feature_gates), false},
     {"runtime-config", offsetof(struct server_flags, runtime_config), false},

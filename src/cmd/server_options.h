@@ -12,6 +12,7 @@
 struct server_flags {
     const char *data_dir;
     const char *listen;
+    const char *advertise_address; // NULL: by listen
     const char *unix_path;
     const char *feature_gates;
     const char *runtime_config;

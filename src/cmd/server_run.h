@@ -19,6 +19,7 @@ struct server_host {
     struct server *server;
     const struct features *features;
     const char *url;
+    const char *public_url; // as other machines reach it
     const char *kubeconfig;
     const struct pki *pki; // NULL with plain HTTP
 };

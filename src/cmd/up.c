@@ -239,6 +239,19 @@ static void meter(void *arg, struct sbuf *out)
     ctl_metrics(u->ctl, out);
 }
 
+// Whether requests for certificates by whoever made this one are approved without a person.
+static bool may_have_certificate(void *server,
+                                 const struct api_certificate_signing_request *request,
+                                 const char *subresource)
+{
+    const struct registry_user user = {.name = request->spec.username,
+                                       .uid = request->spec.uid,
+                                       .groups = request->spec.groups.p,
+                                       .groups_len = request->spec.groups.n};
+    return server_may(server, &user, STR("certificates.k8s.io"), STR("certificatesigningrequests"),
+                      str_z(subresource), STR("create"));
+}
+
 static int up_start(void *arg, const struct server_host *host, struct err *err)
 {
     struct up *u = arg;
@@ -271,14 +284,24 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                              .aggregate_roles = true,
                              .collect_all = true,
                              .terminated_pods = u->terminated_pods};
-    char *ca = NULL;
-    if (host->pki && pki_read_file(host->pki->ca_file, &ca, err) < 0)
-        return err_wrap(err, "the CA that pods are told of");
-    co.root_ca = str_z(ca);
+    struct tls_key_pair ca = {0};
+    char *certificate = NULL;
+    if (host->pki && (pki_read_ca(host->pki, &ca, err) < 0 ||
+                      pki_read_file(host->pki->server_file, &certificate, err) < 0)) {
+        tls_key_pair_done(&ca);
+        return err_wrap(err, "the cluster's certificates");
+    }
+    co.root_ca = str_z(ca.certificate_pem);
+    co.certificates = (struct ctl_certificates){.ca_certificate = str_z(ca.certificate_pem),
+                                                .ca_key = str_z(ca.key_pem),
+                                                .server_certificate = str_z(certificate),
+                                                .may = may_have_certificate,
+                                                .arg = host->server};
     for (size_t i = 0; i < CTL_CONTROLLERS; i++)
         co.off[i] = !u->controllers[i];
     u->ctl = ctl_new(&co);
-    free(ca);
+    tls_key_pair_done(&ca);
+    free(certificate);
     ctl_start(u->ctl);
     server_set_meter(host->server, meter, u);
     const struct sim_options no = {.client = u->client,

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/up_agent.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <sys/wait.h>
 
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "client/local.h"
 #include "client/remote.h"
+#include "cmd/sim_driver.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -40,42 +36,16 @@ static void say(void *arg, const char *line)
     (void)fflush(stdout);
 }
 
-// The driver is a process of its own: what registers here is what would register on any node.
 static void start_driver(struct up_agent *u)
 {
     const struct up_agent_options *o = &u->options;
-    if (!o->devices || u->driver)
-        return;
-    char *copies[16];
-    const char *const words[] = {"dray",
-                                 "driver",
-                                 "sim",
-                                 "--profile",
-                                 o->devices,
-                                 "--node",
-                                 o->node,
-                                 "--kubeconfig",
-                                 o->host->kubeconfig,
-                                 "--plugins",
-                                 below(u, "plugins"),
-                                 "--registry",
-                                 below(u, "plugins_registry"),
-                                 "--cdi",
-                                 below(u, "cdi")};
-    for (size_t i = 0; i < array_len(words); i++)
-        copies[i] = xstrndup(words[i], strlen(words[i]));
-    copies[array_len(words)] = NULL;
-    posix_spawn_file_actions_t files;
-    (void)posix_spawn_file_actions_init(&files);
-    (void)posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    pid_t pid;
-    if (posix_spawn(&pid, "/proc/self/exe", &files, NULL, copies, environ) == 0)
-        u->driver = pid;
-    else
-        (void)fprintf(stderr, "dray up: the driver of simulated devices cannot be started\n");
-    (void)posix_spawn_file_actions_destroy(&files);
-    for (size_t i = 0; i < array_len(words); i++)
-        free(copies[i]);
+    const struct sim_driver d = {.verb = "up",
+                                 .profiles = o->devices,
+                                 .node = o->node,
+                                 .kubeconfig = o->host->kubeconfig,
+                                 .data_dir = below(u, "")};
+    if (o->devices && !u->driver)
+        u->driver = sim_driver_start(&d);
 }
 
 static void on_registered(void *arg)
@@ -204,11 +174,8 @@ void up_agent_stop(struct up_agent *u)
 {
     if (!u)
         return;
-    if (u->driver) {
-        (void)kill(u->driver, SIGTERM);
-        (void)waitpid(u->driver, NULL, 0);
-        u->driver = 0;
-    }
+    sim_driver_stop(u->driver);
+    u->driver = 0;
     agent_free(take_ptr(u->agent));
 }
 

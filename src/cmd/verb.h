@@ -47,6 +47,7 @@ int verb_driver(int argc, char **argv);
 int verb_exec(int argc, char **argv);
 int verb_explain(int argc, char **argv);
 int verb_get(int argc, char **argv);
+int verb_join(int argc, char **argv);
 int verb_kubelet_stub(int argc, char **argv);
 int verb_logs(int argc, char **argv);
 int verb_netns_hook(int argc, char **argv);
@@ -66,6 +67,7 @@ int verb_history(int argc, char **argv);
 int verb_request(int argc, char **argv);
 int verb_snapshot(int argc, char **argv);
 int verb_taint(int argc, char **argv);
+int verb_token(int argc, char **argv);
 int verb_top(int argc, char **argv);
 int verb_topo(int argc, char **argv);
 int verb_untaint(int argc, char **argv);
@@ -79,7 +81,7 @@ extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], c
 
 // The same as tables.
 extern const struct grammar apply_grammar, completion_grammar, delete_grammar, describe_grammar,
-    exec_grammar, get_grammar, logs_grammar, wait_grammar;
+    exec_grammar, get_grammar, join_grammar, logs_grammar, token_grammar, wait_grammar;
 extern const struct grammar doctor_grammar, free_grammar, history_grammar, request_grammar,
     snapshot_grammar, taint_grammar, top_grammar, topo_grammar, untaint_grammar, who_grammar;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
+#include "client/cluster_info.h"
 #include "ctl/ctl_int.h"
 
 #include "base/banned.h"
@@ -34,16 +35,19 @@ static const struct {
     [CACHE_LEASES] = {"coordination.k8s.io/v1", "Lease"},
     [CACHE_QUOTAS] = {"v1", "ResourceQuota"},
     [CACHE_ROOT_CAS] = {"v1", "ConfigMap"},
+    [CACHE_REQUESTS] = {"certificates.k8s.io/v1", "CertificateSigningRequest"},
+    [CACHE_TOKENS] = {"v1", "Secret"},
+    [CACHE_CLUSTER_INFO] = {"v1", "ConfigMap"},
 };
 
 // Who needs which of the caches that not everybody does.
 static const struct {
     size_t n;
-    enum ctl_controller by[5];
+    enum ctl_controller by[6];
 } needed[CACHES] = {
-    [CACHE_NODES] = {5,
+    [CACHE_NODES] = {6,
                      {CTL_DAEMON_SETS, CTL_NODES, CTL_TAINT_EVICTION, CTL_STALE_SLICES,
-                      CTL_POD_GARBAGE}},
+                      CTL_POD_GARBAGE, CTL_CSR_APPROVING}},
     [CACHE_DEPLOYMENTS] = {1, {CTL_DEPLOYMENTS}},
     [CACHE_REPLICA_SETS] = {2, {CTL_DEPLOYMENTS, CTL_REPLICA_SETS}},
     [CACHE_DAEMON_SETS] = {1, {CTL_DAEMON_SETS}},
@@ -55,6 +59,18 @@ static const struct {
     [CACHE_ACCOUNTS] = {1, {CTL_ACCOUNTS}},
     [CACHE_LEASES] = {2, {CTL_NODES, CTL_STALE_SLICES}},
     [CACHE_ROOT_CAS] = {1, {CTL_ROOT_CA}},
+    [CACHE_REQUESTS] = {3, {CTL_CSR_APPROVING, CTL_CSR_SIGNING, CTL_CSR_CLEANER}},
+    [CACHE_TOKENS] = {2, {CTL_BOOTSTRAP_SIGNER, CTL_TOKEN_CLEANER}},
+    [CACHE_CLUSTER_INFO] = {1, {CTL_BOOTSTRAP_SIGNER}},
+};
+
+// Caches of some objects of their kind.
+static const struct {
+    const char *namespace, *fields;
+} some[CACHES] = {
+    [CACHE_ROOT_CAS] = {NULL, "metadata.name=kube-root-ca.crt"},
+    [CACHE_TOKENS] = {BOOTSTRAP_NAMESPACE, "type=" BOOTSTRAP_TYPE},
+    [CACHE_CLUSTER_INFO] = {CLUSTER_INFO_NAMESPACE, "metadata.name=" CLUSTER_INFO_NAME},
 };
 
 static bool is_needed(const struct ctl *c, enum ctl_cache which)
@@ -89,6 +105,11 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_QUOTAS] = "resourcequota-controller",
     [CTL_POD_GARBAGE] = "pod-garbage-collector-controller",
     [CTL_ROOT_CA] = "root-ca-certificate-publisher-controller",
+    [CTL_CSR_APPROVING] = "certificatesigningrequest-approving-controller",
+    [CTL_CSR_SIGNING] = "certificatesigningrequest-signing-controller",
+    [CTL_CSR_CLEANER] = "certificatesigningrequest-cleaner-controller",
+    [CTL_BOOTSTRAP_SIGNER] = "bootstrap-signer-controller",
+    [CTL_TOKEN_CLEANER] = "token-cleaner-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -236,6 +257,10 @@ static void start_cluster(struct ctl *c, const struct ctl_options *options)
         c->pod_garbage = pod_gc_new(c, options->terminated_pods);
     if (!c->off[CTL_ROOT_CA])
         c->root_cas = root_ca_ctl_new(c, options->root_ca);
+    if (c->caches[CACHE_REQUESTS])
+        c->requests = csr_ctl_new(c, &options->certificates);
+    if (c->caches[CACHE_TOKENS])
+        c->tokens = token_ctl_new(c);
 }
 
 struct ctl *ctl_new(const struct ctl_options *options)
@@ -252,8 +277,8 @@ struct ctl *ctl_new(const struct ctl_options *options)
     c->standby = options->standby;
     for (enum ctl_cache i = 0; i < CACHES; i++) {
         struct informer_options o = {.client = c->client, .kind = ctl_kind(i)};
-        if (i == CACHE_ROOT_CAS)
-            o.list.field_selector = STR("metadata.name=kube-root-ca.crt");
+        o.list = (struct client_list_options){.namespace = str_z(some[i].namespace),
+                                              .field_selector = str_z(some[i].fields)};
         if (wanted(c, i))
             c->caches[i] = informer_new(&o);
     }
@@ -318,6 +343,8 @@ void ctl_free(struct ctl *c)
     quota_ctl_free(c->quotas);
     pod_gc_free(c->pod_garbage);
     root_ca_ctl_free(c->root_cas);
+    csr_ctl_free(c->requests);
+    token_ctl_free(c->tokens);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

@@ -41,6 +41,11 @@ enum ctl_controller {
     CTL_QUOTAS,
     CTL_POD_GARBAGE,
     CTL_ROOT_CA,
+    CTL_CSR_APPROVING,
+    CTL_CSR_SIGNING,
+    CTL_CSR_CLEANER,
+    CTL_BOOTSTRAP_SIGNER,
+    CTL_TOKEN_CLEANER,
     CTL_CONTROLLERS,
 };
 
@@ -54,6 +59,16 @@ int ctl_controllers_parse(struct str list, bool on[CTL_CONTROLLERS], struct err 
 // What kube-controller-manager lets stay.
 #define CTL_TERMINATED_PODS 12500
 
+// What the controllers of certificates work with; texts are copied.
+struct ctl_certificates {
+    struct str ca_certificate, ca_key; // PEM; empty: nothing is signed
+    struct str server_certificate;     // whose names no node gets
+    // may: who made a request may create certificatesigningrequests/SUBRESOURCE. NULL: nobody may.
+    bool (*may)(void *arg, const struct api_certificate_signing_request *request,
+                const char *subresource);
+    void *arg;
+};
+
 struct ctl_options {
     struct client *client; // borrowed
     struct exec *exec;     // the client's
@@ -63,7 +78,8 @@ struct ctl_options {
     bool off[CTL_CONTROLLERS]; // what somebody else does
     int64_t terminated_pods;   // how many may stay; 0: all
     struct str root_ca; // PEM of what signs the server's certificate; borrowed; empty: unknown
-    bool standby;       // know everything, do nothing before ctl_lead
+    struct ctl_certificates certificates;
+    bool standby; // know everything, do nothing before ctl_lead
 };
 
 struct ctl *ctl_new(const struct ctl_options *options);

@@ -34,6 +34,9 @@ enum ctl_cache {
     CACHE_LEASES,
     CACHE_QUOTAS,
     CACHE_ROOT_CAS, // ConfigMaps of that one name
+    CACHE_REQUESTS, // for certificates
+    CACHE_TOKENS,   // Secrets of that type
+    CACHE_CLUSTER_INFO,
     CACHES,
 };
 
@@ -52,6 +55,8 @@ struct usage_ctl;
 struct quota_ctl;
 struct pod_gc;
 struct root_ca_ctl;
+struct csr_ctl;
+struct token_ctl;
 
 struct ctl {
     struct client *client;
@@ -75,6 +80,8 @@ struct ctl {
     struct quota_ctl *quotas;
     struct pod_gc *pod_garbage;
     struct root_ca_ctl *root_cas;
+    struct csr_ctl *requests;
+    struct token_ctl *tokens;
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all, count;
     bool standby;
@@ -178,6 +185,12 @@ void pod_gc_free(struct pod_gc *g);
 
 struct root_ca_ctl *root_ca_ctl_new(struct ctl *c, struct str pem);
 void root_ca_ctl_free(struct root_ca_ctl *r);
+
+struct csr_ctl *csr_ctl_new(struct ctl *c, const struct ctl_certificates *with);
+void csr_ctl_free(struct csr_ctl *c);
+
+struct token_ctl *token_ctl_new(struct ctl *c);
+void token_ctl_free(struct token_ctl *t);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

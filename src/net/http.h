@@ -98,10 +98,6 @@ int http_server_listen_tcp(struct http_server *s, struct str address, uint16_t *
                            struct err *err) MUST_USE;
 int http_server_listen_unix(struct http_server *s, const char *path, struct err *err) MUST_USE;
 
-// http_is_loopback says whether a host, with a port or without ("127.0.0.1:80", "[::1]", "localhost"), is this machine's
-// own. A name that only begins like such an address is not.
-bool http_is_loopback(struct str host);
-
 // http_server_stop takes no more connections, ends idle ones, tells HTTP/2 clients to go away, lets
 // answers in flight finish for grace_ns, then closes what is left; done runs when all is closed.
 void http_server_stop(struct http_server *s, int64_t grace_ns, exec_fn done, void *arg);

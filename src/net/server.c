@@ -355,21 +355,6 @@ int net_clear_path(const char *path, struct err *err)
     return 0;
 }
 
-bool http_is_loopback(struct str host)
-{
-    struct str rest;
-    if (host.n && host.p[0] == '[')
-        str_cut(str_from(host, 1), ']', &host, &rest);
-    else if (str_find_char(host, ':') == str_rfind_char(host, ':'))
-        str_cut(host, ':', &host, &rest);
-    if (str_eq(host, STR("localhost")) || str_eq(host, STR("::1")))
-        return true;
-    for (size_t i = 0; i < host.n; i++)
-        if (host.p[i] != '.' && (host.p[i] < '0' || host.p[i] > '9'))
-            return false;
-    return str_starts(host, STR("127."));
-}
-
 int http_server_listen_unix(struct http_server *s, const char *path, struct err *err)
 {
     int r = net_clear_path(path, err);

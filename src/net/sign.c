@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/sign.h"
 
+#include <assert.h>
 #include <openssl/bn.h>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,4 +141,18 @@ bool sign_verify(const struct sign_key *k, struct str bytes, struct str signatur
     OPENSSL_free(der);
     ECDSA_SIG_free(s);
     return ok;
+}
+
+void sign_hmac(struct str key, struct str bytes, unsigned char ret[SIGN_HMAC_BYTES])
+{
+    unsigned int n = 0;
+    const unsigned char *done = HMAC(EVP_sha256(), key.p ? key.p : "", (int)key.n,
+                                     (const unsigned char *)bytes.p, bytes.n, ret, &n);
+    assert(done && n == SIGN_HMAC_BYTES);
+    (void)done;
+}
+
+bool sign_same(struct str a, struct str b)
+{
+    return a.n == b.n && (a.n == 0 || CRYPTO_memcmp(a.p, b.p, a.n) == 0);
 }

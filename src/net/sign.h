@@ -33,4 +33,14 @@ int sign_make(const struct sign_key *k, struct str bytes, unsigned char ret[SIGN
               struct err *err) MUST_USE;
 bool sign_verify(const struct sign_key *k, struct str bytes, struct str signature);
 
+// --- Secrets that both sides know ----------------------------------------------------------------
+
+#define SIGN_HMAC_BYTES 32
+
+// sign_hmac is HMAC with SHA-256: what JOSE calls HS256.
+void sign_hmac(struct str key, struct str bytes, unsigned char ret[SIGN_HMAC_BYTES]);
+
+// sign_same compares two texts in a time that depends on their lengths alone.
+bool sign_same(struct str a, struct str b);
+
 #endif

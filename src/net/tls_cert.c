@@ -60,7 +60,7 @@ static EVP_PKEY *read_key(const char *pem)
     return key;
 }
 
-static bool add_subject(X509_NAME *name, const struct tls_subject *subject)
+bool tls_add_subject(X509_NAME *name, const struct tls_subject *subject)
 {
     for (const char *const *o = subject->organizations; o && *o; o++)
         if (!X509_NAME_add_entry_by_NID(name, NID_organizationName, MBSTRING_UTF8,
@@ -99,17 +99,26 @@ static GENERAL_NAME *make_name(const char *text)
     return name;
 }
 
-static bool add_names(X509 *x, const char *const *names)
+GENERAL_NAMES *tls_make_names(const char *const *names)
 {
-    if (!names || !*names)
-        return true;
     GENERAL_NAMES *all = sk_GENERAL_NAME_new_null();
     bool ok = all != NULL;
     for (; ok && *names; names++) {
         GENERAL_NAME *name = make_name(*names);
         ok = name && sk_GENERAL_NAME_push(all, name) > 0;
     }
-    ok = ok && X509_add1_ext_i2d(x, NID_subject_alt_name, all, 0, 0) == 1;
+    if (ok)
+        return all;
+    sk_GENERAL_NAME_pop_free(all, GENERAL_NAME_free);
+    return NULL;
+}
+
+static bool add_names(X509 *x, const char *const *names)
+{
+    if (!names || !*names)
+        return true;
+    GENERAL_NAMES *all = tls_make_names(names);
+    bool ok = all && X509_add1_ext_i2d(x, NID_subject_alt_name, all, 0, 0) == 1;
     sk_GENERAL_NAME_pop_free(all, GENERAL_NAME_free);
     return ok;
 }
@@ -152,14 +161,15 @@ static bool add_extensions(struct making *m, const struct tls_subject *subject)
 
 static bool build(struct making *m, const struct tls_subject *subject)
 {
-    m->key = EVP_EC_gen("P-256");
+    if (!m->key)
+        m->key = EVP_EC_gen("P-256");
     m->x = X509_new();
     if (!m->key || !m->x)
         return false;
     X509_NAME *name = X509_get_subject_name(m->x);
     const X509_NAME *issuer = m->ca ? X509_get_subject_name(m->ca) : name;
     return X509_set_version(m->x, X509_VERSION_3) && set_serial(m->x) && set_times(m->x, subject) &&
-           add_subject(name, subject) && X509_set_issuer_name(m->x, issuer) &&
+           tls_add_subject(name, subject) && X509_set_issuer_name(m->x, issuer) &&
            X509_set_pubkey(m->x, m->key) && add_extensions(m, subject) &&
            X509_sign(m->x, m->ca ? m->ca_key : m->key, EVP_sha256()) > 0;
 }
@@ -199,17 +209,42 @@ int tls_make_ca(const struct tls_subject *subject, struct tls_key_pair *ret, str
     return make(&m, subject, ret, err);
 }
 
+static int read_ca(struct making *m, const struct tls_key_pair *ca, struct err *err)
+{
+    m->ca = read_certificate(ca->certificate_pem);
+    m->ca_key = read_key(ca->key_pem);
+    if (!m->ca || !m->ca_key)
+        return tls_fail(err, EINVAL, "the CA is not a PEM certificate with its key");
+    if (X509_check_private_key(m->ca, m->ca_key) != 1)
+        return tls_fail(err, EINVAL, "the CA's certificate and key do not belong together");
+    return 0;
+}
+
 int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject *subject,
                          struct tls_key_pair *ret, struct err *err)
 {
     cleanup_with(making_done) struct making m = {0};
-    m.ca = read_certificate(ca->certificate_pem);
-    m.ca_key = read_key(ca->key_pem);
-    if (!m.ca || !m.ca_key)
-        return tls_fail(err, EINVAL, "the CA is not a PEM certificate with its key");
-    if (X509_check_private_key(m.ca, m.ca_key) != 1)
-        return tls_fail(err, EINVAL, "the CA's certificate and key do not belong together");
-    return make(&m, subject, ret, err);
+    int r = read_ca(&m, ca, err);
+    return r < 0 ? r : make(&m, subject, ret, err);
+}
+
+int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject,
+                EVP_PKEY *public_key, struct sbuf *ret, struct err *err)
+{
+    cleanup_with(making_done) struct making m = {0};
+    int r = read_ca(&m, ca, err);
+    if (r < 0)
+        return r;
+    m.key = EVP_PKEY_up_ref(public_key) ? public_key : NULL;
+    BIO *out = BIO_new(BIO_s_mem());
+    if (!m.key || !out || !build(&m, subject) || !PEM_write_bio_X509(out, m.x)) {
+        r = tls_fail(err, EINVAL, "cannot make a certificate");
+    } else {
+        cleanup_free char *text = take_text(out);
+        sbuf_addz(ret, text);
+    }
+    BIO_free(out);
+    return r;
 }
 
 int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err)

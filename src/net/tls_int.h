@@ -43,6 +43,21 @@ struct tls_peer *tls_conn_peer(const struct tls_conn *c);
 int tls_conn_write(struct tls_conn *c, struct str plain, struct sbuf *out) MUST_USE;
 void tls_conn_shutdown(struct tls_conn *c, struct sbuf *out);
 
+// --- Making certificates, for csr_sign.c ---------------------------------------------------------
+
+struct X509_name_st;
+struct evp_pkey_st;
+struct stack_st_GENERAL_NAME;
+
+bool tls_add_subject(struct X509_name_st *name, const struct tls_subject *subject);
+
+// tls_make_names makes DNS names and addresses of texts; NULL: one of them cannot be. The caller frees them.
+struct stack_st_GENERAL_NAME *tls_make_names(const char *const *names);
+
+// tls_certify makes a certificate of a public key that somebody else holds the private one to. Adds PEM.
+int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject,
+                struct evp_pkey_st *public_key, struct sbuf *ret, struct err *err) MUST_USE;
+
 // tls_fail turns OpenSSL's error queue into err. Returns -code.
 int tls_fail(struct err *err, int code, const char *what);
 

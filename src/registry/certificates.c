@@ -2,6 +2,7 @@
 //
 // Requests for certificates: the server says who asks, and a decision comes by a way of its own
 // (approval), which changes nothing else.
+#include "net/csr.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -63,35 +64,27 @@ static void stamp(struct op *op, struct api_certificate_signing_request *now,
     }
 }
 
-static const struct api_certificate_signing_request_condition *find_condition(
-    const struct api_certificate_signing_request *r, const char *type)
+// What stands in PEM: a request with the signature of its own key, certificates and nothing else.
+void check_certificate_texts(struct op *op, const struct api_object *object,
+                             const struct api_object *old, struct causes *causes)
 {
-    for (size_t i = 0; i < r->status.conditions.n; i++)
-        if (str_eqz(r->status.conditions.p[i].type, type))
-            return &r->status.conditions.p[i];
-    return NULL;
-}
-
-// A decision is one of two, is true, and stays.
-static void check_decision(const struct api_certificate_signing_request *now,
-                           const struct api_certificate_signing_request *old, struct causes *causes)
-{
-    static const char *const types[] = {"Approved", "Denied"};
-    struct path status = path_root(STR("status")), at = path_field(&status, STR("conditions"));
-    if (find_condition(now, types[0]) && find_condition(now, types[1]))
-        cause_invalid(causes, &at, STR("Denied"),
-                      STR("Approved and Denied conditions are mutually exclusive"));
-    for (size_t i = 0; i < array_len(types); i++) {
-        const struct api_certificate_signing_request_condition *c = find_condition(now, types[i]);
-        if (c && !str_eqz(c->status, "True"))
-            cause_invalid(causes, &at, c->status, STR("must be \"True\""));
-        if (!c && find_condition(old, types[i]))
-            cause_forbidden(causes, &at,
-                            arena_strf(causes->arena,
-                                       "updates may not remove a condition of type "
-                                       "\"%s\"",
-                                       types[i]));
-    }
+    if (object->kind->type != &api_certificate_signing_request_type)
+        return;
+    const struct api_certificate_signing_request *now = object->value;
+    const struct api_certificate_signing_request *before = old ? old->value : NULL;
+    struct path spec = path_root(STR("spec")), request = path_field(&spec, STR("request"));
+    struct path status = path_root(STR("status")),
+                certificate = path_field(&status, STR("certificate"));
+    struct csr_request parsed;
+    struct err err = {0};
+    if (!before && csr_parse(now->spec.request, op->arena, &parsed, &err) < 0)
+        cause_invalid(causes, &request, STR("<request data>"),
+                      arena_str(op->arena, str_z(err.msg)));
+    if (now->status.certificate.n &&
+        !(before && str_eq(before->status.certificate, now->status.certificate)) &&
+        csr_check_chain(now->status.certificate, &err) < 0)
+        cause_invalid(causes, &certificate, STR("<certificate data>"),
+                      arena_str(op->arena, str_z(err.msg)));
 }
 
 int decide_certificate(struct op *op, const struct api_object *object, const struct api_object *old)
@@ -100,16 +93,10 @@ int decide_certificate(struct op *op, const struct api_object *object, const str
     const struct api_certificate_signing_request *before = old->value;
     const struct api_certificate_signing_request_condition_array decided = now->status.conditions;
     now->spec = before->spec;
-    int code = check_valid(op, API_UPDATE, object, old);
+    int code = check_valid(op, API_UPDATE, object, old); // which puts the old status back
     if (code < 0)
         return code;
     now->status.conditions = decided;
     stamp(op, now, before);
-    struct causes causes = {.arena = op->arena};
-    check_decision(now, before, &causes);
-    if (causes.n == 0)
-        return 0;
-    const struct api_kind *kind = op->request->kind;
-    return fail_invalid(op, (struct status_subject){kind->group, kind->kind, now->metadata.name},
-                        &causes);
+    return check_prepared(op, API_STATUS_UPDATE, object, old);
 }

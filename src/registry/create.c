@@ -84,11 +84,19 @@ static void give_identity(struct op *op, struct api_object_meta *meta)
 int check_valid(struct op *op, enum api_op what, const struct api_object *object,
                 const struct api_object *old)
 {
+    const struct api_rules world = op_world(op, api_object_meta(object)->namespace);
+    api_prepare(what, object, old, &world, op->arena);
+    return check_prepared(op, what, object, old);
+}
+
+int check_prepared(struct op *op, enum api_op what, const struct api_object *object,
+                   const struct api_object *old)
+{
     struct causes causes = {.arena = op->arena};
     const struct api_object_meta *meta = api_object_meta(object);
     const struct api_rules world = op_world(op, meta->namespace);
-    api_prepare(what, object, old, &world, op->arena);
     api_validate(what, object, old, op->request->kind, &world, &causes);
+    check_certificate_texts(op, object, old, &causes);
     if (causes.n == 0)
         return 0;
     const struct status_subject s = {op->request->kind->group, op->request->kind->kind, meta->name};

@@ -263,6 +263,10 @@ int admit_deletion(struct op *op, struct str name, const struct api_object *old)
 // admit_part asks whether something may be created in an object: a binding, an eviction.
 int admit_part(struct op *op, const struct api_object *part, const struct object *whole);
 
+// check_certificate_texts reads what a request for a certificate has in PEM.
+void check_certificate_texts(struct op *op, const struct api_object *object,
+                             const struct api_object *old, struct causes *causes);
+
 // admit_certificate writes down who asks for a certificate; decide_certificate is an update of a
 // request's approval (certificates.c).
 int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old);
@@ -332,6 +336,10 @@ int fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str
 // check_valid prepares and validates an object.
 int check_valid(struct op *op, enum api_op what, const struct api_object *object,
                 const struct api_object *old);
+
+// check_prepared is the second half of check_valid: the rules alone.
+int check_prepared(struct op *op, enum api_op what, const struct api_object *object,
+                   const struct api_object *old) MUST_USE;
 
 // delete_object deletes or marks old, the head of its key.
 int delete_object(struct op *op, const struct object *old,

@@ -175,6 +175,8 @@ int authz_guard(void *server, const struct registry_request *request,
 {
     struct server *s = server;
     int code = s->nodeauth ? noderestrict(s->store, request, object, old, why) : 0;
+    if (code == 0)
+        code = certificate_guard(s, request, object, old, why);
     return code < 0 ? code : escalate_guard(s, request, object, old, why);
 }
 
@@ -217,6 +219,17 @@ void authz_stop(struct server *s)
     if (s->client)
         client_free(s->client);
     s->client = NULL;
+}
+
+bool server_may(struct server *s, const struct registry_user *user, struct str group,
+                struct str resource, struct str subresource, struct str verb)
+{
+    const struct access q = {.user = user,
+                             .verb = verb,
+                             .group = group,
+                             .resource = resource,
+                             .subresource = subresource};
+    return authz_allows(s, &q, NULL);
 }
 
 bool server_has_roles(const struct server *s)

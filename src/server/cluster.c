@@ -8,6 +8,7 @@
 #include "base/civil.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "client/cluster_info.h"
 #include "codec/docs.h"
 
 #include "base/banned.h"
@@ -78,24 +79,43 @@ static void add(struct api_config_map *map, const char *key, struct str value, s
     map->data.p[map->data.n++] = (struct api_str_entry){str_z(key), arena_str(arena, value)};
 }
 
-static struct api_config_map *map_of(const char *name, struct arena *arena)
+static struct api_config_map *map_of(const char *namespace, const char *name, struct arena *arena)
 {
     enum { MOST = 8 };
     struct api_config_map *map = arena_one(arena, struct api_config_map);
     map->metadata.name = str_z(name);
-    map->metadata.namespace = STR(NAMESPACE);
+    map->metadata.namespace = str_z(namespace);
     map->data.p = arena_array(arena, struct api_str_entry, MOST);
     return map;
+}
+
+static struct writing *writing_new(struct client *client, const char *namespace, const char *name,
+                                   struct api_config_map **ret_map)
+{
+    struct writing *w = xcalloc(1, sizeof(*w));
+    w->client = client;
+    *ret_map = map_of(namespace, name, &w->arena);
+    w->object = (struct api_object){api_kind_find(STR("v1"), STR("ConfigMap")), *ret_map};
+    return w;
+}
+
+// ensure_cluster_info tells machines that want to join where the server is and who vouches for it. Who holds tokens signs
+// it (ctl/token.c).
+static void ensure_cluster_info(struct client *client, const struct cluster_facts *facts)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    struct api_config_map *map = NULL;
+    struct writing *w = writing_new(client, CLUSTER_INFO_NAMESPACE, CLUSTER_INFO_NAME, &map);
+    cluster_info_write(facts->url, facts->client_ca_pem, &text);
+    add(map, CLUSTER_INFO_TEXT, sbuf_str(&text), &w->arena);
+    client_create(client, &w->object, NULL, created, w);
 }
 
 // ensure_authentication tells components that serve themselves whom to believe.
 static void ensure_authentication(struct client *client, const struct cluster_facts *facts)
 {
-    struct writing *w = xcalloc(1, sizeof(*w));
-    struct api_config_map *map = map_of("extension-apiserver-authentication", &w->arena);
-    *w = (struct writing){.client = client,
-                          .arena = w->arena,
-                          .object = {api_kind_find(STR("v1"), STR("ConfigMap")), map}};
+    struct api_config_map *map = NULL;
+    struct writing *w = writing_new(client, NAMESPACE, "extension-apiserver-authentication", &map);
     add(map, "client-ca-file", facts->client_ca_pem, &w->arena);
     if (facts->proxy_ca_pem.n) { // sorted by key
         add(map, "requestheader-allowed-names", STR("[\"front-proxy-client\"]"), &w->arena);
@@ -114,7 +134,7 @@ static void ensure_tracking(struct client *client, int64_t now_ns)
 {
     cleanup_arena struct arena arena = {0};
     struct api_config_map *map =
-        map_of("kube-apiserver-legacy-service-account-token-tracking", &arena);
+        map_of(NAMESPACE, "kube-apiserver-legacy-service-account-token-tracking", &arena);
     const struct api_object o = {api_kind_find(STR("v1"), STR("ConfigMap")), map};
     struct civil_date d = civil_from_days(now_ns / CLOCK_NS_PER_SEC / 86400);
     add(map, "since", arena_strf(&arena, "%04d-%02d-%02d", (int)d.year, (int)d.month, (int)d.day),
@@ -127,5 +147,7 @@ void cluster_ensure(struct client *client, const struct cluster_facts *facts)
     ensure_objects(client);
     if (facts->client_ca_pem.n)
         ensure_authentication(client, facts);
+    if (facts->client_ca_pem.n && facts->url.n)
+        ensure_cluster_info(client, facts);
     ensure_tracking(client, facts->now_ns);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "codec/base64.h"
+#include "net/address.h"
 #include "net/sign.h"
 
 #include "base/banned.h"
@@ -18,7 +19,8 @@
 #define LEAF_DAYS       365
 #define CA_RENEW_DAYS   400 // a leaf made now must not outlive its CA
 #define LEAF_RENEW_DAYS 30
-#define NAMES_MAX       16
+#define NAMES_MAX       40
+#define ADDRESSES_MAX   16
 #define FILE_BYTES_MAX  ((size_t)1024 * 1024)
 
 static char *join(const char *folder, const char *name)
@@ -146,7 +148,9 @@ struct names {
     const char *p[NAMES_MAX + 1];
     size_t n;
     char host[256];
+    char advertised[256];
     char machine[256];
+    char addresses[ADDRESSES_MAX][ADDRESS_BYTES];
 };
 
 static void add_name(struct names *ns, const char *name)
@@ -158,7 +162,17 @@ static void add_name(struct names *ns, const char *name)
         ns->p[ns->n++] = name;
 }
 
-static void list_names(struct names *ns, struct str host)
+static void add_str(struct names *ns, struct str name, char space[256])
+{
+    if (!name.n || name.n >= 256)
+        return;
+    memcpy(space, name.p, name.n);
+    space[name.n] = '\0';
+    add_name(ns, space);
+}
+
+// What listens everywhere is known by all addresses of the machine.
+static void list_names(struct names *ns, struct str host, struct str advertised)
 {
     static const char *const usual[] = {"localhost",
                                         "127.0.0.1",
@@ -172,11 +186,14 @@ static void list_names(struct names *ns, struct str host)
         add_name(ns, usual[i]);
     if (gethostname(ns->machine, sizeof(ns->machine) - 1) == 0)
         add_name(ns, ns->machine);
-    if (host.n && host.n < sizeof(ns->host) && !str_eq(host, STR("0.0.0.0")) &&
-        !str_eq(host, STR("::"))) {
-        memcpy(ns->host, host.p, host.n);
-        add_name(ns, ns->host);
+    add_str(ns, advertised, ns->advertised);
+    if (host.n && !str_eq(host, STR("0.0.0.0")) && !str_eq(host, STR("::"))) {
+        add_str(ns, host, ns->host);
+        return;
     }
+    size_t n = address_machine(ns->addresses, ADDRESSES_MAX);
+    for (size_t i = 0; i < n; i++)
+        add_name(ns, ns->addresses[i]);
 }
 
 // names_changed compares with what the certificate on disk was made for.
@@ -190,11 +207,11 @@ static bool names_changed(const struct names *ns, const char *file, struct sbuf 
     return !same;
 }
 
-static int prepare_server(struct pki *p, const struct tls_key_pair *ca, struct str host,
+static int prepare_server(struct pki *p, const struct tls_key_pair *ca, const struct pki_host *host,
                           int64_t now, bool renew, struct err *err)
 {
     struct names ns = {0};
-    list_names(&ns, host);
+    list_names(&ns, host->listen, host->advertise);
     cleanup_sbuf struct sbuf text = {0};
     char *names_file = join(p->folder, "server.names");
     bool changed = names_changed(&ns, names_file, &text);
@@ -207,7 +224,8 @@ static int prepare_server(struct pki *p, const struct tls_key_pair *ca, struct s
     return r;
 }
 
-int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *ret, struct err *err)
+int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, struct pki *ret,
+                struct err *err)
 {
     static const char *const masters[] = {"system:masters", NULL};
     struct pki p = {.folder = join(folder, "."),
@@ -244,26 +262,30 @@ int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *re
     return r;
 }
 
+int pki_read_ca(const struct pki *p, struct tls_key_pair *ret, struct err *err)
+{
+    char *key_file = join(p->folder, "ca.key");
+    int r = load(p->ca_file, key_file, 0, ret, err);
+    free(key_file);
+    return r == -ENOENT ? err_set(err, ENOENT, "%s or its key has gone", p->ca_file) : r;
+}
+
 int pki_make_node_certificate(const struct pki *p, const char *node, const char *const *names,
                               int64_t now, char **ret_file, char **ret_key_file, struct err *err)
 {
     static const char *const nodes[] = {"system:nodes", NULL};
     struct tls_key_pair ca = {0};
     bool server = names != NULL;
-    char *ca_key = join(p->folder, "ca.key");
     char *file = join(p->folder, server ? "kubelet.crt" : "node.crt");
     char *key_file = join(p->folder, server ? "kubelet.key" : "node.key");
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "system:node:%s", node);
     const struct tls_subject subject = {
         .common_name = name.p, .organizations = nodes, .names = names, .server = server};
-    int r = load(p->ca_file, ca_key, now, &ca, err);
-    if (r == -ENOENT)
-        r = err_set(err, ENOENT, "%s or its key has gone", p->ca_file);
+    int r = pki_read_ca(p, &ca, err);
     if (r == 0)
         r = prepare_leaf(&ca, &subject, file, key_file, now, true, err);
     tls_key_pair_done(&ca);
-    free(ca_key);
     if (r < 0) {
         free(file);
         free(key_file);

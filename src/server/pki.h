@@ -21,15 +21,22 @@ struct pki {
     char *kubelet_client_file, *kubelet_client_key_file; // shown to nodes
 };
 
-// pki_prepare makes sure that all files in folder are there and valid for a while. host is where
-// the server listens; the certificate is for it, this machine's names and the service's usual
-// ones. now: seconds since 1970. Returns 0 or an errno, or -ERR_INVALID for files it cannot read.
-int pki_prepare(const char *folder, struct str host, int64_t now, struct pki *ret,
+// Where the server listens, and how others reach it (may be empty): its certificate is for both.
+struct pki_host {
+    struct str listen, advertise;
+};
+
+// pki_prepare makes sure that all files in folder are there and valid for a while. The server's certificate is for its
+// host, this machine's names and the service's usual ones; for all of the machine's addresses if it listens everywhere. now: seconds since 1970. Returns 0 or an errno, or -ERR_INVALID for files it cannot read.
+int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, struct pki *ret,
                 struct err *err) MUST_USE;
 void pki_done(struct pki *p);
 
 // pki_read_file reads a file into *ret (heap). Returns 0 or -errno; -ENOENT without a message.
 int pki_read_file(const char *path, char **ret, struct err *err) MUST_USE;
+
+// pki_read_ca reads the CA with its key. Returns 0, or -errno with a message.
+int pki_read_ca(const struct pki *p, struct tls_key_pair *ret, struct err *err) MUST_USE;
 
 // pki_make_node_certificate makes the certificate of a node's endpoint, or renews it, in the CA's folder. names
 // are the node's, NULL-terminated; NULL: the certificate it shows as a client. The paths are on the heap.

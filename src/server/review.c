@@ -147,8 +147,11 @@ static bool whose(const struct exchange *ex, const struct api_token_review *revi
                   struct err *err)
 {
     const struct registry_user *user = map_get(&ex->s->auth.tokens, review->spec.token);
-    if (!user)
-        return account_of_token(ex->s, review->spec.token, audiences, arena, ret, err) == 0;
+    if (!user) {
+        bool for_server = audiences->n == 0; // bootstrap tokens are for nobody else
+        return account_of_token(ex->s, review->spec.token, audiences, arena, ret, err) == 0 ||
+               (for_server && bootstrap_of_token(ex->s, review->spec.token, arena, ret, NULL) == 0);
+    }
     *ret = *user;
     if (account_for_server(audiences, arena))
         return true;

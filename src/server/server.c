@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "client/cluster_info.h"
+#include "net/address.h"
 #include "server/cluster.h"
 #include "server/flow.h"
 #include "server/server_int.h"
@@ -84,10 +86,13 @@ void server_free(struct server *s)
     free(s);
 }
 
-void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem)
+void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
+                          struct str url)
 {
-    const struct cluster_facts facts = {
-        .client_ca_pem = client_ca_pem, .proxy_ca_pem = proxy_ca_pem, .now_ns = s->started_wall_ns};
+    const struct cluster_facts facts = {.client_ca_pem = client_ca_pem,
+                                        .proxy_ca_pem = proxy_ca_pem,
+                                        .url = url,
+                                        .now_ns = s->started_wall_ns};
     s->founder = client_local_new(s->registry, s->exec, &auth_admin);
     cluster_ensure(s->founder, &facts);
 }
@@ -174,12 +179,19 @@ static bool from_elsewhere(const struct exchange *ex, const struct server_door *
                host = http_find_header(ex->q, STR("host")), scheme, rest;
     if (door->trusted || (!door->insecure && !ex->q->certificate))
         return false;
-    if (door->insecure && host.n && !http_is_loopback(host))
+    if (door->insecure && host.n && !address_is_loopback(host))
         return true;
     if (!origin.n)
         return false;
     bool whole = str_cut(origin, ':', &scheme, &rest) && str_starts(rest, STR("//"));
     return !whole || !str_eq(str_from(rest, 2), host);
+}
+
+// Nor need machines that want to join show anything to learn whom they talk to; roles have their say on it.
+static bool is_open(const struct exchange *ex)
+{
+    return is_public(&ex->route) || (str_eqz(ex->q->method, "GET") &&
+                                     str_eqz(ex->q->path, CLUSTER_INFO_PATH) && !ex->q->query.n);
 }
 
 static bool identify(struct exchange *ex, const struct server_door *door)
@@ -191,12 +203,14 @@ static bool identify(struct exchange *ex, const struct server_door *door)
     struct str token;
     struct api_str_array ours = {0};
     enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
-    if (who == AUTH_BAD && account_of_token(ex->s, token, &ours, &ex->arena, &ex->user, NULL) == 0)
+    if (who == AUTH_BAD &&
+        (account_of_token(ex->s, token, &ours, &ex->arena, &ex->user, NULL) == 0 ||
+         bootstrap_of_token(ex->s, token, &ex->arena, &ex->user, NULL) == 0))
         who = AUTH_KNOWN;
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;
-    return who == AUTH_NOBODY && (ex->s->anonymous || is_public(&ex->route));
+    return who == AUTH_NOBODY && (ex->s->anonymous || is_open(ex));
 }
 
 static bool starts_with(struct str s, const char *z)

@@ -70,8 +70,15 @@ void server_add_door(struct server *s, const struct server_door *door);
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
 
 // server_found_cluster makes what every cluster has and is missing here (server/cluster.h). The
-// certificates are of those who may sign clients', and those of a proxy in front of other servers.
-void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem);
+// certificates are of those who may sign clients', and those of a proxy in front of other servers; url is how
+// other machines reach the server.
+void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,
+                          struct str url);
+
+// server_may says whether a user may do something to a resource beyond what a request asks: of a request for a certificate
+// (certificatesigningrequests/SUBRESOURCE), whether it may be approved without a person.
+bool server_may(struct server *s, const struct registry_user *user, struct str group,
+                struct str resource, struct str subresource, struct str verb);
 
 // server_user_of_token finds whose static token it is; NULL: nobody's. Good until the server is freed.
 const struct registry_user *server_user_of_token(const struct server *s, struct str token);

@@ -213,6 +213,11 @@ bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
 int escalate_guard(void *server, const struct registry_request *request,
                    const struct api_object *object, const struct api_object *old, struct sbuf *why);
 
+// certificate_guard: who may approve, sign and ask for certificates (certguard.c).
+int certificate_guard(struct server *s, const struct registry_request *request,
+                      const struct api_object *object, const struct api_object *old,
+                      struct sbuf *why);
+
 // authz_guard is all that is asked of a write beyond the right to it; for registry_set_guard.
 int authz_guard(void *server, const struct registry_request *request,
                 const struct api_object *object, const struct api_object *old, struct sbuf *why);
@@ -236,6 +241,10 @@ int account_of_token(const struct server *s, struct str token, struct api_str_ar
 
 // account_for_server does the same to the audiences of a token that is for this server alone. False: none is left.
 bool account_for_server(struct api_str_array *audiences, struct arena *arena);
+
+// bootstrap_of_token is the same for bootstrap tokens (bootstrap.c).
+int bootstrap_of_token(const struct server *s, struct str token, struct arena *arena,
+                       struct registry_user *ret, struct err *err) MUST_USE;
 
 // account_token answers a TokenRequest.
 void account_token(struct exchange *ex, const struct api_object *body);

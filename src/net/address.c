@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/address.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include "base/banned.h"
+
+static const void *bytes_of(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return &((const struct sockaddr_in *)(const void *)a)->sin_addr;
+    if (a->sa_family == AF_INET6)
+        return &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+    return NULL;
+}
+
+static bool is_reachable(const struct ifaddrs *a, int family)
+{
+    if (!a->ifa_addr || a->ifa_addr->sa_family != family || !(a->ifa_flags & IFF_UP) ||
+        (a->ifa_flags & IFF_LOOPBACK) || str_starts(str_z(a->ifa_name), STR("dray")))
+        return false;
+    return family != AF_INET6 ||
+           !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)bytes_of(a->ifa_addr));
+}
+
+size_t address_machine(char (*ret)[ADDRESS_BYTES], size_t most)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    struct ifaddrs *all = NULL;
+    size_t n = 0;
+    if (getifaddrs(&all) != 0)
+        return 0;
+    for (size_t i = 0; i < array_len(families); i++)
+        for (const struct ifaddrs *a = all; a && n < most; a = a->ifa_next)
+            if (is_reachable(a, families[i]) &&
+                inet_ntop(families[i], bytes_of(a->ifa_addr), ret[n], ADDRESS_BYTES))
+                n++;
+    freeifaddrs(all);
+    return n;
+}
+
+int address_towards(const char *host, const char *port, char ret[ADDRESS_BYTES], struct err *err)
+{
+    const struct addrinfo wanted = {.ai_socktype = SOCK_DGRAM};
+    struct addrinfo *found = NULL;
+    struct sockaddr_storage own = {0};
+    socklen_t own_len = sizeof(own);
+    int code = getaddrinfo(host, port, &wanted, &found);
+    if (code != 0)
+        return err_set(err, ERR_NOT_FOUND, "%s: %s", host, gai_strerror(code));
+    bool ok = false;
+    for (const struct addrinfo *a = found; a && !ok; a = a->ai_next) {
+        int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
+        ok = fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+             getsockname(fd, (struct sockaddr *)&own, &own_len) == 0;
+        if (fd >= 0)
+            (void)close(fd);
+    }
+    freeaddrinfo(found);
+    const void *bytes = bytes_of((const struct sockaddr *)&own);
+    if (!ok || !bytes || !inet_ntop(own.ss_family, bytes, ret, ADDRESS_BYTES))
+        return err_set(err, ERR_UNAVAILABLE, "there is no way from here to %s", host);
+    return 0;
+}
+
+bool address_split(struct str text, struct str *ret_host, struct str *ret_port)
+{
+    ptrdiff_t colon = str_rfind_char(text, ':');
+    if (colon <= 0)
+        return false;
+    struct str host = str_upto(text, (size_t)colon), port = str_from(text, (size_t)colon + 1);
+    if (host.n >= 2 && host.p[0] == '[' && host.p[host.n - 1] == ']')
+        host = str_make(host.p + 1, host.n - 2);
+    else if (str_find_char(host, ':') >= 0)
+        return false;
+    uint64_t n = 0;
+    if (!host.n || str_to_u64(port, &n) < 0 || n == 0 || n > 65535)
+        return false;
+    *ret_host = host;
+    *ret_port = port;
+    return true;
+}
+
+bool address_is_loopback(struct str host)
+{
+    struct str rest;
+    if (host.n && host.p[0] == '[')
+        str_cut(str_from(host, 1), ']', &host, &rest);
+    else if (str_find_char(host, ':') == str_rfind_char(host, ':'))
+        str_cut(host, ':', &host, &rest);
+    if (str_eq(host, STR("localhost")) || str_eq(host, STR("::1")))
+        return true;
+    for (size_t i = 0; i < host.n; i++)
+        if (host.p[i] != '.' && (host.p[i] < '0' || host.p[i] > '9'))
+            return false;
+    return str_starts(host, STR("127."));
+}
