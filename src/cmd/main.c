@@ -87,7 +87,8 @@ static const struct verb verbs[] = {
     {"version", verb_version, "print the version", "dray version", NULL},
     {"wait", verb_wait, "wait until objects are what one waits for", .grammar = &wait_grammar},
     {"who", verb_who, "say who has a device", .grammar = &who_grammar},
-    {"why", verb_why, "say why a pod or claim does not fit, and what would help", why_usage, NULL},
+    {"why", verb_why, "say why a pod, claim or group waits, and what would help",
+     .grammar = &why_grammar},
 };
 
 const struct verb *verb_table(size_t *ret_n)

@@ -77,11 +77,11 @@ int verb_who(int argc, char **argv);
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
     cel_usage[], conformance_usage[], controllers_usage[], convert_usage[], driver_usage[],
     explain_usage[], kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[],
-    scheduler_usage[], server_usage[], up_usage[], validate_usage[], why_usage[];
+    scheduler_usage[], server_usage[], up_usage[], validate_usage[];
 
 // The same as tables.
 extern const struct grammar apply_grammar, completion_grammar, delete_grammar, describe_grammar,
-    exec_grammar, get_grammar, join_grammar, logs_grammar, token_grammar, wait_grammar;
+    exec_grammar, get_grammar, join_grammar, logs_grammar, token_grammar, wait_grammar, why_grammar;
 extern const struct grammar doctor_grammar, free_grammar, history_grammar, request_grammar,
     snapshot_grammar, taint_grammar, top_grammar, topo_grammar, untaint_grammar, who_grammar;
 

@@ -1,31 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray why: why does a pod or claim not fit, and what would help?
+// dray why: why does a pod, a claim or a group of pods wait, and what would help?
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "api/table.h"
 #include "base/mem.h"
+#include "cmd/common.h"
+#include "cmd/grammar.h"
 #include "cmd/plan_args.h"
 #include "cmd/verb.h"
 #include "cmd/why_cluster.h"
 
 #include "base/banned.h"
 
-const char why_usage[] =
-    "dray why [pod/|claim/][NAMESPACE/]NAME -f FILE... [--alone] [--policy P] [--node NODE]\n"
-    "         [--features A,B] [-R] [-o json] [WHAT IF]\n\n"
-    "dray why [pod/|claim/][NAMESPACE/]NAME [--data-dir DIR] [--unix PATH] [-o json]\n"
-    "dray why [pod/|claim/][NAMESPACE/]NAME --kubeconfig FILE [--context NAME] [-o json]\n\n"
-    "Without -f the scheduler of the running 'dray up' is asked (its folder: --data-dir, default\n"
-    "~/.dray). With $KUBECONFIG, --kubeconfig or --context any Kubernetes is read, nothing is "
-    "written, and the "
-    "answer is what\n"
-    "dray's scheduler would say of it, whoever schedules there. With files: what is before it in "
-    "the files is placed first, as dray plan does; "
-    "--alone: only what is\n"
-    "allocated already counts. Exit status: 0 it fits or runs, 1 it does not, 2 wrong "
-    "usage.\n\n" PLAN_OPTIONS_HELP;
+static struct {
+    const char *data_dir, *socket;
+    struct option_texts words;
+    struct option_texts of_files; // options that make sense with -f alone
+    bool of_files_flag;
+} args;
+
+static const struct option here_options[] = {
+    {.name = "--data-dir",
+     .value_name = "DIR",
+     .text = &args.data_dir,
+     .help = "the folder of a 'dray up' of this machine; default: ~/.dray"},
+    {.name = "--unix",
+     .value_name = "PATH",
+     .text = &args.socket,
+     .help = "the socket of its server"},
+    {.name = "--output",
+     .letter = "-o",
+     .value_name = "json",
+     .text = &common.output,
+     .choices = "json",
+     .help = "the whole answer for programs"},
+};
+
+// plan_args.c reads these.
+static const struct option file_options[] = {
+    {.name = "--filename",
+     .letter = "-f",
+     .value_name = "FILE…",
+     .many = &args.of_files,
+     .help = "objects in YAML, JSON or protobuf, a folder of them, or - for standard input;\n"
+             "what is before the target in the files is placed first, as dray plan does"},
+    {.letter = "-R",
+     .name = "--recursive",
+     .flag = &args.of_files_flag,
+     .value = true,
+     .help = "folders below folders, too"},
+    {.name = "--alone",
+     .flag = &args.of_files_flag,
+     .value = true,
+     .help = "only what is allocated already counts"},
+    {.name = "--policy",
+     .value_name = "NAME",
+     .many = &args.of_files,
+     .choices = "pack spread first",
+     .help = "which node and devices of those that fit: pack, spread or first"},
+    {.name = "--node", .value_name = "NODE", .many = &args.of_files, .help = "only this node"},
+    {.name = "--features",
+     .value_name = "A,B",
+     .many = &args.of_files,
+     .help = "more features: names, gates, or all"},
+    {.name = "--drain",
+     .value_name = "NODE",
+     .many = &args.of_files,
+     .help = "what if nothing ran there any more?"},
+    {.name = "--taint",
+     .value_name = "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",
+     .many = &args.of_files,
+     .help = "what if these devices were tainted?"},
+    {.name = "--without",
+     .value_name = "[NAMESPACE/]CLAIM",
+     .many = &args.of_files,
+     .help = "what if the claim and its pods were gone?"},
+    {.name = "--add-node",
+     .value_name = "like=NODE[,count=N][,name=PREFIX]",
+     .many = &args.of_files,
+     .help = "what if there were more nodes?"},
+};
+
+static const struct option_group here_group = OPTION_GROUP("On this machine", here_options);
+static const struct option_group file_group =
+    OPTION_GROUP("On files, without a cluster", file_options);
+
+const struct grammar why_grammar = {
+    .synopsis = "why [pod/|claim/|podgroup/]NAME [-n NAMESPACE] [-o json]\n"
+                "why pod|claim|podgroup NAME [-n NAMESPACE] [-o json]\n"
+                "why [pod/|claim/][NAMESPACE/]NAME -f FILE…",
+    .text =
+        "Says why a pod waits, what a claim waits for or who has it, or why a group of pods does "
+        "not start:\nthe cause in the first line, then what would help, then each node's "
+        "answer.\n\n"
+        "The scheduler of the running 'dray up' is asked. With $KUBECONFIG, --kubeconfig or "
+        "--context any\nKubernetes is read, nothing is written, and the answer is what dray's "
+        "scheduler would say of it,\nwhoever schedules there. Exit status: 0 it fits or runs, 1 "
+        "it waits, 2 wrong usage.",
+    .examples = "dray why trainer                 # a pod\n"
+                "dray why claim/gpu -n team-a     # a ResourceClaim\n"
+                "dray why podgroup crew           # a gang\n"
+                "dray why trainer -f cluster.yaml pods.yaml",
+    .groups = {&common_cluster, &here_group, &file_group},
+    .words = &args.words,
+};
 
 static bool has_files(int argc, char **argv)
 {
@@ -35,26 +116,57 @@ static bool has_files(int argc, char **argv)
     return false;
 }
 
-static void read_target(struct str target, struct why_question *q)
+// --- What is asked about -------------------------------------------------------------------------
+
+// kind_of reads a kind as kubectl does; claims have a short name here.
+static bool kind_of(struct str word, struct str *ret)
 {
-    struct str head;
-    struct str rest;
+    static const char *const kinds[] = {"Pod", "ResourceClaim", "PodGroup"};
+    if (str_eqz(word, "claim") || str_eqz(word, "claims"))
+        word = STR("resourceclaim");
+    const struct api_kind *k = api_kind_by_name(word);
+    for (size_t i = 0; k && i < array_len(kinds); i++)
+        if (str_eqz(k->kind, kinds[i])) {
+            *ret = str_z(kinds[i]);
+            return true;
+        }
+    return false;
+}
+
+static int no_kind(struct str word)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "'%.*s' is no pod, claim or podgroup: only these wait for something",
+              STR_ARG(word));
+    return verb_usage_error("why", text.p);
+}
+
+// read_target reads NAME, KIND/NAME, NAMESPACE/NAME, KIND/NAMESPACE/NAME, or KIND NAME.
+static int read_target(struct why_question *q)
+{
+    const struct option_texts *w = &args.words;
+    struct str head, rest;
     q->kind = STR("Pod");
-    q->namespace = STR("default");
-    q->name = target;
-    if (str_cut(q->name, '/', &head, &rest) &&
-        (str_eq(head, STR("pod")) || str_eq(head, STR("pods")) || str_eq(head, STR("po")))) {
+    if (w->n == 0)
+        return verb_usage_error("why", "which pod, claim or podgroup?");
+    q->name = str_z(w->p[w->n - 1]);
+    if (w->n > 2)
+        return verb_usage_error("why", "one at a time: [KIND] NAME");
+    if (w->n == 2 && !kind_of(str_z(w->p[0]), &q->kind))
+        return no_kind(str_z(w->p[0]));
+    if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && kind_of(head, &q->kind))
         q->name = rest;
-    } else if (str_cut(q->name, '/', &head, &rest) &&
-               (str_eq(head, STR("claim")) || str_eq(head, STR("resourceclaim")) ||
-                str_eq(head, STR("resourceclaims")))) {
-        q->kind = STR("ResourceClaim");
-        q->name = rest;
-    }
+    else if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && api_kind_by_name(head))
+        return no_kind(head);
     if (str_cut(q->name, '/', &head, &rest)) {
         q->namespace = head;
         q->name = rest;
     }
+    if (common.namespace && q->namespace.n && !str_eqz(q->namespace, common.namespace))
+        return verb_usage_error("why", "the name has one namespace and -n another");
+    if (common.namespace)
+        q->namespace = str_z(common.namespace);
+    return q->name.n ? VERB_OK : verb_usage_error("why", "which pod, claim or podgroup?");
 }
 
 // choose_cluster takes the one that $KUBECONFIG names when the command line names none. The file that 'dray up' writes
@@ -74,43 +186,23 @@ static void choose_cluster(struct why_question *q, struct sbuf *folder)
         q->data_dir = slash ? folder->p : ".";
 }
 
-// ask_cluster reads the arguments of the form without files.
 static int ask_cluster(int argc, char **argv)
 {
-    struct why_question q = {0};
-    const char *target = NULL;
-    const char *output = NULL;
-    const char *namespace = NULL;
-    const struct {
-        const char *name;
-        const char **to;
-    } flags[] = {{"--data-dir", &q.data_dir},
-                 {"--unix", &q.socket},
-                 {"-o", &output},
-                 {"-n", &namespace},
-                 {"--output", &output},
-                 {"--namespace", &namespace},
-                 {"--kubeconfig", &q.kubeconfig},
-                 {"--context", &q.context}};
-    for (int i = 1; i < argc; i++) {
-        size_t f = 0;
-        while (f < array_len(flags) && strcmp(argv[i], flags[f].name) != 0)
-            f++;
-        if (f < array_len(flags) && i + 1 < argc)
-            *flags[f].to = argv[++i];
-        else if (argv[i][0] == '-' || target)
-            return verb_usage_error("why", "these arguments make no sense without -f FILE");
-        else
-            target = argv[i];
-    }
-    if (!target)
-        return verb_usage_error("why", "which pod or claim?");
-    if (output && strcmp(output, "json") != 0)
-        return verb_usage_error("why", "-o knows json");
-    read_target(str_z(target), &q);
-    if (namespace)
-        q.namespace = str_z(namespace);
-    q.json = output != NULL;
+    int r = grammar_read("why", &why_grammar, argc, argv);
+    struct why_question q = {.data_dir = args.data_dir,
+                             .socket = args.socket,
+                             .kubeconfig = common.kubeconfig,
+                             .context = common.context,
+                             .color = common.color};
+    if (r == VERB_OK)
+        r = read_target(&q);
+    if (r == VERB_OK && (args.of_files.n || args.of_files_flag))
+        r = verb_usage_error("why", "these arguments make no sense without -f FILE");
+    if (r == VERB_OK && common.output && strcmp(common.output, "json") != 0)
+        r = verb_usage_error("why", "-o knows json");
+    q.json = common.output != NULL;
+    if (r != VERB_OK)
+        return r;
     cleanup_sbuf struct sbuf folder = {0};
     choose_cluster(&q, &folder);
     return why_cluster(&q);
@@ -118,8 +210,12 @@ static int ask_cluster(int argc, char **argv)
 
 int verb_why(int argc, char **argv)
 {
-    if (!has_files(argc, argv))
-        return ask_cluster(argc, argv);
+    if (!has_files(argc, argv)) {
+        int r = ask_cluster(argc, argv);
+        vec_done(&args.words);
+        vec_done(&args.of_files);
+        return r;
+    }
     struct plan_args a = {.verb = "why"};
     int r = plan_args_read(&a, argc, argv);
     if (r == VERB_OK && !a.target)

@@ -4,13 +4,17 @@
 #include "cmd/why_cluster.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cmd/cluster.h"
+#include "cmd/common.h"
 #include "cmd/local.h"
 #include "cmd/verb.h"
 #include "cmd/why_show.h"
 #include "codec/json.h"
 #include "sched/sched.h"
+#include "view/term.h"
+#include "view/text.h"
 
 #include "base/banned.h"
 
@@ -37,11 +41,13 @@ static bool events_target(const struct why_question *q, const struct sbuf *answe
 }
 
 // ask_local asks the scheduler of a dray on this machine.
-static int ask_local(const struct why_question *q, struct sbuf *answer, struct sbuf *events,
+static int ask_local(struct why_question *q, struct sbuf *answer, struct sbuf *events,
                      struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf target = {0};
+    if (!q->namespace.n)
+        q->namespace = STR("default");
     local_socket(&path, q->socket, q->data_dir);
     sbuf_addz(&target, "/dray/explain?kind=");
     local_escape(&target, q->kind);
@@ -82,7 +88,7 @@ static bool synced(void *arg)
 }
 
 // ask_cluster lets a scheduler of our own look at any cluster: it stands by, so nothing is written.
-static int ask_cluster(const struct why_question *q, struct sbuf *answer, struct sbuf *events,
+static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf *events,
                        struct err *err)
 {
     struct cluster c = {0};
@@ -90,6 +96,8 @@ static int ask_cluster(const struct why_question *q, struct sbuf *answer, struct
     struct sched *s = NULL;
     cleanup_sbuf struct sbuf name = {0};
     int r = cluster_open(&c, q->kubeconfig, q->context, err);
+    if (r == 0 && !q->namespace.n)
+        q->namespace = arena_str(&q->arena, common_namespace(&c));
     if (r == 0)
         r = cluster_features(&c, &features, err);
     if (r == 0)
@@ -116,6 +124,19 @@ static int ask_cluster(const struct why_question *q, struct sbuf *answer, struct
     return r;
 }
 
+// print shows a text for people: on a terminal no line is longer than that is wide.
+static int print(const struct why_question *q, struct str text, struct err *err)
+{
+    enum view_when when = VIEW_AUTO;
+    cleanup_sbuf struct sbuf out = {0};
+    int r = view_when_parse(q->color, &when, err);
+    if (r < 0)
+        return r;
+    struct view_term term = view_term_of(STDOUT_FILENO, when);
+    view_add_wrapped(&out, text, term.tty ? term.columns : 0);
+    return common_print(sbuf_str(&out), err);
+}
+
 static int show_answer(const struct why_question *q, const struct sbuf *answer,
                        const struct sbuf *events, struct err *err)
 {
@@ -127,13 +148,17 @@ static int show_answer(const struct why_question *q, const struct sbuf *answer,
         return r;
     if (events->n && json_parse(sbuf_str(events), NULL, &list, NULL) == 0)
         why_read_events(list.root, q->namespace, &event);
-    bool waits = why_show(doc.root, &event);
+    cleanup_sbuf struct sbuf text = {0};
+    bool waits = why_show(doc.root, &event, &text);
     sbuf_done(&event.advice);
-    return waits ? VERB_NO : VERB_OK;
+    r = print(q, sbuf_str(&text), err);
+    return r < 0 ? r : waits ? VERB_NO : VERB_OK;
 }
 
-int why_cluster(const struct why_question *q)
+int why_cluster(const struct why_question *asked)
 {
+    struct why_question own = *asked;
+    struct why_question *q = &own;
     cleanup_sbuf struct sbuf answer = {0};
     cleanup_sbuf struct sbuf events = {0};
     struct err err = {0};
@@ -148,6 +173,7 @@ int why_cluster(const struct why_question *q)
         printf("%.*s\n", STR_ARG(sbuf_str(&answer)));
     else if (r == 0)
         r = show_answer(q, &answer, &events, &err);
+    arena_done(&own.arena);
     if (r >= 0)
         return r;
     (void)fprintf(stderr, "dray why: %s\n", err.msg);

@@ -6,17 +6,19 @@
 
 #include <stdbool.h>
 
-#include "base/str.h"
+#include "base/arena.h"
 
 struct why_question {
     const char *socket;               // of the server; NULL: that of the data folder
     const char *data_dir;             // NULL: ~/.dray
     const char *kubeconfig, *context; // any cluster instead, if one is given
-    bool any_cluster; // that of $KUBECONFIG; with data_dir: if no scheduler answers there
-    struct str kind;  // Pod or ResourceClaim
-    struct str namespace;
+    bool any_cluster;     // that of $KUBECONFIG; with data_dir: if no scheduler answers there
+    struct str kind;      // Pod, ResourceClaim or PodGroup
+    struct str namespace; // empty: the context's
     struct str name;
     bool json;
+    struct arena arena; // of texts that were found out
+    const char *color;  // auto, always, never; NULL: auto
 };
 
 // why_cluster asks and prints. Returns one of VERB_*.

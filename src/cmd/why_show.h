@@ -14,8 +14,8 @@ struct why_event {
     struct sbuf advice; // one line
 };
 
-// why_show prints an explanation. Returns whether it waits for something.
-bool why_show(const yyjson_val *root, const struct why_event *event);
+// why_show adds an explanation in words. Returns whether it waits for something.
+bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out);
 
 // why_needs_events: the scheduler knows that a claim of the pod is not there, the events know why.
 bool why_needs_events(const yyjson_val *root);

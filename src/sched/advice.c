@@ -92,21 +92,32 @@ static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *
     advice_add(t, "whoever set the gate has to remove it from spec.schedulingGates");
 }
 
-static void group_gates(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
 {
-    const struct sched_group *g = p->group;
     size_t min = group_min(g);
     if (!g->api) {
-        sbuf_addf(cause, "its PodGroup \"%.*s\" does not exist", STR_ARG(g->key));
-        advice_add(t, "create PodGroup %.*s, or take schedulingGroup out of the pod",
+        sbuf_addz(cause, "it does not exist");
+        advice_add(t, "create PodGroup %.*s, or take schedulingGroup out of its pods",
                    STR_ARG(g->key));
     } else if (g->pods.n < min) {
-        sbuf_addf(cause, "its PodGroup %.*s has %zu of the %zu pods that must start together",
-                  STR_ARG(g->key), g->pods.n, min);
+        sbuf_addf(cause, "it has %zu of the %zu pods that must start together", g->pods.n, min);
         advice_add(t, "create %zu more pod%s of the group", min - g->pods.n,
                    min - g->pods.n == 1 ? "" : "s");
-        advice_add(t, "or lower minCount of PodGroup %.*s to %zu", STR_ARG(g->key), g->pods.n);
+        if (g->pods.n)
+            advice_add(t, "or lower minCount of PodGroup %.*s to %zu", STR_ARG(g->key), g->pods.n);
+    } else if (g->api->metadata.deletion_timestamp.set) {
+        sbuf_addz(cause, "it is being deleted");
     }
+}
+
+static void group_gates(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+{
+    cleanup_sbuf struct sbuf lack = {0};
+    advice_group(t, p->group, &lack);
+    struct str text = sbuf_str(&lack);
+    if (str_starts(text, STR("it ")))
+        sbuf_addf(cause, "its PodGroup %.*s %.*s", STR_ARG(p->group->key),
+                  STR_ARG(str_from(text, strlen("it "))));
 }
 
 static void missing_claims(struct advice *t, struct sched *s, const struct api_pod *pod)

@@ -23,6 +23,9 @@ void advice_add(struct advice *t, const char *fmt, ...) ERR_PRINTF(2, 3);
 // advice_gate: the pod is not tried. Adds the cause to cause and lines for what its gates, group, template or claim lack.
 void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, struct sbuf *cause);
 
+// advice_group: adds what a PodGroup itself lacks, and lines for it: its object, pods.
+void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause);
+
 // advice_pod: the pod as a whole cannot be placed. Adds lines for device classes that do not exist.
 void advice_pod(struct advice *t, const struct attempt *a);
 

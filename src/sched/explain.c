@@ -2,14 +2,11 @@
 //
 // The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
 // caches are what the watches have delivered.
-#include "alloc/fleet.h"
-#include "codec/json_writer.h"
-#include "sched/advice.h"
-#include "sched/report.h"
+#include "sched/explain_int.h"
 
 #include "base/banned.h"
 
-static const char *state_name(const struct sched_pod *p)
+const char *explain_state(const struct sched_pod *p)
 {
     switch (p->state) {
     case POD_GATED:
@@ -40,7 +37,7 @@ static const char *const why_names[WHYS] = {
     [WHY_DEVICES] = "DynamicResources",
 };
 
-static void field(struct json_writer *w, const char *key, struct str value)
+void explain_field(struct json_writer *w, const char *key, struct str value)
 {
     if (!value.n)
         return;
@@ -56,12 +53,12 @@ static void write_claims(struct json_writer *w, struct sched *s, const struct sc
         struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
         json_write_object_begin(w);
-        field(w, "name", p->claims[i]);
-        field(w, "state",
-              !claim                       ? STR("missing")
-              : claim->status.allocation   ? STR("allocated")
-              : *k && (*k)->flight != NULL ? STR("beingAllocated")
-                                           : STR("pending"));
+        explain_field(w, "name", p->claims[i]);
+        explain_field(w, "state",
+                      !claim                       ? STR("missing")
+                      : claim->status.allocation   ? STR("allocated")
+                      : *k && (*k)->flight != NULL ? STR("beingAllocated")
+                                                   : STR("pending"));
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -77,18 +74,37 @@ static void write_whys(struct json_writer *w, const struct sched_pod *p)
     json_write_array_end(w);
 }
 
-// What is said of a pod that has no node.
-struct told {
-    struct advice advice;
-    struct sbuf cause;
-    struct sbuf now; // the whole, as JSON; empty: there is none
-};
-
-static void told_done(struct told *t)
+void told_done(struct told *t)
 {
     advice_done(&t->advice);
     sbuf_done(&t->cause);
     sbuf_done(&t->now);
+}
+
+void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t)
+{
+    a->tips = &t->advice;
+    if (begun == DRA_OK)
+        report_whole(a, &t->now, &t->cause);
+    if (a->failed || begun != DRA_OK) { // no node is to blame
+        sbuf_clear(&t->now);
+        sbuf_clear(&t->cause);
+        sbuf_add(&t->cause, sbuf_str(&a->text));
+        advice_pod(&t->advice, a);
+    }
+}
+
+// A pod that would fit by itself waits for the others of its group, or for its turn.
+static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t)
+{
+    struct sched_group *g = p->group;
+    size_t fits = t->advice.fits;
+    sbuf_clear(&t->cause);
+    if (g && group_min(g) > 1 && group_scheduled(g) < group_min(g) && !explain_group_fits(s, g, t))
+        return;
+    sbuf_clear(&t->cause);
+    sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon", fits,
+              fits == 1 ? "" : "s");
 }
 
 // Asks all nodes, as if it were the pod's turn now.
@@ -96,21 +112,11 @@ static void ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 {
     struct attempt a;
     enum dra_begin r = cycle_begin(s, p, &a);
-    a.tips = &t->advice;
-    if (r == DRA_OK)
-        report_whole(&a, &t->now, &t->cause);
-    if (t->advice.fits) {
-        sbuf_clear(&t->cause);
-        sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon",
-                  t->advice.fits, t->advice.fits == 1 ? "" : "s");
-    }
-    if (a.failed || r != DRA_OK) { // no node is to blame
-        sbuf_clear(&t->now);
-        sbuf_clear(&t->cause);
-        sbuf_add(&t->cause, sbuf_str(&a.text));
-        advice_pod(&t->advice, &a);
-    }
+    explain_attempt(&a, r, t);
+    bool good = r == DRA_OK && !a.failed && t->advice.fits;
     cycle_end(&a);
+    if (good)
+        would_fit(s, p, t);
 }
 
 static void other_scheduler(const struct sched *s, const struct sched_pod *p, struct told *t)
@@ -145,45 +151,26 @@ static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
     }
 }
 
-static void write_group(struct json_writer *w, const struct sched_group *g)
-{
-    json_write_object_begin(w);
-    field(w, "kind", STR("PodGroup"));
-    field(w, "name", g->key);
-    json_write_key(w, STR("minCount"));
-    json_write_u64(w, group_min(g));
-    json_write_key(w, STR("pods"));
-    json_write_u64(w, g->pods.n);
-    json_write_key(w, STR("scheduled"));
-    json_write_u64(w, group_scheduled(g));
-    if (!g->api)
-        field(w, "state", STR("missing"));
-    if (g->reason)
-        field(w, "reason", str_z(g->reason));
-    if (g->reason && g->message)
-        field(w, "message", str_z(g->message));
-}
-
-static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
+void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     struct told told = {0};
     look_at(s, p, &told);
     json_write_object_begin(&w);
-    field(&w, "kind", STR("Pod"));
-    field(&w, "name", p->key);
-    field(&w, "state", str_z(state_name(p)));
+    explain_field(&w, "kind", STR("Pod"));
+    explain_field(&w, "name", p->key);
+    explain_field(&w, "state", str_z(explain_state(p)));
     if (p->node)
-        field(&w, "node", p->node->name);
-    field(&w, "cause", sbuf_str(&told.cause));
+        explain_field(&w, "node", p->node->name);
+    explain_field(&w, "cause", sbuf_str(&told.cause));
     advice_write(&told.advice, &w);
     if (p->gate)
-        field(&w, "gate", str_z(p->gate));
+        explain_field(&w, "gate", str_z(p->gate));
     if (p->message)
-        field(&w, "message", str_z(p->message));
+        explain_field(&w, "message", str_z(p->message));
     if (p->group) {
         json_write_key(&w, STR("podGroup"));
-        write_group(&w, p->group);
+        explain_group_begin(&w, p->group);
         json_write_object_end(&w);
     }
     json_write_key(&w, STR("attempts"));
@@ -197,96 +184,6 @@ static void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
     }
     json_write_object_end(&w);
     told_done(&told);
-}
-
-// A claim without a pod: as if one came that wanted nothing but this claim.
-static void explain_open_claim(struct sched *s, const struct api_resource_claim *claim,
-                               struct json_writer *w)
-{
-    struct alloc_report *r = alloc_report_new();
-    struct index_explaining e = {
-        .solver = s->solver, .report = r, .claims = &claim, .claims_len = 1};
-    struct index_answer count;
-    cleanup_sbuf struct sbuf text = {0};
-    size_t groups = 0;
-    uint64_t hash = fleet_hash(&claim, 1);
-    s->expire_calls = UINT64_MAX;
-    index_count(s->devices, s->solver,
-                &(struct index_ask){.hash = hash, .claims = &claim, .claims_len = 1}, &count);
-    const struct index_question *q = index_question(s->devices, hash, &claim, 1);
-    for (size_t i = 0; i < s->cluster.order.n; i++) {
-        const struct sched_node *n = s->cluster.order.p[i];
-        if (n && n->api && !index_serves(s->devices, q, n->index) &&
-            !index_explain(s->devices, &e, n->index))
-            alloc_report_refuse(r, n->name, STR("the claim cannot be judged there"));
-    }
-    map_done(&e.seen);
-    (void)alloc_report_finish(r, &groups);
-    json_write_key(w, STR("nodesThatFit"));
-    json_write_u64(w, count.nodes);
-    json_write_key(w, count.at_most ? STR("moreThatFitAtMost") : STR("moreThatFit"));
-    json_write_u64(w, count.more);
-    if (groups) {
-        alloc_report_json(r, &text);
-        json_write_key(w, STR("report"));
-        json_write_raw(w, sbuf_str(&text));
-    }
-    alloc_report_free(r);
-    index_unpin(s->devices);
-}
-
-static void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)
-{
-    const struct api_resource_claim *claim = claims_api(k);
-    struct json_writer w = {.out = out};
-    struct err err;
-    json_write_object_begin(&w);
-    field(&w, "kind", STR("ResourceClaim"));
-    field(&w, "name", k->key);
-    field(&w, "state",
-          claim->status.allocation ? STR("allocated")
-          : k->flight              ? STR("beingAllocated")
-                                   : STR("pending"));
-    if (claim->status.allocation) {
-        json_write_key(&w, STR("allocation"));
-        if (api_json_write(&api_allocation_result_type, claim->status.allocation, &w, &err) < 0)
-            json_write_null(&w); // what came from the API can be written
-    }
-    json_write_key(&w, STR("pods"));
-    json_write_array_begin(&w);
-    for (size_t i = 0; i < k->pods.n; i++) {
-        cleanup_sbuf struct sbuf pod = {0};
-        explain_pod(s, k->pods.p[i], &pod);
-        json_write_raw(&w, sbuf_str(&pod));
-    }
-    json_write_array_end(&w);
-    if (!claim->status.allocation && !k->flight && !k->pods.n)
-        explain_open_claim(s, claim, &w);
-    json_write_object_end(&w);
-}
-
-static void explain_group(struct sched *s, const struct sched_group *g, struct sbuf *out)
-{
-    struct json_writer w = {.out = out};
-    (void)s;
-    write_group(&w, g);
-    json_write_key(&w, STR("members"));
-    json_write_array_begin(&w);
-    for (size_t i = 0; i < g->pods.n; i++) {
-        const struct sched_pod *p = g->pods.p[i];
-        json_write_object_begin(&w);
-        field(&w, "name", p->key);
-        field(&w, "state", str_z(state_name(p)));
-        if (p->node)
-            field(&w, "node", p->node->name);
-        if (p->gate)
-            field(&w, "gate", str_z(p->gate));
-        if (p->message && !p->node)
-            field(&w, "message", str_z(p->message));
-        json_write_object_end(&w);
-    }
-    json_write_array_end(&w);
-    json_write_object_end(&w);
 }
 
 int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
@@ -310,7 +207,7 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
         return 0;
     }
     if (k && str_eqz(k->kind, "PodGroup")) {
-        const struct sched_group *g = groups_find(s, namespace, name);
+        struct sched_group *g = groups_find(s, namespace, name);
         if (!g)
             return err_set(err, ERR_NOT_FOUND, "pod group %s not found", key.p);
         explain_group(s, g, out);

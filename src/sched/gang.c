@@ -5,44 +5,9 @@
 // nothing had been, and what the group still holds of earlier times is given back.
 #include <stdlib.h>
 
-#include "sched/bind_int.h"
+#include "sched/gang_int.h"
 
 #include "base/banned.h"
-
-// So often the pods are placed in other ways before a gang is said not to fit.
-#define OTHER_WAYS_MAX 8
-
-// One pod in a cycle.
-struct
-try {
-    struct sched_pod *pod;
-    struct binding *binding;       // NULL: it does not fit, or was not tried
-    const struct sched_node *node; // where it was placed
-    bool refused;                  // tried, and no node fits
-    uint32_t whys;
-    char *line;                          // why not
-    const struct client_object *give_up; // a claim that keeps it away; referenced; NULL: none
-};
-
-struct cycle {
-    struct sched *s;
-    struct sched_group *g;
-    struct sched_pod *first;
-    struct try *tries;
-    size_t n;
-    size_t tried;
-    size_t min;
-    size_t before; // members that had a node
-    size_t fits;
-    int64_t began_ns;
-    bool failed;                  // an error
-    bool waits;                   // for a claim that is on its way elsewhere
-    bool again;                   // another way is looked for: nobody is told, nothing is counted
-    const struct sched_pod *vary; // the pod that is put elsewhere; NULL: none yet
-    const struct sched_node *avoid[OTHER_WAYS_MAX]; // nodes that it has tried
-    size_t avoid_len;
-    struct sbuf text;
-};
 
 // --- Who takes part ------------------------------------------------------------------------------
 
@@ -77,6 +42,11 @@ static int by_order(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
+void gang_by_order(struct cycle *c)
+{
+    qsort(c->tries, c->n, sizeof(*c->tries), by_order);
+}
+
 // The group may have gone, or be going, since the pod was put into the queue.
 static bool gated_by_group(struct cycle *c, struct sched_pod *p)
 {
@@ -96,7 +66,7 @@ static void collect(struct cycle *c)
             c->tries[c->n++].pod = c->g->pods.p[i];
     for (size_t i = 0; i < c->n; i++)
         queue_leave(&c->s->queue, c->tries[i].pod); // until it is clear where it goes
-    qsort(c->tries, c->n, sizeof(*c->tries), by_order);
+    gang_by_order(c);
 }
 
 // Puts all aside until something about the group, or a claim of theirs, changes.
@@ -167,7 +137,7 @@ static bool valid_pod(struct cycle *c, const struct api_pod *pod, const struct a
     return !c->text.n;
 }
 
-static bool valid(struct cycle *c)
+bool gang_valid(struct cycle *c)
 {
     const struct api_pod *like = c->tries[0].pod->api;
     for (size_t i = 0; i < c->n; i++)
@@ -274,7 +244,8 @@ static void try_pod(struct cycle *c, struct try *t)
 static void try_pod_again(struct cycle *c, struct try *t)
 {
     struct attempt a;
-    if (cycle_begin(c->s, t->pod, &a) == DRA_OK) {
+    enum dra_begin r = cycle_begin(c->s, t->pod, &a);
+    if (r == DRA_OK) {
         if (t->pod == c->vary) {
             a.avoid = c->avoid;
             a.avoid_len = c->avoid_len;
@@ -283,12 +254,18 @@ static void try_pod_again(struct cycle *c, struct try *t)
     } else {
         c->failed = true;
     }
+    if (c->seen) { // every pod is to be seen
+        t->refused = !t->binding;
+        c->failed = false;
+        sbuf_clear(&c->text);
+        c->seen(c->seen_arg, &a, r, t->node);
+    }
     cycle_end(&a);
 }
 
 // --- What comes of it ----------------------------------------------------------------------------
 
-static void revert(struct cycle *c)
+void gang_revert(struct cycle *c)
 {
     for (size_t i = c->n; i-- > 0;) {
         if (!c->tries[i].binding)
@@ -415,7 +392,7 @@ static void no_room(struct cycle *c)
     struct sched *s = c->s;
     cleanup_sbuf struct sbuf others = {0};
     explain(c);
-    revert(c);
+    gang_revert(c);
     sbuf_addf(&others, "pod group is unschedulable: %.*s", STR_ARG(sbuf_str(&c->text)));
     c->g->attempts++;
     c->g->tried_ns = exec_now_ns(s->exec);
@@ -453,10 +430,11 @@ static bool any_refused(const struct cycle *c)
 // --- The cycle -----------------------------------------------------------------------------------
 
 // Stops when so many do not fit that the rest cannot make it.
-static void try_all(struct cycle *c)
+void gang_try_all(struct cycle *c)
 {
     c->s->gang_now = c->again ? c->s->gang_last : ++c->s->gang_last;
-    while (c->tried < c->n && !c->failed && c->before + c->fits + c->n - c->tried >= c->min) {
+    while (c->tried < c->n && !c->failed &&
+           (c->seen || c->before + c->fits + c->n - c->tried >= c->min)) {
         if (c->again)
             try_pod_again(c, &c->tries[c->tried]);
         else
@@ -468,135 +446,37 @@ static void try_all(struct cycle *c)
     c->s->gang_now = 0;
 }
 
-static bool enough(const struct cycle *c)
+bool gang_enough(const struct cycle *c)
 {
     return c->fits && c->before + c->fits >= c->min;
 }
 
-// --- Other ways ----------------------------------------------------------------------------------
-
-// Pods that are alike and share nothing leave each other as much room in one order as in another.
-static bool order_matters(struct cycle *c)
+static void ungate_placed(struct cycle *c)
 {
-    struct seen MAP(bool) seen = {0};
-    uint64_t like = 0;
-    bool matters = false;
-    for (size_t i = 0; i < c->n && !matters; i++) {
-        struct sched_pod *p = c->tries[i].pod;
-        struct attempt a;
-        bool fresh = true;
-        uint64_t signature = cycle_begin(c->s, p, &a) == DRA_OK ? cycle_signature(&a) : 0;
-        cycle_end(&a);
-        matters = !signature || (like && signature != like);
-        like = signature;
-        for (size_t k = 0; k < p->claims_len && !matters; k++) {
-            (void)map_put_new(&seen, p->claims[k], &fresh);
-            matters = !fresh;
-        }
-    }
-    map_done(&seen);
-    return matters;
-}
-
-static void drop_tries(struct cycle *c)
-{
-    for (size_t i = 0; i < c->n; i++) {
-        free(c->tries[i].line);
-        client_object_unref(c->tries[i].give_up);
-    }
-    free(c->tries);
-    sbuf_done(&c->text);
-}
-
-static size_t last_refused(const struct cycle *c)
-{
-    size_t at = c->tried;
-    while (at > 0 && !c->tries[at - 1].refused)
-        at--;
-    return at ? at - 1 : 0;
-}
-
-// The same pods, but whoever found no room comes before those that left it none.
-static struct cycle reorder(const struct cycle *c)
-{
-    struct cycle way = *c;
-    size_t late = last_refused(c);
-    way.text = (struct sbuf){0};
-    way.tries = xcalloc(c->n, sizeof(*way.tries));
-    way.tried = way.fits = 0;
-    way.again = true;
-    way.tries[0].pod = c->tries[late].pod;
-    for (size_t i = 0, to = 1; i < c->n; i++)
-        if (i != late)
-            way.tries[to++].pod = c->tries[i].pod;
-    return way;
-}
-
-static struct try *first_placed(struct cycle *c)
-{
-    for (size_t i = 0; i < c->tried; i++)
-        if (c->tries[i].node && (!c->vary || c->vary == c->tries[i].pod))
-            return &c->tries[i];
-    return NULL;
-}
-
-// What comes first decides where a claim is that all share: it has to go elsewhere. False: it cannot.
-static bool vary(struct cycle *way)
-{
-    struct try *front = first_placed(way);
-    if (way->failed || !front || way->avoid_len == OTHER_WAYS_MAX)
-        return false;
-    way->vary = front->pod;
-    way->avoid[way->avoid_len++] = front->node;
-    revert(way);
-    way->tried = way->fits = 0;
-    for (size_t i = 0; i < way->n; i++)
-        way->tries[i] = (struct try){.pod = way->tries[i].pod};
-    return true;
-}
-
-// Places the pods in other ways when the first was none. True: one has been found, and c is it.
-static bool another_way(struct cycle *c)
-{
-    if (c->min == 1 || !c->fits)
-        return false;
-    revert(c);
-    if (!order_matters(c))
-        return false;
-    struct cycle way = reorder(c);
-    do
-        try_all(&way);
-    while ((way.failed || !enough(&way)) && vary(&way));
-    if (way.failed || !enough(&way)) {
-        revert(&way);
-        drop_tries(&way);
-        return false;
-    }
-    drop_tries(c);
-    *c = way;
     for (size_t i = 0; i < c->n; i++)
         if (c->tries[i].binding)
             ungate(c->tries[i].pod);
-    return true;
 }
 
 static void finish(struct cycle *c)
 {
     if (c->failed) {
-        revert(c);
+        gang_revert(c);
         fail(c);
-    } else if (enough(c)) {
+    } else if (gang_enough(c)) {
         succeed(c);
     } else if (c->waits && c->min > 1 && c->before < c->min) {
-        revert(c);
+        gang_revert(c);
         for (size_t i = 0; i < c->tried; i++)
             c->tries[i].pod->attempts -= c->tries[i].pod->state != POD_GATED;
         gate_all(c, STR("a claim of its pod group is in the process of being allocated"));
     } else if (!c->waits || any_refused(c)) {
-        if (!c->waits && another_way(c))
+        if (!c->waits && gang_another_way(c)) {
+            ungate_placed(c);
             succeed(c);
-        else
+        } else {
             no_room(c);
+        }
     } // else all are gated: this was no attempt
 }
 
@@ -610,10 +490,10 @@ static void run(struct cycle *c)
             gate_short(c);
     } else if (!clean(c) || gang_give_back(s, c->g, TAKE_LOST)) {
         return;
-    } else if (!valid(c)) {
+    } else if (!gang_valid(c)) {
         fail(c);
     } else {
-        try_all(c);
+        gang_try_all(c);
         finish(c);
     }
 }
@@ -628,5 +508,5 @@ void gang_run(struct sched *s, struct sched_pod *first)
     collect(&c);
     if (c.n)
         run(&c);
-    drop_tries(&c);
+    gang_drop(&c);
 }

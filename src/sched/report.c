@@ -260,6 +260,29 @@ struct alloc_report *report_make(struct attempt *a)
     return r;
 }
 
+// Was the claim's allocation made for this very group, earlier in the cycle? Without it there would be one pod less.
+static bool of_this_gang(const struct attempt *a, const struct alloc_change *c)
+{
+    struct sched_claim **k =
+        c->kind == ALLOC_CHANGE_HOLDER ? map_get(&a->s->claims.by_key, c->what) : NULL;
+    return k && (*k)->flight && a->s->gang_now && (*k)->flight->gang == a->s->gang_now;
+}
+
+static void drop_own(struct attempt *a, struct alloc_remedies *r)
+{
+    struct alloc_remedy *kept = arena_array(a->arena, struct alloc_remedy, r->remedies_len + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < r->remedies_len; i++) {
+        bool own = false;
+        for (size_t k = 0; k < r->remedies[i].changes_len; k++)
+            own = own || of_this_gang(a, &r->remedies[i].changes[k]);
+        if (!own)
+            kept[n++] = r->remedies[i];
+    }
+    r->remedies = kept;
+    r->remedies_len = n;
+}
+
 // Makes the report, and finds remedies for what the allocator can change.
 static struct alloc_report *report_with(struct attempt *a, uint64_t calls,
                                         struct alloc_remedies *remedies)
@@ -268,6 +291,8 @@ static struct alloc_report *report_with(struct attempt *a, uint64_t calls,
     if (a->open_len && !a->special) {
         a->s->expire_calls = calls;
         alloc_remedies_find(r, a->s->solver, remedies);
+        if (a->s->gang_now)
+            drop_own(a, remedies);
     }
     return r;
 }

@@ -281,12 +281,19 @@ const struct want *cycle_give_up(const struct attempt *a);
 // cycle_gate puts the pod aside until something lifts the gate; the text is a->text.
 void cycle_gate(struct attempt *a);
 
-// --- gang.c, gang_bind.c, gang_take.c ------------------------------------------------------------
+// --- gang.c, gang_ways.c, gang_bind.c, gang_take.c -----------------------------------------------
 
 // gang_run tries the pods of first's group together; gang_holds says whether the pod has devices though
 // its gang does not run.
 void gang_run(struct sched *s, struct sched_pod *first);
 bool gang_holds(struct sched *s, const struct sched_pod *p);
+
+// gang_look places the pods of a group in memory, shows each with the node it would get (NULL: none, and the attempt knows
+// why), and takes it all back. Returns whether as many fit as the group needs; what is wrong with all of them is added.
+typedef void (*gang_seen_fn)(void *arg, struct attempt *a, enum dra_begin begun,
+                             const struct sched_node *n);
+bool gang_look(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,
+               struct sbuf *wrong);
 
 // gang_start sends prepared bindings (of one group; their list is copied) on their way. need: so many must
 // get as far as the Binding before any goes on.

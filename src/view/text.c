@@ -110,6 +110,58 @@ void view_add_cut(struct sbuf *out, struct str s, size_t width)
     sbuf_add(out, str_upto(s, n));
 }
 
+// --- Paragraphs ----------------------------------------------------------------------------------
+
+#define HANGING 2 // what goes on stands so much further right
+
+// break_at finds how much of a line goes into width columns: up to the last space, or all that fits of a word that is longer.
+static size_t break_at(struct str line, size_t width)
+{
+    size_t columns = 0;
+    size_t n = upto(line, width, &columns);
+    if (n == line.n)
+        return n;
+    for (size_t i = n; i > 0; i--)
+        if (line.p[i] == ' ')
+            return i;
+    return n;
+}
+
+static void add_wrapped_line(struct sbuf *out, struct str line, size_t columns)
+{
+    size_t indent = 0;
+    while (indent < line.n && line.p[indent] == ' ')
+        indent++;
+    size_t next = indent + HANGING < columns / 2 ? indent + HANGING : columns / 2;
+    sbuf_add(out, str_upto(line, indent));
+    line = str_from(line, indent);
+    for (size_t used = indent;; used = next) {
+        size_t n = columns > used ? break_at(line, columns - used) : line.n;
+        sbuf_add(out, str_upto(line, n ? n : 1));
+        sbuf_addc(out, '\n');
+        line = str_from(line, n ? n : 1);
+        while (line.n && line.p[0] == ' ')
+            line = str_from(line, 1);
+        if (!line.n)
+            return;
+        sbuf_add_repeat(out, ' ', next);
+    }
+}
+
+void view_add_wrapped(struct sbuf *out, struct str text, size_t columns)
+{
+    cleanup_sbuf struct sbuf safe = {0};
+    for (struct str line; text.n;) {
+        (void)str_cut(text, '\n', &line, &text);
+        sbuf_clear(&safe);
+        view_add_line(&safe, line);
+        if (columns && view_width(sbuf_str(&safe)) > columns)
+            add_wrapped_line(out, sbuf_str(&safe), columns);
+        else
+            sbuf_addf(out, "%.*s\n", STR_ARG(sbuf_str(&safe)));
+    }
+}
+
 // --- Styles --------------------------------------------------------------------------------------
 
 static const char *const codes[] = {

@@ -30,6 +30,10 @@ void view_add_line(struct sbuf *out, struct str s);
 // view_add_cut adds at most width columns of a text that view_add_line wrote; … ends what was cut.
 void view_add_cut(struct sbuf *out, struct str s, size_t width);
 
+// view_add_wrapped adds lines, each as view_add_line does, broken between words where they are longer than so many columns;
+// what goes on stands a little further right. 0: nothing is broken.
+void view_add_wrapped(struct sbuf *out, struct str text, size_t columns);
+
 // view_style_begin and view_style_end stand around what has a style; nothing is added without colour.
 void view_style_begin(struct sbuf *out, enum view_style style, bool color);
 void view_style_end(struct sbuf *out, enum view_style style, bool color);
