@@ -125,6 +125,9 @@ struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists
 // device_kind hashes what a device has in common with others of its kind.
 uint64_t device_kind(const struct api_device *d, const struct api_resource_slice_spec *slice);
 
+// slice_uses_groups says whether devices of a slice have compatibility groups.
+bool slice_uses_groups(const struct api_resource_slice *s);
+
 // device_sign hashes what tells a partition from others of its counter set: 0 for other devices.
 uint64_t device_sign(const struct api_device *d);
 

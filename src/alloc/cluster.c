@@ -258,7 +258,7 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     return make_cel_device(c, d, err);
 }
 
-static bool slice_uses_groups(const struct api_resource_slice *s)
+bool slice_uses_groups(const struct api_resource_slice *s)
 {
     for (size_t i = 0; i < s->spec.devices.n; i++)
         for (size_t j = 0; j < s->spec.devices.p[i].consumes_counters.n; j++)

@@ -229,7 +229,7 @@ static struct str owner_of(struct index_pool *p)
 {
     struct str node = {0};
     bool shared = false;
-    p->shareable = false;
+    p->shareable = p->grouped = false;
     p->devices = 0;
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct api_resource_slice_spec *spec = &p->slices.p[i]->api->spec;
@@ -237,6 +237,7 @@ static struct str owner_of(struct index_pool *p)
                   spec->has_per_device_node_selection;
         node = spec->node_name;
         p->devices += (uint32_t)spec->devices.n;
+        p->grouped |= slice_uses_groups(p->slices.p[i]->api);
         for (size_t k = 0; k < spec->devices.n; k++)
             p->shareable |= spec->devices.p[k].has_allow_multiple_allocations &&
                             spec->devices.p[k].allow_multiple_allocations;

@@ -7,6 +7,8 @@
 //   index_slice, index_class, index_rule, index_node, index_use     what changes
 //   q = index_question(x, hash, claims, n)                          a question
 //   index_walk_start, index_walk_next                               nodes that may do, best first
+//   index_find                                                      the same in one call, with a
+//                                                                   caller who asks each node
 //   index_best, index_count                                         the answer in one call
 //
 // Nodes that no question can tell apart are a group: what one of them has answered holds for all.
@@ -22,6 +24,7 @@
 #include "base/map.h"
 #include "dray/alloc.h"
 
+struct fleet;
 struct index;
 struct index_pool;
 struct index_question;
@@ -146,14 +149,29 @@ struct index_answer {
     uint64_t solves; // made for this answer
 };
 
-// What is asked. hash as in index_question; may says whether a node comes into question otherwise, NULL: all do.
+// What a node says to a question.
+enum index_reply {
+    INDEX_NO,     // not with these devices: no other node in the same state will do either
+    INDEX_SKIP,   // not this one, for reasons that others need not have
+    INDEX_YES,    // it will do; others may be better
+    INDEX_ENOUGH, // ask no more
+};
+
+// What is asked. hash as in index_question; 0: nothing is known before, nor remembered.
 struct index_ask {
     uint64_t hash;
     const struct api_resource_claim *const *claims;
     size_t claims_len;
-    bool (*may)(void *arg, uint32_t node); // of index_best
+    // Of index_find:
+    size_t need;         // as in index_walk_start
+    struct fleet *fleet; // names nodes by worth, started with the same question; NULL: by policy
+    enum index_reply (*ask)(void *arg, uint32_t node);
     void *arg;
 };
+
+// index_find is the question to the whole cluster: it asks nodes, best first, until one says that it
+// is enough, and asks none that is known to have no answer. The fleet is told what the answers were.
+void index_find(struct index *x, const struct index_ask *ask);
 
 // index_best finds the best node under the policy of the index. The solver's policy should be the same.
 void index_best(struct index *x, struct alloc_solver *s, const struct index_ask *ask,

@@ -41,8 +41,10 @@ struct index_pool {
     uint64_t state;             // a hash of devices and use
     uint32_t devices;
     uint32_t taken;
+    uint32_t idle; // of these, so many can be had at the most
     bool shared;
     bool shareable; // a device of it may be allocated several times
+    bool grouped;   // some have compatibility groups: which slices count depends on features
     bool twice;     // two devices have one name
 };
 
@@ -56,14 +58,21 @@ struct index_base {
     struct index_held held;
 };
 
+// What nodes see of a shared pool: which slices and devices, as a hash, and how many.
+struct index_seen {
+    uint64_t hash;
+    uint32_t devices;
+};
+
 // Shared pools that some nodes see, sorted by key. Nodes with the same labels, as far as shared pools ask for
 // them, have one set.
 struct index_set {
     struct str labels; // those values; owned, the key of index.sets
     struct index_pools pools;
-    struct VEC(
-        uint64_t) seen; // beside them: a hash of which slices and devices are for these nodes
+    struct VEC(struct index_seen) seen; // beside them
     uint64_t state;
+    uint32_t idle;                     // devices that these nodes can have, at the most
+    bool loose;                        // some can be shared
     uint32_t slices_stamp, uses_stamp; // when pools, or their use, changed
     size_t nodes;                      // that see it
     bool dirty;                        // its state is out of date, and it is in index.dirty
@@ -81,7 +90,7 @@ struct index_cell {
     uint32_t number; // in index.cells
     uint32_t in_set; // place in set->cells
     uint32_t in_group;
-    uint32_t free; // devices of their own
+    uint32_t idle; // devices of their own that can be had, at the most
     bool loose;    // some can be shared
 };
 
@@ -90,7 +99,8 @@ struct index_group {
     uint64_t state;
     uint32_t number; // in index.groups
     uint32_t born;   // tells groups apart that had the same number
-    uint32_t bucket; // by free devices
+    uint32_t idle;   // devices that one of the nodes can have, at the most
+    bool loose;      // some can be shared, so that idle is no bound
     uint32_t in_bucket;
     struct index_cells cells;
 };
@@ -134,9 +144,8 @@ struct index_question {
     size_t facts_len;
 };
 
-// Groups by free devices: 0 … 63, and those where free devices do not tell.
-#define BUCKETS        65
-#define BUCKET_UNKNOWN 64
+// Groups by idle devices; the last bucket has those with more, too.
+#define BUCKETS 1024
 
 // Nodes that a change of a shared pool's use is told about (index_touched). Where more see the pool, who
 // follows the nodes' states learns of it when it looks at a node for another reason.
@@ -147,6 +156,10 @@ struct index_question {
 #define VIEWS_LEAST   64 // are kept, however large they are
 
 struct index_groups VEC(struct index_group *);
+
+struct index_bucket {
+    struct index_groups firm, loose;
+};
 
 // An attribute that some expression or constraint reads; name empty: all of the domain.
 struct index_read {
@@ -169,7 +182,7 @@ struct index {
     struct index_groups groups;                            // by number
     struct index_numbers free_groups;
     struct index_group_map MAP(struct index_group *) by_state;
-    struct index_groups buckets[BUCKETS];
+    struct index_bucket buckets[BUCKETS];
     uint32_t births;
     size_t shared_pools;
     struct index_label_keys MAP(bool) label_keys; // that shared pools ask for
@@ -192,7 +205,7 @@ struct index {
     struct {
         struct index_question *q;
         size_t need;
-        int bucket;
+        size_t left; // buckets to come
         struct crowd_walk at;
     } walk;
 };
@@ -225,9 +238,9 @@ void key_slice(const struct index *x, struct index_slice *s);
 void key_devices(const struct index *x, struct index_slice *s);
 
 // key_pool makes the state of a pool of those of its devices. key_node is the state of a node's own
-// devices, and what is free of them.
+// devices, and how many are idle.
 void key_pool(struct index_pool *p);
-uint64_t key_node(const struct index_node *n, uint32_t *ret_free, bool *ret_loose);
+uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose);
 
 // key_class and key_claims find what an object's expressions read. True: that is more than before.
 bool key_class(struct index *x, const struct api_device_class *c);
@@ -257,10 +270,21 @@ void place_shared(struct index *x, const struct index_pool *p);
 void place_visible(struct index *x, struct index_pool *p, bool gone);
 void place_done(struct index *x);
 
+// bucket_of is where a group stands among those that are walked.
+struct index_groups *bucket_of(struct index *x, const struct index_group *g);
+
 // place_settle makes the state of a set current, place_settle_all that of every set: a shared pool that all nodes
 // see changes them all, which is put off until somebody asks.
 void place_settle(struct index *x, struct index_set *s);
 void place_settle_all(struct index *x);
+
+// --- index_walk.c: facts --------------------------------------------------------------------------
+
+// fact_of finds or makes a fact; fact_known is what is known. group_of is the group of a node as it is
+// now; NULL: there is no such node.
+struct index_fact *fact_of(struct index *x, struct index_question *q, const struct index_group *g);
+enum index_known fact_known(const struct index_question *q, const struct index_group *g);
+struct index_group *group_of(struct index *x, uint32_t node);
 
 // --- index_view.c ----------------------------------------------------------------------------------
 

@@ -145,6 +145,17 @@ static uint64_t use_hash(const struct index_device *d)
     return index_mix(d->consumed, (uint64_t)(d->exclusive > 0) << 1 | (d->shares > 0));
 }
 
+// Does no slice of this generation say that the pool has so many?
+static bool incomplete(const struct index_pool *p, int64_t generation, int64_t slices)
+{
+    for (size_t i = 0; i < p->slices.n; i++) {
+        const struct api_resource_pool *pool = &p->slices.p[i]->api->spec.pool;
+        if (pool->generation == generation && pool->resource_slice_count == slices)
+            return false;
+    }
+    return true;
+}
+
 void key_pool(struct index_pool *p)
 {
     uint64_t h = hash_str(p->driver) + (p->twice ? SALT_TWICE : 0);
@@ -153,20 +164,26 @@ void key_pool(struct index_pool *p)
         int64_t g = p->slices.p[i]->api->spec.pool.generation;
         newest = g > newest ? g : newest;
     }
-    p->taken = 0;
+    p->taken = p->idle = 0;
+    int64_t parts = 0;
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct index_slice *s = p->slices.p[i];
+        bool current = s->api->spec.pool.generation == newest;
+        parts += current;
         h = index_mix(h, s->head);
         h = index_mix(h, (uint64_t)newest - (uint64_t)s->api->spec.pool.generation);
         for (size_t k = 0; k < s->api->spec.devices.n; k++) {
             const struct index_device *d = &s->devices[k];
             bool taken = d->exclusive || d->shares;
             p->taken += taken;
+            p->idle += !taken && current;
             h = index_mix(h, d->kind);
             if (taken)
                 h = index_mix(h, use_hash(d));
         }
     }
+    if (!p->grouped && incomplete(p, newest, parts))
+        p->idle = 0;
     p->state = h;
 }
 
@@ -187,15 +204,15 @@ static uint64_t node_hash(const struct api_node *node)
     return h;
 }
 
-uint64_t key_node(const struct index_node *n, uint32_t *ret_free, bool *ret_loose)
+uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loose)
 {
     uint64_t h = node_hash(n->object.value);
-    *ret_free = 0;
+    *ret_idle = 0;
     *ret_loose = false;
     for (size_t i = 0; i < n->pools.n; i++) {
         const struct index_pool *p = n->pools.p[i];
         h = index_mix(h, p->state);
-        *ret_free += p->devices - p->taken;
+        *ret_idle += p->idle;
         *ret_loose |= p->shareable;
     }
     return h;

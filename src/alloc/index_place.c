@@ -18,9 +18,15 @@ static struct str bytes_of(const void *p, size_t n)
 
 // --- Groups --------------------------------------------------------------------------------------
 
+struct index_groups *bucket_of(struct index *x, const struct index_group *g)
+{
+    struct index_bucket *b = &x->buckets[g->idle < BUCKETS ? g->idle : BUCKETS - 1];
+    return g->loose ? &b->loose : &b->firm;
+}
+
 static void bucket_leave(struct index *x, struct index_group *g)
 {
-    struct index_groups *b = &x->buckets[g->bucket];
+    struct index_groups *b = bucket_of(x, g);
     struct index_group *last = vec_pop(b);
     if (last != g) {
         b->p[g->in_bucket] = last;
@@ -30,12 +36,11 @@ static void bucket_leave(struct index *x, struct index_group *g)
 
 static void bucket_enter(struct index *x, struct index_group *g, const struct index_cell *c)
 {
-    bool loose = c->loose || c->set->pools.n;
-    g->bucket = loose                          ? BUCKET_UNKNOWN
-                : c->free < BUCKET_UNKNOWN - 1 ? c->free
-                                               : BUCKET_UNKNOWN - 1;
-    g->in_bucket = (uint32_t)x->buckets[g->bucket].n;
-    vec_push(&x->buckets[g->bucket], g);
+    g->idle = c->idle + c->set->idle;
+    g->loose = c->loose || c->set->loose;
+    struct index_groups *b = bucket_of(x, g);
+    g->in_bucket = (uint32_t)b->n;
+    vec_push(b, g);
 }
 
 // A number that was given back, or the next.
@@ -98,7 +103,7 @@ struct cell_key {
 };
 
 static struct index_cell *cell_get(struct index *x, uint64_t own, struct index_set *set,
-                                   uint32_t have, bool loose)
+                                   uint32_t idle, bool loose)
 {
     struct cell_key key = {own, set};
     struct index_cell **known = map_get(&x->by_own, bytes_of(&key, sizeof(key)));
@@ -107,7 +112,7 @@ static struct index_cell *cell_get(struct index *x, uint64_t own, struct index_s
     struct index_cell *c = xcalloc(1, sizeof(*c));
     c->own = own;
     c->set = set;
-    c->free = have;
+    c->idle = idle;
     c->loose = loose;
     c->number = take_number(&x->free_cells, x->cells.n);
     if (c->number == x->cells.n)
@@ -158,10 +163,11 @@ static void cell_leave(struct index *x, struct index_node *n)
 
 // --- Sets ----------------------------------------------------------------------------------------
 
-// Which slices and devices of a shared pool are for a node, as a hash; 0: none is.
-static uint64_t pool_seen(const struct index_pool *p, const struct api_node *node)
+// Which slices and devices of a shared pool are for a node; a hash of 0: none is.
+static struct index_seen pool_seen(const struct index_pool *p, const struct api_node *node)
 {
     uint64_t h = 0;
+    uint32_t devices = 0;
     bool any = false;
     for (size_t i = 0; i < p->slices.n; i++) {
         const struct api_resource_slice_spec *s = &p->slices.p[i]->api->spec;
@@ -170,21 +176,30 @@ static uint64_t pool_seen(const struct index_pool *p, const struct api_node *nod
                              NULL);
         any |= each || r != 0;
         h = index_mix(h, (uint64_t)(unsigned)(r + 2));
+        devices += r && !each ? (uint32_t)s->devices.n : 0;
         for (size_t k = 0; each && k < s->devices.n; k++) {
             const struct api_device *d = &s->devices.p[k];
             r = node_matches(node, d->node_name, d->has_all_nodes && d->all_nodes, d->node_selector,
                              NULL);
             h = index_mix(h, (uint64_t)(unsigned)(r + 2));
+            devices += r != 0;
         }
     }
-    return any ? h | 1 : 0;
+    return (struct index_seen){any ? h | 1 : 0, devices};
 }
 
 static void set_state(struct index_set *s)
 {
     uint64_t h = 0;
-    for (size_t i = 0; i < s->pools.n; i++)
-        h = index_mix(index_mix(h, s->pools.p[i]->state), s->seen.p[i]);
+    s->idle = 0;
+    s->loose = false;
+    for (size_t i = 0; i < s->pools.n; i++) {
+        const struct index_pool *p = s->pools.p[i];
+        const struct index_seen *seen = &s->seen.p[i];
+        h = index_mix(index_mix(h, p->state), seen->hash);
+        s->idle += p->idle < seen->devices ? p->idle : seen->devices;
+        s->loose |= p->shareable;
+    }
     s->state = h;
 }
 
@@ -204,7 +219,7 @@ static size_t set_find(const struct index_set *s, const struct index_pool *p, bo
     return from;
 }
 
-static void set_put(struct index_set *s, struct index_pool *p, uint64_t seen)
+static void set_put(struct index_set *s, struct index_pool *p, struct index_seen seen)
 {
     bool there;
     size_t at = set_find(s, p, &there);
@@ -278,8 +293,10 @@ static struct index_set *set_get(struct index *x, const struct index_node *n)
     if (x->shared_pools)
         map_foreach(&x->pools, i) {
             struct index_pool *p = *map_value(&x->pools, i);
-            uint64_t seen = p->shared ? pool_seen(p, n->object.value) : 0;
-            if (seen)
+            struct index_seen seen = {0};
+            if (p->shared)
+                seen = pool_seen(p, n->object.value);
+            if (seen.hash)
                 set_put(s, p, seen);
         }
     set_state(s);
@@ -324,14 +341,14 @@ static uint64_t ranks(const struct index_node *n, const struct index_set *s)
 static void enter(struct index *x, struct index_node *n)
 {
     place_settle(x, n->set);
-    uint32_t have;
+    uint32_t idle;
     bool loose;
-    uint64_t own = key_node(n, &have, &loose);
+    uint64_t own = key_node(n, &idle, &loose);
     own = index_mix(own, ranks(n, n->set));
     if (n->cell && n->cell->own == own && n->cell->set == n->set)
         return;
     struct index_cell *old = n->cell;
-    struct index_cell *c = cell_get(x, own, n->set, have, loose);
+    struct index_cell *c = cell_get(x, own, n->set, idle, loose);
     if (old)
         cell_leave(x, n);
     while (x->places.n <= n->number)
@@ -508,10 +525,12 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
         struct index_set *s = *map_value(&x->sets, i);
         bool there;
         size_t at = set_find(s, p, &there);
-        uint64_t seen = gone ? 0 : pool_seen(p, sample(x, s));
-        if (!there && !seen)
+        struct index_seen seen = {0};
+        if (!gone)
+            seen = pool_seen(p, sample(x, s));
+        if (!there && !seen.hash)
             continue;
-        if (seen)
+        if (seen.hash)
             set_put(s, p, seen);
         else
             set_take(s, at);
@@ -519,7 +538,7 @@ void place_visible(struct index *x, struct index_pool *p, bool gone)
         s->uses_stamp++;
         move_cells(x, s);
         touch_set(x, s);
-        if (!there || !seen)
+        if (!there || !seen.hash)
             enter_again(x, s);
     }
 }
@@ -537,6 +556,8 @@ void place_done(struct index *x)
     vec_done(&x->free_cells);
     vec_done(&x->groups);
     vec_done(&x->free_groups);
-    for (size_t i = 0; i < BUCKETS; i++)
-        vec_done(&x->buckets[i]);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        vec_done(&x->buckets[i].firm);
+        vec_done(&x->buckets[i].loose);
+    }
 }

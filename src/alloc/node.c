@@ -127,3 +127,15 @@ int node_matches(const struct api_node *node, struct str name, bool all,
     }
     return 0;
 }
+
+struct str node_only_name(const struct api_node_selector *s)
+{
+    if (!s || s->node_selector_terms.n != 1)
+        return (struct str){0};
+    const struct api_node_selector_term *t = &s->node_selector_terms.p[0];
+    for (size_t i = 0; i < t->match_fields.n; i++)
+        if (str_eqz(t->match_fields.p[i].key, "metadata.name") &&
+            str_eqz(t->match_fields.p[i].operator, "In") && t->match_fields.p[i].values.n == 1)
+            return t->match_fields.p[i].values.p[0];
+    return (struct str){0};
+}

@@ -14,4 +14,7 @@
 int node_matches(const struct api_node *node, struct str name, bool all,
                  const struct api_node_selector *selector, struct err *err) MUST_USE;
 
+// node_only_name is the name of the one node that a selector can pick, empty when it may pick others.
+struct str node_only_name(const struct api_node_selector *selector);
+
 #endif

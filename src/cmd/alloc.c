@@ -107,7 +107,7 @@ static size_t ask_index(struct session *s, const struct question *q, struct inde
     struct index_answer a;
     index_best(
         x, s->solver,
-        &(struct index_ask){.hash = number, .claims = q->claims.p, .claims_len = q->claims.n}, &a);
+        &(struct index_ask){.hash = number + 1, .claims = q->claims.p, .claims_len = q->claims.n}, &a);
     *ret = a.best;
     ret->verdict = a.verdict;
     return a.node < q->nodes.n ? a.node : q->nodes.n - 1;

@@ -275,57 +275,58 @@ static void keep_answer(struct fleet_claim *k, const struct alloc_answer *a)
                                         .exclusive = true};
 }
 
-// Asks a node. True: the claim has its devices there.
-static bool ask_node(struct fleet_core *c, struct index_question *q, struct fleet_claim *k,
-                     uint32_t node)
+struct placing {
+    struct fleet_core *core;
+    struct fleet_claim *claim;
+    bool by_worth;
+};
+
+static enum index_reply ask_node(void *arg, uint32_t node)
 {
-    const struct api_resource_claim *claim = c->objects->asks[k->ask];
+    struct placing *p = arg;
+    struct fleet_core *c = p->core;
+    const struct api_resource_claim *claim = c->objects->asks[p->claim->ask];
     struct err err;
     struct alloc_answer a;
+    c->asked += p->by_worth;
+    if (!p->by_worth && (closed(c, node) || c->cpu[node] < CPU_A_GPU))
+        return INDEX_SKIP;
     const struct alloc_view *v = index_view(c->index, node, &err);
     if (!v)
-        return false;
+        return INDEX_NO;
     alloc_solve(c->solver, v, &claim, 1, &a);
     c->solved++;
-    if (a.verdict != ALLOC_ALLOCATED) {
-        index_rule_out(c->index, q, node);
-        return false;
-    }
-    keep_answer(k, &a);
-    k->node = node;
-    fleet_core_take(c, k);
-    return true;
-}
-
-// What worth does not offer is asked, too, as the scheduler does.
-static bool place_by_devices(struct fleet_core *c, struct index_question *q, struct fleet_claim *k)
-{
-    uint32_t node;
-    fleet_at(c->fleet, UINT32_MAX);
-    index_walk_start(c->index, q, 1);
-    while (index_walk_next(c->index, &node))
-        if (!closed(c, node) && c->cpu[node] >= CPU_A_GPU && ask_node(c, q, k, node))
-            return true;
-    return false;
+    if (a.verdict != ALLOC_ALLOCATED)
+        return INDEX_NO;
+    keep_answer(p->claim, &a);
+    p->claim->node = node;
+    fleet_core_take(c, p->claim);
+    return INDEX_ENOUGH;
 }
 
 static bool place(struct fleet_core *c, struct fleet_claim *k)
 {
     const struct api_resource_claim *claim = c->objects->asks[k->ask];
-    uint64_t hash = c->objects->hashes[k->ask];
-    uint32_t node;
-    struct index_question *q = index_question(c->index, hash, &claim, 1);
-    (void)fleet_ask(c->fleet, hash, &claim, 1, CPU_A_GPU, 0);
+    struct placing p = {c, k, true};
+    struct index_ask ask = {.hash = c->objects->hashes[k->ask],
+                            .claims = &claim,
+                            .claims_len = 1,
+                            .need = 1,
+                            .fleet = c->fleet,
+                            .ask = ask_node,
+                            .arg = &p};
+    (void)fleet_ask(c->fleet, ask.hash, &claim, 1, CPU_A_GPU, 0);
     fleet_learn(c->fleet, 1);
     fleet_start(c->fleet);
-    while (fleet_next(c->fleet, &node)) {
-        c->asked++;
-        fleet_at(c->fleet, node);
-        if (!index_ruled_out(c->index, q, node) && ask_node(c, q, k, node))
-            return true;
-        fleet_refused(c->fleet, node);
-    }
-    return place_by_devices(c, q, k);
+    index_find(c->index, &ask);
+    if (k->held)
+        return true;
+    // What worth does not offer is asked, too, as the scheduler does.
+    fleet_at(c->fleet, UINT32_MAX);
+    ask.fleet = NULL;
+    p.by_worth = false;
+    index_find(c->index, &ask);
+    return k->held;
 }
 
 bool fleet_core_place(struct fleet_core *c, struct fleet_claim *k)

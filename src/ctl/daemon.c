@@ -103,8 +103,8 @@ static struct str node_of(const struct api_pod *pod)
         return pod->spec.node_name;
     const struct api_node_affinity *affinity =
         pod->spec.affinity ? pod->spec.affinity->node_affinity : NULL;
-    return select_only_node(affinity ? affinity->required_during_scheduling_ignored_during_execution
-                                     : NULL);
+    return node_only_name(affinity ? affinity->required_during_scheduling_ignored_during_execution
+                                   : NULL);
 }
 
 static void add_pods(struct daemon *d)

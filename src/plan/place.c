@@ -3,6 +3,7 @@
 // Placing units one after the other: nodes that a pod may run on, the allocator on each, one of them
 // chosen by the policy; why and what would help for those that fit nowhere.
 #include "alloc/fleet.h"
+#include "alloc/node.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -29,8 +30,10 @@ static void set_deadline(struct plan *p, int64_t ms)
 
 static void add_site(struct plan *p, const struct api_node *node)
 {
-    if (!p->options.node.n || str_eq(p->options.node, node->metadata.name))
-        vec_push(&p->sites, (struct plan_site){.node = node});
+    if (p->options.node.n && !str_eq(p->options.node, node->metadata.name))
+        return;
+    *map_put(&p->site_names, node->metadata.name) = (uint32_t)p->sites.n;
+    vec_push(&p->sites, node);
 }
 
 static void infer_nodes(struct plan *p)
@@ -83,31 +86,32 @@ static void find_nodes(struct plan *p)
                    strangers);
 }
 
-static int make_views(struct plan *p, struct err *err)
+// What a claim has got is in use.
+static void hold(struct plan *p, struct held_claim *c)
 {
-    struct claim_list claims = {0};
-    world_foreach(p->world, PLAN_SLICE, o) vec_push(&p->slices, o->value);
-    world_foreach(p->world, PLAN_CLASS, o) vec_push(&p->classes, o->value);
-    world_foreach(p->world, PLAN_RULE, o) vec_push(&p->rules, o->value);
+    c->user.owner = c->claim->metadata.namespace.n ? c->name : c->claim->metadata.name;
+    if (c->claim->status.allocation)
+        index_use(p->index, &c->user, c->claim->status.allocation);
+}
+
+static struct index_object as_object(const void *value)
+{
+    return (struct index_object){.value = value}; // the world outlives the index
+}
+
+static void make_index(struct plan *p)
+{
+    const struct index_object none = {0};
+    p->index = index_new(
+        &(struct index_options){.features = p->options.features, .policy = p->options.policy});
+    vec_foreach(&p->classes, c)
+        index_class(p->index, none, as_object(*c));
+    world_foreach(p->world, PLAN_RULE, o) index_rule(p->index, none, as_object(o->value));
+    world_foreach(p->world, PLAN_SLICE, o) index_slice(p->index, none, as_object(o->value));
+    for (uint32_t i = 0; i < p->sites.n; i++)
+        index_node(p->index, i, p->sites.p[i]->metadata.name, as_object(p->sites.p[i]));
     for (size_t i = 0; i < p->claims.n; i++)
-        vec_push(&claims, p->claims.p[i].claim);
-    struct alloc_input in = {.features = p->options.features,
-                             .slices = p->slices.p,
-                             .slices_len = p->slices.n,
-                             .classes = p->classes.p,
-                             .classes_len = p->classes.n,
-                             .taint_rules = p->rules.p,
-                             .taint_rules_len = p->rules.n,
-                             .claims = claims.p,
-                             .claims_len = claims.n};
-    int r = alloc_cluster_new(&in, &p->cluster, err);
-    vec_done(&claims);
-    for (size_t i = 0; r == 0 && i < p->sites.n; i++) {
-        struct err local = {0};
-        if (alloc_view_new(p->cluster, p->sites.p[i].node, &p->sites.p[i].first, &local) < 0)
-            p->sites.p[i].broken = arena_str(&p->arena, str_z(local.msg));
-    }
-    return r;
+        hold(p, &p->claims.p[i]);
 }
 
 // --- Packing -------------------------------------------------------------------------------------
@@ -115,16 +119,27 @@ static int make_views(struct plan *p, struct err *err)
 static const struct alloc_view *view_at(void *arg, uint32_t site)
 {
     const struct plan *p = arg;
-    return site_view(&p->sites.p[site]);
+    struct err err = {0};
+    return index_view(p->index, site, &err);
 }
 
 // Processors and memory are not considered: what is known of nodes are their devices.
-static void tell_fleet(const struct plan *p, size_t site)
+static void tell_fleet(const struct plan *p, uint32_t site)
 {
-    const struct plan_site *s = &p->sites.p[site];
-    struct fleet_room room = {.order = (uint32_t)site};
-    if (p->fleet && !s->broken.n)
-        fleet_set(p->fleet, (uint32_t)site, &room, site_view(s));
+    struct fleet_room room = {.order = site};
+    fleet_set_state(p->fleet, site, &room, index_state(p->index, site));
+}
+
+// Nodes that see other devices than before, or others of them in use.
+static void renew_fleet(struct plan *p)
+{
+    struct index_numbers *changed = index_touched(p->index);
+    bool all = changed->n > p->sites.n;
+    for (uint32_t i = 0; p->fleet && all && i < p->sites.n; i++)
+        tell_fleet(p, i);
+    for (size_t i = 0; p->fleet && !all && i < changed->n; i++)
+        tell_fleet(p, changed->p[i]);
+    vec_clear(changed);
 }
 
 static struct claim_list open_claims(struct plan *p, const struct unit *u);
@@ -135,8 +150,7 @@ static void make_fleet(struct plan *p)
     if (p->options.policy != ALLOC_PACK)
         return;
     p->fleet = fleet_new(&(struct fleet_options){.view = view_at, .view_arg = p});
-    for (size_t i = 0; i < p->sites.n; i++)
-        tell_fleet(p, i);
+    renew_fleet(p);
     for (size_t i = 0; i < p->units.n; i++) {
         struct claim_list open = open_claims(p, &p->units.p[i]);
         if (!open.n || p->units.p[i].error.n)
@@ -153,41 +167,6 @@ static void make_fleet(struct plan *p)
                                                                 .loss_arg = p->fleet});
 }
 
-static bool touches(const struct api_resource_claim *c, const struct alloc_view *v)
-{
-    const struct api_allocation_result *a = c->status.allocation;
-    for (size_t i = 0; a && i < a->devices.results.n; i++)
-        if (alloc_view_has_pool(v, a->devices.results.p[i].driver, a->devices.results.p[i].pool))
-            return true;
-    return false;
-}
-
-// Nodes that see a pool of which something was taken look again.
-static void renew_sites(struct plan *p, const struct unit *u)
-{
-    for (size_t i = 0; i < p->sites.n; i++) {
-        struct plan_site *s = &p->sites.p[i];
-        struct claim_list here = {0};
-        bool changed = false;
-        for (size_t k = 0; s->first && k < u->claims.n; k++)
-            changed |= touches(p->claims.p[u->claims.p[k]].claim, s->first);
-        if (!changed)
-            continue;
-        for (size_t k = 0; k < p->claims.n; k++)
-            if (touches(p->claims.p[k].claim, s->first))
-                vec_push(&here, p->claims.p[k].claim);
-        alloc_view_free(s->own);
-        alloc_cluster_free(s->own_cluster);
-        s->own = NULL;
-        s->own_cluster = NULL;
-        struct err err = {0};
-        if (alloc_view_renew(s->first, here.p, here.n, &s->own_cluster, &s->own, &err) < 0)
-            s->broken = arena_str(&p->arena, str_z(err.msg)); // it was readable before
-        tell_fleet(p, i);
-        vec_done(&here);
-    }
-}
-
 // --- One unit ------------------------------------------------------------------------------------
 
 // Claims of a unit that have nothing yet.
@@ -202,18 +181,15 @@ static struct claim_list open_claims(struct plan *p, const struct unit *u)
     return list;
 }
 
-static bool site_fits(struct plan *p, const struct unit *u, const struct plan_site *s,
+// Is there a reason, devices apart, that a node does not do?
+static bool site_fits(struct plan *p, const struct unit *u, const struct api_node *node,
                       struct str *ret_reason)
 {
-    if (s->broken.n) {
-        *ret_reason = s->broken;
-        return false;
-    }
-    if (!fits_node(u->pod, s->node, &p->arena, ret_reason))
+    if (!fits_node(u->pod, node, &p->arena, ret_reason))
         return false;
     for (size_t i = 0; i < u->claims.n; i++) {
         const struct held_claim *c = &p->claims.p[u->claims.p[i]];
-        if (fits_allocation(c->claim, s->node))
+        if (fits_allocation(c->claim, node))
             continue;
         *ret_reason =
             arena_strf(&p->arena, "claim %.*s is allocated for other nodes", STR_ARG(c->name));
@@ -222,68 +198,70 @@ static bool site_fits(struct plan *p, const struct unit *u, const struct plan_si
     return true;
 }
 
-// Of two nodes that fit, is the second the better one? The first that fits wins among equals.
-static bool better(const struct plan *p, const struct plan_site *best, const struct plan_site *s)
-{
-    size_t have = alloc_view_idle(site_view(best));
-    size_t here = alloc_view_idle(site_view(s));
-    return p->options.policy == ALLOC_PACK ? here < have : here > have;
-}
-
 struct search {
+    struct plan *p;
+    const struct unit *u;
     struct claim_list open;
-    const struct plan_site *best;
+    uint64_t hash;    // of what is asked
+    uint32_t best;    // site; UINT32_MAX: none
     struct str error; // fatal for the unit
     size_t timeouts;  // nodes on which the search did not end
 };
 
-static enum alloc_verdict try_site(struct plan *p, const struct plan_site *s, struct search *at)
+static enum alloc_verdict try_site(struct search *at, uint32_t site)
 {
-    struct alloc_answer a;
+    struct plan *p = at->p;
+    struct alloc_answer a = {.verdict = ALLOC_NODE_ERROR};
+    struct err err = {0};
+    const struct alloc_view *v = index_view(p->index, site, &err);
     set_deadline(p, p->options.solve_ms ? p->options.solve_ms : SOLVE_MS);
-    alloc_solve(p->solver, site_view(s), at->open.p, at->open.n, &a);
+    if (v)
+        alloc_solve(p->solver, v, at->open.p, at->open.n, &a);
     if (a.verdict == ALLOC_ERROR)
         at->error = arena_str(&p->arena, a.error);
     at->timeouts += a.verdict == ALLOC_TIMEOUT;
     return a.verdict;
 }
 
-// The node where the claims cost those that come later the least.
-static void find_by_worth(struct plan *p, const struct unit *u, struct search *at)
+static enum index_reply ask_site(void *arg, uint32_t site)
 {
-    uint32_t site;
-    (void)fleet_ask(p->fleet, fleet_hash(at->open.p, at->open.n), at->open.p, at->open.n, 0, 0);
-    fleet_start(p->fleet);
-    while (!at->best && !at->error.n && fleet_next(p->fleet, &site)) {
-        const struct plan_site *s = &p->sites.p[site];
-        struct str reason;
-        fleet_at(p->fleet, site);
-        if (site_fits(p, u, s, &reason) && try_site(p, s, at) == ALLOC_ALLOCATED)
-            at->best = s;
-    }
+    struct search *at = arg;
+    struct str reason;
+    struct arena_mark m = arena_mark(&at->p->arena);
+    bool fits = site_fits(at->p, at->u, at->p->sites.p[site], &reason);
+    arena_rewind(&at->p->arena, m);
+    if (!fits)
+        return INDEX_SKIP;
+    enum alloc_verdict v = at->open.n ? try_site(at, site) : ALLOC_ALLOCATED;
+    if (v == ALLOC_UNSATISFIABLE || v == ALLOC_NODE_ERROR)
+        return INDEX_NO;
+    if (v == ALLOC_TIMEOUT)
+        return INDEX_SKIP;
+    if (v == ALLOC_ALLOCATED)
+        at->best = site;
+    return INDEX_ENOUGH;
 }
 
-static void find_site(struct plan *p, const struct unit *u, struct search *at)
+// The node where the claims cost those that come later the least; if worth offers none, by devices.
+static void find_site(struct search *at)
 {
-    if (p->fleet && at->open.n) {
-        find_by_worth(p, u, at);
-        if (at->best)
+    struct plan *p = at->p;
+    struct index_ask ask = {.hash = at->hash,
+                            .claims = at->open.p,
+                            .claims_len = at->open.n,
+                            .fleet = at->open.n ? p->fleet : NULL,
+                            .ask = ask_site,
+                            .arg = at};
+    if (ask.fleet) {
+        (void)fleet_ask(p->fleet, at->hash, at->open.p, at->open.n, 0, 0);
+        fleet_start(p->fleet);
+        index_find(p->index, &ask);
+        if (at->best != UINT32_MAX || at->error.n)
             return;
-        fleet_at(p->fleet, UINT32_MAX); // what worth does not offer is asked, too
+        fleet_at(p->fleet, UINT32_MAX);
+        ask.fleet = NULL;
     }
-    for (size_t i = 0; i < p->sites.n && !at->error.n; i++) {
-        const struct plan_site *s = &p->sites.p[i];
-        struct str reason;
-        if (!site_fits(p, u, s, &reason))
-            continue;
-        if (at->best && !better(p, at->best, s))
-            continue; // whether it fits does not matter
-        if (at->open.n && try_site(p, s, at) != ALLOC_ALLOCATED)
-            continue;
-        at->best = s;
-        if (p->options.policy == ALLOC_FIRST)
-            break;
-    }
+    index_find(p->index, &ask);
 }
 
 // Gives the claims what the allocator found.
@@ -292,8 +270,10 @@ static bool take(struct plan *p, const struct unit *u, const struct search *at)
     struct alloc_answer a = {.verdict = ALLOC_ALLOCATED};
     size_t k = 0;
     set_deadline(p, p->options.solve_ms ? p->options.solve_ms : SOLVE_MS);
-    if (at->open.n)
-        alloc_solve(p->solver, site_view(at->best), at->open.p, at->open.n, &a);
+    struct err err = {0};
+    const struct alloc_view *v = index_view(p->index, at->best, &err);
+    if (at->open.n && v)
+        alloc_solve(p->solver, v, at->open.p, at->open.n, &a);
     if (a.verdict != ALLOC_ALLOCATED)
         return false; // it ran out of time
     for (size_t i = 0; i < u->claims.n; i++) {
@@ -306,52 +286,72 @@ static bool take(struct plan *p, const struct unit *u, const struct search *at)
         *copy = *c->claim;
         copy->status.allocation = got;
         c->claim = copy;
+        hold(p, c);
     }
+    renew_fleet(p);
     return true;
 }
 
 // --- Why not -------------------------------------------------------------------------------------
 
-// Nodes that were refused, but whose devices would do.
-static void tell_refused(struct plan *p, const struct unit *u, struct search *at, struct sbuf *out)
+// A node that was refused, but whose devices would do.
+static void tell_refused(struct search *at, struct sbuf *out)
 {
-    for (size_t i = 0; i < p->sites.n; i++) {
-        const struct plan_site *s = &p->sites.p[i];
+    struct plan *p = at->p;
+    struct index_question *q = index_question(p->index, at->hash, at->open.p, at->open.n);
+    for (uint32_t i = 0; i < p->sites.n; i++) {
         struct str reason;
-        if (s->broken.n || site_fits(p, u, s, &reason))
-            continue;
-        if (expired(&p->deadline) || (u->pod && u->pod->spec.node_name.n))
+        struct alloc_answer a = {.verdict = ALLOC_NODE_ERROR};
+        struct err err = {0};
+        if (expired(&p->deadline) || (at->u->pod && at->u->pod->spec.node_name.n))
             return;
-        struct alloc_answer a;
-        alloc_solve(p->solver, site_view(s), at->open.p, at->open.n, &a);
+        if (index_ruled_out(p->index, q, i) || site_fits(p, at->u, p->sites.p[i], &reason))
+            continue;
+        const struct alloc_view *v = index_view(p->index, i, &err);
+        if (v)
+            alloc_solve(p->solver, v, at->open.p, at->open.n, &a);
+        if (a.verdict == ALLOC_UNSATISFIABLE || a.verdict == ALLOC_NODE_ERROR)
+            index_rule_out(p->index, q, i);
         if (a.verdict != ALLOC_ALLOCATED)
             continue;
-        sbuf_addf(out, "Node %.*s has the devices, but: %.*s.\n", STR_ARG(s->node->metadata.name),
-                  STR_ARG(reason));
+        sbuf_addf(out, "Node %.*s has the devices, but: %.*s.\n",
+                  STR_ARG(p->sites.p[i]->metadata.name), STR_ARG(reason));
         return;
     }
 }
 
-static struct alloc_report *make_report(struct plan *p, const struct unit *u, struct search *at)
+static void explain_site(struct search *at, struct index_explaining *e, uint32_t site)
 {
-    struct alloc_report *r = alloc_report_new();
-    for (size_t i = 0; i < p->sites.n; i++) {
-        const struct plan_site *s = &p->sites.p[i];
-        struct str reason;
-        if (!site_fits(p, u, s, &reason))
-            alloc_report_refuse(r, s->node->metadata.name, reason);
-        else if (!alloc_report_add(r, p->solver, site_view(s), at->open.p, at->open.n))
-            alloc_report_refuse(r, s->node->metadata.name,
-                                STR("the claims cannot be judged there"));
+    const struct api_node *node = at->p->sites.p[site];
+    struct str reason;
+    struct err err = {0};
+    if (site_fits(at->p, at->u, node, &reason)) {
+        if (index_explain(at->p->index, e, site))
+            return;
+        reason = index_view(at->p->index, site, &err) ? STR("the claims cannot be judged there")
+                                                      : str_z(err.msg);
     }
-    return r;
+    alloc_report_refuse(e->report, node->metadata.name, reason);
 }
 
-static void explain(struct plan *p, const struct unit *u, struct search *at, struct step *step)
+static struct alloc_report *make_report(struct search *at)
 {
+    struct index_explaining e = {.solver = at->p->solver,
+                                 .report = alloc_report_new(),
+                                 .claims = at->open.p,
+                                 .claims_len = at->open.n};
+    for (uint32_t i = 0; i < at->p->sites.n; i++)
+        explain_site(at, &e, i);
+    map_done(&e.seen);
+    return e.report;
+}
+
+static void explain(struct search *at, struct step *step)
+{
+    struct plan *p = at->p;
     struct alloc_remedies remedies;
     cleanup_sbuf struct sbuf b = {0};
-    struct alloc_report *r = make_report(p, u, at);
+    struct alloc_report *r = make_report(at);
     alloc_report_text(r, &b);
     step->explanation = arena_str(&p->arena, sbuf_str(&b));
     sbuf_clear(&b);
@@ -363,7 +363,7 @@ static void explain(struct plan *p, const struct unit *u, struct search *at, str
     if (at->timeouts)
         sbuf_addf(&b, "The search did not end in time on %zu nodes: they may fit after all.\n",
                   at->timeouts);
-    tell_refused(p, u, at, &b);
+    tell_refused(at, &b);
     alloc_remedies_text(&remedies, REMEDIES_TOP, &b);
     step->remedies = arena_str(&p->arena, sbuf_str(&b));
     sbuf_clear(&b);
@@ -373,6 +373,7 @@ static void explain(struct plan *p, const struct unit *u, struct search *at, str
     alloc_report_summary(r, &remedies, &b);
     step->pub.summary = arena_str(&p->arena, sbuf_str(&b));
     alloc_report_free(r);
+    index_unpin(p->index);
 }
 
 // --- Steps ---------------------------------------------------------------------------------------
@@ -431,44 +432,53 @@ static bool running(const struct plan *p, const struct unit *u)
     return !u->pod || u->pod->spec.node_name.n;
 }
 
+// The one node where an allocated claim can be used.
+static struct str node_of_claim(const struct plan *p, const struct api_resource_claim *c)
+{
+    struct str name = node_only_name(c->status.allocation->node_selector);
+    const uint32_t *site = name.n ? map_get(&p->site_names, name) : NULL;
+    const struct api_node *only = NULL;
+    if (name.n)
+        return site && fits_allocation(c, p->sites.p[*site]) ? name : (struct str){0};
+    for (size_t i = 0; i < p->sites.n; i++) {
+        if (!fits_allocation(c, p->sites.p[i]))
+            continue;
+        if (only)
+            return STR("(several)");
+        only = p->sites.p[i];
+    }
+    return only ? only->metadata.name : (struct str){0};
+}
+
 static struct str node_of(const struct plan *p, const struct unit *u)
 {
-    if (u->pod)
-        return u->pod->spec.node_name;
-    const struct plan_site *only = NULL;
-    size_t n = 0;
-    for (size_t i = 0; i < p->sites.n && n < 2; i++)
-        if (fits_allocation(p->claims.p[u->claims.p[0]].claim, p->sites.p[i].node)) {
-            only = &p->sites.p[i];
-            n++;
-        }
-    return n == 1 ? only->node->metadata.name : n ? STR("(several)") : (struct str){0};
+    return u->pod ? u->pod->spec.node_name : node_of_claim(p, p->claims.p[u->claims.p[0]].claim);
 }
 
 static void place(struct plan *p, const struct unit *u, bool tell)
 {
     struct step step = {.unit = u};
-    struct search at = {.open = open_claims(p, u), .error = u->error};
+    struct search at = {
+        .p = p, .u = u, .open = open_claims(p, u), .best = UINT32_MAX, .error = u->error};
+    at.hash = at.open.n ? fleet_hash(at.open.p, at.open.n) : 0;
     step.pub.name = arena_strf(&p->arena, "%s %.*s", u->pod ? "pod" : "claim", STR_ARG(u->name));
     if (!at.error.n && running(p, u)) {
         step.pub.status = PLAN_RUNNING;
         step.pub.node = node_of(p, u);
     } else {
         if (!at.error.n)
-            find_site(p, u, &at);
-        step.pub.status = at.error.n ? PLAN_ERROR : at.best ? PLAN_PLACED : PLAN_NO;
+            find_site(&at);
+        bool found = at.best != UINT32_MAX;
+        step.pub.status = at.error.n                 ? PLAN_ERROR
+                          : found && take(p, u, &at) ? PLAN_PLACED
+                                                     : PLAN_NO;
         step.pub.summary = at.error;
-        if (at.best && !at.error.n && !take(p, u, &at))
-            step.pub.status = PLAN_NO;
         if (p->fleet)
             fleet_at(p->fleet, UINT32_MAX);
-        if (step.pub.status == PLAN_PLACED) {
-            step.pub.node = at.best->node->metadata.name;
-            if (at.open.n)
-                renew_sites(p, u);
-        } else if (step.pub.status == PLAN_NO && tell) {
-            explain(p, u, &at, &step);
-        }
+        if (step.pub.status == PLAN_PLACED)
+            step.pub.node = p->sites.p[at.best]->metadata.name;
+        else if (step.pub.status == PLAN_NO && tell)
+            explain(&at, &step);
     }
     step.pub.devices = devices_text(p, u, step.pub.node);
     if (tell)
@@ -488,21 +498,18 @@ static int begin(struct plan_world *w, const struct plan_options *options, struc
                                                          .rng = options->rng,
                                                          .expired = expired,
                                                          .expired_arg = &p->deadline});
+    world_foreach(w, PLAN_CLASS, o) vec_push(&p->classes, o->value);
     units_collect(p);
     find_nodes(p);
-    int r = 0;
-    if (p->sites.n == 0 && options->node.n)
-        r = err_set(err, ERR_NOT_FOUND, "there is no node %.*s in the files",
-                    STR_ARG(options->node));
-    if (r == 0)
-        r = make_views(p, err);
-    if (r == 0)
-        make_fleet(p);
-    if (r < 0)
+    if (p->sites.n == 0 && options->node.n) {
         plan_free(p);
-    else
-        *ret = p;
-    return r;
+        return err_set(err, ERR_NOT_FOUND, "there is no node %.*s in the files",
+                       STR_ARG(options->node));
+    }
+    make_index(p);
+    make_fleet(p);
+    *ret = p;
+    return 0;
 }
 
 int plan_make(struct plan_world *w, const struct plan_options *options, struct plan **ret,
@@ -583,20 +590,16 @@ void plan_free(struct plan *p)
         return;
     alloc_solver_free(p->solver);
     fleet_free(p->fleet);
-    for (size_t i = 0; i < p->sites.n; i++) {
-        alloc_view_free(p->sites.p[i].own);
-        alloc_cluster_free(p->sites.p[i].own_cluster);
-        alloc_view_free(p->sites.p[i].first);
-    }
-    alloc_cluster_free(p->cluster);
+    index_free(p->index);
+    for (size_t i = 0; i < p->claims.n; i++)
+        vec_done(&p->claims.p[i].user.pools);
     vec_done(&p->units);
     vec_done(&p->claims);
     vec_done(&p->sites);
     vec_done(&p->steps);
-    vec_done(&p->slices);
     vec_done(&p->classes);
-    vec_done(&p->rules);
     map_done(&p->claim_names);
+    map_done(&p->site_names);
     arena_done(&p->arena);
     free(p);
 }

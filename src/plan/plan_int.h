@@ -4,6 +4,7 @@
 #ifndef PLAN_PLAN_INT_H
 #define PLAN_PLAN_INT_H
 
+#include "alloc/index.h"
 #include "api/api.h"
 #include "base/arena.h"
 #include "base/map.h"
@@ -87,6 +88,7 @@ struct held_claim {
     const struct api_resource_claim *claim;
     struct str name;
     bool generated; // of a template or for extended resources: nobody else sees it
+    struct index_user user;
 };
 
 struct step {
@@ -96,15 +98,6 @@ struct step {
     struct str remedies;    // text
     struct str explanation_json;
     struct str remedies_json;
-};
-
-// A node with what it sees. Its view is of the first snapshot until something is placed there.
-struct plan_site {
-    const struct api_node *node;
-    struct alloc_view *first;
-    struct alloc_cluster *own_cluster;
-    struct alloc_view *own; // NULL: first
-    struct str broken;      // why it cannot be looked at; else empty
 };
 
 struct deadline {
@@ -119,12 +112,11 @@ struct plan {
     struct VEC(struct unit) units;
     struct VEC(struct held_claim) claims;
     struct claim_names MAP(uint32_t) claim_names;
-    struct VEC(struct plan_site) sites;
+    struct VEC(const struct api_node *) sites; // nodes, by their number in the index
+    struct site_names MAP(uint32_t) site_names;
     struct VEC(struct step) steps;
-    struct VEC(const struct api_resource_slice *) slices;
     struct VEC(const struct api_device_class *) classes;
-    struct VEC(const struct api_device_taint_rule *) rules;
-    struct alloc_cluster *cluster;
+    struct index *index; // their devices, and who has them
     struct alloc_solver *solver;
     struct fleet *fleet; // of the sites; NULL unless the policy is pack
     struct deadline deadline;
@@ -141,10 +133,5 @@ bool fits_node(const struct api_pod *pod, const struct api_node *node, struct ar
 
 // fits_allocation says whether an allocated claim can be used on a node.
 bool fits_allocation(const struct api_resource_claim *claim, const struct api_node *node);
-
-static inline struct alloc_view *site_view(const struct plan_site *s)
-{
-    return s->own ? s->own : s->first;
-}
 
 #endif

@@ -89,9 +89,8 @@ static struct str class_of_resource(const struct plan *p, struct str resource)
         struct str name = str_from(resource, sizeof(CLASS_RESOURCE) - 1);
         return world_find(p->world, PLAN_CLASS, name) ? name : (struct str){0};
     }
-    world_foreach(p->world, PLAN_CLASS, o)
-    {
-        const struct api_device_class *c = o->value;
+    for (size_t i = 0; i < p->classes.n; i++) {
+        const struct api_device_class *c = p->classes.p[i];
         if (c->spec.has_extended_resource_name && str_eq(c->spec.extended_resource_name, resource))
             return c->metadata.name;
     }

@@ -292,7 +292,7 @@ static void claims_elsewhere(struct advice *t, const struct attempt *a)
     for (size_t i = 0; i < a->wants_len; i++) {
         const struct want *w = &a->wants[i];
         struct str at =
-            w->allocation ? select_only_node(w->allocation->node_selector) : (struct str){0};
+            w->allocation ? node_only_name(w->allocation->node_selector) : (struct str){0};
         if (!w->unavailable || !w->entry)
             continue;
         if (at.n)

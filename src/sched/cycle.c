@@ -18,7 +18,7 @@ static void narrow_by_affinity(struct attempt *a)
 {
     const struct api_node_affinity *f =
         a->api->spec.affinity ? a->api->spec.affinity->node_affinity : NULL;
-    struct str only = f ? select_only_node(f->required_during_scheduling_ignored_during_execution)
+    struct str only = f ? node_only_name(f->required_during_scheduling_ignored_during_execution)
                         : (struct str){0};
     if (only.n && !a->only_node.n)
         a->only_node = only;
@@ -120,46 +120,36 @@ static bool avoided(const struct attempt *a, const struct sched_node *n)
     return false;
 }
 
-// Asks one node. True: it will do.
-static bool ask(struct attempt *a, struct sched_node *n, struct index_question *q,
-                struct finding *found)
+// Asks one node. INDEX_YES: it is among those found.
+static enum index_reply ask(struct attempt *a, struct sched_node *n, struct finding *found)
 {
     if (avoided(a, n))
-        return false;
-    if (q && index_ruled_out(a->s->devices, q, n->index)) {
-        a->whys |= WHY_BIT(WHY_DEVICES);
-        if (a->by_worth)
-            fleet_refused(packing_fleet(a->s->packing), n->index);
-        return false;
-    }
+        return INDEX_SKIP;
     enum why r = filter_node(a, n, NULL);
+    bool devices = false;
     if (r == WHY_NONE) {
         r = dra_filter(a, n, NULL);
-        if (q && r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE) {
-            index_rule_out(a->s->devices, q, n->index);
-            if (a->by_worth)
-                fleet_refused(packing_fleet(a->s->packing), n->index);
-        }
+        devices = r == WHY_DEVICES && a->answer.verdict == ALLOC_UNSATISFIABLE;
     }
     if (r != WHY_NONE) {
         a->whys |= WHY_BIT(r);
-        return false;
+        return devices ? INDEX_NO : INDEX_SKIP;
     }
     found->nodes[found->n] = n;
     found->ranks[found->n++] = dra_rank(a);
-    return true;
+    return INDEX_YES;
 }
 
 static void ask_one(struct attempt *a, struct finding *found)
 {
     struct sched_node **n = map_get(&a->s->cluster.nodes, a->only_node);
-    if (n && (*n)->api && ask(a, *n, NULL, found))
+    if (n && (*n)->api && ask(a, *n, found) == INDEX_YES)
         return;
     a->whys |= WHY_BIT(WHY_NODE_AFFINITY);
     // Claims that hold the pod to this node could be had elsewhere.
     for (size_t i = 0; i < a->wants_len; i++) {
         struct want *w = &a->wants[i];
-        if (w->allocated && str_eq(select_only_node(w->allocation->node_selector), a->only_node)) {
+        if (w->allocated && str_eq(node_only_name(w->allocation->node_selector), a->only_node)) {
             w->unavailable = true;
             w->entry->unavailable = a->s->gang_now;
             a->whys |= WHY_BIT(WHY_DEVICES);
@@ -167,15 +157,38 @@ static void ask_one(struct attempt *a, struct finding *found)
     }
 }
 
+// The cluster question: nodes are named by worth, or by their devices.
+struct asking {
+    struct attempt *a;
+    struct finding *found;
+};
+
+static enum index_reply ask_named(void *arg, uint32_t index)
+{
+    struct asking *q = arg;
+    struct attempt *a = q->a;
+    struct finding *found = q->found;
+    struct sched_node *n =
+        index < a->s->cluster.order.n ? a->s->cluster.order.p[index] : NULL; // it may have gone
+    if (!n || !n->api)
+        return INDEX_SKIP;
+    if (found->worths)
+        found->worths[found->n] = fleet_score(packing_fleet(a->s->packing));
+    enum index_reply r = ask(a, n, found);
+    bool settled = r == INDEX_YES && found->worths && score_settled(a, n);
+    return settled || a->failed || found->n == found->max ? INDEX_ENOUGH : r;
+}
+
 static void ask_by_devices(struct attempt *a, struct finding *found)
 {
-    struct sched *s = a->s;
-    struct index_question *q = index_question(s->devices, a->devices_hash, a->open, a->open_len);
+    struct asking q = {a, found};
     // With extended resources, what is needed depends on the node.
-    uint32_t index;
-    index_walk_start(s->devices, q, a->special ? 0 : a->need);
-    while (found->n < found->max && !a->failed && index_walk_next(s->devices, &index))
-        (void)ask(a, s->cluster.order.p[index], q, found);
+    index_find(a->s->devices, &(struct index_ask){.hash = a->devices_hash,
+                                                  .claims = a->open,
+                                                  .claims_len = a->open_len,
+                                                  .need = a->special ? 0 : a->need,
+                                                  .ask = ask_named,
+                                                  .arg = &q});
     a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
 }
 
@@ -184,24 +197,19 @@ static void ask_by_devices(struct attempt *a, struct finding *found)
 static void ask_by_worth(struct attempt *a, struct finding *found)
 {
     struct sched *s = a->s;
-    struct index_question *q =
-        a->open_len ? index_question(s->devices, a->devices_hash, a->open, a->open_len) : NULL;
-    uint32_t index;
-    int64_t worth;
+    struct fleet *fleet = packing_fleet(s->packing);
+    struct asking q = {a, found};
     found->worths = arena_array(a->arena, int64_t, found->max);
     packing_start(a);
-    while (found->n < found->max && !a->failed && packing_next(a, &index, &worth)) {
-        struct sched_node *n =
-            index < s->cluster.order.n ? s->cluster.order.p[index] : NULL; // it may have gone
-        if (!n || !n->api)
-            continue;
-        found->worths[found->n] = worth;
-        if (ask(a, n, q, found) && score_settled(a, n))
-            break;
-    }
+    index_find(s->devices, &(struct index_ask){.hash = a->open_len ? a->devices_hash : 0,
+                                               .claims = a->open,
+                                               .claims_len = a->open_len,
+                                               .fleet = fleet,
+                                               .ask = ask_named,
+                                               .arg = &q});
     if (a->open_len)
         a->whys |= WHY_BIT(WHY_DEVICES); // those that were not asked
-    if (fleet_crowded(packing_fleet(s->packing)))
+    if (fleet_crowded(fleet))
         a->whys |= WHY_BIT(WHY_RESOURCES);
 }
 
@@ -213,7 +221,7 @@ static void ask_all(struct attempt *a, struct finding *found)
     for (; i < all && found->n < found->max && !a->failed; i++) {
         struct sched_node *n = s->cluster.order.p[(s->rotate + i) % all];
         if (n && n->api)
-            (void)ask(a, n, NULL, found);
+            (void)ask(a, n, found);
     }
     if (all)
         s->rotate = (s->rotate + i) % all;

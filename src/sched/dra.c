@@ -126,7 +126,7 @@ static bool check_requests(struct attempt *a, const struct api_resource_claim *c
 
 static void narrow(struct attempt *a, const struct api_node_selector *selector)
 {
-    struct str only = select_only_node(selector);
+    struct str only = node_only_name(selector);
     if (only.n && !a->only_node.n)
         a->only_node = only;
 }
@@ -402,7 +402,7 @@ static void tell_elsewhere(const struct attempt *a, struct sbuf *why)
         const struct want *w = &a->wants[i];
         if (!w->unavailable || !w->allocation || !w->entry)
             continue;
-        struct str at = select_only_node(w->allocation->node_selector);
+        struct str at = node_only_name(w->allocation->node_selector);
         if (at.n)
             sbuf_addf(why, ": %.*s is allocated on %.*s", STR_ARG(w->entry->key), STR_ARG(at));
         return;

@@ -162,15 +162,6 @@ void packing_start(struct attempt *a)
     fleet_start(p->fleet);
 }
 
-bool packing_next(struct attempt *a, uint32_t *ret_node, int64_t *ret_score)
-{
-    struct fleet *f = a->s->packing->fleet;
-    if (!fleet_next(f, ret_node))
-        return false;
-    *ret_score = fleet_score(f);
-    return true;
-}
-
 void packing_end(struct sched *s)
 {
     if (s->packing)

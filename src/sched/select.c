@@ -106,18 +106,6 @@ int select_node(const struct api_node_selector *s, const struct api_node *node)
     return unreadable;
 }
 
-struct str select_only_node(const struct api_node_selector *s)
-{
-    if (!s || s->node_selector_terms.n != 1)
-        return (struct str){0};
-    const struct api_node_selector_term *t = &s->node_selector_terms.p[0];
-    for (size_t i = 0; i < t->match_fields.n; i++)
-        if (str_eqz(t->match_fields.p[i].key, "metadata.name") &&
-            str_eqz(t->match_fields.p[i].operator, "In") && t->match_fields.p[i].values.n == 1)
-            return t->match_fields.p[i].values.p[0];
-    return (struct str){0};
-}
-
 static bool covers(const struct api_toleration *t, const struct api_taint *taint)
 {
     if (t->effect.n && !str_eq(t->effect, taint->effect))

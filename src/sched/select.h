@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "alloc/node.h"
 #include "api/types.h"
 
 // select_labels: an absent selector matches nothing, an empty one everything.
@@ -15,9 +16,6 @@ bool select_labels(const struct api_label_selector *s, const struct api_str_map 
 // matches nothing.
 int select_node(const struct api_node_selector *s, const struct api_node *node);
 int select_node_term(const struct api_node_selector_term *t, const struct api_node *node);
-
-// select_only_node is the name of the one node a selector can match, empty when there may be others.
-struct str select_only_node(const struct api_node_selector *s);
 
 // select_tolerates says whether one of the tolerations covers a taint.
 bool select_tolerates(const struct api_toleration_array *ts, const struct api_taint *taint);
