@@ -44,7 +44,7 @@ class Campaign:
     def __init__(self, world, rng):
         self.world, self.rng = world, rng
         self.parts = [p for p in world.parts.values()]
-        self.calls = [a.link for a in world.agents.values()]
+        self.agents = list(world.agents.values())
         self.links = [p.name for p in self.parts if p.name != 'server'] + ['user']
         self.down = set()      # parts that are meant to be down
         self.recovered = {}    # kind -> seconds
@@ -75,8 +75,8 @@ class Campaign:
 
     def call_link(self):
         """Between an agent and its driver."""
-        kind, target = self.rng.choice(list(LINKS)), self.rng.choice(self.calls)
-        return Fault(f'driver call: {kind}', target, lambda: self.world.proxy.break_(target, LINKS[kind]), lambda: self.world.proxy.clear(target))
+        kind, a = self.rng.choice(list(LINKS)), self.rng.choice(self.agents)
+        return Fault(f'driver call: {kind}', a.link, lambda: a.linked and self.world.proxy.break_(a.link, LINKS[kind]), lambda: a.linked and self.world.proxy.clear(a.link))
 
     def part(self):
         return self.rng.choice([p for p in self.parts if p.name not in self.down] or self.parts)

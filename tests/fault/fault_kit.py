@@ -103,7 +103,7 @@ class Part:
         self.log = os.path.join(world.folder, f'{name}.log')
         self.clock = os.path.join(world.folder, f'{name}.clock')
         self.process, self.starts, self.paused = None, 0, False
-        self.env = {}
+        self.env, self.before = {}, None
         self.shift(0)
 
     def shift(self, seconds):
@@ -111,6 +111,8 @@ class Part:
             f.write(int(seconds * 1e9).to_bytes(8, 'little', signed=True))
 
     def start(self, wait=True):
+        if self.before:
+            self.before()
         env = dict(os.environ, **self.env)
         if self.world.shim:
             env.update(LD_PRELOAD=self.world.shim, CLOCK_SHIFT_FILE=self.clock)
@@ -340,6 +342,7 @@ class Agent:
             '--reset-ms', '200', '--attach-ms', '200'], 'drivers run')
         self.link = f'call-{number}'
         self.linked = None
+        self.driver.before = self.unlink
 
     def start(self):
         self.agent.start()
@@ -355,11 +358,18 @@ class Agent:
         """Puts the link where the driver listens. Does nothing where it is already."""
         path = self.socket()
         if path and os.stat(path).st_ino != self.linked:
-            if self.linked:
-                self.world.proxy.command('unlink', self.link)
+            self.unlink(gone=False)
             os.rename(path, path + '.real')
             self.world.proxy.link(self.link, f'unix:{path}.real', f'unix:{path}')
             self.linked = os.stat(path).st_ino
+
+    def unlink(self, gone=True):
+        """Takes the link away. gone: its socket, too, so that the driver finds its place free."""
+        if self.linked:
+            self.world.proxy.command('unlink', self.link)
+            if gone and self.socket() and os.stat(self.socket()).st_ino == self.linked:
+                os.unlink(self.socket())
+        self.linked = None
 
     def socket(self):
         path = os.path.join(self.data, 'plugins', DRIVER, 'dra.sock')

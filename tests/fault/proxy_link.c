@@ -254,6 +254,7 @@ static void take_in(struct link *l, struct conn *c, int w, struct rng *rng, int6
 static void drop_sent(struct way *w)
 {
     free(w->queue.p[w->first].p);
+    w->queue.p[w->first].p = NULL;
     if (++w->first == w->queue.n)
         w->first = w->queue.n = 0;
 }
