@@ -32,7 +32,8 @@ struct kubeconfig_exec {
     struct str install_hint;
 };
 
-// One server and who to be there. Files have been read, but for the token's, which changes.
+// One server and who to be there. Files have been read; those of a token or a client certificate are named as well, for
+// they change.
 struct kubeconfig_target {
     struct str server;
     struct str server_name; // of its certificate
@@ -43,6 +44,8 @@ struct kubeconfig_target {
     struct str token;
     struct str token_file; // wins over token while it can be read
     struct str certificate_pem, key_pem;
+    struct str certificate_file,
+        key_file; // that they were read from; empty: they stood in the kubeconfig
     struct kubeconfig_exec exec;
     struct str user; // its name in the file, for messages
 };

@@ -9,6 +9,7 @@
 #include "base/banned.h"
 
 #define TOKEN_FILE_NS (60 * CLOCK_NS_PER_SEC) // read again after
+#define IDENTITY_NS   (10 * CLOCK_NS_PER_SEC) // a client certificate's files, too
 #define EXPIRY_SLACK  10                      // seconds before a credential ends
 
 // One run of a plugin, on a thread of its own.
@@ -98,9 +99,33 @@ static void read_token_file(struct remote *r)
     a->good_until_ns = exec_now_ns(r->client.exec) + TOKEN_FILE_NS;
 }
 
+static bool has_identity_files(const struct remote_auth *a)
+{
+    return a->target.certificate_file.n && a->target.key_file.n;
+}
+
+// read_identity_files takes up a client certificate that was replaced. Connections that were made with the old one are not used
+// for what is sent from now on. Of a pair that is just being written the other half comes with the next look.
+static void read_identity_files(struct remote *r)
+{
+    struct remote_auth *a = &r->auth;
+    cleanup_sbuf struct sbuf certificate = {0}, key = {0};
+    a->identity_good_until_ns = exec_now_ns(r->client.exec) + IDENTITY_NS;
+    if (kubeconfig_read_file(a->target.certificate_file.p, &certificate, NULL) < 0 ||
+        kubeconfig_read_file(a->target.key_file.p, &key, NULL) < 0 ||
+        str_eq(sbuf_str(&certificate), sbuf_str(&a->certificate)) ||
+        !tls_pair_matches(certificate.p, key.p))
+        return;
+    sbuf_clear(&a->certificate);
+    sbuf_add(&a->certificate, sbuf_str(&certificate));
+    https_set_identity(r->https, sbuf_str(&certificate), sbuf_str(&key));
+}
+
 bool remote_auth_ready(struct remote *r, struct sending *s)
 {
     struct remote_auth *a = &r->auth;
+    if (has_identity_files(a) && exec_now_ns(r->client.exec) >= a->identity_good_until_ns)
+        read_identity_files(r);
     if (a->known && exec_now_ns(r->client.exec) < a->good_until_ns && !a->refreshing)
         return true;
     if (a->target.exec.command.n) {
@@ -121,9 +146,9 @@ bool remote_auth_ready(struct remote *r, struct sending *s)
 bool remote_auth_refused(struct remote *r)
 {
     struct remote_auth *a = &r->auth;
-    if (a->target.exec.command.n == 0 && a->target.token_file.n == 0)
+    if (a->target.exec.command.n == 0 && a->target.token_file.n == 0 && !has_identity_files(a))
         return false;
-    a->good_until_ns = 0;
+    a->good_until_ns = a->identity_good_until_ns = 0;
     return true;
 }
 
@@ -137,11 +162,11 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
     struct arena *a = &r->arena;
     struct kubeconfig_target *t = &r->auth.target;
     *t = *target;
-    struct str *texts[] = {
-        &t->server,           &t->server_name, &t->proxy,        &t->ca_pem,
-        &t->namespace,        &t->token,       &t->token_file,   &t->certificate_pem,
-        &t->key_pem,          &t->user,        &t->exec.command, &t->exec.api_version,
-        &t->exec.install_hint};
+    struct str *texts[] = {&t->server,       &t->server_name,      &t->proxy,
+                           &t->ca_pem,       &t->namespace,        &t->token,
+                           &t->token_file,   &t->certificate_pem,  &t->certificate_file,
+                           &t->key_file,     &t->key_pem,          &t->user,
+                           &t->exec.command, &t->exec.api_version, &t->exec.install_hint};
     for (size_t i = 0; i < array_len(texts); i++)
         copy(a, texts[i]);
     struct str *args = arena_array(a, struct str, t->exec.args_len);
@@ -159,4 +184,5 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
 void remote_auth_done(struct remote *r)
 {
     sbuf_done(&r->auth.authorization);
+    sbuf_done(&r->auth.certificate);
 }

@@ -7,13 +7,16 @@
 #include "base/list.h"
 #include "client/remote.h"
 #include "net/https.h"
+#include "net/tls.h"
 
 // Who we are at the server; see remote_auth.c.
 struct remote_auth {
     struct kubeconfig_target target;
     struct sbuf authorization; // header's value
     int64_t good_until_ns;     // on the exec's clock; INT64_MAX: for ever
-    bool known;                // authorization is set, maybe to nothing
+    struct sbuf certificate;   // ours, as its file had it last
+    int64_t identity_good_until_ns;
+    bool known; // authorization is set, maybe to nothing
     bool refreshing;
     struct list waiting; // sendings
 };

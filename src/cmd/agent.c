@@ -19,6 +19,7 @@
 #include "client/remote.h"
 #include "cmd/option.h"
 #include "cmd/verb.h"
+#include "net/tls_follow.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -73,6 +74,7 @@ struct running {
     struct client *client;
     struct features features;
     struct tls_server *tls;
+    struct tls_follow follow;
     struct agent *agent;
     struct exec_timer stop;
     int64_t give_up_ns;
@@ -302,6 +304,8 @@ static int start(struct running *r, struct err *err)
         code = connect_api(r, err);
     if (code == 0)
         code = open_tls(r, data_dir, err);
+    if (code == 0)
+        tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
     const struct agent_options o = {.loop = r->loop,
                                     .client = r->client,
                                     .features = &r->features,
@@ -346,6 +350,7 @@ static void on_settled(void *arg)
 
 static void finish(struct running *r)
 {
+    tls_follow_stop(&r->follow);
     agent_free(r->agent);
     if (r->client)
         client_free(r->client);

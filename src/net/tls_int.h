@@ -46,4 +46,8 @@ void tls_conn_shutdown(struct tls_conn *c, struct sbuf *out);
 // tls_fail turns OpenSSL's error queue into err. Returns -code.
 int tls_fail(struct err *err, int code, const char *what);
 
+// tls_not_after is when a certificate ends, in seconds since 1970; 0 if that is not a time.
+struct x509_st;
+int64_t tls_not_after(const struct x509_st *x);
+
 #endif
