@@ -7,16 +7,16 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sorted.h"
 #include "base/vec.h"
+#include "client/backoff.h"
 
 #include "base/banned.h"
 
-// Waiting before another try: at once, then doubling, as client-go's reflector does.
-#define RETRY_FIRST_NS (800 * CLOCK_NS_PER_MS)
-#define RETRY_MAX_NS   (30 * CLOCK_NS_PER_SEC)
+static struct log_module log_mod = LOG_MODULE("informer");
 
 struct item {
     const struct client_object *object; // referenced
@@ -54,7 +54,7 @@ struct informer {
     struct sorted items;
     struct client_watch *watch;
     struct exec_timer retry;
-    int64_t retry_ns;
+    struct backoff backoff;
     uint64_t revision; // everything up to it has been seen
     uint64_t lists;    // begun so far
     bool listing;
@@ -222,11 +222,18 @@ static void on_retry(void *arg)
     start_watch(arg);
 }
 
+static void calm(struct informer *i)
+{
+    if (i->backoff.tries >= 3)
+        LOG_INFO(&log_mod, "it works again", log_str("kind", i->kind->kind));
+    i->backoff = (struct backoff){0};
+}
+
 static void on_synced(struct informer *i)
 {
     remove_unlisted(i);
     i->listing = false;
-    i->retry_ns = 0;
+    calm(i);
     if (i->synced)
         return;
     i->synced = true;
@@ -235,19 +242,18 @@ static void on_synced(struct informer *i)
             i->handlers.p[n].synced(i->handlers.p[n].arg);
 }
 
-static void on_ended(struct informer *i, int code)
+static void on_ended(struct informer *i, int code, const struct err *err)
 {
     client_watch_stop(i->client, take_ptr(i->watch));
     // A list that did not come to its end says nothing of what it did not show.
     if (code == -ERR_EXPIRED || code == -ERR_GONE || i->listing)
         i->revision = 0;
-    // Those who were cut off together do not come back together.
     struct exec *exec = i->client->exec;
-    int64_t jitter = (int64_t)rng_below(exec->rng, (uint64_t)i->retry_ns + 1);
-    exec_timer_start(exec, &i->retry, i->retry_ns + jitter);
-    i->retry_ns = i->retry_ns ? i->retry_ns * 2 : RETRY_FIRST_NS;
-    if (i->retry_ns > RETRY_MAX_NS)
-        i->retry_ns = RETRY_MAX_NS;
+    exec_timer_start(exec, &i->retry, backoff_next(&i->backoff, code, exec->rng));
+    if (code < 0 && backoff_worth_telling(&i->backoff, code) && code != -ERR_EXPIRED &&
+        code != -ERR_GONE)
+        LOG_WARN(&log_mod, "cannot list or watch; trying on", log_str("kind", i->kind->kind),
+                 log_z("why", err ? err->msg : "unknown"));
 }
 
 static void on_event(void *arg, const struct client_event *event)
@@ -256,7 +262,7 @@ static void on_event(void *arg, const struct client_event *event)
     if (!i->listing && event->type != CLIENT_ENDED) {
         if (event->revision)
             i->revision = event->revision;
-        i->retry_ns = 0;
+        calm(i);
     }
     switch (event->type) {
     case CLIENT_ADDED:
@@ -271,7 +277,7 @@ static void on_event(void *arg, const struct client_event *event)
         on_synced(i);
         break;
     case CLIENT_ENDED:
-        on_ended(i, event->code);
+        on_ended(i, event->code, event->err);
         break;
     case CLIENT_BOOKMARK:
         break;

@@ -90,9 +90,9 @@ static struct str beside(struct arena *a, struct str file, struct str path)
     return arena_strf(a, "%.*s/%.*s", STR_ARG(str_upto(file, (size_t)slash)), STR_ARG(path));
 }
 
-// get_pem reads FIELD-data (base64), or else the file that FIELD names.
+// get_pem reads FIELD-data (base64), or else the file that FIELD names; *ret_file (may be NULL) is its path.
 static int get_pem(struct kubeconfig *k, const struct place *p, const char *field, struct str *ret,
-                   struct err *err)
+                   struct str *ret_file, struct err *err)
 {
     char data_field[64];
     (void)snprintf(data_field, sizeof(data_field), "%s-data", field);
@@ -110,7 +110,8 @@ static int get_pem(struct kubeconfig *k, const struct place *p, const char *fiel
             return bad_field(p, data_field, ERR_BAD_REQUEST, "this is not base64", err);
     } else if (path.n) {
         struct err why = {0};
-        r = kubeconfig_read_file(beside(&k->arena, p->entry->file, path).p, &bytes, &why);
+        path = beside(&k->arena, p->entry->file, path);
+        r = kubeconfig_read_file(path.p, &bytes, &why);
         if (r < 0)
             return bad_field(p, field, -r, why.msg, err);
     } else {
@@ -120,6 +121,8 @@ static int get_pem(struct kubeconfig *k, const struct place *p, const char *fiel
         return bad_field(p, data.n ? data_field : field, ERR_BAD_REQUEST,
                          "this is not PEM (-----BEGIN …)", err);
     *ret = arena_str(&k->arena, sbuf_str(&bytes));
+    if (ret_file && !data.n)
+        *ret_file = path;
     return 0;
 }
 
@@ -230,7 +233,7 @@ static int read_cluster(struct kubeconfig *k, const struct kubeconfig_entry *e,
     if (r == 0)
         r = get_bool(&p, "insecure-skip-tls-verify", &t->insecure, err);
     if (r == 0)
-        r = get_pem(k, &p, "certificate-authority", &t->ca_pem, err);
+        r = get_pem(k, &p, "certificate-authority", &t->ca_pem, NULL, err);
     if (r == 0 && t->insecure && t->ca_pem.n)
         r = bad_field(&p, "insecure-skip-tls-verify", ERR_INVALID,
                       "this and a certificate-authority exclude each other; remove one", err);
@@ -318,20 +321,6 @@ static int refuse(const struct place *p, struct err *err)
     return 0;
 }
 
-// name_files notes where certificate and key come from, when both are files.
-static void name_files(struct kubeconfig *k, const struct place *p, struct kubeconfig_target *t)
-{
-    struct str certificate = {0}, key = {0}, data[2] = {{0}};
-    if (get_str(p, "client-certificate", &certificate, NULL) < 0 ||
-        get_str(p, "client-key", &key, NULL) < 0 ||
-        get_str(p, "client-certificate-data", &data[0], NULL) < 0 ||
-        get_str(p, "client-key-data", &data[1], NULL) < 0 || data[0].n || data[1].n ||
-        !certificate.n || !key.n)
-        return;
-    t->certificate_file = beside(&k->arena, p->entry->file, certificate);
-    t->key_file = beside(&k->arena, p->entry->file, key);
-}
-
 static int read_user(struct kubeconfig *k, const struct kubeconfig_entry *e,
                      struct kubeconfig_target *t, struct err *err)
 {
@@ -345,14 +334,12 @@ static int read_user(struct kubeconfig *k, const struct kubeconfig_entry *e,
     if (r == 0 && t->token_file.n)
         t->token_file = beside(&k->arena, e->file, t->token_file);
     if (r == 0)
-        r = get_pem(k, &p, "client-certificate", &t->certificate_pem, err);
+        r = get_pem(k, &p, "client-certificate", &t->certificate_pem, &t->certificate_file, err);
     if (r == 0)
-        r = get_pem(k, &p, "client-key", &t->key_pem, err);
+        r = get_pem(k, &p, "client-key", &t->key_pem, &t->key_file, err);
     if (r == 0 && (t->certificate_pem.n > 0) != (t->key_pem.n > 0))
         r = bad_field(&p, t->key_pem.n ? "client-certificate" : "client-key", ERR_INVALID,
                       "a client certificate and its key come together; this one is missing", err);
-    if (r == 0)
-        name_files(k, &p, t);
     return r < 0 ? r : read_exec(k, e, &t->exec, err);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 
-#define FILES_NS     (30 * CLOCK_NS_PER_SEC) // read again after
+#define FILES_NS     (10 * CLOCK_NS_PER_SEC) // read again after
 #define EXPIRY_SLACK 10                      // seconds before a credential ends
 
 // One run of a plugin, on a thread of its own.
@@ -94,16 +94,19 @@ static void ask_plugin(struct remote *r)
     loop_work(r->loop, on_run, on_ran, f);
 }
 
-// What cannot be read now keeps the last one alive; the server judges.
+// What cannot be read now keeps the last one alive; the server judges. Of a pair that is just being written the other half
+// comes with the next look.
 static void read_certificate_files(struct remote *r)
 {
     const struct kubeconfig_target *t = &r->auth.target;
     cleanup_sbuf struct sbuf certificate = {0}, key = {0};
-    if (!t->certificate_file.n ||
+    if (!t->certificate_file.n || !t->key_file.n ||
         kubeconfig_read_file(t->certificate_file.p, &certificate, NULL) < 0 ||
         kubeconfig_read_file(t->key_file.p, &key, NULL) < 0)
         return;
-    if (!str_eq(sbuf_str(&certificate), t->certificate_pem) || !str_eq(sbuf_str(&key), t->key_pem))
+    bool same =
+        str_eq(sbuf_str(&certificate), t->certificate_pem) && str_eq(sbuf_str(&key), t->key_pem);
+    if (!same && tls_pair_matches(certificate.p, key.p))
         set_identity(r, sbuf_str(&certificate), sbuf_str(&key));
 }
 
@@ -185,4 +188,5 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
 void remote_auth_done(struct remote *r)
 {
     sbuf_done(&r->auth.authorization);
+    sbuf_done(&r->auth.certificate);
 }

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "client/remote.h"
 #include "net/https.h"
+#include "net/tls.h"
 
 // Who we are at the server; see remote_auth.c.
 struct remote_auth {

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/log.h"
+#include "client/backoff.h"
 #include "client/frames.h"
 #include "client/lines.h"
 #include "client/remote_int.h"
@@ -15,8 +17,8 @@
 #define LIST_PAGE       STR("500")
 #define LIST_TIMEOUT_MS 65000
 #define WATCH_SECONDS   300 // at least; as much again by chance, as client-go
-#define RETRY_FIRST_NS  (800 * CLOCK_NS_PER_MS)
-#define RETRY_MAX_NS    (30 * CLOCK_NS_PER_SEC)
+
+static struct log_module log_mod = LOG_MODULE("watch");
 
 enum stage { STAGE_STREAM, STAGE_LIST, STAGE_WATCH };
 
@@ -36,7 +38,7 @@ struct client_watch {
     struct frames frames;                                // of protobuf
     uint64_t revision;
     struct exec_timer retry;
-    int64_t retry_ns;
+    struct backoff backoff;
     bool told; // something came since the last start
     bool ended, stopped;
     unsigned entered;
@@ -94,23 +96,17 @@ static void on_retry(void *arg)
     begin(arg);
 }
 
-static void begin_later(struct client_watch *w)
+// begin_later: after a failure, or (0) when the server has ended it in good order.
+static void begin_later(struct client_watch *w, int code, const struct err *err)
 {
     struct exec *exec = w->remote->client.exec;
     if (w->told)
-        w->retry_ns = 0;
+        w->backoff = (struct backoff){0};
     w->told = false;
-    int64_t jitter = (int64_t)rng_below(exec->rng, (uint64_t)w->retry_ns + 1);
-    exec_timer_start(exec, &w->retry, w->retry_ns + jitter);
-    w->retry_ns = w->retry_ns ? w->retry_ns * 2 : RETRY_FIRST_NS;
-    if (w->retry_ns > RETRY_MAX_NS)
-        w->retry_ns = RETRY_MAX_NS;
-}
-
-static bool passing(int code)
-{
-    return code == -ERR_UNAVAILABLE || code == -ERR_TIMEOUT || code == -ERR_TOO_MANY ||
-           code == -ERR_INTERNAL;
+    exec_timer_start(exec, &w->retry, backoff_next(&w->backoff, code, exec->rng));
+    if (code < 0 && backoff_worth_telling(&w->backoff, code))
+        LOG_WARN(&log_mod, "a watch is cut off; trying on", log_str("kind", w->kind->kind),
+                 log_z("why", err->msg));
 }
 
 // lost: the stage ended with a failure. What is being given at first cannot be resumed; what follows
@@ -119,9 +115,9 @@ static void lost(struct client_watch *w, int code, struct err *err)
 {
     if (code == -ERR_GONE)
         code = err_set(err, ERR_EXPIRED, "the revision is gone: list anew");
-    if (w->stage == STAGE_WATCH && passing(code)) {
+    if (w->stage == STAGE_WATCH && backoff_passing(code)) {
         sending_stop(&w->sending);
-        begin_later(w);
+        begin_later(w, code, err);
         return;
     }
     end(w, code, err);
@@ -279,7 +275,7 @@ static void on_done(void *arg, const struct https_answer *a)
         code = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
         lost(w, code, &err);
     } else {
-        begin_later(w); // the server's time is up: go on
+        begin_later(w, 0, NULL); // the server's time is up: go on
     }
     leave(w);
 }

@@ -21,6 +21,7 @@
 #include "cmd/option.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
+#include "net/tls_follow.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -68,6 +69,7 @@ struct running {
     struct client *client;
     struct features features;
     struct tls_server *tls;
+    struct tls_follow follow;
     struct agent *agent;
     struct exec_timer stop;
     bool told;
@@ -312,6 +314,8 @@ static int start(struct running *r, struct err *err)
         code = connect_api(r, err);
     if (code == 0)
         code = open_tls(r, data_dir, err);
+    if (code == 0)
+        tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
     const struct agent_options o = {.loop = r->loop,
                                     .client = r->client,
                                     .features = &r->features,
@@ -360,6 +364,7 @@ static void finish(struct running *r)
 {
     if (r->guest)
         r->guest->stop(r->guest->arg);
+    tls_follow_stop(&r->follow);
     agent_free(r->agent);
     if (r->client)
         client_free(r->client);

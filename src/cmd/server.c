@@ -23,6 +23,7 @@
 #include "cmd/verb.h"
 #include "net/address.h"
 #include "net/loop.h"
+#include "net/tls_follow.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -59,6 +60,9 @@ const char server_usage[] =
     "--log-level LEVELS      error, warn, info, debug; also by module: info,store=debug\n"
     "--config FILE           YAML with the same names; flags win over it";
 
+#define RENEW_NS \
+    (3600 * CLOCK_NS_PER_SEC) // how often to look whether certificates are about to end
+
 static struct log_module log_mod = LOG_MODULE("server");
 
 struct running {
@@ -71,6 +75,8 @@ struct running {
     struct server *server;
     struct pki pki;
     struct tls_server *tls;
+    struct tls_follow follow;
+    struct exec_timer renew;
     struct http_server *http, *local;
     struct server_door door, local_door;
     char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
@@ -294,6 +300,33 @@ static int start_server(struct running *r, struct err *err)
     return 0;
 }
 
+// renew makes new certificates in good time, as a start does; tls_follow takes them up.
+static void renew(void *arg)
+{
+    struct running *r = arg;
+    struct err err = {0};
+    struct pki pki = {0};
+    char *folder = in_folder(r->flags.data_dir, "pki");
+    int ret = pki_prepare(folder, host_of(r->flags.listen),
+                          clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &pki, &err);
+    if (ret == 0)
+        ret = pki_write_kubeconfig(&pki, r->url, r->kubeconfig, &err);
+    if (ret < 0)
+        LOG_WARN(&log_mod, "cannot look after certificates", log_z("why", err.msg));
+    pki_done(&pki);
+    free(folder);
+    exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
+}
+
+static void follow_certificates(struct running *r)
+{
+    if (!r->tls)
+        return;
+    tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
+    r->renew = (struct exec_timer){.fn = renew, .arg = r};
+    exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
+}
+
 static int read_pem(const char *flag, const char *fallback, char **ret, struct err *err)
 {
     const char *path = flag ? flag : fallback;
@@ -435,6 +468,9 @@ static void stop(void *arg)
     if (r->guest)
         r->guest->stop(r->guest->arg);
     server_stop(r->server);
+    tls_follow_stop(&r->follow);
+    if (r->tls)
+        exec_timer_stop(loop_exec(r->loop), &r->renew);
     r->open_doors = r->local ? 2 : 1;
     http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
     if (r->local)
@@ -504,6 +540,8 @@ static int start(struct running *r, struct err *err)
         ret = open_doors(r, err);
     if (ret == 0)
         ret = found_cluster(r, err);
+    if (ret == 0)
+        follow_certificates(r);
     if (ret == 0)
         ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
     if (ret == 0)

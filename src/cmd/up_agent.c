@@ -10,6 +10,7 @@
 #include "client/local.h"
 #include "client/remote.h"
 #include "cmd/sim_driver.h"
+#include "net/tls_follow.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -18,6 +19,7 @@ struct up_agent {
     struct up_agent_options options;
     struct arena arena;
     struct tls_server *tls;
+    struct tls_follow follow;
     struct client *client; // as the node that this is
     struct agent *agent;
     pid_t driver; // 0: none
@@ -165,6 +167,7 @@ int up_agent_new(const struct up_agent_options *options, struct up_agent **ret, 
         up_agent_free(u);
         return code;
     }
+    tls_follow_start(&u->follow, loop_exec(options->host->loop), u->tls);
     agent_start(u->agent);
     *ret = u;
     return 0;
@@ -176,6 +179,7 @@ void up_agent_stop(struct up_agent *u)
         return;
     sim_driver_stop(u->driver);
     u->driver = 0;
+    tls_follow_stop(&u->follow);
     agent_free(take_ptr(u->agent));
 }
 

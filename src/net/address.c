@@ -11,13 +11,12 @@
 
 #include "base/banned.h"
 
+// bytes_of is for addresses of the two families there are here.
 static const void *bytes_of(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET)
         return &((const struct sockaddr_in *)(const void *)a)->sin_addr;
-    if (a->sa_family == AF_INET6)
-        return &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
-    return NULL;
+    return &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
 }
 
 static bool is_reachable(const struct ifaddrs *a, int family)

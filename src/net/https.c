@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/vec.h"
@@ -23,9 +27,14 @@
 #define STREAMS_MAX             1000L // on a connection; the server's limit is mostly lower
 #define UPLOAD_BUFFER \
     16384L // the least there is: many requests are on their way at once, most are small
-#define KEEPALIVE_SECONDS 30L
-#define QUIET_MS          10
-#define SPARE_HANDLES     64
+// A peer that is gone without a word: asked after so many seconds of silence, then so often, so many times; what was sent and
+// is not acknowledged counts for as long. Without this a watch would wait for minutes behind a network that was cut.
+#define KEEPALIVE_IDLE_SECONDS     15L
+#define KEEPALIVE_INTERVAL_SECONDS 5L
+#define KEEPALIVE_COUNT            3
+#define UNACKNOWLEDGED_MS          30000U
+#define QUIET_MS                   10
+#define SPARE_HANDLES              64
 
 struct spare_handles VEC(CURL *);
 
@@ -451,6 +460,17 @@ static void set_blob(CURL *easy, CURLoption option, const struct sbuf *pem)
     set(easy, option, &blob);
 }
 
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)arg, (void)purpose;
+    const int count = KEEPALIVE_COUNT;
+    const unsigned unacknowledged = UNACKNOWLEDGED_MS;
+    // Of a Unix socket neither means anything.
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged, sizeof(unacknowledged));
+    return CURL_SOCKOPT_OK;
+}
+
 static void set_server(struct https_call *call)
 {
     struct https *h = call->https;
@@ -460,8 +480,9 @@ static void set_server(struct https_call *call)
     set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     set(easy, CURLOPT_CONNECTTIMEOUT_MS, h->connect_timeout_ms);
     set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    set(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SECONDS);
-    set(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_SECONDS);
+    set(easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS);
+    set(easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SECONDS);
+    set(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
     if (h->user_agent)
         set(easy, CURLOPT_USERAGENT, h->user_agent);
     if (h->unix_socket)

@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <sys/stat.h>
+
 #include "base/vec.h"
 #include "net/tls_int.h"
 
@@ -17,9 +19,20 @@
 // A resumed session skips the certificates; not for longer than this.
 #define SESSION_SEC 300
 
+// What tells one version of a file from another.
+struct stamp {
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    struct timespec changed;
+};
+
+enum { STAMP_CERTIFICATE, STAMP_KEY, STAMP_CA, STAMPS };
+
 struct tls_server {
     SSL_CTX *ctx;
     char *certificate_file, *key_file, *client_ca_file;
+    struct stamp stamps[STAMPS]; // of the files when they were read last
 };
 
 struct tls_conn {
@@ -149,6 +162,21 @@ static int load_files(SSL_CTX *ctx, const struct tls_server *t, struct err *err)
     return 0;
 }
 
+static void take_stamps(const struct tls_server *t, struct stamp stamps[STAMPS])
+{
+    const char *const files[STAMPS] = {t->certificate_file, t->key_file, t->client_ca_file};
+    memset(stamps, 0, STAMPS * sizeof(*stamps)); // with the gaps: they are compared as bytes
+    for (size_t i = 0; i < STAMPS; i++) {
+        struct stat st;
+        if (!files[i] || stat(files[i], &st) < 0)
+            continue;
+        stamps[i].dev = st.st_dev;
+        stamps[i].ino = st.st_ino;
+        stamps[i].size = st.st_size;
+        stamps[i].changed = st.st_mtim;
+    }
+}
+
 static int make_context(const struct tls_server *t, SSL_CTX **ret, struct err *err)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -177,6 +205,7 @@ int tls_server_new(const struct tls_server_options *options, struct tls_server *
     t->certificate_file = copy(options->certificate_file);
     t->key_file = copy(options->key_file);
     t->client_ca_file = copy(options->client_ca_file);
+    take_stamps(t, t->stamps);
     int r = make_context(t, &t->ctx, err);
     if (r < 0) {
         tls_server_free(t);
@@ -206,6 +235,17 @@ int tls_server_reload(struct tls_server *t, struct err *err)
     SSL_CTX_free(t->ctx); // connections hold references of their own
     t->ctx = fresh;
     return 0;
+}
+
+int tls_server_follow(struct tls_server *t, struct err *err)
+{
+    struct stamp now[STAMPS];
+    take_stamps(t, now);
+    if (memcmp(now, t->stamps, sizeof(now)) == 0)
+        return 0;
+    memcpy(t->stamps, now, sizeof(now)); // before reading: what changes meanwhile is seen next time
+    int r = tls_server_reload(t, err);
+    return r < 0 ? r : 1;
 }
 
 // --- Connection ----------------------------------------------------------------------------------
@@ -384,5 +424,8 @@ struct tls_peer *tls_conn_peer(const struct tls_conn *c)
     add_names(subject, NID_commonName, &a, &common);
     add_names(subject, NID_organizationName, &a, &organizations);
     // Of several common names the last, the most specific one, as Go does.
-    return pack_peer(common.n ? common.p[common.n - 1] : (struct str){0}, &organizations);
+    struct tls_peer *p =
+        pack_peer(common.n ? common.p[common.n - 1] : (struct str){0}, &organizations);
+    p->not_after = tls_not_after(x);
+    return p;
 }

@@ -17,6 +17,7 @@ struct tls_peer {
     struct str common_name;
     const struct str *organizations;
     size_t organizations_len;
+    int64_t not_after; // seconds since 1970; it speaks for nobody from then on
 };
 
 struct tls_server;
@@ -36,6 +37,10 @@ void tls_server_free(struct tls_server *t);
 // tls_server_reload reads the files again; connections made from then on use them. On failure the
 // old ones stay.
 int tls_server_reload(struct tls_server *t, struct err *err) MUST_USE;
+
+// tls_server_follow is tls_server_reload if one of the files has changed since they were read last, successfully or
+// not. Returns 1 if they were read, 0 if nothing changed, or a -code.
+int tls_server_follow(struct tls_server *t, struct err *err) MUST_USE;
 
 // --- Clients -------------------------------------------------------------------------------------
 
@@ -81,6 +86,9 @@ int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject
 
 // tls_certificate_expiry reads when a PEM certificate ends.
 int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err) MUST_USE;
+
+// tls_pair_matches: both can be read, and the key is the certificate's.
+bool tls_pair_matches(const char *certificate_pem, const char *key_pem);
 
 // tls_write_file writes a text with mode 0600, atomically: the file is there whole, or as it was.
 int tls_write_file(const char *path, const char *text, struct err *err) MUST_USE;

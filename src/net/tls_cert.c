@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
@@ -247,20 +248,34 @@ int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject
     return r;
 }
 
+int64_t tls_not_after(const X509 *x)
+{
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    int days = 0, seconds = 0;
+    int ok = epoch ? ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(x)) : 0;
+    ASN1_TIME_free(epoch);
+    return ok ? (int64_t)days * 86400 + seconds : 0;
+}
+
 int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err)
 {
     X509 *x = read_certificate(certificate_pem);
     if (!x)
         return tls_fail(err, EINVAL, "not a PEM certificate");
-    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-    int days = 0, seconds = 0;
-    int ok = epoch ? ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(x)) : 0;
-    ASN1_TIME_free(epoch);
+    *ret = tls_not_after(x);
     X509_free(x);
-    if (!ok)
-        return tls_fail(err, EINVAL, "the certificate's end is not a time");
-    *ret = (int64_t)days * 86400 + seconds;
-    return 0;
+    return *ret ? 0 : tls_fail(err, EINVAL, "the certificate's end is not a time");
+}
+
+bool tls_pair_matches(const char *certificate_pem, const char *key_pem)
+{
+    X509 *x = read_certificate(certificate_pem);
+    EVP_PKEY *key = read_key(key_pem);
+    bool matches = x && key && X509_check_private_key(x, key) == 1;
+    X509_free(x);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return matches;
 }
 
 // --- Files ---------------------------------------------------------------------------------------

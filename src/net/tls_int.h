@@ -61,4 +61,8 @@ int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject
 // tls_fail turns OpenSSL's error queue into err. Returns -code.
 int tls_fail(struct err *err, int code, const char *what);
 
+// tls_not_after is when a certificate ends, in seconds since 1970; 0 if that is not a time.
+struct x509_st;
+int64_t tls_not_after(const struct x509_st *x);
+
 #endif

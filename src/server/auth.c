@@ -140,18 +140,19 @@ static bool is_bearer(struct str scheme)
     return true;
 }
 
-enum auth_answer auth_identify(const struct auth *a, const struct http_request *q,
+enum auth_answer auth_identify(const struct auth *a, const struct http_request *q, int64_t now,
                                struct arena *arena, struct registry_user *ret,
                                struct str *ret_token)
 {
     *ret_token = (struct str){0};
-    if (q->certificate && q->certificate->common_name.n) {
+    bool expired = q->certificate && q->certificate->not_after <= now;
+    if (q->certificate && q->certificate->common_name.n && !expired) {
         user_of_certificate(q->certificate, arena, ret);
         return AUTH_KNOWN;
     }
     struct str header = str_trim(http_find_header(q, STR("authorization"))), scheme, token;
     if (header.n == 0)
-        return AUTH_NOBODY;
+        return expired ? AUTH_BAD : AUTH_NOBODY;
     str_cut(header, ' ', &scheme, &token);
     token = str_trim(token);
     if (!is_bearer(scheme) || token.n == 0)

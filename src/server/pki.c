@@ -327,6 +327,16 @@ static int add_data(struct sbuf *out, const char *key, const char *file, struct 
     return r;
 }
 
+// has_text: the file is there and says that already. A disk that is full is no reason to write it again.
+static bool has_text(const char *path, struct str text)
+{
+    char *have = NULL;
+    struct err ignored;
+    bool same = pki_read_file(path, &have, &ignored) == 0 && str_eqz(text, have);
+    free(have);
+    return same;
+}
+
 int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path, struct err *err)
 {
     cleanup_sbuf struct sbuf out = {0};
@@ -340,7 +350,7 @@ int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
         r = add_data(&out, "client-certificate-data", p->admin_file, err);
     if (r == 0 && p)
         r = add_data(&out, "client-key-data", p->admin_key_file, err);
-    return r < 0 ? r : tls_write_file(path, out.p, err);
+    return r < 0 || has_text(path, sbuf_str(&out)) ? r : tls_write_file(path, out.p, err);
 }
 
 int pki_account_key(const char *folder, char **ret, struct err *err)

@@ -202,8 +202,9 @@ static bool identify(struct exchange *ex, const struct server_door *door)
     }
     struct str token;
     struct api_str_array ours = {0};
-    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, &ex->arena, &ex->user, &token);
-    if (who == AUTH_BAD &&
+    int64_t now = exec_wall_ns(ex->s->exec) / CLOCK_NS_PER_SEC;
+    enum auth_answer who = auth_identify(&ex->s->auth, ex->q, now, &ex->arena, &ex->user, &token);
+    if (who == AUTH_BAD && token.n &&
         (account_of_token(ex->s, token, &ours, &ex->arena, &ex->user, NULL) == 0 ||
          bootstrap_of_token(ex->s, token, &ex->arena, &ex->user, NULL) == 0))
         who = AUTH_KNOWN;

@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Everything at once: a cluster of separate processes (server, two schedulers, two sets of controllers, three nodes of this machine with a driver
+each), in use all the time, is broken in every way we know, one fault alone with its recovery measured, then several at once, again and again.
+The invariants of the simulation are judged from outside all the time (invariants.py); at the end, when faults are over, nothing may be left.
+Needs root, crun or runc, a static busybox; else it is skipped. Usage: campaign.py DRAY [SECONDS [SEED]]"""
+import json, os, random, sys, threading, time
+
+from fault_kit import *
+from invariants import Broken, History
+from workload import Workload
+
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 60
+SEED = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1, 10 ** 6)
+PROFILES = ('example-gpu', 'example-gpu-partitions', 'example-gpu-shared')
+RECOVER = 60     # seconds: within which a pod runs again after a fault is over
+SLOW = 5         # what is told of at once
+REST = 120       # and within which nothing is left when nobody wants anything any more
+GROWTH_KIB = 64 * 1024
+FILES = 40       # open files more than after the start
+
+
+class Fault:
+    """Something that is broken, and how it is made whole. A kind is counted in the report."""
+
+    def __init__(self, kind, target, begin, end):
+        self.kind, self.target, self.begin, self.end = kind, target, begin, end
+
+
+LINKS = {  # what a link can suffer
+    'partition': CUT_OFF,
+    'half open, requests lost': {'stall-up': 1},
+    'half open, answers lost': {'stall-down': 1},
+    'refused': {'refuse': 1},
+    'slow and jittery': {'delay': 40, 'jitter': 200},
+    'narrow': {'rate': 30000},
+    'crumbs': {'piece': 7},
+    'resets': {'reset': 30},
+    'slow, narrow and resets': {'delay': 20, 'jitter': 60, 'rate': 200000, 'reset': 10},
+}
+
+
+class Campaign:
+    def __init__(self, world, rng):
+        self.world, self.rng = world, rng
+        self.parts = [p for p in world.parts.values()]
+        self.agents = list(world.agents.values())
+        self.links = [p.name for p in self.parts if p.name != 'server'] + ['user']
+        self.down = set()      # parts that are meant to be down
+        self.recovered = {}    # kind -> seconds
+        self.injected = {}     # kind -> how often
+        self.probes = 0
+        self.lock = threading.Lock()
+
+    # --- Faults ---
+
+    def some(self):
+        """A random fault; nothing has happened yet."""
+        kinds = (self.link, self.link, self.link, self.cut, self.call_link, self.kill, self.kill, self.restart, self.pause, self.clock, self.disk, self.node_disk,
+                 self.hardware)
+        return self.rng.choice(kinds)()
+
+    def link(self):
+        kind, target = self.rng.choice(list(LINKS)), self.rng.choice(self.links)
+
+        def begin():
+            self.world.proxy.break_(target, LINKS[kind])
+            if kind == 'refused':
+                self.world.proxy.cut(target)
+        return Fault(f'link: {kind}', target, begin, lambda: self.world.proxy.clear(target))
+
+    def cut(self):
+        target = self.rng.choice(self.links)
+        return Fault('link: all connections reset', target, lambda: self.world.proxy.cut(target), lambda: None)
+
+    def call_link(self):
+        """Between an agent and its driver."""
+        kind, a = self.rng.choice(list(LINKS)), self.rng.choice(self.agents)
+        return Fault(f'driver call: {kind}', a.link, lambda: a.linked and self.world.proxy.break_(a.link, LINKS[kind]), lambda: a.linked and self.world.proxy.clear(a.link))
+
+    def part(self):
+        return self.rng.choice([p for p in self.parts if p.name not in self.down] or self.parts)
+
+    def kill(self):
+        p = self.part()
+
+        def begin():
+            self.down.add(p.name)
+            if p.alive():
+                p.kill()
+        return Fault(f"killed: {p.name.split('-')[0]}", p.name, begin, lambda: self.up(p))
+
+    def restart(self):
+        p = self.part()
+
+        def begin():
+            self.down.add(p.name)
+            if p.alive():
+                p.stop(90)
+        return Fault(f"stopped: {p.name.split('-')[0]}", p.name, begin, lambda: self.up(p))
+
+    def pause(self):
+        p = self.part()
+
+        def begin():
+            if p.alive():
+                p.pause()
+        return Fault(f"frozen: {p.name.split('-')[0]}", p.name, begin, p.go_on)
+
+    def clock(self):
+        p, by = self.part(), self.rng.choice((-86400, -3600, -30, -3, 3, 30, 3600))
+        return Fault('clock: back' if by < 0 else 'clock: forward', p.name, lambda: p.shift(by), lambda: p.shift(0))
+
+    def disk(self):
+        return self.full('disk full: server', self.world.data)
+
+    def node_disk(self):
+        a = self.rng.choice(list(self.world.agents.values()))
+        return self.full('disk full: node', a.data)
+
+    def full(self, kind, folder):
+        ballast = os.path.join(folder, 'ballast')
+
+        def end():
+            if os.path.exists(ballast):
+                os.unlink(ballast)
+        return Fault(kind, os.path.basename(folder), lambda: fill(ballast), end)
+
+    def hardware(self):
+        a = self.rng.choice(list(self.world.agents.values()))
+        words = self.rng.choice((('prepare-failure',), ('unprepare-failure',), ('slow-prepare', '--ms', '1500'), ('crash', '--step', str(self.rng.randint(1, 12)))))
+
+        def end():
+            a.fault('clear')
+            self.up(a.driver)
+        return Fault(f'driver: {words[0]}', a.node, lambda: a.fault('add', *words), end)
+
+    def up(self, p):
+        """Whoever is dead is started again."""
+        self.down.discard(p.name)
+        if p.alive():
+            return
+        p.start(wait=False)
+        until(f'{p.name} is started', lambda: p.process.poll() is None, 10)
+
+    def keep_up(self):
+        """A driver that a fault of its own killed comes back, as a DaemonSet would bring it back; links find new sockets."""
+        for p in self.parts:
+            if not p.alive() and p.name not in self.down:
+                if not p.name.startswith('driver'):
+                    print(f'{p.name} ended by itself with {p.process.returncode}: {p.tail(300)}', flush=True)
+                p.start(wait=False)
+        for a in self.world.agents.values():
+            try:
+                a.relink()
+            except OSError:
+                pass  # the driver went in between
+
+    # --- Phases ---
+
+    def heal(self, faults):
+        for f in faults:
+            f.end()
+        self.keep_up()
+
+    def hold(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.keep_up()
+            time.sleep(0.1)
+
+    def inject(self, f):
+        self.injected[f.kind] = self.injected.get(f.kind, 0) + 1
+        f.begin()
+
+    def alone(self):
+        """One fault; how long after its end does a new pod run on the node that had it, or any?"""
+        f = self.some()
+        self.inject(f)
+        self.hold(self.rng.uniform(1, 6))
+        self.heal([f])
+        number = f.target.rsplit('-', 1)[-1]
+        nodes = list(self.world.agents)
+        node = int(number) if f.target.split('-')[0] in ('agent', 'driver', 'call', 'node') else self.rng.choice(nodes)
+        self.recovered.setdefault(f.kind, []).append(self.probe(node, f'{f.kind} of {f.target}'))
+
+    def storm(self):
+        faults, count = [], self.rng.randint(2, 4)
+        for _ in range(count):
+            f = self.some()
+            faults.append(f)
+            self.inject(f)
+            self.hold(self.rng.uniform(0, 2))
+        self.hold(self.rng.uniform(2, 8))
+        what = ' + '.join(f'{f.kind} of {f.target}' for f in faults)
+        self.heal(faults)
+        for node in self.world.agents:
+            self.recovered.setdefault('several at once', []).append(self.probe(node, what))
+
+    def probe(self, node, after):
+        """A pod on that node, from its making to Running. Returns seconds."""
+        self.probes += 1
+        name, began = f'probe-{self.probes}', time.monotonic()
+        body = claim_pod(name, 'probe', nodeSelector={'kubernetes.io/hostname': f'node-{node}'})
+        self.patiently('POST', PODS, body)
+
+        def runs():
+            self.keep_up()
+            try:
+                return self.world.phase(name)
+            except OSError:
+                return None
+        try:
+            until(f'after {after}: a new pod on node-{node} runs', runs, RECOVER)
+        except AssertionError as e:
+            raise Broken(f'{e}; {self.tell(name)}')
+        took = time.monotonic() - began
+        if took > SLOW:
+            print(f'slow: {took:.1f} s after {after} on node-{node}: {self.tell(name)}', flush=True)
+        self.patiently('DELETE', f'{PODS}/{name}')
+        return took
+
+    def patiently(self, method, path, body=None):
+        """The server may still be on its way up."""
+        def did():
+            self.keep_up()
+            try:
+                code, answer = self.world.call(method, path, body)
+                return code in (200, 201, 202, 404, 409)
+            except OSError:
+                return False
+        until(f'{method} {path} is answered', did, RECOVER)
+
+    def tell(self, name):
+        try:
+            p = self.world.get(f'{PODS}/{name}')
+            events = self.world.get('/api/v1/namespaces/default/events')
+            return json.dumps(p.get('status'))[:1500] + ' ' + json.dumps([(e['reason'], e.get('message')) for e in events['items'] if e['involvedObject'].get('name') == name])[:1500]
+        except (OSError, AttributeError) as e:
+            return f'(and cannot tell why: {e})'
+
+
+def fill(path):
+    """Takes all the room there is."""
+    with open(path, 'ab', buffering=0) as f:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while True:
+                    f.write(b'\0' * size)
+            except OSError:
+                pass
+
+
+class Witness(threading.Thread):
+    """No pod runs whose claims are not prepared on its node, by the node's own checkpoint; memory and open files, every second."""
+
+    def __init__(self, world, history):
+        super().__init__(daemon=True)
+        self.world, self.history, self.ended, self.looks = world, history, False, 0
+        self.first, self.most, self.last = {}, {}, {}
+
+    def run(self):
+        while not self.ended:
+            time.sleep(1)
+            for p in self.world.parts.values():
+                self.measure(p)
+            try:
+                self.look()
+            except (OSError, KeyError, ValueError, TypeError):
+                continue
+
+    def measure(self, p):
+        try:
+            pid, (kib, files) = p.process.pid, p.memory()
+        except (OSError, StopIteration, AttributeError):
+            return
+        key = (p.name, pid)
+        self.first.setdefault(key, []).append((kib, files))
+        del self.first[key][10:]
+        self.last[key] = (kib, files)
+        most = self.most.get(p.name, (0, 0))
+        self.most[p.name] = (max(most[0], kib), max(most[1], files))
+
+    def running(self):
+        """Those that end by themselves are left out: the node lets go of their devices, and may not be able to say so yet."""
+        for p in self.world.good('GET', PODS)['items']:
+            if p.get('status', {}).get('phase') == 'Running' and 'deletionTimestamp' not in p['metadata'] and p['spec']['restartPolicy'] == 'Always':
+                yield p
+
+    def look(self):
+        prepared = {a.node: a.prepared() for a in self.world.agents.values()}
+        claims = {c['metadata']['name']: c['metadata']['uid'] for c in self.world.good('GET', CLAIMS)['items']}
+        self.looks += 1
+        for p in self.running():
+            for s in p['status'].get('resourceClaimStatuses') or []:
+                uid = claims.get(s.get('resourceClaimName'))
+                if uid and uid not in prepared[p['spec']['nodeName']]:
+                    self.again(p, uid)
+
+    def again(self, p, uid):
+        """It may have begun to run, or to end, between the two looks."""
+        agent = next(a for a in self.world.agents.values() if a.node == p['spec']['nodeName'])
+        is_there = uid in agent.prepared()
+        now = self.world.get(f"{PODS}/{p['metadata']['name']}")
+        if not is_there and now and now['metadata']['uid'] == p['metadata']['uid'] and 'deletionTimestamp' not in now['metadata'] and now['status'].get('phase') == 'Running':
+            self.history.broken(f"pod {p['metadata']['name']} runs on {agent.node}, where its claim {uid} is not prepared")
+
+    def judge(self):
+        for (name, pid), (kib, files) in self.last.items():
+            early = self.first[(name, pid)]
+            if self.world.parts[name].process.pid == pid and len(early) == 10 and name != 'server':
+                if kib > max(k for k, _ in early) + GROWTH_KIB:
+                    self.history.broken(f'{name} grew from {early[-1][0]} to {kib} KiB')
+                if files > max(f for _, f in early) + FILES:
+                    self.history.broken(f'{name} had {early[-1][1]} open files, at the end {files}')
+
+
+def rest(world, history, campaign):
+    """Nobody wants anything any more: nothing may be left."""
+    world.proxy.clear()
+    for p in world.parts.values():
+        p.shift(0)
+        p.go_on()
+    for a in world.agents.values():
+        a.fault('clear')
+        for f in (os.path.join(a.data, 'ballast'), os.path.join(world.data, 'ballast')):
+            if os.path.exists(f):
+                os.unlink(f)
+    campaign.down.clear()
+    campaign.keep_up()
+    began = time.monotonic()
+    for path in (PODS, CLAIMS, GROUPS):
+        campaign.patiently('DELETE', path)
+
+    def left():
+        campaign.keep_up()
+        out = [f"pod {p['metadata']['name']}" for p in world.good('GET', PODS)['items']]
+        out += [f"claim {c['metadata']['name']}" for c in world.good('GET', CLAIMS)['items']]
+        out += [f"group {g['metadata']['name']}" for g in world.good('GET', GROUPS)['items']]
+        for a in world.agents.values():
+            out += [f'{a.node}: {x}' for x in a.left()]
+        return out
+    try:
+        until('nothing is left', lambda: not left(), REST, 0.3)
+    except AssertionError:
+        history.broken(f'{REST} s after the end are left: {left()[:12]}')
+    took = time.monotonic() - began
+    revision = int(world.good('GET', PODS)['metadata']['resourceVersion'])
+    until('everything is judged', lambda: history.caught_up() >= revision or history.wrong, 60)
+    for w in history.watches:
+        listed = {o['metadata']['uid'] for o in world.good('GET', w.path)['items']}
+        known = set(history.state[w.kind])
+        if listed != known and w.kind != 'slices':
+            history.broken(f'{w.kind}: the history ends with {sorted(known)[:5]}, the server has {sorted(listed)[:5]}')
+    return took
+
+
+def table(campaign, witness, history, workload, rested):
+    print(f"\n{'fault':44}{'times':>6}{'p50 s':>8}{'p99 s':>8}{'max s':>8}")
+    for kind in sorted(set(campaign.injected) | set(campaign.recovered)):
+        took = sorted(campaign.recovered.get(kind, []))
+        times = [f'{took[min(len(took) - 1, int(len(took) * q))]:8.2f}' for q in (0.5, 0.99, 1)] if took else ['       –'] * 3
+        print(f"{kind:44}{campaign.injected.get(kind, len(took)):6}{''.join(times)}")
+    print(f"\n{'process':20}{'starts':>7}{'most MiB':>10}{'most files':>12}")
+    for name, p in campaign.world.parts.items():
+        most = witness.most.get(name, (0, 0))
+        print(f'{name:20}{p.starts:7}{most[0] / 1024:10.1f}{most[1]:12}')
+    print(f'\n{history.revisions} revisions, {history.judged} moments judged, {witness.looks} looks at nodes, '
+          f'{sum(w.cuts for w in history.watches)} watches cut, {sum(w.gaps for w in history.watches)} gaps; '
+          + ', '.join(f'{v} {k}' for k, v in workload.count.items()) + f'; nothing left {rested:.1f} s after the end')
+
+
+def build(world):
+    world.server.start()
+    for i in range(2):
+        world.controllers(i).start()
+        world.scheduler(i).start()
+    for i, profile in enumerate(PROFILES):
+        a = world.agent(i, profile)
+        world.mount(a.data, '96m')
+        a.start()
+    until('the class', lambda: world.get(f'{RESOURCE}/deviceclasses/{DRIVER}'))
+
+
+def run(world, rng, history):
+    build(world)
+    history.start()
+    workload = Workload(world, history, SEED)
+    workload.prepare()
+    campaign, witness = Campaign(world, rng), Witness(world, history)
+    rested = 0.0
+    for node in world.agents:
+        campaign.recovered.setdefault('(nothing)', []).append(campaign.probe(node, 'the start'))
+    workload.start()
+    witness.start()
+    end = time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < end and not history.wrong:
+            (campaign.alone if rng.random() < 0.6 else campaign.storm)()
+        world.proxy.clear()
+        workload.stop()
+        rested = rest(world, history, campaign)
+        witness.judge()
+    except Broken as e:
+        history.broken(str(e))
+    finally:
+        witness.ended = True
+        workload.stopping = True
+        history.stop()
+        table(campaign, witness, history, workload, rested)
+
+
+def main():
+    skip_if_impossible()
+    print(f'seed {SEED}, {SECONDS:.0f} s', flush=True)
+    world = World(program(), SEED, disk='512m', history=1000000)
+    history = History(world)
+    try:
+        run(world, random.Random(SEED), history)
+        if history.wrong:
+            for p in world.parts.values():
+                print(f'--- {p.name}\n{p.tail(4000)}')
+    finally:
+        world.done()
+    assert not history.wrong, f'seed {SEED}: {len(history.wrong)} invariants are broken: {history.wrong[:5]}'
+    print(f'ok: seed {SEED}, {SECONDS:.0f} s of faults, every invariant holds')
+
+
+if __name__ == '__main__':
+    main()
