@@ -3,6 +3,7 @@
 // The cluster's snapshot: devices with their CEL records, numbered attribute values, merged taints
 // and recorded use; what each class selects; which slices belong to which node and pool.
 #include "alloc/alloc_int.h"
+#include "base/hash.h"
 
 #include "base/banned.h"
 
@@ -32,13 +33,10 @@ static struct str device_key(struct arena *a, const struct alloc_device_id *id)
 
 // --- Use -----------------------------------------------------------------------------------------
 
-// A bit for the end of a device's name, which is where names differ.
+// A bit for a device's name. All of it counts: partitions of two GPUs differ in the middle alone.
 static uint8_t name_bit(struct str name)
 {
-    unsigned h = (unsigned)name.n;
-    for (size_t i = name.n > 8 ? name.n - 8 : 0; i < name.n; i++)
-        h = h * 31 + (unsigned char)name.p[i];
-    return (uint8_t)(h ^ h >> 8);
+    return (uint8_t)hash_str(name);
 }
 
 static void record_use(struct alloc_cluster *c, const struct alloc_use *u, uint32_t index)
@@ -214,15 +212,21 @@ static void merge_taints(struct alloc_cluster *c, const struct alloc_input *in, 
     d->taints = (struct api_device_taint_array){p, n};
 }
 
-// used is NULL for a device without capacities.
-static void apply_use(struct alloc_cluster *c, struct cl_device *d)
+static const struct cl_use *find_use(struct alloc_cluster *c, const struct cl_device *d)
 {
-    if (d->used)
-        d->used = arena_array(&c->arena, amount, d->api->capacity.n);
     if (!(c->use_bits[d->name_bit / 64] >> d->name_bit % 64 & 1))
-        return;
+        return NULL;
     struct alloc_device_id id = {d->slice->spec.driver, d->slice->spec.pool.name, d->api->name};
-    const struct cl_use *u = map_get(&c->uses, device_key(&c->arena, &id));
+    return map_get(&c->uses, device_key(&c->arena, &id));
+}
+
+// used is NULL for a device without capacities. idle: what stands there is zeros, which devices that
+// are not in use may share.
+static void apply_use(struct alloc_cluster *c, struct cl_device *d, bool idle)
+{
+    const struct cl_use *u = find_use(c, d);
+    if (d->api->capacity.n && (u || !idle))
+        d->used = arena_array(&c->arena, amount, d->api->capacity.n);
     if (!u)
         return;
     d->exclusive_use = u->exclusive;
@@ -251,10 +255,9 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     d->kind = device_kind(api, &d->slice->spec);
     d->sign = device_sign(api);
     d->name_bit = name_bit(api->name);
-    d->used = api->capacity.n ? arena_array(&c->arena, amount, api->capacity.n) : NULL;
     rank_device(d);
     merge_taints(c, in, d);
-    apply_use(c, d);
+    apply_use(c, d, false);
     return make_cel_device(c, d, err);
 }
 
@@ -416,7 +419,7 @@ struct alloc_cluster *alloc_cluster_in_use(const struct alloc_cluster *base,
         c->devices[i] = base->devices[i];
         c->devices[i].exclusive_use = c->devices[i].shared_use = false;
         c->devices[i].owner = NULL;
-        apply_use(c, &c->devices[i]);
+        apply_use(c, &c->devices[i], base->use_list_len == 0);
     }
     return c;
 }
