@@ -188,5 +188,4 @@ void remote_auth_init(struct remote *r, const struct kubeconfig_target *target)
 void remote_auth_done(struct remote *r)
 {
     sbuf_done(&r->auth.authorization);
-    sbuf_done(&r->auth.certificate);
 }

@@ -252,6 +252,16 @@ static int authorization(const struct server_flags *f, enum server_authorization
     return 0;
 }
 
+static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err *err)
+{
+    char *folder = in_folder(f->data_dir, "pki");
+    const struct pki_host names = {host_of(f->listen), str_z(f->advertise_address)};
+    int code =
+        pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
+    free(folder);
+    return code;
+}
+
 static int start_server(struct running *r, struct err *err)
 {
     const struct server_flags *f = &r->flags;
@@ -281,11 +291,7 @@ static int start_server(struct running *r, struct err *err)
                            "--insecure-http makes everybody an administrator, so it listens on "
                            "loopback only: --listen 127.0.0.1:PORT");
     } else {
-        char *folder = in_folder(f->data_dir, "pki");
-        const struct pki_host names = {host, str_z(f->advertise_address)};
-        ret = pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &r->pki,
-                          err);
-        free(folder);
+        ret = prepare_pki(f, &r->pki, err);
         if (ret < 0)
             return ret;
         struct tls_server_options tls = {.certificate_file = r->pki.server_file,
@@ -306,15 +312,12 @@ static void renew(void *arg)
     struct running *r = arg;
     struct err err = {0};
     struct pki pki = {0};
-    char *folder = in_folder(r->flags.data_dir, "pki");
-    int ret = pki_prepare(folder, host_of(r->flags.listen),
-                          clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &pki, &err);
+    int ret = prepare_pki(&r->flags, &pki, &err);
     if (ret == 0)
         ret = pki_write_kubeconfig(&pki, r->url, r->kubeconfig, &err);
     if (ret < 0)
         LOG_WARN(&log_mod, "cannot look after certificates", log_z("why", err.msg));
     pki_done(&pki);
-    free(folder);
     exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
 }
 

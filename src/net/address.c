@@ -62,8 +62,8 @@ int address_towards(const char *host, const char *port, char ret[ADDRESS_BYTES],
             (void)close(fd);
     }
     freeaddrinfo(found);
-    const void *bytes = bytes_of((const struct sockaddr *)&own);
-    if (!ok || !bytes || !inet_ntop(own.ss_family, bytes, ret, ADDRESS_BYTES))
+    if (!ok ||
+        !inet_ntop(own.ss_family, bytes_of((const struct sockaddr *)&own), ret, ADDRESS_BYTES))
         return err_set(err, ERR_UNAVAILABLE, "there is no way from here to %s", host);
     return 0;
 }

@@ -91,8 +91,9 @@ static struct remote_world *real_world(void)
     const struct server_options vo = {.exec = loop_exec(w->loop), .registry = w->registry};
     assert_int_equal(server_new(&vo, &w->server, &err), 0);
     w->door = (struct server_door){.server = w->server};
-    if (pki_prepare(w->folder, STR("127.0.0.1"), clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC,
-                    &w->pki, &err) < 0)
+    const struct pki_host host = {.listen = STR("127.0.0.1")};
+    if (pki_prepare(w->folder, &host, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, &w->pki,
+                    &err) < 0)
         fail_msg("%s", err.msg);
     const struct tls_server_options to = {w->pki.server_file, w->pki.server_key_file,
                                           w->pki.ca_file};
