@@ -14,7 +14,7 @@
 
 #define BACKOFF_FIRST_NS       (800 * CLOCK_NS_PER_MS)
 #define BACKOFF_MAX_NS         (30 * CLOCK_NS_PER_SEC)
-#define BACKOFF_UNREACHABLE_NS (3 * CLOCK_NS_PER_SEC)
+#define BACKOFF_UNREACHABLE_NS (1 * CLOCK_NS_PER_SEC)
 
 // Zeroed: nothing has failed.
 struct backoff {

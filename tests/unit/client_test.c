@@ -486,10 +486,17 @@ TEST_IN_WORLD(a_lost_watch_is_resumed_an_expired_one_listed_anew)
     assert_int_equal(m.changes, before + 5); // n1, n2, n3 twice, n4
     assert_int_equal(m.synced, 1);
     assert_int_equal(informer_len(i), 3);
-    // A server that keeps failing is asked less and less often.
+    // One that is not reached is asked often, so that it is noticed soon when it is there again.
     size_t watches = f.watches;
     for (int n = 0; n < 60; n++) {
         flaky_cut(&f, ERR_UNAVAILABLE);
+        world_pass(w, 1);
+    }
+    assert_in_range(f.watches - watches, 20, 62);
+    // One that keeps failing is asked less and less often.
+    watches = f.watches;
+    for (int n = 0; n < 60; n++) {
+        flaky_cut(&f, ERR_INTERNAL);
         world_pass(w, 1);
     }
     assert_true(f.watches - watches < 12);
