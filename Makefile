@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := all
-.PHONY: all help up tour test lint fuzz bench interop soak image deb install clean
+.PHONY: all help up tour test lint fuzz bench interop soak tsan coverage image deb install clean
 
 all: ## build the program (build/dray)
 	@tools/build $(BUILD)
@@ -39,6 +39,14 @@ bench: ## measure speed and memory, beside peers where they are there
 interop: ## compare with the real thing at large (needs Go; says so when it is missing)
 	@tools/setup test
 	@tools/interop
+
+tsan: ## unit and end-to-end tests under ThreadSanitizer (part of soak)
+	@tools/setup test
+	@tools/run-tests --tsan
+
+coverage: ## which lines and branches the tests reach, by room (docs/coverage.md)
+	@tools/setup test
+	@tools/coverage
 
 soak: ## long runs under sanitizers
 	@tools/setup test

@@ -8,18 +8,22 @@
 
 #include "base/banned.h"
 
-// Makes room for n bytes before what is written, and returns where they go.
-static char *grow_down(struct proto_writer *w, size_t n)
+static void enlarge(struct proto_writer *w, size_t n)
 {
-    if (!w->buf || w->cap - w->n < n) {
-        size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
-        char *bigger = xmalloc(cap);
-        if (w->buf)
-            memcpy(bigger + cap - w->n, w->buf + w->cap - w->n, w->n);
-        free(w->buf);
-        w->buf = bigger;
-        w->cap = cap;
-    }
+    size_t cap = mem_grow_cap(w->cap, w->n + n < 256 ? 256 : w->n + n, 1);
+    char *bigger = xmalloc(cap);
+    if (w->buf)
+        memcpy(bigger + cap - w->n, w->buf + w->cap - w->n, w->n);
+    free(w->buf);
+    w->buf = bigger;
+    w->cap = cap;
+}
+
+// Makes room for n bytes before what is written, and returns where they go.
+static inline char *grow_down(struct proto_writer *w, size_t n)
+{
+    if (!w->buf || w->cap - w->n < n)
+        enlarge(w, n);
     w->n += n;
     return w->buf + w->cap - w->n;
 }
@@ -31,20 +35,31 @@ static void put(struct proto_writer *w, struct str bytes)
         memcpy(to, bytes.p, bytes.n);
 }
 
+// Most are one byte: tags, lengths, small numbers.
+static inline void put_number(struct proto_writer *w, uint64_t v)
+{
+    if (v < 0x80u) {
+        *grow_down(w, 1) = (char)v;
+        return;
+    }
+    size_t n = 1;
+    for (uint64_t rest = v >> 7; rest; rest >>= 7)
+        n++;
+    char *to = grow_down(w, n);
+    for (; v >= 0x80u; v >>= 7)
+        *to++ = (char)(v | 0x80u);
+    *to = (char)v;
+}
+
 void proto_put_packed_item(struct proto_writer *w, uint64_t v)
 {
-    char bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80u; v >>= 7)
-        bytes[n++] = (char)(v | 0x80u);
-    bytes[n++] = (char)v;
-    put(w, str_make(bytes, n));
+    put_number(w, v);
 }
 
 static void put_tag(struct proto_writer *w, uint32_t number, enum proto_wire wire)
 {
     assert(number > 0 && number <= PROTO_FIELD_MAX);
-    proto_put_packed_item(w, (uint64_t)number << 3 | (uint64_t)wire);
+    put_number(w, (uint64_t)number << 3 | (uint64_t)wire);
 }
 
 static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
@@ -56,7 +71,7 @@ static void put_fixed(struct proto_writer *w, uint64_t v, size_t n)
 
 void proto_put_varint(struct proto_writer *w, uint32_t number, uint64_t v)
 {
-    proto_put_packed_item(w, v);
+    put_number(w, v);
     put_tag(w, number, PROTO_VARINT);
 }
 
@@ -82,7 +97,7 @@ void proto_put_double(struct proto_writer *w, uint32_t number, double v)
 void proto_put_bytes(struct proto_writer *w, uint32_t number, struct str v)
 {
     put(w, v);
-    proto_put_packed_item(w, v.n);
+    put_number(w, v.n);
     put_tag(w, number, PROTO_BYTES);
 }
 
@@ -94,7 +109,7 @@ void proto_put_raw(struct proto_writer *w, struct str raw)
 void proto_close(struct proto_writer *w, uint32_t number, size_t mark)
 {
     assert(mark <= w->n);
-    proto_put_packed_item(w, w->n - mark);
+    put_number(w, w->n - mark);
     put_tag(w, number, PROTO_BYTES);
 }
 

@@ -5,8 +5,6 @@
 #include "net/https.h"
 
 #include <assert.h>
-#include <curl/curl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -17,6 +15,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/vec.h"
+#include "net/libcurl.h"
 
 #include "base/banned.h"
 
@@ -88,15 +87,6 @@ struct https_call {
     char why[CURL_ERROR_SIZE];
 };
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void curl_begin(void)
-{
-    CURLcode r = curl_global_init(CURL_GLOBAL_DEFAULT);
-    assert(r == CURLE_OK);
-    (void)r;
-}
-
 static void must(CURLMcode code)
 {
     assert(code == CURLM_OK);
@@ -142,7 +132,7 @@ static void on_quiet(uv_timer_t *timer)
         vec_push(&fds, container_of(n, struct watched, node)->fd);
     h->moved = false;
     for (size_t i = 0; i < fds.n; i++) // those that are gone by then are ignored
-        must(curl_multi_socket_action(h->multi, fds.p[i], CURL_CSELECT_IN, &running));
+        must(libcurl.multi_socket_action(h->multi, fds.p[i], CURL_CSELECT_IN, &running));
     vec_done(&fds);
     if (h->moved)
         listen_for_quiet(h);
@@ -159,7 +149,7 @@ static void on_readiness(uv_poll_t *poll, int status, int events)
     if (events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
     int running;
-    must(curl_multi_socket_action(h->multi, w->fd, flags, &running)); // w may be gone
+    must(libcurl.multi_socket_action(h->multi, w->fd, flags, &running)); // w may be gone
     listen_for_quiet(h);
     drain(h);
 }
@@ -169,7 +159,7 @@ static void on_timer(uv_timer_t *timer)
     struct https *h = container_of(timer, struct https, timer);
     int running;
     h->moved = false;
-    must(curl_multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running));
+    must(libcurl.multi_socket_action(h->multi, CURL_SOCKET_TIMEOUT, 0, &running));
     if (h->moved)
         listen_for_quiet(h);
     drain(h);
@@ -209,7 +199,7 @@ static struct watched *watch_socket(struct https *h, curl_socket_t fd)
     w->poll.data = h;
     list_push_back(&h->sockets, &w->node);
     h->open++;
-    must(curl_multi_assign(h->multi, fd, w));
+    must(libcurl.multi_assign(h->multi, fd, w));
     return w;
 }
 
@@ -248,7 +238,7 @@ static size_t take_body(char *p, size_t size, size_t count, void *arg)
     call->https->moved = true;
     if (!call->began) {
         long status = 0;
-        (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        (void)libcurl.easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
         call->began = true;
         call->streaming = call->data && status >= 200 && status < 300;
     }
@@ -274,15 +264,15 @@ static void call_free(struct https_call *call)
     list_remove(&call->node);
     list_remove(&call->ready);
     if (call->easy) {
-        must(curl_multi_remove_handle(h->multi, call->easy));
+        must(libcurl.multi_remove_handle(h->multi, call->easy));
         if (h->spare.n < SPARE_HANDLES) {
-            curl_easy_reset(call->easy);
+            libcurl.easy_reset(call->easy);
             vec_push(&h->spare, call->easy);
         } else {
-            curl_easy_cleanup(call->easy);
+            libcurl.easy_cleanup(call->easy);
         }
     }
-    curl_slist_free_all(call->headers);
+    libcurl.slist_free_all(call->headers);
     free(call->body);
     sbuf_done(&call->in);
     free(call);
@@ -307,7 +297,7 @@ static bool unsent(CURLcode code)
 
 static int failure(const struct https_call *call, struct err *err)
 {
-    const char *why = call->why[0] ? call->why : curl_easy_strerror(call->result);
+    const char *why = call->why[0] ? call->why : libcurl.easy_strerror(call->result);
     const char *url = call->https->url;
     switch ((int)call->result) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -333,9 +323,9 @@ static int failure(const struct https_call *call, struct err *err)
 static int64_t date_of(CURL *easy)
 {
     struct curl_header *h = NULL;
-    if (curl_easy_header(easy, "Date", 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+    if (libcurl.easy_header(easy, "Date", 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
         return 0;
-    time_t t = curl_getdate(h->value, NULL);
+    time_t t = libcurl.getdate(h->value, NULL);
     return t > 0 ? (int64_t)t : 0;
 }
 
@@ -352,8 +342,8 @@ static void tell_done(struct https_call *call)
     } else {
         long status = 0;
         curl_off_t retry_after = 0;
-        (void)curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-        (void)curl_easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after);
+        (void)libcurl.easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        (void)libcurl.easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_after);
         answer.status = (int)status;
         answer.retry_after_seconds = (int64_t)retry_after;
         answer.date_seconds = date_of(call->easy);
@@ -392,7 +382,7 @@ static void settle(struct https_call *call)
     } else if (call->full && !call->held) {
         call->full = false;
         // May hand out what libcurl kept for it, at once.
-        (void)curl_easy_pause(call->easy, CURLPAUSE_CONT);
+        (void)libcurl.easy_pause(call->easy, CURLPAUSE_CONT);
         call->https->unsettled = true;
     }
 }
@@ -400,11 +390,11 @@ static void settle(struct https_call *call)
 static void note_finished(struct https *h)
 {
     int left;
-    for (const CURLMsg *m; (m = curl_multi_info_read(h->multi, &left));) {
+    for (const CURLMsg *m; (m = libcurl.multi_info_read(h->multi, &left));) {
         struct https_call *call = NULL;
         if (m->msg != CURLMSG_DONE)
             continue;
-        (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+        (void)libcurl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&call);
         call->finished = true;
         h->moved = true;
         call->result = m->data.result;
@@ -432,18 +422,18 @@ static void drain(struct https *h)
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-#define set(easy, option, value)                                \
-    do {                                                        \
-        CURLcode set_r = curl_easy_setopt(easy, option, value); \
-        assert(set_r == CURLE_OK);                              \
-        (void)set_r;                                            \
+#define set(easy, option, value)                                   \
+    do {                                                           \
+        CURLcode set_r = libcurl.easy_setopt(easy, option, value); \
+        assert(set_r == CURLE_OK);                                 \
+        (void)set_r;                                               \
     } while (0)
 
 static void add_header(struct https_call *call, const char *name, struct str value)
 {
     struct sbuf line = {0};
     sbuf_addf(&line, "%s: %.*s", name, STR_ARG(value));
-    call->headers = curl_slist_append(call->headers, line.p);
+    call->headers = libcurl.slist_append(call->headers, line.p);
     sbuf_done(&line);
 }
 
@@ -523,7 +513,7 @@ static void set_request(struct https_call *call, const struct https_request *q)
     if (call->https->server_name)
         add_header(call, "Host", str_z(call->https->host_header->data));
     if (q->body.n) {
-        call->headers = curl_slist_append(call->headers, "Expect:");
+        call->headers = libcurl.slist_append(call->headers, "Expect:");
         call->body = xstrndup(q->body.p, q->body.n);
         set(easy, CURLOPT_POSTFIELDS, call->body);
         set(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body.n);
@@ -544,7 +534,7 @@ struct https_call *https_start(struct https *h, const struct https_request *q)
     call->data = q->data;
     call->done = q->done;
     call->arg = q->arg;
-    call->easy = h->spare.n ? vec_pop(&h->spare) : curl_easy_init();
+    call->easy = h->spare.n ? vec_pop(&h->spare) : libcurl.easy_init();
     assert(call->easy);
     set(call->easy, CURLOPT_PRIVATE, call);
     set(call->easy, CURLOPT_ERRORBUFFER, call->why);
@@ -553,7 +543,7 @@ struct https_call *https_start(struct https *h, const struct https_request *q)
     set_server(call);
     set_request(call, q);
     list_push_back(&h->calls, &call->node);
-    must(curl_multi_add_handle(h->multi, call->easy));
+    must(libcurl.multi_add_handle(h->multi, call->easy));
     return call;
 }
 
@@ -587,10 +577,10 @@ static char *copy(struct str s)
 static int get_part(CURLU *url, CURLUPart part, unsigned flags, struct sbuf *out)
 {
     char *text = NULL;
-    if (curl_url_get(url, part, &text, flags) != CURLUE_OK)
+    if (libcurl.url_get(url, part, &text, flags) != CURLUE_OK)
         return -ERR_INVALID;
     sbuf_addz(out, text);
-    curl_free(text);
+    libcurl.free(text);
     return 0;
 }
 
@@ -601,24 +591,24 @@ static int name_server(struct https *h, CURLU *url)
     cleanup_sbuf struct sbuf host = {0}, port = {0}, line = {0};
     if (get_part(url, CURLUPART_HOST, 0, &host) < 0 ||
         get_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT, &port) < 0 ||
-        curl_url_set(url, CURLUPART_HOST, h->server_name, 0) != CURLUE_OK)
+        libcurl.url_set(url, CURLUPART_HOST, h->server_name, 0) != CURLUE_OK)
         return -ERR_INVALID;
     sbuf_addf(&line, "%s:%s", host.p, port.p);
-    h->host_header = curl_slist_append(NULL, line.p);
+    h->host_header = libcurl.slist_append(NULL, line.p);
     sbuf_clear(&line);
     sbuf_addf(&line, "%s:%s:%s:%s", h->server_name, port.p, host.p, port.p);
-    h->connect_to = curl_slist_append(NULL, line.p);
+    h->connect_to = libcurl.slist_append(NULL, line.p);
     return 0;
 }
 
 // read_url normalises the URL: scheme, host, port and the prefix without its slash.
 static int read_url(struct https *h, struct str text, struct err *err)
 {
-    CURLU *url = curl_url();
+    CURLU *url = libcurl.url();
     assert(url);
     cleanup_sbuf struct sbuf whole = {0}, scheme = {0};
     char *z = xstrndup(text.p, text.n);
-    int r = curl_url_set(url, CURLUPART_URL, z, 0) == CURLUE_OK ? 0 : -ERR_INVALID;
+    int r = libcurl.url_set(url, CURLUPART_URL, z, 0) == CURLUE_OK ? 0 : -ERR_INVALID;
     free(z);
     if (r == 0)
         r = get_part(url, CURLUPART_SCHEME, 0, &scheme);
@@ -629,7 +619,7 @@ static int read_url(struct https *h, struct str text, struct err *err)
         r = name_server(h, url);
     if (r == 0)
         r = get_part(url, CURLUPART_URL, 0, &whole);
-    curl_url_cleanup(url);
+    libcurl.url_cleanup(url);
     if (r < 0)
         return err_set(err, ERR_INVALID, "'%.*s' is not the URL of a server: https://HOST[:PORT]",
                        STR_ARG(text));
@@ -641,25 +631,25 @@ static int read_url(struct https *h, struct str text, struct err *err)
 
 static void set_multi(struct https *h, size_t connections)
 {
-    h->multi = curl_multi_init();
+    h->multi = libcurl.multi_init();
     assert(h->multi);
-    must(curl_multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, want_socket));
-    must(curl_multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h));
-    must(curl_multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, want_timer));
-    must(curl_multi_setopt(h->multi, CURLMOPT_TIMERDATA, h));
-    must(curl_multi_setopt(h->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX));
-    must(curl_multi_setopt(h->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX));
-    must(curl_multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
-                           (long)(connections ? connections : CONNECTIONS_DEFAULT)));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_SOCKETFUNCTION, want_socket));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_SOCKETDATA, h));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_TIMERFUNCTION, want_timer));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_TIMERDATA, h));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX));
+    must(libcurl.multi_setopt(h->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
+                              (long)(connections ? connections : CONNECTIONS_DEFAULT)));
 }
 
 static void release(struct https *h)
 {
     if (h->multi)
-        must(curl_multi_cleanup(h->multi)); // closes the connections, unwatches their sockets
+        must(libcurl.multi_cleanup(h->multi)); // closes the connections, unwatches their sockets
     h->multi = NULL;
-    curl_slist_free_all(h->connect_to);
-    curl_slist_free_all(h->host_header);
+    libcurl.slist_free_all(h->connect_to);
+    libcurl.slist_free_all(h->host_header);
     free(h->url);
     free(h->unix_socket);
     free(h->server_name);
@@ -674,7 +664,9 @@ static void release(struct https *h)
 int https_new(struct loop *loop, const struct https_options *options, struct https **ret,
               struct err *err)
 {
-    (void)pthread_once(&curl_once, curl_begin);
+    int r = libcurl_load(err);
+    if (r < 0)
+        return r;
     struct https *h = xcalloc(1, sizeof(*h));
     h->loop = loop;
     list_init(&h->calls);
@@ -690,7 +682,7 @@ int https_new(struct loop *loop, const struct https_options *options, struct htt
     h->connect_timeout_ms =
         options->connect_timeout_ms ? (long)options->connect_timeout_ms : CONNECT_TIMEOUT_DEFAULT;
     sbuf_add(&h->ca, options->ca_pem);
-    int r = read_url(h, options->url, err);
+    r = read_url(h, options->url, err);
     if (r < 0) {
         release(h);
         free(h);
@@ -718,12 +710,12 @@ void https_free(struct https *h)
         }
         // Its own callback frees the client; settle frees the call.
         call->cancelled = true;
-        must(curl_multi_remove_handle(h->multi, call->easy));
-        curl_easy_cleanup(take_ptr(call->easy));
+        must(libcurl.multi_remove_handle(h->multi, call->easy));
+        libcurl.easy_cleanup(take_ptr(call->easy));
     }
     h->freed = true;
     vec_foreach(&h->spare, easy)
-        curl_easy_cleanup(*easy);
+        libcurl.easy_cleanup(*easy);
     vec_clear(&h->spare);
     release(h);
     (void)uv_timer_stop(&h->timer);
