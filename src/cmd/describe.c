@@ -8,6 +8,7 @@
 #include "cmd/common.h"
 #include "cmd/follow.h"
 #include "cmd/grammar.h"
+#include "codec/base64.h"
 #include "codec/yaml.h"
 #include "view/human.h"
 
@@ -62,6 +63,8 @@ void describe_map(struct sbuf *out, size_t indent, const char *name, const yyjso
     }
     const char *label = name;
     json_obj_foreach(map, key, value) {
+        if (str_eqz(json_str(key), "kubectl.kubernetes.io/last-applied-configuration"))
+            continue; // the whole object once more, a secret's values as well
         cleanup_sbuf struct sbuf text = {0};
         sbuf_addf(&text, "%.*s=", STR_ARG(json_str(key)));
         describe_value(&text, value);
@@ -74,6 +77,8 @@ void describe_map(struct sbuf *out, size_t indent, const char *name, const yyjso
         }
         label = NULL;
     }
+    if (label)
+        describe_field(out, indent, label, (struct str){0});
 }
 
 void describe_map_line(struct sbuf *out, const yyjson_val *map)
@@ -208,6 +213,23 @@ static void describe_other(struct sbuf *out, const yyjson_val *object)
     }
 }
 
+// Of a secret only how long its values are: what is on a screen is seen by others. `dray get -o yaml` gives them.
+static void describe_secret(struct sbuf *out, const yyjson_val *secret)
+{
+    const yyjson_val *data = objects_at(secret, "data");
+    describe_field(out, 0, "Type", objects_text(secret, "type"));
+    sbuf_addz(out, "Data:\n");
+    if (!data || !json_is_object(data))
+        return;
+    json_obj_foreach(data, key, value) {
+        cleanup_sbuf struct sbuf bytes = {0}, text = {0};
+        if (json_is_string(value) && base64_decode(json_str(value), BASE64_STD, &bytes, NULL) == 0)
+            sbuf_addf(&text, "%zu bytes", bytes.n);
+        cleanup_free char *name = xstrndup(json_str(key).p, json_str(key).n);
+        describe_field(out, 2, name, sbuf_str(&text));
+    }
+}
+
 static describe_fn teller(const struct discovery_kind *k)
 {
     static const struct {
@@ -216,6 +238,7 @@ static describe_fn teller(const struct discovery_kind *k)
     } tellers[] = {
         {"", "Pod", describe_pod},
         {"", "Node", describe_node},
+        {"", "Secret", describe_secret},
         {"resource.k8s.io", "ResourceClaim", describe_claim},
         {"resource.k8s.io", "ResourceClaimTemplate", describe_template},
         {"resource.k8s.io", "DeviceClass", describe_class},

@@ -36,6 +36,7 @@ void server_init(struct http_server *s, struct exec *exec,
                 .connections = OR_DEFAULT(l->connections, 10000),
                 .streams = OR_DEFAULT(l->streams, 250),
                 .queued_bytes = OR_DEFAULT(l->queued_bytes, (size_t)1024 * 1024),
+                .answers_bytes = OR_DEFAULT(l->answers_bytes, (size_t)512 * 1024 * 1024),
                 .header_timeout_ns = OR_DEFAULT(l->header_timeout_ns, 10 * CLOCK_NS_PER_SEC),
                 .body_timeout_ns = OR_DEFAULT(l->body_timeout_ns, 30 * CLOCK_NS_PER_SEC),
                 .idle_timeout_ns = OR_DEFAULT(l->idle_timeout_ns, 90 * CLOCK_NS_PER_SEC),
@@ -203,6 +204,7 @@ void http_reply(struct http_request *q, int status, struct str content_type,
 {
     struct stream *s = stream_of(q);
     const struct proto_ops *proto = s->conn->proto;
+    struct http_server *server = s->conn->server;
     assert(s->state == STREAM_HANDLING);
     int64_t length = body ? (int64_t)body->bytes.n : 0;
     s->state = STREAM_STREAMING;
@@ -213,6 +215,7 @@ void http_reply(struct http_request *q, int status, struct str content_type,
         net_buf_unref(body);
     s->state = STREAM_COMPLETE;
     proto->end(s);
+    relief_count(server, (size_t)length);
 }
 
 void http_start(struct http_request *q, int status, struct str content_type,
@@ -256,10 +259,12 @@ bool http_write(struct http_request *q, struct net_buf *b)
 {
     struct stream *s = stream_of(q);
     assert(s->state == STREAM_STREAMING);
-    if (b->bytes.n && !s->head_only)
+    size_t bytes = b->bytes.n;
+    if (bytes && !s->head_only)
         s->conn->proto->write(s, b);
     else
         net_buf_unref(b);
+    relief_count(s->conn->server, bytes);
     if (http_queued(q) <= s->conn->server->limits.queued_bytes)
         return true;
     s->over = s->conn->any_over = true;

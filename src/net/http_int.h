@@ -135,6 +135,7 @@ struct conn {
     uint32_t phase_epoch;
     bool blocked;   // the socket takes no more; flush is called when it does
     bool any_over;  // a stream waits for drained
+    size_t waiting; // bytes of its answers, as relief_weigh found them
     size_t patient; // streams whose readers may be slow
 
     int entered;      // > 0: inside a callback of this connection
@@ -185,6 +186,7 @@ struct http_server {
     struct list pool;                         // free streams with their arenas
     size_t pooled;
     size_t body_bytes;
+    size_t unweighed; // bytes of answers since relief_weigh looked
     struct http_server_stats stats;
     bool stopping;
     bool freed;
@@ -195,6 +197,12 @@ struct http_server {
     int64_t date_sec;
     char date[40];
 };
+
+// --- relief.c: when too much waits ---------------------------------------------------------------
+
+// relief_count is told of every piece of an answer. Now and then it weighs what waits for all peers; when that is more than
+// answers_bytes, the connections that keep most waiting are closed with the next flush.
+void relief_count(struct http_server *s, size_t bytes);
 
 // --- http.c: server and streams, without I/O -----------------------------------------------------
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Many peers that each let a little wait are much together. One stream has its bound (queued_bytes); this is the bound of all.
+// What several share (an event that many watch) weighs once: each counts its part.
+#include "net/http_int.h"
+
+#include "base/banned.h"
+
+// A look walks over all that waits, so there is one for this many bytes.
+#define LOOK_BYTES ((size_t)16 * 1024 * 1024)
+
+static size_t weigh(const struct outq *q)
+{
+    size_t n = 0;
+    for (size_t i = q->head; i < q->end; i++) {
+        uint32_t refs = q->pieces[i].buf ? q->pieces[i].buf->refs : 1;
+        n += q->pieces[i].n / (refs ? refs : 1);
+    }
+    return n;
+}
+
+static size_t weigh_streams(const struct list *streams)
+{
+    size_t n = 0;
+    list_foreach(streams, node)
+        n += weigh(&list_entry(node, struct stream, node)->data);
+    return n;
+}
+
+static struct conn *heaviest(const struct http_server *s)
+{
+    struct conn *most = NULL;
+    list_foreach(&s->conns, node) {
+        struct conn *c = list_entry(node, struct conn, node);
+        if (!most || c->waiting > most->waiting)
+            most = c;
+    }
+    return most;
+}
+
+static void relieve(struct http_server *s)
+{
+    size_t all = 0;
+    list_foreach(&s->conns, node) {
+        struct conn *c = list_entry(node, struct conn, node);
+        c->waiting = c->doomed || c->closed
+                         ? 0
+                         : weigh(&c->out) + weigh_streams(&c->live) + weigh_streams(&c->finishing);
+        all += c->waiting;
+    }
+    for (struct conn *c; all > s->limits.answers_bytes && (c = heaviest(s)) && c->waiting;) {
+        all -= c->waiting;
+        c->waiting = 0;
+        c->doomed = true;
+        s->stats.refused++;
+        conn_mark(c);
+    }
+}
+
+void relief_count(struct http_server *s, size_t bytes)
+{
+    size_t look =
+        s->limits.answers_bytes / 4 < LOOK_BYTES ? s->limits.answers_bytes / 4 : LOOK_BYTES;
+    s->unweighed += bytes;
+    if (s->unweighed <= look)
+        return;
+    s->unweighed = 0;
+    relieve(s);
+}

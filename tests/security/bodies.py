@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Claims: no object, parameter or expression that a client sends takes more of the server than its size warrants: large and deep bodies, millions of keys, bombs,
+opaque parameters of drivers, CEL that would run for ever; nor do thousands of watches of one user. Another user is served all the while. Usage: bodies.py DRAY"""
+import gzip, json, os, struct, time
+from kit import DRA, DRAY, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Cluster, frame, request_headers
+
+SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
+MAPS = '/api/v1/namespaces/default/configmaps'
+CLAIMS = DRA + '/namespaces/default/resourceclaims'
+MIB = 1024
+slowest = 0
+
+
+def timed(c, *args, **more):
+    """A request, and how long it took: nothing here may take seconds of the server's one thread."""
+    global slowest
+    began = time.monotonic()
+    code, text = c.call(*args, **more)
+    took = time.monotonic() - began
+    slowest = max(slowest, took)
+    assert took < (60 if SANITIZED else 15), (args[:2], took)
+    assert code != 500 and (code < 500 or code == 503), (args[:2], code, text[:300])
+    return code, text
+
+
+def bounded(c, what, most_mib, fn):
+    before = c.memory_kib()
+    fn()
+    c.alive()
+    grown = (c.memory_kib() - before) // MIB
+    assert grown < most_mib * (4 if SANITIZED else 1), f'{what}: {grown} MiB more'
+
+
+def bodies(c):
+    def post(body, code, path=MAPS, **more):
+        got, text = timed(c, 'POST', path, body, **more)
+        assert got in (code if isinstance(code, tuple) else (code,)), (path, body[:60], got, text[:300])
+        return text
+    text = lambda n: json.dumps({'metadata': {'name': 'x'}, 'data': {'k': 'y' * n}}).encode()
+    post(text(1500000), 422)  # as upstream: more than a map may have
+    post(text(3 << 20), 413)
+    for deep in (b'{"metadata":{"name":"x"},"data":' + b'[' * 1500000, b'{"a":' * 500000, b'[' * 3000000, b'{"metadata":{"name":"x"},"data":' + b'{"a":' * 200000 + b'1' + b'}' * 200001):
+        post(deep, 400)
+    keys = b','.join(b'"k%d":"v"' % i for i in range(200000))
+    post(b'{"metadata":{"name":"x","labels":{' + keys + b'}}}', (201, 422))
+    c.call('DELETE', MAPS + '/x')
+    post(b'{"metadata":{"name":"keys"},"data":{' + keys[:900000].rsplit(b',', 1)[0] + b'}}', (201, 422))
+    post(b'{' + keys + b'}', (400, 422))
+    post(b'{"metadata":{"name":"x"},"data":{' + b'"k":"v",' * 300000 + b'"k":"v"}}', (201, 400, 422))
+    post(b'{"metadata":{"name":"f","finalizers":[' + b'"a/b",' * 300000 + b'"a/b"]}}', (201, 400, 422))
+    for junk in (b'', b'null', b'[]', b'"x"', b'1', b'\xff\xfe{}', b'{"metadata":{"name":"\xed\xa0\x80"}}', b'{"metadata":{"name":"x\\u0000y"}}', b'{"metadata":{"name":1e999}}', b'\x00' * 100000, b'{"metadata":' + b' ' * 2000000 + b'}', b'NaN'):
+        post(junk, (400, 422))
+    # Compressed bodies are not taken: there are none that are larger than they look.
+    post(gzip.compress(bytes(300 << 20), 1), (400, 415, 413), headers=[('Content-Encoding', 'gzip')])
+    bomb = b'a: &a [x,x,x,x,x,x,x,x,x]\n' + b''.join(b'%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n' % ((b + 1, b + 1) + (b,) * 8) for b in range(97, 110))
+    post(bomb, 400, kind='application/yaml')
+    post(b'k8s\x00' + b'\x0a\xff\xff\xff\xff\x0f' + bytes(1000), 400, kind='application/vnd.kubernetes.protobuf')
+    # A patch of many steps, and one that copies itself larger with each.
+    c.good('POST', MAPS, {'metadata': {'name': 'p'}, 'data': {'a': 'x' * 1000}})
+    grow = [{'op': 'copy', 'from': '/data', 'path': '/data/' + str(i)} for i in range(30)]
+    for patch in (grow, [{'op': 'test', 'path': '/data/a', 'value': 'x'}] * 10001, [{'op': 'add', 'path': '/' + 'a/' * 50000, 'value': 1}], [{'op': 'copy', 'from': '/data/a', 'path': f'/data/k{i}'} for i in range(9000)]):
+        code, answer = timed(c, 'PATCH', MAPS + '/p', patch, kind='application/json-patch+json')
+        assert code in (400, 413, 422), (patch[:1], code, answer[:200])
+
+
+def opaque(c):
+    """Parameters that go to a driver as they are."""
+    def claim(parameters):
+        return (b'{"metadata":{"generateName":"o-"},"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"gpu"}}],'
+                b'"config":[{"opaque":{"driver":"d.example","parameters":' + parameters + b'}}]}}}')
+    good = b'{"apiVersion":"a/v1","kind":"K","x":[1,2]}'
+    assert c.call('POST', CLAIMS, claim(good))[0] == 201
+    for what, parameters, codes in (('large', b'{"x":"' + b'y' * 11000 + b'"}', (422,)), ('deep', b'[' * 5000 + b']' * 5000, (400, 422)), ('not JSON', b'{"x":', (400,)), ('a text', b'"x"', (422,)), ('nothing', b'null', (422,)),
+                                    ('a key twice', b'{"x":1,"x":2}', (201, 400, 422)), ('NUL', b'{"x":"a\\u0000b"}', (201, 400, 422)), ('many numbers', b'{"x":[' + b'1,' * 4000 + b'1]}', (201, 422)), ('large numbers', b'{"x":1e400}', (201, 400, 422))):
+        code, text = timed(c, 'POST', CLAIMS, claim(parameters))
+        assert code in codes, (what, code, text[:300])
+    many = {'metadata': {'name': 'many'}, 'spec': {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'gpu'}}], 'config': [{'opaque': {'driver': 'd.example', 'parameters': {'a': 1}}}] * 1000}}}
+    assert timed(c, 'POST', CLAIMS, many)[0] == 422
+
+
+CEL = ['true' + '||true' * 5000, '(' * 5000 + '1' + ')' * 5000, '!' * 9999 + 'true', '[' * 5000 + ']' * 5000, '"' + 'x' * 9000 + '".matches("(x+x+)+y")', '"' + 'a' * 5000 + '".matches("(a|aa|aaa)*{1000}b")', '"x".matches("(((((x{100}){100}){100}){100}){100})")',
+       '"x".matches("[")', '[0,1,2,3,4,5,6,7,8,9].all(a,[0,1,2,3,4,5,6,7,8,9].all(b,[0,1,2,3,4,5,6,7,8,9].all(c,[0,1,2,3,4,5,6,7,8,9].all(d,[0,1,2,3,4,5,6,7,8,9].all(e,[0,1,2,3,4,5,6,7,8,9].all(f,[0,1,2,3,4,5,6,7,8,9].all(g,true)))))))',
+       'device.attributes["d"].x.matches("(.*)*$")', '"' + '\\x41' * 2500 + '"' + ' + "a"' * 100 + ' == ""', 'device' + '.a' * 3000, '-' * 9000 + '1 == 1', '1' + '+1' * 5000 + ' > 0', '9223372036854775807 + 1 == 0', '"' + 'a' * 9990 + '".split("").size() > 0',
+       'duration("' + '9' * 9000 + 's") > duration("0s")', '{' + ','.join(f'"k{i}":{i}' for i in range(900)) + '}.all(k, k.size() > 0)', 'x' * 10241, '\x00', 'a ? ' * 3000 + 'b']
+
+
+def cel(c):
+    def claim(expression):
+        return {'metadata': {'generateName': 'c-'}, 'spec': {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'gpu', 'selectors': [{'cel': {'expression': expression}}]}}]}}}
+    refused = 0
+    for expression in CEL:
+        code, text = timed(c, 'POST', CLAIMS, claim(expression))
+        assert code in (201, 400, 422), (expression[:60], code, text[:300])
+        refused += code != 201
+    assert refused > len(CEL) / 2
+    assert c.call('POST', CLAIMS, claim('device.driver == "d"'))[0] == 201
+
+
+def selectors(c):
+    for name in ('labelSelector', 'fieldSelector'):
+        for value in ('a%20in%20(' + ','.join('v%d' % i for i in range(5000)) + ')', ','.join(f'a{i}=b' for i in range(5000)), '(' * 5000, 'a' * 8000, '%00', 'a%3D' * 2000):
+            code, text = timed(c, 'GET', f'{MAPS}?{name}={value}')
+            assert code in (200, 400, 414), (name, value[:30], code)
+    assert timed(c, 'GET', MAPS + '?' + 'a=b&' * 4000)[0] in (200, 400, 414)
+    for token in ('x' * 5000, 'AAAA', 'eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiLi4vLi4vc2VjcmV0cy94XHUwMDAwIn0'):
+        assert timed(c, 'GET', f'{MAPS}?limit=1&continue={token}')[0] in (400, 410), token[:20]
+
+
+def watches(c):
+    """One user with hundreds of watches, none of which is read, on a namespace of large objects: who lets most wait is cut off before memory is. Another one works."""
+    before, conns = c.memory_kib(), []
+    head = request_headers(b'/api/v1/namespaces/default/configmaps?watch=1', b'GET', (b'authorization', b'Bearer many-token'))
+    for _ in range(5):
+        k = c.raw(None, 'h2')
+        # A window in which everything has room, of a client that does not read.
+        k.sendall(PREFACE + frame(SETTINGS, 0, 0, struct.pack('>HI', 4, 0x7fffffff)) + frame(WINDOW_UPDATE, 0, 0, struct.pack('>I', 0x7fff0000 - 65535)) +
+                  b''.join(frame(HEADERS, END_HEADERS | END_STREAM, s, head) for s in range(1, 400, 2)))
+        conns.append(k)
+    most = 0
+    for _ in range(20):
+        began = time.monotonic()
+        code, text = c.call('POST', MAPS, {'metadata': {'generateName': 'w-'}, 'data': {'k': 'x' * 1000}})
+        assert code == 201 and time.monotonic() - began < 30, text
+        most = max(most, c.memory_kib() - before)
+    assert most < 800 * MIB, f'{most // MIB} MiB for watches that nobody reads'
+    for k in conns:
+        k.close()
+    c.alive()
+
+
+def main():
+    with Cluster({'many-token': ('max', 'system:masters')}, env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':quarantine_size_mb=4'}) as c:
+        bounded(c, 'bodies', 300, lambda: bodies(c))
+        bounded(c, 'parameters', 30, lambda: opaque(c))
+        bounded(c, 'CEL', 60, lambda: cel(c))
+        bounded(c, 'selectors', 30, lambda: selectors(c))
+        watches(c)
+    print(f'bodies: the slowest answer took {slowest:.1f} s')
+
+
+main()
