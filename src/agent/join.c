@@ -172,7 +172,9 @@ static int explain_info(struct joining *j, int code, struct err *err)
 // discover ends with a CA that the hash names and a text that the token has signed.
 static int discover(struct joining *j, struct err *err)
 {
-    int64_t begun = exec_now_ns(loop_exec(j->loop));
+    int64_t unsigned_until = exec_now_ns(loop_exec(j->loop)) + UNSIGNED_NS;
+    if (unsigned_until > j->give_up_ns)
+        unsigned_until = j->give_up_ns;
     for (;;) {
         int code = fetch_info(j, err);
         bool unanswered = code == -ERR_UNAVAILABLE || code == -ERR_TIMEOUT;
@@ -181,7 +183,7 @@ static int discover(struct joining *j, struct err *err)
             if (code == 0)
                 code = cluster_info_check(sbuf_str(&j->body), &j->token, j->pin, &j->arena,
                                           &j->info, err);
-            if (code != -ERR_NOT_FOUND || !pause_a_while(j, begun + UNSIGNED_NS))
+            if (code != -ERR_NOT_FOUND || !pause_a_while(j, unsigned_until))
                 return code;
             continue;
         }

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "client/kubeconfig.h"
 #include "codec/base64.h"
 #include "codec/json_writer.h"
+#include "codec/yaml.h"
 #include "net/csr.h"
 #include "net/sign.h"
 
@@ -93,15 +93,16 @@ static struct str text_of(const yyjson_val *object, const char *key)
 int cluster_info_parse(struct str kubeconfig, struct arena *arena, struct cluster_info *ret,
                        struct err *err)
 {
-    cleanup_kubeconfig struct kubeconfig k = {0};
+    // Not kubeconfig_add: the one cluster has no name here, as kubeadm writes it, and no files are to be read.
+    cleanup_json_doc struct json_doc doc = {0};
     cleanup_sbuf struct sbuf ca = {0};
-    int r = kubeconfig_add(&k, STR("cluster-info"), kubeconfig, err);
-    if (r < 0)
-        return r;
-    if (k.clusters.n != 1)
-        return err_set(err, ERR_BAD_REQUEST, "cluster-info names %zu clusters, not one",
-                       k.clusters.n);
-    const yyjson_val *cluster = k.clusters.p[0].value;
+    if (yaml_parse(kubeconfig, NULL, &doc, NULL) < 0 || !doc.root || !json_is_object(doc.root))
+        return err_set(err, ERR_BAD_REQUEST, "the kubeconfig in cluster-info cannot be read");
+    const yyjson_val *clusters = json_get(doc.root, STR("clusters"));
+    if (!clusters || !json_is_array(clusters) || json_len(clusters) != 1)
+        return err_set(err, ERR_BAD_REQUEST, "cluster-info must name one cluster");
+    const yyjson_val *entry = json_at(clusters, 0);
+    const yyjson_val *cluster = json_is_object(entry) ? json_get(entry, STR("cluster")) : NULL;
     struct str server = text_of(cluster, "server");
     struct str data = text_of(cluster, "certificate-authority-data");
     if (!str_starts(server, STR("https://")) || memchr(server.p, 0, server.n))

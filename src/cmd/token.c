@@ -160,7 +160,8 @@ static int read_info(struct cluster *c, struct arena *arena, struct cluster_info
     return r < 0 ? r : csr_pin(ret->ca_pem, pin, err);
 }
 
-static int print_join(struct cluster *c, struct str token, struct err *err)
+// join_command makes the command for the other machine, but for the token.
+static int join_command(struct cluster *c, struct sbuf *out, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct cluster_info info = {0};
@@ -175,14 +176,13 @@ static int print_join(struct cluster *c, struct str token, struct err *err)
                        "'dray up --listen 0.0.0.0:%.*s' (and --advertise-address HOST where "
                        "others reach it by another address), then ask again",
                        STR_ARG(address), STR_ARG(port));
-    printf("dray join %.*s --token %.*s --ca-hash sha256:%s\n", STR_ARG(address), STR_ARG(token),
-           pin);
+    sbuf_addf(out, "dray join %.*s --ca-hash sha256:%s --token ", STR_ARG(address), pin);
     return 0;
 }
 
 static int create(struct cluster *c, struct err *err)
 {
-    cleanup_sbuf struct sbuf text = {0}, body = {0}, answer = {0};
+    cleanup_sbuf struct sbuf text = {0}, body = {0}, answer = {0}, command = {0};
     struct json_writer w = {.out = &body};
     struct bootstrap_token token = {0};
     if (args.words.n > 1) {
@@ -198,16 +198,16 @@ static int create(struct cluster *c, struct err *err)
                        "abcdef.0123456789abcdef");
     write_secret(&token, &w);
     int r = check_groups(err);
+    if (r == 0 && args.print_join)
+        r = join_command(c, &command, err);
     if (r == 0)
         r = send(c, "POST", STR(SECRETS), sbuf_str(&body), &answer, err);
     if (r == -ERR_ALREADY_EXISTS)
         return err_set(err, ERR_ALREADY_EXISTS,
                        "there is a token with the ID %.*s already: 'dray token delete %.*s' first",
                        STR_ARG(token.id), STR_ARG(token.id));
-    if (r == 0 && args.print_join)
-        r = print_join(c, sbuf_str(&text), err);
-    else if (r == 0)
-        printf("%s\n", text.p);
+    if (r == 0)
+        printf("%.*s%s\n", STR_ARG(sbuf_str(&command)), text.p);
     return r;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include "cmd/up_say.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
+#include "net/address.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"
@@ -122,6 +124,13 @@ static int apply_file(struct up *u, const char *path, struct err *err)
 
 // --- Starting ------------------------------------------------------------------------------------
 
+// is_reachable: from other machines, as far as a URL can tell.
+static bool is_reachable(const char *url)
+{
+    struct str host, port;
+    return address_split(str_z(strstr(url, "://") + 3), &host, &port) && !address_is_loopback(host);
+}
+
 static void show_card(const struct up *u)
 {
     struct sim_stats s;
@@ -135,8 +144,12 @@ static void show_card(const struct up *u)
     printf("Try:\n"
            "  dray get nodes,resourceslices\n"
            "  dray apply -f examples/claim.yaml && dray get pods,resourceclaims\n"
-           "  dray why POD                  # why a pod waits, and what would help\n\n"
-           "Ctrl-C stops it; the same command continues later.\n");
+           "  dray why POD                  # why a pod waits, and what would help\n\n");
+    if (u->host.pki && is_reachable(u->host.public_url))
+        printf("Other machines join at %s; the command for them:\n"
+               "  dray token create --print-join-command\n\n",
+               u->host.public_url);
+    printf("Ctrl-C stops it; the same command continues later.\n");
     (void)fflush(stdout);
 }
 

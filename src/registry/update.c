@@ -216,7 +216,7 @@ int update_body(struct op *op, const struct api_object *body, const struct objec
 int check_subresource(struct op *op)
 {
     static const char *const writable[] = {"status", "finalize", "resize", "ephemeralcontainers",
-                                           "scale"};
+                                           "scale",  "approval"};
     const struct api_kind *kind = op->request->kind;
     struct str sub = op->request->subresource;
     bool known = sub.n == 0;

@@ -30,6 +30,7 @@ static const struct {
     bool connect;
     struct str shown;
 } known_subs[] = {
+    {.name = STR_INIT("approval"), .verbs = VERBS_STATUS},
     CONNECT("attach", VERBS_CONNECT, "PodAttachOptions"),
     {.name = STR_INIT("binding"),
      .verbs = VERB_CREATE,
