@@ -305,6 +305,7 @@ static void bound(struct binding *b)
     if (b->pod) {
         struct sched_pod *p = b->pod;
         meter_bound(s, p);
+        report_bound(s, b->pod_object, b->node_name);
         p->binding = NULL;
         if (p->state == POD_BINDING)
             queue_leave(&s->queue, p);

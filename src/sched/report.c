@@ -13,6 +13,10 @@
 #define CONDITION_EVERY_NS (10 * CLOCK_NS_PER_SEC)
 #define CONDITION_AGAIN_NS (CLOCK_NS_PER_SEC / 10) // when the pod had changed
 
+// Events of bound pods: so many at once, then one each tenth of a second. Thousands of pods are not worth a write each.
+#define BOUND_EVERY_NS   (CLOCK_NS_PER_SEC / 10)
+#define BOUND_AT_ONCE_NS (20 * BOUND_EVERY_NS)
+
 // Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
 #define REMEDY_CALLS_LINE UINT64_C(40)
 #define REMEDY_CALLS_FULL UINT64_C(4000)
@@ -176,6 +180,20 @@ void report_event(struct sched *s, const struct client_object *about, const char
                   const char *reason, struct str message)
 {
     event_record(s->recorder, about, str_z(type), str_z(reason), message);
+}
+
+void report_bound(struct sched *s, const struct client_object *pod, struct str node)
+{
+    int64_t now = exec_now_ns(s->exec);
+    if (s->bound_told_ns < now)
+        s->bound_told_ns = now;
+    if (s->bound_told_ns > now + BOUND_AT_ONCE_NS)
+        return;
+    s->bound_told_ns += BOUND_EVERY_NS;
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "Successfully assigned %.*s/%.*s to %.*s", STR_ARG(pod->meta->namespace),
+              STR_ARG(pod->meta->name), STR_ARG(node));
+    report_event(s, pod, "Normal", "Scheduled", sbuf_str(&text));
 }
 
 // --- Why no node fits ----------------------------------------------------------------------------

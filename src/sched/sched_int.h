@@ -103,6 +103,7 @@ struct sched {
     struct list gangs;  // pods of groups on their way together
     struct list takes;  // groups that give back what they hold
     struct exec_timer tell_timer;
+    int64_t bound_told_ns; // up to when events of bound pods are paid for
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
     struct sched_stats stats;
@@ -367,6 +368,9 @@ void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struc
 void report_gated(struct sched *s, struct sched_pod *p);
 void report_event(struct sched *s, const struct client_object *about, const char *type,
                   const char *reason, struct str message);
+
+// report_bound tells that a pod got its node, unless many have been told of just now.
+void report_bound(struct sched *s, const struct client_object *pod, struct str node);
 
 // --- sched.c -------------------------------------------------------------------------------------
 

@@ -255,6 +255,10 @@ static void one_line_tells_why(void **state)
     assert_non_null(e);
     assert_true(str_eq(e->message, line));
     assert_str(e->type, "Warning");
+    e = world_event(&k.w, "a", "Scheduled"); // those that got a node are told as well
+    assert_non_null(e);
+    assert_true(str_starts(e->message, STR("Successfully assigned ns/a to n")));
+    assert_str(e->type, "Normal");
 
     cleanup_sbuf struct sbuf json = {0};
     struct err err;
