@@ -209,6 +209,8 @@ struct alloc_reason {
                       // claim, with the devices it holds that matter here
     struct str needs; // capacity and counters: what a device would take, in the least case,
     struct str has;   // and the most that one of them has left
+    struct str
+        whole; // capacity: the most that one has in all, when that is less than is needed; else empty
     struct str error; // of a selector that fails
     size_t term;      // of a selector's term: its place; devices it refuses passed those before it
 };

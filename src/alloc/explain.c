@@ -124,6 +124,8 @@ static void add_reason(struct explainer *x, struct draft_funnel *f, const struct
     same->devices++;
     if (r->has > same->has)
         same->has = r->has;
+    if (r->whole > same->whole)
+        same->whole = r->whole;
 }
 
 static struct draft_reason reason(enum alloc_row row, struct str what)
@@ -151,6 +153,7 @@ static bool capacity_short(struct explainer *x, const struct alternative *a, uin
         ret->unit = &c->api->value.value;
         ret->needs = need;
         ret->has = c->value - c->used;
+        ret->whole = c->value;
         ret->amounts = true;
         return true;
     }
@@ -445,6 +448,8 @@ static struct alloc_reason finish_reason(const struct explainer *x, size_t funne
     if (d->amounts) {
         r.needs = amount_text(arena, d->needs, d->unit);
         r.has = amount_text(arena, d->has > 0 ? d->has : 0, d->unit);
+        if (d->row == ALLOC_ROW_CAPACITY && d->whole < d->needs)
+            r.whole = amount_text(arena, d->whole, d->unit);
     }
     return r;
 }
@@ -576,6 +581,13 @@ static bool draws_on(const struct alloc_view *v, const struct vw_device *d, cons
     return false;
 }
 
+// Would the device be too small even if nobody used it?
+static bool too_small(struct explainer *x, const struct alternative *a, uint32_t device)
+{
+    struct draft_reason r;
+    return capacity_short(x, a, device, &r) && (!r.amounts || r.whole < r.needs);
+}
+
 void explain_holders(struct explainer *x, size_t i, struct holders *out)
 {
     const struct alloc_view *v = x->s->view;
@@ -594,7 +606,8 @@ void explain_holders(struct explainer *x, size_t i, struct holders *out)
         const struct vw_device *vd = &v->devices[d];
         if (!vd->exclusive_use && !vd->shared_use)
             continue;
-        if (f->rows[d] == ALLOC_ROW_IN_USE + 1 || f->rows[d] == ALLOC_ROW_CAPACITY + 1 ||
+        if (f->rows[d] == ALLOC_ROW_IN_USE + 1 ||
+            (f->rows[d] == ALLOC_ROW_CAPACITY + 1 && !too_small(x, &x->s->alternatives[i], d)) ||
             (sets && draws_on(v, vd, sets)))
             count_owners(v->cluster, vd->cl, &key, out);
     }

@@ -31,6 +31,7 @@ struct draft_reason {
     struct str what, value, effect; // value and effect: of a taint
     const struct quantity *unit;    // whose format amounts are shown in
     amount needs, has;
+    amount whole; // capacity: what the largest of them has when nobody uses it
     bool amounts;
     uint32_t device; // the first, to ask again for an error
     uint16_t term;   // of a selector's term: its place

@@ -219,6 +219,8 @@ static void add_reason(struct sbuf *out, const struct alloc_reason *r)
     add_term(out, r->what);
     if (r->needs.n)
         sbuf_addf(out, ": needs %.*s, has %.*s", STR_ARG(r->needs), STR_ARG(r->has));
+    if (r->whole.n)
+        sbuf_addf(out, " (%.*s in all)", STR_ARG(r->whole));
     if (r->error.n)
         sbuf_addf(out, ": %.*s", STR_ARG(r->error));
 }
@@ -452,9 +454,11 @@ static void add_amounts(struct sbuf *out, const struct alloc_funnel *f, int row,
     if (row == ALLOC_ROW_COUNTERS)
         (void)str_cut(r->what, '/', &set, &name);
     add_lack(out, f, "");
-    sbuf_addf(out, " with %s%.*s ≥ %.*s free for request %.*s",
+    sbuf_addf(out, " with %s%.*s ≥ %.*s%s for request %.*s",
               row == ALLOC_ROW_COUNTERS ? "shared " : "", STR_ARG(name), STR_ARG(r->needs),
-              STR_ARG(f->request));
+              r->whole.n ? "" : " free", STR_ARG(f->request));
+    if (r->whole.n)
+        sbuf_addf(out, ", they have at most %.*s in all", STR_ARG(r->whole));
 }
 
 static void add_cause(struct sbuf *out, const struct alloc_funnel *f)
@@ -683,6 +687,7 @@ static void write_reasons(struct json_writer *w, const struct alloc_funnel *f)
         write_size(w, "devices", r->devices);
         write_text(w, "needs", r->needs);
         write_text(w, "has", r->has);
+        write_text(w, "whole", r->whole);
         write_text(w, "error", r->error);
         json_write_object_end(w);
     }

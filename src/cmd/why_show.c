@@ -56,6 +56,8 @@ static void show_reason(struct sbuf *out, const yyjson_val *r)
     if (needs.n)
         sbuf_addf(out, ": needs %.*s, at most %.*s left", STR_ARG(needs),
                   STR_ARG(text_of(r, "has")));
+    if (text_of(r, "whole").n)
+        sbuf_addf(out, " of %.*s", STR_ARG(text_of(r, "whole")));
     sbuf_addf(out, "%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
 }
 

@@ -33,6 +33,17 @@ void advice_add(struct advice *t, const char *fmt, ...)
     vec_push_arena(&t->arena, &t->lines, arena_str(&t->arena, str_z(line)));
 }
 
+void advice_note(struct advice *t, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof(line), fmt, args); // a longer one is cut
+    va_end(args);
+    if (n > 0 && !t->note.n)
+        t->note = arena_str(&t->arena, str_z(line));
+}
+
 void advice_write(const struct advice *t, struct json_writer *w)
 {
     json_write_key(w, STR("advice"));
@@ -105,8 +116,6 @@ void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *ca
                    min - g->pods.n == 1 ? "" : "s");
         if (g->pods.n)
             advice_add(t, "or lower minCount of PodGroup %.*s to %zu", STR_ARG(g->key), g->pods.n);
-    } else if (g->api->metadata.deletion_timestamp.set) {
-        sbuf_addz(cause, "it is being deleted");
     }
 }
 
@@ -305,6 +314,22 @@ static void claims_elsewhere(struct advice *t, const struct attempt *a)
     }
 }
 
+bool advice_crowded(struct advice *t, const struct attempt *a, struct sbuf *cause)
+{
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct api_resource_claim *claim = a->wants[i].claim;
+        if (!claim || a->wants[i].group || claim->status.reserved_for.n < RESERVED_MAX)
+            continue;
+        sbuf_addf(cause, "claim %.*s has %zu users, and a claim may have no more",
+                  STR_ARG(a->wants[i].entry->key), claim->status.reserved_for.n);
+        advice_add(t, "give the pod a claim of its own: resourceClaimTemplateName");
+        advice_add(t, "or share the claim by a PodGroup, which counts as one user");
+        advice_add(t, "or wait until a pod that uses it is over");
+        return true;
+    }
+    return false;
+}
+
 void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n, enum why w)
 {
     t->fits += w == WHY_NONE;
@@ -364,25 +389,51 @@ static void show_rule(void *arg, const struct client_object *o)
         advice_add(f->t, "delete DeviceTaintRule %.*s, which taints them", STR_ARG(o->meta->name));
 }
 
+// class_of_request finds what a request, or an alternative of it, asks for; empty when it is not among the attempt's.
+static struct str class_of_request(const struct attempt *a, const struct alloc_funnel *f)
+{
+    struct str name, sub;
+    bool alternative = str_cut(f->request, '/', &name, &sub);
+    for (size_t i = 0; i < a->open_len; i++) {
+        const struct api_resource_claim *claim = a->open[i];
+        if (!str_ends(f->claim, claim->metadata.name))
+            continue;
+        for (size_t k = 0; k < claim->spec.devices.requests.n; k++) {
+            const struct api_device_request *r = &claim->spec.devices.requests.p[k];
+            if (!str_eq(r->name, name))
+                continue;
+            if (!alternative)
+                return r->exactly ? r->exactly->device_class_name : (struct str){0};
+            for (size_t m = 0; m < r->first_available.n; m++)
+                if (str_eq(r->first_available.p[m].name, sub))
+                    return r->first_available.p[m].device_class_name;
+        }
+    }
+    return (struct str){0};
+}
+
 static void funnel(struct advice *t, const struct attempt *a, const struct alloc_funnel *f)
 {
     for (size_t i = 0; i < f->reasons_len; i++) {
         const struct alloc_reason *r = &f->reasons[i];
         struct rule_search rules = {t, r->what};
         if (r->row == ALLOC_ROW_SELECTOR_FAILED)
-            advice_key(t, a->s, r);
+            advice_key(t, a->s, class_of_request(a, f), r);
+        if (r->row == ALLOC_ROW_SELECTOR && f->wanted > f->usable)
+            advice_term(t, a->s, r);
         if (r->row == ALLOC_ROW_TAINTED && a->s->informers[WATCH_RULES])
             informer_foreach(a->s->informers[WATCH_RULES], show_rule, &rules);
     }
 }
 
-// Is no device at all of the class, on no node? Then its driver does not publish any.
+// Is no device at all of the class, on no node, and no pool left out? Then its driver does not publish any.
 static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
 {
     for (size_t i = 0; i < groups; i++) {
         const struct alloc_explanation *e = &g[i].explanation;
         if (g[i].view &&
-            (at >= e->funnels_len || e->funnels[at].class_refused < e->funnels[at].published))
+            (at >= e->funnels_len || e->pools.n ||
+             e->funnels[at].class_refused < e->funnels[at].published))
             return false;
     }
     return true;
@@ -421,7 +472,9 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
                 STR_ARG(e->pools));
         for (size_t k = 0; k < e->funnels_len; k++) {
             funnel(t, a, &e->funnels[k]);
-            if (!e->pools.n && class_empty(g, groups, k))
+            if (e->funnels[k].wanted > e->funnels[k].usable)
+                advice_stale(t, a->s);
+            if (class_empty(g, groups, k))
                 advice_add(t,
                            "no published device is of the class of request %.*s: is its driver "
                            "installed and running? (kubectl get resourceslices)",
@@ -450,6 +503,8 @@ void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *ca
                   STR_ARG(b->node_name), STR_ARG(r->driver), STR_ARG(r->pool), STR_ARG(r->device));
         for (size_t n = 0; n < r->binding_conditions.n; n++)
             sbuf_addf(cause, "%s%.*s", n ? ", " : " ", STR_ARG(r->binding_conditions.p[n]));
+        if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
+            sbuf_addf(cause, " (the attempt before was given up: %s)", p->message);
         advice_add(
             t,
             "the driver %.*s sets the condition in status.devices of claim %.*s when the device is "

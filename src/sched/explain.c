@@ -86,6 +86,8 @@ void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t)
     a->tips = &t->advice;
     if (begun == DRA_OK)
         report_whole(a, &t->now, &t->cause);
+    if (t->advice.note.n && !t->advice.fits)
+        sbuf_addf(&t->cause, " (%.*s)", STR_ARG(t->advice.note));
     if (a->failed || begun != DRA_OK) { // no node is to blame
         sbuf_clear(&t->now);
         sbuf_clear(&t->cause);
@@ -105,6 +107,8 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
     sbuf_clear(&t->cause);
     sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon", fits,
               fits == 1 ? "" : "s");
+    if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
+        sbuf_addf(&t->cause, "; the attempt before failed: %s", p->message);
 }
 
 // Asks all nodes, as if it were the pod's turn now.
@@ -112,6 +116,10 @@ static void ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 {
     struct attempt a;
     enum dra_begin r = cycle_begin(s, p, &a);
+    if (r == DRA_OK && advice_crowded(&t->advice, &a, &t->cause)) {
+        cycle_end(&a);
+        return;
+    }
     explain_attempt(&a, r, t);
     bool good = r == DRA_OK && !a.failed && t->advice.fits;
     cycle_end(&a);

@@ -21,14 +21,50 @@ static void write_count(struct sched *s, const struct api_resource_claim *claim,
     index_unpin(s->devices);
 }
 
-// What each node has for the requests, also where it is enough.
+static void write_number(struct json_writer *w, const char *key, size_t n)
+{
+    json_write_key(w, str_z(key));
+    json_write_u64(w, n);
+}
+
+static void write_group(const struct alloc_group *g, struct json_writer *w)
+{
+    json_write_object_begin(w);
+    write_number(w, "nodes", g->nodes);
+    json_write_key(w, STR("names"));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < g->names_len; i++)
+        json_write_str(w, g->names[i]);
+    json_write_array_end(w);
+    json_write_key(w, STR("requests"));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < g->explanation.funnels_len; i++) {
+        const struct alloc_funnel *f = &g->explanation.funnels[i];
+        json_write_object_begin(w);
+        explain_field(w, "claim", f->claim);
+        explain_field(w, "request", f->request);
+        write_number(w, "wanted", f->wanted);
+        write_number(w, "published", f->published);
+        write_number(w, "classRefused", f->class_refused);
+        write_number(w, "selectorRefused", f->selector_refused);
+        write_number(w, "tainted", f->tainted);
+        write_number(w, "inUse", f->in_use);
+        write_number(w, "usable", f->usable);
+        json_write_key(w, STR("satisfied"));
+        json_write_bool(w, f->satisfied);
+        json_write_object_end(w);
+    }
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+// How many devices of each node the requests match, and how many of those are free. Nodes that are alike are told once.
 static void write_devices(struct sched *s, const struct api_resource_claim *claim,
                           struct json_writer *w)
 {
     struct alloc_report *r = alloc_report_new();
     struct index_explaining e = {
         .solver = s->solver, .report = r, .claims = &claim, .claims_len = 1};
-    cleanup_sbuf struct sbuf text = {0};
     size_t groups = 0;
     s->expire_calls = UINT64_MAX;
     for (size_t i = 0; i < s->cluster.order.n; i++) {
@@ -37,12 +73,15 @@ static void write_devices(struct sched *s, const struct api_resource_claim *clai
             (void)!index_explain(s->devices, &e, n->index);
     }
     map_done(&e.seen);
-    (void)alloc_report_finish(r, &groups);
-    if (groups) {
-        alloc_report_json(r, &text);
-        json_write_key(w, STR("report"));
-        json_write_raw(w, sbuf_str(&text));
-    }
+    const struct alloc_group *g = alloc_report_finish(r, &groups);
+    json_write_key(w, STR("report"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("groups"));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < groups; i++)
+        write_group(&g[i], w);
+    json_write_array_end(w);
+    json_write_object_end(w);
     alloc_report_free(r);
     index_unpin(s->devices);
 }

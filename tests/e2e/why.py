@@ -33,16 +33,16 @@ class Case:
             text = f.read()
         mistake, _, remedy = text.partition('# --- remedy\n')
         self.expect = {}
-        for key, value in re.findall(r'^# (cause|remedy|machine|again|hidden): ?(.*)$', mistake, re.M):
+        for key, value in re.findall(r'^# (cause|remedy|machine|again|hidden|absent|refused): ?(.*)$', mistake, re.M):
             self.expect.setdefault(key, []).append(value)
         self.texts = [mistake, remedy]
         self.parts = [[], []]
 
     def steps(self, part):
         """The documents as steps: objects, or what a comment says is to be done."""
-        return [re.findall(r'^# (patch|delete|condition): (\S+) ?(.*)$', d, re.M) or d
+        return [re.findall(r'^# (patch|delete|condition|reserve): (\S+) ?(.*)$', d, re.M) or d
                 for d in re.split(r'^---\n', self.texts[part], flags=re.M)
-                if re.search(r'^(kind:|# (patch|delete|condition):)', d, re.M)]
+                if re.search(r'^(kind:|# (patch|delete|condition|reserve):)', d, re.M)]
 
 
 def load(names):
@@ -91,6 +91,18 @@ def condition(cluster, name, kind):
     cluster.good('PUT', where + '/status', claim)
 
 
+def reserve(cluster, name, n):
+    """Lets an allocated claim have so many users: others than pods, which no controller looks for."""
+    where = f'/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}'
+
+    def done():
+        claim = cluster.good('GET', where)
+        users = claim['status']['reservedFor'] = [u for u in claim['status'].get('reservedFor', []) if u['resource'] == 'pods']
+        users += [{'apiGroup': 'example.com', 'resource': 'users', 'name': f'user-{i}', 'uid': f'uid-{i}'} for i in range(len(users), n)]
+        return cluster.call('PUT', where + '/status', claim)[0] == 200
+    cluster.until(f'{name} is reserved', done)
+
+
 def run(cluster, steps):
     for step in steps:
         if isinstance(step, dict):
@@ -104,6 +116,8 @@ def run(cluster, steps):
                 assert code == 200, answer
             elif what == 'delete':
                 gone(cluster, where)
+            elif what == 'reserve':
+                reserve(cluster, where, int(rest))
             else:
                 condition(cluster, where, rest)
 
@@ -188,6 +202,8 @@ def told(cluster, case, pod):
     except AssertionError:
         raise AssertionError(f'{case.name}: want {case.expect}, told:\n{last[0].stdout}{last[0].stderr}') from None
     assert last[0].returncode == 1, f'{case.name}: exit {last[0].returncode}'
+    for word in case.expect.get('absent', []):
+        assert word not in last[0].stdout, f'{case.name}: {word} in\n{last[0].stdout}'
     return last[0].stdout
 
 
@@ -226,7 +242,17 @@ def clean(cluster, case):
                   not cluster.good('GET', '/apis/resource.k8s.io/v1/resourceclaims')['items'])
 
 
+def refused(cluster, case):
+    """The mistake is told when it is made: nothing gets into the cluster."""
+    r = subprocess.run([DRAY, 'apply', '-f', '-', '--kubeconfig', os.path.join(cluster.folder, 'admin.kubeconfig')], input=case.texts[0],
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1 and all(w in r.stderr for w in case.expect['refused']), f'{case.name}: {r}'
+
+
 def examine(cluster, case):
+    if 'refused' in case.expect:
+        refused(cluster, case)
+        return
     run(cluster, case.parts[0])
     pod = case.parts[0][-1]
     text = told(cluster, case, pod)
