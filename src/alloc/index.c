@@ -367,22 +367,6 @@ static void replace(const struct index *x, struct index_objects *v, struct index
     }
 }
 
-void index_rekey(struct index *x)
-{
-    map_foreach(&x->pools, i) {
-        struct index_pool *p = *map_value(&x->pools, i);
-        for (size_t k = 0; k < p->slices.n; k++)
-            key_devices(x, p->slices.p[k]);
-        key_pool(p);
-    }
-    map_foreach(&x->pools, i)
-        if ((*map_value(&x->pools, i))->shared)
-            place_shared(x, *map_value(&x->pools, i));
-    for (size_t i = 0; i < x->nodes.n; i++)
-        if (x->nodes.p[i] && x->nodes.p[i]->pools.n)
-            place_own(x, x->nodes.p[i]);
-}
-
 void index_class(struct index *x, struct index_object before, struct index_object after)
 {
     view_drop_all(x);
@@ -391,8 +375,10 @@ void index_class(struct index *x, struct index_object before, struct index_objec
     x->class_index = (struct index_class_map){0};
     vec_foreach(&x->classes, c)
         *map_put(&x->class_index, name_of(c)) = c->value;
-    if (after.value && key_class(x, after.value))
-        index_rekey(x);
+    if (after.value && key_class(x, after.value)) {
+        index_stale(x);
+        (void)index_catch_up(x, SIZE_MAX);
+    }
     x->epoch++;
     // Nodes are what they were, but what they are worth may not be.
     while (x->touched.n <= x->nodes.n)
@@ -586,6 +572,7 @@ uint64_t index_state(struct index *x, uint32_t node)
 
 size_t index_states(struct index *x)
 {
+    (void)index_catch_up(x, SIZE_MAX);
     place_settle_all(x);
     return map_len(&x->by_state);
 }

@@ -109,6 +109,10 @@ bool index_holds(const struct index_user *u);
 uint64_t index_state(struct index *x, uint32_t node);
 size_t index_states(struct index *x);
 
+// index_catch_up looks at so many pools again after a question has read an attribute that none had read
+// before; true: there are more. Questions do so by themselves; an idle caller may be ahead of them.
+bool index_catch_up(struct index *x, size_t most);
+
 // index_touched are the nodes whose devices or use of them changed since the list was emptied, which
 // whoever wants to know does; more than there are nodes: any may have. What changes for thousands of
 // nodes at once, the use of a pool that all see, is not told.

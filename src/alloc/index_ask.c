@@ -136,10 +136,11 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
 {
     struct index_question *q = index_question(x, ask->hash, ask->claims, ask->claims_len);
     *ret = (struct index_answer){.verdict = ALLOC_UNSATISFIABLE, .node = UINT32_MAX};
+    (void)index_catch_up(x, SIZE_MAX);
     place_settle_all(x);
     for (size_t i = 0; i < x->groups.n; i++) {
         const struct index_group *g = x->groups.p[i];
-        if (!g || fact_known(q, g) == KNOWN_NO)
+        if (!g || fact_known(x, q, g) == KNOWN_NO)
             continue;
         uint32_t node = g->cells.p[0]->nodes.p[0].node;
         struct index_fact *f = fact_of(x, q, g);
@@ -161,6 +162,7 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
 
 bool index_explain(struct index *x, struct index_explaining *e, uint32_t node)
 {
+    (void)index_catch_up(x, SIZE_MAX);
     const struct index_group *g = group_of(x, node);
     struct err err;
     struct index_look *look =

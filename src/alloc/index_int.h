@@ -22,7 +22,10 @@ struct index_device {
 struct index_slice {
     struct index_object object;
     const struct api_resource_slice *api;
-    uint64_t head; // a hash of all but names and devices
+    uint64_t head;  // a hash of all but names and devices
+    uint32_t reads; // of index.reads, so many were known when its devices were looked at
+    bool read_all;  // index.reads_all likewise
+    bool qualified; // some attributes have a domain that is not the driver's
     struct index_device devices[];
 };
 
@@ -138,8 +141,10 @@ enum index_known { KNOWN_NOTHING, KNOWN_NO, KNOWN_YES };
 
 struct index_question {
     uint64_t hash;
-    uint64_t used;  // when, to find the oldest
-    uint32_t epoch; // of the facts
+    uint64_t used;     // when, to find the oldest
+    uint32_t epoch;    // of the facts
+    uint32_t rekey;    // before that many, its facts would be about nodes that it can tell apart
+    uint32_t refusals; // until then
     struct index_fact *facts;
     size_t facts_len;
 };
@@ -152,8 +157,13 @@ struct index_question {
 #define TOUCHED_MOST 2048
 
 #define QUESTIONS_MAX 256
-#define DEVICES_KEPT  ((size_t)16384)
-#define VIEWS_LEAST   64 // are kept, however large they are
+
+// Pools looked at again with each question after something new was read, and nodes that may refuse one
+// before all are.
+#define CATCH_UP     64
+#define REFUSALS_MAX 16
+#define DEVICES_KEPT ((size_t)16384)
+#define VIEWS_LEAST  64 // are kept, however large they are
 
 struct index_groups VEC(struct index_group *);
 
@@ -191,7 +201,10 @@ struct index {
     struct index_objects rules;
     struct index_class_map MAP(const struct api_device_class *) class_index;
     struct index_reads VEC(struct index_read) reads;
-    bool reads_all; // some expression may read any attribute
+    bool reads_all;   // some expression may read any attribute
+    uint32_t rekeys;  // times that something new was read
+    uint32_t rekeyed; // of these, so many have been seen to in all pools
+    size_t stale;     // entries of pools, from the first on, that have not been looked at since
 
     struct index_snapshot *newest, *oldest;
     size_t snapshots;
@@ -231,7 +244,7 @@ static inline void index_let_go(const struct index *x, const void *owner)
         x->options.drop(owner);
 }
 
-// --- index_key.c: what questions can see -----------------------------------------------------------
+// --- index_key.c, index_reads.c: what questions can see ------------------------------------------
 
 // key_slice fills in the hashes of a slice; key_devices only those that attributes and rules change.
 void key_slice(const struct index *x, struct index_slice *s);
@@ -246,8 +259,9 @@ uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loos
 bool key_class(struct index *x, const struct api_device_class *c);
 bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
 
-// index_rekey looks at every device again: expressions read attributes that none has read before.
-void index_rekey(struct index *x);
+// index_stale: expressions read attributes that none has read before. All devices have to be looked at
+// again (index_catch_up). A slice that has no such attribute costs nothing.
+void index_stale(struct index *x);
 
 // user_use is the i-th use of a user; false: it holds nothing. user_len counts them.
 size_t user_len(const struct index_user *u);
@@ -283,7 +297,8 @@ void place_settle_all(struct index *x);
 // fact_of finds or makes a fact; fact_known is what is known. group_of is the group of a node as it is
 // now; NULL: there is no such node.
 struct index_fact *fact_of(struct index *x, struct index_question *q, const struct index_group *g);
-enum index_known fact_known(const struct index_question *q, const struct index_group *g);
+enum index_known fact_known(const struct index *x, const struct index_question *q,
+                            const struct index_group *g);
 struct index_group *group_of(struct index *x, uint32_t node);
 
 // --- index_view.c ----------------------------------------------------------------------------------

@@ -121,6 +121,16 @@ void key_devices(const struct index *x, struct index_slice *s)
         s->devices[i].kind = s->devices[i].rest +
                              attributes_hash(x, spec->driver, &spec->devices.p[i].attributes) +
                              rule_taints(x, spec, spec->devices.p[i].name);
+    s->reads = (uint32_t)x->reads.n;
+    s->read_all = x->reads_all;
+}
+
+static bool any_qualified(const struct api_device *d)
+{
+    for (size_t i = 0; i < d->attributes.n; i++)
+        if (memchr(d->attributes.p[i].key.p, '/', d->attributes.p[i].key.n))
+            return true;
+    return false;
 }
 
 void key_slice(const struct index *x, struct index_slice *s)
@@ -133,8 +143,10 @@ void key_slice(const struct index *x, struct index_slice *s)
     bare.pool.generation = 0;
     api_proto_write(&api_resource_slice_spec_type, &bare, &b);
     s->head = hash_buffer(&b);
-    for (size_t i = 0; i < s->api->spec.devices.n; i++)
+    for (size_t i = 0; i < s->api->spec.devices.n; i++) {
         s->devices[i].rest = rest_of(&s->api->spec.devices.p[i], &s->api->spec, &b);
+        s->qualified |= any_qualified(&s->api->spec.devices.p[i]);
+    }
     key_devices(x, s);
 }
 
@@ -216,86 +228,4 @@ uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loos
         *ret_loose |= p->shareable;
     }
     return h;
-}
-
-// --- What expressions read -----------------------------------------------------------------------
-
-static void read_attribute(void *arg, struct str domain, struct str name)
-{
-    struct index *x = arg;
-    for (size_t i = 0; i < x->reads.n; i++)
-        if (str_eq(x->reads.p[i].domain, domain) && str_eq(x->reads.p[i].name, name))
-            return;
-    vec_push(&x->reads,
-             (struct index_read){arena_str(&x->arena, domain), arena_str(&x->arena, name)});
-}
-
-// An expression that does not compile fails on every device.
-static void read_expression(struct index *x, const struct cel_env *env, struct str text)
-{
-    struct cel_program *p = NULL;
-    if (cel_cache_get(x->kit->cache, env, text, &p, NULL, NULL) < 0)
-        return;
-    if (!cel_program_reads(p, read_attribute, x))
-        x->reads_all = true;
-    cel_program_free(p);
-}
-
-static void read_selectors(struct index *x, const struct api_device_selector_array *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (s->p[i].cel)
-            read_expression(x, x->kit->env, s->p[i].cel->expression);
-}
-
-static void read_derived(struct index *x, const struct api_device_derived_attribute_array *d)
-{
-    for (size_t i = 0; i < d->n; i++)
-        read_expression(x, x->kit->derived_env, d->p[i].expression);
-}
-
-static void read_name(struct index *x, struct str attribute)
-{
-    struct str domain;
-    struct str name;
-    if (attribute.n && str_cut(attribute, '/', &domain, &name))
-        read_attribute(x, domain, name);
-    else if (attribute.n)
-        x->reads_all = true; // its domain is each driver's own
-}
-
-static void read_claim(struct index *x, const struct api_device_claim *c)
-{
-    for (size_t i = 0; i < c->requests.n; i++) {
-        const struct api_device_request *r = &c->requests.p[i];
-        if (r->exactly) {
-            read_selectors(x, &r->exactly->selectors);
-            read_derived(x, &r->exactly->derived_attributes);
-        }
-        for (size_t k = 0; k < r->first_available.n; k++) {
-            read_selectors(x, &r->first_available.p[k].selectors);
-            read_derived(x, &r->first_available.p[k].derived_attributes);
-        }
-    }
-    for (size_t i = 0; i < c->constraints.n; i++) {
-        read_name(x, c->constraints.p[i].match_attribute);
-        read_name(x, c->constraints.p[i].distinct_attribute);
-    }
-}
-
-bool key_class(struct index *x, const struct api_device_class *c)
-{
-    size_t reads = x->reads.n;
-    bool all = x->reads_all;
-    read_selectors(x, &c->spec.selectors);
-    return x->reads.n != reads || x->reads_all != all;
-}
-
-bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
-{
-    size_t reads = x->reads.n;
-    bool all = x->reads_all;
-    for (size_t i = 0; i < n; i++)
-        read_claim(x, &claims[i]->spec.devices);
-    return x->reads.n != reads || x->reads_all != all;
 }

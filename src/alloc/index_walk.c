@@ -10,12 +10,19 @@
 
 // --- Facts ---------------------------------------------------------------------------------------
 
+// Does a question read what some devices have not been looked at for? Then their groups are too large for it.
+static bool pending(const struct index *x, const struct index_question *q)
+{
+    return q->rekey > x->rekeyed;
+}
+
 struct index_question *index_question(struct index *x, uint64_t hash,
                                       const struct api_resource_claim *const *claims,
                                       size_t claims_len)
 {
     struct index_question *oldest = &x->questions[0];
     x->clock++;
+    (void)index_catch_up(x, CATCH_UP);
     for (size_t i = 0; i < x->questions_len; i++) {
         struct index_question *q = &x->questions[i];
         if (q->hash == hash && q->epoch == x->epoch) {
@@ -28,11 +35,13 @@ struct index_question *index_question(struct index *x, uint64_t hash,
     if (x->questions_len < QUESTIONS_MAX)
         oldest = &x->questions[x->questions_len++];
     if (key_claims(x, claims, claims_len))
-        index_rekey(x);
+        index_stale(x);
     if (oldest->facts_len)
         memset(oldest->facts, 0, oldest->facts_len * sizeof(*oldest->facts));
     oldest->hash = hash;
     oldest->epoch = x->epoch;
+    oldest->rekey = x->rekeys;
+    oldest->refusals = 0;
     oldest->used = x->clock;
     return oldest;
 }
@@ -51,9 +60,10 @@ struct index_fact *fact_of(struct index *x, struct index_question *q, const stru
     return f;
 }
 
-enum index_known fact_known(const struct index_question *q, const struct index_group *g)
+enum index_known fact_known(const struct index *x, const struct index_question *q,
+                            const struct index_group *g)
 {
-    if (!q || g->number >= q->facts_len || q->facts[g->number].born != g->born)
+    if (!q || pending(x, q) || g->number >= q->facts_len || q->facts[g->number].born != g->born)
         return KNOWN_NOTHING;
     return (enum index_known)q->facts[g->number].known;
 }
@@ -70,19 +80,20 @@ struct index_group *group_of(struct index *x, uint32_t node)
 bool index_ruled_out(struct index *x, const struct index_question *q, uint32_t node)
 {
     const struct index_group *g = group_of(x, node);
-    return g && fact_known(q, g) == KNOWN_NO;
+    return g && fact_known(x, q, g) == KNOWN_NO;
 }
 
 bool index_serves(struct index *x, const struct index_question *q, uint32_t node)
 {
+    (void)index_catch_up(x, SIZE_MAX);
     const struct index_group *g = group_of(x, node);
-    return g && fact_known(q, g) == KNOWN_YES;
+    return g && fact_known(x, q, g) == KNOWN_YES;
 }
 
 void index_rule_out(struct index *x, struct index_question *q, uint32_t node)
 {
     const struct index_group *g = group_of(x, node);
-    if (g)
+    if (g && !pending(x, q))
         fact_of(x, q, g)->known = KNOWN_NO;
 }
 
@@ -91,7 +102,7 @@ void index_rule_out(struct index *x, struct index_question *q, uint32_t node)
 static void load_groups(struct index *x, const struct index_groups *b)
 {
     for (size_t i = 0; i < b->n; i++) {
-        if (fact_known(x->walk.q, b->p[i]) == KNOWN_NO)
+        if (fact_known(x, x->walk.q, b->p[i]) == KNOWN_NO)
             continue;
         for (size_t k = 0; k < b->p[i]->cells.n; k++)
             crowd_walk_add(&x->walk.at, &b->p[i]->cells.p[k]->nodes, 0,
@@ -138,7 +149,7 @@ bool index_walk_next(struct index *x, uint32_t *ret_node)
         struct crowd_cursor at;
         while (crowd_walk_next(&x->walk.at, &at)) {
             const struct index_cell *c = x->cells.p[at.crowd];
-            if (fact_known(x->walk.q, c->group) == KNOWN_NO)
+            if (fact_known(x, x->walk.q, c->group) == KNOWN_NO)
                 continue; // all of them are ruled out
             crowd_walk_on(&x->walk.at, &c->nodes, &at);
             *ret_node = c->nodes.p[at.place].node;
@@ -150,19 +161,30 @@ bool index_walk_next(struct index *x, uint32_t *ret_node)
 
 // --- Asking nodes --------------------------------------------------------------------------------
 
-// Asks a node, and remembers a no. False: that was enough.
+// A refusal that cannot be remembered yet. Many of them are worth looking at all devices.
+static void refuse_early(struct index *x, struct index_question *q)
+{
+    if (++q->refusals == REFUSALS_MAX)
+        (void)index_catch_up(x, SIZE_MAX);
+}
+
+// Asks a node, and remembers a no. The fleet has the states of before: it is not told what is about
+// others. False: that was enough.
 static bool ask_node(struct index *x, struct index_question *q, const struct index_ask *ask,
-                     uint32_t node)
+                     uint32_t node, bool early)
 {
     enum index_reply r = INDEX_NO;
     if (ask->fleet)
         fleet_at(ask->fleet, node);
     if (!q || !index_ruled_out(x, q, node)) {
         r = ask->ask(ask->arg, node);
-        if (q && r == INDEX_NO)
+        if (q && r == INDEX_NO) {
+            if (pending(x, q))
+                refuse_early(x, q);
             index_rule_out(x, q, node);
+        }
     }
-    if (ask->fleet && r == INDEX_NO)
+    if (ask->fleet && r == INDEX_NO && !early)
         fleet_refused(ask->fleet, node);
     return r != INDEX_ENOUGH;
 }
@@ -172,9 +194,12 @@ void index_find(struct index *x, const struct index_ask *ask)
     uint32_t node;
     struct index_question *q =
         ask->hash ? index_question(x, ask->hash, ask->claims, ask->claims_len) : NULL;
-    if (!ask->fleet)
+    if (!ask->fleet) {
+        (void)index_catch_up(x, SIZE_MAX); // nodes must not move while they are walked over
         index_walk_start(x, q, ask->need);
+    }
+    bool early = q && pending(x, q);
     while (ask->fleet ? fleet_next(ask->fleet, &node) : index_walk_next(x, &node))
-        if (!ask_node(x, q, ask, node))
+        if (!ask_node(x, q, ask, node, early))
             return;
 }

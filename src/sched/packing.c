@@ -114,8 +114,9 @@ static void look_again(struct packing *p, size_t most)
 
 bool packing_warm(struct packing *p, size_t most)
 {
+    bool behind = index_catch_up(p->s->devices, most);
     look_again(p, most);
-    return p->stale_len > 0;
+    return behind || p->stale_len > 0;
 }
 
 bool packing_behind(const struct packing *p)
