@@ -34,6 +34,8 @@ class Spy(threading.Thread):
                         if not part:
                             break
                         head += part
+                    if not head:
+                        continue  # it hung up when it saw who is here
                     self.heads.append(head)
                     c.sendall(b'HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nno')
             except (OSError, ssl.SSLError):
@@ -92,7 +94,7 @@ def strangers(c):
     for name in ('own', 'elsewhere'):
         assert upgrade(c, f'{PODS}/on-{name}/exec?command=id&stdout=1', 'Authorization: Bearer ' + ROOT) >= 500, name
         assert c.call('GET', f'{PODS}/on-{name}/log')[0] >= 500, name
-    assert not spies[0].heads and not spies[1].heads, 'a stranger was asked'
+    assert not any(s.heads for s in spies), [s.heads for s in spies]
 
 
 def at_itself(c):
