@@ -159,7 +159,7 @@ def image_names(c):
         assert got != 'running', f'{image} runs'
         remove(c, [name])
     # One that is there, by its path, does run.
-    c.good('POST', PODS, a_pod('by-path', f'oci:{c.images}/plain:example.test/plain:1'))
+    c.good('POST', PODS, a_pod('by-path', f'oci:{c.images}/plain'))
     assert c.until('it runs', lambda: state(c, 'by-path')) == 'running'
     remove(c, ['by-path'])
 
