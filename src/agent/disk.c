@@ -107,6 +107,9 @@ static int folder_replace(struct disk *d, const char *name, struct str bytes, st
 {
     struct folder *f = folder_of(d);
     cleanup_sbuf struct sbuf temporary = {0};
+    if (bytes.n > DISK_FILE_BYTES_MAX) // it could not be read again
+        return err_set(err, ERR_TOO_LARGE, "%s/%s would be larger than %zu bytes", f->path, name,
+                       DISK_FILE_BYTES_MAX);
     sbuf_addf(&temporary, ".%s.tmp", name);
     int rc = fill(f, temporary.p, bytes);
     step(f, "rename");

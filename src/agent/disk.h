@@ -14,7 +14,7 @@ struct disk {
     // read adds a file's bytes to out. Returns 0, -ENOENT, -ERR_TOO_LARGE or -errno.
     int (*read)(struct disk *d, const char *name, struct sbuf *out, struct err *err);
     // replace puts bytes into a file; when it returns 0 they survive a power cut. On failure the
-    // file is as before. Returns 0 or -errno.
+    // file is as before. Returns 0, -ERR_TOO_LARGE or -errno.
     int (*replace)(struct disk *d, const char *name, struct str bytes, struct err *err);
     // copy gives the content of a file a second name, in place of what had it. Not synced: for
     // copies that are only wanted, not needed. Returns 0, -ENOENT or -errno.

@@ -14,6 +14,9 @@
 #define DRA_CALL_NS      (45 * CLOCK_NS_PER_SEC)
 #define DRA_RECONCILE_NS (60 * CLOCK_NS_PER_SEC)
 
+// Of the devices in a driver's answer for one claim. A claim has 32 devices at most.
+#define DRA_ANSWER_BYTES_MAX ((size_t)1024 * 1024)
+
 extern struct log_module dra_log;
 
 struct blocked; // blocked.c

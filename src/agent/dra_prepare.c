@@ -315,6 +315,24 @@ static void finish(struct dra_op *op)
     dra_op_end(op, rc);
 }
 
+static size_t texts_bytes(const struct plugin_strs *texts)
+{
+    size_t n = 0;
+    vec_foreach(texts, text)
+        n += text->n + sizeof(*text);
+    return n;
+}
+
+// What is kept of an answer, in memory and in the state file, for as long as the claim is here.
+static bool fits(const struct plugin_prepared *r)
+{
+    size_t n = 0;
+    vec_foreach(&r->claim.devices, d)
+        n += sizeof(*d) + d->pool_name.n + d->device_name.n + d->share_id.n +
+             texts_bytes(&d->request_names) + texts_bytes(&d->cdi_device_ids);
+    return n <= DRA_ANSWER_BYTES_MAX;
+}
+
 // Takes one claim's answer in.
 static int take_one(struct dra_op *op, const struct dra_op_batch *b,
                     const struct plugin_claim *asked, const struct plugin_prepared *r)
@@ -323,6 +341,11 @@ static int take_one(struct dra_op *op, const struct dra_op_batch *b,
         return err_set(&op->err, ERR_INTERNAL,
                        "NodePrepareResources failed for ResourceClaim %.*s: %.*s",
                        STR_ARG(asked->name), STR_ARG(r->claim.error));
+    if (!fits(r))
+        return err_set(&op->err, ERR_TOO_LARGE,
+                       "NodePrepareResources: the answer for ResourceClaim %.*s has more than %zu "
+                       "bytes of devices",
+                       STR_ARG(asked->name), DRA_ANSWER_BYTES_MAX);
     struct node_claim *claim = node_claims_find(&op->dra->claims, asked->namespace, asked->name);
     struct node_claim_driver *part = claim ? node_claim_driver_find(claim, b->driver) : NULL;
     if (!part)

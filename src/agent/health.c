@@ -179,6 +179,12 @@ static bool drop_late(struct driver *d, int64_t now_ns, struct arena *a, struct 
     return any;
 }
 
+// The API has no longer names, and a driver chooses how long its devices are kept.
+static bool named_well(const struct plugin_device_health *r)
+{
+    return r->device.pool_name.n <= HEALTH_NAME_MAX && r->device.device_name.n <= HEALTH_NAME_MAX;
+}
+
 size_t health_report(struct health *h, struct str driver, const struct plugin_health_response *r,
                      struct arena *arena, struct health_changes *out, bool *ret_dirty)
 {
@@ -192,7 +198,7 @@ size_t health_report(struct health *h, struct str driver, const struct plugin_he
         struct device *device =
             device_find(d, report->device.pool_name, report->device.device_name);
         bool fresh = !device;
-        if (fresh && map_len(&d->devices) >= HEALTH_DEVICES_MAX) {
+        if (fresh && (map_len(&d->devices) >= HEALTH_DEVICES_MAX || !named_well(report))) {
             ignored++;
             continue;
         }

@@ -17,6 +17,7 @@
 #define HEALTH_DEVICES_MAX 16384 // of a driver; new ones beyond it are not taken
 #define HEALTH_TIMEOUT_NS  (30 * CLOCK_NS_PER_SEC)
 #define HEALTH_MESSAGE_MAX 1024
+#define HEALTH_NAME_MAX    253 // of a pool, of a device; those with longer names are not taken
 
 struct health;
 

@@ -73,6 +73,66 @@ void image_store_free(struct image_store *s)
     free(s);
 }
 
+// --- Images by path ------------------------------------------------------------------------------
+
+static bool is_file_reference(struct str full)
+{
+    return str_starts(full, STR("oci:")) || str_starts(full, STR("oci-archive:")) ||
+           str_starts(full, STR("docker-archive:")) || str_starts(full, STR("dir:"));
+}
+
+// PATH[:TAG], where a colon may be part of the path of an existing file.
+static void split_tag(struct str text, struct arena *arena, struct str *path, struct str *tag)
+{
+    struct stat st;
+    ptrdiff_t colon = str_rfind_char(text, ':');
+    *path = arena_str(arena, text);
+    *tag = STR("");
+    if (colon <= 0 || stat(path->p, &st) == 0)
+        return;
+    *tag = str_from(*path, (size_t)colon + 1);
+    *path = arena_str(arena, str_upto(text, (size_t)colon));
+}
+
+static void split_reference(struct str full, struct arena *arena, struct str *kind,
+                            struct str *path, struct str *tag)
+{
+    struct str rest;
+    (void)str_cut(full, ':', kind, &rest);
+    *path = arena_str(arena, rest);
+    *tag = STR("");
+    if (!str_eq(*kind, STR("dir")))
+        split_tag(rest, arena, path, tag);
+}
+
+static bool is_below(struct str path, const char *top)
+{
+    struct str t = str_z(top);
+    return t.n > 0 && str_starts(path, t) && path.n > t.n && path.p[t.n] == '/';
+}
+
+static bool has_dots(struct str path)
+{
+    for (struct str part; path.n;) {
+        str_cut(path, '/', &part, &path);
+        if (str_eq(part, STR("..")))
+            return true;
+    }
+    return false;
+}
+
+// Whoever makes a pod writes its image's name; a path in it must not choose among the machine's files. So it
+// leads to the folder of local images, with and without following links, and what is elsewhere is refused
+// whether or not it exists.
+static bool is_local(const struct image_store *s, struct str path)
+{
+    cleanup_free char *top = s->local ? realpath(s->local, NULL) : NULL;
+    cleanup_free char *real = realpath(path.p, NULL);
+    if (!top || has_dots(path) || !(is_below(path, s->local) || is_below(path, top)))
+        return false;
+    return !real || is_below(str_z(real), top);
+}
+
 // --- What is here --------------------------------------------------------------------------------
 
 static bool id_ok(struct str id)
@@ -95,6 +155,9 @@ static int read_info(struct image_store *s, struct str hex, struct arena *arena,
     const yyjson_val *full = json_get(doc.root, STR("name"));
     const yyjson_val *size = json_get(doc.root, STR("size"));
     *ret = (struct image_info){.id = arena_strf(arena, "sha256:%.*s", STR_ARG(hex))};
+    if (rootfs && json_is_string(rootfs) && !is_local(s, arena_str(arena, json_str(rootfs))))
+        return err_set(err, ERR_NOT_FOUND, "the image sha256:%.*s is no local image any more",
+                       STR_ARG(hex));
     if (rootfs && json_is_string(rootfs))
         ret->rootfs = arena_str(arena, json_str(rootfs));
     else
@@ -125,17 +188,22 @@ int image_load(struct image_store *s, struct str id, struct arena *arena, struct
 }
 
 // A reference in the form under which it is kept.
-static int canonical(struct str reference, struct arena *arena, struct str *ret, struct err *err)
+static int canonical(const struct image_store *s, struct str reference, struct arena *arena,
+                     struct str *ret, struct err *err)
 {
-    static const char *const kinds[] = {"oci:", "oci-archive:", "docker-archive:", "dir:"};
-    for (size_t i = 0; i < array_len(kinds); i++)
-        if (str_starts(reference, str_z(kinds[i]))) {
-            *ret = arena_str(arena, reference);
-            return memchr(reference.p, '\0', reference.n)
-                       ? err_set(err, ERR_INVALID, "a NUL character in the name of an image")
-                       : 0;
-        }
-    return image_reference_full(reference, arena, ret, err);
+    struct str kind, path, tag;
+    if (!is_file_reference(reference))
+        return image_reference_full(reference, arena, ret, err);
+    if (memchr(reference.p, '\0', reference.n))
+        return err_set(err, ERR_INVALID, "a NUL character in the name of an image");
+    split_reference(reference, arena, &kind, &path, &tag);
+    if (!is_local(s, path))
+        return err_set(err, ERR_INVALID,
+                       "'%.*s' is not in the folder of local images, %s: images by path are taken "
+                       "from there alone",
+                       STR_ARG(str_upto(reference, 200)), s->local ? s->local : "(none)");
+    *ret = arena_str(arena, reference);
+    return 0;
 }
 
 static void ref_name(struct str full, struct sbuf *out)
@@ -162,7 +230,7 @@ int image_find(struct image_store *s, struct str reference, struct arena *arena,
     struct str full;
     if (id_ok(reference))
         return image_load(s, reference, arena, ret, err);
-    int rc = canonical(reference, arena, &full, err);
+    int rc = canonical(s, reference, arena, &full, err);
     return rc < 0 ? rc : find(s, full, arena, ret, err);
 }
 
@@ -338,35 +406,15 @@ static int install_folder(struct image_store *s, struct str path, struct str ful
 
 // --- Sources -------------------------------------------------------------------------------------
 
-// PATH[:TAG], where a colon may be part of the path of an existing file.
-static void split_tag(struct str text, struct arena *arena, struct str *path, struct str *tag)
-{
-    struct stat st;
-    ptrdiff_t colon = str_rfind_char(text, ':');
-    *path = arena_str(arena, text);
-    *tag = STR("");
-    if (colon <= 0 || stat(path->p, &st) == 0)
-        return;
-    *tag = str_from(*path, (size_t)colon + 1);
-    *path = arena_str(arena, str_upto(text, (size_t)colon));
-}
-
 static int from_file(struct image_store *s, struct str full, struct arena *arena,
                      struct str *ret_id, struct err *err)
 {
-    struct str kind, rest, path, tag;
-    (void)str_cut(full, ':', &kind, &rest);
+    struct str kind, path, tag;
+    split_reference(full, arena, &kind, &path, &tag);
     if (str_eq(kind, STR("dir")))
-        return install_folder(s, arena_str(arena, rest), full, arena, ret_id, err);
-    split_tag(rest, arena, &path, &tag);
+        return install_folder(s, path, full, arena, ret_id, err);
     const struct place at = {.path = path.p, .tag = tag};
     return install_from(s, &at, full, arena, ret_id, err);
-}
-
-static bool is_file_reference(struct str full)
-{
-    return str_starts(full, STR("oci:")) || str_starts(full, STR("oci-archive:")) ||
-           str_starts(full, STR("docker-archive:")) || str_starts(full, STR("dir:"));
 }
 
 // Looks through the folder of local images. A file that is no image, or damaged, hides no other; what was wrong
@@ -438,7 +486,7 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
     struct str full;
     if (id_ok(image->reference))
         return image_load(s, image->reference, arena, ret, err);
-    int rc = canonical(image->reference, arena, &full, err);
+    int rc = canonical(s, image->reference, arena, &full, err);
     if (rc < 0)
         return rc;
     if (image->pull != RUNTIME_PULL_ALWAYS && find(s, full, arena, ret, NULL) == 0)

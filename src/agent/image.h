@@ -5,6 +5,7 @@
 //     oci-archive:PATH[:TAG]   the same in a tar archive
 //     docker-archive:PATH      what `docker save` writes
 //     dir:PATH                 a root file system as it is; it is used, not copied
+// where PATH lies in the folder of local images (whoever makes pods does not choose among the machine's files),
 // or a name as registries have it, which is looked for in a folder of local images (layouts and archives, by
 // their annotations or, for those with only a tag, by their file's name) and then pulled with skopeo.
 //

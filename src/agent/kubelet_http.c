@@ -263,6 +263,13 @@ static struct str token_of(const struct http_request *q)
     return str_trim(token);
 }
 
+// A connection may outlive the certificate that it began with.
+static bool speaks_for_somebody(const struct kubelet_http *h, const struct tls_peer *peer)
+{
+    return peer && peer->common_name.n &&
+           peer->not_after > exec_wall_ns(h->exec) / CLOCK_NS_PER_SEC;
+}
+
 static void handle(void *arg, struct http_request *q)
 {
     struct kubelet_http *h = arg;
@@ -273,7 +280,7 @@ static void handle(void *arg, struct http_request *q)
     q->closed = visit_closed;
     q->arg = v;
     list_push_back(&h->visits, &v->node);
-    if (q->certificate && q->certificate->common_name.n) {
+    if (speaks_for_somebody(h, q->certificate)) {
         const struct kubelet_user u = {q->certificate->common_name, q->certificate->organizations,
                                        q->certificate->organizations_len};
         known(v, &u);

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include <sys/un.h>
+
+#include "api/names.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -74,8 +77,28 @@ static void add_list(struct sbuf *out, const struct str *texts, size_t n)
     sbuf_addc(out, ']');
 }
 
+// kubelet takes any text. The API takes no other driver names, and one like "=other.example.com" would be
+// another driver's in a field selector.
+static int check_name(const struct plugin_info *info, struct err *err)
+{
+    if (info->name.n == 0)
+        return err_set(err, ERR_INVALID, "DRA driver name is empty");
+    if (info->name.n > PLUGINS_NAME_MAX || !name_is_dns_subdomain(info->name))
+        return err_set(err, ERR_INVALID,
+                       "DRA driver name \"%.*s\" is not a DNS name of at most %d characters",
+                       STR_ARG(str_upto(info->name, PLUGINS_NAME_MAX)), PLUGINS_NAME_MAX);
+    if (info->endpoint.n >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return err_set(err, ERR_INVALID,
+                       "the endpoint of DRA driver plugin %.*s is too long for a socket",
+                       STR_ARG(info->name));
+    return 0;
+}
+
 int plugins_check(const struct plugin_info *info, struct err *err)
 {
+    int rc = check_name(info, err);
+    if (rc < 0)
+        return rc;
     static const struct str ours[] = {STR_INIT(PLUGIN_ID_DRA_V1), STR_INIT(PLUGIN_ID_DRA_V1BETA1)};
     if (choose_service(&info->supported_versions))
         return 0;
@@ -195,8 +218,6 @@ static struct plugin *find(const struct driver *d, struct str endpoint)
 static int check_room(const struct plugins *p, const struct plugin_info *info, struct err *err)
 {
     const struct driver *d = map_get(&p->drivers, info->name);
-    if (info->name.n == 0)
-        return err_set(err, ERR_INVALID, "DRA driver name is empty");
     if (d && find(d, info->endpoint))
         return err_set(err, ERR_ALREADY_EXISTS,
                        "endpoint %.*s already registered for DRA driver plugin %.*s",

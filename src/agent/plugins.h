@@ -18,6 +18,7 @@ struct plugin;
 
 #define PLUGINS_PER_DRIVER_MAX 64
 #define PLUGINS_DRIVERS_MAX    4096
+#define PLUGINS_NAME_MAX       63 // of a driver, as the API has it
 
 struct plugins_options {
     struct exec *exec;
@@ -35,8 +36,8 @@ struct plugins_options {
 struct plugins *plugins_new(const struct plugins_options *options);
 void plugins_free(struct plugins *p);
 
-// plugins_check says whether a plugin that supports these can be used. Returns 0 or -ERR_INVALID with
-// kubelet's text.
+// plugins_check says whether a plugin of this name that supports these can be used. Returns 0 or
+// -ERR_INVALID with kubelet's text where kubelet has one.
 int plugins_check(const struct plugin_info *info, struct err *err) MUST_USE;
 
 // plugins_add registers an instance and connects to it. Returns 0, -ERR_INVALID, or

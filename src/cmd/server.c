@@ -272,6 +272,10 @@ static int start_server(struct running *r, struct err *err)
                                      .anonymous = f->anonymous_auth,
                                      .bookmark_ns = bookmark_ns(f)};
     int ret = authorization(f, &options.authorization, err);
+    if (ret == 0 && f->insecure_http && !address_is_loopback(host_of(f->listen)))
+        ret = err_set(err, ERR_INVALID,
+                      "--insecure-http makes everybody an administrator, so it listens on loopback "
+                      "only: --listen 127.0.0.1:PORT");
     if (ret < 0)
         return ret;
     char *pki_folder = in_folder(f->data_dir, "pki");
@@ -284,13 +288,7 @@ static int start_server(struct running *r, struct err *err)
     free(pki_folder);
     if (ret < 0)
         return ret;
-    struct str host = host_of(f->listen);
-    if (f->insecure_http) {
-        if (!address_is_loopback(host))
-            return err_set(err, ERR_INVALID,
-                           "--insecure-http makes everybody an administrator, so it listens on "
-                           "loopback only: --listen 127.0.0.1:PORT");
-    } else {
+    if (!f->insecure_http) {
         ret = prepare_pki(f, &r->pki, err);
         if (ret < 0)
             return ret;
@@ -480,12 +478,35 @@ static void stop(void *arg)
         http_server_stop(r->local, 5 * CLOCK_NS_PER_SEC, door_closed, r);
 }
 
+static void leave(void *arg)
+{
+    loop_stop(arg);
+}
+
+// Runs what was posted so far, and what that posts, a few steps deep.
+static void run_posted(struct running *r)
+{
+    for (int i = 0; i < 4; i++) {
+        exec_post(loop_exec(r->loop), leave, r->loop);
+        loop_run(r->loop);
+    }
+}
+
+// What could not be started follows the store already, and has asked for roles to be made: such calls and
+// watches begin before they are given up, else nobody ends them.
+static void give_up(struct running *r)
+{
+    run_posted(r);
+    server_stop(r->server);
+    run_posted(r);
+}
+
 static void running_done(struct running *r)
 {
     http_server_free(r->http);
     http_server_free(r->local);
     if (r->server && !r->stopping)
-        server_stop(r->server); // what could not be started follows the store already
+        give_up(r);
     registry_stop(r->registry);
     // Writes whose clients have gone still get their answers here.
     if (r->store)

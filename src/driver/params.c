@@ -47,6 +47,15 @@ static int read_text(const yyjson_val *v, struct arena *a, const char **ret, str
     return code;
 }
 
+// A key goes to the driver as a C string: one that ends early would be another key.
+static int read_key(const yyjson_val *key, struct arena *a, const char **ret, struct err *err)
+{
+    if (str_find_char(json_str(key), '\0') >= 0)
+        return err_set(err, ERR_INVALID, "a key must not hold a NUL character");
+    *ret = arena_str(a, json_str(key)).p;
+    return 0;
+}
+
 static int check_quantity(const char *text, struct err *err)
 {
     cleanup_arena struct arena scratch = {0};
@@ -121,9 +130,10 @@ static int read_map(const struct dray_field *f, const yyjson_val *v, struct aren
     struct dray_amount *all = arena_array(a, struct dray_amount, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        all[n].name = arena_str(a, json_str(key)).p;
-        code = f->of_quantities ? read_quantity(value, a, &all[n].quantity, err)
-                                : read_text(value, a, &all[n].quantity, err);
+        code = read_key(key, a, &all[n].name, err);
+        if (code == 0)
+            code = f->of_quantities ? read_quantity(value, a, &all[n].quantity, err)
+                                    : read_text(value, a, &all[n].quantity, err);
         if (code != 0) {
             err_path_key(err, json_str(key).p, json_str(key).n);
             return code;
@@ -142,8 +152,9 @@ static int read_flags(const yyjson_val *v, struct arena *a, struct dray_flags *r
     struct dray_flag *all = arena_array(a, struct dray_flag, json_len(v));
     size_t n = 0;
     json_obj_foreach(v, key, value) {
-        all[n].name = arena_str(a, json_str(key)).p;
-        code = json_to_bool(value, &all[n].on, err);
+        code = read_key(key, a, &all[n].name, err);
+        if (code == 0)
+            code = json_to_bool(value, &all[n].on, err);
         if (code != 0) {
             err_path_key(err, json_str(key).p, json_str(key).n);
             return code;

@@ -222,6 +222,24 @@ static void fetch(struct sdk_call *call)
 
 // --- Calls of kubelet ----------------------------------------------------------------------------
 
+// The parts of a claim's key become names of files, and folders that are removed with all they hold.
+static bool is_part(struct str s)
+{
+    return s.n > 0 && s.p[0] != '.' && str_find_char(s, '/') < 0 && str_find_char(s, '\0') < 0;
+}
+
+static int check_asked(const struct plugin_claims *asked, struct err *err)
+{
+    if (asked->claims.n > CLAIMS_MAX)
+        return err_set(err, ERR_TOO_MANY, "more than %d claims in one call", CLAIMS_MAX);
+    vec_foreach(&asked->claims, c)
+        if (!is_part(c->namespace) || !is_part(c->name) || !is_part(c->uid))
+            return err_set(err, ERR_INVALID,
+                           "a claim's namespace, name and UID have something in them, no slash and "
+                           "no NUL, and do not begin with a dot");
+    return 0;
+}
+
 static void begin(struct dray_driver *d, struct grpc_call *grpc, bool unprepare)
 {
     struct plugin_claims asked = {0};
@@ -229,8 +247,8 @@ static void begin(struct dray_driver *d, struct grpc_call *grpc, bool unprepare)
     struct sdk_call *call = xcalloc(1, sizeof(*call));
     struct str request = arena_str(&call->arena, grpc->request);
     int code = plugin_decode(&plugin_claims_message, request, &asked, &call->arena, &err);
-    if (code == 0 && asked.claims.n > CLAIMS_MAX)
-        code = err_set(&err, ERR_TOO_MANY, "more than %d claims in one call", CLAIMS_MAX);
+    if (code == 0)
+        code = check_asked(&asked, &err);
     if (code != 0) {
         arena_done(&call->arena);
         free(call);

@@ -342,14 +342,22 @@ static void node_drained(void *arg)
 // Headers that speak of one connection alone.
 static bool is_hop(struct str name)
 {
-    static const char *const hop[] = {"connection", "upgrade",         "keep-alive",
-                                      "host",       "authorization",   "content-length",
-                                      "te",         "trailer",         "transfer-encoding",
-                                      "date",       "proxy-connection"};
+    static const char *const hop[] = {
+        "connection", "upgrade", "keep-alive",        "host", "content-length",
+        "te",         "trailer", "transfer-encoding", "date", "proxy-connection"};
     for (size_t i = 0; i < array_len(hop); i++)
         if (str_eqz(name, hop[i]))
             return true;
     return false;
+}
+
+// Headers by which this server knew who asks, or whom they act as. The node is asked by this server, and what
+// it learned it could use elsewhere.
+static bool is_credential(struct str name)
+{
+    return str_eqz(name, "authorization") || str_eqz(name, "proxy-authorization") ||
+           str_eqz(name, "cookie") || str_eqz(name, "origin") ||
+           str_starts(name, STR("impersonate-")) || str_starts(name, STR("x-remote-"));
 }
 
 struct header_vec VEC(struct http_header);
@@ -442,7 +450,7 @@ static void serve_upgrade(struct exchange *ex)
     vec_push_arena(&ex->arena, &headers,
                    ((struct http_header){STR("Upgrade"), http_find_header(q, STR("upgrade"))}));
     for (size_t i = 0; i < q->headers_len; i++)
-        if (!is_hop(q->headers[i].name) && !str_eqz(q->headers[i].name, "origin"))
+        if (!is_hop(q->headers[i].name) && !is_credential(q->headers[i].name))
             vec_push_arena(&ex->arena, &headers, q->headers[i]);
     cleanup_sbuf struct sbuf target = {0};
     add_target(ex, &at, &target);

@@ -180,6 +180,36 @@ def check_basic(api):
     return driver
 
 
+def check_hostile(api):
+    """Keys of claims that would be paths, and parameters that C would read otherwise than JSON: refused, and nothing outside is touched."""
+    victim = os.path.join(TOP, 'victim')
+    os.mkdir(victim)
+    for name in ('keep', 'x.journal'):
+        open(os.path.join(victim, name), 'w').write('theirs')
+    before = {os.path.join(top, f) for top, _, files in os.walk(TOP) for f in files if f.endswith('.journal')}
+    up = '../' * 12 + TOP.strip('/') + '/victim/x'
+    for key in (f'default/c/{up}', 'default/c/..', 'default/c/', 'default/../u', '../c/u', './c/u', '/c/u', 'default//u', f'default/c/{"../" * 5}victim/x', 'default/c/a/b'):
+        for verb in ('prepare', 'unprepare'):
+            assert 'no slash' in str(peer(NODE, GPU, verb, key, fails=True)), (verb, key)
+    assert sorted(os.listdir(victim)) == ['keep', 'x.journal'] and open(os.path.join(victim, 'x.journal')).read() == 'theirs'
+    assert {os.path.join(top, f) for top, _, files in os.walk(TOP) for f in files if f.endswith('.journal')} == before
+    head = {'apiVersion': 'resource.nvidia.com/v1beta1', 'kind': 'GpuConfig'}
+    deep = {}
+    for _ in range(100):
+        deep = {'sharing': deep}
+    for i, wrong in enumerate(({**head, 'sharing': {'strategy': 'MPS', 'mpsConfig': {'defaultPerDevicePinnedMemoryLimit': {'0\0': '1Gi'}}}}, {**head, 'sharing': {'strategy': 'MPS\0'}}, {**head, **deep}, {**head, 'sharing': {'strategy': 'MPS', 'mpsConfig': {'defaultActiveThreadPercentage': 2 ** 63}}},
+                               {**head, 'sharing': {'strategy': '$(touch x); `id`'}}, {**head, 'apiVersion': '../../v1'}, {'kind': 'GpuConfig'}, {**head, 'sharing': [1]}, {**head, 'sharing': {'strategy': 'x' * 9000}})):
+        bad, uid = claim(api, f'hostile{i}', GPU, NODE, ['gpu-6'], wrong)
+        said = str(peer(NODE, GPU, 'prepare', bad, fails=True))
+        assert len(said) < 2000, said[:300]
+        assert not cdi(NODE, uid), wrong
+        peer(NODE, GPU, 'unprepare', bad)
+    assert not setups(NODE, GPU)
+    good, uid = claim(api, 'after', GPU, NODE, ['gpu-6'])
+    assert peer(NODE, GPU, 'prepare', good)[uid]['error'] == ''
+    peer(NODE, GPU, 'unprepare', good)
+
+
 def check_crashes(api, driver):
     """The driver kills itself at every few steps of a prepare, and of an unprepare."""
     key, uid = claim(api, 'crash', GPU, NODE, ['gpu-2', 'gpu-3'])
@@ -372,6 +402,7 @@ def main():
     api = Api()
     try:
         driver = check_basic(api)
+        check_hostile(api)
         points = check_crashes(api, driver)
         check_healing(api)
         check_health()

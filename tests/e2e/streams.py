@@ -42,11 +42,20 @@ class World:
         self.table = os.path.join(self.top, 'containers')
         self.rows = {}
         self.write_rows()
-        endpoint = os.path.join(os.path.dirname(os.path.abspath(dray)), 'tests', 'node_endpoint')
-        self.endpoint = subprocess.Popen([endpoint, self.pki + '/server.crt', self.pki + '/server.key', self.pki + '/ca.crt', self.table],
-                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
+        programs = os.path.join(os.path.dirname(os.path.abspath(dray)), 'tests')
+        self.shift = os.path.join(self.top, 'shift')
+        self.jump(0)
+        options = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
+        self.endpoint = subprocess.Popen([programs + '/node_endpoint', self.pki + '/server.crt', self.pki + '/server.key', self.pki + '/ca.crt', self.table],
+                                         stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                         env=dict(os.environ, LD_PRELOAD=programs + '/clock_shift.so', CLOCK_SHIFT_FILE=self.shift, ASAN_OPTIONS=options))
         self.node_port = int(self.endpoint.stdout.readline())
         self.make_node('node-1', self.node_port)
+
+    def jump(self, by_s):
+        """The node's clock, so many seconds off."""
+        with open(self.shift, 'r+b' if os.path.exists(self.shift) else 'wb') as f:
+            f.write(struct.pack('=q', by_s * 1000000000))
 
     def write_rows(self):
         with open(self.table + '.new', 'w') as f:
@@ -468,10 +477,36 @@ def doors(w):
            [('pods/exec', 'PodExecOptions', ['create', 'get']), ('pods/log', 'Pod', ['get'])])
 
 
+def strangers(w):
+    """A certificate that ends while its connection lasts speaks for nobody from then on; a log that is a link is not read."""
+    k = http.client.HTTPSConnection('127.0.0.1', w.node_port, context=w.tls(), timeout=30)
+
+    def status():
+        k.request('GET', '/healthz')
+        a = k.getresponse()
+        a.read()
+        return a.status
+    expect('a connection of an administrator', status(), 200)
+    w.jump(3 * 365 * 86400)
+    expect('whose certificate has ended', status(), 401)
+    w.jump(0)
+    expect('and is good again', status(), 200)
+    k.close()
+    w.make_pod('linked')
+    real, link = os.path.join(w.top, 'other.log'), os.path.join(w.top, 'linked.log')
+    open(real, 'w').write(line(0, 'stdout', 'of another pod'))
+    os.symlink(real, link)
+    w.run('linked', log=real)
+    expect('a log', w.logs('linked'), (200, b'of another pod\n'))
+    w.run('linked', log=link)
+    code, text = w.logs('linked')
+    expect('a link to a log', (code, b'another pod' in text), (500, False))
+
+
 def main():
     w = World(sys.argv[1])
     try:
-        for test in logs, unreachable, follow, large_log, commands, large_streams, ends, attach, doors:
+        for test in logs, unreachable, follow, large_log, commands, large_streams, ends, attach, doors, strangers:
             test(w)
         # Streams that go on do not keep the server from ending.
         s = WebSocket(w, exec_path(w, 'exec', ['sleep', '1000'], stdout=True))

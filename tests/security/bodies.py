@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: no object, parameter or expression that a client sends takes more of the server than its size warrants: large and deep bodies, millions of keys, bombs,
 opaque parameters of drivers, CEL that would run for ever; nor do thousands of watches of one user. Another user is served all the while. Usage: bodies.py DRAY"""
-import gzip, json, os, struct, time
+import gzip, json, os, struct
 from kit import DRA, DRAY, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Cluster, frame, request_headers
 
 SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
@@ -13,11 +13,11 @@ slowest = 0
 
 
 def timed(c, *args, **more):
-    """A request, and how long it took: nothing here may take seconds of the server's one thread."""
+    """A request, and what it cost: nothing here may take seconds of the server's one thread."""
     global slowest
-    began = time.monotonic()
+    began = c.cpu_s()
     code, text = c.call(*args, **more)
-    took = time.monotonic() - began
+    took = c.cpu_s() - began
     slowest = max(slowest, took)
     assert took < (60 if SANITIZED else 15), (args[:2], took)
     assert code != 500 and (code < 500 or code == 503), (args[:2], code, text[:300])
@@ -119,9 +119,9 @@ def watches(c):
         conns.append(k)
     most = 0
     for _ in range(20):
-        began = time.monotonic()
+        began = c.cpu_s()
         code, text = c.call('POST', MAPS, {'metadata': {'generateName': 'w-'}, 'data': {'k': 'x' * 1000}})
-        assert code == 201 and time.monotonic() - began < 30, text
+        assert code == 201 and c.cpu_s() - began < 30, text
         most = max(most, c.memory_kib() - before)
     assert most < 800 * MIB, f'{most // MIB} MiB for watches that nobody reads'
     for k in conns:
@@ -136,7 +136,7 @@ def main():
         bounded(c, 'CEL', 60, lambda: cel(c))
         bounded(c, 'selectors', 30, lambda: selectors(c))
         watches(c)
-    print(f'bodies: the slowest answer took {slowest:.1f} s')
+    print(f'bodies: the dearest answer took {slowest:.1f} s of the processor')
 
 
 main()

@@ -67,7 +67,7 @@ class Cluster:
         for k, v in headers:
             q.add_header(k, v)
         try:
-            with urllib.request.urlopen(q, context=TLS, timeout=60) as a:
+            with urllib.request.urlopen(q, context=TLS, timeout=300) as a:
                 return a.status, a.read().decode()
         except urllib.error.HTTPError as e:
             return e.code, e.read().decode(errors='replace')
@@ -107,6 +107,12 @@ class Cluster:
     def memory_kib(self):
         with open(f'/proc/{self.process.pid}/status') as f:
             return next(int(line.split()[1]) for line in f if line.startswith('VmRSS'))
+
+    def cpu_s(self):
+        """The processor time that it has used: what a request costs it, however busy the machine is."""
+        with open(f'/proc/{self.process.pid}/stat') as f:
+            user, system = f.read().rsplit(') ', 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf('SC_CLK_TCK')
 
     def alive(self):
         assert self.process.poll() is None, f'the server is gone: {self.process.returncode}'

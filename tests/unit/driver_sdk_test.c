@@ -193,6 +193,48 @@ static void mistakes_have_a_path(void **state)
     }
 }
 
+// What users write goes to code with root's rights: nothing that C would read otherwise than JSON gets there.
+static void hostile_parameters_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *words;
+    } rows[] = {
+        {HEAD ",\"limits\":{\"a\\u0000b\":\"1\"}}", "NUL"},
+        {HEAD ",\"name\":\"a\\u0000b\"}", "NUL"},
+        {HEAD ",\"list\":[\"a\\u0000\"]}", "NUL"},
+        {HEAD ",\"inner\":{\"percent\":9223372036854775808}}", ""},
+        {HEAD ",\"inner\":{\"percent\":1e400}}", ""},
+        {HEAD ",\"inner\":{\"percent\":-1}}", "not within"},
+        {HEAD ",\"size\":\"1e999999999\"}", ""},
+        {HEAD ",\"limits\":{\"a\":\"1\",\"a\":\"2\"}}", "uplicate"},
+        {HEAD "}{}", ""},
+        {HEAD ",\"name\":\"\xff\"}", ""},
+    };
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct dray_params *p = NULL;
+        struct dray_error err = {0};
+        if (dray_decode(rows[i].json, schemas, 2, NULL, &p, &err) != -1)
+            fail_msg("%s is taken", rows[i].json);
+        if (!strstr(err.message, rows[i].words))
+            fail_msg("%s: %s", rows[i].json, err.message);
+    }
+    cleanup_sbuf struct sbuf deep = {0}, large = {0};
+    sbuf_addz(&deep, HEAD ",\"raw\":");
+    for (int i = 0; i < 20000; i++)
+        sbuf_addc(&deep, '[');
+    sbuf_addz(&large, HEAD ",\"name\":\"");
+    for (int i = 0; i < 64 * 1024; i++)
+        sbuf_addc(&large, 'x');
+    sbuf_addz(&large, "\"}");
+    const char *const texts[] = {deep.p, large.p};
+    for (size_t i = 0; i < array_len(texts); i++) {
+        struct dray_params *p = NULL;
+        struct dray_error err = {0};
+        assert_int_equal(dray_decode(texts[i], schemas, 2, NULL, &p, &err), -1);
+    }
+}
+
 // --- Names of sockets ----------------------------------------------------------------------------
 
 // The second and third are what k8s.io/dynamic-resource-allocation/kubeletplugin makes.
@@ -281,5 +323,6 @@ static void pools_tell_mistakes(void **state)
 
 RUN_TESTS(TEST_CASE(journals_say_what_was_written), TEST_CASE(journals_forgive_a_torn_end),
           TEST_CASE(parameters_fill_structs), TEST_CASE(mistakes_have_a_path),
+          TEST_CASE(hostile_parameters_are_refused),
           TEST_CASE(sockets_are_named_as_kubernetes_names_them),
           TEST_CASE(prepared_devices_become_specs), TEST_CASE(pools_tell_mistakes))

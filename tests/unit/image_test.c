@@ -663,19 +663,97 @@ static void images_come_from_paths(void **state)
     assert_int_equal(get(s, reference, RUNTIME_PULL_IF_NOT_PRESENT, &a, &info, &err), 0);
     // The same in an archive, as `tar` makes it.
     cleanup_sbuf struct sbuf command = {0};
-    sbuf_addf(&command, "tar -C %s/local/paths -cf %s/archive.tar .", dir, dir);
+    sbuf_addf(&command, "tar -C %s/local/paths -cf %s/local/archive.tar .", dir, dir);
     assert_int_equal(system(command.p), 0); // NOLINT(concurrency-mt-unsafe,cert-env33-c): a test
-    (void)snprintf(reference, sizeof(reference), "oci-archive:%s/archive.tar:v2", dir);
+    (void)snprintf(reference, sizeof(reference), "oci-archive:%s/local/archive.tar:v2", dir);
     assert_int_equal(get(s, reference, RUNTIME_PULL_IF_NOT_PRESENT, &a, &same, &err), 0);
     assert_true(str_eq(info.id, same.id));
-    (void)snprintf(reference, sizeof(reference), "dir:%s/local", dir);
+    (void)snprintf(reference, sizeof(reference), "dir:%s/local/paths", dir);
     assert_int_equal(get(s, reference, RUNTIME_PULL_IF_NOT_PRESENT, &a, &info, &err), 0);
-    assert_true(str_ends(info.rootfs, STR("/local")));
-    assert_int_equal(get(s, "dir:/no/such/folder", RUNTIME_PULL_ALWAYS, &a, &info, &err),
-                     -ERR_NOT_FOUND);
-    assert_int_equal(get(s, "oci:/no/such/layout", RUNTIME_PULL_ALWAYS, &a, &info, &err),
-                     -ERR_NOT_FOUND);
+    assert_true(str_ends(info.rootfs, STR("/local/paths")));
+    (void)snprintf(reference, sizeof(reference), "dir:%s/local/none", dir);
+    assert_int_equal(get(s, reference, RUNTIME_PULL_ALWAYS, &a, &info, &err), -ERR_NOT_FOUND);
+    (void)snprintf(reference, sizeof(reference), "oci:%s/local/none:v1", dir);
+    assert_int_equal(get(s, reference, RUNTIME_PULL_ALWAYS, &a, &info, &err), -ERR_NOT_FOUND);
     image_store_free(s);
+}
+
+static void make_below(const char *path)
+{
+    cleanup_sbuf struct sbuf whole = {0};
+    sbuf_addf(&whole, "%s/%s", dir, path);
+    assert_int_equal(tree_make(whole.p, 0755), 0);
+}
+
+// The folder of local images is the only one: not the machine, not beside it, not by dots or links.
+static void paths_lead_to_local_images_alone(void **state)
+{
+    static const struct {
+        const char *kind, *path; // below the test's folder, unless it begins with a slash
+    } elsewhere[] = {
+        {"dir", "/"},
+        {"dir", "/etc"},
+        {"dir", "/no/such/folder"},
+        {"oci", "/no/such/layout"},
+        {"oci-archive", "/etc/passwd"},
+        {"docker-archive", "/etc/passwd"},
+        {"dir", ""},
+        {"dir", "local"},
+        {"dir", "local/"},
+        {"dir", "local2"},
+        {"dir", "local/../outside"},
+        {"dir", "local/.."},
+        {"oci", "local/..:v1"},
+        {"dir", "local/leads-out"},
+        {"dir", "local/leads-out/inside"},
+        {"oci", "local/leads-out:v1"},
+    };
+    cleanup_arena struct arena a = {0};
+    cleanup_sbuf struct sbuf link = {0};
+    struct image_info info;
+    (void)state;
+    make_layout("alone");
+    make_below("outside/inside");
+    make_below("local2");
+    sbuf_addf(&link, "%s/local/leads-out", dir);
+    assert_int_equal(symlink("../outside", link.p), 0);
+    struct image_store *s = open_store("store-alone");
+    for (size_t i = 0; i < array_len(elsewhere); i++) {
+        struct err err = {0};
+        bool whole = elsewhere[i].path[0] == '/';
+        cleanup_sbuf struct sbuf reference = {0};
+        sbuf_addf(&reference, "%s:%s%s%s", elsewhere[i].kind, whole ? "" : dir, whole ? "" : "/",
+                  elsewhere[i].path);
+        if (get(s, reference.p, RUNTIME_PULL_ALWAYS, &a, &info, &err) != -ERR_INVALID)
+            fail_msg("%s is not refused: %s", reference.p, err.msg);
+        assert_non_null(strstr(err.msg, "folder of local images"));
+        // Nor by what an earlier program may have kept.
+        assert_int_equal(image_find(s, sbuf_str(&reference), &a, &info, &err), -ERR_INVALID);
+    }
+    image_store_free(s);
+    assert_int_equal(unlink(link.p), 0);
+}
+
+// What was a folder of local images when it was taken must still be one when it is used.
+static void a_folder_that_is_no_local_image_any_more_is_not_used(void **state)
+{
+    cleanup_arena struct arena a = {0};
+    cleanup_sbuf struct sbuf path = {0}, reference = {0};
+    struct image_info info;
+    struct err err = {0};
+    (void)state;
+    make_below("local/turns");
+    struct image_store *s = open_store("store-turns");
+    sbuf_addf(&path, "%s/local/turns", dir);
+    sbuf_addf(&reference, "dir:%s", path.p);
+    assert_int_equal(get(s, reference.p, RUNTIME_PULL_NEVER, &a, &info, &err), 0);
+    assert_int_equal(image_load(s, info.id, &a, &info, &err), 0);
+    assert_int_equal(rmdir(path.p), 0);
+    assert_int_equal(symlink("/", path.p), 0);
+    assert_int_equal(image_load(s, info.id, &a, &info, &err), -ERR_NOT_FOUND);
+    assert_int_equal(get(s, reference.p, RUNTIME_PULL_NEVER, &a, &info, &err), -ERR_INVALID);
+    image_store_free(s);
+    assert_int_equal(unlink(path.p), 0);
 }
 
 // docker save's form: names of files instead of digests, checked by the configuration's sums.
@@ -699,7 +777,8 @@ static void docker_archives_are_read(void **state)
         "[{\"Config\":\"config.json\",\"RepoTags\":[\"saved:1\"],\"Layers\":[\"def/layer.tar\"]}]",
         NULL);
     kit_tar_end(&t);
-    sbuf_addf(&path, "%s/saved.tar", dir);
+    make_below("local");
+    sbuf_addf(&path, "%s/local/saved.tar", dir);
     kit_write(path.p, sbuf_str(&t.bytes));
     struct image_store *s = open_store("store3");
     (void)snprintf(reference, sizeof(reference), "docker-archive:%s", path.p);
@@ -806,6 +885,8 @@ int main(void)
         TEST_CASE(documents_are_read_and_checked),
         TEST_CASE(images_are_found_unpacked_and_removed),
         TEST_CASE(images_come_from_paths),
+        TEST_CASE(paths_lead_to_local_images_alone),
+        TEST_CASE(a_folder_that_is_no_local_image_any_more_is_not_used),
         TEST_CASE(docker_archives_are_read),
         TEST_CASE(every_sum_is_checked),
         TEST_CASE(a_gzip_bomb_is_bounded),

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Claims: a node to which the server passes commands and logs on learns nothing that it could use elsewhere: no token, no cookie, no name that the user acts under;
+and it is asked only if its certificate is the cluster's for its address. What a node says its address is leads to no other path of any server than those of a
+kubelet. Usage: passing.py DRAY"""
+import base64, os, socket, ssl, subprocess, threading
+from kit import ROOT, Cluster, rule
+
+USERS = {'exec-token-77aa': ('erna', '')}
+PODS = '/api/v1/namespaces/default/pods'
+
+
+class Spy(threading.Thread):
+    """A node's endpoint that writes down what it is asked and answers 403."""
+
+    def __init__(self, certificate, key, address='127.0.0.1'):
+        super().__init__(daemon=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+        self.socket = socket.create_server((address, 0))
+        self.port = self.socket.getsockname()[1]
+        self.heads, self.failed = [], 0
+        self.start()
+
+    def run(self):
+        while True:
+            raw, _ = self.socket.accept()
+            raw.settimeout(20)
+            try:
+                with self.context.wrap_socket(raw, server_side=True) as c:
+                    head = b''
+                    while b'\r\n\r\n' not in head:
+                        part = c.recv(65536)
+                        if not part:
+                            break
+                        head += part
+                    if not head:
+                        continue  # it hung up when it saw who is here
+                    self.heads.append(head)
+                    c.sendall(b'HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nno')
+            except (OSError, ssl.SSLError):
+                self.failed += 1
+
+
+def node(c, name, port, address='127.0.0.1'):
+    c.good('POST', '/api/v1/nodes', {'metadata': {'name': name}})
+    c.good('PATCH', f'/api/v1/nodes/{name}/status', {'status': {'addresses': [{'type': 'InternalIP', 'address': address}], 'daemonEndpoints': {'kubeletEndpoint': {'Port': port}}}})
+    c.good('POST', PODS, {'metadata': {'name': 'on-' + name}, 'spec': {'nodeName': name, 'containers': [{'name': 'c', 'image': 'x'}]}})
+
+
+def upgrade(c, path, *headers):
+    """The status of a request to leave HTTP."""
+    with c.raw(None, 'http/1.1') as s:
+        lines = [f'GET {path} HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: ' + base64.b64encode(os.urandom(16)).decode(), 'Sec-WebSocket-Protocol: v5.channel.k8s.io', *headers]
+        s.sendall('\r\n'.join(lines + ['', '']).encode())
+        return int(s.recv(12).split()[1])
+
+
+def credentials(c):
+    spy = Spy(c.data + '/pki/server.crt', c.data + '/pki/server.key')
+    node(c, 'spy', spy.port)
+    c.role('', 'execs', rule('get create', 'pods pods/exec pods/attach pods/portforward pods/log'), rule('impersonate', 'users', names=['erna']))
+    c.bind('', 'execs', 'erna')
+    parts = [f'{PODS}/on-spy/exec?command=id&stdout=1', f'{PODS}/on-spy/attach?stdout=1', f'{PODS}/on-spy/portforward?ports=1']
+    secret = ('Authorization: Bearer exec-token-77aa', 'Cookie: session=cookie-88bb', 'Proxy-Authorization: Basic cHJveHktOTljYw==', 'Impersonate-User: erna', 'X-Remote-User: root', 'X-Remote-Group: system:masters', 'Origin: https://page.example')
+    for path in parts:
+        assert upgrade(c, path, *secret) == 403, path
+    c.refused('GET', f'{PODS}/on-spy/log', token='exec-token-77aa', headers=[('Cookie', 'session=cookie-88bb')], code=403)
+    assert len(spy.heads) == 4, spy.heads
+    for head in spy.heads:
+        for word in (b'exec-token-77aa', b'cookie-88bb', b'chjvehktotljyw', b'impersonate', b'x-remote', b'authorization', b'page.example'):
+            assert word not in head.lower(), (word, head)
+        first = head.split(b'\r\n')[0]
+        assert first.split()[1].split(b'/')[1] in (b'exec', b'attach', b'portForward', b'containerLogs'), first
+    # Without the right to it nothing is passed on at all, whatever the verb: an upgrade is a create.
+    c.role('', 'reads', rule('get list watch', 'pods pods/exec pods/attach pods/portforward pods/log'))
+    c.good('DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterroles/execs')
+    for path in parts:
+        assert upgrade(c, path, 'Authorization: Bearer exec-token-77aa') == 403
+    c.bind('', 'reads', 'erna')
+    for path in parts:
+        assert upgrade(c, path, 'Authorization: Bearer exec-token-77aa') == 403
+        assert upgrade(c, path) == 401
+    assert len(spy.heads) == 4, 'it was passed on without the right to it'
+
+
+def strangers(c):
+    """An endpoint whose certificate somebody else made, or that is for another name: it is not spoken to."""
+    made = subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', c.folder + '/own.key', '-out', c.folder + '/own.crt', '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2'], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    spies = [Spy(c.folder + '/own.crt', c.folder + '/own.key'), Spy(c.data + '/pki/server.crt', c.data + '/pki/server.key', '127.0.0.77')]
+    node(c, 'own', spies[0].port)
+    node(c, 'elsewhere', spies[1].port, '127.0.0.77')  # not a name of the certificate
+    for name in ('own', 'elsewhere'):
+        assert upgrade(c, f'{PODS}/on-{name}/exec?command=id&stdout=1', 'Authorization: Bearer ' + ROOT) >= 500, name
+        assert c.call('GET', f'{PODS}/on-{name}/log')[0] >= 500, name
+    assert not any(s.heads for s in spies), [s.heads for s in spies]
+
+
+def at_itself(c):
+    """A node that says it lives where the server does: the server asks itself, for paths it does not have."""
+    node(c, 'mirror', c.port)
+    code = upgrade(c, f'{PODS}/on-mirror/exec?command=id&stdout=1', 'Authorization: Bearer ' + ROOT)
+    assert code in (403, 404), code
+    assert c.call('GET', f'{PODS}/on-mirror/log')[0] in (403, 404)
+    # Names that would be other paths are none.
+    for name in ('..', '%2e%2e', 'x%2fy', 'on-mirror%2f..%2f..'):
+        assert c.call('GET', f'{PODS}/{name}/log')[0] in (400, 404), name
+    for container in ('../../../api/v1/secrets', '..%2f..%2fapi', 'c/../../..'):
+        assert c.call('GET', f'{PODS}/on-mirror/log?container={container}')[0] == 400, container
+    for bad in ('a/b', '..', 'c%00'):
+        c.refused('POST', PODS, {'metadata': {'name': 'p'}, 'spec': {'containers': [{'name': bad, 'image': 'x'}]}}, code=422)
+
+
+def main():
+    with Cluster(USERS) as c:
+        credentials(c)
+        strangers(c)
+        at_itself(c)
+        c.alive()
+    print('passing: nodes get requests and no credentials')
+
+
+main()
