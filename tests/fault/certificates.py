@@ -10,43 +10,6 @@ from fault_kit import *
 SOON = 6  # seconds that a certificate is good for here
 
 
-class Authority:
-    """Signs with the CA of the server's data folder, or with one of its own."""
-
-    def __init__(self, folder, ca=None, key=None):
-        self.folder = folder
-        self.ca, self.key = ca or os.path.join(folder, 'own-ca.crt'), key or os.path.join(folder, 'own-ca.key')
-        if not ca:
-            self.run('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', self.key, '-out', self.ca, '-days', '10',
-                     '-subj', '/CN=another-ca')
-
-    def run(self, *words):
-        run = subprocess.run(['openssl', *words], capture_output=True, text=True)
-        assert run.returncode == 0, run.stderr
-
-    def make(self, name, subject, seconds=None, server=False):
-        """Returns the paths of a certificate and its key, which replace what was there as a whole, the key first."""
-        at = os.path.join(self.folder, name)
-        extensions = at + '.ext'
-        with open(extensions, 'w') as f:
-            f.write('subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n' if server else 'extendedKeyUsage=clientAuth\n')
-        self.run('req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', at + '.key.new', '-out', at + '.csr', '-subj', subject)
-        # x509 counts in days; faketime is not needed, since `ca` takes times to the second, and needs a folder of its own.
-        database = at + '.db'
-        os.makedirs(database, exist_ok=True)
-        open(os.path.join(database, 'index'), 'w').close()
-        with open(os.path.join(database, 'conf'), 'w') as f:
-            f.write(f'[ca]\ndefault_ca=d\n[d]\ndatabase={database}/index\nnew_certs_dir={database}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\nunique_subject=no\n'
-                    'copy_extensions=none\n[p]\norganizationName=optional\ncommonName=supplied\n')
-        end = time.gmtime(time.time() + (seconds or 86400))
-        self.run('ca', '-batch', '-config', os.path.join(database, 'conf'), '-cert', self.ca, '-keyfile', self.key, '-in', at + '.csr', '-out', at + '.crt.new',
-                 '-startdate', time.strftime('%Y%m%d%H%M%SZ', time.gmtime(time.time() - 60)), '-enddate', time.strftime('%Y%m%d%H%M%SZ', end),
-                 '-extfile', extensions, '-notext')
-        for kind in ('key', 'crt'):
-            os.rename(f'{at}.{kind}.new', f'{at}.{kind}')
-        return at + '.crt', at + '.key'
-
-
 def shown(w):
     """The certificate the server shows now, as text."""
     return ssl.get_server_certificate(('127.0.0.1', w.port))
