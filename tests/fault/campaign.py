@@ -79,7 +79,7 @@ class Campaign:
             kinds.append(self.memory)
         if self.authority:
             kinds.append(self.certificate)
-        if os.environ.get('PREVIOUS'):
+        if os.path.exists(os.environ.get('PREVIOUS', '')):
             kinds.append(self.exchange)
         return self.rng.choice(kinds)()
 

@@ -158,14 +158,15 @@ class Memory:
             f.write(str(value))
 
     def exhaust(self, pid):
-        """Somebody whom the kernel may not kill takes what is left, until the process is gone. Returns whether the kernel killed it."""
+        """Somebody takes what is left until the process is gone, which the kernel prefers to kill. Returns whether it did."""
         before = self.kills()
+        with open(f'/proc/{pid}/oom_score_adj', 'w') as f:
+            f.write('1000')
         self.set_limit(self.used() + (16 << 20))
         hog = ('import sys\ndef lives():\n try: return open(f"/proc/{sys.argv[1]}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"\n except OSError: return False\n'
                'took = []\nwhile lives() and len(took) < 256: took.append(b"\\1" * (1 << 20))')
         try:
-            subprocess.run(['sh', '-c', f'echo -1000 >/proc/self/oom_score_adj && echo $$ >{self.folder}/cgroup.procs && exec "$@"', 'sh', sys.executable, '-c', hog, str(pid)],
-                           capture_output=True, timeout=60)
+            subprocess.run([*self.enter(), sys.executable, '-c', hog, str(pid)], capture_output=True, timeout=60)
         finally:
             self.set_limit('max' if self.v2 else -1)
         return self.kills() > before
