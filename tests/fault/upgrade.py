@@ -3,8 +3,8 @@
 """Data that another build of the program wrote is opened by this one, and nothing is lost. With OLD, another build: a cluster of it, in use, is killed or
 stopped and goes on as this build, its pods without a restart; then back again, which works or is refused with words. Without: the database kept in
 tests/fault/old is opened. Either way a database of a newer format is refused with words. Usage: upgrade.py DRAY [OLD], or upgrade.py DRAY --keep, which
-writes tests/fault/old/format-N.sql and .json anew."""
-import glob, http.client, sqlite3
+writes tests/fault/old/format-N.sql.gz and .json.gz anew."""
+import glob, gzip, sqlite3
 
 from fault_kit import *
 
@@ -214,12 +214,17 @@ def back(w, old, names, ran):
 
 # --- The kept one ---
 
-def newest_kept():
-    return sorted(glob.glob(os.path.join(OLD, 'format-*.sql')), key=lambda p: int(p.rsplit('-', 1)[1][:-4]))
+def all_kept():
+    return sorted(glob.glob(os.path.join(OLD, 'format-*.sql.gz')), key=lambda p: int(p.rsplit('-', 1)[1].split('.')[0]))
 
 
 def database(w):
     return os.path.join(w.data, 'dray.db')
+
+
+def tells_of_ca(o):
+    """The CA's key is not kept: a server without one makes another, and says so here."""
+    return o['metadata']['name'] in ('cluster-info', 'extension-apiserver-authentication', 'kube-root-ca.crt')
 
 
 def keep(dray):
@@ -234,7 +239,7 @@ def keep(dray):
         until('pods have nodes', lambda: all(w.get(f'{PODS}/{n}')['spec'].get('nodeName') for n in names), 120)
         for p in list(w.parts.values())[:0:-1]:
             p.stop()
-        had = [{'list': k[0], 'object': o} for k, o in sorted(everything(w).items()) if k[0] in KEPT_KINDS]
+        had = [{'list': k[0], 'object': o} for k, o in sorted(everything(w).items()) if k[0] in KEPT_KINDS and not tells_of_ca(o)]
         w.server.stop()
         with sqlite3.connect(database(w)) as db:
             number = db.execute('PRAGMA user_version').fetchone()[0]
@@ -243,18 +248,18 @@ def keep(dray):
         w.done()
     os.makedirs(OLD, exist_ok=True)
     for kind, text in (('sql', '\n'.join(sql)), ('json', '\n'.join(json.dumps(o, separators=(',', ':')) for o in had))):
-        with open(os.path.join(OLD, f'format-{number}.{kind}'), 'w') as f:
-            f.write(text + '\n')
+        with open(os.path.join(OLD, f'format-{number}.{kind}.gz'), 'wb') as f:
+            f.write(gzip.compress((text + '\n').encode(), mtime=0))
     print(f'kept: {len(had)} objects of format {number}')
 
 
 def open_kept(dray, sql):
     """A database that an earlier build wrote, as text."""
-    with open(sql[:-4] + '.json') as f:
+    with gzip.open(sql.replace('.sql.gz', '.json.gz'), 'rt') as f:
         rows = [json.loads(line) for line in f]
     w = World(dray)
     try:
-        with open(sql) as f, sqlite3.connect(database(w)) as db:
+        with gzip.open(sql, 'rt') as f, sqlite3.connect(database(w)) as db:
             db.executescript(f.read())
         db.close()
         os.chmod(database(w), 0o600)
@@ -309,7 +314,7 @@ def main():
     if len(sys.argv) > 2:
         for how in ('stop', 'kill'):
             said.append(f"after {how}: the way back {between(os.path.abspath(sys.argv[2]), program(), how)}")
-    kept = newest_kept()
+    kept = all_kept()
     assert kept, f'no kept database under {OLD}'
     for sql in kept:
         count, words = open_kept(program(), sql)
