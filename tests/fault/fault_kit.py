@@ -288,9 +288,10 @@ class Agent:
             os.makedirs(os.path.join(self.images, 'busybox'))
             make_image(os.path.join(self.images, 'busybox'))
         n = zlib.crc32((world.tag + self.node).encode())
+        self.bridge = f'dr{world.tag}{number}'
         self.agent = world.part(f'agent-{number}', [
             'agent', '--kubeconfig', world.kubeconfig(f'agent-{number}', self.node, far), '--node-name', self.node, '--data-dir', self.data, '--image-dir', self.images,
-            '--cdi-dir', self.cdi, '--bridge', f'dr{world.tag}{number}', '--cgroup', f'dray-{world.tag}', '--pod-subnet', f'10.{200 + n % 50}.{n // 50 % 250}.0/24',
+            '--cdi-dir', self.cdi, '--bridge', self.bridge, '--cgroup', f'dray-{world.tag}', '--pod-subnet', f'10.{200 + n % 50}.{n // 50 % 250}.0/24',
             '--listen', 'none', '--node-ip', '127.0.0.1', '--refresh', '1', '--keep-slices', *flags], 'registered node', far)
         self.driver = world.part(f'driver-{number}', [
             'driver', 'sim', '--profile', profile, '--node', self.node, '--kubeconfig', world.kubeconfig(f'driver-{number}', 'admin', far),
@@ -353,7 +354,8 @@ class Agent:
             out += [os.path.join(d, e) for e in (os.listdir(path) if os.path.isdir(path) else [])]
         out += [f for f in os.listdir(self.cdi) if 'claim' in f]
         out += list(self.prepared())
-        return out
+        ports = subprocess.run([*self.agent.enter, 'ip', '-o', 'link', 'show', 'master', self.bridge], capture_output=True, text=True).stdout
+        return out + [line.split()[1] for line in ports.splitlines()]
 
     def wreck(self):
         for p in (self.driver, self.agent):
