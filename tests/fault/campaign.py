@@ -15,7 +15,7 @@ from workload import Workload
 SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 20
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1, 10 ** 6) if len(sys.argv) > 2 else 1
 PROFILES = ('example-gpu', 'example-gpu-partitions', 'example-gpu-shared')
-RECOVER = 60     # seconds: within which a pod runs again after a fault is over
+RECOVER = 120    # seconds: within which a pod runs again after a fault is over
 SLOW = 5         # what is told of at once
 REST = 120       # and within which nothing is left when nobody wants anything any more
 GROWTH_KIB = 64 * 1024             # what a process may have more than after its start
@@ -273,6 +273,7 @@ class Campaign:
         name, began = f'probe-{self.probes}', time.monotonic()
         body = claim_pod(name, 'probe', nodeSelector={'kubernetes.io/hostname': f'node-{node}'})
         self.patiently('POST', PODS, body)
+        accepted = time.monotonic() - began
 
         def runs():
             self.keep_up()
@@ -286,7 +287,7 @@ class Campaign:
             raise Broken(f'{e}; {self.tell(name)}')
         took = time.monotonic() - began
         if took > SLOW:
-            print(f'slow: {took:.1f} s after {after} on node-{node}: {self.tell(name)}', flush=True)
+            print(f'slow: {took:.1f} s after {after} on node-{node}, {accepted:.1f} s of them until the server took it: {self.tell(name)}', flush=True)
         self.patiently('DELETE', f'{PODS}/{name}')
         return took
 
