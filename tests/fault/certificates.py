@@ -3,7 +3,7 @@
 """Certificates end and are replaced while everything runs: the server's own, the CA that clients are judged by, a client's. Nothing is restarted,
 nothing that runs is disturbed; who shows a certificate that has ended is sent away, on connections from before that, too. Needs the command openssl.
 Usage: certificates.py DRAY"""
-import http.client, shutil, ssl, subprocess, time
+import http.client, shutil, ssl, time
 
 from fault_kit import *
 
@@ -47,8 +47,6 @@ def serving(w, authority):
     before = connect(w, None)
     old = shown(w)
     crt, key = os.path.join(w.data, 'pki', 'server.crt'), os.path.join(w.data, 'pki', 'server.key')
-    with open(crt, 'a') as f:
-        pass
     new = authority.make('server', '/CN=dray-server', server=True)
     for name, path in (('server.key', key), ('server.crt', crt)):
         shutil.copy(os.path.join(authority.folder, name), path + '.new')
@@ -116,8 +114,6 @@ def main():
     w = World(program())
     try:
         w.server.start()
-        for name in ('ours', 'other'):
-            os.mkdir(os.path.join(w.folder, name))
         authority = Authority(os.path.join(w.folder, 'ours'), os.path.join(w.data, 'pki', 'ca.crt'), os.path.join(w.data, 'pki', 'ca.key'))
         serving(w, authority)
         client_ca(w, authority)
