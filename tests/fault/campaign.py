@@ -200,7 +200,8 @@ class Campaign:
         words = self.rng.choice((('prepare-failure',), ('unprepare-failure',), ('slow-prepare', '--ms', '1500'), ('crash', '--step', str(self.rng.randint(1, 12)))))
 
         def end():
-            a.fault('clear')
+            if not a.fault('clear'):
+                raise Broken(f'{a.node} has room again, and its driver cannot write')
             self.up(a.driver)
         return Fault(f'driver: {words[0]}', a.node, lambda: a.fault('add', *words), end)
 
