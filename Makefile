@@ -48,7 +48,7 @@ coverage: ## which lines and branches the tests reach, by room (docs/coverage.md
 	@tools/setup test
 	@tools/coverage
 
-soak: ## long runs under sanitizers
+soak: ## long runs under sanitizers, and the fault campaign (docs/faults.md)
 	@tools/setup test
 	@tools/soak
 

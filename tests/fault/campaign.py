@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Everything at once: a cluster of separate processes (server, two schedulers, two sets of controllers, three nodes of this machine with a driver
-each), in use all the time, is broken in every way we know, one fault alone with its recovery measured, then several at once, again and again.
-The invariants of the simulation are judged from outside all the time (invariants.py); at the end, when faults are over, nothing may be left.
-Needs root, crun or runc, a static busybox; else it is skipped. Usage: campaign.py DRAY [SECONDS [SEED]]"""
-import json, os, random, sys, threading, time
+each; the third node and the second of the others live behind a wire that loses packets), in use all the time, is broken in every way we know, one
+fault alone with its recovery measured, then several at once, again and again. The invariants of the simulation are judged from outside all the time
+(invariants.py); at the end, when faults are over, nothing may be left. docs/faults.md tells of all of it.
+Needs root, crun or runc, a static busybox; else it is skipped. Usage: campaign.py DRAY [SECONDS [SEED]]; PREVIOUS in the environment: another build of
+the program, as which parts are started now and then."""
+import json, os, random, shutil, sys, threading, time
 
 from fault_kit import *
 from invariants import Broken, History
 from workload import Workload
 
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 60
-SEED = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1, 10 ** 6)
+SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 20
+SEED = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1, 10 ** 6) if len(sys.argv) > 2 else 1
 PROFILES = ('example-gpu', 'example-gpu-partitions', 'example-gpu-shared')
-RECOVER = 60     # seconds: within which a pod runs again after a fault is over
+RECOVER = 120    # seconds: within which a pod runs again after a fault is over
 SLOW = 5         # what is told of at once
 REST = 120       # and within which nothing is left when nobody wants anything any more
-GROWTH_KIB = 64 * 1024
+GROWTH_KIB = 64 * 1024             # what a process may have more than after its start
+QUARANTINE_KIB = 512 * 1024        # and one under AddressSanitizer, which keeps for a while what was freed
 FILES = 40       # open files more than after the start
 
 
@@ -40,6 +43,17 @@ LINKS = {  # what a link can suffer
 }
 
 
+WIRES = {  # and what the wire can
+    'lossy': {'loss': 80},
+    'very lossy': {'loss': 250},
+    'out of order': {'delay': 5, 'jitter': 60},
+    'doubled and spoilt': {'duplicate': 100, 'corrupt': 50},
+    'lossy, late, out of order': {'loss': 50, 'delay': 40, 'jitter': 80, 'duplicate': 20},
+    'cut': {'cut-up': 1, 'cut-down': 1},
+    'cut in one direction': {'cut-down': 1},
+}
+
+
 class Campaign:
     def __init__(self, world, rng):
         self.world, self.rng = world, rng
@@ -50,15 +64,70 @@ class Campaign:
         self.recovered = {}    # kind -> seconds
         self.injected = {}     # kind -> how often
         self.probes = 0
-        self.lock = threading.Lock()
+        self.deck = []
+        self.certified = {}    # name of a part -> subject of its certificate
+        self.authority = None
 
     # --- Faults ---
 
     def some(self):
-        """A random fault; nothing has happened yet."""
-        kinds = (self.link, self.link, self.link, self.cut, self.call_link, self.kill, self.kill, self.restart, self.pause, self.clock, self.disk, self.node_disk,
-                 self.hardware)
-        return self.rng.choice(kinds)()
+        """A random fault; nothing has happened yet. All kinds have their turn before one comes again."""
+        if not self.deck:
+            self.deck = self.kinds()
+            self.rng.shuffle(self.deck)
+        return self.deck.pop()()
+
+    def kinds(self):
+        kinds = [self.link, self.link, self.link, self.cut, self.call_link, self.kill, self.kill, self.restart, self.pause, self.disk, self.node_disk, self.hardware]
+        if self.world.shim:
+            kinds.append(self.clock)
+        if self.world.wire:
+            kinds += [self.packets, self.packets]
+        if self.world.server.memory_of:
+            kinds.append(self.memory)
+        if self.authority:
+            kinds.append(self.certificate)
+        if os.path.exists(os.environ.get('PREVIOUS', '')):
+            kinds.append(self.exchange)
+        return kinds
+
+    def packets(self):
+        kind, wire = self.rng.choice(list(WIRES)), self.world.wire
+        return Fault(f'packets: {kind}', 'node-2', lambda: wire.break_(WIRES[kind]), wire.clear)
+
+    def memory(self):
+        p = self.part()
+
+        def begin():
+            self.down.add(p.name)
+            if p.alive() and not p.starve():
+                raise Broken(f'{p.name} outlived that there was no memory')
+        return Fault(f"out of memory: {p.name.split('-')[0]}", p.name, begin, lambda: self.up(p))
+
+    def certificate(self):
+        """One is replaced, or ends while its owner is at work and is replaced afterwards."""
+        ends, name = self.rng.random() < 0.5, self.rng.choice(['server', *self.certified])
+
+        def make(seconds=None):
+            crt, key = self.authority.make(name, self.certified.get(name, '/CN=dray-server'), seconds, server=name == 'server')
+            if name == 'server':
+                for made, place in ((key, 'server.key'), (crt, 'server.crt')):
+                    replace(made, os.path.join(self.world.data, 'pki', place))
+        whose = "server's" if name == 'server' else "client's"
+        if ends:
+            return Fault(f'certificate: {whose} ends', name, lambda: make(2), make)
+        return Fault(f'certificate: {whose} replaced', name, make, lambda: None)
+
+    def exchange(self):
+        """Stopped, and started as the previous build of the program, or as this one again."""
+        p = self.part()
+
+        def begin():
+            self.down.add(p.name)
+            if p.alive():
+                p.stop(90)
+            p.argv[0] = os.environ['PREVIOUS'] if p.argv[0] == self.world.dray else self.world.dray
+        return Fault(f"exchanged: {p.name.split('-')[0]}", p.name, begin, lambda: self.up(p))
 
     def link(self):
         kind, target = self.rng.choice(list(LINKS)), self.rng.choice(self.links)
@@ -131,7 +200,8 @@ class Campaign:
         words = self.rng.choice((('prepare-failure',), ('unprepare-failure',), ('slow-prepare', '--ms', '1500'), ('crash', '--step', str(self.rng.randint(1, 12)))))
 
         def end():
-            a.fault('clear')
+            if not a.fault('clear'):
+                raise Broken(f'{a.node} has room again, and its driver cannot write')
             self.up(a.driver)
         return Fault(f'driver: {words[0]}', a.node, lambda: a.fault('add', *words), end)
 
@@ -159,7 +229,8 @@ class Campaign:
     # --- Phases ---
 
     def heal(self, faults):
-        for f in faults:
+        """Disks first: others may need the room."""
+        for f in sorted(faults, key=lambda f: not f.kind.startswith('disk')):
             f.end()
         self.keep_up()
 
@@ -203,6 +274,7 @@ class Campaign:
         name, began = f'probe-{self.probes}', time.monotonic()
         body = claim_pod(name, 'probe', nodeSelector={'kubernetes.io/hostname': f'node-{node}'})
         self.patiently('POST', PODS, body)
+        accepted = time.monotonic() - began
 
         def runs():
             self.keep_up()
@@ -216,7 +288,7 @@ class Campaign:
             raise Broken(f'{e}; {self.tell(name)}')
         took = time.monotonic() - began
         if took > SLOW:
-            print(f'slow: {took:.1f} s after {after} on node-{node}: {self.tell(name)}', flush=True)
+            print(f'slow: {took:.1f} s after {after} on node-{node}, {accepted:.1f} s of them until the server took it: {self.tell(name)}', flush=True)
         self.patiently('DELETE', f'{PODS}/{name}')
         return took
 
@@ -240,15 +312,13 @@ class Campaign:
             return f'(and cannot tell why: {e})'
 
 
-def fill(path):
-    """Takes all the room there is."""
-    with open(path, 'ab', buffering=0) as f:
-        for size in (1 << 20, 1 << 12, 1):
-            try:
-                while True:
-                    f.write(b'\0' * size)
-            except OSError:
-                pass
+def replace(source, target):
+    """As a whole; a full disk is a fault of its own."""
+    try:
+        shutil.copy(source, target + '.new')
+        os.rename(target + '.new', target)
+    except OSError:
+        pass
 
 
 class Witness(threading.Thread):
@@ -258,6 +328,7 @@ class Witness(threading.Thread):
         super().__init__(daemon=True)
         self.world, self.history, self.ended, self.looks = world, history, False, 0
         self.first, self.most, self.last = {}, {}, {}
+        self.growth = QUARANTINE_KIB if sanitized(world.dray) else GROWTH_KIB
 
     def run(self):
         while not self.ended:
@@ -309,7 +380,7 @@ class Witness(threading.Thread):
         for (name, pid), (kib, files) in self.last.items():
             early = self.first[(name, pid)]
             if self.world.parts[name].process.pid == pid and len(early) == 10 and name != 'server':
-                if kib > max(k for k, _ in early) + GROWTH_KIB:
+                if kib > max(k for k, _ in early) + self.growth:
                     self.history.broken(f'{name} grew from {early[-1][0]} to {kib} KiB')
                 if files > max(f for _, f in early) + FILES:
                     self.history.broken(f'{name} had {early[-1][1]} open files, at the end {files}')
@@ -370,24 +441,42 @@ def table(campaign, witness, history, workload, rested):
           + ', '.join(f'{v} {k}' for k, v in workload.count.items()) + f'; nothing left {rested:.1f} s after the end')
 
 
-def build(world):
+def build(world, authority):
+    """The second scheduler and set of controllers show certificates; they and the third node live behind the wire, if there is one."""
     world.server.start()
+    certified = {f'{part}-1': f'/O=system:masters/CN={part}' for part in ('scheduler', 'controllers')}
+    far = world.make_wire(SEED) is not None
     for i in range(2):
-        world.controllers(i).start()
-        world.scheduler(i).start()
+        for part, make in (('controllers', world.controllers), ('scheduler', world.scheduler)):
+            user = {}
+            if f'{part}-{i}' in certified and authority:
+                user = dict(zip(('client-certificate', 'client-key'), authority.make(f'{part}-{i}', certified[f'{part}-{i}'])))
+            make(i, far=far and i == 1, **user)
     for i, profile in enumerate(PROFILES):
-        a = world.agent(i, profile)
+        a = world.agent(i, profile, far=far and i == 2)
         world.mount(a.data, '96m')
+    for p in world.parts.values():
+        p.memory_of = Memory.make(world.tag, p.name)
+    world.server.stop()
+    for p in world.parts.values():
+        if not p.name.startswith(('agent', 'driver')):
+            p.start()
+    for a in world.agents.values():
         a.start()
     until('the class', lambda: world.get(f'{RESOURCE}/deviceclasses/{DRIVER}'))
+    return certified
 
 
 def run(world, rng, history):
-    build(world)
+    authority = None
+    if shutil.which('openssl'):
+        authority = Authority(os.path.join(world.folder, 'certificates'), os.path.join(world.data, 'pki', 'ca.crt'), os.path.join(world.data, 'pki', 'ca.key'))
+    certified = build(world, authority)
     history.start()
     workload = Workload(world, history, SEED)
     workload.prepare()
     campaign, witness = Campaign(world, rng), Witness(world, history)
+    campaign.authority, campaign.certified = authority, certified
     rested = 0.0
     for node in world.agents:
         campaign.recovered.setdefault('(nothing)', []).append(campaign.probe(node, 'the start'))
@@ -399,6 +488,8 @@ def run(world, rng, history):
             (campaign.alone if rng.random() < 0.6 else campaign.storm)()
         world.proxy.clear()
         workload.stop()
+        if world.wire:
+            world.wire.clear()
         rested = rest(world, history, campaign)
         witness.judge()
     except Broken as e:

@@ -3,48 +3,11 @@
 """Certificates end and are replaced while everything runs: the server's own, the CA that clients are judged by, a client's. Nothing is restarted,
 nothing that runs is disturbed; who shows a certificate that has ended is sent away, on connections from before that, too. Needs the command openssl.
 Usage: certificates.py DRAY"""
-import http.client, shutil, ssl, subprocess, time
+import http.client, shutil, ssl, time
 
 from fault_kit import *
 
 SOON = 6  # seconds that a certificate is good for here
-
-
-class Authority:
-    """Signs with the CA of the server's data folder, or with one of its own."""
-
-    def __init__(self, folder, ca=None, key=None):
-        self.folder = folder
-        self.ca, self.key = ca or os.path.join(folder, 'own-ca.crt'), key or os.path.join(folder, 'own-ca.key')
-        if not ca:
-            self.run('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', self.key, '-out', self.ca, '-days', '10',
-                     '-subj', '/CN=another-ca')
-
-    def run(self, *words):
-        run = subprocess.run(['openssl', *words], capture_output=True, text=True)
-        assert run.returncode == 0, run.stderr
-
-    def make(self, name, subject, seconds=None, server=False):
-        """Returns the paths of a certificate and its key, which replace what was there as a whole, the key first."""
-        at = os.path.join(self.folder, name)
-        extensions = at + '.ext'
-        with open(extensions, 'w') as f:
-            f.write('subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\n' if server else 'extendedKeyUsage=clientAuth\n')
-        self.run('req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', at + '.key.new', '-out', at + '.csr', '-subj', subject)
-        # x509 counts in days; faketime is not needed, since `ca` takes times to the second, and needs a folder of its own.
-        database = at + '.db'
-        os.makedirs(database, exist_ok=True)
-        open(os.path.join(database, 'index'), 'w').close()
-        with open(os.path.join(database, 'conf'), 'w') as f:
-            f.write(f'[ca]\ndefault_ca=d\n[d]\ndatabase={database}/index\nnew_certs_dir={database}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\nunique_subject=no\n'
-                    'copy_extensions=none\n[p]\norganizationName=optional\ncommonName=supplied\n')
-        end = time.gmtime(time.time() + (seconds or 86400))
-        self.run('ca', '-batch', '-config', os.path.join(database, 'conf'), '-cert', self.ca, '-keyfile', self.key, '-in', at + '.csr', '-out', at + '.crt.new',
-                 '-startdate', time.strftime('%Y%m%d%H%M%SZ', time.gmtime(time.time() - 60)), '-enddate', time.strftime('%Y%m%d%H%M%SZ', end),
-                 '-extfile', extensions, '-notext')
-        for kind in ('key', 'crt'):
-            os.rename(f'{at}.{kind}.new', f'{at}.{kind}')
-        return at + '.crt', at + '.key'
 
 
 def shown(w):
@@ -84,8 +47,6 @@ def serving(w, authority):
     before = connect(w, None)
     old = shown(w)
     crt, key = os.path.join(w.data, 'pki', 'server.crt'), os.path.join(w.data, 'pki', 'server.key')
-    with open(crt, 'a') as f:
-        pass
     new = authority.make('server', '/CN=dray-server', server=True)
     for name, path in (('server.key', key), ('server.crt', crt)):
         shutil.copy(os.path.join(authority.folder, name), path + '.new')
@@ -153,8 +114,6 @@ def main():
     w = World(program())
     try:
         w.server.start()
-        for name in ('ours', 'other'):
-            os.mkdir(os.path.join(w.folder, name))
         authority = Authority(os.path.join(w.folder, 'ours'), os.path.join(w.data, 'pki', 'ca.crt'), os.path.join(w.data, 'pki', 'ca.key'))
         serving(w, authority)
         client_ca(w, authority)

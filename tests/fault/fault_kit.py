@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of faults share: a cluster of separate processes, each with a link of the fault proxy between itself and the API server; agents
 that are nodes of this machine, each with a driver behind a link of its own; ways to break each of them and to make it whole again."""
-import http.client, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time, zlib
+import json, os, shutil, signal, subprocess, sys, tempfile, time, zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'e2e'))
 from agent_kit import IMAGE, Unix, container, make_image, pod, skip_if_impossible, why_not  # noqa: E402,F401
+from means import Authority, Memory, Proxy, Wire, fill, free_port, skip, until  # noqa: E402,F401
 
 PODS = '/api/v1/namespaces/default/pods'
 RESOURCE = '/apis/resource.k8s.io/v1'
@@ -19,84 +20,8 @@ CONTROLLERS = '*,garbage-collector-controller,serviceaccount-controller,root-ca-
 CUT_OFF = {'stall-up': 1, 'stall-down': 1, 'hang': 1}
 
 
-def skip(why):
-    print(f'skipped: {why}')
-    raise SystemExit(77)
-
-
-def until(what, check, seconds=60, pause=0.05):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        got = check()
-        if got:
-            return got
-        time.sleep(pause)
-    raise AssertionError(f'{what}: not within {seconds} s')
-
-
-def free_port():
-    """Below the range of ports that the kernel gives to clients, so that nobody takes it while its owner is restarted."""
-    while True:
-        port = random.SystemRandom().randrange(20000, 32000)
-        with socket.socket() as s:
-            try:
-                s.bind(('127.0.0.1', port))
-                return port
-            except OSError:
-                continue
-
-
-class Proxy:
-    """The fault proxy (tests/fault/proxy.c) and its commands."""
-
-    def __init__(self, dray, folder, seed=1):
-        program = os.path.join(os.path.dirname(dray), 'tests', 'fault', 'fault_proxy')
-        if not os.path.exists(program):
-            skip(f'no {program}; build with -Dtests=true')
-        path = os.path.join(folder, 'proxy.sock')
-        self.process = subprocess.Popen([program, path, str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == 'ready\n', 'the proxy does not start'
-        self.lock = threading.Lock()
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
-        self.answers = self.socket.makefile()
-
-    def command(self, *words):
-        with self.lock:
-            self.socket.sendall((' '.join(words) + '\n').encode())
-            answer = self.answers.readline()
-        assert answer.startswith('ok'), f'{words}: {answer}'
-        return answer[2:].strip()
-
-    def link(self, name, target, listen=None):
-        """Returns the port if it listens on one of its choice."""
-        port = None if listen else free_port()
-        self.command('link', name, listen or f'tcp:{port}', target)
-        return port
-
-    def set(self, name, **faults):
-        self.command('set', name, *[f'{k.replace("_", "-")}={v}' for k, v in faults.items()])
-
-    def break_(self, name, faults):
-        self.command('set', name, *[f'{k}={v}' for k, v in faults.items()])
-
-    def clear(self, name='*'):
-        self.command('clear', name)
-
-    def cut(self, name):
-        self.command('cut', name)
-
-    def stat(self, name):
-        return {k: int(v) for k, v in (w.split('=') for w in self.command('stat', name).split()[1:])}
-
-    def done(self):
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
-
-
 class Part:
-    """A process that is started again as often as one likes. Its clock can be moved if the shim is there."""
+    """A process that is started again as often as one likes. Its clock can be moved if the shim is there, its memory can be taken where cgroups are."""
 
     def __init__(self, world, name, argv, ready=None):
         self.world, self.name, self.argv, self.ready = world, name, argv, ready
@@ -104,6 +29,7 @@ class Part:
         self.clock = os.path.join(world.folder, f'{name}.clock')
         self.process, self.starts, self.paused = None, 0, False
         self.env, self.before = {}, None
+        self.enter, self.memory_of = [], None  # words before the command; its cgroup
         self.shift(0)
 
     def shift(self, seconds):
@@ -118,7 +44,8 @@ class Part:
             env.update(LD_PRELOAD=self.world.shim, CLOCK_SHIFT_FILE=self.clock)
         said = os.path.getsize(self.log) if os.path.exists(self.log) else 0
         with open(self.log, 'ab') as log:
-            self.process = subprocess.Popen(self.argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env)
+            group = self.memory_of.enter() if self.memory_of else []
+            self.process = subprocess.Popen([*group, *self.enter, *self.argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env)
         self.starts += 1
         if wait and self.ready:
             until(f'{self.name} is ready', lambda: self.said(said), 90)
@@ -137,6 +64,14 @@ class Part:
         self.process.kill()
         self.process.wait()
         self.paused = False
+
+    def starve(self):
+        """The kernel kills it for want of memory. Returns whether it did."""
+        self.go_on()
+        killed = self.memory_of.exhaust(self.process.pid)
+        if killed:
+            self.process.wait(30)
+        return killed
 
     def stop(self, seconds=60):
         self.go_on()
@@ -167,12 +102,14 @@ class Part:
 class World:
     """An API server on a disk of its own, and what else is asked for."""
 
-    def __init__(self, dray, seed=1, disk=None, history=None, flags=()):
-        self.dray = os.path.abspath(dray)
+    def __init__(self, dray, seed=1, disk=None, history=None, flags=(), kit=None):
+        """kit: the build whose proxy, wire and clock are used, if not that of dray."""
+        self.dray, self.kit = os.path.abspath(dray), os.path.abspath(kit or dray)
         self.folder = tempfile.mkdtemp(prefix='df-', dir='/tmp')
         self.tag = os.path.basename(self.folder)[-6:].lower().replace('_', 'x')
         self.mounts, self.parts, self.agents = [], {}, {}
-        self.shim = os.path.join(os.path.dirname(self.dray), 'tests', 'clock_shift.so')
+        self.wire = None
+        self.shim = os.path.join(os.path.dirname(self.kit), 'tests', 'clock_shift.so')
         if not os.path.exists(self.shim) or sanitized(self.dray):
             self.shim = None
         try:
@@ -180,7 +117,7 @@ class World:
             os.mkdir(self.data, 0o700)
             if disk:
                 self.mount(self.data, disk)
-            self.proxy = Proxy(self.dray, self.folder, seed)
+            self.proxy = Proxy(self.kit, self.folder, seed)
             self.port = free_port()
             self.tokens = {'admin': ('admin', 'system:masters')}
             more = ['--history-events', str(history)] if history else []
@@ -197,6 +134,16 @@ class World:
             skip('cannot mount a small disk here')
         self.mounts.append(path)
 
+    def make_wire(self, seed=1):
+        """Parts that are told `far` live behind it. Returns None where there is no such thing, and says why."""
+        n = zlib.crc32(self.tag.encode())
+        self.wire = Wire(self.kit, f'df{self.tag}', f'10.{150 + n % 40}.{n // 40 % 250}.{n // 10000 % 63 * 4}', seed)
+        if self.wire.why_not:
+            print(f'no wire: {self.wire.why_not}', flush=True)
+            self.wire.done()
+            self.wire = None
+        return self.wire
+
     # --- Who is who ---
 
     def write_tokens(self):
@@ -209,36 +156,40 @@ class World:
                 f.write(f'token-{token},{user},{user},"{groups}"\n')
         return path
 
-    def kubeconfig(self, name, who, **user):
-        """A kubeconfig whose server is a link of its own, NAME. With user: instead of a token."""
-        port = self.proxy.link(name, f'tcp:{self.port}')
+    def kubeconfig(self, name, who, far=False, **user):
+        """A kubeconfig whose server is a link of its own, NAME; far: at the near end of the wire. With user: instead of a token."""
+        host = self.wire.near if far else '127.0.0.1'
+        port = free_port()
+        self.proxy.link(name, f'tcp:{self.port}', f'tcp:{host}:{port}')
         path = os.path.join(self.folder, f'{name}.kubeconfig')
+        cluster = {'server': f'https://{host}:{port}', 'tls-server-name': 'localhost', 'certificate-authority': os.path.join(self.data, 'pki', 'ca.crt')}
         with open(path, 'w') as f:
             json.dump({'apiVersion': 'v1', 'kind': 'Config', 'current-context': 'x', 'contexts': [{'name': 'x', 'context': {'cluster': 'c', 'user': 'u'}}],
-                       'clusters': [{'name': 'c', 'cluster': {'server': f'https://127.0.0.1:{port}', 'certificate-authority': os.path.join(self.data, 'pki', 'ca.crt')}}],
-                       'users': [{'name': 'u', 'user': user or {'token': f'token-{who}'}}]}, f)
+                       'clusters': [{'name': 'c', 'cluster': cluster}], 'users': [{'name': 'u', 'user': user or {'token': f'token-{who}'}}]}, f)
         return path
 
     # --- Parts ---
 
-    def part(self, name, argv, ready=None):
+    def part(self, name, argv, ready=None, far=False):
         p = self.parts[name] = Part(self, name, [self.dray, *argv], ready)
+        p.enter = self.wire.enter() if far else []
         return p
 
-    def scheduler(self, number=0, *flags, **user):
+    def scheduler(self, number=0, *flags, far=False, **user):
         name = f'scheduler-{number}'
-        config = self.kubeconfig(name, 'scheduler', **user)
-        return self.part(name, ['scheduler', '--kubeconfig', config, '--scheduler-name', 'default-scheduler', '--bind-address', 'none', '--feature-gates', GATES, *flags], 'connected')
+        config = self.kubeconfig(name, 'scheduler', far, **user)
+        return self.part(name, ['scheduler', '--kubeconfig', config, '--scheduler-name', 'default-scheduler', '--bind-address', 'none', '--feature-gates', GATES, *flags],
+                         'connected', far)
 
-    def controllers(self, number=0, *flags, **user):
+    def controllers(self, number=0, *flags, far=False, **user):
         name = f'controllers-{number}'
-        config = self.kubeconfig(name, 'controllers', **user)
+        config = self.kubeconfig(name, 'controllers', far, **user)
         return self.part(name, ['controllers', '--kubeconfig', config, '--bind-address', 'none', '--controllers', CONTROLLERS, '--root-ca-file',
-                                os.path.join(self.data, 'pki', 'ca.crt'), '--feature-gates', GATES, *flags], 'connected')
+                                os.path.join(self.data, 'pki', 'ca.crt'), '--feature-gates', GATES, *flags], 'connected', far)
 
-    def agent(self, number, profile, *flags):
+    def agent(self, number, profile, *flags, far=False):
         """A node of this machine, and its driver."""
-        a = self.agents[number] = Agent(self, number, profile, flags)
+        a = self.agents[number] = Agent(self, number, profile, flags, far)
         return a
 
     # --- Requests, past all links ---
@@ -288,6 +239,11 @@ class World:
         if hasattr(self, 'proxy'):
             self.proxy.done()
         self.sweep()
+        if self.wire:
+            self.wire.done()
+        for p in self.parts.values():
+            if p.memory_of:
+                p.memory_of.done()
         for path in self.mounts:
             subprocess.run(['umount', '-l', path], capture_output=True)
         if os.environ.get('KEEP'):
@@ -321,7 +277,7 @@ class Agent:
     """`dray agent` and `dray driver sim`, with a link between each of them and the server, and one between the two: the driver's socket is
     moved aside once it listens, and the link takes its place."""
 
-    def __init__(self, world, number, profile, flags=()):
+    def __init__(self, world, number, profile, flags=(), far=False):
         self.world, self.number, self.profile, self.node = world, number, profile, f'node-{number}'
         self.data = os.path.join(world.folder, self.node)
         self.cdi = os.path.join(world.folder, f'cdi-{number}')
@@ -332,14 +288,15 @@ class Agent:
             os.makedirs(os.path.join(self.images, 'busybox'))
             make_image(os.path.join(self.images, 'busybox'))
         n = zlib.crc32((world.tag + self.node).encode())
+        self.bridge = f'dr{world.tag}{number}'
         self.agent = world.part(f'agent-{number}', [
-            'agent', '--kubeconfig', world.kubeconfig(f'agent-{number}', self.node), '--node-name', self.node, '--data-dir', self.data, '--image-dir', self.images,
-            '--cdi-dir', self.cdi, '--bridge', f'dr{world.tag}{number}', '--cgroup', f'dray-{world.tag}', '--pod-subnet', f'10.{200 + n % 50}.{n // 50 % 250}.0/24',
-            '--listen', 'none', '--node-ip', '127.0.0.1', '--refresh', '1', '--keep-slices', *flags], 'registered node')
+            'agent', '--kubeconfig', world.kubeconfig(f'agent-{number}', self.node, far), '--node-name', self.node, '--data-dir', self.data, '--image-dir', self.images,
+            '--cdi-dir', self.cdi, '--bridge', self.bridge, '--cgroup', f'dray-{world.tag}', '--pod-subnet', f'10.{200 + n % 50}.{n // 50 % 250}.0/24',
+            '--listen', 'none', '--node-ip', '127.0.0.1', '--refresh', '1', '--keep-slices', *flags], 'registered node', far)
         self.driver = world.part(f'driver-{number}', [
-            'driver', 'sim', '--profile', profile, '--node', self.node, '--kubeconfig', world.kubeconfig(f'driver-{number}', 'admin'),
+            'driver', 'sim', '--profile', profile, '--node', self.node, '--kubeconfig', world.kubeconfig(f'driver-{number}', 'admin', far),
             '--plugins', os.path.join(self.data, 'plugins'), '--registry', os.path.join(self.data, 'plugins_registry'), '--cdi', self.cdi,
-            '--reset-ms', '200', '--attach-ms', '200'], 'drivers run')
+            '--reset-ms', '200', '--attach-ms', '200'], 'drivers run', far)
         self.link = f'call-{number}'
         self.linked = None
         self.driver.before = self.unlink
@@ -376,9 +333,11 @@ class Agent:
         return path if os.path.exists(path) else None
 
     def fault(self, *words):
+        """Tells the driver's hardware to misbehave. Returns False on a full disk: there is nowhere to write it down."""
         run = subprocess.run([self.world.dray, 'driver', 'fault', '--state', os.path.join(self.data, 'plugins', 'dray-sim'), '--node', self.node, *words],
                              capture_output=True, text=True)
-        assert run.returncode == 0, run.stderr
+        assert run.returncode == 0 or 'No space left' in run.stderr, run.stderr
+        return run.returncode == 0
 
     def prepared(self):
         """UIDs of the claims that are prepared on the node, by its checkpoint, each with whether its devices are known."""
@@ -397,7 +356,8 @@ class Agent:
             out += [os.path.join(d, e) for e in (os.listdir(path) if os.path.isdir(path) else [])]
         out += [f for f in os.listdir(self.cdi) if 'claim' in f]
         out += list(self.prepared())
-        return out
+        ports = subprocess.run([*self.agent.enter, 'ip', '-o', 'link', 'show', 'master', self.bridge], capture_output=True, text=True).stdout
+        return out + [line.split()[1] for line in ports.splitlines()]
 
     def wreck(self):
         for p in (self.driver, self.agent):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """One link at a time is cut, in both directions or in one, refused, slowed down or made to stutter: between scheduler, controllers, agent and API server, and
-between agent and driver. Pods that run go on; what cannot be done meanwhile is done soon after the link is whole. Needs root, crun or runc, a static
-busybox; else it is skipped. Usage: partitions.py DRAY [LINK…]"""
+between agent and driver; then the wire behind which a node lives loses, doubles, spoils, delays and reorders packets. Pods that run go on; what cannot be done
+meanwhile is done soon after the link is whole. Needs root, crun or runc, a static busybox; else it is skipped. Usage: partitions.py DRAY [long | LINK…];
+short: each way on one link alone."""
 import time
 
 from fault_kit import *
@@ -16,9 +17,17 @@ WAYS = {
     'crumbs': {'piece': 5},
     'resets': {'reset': 50},
 }
-WORKS_ANYWAY = ('slow', 'crumbs')
-HOLD = 4      # seconds
-SOON = 30     # within which all is well again
+PACKETS = {
+    'cut': {'cut-up': 1, 'cut-down': 1},
+    'cut in one direction': {'cut-down': 1},
+    'lossy': {'loss': 50},
+    'out of order': {'delay': 5, 'jitter': 50},
+    'doubled and spoilt': {'duplicate': 100, 'corrupt': 30},
+}
+WORKS_ANYWAY = ('slow', 'crumbs', 'lossy', 'out of order', 'doubled and spoilt')
+LONG = sys.argv[2:] == ['long']
+HOLD = 6 if LONG else 2      # seconds
+SOON = 90                    # within which all is well again; how long it took is told
 
 
 class Test:
@@ -34,19 +43,31 @@ class Test:
     def runs(self, name):
         return bool(self.w.phase(name))
 
+    def break_(self, link, way):
+        if link == 'wire':
+            self.w.wire.break_(PACKETS[way])
+            return
+        self.w.proxy.break_(link, WAYS[way])
+        if way == 'refused':
+            self.w.proxy.cut(link)
+
+    def mend(self, link):
+        if link == 'wire':
+            self.w.wire.clear()
+        else:
+            self.w.proxy.clear(link)
+
     def one(self, link, way):
         """A pod that comes while the link is broken, and one that was there before."""
         w = self.w
-        w.proxy.break_(link, WAYS[way])
-        if way == 'refused':
-            w.proxy.cut(link)
+        self.break_(link, way)
         name = self.pod()
         if way in WORKS_ANYWAY:
             until(f'{link} {way}: a pod runs all the same', lambda: self.runs(name), SOON)
         else:
             time.sleep(HOLD)
         assert self.runs('steady') and self.restarts('steady') == 0, f'{link} {way}: a pod that ran is disturbed'
-        w.proxy.clear(link)
+        self.mend(link)
         began = time.monotonic()
         until(f'{link} {way}: the pod runs when the link is whole', lambda: self.runs(name), SOON)
         took = time.monotonic() - began
@@ -58,22 +79,38 @@ class Test:
         return sum(s['restartCount'] for s in self.w.get(f'{PODS}/{name}')['status']['containerStatuses'])
 
 
+def choose(links):
+    """(link, ways) of this run."""
+    if len(sys.argv) > 2 and not LONG:
+        return [(link, PACKETS if link == 'wire' else WAYS) for link in sys.argv[2:]]
+    if LONG:
+        return [(link, PACKETS if link == 'wire' else WAYS) for link in links]
+    plain = [link for link in links if link != 'wire']
+    chosen = [(link, [way for i, way in enumerate(WAYS) if i % len(plain) == n]) for n, link in enumerate(plain)]
+    return chosen + [('wire', PACKETS)] * ('wire' in links)
+
+
 def main():
     skip_if_impossible()
     w = World(program())
     try:
         w.server.start()
+        far = w.make_wire() is not None
         w.controllers().start()
         w.scheduler().start()
-        a = w.agent(0, 'example-gpu').start()
+        a = w.agent(0, 'example-gpu', far=far).start()
         until('the class', lambda: w.get(f'{RESOURCE}/deviceclasses/{DRIVER}'))
         w.template()
         t = Test(w)
         w.run_pod('steady')
         until('the first pod runs', lambda: t.runs('steady'))
-        for link in sys.argv[2:] or ('scheduler-0', 'controllers-0', 'agent-0', a.link):
-            took = {way: t.one(link, way) for way in WAYS}
+        for link, ways in choose(['scheduler-0', 'controllers-0', 'agent-0', a.link] + ['wire'] * far):
+            took = {way: t.one(link, way) for way in ways}
             print(f'{link:15}' + ', '.join(f'{way} {s:.1f} s' for way, s in took.items()), flush=True)
+        if far:
+            met = w.wire.stat()
+            print('packets: ' + ', '.join(f'{n} {what}' for what, n in met.items()), flush=True)
+            assert all(met.values()) or sys.argv[2:] and not LONG, f'the wire did nothing of some kind: {met}'
         w.delete_pod('steady')
         until('nothing is left', lambda: not a.left() and not w.good('GET', CLAIMS)['items'])
     except BaseException:
@@ -82,7 +119,7 @@ def main():
         raise
     finally:
         w.done()
-    print('ok: every link cut, half cut, refused, slow, in crumbs, reset')
+    print('ok: links cut, half cut, refused, slow, in crumbs, reset' + ('; packets lost, doubled, spoilt, out of order' if far else ''))
 
 
 if __name__ == '__main__':

@@ -3,7 +3,7 @@
 // fault_proxy CONTROL [SEED]: links between components that can be told to misbehave while they run. CONTROL is a
 // Unix socket; a line is a command, its answer is a line that begins with "ok" or "no":
 //
-//   link NAME LISTEN TARGET   tcp:PORT (of this machine) or unix:PATH, each
+//   link NAME LISTEN TARGET   tcp:PORT (of this machine), tcp:ADDRESS:PORT or unix:PATH, each
 //   unlink NAME
 //   set NAME KEY=N…           delay and jitter (ms), rate (bytes a second), piece (bytes of a write), reset (of 1000 pieces),
 //                             stall-up, stall-down, refuse, hang (0 or 1); what is not named stays

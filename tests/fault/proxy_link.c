@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -17,7 +18,7 @@
 #define READ_MAX    ((size_t)32 * 1024)
 #define BACKLOG     512
 
-// --- Addresses: tcp:PORT of this machine, unix:PATH ------------------------------------------------
+// --- Addresses: tcp:PORT of this machine, tcp:ADDRESS:PORT, unix:PATH ------------------------------
 
 union address {
     struct sockaddr any;
@@ -25,17 +26,28 @@ union address {
     struct sockaddr_un un;
 };
 
+static int parse_tcp(struct str text, struct sockaddr_in *in)
+{
+    struct str host, port_text;
+    uint64_t port = 0;
+    char name[INET_ADDRSTRLEN] = {0};
+    if (!str_cut(text, ':', &host, &port_text)) {
+        host = STR("127.0.0.1");
+        port_text = text;
+    }
+    if (str_to_u64(port_text, &port) < 0 || port > UINT16_MAX || host.n >= sizeof(name))
+        return -EINVAL;
+    memcpy(name, host.p, host.n);
+    *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    return inet_pton(AF_INET, name, &in->sin_addr) == 1 ? 0 : -EINVAL;
+}
+
 static int parse(struct str text, union address *a, socklen_t *len)
 {
-    uint64_t port = 0;
     *a = (union address){0};
-    if (str_starts(text, STR("tcp:")) && str_to_u64(str_from(text, 4), &port) == 0 &&
-        port < 65536) {
-        a->in = (struct sockaddr_in){.sin_family = AF_INET,
-                                     .sin_port = htons((uint16_t)port),
-                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (str_starts(text, STR("tcp:"))) {
         *len = sizeof(a->in);
-        return 0;
+        return parse_tcp(str_from(text, 4), &a->in);
     }
     struct str path = str_from(text, 5);
     if (!str_starts(text, STR("unix:")) || path.n == 0 || path.n >= sizeof(a->un.sun_path))
@@ -103,7 +115,7 @@ struct link *link_open(struct str name, struct str listen, struct str target, co
 {
     union address a;
     socklen_t len;
-    *ret_why = "the target is tcp:PORT or unix:PATH";
+    *ret_why = "the target is tcp:PORT, tcp:ADDRESS:PORT or unix:PATH";
     if (parse(target, &a, &len) < 0)
         return NULL;
     int fd = listen_at(listen);
