@@ -69,7 +69,7 @@ static const struct option output_options[] = {
      .value_name = "FORMAT",
      .text = &common.output,
      .choices = OUTPUT_CHOICES,
-     .help = "table, json, yaml or jsonpath='{.field}'"},
+     .help = "table, wide, json, yaml or jsonpath='{.field}'"},
 };
 
 const struct option_group common_cluster = OPTION_GROUP("Which cluster", cluster_options);
