@@ -101,7 +101,7 @@ def check_answers(c, held):
     past = c.json('history', name)
     assert past['subject'] == f'device {name}' and any('created' in e['what'] for e in past['entries']), past
     top = c.run('top', '--once').stdout
-    assert 'claims that hold them: 1' in top and held['node'] in top, top
+    assert '1 claim holds devices' in top and held['node'] in top, top
     return name
 
 
