@@ -8,7 +8,8 @@
 #include "base/banned.h"
 
 #define OPTION_COLUMN 20 // at the least, what is said of options stands there
-#define FULL          82 // a line that would be as long as this with the next line's first word was broken for its length
+#define FULL \
+    82 // a line that would be as long as this with the next line's first word was broken for its length
 
 static size_t indent_of(struct str line)
 {

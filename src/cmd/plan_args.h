@@ -15,11 +15,11 @@ struct plan_args {
     const char *verb;
     struct plan_options options;
     struct word_list files;
-    bool cluster;                     // one is asked: that of `common`
-    struct word_list changes;         // option and value, in turn
-    const char *target;               // of why
+    bool cluster;             // one is asked: that of `common`
+    struct word_list changes; // option and value, in turn
+    const char *target;       // of why
     struct arena arena;
-    struct view_output format;        // a table: text for people
+    struct view_output format; // a table: text for people
     bool recursive;
     struct rng_seeded shares;
 };

@@ -271,7 +271,8 @@ void view_topo(struct sbuf *out, const struct inventory *inv, const struct topo 
     struct topo_part part = {.socket = any_text(topo->socket, topo->n)};
     while (part.to < topo->n) {
         size_t left = topo->n - part.to;
-        size_t room = how->term.columns ? topo_room(inv, topo, how->term.columns, true, part.socket) : left;
+        size_t room =
+            how->term.columns ? topo_room(inv, topo, how->term.columns, true, part.socket) : left;
         part.last = left <= room;
         if (!part.last)
             room = topo_room(inv, topo, how->term.columns, false, part.socket);
