@@ -88,8 +88,13 @@ int common_open(struct cluster *c, struct err *err)
 {
     cleanup_sbuf struct sbuf own = {0};
     int r = cluster_open(c, common.kubeconfig, common.context, err);
-    if (r != -ERR_NOT_FOUND || common.kubeconfig || common.context || !own_kubeconfig(&own))
+    if (r != -ERR_NOT_FOUND || common.kubeconfig || common.context)
         return r;
+    if (!own_kubeconfig(&own))
+        return err_set(
+            err, ERR_NOT_FOUND,
+            "there is no kubeconfig: give one with --kubeconfig or in KUBECONFIG, or start a "
+            "cluster here with 'dray up'");
     cluster_close(c);
     return cluster_open(c, own.p, NULL, err);
 }

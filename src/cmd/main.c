@@ -121,6 +121,8 @@ struct flag_search {
     bool exact;
 };
 
+const char verb_no_sense[] = "these arguments make no sense";
+
 static void try_flag(void *arg, const struct verb_flag *flag)
 {
     struct flag_search *s = arg;
@@ -129,7 +131,7 @@ static void try_flag(void *arg, const struct verb_flag *flag)
         nearest_try(&s->near, flag->name);
 }
 
-// meant_flag finds the first flag of the command line that the verb does not have and something near it.
+// meant_flag finds the first flag of the command line that the verb does not have, and something near it, if there is something.
 static bool meant_flag(const struct verb *v, struct nearest *ret)
 {
     for (int i = 2; i < line.argc && strcmp(line.argv[i], "--") != 0; i++) {
@@ -140,7 +142,7 @@ static bool meant_flag(const struct verb *v, struct nearest *ret)
             continue;
         verb_flags(v, try_flag, &s);
         nearest_try(&s.near, STR("--help"));
-        if (s.exact || !s.near.best.n)
+        if (s.exact)
             continue;
         *ret = s.near;
         return true;
@@ -153,8 +155,13 @@ int verb_usage_error(const char *verb, const char *what)
     const struct verb *v = verb_find(verb);
     struct nearest near = {0};
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "dray %s: %s", verb, what);
-    if (v && meant_flag(v, &near)) {
+    bool unknown = v && meant_flag(v, &near);
+    sbuf_addf(&text, "dray %s: ", verb);
+    if (unknown && strcmp(what, verb_no_sense) == 0)
+        sbuf_addf(&text, "there is no flag '%.*s'", STR_ARG(near.word));
+    else
+        sbuf_addz(&text, what);
+    if (unknown && near.best.n) {
         bool named = str_contains(sbuf_str(&text), near.word);
         sbuf_addf(&text, "; did you mean '%.*s'%s%.*s?", STR_ARG(near.best), named ? "" : " by ",
                   STR_ARG(named ? STR("") : near.word));
