@@ -98,7 +98,7 @@ def mistakes():
                 continue
             code, out, err = dray(*words)
             expect(f'{words}: exit, lines', (code, out if code else '', err.count('\n'), err.startswith('dray')), (2, '', 1, True))
-    for words in (['agent', '--frob'], ['cel', 'a', '--frob'], ['validate', '--frob'], ['driver', 'sim', '--frob'], ['bench', 'api', '--frob'], ['conformance', '--frob']):
+    for words in (['agent', '--frob'], ['cel', '--frob'], ['validate', '--frob'], ['driver', 'sim', '--frob'], ['bench', 'api', '--frob'], ['conformance', '--frob']):
         expect(f'{words}: the flag is named', "there is no flag '--frob'" in dray(*words)[2], True)
     code, out, err = dray('up', '--apply', '/nonexistent')
     expect('a file that is not there', (code, out, err.count('\n'), 'cannot read /nonexistent' in err), (2, '', 1, True))
