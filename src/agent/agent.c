@@ -286,6 +286,13 @@ static void make_pods(struct agent *a)
     pods_set_devices(a->pods, a->devices);
 }
 
+static void add_metrics(void *arg, struct sbuf *out)
+{
+    const struct agent *a = arg;
+    if (a->dra)
+        dra_metrics(a->dra, out);
+}
+
 static int make_endpoint(struct agent *a, struct err *err)
 {
     const struct agent_options *o = &a->options;
@@ -298,6 +305,7 @@ static int make_endpoint(struct agent *a, struct err *err)
                                            .access = kubelet_reviews_access(a->reviews),
                                            .find = find,
                                            .list = list_pods,
+                                           .metrics = add_metrics,
                                            .arg = a};
     a->http = kubelet_http_new(&h);
     return kubelet_http_listen(a->http, str_z(o->listen ? o->listen : LISTEN_DEFAULT), &a->port,

@@ -71,6 +71,7 @@ struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct 
     op->run = run;
     op->done = done;
     op->arg = arg;
+    op->since_ns = exec_now_ns(d->options.exec);
     op->pod_uid = arena_str(&op->arena, pod_uid);
     list_push_back(&d->ops, &op->node);
     start_next(d, op->pod_uid);
@@ -106,6 +107,8 @@ void dra_op_end(struct dra_op *op, int code)
     struct dra *d = op->dra;
     if (code < 0 && !d->closing)
         tell_failure(op);
+    dra_meter_operation(&d->meter, op->preparing, code < 0,
+                        exec_now_ns(d->options.exec) - op->since_ns);
     list_remove(&op->node);
     op->dra = NULL;
     if (op->done)
@@ -170,9 +173,23 @@ void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *p
     cleanup_proto_writer struct proto_writer w = {0};
     plugin_encode(&plugin_claims_message, &batch->request, &w);
     op->waiting = true;
+    op->called_ns = exec_now_ns(d->options.exec);
+    op->method = arena_strf(&op->arena, "%s%.*s", plugin_service(plugin), STR_ARG(method));
     dra_step(d, "call the driver");
     plugin_call(plugin, method, proto_written(&w),
                 d->options.times.call_ns ? d->options.times.call_ns : DRA_CALL_NS, done, op);
+}
+
+void dra_op_answered(struct dra_op *op, const struct grpc_result *r)
+{
+    struct dra *d = op->dra;
+    dra_meter_call(&d->meter, op->batches.p[op->next_batch].driver, op->method, r->status,
+                   exec_now_ns(d->options.exec) - op->called_ns);
+}
+
+void dra_metrics(const struct dra *d, struct sbuf *out)
+{
+    dra_meter_write(&d->meter, &d->claims, out);
 }
 
 // --- What callers ask for ------------------------------------------------------------------------
@@ -574,6 +591,7 @@ void dra_free(struct dra *d)
     blocked_free(d->blocked);
     health_free(d->health);
     node_claims_done(&d->claims);
+    dra_meter_done(&d->meter);
     free(d->node);
     free(d->boot_id);
     free(d);

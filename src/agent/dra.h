@@ -139,6 +139,10 @@ struct str dra_device_health(const struct dra *d, struct str driver, struct str 
 // --- Looking in ----------------------------------------------------------------------------------
 
 const struct node_claims *dra_claims(const struct dra *d);
+
+// dra_metrics adds what it counts in Prometheus' text form.
+void dra_metrics(const struct dra *d, struct sbuf *out);
+
 struct plugins *dra_plugins(struct dra *d);
 
 // A driver that owes an unprepare and is not there.

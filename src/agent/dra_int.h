@@ -5,6 +5,7 @@
 #define AGENT_DRA_INT_H
 
 #include "agent/dra.h"
+#include "agent/dra_meter.h"
 #include "agent/health.h"
 #include "agent/registrar.h"
 #include "agent/wipe.h"
@@ -30,6 +31,7 @@ struct dra {
     struct registrar *registrar;
     struct wipe *wipe;
     struct blocked *blocked;
+    struct dra_meter meter;
     struct list ops;
     struct exec_timer reconcile;
     struct exec_timer heal_soon;
@@ -69,7 +71,9 @@ struct dra_op {
     bool preparing;
     bool waiting; // for an answer, or for its turn
     bool started;
-    bool internal; // no event for its failure
+    bool internal;               // no event for its failure
+    int64_t since_ns, called_ns; // when it began; its last call
+    struct str method;           // of that call, in full
     dra_done_fn done;
     void *arg;
     struct err err;
@@ -85,6 +89,8 @@ struct dra_op *dra_op_back(struct dra_op *op);
 // dra_op_call asks the driver of a batch; done is called with the operation.
 void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
                  struct str method, void (*done)(void *arg, const struct grpc_result *r));
+// dra_op_answered counts the answer to its last call.
+void dra_op_answered(struct dra_op *op, const struct grpc_result *r);
 // dra_op_batch_for finds or adds the batch of a driver and adds a claim to it.
 void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim);
 // dra_op_answers finds the answer to each claim of a batch among n entries of size bytes whose first member

@@ -269,6 +269,8 @@ static void batch_up(struct dra_op *op)
         vec_foreach(&claim->drivers, part)
             if (!node_claim_driver_skips(part, CLAIM_SKIP_PREPARE))
                 dra_op_batch_for(op, part->name, claim);
+            else
+                dra_meter_skip(&op->dra->meter, part->name, true);
     }
 }
 
@@ -386,6 +388,7 @@ static void on_prepared(void *arg, const struct grpc_result *r)
     if (!op)
         return;
     dra_step(op->dra, "take the driver's answer");
+    dra_op_answered(op, r);
     int rc;
     if (r->status != GRPC_OK) {
         rc = transport_error(r, &op->err);

@@ -61,6 +61,8 @@ void dra_unprepare_run(struct dra_op *op)
         vec_foreach(&c->drivers, part)
             if (!node_claim_driver_skips(part, CLAIM_SKIP_UNPREPARE))
                 dra_op_batch_for(op, part->name, c);
+            else
+                dra_meter_skip(&d->meter, part->name, false);
     }
     call_next(op);
 }
@@ -113,6 +115,7 @@ static void on_unprepared(void *arg, const struct grpc_result *r)
     if (!op)
         return;
     dra_step(op->dra, "take the driver's answer");
+    dra_op_answered(op, r);
     struct dra_op_batch *b = &op->batches.p[op->next_batch];
     int rc;
     if (r->status != GRPC_OK) {

@@ -64,6 +64,8 @@ static void serve_metrics(struct kubelet_http *h, struct http_request *q)
               "# TYPE scrape_error gauge\n"
               "scrape_error 0\n",
               (unsigned long long)st.requests, streams);
+    if (h->o.metrics)
+        h->o.metrics(h->o.arg, &b);
     http_reply(q, 200, STR("text/plain; version=0.0.4; charset=utf-8"), NULL, 0, net_buf_new(&b));
 }
 

@@ -52,6 +52,8 @@ struct kubelet_http_options {
                 struct str container, struct kubelet_container *ret, struct err *err);
     // list adds a PodList as JSON; may be NULL.
     void (*list)(void *arg, struct sbuf *out);
+    // metrics adds to what /metrics says; may be NULL.
+    void (*metrics)(void *arg, struct sbuf *out);
     void *arg;
 };
 

@@ -300,12 +300,16 @@ struct plugin *plugins_pick(const struct plugins *p, struct str driver, struct e
     return d->instances.p[d->instances.n - 1];
 }
 
+const char *plugin_service(const struct plugin *p)
+{
+    return strcmp(p->service, PLUGIN_ID_DRA_V1) == 0 ? PLUGIN_DRA_V1 : PLUGIN_DRA_V1BETA1;
+}
+
 void plugin_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
                  void (*done)(void *arg, const struct grpc_result *result), void *arg)
 {
     cleanup_sbuf struct sbuf path = {0};
-    sbuf_addz(&path,
-              strcmp(p->service, PLUGIN_ID_DRA_V1) == 0 ? PLUGIN_DRA_V1 : PLUGIN_DRA_V1BETA1);
+    sbuf_addz(&path, plugin_service(p));
     sbuf_add(&path, method);
     // Waits while the connection is being made; fails at once where that failed.
     const struct grpc_request q = {

@@ -492,6 +492,9 @@ static void add_cause(struct sbuf *out, const struct alloc_funnel *f)
     case ALLOC_ROW_ATTRIBUTE:
         sbuf_addz(out, " with attribute ");
         break;
+    case ALLOC_ROW_CAPACITY:
+        sbuf_addz(out, ": the share is of ");
+        break;
     default:
         return;
     }

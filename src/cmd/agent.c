@@ -418,7 +418,7 @@ int verb_agent(int argc, char **argv)
 {
     struct agent_args a = {0};
     int code = parse(&a, argc, argv) ? agent_run("agent", &a, NULL)
-                                     : verb_usage_error("agent", "these arguments make no sense");
+                                     : verb_usage_error("agent", verb_no_sense);
     vec_done(&a.cdi_dirs);
     return code;
 }

@@ -107,7 +107,8 @@ static size_t ask_index(struct session *s, const struct question *q, struct inde
     struct index_answer a;
     index_best(
         x, s->solver,
-        &(struct index_ask){.hash = number + 1, .claims = q->claims.p, .claims_len = q->claims.n}, &a);
+        &(struct index_ask){.hash = number + 1, .claims = q->claims.p, .claims_len = q->claims.n},
+        &a);
     *ret = a.best;
     ret->verdict = a.verdict;
     return a.node < q->nodes.n ? a.node : q->nodes.n - 1;
@@ -294,7 +295,7 @@ int verb_alloc(int argc, char **argv)
                 s.repeat > REPEAT_MAX)
                 return verb_usage_error("alloc", "--repeat wants a number from 1 to 1000000");
         } else {
-            return verb_usage_error("alloc", "these arguments make no sense");
+            return verb_usage_error("alloc", verb_no_sense);
         }
     }
     if (!jsonl)

@@ -135,6 +135,23 @@ static int apply_one(struct applying *a, const yyjson_val *object, struct err *e
     return 0;
 }
 
+// name_mistake says in plain words what a compiler's message means that many people get: an amount compared with a text.
+static int name_mistake(struct err *err)
+{
+    struct str source, rest, msg = str_z(err->msg);
+    ptrdiff_t at = str_find(msg, STR("'(kubernetes.Quantity, string)'"));
+    ptrdiff_t line = at < 0 ? -1 : str_find(str_from(msg, (size_t)at), STR("| "));
+    if (line < 0)
+        return -err->code;
+    (void)str_cut(str_from(msg, (size_t)(at + line) + 2), '|', &source, &rest);
+    for (struct str text; str_cut(source, '"', &text, &source);) {
+        if (!str_cut(source, '"', &text, &source) || str_find(source, STR("\"")) >= 0)
+            continue; // the last text of the line
+        return err_wrap(err, "amounts are compared with quantity(\"%.*s\")", STR_ARG(text));
+    }
+    return -err->code;
+}
+
 // on_object goes on after a failure: the others may be good.
 static int on_object(void *arg, const yyjson_val *object, struct err *err)
 {
@@ -142,6 +159,7 @@ static int on_object(void *arg, const yyjson_val *object, struct err *err)
     int r = apply_one(a, object, err);
     if (r == 0)
         return 0;
+    (void)name_mistake(err);
     (void)common_fail("apply", err);
     a->failed = true;
     return r == -ERR_UNAVAILABLE || r == -ERR_UNAUTHORIZED ? 1 : 0;

@@ -49,7 +49,7 @@ int verb_backup(int argc, char **argv)
         else if (strncmp(argv[i], "--unix=", 7) == 0)
             socket_path = argv[i] + 7;
         else if (argv[i][0] == '-' || file)
-            return verb_usage_error("backup", "these arguments make no sense");
+            return verb_usage_error("backup", verb_no_sense);
         else
             file = argv[i];
     }

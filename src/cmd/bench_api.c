@@ -490,7 +490,7 @@ static int take_flag(struct api_bench *a, int flag, const char *value, struct er
         a->args.json = true;
         return 0;
     default:
-        return err_set(err, ERR_INVALID, "there is a flag it does not know");
+        return err_set(err, ERR_INVALID, "%s", verb_no_sense);
     }
 }
 

@@ -485,7 +485,7 @@ static int take_flag(struct sched_bench *s, int flag, const char *value, struct 
         s->no_verify = true;
         return 0;
     default:
-        return err_set(err, ERR_INVALID, "there is a flag it does not know");
+        return err_set(err, ERR_INVALID, "%s", verb_no_sense);
     }
 }
 

@@ -286,7 +286,7 @@ int verb_cdi(int argc, char **argv)
             continue;
         cleanup_with(cdi_args_done) struct cdi_args a = {0};
         if (!parse_args(&a, argc - 1, argv + 1))
-            return verb_usage_error("cdi", "these arguments make no sense");
+            return verb_usage_error("cdi", verb_no_sense);
         return parts[i].run(&a);
     }
     return verb_usage_error("cdi", "there are list, inspect, validate and apply");

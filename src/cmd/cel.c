@@ -273,7 +273,7 @@ int verb_cel(int argc, char **argv)
         } else if (strcmp(argv[i], "-f") == 0 && i + 1 < argc) {
             file = argv[++i];
         } else if (argv[i][0] == '-' && argv[i][1] && !expr && strchr(argv[i], ' ') == NULL) {
-            return verb_usage_error("cel", "unknown option");
+            return verb_usage_error("cel", verb_no_sense);
         } else if (!expr) {
             expr = argv[i];
         } else {

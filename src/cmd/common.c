@@ -69,7 +69,7 @@ static const struct option output_options[] = {
      .value_name = "FORMAT",
      .text = &common.output,
      .choices = OUTPUT_CHOICES,
-     .help = "table, json, yaml or jsonpath='{.field}'"},
+     .help = "table, wide, json, yaml or jsonpath='{.field}'"},
 };
 
 const struct option_group common_cluster = OPTION_GROUP("Which cluster", cluster_options);
@@ -88,8 +88,13 @@ int common_open(struct cluster *c, struct err *err)
 {
     cleanup_sbuf struct sbuf own = {0};
     int r = cluster_open(c, common.kubeconfig, common.context, err);
-    if (r != -ERR_NOT_FOUND || common.kubeconfig || common.context || !own_kubeconfig(&own))
+    if (r != -ERR_NOT_FOUND || common.kubeconfig || common.context)
         return r;
+    if (!own_kubeconfig(&own))
+        return err_set(
+            err, ERR_NOT_FOUND,
+            "there is no kubeconfig: give one with --kubeconfig or in KUBECONFIG, or start a "
+            "cluster here with 'dray up'");
     cluster_close(c);
     return cluster_open(c, own.p, NULL, err);
 }

@@ -88,6 +88,7 @@ static bool parse(struct args *a, int argc, char **argv)
         ['K'] = &o->keep, ['S'] = &a->strict, ['e'] = &a->evidence, ['l'] = &a->list};
     optind = 1;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread starts
+    opterr = 0; // one line is enough, and it is ours
     for (int c; (c = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
         size_t i = (size_t)c;
         if (i < array_len(texts) && texts[i])
@@ -193,7 +194,7 @@ int verb_conformance(int argc, char **argv)
     struct args a = {.conform = {.image = "busybox:stable", .timeout_s = 120}};
     cleanup_sbuf struct sbuf names = {0};
     if (!parse(&a, argc, argv))
-        return verb_usage_error("conformance", "an option makes no sense");
+        return verb_usage_error("conformance", verb_no_sense);
     if (a.output && strcmp(a.output, "json") != 0 && strcmp(a.output, "yaml") != 0)
         return verb_usage_error("conformance", "-o is json or yaml");
     if (a.timeout && (str_to_i64(str_z(a.timeout), &a.conform.timeout_s) != 0 ||

@@ -294,7 +294,8 @@ int verb_convert(int argc, char **argv)
 {
     cleanup_with(convert_done) struct convert c = {0};
     if (!parse(&c, argc, argv))
-        return verb_usage_error("convert", "these arguments make no sense");
+        return verb_usage_error("convert",
+                                c.files.n || argc > 1 ? verb_no_sense : "which objects? -f FILE");
     vec_foreach(&c.files, file) {
         take_file(&c, *file);
     }

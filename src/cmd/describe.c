@@ -278,8 +278,11 @@ static int describe_one(struct cluster *c, const struct target *t, struct str na
 {
     cleanup_json_doc struct json_doc raw = {0}, doc = {0};
     cleanup_json_builder struct json_builder b = {0};
-    cleanup_sbuf struct sbuf out = {0};
-    int r = objects_get(c, t, namespace, &raw, err);
+    cleanup_sbuf struct sbuf out = {0}, fitted = {0};
+    struct view_layout how = {0};
+    int r = common_layout(&how, err);
+    if (r == 0)
+        r = objects_get(c, t, namespace, &raw, err);
     if (r == 0)
         r = objects_build(&b, raw.root, t->kind, err);
     if (r < 0)
@@ -288,7 +291,10 @@ static int describe_one(struct cluster *c, const struct target *t, struct str na
     add_head(&out, doc.root);
     teller(t->kind)(&out, doc.root);
     r = add_events(c, doc.root, &out, err);
-    return r < 0 ? r : common_print(sbuf_str(&out), err);
+    if (r < 0 || !how.term.columns)
+        return r < 0 ? r : common_print(sbuf_str(&out), err);
+    view_add_hanging(&fitted, sbuf_str(&out), how.term.columns);
+    return common_print(sbuf_str(&fitted), err);
 }
 
 // --- The verb ------------------------------------------------------------------------------------

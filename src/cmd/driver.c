@@ -312,7 +312,7 @@ int verb_driver(int argc, char **argv)
     parse(&a, argc, argv);
     int rc;
     if (a.bad)
-        rc = verb_usage_error("driver", "an option makes no sense");
+        rc = verb_usage_error("driver", verb_no_sense);
     else if (strcmp(what, "sim") == 0)
         rc = run_sim(&a);
     else if (strcmp(what, "fault") == 0)

@@ -190,7 +190,7 @@ int driver_net(int argc, char **argv)
     struct net_args a = {0};
     int rc;
     if (!parse(&a, argc, argv))
-        rc = verb_usage_error("driver", "an option of net makes no sense");
+        rc = verb_usage_error("driver", verb_no_sense);
     else if (a.inject && strcmp(a.inject, "hook") != 0 && strcmp(a.inject, "runtime") != 0)
         rc = verb_usage_error("driver", "--inject is hook or runtime");
     else if (a.list)

@@ -27,7 +27,7 @@ int verb_explain(int argc, char **argv)
         else if (strncmp(argv[i], "--api-version=", 14) == 0)
             version = argv[i] + 14;
         else if (argv[i][0] == '-' || what)
-            return verb_usage_error("explain", "these arguments make no sense");
+            return verb_usage_error("explain", verb_no_sense);
         else
             what = argv[i];
     }

@@ -82,7 +82,7 @@ static int show(struct device_source *s, const struct answers *a, struct err *er
         view_free_json(&w, a->all, a->n);
         return device_show_json(s, &json, err);
     }
-    if (a->n == 1)
+    if (class_name || expression)
         view_free_nodes(&t, &a->all[0]);
     else
         view_free_classes(&t, a->all, a->n);

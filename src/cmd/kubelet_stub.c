@@ -645,7 +645,7 @@ int verb_kubelet_stub(int argc, char **argv)
         .registry = "/var/lib/kubelet/plugins_registry", .timeout_s = 45, .wait_s = 5};
     for (int i = 1; i < argc; i++)
         if (!parse_one(&a, argv, argc, &i))
-            return verb_usage_error("kubelet-stub", "these arguments make no sense");
+            return verb_usage_error("kubelet-stub", verb_no_sense);
     for (size_t i = 0; a.verb && i < array_len(parts); i++)
         if (strcmp(parts[i].name, a.verb) == 0)
             return parts[i].run(&a);

@@ -5,13 +5,16 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/nearest.h"
 #include "cmd/grammar.h"
+#include "cmd/help.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
+#include "view/term.h"
 
 #include "base/banned.h"
 
@@ -65,13 +68,13 @@ static const struct verb verbs[] = {
     {"logs", verb_logs, "what a container has written", .grammar = &logs_grammar},
     {"netns-hook", verb_netns_hook, "put a claim's interface into a pod (for runtimes)",
      netns_hook_usage, NULL},
+    {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage, NULL},
     {"replay", verb_replay, "replay a trace of a cluster: how full does it get", replay_usage,
      NULL},
     {"request", verb_request, "make a claim, template or pod from words",
      .grammar = &request_grammar},
     {"scheduler", verb_scheduler, "run the scheduler on any Kubernetes", scheduler_usage, NULL},
     {"server", verb_server, "run a Kubernetes API server", server_usage, NULL},
-    {"plan", verb_plan, "say where pods and claims would land, and what if", plan_usage, NULL},
     {"snapshot", verb_snapshot, "save the state of devices as a file, or load it",
      .grammar = &snapshot_grammar},
     {"taint", verb_taint, "keep claims or pods off devices, telling whom it evicts",
@@ -118,6 +121,8 @@ struct flag_search {
     bool exact;
 };
 
+const char verb_no_sense[] = "these arguments make no sense";
+
 static void try_flag(void *arg, const struct verb_flag *flag)
 {
     struct flag_search *s = arg;
@@ -126,7 +131,7 @@ static void try_flag(void *arg, const struct verb_flag *flag)
         nearest_try(&s->near, flag->name);
 }
 
-// meant_flag finds the first flag of the command line that the verb does not have and something near it.
+// meant_flag finds the first flag of the command line that the verb does not have, and something near it, if there is something.
 static bool meant_flag(const struct verb *v, struct nearest *ret)
 {
     for (int i = 2; i < line.argc && strcmp(line.argv[i], "--") != 0; i++) {
@@ -137,7 +142,7 @@ static bool meant_flag(const struct verb *v, struct nearest *ret)
             continue;
         verb_flags(v, try_flag, &s);
         nearest_try(&s.near, STR("--help"));
-        if (s.exact || !s.near.best.n)
+        if (s.exact)
             continue;
         *ret = s.near;
         return true;
@@ -150,8 +155,13 @@ int verb_usage_error(const char *verb, const char *what)
     const struct verb *v = verb_find(verb);
     struct nearest near = {0};
     cleanup_sbuf struct sbuf text = {0};
-    sbuf_addf(&text, "dray %s: %s", verb, what);
-    if (v && meant_flag(v, &near)) {
+    bool unknown = v && meant_flag(v, &near);
+    sbuf_addf(&text, "dray %s: ", verb);
+    if (unknown && strcmp(what, verb_no_sense) == 0)
+        sbuf_addf(&text, "there is no flag '%.*s'", STR_ARG(near.word));
+    else
+        sbuf_addz(&text, what);
+    if (unknown && near.best.n) {
         bool named = str_contains(sbuf_str(&text), near.word);
         sbuf_addf(&text, "; did you mean '%.*s'%s%.*s?", STR_ARG(near.best), named ? "" : " by ",
                   STR_ARG(named ? STR("") : near.word));
@@ -175,15 +185,48 @@ static int unknown_verb(const char *name)
 
 // --- Help ----------------------------------------------------------------------------------------
 
+static int print_fitted(const struct sbuf *text)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    help_fit(&out, sbuf_str(text), view_term_of(STDOUT_FILENO, VIEW_AUTO).columns);
+    (void)fwrite(out.p, 1, out.n, stdout);
+    return fflush(stdout) == 0 ? VERB_OK : VERB_NO;
+}
+
 static int print_usage(const struct verb *v)
 {
     cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "dray %s: %s\n\n", v->name, v->help);
     if (v->grammar)
         grammar_help(v->grammar, &text);
     else
         sbuf_addf(&text, "%s\n", v->usage);
-    printf("dray %s: %s\n\n%s", v->name, v->help, text.p);
-    return VERB_OK;
+    return print_fitted(&text);
+}
+
+// The verbs as people look for them.
+static const struct {
+    const char *title, *names;
+} chapters[] = {
+    {"Devices", "free who top topo why plan history request taint untaint doctor snapshot"},
+    {"Objects of any cluster", "get describe apply delete logs exec wait"},
+    {"A cluster", "up join token server agent backup"},
+    {"Parts of a cluster, on any Kubernetes", "scheduler controllers driver conformance bench"},
+    {"Files", "validate cel convert explain alloc replay"},
+    {"Nodes and drivers", "kubelet-stub cdi netns-hook"},
+    {"The program", "completion help version"},
+};
+
+static void add_chapter(struct sbuf *out, const char *title, struct str names)
+{
+    sbuf_addf(out, "%s:\n", title);
+    for (struct str name; names.n;) {
+        (void)str_cut(names, ' ', &name, &names);
+        for (size_t i = 0; i < array_len(verbs); i++)
+            if (str_eqz(name, verbs[i].name))
+                sbuf_addf(out, "  %-12s %s\n", verbs[i].name, verbs[i].help);
+    }
+    sbuf_addc(out, '\n');
 }
 
 static int verb_help(int argc, char **argv)
@@ -192,11 +235,13 @@ static int verb_help(int argc, char **argv)
         const struct verb *v = verb_find(argv[1]);
         return v ? print_usage(v) : unknown_verb(argv[1]);
     }
-    puts("dray: Kubernetes Dynamic Resource Allocation\n\nUsage: dray VERB [ARGUMENTS]\n");
-    for (size_t i = 0; i < array_len(verbs); i++)
-        printf("  %-12s %s\n", verbs[i].name, verbs[i].help);
-    puts("\n'dray VERB --help' tells how a verb is called.");
-    return VERB_OK;
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addz(&text,
+              "dray: Kubernetes Dynamic Resource Allocation\n\nUsage: dray VERB [ARGUMENTS]\n\n");
+    for (size_t i = 0; i < array_len(chapters); i++)
+        add_chapter(&text, chapters[i].title, str_z(chapters[i].names));
+    sbuf_addz(&text, "'dray VERB --help' tells how a verb is called.\n");
+    return print_fitted(&text);
 }
 
 // asks_for_help looks for --help or -h among the options, wherever it stands.

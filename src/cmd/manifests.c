@@ -17,13 +17,16 @@ struct walk {
     bool recursive;
     manifest_fn each;
     void *arg;
+    const char *path; // of the file that is read
 };
 
 static int each_object(const struct walk *w, const yyjson_val *v, struct err *err)
 {
     const yyjson_val *items = objects_list(v, "items");
     if (!json_is_object(v))
-        return err_set(err, ERR_BAD_REQUEST, "an object is expected, not a %s", json_type_name(v));
+        return err_set(err, ERR_BAD_REQUEST,
+                       "%s: Kubernetes objects are expected (apiVersion, kind, …), not a %s",
+                       w->path, json_type_name(v));
     if (!items || !str_ends(objects_text(v, "kind"), STR("List")))
         return w->each(w->arg, v, err);
     json_arr_foreach(items, item) {
@@ -34,8 +37,11 @@ static int each_object(const struct walk *w, const yyjson_val *v, struct err *er
     return 0;
 }
 
-static int each_document(const struct walk *w, const char *path, struct err *err)
+static int each_document(const struct walk *all, const char *path, struct err *err)
 {
+    struct walk named = *all;
+    const struct walk *w = &named;
+    named.path = path;
     cleanup_input struct input in = {0};
     int r = input_open(&in, path, err);
     while (r == 0) {
@@ -99,7 +105,7 @@ static int each_path(const struct walk *w, const char *path, int depth, struct e
 int manifests_each(const struct option_texts *paths, bool recursive, manifest_fn each, void *arg,
                    struct err *err)
 {
-    const struct walk w = {recursive, each, arg};
+    const struct walk w = {.recursive = recursive, .each = each, .arg = arg};
     int r = 0;
     for (size_t i = 0; i < paths->n && r == 0; i++)
         r = each_path(&w, paths->p[i], 0, err);

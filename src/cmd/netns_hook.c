@@ -43,7 +43,7 @@ int verb_netns_hook(int argc, char **argv)
             }
         }
         if (!known)
-            return verb_usage_error("netns-hook", "an option makes no sense");
+            return verb_usage_error("netns-hook", verb_no_sense);
     }
     if (!h.state_dir || !h.uid || !h.device || strchr(h.device, '/'))
         return verb_usage_error("netns-hook", "needs --state, --claim and --device");

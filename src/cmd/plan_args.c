@@ -90,13 +90,11 @@ static int read_cluster(const struct plan_args *a, struct plan_world *w)
 {
     struct cluster c = {0};
     struct err err = {0};
-    int r = cluster_open(&c, a->kubeconfig, a->context, &err);
+    int r = common_open(&c, &err);
     if (r == 0)
         r = device_world(&c, w, false, &err);
-    if (r < 0)
-        (void)fail(a, a->kubeconfig ? a->kubeconfig : a->context, &err);
     cluster_close(&c);
-    return r < 0 ? VERB_NO : VERB_OK;
+    return r < 0 ? common_fail(a->verb, &err) : VERB_OK;
 }
 
 // --- What if -------------------------------------------------------------------------------------
@@ -154,8 +152,12 @@ static const char *take_valued(struct plan_args *a, const char *word, const char
                    ? NULL
                    : "--policy is one of pack, spread, first";
     if (strcmp(word, "-o") == 0) {
-        a->json = strcmp(value, "json") == 0;
-        return a->json || strcmp(value, "text") == 0 ? NULL : "-o is one of json, text";
+        struct err err = {0};
+        bool text = strcmp(value, "text") == 0;
+        return view_output_parse(text ? "table" : value, VIEW_FORMATS_DATA | 1U << VIEW_TABLE,
+                                 &a->arena, &a->format, &err) < 0
+                   ? arena_str(&a->arena, str_z(err.msg)).p
+                   : NULL;
     }
     if (strcmp(word, "--features") == 0)
         return take_features(a, str_z(value));
@@ -164,7 +166,7 @@ static const char *take_valued(struct plan_args *a, const char *word, const char
         return NULL;
     }
     if (strcmp(word, "--kubeconfig") == 0 || strcmp(word, "--context") == 0) {
-        *(strcmp(word, "--context") == 0 ? &a->context : &a->kubeconfig) = value;
+        *(strcmp(word, "--context") == 0 ? &common.context : &common.kubeconfig) = value;
         return NULL;
     }
     if (is_change(word)) {
@@ -188,76 +190,133 @@ static int bad_word(const struct plan_args *a, const char *word, const char *why
     return verb_usage_error(a->verb, b.p);
 }
 
-int plan_args_read(struct plan_args *a, int argc, char **argv)
+// short_of gives an option with two names its short one.
+static const char *short_of(const char *word)
 {
-    a->options.features = alloc_features_default();
-    a->options.clock = clock_system();
-    rng_seeded_init(&a->shares, rng_u64(rng_system()));
-    a->options.rng = &a->shares.rng;
+    static const char *const names[][2] = {
+        {"--filename", "-f"}, {"--output", "-o"}, {"--recursive", "-R"}};
+    for (size_t i = 0; i < array_len(names); i++)
+        if (strcmp(word, names[i][0]) == 0)
+            return names[i][1];
+    return word;
+}
+
+// The words of the command line, --name=value as two.
+static void split_words(struct plan_args *a, int argc, char **argv, struct word_list *ret)
+{
     for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-        bool known = false;
-        if (strcmp(word, "-R") == 0) {
-            a->recursive = true;
-        } else if (strcmp(word, "--all") == 0 && strcmp(a->verb, "plan") == 0) {
-            a->options.show_running = true;
-        } else if (strcmp(word, "--alone") == 0 && strcmp(a->verb, "why") == 0) {
-            a->options.alone = true;
-        } else if (strcmp(word, "-f") == 0) {
-            if (i + 1 >= argc)
+        struct str name, value;
+        if (strncmp(argv[i], "--", 2) == 0 && str_cut(str_z(argv[i]), '=', &name, &value)) {
+            vec_push_arena(&a->arena, ret, short_of(arena_str(&a->arena, name).p));
+            vec_push_arena(&a->arena, ret, value.p);
+        } else {
+            vec_push_arena(&a->arena, ret, short_of(argv[i]));
+        }
+    }
+}
+
+// Options without a value. False: it is none of them.
+static bool take_flag(struct plan_args *a, const char *word)
+{
+    if (strcmp(word, "-R") == 0)
+        a->recursive = true;
+    else if (strcmp(word, "--all") == 0 && strcmp(a->verb, "plan") == 0)
+        a->options.show_running = true;
+    else if (strcmp(word, "--alone") == 0 && strcmp(a->verb, "why") == 0)
+        a->options.alone = true;
+    else
+        return false;
+    return true;
+}
+
+static int take_words(struct plan_args *a, const struct word_list *words)
+{
+    for (size_t i = 0; i < words->n; i++) {
+        const char *word = words->p[i];
+        bool known = false, last = i + 1 >= words->n;
+        if (take_flag(a, word))
+            continue;
+        if (strcmp(word, "-f") == 0) {
+            if (last)
                 return bad_word(a, word, "wants files");
-            vec_push(&a->files, argv[++i]);
-            while (i + 1 < argc && is_word(argv[i + 1]))
-                vec_push(&a->files, argv[++i]);
+            do
+                vec_push(&a->files, words->p[++i]);
+            while (i + 1 < words->n && is_word(words->p[i + 1]));
         } else if (is_word(word) && strcmp(a->verb, "why") == 0 && !a->target) {
             a->target = word;
-        } else if (i + 1 >= argc || is_word(word)) {
+        } else if (last || is_word(word)) {
             return bad_word(a, word,
                             is_word(word) ? "files come behind -f"
                                           : "no such option, or its value is missing");
         } else {
-            const char *wrong = take_valued(a, word, argv[++i], &known);
+            const char *wrong = take_valued(a, word, words->p[++i], &known);
             if (wrong || !known)
                 return bad_word(a, word, wrong ? wrong : "no such option");
         }
     }
-    a->cluster = a->kubeconfig || a->context;
-    if (a->files.n == 0 && !a->cluster)
-        return verb_usage_error(a->verb, "on which objects? give files with -f, or --kubeconfig");
     return VERB_OK;
+}
+
+int plan_args_read(struct plan_args *a, int argc, char **argv)
+{
+    struct word_list words = {0};
+    a->options.features = alloc_features_default();
+    a->options.clock = clock_system();
+    rng_seeded_init(&a->shares, rng_u64(rng_system()));
+    a->options.rng = &a->shares.rng;
+    split_words(a, argc, argv, &words);
+    int r = take_words(a, &words);
+    a->cluster = common.kubeconfig || common.context || a->files.n == 0;
+    return r;
 }
 
 void plan_args_done(struct plan_args *a)
 {
     vec_done(&a->files);
     vec_done(&a->changes);
+    arena_done(&a->arena);
 }
 
 // --- The answer ----------------------------------------------------------------------------------
+
+static int print(const struct plan_args *a, struct plan *p, struct err *err)
+{
+    cleanup_sbuf struct sbuf answer = {0}, out = {0}, notes = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    struct view_layout how = {0};
+    const struct json_options o = {.max_bytes = SIZE_MAX};
+    int r = common_layout(&how, err);
+    if (r == 0 && !view_is_table(&a->format)) {
+        plan_json(p, &answer);
+        r = json_parse(sbuf_str(&answer), &o, &doc, err);
+        if (r == 0 && a->format.format == VIEW_JSON)
+            return common_print(sbuf_str(&answer), err);
+        if (r == 0)
+            r = view_output_write(&a->format, doc.root, &out, err);
+        return r < 0 ? r : common_print(sbuf_str(&out), err);
+    }
+    plan_notes(p, &notes);
+    if (notes.n)
+        (void)fprintf(stderr, "%s", notes.p);
+    plan_text(p, &answer);
+    view_add_hanging(&out, sbuf_str(&answer), how.term.columns);
+    return r < 0 ? r : common_print(sbuf_str(&out), err);
+}
 
 static int ask(struct plan_args *a, struct plan_world *w)
 {
     struct plan *p = NULL;
     struct err err = {0};
-    cleanup_sbuf struct sbuf out = {0};
-    cleanup_sbuf struct sbuf notes = {0};
     int r = a->target ? plan_why(w, str_z(a->target), &a->options, &p, &err)
                       : plan_make(w, &a->options, &p, &err);
     if (r < 0) {
-        (void)fprintf(stderr, "dray %s: %s\n", a->verb, err.msg);
+        (void)common_fail(a->verb, &err);
         return r == -ERR_NOT_FOUND ? VERB_USAGE : VERB_NO;
     }
-    if (a->json)
-        plan_json(p, &out);
-    else
-        plan_text(p, &out);
-    plan_notes(p, &notes);
-    if (notes.n && !a->json)
-        (void)fprintf(stderr, "%s", notes.p);
-    (void)fwrite(out.p, 1, out.n, stdout);
+    r = print(a, p, &err);
     bool complete = plan_complete(p);
     plan_free(p);
-    return complete ? VERB_OK : VERB_NO;
+    return r < 0 ? common_fail(a->verb, &err) : complete ? VERB_OK : VERB_NO;
 }
 
 int plan_args_answer(struct plan_args *a)

@@ -7,6 +7,7 @@
 #include "base/rand.h"
 #include "base/vec.h"
 #include "plan/plan.h"
+#include "view/output.h"
 
 struct word_list VEC(const char *);
 
@@ -14,11 +15,11 @@ struct plan_args {
     const char *verb;
     struct plan_options options;
     struct word_list files;
-    const char *kubeconfig, *context; // a cluster to begin with; NULL: none
-    bool cluster;                     // it is asked
-    struct word_list changes;         // option and value, in turn
-    const char *target;               // of why
-    bool json;
+    bool cluster;             // one is asked: that of `common`
+    struct word_list changes; // option and value, in turn
+    const char *target;       // of why
+    struct arena arena;
+    struct view_output format; // a table: text for people
     bool recursive;
     struct rng_seeded shares;
 };
@@ -40,12 +41,11 @@ int plan_args_answer(struct plan_args *a);
     "Without\n"                                                                                   \
     "Nodes, the slices say which there are.\n\n"                                                  \
     "--kubeconfig FILE, --context NAME   begin with what any cluster has (read, nothing is "      \
-    "written);\n"                                                                                 \
-    "                             files may then be left out\n"                                   \
+    "written)\n"                                                                                  \
     "--policy pack|spread|first   which node and devices, of those that fit (pack)\n"             \
     "--node NODE                  only this node\n"                                               \
     "--features A,B               more features: names, gates, or all\n"                          \
-    "-o json                      the whole answer for programs\n\n"                              \
+    "-o, --output FORMAT          text, or for programs: json, yaml, jsonpath='{.field}'\n\n"     \
     "What if, any number of them:\n"                                                              \
     "--drain NODE                 nothing runs there any more\n"                                  \
     "--taint DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT\n"                                         \

@@ -158,7 +158,7 @@ static int read_args(struct replay_args *a, int argc, char **argv)
         else if (strcmp(argv[i], "--mig") == 0)
             a->mig = true;
         else if (!to)
-            return verb_usage_error("replay", "no such option");
+            return verb_usage_error("replay", verb_no_sense);
         else if (++i >= argc)
             return verb_usage_error("replay", "the last option has no value");
         else

@@ -115,7 +115,7 @@ static const char *take(struct words *w, struct str name, const char *value)
         return NULL;
     }
     if (!value)
-        return "an option has no value";
+        return "the last option has no value";
     if (str_eqz(name, "--with"))
         vec_push(&w->requests, (struct words_request){.word = str_z(value)});
     else if (str_eqz(name, "--same"))

@@ -113,7 +113,7 @@ static int create(struct cluster *c, const char *target, struct api_device_taint
 static bool preview(struct device_source *s, const struct inventory *inv,
                     const struct taint_rules *rules)
 {
-    cleanup_sbuf struct sbuf out = {0};
+    cleanup_sbuf struct sbuf out = {0}, fitted = {0};
     bool evicts = false;
     for (size_t i = 0; i < rules->n; i++) {
         struct taint_effect e;
@@ -122,7 +122,8 @@ static bool preview(struct device_source *s, const struct inventory *inv,
         for (size_t k = 0; e.evicts && k < e.hits_len; k++)
             evicts |= !e.hits[k].tolerates;
     }
-    printf("%s", out.n ? out.p : "");
+    view_add_wrapped(&fitted, sbuf_str(&out), s->layout.term.columns);
+    printf("%s", fitted.n ? fitted.p : "");
     (void)fflush(stdout);
     return evicts;
 }

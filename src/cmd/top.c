@@ -12,6 +12,7 @@
 
 #include "client/informer.h"
 #include "cmd/device_verb.h"
+#include "plan/parts.h"
 #include "view/human.h"
 #include "view/screen.h"
 
@@ -93,16 +94,19 @@ static const struct {
     {"v1", "Node"},
     {"v1", "Pod"},
     {"resource.k8s.io/v1", "ResourceSlice"},
-    {"resource.k8s.io/v1", "DeviceClass"},
     {"resource.k8s.io/v1", "ResourceClaim"},
+    {"resource.k8s.io/v1", "DeviceTaintRule"}, // the last: not every server has them
 };
 
 struct live {
     struct cluster cluster;
     struct alloc_features features;
+    bool rules; // the server has DeviceTaintRules
     struct informer *informers[sizeof(watched) / sizeof(watched[0])];
-    struct plan_world *world;
-    struct inventory *inv;
+    struct inventory_parts *parts;
+    struct VEC(
+        const struct client_object *) replaced; // since the last look, which may still show them
+    const struct inventory *inv;                // of the parts
     struct screen screen;
     struct top_look look;
     struct exec_timer timer;
@@ -126,29 +130,14 @@ static void put(const struct sbuf *out)
     }
 }
 
-static void borrow(void *arg, const struct client_object *o)
-{
-    (void)plan_world_borrow(arg, &o->object);
-}
-
-// Makes the inventory of what the informers have.
+// Makes the parts of the inventory anew that changes were about.
 static int look_again(struct live *l)
 {
-    struct plan_world *w = plan_world_new();
-    struct inventory *inv = NULL;
-    const struct inventory_options o = {.features = l->features};
-    for (size_t i = 0; i < array_len(l->informers); i++)
-        informer_foreach(l->informers[i], borrow, w);
-    int r = inventory_new(w, &o, &inv, l->err);
-    if (r < 0) {
-        plan_world_free(w);
-        return r;
-    }
-    inventory_free(l->inv);
-    plan_world_free(l->world);
-    l->inv = inv;
-    l->world = w;
-    return 0;
+    int r = inventory_parts_look(l->parts, &l->inv, l->err);
+    for (size_t i = 0; i < l->replaced.n; i++)
+        client_object_unref(l->replaced.p[i]);
+    vec_clear(&l->replaced);
+    return r;
 }
 
 static void paint(struct live *l)
@@ -218,7 +207,7 @@ static bool all_synced(void *arg)
 {
     const struct live *l = arg;
     for (size_t i = 0; i < array_len(l->informers); i++)
-        if (!informer_synced(l->informers[i]))
+        if (l->informers[i] && !informer_synced(l->informers[i]))
             return false;
     return true;
 }
@@ -249,9 +238,12 @@ static void tick(void *arg)
 static void on_change(void *arg, const struct client_object *before,
                       const struct client_object *after)
 {
-    (void)before;
-    (void)after;
-    ((struct live *)arg)->changed = true;
+    struct live *l = arg;
+    inventory_parts_change(l->parts, before ? &before->object : NULL,
+                           after ? &after->object : NULL);
+    if (before)
+        vec_push(&l->replaced, client_object_ref(before));
+    l->changed = true;
 }
 
 static void on_signal(void *arg)
@@ -261,7 +253,7 @@ static void on_signal(void *arg)
 
 static void start_watching(struct live *l)
 {
-    for (size_t i = 0; i < array_len(l->informers); i++) {
+    for (size_t i = 0; i < array_len(l->informers) - !l->rules; i++) {
         const struct informer_options o = {.client = l->cluster.client,
                                            .kind = api_kind_find(str_z(watched[i].version),
                                                                  str_z(watched[i].kind))};
@@ -281,10 +273,13 @@ static int connect_live(struct live *l, struct err *err)
     if (r == 0)
         r = loop_on_signal(l->cluster.loop, SIGINT, on_signal, l, err);
     l->features = alloc_features_default();
-    if (r == 0 && cluster_features(&l->cluster, &f, NULL) == 0)
+    if (r == 0 && cluster_features(&l->cluster, &f, NULL) == 0) {
         l->features = alloc_features_of(&f);
+        l->rules = f.on[FEATURE_DRA_DEVICE_TAINT_RULES];
+    }
     if (r < 0)
         return r;
+    l->parts = inventory_parts_new(&l->features);
     start_watching(l);
     r = cluster_wait(&l->cluster, all_synced, l, err);
     return r < 0 ? r : look_again(l);
@@ -292,8 +287,10 @@ static int connect_live(struct live *l, struct err *err)
 
 static void live_done(struct live *l)
 {
-    inventory_free(l->inv);
-    plan_world_free(l->world);
+    inventory_parts_free(l->parts);
+    for (size_t i = 0; i < l->replaced.n; i++)
+        client_object_unref(l->replaced.p[i]);
+    vec_done(&l->replaced);
     for (size_t i = 0; i < array_len(l->informers); i++)
         if (l->informers[i])
             informer_free(l->informers[i]);

@@ -423,6 +423,8 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
         u->nodes = n;
     else if (which == 2 && u->apply.n == array_len(u->apply.list))
         return err_set(err, ERR_INVALID, "64 files at most with --apply");
+    else if (which == 2 && strcmp(text, "-") != 0 && access(text, R_OK) < 0)
+        return err_set(err, ERR_INVALID, "cannot read %s: %s", text, strerrordesc_np(errno));
     else if (which == 2)
         u->apply.list[u->apply.n++] = text;
     else if (which == 4)

@@ -8,6 +8,8 @@
 #include "api/pod_claims.h"
 #include "base/mem.h"
 #include "client/informer.h"
+#include "view/term.h"
+#include "view/text.h"
 
 #include "base/banned.h"
 
@@ -39,7 +41,7 @@ struct up_watch {
     struct informer *claims;
 };
 
-static void show_devices(const struct up_watch *w, const struct api_pod *pod)
+static void add_devices(const struct up_watch *w, const struct api_pod *pod, struct sbuf *out)
 {
     const char *before = " with ";
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -54,8 +56,8 @@ static void show_devices(const struct up_watch *w, const struct api_pod *pod)
              k++) {
             const struct api_device_request_allocation_result *r =
                 &claim->status.allocation->devices.results.p[k];
-            printf("%s%.*s/%.*s/%.*s", before, STR_ARG(r->driver), STR_ARG(r->pool),
-                   STR_ARG(r->device));
+            sbuf_addf(out, "%s%.*s/%.*s/%.*s", before, STR_ARG(r->driver), STR_ARG(r->pool),
+                      STR_ARG(r->device));
             before = ", ";
         }
     }
@@ -73,6 +75,7 @@ static void pod_changed(void *arg, const struct client_object *before,
                         const struct client_object *after)
 {
     const struct up_watch *w = arg;
+    cleanup_sbuf struct sbuf line = {0}, out = {0};
     if (!after)
         return;
     const struct api_pod *pod = after->object.value;
@@ -80,15 +83,16 @@ static void pod_changed(void *arg, const struct client_object *before,
     const struct api_pod_condition *now = scheduled(pod);
     const struct api_pod_condition *then = old ? scheduled(old) : NULL;
     if (pod->spec.node_name.n > 0 && (!old || old->spec.node_name.n == 0)) {
-        printf("  pod %.*s/%.*s → %.*s", STR_ARG(pod->metadata.namespace),
-               STR_ARG(pod->metadata.name), STR_ARG(pod->spec.node_name));
-        show_devices(w, pod);
-        printf("\n");
+        sbuf_addf(&line, "  pod %.*s/%.*s → %.*s", STR_ARG(pod->metadata.namespace),
+                  STR_ARG(pod->metadata.name), STR_ARG(pod->spec.node_name));
+        add_devices(w, pod, &line);
     } else if (now && str_eq(now->status, STR("False")) &&
                !(then && str_eq(then->message, now->message))) {
-        printf("  pod %.*s/%.*s is pending: %.*s\n", STR_ARG(pod->metadata.namespace),
-               STR_ARG(pod->metadata.name), STR_ARG(now->message));
+        sbuf_addf(&line, "  pod %.*s/%.*s is pending: %.*s", STR_ARG(pod->metadata.namespace),
+                  STR_ARG(pod->metadata.name), STR_ARG(now->message));
     }
+    view_add_wrapped(&out, sbuf_str(&line), view_term_of(STDOUT_FILENO, VIEW_AUTO).columns);
+    printf("%s", out.n ? out.p : "");
     (void)fflush(stdout);
 }
 

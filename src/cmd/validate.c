@@ -318,8 +318,7 @@ int verb_validate(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         int rc = take_option(&v, argc, argv, &i, &err);
         if (rc < 0)
-            return verb_usage_error("validate",
-                                    err.msg[0] ? err.msg : "these arguments make no sense");
+            return verb_usage_error("validate", err.msg[0] ? err.msg : verb_no_sense);
     }
     if (v.files.n == 0)
         return verb_usage_error("validate", "which objects? give files with -f");

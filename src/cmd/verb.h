@@ -23,7 +23,9 @@ struct verb {
 };
 
 // verb_usage_error prints one line, what is wrong with the command line and maybe what was meant, and returns VERB_USAGE.
+// verb_no_sense, when there is nothing better to say: a flag that is not known is named instead.
 int verb_usage_error(const char *verb, const char *what);
+extern const char verb_no_sense[];
 
 // verb_table gives all verbs. verb_find: NULL when there is no such verb.
 const struct verb *verb_table(size_t *ret_n);

@@ -177,5 +177,5 @@ int why_cluster(const struct why_question *asked)
     if (r >= 0)
         return r;
     (void)fprintf(stderr, "dray why: %s\n", err.msg);
-    return r == -ERR_NOT_FOUND ? VERB_NO : VERB_USAGE;
+    return VERB_NO;
 }

@@ -357,6 +357,8 @@ void ctl_metrics(const struct ctl *c, struct sbuf *out)
 {
     if (c->claims)
         claim_ctl_metrics(c->claims, out);
+    if (c->taints)
+        taint_ctl_metrics(c->taints, out);
     if (c->usage)
         usage_ctl_metrics(c->usage, out);
 }

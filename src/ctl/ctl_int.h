@@ -143,6 +143,7 @@ void claim_ctl_metrics(const struct claim_ctl *c, struct sbuf *out);
 
 struct taint_ctl *taint_ctl_new(struct ctl *c);
 void taint_ctl_free(struct taint_ctl *t);
+void taint_ctl_metrics(const struct taint_ctl *t, struct sbuf *out);
 
 struct pool_ctl *pool_ctl_new(struct ctl *c);
 void pool_ctl_free(struct pool_ctl *p);

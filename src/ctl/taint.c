@@ -247,6 +247,45 @@ static void count_evicted(struct taint_ctl *t, const struct eviction *e)
     }
 }
 
+// Kubernetes' edges, in seconds.
+static const double late_edges[TAINT_LATE_BUCKETS] = {0.005, 0.025, 0.1, 0.5, 1,   2.5,
+                                                      10,    30,    60,  120, 180, 240};
+
+static void count_deletion(struct taint_ctl *t, const struct eviction *e)
+{
+    double late = (double)exec_wall_ns(t->ctl->exec) / (double)CLOCK_NS_PER_SEC - (double)e->at;
+    size_t i = 0;
+    late = late > 0 ? late : 0;
+    while (i < TAINT_LATE_BUCKETS && late > late_edges[i])
+        i++;
+    t->deletions++;
+    t->late[i]++;
+    t->late_sum += late;
+}
+
+void taint_ctl_metrics(const struct taint_ctl *t, struct sbuf *out)
+{
+    static const char late[] = "device_taint_eviction_controller_pod_deletion_duration_seconds";
+    uint64_t sum = 0;
+    sbuf_addf(out,
+              "# HELP device_taint_eviction_controller_pod_deletions_total Total number of Pods "
+              "deleted by DeviceTaintEvictionController since its start.\n"
+              "# TYPE device_taint_eviction_controller_pod_deletions_total counter\n"
+              "device_taint_eviction_controller_pod_deletions_total %llu\n"
+              "# HELP %s Latency, in seconds, between the time when a device taint effect has "
+              "been activated and a Pod's deletion via DeviceTaintEvictionController.\n"
+              "# TYPE %s histogram\n",
+              (unsigned long long)t->deletions, late, late);
+    for (size_t i = 0; i < TAINT_LATE_BUCKETS; i++) {
+        sum += t->late[i];
+        sbuf_addf(out, "%s_bucket{le=\"%.12g\"} %llu\n", late, late_edges[i],
+                  (unsigned long long)sum);
+    }
+    sbuf_addf(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.9g\n%s_count %llu\n", late,
+              (unsigned long long)t->deletions, late, t->late_sum, late,
+              (unsigned long long)t->deletions);
+}
+
 static void evict(struct taint_ctl *t, struct str key, const struct client_object *pod,
                   const struct eviction *e)
 {
@@ -254,6 +293,7 @@ static void evict(struct taint_ctl *t, struct str key, const struct client_objec
     struct api_preconditions same = {.uid = pod->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
     count_evicted(t, e);
+    count_deletion(t, e);
     client_delete(t->ctl->client, &at, &options, ctl_call_done,
                   ctl_call_new(&t->calls, t->work, key, CACHE_PODS));
 }

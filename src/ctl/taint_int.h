@@ -28,6 +28,8 @@ struct waiting_pod {
 
 struct waiting_map MAP(struct waiting_pod);
 
+#define TAINT_LATE_BUCKETS 12
+
 struct taint_ctl {
     struct ctl *ctl;
     struct work *work;
@@ -38,6 +40,10 @@ struct taint_ctl {
     size_t slices_by_pool; // DRIVER/POOL
     struct rule_stats_map stats;
     struct waiting_map waiting;
+    uint64_t deletions; // pods that were deleted
+    uint64_t
+        late[TAINT_LATE_BUCKETS + 1]; // how long after they had to go; the last: longer than all
+    double late_sum;                  // seconds
 };
 
 // When a pod must go, and which rules want it.

@@ -229,11 +229,11 @@ static void infer_nodes(struct gather *g)
         (void)map_put(&g->node_names, STR("any-node"));
 }
 
-static void gather_nodes(struct gather *g)
+static void gather_nodes(struct gather *g, bool known)
 {
     struct inventory *inv = g->inv;
     world_foreach(inv->world, PLAN_NODE, o)(void) map_put(&g->node_names, o->name);
-    bool known = map_len(&g->node_names) > 0;
+    known = known || map_len(&g->node_names) > 0;
     if (!known)
         infer_nodes(g);
     inv->nodes = arena_array(&inv->arena, struct inventory_node, map_len(&g->node_names) + 1);
@@ -248,27 +248,38 @@ static void gather_nodes(struct gather *g)
     }
 }
 
-// Puts the devices of each node side by side.
-static void sort_by_node(struct gather *g)
+// The node of each device; devices of one follow each other. UINT32_MAX: of none in particular.
+static uint32_t *nodes_of(struct inventory *inv)
 {
-    struct inventory *inv = g->inv;
-    uint32_t at = 0;
-    inv->by_node = arena_array(&inv->arena, uint32_t, inv->devices_len + 1);
+    struct node_numbers MAP(uint32_t) numbers = {0};
+    uint32_t *of = arena_array(&inv->arena, uint32_t, inv->devices_len + 1);
+    for (size_t i = 0; i < inv->nodes_len; i++)
+        *map_put(&numbers, inv->nodes[i].name) = (uint32_t)i;
     for (size_t i = 0; i < inv->devices_len; i++) {
-        const uint32_t *n = map_get(&g->node_names, inv->devices[i].node);
-        if (n)
-            inv->nodes[*n].devices++;
+        bool same = i > 0 && str_eq(inv->devices[i].node, inv->devices[i - 1].node);
+        const uint32_t *n = same ? &of[i - 1] : map_get(&numbers, inv->devices[i].node);
+        of[i] = n ? *n : UINT32_MAX;
     }
+    map_done(&numbers);
+    return of;
+}
+
+void inventory_sort_by_node(struct inventory *inv)
+{
+    uint32_t at = 0;
+    const uint32_t *of = nodes_of(inv);
+    inv->by_node = arena_array(&inv->arena, uint32_t, inv->devices_len + 1);
+    for (size_t i = 0; i < inv->devices_len; i++)
+        if (of[i] != UINT32_MAX)
+            inv->nodes[of[i]].devices++;
     for (size_t i = 0; i < inv->nodes_len; i++) {
         inv->nodes[i].first = at;
         at += inv->nodes[i].devices;
         inv->nodes[i].devices = 0;
     }
-    for (size_t i = 0; i < inv->devices_len; i++) {
-        const uint32_t *n = map_get(&g->node_names, inv->devices[i].node);
-        if (n)
-            inv->by_node[inv->nodes[*n].first + inv->nodes[*n].devices++] = (uint32_t)i;
-    }
+    for (size_t i = 0; i < inv->devices_len; i++)
+        if (of[i] != UINT32_MAX)
+            inv->by_node[inv->nodes[of[i]].first + inv->nodes[of[i]].devices++] = (uint32_t)i;
 }
 
 // --- Claims --------------------------------------------------------------------------------------
@@ -306,7 +317,7 @@ static void find_pods(struct inventory *inv, struct inventory_claim *c)
                                              refs->p[i].name))
                 : NULL;
         if (o)
-            c->node = ((const struct api_pod *)o->value)->spec.node_name;
+            c->node = arena_str(&inv->arena, ((const struct api_pod *)o->value)->spec.node_name);
     }
     c->pods = arena_str(&inv->arena, sbuf_str(&names));
 }
@@ -406,7 +417,7 @@ static int pending_cmp(const void *x, const void *y)
     return r ? r : str_cmp(a->pod, b->pod);
 }
 
-static void gather_pending(struct inventory *inv)
+void inventory_pending(struct inventory *inv)
 {
     struct VEC(struct inventory_pending) list = {0};
     world_foreach(inv->world, PLAN_POD, o)
@@ -493,14 +504,14 @@ int inventory_new(struct plan_world *w, const struct inventory_options *options,
     if (r == 0) {
         gather_pools(&g);
         gather_devices(&g);
-        gather_nodes(&g);
+        gather_nodes(&g, options->nodes_known);
         for (size_t i = 0; !options->no_views && i < inv->nodes_len; i++)
             look_from(&g, &inv->nodes[i]);
         explain_lost(&g);
         gather_claims(&g);
         keep(&g);
-        sort_by_node(&g);
-        gather_pending(inv);
+        inventory_sort_by_node(inv);
+        inventory_pending(inv);
     }
     gather_done(&g);
     if (r < 0)

@@ -119,6 +119,8 @@ struct inventory_options {
     struct alloc_features features;
     const struct api_device_class *extra; // one more class; may be NULL
     bool no_views; // leave out what only the allocator knows: quicker, for names alone
+    bool
+        nodes_known; // nodes that are not in the world are not there; else, without any, slices say which there are
 };
 
 // inventory_new makes the inventory of a world. Returns 0 or -ERR_INVALID when a device cannot be read.

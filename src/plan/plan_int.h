@@ -73,6 +73,14 @@ struct str world_full_name(struct arena *a, struct str namespace, struct str nam
 
 // NOLINTEND(bugprone-macro-parentheses)
 
+// --- Inventory -----------------------------------------------------------------------------------
+
+struct inventory;
+
+// inventory_sort_by_node puts the devices of each node side by side, inventory_pending gathers the pods of its world that wait.
+void inventory_sort_by_node(struct inventory *inv);
+void inventory_pending(struct inventory *inv);
+
 // --- Units ---------------------------------------------------------------------------------------
 
 // What is placed at once: a pod with its claims, or a claim alone.

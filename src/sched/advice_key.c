@@ -198,12 +198,22 @@ void advice_key(struct advice *t, const struct sched *s, struct str class_name,
 // What published devices have under a key.
 struct value_search {
     struct reference wanted;
+    struct str term;
     struct arena arena;
     struct str values[VALUES_SHOWN]; // of an attribute, in arena
     size_t values_len;
     bool more;
+    bool there;                          // a device has the value that is asked for
     const struct quantity *least, *most; // of a capacity
 };
+
+// asks_for says whether a term wants a text to be equal to one that devices have: then devices are not what is wrong.
+static bool asks_for(struct value_search *f, struct str text)
+{
+    return !str_contains(f->term, STR("!")) &&
+           (str_contains(f->term, arena_strf(&f->arena, "'%.*s'", STR_ARG(text))) ||
+            str_contains(f->term, arena_strf(&f->arena, "\"%.*s\"", STR_ARG(text))));
+}
 
 static void show_value(struct value_search *f, const struct api_device_attribute *a)
 {
@@ -215,6 +225,7 @@ static void show_value(struct value_search *f, const struct api_device_attribute
     for (size_t i = 0; i < f->values_len; i++)
         if (str_eq(f->values[i], text))
             return;
+    f->there = f->there || (text.n && asks_for(f, text));
     if (text.n && f->values_len < VALUES_SHOWN)
         f->values[f->values_len++] = text;
     else
@@ -279,13 +290,13 @@ static bool asks_for_much(struct str term)
 
 void advice_term(struct advice *t, const struct sched *s, const struct alloc_reason *why)
 {
-    struct value_search f = {0};
+    struct value_search f = {.term = why->what};
     if (!s->informers[WATCH_SLICES] || !find_reference(why->what, STR(""), &f.wanted))
         return;
     informer_foreach(s->informers[WATCH_SLICES], show_values, &f);
     if (f.most && asks_for_much(why->what))
         tell_capacity(t, &f);
-    else if (f.values_len)
+    else if (f.values_len && !f.there)
         tell_values(t, &f);
     arena_done(&f.arena);
 }

@@ -8,6 +8,14 @@
 #define NAMES_SHOWN  6 // of free devices, in a cell
 #define DEVICES_TOLD 10
 
+#define DOCTOR_COLUMN 20 // where a finding starts
+
+// Columns of a matrix with the gap behind them, at the least.
+#define TOPO_NUMBER       5U
+#define TOPO_CELL         6U
+#define TOPO_PLACES       18U // NUMA node and PCIe root
+#define TOPO_SOCKET_WIDTH 8U
+
 // --- Free ----------------------------------------------------------------------------------------
 
 static void count(struct view_table *t, size_t n, enum view_style style)
@@ -15,13 +23,20 @@ static void count(struct view_table *t, size_t n, enum view_style style)
     view_table_cellf(t, n ? style : VIEW_DIM, "%zu", n);
 }
 
-static void state_columns(struct view_table *t)
+// States that no device is in can be left out where there is no room.
+static void state_columns(struct view_table *t, const struct view_free *all, size_t n)
 {
-    static const char *const names[] = {"FREE",    "PART", "HELD", "BLOCKED",
-                                        "TAINTED", "LOST", "FITS"};
+    static const char *const names[INVENTORY_STATES] = {"FREE",    "PART",    "HELD",
+                                                        "BLOCKED", "TAINTED", "LOST"};
     view_table_column(t, STR("DEVICES"), VIEW_COLUMN_RIGHT);
-    for (size_t i = 0; i < array_len(names); i++)
-        view_table_column(t, str_z(names[i]), VIEW_COLUMN_RIGHT);
+    for (size_t i = 0; i < INVENTORY_STATES; i++) {
+        size_t devices = 0;
+        for (size_t k = 0; k < n; k++)
+            devices += all[k].answer->total.states[i];
+        bool spare = devices == 0 && i != INVENTORY_FREE && i != INVENTORY_HELD;
+        view_table_column(t, str_z(names[i]), VIEW_COLUMN_RIGHT | (spare ? VIEW_COLUMN_SPARE : 0));
+    }
+    view_table_column(t, STR("FITS"), VIEW_COLUMN_RIGHT);
 }
 
 static void state_cells(struct view_table *t, const struct free_row *r)
@@ -37,8 +52,8 @@ static void state_cells(struct view_table *t, const struct free_row *r)
 void view_free_classes(struct view_table *t, const struct view_free *all, size_t n)
 {
     view_table_column(t, STR("CLASS"), VIEW_COLUMN_WHOLE);
-    state_columns(t);
-    view_table_column(t, STR("NODES"), VIEW_COLUMN_RIGHT);
+    state_columns(t, all, n);
+    view_table_column(t, STR("NODES"), VIEW_COLUMN_RIGHT | VIEW_COLUMN_SPARE);
     for (size_t i = 0; i < n; i++) {
         size_t places = 0;
         for (size_t k = 0; k < all[i].answer->rows_len; k++)
@@ -67,7 +82,7 @@ static void names_cell(struct view_table *t, const struct view_free *f, struct s
 void view_free_nodes(struct view_table *t, const struct view_free *f)
 {
     view_table_column(t, STR("NODE"), VIEW_COLUMN_WHOLE);
-    state_columns(t);
+    state_columns(t, f, 1);
     view_table_column(t, STR("FREE NOW"), 0);
     for (size_t i = 0; i < f->answer->rows_len; i++) {
         const struct free_row *r = &f->answer->rows[i];
@@ -148,8 +163,8 @@ void view_who(struct view_table *t, const struct inventory *inv, const uint32_t 
     view_table_column(t, STR("NAMESPACE"), 0);
     view_table_column(t, STR("CLAIM"), 0);
     view_table_column(t, STR("POD"), 0);
-    view_table_column(t, STR("NODE"), 0);
-    view_table_column(t, STR("FOR"), 0);
+    view_table_column(t, STR("NODE"), VIEW_COLUMN_SPARE);
+    view_table_column(t, STR("FOR"), VIEW_COLUMN_WHOLE);
     view_table_column(t, STR("SHARE"), VIEW_COLUMN_WIDE);
     for (size_t i = 0; i < n; i++) {
         const struct inventory_device *d = &inv->devices[devices[i]];
@@ -178,8 +193,14 @@ static bool any_text(const struct str *all, size_t n)
     return false;
 }
 
+// The part of a matrix that fits beside the names: columns from..to, and behind the last of them where the devices are.
+struct topo_part {
+    size_t from, to;
+    bool last, socket;
+};
+
 static void topo_row(struct view_table *t, const struct inventory *inv, const struct topo *topo,
-                     size_t row, bool socket)
+                     size_t row, const struct topo_part *part)
 {
     const struct inventory_device *d = &inv->devices[topo->devices[row]];
     static const enum view_style styles[TOPO_LEVELS] = {
@@ -190,43 +211,79 @@ static void topo_row(struct view_table *t, const struct inventory *inv, const st
                          topo->folded[row]);
     else
         view_table_cell(t, d->id.device, VIEW_PLAIN);
-    for (size_t k = 0; k < topo->n; k++) {
+    for (size_t k = part->from; k < part->to; k++) {
         enum topo_near near = topo->near[row * topo->n + k];
         view_table_cell(t, str_z(topo_word(near)), styles[near]);
     }
+    if (!part->last)
+        return;
     view_table_cell(t, topo->numa[row].n ? topo->numa[row] : STR("-"), VIEW_PLAIN);
-    if (socket)
+    if (part->socket)
         view_table_cell(t, topo->socket[row].n ? topo->socket[row] : STR("-"), VIEW_PLAIN);
     view_table_cell(t, topo->pcie[row].n ? topo->pcie[row] : STR("-"), VIEW_PLAIN);
     view_table_cell(t, d->id.driver, VIEW_DIM);
 }
 
+static void topo_table(struct sbuf *out, const struct inventory *inv, const struct topo *topo,
+                       const struct topo_part *part, const struct view_layout *how)
+{
+    cleanup_view_table struct view_table t = {0};
+    view_table_column(&t, STR("#"), VIEW_COLUMN_RIGHT);
+    view_table_column(&t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
+    for (size_t i = part->from; i < part->to; i++) {
+        char number[24];
+        (void)snprintf(number, sizeof(number), "%zu", i);
+        view_table_column(&t, str_z(number), VIEW_COLUMN_WHOLE);
+    }
+    if (part->last) {
+        view_table_column(&t, STR("NUMA"), VIEW_COLUMN_WHOLE);
+        if (part->socket)
+            view_table_column(&t, STR("SOCKET"), VIEW_COLUMN_WHOLE);
+        view_table_column(&t, STR("PCIE ROOT"), VIEW_COLUMN_WHOLE);
+        view_table_column(&t, STR("DRIVER"), VIEW_COLUMN_SPARE);
+    }
+    for (size_t i = 0; i < topo->n; i++)
+        topo_row(&t, inv, topo, i, part);
+    view_table_write(&t, how, out);
+}
+
+// How many columns of the matrix fit beside the names of its lines; those of the last part leave room for where the devices are.
+static size_t topo_room(const struct inventory *inv, const struct topo *topo, size_t columns,
+                        bool last, bool socket)
+{
+    size_t names = 0;
+    for (size_t i = 0; i < topo->n; i++) {
+        size_t n = view_width(inv->devices[topo->devices[i]].id.device) +
+                   (topo->folded[i] ? strlen(" (+000 parts)") : 0);
+        names = n > names ? n : names;
+    }
+    size_t used = TOPO_NUMBER + names + 2;
+    used += last ? TOPO_PLACES : 0U;
+    used += last && socket ? TOPO_SOCKET_WIDTH : 0U;
+    size_t room = columns > used ? (columns - used) / TOPO_CELL : 0;
+    return room ? room : 1;
+}
+
 void view_topo(struct sbuf *out, const struct inventory *inv, const struct topo *topo,
                const struct view_layout *how)
 {
-    cleanup_view_table struct view_table t = {0};
     bool used[TOPO_LEVELS] = {0};
-    bool socket = any_text(topo->socket, topo->n);
-    struct view_layout whole = *how;
-    whole.term.columns = 0; // a matrix with columns cut is none
-    view_table_column(&t, STR("#"), VIEW_COLUMN_RIGHT);
-    view_table_column(&t, STR("DEVICE"), VIEW_COLUMN_WHOLE);
-    for (size_t i = 0; i < topo->n; i++) {
-        char number[24];
-        (void)snprintf(number, sizeof(number), "%zu", i);
-        view_table_column(&t, str_z(number), 0);
+    struct topo_part part = {.socket = any_text(topo->socket, topo->n)};
+    while (part.to < topo->n) {
+        size_t left = topo->n - part.to;
+        size_t room =
+            how->term.columns ? topo_room(inv, topo, how->term.columns, true, part.socket) : left;
+        part.last = left <= room;
+        if (!part.last)
+            room = topo_room(inv, topo, how->term.columns, false, part.socket);
+        part.from = part.to;
+        part.to += part.last ? left : room < left ? room : left - 1;
+        topo_table(out, inv, topo, &part, how);
+        sbuf_addc(out, '\n');
     }
-    view_table_column(&t, STR("NUMA"), 0);
-    if (socket)
-        view_table_column(&t, STR("SOCKET"), 0);
-    view_table_column(&t, STR("PCIE ROOT"), 0);
-    view_table_column(&t, STR("DRIVER"), 0);
-    for (size_t i = 0; i < topo->n; i++)
-        topo_row(&t, inv, topo, i, socket);
-    view_table_write(&t, &whole, out);
     for (size_t i = 0; i < topo->n * topo->n; i++)
         used[topo->near[i]] = true;
-    sbuf_addz(out, "\nLegend:\n");
+    sbuf_addz(out, "Legend:\n");
     for (int i = 0; i < TOPO_LEVELS; i++)
         if (used[i])
             sbuf_addf(out, "  %-5s %s\n", topo_word((enum topo_near)i),
@@ -252,12 +309,11 @@ void view_doctor(struct sbuf *out, const struct doctor *d, const struct view_lay
         n[f->level]++;
         styled(out, styles[f->level], how->term.color, words[f->level]);
         sbuf_addf(out, "  %-14s", f->check);
-        view_add_line(out, f->what);
-        sbuf_addc(out, '\n');
+        view_add_behind(out, f->what, DOCTOR_COLUMN, how->term.columns);
         if (f->remedy.n) {
-            sbuf_addz(out, "                    → ");
-            view_add_line(out, f->remedy);
-            sbuf_addc(out, '\n');
+            sbuf_add_repeat(out, ' ', DOCTOR_COLUMN);
+            sbuf_addz(out, "→ ");
+            view_add_behind(out, f->remedy, DOCTOR_COLUMN + 2, how->term.columns);
         }
     }
     sbuf_addf(out, "\n%zu good, %zu to look at, %zu bad\n", n[DOCTOR_GOOD], n[DOCTOR_WARN],
@@ -269,7 +325,7 @@ void view_history(struct sbuf *out, const struct past *h, const struct view_layo
     cleanup_view_table struct view_table t = {0};
     view_table_column(&t, STR("WHEN"), VIEW_COLUMN_WHOLE);
     view_table_column(&t, STR("WHAT"), 0);
-    view_table_column(&t, STR("KNOWN FROM"), VIEW_COLUMN_WHOLE);
+    view_table_column(&t, STR("KNOWN FROM"), VIEW_COLUMN_WHOLE | VIEW_COLUMN_SPARE);
     sbuf_addf(out, "%.*s\n", STR_ARG(h->subject));
     for (size_t i = 0; i < h->entries.n; i++) {
         cleanup_sbuf struct sbuf at = {0};
@@ -281,8 +337,10 @@ void view_history(struct sbuf *out, const struct past *h, const struct view_layo
     view_table_write(&t, how, out);
     if (h->unknown.n)
         sbuf_addz(out, "\nNot known:\n");
-    for (size_t i = 0; i < h->unknown.n; i++)
-        sbuf_addf(out, "  - %.*s\n", STR_ARG(h->unknown.p[i]));
+    for (size_t i = 0; i < h->unknown.n; i++) {
+        sbuf_addz(out, "  - ");
+        view_add_behind(out, h->unknown.p[i], 4, how->term.columns);
+    }
 }
 
 void view_taint(struct sbuf *out, const struct inventory *inv, const struct taint_effect *e)

@@ -10,6 +10,7 @@
 #define GAP_NARROW  2
 #define COLUMN_MIN  6 // with the gap, as kubectl
 #define WIDTH_LEAST 6 // what a column keeps when it is cut
+#define MARK_WIDTH  2 // of what says that columns are left out
 
 void view_table_column(struct view_table *t, struct str name, unsigned flags)
 {
@@ -50,6 +51,8 @@ struct grid {
     struct VEC(size_t) shown;  // indexes of columns
     struct VEC(size_t) widths; // of those
     size_t gap;
+    size_t room; // columns for a line
+    bool marked; // something is left out
 };
 
 static size_t total(const struct grid *g)
@@ -60,38 +63,59 @@ static size_t total(const struct grid *g)
     return sum;
 }
 
-// widest finds the widest column that may be cut; SIZE_MAX when none may.
+static unsigned flags_of(const struct grid *g, size_t i)
+{
+    return g->table->columns.p[g->shown.p[i]].flags;
+}
+
+// widest finds the widest column that may be cut; SIZE_MAX when none may. A number that is cut would be another one.
 static size_t widest(const struct grid *g, bool whole_too)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < g->widths.n; i++) {
-        bool whole = g->table->columns.p[g->shown.p[i]].flags & VIEW_COLUMN_WHOLE;
+        bool whole = flags_of(g, i) & VIEW_COLUMN_WHOLE;
         if (g->widths.p[i] > WIDTH_LEAST && (!whole || whole_too) &&
+            !(flags_of(g, i) & VIEW_COLUMN_RIGHT) &&
             (best == SIZE_MAX || g->widths.p[i] > g->widths.p[best]))
             best = i;
     }
     return best;
 }
 
-// fit makes columns narrower until a line fits the terminal, names last; what still has no room is left out.
+// leave_out drops a column. What is left out is marked by … behind the names, for which there has to be room.
+static void leave_out(struct grid *g, size_t i)
+{
+    size_t behind = g->shown.n - i - 1;
+    memmove(&g->shown.p[i], &g->shown.p[i + 1], behind * sizeof(g->shown.p[0]));
+    memmove(&g->widths.p[i], &g->widths.p[i + 1], behind * sizeof(g->widths.p[0]));
+    (void)vec_pop(&g->shown);
+    (void)vec_pop(&g->widths);
+    if (!g->marked && g->room > MARK_WIDTH)
+        g->room -= MARK_WIDTH;
+    g->marked = true;
+}
+
+// fit makes lines fit the terminal: it leaves out what is dispensable, from the right, makes columns narrower, names last, and leaves
+// out what still has no room.
 static void fit(struct grid *g)
 {
-    size_t columns = g->how->term.columns;
-    if (!columns || total(g) <= columns)
+    g->room = g->how->term.columns;
+    if (!g->room || total(g) <= g->room)
         return;
     g->gap = GAP_NARROW;
+    for (size_t i = g->shown.n; i-- > 1 && total(g) > g->room;)
+        if (flags_of(g, i) & VIEW_COLUMN_SPARE)
+            leave_out(g, i);
     for (int whole_too = 0; whole_too < 2; whole_too++) {
-        for (size_t over = total(g); over > columns; over--) {
+        for (size_t over = total(g); over > g->room; over--) {
             size_t i = widest(g, whole_too);
             if (i == SIZE_MAX)
                 break;
             g->widths.p[i]--;
         }
     }
-    while (total(g) > columns && g->shown.n > 1) {
-        (void)vec_pop(&g->shown);
-        (void)vec_pop(&g->widths);
-    }
+    while (total(g) > g->room && g->shown.n > 1)
+        leave_out(g, g->shown.n - 1);
 }
 
 static void lay_out(struct grid *g)
@@ -113,7 +137,7 @@ static void lay_out(struct grid *g)
 static void add_cell(const struct grid *g, size_t i, const struct view_cell *c, struct sbuf *out)
 {
     bool last = i + 1 == g->shown.n;
-    bool right = g->table->columns.p[g->shown.p[i]].flags & VIEW_COLUMN_RIGHT;
+    bool right = flags_of(g, i) & VIEW_COLUMN_RIGHT;
     size_t width = g->widths.p[i];
     size_t pad = c->width < width ? width - c->width : 0;
     if (right)
@@ -135,7 +159,7 @@ static void add_names(const struct grid *g, struct sbuf *out)
         const struct view_cell c = {name, view_width(name), VIEW_HEAD};
         add_cell(g, i, &c, out);
     }
-    sbuf_addc(out, '\n');
+    sbuf_addz(out, g->marked ? " …\n" : "\n");
 }
 
 static void add_row(const struct grid *g, size_t row, struct sbuf *out)

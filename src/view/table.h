@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tables as kubectl prints them: a line of names, lines of cells, columns as wide as their widest cell and
-// three more. Where the terminal is narrower than that, columns that can be cut are, the widest first.
+// three more. Where the terminal is narrower than that, dispensable columns are left out, then the others cut, the widest first;
+// … marks both.
 #ifndef VIEW_TABLE_H
 #define VIEW_TABLE_H
 
@@ -16,8 +17,9 @@
 
 enum view_column_flags {
     VIEW_COLUMN_WIDE = 1,  // shown with -o wide only
-    VIEW_COLUMN_RIGHT = 2, // numbers
-    VIEW_COLUMN_WHOLE = 4, // never cut: names that people copy
+    VIEW_COLUMN_RIGHT = 2, // numbers: never cut
+    VIEW_COLUMN_WHOLE = 4, // cut last: names that people copy
+    VIEW_COLUMN_SPARE = 8, // left out first where there is no room
 };
 
 struct view_column {

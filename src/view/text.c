@@ -127,15 +127,10 @@ static size_t break_at(struct str line, size_t width)
     return n;
 }
 
-static void add_wrapped_line(struct sbuf *out, struct str line, size_t columns)
+// add_broken adds a line that starts at column `used`, broken between words; what goes on stands at column `next`.
+static void add_broken(struct sbuf *out, struct str line, size_t used, size_t next, size_t columns)
 {
-    size_t indent = 0;
-    while (indent < line.n && line.p[indent] == ' ')
-        indent++;
-    size_t next = indent + HANGING < columns / 2 ? indent + HANGING : columns / 2;
-    sbuf_add(out, str_upto(line, indent));
-    line = str_from(line, indent);
-    for (size_t used = indent;; used = next) {
+    for (;; used = next) {
         size_t n = columns > used ? break_at(line, columns - used) : line.n;
         sbuf_add(out, str_upto(line, n ? n : 1));
         sbuf_addc(out, '\n');
@@ -148,18 +143,65 @@ static void add_wrapped_line(struct sbuf *out, struct str line, size_t columns)
     }
 }
 
-void view_add_wrapped(struct sbuf *out, struct str text, size_t columns)
+static size_t indent_of(struct str line)
+{
+    size_t n = 0;
+    while (n < line.n && line.p[n] == ' ')
+        n++;
+    return n;
+}
+
+// hanging gives the column where the text behind the last gap of two spaces or more starts, which is where that of a field or of a
+// table's last column does; 0 when there is none, or it leaves less than half of the terminal.
+static size_t hanging(struct str line, size_t columns)
+{
+    size_t at = 0, column = 0, spaces = 0;
+    for (size_t i = indent_of(line), len = 0; i < line.n && column < columns; i += len) {
+        uint32_t c = utf8_decode(line, i, &len);
+        if (column == 0)
+            column = i;
+        if (c != ' ' && spaces >= 2)
+            at = column;
+        spaces = c == ' ' ? spaces + 1 : 0;
+        column += columns_of(c);
+    }
+    return at > columns / 2 ? 0 : at;
+}
+
+static void add_lines(struct sbuf *out, struct str text, size_t columns, bool under)
 {
     cleanup_sbuf struct sbuf safe = {0};
     for (struct str line; text.n;) {
         (void)str_cut(text, '\n', &line, &text);
         sbuf_clear(&safe);
         view_add_line(&safe, line);
-        if (columns && view_width(sbuf_str(&safe)) > columns)
-            add_wrapped_line(out, sbuf_str(&safe), columns);
-        else
-            sbuf_addf(out, "%.*s\n", STR_ARG(sbuf_str(&safe)));
+        line = sbuf_str(&safe);
+        if (!columns || view_width(line) <= columns) {
+            sbuf_addf(out, "%.*s\n", STR_ARG(line));
+            continue;
+        }
+        size_t indent = indent_of(line), at = under ? hanging(line, columns) : 0;
+        size_t next = at ? at : indent + HANGING < columns / 2 ? indent + HANGING : columns / 2;
+        sbuf_add_repeat(out, ' ', indent);
+        add_broken(out, str_from(line, indent), indent, next, columns);
     }
+}
+
+void view_add_wrapped(struct sbuf *out, struct str text, size_t columns)
+{
+    add_lines(out, text, columns, false);
+}
+
+void view_add_hanging(struct sbuf *out, struct str text, size_t columns)
+{
+    add_lines(out, text, columns, true);
+}
+
+void view_add_behind(struct sbuf *out, struct str text, size_t at, size_t columns)
+{
+    cleanup_sbuf struct sbuf safe = {0};
+    view_add_line(&safe, text);
+    add_broken(out, sbuf_str(&safe), at, at, columns > at ? columns : 0);
 }
 
 // --- Styles --------------------------------------------------------------------------------------

@@ -34,6 +34,14 @@ void view_add_cut(struct sbuf *out, struct str s, size_t width);
 // what goes on stands a little further right. 0: nothing is broken.
 void view_add_wrapped(struct sbuf *out, struct str text, size_t columns);
 
+// view_add_hanging does the same, but what goes on stands under the text behind the line's last gap of two spaces or more: a field's
+// value, the last column of a table.
+void view_add_hanging(struct sbuf *out, struct str text, size_t columns);
+
+// view_add_behind ends a line that is begun and has `at` columns so far with one text, broken as above; what goes on
+// stands at that column.
+void view_add_behind(struct sbuf *out, struct str text, size_t at, size_t columns);
+
 // view_style_begin and view_style_end stand around what has a style; nothing is added without colour.
 void view_style_begin(struct sbuf *out, enum view_style style, bool color);
 void view_style_end(struct sbuf *out, enum view_style style, bool color);

@@ -6,7 +6,9 @@
 
 #include "base/banned.h"
 
-#define MARKS_MAX 64 // devices of a node that are drawn one by one
+#define MARKS_MAX     64 // devices of a node that are drawn one by one
+#define MARKS_MIN     8
+#define NUMBERS_WIDTH 23 // of the columns between a node's name and its marks, with the gaps
 
 static const char marks[INVENTORY_STATES] = {'.', '+', '#', '~', '!', 'x'};
 
@@ -84,7 +86,22 @@ static void node_columns(struct view_table *t)
     view_table_column(t, STR("EACH"), 0);
 }
 
-static void node_cells(struct view_table *t, const struct inventory *inv, uint32_t at)
+// How many marks a line has room for beside its name and numbers.
+static uint32_t marks_room(const struct top_look *look, const struct line *lines, size_t n)
+{
+    size_t name = strlen("NODE");
+    for (size_t i = 0; i < n; i++) {
+        size_t width = view_width(lines[i].name);
+        name = width > name ? width : name;
+    }
+    size_t used = name + NUMBERS_WIDTH, columns = look->term.columns;
+    if (!columns || columns >= used + MARKS_MAX)
+        return MARKS_MAX;
+    return columns > used + MARKS_MIN ? (uint32_t)(columns - used) : MARKS_MIN;
+}
+
+static void node_cells(struct view_table *t, const struct inventory *inv, uint32_t at,
+                       uint32_t room)
 {
     const struct inventory_node *n = &inv->nodes[at];
     char drawn[MARKS_MAX];
@@ -94,12 +111,23 @@ static void node_cells(struct view_table *t, const struct inventory *inv, uint32
     view_table_cellf(t, free ? VIEW_GOOD : VIEW_DIM, "%u", free);
     view_table_cellf(t, VIEW_PLAIN, "%u", states_of(inv, n, INVENTORY_HELD));
     // More devices than there is room for: marks stand for equal parts of them.
-    uint32_t shown = n->devices < MARKS_MAX ? n->devices : MARKS_MAX;
+    uint32_t shown = n->devices < room ? n->devices : room;
     for (uint32_t i = 0; i < shown; i++) {
         uint32_t k = (uint32_t)((uint64_t)i * n->devices / shown);
         drawn[i] = marks[inv->devices[inv->by_node[n->first + k]].state];
     }
     view_table_cell(t, str_make(drawn, shown), VIEW_PLAIN);
+}
+
+static void add_line(struct sbuf *out, const struct sbuf *line, const struct top_look *look)
+{
+    view_add_cut(out, sbuf_str(line), look->term.columns ? look->term.columns : line->n);
+    sbuf_addc(out, '\n');
+}
+
+static const char *plural(size_t n, const char *one, const char *more)
+{
+    return n == 1 ? one : more;
 }
 
 static void summary(struct sbuf *out, const struct inventory *inv, const struct top_look *look)
@@ -108,15 +136,19 @@ static void summary(struct sbuf *out, const struct inventory *inv, const struct 
     cleanup_sbuf struct sbuf line = {0};
     for (size_t i = 0; i < inv->devices_len; i++)
         states[inv->devices[i].state]++;
-    sbuf_addf(&line, "%zu nodes, %zu devices:", inv->nodes_len, inv->devices_len);
+    sbuf_addf(&line, "%zu node%s, %zu device%s; %zu claim%s %s devices, %zu pod%s %s",
+              inv->nodes_len, plural(inv->nodes_len, "", "s"), inv->devices_len,
+              plural(inv->devices_len, "", "s"), inv->claims_len, plural(inv->claims_len, "", "s"),
+              plural(inv->claims_len, "holds", "hold"), inv->pending_len,
+              plural(inv->pending_len, "", "s"), plural(inv->pending_len, "waits", "wait"));
+    add_line(out, &line, look);
+    sbuf_clear(&line);
     for (size_t i = 0; i < INVENTORY_STATES; i++)
-        if (states[i])
-            sbuf_addf(&line, " %zu %s (%c)", states[i],
+        if (states[i] || i == INVENTORY_FREE)
+            sbuf_addf(&line, "%s%zu %s %c", line.n ? "  " : "", states[i],
                       inventory_state_name((enum inventory_state)i), marks[i]);
-    sbuf_addf(&line, "; claims that hold them: %zu, pods that wait: %zu", inv->claims_len,
-              inv->pending_len);
-    view_add_cut(out, sbuf_str(&line), look->term.columns ? look->term.columns : line.n);
-    sbuf_addz(out, "\n\n");
+    add_line(out, &line, look);
+    sbuf_addc(out, '\n');
 }
 
 static void pending_table(struct sbuf *out, const struct inventory *inv,
@@ -150,7 +182,7 @@ static void pending_table(struct sbuf *out, const struct inventory *inv,
 static void share_rows(const struct inventory *inv, const struct top_look *look, size_t *ret_list,
                        size_t *ret_pending)
 {
-    const size_t fixed = 4; // the summary, an empty line, the names of columns, keys
+    const size_t fixed = 5; // the summary, an empty line, the names of columns, keys
     *ret_list = *ret_pending = SIZE_MAX;
     if (!look->term.rows)
         return;
@@ -172,9 +204,10 @@ static void fill_table(struct view_table *t, const struct inventory *inv,
         view_who(t, inv, devices, n, look->now);
         return;
     }
+    uint32_t room = marks_room(look, lines, n);
     node_columns(t);
     for (size_t i = 0; i < n; i++)
-        node_cells(t, inv, lines[i].at);
+        node_cells(t, inv, lines[i].at, room);
 }
 
 size_t view_top(struct sbuf *out, const struct inventory *inv, const struct top_look *look)

@@ -92,6 +92,16 @@ def mistakes():
                         (['get', 'pods', '-o', 'jsonpath={.a'], "the '{' is not closed")):
         code, out, err = dray(*words)
         expect(f'{words}: exit, lines, meant', (code, out, err.count('\n'), want in err), (2, '', 1, True))
+    for verb in re.findall(r'^  ([a-z-]+) +\S', dray('help')[1], re.M):
+        for words in ((verb, '--no-such-flag'), (verb, 'no', 'such', 'words', 'here', '--no-such-flag')):
+            if verb == 'request':  # takes any flag for an attribute of devices
+                continue
+            code, out, err = dray(*words)
+            expect(f'{words}: exit, lines', (code, out if code else '', err.count('\n'), err.startswith('dray')), (2, '', 1, True))
+    for words in (['agent', '--frob'], ['cel', '--frob'], ['validate', '--frob'], ['driver', 'sim', '--frob'], ['bench', 'api', '--frob'], ['conformance', '--frob']):
+        expect(f'{words}: the flag is named', "there is no flag '--frob'" in dray(*words)[2], True)
+    code, out, err = dray('up', '--apply', '/nonexistent')
+    expect('a file that is not there', (code, out, err.count('\n'), 'cannot read /nonexistent' in err), (2, '', 1, True))
     code, out, err = dray('get', 'pods', '--kubeconfig', '/nonexistent')
     expect('no such file', (code, out, err), (1, '', 'dray get: cannot read /nonexistent: No such file or directory\n'))
 

@@ -5,7 +5,7 @@ import glob, os, shutil, subprocess, sys, tempfile
 
 DRAY = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-UNITS = ('dray-up', 'dray-agent', 'dray-scheduler', 'dray-controllers')
+UNITS = ('dray-up', 'dray-agent', 'dray-join', 'dray-scheduler', 'dray-controllers')
 
 
 def run(*args, **flags):

@@ -101,7 +101,7 @@ def check_answers(c, held):
     past = c.json('history', name)
     assert past['subject'] == f'device {name}' and any('created' in e['what'] for e in past['entries']), past
     top = c.run('top', '--once').stdout
-    assert 'claims that hold them: 1' in top and held['node'] in top, top
+    assert '1 claim holds devices' in top and held['node'] in top, top
     return name
 
 
@@ -124,6 +124,13 @@ def doctor(c):
         assert all(f['level'] == 'good' for f in by[check]), by[check]
 
 
+def documented():
+    """The names in docs/metrics.md that a whole cluster serves."""
+    with open(os.path.join(HERE, 'docs', 'metrics.md'), encoding='utf-8') as f:
+        rows = re.findall(r'^\| (`.*?) \| ([^|]*) \|', f.read(), re.M)
+    return {name for names, of in rows if of in ('scheduler', 'controllers', 'server') for name in re.findall(r'`([a-z_]+)`', names)}
+
+
 def metrics(c, held):
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(30)
@@ -140,6 +147,9 @@ def metrics(c, held):
     for want in (f'dray_device_allocations{{{label},device="{held["device"]}"}} 1', f'dray_pool_devices_allocated{{{label}}} 1',
                  'dray_namespace_devices{namespace="default"} 1', 'dray_scheduler_solve_duration_seconds_count'):
         assert want in text.decode(), want
+    typed = set(re.findall(r'^# TYPE (\S+) ', text.decode(), re.M))
+    named = documented()
+    assert len(named) > 15 and not named - typed, named - typed
     seconds = re.search(r'dray_device_seconds_total\{namespace="default"\} ([0-9.]+)', text.decode())
     assert seconds and float(seconds[1]) > 0, seconds
 

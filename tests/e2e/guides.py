@@ -7,7 +7,7 @@ it prints. `…` within a line stands for anything, a line `…` for any lines, 
 print anything, but has to succeed; with them it may exit with 1, as `dray why` does for a pod that waits. Commands that only read are
 tried again until they match or the time is up: clusters take a moment.
 
-`$ dray up …` starts the guide's cluster (a second one stops the first, as Ctrl-C does); a command that ends in `&` stays until the
+`$ dray up …` starts the guide's cluster, at a port that is free (a second one stops the first, as Ctrl-C does); a command that ends in `&` stays until the
 guide ends; `$ export …` counts for all that follow. A ```yaml or ```c block whose first line is a comment `file: NAME` becomes that
 file. A block after `<!-- skip: why -->` is not run: it needs what this machine has not. Everything happens in a folder of its own
 that is also HOME; examples, deploy, include, profiles and docs are those of the source. PATH begins with dray and driver-led.
@@ -32,17 +32,17 @@ class Command:
 
 
 def blocks(lines):
-    """Yields (language, number of its first line, lines, whether it is skipped) for every fenced block."""
-    language, start, skip, inside = None, 0, False, []
+    """Yields (language, number of its first line, lines, why it is skipped) for every fenced block."""
+    language, start, skip, inside = None, 0, '', []
     for number, line in enumerate(lines, 1):
         if language is None:
             if line.startswith('<!-- skip:'):
-                skip = True
+                skip = line[len('<!-- skip:'):].split('-->')[0].strip()
             elif line.startswith('```'):
                 language, start, inside = line[3:].strip(), number + 1, []
         elif line.startswith('```'):
             yield language, start, inside, skip
-            language, skip = None, False
+            language, skip = None, ''
         else:
             inside.append(line)
 
@@ -103,7 +103,7 @@ class Walk:
         self.name, self.write = name, write
         self.folder = tempfile.mkdtemp(prefix='dray-guide-')
         self.exports, self.cluster, self.printed, self.left = '', None, [], []
-        self.count, self.skipped = 0, 0
+        self.count, self.skipped = 0, []
         os.mkdir(os.path.join(self.folder, 'bin'))
         for program in ('dray', 'driver-led'):
             os.symlink(os.path.join(os.path.dirname(dray), program), os.path.join(self.folder, 'bin', program))
@@ -122,7 +122,8 @@ class Walk:
 
     def up(self, command):
         self.stop()
-        self.cluster, self.printed = self.start(command.text + ' --listen 127.0.0.1:0')
+        text = command.text.replace(':6443', ':0') if '--listen' in command.text else command.text + ' --listen 127.0.0.1:0'
+        self.cluster, self.printed = self.start(text)
 
         def is_up():
             if self.cluster.poll() is not None:
@@ -203,7 +204,8 @@ class Walk:
         try:
             for language, start, inside, skip in blocks(lines):
                 if skip:
-                    self.skipped += language == 'console'
+                    if language == 'console':
+                        self.skipped.append(f'line {start}: {skip}')
                 elif language == 'console':
                     for command in commands(start, inside):
                         done.append(command)
@@ -236,8 +238,7 @@ def one(dray, name, write):
         walk.walk()
     except (Wrong, subprocess.TimeoutExpired) as e:
         return f'docs/guides/{name}: {e}'
-    skipped = f', {walk.skipped} blocks skipped' if walk.skipped else ''
-    print(f'  {name}: {walk.count} commands{skipped}, {time.monotonic() - began:.1f} s', flush=True)
+    print(f'  {name}: {walk.count} commands, {time.monotonic() - began:.1f} s', *(f'\n    not run, {s}' for s in walk.skipped), flush=True)
     return None
 
 

@@ -161,7 +161,7 @@ def whys(folder):
 
 
 def mistakes(folder):
-    for args in (['plan'], ['plan', '-f'], ['plan', 'x'], ['why', '-f', '.'], ['plan', '-f', '.', '--policy', 'best'],
+    for args in (['plan', '-f'], ['plan', 'x'], ['why', '-f', '.'], ['plan', '-f', '.', '--policy', 'best'],
                  ['plan', '-f', '.', '-o', 'xml'], ['plan', '-f', '.', '--features', 'Nope'], ['plan', '-f', '.', '--nope', 'x']):
         expect(f'{args}', dray(*args, cwd=folder).returncode, 2)
     expect('no file', dray('plan', '-f', 'none.yaml', cwd=folder).returncode, 1)

@@ -164,6 +164,55 @@ static struct kit_result unprepare(struct world *w, const struct client_object *
     return finish(w, &r);
 }
 
+static void assert_metric(const struct world *w, const char *line)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    dra_metrics(w->dra, &text);
+    if (!str_contains(sbuf_str(&text), str_z(line)))
+        fail_msg("no %s in:\n%s", line, text.p);
+}
+
+// Kubelet's names and labels.
+static void the_metrics_are_kubelets(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, PLUGIN_ID_DRA_V1, NULL);
+    kit_claim(&w.api, "a", DRIVER, "p1");
+    const struct client_object *pod = pod_add(&w, "p1", "a");
+    assert_metric(&w, "dra_resource_claims_in_use{driver_name=\"<any>\"} 0\n");
+    w.driver.hang = true;
+    assert_int_equal(prepare(&w, pod).code, -ERR_TIMEOUT);
+    w.driver.hang = false;
+    assert_int_equal(prepare(&w, pod).code, 0);
+    assert_metric(&w, "dra_resource_claims_in_use{driver_name=\"<any>\"} 1\n");
+    assert_metric(&w, "dra_resource_claims_in_use{driver_name=\"" DRIVER "\"} 1\n");
+    assert_int_equal(unprepare(&w, pod).code, 0);
+    assert_metric(&w, "dra_resource_claims_in_use{driver_name=\"<any>\"} 0\n");
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const calls[] = {
+            "NodePrepareResources\",grpc_status_code=\"OK\"",
+            "NodePrepareResources\",grpc_status_code=\"DeadlineExceeded\"",
+            "NodeUnprepareResources\",grpc_status_code=\"OK\""};
+        static const char *const operations[] = {"PrepareResources\",is_error=\"false\"",
+                                                 "PrepareResources\",is_error=\"true\"",
+                                                 "UnprepareResources\",is_error=\"false\""};
+        cleanup_sbuf struct sbuf call = {0}, operation = {0};
+        sbuf_addf(&call,
+                  "dra_grpc_operations_duration_seconds_count{driver_name=\"" DRIVER
+                  "\",method_name=\"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/%s} 1\n",
+                  calls[i]);
+        sbuf_addf(&operation, "dra_operations_duration_seconds_count{operation_name=\"%s} 1\n",
+                  operations[i]);
+        assert_metric(&w, call.p);
+        assert_metric(&w, operation.p);
+    }
+    assert_metric(&w,
+                  "dra_operations_duration_seconds_bucket{operation_name=\"UnprepareResources\","
+                  "is_error=\"false\",le=\"40\"} 1\n");
+    world_done(&w);
+}
+
 static void both_versions_work_over_sockets(void **state)
 {
     (void)state;
@@ -398,7 +447,7 @@ static void pod_resources_are_told(void **state)
     world_done(&w);
 }
 
-RUN_TESTS(TEST_CASE(both_versions_work_over_sockets),
+RUN_TESTS(TEST_CASE(the_metrics_are_kubelets), TEST_CASE(both_versions_work_over_sockets),
           TEST_CASE(a_driver_that_hangs_meets_the_deadline),
           TEST_CASE(a_socket_that_vanishes_fails_the_call_and_comes_back),
           TEST_CASE(a_rolling_update_loses_nothing), TEST_CASE(health_comes_over_a_stream),
