@@ -293,16 +293,14 @@ static bool selected(struct fleet *f, const struct alloc_view *v, const struct v
     uint8_t match = at ? c->classes[*at].match[d->cl_index] : MATCH_ERROR;
     for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++) {
         struct cel_program *p = NULL;
-        struct cel_result r;
         if (!s->selectors->p[i].cel ||
             cel_cache_get(c->cache, c->env, s->selectors->p[i].cel->expression, &p, NULL, NULL) <
                 0) {
             match = MATCH_ERROR;
             break;
         }
-        bool yes = cel_eval_device(fleet_run(f), p, d->cl->cel, &r);
+        match = (uint8_t)answer_make(c, NULL, d->cl, fleet_run(f), p);
         cel_program_free(p);
-        match = r.failed ? MATCH_ERROR : yes ? MATCH_YES : MATCH_NO;
     }
     *loose |= match == MATCH_ERROR;
     return match == MATCH_YES;

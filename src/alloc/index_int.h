@@ -259,6 +259,9 @@ uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loos
 bool key_class(struct index *x, const struct api_device_class *c);
 bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
 
+// key_reads_more says whether a slice may have attributes that were not read when it was looked at last.
+bool key_reads_more(const struct index *x, const struct index_slice *s);
+
 // index_stale: expressions read attributes that none has read before. All devices have to be looked at
 // again (index_catch_up). A slice that has no such attribute costs nothing.
 void index_stale(struct index *x);
