@@ -82,9 +82,17 @@ struct cl_use {
     struct u32_vec capacities; // indexes of uses that carry capacity
 };
 
-// Which kinds the devices are of (answer.c). of has a number for each device, slice by slice.
+// A kind of device, as far as expressions and packing can tell (answer.c). kind and sign are those of all its devices.
+struct device_kind {
+    uint64_t hash;
+    uint64_t kind, sign;
+    uint32_t number; // from 1
+    bool seen;       // kind and sign are known
+};
+
+// Which kinds the devices of a cluster are of, slice by slice; NULL: not known.
 struct cl_kinds {
-    const uint32_t *of;
+    struct device_kind *const *of;
     uint32_t generation;
     uint32_t
         reads; // so many of the attributes that expressions read make a difference; UINT32_MAX: all
@@ -144,7 +152,7 @@ bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struc
 struct answers *answers_new(void);
 void answers_free(struct answers *a);
 uint32_t answers_begin(struct answers *a);
-uint32_t answers_kind(struct answers *a, uint64_t hash);
+struct device_kind *answers_kind(struct answers *a, uint64_t hash);
 
 // answers_learn: answers of this expression are to be kept for clusters whose kinds tell so many attributes apart.
 void answers_learn(struct answers *a, struct str expression, uint32_t reads);

@@ -23,8 +23,8 @@ struct answer_set {
 };
 
 struct answers {
-    struct arena arena; // of hashes
-    struct kind_numbers MAP(uint32_t) kinds;
+    struct arena arena; // of kinds
+    struct kind_map MAP(struct device_kind *) kinds;
     struct answer_sets MAP(struct answer_set *) sets;
     uint32_t generation; // kinds of older ones have other numbers
     uint64_t clock;
@@ -147,23 +147,23 @@ uint32_t answers_begin(struct answers *a)
     if (map_len(&a->kinds) < KINDS_MAX)
         return a->generation;
     map_done(&a->kinds);
-    a->kinds = (struct kind_numbers){0};
+    a->kinds = (struct kind_map){0};
     arena_reset(&a->arena);
     map_foreach(&a->sets, i)
         (*map_value(&a->sets, i))->known.n = 0;
     return ++a->generation;
 }
 
-uint32_t answers_kind(struct answers *a, uint64_t hash)
+struct device_kind *answers_kind(struct answers *a, uint64_t hash)
 {
-    uint32_t *known = map_get(&a->kinds, str_make((const char *)&hash, sizeof(hash)));
+    struct device_kind **known = map_get(&a->kinds, str_make((const char *)&hash, sizeof(hash)));
     if (known)
         return *known;
-    uint64_t *key = arena_one(&a->arena, uint64_t);
-    *key = hash;
-    uint32_t number = (uint32_t)map_len(&a->kinds) + 1;
-    *map_put(&a->kinds, str_make((const char *)key, sizeof(*key))) = number;
-    return number;
+    struct device_kind *k = arena_one(&a->arena, struct device_kind);
+    k->hash = hash;
+    k->number = (uint32_t)map_len(&a->kinds) + 1;
+    *map_put(&a->kinds, str_make((const char *)&k->hash, sizeof(k->hash))) = k;
+    return k;
 }
 
 // --- Expressions ---------------------------------------------------------------------------------

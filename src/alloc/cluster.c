@@ -174,6 +174,21 @@ static void apply_use(struct alloc_cluster *c, struct cl_device *d, bool idle)
     }
 }
 
+static void set_kind(struct cl_device *d, struct device_kind *k)
+{
+    if (k && k->seen) {
+        d->kind = k->kind;
+        d->sign = k->sign;
+    } else {
+        d->kind = device_kind(d->api, &d->slice->spec);
+        d->sign = device_sign(d->api);
+    }
+    if (k) {
+        d->kind_number = k->number;
+        *k = (struct device_kind){k->hash, d->kind, d->sign, k->number, true};
+    }
+}
+
 static int make_device(struct alloc_cluster *c, const struct alloc_input *in, struct cl_device *d,
                        struct err *err)
 {
@@ -185,8 +200,6 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     d->attrs = attrs;
     d->shared = c->features.consumable_capacity && api->has_allow_multiple_allocations &&
                 api->allow_multiple_allocations;
-    d->kind = device_kind(api, &d->slice->spec);
-    d->sign = device_sign(api);
     d->name_bit = name_bit(api->name);
     rank_device(d);
     merge_taints(c, in, d);
@@ -227,8 +240,7 @@ static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, 
             struct cl_device *d = &c->devices[c->devices_len++];
             d->api = &s->spec.devices.p[j];
             d->slice = s;
-            if (in->kinds)
-                d->kind_number = in->kinds->of[c->devices_len - 1];
+            set_kind(d, in->kinds ? in->kinds->of[c->devices_len - 1] : NULL);
             int r = make_device(c, in, d, err);
             if (r < 0)
                 return r;

@@ -17,7 +17,7 @@ struct gathering {
     struct class_ptrs VEC(const struct api_device_class *) classes;
     struct rule_ptrs VEC(const struct api_device_taint_rule *) rules;
     struct use_vec VEC(struct alloc_use) uses;
-    struct kind_vec VEC(uint32_t) kinds; // of the devices of slices
+    struct kind_vec VEC(struct device_kind *) kinds; // of the devices of slices
 };
 
 static void gathering_done(struct gathering *g)
@@ -66,7 +66,8 @@ static void gather_slices(const struct index *x, const struct index_pools *pools
             vec_push(&g->slices, s->api);
             hold(x, b, s->object.owner);
             for (size_t d = 0; d < s->api->spec.devices.n; d++)
-                vec_push(&g->kinds, known ? answers_kind(x->kit->answers, s->devices[d].kind) : 0);
+                vec_push(&g->kinds,
+                         known ? answers_kind(x->kit->answers, s->devices[d].kind) : NULL);
         }
 }
 
