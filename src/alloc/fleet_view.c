@@ -13,24 +13,36 @@
 
 // --- Types ---------------------------------------------------------------------------------------
 
-// Devices are alike whatever these say: they name the piece or its place.
+static bool begins(const char *s, const char *word)
+{
+    while (*word && *s == *word) {
+        s++;
+        word++;
+    }
+    return !*word;
+}
+
+// Devices are alike whatever these say: they name the piece or its place. One pass over the name, since every
+// attribute of every slice comes by: most letters begin no word.
 static bool names_piece(struct str key)
 {
-    static const char *const words[] = {"uuid",  "serial", "pcie", "pci",  "numa",
-                                        "index", "minor",  "addr", "name", "parent"};
-    static const char *const spare[] = {"productname", "model"};
-    char low[64];
-    size_t n = key.n < sizeof(low) ? key.n : sizeof(low);
+    static const char *const words[] = {"uuid",  "serial", "pci",  "numa",  "index",
+                                        "minor", "addr",   "name", "parent"};
+    char low[65];
+    bool piece = false;
+    size_t n = key.n < sizeof(low) - 1 ? key.n : sizeof(low) - 1;
     for (size_t i = 0; i < n; i++)
         low[i] = (char)(key.p[i] >= 'A' && key.p[i] <= 'Z' ? key.p[i] + 32 : key.p[i]);
-    struct str s = str_make(low, n);
-    for (size_t i = 0; i < array_len(spare); i++)
-        if (str_contains(s, str_z(spare[i])))
+    low[n] = '\0';
+    for (const char *s = low; *s; s++) {
+        if (!memchr("uspnima", *s, 7))
+            continue;
+        if (begins(s, "productname") || begins(s, "model"))
             return false;
-    for (size_t i = 0; i < array_len(words); i++)
-        if (str_contains(s, str_z(words[i])))
-            return true;
-    return false;
+        for (size_t i = 0; !piece && i < array_len(words); i++)
+            piece = *s == *words[i] && begins(s, words[i]);
+    }
+    return piece;
 }
 
 static uint64_t mix(uint64_t a, uint64_t b)

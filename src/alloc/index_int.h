@@ -46,9 +46,10 @@ struct index_pool {
     uint32_t taken;
     uint32_t idle; // of these, so many can be had at the most
     bool shared;
-    bool shareable; // a device of it may be allocated several times
-    bool grouped;   // some have compatibility groups: which slices count depends on features
-    bool twice;     // two devices have one name
+    uint32_t in_shared; // if so, its place in index.shared
+    bool shareable;     // a device of it may be allocated several times
+    bool grouped;       // some have compatibility groups: which slices count depends on features
+    bool twice;         // two devices have one name
 };
 
 // Objects that a snapshot borrows from.
@@ -194,7 +195,7 @@ struct index {
     struct index_group_map MAP(struct index_group *) by_state;
     struct index_bucket buckets[BUCKETS];
     uint32_t births;
-    size_t shared_pools;
+    struct index_pools shared;                    // pools that are not of one node alone
     struct index_label_keys MAP(bool) label_keys; // that shared pools ask for
     struct index_label_keys node_names;           // likewise
     struct index_objects VEC(struct index_object) classes;
