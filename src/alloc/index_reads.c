@@ -127,6 +127,12 @@ static void look_again(struct index *x, struct index_pool *p)
         place_shared(x, p);
 }
 
+void index_expect(struct index *x, const struct api_resource_claim *claim)
+{
+    if (key_claims(x, &claim, 1))
+        index_stale(x);
+}
+
 // From the end to the beginning: what moves when pools go, goes towards the beginning, and what comes
 // comes at the end and has been looked at.
 bool index_catch_up(struct index *x, size_t most)
