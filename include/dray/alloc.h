@@ -76,7 +76,8 @@ struct alloc_kit;
 
 struct alloc_input {
     struct alloc_features features;
-    struct alloc_kit *kit; // shared with other clusters; NULL: the cluster makes its own
+    struct alloc_kit *kit;        // shared with other clusters; NULL: the cluster makes its own
+    const struct cl_kinds *kinds; // for the index: which devices expressions cannot tell apart
     const struct api_resource_slice *const *slices;
     size_t slices_len;
     const struct api_device_class *const *classes;

@@ -45,14 +45,15 @@ enum match_state {
 struct cl_device {
     const struct api_device *api;
     const struct api_resource_slice *slice;
-    struct cel_device *cel;
-    const struct attr_value *attrs;       // parallel to api->attributes
+    struct cel_device **cel;        // made when first needed, for all clusters of these slices
+    const struct attr_value *attrs; // parallel to api->attributes
     const struct attr_value *pcie, *numa; // of these, where it sits; NULL: not told
     const struct alloc_use *owner;        // the exclusive use, if any
     struct api_device_taint_array taints; // with those of the rules
     amount *used;                         // parallel to api->capacity: consumed by shares
     uint64_t kind;                        // equal for devices that a fleet cannot tell apart
     uint64_t sign;                        // tells partitions of a counter set from each other
+    uint32_t kind_number;                 // what expressions can tell apart; 0: not known
     bool exclusive_use;
     bool shared_use;  // a share, or recorded consumption
     bool shared;      // may be allocated several times (and the feature is on)
@@ -81,6 +82,22 @@ struct cl_use {
     struct u32_vec capacities; // indexes of uses that carry capacity
 };
 
+// A kind of device, as far as expressions and packing can tell (answer.c). kind and sign are those of all its devices.
+struct device_kind {
+    uint64_t hash;
+    uint64_t kind, sign;
+    uint32_t number; // from 1
+    bool seen;       // kind and sign are known
+};
+
+// Which kinds the devices of a cluster are of, slice by slice; NULL: not known.
+struct cl_kinds {
+    struct device_kind *const *of;
+    uint32_t generation;
+    uint32_t
+        reads; // so many of the attributes that expressions read make a difference; UINT32_MAX: all
+};
+
 struct alloc_cluster {
     struct arena arena;
     struct alloc_features features;
@@ -106,7 +123,9 @@ struct alloc_cluster {
     struct cel_env *derived_env;
     struct cel_shapes *shapes;
     struct cel_cache *cache;
-    struct alloc_kit *own_kit; // where the four above are from, unless they are shared
+    struct answers *answers;   // NULL: kinds are not known
+    struct cl_kinds kinds;     // without the numbers
+    struct alloc_kit *own_kit; // where the five above are from, unless they are shared
     bool borrowed;             // all but devices, use and arena belong to another cluster
 };
 
@@ -115,7 +134,37 @@ struct alloc_kit {
     struct cel_env *derived_env;
     struct cel_shapes *shapes;
     struct cel_cache *cache;
+    struct answers *answers;
 };
+
+// --- answer.c ------------------------------------------------------------------------------------
+
+// device_make_record makes the CEL record of a device; device_record does so if there is none yet, NULL: it cannot be
+// read. device_eval evaluates a selector on it.
+int device_make_record(const struct alloc_cluster *c, const struct cl_device *d,
+                       struct err *err) MUST_USE;
+const struct cel_device *device_record(const struct alloc_cluster *c, const struct cl_device *d);
+bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struct cel_run *run,
+                 const struct cel_program *p, struct cel_result *ret);
+
+// Answers of expressions by kind of device. answers_begin comes before the kinds of a cluster are numbered, and is
+// their generation. hash is of what expressions can see; of attributes those that some expression reads.
+struct answers *answers_new(void);
+void answers_free(struct answers *a);
+uint32_t answers_begin(struct answers *a);
+struct device_kind *answers_kind(struct answers *a, uint64_t hash);
+
+// answers_learn: answers of this expression are to be kept for clusters whose kinds tell so many attributes apart.
+void answers_learn(struct answers *a, struct str expression, uint32_t reads);
+
+// answers_of are those of an expression on devices of this cluster; NULL: none are kept. Good until the next
+// answers_learn or answers_begin. answer_find is what is known; answer_make evaluates, and keeps the answer.
+struct answer_set;
+struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression);
+enum match_state answer_find(const struct answer_set *s, const struct cl_device *d);
+enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s,
+                             const struct cl_device *d, struct cel_run *run,
+                             const struct cel_program *p);
 
 // attr_value_of reads an attribute by the rules in force; ids for new values come from intern.
 struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists,
@@ -308,6 +357,8 @@ struct selset {
     struct cel_program **programs; // fetched when first needed
     size_t programs_len;           // the claims may be gone when the programs are dropped
     bool *tried;                   // fetched, or failed to compile
+    struct answer_set **answers;   // parallel to programs; NULL: none are kept
+    bool *asked;                   // for answers
     uint8_t *match;                // enum match_state by device
     bool class_only;
 };

@@ -220,7 +220,8 @@ static struct attr_value derive(struct alloc_solver *s, struct column *c, uint32
     struct err err = {0};
     if (!fetch(s, c, &issues, &err))
         return failed;
-    cel_eval_value(s->run, c->program, s->view->devices[device].cl->cel, NULL, &r);
+    cel_eval_value(s->run, c->program, device_record(s->view->cluster, s->view->devices[device].cl),
+                   NULL, &r);
     if (r.failed || !value_attribute(r.value, &s->arena, &a))
         return failed;
     return attr_value_of(&a, s->view->cluster->features.list_type_attributes, intern_local, s,
@@ -250,7 +251,8 @@ void column_error(struct alloc_solver *s, uint32_t column, uint32_t device)
         return;
     }
     device_name(&name, &s->view->devices[device]);
-    cel_eval_value(s->run, c->program, s->view->devices[device].cl->cel, NULL, &r);
+    cel_eval_value(s->run, c->program, device_record(s->view->cluster, s->view->devices[device].cl),
+                   NULL, &r);
     struct str why = r.failed ? r.error : STR("unsupported CEL return type");
     if (!r.failed && r.value->kind == CEL_LIST && !value_attribute(r.value, &s->arena, &a))
         why = STR("unsupported list element type");

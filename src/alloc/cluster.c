@@ -118,73 +118,6 @@ static uint32_t intern(void *arg, char type, struct str bytes)
     return *id;
 }
 
-static void attribute_input(const struct api_device_attribute *a, struct cel_attr_input *ret)
-{
-    ret->count = 1;
-    if (a->has_int_value) {
-        ret->kind = CEL_ATTR_INT;
-        ret->ints = &a->int_value;
-    } else if (a->has_bool_value) {
-        ret->kind = CEL_ATTR_BOOL;
-        ret->bools = &a->bool_value;
-    } else if (a->has_string_value) {
-        ret->kind = CEL_ATTR_STRING;
-        ret->strings = &a->string_value;
-    } else if (a->has_version_value) {
-        ret->kind = CEL_ATTR_VERSION;
-        ret->strings = &a->version_value;
-    } else if (a->int_values.p) {
-        *ret = (struct cel_attr_input){
-            ret->name, CEL_ATTR_INT, true, a->int_values.n, {.ints = a->int_values.p}};
-    } else if (a->bool_values.p) {
-        *ret = (struct cel_attr_input){
-            ret->name, CEL_ATTR_BOOL, true, a->bool_values.n, {.bools = a->bool_values.p}};
-    } else if (a->string_values.p) {
-        *ret = (struct cel_attr_input){
-            ret->name, CEL_ATTR_STRING, true, a->string_values.n, {.strings = a->string_values.p}};
-    } else if (a->version_values.p) {
-        *ret = (struct cel_attr_input){ret->name,
-                                       CEL_ATTR_VERSION,
-                                       true,
-                                       a->version_values.n,
-                                       {.strings = a->version_values.p}};
-    } else {
-        ret->kind = CEL_ATTR_NONE;
-    }
-}
-
-static int make_cel_device(struct alloc_cluster *c, struct cl_device *d, struct err *err)
-{
-    const struct api_device *api = d->api;
-    struct arena tmp = {0};
-    cleanup_sbuf struct sbuf text = {0};
-    struct cel_attr_input *attrs = arena_array(&tmp, struct cel_attr_input, api->attributes.n + 1);
-    struct cel_capacity_input *caps =
-        arena_array(&tmp, struct cel_capacity_input, api->capacity.n + 1);
-    for (size_t i = 0; i < api->attributes.n; i++) {
-        attrs[i].name = api->attributes.p[i].key;
-        attribute_input(&api->attributes.p[i].value, &attrs[i]);
-    }
-    for (size_t i = 0; i < api->capacity.n; i++) {
-        sbuf_clear(&text);
-        quantity_write(&api->capacity.p[i].value.value, &text);
-        caps[i].name = api->capacity.p[i].key;
-        caps[i].quantity = arena_str(&tmp, sbuf_str(&text));
-    }
-    int r = cel_device_new(c->shapes,
-                           &(struct cel_device_input){.driver = d->slice->spec.driver,
-                                                      .allow_multiple_allocations =
-                                                          api->has_allow_multiple_allocations &&
-                                                          api->allow_multiple_allocations,
-                                                      .attributes = attrs,
-                                                      .attribute_count = api->attributes.n,
-                                                      .capacities = caps,
-                                                      .capacity_count = api->capacity.n},
-                           &d->cel, err);
-    arena_done(&tmp);
-    return r < 0 ? err_wrap(err, "device %.*s", STR_ARG(api->name)) : 0;
-}
-
 static bool rule_picks(const struct api_device_taint_rule *rule, const struct cl_device *d)
 {
     const struct api_device_taint_selector *s = rule->spec.device_selector;
@@ -241,6 +174,21 @@ static void apply_use(struct alloc_cluster *c, struct cl_device *d, bool idle)
     }
 }
 
+static void set_kind(struct cl_device *d, struct device_kind *k)
+{
+    if (k && k->seen) {
+        d->kind = k->kind;
+        d->sign = k->sign;
+    } else {
+        d->kind = device_kind(d->api, &d->slice->spec);
+        d->sign = device_sign(d->api);
+    }
+    if (k) {
+        d->kind_number = k->number;
+        *k = (struct device_kind){k->hash, d->kind, d->sign, k->number, true};
+    }
+}
+
 static int make_device(struct alloc_cluster *c, const struct alloc_input *in, struct cl_device *d,
                        struct err *err)
 {
@@ -252,13 +200,13 @@ static int make_device(struct alloc_cluster *c, const struct alloc_input *in, st
     d->attrs = attrs;
     d->shared = c->features.consumable_capacity && api->has_allow_multiple_allocations &&
                 api->allow_multiple_allocations;
-    d->kind = device_kind(api, &d->slice->spec);
-    d->sign = device_sign(api);
     d->name_bit = name_bit(api->name);
     rank_device(d);
     merge_taints(c, in, d);
     apply_use(c, d, false);
-    return make_cel_device(c, d, err);
+    d->cel = arena_one(&c->arena, struct cel_device *);
+    // A cluster without a kit may be of several threads: nothing is made later.
+    return in->kit ? 0 : device_make_record(c, d, err);
 }
 
 bool slice_uses_groups(const struct api_resource_slice *s)
@@ -292,6 +240,7 @@ static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, 
             struct cl_device *d = &c->devices[c->devices_len++];
             d->api = &s->spec.devices.p[j];
             d->slice = s;
+            set_kind(d, in->kinds ? in->kinds->of[c->devices_len - 1] : NULL);
             int r = make_device(c, in, d, err);
             if (r < 0)
                 return r;
@@ -303,20 +252,18 @@ static int gather_slices(struct alloc_cluster *c, const struct alloc_input *in, 
 // --- Classes -------------------------------------------------------------------------------------
 
 static enum match_state class_match(const struct alloc_cluster *c, const struct cl_class *k,
-                                    struct cel_run *run, const struct cl_device *d)
+                                    struct answer_set *const *answers, struct cel_run *run,
+                                    const struct cl_device *d)
 {
-    (void)c;
-    for (size_t i = 0; i < k->api->spec.selectors.n; i++) {
-        struct cel_result r;
+    enum match_state m = MATCH_YES;
+    for (size_t i = 0; m == MATCH_YES && i < k->api->spec.selectors.n; i++) {
         if (!k->programs[i])
             return MATCH_ERROR;
-        bool match = cel_eval_device(run, k->programs[i], d->cel, &r);
-        if (r.failed)
-            return MATCH_ERROR;
-        if (!match)
-            return MATCH_NO;
+        m = answer_find(answers[i], d);
+        if (m == MATCH_UNKNOWN)
+            m = answer_make(c, answers[i], d, run, k->programs[i]);
     }
-    return MATCH_YES;
+    return m;
 }
 
 static void make_class(struct alloc_cluster *c, struct cl_class *k, struct cel_run *run)
@@ -324,12 +271,16 @@ static void make_class(struct alloc_cluster *c, struct cl_class *k, struct cel_r
     const struct api_device_selector_array *sel = &k->api->spec.selectors;
     k->programs = arena_array(&c->arena, struct cel_program *, sel->n + 1);
     k->match = arena_array(&c->arena, uint8_t, c->devices_len + 1);
+    struct answer_set **answers = arena_array(&c->arena, struct answer_set *, sel->n + 1);
+    for (size_t i = 0; i < sel->n; i++)
+        if (sel->p[i].cel)
+            answers[i] = answers_of(c, sel->p[i].cel->expression);
     for (size_t i = 0; i < sel->n; i++)
         if (!sel->p[i].cel || cel_cache_get(c->cache, c->env, sel->p[i].cel->expression,
                                             &k->programs[i], NULL, NULL) < 0)
             k->programs[i] = NULL;
     for (size_t i = 0; i < c->devices_len; i++)
-        k->match[i] = (uint8_t)class_match(c, k, run, &c->devices[i]);
+        k->match[i] = (uint8_t)class_match(c, k, answers, run, &c->devices[i]);
 }
 
 static void gather_classes(struct alloc_cluster *c, const struct alloc_input *in)
@@ -359,6 +310,7 @@ struct alloc_kit *alloc_kit_new(const struct alloc_features *features)
     k->derived_env = cel_env_new(&options);
     k->shapes = cel_shapes_new();
     k->cache = cel_cache_new(PROGRAMS_MAX);
+    k->answers = answers_new();
     return k;
 }
 
@@ -366,6 +318,7 @@ void alloc_kit_free(struct alloc_kit *k)
 {
     if (!k)
         return;
+    answers_free(k->answers);
     cel_cache_free(k->cache);
     cel_shapes_free(k->shapes);
     cel_env_free(k->derived_env);
@@ -387,6 +340,11 @@ int alloc_cluster_new(const struct alloc_input *input, struct alloc_cluster **re
     c->derived_env = kit->derived_env;
     c->shapes = kit->shapes;
     c->cache = kit->cache;
+    if (input->kinds) {
+        c->answers = kit->answers;
+        c->kinds = *input->kinds;
+        c->kinds.of = NULL;
+    }
     if (input->taint_rules_len)
         c->taint_rules =
             arena_dup(&c->arena, input->taint_rules,
@@ -437,7 +395,7 @@ static void free_own(struct alloc_cluster *c)
         for (size_t j = 0; c->classes[i].programs && j < c->classes[i].api->spec.selectors.n; j++)
             cel_program_free(c->classes[i].programs[j]);
     for (size_t i = 0; i < c->devices_len; i++)
-        cel_device_free(c->devices[i].cel);
+        cel_device_free(c->devices[i].cel ? *c->devices[i].cel : NULL);
     free_lists(&c->by_node);
     free_lists(&c->by_pool);
     vec_done(&c->elsewhere);

@@ -79,7 +79,7 @@ static enum match_state judge_terms(struct explainer *x, struct judged_set *set,
         if (m == MATCH_ERROR && set->terms[i].selector != set->terms[i - 1].selector)
             break;
         bool match = set->terms[i].program &&
-                     cel_eval_device(x->s->run, set->terms[i].program, d->cl->cel, &r);
+                     device_eval(x->s->view->cluster, d->cl, x->s->run, set->terms[i].program, &r);
         if (match || (r.failed && m == MATCH_ERROR))
             continue;
         set->refuser[device] = (uint16_t)i;
@@ -421,7 +421,7 @@ static struct str failure(const struct explainer *x, const struct alternative *a
             i < classes ? a->class_->programs[i] : set->terms[i - classes].program;
         struct cel_result r = {.failed = true, .error = STR("the expression does not compile")};
         if (p)
-            (void)cel_eval_device(x->s->run, p, d->cel, &r);
+            (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
         if (r.failed)
             return arena_str(arena, r.error);
     }

@@ -13,24 +13,36 @@
 
 // --- Types ---------------------------------------------------------------------------------------
 
-// Devices are alike whatever these say: they name the piece or its place.
+static bool begins(const char *s, const char *word)
+{
+    while (*word && *s == *word) {
+        s++;
+        word++;
+    }
+    return !*word;
+}
+
+// Devices are alike whatever these say: they name the piece or its place. One pass over the name, since every
+// attribute of every slice comes by: most letters begin no word.
 static bool names_piece(struct str key)
 {
-    static const char *const words[] = {"uuid",  "serial", "pcie", "pci",  "numa",
-                                        "index", "minor",  "addr", "name", "parent"};
-    static const char *const spare[] = {"productname", "model"};
-    char low[64];
-    size_t n = key.n < sizeof(low) ? key.n : sizeof(low);
+    static const char *const words[] = {"uuid",  "serial", "pci",  "numa",  "index",
+                                        "minor", "addr",   "name", "parent"};
+    char low[65];
+    bool piece = false;
+    size_t n = key.n < sizeof(low) - 1 ? key.n : sizeof(low) - 1;
     for (size_t i = 0; i < n; i++)
         low[i] = (char)(key.p[i] >= 'A' && key.p[i] <= 'Z' ? key.p[i] + 32 : key.p[i]);
-    struct str s = str_make(low, n);
-    for (size_t i = 0; i < array_len(spare); i++)
-        if (str_contains(s, str_z(spare[i])))
+    low[n] = '\0';
+    for (const char *s = low; *s; s++) {
+        if (!memchr("uspnima", *s, 7))
+            continue;
+        if (begins(s, "productname") || begins(s, "model"))
             return false;
-    for (size_t i = 0; i < array_len(words); i++)
-        if (str_contains(s, str_z(words[i])))
-            return true;
-    return false;
+        for (size_t i = 0; !piece && i < array_len(words); i++)
+            piece = *s == *words[i] && begins(s, words[i]);
+    }
+    return piece;
 }
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -293,16 +305,14 @@ static bool selected(struct fleet *f, const struct alloc_view *v, const struct v
     uint8_t match = at ? c->classes[*at].match[d->cl_index] : MATCH_ERROR;
     for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++) {
         struct cel_program *p = NULL;
-        struct cel_result r;
         if (!s->selectors->p[i].cel ||
             cel_cache_get(c->cache, c->env, s->selectors->p[i].cel->expression, &p, NULL, NULL) <
                 0) {
             match = MATCH_ERROR;
             break;
         }
-        bool yes = cel_eval_device(fleet_run(f), p, d->cl->cel, &r);
+        match = (uint8_t)answer_make(c, NULL, d->cl, fleet_run(f), p);
         cel_program_free(p);
-        match = r.failed ? MATCH_ERROR : yes ? MATCH_YES : MATCH_NO;
     }
     *loose |= match == MATCH_ERROR;
     return match == MATCH_YES;

@@ -29,11 +29,24 @@ static void pool_key(struct str driver, struct str name, struct sbuf *out)
     sbuf_add(out, name);
 }
 
+// What drivers and pools may be called fits; others are found more slowly.
+#define NAMES_MAX 384
+
 static struct index_pool *pool_find(const struct index *x, struct str driver, struct str name)
 {
+    char names[NAMES_MAX];
     cleanup_sbuf struct sbuf key = {0};
-    pool_key(driver, name, &key);
-    struct index_pool **known = map_get(&x->pools, sbuf_str(&key));
+    struct str s;
+    if (driver.n + name.n < sizeof(names)) {
+        memcpy(names, driver.p ? driver.p : "", driver.n);
+        names[driver.n] = '\0';
+        memcpy(names + driver.n + 1, name.p ? name.p : "", name.n);
+        s = str_make(names, driver.n + 1 + name.n);
+    } else {
+        pool_key(driver, name, &key);
+        s = sbuf_str(&key);
+    }
+    struct index_pool **known = map_get(&x->pools, s);
     return known ? *known : NULL;
 }
 
@@ -246,6 +259,19 @@ static struct str owner_of(struct index_pool *p)
     return shared ? (struct str){0} : node;
 }
 
+static void list_shared(struct index *x, struct index_pool *p, bool was_shared)
+{
+    if (p->shared && !was_shared) {
+        p->in_shared = (uint32_t)x->shared.n;
+        vec_push(&x->shared, p);
+    } else if (!p->shared && was_shared) {
+        struct index_pool *last = vec_pop(&x->shared);
+        last->in_shared = p->in_shared;
+        if (last != p)
+            x->shared.p[p->in_shared] = last;
+    }
+}
+
 // After its slices changed.
 static void pool_settle(struct index *x, struct index_pool *p)
 {
@@ -255,7 +281,7 @@ static void pool_settle(struct index *x, struct index_pool *p)
     struct index_node *now = owner.n ? node_named(x, owner) : NULL;
     p->twice = any_twice(p);
     key_pool(p);
-    x->shared_pools += (size_t)p->shared - (size_t)was_shared;
+    list_shared(x, p, was_shared);
     if (was_shared && !p->shared)
         place_visible(x, p, true);
     if (old != now) {
@@ -497,6 +523,8 @@ static void user_enter(struct index *x, struct index_user *u)
     for (size_t i = 0; i < user_len(u); i++) {
         struct alloc_use use;
         (void)user_use(x, u, i, &use);
+        if (u->pools.n && is_of(&use, u->pools.p[u->pools.n - 1]))
+            continue; // mostly all are of one pool
         struct index_pool *p = pool_get(x, use.id.driver, use.id.pool);
         if (in_pools(u, p))
             continue;

@@ -109,6 +109,10 @@ bool index_holds(const struct index_user *u);
 uint64_t index_state(struct index *x, uint32_t node);
 size_t index_states(struct index *x);
 
+// index_expect: such a claim is there, and others like it may be asked about. What it reads of devices is then known
+// before the first of them waits for that.
+void index_expect(struct index *x, const struct api_resource_claim *claim);
+
 // index_catch_up looks at so many pools again after a question has read an attribute that none had read
 // before; true: there are more. Questions do so by themselves; an idle caller may be ahead of them.
 bool index_catch_up(struct index *x, size_t most);

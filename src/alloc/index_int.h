@@ -46,9 +46,10 @@ struct index_pool {
     uint32_t taken;
     uint32_t idle; // of these, so many can be had at the most
     bool shared;
-    bool shareable; // a device of it may be allocated several times
-    bool grouped;   // some have compatibility groups: which slices count depends on features
-    bool twice;     // two devices have one name
+    uint32_t in_shared; // if so, its place in index.shared
+    bool shareable;     // a device of it may be allocated several times
+    bool grouped;       // some have compatibility groups: which slices count depends on features
+    bool twice;         // two devices have one name
 };
 
 // Objects that a snapshot borrows from.
@@ -194,7 +195,7 @@ struct index {
     struct index_group_map MAP(struct index_group *) by_state;
     struct index_bucket buckets[BUCKETS];
     uint32_t births;
-    size_t shared_pools;
+    struct index_pools shared;                    // pools that are not of one node alone
     struct index_label_keys MAP(bool) label_keys; // that shared pools ask for
     struct index_label_keys node_names;           // likewise
     struct index_objects VEC(struct index_object) classes;
@@ -258,6 +259,9 @@ uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loos
 // key_class and key_claims find what an object's expressions read. True: that is more than before.
 bool key_class(struct index *x, const struct api_device_class *c);
 bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
+
+// key_reads_more says whether a slice may have attributes that were not read when it was looked at last.
+bool key_reads_more(const struct index *x, const struct index_slice *s);
 
 // index_stale: expressions read attributes that none has read before. All devices have to be looked at
 // again (index_catch_up). A slice that has no such attribute costs nothing.

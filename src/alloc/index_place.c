@@ -290,15 +290,11 @@ static struct index_set *set_get(struct index *x, const struct index_node *n)
     struct index_set *s = xcalloc(1, sizeof(*s));
     s->labels = str_make(xstrndup(labels.p ? labels.p : "", labels.n), labels.n);
     *map_put(&x->sets, s->labels) = s;
-    if (x->shared_pools)
-        map_foreach(&x->pools, i) {
-            struct index_pool *p = *map_value(&x->pools, i);
-            struct index_seen seen = {0};
-            if (p->shared)
-                seen = pool_seen(p, n->object.value);
-            if (seen.hash)
-                set_put(s, p, seen);
-        }
+    vec_foreach(&x->shared, p) {
+        struct index_seen seen = pool_seen(*p, n->object.value);
+        if (seen.hash)
+            set_put(s, *p, seen);
+    }
     set_state(s);
     return s;
 }
@@ -547,6 +543,7 @@ void place_done(struct index *x)
 {
     map_done(&x->sets);
     vec_done(&x->dirty);
+    vec_done(&x->shared);
     map_done(&x->by_own);
     map_done(&x->by_state);
     map_done(&x->label_keys);

@@ -24,8 +24,10 @@ static void read_expression(struct index *x, const struct cel_env *env, struct s
     struct cel_program *p = NULL;
     if (cel_cache_get(x->kit->cache, env, text, &p, NULL, NULL) < 0)
         return;
-    if (!cel_program_reads(p, read_attribute, x))
-        x->reads_all = true;
+    bool told = cel_program_reads(p, read_attribute, x);
+    x->reads_all |= !told;
+    if (env == x->kit->env) // values of derived attributes are not kept
+        answers_learn(x->kit->answers, text, told ? (uint32_t)x->reads.n : UINT32_MAX);
     cel_program_free(p);
 }
 
@@ -96,8 +98,7 @@ void index_stale(struct index *x)
     x->stale = x->pools.index.used;
 }
 
-// Has a slice attributes that were not read when it was looked at last?
-static bool reads_more(const struct index *x, const struct index_slice *s)
+bool key_reads_more(const struct index *x, const struct index_slice *s)
 {
     if (x->reads_all)
         return !s->read_all;
@@ -112,7 +113,7 @@ static void look_again(struct index *x, struct index_pool *p)
     bool changed = false;
     for (size_t i = 0; i < p->slices.n; i++) {
         struct index_slice *s = p->slices.p[i];
-        if (!reads_more(x, s))
+        if (!key_reads_more(x, s))
             continue;
         changed = true;
         key_devices(x, s);
@@ -124,6 +125,12 @@ static void look_again(struct index *x, struct index_pool *p)
         place_own(x, p->node);
     else if (p->shared)
         place_shared(x, p);
+}
+
+void index_expect(struct index *x, const struct api_resource_claim *claim)
+{
+    if (key_claims(x, &claim, 1))
+        index_stale(x);
 }
 
 // From the end to the beginning: what moves when pools go, goes towards the beginning, and what comes

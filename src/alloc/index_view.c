@@ -17,6 +17,7 @@ struct gathering {
     struct class_ptrs VEC(const struct api_device_class *) classes;
     struct rule_ptrs VEC(const struct api_device_taint_rule *) rules;
     struct use_vec VEC(struct alloc_use) uses;
+    struct kind_vec VEC(struct device_kind *) kinds; // of the devices of slices
 };
 
 static void gathering_done(struct gathering *g)
@@ -25,6 +26,7 @@ static void gathering_done(struct gathering *g)
     vec_done(&g->classes);
     vec_done(&g->rules);
     vec_done(&g->uses);
+    vec_done(&g->kinds);
 }
 
 // --- Snapshots -----------------------------------------------------------------------------------
@@ -58,8 +60,14 @@ static void gather_slices(const struct index *x, const struct index_pools *pools
 {
     for (size_t i = 0; i < pools->n; i++)
         for (size_t k = 0; k < pools->p[i]->slices.n; k++) {
-            vec_push(&g->slices, pools->p[i]->slices.p[k]->api);
-            hold(x, b, pools->p[i]->slices.p[k]->object.owner);
+            const struct index_slice *s = pools->p[i]->slices.p[k];
+            // Kinds that do not tell apart what is read now are none.
+            bool known = !key_reads_more(x, s);
+            vec_push(&g->slices, s->api);
+            hold(x, b, s->object.owner);
+            for (size_t d = 0; d < s->api->spec.devices.n; d++)
+                vec_push(&g->kinds,
+                         known ? answers_kind(x->kit->answers, s->devices[d].kind) : NULL);
         }
 }
 
@@ -78,6 +86,8 @@ static int make_base(const struct index *x, const struct index_pools *own,
                      const struct index_pools *shared, struct index_base *b, struct err *err)
 {
     struct gathering g = {0};
+    struct cl_kinds kinds = {.generation = answers_begin(x->kit->answers),
+                             .reads = x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n};
     if (own)
         gather_slices(x, own, &g, b);
     gather_slices(x, shared, &g, b);
@@ -93,12 +103,14 @@ static int make_base(const struct index *x, const struct index_pools *own,
     }
     struct alloc_input in = {.features = x->options.features,
                              .kit = x->kit,
+                             .kinds = &kinds,
                              .slices = g.slices.p,
                              .slices_len = g.slices.n,
                              .classes = g.classes.p,
                              .classes_len = g.classes.n,
                              .taint_rules = g.rules.p,
                              .taint_rules_len = g.rules.n};
+    kinds.of = g.kinds.p;
     int r = alloc_cluster_new(&in, &b->base, err);
     gathering_done(&g);
     if (r < 0)

@@ -42,9 +42,9 @@ static uint32_t selset_for(struct alloc_solver *s, const struct alternative *a)
     if (!set->class_only) {
         set->programs_len = a->selectors->n;
         const struct piece pieces[] = {
-            PIECE(set->programs, a->selectors->n),
-            PIECE(set->match, s->view->devices_len + 1),
-            PIECE(set->tried, a->selectors->n),
+            PIECE(set->programs, a->selectors->n), PIECE(set->match, s->view->devices_len + 1),
+            PIECE(set->answers, a->selectors->n),  PIECE(set->tried, a->selectors->n),
+            PIECE(set->asked, a->selectors->n),
         };
         solver_allocate(s, pieces, array_len(pieces));
     }

@@ -10,6 +10,15 @@
 // What an evaluation amounts to, in the unit of solver_tick.
 #define WORK_PER_EVALUATION 100
 
+static struct answer_set *answers_for(struct alloc_solver *s, struct selset *set, size_t i)
+{
+    if (!set->asked[i]) {
+        set->asked[i] = true;
+        set->answers[i] = answers_of(s->view->cluster, set->selectors->p[i].cel->expression);
+    }
+    return set->answers[i];
+}
+
 static struct cel_program *program_of(struct alloc_solver *s, struct selset *set, size_t i)
 {
     if (!set->tried[i]) {
@@ -27,16 +36,15 @@ static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
 {
     enum match_state m = (enum match_state)set->class_->match[d->cl_index];
     for (size_t i = 0; m == MATCH_YES && i < set->selectors->n; i++) {
+        struct answer_set *answers = answers_for(s, set, i);
+        m = answer_find(answers, d->cl);
+        if (m != MATCH_UNKNOWN)
+            continue;
         struct cel_program *p = program_of(s, set, i);
-        struct cel_result r;
         if (!p)
             return MATCH_ERROR;
-        bool match = cel_eval_device(s->run, p, d->cl->cel, &r);
+        m = answer_make(s->view->cluster, answers, d->cl, s->run, p);
         (void)solver_tick(s, WORK_PER_EVALUATION); // who asked looks at the time
-        if (r.failed)
-            return MATCH_ERROR;
-        if (!match)
-            m = MATCH_NO;
     }
     return m;
 }
@@ -82,7 +90,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
             sbuf_addz(compile, err.msg);
         return true;
     }
-    (void)cel_eval_device(s->run, p, d->cl->cel, &r);
+    (void)device_eval(c, d->cl, s->run, p, &r);
     if (r.failed) {
         sbuf_add(runtime, r.error);
         if (r.missing_key || str_contains(r.error, STR("no such key:")))

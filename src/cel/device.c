@@ -2,6 +2,7 @@
 #include "cel/device.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "cel/run.h"
 
@@ -13,6 +14,7 @@
 // bytes, which comparisons notice first and caches like.
 #define TEXTS_MAX      65536
 #define TEXT_BYTES_MAX 128
+#define DEPTH_MAX      64 // of a bucket: texts may be chosen to collide
 
 struct text {
     struct text *next;
@@ -23,7 +25,8 @@ struct text {
 struct cel_shapes {
     struct arena arena;
     struct cel_shape *buckets[BUCKETS];
-    struct text *texts[BUCKETS];
+    struct text **texts; // buckets
+    size_t texts_len;    // of these; a power of two, or 0
     size_t text_count;
 };
 
@@ -37,6 +40,7 @@ void cel_shapes_free(struct cel_shapes *s)
     if (!s)
         return;
     arena_done(&s->arena);
+    free(s->texts);
     free(s);
 }
 
@@ -144,18 +148,42 @@ static const struct cel_shape *shape_for(struct cel_shapes *reg, const struct it
     return s;
 }
 
+static struct text **text_bucket(const struct cel_shapes *reg, uint64_t hash)
+{
+    return &reg->texts[(hash ^ hash >> 32) & (reg->texts_len - 1)];
+}
+
+// Twice as many buckets, so that a look costs the same however many texts there are.
+static void more_buckets(struct cel_shapes *reg)
+{
+    struct text **old = reg->texts;
+    size_t n = reg->texts_len;
+    reg->texts_len = n ? 2 * n : BUCKETS;
+    reg->texts = xcalloc(reg->texts_len, sizeof(struct text *));
+    for (size_t i = 0; i < n; i++)
+        for (struct text *t = old[i], *next; t; t = next) {
+            struct text **bucket = text_bucket(reg, t->hash);
+            next = t->next;
+            t->next = *bucket;
+            *bucket = t;
+        }
+    free(old);
+}
+
 // The shared copy of a text, or one in the device's own arena.
 static struct str intern(struct cel_shapes *reg, struct arena *own, struct str s)
 {
     if (s.n > TEXT_BYTES_MAX)
         return arena_str(own, s);
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, s);
-    struct text **bucket = &reg->texts[(hash ^ hash >> 32) % BUCKETS];
+    if (reg->text_count >= reg->texts_len)
+        more_buckets(reg);
+    struct text **bucket = text_bucket(reg, hash);
     size_t depth = 0;
-    for (const struct text *t = *bucket; t; t = t->next, depth++)
+    for (const struct text *t = *bucket; t && depth < DEPTH_MAX; t = t->next, depth++)
         if (t->hash == hash && str_eq(t->s, s))
             return t->s;
-    if (reg->text_count >= TEXTS_MAX || depth > 64)
+    if (reg->text_count >= TEXTS_MAX || depth == DEPTH_MAX)
         return arena_str(own, s);
     struct text *t = arena_one(&reg->arena, struct text);
     *t = (struct text){.next = *bucket, .hash = hash, .s = arena_str(&reg->arena, s)};

@@ -310,6 +310,7 @@ static void restart(struct fleet_bench *b)
     fleet_core_begin(&b->core, &b->objects);
     for (size_t i = 0; i < b->claims.n; i++)
         fleet_core_take(&b->core, b->claims.p[i]);
+    (void)index_catch_up(b->core.index, SIZE_MAX);
     fleet_core_refresh(&b->core, SIZE_MAX);
     tell_one(b, "start again, full", from);
     b->core.asked = asked;

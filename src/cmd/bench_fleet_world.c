@@ -252,6 +252,8 @@ void fleet_core_end(struct fleet_core *c)
 
 void fleet_core_take(struct fleet_core *c, struct fleet_claim *k)
 {
+    index_expect(c->index,
+                 c->objects->asks[k->ask]); // as the scheduler does with each claim that it sees
     index_use_list(c->index, &k->user, k->uses, k->user.uses_len);
     c->cpu[k->node] -= CPU_A_GPU;
     k->held = true;

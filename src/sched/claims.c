@@ -183,6 +183,8 @@ static struct sched_claim *take_in(struct claims *c, const struct client_object 
         drop_flight(k);
         settle(c, k);
     }
+    if (after && (!before || other))
+        index_expect(c->devices, after->object.value);
     set_seen(k, after);
     if (after && (!k->latest || after->revision > k->latest->revision))
         set_latest(k, after);
