@@ -555,11 +555,11 @@ static uint64_t fullness(const struct class *n, const struct fleet_question *q)
     return left < 0 ? FULL : left > 2 ? 0 : (uint64_t)(FULL / 2 * (2 - left));
 }
 
-// Those who want no units: kube-scheduler spreads them, so do we over nodes without units. On others they fill one node after
-// the other, since processors in one piece are what requests for units need.
+// Those who want no units: kube-scheduler spreads them, so do we over nodes without units. Others
+// come after those, one after the other: processors in one piece are what requests for units need.
 static uint64_t tie_plain(const struct class *c, const struct fleet_question *q)
 {
-    return c->units->n ? 2 * FULL - fullness(c, q) : fullness(c, q);
+    return c->units->n ? FULL + 1 : fullness(c, q);
 }
 
 // Among equals: units that are wanted least, then the fullest node.
