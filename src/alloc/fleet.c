@@ -543,14 +543,23 @@ static int32_t clip(double score)
     return score > INT32_MAX ? INT32_MAX : score <= CELL_LEAST ? CELL_LEAST : (int32_t)score;
 }
 
-// How full processors and memory get, for those who want nothing else: kube-scheduler spreads them.
+#define FULL 100
+
+// How full processors and memory get, up to FULL.
 static uint64_t fullness(const struct class *n, const struct fleet_question *q)
 {
     int64_t cpu_all = n->pub.cpu_all > 0 ? n->pub.cpu_all : 1;
     int64_t memory_all = n->pub.memory_all > 0 ? n->pub.memory_all : 1;
     double left = (double)(n->pub.state.cpu - q->cpu) / (double)cpu_all +
                   (double)(n->pub.state.memory - q->memory) / (double)memory_all;
-    return left < 0 ? 100 : left > 2 ? 0 : (uint64_t)(50 * (2 - left));
+    return left < 0 ? FULL : left > 2 ? 0 : (uint64_t)(FULL / 2 * (2 - left));
+}
+
+// Those who want no units: kube-scheduler spreads them, so do we over nodes without units. Others
+// come after those, one after the other: processors in one piece are what requests for units need.
+static uint64_t tie_plain(const struct class *c, const struct fleet_question *q)
+{
+    return c->units->n ? FULL + 1 : fullness(c, q);
 }
 
 // Among equals: units that are wanted least, then the fullest node.
@@ -559,7 +568,7 @@ static uint64_t tie_of(const struct fleet *f, const struct class *c)
     const struct question *q = f->now;
     if (f->options.rule)
         return 0;
-    return q->plain ? fullness(c, &q->pub) : (uint64_t)c->press << 32 | c->left;
+    return q->plain ? tie_plain(c, &q->pub) : (uint64_t)c->press << 32 | c->left;
 }
 
 static double question_price(const struct fleet *f, struct question *q)

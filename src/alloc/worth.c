@@ -21,10 +21,21 @@
 // A scarcity that changed by less is left as it is, so that what is known about nodes stays.
 #define SCARCE_TOLERANCE 0.25
 
+// A place is worth more than in proportion as places get few.
+#define SCARCE_POWER 1.5
+
+// What processors allow counts once. Where those that will come want more of the processors left than COMPANY_FROM, while
+// they want all units, processors are what runs out, and it counts up to COMPANY_MOST times.
+#define COMPANY_FROM  0.9
+#define COMPANY_SLOPE 5.0
+#define COMPANY_MOST  3.0
+#define COMPANY_MOVED 0.1
+
 struct worth *worth_new(void)
 {
     struct worth *w = xcalloc(1, sizeof(*w));
     w->one = 1;
+    w->company = 1;
     w->slot_stamp = 1;
     for (size_t i = 0; i < WORTH_FAMILIES; i++) {
         const double none[WORTH_WHOLE + 1] = {0};
@@ -278,6 +289,7 @@ void worth_places_begin(struct worth *w)
 {
     w->counted_len = 0;
     w->free_units = 0;
+    w->free_cpu = 0;
     slots_begin(w);
     for (size_t i = 0; i < w->demands_len && w->counted_len < WORTH_SCARCE; i++)
         if (w->demands[i].request.num >= 2 && w->demands[i].units > 0 &&
@@ -293,6 +305,7 @@ void worth_places(struct worth *w, const struct worth_state *s, double nodes)
     for (uint32_t i = 0; i < s->n; i++)
         left += s->units[i].left;
     w->free_units += nodes * left / WORTH_WHOLE;
+    w->free_cpu += nodes * (s->cpu > 0 ? (double)s->cpu : 0);
     for (size_t i = 0; i < w->counted_len; i++)
         w->counted[i].places += nodes * (double)worth_slots(w, s, &m, &w->counted[i]);
     slots_count(w, s, nodes);
@@ -312,7 +325,23 @@ static void set_scarcity(const struct worth *w, struct scarce *s)
     double come = d->count * w->scale * w->free_units / (w->wanted > 0 ? w->wanted : 1);
     double rate = s->places > 0 ? come / s->places : 1; // the next one is
     rate = rate > 1 ? 1 : rate;
-    s->value = rate * rate * d->request.num * family_price(w, d);
+    s->value = pow(rate, SCARCE_POWER) * d->request.num * family_price(w, d);
+}
+
+// True: it changed so much that it matters.
+static bool set_weight_of_company(struct worth *w)
+{
+    double come = 0;
+    for (size_t i = 0; i < w->demands_len; i++)
+        come += w->demands[i].count * (double)w->demands[i].request.cpu;
+    come *= w->scale * w->free_units / (w->wanted > 0 ? w->wanted : 1);
+    double tight = w->free_cpu > 0 ? come / w->free_cpu : 0;
+    double weight = 1 + COMPANY_SLOPE * (tight - COMPANY_FROM);
+    weight = weight < 1 ? 1 : weight > COMPANY_MOST ? COMPANY_MOST : weight;
+    if (fabs(weight - w->company) <= COMPANY_MOVED)
+        return false;
+    w->company = weight;
+    return true;
 }
 
 bool worth_moved(double old, double new)
@@ -322,7 +351,7 @@ bool worth_moved(double old, double new)
 
 bool worth_places_end(struct worth *w)
 {
-    bool changed = w->scarce_len != w->counted_len;
+    bool changed = set_weight_of_company(w) || w->scarce_len != w->counted_len;
     for (size_t i = 0; i < w->counted_len; i++) {
         set_scarcity(w, &w->counted[i]);
         changed = changed || worth_moved(w->scarce[i].value, w->counted[i].value);

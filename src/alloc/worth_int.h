@@ -102,6 +102,8 @@ struct worth {
     uint32_t slot_stamp; // of the values
     double free_slotted; // units with a geometry, what is left of them
     double free_units;
+    double free_cpu;  // thousandths, of all nodes
+    double company;   // how much what processors allow counts
     double one;       // what a request counts that is seen now
     double seen;      // all in all
     double unsettled; // since the prices were made

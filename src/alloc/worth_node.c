@@ -9,10 +9,9 @@
 #include "base/banned.h"
 
 // How much the terms count. Found on traces, see docs/utilization.md.
-#define PARTS   2.0
-#define PRESS   0.2
-#define COMPANY 0.5
-#define SLOTS   32.0
+#define PARTS 2.0
+#define PRESS 0.2
+#define SLOTS 32.0
 
 // Losses are told apart in steps of so many thousandths of a unit. Within a step the fullest node
 // wins and the first unit, which is what keeps whole nodes and units free; finer steps scatter.
@@ -121,7 +120,7 @@ static double worth_of_sums(const struct worth *w, const struct unit_sums *m,
 {
     double sum = m->parts + SLOTS * m->slots;
     for (size_t f = 0; f < w->families_len; f++)
-        sum += COMPANY * company_of(&w->families[f], m->value[f], (double)s->cpu);
+        sum += w->company * company_of(&w->families[f], m->value[f], (double)s->cpu);
     for (size_t i = 0; i < w->scarce_len; i++)
         sum += w->scarce[i].value * (double)slots_of(w, s, m, &w->scarce[i]);
     return sum;
