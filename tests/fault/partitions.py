@@ -89,7 +89,7 @@ print('watching' if b' 200 ' in tls.recv(4096) else 'not', flush=True)
 while tls.recv(4096):
     pass
 """
-VANISHED = 300  # seconds; it takes about 120
+VANISHED = 180  # seconds; the kernel needs 120 as it is told to, and 219 when it is not
 
 
 def connections(w):
