@@ -16,10 +16,12 @@
 
 #define BACKLOG 4096
 
-// A peer that vanished without a word is noticed after about two minutes.
+// A peer that vanished without a word is noticed after about two minutes: when nothing is on its way to it, by asking; else because it does
+// not acknowledge. Without the latter the kernel goes on trying for longer.
 #define KEEPALIVE_IDLE_SEC     60
 #define KEEPALIVE_INTERVAL_SEC 15
 #define KEEPALIVE_PROBES       4
+#define UNACKNOWLEDGED_MS      120000
 
 static void check_stopped(struct http_server *s);
 
@@ -220,6 +222,7 @@ static void set_tcp_options(uv_tcp_t *tcp)
         {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_SEC},
         {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SEC},
         {IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS},
     };
     for (size_t i = 0; i < array_len(options); i++)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,

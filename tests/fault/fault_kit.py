@@ -102,8 +102,8 @@ class Part:
 class World:
     """An API server on a disk of its own, and what else is asked for."""
 
-    def __init__(self, dray, seed=1, disk=None, history=None, flags=(), kit=None):
-        """kit: the build whose proxy, wire and clock are used, if not that of dray."""
+    def __init__(self, dray, seed=1, disk=None, history=None, flags=(), kit=None, host='127.0.0.1'):
+        """kit: the build whose proxy, wire and clock are used, if not that of dray. host: where the server listens."""
         self.dray, self.kit = os.path.abspath(dray), os.path.abspath(kit or dray)
         self.folder = tempfile.mkdtemp(prefix='df-', dir='/tmp')
         self.tag = os.path.basename(self.folder)[-6:].lower().replace('_', 'x')
@@ -121,7 +121,7 @@ class World:
             self.port = free_port()
             self.tokens = {'admin': ('admin', 'system:masters')}
             more = ['--history-events', str(history)] if history else []
-            self.server = self.part('server', ['server', '--data-dir', self.data, '--listen', f'127.0.0.1:{self.port}', '--token-file', self.write_tokens(),
+            self.server = self.part('server', ['server', '--data-dir', self.data, '--listen', f'{host}:{self.port}', '--token-file', self.write_tokens(),
                                                '--feature-gates', GATES, '--runtime-config', 'scheduling.k8s.io/v1beta1=true', '--bookmark-interval', '300',
                                                *more, *flags], 'ready at')
         except BaseException:
