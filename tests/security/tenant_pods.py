@@ -29,6 +29,28 @@ BAD = [
 ]
 
 
+# What contradicts itself, or names a profile, setting or user that cannot be: refused everywhere, policy or not.
+WRONG = [
+    pod('p', **context(privileged=True, allowPrivilegeEscalation=False)), pod('p', **context(capabilities={'add': ['CAP_SYS_ADMIN']}, allowPrivilegeEscalation=False)),
+    pod('p', **context(seccompProfile={'type': 'Localhost'})), pod('p', **context(seccompProfile={'type': 'Localhost', 'localhostProfile': '../../etc/x'})), pod('p', **context(seccompProfile={'type': 'None'})),
+    pod('p', **context(seccompProfile={'type': 'RuntimeDefault', 'localhostProfile': 'x'})), pod('p', context(seccompProfile={'type': 'Localhost', 'localhostProfile': '/etc/x'})),
+    pod('p', **context(appArmorProfile={'type': 'Localhost'})), pod('p', **context(appArmorProfile={'type': 'Localhost', 'localhostProfile': ' x'})), pod('p', **context(appArmorProfile={'type': 'Off'})),
+    pod('p', **context(procMount='Open')), pod('p', **context(procMount='Unmasked')), pod('p', **context(runAsUser=-1)), pod('p', context(runAsGroup=2 ** 31)), pod('p', context(supplementalGroups=[-5])),
+    pod('p', context(sysctls=[{'name': 'kernel shm', 'value': '1'}])), pod('p', context(sysctls=[{'name': 'kernel.shmmax', 'value': '1'}] * 2)), pod('p', {'hostIPC': True, **context(sysctls=[{'name': 'kernel.shmmax', 'value': '1'}])}),
+    pod('p', {'hostNetwork': True, **context(sysctls=[{'name': 'net.ipv4.ip_forward', 'value': '1'}])}), pod('p', {'hostPID': True, 'shareProcessNamespace': True}),
+    pod('p', **context(windowsOptions={'runAsUserName': 'a/b'})), pod('p', **context(windowsOptions={'runAsUserName': 'x' * 300})), pod('p', **context(windowsOptions={'hostProcess': True})),
+]
+
+
+def contradictions(c):
+    for body in WRONG:
+        c.refused('POST', '/api/v1/namespaces/free/pods?dryRun=All', body, code=422, token='other-token')
+    for key, value in (('seccomp.security.alpha.kubernetes.io/pod', 'any'), ('seccomp.security.alpha.kubernetes.io/pod', 'localhost/../x'), ('container.apparmor.security.beta.kubernetes.io/c', 'any'), ('container.apparmor.security.beta.kubernetes.io/none', 'unconfined')):
+        body = pod('p')
+        body['metadata']['annotations'] = {key: value}
+        c.refused('POST', '/api/v1/namespaces/free/pods?dryRun=All', body, code=422, token='other-token')
+
+
 def main():
     with Cluster(USERS) as c:
         c.namespace('team', tenant='true')
@@ -49,6 +71,7 @@ def main():
         c.good('POST', pods, good, **tenant)
         debugger = {'spec': {'ephemeralContainers': [{'name': 'e', 'image': 'x', 'targetContainerName': 'c', **context(privileged=True)}]}}
         c.refused('PATCH', pods + '/p/ephemeralcontainers', debugger, code=422, kind='application/strategic-merge-patch+json', **tenant)
+        contradictions(c)
         # The rule and whom it binds are not theirs.
         for method, path, body in (('DELETE', f'{ADMISSION}/validatingadmissionpolicies/tenant-pods', None), ('DELETE', f'{ADMISSION}/validatingadmissionpolicybindings/tenant-pods', None),
                                    ('PATCH', f'{ADMISSION}/validatingadmissionpolicybindings/tenant-pods', {'spec': {'validationActions': ['Warn']}}), ('PATCH', '/api/v1/namespaces/team', {'metadata': {'labels': {'tenant': None}}}),
