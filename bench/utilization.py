@@ -5,12 +5,13 @@ between its marks and drawings in docs/images. Ten seeds of everything; several 
 an interrupted run goes on where it was.
 
 usage: utilization.py DRAY [--keep FILE] [--jobs N] [--only traces|mig|draw]"""
-import argparse, concurrent.futures, csv, json, os, subprocess, sys
+import argparse, concurrent.futures, csv, json, math, os, subprocess, sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRACES = os.path.join(HERE, '..', 'shared', 'traces')
 WORKLOADS = ['default', 'cpu100', 'gpushare60', 'gpuspec20', 'multigpu30']
 SEEDS = range(42, 52)
+MIG_SEEDS = range(42, 62)
 POLICIES = ['whole', 'first', 'bestfit', 'fgd', 'pack']
 MIXES = ['uniform', 'small', 'large', 'bimodal']
 MIG_POLICIES = ['first', 'mfi', 'pack']
@@ -38,7 +39,7 @@ def tasks(what):
                 history = os.path.join(TRACES, f'openb_pod_list_{other}.csv')
                 todo[f'{workload}/other/{seed}'] = trace_command(workload, 'pack', seed, ['--history', history, '--no-buy'])
     if what in (None, 'mig'):
-        for seed in SEEDS:
+        for seed in MIG_SEEDS:
             for mix in MIXES:
                 for policy in MIG_POLICIES:
                     todo[f'mig-{mix}/{policy}/{seed}'] = ['--mig', '--mix', mix, '--policy', policy, '--seed', str(seed), '--claims', str(MIG_CLAIMS)]
@@ -64,11 +65,19 @@ def measure(dray, results, what, keep, jobs):
 
 
 def rows_of(results, group, policy):
-    return [results[f'{group}/{policy}/{s}'] for s in SEEDS if f'{group}/{policy}/{s}' in results]
+    seeds = MIG_SEEDS if group.startswith('mig-') else SEEDS
+    return [results[f'{group}/{policy}/{s}'] for s in seeds if f'{group}/{policy}/{s}' in results]
 
 
 def mean(rows, key):
     return sum(r[key] for r in rows) / len(rows)
+
+
+def difference(ours, theirs, key):
+    """Mean of the differences, seed by seed, and its standard error."""
+    d = [a[key] - b[key] for a, b in zip(ours, theirs)]
+    m = sum(d) / len(d)
+    return m, math.sqrt(sum((x - m) ** 2 for x in d) / (len(d) - 1) / len(d)) if len(d) > 1 else 0
 
 
 # --- Drawings ---------------------------------------------------------------------------------------------------------
@@ -195,6 +204,9 @@ def tables(results):
             for p in MIG_POLICIES:
                 r = rows_of(results, f'mig-{m}', p)
                 rows.append([m, p] + [f'{mean(r, k):.2f}' for k in ['firstRejection', 'acceptance', 'acceptedDemand', 'allocated']] + [f'{mean(r, "gpusNeeded"):.1f}'])
+        against = [[m] + ['{:+.2f} ± {:.2f}'.format(*difference(rows_of(results, f'mig-{m}', 'pack'), rows_of(results, f'mig-{m}', 'mfi'), k))
+                          for k in ['firstRejection', 'acceptance', 'acceptedDemand', 'allocated', 'gpusNeeded']] for m in MIXES]
+        made['mig-against'] = table(['mix', 'in use at the first rejection', 'claims accepted', 'demand accepted', 'in use', 'GPUs needed'], against)
         made['mig'] = f'Means of {len(rows_of(results, "mig-uniform", "pack"))} seeds:\n\n' + table(['mix', 'policy', 'in use at the first rejection', 'claims accepted', 'demand accepted', 'in use', 'GPUs needed'], rows)
     return made
 
@@ -243,11 +255,12 @@ def check(results):
     for m in MIXES:
         if not rows_of(results, f'mig-{m}', 'pack'):
             continue
-        for key, sign in [('firstRejection', 1), ('acceptance', 1), ('acceptedDemand', 1), ('gpusNeeded', -1)]:
-            ours = mean(rows_of(results, f'mig-{m}', 'pack'), key)
+        # Claims and demand accepted and what is in use are means over thousands of claims: there pack must be ahead by more than two
+        # standard errors. The first rejection and the GPUs needed are one event of a seed: there it must not be behind by more.
+        for key, sign, least in [('acceptance', 1, 2), ('acceptedDemand', 1, 2), ('allocated', 1, 2), ('firstRejection', 1, -2), ('gpusNeeded', -1, -2)]:
             for other in ['first', 'mfi']:
-                theirs = mean(rows_of(results, f'mig-{m}', other), key)
-                want(sign * ours > sign * theirs, f'mig {m} {key}: {ours:.2f}, {other} {theirs:.2f}')
+                d, error = difference(rows_of(results, f'mig-{m}', 'pack'), rows_of(results, f'mig-{m}', other), key)
+                want(sign * d > least * error or (least < 0 and sign * d >= 0), f'mig {m} {key} against {other}: {d:+.2f} ± {error:.2f}')
     return wrong
 
 

@@ -177,6 +177,45 @@ static void places_for_many_units_are_kept(void **state)
     worth_free(w);
 }
 
+// What a pod without units costs on a node, where its processors are needed beside the units.
+static double cost_of_processors(int64_t cpu_wanted)
+{
+    struct worth *w = worth_new();
+    struct node n;
+    struct worth_request plain = {.cpu = 32000, .memory = 1 << 30};
+    struct worth_request one = request(1, WORTH_WHOLE, 16000);
+    struct worth_request other = {.cpu = cpu_wanted, .memory = 1 << 30};
+    make_node(w, &n, 4, 1); // 16 processors a unit
+    worth_seen(w, 1, &one, 100);
+    worth_seen(w, 2, &other, 100);
+    assert_true(worth_settle(w, true));
+    worth_places_begin(w);
+    worth_places(w, &n.state, 1);
+    (void)worth_places_end(w);
+    double cost = cost_of(w, &n, &plain);
+    worth_free(w);
+    return cost;
+}
+
+static void processors_that_run_out_cost_more(void **state)
+{
+    (void)state;
+    struct worth *w = worth_new();
+    struct node n;
+    struct worth_request plain = {.cpu = 32000, .memory = 1 << 30};
+    struct worth_request light = request(1, WORTH_WHOLE, 1000);
+    make_node(w, &n, 4, 1);
+    worth_seen(w, 1, &light, 100);
+    assert_true(worth_settle(w, true));
+    NEAR(cost_of(w, &n, &plain), 0); // enough stays for all units
+    worth_free(w);
+    // Those with units want all processors, others want some as well.
+    assert_true(cost_of_processors(1) > 0);
+    assert_true(cost_of_processors(4000) > 1.2 * cost_of_processors(1));
+    // However many they want, that has an end.
+    NEAR(cost_of_processors(64000), cost_of_processors(640000));
+}
+
 static void what_is_wanted_most_is_given_last(void **state)
 {
     (void)state;
@@ -389,6 +428,7 @@ int main(void)
         cmocka_unit_test(begun_units_are_taken_from_first),
         cmocka_unit_test(a_rest_that_nobody_can_use_costs_nothing),
         cmocka_unit_test(places_for_many_units_are_kept),
+        cmocka_unit_test(processors_that_run_out_cost_more),
         cmocka_unit_test(what_is_wanted_most_is_given_last),
         cmocka_unit_test(what_certainly_does_not_fit_is_refused),
         cmocka_unit_test(placing_takes_all_shares_of_different_units),
