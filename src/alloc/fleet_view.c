@@ -35,7 +35,7 @@ static bool names_piece(struct str key)
         low[i] = (char)(key.p[i] >= 'A' && key.p[i] <= 'Z' ? key.p[i] + 32 : key.p[i]);
     low[n] = '\0';
     for (const char *s = low; *s; s++) {
-        if (!memchr("uspnima", *s, 7))
+        if (!strchr("uspnima", *s))
             continue;
         if (begins(s, "productname") || begins(s, "model"))
             return false;
