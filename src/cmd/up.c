@@ -138,9 +138,10 @@ static void show_card(const struct up *u)
     sim_nodes_stats(u->sim_nodes, &s);
     printf("dray is up at %s\n\n  export KUBECONFIG=%s\n\n", u->host.url, u->host.kubeconfig);
     if (s.nodes > 0)
-        printf("  %zu simulated node%s (%s) with %zu devices in %zu slices, %zu device class%s\n\n",
-               s.nodes, s.nodes == 1 ? "" : "s", u->sim, s.devices, s.slices, s.classes,
-               s.classes == 1 ? "" : "es");
+        printf(
+            "  %zu simulated node%s (%s) with %zu devices in %zu slice%s, %zu device class%s\n\n",
+            s.nodes, s.nodes == 1 ? "" : "s", u->sim, s.devices, s.slices, s.slices == 1 ? "" : "s",
+            s.classes, s.classes == 1 ? "" : "es");
     printf("Try:\n"
            "  dray get nodes,resourceslices\n"
            "  dray apply -f examples/claim.yaml && dray get pods,resourceclaims\n"

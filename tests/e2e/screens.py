@@ -135,7 +135,7 @@ def colours(kubeconfig):
 
 def live(screen):
     """top: keys, another size, and the terminal as it was."""
-    before = screen.run('stty -a').replace('rows 50', '')
+    before = screen.run('stty -a')
     screen.tmux('send-keys', '-l', ' dray top')
     screen.keys('Enter')
     shown = screen.wait(lambda text: 'q quit' in text, 'top')
@@ -157,9 +157,10 @@ def live(screen):
     check('top in another size', all(len(line.rstrip()) <= other for line in shown.split('\n')), shown)
     screen.tmux('resize-window', '-x', str(screen.columns), '-y', str(ROWS))
     screen.keys('q')
-    screen.wait(lambda text: 'EACH' not in text, 'the end of top')
+    screen.wait(lambda text: 'EACH' not in text and text.rstrip().endswith(PROMPT), 'the end of top')
     check('the screen is back', screen.flag('alternate_on') == '0' and screen.flag('cursor_flag') == '1', screen.seen())
-    check('the terminal is as it was', screen.run('stty -a') == before, before)
+    after = screen.run('stty -a')
+    check('the terminal is as it was', after == before, before + after)
 
 
 def card(columns):
