@@ -43,7 +43,8 @@ struct kubeconfig_target {
     struct str token;
     struct str token_file; // wins over token while it can be read
     struct str certificate_pem, key_pem;
-    struct str certificate_file, key_file; // where these were read; empty: they stood in the kubeconfig
+    struct str certificate_file,
+        key_file; // where these were read; empty: they stood in the kubeconfig
     struct kubeconfig_exec exec;
     struct str user; // its name in the file, for messages
 };

@@ -431,9 +431,8 @@ static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
 {
     for (size_t i = 0; i < groups; i++) {
         const struct alloc_explanation *e = &g[i].explanation;
-        if (g[i].view &&
-            (at >= e->funnels_len || e->pools.n ||
-             e->funnels[at].class_refused < e->funnels[at].published))
+        if (g[i].view && (at >= e->funnels_len || e->pools.n ||
+                          e->funnels[at].class_refused < e->funnels[at].published))
             return false;
     }
     return true;
