@@ -552,7 +552,7 @@ static uint64_t fullness(const struct class *n, const struct fleet_question *q)
     int64_t memory_all = n->pub.memory_all > 0 ? n->pub.memory_all : 1;
     double left = (double)(n->pub.state.cpu - q->cpu) / (double)cpu_all +
                   (double)(n->pub.state.memory - q->memory) / (double)memory_all;
-    return left < 0 ? FULL : left > 2 ? 0 : (uint64_t)(FULL / 2 * (2 - left));
+    return left < 0 ? FULL : left > 2 ? 0 : (uint64_t)(0.5 * FULL * (2 - left));
 }
 
 // Those who want no units: kube-scheduler spreads them, so do we over nodes without units. Others
