@@ -405,10 +405,10 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
         loop_run(r.loop);
     } else {
         (void)fprintf(stderr, "dray %s: %s\n", verb, err.msg);
-        if (code == -ERR_UNSUPPORTED && geteuid() != 0)
+        if (geteuid() != 0)
             (void)fprintf(stderr,
-                          "Without root, 'dray up' shows the same with simulated nodes, and "
-                          "'dray kubelet-stub' calls drivers.\n");
+                          "A node needs root. Without it, 'dray up' shows the same with simulated "
+                          "nodes, and 'dray kubelet-stub' calls drivers.\n");
     }
     finish(&r);
     return code == 0 ? VERB_OK : VERB_NO;

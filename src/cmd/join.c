@@ -325,6 +325,10 @@ int verb_join(int argc, char **argv)
         return verb_usage_error("join", "one address is enough");
     if (args.lifetime_ns && args.lifetime_ns < 600 * CLOCK_NS_PER_SEC)
         return verb_usage_error("join", "--certificate-lifetime is ten minutes at least");
+    if (geteuid() != 0) { // before the token is used up
+        (void)fprintf(stderr, "dray join: a node runs containers, which needs root\n");
+        return VERB_NO;
+    }
     (void)gethostname(s.machine, sizeof(s.machine) - 1);
     (void)signal(SIGPIPE, SIG_IGN);
     int r = settle(&s.state, s.machine, &err);

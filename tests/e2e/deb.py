@@ -24,7 +24,8 @@ def contents(package, top):
         assert 'ExecStart=/usr/bin/dray ' in text and '@' not in text.split('ExecStart', 1)[1].split('\n', 1)[0], text
         verb = text.split('ExecStart=/usr/bin/dray ', 1)[1].split()[0]
         assert run(DRAY, verb, '--help').returncode == 0, verb
-    for path in ('usr/share/man/man1/dray.1.gz', 'usr/share/doc/dray/copyright', 'usr/share/bash-completion/completions/dray'):
+    for path in ('usr/share/man/man1/dray.1.gz', 'usr/share/doc/dray/copyright', 'usr/share/bash-completion/completions/dray',
+                 'usr/share/zsh/vendor-completions/_dray', 'usr/share/fish/vendor_completions.d/dray.fish'):
         assert os.path.getsize(os.path.join(root, path)) > 0, path
     fields = run('dpkg-deb', '-f', package).stdout
     assert 'libc6' in fields and 'libssl' in fields, fields
