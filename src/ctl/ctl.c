@@ -86,6 +86,11 @@ const struct api_kind *ctl_kind(enum ctl_cache which)
     return api_kind_find(str_z(cached[which].api_version), str_z(cached[which].kind));
 }
 
+bool ctl_has_all(const struct ctl *c, enum ctl_cache which)
+{
+    return c->caches[which] && !some[which].namespace && !some[which].fields;
+}
+
 static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_CLAIMS] = "resourceclaim-controller",
     [CTL_TAINTS] = "device-taint-eviction-controller",

@@ -95,6 +95,9 @@ struct work *ctl_work(struct ctl *c, work_fn fn, void *arg);
 // The kinds of the caches.
 const struct api_kind *ctl_kind(enum ctl_cache which);
 
+// ctl_has_all: there is this cache, and it holds all objects of its kind, not some by name, type or namespace.
+bool ctl_has_all(const struct ctl *c, enum ctl_cache which);
+
 // Typed views of cached objects: as_… of one that is there, maybe_… NULL when there is none.
 #define CTL_VIEW(name, type)                                                     \
     static inline const struct type *as_##name(const struct client_object *o)    \

@@ -122,16 +122,10 @@ static void progress(void *arg, uint64_t revision)
 
 // --- Which kinds ---------------------------------------------------------------------------------
 
-// is_whole: a cache with all objects of its kind.
-static bool is_whole(const struct ctl *c, enum ctl_cache i)
-{
-    return c->caches[i] && i != CACHE_ROOT_CAS;
-}
-
 static struct informer *cache_of(const struct ctl *c, const struct api_kind *kind)
 {
     for (enum ctl_cache i = 0; i < CACHES; i++)
-        if (is_whole(c, i) && ctl_kind(i) == kind)
+        if (ctl_has_all(c, i) && ctl_kind(i) == kind)
             return c->caches[i];
     return NULL;
 }
@@ -166,7 +160,7 @@ struct gc_ctl *gc_ctl_new(struct ctl *ctl)
     g->work = ctl_work(ctl, gc_step, g);
     list_init(&g->calls);
     for (enum ctl_cache i = 0; i < CACHES; i++)
-        if (is_whole(ctl, i))
+        if (ctl_has_all(ctl, i))
             add_kind(g, ctl_kind(i), ctl->caches[i]);
     for (size_t i = 0; ctl->collect_all && i < api_kinds_len; i++)
         if (is_collected(&api_kinds[i]) && !cache_of(ctl, &api_kinds[i]))
