@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Replays the traces of ../shared/traces and claims for partitions, and writes what docs/utilization.md shows: tables
-between its marks and drawings in docs/images. Ten seeds of everything; several minutes. Results are kept in a file, so that
+between its marks and drawings in docs/images. Ten seeds of each trace, eighty of partitions; half an hour. Results are kept in a file, so that
 an interrupted run goes on where it was.
 
 usage: utilization.py DRAY [--keep FILE] [--jobs N] [--only traces|mig|draw]"""
@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRACES = os.path.join(HERE, '..', 'shared', 'traces')
 WORKLOADS = ['default', 'cpu100', 'gpushare60', 'gpuspec20', 'multigpu30']
 SEEDS = range(42, 52)
-MIG_SEEDS = range(42, 62)
+MIG_SEEDS = range(5000, 5080)
 POLICIES = ['whole', 'first', 'bestfit', 'fgd', 'pack']
 MIXES = ['uniform', 'small', 'large', 'bimodal']
 MIG_POLICIES = ['first', 'mfi', 'pack']
