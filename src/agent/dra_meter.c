@@ -102,9 +102,7 @@ static void go_name(struct sbuf *out, enum grpc_status status)
         return;
     }
     for (const char *p = grpc_status_name(status); *p; p++) {
-        if (*p == '_')
-            first = true;
-        else
+        if (*p != '_')
             sbuf_addc(out, (char)(first ? *p : *p + ('a' - 'A')));
         first = *p == '_';
     }
@@ -148,8 +146,7 @@ static void write_claims(const struct node_claims *claims, struct sbuf *out)
          "Note that the sum of all by-driver counts is not the total number of in-use "
          "ResourceClaims because the same ResourceClaim might use devices from different drivers. "
          "Instead, use the count for the <any> driver_name.");
-    sbuf_addf(out, "dra_resource_claims_in_use{driver_name=\"<any>\"} %zu\n",
-              map_len(&claims->by_key));
+    *map_put(&counts, STR("<any>")) = map_len(&claims->by_key);
     map_foreach(&claims->by_key, i) {
         vec_foreach(&(*map_value(&claims->by_key, i))->drivers, d)
             *map_put(&counts, d->name) += 1;

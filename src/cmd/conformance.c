@@ -87,8 +87,8 @@ static bool parse(struct args *a, int argc, char **argv)
     bool *const flags[] = {
         ['K'] = &o->keep, ['S'] = &a->strict, ['e'] = &a->evidence, ['l'] = &a->list};
     optind = 1;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread starts
     opterr = 0; // one line is enough, and it is ours
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread starts
     for (int c; (c = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
         size_t i = (size_t)c;
         if (i < array_len(texts) && texts[i])

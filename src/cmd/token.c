@@ -150,7 +150,8 @@ static int read_info(struct cluster *c, struct arena *arena, struct cluster_info
         r = json_parse(sbuf_str(&body), NULL, &doc, err);
     if (r < 0)
         return r;
-    const yyjson_val *data = json_is_object(doc.root) ? json_get(doc.root, STR("data")) : NULL;
+    const yyjson_val *data =
+        doc.root && json_is_object(doc.root) ? json_get(doc.root, STR("data")) : NULL;
     const yyjson_val *text =
         data && json_is_object(data) ? json_get(data, STR(CLUSTER_INFO_TEXT)) : NULL;
     if (!text || !json_is_string(text))

@@ -22,6 +22,6 @@ struct why_question {
 };
 
 // why_cluster asks and prints. Returns one of VERB_*.
-int why_cluster(const struct why_question *q);
+int why_cluster(const struct why_question *asked);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/parts.h"
 
+#include <assert.h>
+
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -241,6 +243,7 @@ static void change_pod(struct inventory_parts *p, const struct api_object *befor
 {
     const struct api_pod *pod = (after ? after : before)->value;
     const struct api_pod *was = before ? before->value : NULL;
+    assert(pod);
     keep(&p->pods, before, after);
     if (was && after && str_eq(was->spec.node_name, pod->spec.node_name))
         return;
