@@ -262,7 +262,8 @@ static int list(struct cluster *c, struct err *err)
     view_table_column(&t, STR("LEFT"), 0);
     view_table_column(&t, STR("USES"), 0);
     view_table_column(&t, STR("DESCRIPTION"), 0);
-    const yyjson_val *items = json_is_object(doc.root) ? json_get(doc.root, STR("items")) : NULL;
+    const yyjson_val *items =
+        doc.root && json_is_object(doc.root) ? json_get(doc.root, STR("items")) : NULL;
     if (items && json_is_array(items))
         json_arr_foreach(items, item) {
             struct api_object o;
