@@ -11,6 +11,7 @@
 
 #include <sys/resource.h>
 
+#include "client/backoff.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 
@@ -150,8 +151,8 @@ static void on_listed(void *arg, const struct client_event *e)
     }
 }
 
-int bench_list(struct bench *b, const struct api_kind *kind, struct str namespace,
-               struct bench_objects *out)
+static int list_once(struct bench *b, const struct api_kind *kind, struct str namespace,
+                     struct bench_objects *out)
 {
     struct listing l = {.bench = b, .out = out};
     const struct client_list_options o = {.namespace = namespace};
@@ -161,6 +162,23 @@ int bench_list(struct bench *b, const struct api_kind *kind, struct str namespac
     if (l.code < 0)
         b->err = l.err;
     return l.code;
+}
+
+// A server that has just been put under load may break lists off; that passes.
+#define LIST_TRIES 30
+
+int bench_list(struct bench *b, const struct api_kind *kind, struct str namespace,
+               struct bench_objects *out)
+{
+    size_t before = out->n;
+    int r = list_once(b, kind, namespace, out);
+    for (int tries = 1; r < 0 && backoff_passing(r) && tries < LIST_TRIES; tries++) {
+        while (out->n > before)
+            client_object_unref(out->p[--out->n]);
+        bench_sleep(b, CLOCK_NS_PER_SEC);
+        r = list_once(b, kind, namespace, out);
+    }
+    return r;
 }
 
 void bench_objects_done(struct bench_objects *o)
