@@ -384,10 +384,10 @@ static void tell_result(struct load_call *c, const struct client_answer *a)
 static void written(void *arg, const struct client_answer *a)
 {
     struct load_call *c = arg;
-    struct work *work = c->load->work;
-    bool alive = list_linked(&c->node);
+    bool alive = list_linked(&c->node); // else the controller is gone, c->load with it
     list_remove(&c->node);
     if (alive) {
+        struct work *work = c->load->work;
         if (c->about)
             tell_result(c, a);
         if (a->code == 0 && a->object)

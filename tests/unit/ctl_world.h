@@ -21,7 +21,8 @@ struct ctl_world {
 #define WORLD_TERMINATED_PODS 3
 #define WORLD_ROOT_CA         "the CA"
 
-static inline void ctl_world_lead(struct ctl_world *c)
+// ctl_world_make starts the controllers and lets nothing happen yet.
+static inline void ctl_world_make(struct ctl_world *c)
 {
     struct ctl_options o = {.client = c->client,
                             .exec = exec_sim_exec(c->w->sim),
@@ -32,6 +33,11 @@ static inline void ctl_world_lead(struct ctl_world *c)
         o.off[i] = !(c->controllers & WITH(i));
     c->ctl = ctl_new(&o);
     ctl_start(c->ctl);
+}
+
+static inline void ctl_world_lead(struct ctl_world *c)
+{
+    ctl_world_make(c);
     world_run(c->w);
 }
 
