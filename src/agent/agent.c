@@ -446,7 +446,9 @@ void agent_free(struct agent *a)
     disk_folder_free(a->disk);
     disk_folder_free(a->plugins_disk);
     probe_net_free(a->net);
-    if (a->runtime && !busy)
+    if (a->runtime && busy)
+        a->runtime->ops->leave(a->runtime);
+    else if (a->runtime)
         a->runtime->ops->free(a->runtime);
     arena_done(&a->arena);
     free(a);

@@ -57,7 +57,7 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
 void agent_start(struct agent *a);
 
 // agent_quiet begins nothing new; agent_busy: something is still under way. agent_free leaves what runs running; a
-// runtime that is still busy is left to the end of the process.
+// runtime that is still busy stops watching and is left to the end of the process.
 void agent_quiet(struct agent *a);
 bool agent_busy(const struct agent *a);
 void agent_free(struct agent *a);

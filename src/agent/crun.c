@@ -210,6 +210,16 @@ static void crun_free(struct runtime *r)
     free(c);
 }
 
+static void crun_leave(struct runtime *r)
+{
+    struct crun *c = crun_of(r);
+    (void)pthread_mutex_lock(&c->pull_lock);
+    c->left = true;
+    (void)pthread_mutex_unlock(&c->pull_lock);
+    map_foreach(&c->boxes, i)
+        crun_watch_stop(*map_value(&c->boxes, i));
+}
+
 static const struct runtime_ops ops = {
     .about = about,
     .image_ensure = crun_image_ensure,
@@ -230,6 +240,7 @@ static const struct runtime_ops ops = {
     .exec_queued = crun_exec_queued,
     .exec_hold = crun_exec_hold,
     .exec_cancel = crun_exec_cancel,
+    .leave = crun_leave,
     .free = crun_free,
 };
 

@@ -52,7 +52,10 @@ static void *run_puller(void *arg)
             return NULL;
         struct crun_job *j = list_entry(n, struct crun_job, node);
         pull(j);
-        exec_post(c->exec, end_pull, j);
+        (void)pthread_mutex_lock(&c->pull_lock);
+        if (!c->left) // else the loop may be gone
+            exec_post(c->exec, end_pull, j);
+        (void)pthread_mutex_unlock(&c->pull_lock);
     }
 }
 

@@ -131,6 +131,7 @@ struct crun {
     pthread_cond_t pull_wake;
     struct list pulls;
     size_t under_way;
+    bool left; // nothing is watched any more
     uint64_t execs;
     void (*step)(void *arg, const char *what);
     void *step_arg;

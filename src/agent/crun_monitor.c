@@ -205,6 +205,10 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 
 void crun_watch_start(struct crun_box *b, int fd)
 {
+    if (b->crun->left) {
+        (void)close(fd);
+        return;
+    }
     struct crun_watch *w = xcalloc(1, sizeof(*w));
     w->fd = fd;
     w->box = b;

@@ -240,6 +240,9 @@ struct runtime_ops {
     void (*exec_hold)(struct runtime_exec *x, bool hold);
     void (*exec_cancel)(struct runtime_exec *x); // done comes all the same
 
+    // leave: nothing is watched from now on, so that the loop can end, and what is under way may still end; for who
+    // stops while something is under way and cannot free.
+    void (*leave)(struct runtime *r);
     void (*free)(struct runtime *r); // what runs goes on
 };
 

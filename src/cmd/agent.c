@@ -267,6 +267,12 @@ static void on_registered(void *arg)
     r->guest->registered(r->guest->arg, &host);
 }
 
+// Being killed is always safe: what is under way is done again by the next start.
+static _Noreturn void end_at_once(void)
+{
+    _exit(VERB_OK);
+}
+
 static void on_stop_tick(void *arg)
 {
     struct running *r = arg;
@@ -274,9 +280,8 @@ static void on_stop_tick(void *arg)
         loop_stop(r->loop);
         return;
     }
-    // Being killed is always safe: what is under way is done again by the next start.
     if (exec_now_ns(loop_exec(r->loop)) > r->give_up_ns)
-        _exit(VERB_OK);
+        end_at_once();
     exec_timer_start(loop_exec(r->loop), &r->stop, 20 * CLOCK_NS_PER_MS);
 }
 
@@ -284,7 +289,7 @@ static void on_signal(void *arg)
 {
     struct running *r = arg;
     if (exec_timer_armed(&r->stop))
-        _exit(VERB_OK); // asked twice
+        end_at_once(); // asked twice
     if (r->guest)
         r->guest->stop(r->guest->arg);
     agent_quiet(r->agent);
@@ -403,6 +408,8 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
         agent_start(r.agent);
         show(&r);
         loop_run(r.loop);
+        if (agent_busy(r.agent)) // something came up while the loop was on its way out
+            end_at_once();
     } else {
         (void)fprintf(stderr, "dray %s: %s\n", verb, err.msg);
         if (geteuid() != 0)

@@ -76,8 +76,22 @@ class Part:
     def stop(self, seconds=60):
         self.go_on()
         self.process.terminate()
-        code = self.process.wait(seconds)
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f'{self.name} has not ended after {seconds} s:\n{self.threads()}\n{self.tail()}') from None
         assert code == 0, f'{self.name} ended with {code}: {self.tail()}'
+
+    def threads(self):
+        """Where the process hangs: its stacks if there is a debugger, else the system calls of its threads; and its children."""
+        pid = str(self.process.pid)
+        told = subprocess.run(['ps', '-o', 'pid,ppid,stat,wchan:20,args', '--forest', '-g', pid, '--ppid', pid], capture_output=True, text=True).stdout
+        if shutil.which('gdb'):
+            return told + subprocess.run(['gdb', '-p', pid, '-batch', '-ex', 'thread apply all bt'], capture_output=True, text=True, timeout=60).stdout
+        for task in sorted(os.listdir(f'/proc/{pid}/task')):
+            with open(f'/proc/{pid}/task/{task}/syscall') as f:
+                told += f'{task}: {f.read()}'
+        return told
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -87,6 +88,36 @@ static void what_runs_is_taken_over(void **state)
     assert_int_equal(kit_wait(&kit, id).exit_code, 9);
     must(kit_start(&kit, made));
     assert_int_equal(kit_wait(&kit, made).exit_code, 4);
+    must(kit_pod_remove(&kit, pod));
+}
+
+static void count_watches(uv_handle_t *handle, void *arg)
+{
+    *(size_t *)arg += handle->type == UV_POLL && !uv_is_closing(handle);
+}
+
+static size_t watches(void)
+{
+    size_t n = 0;
+    uv_walk(loop_uv(kit.loop), count_watches, &n);
+    return n;
+}
+
+static void who_leaves_watches_nothing_and_what_runs_goes_on(void **state)
+{
+    char pod[80], id[80], late[80];
+    (void)state;
+    must(kit_pod(&kit, "left", pod));
+    must(kit_shell(&kit, pod, "box", "sleep 1000", id));
+    must(kit_start(&kit, id));
+    assert_int_equal(watches(), 1);
+    kit.runtime->ops->leave(kit.runtime);
+    assert_int_equal(watches(), 0);
+    must(kit_shell(&kit, pod, "late", "exit 0", late)); // as what was under way then
+    assert_int_equal(watches(), 0);
+    restart();
+    assert_int_equal(kit_status(&kit, id).state, RUNTIME_RUNNING);
+    assert_int_equal(kit_status(&kit, late).state, RUNTIME_CREATED);
     must(kit_pod_remove(&kit, pod));
 }
 
@@ -266,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_CASE(what_runs_is_taken_over),
+        TEST_CASE(who_leaves_watches_nothing_and_what_runs_goes_on),
         TEST_CASE(what_ended_meanwhile_is_known),
         TEST_CASE(a_container_goes_with_its_monitor),
         TEST_CASE(what_was_before_the_machine_started_has_ended),
