@@ -163,10 +163,11 @@ static bool bindable(struct attempt *a)
         const struct sched_pod *user = sole_user(a, &a->volumes[i]);
         if (!user)
             continue;
-        sbuf_addf(&a->text,
-                  "node has pod using PersistentVolumeClaim with the same name and "
-                  "ReadWriteOncePod access mode (%.*s is used by pod %.*s)",
-                  STR_ARG(a->volumes[i].claim->metadata.name), STR_ARG(user->key));
+        sbuf_addf(
+            &a->text,
+            "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
+            "pod (%.*s is used by pod %.*s)",
+            STR_ARG(a->volumes[i].claim->metadata.name), STR_ARG(user->key));
         return false;
     }
     return true;

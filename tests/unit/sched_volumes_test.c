@@ -271,9 +271,10 @@ static void one_pod_alone_has_a_claim(void **state)
     assert_int_not_equal(world_node_of(&k.w, "ns/p").n, 0);
     kit_pod(&k, "q", DATA);
     world_run(&k.w, 100);
-    kit_told(&k, "ns/q",
-             "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod "
-             "access mode (data is used by pod ns/p)");
+    kit_told(
+        &k, "ns/q",
+        "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod "
+        "(data is used by pod ns/p)");
     world_delete(&k.w, "Pod", "ns/p");
     world_run(&k.w, 15000);
     assert_int_not_equal(world_node_of(&k.w, "ns/q").n, 0);
@@ -525,6 +526,66 @@ static void devices_wait_for_volumes(void **state)
     kit_end(&k);
 }
 
+static void gang_member(struct kit *k, const char *name)
+{
+    cleanup_sbuf struct sbuf spec = {0};
+    claim_put(k, name, "local", "1Gi", "", "");
+    sbuf_addf(&spec,
+              "'schedulingGroup':{'podGroupName':'g'},'volumes':[{'name':'v',"
+              "'persistentVolumeClaim':{'claimName':'%s'}}]",
+              name);
+    kit_pod(k, name, spec.p);
+}
+
+static bool any_placed(struct kit *k)
+{
+    return world_node_of(&k->w, "ns/m0").n || world_node_of(&k->w, "ns/m1").n;
+}
+
+// Pods of a gang get a volume each, and none runs before all have theirs.
+static void a_gang_waits_for_all_volumes(void **state)
+{
+    (void)state;
+    struct kit k;
+    struct err err;
+    struct features gates;
+    features_init(&gates, FEATURES_MINOR);
+    assert_int_equal(features_parse(&gates, STR("GenericWorkload=true"), &err), 0);
+    kit_start_with(&k, (struct sched_options){.features = &gates,
+                                              .binding_timeout_ns = 60 * CLOCK_NS_PER_SEC});
+    kit_node(&k, "a", "");
+    kit_node(&k, "b", "");
+    local_class(&k);
+    volume_put(&k, "v1", "local", "1Gi", "", ON_NODE("a"));
+    world_put(&k.w, "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':"
+                    "{'name':'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{"
+                    "'minCount':2}}}}");
+    gang_member(&k, "m0");
+    gang_member(&k, "m1");
+    world_run(&k.w, 100);
+    assert_false(any_placed(&k));
+    assert_null(world_volume(&k.w, "v1")->spec.claim_ref); // all or nothing
+    volume_put(&k, "v2", "local", "1Gi", "", ON_NODE("b"));
+    world_run(&k.w, 15000);
+    const struct api_object_reference *first = world_volume(&k.w, "v1")->spec.claim_ref;
+    const struct api_object_reference *second = world_volume(&k.w, "v2")->spec.claim_ref;
+    assert_true(first && second && !str_eq(first->name, second->name));
+    cleanup_sbuf struct sbuf one = {0}, other = {0};
+    sbuf_add(&one, first->name);
+    sbuf_add(&other, second->name);
+    controller_binds(&k, one.p, "local", "v1");
+    world_run(&k.w, 1000);
+    assert_false(any_placed(&k));
+    world_run(&k.w, 90000); // the other's claim is not bound in time: both are tried again
+    assert_false(any_placed(&k));
+    assert_true(kit_stats(&k).errors > 0);
+    controller_binds(&k, other.p, "local", "v2");
+    world_run(&k.w, 30000);
+    assert_int_not_equal(world_node_of(&k.w, "ns/m0").n, 0);
+    assert_int_not_equal(world_node_of(&k.w, "ns/m1").n, 0);
+    kit_end(&k);
+}
+
 static void csi_node(struct kit *k, const char *name, int count)
 {
     world_putf(&k->w,
@@ -557,7 +618,7 @@ static void a_node_has_so_many_volumes(void **state)
     csi_pod(&k, "r");
     kit_on(&k, "ns/p", "a");
     kit_on(&k, "ns/q", "a");
-    kit_told(&k, "ns/r", "exceed max volume count (driver csi.example.com: 2 of 2 in use)");
+    kit_told(&k, "ns/r", "exceeds max volume count (driver csi.example.com: 2 of 2 in use)");
     kit_pod(&k, "s", "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'p'}}]");
     world_run(&k.w, 100);
     kit_on(&k, "ns/s", "a"); // a volume that is there already
@@ -618,5 +679,6 @@ RUN_TESTS(TEST_CASE(pods_without_claims_read_nothing), TEST_CASE(a_missing_claim
           TEST_CASE(a_provisioner_is_told_the_node), TEST_CASE(a_provisioner_gives_up),
           TEST_CASE(waiting_for_a_volume_ends), TEST_CASE(a_refused_write_is_tried_again),
           TEST_CASE(a_pod_may_go_while_it_waits), TEST_CASE(devices_wait_for_volumes),
-          TEST_CASE(a_node_has_so_many_volumes), TEST_CASE(a_driver_says_where_it_has_room),
+          TEST_CASE(a_gang_waits_for_all_volumes), TEST_CASE(a_node_has_so_many_volumes),
+          TEST_CASE(a_driver_says_where_it_has_room),
           TEST_CASE(without_permission_volumes_are_not_looked_at))
