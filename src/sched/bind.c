@@ -592,7 +592,7 @@ static bool settle(struct binding *b)
 static void check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
-    if (informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
+    if (b->claims_len && informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
         b->s->echo_later = true;
         return;
     }

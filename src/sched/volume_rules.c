@@ -140,7 +140,7 @@ static bool take_claims(struct attempt *a)
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         const struct client_object *o =
             volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref.name);
-        if (!usable(a, &ref, o ? o->object.value : NULL))
+        if (!usable(a, &ref, o ? o->object.value : NULL) || !o)
             return false;
         if (is_there(a, o))
             continue;
