@@ -359,6 +359,7 @@ static void a_volume_on_its_way_is_not_given_twice(void **state)
     kit_on(&k, "ns/p", "a");
     kit_on(&k, "ns/q", "b");
     kit_on(&k, "ns/r", "a"); // it shares the claim, and so the node
+    assert_int_equal(kit_stats(&k).errors, 0);
     kit_end(&k);
 }
 
@@ -542,24 +543,29 @@ static bool any_placed(struct kit *k)
     return world_node_of(&k->w, "ns/m0").n || world_node_of(&k->w, "ns/m1").n;
 }
 
+static void start_gang(struct kit *k)
+{
+    static struct features gates;
+    struct err err;
+    features_init(&gates, FEATURES_MINOR);
+    assert_int_equal(features_parse(&gates, STR("GenericWorkload=true"), &err), 0);
+    kit_start_with(k, (struct sched_options){.features = &gates,
+                                             .binding_timeout_ns = 60 * CLOCK_NS_PER_SEC});
+    kit_node(k, "a", "");
+    kit_node(k, "b", "");
+    local_class(k);
+    volume_put(k, "v1", "local", "1Gi", "", ON_NODE("a"));
+    world_put(&k->w, "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':"
+                     "{'name':'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{"
+                     "'minCount':2}}}}");
+}
+
 // Pods of a gang get a volume each, and none runs before all have theirs.
 static void a_gang_waits_for_all_volumes(void **state)
 {
     (void)state;
     struct kit k;
-    struct err err;
-    struct features gates;
-    features_init(&gates, FEATURES_MINOR);
-    assert_int_equal(features_parse(&gates, STR("GenericWorkload=true"), &err), 0);
-    kit_start_with(&k, (struct sched_options){.features = &gates,
-                                              .binding_timeout_ns = 60 * CLOCK_NS_PER_SEC});
-    kit_node(&k, "a", "");
-    kit_node(&k, "b", "");
-    local_class(&k);
-    volume_put(&k, "v1", "local", "1Gi", "", ON_NODE("a"));
-    world_put(&k.w, "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':"
-                    "{'name':'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{"
-                    "'minCount':2}}}}");
+    start_gang(&k);
     gang_member(&k, "m0");
     gang_member(&k, "m1");
     world_run(&k.w, 100);
@@ -583,6 +589,23 @@ static void a_gang_waits_for_all_volumes(void **state)
     world_run(&k.w, 30000);
     assert_int_not_equal(world_node_of(&k.w, "ns/m0").n, 0);
     assert_int_not_equal(world_node_of(&k.w, "ns/m1").n, 0);
+    kit_end(&k);
+}
+
+// One of a gang cannot have its volume any more: the others do not go on waiting for theirs.
+static void a_gang_goes_back_together(void **state)
+{
+    (void)state;
+    struct kit k;
+    start_gang(&k);
+    volume_put(&k, "v2", "local", "1Gi", "", ON_NODE("b"));
+    gang_member(&k, "m0");
+    gang_member(&k, "m1");
+    world_run(&k.w, 100);
+    assert_int_equal(kit_stats(&k).binding, 2);
+    world_delete(&k.w, "PersistentVolumeClaim", "ns/m1");
+    world_run(&k.w, 100);
+    assert_int_equal(kit_stats(&k).binding, 0);
     kit_end(&k);
 }
 
@@ -679,6 +702,6 @@ RUN_TESTS(TEST_CASE(pods_without_claims_read_nothing), TEST_CASE(a_missing_claim
           TEST_CASE(a_provisioner_is_told_the_node), TEST_CASE(a_provisioner_gives_up),
           TEST_CASE(waiting_for_a_volume_ends), TEST_CASE(a_refused_write_is_tried_again),
           TEST_CASE(a_pod_may_go_while_it_waits), TEST_CASE(devices_wait_for_volumes),
-          TEST_CASE(a_gang_waits_for_all_volumes), TEST_CASE(a_node_has_so_many_volumes),
-          TEST_CASE(a_driver_says_where_it_has_room),
+          TEST_CASE(a_gang_waits_for_all_volumes), TEST_CASE(a_gang_goes_back_together),
+          TEST_CASE(a_node_has_so_many_volumes), TEST_CASE(a_driver_says_where_it_has_room),
           TEST_CASE(without_permission_volumes_are_not_looked_at))
