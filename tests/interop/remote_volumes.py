@@ -92,7 +92,8 @@ def ephemeral(p):
     """The claim of a generic ephemeral volume is made by kube-controller-manager, for this pod."""
     volume(p, 'tmp', 'n0')
     pod(p, 'tmp', [{'name': 'tmp', 'ephemeral': {'volumeClaimTemplate': {'spec': {
-        'accessModes': ['ReadWriteOnce'], 'storageClassName': 'local', 'resources': {'requests': {'storage': '1Gi'}}}}}}])
+        'accessModes': ['ReadWriteOnce'], 'storageClassName': 'local', 'resources': {'requests': {'storage': '1Gi'}}}}}}],
+        nodeSelector={'kubernetes.io/hostname': 'n0'})
     assert node_of(p, 'tmp') == 'n0'
     assert bound_to(p, 'tmp-tmp') == 'tmp'
 
@@ -165,7 +166,7 @@ def main():
         p.end(sched)
     finally:
         p.done()
-    print('ok: volumes on a real API server, bound by kube-controller-manager; the words are kube-scheduler\'s')
+    print('ok: volumes on a real API server, bound by kube-controller-manager' + ('' if p.old else '; the words are kube-scheduler\'s'))
 
 
 if __name__ == '__main__':
