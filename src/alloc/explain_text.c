@@ -602,10 +602,9 @@ static void add_count(struct sbuf *out, size_t nodes, struct str text)
     static const struct {
         struct str many, one;
     } verbs[] = {
-        {STR_INIT("have "), STR_INIT("has ")},
-        {STR_INIT("are "), STR_INIT("is ")},
-        {STR_INIT("do not "), STR_INIT("does not ")},
-        {STR_INIT("carry "), STR_INIT("carries ")},
+        {STR_INIT("have "), STR_INIT("has ")},        {STR_INIT("are "), STR_INIT("is ")},
+        {STR_INIT("do not "), STR_INIT("does not ")}, {STR_INIT("carry "), STR_INIT("carries ")},
+        {STR_INIT("exceed "), STR_INIT("exceeds ")},
     };
     sbuf_addf(out, "%zu ", nodes);
     for (size_t i = 0; nodes == 1 && i < array_len(verbs); i++)

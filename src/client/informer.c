@@ -242,6 +242,16 @@ static void on_synced(struct informer *i)
             i->handlers.p[n].synced(i->handlers.p[n].arg);
 }
 
+// A kind that was never listed and that the server does not give us: who can do without must not wait for it.
+static void tell_refused(const struct informer *i, int code)
+{
+    if (i->synced || (code != -ERR_FORBIDDEN && code != -ERR_NOT_FOUND && code != -ERR_UNSUPPORTED))
+        return;
+    for (size_t n = 0; n < i->handlers.n; n++)
+        if (i->handlers.p[n].refused)
+            i->handlers.p[n].refused(i->handlers.p[n].arg);
+}
+
 static void on_ended(struct informer *i, int code, const struct err *err)
 {
     client_watch_stop(i->client, take_ptr(i->watch));
@@ -254,6 +264,7 @@ static void on_ended(struct informer *i, int code, const struct err *err)
         code != -ERR_GONE)
         LOG_WARN(&log_mod, "cannot list or watch; trying on", log_str("kind", i->kind->kind),
                  log_z("why", err ? err->msg : "unknown"));
+    tell_refused(i, code);
 }
 
 static void on_event(void *arg, const struct client_event *event)

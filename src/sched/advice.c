@@ -73,8 +73,7 @@ static void show_name(void *arg, const struct client_object *o)
     f->n++;
 }
 
-// An object is named that does not exist: it has to be created, or another one was meant.
-static void missing(struct advice *t, const struct informer *all, const char *kind,
+void advice_missing(struct advice *t, const struct informer *all, const char *kind,
                     struct str namespace, struct str name)
 {
     struct name_search f = {.nearest = {.word = name}, .namespace = namespace};
@@ -137,11 +136,12 @@ static void missing_claims(struct advice *t, struct sched *s, const struct api_p
         struct str template = c->resource_claim_template_name;
         if (template.n && s->informers[WATCH_TEMPLATES] &&
             !informer_get(s->informers[WATCH_TEMPLATES], namespace, template))
-            missing(t, s->informers[WATCH_TEMPLATES], "ResourceClaimTemplate", namespace, template);
+            advice_missing(t, s->informers[WATCH_TEMPLATES], "ResourceClaimTemplate", namespace,
+                           template);
         if (c->resource_claim_name.n &&
             !claims_api(claims_find(&s->claims, namespace, c->resource_claim_name)))
-            missing(t, s->informers[WATCH_CLAIMS], "ResourceClaim", namespace,
-                    c->resource_claim_name);
+            advice_missing(t, s->informers[WATCH_CLAIMS], "ResourceClaim", namespace,
+                           c->resource_claim_name);
     }
 }
 
@@ -163,11 +163,13 @@ void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, s
 static void class_of(struct advice *t, const struct attempt *a, struct str name)
 {
     if (!index_find_class(a->s->devices, name))
-        missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
+        advice_missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
 }
 
 void advice_pod(struct advice *t, const struct attempt *a)
 {
+    if (volumes_on(a->s))
+        advice_volumes(t, a);
     for (size_t c = 0; c < a->wants_len; c++) {
         const struct api_resource_claim *claim = a->wants[c].claim;
         for (size_t i = 0; claim && i < claim->spec.devices.requests.n; i++) {
@@ -364,6 +366,9 @@ void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n
     case WHY_DEVICES:
         claims_elsewhere(t, a);
         break;
+    case WHY_VOLUMES:
+        advice_volume_node(t, a, n);
+        break;
     case WHY_NODE_NAME:
     case WHY_NONE:
         break;
@@ -487,6 +492,8 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
 {
     const struct binding *b = p->binding;
+    if (advice_volume_binding(t, p, cause))
+        return;
     for (size_t i = 0; b && i < p->claims_len; i++) {
         struct sched_claim *const *k = map_get(&b->s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;

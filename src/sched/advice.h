@@ -55,6 +55,16 @@ void advice_stale(struct advice *t, const struct sched *s);
 // advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is what it waits for.
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
+// advice_missing: an object is named that does not exist. Adds which was meant, or that it has to be created.
+void advice_missing(struct advice *t, const struct informer *all, const char *kind,
+                    struct str namespace, struct str name);
+
+// advice_volumes: adds lines for claims for storage that keep the pod from every node; advice_volume_node: from this one.
+// advice_volume_binding: a node is chosen, but such a claim is not bound yet. Adds the cause, if so.
+void advice_volumes(struct advice *t, const struct attempt *a);
+void advice_volume_node(struct advice *t, const struct attempt *a, const struct sched_node *n);
+bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
+
 void advice_write(const struct advice *t, struct json_writer *w);
 
 #endif

@@ -36,6 +36,7 @@ void bind_free(struct binding *b)
     list_remove(&b->node);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_done(&b->claims[i]);
+    bind_volumes_free(b);
     client_object_unref(b->pod_object);
     client_object_unref(b->group);
     sbuf_done(&b->error);
@@ -70,6 +71,7 @@ void bind_land(struct binding *b)
         claims_land(&s->claims, k, c->flight);
         c->flight = NULL;
     }
+    bind_volumes_land(b);
 }
 
 // --- Start ---------------------------------------------------------------------------------------
@@ -171,6 +173,7 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
     list_push_back(&s->bindings, &b->node);
     take_claims(a, b);
     take_statuses(a, b);
+    bind_volumes_take(a, b, n);
     assume(a, n);
     queue_bind(&s->queue, a->pod);
     a->pod->binding = b;
@@ -179,10 +182,16 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
 
 void bind_begin(struct binding *b)
 {
-    if (b->failed) {
+    if (b->failed)
         bind_undo(b);
-        return;
-    }
+    else if (b->volumes_len)
+        bind_volumes_start(b);
+    else
+        bind_volumes_done(b);
+}
+
+void bind_volumes_done(struct binding *b)
+{
     b->step = BIND_CLAIMS;
     b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
     for (size_t i = 0; i < b->claims_len; i++)
@@ -583,7 +592,7 @@ static bool settle(struct binding *b)
 static void check_echo(struct binding *b)
 {
     // A list comes in order of names: until it is complete an earlier allocation may be missing.
-    if (informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
+    if (b->claims_len && informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
         b->s->echo_later = true;
         return;
     }
@@ -639,7 +648,7 @@ void bind_pod_changed(struct sched *s, struct sched_pod *p)
     p->binding = NULL;
     p->assumed = false;
     bind_fail(b, "the pod was deleted");
-    if (b->pending == 0 &&
-        (b->step == BIND_ECHO || b->step == BIND_CONDITIONS || b->step == BIND_QUORUM))
+    if (b->pending == 0 && (b->step == BIND_VOLUMES || b->step == BIND_ECHO ||
+                            b->step == BIND_CONDITIONS || b->step == BIND_QUORUM))
         bind_undo(b);
 }

@@ -45,8 +45,22 @@ struct bind_claim {
     bool finished;
 };
 
+// A claim for storage that is not bound yet, and what it shall get.
+struct bind_volume {
+    struct binding *b;
+    struct str key;  // of the claim: namespace/name
+    struct str name; // of the claim
+    struct str uid;
+    struct str volume;                  // to be bound; empty: to be made, for the node
+    const struct client_object *object; // the volume, or the claim, as decided; referenced
+    bool shared;                        // another pod on its way writes it
+    bool held;                          // it is in the scheduler's maps
+    uint64_t revision;                  // of our write; 0: none
+};
+
 enum bind_step {
     BIND_DECIDED,    // nothing has been written yet
+    BIND_VOLUMES,    // claims for storage are being bound
     BIND_CLAIMS,     // writes are under way
     BIND_ECHO,       // the watch has not shown them yet
     BIND_STATUS,     // the pod's status is being written
@@ -85,6 +99,10 @@ struct binding {
     struct arena arena;
     struct bind_claim *claims;
     size_t claims_len;
+    struct bind_volume *volumes;
+    size_t volumes_len;
+    struct list_node volume_wait; // in sched.volumes.waiting, while they are being bound
+    int64_t volume_until_ns;
     size_t pending; // answers to come
     bool failed;
     bool give_way; // another scheduler's allocation came first: ours is taken back
@@ -130,6 +148,21 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n);
 void bind_begin(struct binding *b);
 void bind_revert(struct binding *b);
 void bind_proceed(struct binding *b);
+
+// bind_volumes_take holds what the attempt found for unbound claims on node n; bind_volumes_start writes it and goes on with
+// bind_volumes_done once all are bound; bind_volumes_land lets go of it, bind_volumes_free forgets it.
+void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_node *n);
+void bind_volumes_start(struct binding *b);
+void bind_volumes_done(struct binding *b);
+void bind_volumes_land(struct binding *b);
+void bind_volumes_free(struct binding *b);
+
+// bind_volume_claim_changed, bind_volume_changed: news for bindings that wait for their volumes.
+void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim);
+void bind_volume_changed(struct sched *s, struct str volume);
+
+// bind_volume_open is the first claim that the binding still waits for; NULL: none.
+const struct bind_volume *bind_volume_open(const struct binding *b);
 
 // bind_land lets go of what a binding has in flight.
 void bind_land(struct binding *b);

@@ -42,8 +42,7 @@ static void give_back(struct binding *b)
         p->assumed = false;
         cluster_lift(&s->cluster, p);
         pod_needs(&s->cluster, p); // without what devices take
-        sched_wake(s, WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
-                          WHY_BIT(WHY_POD_AFFINITY));
+        sched_wake(s, sched_room_whys(p));
     }
     if (p->state != POD_BINDING)
         return;

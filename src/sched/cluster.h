@@ -46,6 +46,7 @@ enum why {
     WHY_SPREAD,
     WHY_POD_AFFINITY,
     WHY_DEVICES,
+    WHY_VOLUMES,
     WHYS,
     WHY_NONE = WHYS, // the node will do
 };

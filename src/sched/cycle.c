@@ -29,6 +29,8 @@ enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt 
     arena_reset(&s->arena);
     *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
     enum dra_begin r = dra_begin(a);
+    if (r == DRA_OK)
+        r = volumes_begin(a);
     if (r != DRA_OK)
         return r;
     narrow_by_affinity(a);
@@ -52,6 +54,8 @@ uint64_t cycle_signature(struct attempt *a)
 {
     const struct api_pod_spec *spec = &a->api->spec;
     cleanup_sbuf struct sbuf b = {0};
+    if (volumes_used(a->api))
+        return 0;
     for (size_t i = 0; i < a->wants_len; i++)
         if (a->wants[i].allocated || a->wants[i].stale)
             return 0;
@@ -337,7 +341,7 @@ static void refused(struct attempt *a)
     sbuf_addf(&line, "0/%zu nodes are available: %.*s.", a->s->cluster.nodes_known,
               STR_ARG(sbuf_str(&a->text)));
     report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
-    queue_wait(&a->s->queue, a->pod, WHY_BIT(WHY_DEVICES));
+    queue_wait(&a->s->queue, a->pod, a->whys ? a->whys : WHY_BIT(WHY_DEVICES));
 }
 
 struct sched_node *cycle_find(struct attempt *a, const struct verdict **ret_known)

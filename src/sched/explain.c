@@ -35,6 +35,7 @@ static const char *const why_names[WHYS] = {
     [WHY_SPREAD] = "PodTopologySpread",
     [WHY_POD_AFFINITY] = "InterPodAffinity",
     [WHY_DEVICES] = "DynamicResources",
+    [WHY_VOLUMES] = "VolumeBinding",
 };
 
 void explain_field(struct json_writer *w, const char *key, struct str value)

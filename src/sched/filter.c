@@ -176,6 +176,8 @@ enum why filter_node(struct attempt *a, const struct sched_node *n, struct sbuf 
     }
     if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
         return WHY_RESOURCES;
+    if (a->volumes_len && volumes_filter(a, n, why) != WHY_NONE)
+        return WHY_VOLUMES;
     enum why r = spread_filter(a, n, why);
     return r != WHY_NONE ? r : affinity_filter(a, n, why);
 }

@@ -227,7 +227,7 @@ static void try_pod(struct cycle *c, struct try *t)
         break;
     case DRA_REFUSED:
         t->refused = true;
-        t->whys = WHY_BIT(WHY_DEVICES);
+        t->whys = a.whys ? a.whys : WHY_BIT(WHY_DEVICES);
         sbuf_addf(&line, "0/%zu nodes are available: %.*s.", s->cluster.nodes_known,
                   STR_ARG(sbuf_str(&a.text)));
         t->line = line_take(&line);

@@ -54,7 +54,7 @@ static void detach(struct binding *b)
 static bool rests(const struct binding *b)
 {
     return b->step == BIND_DECIDED || b->step == BIND_QUORUM || b->step == BIND_CONDITIONS ||
-           (b->step == BIND_ECHO && !b->pending);
+           ((b->step == BIND_ECHO || b->step == BIND_VOLUMES) && !b->pending);
 }
 
 static void fail_all(struct gang *g, const char *why)

@@ -34,15 +34,21 @@ const struct api_kind *sched_kind(enum watched w)
     return api_kind_find(names[w].version, names[w].kind);
 }
 
-bool sched_synced(const struct sched *s)
+// Every kind that all pods need has been listed.
+static bool listed(const struct sched *s)
 {
     return s->started && s->synced == s->watches;
+}
+
+bool sched_synced(const struct sched *s)
+{
+    return listed(s) && (!s->volumes.informers[0] || volumes_known(s));
 }
 
 // Everything is known, and it is this scheduler's turn to act on it.
 static bool acting(const struct sched *s)
 {
-    return sched_synced(s) && !s->standby;
+    return listed(s) && !s->standby;
 }
 
 bool sched_idle(const struct sched *s)
@@ -63,7 +69,7 @@ void sched_wake(struct sched *s, uint32_t whys)
 static void warm_soon(struct sched *s)
 {
     bool leisure = s->standby || s->queue.active.n == 0;
-    if (leisure && sched_synced(s) && !exec_timer_armed(&s->warm_timer))
+    if (leisure && listed(s) && !exec_timer_armed(&s->warm_timer))
         exec_timer_start(s->exec, &s->warm_timer, 0);
 }
 
@@ -222,9 +228,15 @@ void sched_enqueue(struct sched *s, struct sched_pod *p)
     }
 }
 
+uint32_t sched_room_whys(const struct sched_pod *p)
+{
+    return WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
+           WHY_BIT(WHY_POD_AFFINITY) | (volumes_used(p->api) ? WHY_BIT(WHY_VOLUMES) : 0);
+}
+
 static void pod_gone(struct sched *s, struct sched_pod *p)
 {
-    bool placed = p->node != NULL;
+    uint32_t whys = p->node ? sched_room_whys(p) : 0;
     beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
@@ -232,9 +244,8 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
     unindex_claims(s, p);
     groups_pod_gone(s, p);
     cluster_pod_remove(&s->cluster, p);
-    if (placed)
-        sched_wake(s, WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
-                          WHY_BIT(WHY_POD_AFFINITY));
+    if (whys)
+        sched_wake(s, whys);
 }
 
 // The pod is on a node, or has ended.
@@ -246,8 +257,7 @@ static void pod_settled(struct sched *s, struct sched_pod *p, bool relabelled)
         queue_leave(&s->queue, p);
     if (p->node && !str_eq(p->node->name, where)) {
         cluster_lift(&s->cluster, p);
-        sched_wake(s, WHY_BIT(WHY_RESOURCES) | WHY_BIT(WHY_PORTS) | WHY_BIT(WHY_SPREAD) |
-                          WHY_BIT(WHY_POD_AFFINITY));
+        sched_wake(s, sched_room_whys(p));
     }
     p->assumed = false;
     if (where.n && !p->node) {
@@ -278,6 +288,8 @@ static bool relabelled(const struct api_object_meta *a, const struct api_object_
 static void pod_pending(struct sched *s, struct sched_pod *p, const struct client_object *before)
 {
     index_claims(s, p);
+    if (volumes_used(p->api))
+        volumes_watch(s);
     if (p->assumed && !p->binding)
         return; // it is bound: the watch is behind
     if (!before || p->state == POD_ELSEWHERE || p->state == POD_GATED) {
@@ -361,7 +373,7 @@ static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
     uint32_t whys = 0;
     if (relabelled(&a->metadata, &b->metadata))
         whys |= WHY_BIT(WHY_NODE_AFFINITY) | WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY) |
-                WHY_BIT(WHY_DEVICES);
+                WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_VOLUMES);
     if (taints_differ(&a->spec.taints, &b->spec.taints))
         whys |= WHY_BIT(WHY_TAINT) | WHY_BIT(WHY_SPREAD);
     if (a->spec.unschedulable != b->spec.unschedulable)
@@ -531,7 +543,7 @@ void sched_lead(struct sched *s)
 {
     assert(s->standby);
     s->standby = false;
-    if (sched_synced(s))
+    if (listed(s))
         begin_acting(s);
 }
 
@@ -579,6 +591,7 @@ struct sched *sched_new(const struct sched_options *options)
     list_init(&s->gangs);
     list_init(&s->takes);
     groups_init(s);
+    volumes_init(s);
     list_init(&s->calls);
     report_init(s);
     cluster_init(&s->cluster);
@@ -669,6 +682,7 @@ static void stop(struct sched *s, bool answers_come)
         if (s->informers[w])
             informer_free(s->informers[w]);
     bind_drop_all(s);
+    volumes_done(s);
     list_foreach(&s->calls, node) {
         struct call *c = list_entry(node, struct call, node);
         list_remove(&c->node);

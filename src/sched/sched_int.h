@@ -15,6 +15,7 @@
 #include "sched/meter.h"
 #include "sched/queue.h"
 #include "sched/sched.h"
+#include "sched/volumes.h"
 
 // Kinds that are watched.
 enum watched {
@@ -82,6 +83,7 @@ struct sched {
     struct index *devices;
     struct claims claims;
     struct groups groups;
+    struct volumes volumes;
     uint64_t gang_now;  // the group cycle under way; 0: none
     uint64_t gang_last; // number of the last one
     struct queue queue;
@@ -129,6 +131,7 @@ struct want {
 // Topology spread: one constraint and how many matching pods each domain has.
 struct spread;
 struct affinity;
+struct pod_volume;
 
 struct attempt {
     struct sched *s;
@@ -155,6 +158,9 @@ struct attempt {
     struct spread *spreads;
     size_t spreads_len;
     struct affinity *affinity;
+    struct pod_volume *volumes; // claims for storage
+    size_t volumes_len;
+    size_t volumes_open; // those that are not bound
 
     // Of the last node asked for devices.
     const struct sched_node *last;
@@ -243,6 +249,13 @@ void spread_end(struct attempt *a);
 enum why spread_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why);
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                   int64_t *ret); // normalized
+
+// --- volume_rules.c ------------------------------------------------------------------------------
+
+// volumes_begin looks at the pod's claims for storage. DRA_OK, or with a text DRA_WAIT (what there is of volumes is not known
+// yet) or DRA_REFUSED. volumes_filter: can they be had from the node? It chooses volumes for claims that have none.
+enum dra_begin volumes_begin(struct attempt *a);
+enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct sbuf *why);
 
 // --- score.c -------------------------------------------------------------------------------------
 
@@ -379,6 +392,9 @@ void sched_wake(struct sched *s, uint32_t whys);
 
 // sched_enqueue gives a pod its turn, unless a gate is closed or a claim missing.
 void sched_enqueue(struct sched *s, struct sched_pod *p);
+
+// sched_room_whys: what may become possible when a pod leaves its node.
+uint32_t sched_room_whys(const struct sched_pod *p);
 
 // sched_is_mine: the pod waits for a node, and this scheduler is to give it one.
 bool sched_is_mine(const struct sched *s, const struct api_pod *pod);

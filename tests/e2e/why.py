@@ -7,8 +7,9 @@ import glob, json, os, re, shutil, subprocess, sys, tempfile, time
 from up import Cluster, DRAY, HERE
 
 CASES = os.path.join(HERE, 'tests', 'why')
-GROUPS = {'v1': '/api/v1', 'resource.k8s.io/v1': '/apis/resource.k8s.io/v1', 'scheduling.k8s.io/v1beta1': '/apis/scheduling.k8s.io/v1beta1'}
-CLUSTER_WIDE = {'Namespace', 'DeviceClass', 'DeviceTaintRule', 'ResourceSlice'}
+GROUPS = {'v1': '/api/v1', 'resource.k8s.io/v1': '/apis/resource.k8s.io/v1', 'storage.k8s.io/v1': '/apis/storage.k8s.io/v1',
+          'scheduling.k8s.io/v1beta1': '/apis/scheduling.k8s.io/v1beta1'}
+CLUSTER_WIDE = {'Namespace', 'DeviceClass', 'DeviceTaintRule', 'ResourceSlice', 'PersistentVolume', 'StorageClass'}
 MERGE = 'application/merge-patch+json'
 VERBOSE = '-v' in sys.argv
 

@@ -398,6 +398,17 @@ static void do_remove(struct client *c, const struct client_key *key,
     answer(c, old ? 0 : -ERR_NOT_FOUND, "not found", NULL, done, arg);
 }
 
+static void deny(struct client_watch *watch)
+{
+    static struct err err;
+    struct pending_event *p = xcalloc(1, sizeof(*p));
+    (void)err_set(&err, ERR_FORBIDDEN, "denied by the test");
+    p->watch = watch;
+    p->event = (struct client_event){.type = CLIENT_ENDED, .code = -ERR_FORBIDDEN, .err = &err};
+    watch->posted++;
+    exec_post(watch->w->exec, deliver, p);
+}
+
 static struct client_watch *do_watch(struct client *c, const struct api_kind *kind,
                                      const struct client_list_options *options, uint64_t since,
                                      client_event_fn event, void *arg)
@@ -410,6 +421,10 @@ static struct client_watch *do_watch(struct client *c, const struct api_kind *ki
         .w = w, .client = (struct world_client *)c, .kind = kind, .event = event, .arg = arg};
     list_init(&watch->held);
     list_push_back(&w->watches, &watch->node);
+    if (w->denied && str_eqz(kind->kind, w->denied)) {
+        deny(watch);
+        return watch;
+    }
     map_foreach(&w->objects, i) {
         const struct client_object *o = *map_value(&w->objects, i);
         if (str_eq(o->object.kind->kind, kind->kind))
@@ -568,6 +583,28 @@ const struct api_pod_group *world_group(struct world *w, const char *key)
 {
     const struct client_object *o = find_key(w, "PodGroup", key);
     return o ? o->object.value : NULL;
+}
+
+const struct api_persistent_volume *world_volume(struct world *w, const char *name)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "/%s", name);
+    const struct client_object *o = find_key(w, "PersistentVolume", key.p);
+    return o ? o->object.value : NULL;
+}
+
+const struct api_persistent_volume_claim *world_volume_claim(struct world *w, const char *key)
+{
+    const struct client_object *o = find_key(w, "PersistentVolumeClaim", key);
+    return o ? o->object.value : NULL;
+}
+
+bool world_watches(struct world *w, const char *kind)
+{
+    list_foreach(&w->watches, node)
+        if (str_eqz(list_entry(node, struct client_watch, node)->kind->kind, kind))
+            return true;
+    return false;
 }
 
 size_t world_count(struct world *w, const char *kind)

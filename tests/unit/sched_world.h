@@ -27,7 +27,8 @@ struct world {
     uint64_t writes;
     // refuse, if set, is asked before every write; a negative code fails it.
     int (*refuse)(struct world *w, const char *verb, const struct api_kind *kind, struct str name);
-    int refusals; // left; for the use of refuse
+    int refusals;       // left; for the use of refuse
+    const char *denied; // kind that nobody may list; NULL: none
 };
 
 void world_start(struct world *w);
@@ -52,7 +53,12 @@ void world_run(struct world *w, int64_t ms);
 const struct api_pod *world_pod(struct world *w, const char *key);
 const struct api_resource_claim *world_claim(struct world *w, const char *key);
 const struct api_pod_group *world_group(struct world *w, const char *key);
+const struct api_persistent_volume *world_volume(struct world *w, const char *name);
+const struct api_persistent_volume_claim *world_volume_claim(struct world *w, const char *key);
 size_t world_count(struct world *w, const char *kind);
+
+// world_watches: somebody watches the kind.
+bool world_watches(struct world *w, const char *kind);
 
 // world_condition is the message of a pod's PodScheduled condition, "" when there is none.
 struct str world_condition(struct world *w, const char *key);

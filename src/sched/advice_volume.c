@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What would help a pod whose claims for storage, or their volumes, keep it from a node.
+#include "api/amounts.h"
+#include "api/pod_claims.h"
+#include "sched/advice.h"
+#include "sched/bind_int.h"
+#include "sched/volume_int.h"
+
+#include "base/banned.h"
+
+#define NODES_SHOWN 3
+
+// --- The pod as a whole --------------------------------------------------------------------------
+
+static void unbound(struct advice *t, const struct sched *s,
+                    const struct api_persistent_volume_claim *claim)
+{
+    struct str name = claim->metadata.name, class = volume_claim_class(claim);
+    if (class.n && !volumes_get(s, VOLUME_CLASSES, (struct str){0}, class))
+        advice_missing(t, s->volumes.informers[VOLUME_CLASSES], "StorageClass", (struct str){0},
+                       class);
+    advice_add(t,
+               "claim %.*s has to be bound first, by the PersistentVolume controller of "
+               "kube-controller-manager: kubectl describe pvc %.*s -n %.*s says what it lacks",
+               STR_ARG(name), STR_ARG(name), STR_ARG(claim->metadata.namespace));
+}
+
+static void claim_advice(struct advice *t, const struct attempt *a, const struct volume_ref *ref)
+{
+    struct str namespace = a->api->metadata.namespace;
+    const struct client_object *o = volumes_get(a->s, VOLUME_CLAIMS, namespace, ref->name);
+    const struct api_persistent_volume_claim *claim = o ? o->object.value : NULL;
+    if (!claim && ref->made_for.n)
+        advice_add(t,
+                   "the ephemeral volume controller of kube-controller-manager makes claim %.*s: "
+                   "see that it runs",
+                   STR_ARG(ref->name));
+    else if (!claim)
+        advice_missing(t, a->s->volumes.informers[VOLUME_CLAIMS], "PersistentVolumeClaim",
+                       namespace, ref->name);
+    else if (str_eqz(claim->status.phase, "Lost"))
+        advice_add(t, "the volume of claim %.*s is gone: delete the claim and create it again",
+                   STR_ARG(ref->name));
+    else if (claim->metadata.deletion_timestamp.set)
+        advice_add(t, "wait until claim %.*s is gone and create it again, or name another one",
+                   STR_ARG(ref->name));
+    else if (ref->made_for.n && !str_contains(sbuf_str(&a->text), STR("immediate")))
+        advice_add(t, "delete claim %.*s, which was not made for this pod, or rename the pod",
+                   STR_ARG(ref->name));
+    else if (!volume_is_bound(claim))
+        unbound(t, a->s, claim);
+    else
+        advice_add(t, "end the pod that uses claim %.*s, or give this pod a claim of its own",
+                   STR_ARG(ref->name));
+}
+
+// Claims in order until the first that is to blame: those behind it were not looked at.
+void advice_volumes(struct advice *t, const struct attempt *a)
+{
+    struct volume_ref ref;
+    size_t at = 0;
+    while (volumes_next(a->api, &at, &t->arena, &ref))
+        if (str_contains(sbuf_str(&a->text), ref.name) ||
+            str_contains(sbuf_str(&a->text), STR("unbound immediate")))
+            claim_advice(t, a, &ref);
+}
+
+// --- A node --------------------------------------------------------------------------------------
+
+// From which nodes can it be reached?
+static void reachable(struct advice *t, const struct attempt *a,
+                      const struct api_persistent_volume *volume)
+{
+    const struct cluster *c = &a->s->cluster;
+    cleanup_sbuf struct sbuf names = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < c->order.n; i++)
+        if (c->order.p[i] && c->order.p[i]->api && volume_reaches(volume, c->order.p[i]->api) &&
+            ++n <= NODES_SHOWN)
+            sbuf_addf(&names, "%s%.*s", n > 1 ? ", " : "", STR_ARG(c->order.p[i]->name));
+    if (n)
+        advice_add(t, "volume %.*s can be reached from %s%s: let the pod go there",
+                   STR_ARG(volume->metadata.name), names.p, n > NODES_SHOWN ? ", …" : "");
+    else
+        advice_add(t,
+                   "volume %.*s can be reached from no node that there is: see its "
+                   "spec.nodeAffinity, and bring that node back",
+                   STR_ARG(volume->metadata.name));
+}
+
+static void open_claim(struct advice *t, const struct pod_volume *v, const struct sched_node *n)
+{
+    const struct quantity *want = amounts_get(&v->claim->spec.resources.requests, STR("storage"));
+    cleanup_sbuf struct sbuf size = {0};
+    struct str name = v->claim->metadata.name, class = v->class->metadata.name;
+    if (want)
+        quantity_write(want, &size);
+    if (v->selected.n)
+        advice_add(t, "the volume of claim %.*s is being made where node %.*s is: make room there",
+                   STR_ARG(name), STR_ARG(v->selected));
+    else if (str_eqz(v->class->provisioner, NO_PROVISIONER))
+        advice_add(t,
+                   "create a PersistentVolume of class %.*s with at least %.*s for claim %.*s "
+                   "that can be reached from a node, such as %.*s",
+                   STR_ARG(class), STR_ARG(sbuf_str(&size)), STR_ARG(name), STR_ARG(n->name));
+    else
+        advice_add(t,
+                   "let provisioner %.*s make volumes where the nodes are: see "
+                   "allowedTopologies of StorageClass %.*s and the room of the driver",
+                   STR_ARG(v->class->provisioner), STR_ARG(class));
+}
+
+void advice_volume_node(struct advice *t, const struct attempt *a, const struct sched_node *n)
+{
+    for (size_t i = 0; i < a->volumes_len; i++) {
+        const struct pod_volume *v = &a->volumes[i];
+        if (!v->bound)
+            open_claim(t, v, n);
+        else if (!v->volume)
+            advice_add(t, "the volume %.*s is gone: delete claim %.*s and create it again",
+                       STR_ARG(v->claim->spec.volume_name), STR_ARG(v->claim->metadata.name));
+        else if (!volume_reaches(v->volume, n->api))
+            reachable(t, a, v->volume);
+        else
+            continue;
+        advice_add(t, "or give the pod another claim");
+        return;
+    }
+    advice_add(t,
+               "end a pod with volumes on %.*s, or take a claim whose volume is where there is "
+               "room",
+               STR_ARG(n->name));
+}
+
+// --- On its way ----------------------------------------------------------------------------------
+
+bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+{
+    const struct bind_volume *v = p->binding ? bind_volume_open(p->binding) : NULL;
+    if (!v)
+        return false;
+    sbuf_addf(cause, "%.*s is chosen, but persistentvolumeclaim \"%.*s\" is not bound yet",
+              STR_ARG(p->binding->node_name), STR_ARG(v->name));
+    if (v->volume.n)
+        sbuf_addf(cause, " (to volume %.*s)", STR_ARG(v->volume));
+    if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
+        sbuf_addf(cause, " (the attempt before was given up: %s)", p->message);
+    if (v->volume.n)
+        advice_add(t, "the PersistentVolume controller of kube-controller-manager binds it: see "
+                      "that it runs");
+    else
+        advice_add(t, "the provisioner of its StorageClass makes the volume: look at its log");
+    return true;
+}

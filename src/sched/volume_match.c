@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Claims that wait for their first pod: a volume that exists and fits, the smallest, or one that a provisioner can make
+// where the node is. What is true of a volume on every node is looked at once.
+#include <stdlib.h>
+
+#include "api/amounts.h"
+#include "api/pod_claims.h"
+#include "sched/bind_int.h"
+#include "sched/select.h"
+#include "sched/volume_int.h"
+
+#include "base/banned.h"
+
+static struct str mode_of(bool has, struct str mode)
+{
+    return has ? mode : STR("Filesystem");
+}
+
+static const struct quantity *size_of(const struct client_object *volume)
+{
+    const struct api_persistent_volume *v = volume->object.value;
+    return amounts_get(&v->spec.capacity, STR("storage"));
+}
+
+static const struct quantity *request_of(const struct pod_volume *v)
+{
+    return amounts_get(&v->claim->spec.resources.requests, STR("storage"));
+}
+
+static bool at_least(const struct quantity *have, const struct quantity *want)
+{
+    static const struct quantity none = {0};
+    return quantity_cmp(have ? have : &none, want ? want : &none) >= 0;
+}
+
+// --- Volumes that exist --------------------------------------------------------------------------
+
+// The pod on its way that the volume was given to; NULL: none.
+static const struct bind_volume *given_to(const struct sched *s, struct str volume)
+{
+    struct bind_volume **b = map_get(&s->volumes.by_volume, volume);
+    return b ? *b : NULL;
+}
+
+// Given to the claim already: by the volume itself, or by a pod on its way.
+static bool is_given(const struct sched *s, const struct api_persistent_volume *volume,
+                     const struct api_persistent_volume_claim *claim)
+{
+    const struct bind_volume *b = given_to(s, volume->metadata.name);
+    return b ? str_eq(b->uid, claim->metadata.uid) : volume_is_for(volume, claim);
+}
+
+static bool same_sort(const struct api_persistent_volume_spec *v,
+                      const struct api_persistent_volume_claim_spec *c)
+{
+    return str_eq(mode_of(v->has_volume_mode, v->volume_mode),
+                  mode_of(c->has_volume_mode, c->volume_mode)) &&
+           str_eq(v->volume_attributes_class_name, c->volume_attributes_class_name);
+}
+
+static bool has_modes(const struct api_str_array *have, const struct api_str_array *want)
+{
+    for (size_t i = 0; i < want->n; i++) {
+        bool found = false;
+        for (size_t k = 0; k < have->n; k++)
+            found = found || str_eq(have->p[k], want->p[i]);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool is_free(const struct sched *s, const struct api_persistent_volume *v,
+                    const struct api_persistent_volume_claim *c)
+{
+    return !v->spec.claim_ref && !given_to(s, v->metadata.name) &&
+           str_eqz(v->status.phase, "Available") && !v->metadata.deletion_timestamp.set &&
+           (!c->spec.selector || select_labels(c->spec.selector, &v->metadata.labels)) &&
+           has_modes(&v->spec.access_modes, &c->spec.access_modes);
+}
+
+struct matching {
+    struct attempt *a;
+    struct pod_volume *v;
+    struct object_vec VEC(const struct client_object *) found;
+    const struct client_object *given;
+};
+
+static void show_volume(void *arg, const struct client_object *o)
+{
+    struct matching *m = arg;
+    const struct api_persistent_volume *volume = o->object.value;
+    const struct api_persistent_volume_claim *claim = m->v->claim;
+    if (!same_sort(&volume->spec, &claim->spec) || !at_least(size_of(o), request_of(m->v)))
+        return;
+    if (is_given(m->a->s, volume, claim))
+        m->given = o;
+    else if (is_free(m->a->s, volume, claim))
+        vec_push_arena(m->a->arena, &m->found, o);
+}
+
+static int smaller(const void *x, const void *y)
+{
+    const struct client_object *a = *(const struct client_object *const *)x;
+    const struct client_object *b = *(const struct client_object *const *)y;
+    static const struct quantity none = {0};
+    const struct quantity *p = size_of(a), *q = size_of(b);
+    int order = quantity_cmp(p ? p : &none, q ? q : &none);
+    return order ? order : str_cmp(a->meta->name, b->meta->name);
+}
+
+static void match(struct attempt *a, struct pod_volume *v)
+{
+    const struct volumes *all = &a->s->volumes;
+    struct matching m = {.a = a, .v = v};
+    cleanup_sbuf struct sbuf key = {0};
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(v->claim->metadata.namespace),
+              STR_ARG(v->claim->metadata.name));
+    struct bind_volume **flight = map_get(&all->by_claim, sbuf_str(&key));
+    v->selected = meta_annotation(&v->claim->metadata, STR(SELECTED_NODE));
+    if (flight && !(*flight)->volume.n)
+        v->selected = (*flight)->b->node_name;
+    informer_by(all->informers[VOLUME_VOLUMES], all->by_class, volume_claim_class(v->claim),
+                show_volume, &m);
+    if (m.given) { // no other will do
+        m.found.n = 0;
+        vec_push_arena(a->arena, &m.found, m.given);
+    }
+    if (m.found.n)
+        qsort(m.found.p, m.found.n, sizeof(*m.found.p), smaller);
+    v->candidates = m.found.p;
+    v->candidates_len = m.found.n;
+}
+
+// The smallest claims choose first, so that one that is content with little does not take a large volume.
+static int asks_less(const void *x, const void *y)
+{
+    const struct pod_volume *a = x, *b = y;
+    const struct quantity *p = request_of(a), *q = request_of(b);
+    if (!p || !q)
+        return (p != NULL) - (q != NULL);
+    int order = quantity_cmp(p, q);
+    return order ? order : str_cmp(a->claim->metadata.name, b->claim->metadata.name);
+}
+
+void volume_match_begin(struct attempt *a)
+{
+    for (size_t i = 0; i < a->volumes_len; i++)
+        if (!a->volumes[i].bound) {
+            match(a, &a->volumes[i]);
+            a->volumes_open++;
+        }
+    if (a->volumes_open > 1)
+        qsort(a->volumes, a->volumes_len, sizeof(*a->volumes), asks_less);
+}
+
+static bool is_chosen(const struct attempt *a, const struct pod_volume *upto,
+                      const struct client_object *volume)
+{
+    for (const struct pod_volume *v = a->volumes; v < upto; v++)
+        if (v->chosen == volume)
+            return true;
+    return false;
+}
+
+static const struct client_object *choose(const struct attempt *a, const struct pod_volume *v,
+                                          const struct api_node *node)
+{
+    for (size_t i = 0; i < v->candidates_len; i++)
+        if (volume_reaches(v->candidates[i]->object.value, node) &&
+            !is_chosen(a, v, v->candidates[i]))
+            return v->candidates[i];
+    return NULL;
+}
+
+// --- Volumes to be made --------------------------------------------------------------------------
+
+static bool requirement_met(const struct api_topology_selector_label_requirement *r,
+                            const struct api_node *node)
+{
+    const struct str *have = select_label(&node->metadata.labels, r->key);
+    for (size_t i = 0; have && i < r->values.n; i++)
+        if (str_eq(r->values.p[i], *have))
+            return true;
+    return false;
+}
+
+static bool term_met(const struct api_topology_selector_term *t, const struct api_node *node)
+{
+    for (size_t i = 0; i < t->match_label_expressions.n; i++)
+        if (!requirement_met(&t->match_label_expressions.p[i], node))
+            return false;
+    return t->match_label_expressions.n > 0;
+}
+
+static bool allowed(const struct api_storage_class *class, const struct api_node *node)
+{
+    for (size_t i = 0; i < class->allowed_topologies.n; i++)
+        if (term_met(&class->allowed_topologies.p[i], node))
+            return true;
+    return class->allowed_topologies.n == 0;
+}
+
+struct room {
+    const struct api_node *node;
+    const struct quantity *want;
+    bool found;
+};
+
+static void show_capacity(void *arg, const struct client_object *o)
+{
+    struct room *r = arg;
+    const struct api_csi_storage_capacity *c = o->object.value;
+    const struct quantity *limit = c->maximum_volume_size ? c->maximum_volume_size : c->capacity;
+    r->found = r->found || (limit && quantity_cmp(limit, r->want) >= 0 &&
+                            select_labels(c->node_topology, &r->node->metadata.labels));
+}
+
+// A driver that publishes what room it has must have enough where the node is.
+static bool has_room(const struct sched *s, const struct pod_volume *v, const struct api_node *node)
+{
+    const struct client_object *o =
+        volumes_get(s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
+    const struct api_csi_driver *driver = o ? o->object.value : NULL;
+    struct room r = {.node = node, .want = request_of(v)};
+    if (!r.want || !driver || !driver->spec.storage_capacity ||
+        s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
+        return true;
+    informer_by(s->volumes.informers[VOLUME_CAPACITIES], s->volumes.room_by_class,
+                v->class->metadata.name, show_capacity, &r);
+    return r.found;
+}
+
+static const char *cannot_make(const struct sched *s, const struct pod_volume *v,
+                               const struct api_node *node)
+{
+    if (!v->class->provisioner.n || str_eqz(v->class->provisioner, NO_PROVISIONER) ||
+        !allowed(v->class, node))
+        return "didn't find available persistent volumes to bind";
+    return has_room(s, v, node) ? NULL : "did not have enough free storage";
+}
+
+// --- A node --------------------------------------------------------------------------------------
+
+static bool match_one(const struct attempt *a, struct pod_volume *v, const struct sched_node *n,
+                      struct sbuf *why)
+{
+    const char *text = NULL;
+    v->chosen = NULL;
+    if (v->selected.n && !str_eq(v->selected, n->name))
+        text = "didn't find available persistent volumes to bind";
+    else if (!v->selected.n)
+        v->chosen = choose(a, v, n->api);
+    if (!text && !v->chosen)
+        text = cannot_make(a->s, v, n->api);
+    if (!text)
+        return true;
+    if (why && v->selected.n)
+        sbuf_addf(why, "%s (the volume of claim %.*s is being made for node %.*s)", text,
+                  STR_ARG(v->claim->metadata.name), STR_ARG(v->selected));
+    else if (why)
+        sbuf_addf(why, "%s (claim %.*s, class %.*s)", text, STR_ARG(v->claim->metadata.name),
+                  STR_ARG(v->class->metadata.name));
+    return false;
+}
+
+bool volume_match_node(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+{
+    for (size_t i = 0; a->volumes_open && i < a->volumes_len; i++)
+        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why))
+            return false;
+    return true;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rules for volumes: what keeps a pod from every node, and what from some. Texts are kube-scheduler's, with names.
+#include "api/amounts.h"
+#include "api/pod_claims.h"
+#include "sched/sched_int.h"
+#include "sched/select.h"
+#include "sched/volume_int.h"
+
+#include "base/banned.h"
+
+#define BIND_COMPLETED "pv.kubernetes.io/bind-completed"
+#define CLASS_BEFORE   "volume.beta.kubernetes.io/storage-class" // older than the field
+
+struct str volume_class(const struct api_persistent_volume *volume)
+{
+    struct str before = meta_annotation(&volume->metadata, STR(CLASS_BEFORE));
+    return before.n ? before : volume->spec.storage_class_name;
+}
+
+struct str volume_claim_class(const struct api_persistent_volume_claim *claim)
+{
+    struct str before = meta_annotation(&claim->metadata, STR(CLASS_BEFORE));
+    return before.n ? before : claim->spec.storage_class_name;
+}
+
+bool volume_is_bound(const struct api_persistent_volume_claim *claim)
+{
+    return claim->spec.volume_name.n &&
+           select_label(&claim->metadata.annotations, STR(BIND_COMPLETED));
+}
+
+bool volume_is_for(const struct api_persistent_volume *volume,
+                   const struct api_persistent_volume_claim *claim)
+{
+    const struct api_object_reference *r = volume->spec.claim_ref;
+    return r && str_eq(r->name, claim->metadata.name) &&
+           str_eq(r->namespace, claim->metadata.namespace) &&
+           (!r->uid.n || str_eq(r->uid, claim->metadata.uid));
+}
+
+bool volume_reaches(const struct api_persistent_volume *volume, const struct api_node *node)
+{
+    const struct api_node_selector *s =
+        volume->spec.node_affinity ? volume->spec.node_affinity->required : NULL;
+    return !s || select_node(s, node) > 0;
+}
+
+// --- The pod as a whole --------------------------------------------------------------------------
+
+static bool is_made_for(const struct api_persistent_volume_claim *claim, const struct api_pod *pod)
+{
+    const struct api_owner_reference *r = meta_controller(&claim->metadata);
+    return r && str_eq(r->uid, pod->metadata.uid);
+}
+
+// Can the claim be used at all? Else says why not.
+static bool usable(struct attempt *a, const struct volume_ref *ref,
+                   const struct api_persistent_volume_claim *claim)
+{
+    struct sbuf *text = &a->text;
+    if (!claim && ref->made_for.n)
+        sbuf_addf(text,
+                  "waiting for ephemeral volume controller to create the persistentvolumeclaim "
+                  "\"%.*s\"",
+                  STR_ARG(ref->name));
+    else if (!claim)
+        sbuf_addf(text, "persistentvolumeclaim \"%.*s\" not found", STR_ARG(ref->name));
+    else if (str_eqz(claim->status.phase, "Lost"))
+        sbuf_addf(text,
+                  "persistentvolumeclaim \"%.*s\" bound to non-existent persistentvolume \"%.*s\"",
+                  STR_ARG(ref->name), STR_ARG(claim->spec.volume_name));
+    else if (claim->metadata.deletion_timestamp.set)
+        sbuf_addf(text, "persistentvolumeclaim \"%.*s\" is being deleted", STR_ARG(ref->name));
+    else if (ref->made_for.n && !is_made_for(claim, a->api))
+        sbuf_addf(text, "PVC %.*s/%.*s was not created for pod %.*s/%.*s (pod is not owner)",
+                  STR_ARG(claim->metadata.namespace), STR_ARG(ref->name),
+                  STR_ARG(a->api->metadata.namespace), STR_ARG(a->api->metadata.name));
+    else
+        return true;
+    return false;
+}
+
+static bool has_mode(const struct api_str_array *modes, struct str mode)
+{
+    for (size_t i = 0; i < modes->n; i++)
+        if (str_eq(modes->p[i], mode))
+            return true;
+    return false;
+}
+
+// Another pod on a node that has the claim, when only one may.
+static const struct sched_pod *sole_user(const struct attempt *a, const struct pod_volume *v)
+{
+    struct list *on_nodes = &cluster_namespace(&a->s->cluster, a->api->metadata.namespace)->pods;
+    if (!has_mode(&v->claim->spec.access_modes, STR("ReadWriteOncePod")))
+        return NULL;
+    list_foreach(on_nodes, node) {
+        const struct sched_pod *p = list_entry(node, struct sched_pod, by_namespace);
+        if (p != a->pod && volumes_uses(p->api, v->claim->metadata.name))
+            return p;
+    }
+    return NULL;
+}
+
+// An unbound claim waits for its first pod if its class says so; one that names its volume waits for nobody.
+static bool waits_for_pod(const struct pod_volume *v)
+{
+    return v->class && str_eqz(v->class->volume_binding_mode, "WaitForFirstConsumer") &&
+           !v->claim->spec.volume_name.n;
+}
+
+static void look_at_claim(struct attempt *a, struct pod_volume *v)
+{
+    const struct sched *s = a->s;
+    struct str class = volume_claim_class(v->claim);
+    const struct client_object *o =
+        class.n ? volumes_get(s, VOLUME_CLASSES, (struct str){0}, class) : NULL;
+    v->class = o ? o->object.value : NULL;
+    v->bound = volume_is_bound(v->claim);
+    o = v->claim->spec.volume_name.n
+            ? volumes_get(s, VOLUME_VOLUMES, (struct str){0}, v->claim->spec.volume_name)
+            : NULL;
+    v->volume = o ? o->object.value : NULL;
+}
+
+static bool is_there(const struct attempt *a, const struct client_object *claim)
+{
+    for (size_t i = 0; i < a->volumes_len; i++)
+        if (a->volumes[i].object == claim)
+            return true;
+    return false;
+}
+
+static bool take_claims(struct attempt *a)
+{
+    struct volume_ref ref;
+    size_t at = 0;
+    a->volumes = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
+    while (volumes_next(a->api, &at, a->arena, &ref)) {
+        const struct client_object *o =
+            volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref.name);
+        if (!usable(a, &ref, o ? o->object.value : NULL) || !o)
+            return false;
+        if (is_there(a, o))
+            continue;
+        struct pod_volume *v = &a->volumes[a->volumes_len++];
+        *v = (struct pod_volume){.object = o, .claim = o->object.value};
+        look_at_claim(a, v);
+    }
+    return true;
+}
+
+static bool bindable(struct attempt *a)
+{
+    for (size_t i = 0; i < a->volumes_len; i++) {
+        if (a->volumes[i].bound || waits_for_pod(&a->volumes[i]))
+            continue;
+        sbuf_addz(&a->text, "pod has unbound immediate PersistentVolumeClaims");
+        return false;
+    }
+    for (size_t i = 0; i < a->volumes_len; i++) {
+        const struct sched_pod *user = sole_user(a, &a->volumes[i]);
+        if (!user)
+            continue;
+        sbuf_addf(
+            &a->text,
+            "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
+            "pod (%.*s is used by pod %.*s)",
+            STR_ARG(a->volumes[i].claim->metadata.name), STR_ARG(user->key));
+        return false;
+    }
+    return true;
+}
+
+enum dra_begin volumes_begin(struct attempt *a)
+{
+    struct sched *s = a->s;
+    if (!volumes_used(a->api))
+        return DRA_OK;
+    volumes_watch(s);
+    if (!volumes_known(s)) {
+        sbuf_addz(&a->text, "waiting for what the server has of volumes");
+        return DRA_WAIT;
+    }
+    if (!volumes_on(s))
+        return DRA_OK;
+    if (!take_claims(a) || !bindable(a)) {
+        a->whys = WHY_BIT(WHY_VOLUMES);
+        return DRA_REFUSED;
+    }
+    volume_match_begin(a);
+    volume_limits_begin(a);
+    return DRA_OK;
+}
+
+// --- Nodes ---------------------------------------------------------------------------------------
+
+// The volume's labels say in which zone and region it is; older ones have other names.
+static const struct str zone_labels[] = {
+    STR_INIT("topology.kubernetes.io/zone"),
+    STR_INIT("topology.kubernetes.io/region"),
+    STR_INIT("failure-domain.beta.kubernetes.io/zone"),
+    STR_INIT("failure-domain.beta.kubernetes.io/region"),
+};
+
+static const struct str *zone_of(const struct api_node *node, size_t i)
+{
+    const struct str *v = select_label(&node->metadata.labels, zone_labels[i]);
+    return v ? v : select_label(&node->metadata.labels, zone_labels[(i + 2) % 4]);
+}
+
+// A volume of several zones has them joined by two underscores.
+static bool among(struct str zones, struct str zone)
+{
+    static const struct str joint = STR_INIT("__");
+    for (;;) {
+        ptrdiff_t at = str_find(zones, joint);
+        if (str_eq(at < 0 ? zones : str_upto(zones, (size_t)at), zone))
+            return true;
+        if (at < 0)
+            return false;
+        zones = str_from(zones, (size_t)at + joint.n);
+    }
+}
+
+static bool in_zone(const struct api_persistent_volume *volume, const struct api_node *node)
+{
+    bool zoned = false;
+    for (size_t i = 0; i < array_len(zone_labels); i++)
+        zoned = zoned || select_label(&node->metadata.labels, zone_labels[i]);
+    for (size_t i = 0; zoned && i < array_len(zone_labels); i++) {
+        const struct str *want = select_label(&volume->metadata.labels, zone_labels[i]);
+        const struct str *have = want ? zone_of(node, i) : NULL;
+        if (want && (!have || !among(*want, *have)))
+            return false;
+    }
+    return true;
+}
+
+static bool bound_ok(const struct pod_volume *v, const struct api_node *node, struct sbuf *why)
+{
+    const struct api_object_meta *claim = &v->claim->metadata;
+    const char *text = NULL;
+    if (!v->volume)
+        text = "are unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+    else if (!volume_reaches(v->volume, node))
+        text = "didn't match PersistentVolume's node affinity";
+    else if (!in_zone(v->volume, node))
+        text = "had no available volume zone";
+    if (text && why)
+        sbuf_addf(why, "%s (claim %.*s has volume %.*s)", text, STR_ARG(claim->name),
+                  STR_ARG(v->claim->spec.volume_name));
+    return !text;
+}
+
+enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+{
+    for (size_t i = 0; i < a->volumes_len; i++)
+        if (a->volumes[i].bound && !bound_ok(&a->volumes[i], n->api, why))
+            return WHY_VOLUMES;
+    if (!volume_match_node(a, n, why) || !volume_limits_ok(a, n, why))
+        return WHY_VOLUMES;
+    return WHY_NONE;
+}
