@@ -243,7 +243,7 @@ struct csr_ctl *csr_ctl_new(struct ctl *ctl, const struct ctl_certificates *with
         c->ca = (struct tls_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
                                       xstrndup(with->ca_key.p, with->ca_key.n)};
     sbuf_add(&c->server_certificate, with->server_certificate);
-    c->work = ctl_work(ctl, step, c);
+    c->work = ctl_work(ctl, "certificate", step, c);
     list_init(&c->calls);
     ctl_watch(ctl, CACHE_REQUESTS, request_changed, c, c->work);
     return c;

@@ -491,7 +491,7 @@ void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *ca
         struct sched_claim *const *k = map_get(&b->s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
         const struct api_allocation_result *a = claim ? claim->status.allocation : NULL;
-        if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) > 0)
+        if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) == BINDING_READY)
             continue;
         const struct api_device_request_allocation_result *r = &a->devices.results.p[0];
         for (size_t n = 0; n < a->devices.results.n; n++)

@@ -86,6 +86,7 @@ struct sched_pod {
     int32_t priority;
     uint32_t attempts;
     uint32_t whys;      // bits of enum why
+    uint32_t blocked;   // bits of enum queue_block under which it is counted
     uint64_t order;     // among equals
     int64_t due_ns;     // end of back-off
     int64_t tried_ns;   // last attempt
