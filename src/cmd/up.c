@@ -13,6 +13,7 @@
 #include "agent/sim.h"
 #include "client/local.h"
 #include "cmd/input.h"
+#include "cmd/option.h"
 #include "cmd/process.h"
 #include "cmd/server_run.h"
 #include "cmd/up_agent.h"
@@ -47,6 +48,8 @@ const char up_usage[] =
     "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
     "all\n"
     "--policy pack|spread|first   how devices are chosen; default pack\n"
+    "--binding-timeout 10m   give a device back when its binding conditions are not true after so "
+    "long\n"
     "--data-dir DIR          default ~/.dray\n\n"
     "All flags of 'dray server' work here, too.";
 
@@ -59,6 +62,7 @@ struct up {
     const char *sim;
     size_t nodes;
     enum alloc_policy policy;
+    int64_t binding_timeout_ns; // 0: the scheduler's own
     struct paths apply;
     bool controllers[CTL_CONTROLLERS]; // which run
     int64_t terminated_pods;           // how many may stay
@@ -287,7 +291,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                                      .names = names,
                                      .names_len = array_len(names),
                                      .features = host->features,
-                                     .policy = u->policy};
+                                     .policy = u->policy,
+                                     .binding_timeout_ns = u->binding_timeout_ns};
     u->sched = sched_new(&so);
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
@@ -398,7 +403,8 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
                                         "--policy",
                                         "--image-dir",
                                         "--controllers",
-                                        "--terminated-pod-gc-threshold"};
+                                        "--terminated-pod-gc-threshold",
+                                        "--binding-timeout"};
     struct str arg = str_z(argv[i]);
     struct str value = {0};
     bool joined = str_cut(arg, '=', &arg, &value);
@@ -434,11 +440,15 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
         return err_set(err, ERR_INVALID, "%s takes a number, not '%s'", names[which], text);
     else if (which == 6)
         u->terminated_pods = (int64_t)n;
+    else if (which == 7 && option_duration(text, &u->binding_timeout_ns, err) < 0)
+        return -ERR_INVALID;
+    else if (which == 7 && u->binding_timeout_ns < CLOCK_NS_PER_SEC)
+        return err_set(err, ERR_INVALID, "--binding-timeout is 1s at least");
     else if (which == 5)
         return ctl_controllers_parse(str_z(text), u->controllers, err) < 0 ? -ERR_INVALID
                : joined                                                    ? 1
                                                                            : 2;
-    else if (!alloc_policy_parse(str_z(text), &u->policy))
+    else if (which == 3 && !alloc_policy_parse(str_z(text), &u->policy))
         return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'", text);
     return joined ? 1 : 2;
 }

@@ -55,6 +55,9 @@ void advice_stale(struct advice *t, const struct sched *s);
 // advice_binding: a node is chosen, but devices have to be made ready. Adds the cause, if that is what it waits for.
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
+// advice_given_up: the pod has given devices back since they did not become ready. Adds that to the cause.
+void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
+
 void advice_write(const struct advice *t, struct json_writer *w);
 
 #endif

@@ -2,6 +2,8 @@
 //
 // Devices with binding conditions are made ready after they were allocated: a pod is bound when all are
 // true, and gives its devices back when one fails or the time is over.
+#include <stdlib.h>
+
 #include "sched/bind_int.h"
 
 #include "base/banned.h"
@@ -11,6 +13,20 @@ static void give_up(struct binding *b, enum meter_wait how)
     meter_awaited(b, how);
     b->failed = true;
     bind_undo(b);
+}
+
+// Whoever asks why the pod waits is told, also when it has devices again.
+static void remember(struct sched_pod *p, const struct api_resource_claim *claim, struct str why)
+{
+    const struct api_device_request_allocation_result *r = dra_unready(claim);
+    cleanup_sbuf struct sbuf device = {0};
+    if (!p || !r)
+        return;
+    sbuf_addf(&device, "%.*s/%.*s/%.*s", STR_ARG(r->driver), STR_ARG(r->pool), STR_ARG(r->device));
+    free(p->given_up);
+    free(p->given_up_device);
+    p->given_up = xstrndup(why.p, why.n);
+    p->given_up_device = xstrndup(device.p, device.n);
 }
 
 static void tell_pending(struct binding *b)
@@ -40,6 +56,7 @@ void bind_check_conditions(struct binding *b)
             continue;
         enum binding_state state = dra_binding_state(s, claim, &b->error);
         if (state < BINDING_WAITS) {
+            remember(b->pod, claim, sbuf_str(&b->error));
             give_up(b, state == BINDING_LATE ? METER_WAIT_TIMEOUT : METER_WAIT_FAILURE);
             return;
         }

@@ -101,9 +101,11 @@ struct sched_pod {
     bool group_gated;          // the gate is its group's: too few pods, no object
 
     // What people are told (report.c).
-    char *reason;  // of the condition: Unschedulable, SchedulerError
-    char *message; // one line
-    char *gate;    // why it is not tried
+    char *reason;          // of the condition: Unschedulable, SchedulerError
+    char *message;         // one line
+    char *gate;            // why it is not tried
+    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
+    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
     int64_t told_ns;
     struct list_node untold; // while a newer text waits to be written
     uint64_t signature;      // 0: not made yet

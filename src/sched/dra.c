@@ -276,6 +276,24 @@ static bool is_true(const struct api_condition *c)
     return c && str_eqz(c->status, "True");
 }
 
+const struct api_device_request_allocation_result *dra_unready(
+    const struct api_resource_claim *claim)
+{
+    const struct api_device_request_allocation_result *late = NULL;
+    const struct api_device_request_allocation_result_array *all =
+        &claim->status.allocation->devices.results;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct api_device_request_allocation_result *r = &all->p[i];
+        for (size_t k = 0; k < r->binding_failure_conditions.n; k++)
+            if (is_true(device_condition(claim, r, r->binding_failure_conditions.p[k])))
+                return r;
+        for (size_t k = 0; k < r->binding_conditions.n && !late; k++)
+            if (!is_true(device_condition(claim, r, r->binding_conditions.p[k])))
+                late = r;
+    }
+    return late;
+}
+
 enum binding_state dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
                                      struct sbuf *why)
 {

@@ -59,7 +59,7 @@ void meter_plugin(struct sched *s, enum meter_point point, enum meter_status sta
 
 void meter_prefilter(struct sched *s, const struct sched_pod *p, enum meter_status status)
 {
-    if (s->stats.attempts % METER_SAMPLE == 1)
+    if (s->meter.prefilters++ % METER_SAMPLE == 0)
         meter_plugin(s, METER_PREFILTER, status, exec_now_ns(s->exec) - p->tried_ns);
 }
 

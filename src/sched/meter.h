@@ -50,6 +50,7 @@ struct meter {
     struct prom_times sli[METER_TRIES_MAX + 1]; // by number of attempts
     struct prom_times tries;
     struct prom_times solves; // of the allocator
+    uint64_t prefilters;      // of which some are timed
     struct prom_times plugins[METER_POINTS][METER_STATUSES];
     struct meter_drivers MAP(struct meter_driver) drivers; // with binding conditions
     uint64_t round;                                        // one for each binding that is counted
@@ -64,7 +65,7 @@ void meter_group(struct sched *s, enum meter_result result, int64_t began_ns);
 // meter_solve counts a question to the allocator that began then, and its answer.
 void meter_solve(struct sched *s, int64_t began_ns, enum alloc_verdict verdict);
 
-// meter_prefilter counts that a pod's claims were resolved, from its attempt's begin on: one of ten attempts.
+// meter_prefilter counts that a pod's claims were resolved, from its attempt's begin on; one of ten is timed.
 enum { METER_SAMPLE = 10 };
 void meter_prefilter(struct sched *s, const struct sched_pod *p, enum meter_status status);
 

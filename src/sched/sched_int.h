@@ -199,6 +199,9 @@ enum binding_state {
     BINDING_WAITS,
     BINDING_READY,
 };
+// dra_unready is a device of an allocated claim that has failed, else one that is not ready; NULL: none.
+const struct api_device_request_allocation_result *dra_unready(
+    const struct api_resource_claim *claim);
 bool dra_has_conditions(const struct api_allocation_result *allocation);
 enum binding_state dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
                                      struct sbuf *why);
