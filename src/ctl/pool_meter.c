@@ -32,7 +32,8 @@ static struct pool_meter_row *row_of(struct pool_meter *m, struct str driver)
 void pool_meter_answered(struct pool_meter *m, struct str driver, bool well, int64_t took_ns)
 {
     struct pool_meter_row *row = row_of(m, driver);
-    *(well ? &row->processed : &row->errors) += 1;
+    row->processed++;
+    row->errors += !well;
     prom_observe_ns(&row->took, &buckets, took_ns);
 }
 
