@@ -135,6 +135,17 @@ static bool is_reachable(const char *url)
     return address_split(str_z(strstr(url, "://") + 3), &host, &port) && !address_is_loopback(host);
 }
 
+// example_file is a claim to try: of the source tree, or of the package. NULL: neither is here.
+static const char *example_file(void)
+{
+    static const char *const places[] = {"examples/claim.yaml",
+                                         "/usr/share/doc/dray/examples/claim.yaml"};
+    for (size_t i = 0; i < array_len(places); i++)
+        if (access(places[i], R_OK) == 0)
+            return places[i];
+    return NULL;
+}
+
 static void show_card(const struct up *u)
 {
     struct sim_stats s;
@@ -146,10 +157,11 @@ static void show_card(const struct up *u)
             "  %zu simulated node%s (%s) with %zu devices in %zu slice%s, %zu device class%s\n\n",
             s.nodes, s.nodes == 1 ? "" : "s", u->sim, s.devices, s.slices, s.slices == 1 ? "" : "s",
             s.classes, s.classes == 1 ? "" : "es");
-    printf("Try:\n"
-           "  dray get nodes,resourceslices\n"
-           "  dray apply -f examples/claim.yaml && dray get pods,resourceclaims\n"
-           "  dray why POD                  # why a pod waits, and what would help\n\n");
+    const char *example = example_file();
+    printf("Try:\n  dray get nodes,resourceslices\n");
+    if (s.nodes > 0 && example)
+        printf("  dray apply -f %s && dray get pods,resourceclaims\n", example);
+    printf("  dray why POD                  # why a pod waits, and what would help\n\n");
     if (u->host.pki && is_reachable(u->host.public_url))
         printf("Other machines join at %s; the command for them:\n"
                "  dray token create --print-join-command\n\n",

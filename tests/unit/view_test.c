@@ -94,6 +94,24 @@ static void tables_fit_the_terminal(void **state)
     }
 }
 
+// A long name does not take the room of everything else.
+static void other_columns_can_be_read_beside_long_names(void **state)
+{
+    cleanup_view_table struct view_table t = {0};
+    cleanup_sbuf struct sbuf out = {0};
+    const struct view_layout how = {.term = {.tty = true, .columns = 60}, .no_headers = true};
+    (void)state;
+    view_table_column(&t, STR("NAME"), VIEW_COLUMN_WHOLE);
+    view_table_column(&t, STR("NODE"), 0);
+    view_table_column(&t, STR("DRIVER"), 0);
+    view_table_cell(&t, STR("resourceslice/00000-gpu.example.com-example-gpu-0-x"), VIEW_PLAIN);
+    view_table_cell(&t, STR("example-gpu-0"), VIEW_PLAIN);
+    view_table_cell(&t, STR("gpu.example.com"), VIEW_PLAIN);
+    view_table_write(&t, &how, &out);
+    assert_str(sbuf_str(&out),
+               "resourceslice/00000-gpu.exa\u2026  example-gpu-0  gpu.example.com\n");
+}
+
 static void later_rows_keep_the_columns(void **state)
 {
     cleanup_view_table struct view_table t = {0};
@@ -212,5 +230,6 @@ static void the_nearest_name(void **state)
 
 RUN_TESTS(TEST_CASE(widths_are_columns), TEST_CASE(controls_do_not_reach_the_terminal),
           TEST_CASE(tables_are_kubectls), TEST_CASE(tables_fit_the_terminal),
+          TEST_CASE(other_columns_can_be_read_beside_long_names),
           TEST_CASE(later_rows_keep_the_columns), TEST_CASE(colours_are_apart_from_widths),
           TEST_CASE(numbers_are_short), TEST_CASE(formats), TEST_CASE(the_nearest_name))
