@@ -109,7 +109,8 @@ static void fit(struct grid *g)
     static const struct {
         bool names;
         size_t least;
-    } cuts[] = {{false, 16}, {true, 24}, {false, WIDTH_LEAST}, {true, WIDTH_LEAST}};
+    } cuts[] = {{false, 16}, {true, 30},           {false, 9},
+                {true, 16},  {false, WIDTH_LEAST}, {true, WIDTH_LEAST}};
     for (size_t k = 0; k < array_len(cuts); k++) {
         for (size_t over = total(g); over > g->room; over--) {
             size_t i = widest(g, cuts[k].names, cuts[k].least);
@@ -147,8 +148,10 @@ static void add_cell(const struct grid *g, size_t i, const struct view_cell *c, 
     if (right)
         sbuf_add_repeat(out, ' ', pad);
     view_style_begin(out, c->style, g->how->term.color);
-    if (c->width > width && g->how->term.columns)
+    if (c->width > width && g->how->term.columns && c->style == VIEW_HEAD)
         view_add_cut(out, c->text, width);
+    else if (c->width > width && g->how->term.columns)
+        view_add_cut_name(out, c->text, width);
     else
         sbuf_add(out, c->text);
     view_style_end(out, c->style, g->how->term.color);

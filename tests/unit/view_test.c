@@ -95,6 +95,20 @@ static void tables_fit_the_terminal(void **state)
 }
 
 // A long name does not take the room of everything else.
+static void names_are_cut_in_their_middle(void **state)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    (void)state;
+    view_add_cut_name(&out, STR("gpu.example.com/node-0/gpu-0"), 18);
+    assert_str(sbuf_str(&out), "gpu.ex\u2026ode-0/gpu-0");
+    sbuf_clear(&out);
+    view_add_cut_name(&out, STR("\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e"), 10);
+    assert_str(sbuf_str(&out), "\u65e5\u2026\u65e5\u672c\u8a9e");
+    sbuf_clear(&out);
+    view_add_cut_name(&out, STR("words are cut at their end"), 12);
+    assert_str(sbuf_str(&out), "words are c\u2026");
+}
+
 static void other_columns_can_be_read_beside_long_names(void **state)
 {
     cleanup_view_table struct view_table t = {0};
@@ -109,7 +123,7 @@ static void other_columns_can_be_read_beside_long_names(void **state)
     view_table_cell(&t, STR("gpu.example.com"), VIEW_PLAIN);
     view_table_write(&t, &how, &out);
     assert_str(sbuf_str(&out),
-               "resourceslice/00000-gpu.exa\u2026  example-gpu-0  gpu.example.com\n");
+               "resourcesl\u2026com-example-gpu-0-x  example-gpu-0  gpu.\u2026mple.com\n");
 }
 
 static void later_rows_keep_the_columns(void **state)
@@ -230,6 +244,7 @@ static void the_nearest_name(void **state)
 
 RUN_TESTS(TEST_CASE(widths_are_columns), TEST_CASE(controls_do_not_reach_the_terminal),
           TEST_CASE(tables_are_kubectls), TEST_CASE(tables_fit_the_terminal),
+          TEST_CASE(names_are_cut_in_their_middle),
           TEST_CASE(other_columns_can_be_read_beside_long_names),
           TEST_CASE(later_rows_keep_the_columns), TEST_CASE(colours_are_apart_from_widths),
           TEST_CASE(numbers_are_short), TEST_CASE(formats), TEST_CASE(the_nearest_name))
