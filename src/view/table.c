@@ -96,7 +96,7 @@ static void leave_out(struct grid *g, size_t i)
 }
 
 // fit makes lines fit the terminal: it leaves out what is dispensable, from the right, makes columns narrower, and leaves out
-// what still has no room. Names are cut after what is long, but before the rest is beyond recognition.
+// what still has no room. Names are cut after the rest, but before that is beyond recognition.
 static void fit(struct grid *g)
 {
     g->room = g->how->term.columns;
@@ -109,8 +109,7 @@ static void fit(struct grid *g)
     static const struct {
         bool names;
         size_t least;
-    } cuts[] = {{false, 16}, {true, 30},           {false, 9},
-                {true, 16},  {false, WIDTH_LEAST}, {true, WIDTH_LEAST}};
+    } cuts[] = {{false, 9}, {true, 16}, {false, WIDTH_LEAST}, {true, WIDTH_LEAST}};
     for (size_t k = 0; k < array_len(cuts); k++) {
         for (size_t over = total(g); over > g->room; over--) {
             size_t i = widest(g, cuts[k].names, cuts[k].least);

@@ -2,7 +2,7 @@
 //
 // Tables as kubectl prints them: a line of names, lines of cells, columns as wide as their widest cell and
 // three more. Where the terminal is narrower than that, dispensable columns are left out, then the others cut, the widest first,
-// but not beyond recognition while names are long; … marks both.
+// names after the rest, but before that is beyond recognition; … marks both.
 #ifndef VIEW_TABLE_H
 #define VIEW_TABLE_H
 

@@ -123,7 +123,7 @@ static void other_columns_can_be_read_beside_long_names(void **state)
     view_table_cell(&t, STR("gpu.example.com"), VIEW_PLAIN);
     view_table_write(&t, &how, &out);
     assert_str(sbuf_str(&out),
-               "resourcesl\u2026com-example-gpu-0-x  example-gpu-0  gpu.\u2026mple.com\n");
+               "resourceslic\u2026ample.com-example-gpu-0-x  exa\u2026gpu-0  gpu\u2026e.com\n");
 }
 
 static void later_rows_keep_the_columns(void **state)
