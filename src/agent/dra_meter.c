@@ -8,23 +8,11 @@
 #include "base/banned.h"
 
 // Kubelet's: fifteen from 0.1 s to 40 s, each so much longer than the one before: the fourteenth root of 400.
-#define BUCKET_FIRST  0.1
-#define BUCKET_FACTOR 1.5341274046
-
-static void observe(struct dra_meter_times *t, int64_t took_ns)
-{
-    double seconds = (double)took_ns / (double)CLOCK_NS_PER_SEC, edge = BUCKET_FIRST;
-    size_t i = 0;
-    for (; i < DRA_METER_BUCKETS && seconds > edge; i++)
-        edge *= BUCKET_FACTOR;
-    t->counts[i]++;
-    t->n++;
-    t->sum += seconds;
-}
+static const struct prom_buckets buckets = {.first = 0.1, .factor = 1.534127404634391, .n = 15};
 
 void dra_meter_operation(struct dra_meter *m, bool preparing, bool failed, int64_t took_ns)
 {
-    observe(&m->operations[preparing][failed], took_ns);
+    prom_observe_ns(&m->operations[preparing][failed], &buckets, took_ns);
 }
 
 void dra_meter_call(struct dra_meter *m, struct str driver, struct str method,
@@ -32,13 +20,13 @@ void dra_meter_call(struct dra_meter *m, struct str driver, struct str method,
 {
     vec_foreach(&m->calls, c)
         if (c->status == status && str_eqz(driver, c->driver) && str_eqz(method, c->method)) {
-            observe(&c->times, took_ns);
+            prom_observe_ns(&c->times, &buckets, took_ns);
             return;
         }
     vec_push(&m->calls, ((struct dra_meter_call){.driver = xstrndup(driver.p, driver.n),
                                                  .method = xstrndup(method.p, method.n),
                                                  .status = status}));
-    observe(&vec_last(&m->calls)->times, took_ns);
+    prom_observe_ns(&vec_last(&m->calls)->times, &buckets, took_ns);
 }
 
 void dra_meter_skip(struct dra_meter *m, struct str driver, bool preparing)
@@ -56,32 +44,13 @@ void dra_meter_skip(struct dra_meter *m, struct str driver, bool preparing)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void head(struct sbuf *out, const char *name, const char *type, const char *help)
-{
-    sbuf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void write_times(struct sbuf *out, const char *name, const char *labels,
-                        const struct dra_meter_times *t)
-{
-    uint64_t sum = 0;
-    double edge = BUCKET_FIRST;
-    for (size_t i = 0; i < DRA_METER_BUCKETS; i++, edge *= BUCKET_FACTOR) {
-        sum += t->counts[i];
-        sbuf_addf(out, "%s_bucket{%s,le=\"%.6g\"} %llu\n", name, labels, edge,
-                  (unsigned long long)sum);
-    }
-    sbuf_addf(out, "%s_bucket{%s,le=\"+Inf\"} %llu\n%s_sum{%s} %.9g\n%s_count{%s} %llu\n", name,
-              labels, (unsigned long long)t->n, name, labels, t->sum, name, labels,
-              (unsigned long long)t->n);
-}
-
 static void write_operations(const struct dra_meter *m, struct sbuf *out)
 {
     static const char name[] = "dra_operations_duration_seconds";
-    head(out, name, "histogram",
-         "Latency histogram in seconds for the duration of handling all ResourceClaims referenced "
-         "by a pod when the pod starts or stops.");
+    prom_head(
+        out, name, "histogram",
+        "Latency histogram in seconds for the duration of handling all ResourceClaims referenced "
+        "by a pod when the pod starts or stops.");
     for (int preparing = 1; preparing >= 0; preparing--)
         for (int failed = 0; failed < 2; failed++) {
             cleanup_sbuf struct sbuf labels = {0};
@@ -89,7 +58,7 @@ static void write_operations(const struct dra_meter *m, struct sbuf *out)
                       preparing ? "PrepareResources" : "UnprepareResources",
                       failed ? "true" : "false");
             if (m->operations[preparing][failed].n)
-                write_times(out, name, labels.p, &m->operations[preparing][failed]);
+                prom_write_times(out, name, labels.p, &m->operations[preparing][failed], &buckets);
         }
 }
 
@@ -111,26 +80,26 @@ static void go_name(struct sbuf *out, enum grpc_status status)
 static void write_calls(const struct dra_meter *m, struct sbuf *out)
 {
     static const char name[] = "dra_grpc_operations_duration_seconds";
-    head(out, name, "histogram", "Duration in seconds of the DRA gRPC operations");
+    prom_head(out, name, "histogram", "Duration in seconds of the DRA gRPC operations");
     vec_foreach(&m->calls, c) {
         cleanup_sbuf struct sbuf labels = {0};
         sbuf_addf(&labels, "driver_name=\"%s\",method_name=\"%s\",grpc_status_code=\"", c->driver,
                   c->method);
         go_name(&labels, c->status);
         sbuf_addc(&labels, '"');
-        write_times(out, name, labels.p, &c->times);
+        prom_write_times(out, name, labels.p, &c->times, &buckets);
     }
 }
 
 static void write_skips(const struct dra_meter *m, struct sbuf *out)
 {
-    head(out, "dra_node_prepare_skips_total", "counter",
-         "Calls of NodePrepareResources that were not needed, by driver.");
+    prom_head(out, "dra_node_prepare_skips_total", "counter",
+              "Calls of NodePrepareResources that were not needed, by driver.");
     vec_foreach(&m->skips, s)
         sbuf_addf(out, "dra_node_prepare_skips_total{driver_name=\"%s\"} %llu\n", s->driver,
                   (unsigned long long)s->prepare);
-    head(out, "dra_node_unprepare_skips_total", "counter",
-         "Calls of NodeUnprepareResources that were not needed, by driver.");
+    prom_head(out, "dra_node_unprepare_skips_total", "counter",
+              "Calls of NodeUnprepareResources that were not needed, by driver.");
     vec_foreach(&m->skips, s)
         sbuf_addf(out, "dra_node_unprepare_skips_total{driver_name=\"%s\"} %llu\n", s->driver,
                   (unsigned long long)s->unprepare);
@@ -140,12 +109,13 @@ static void write_skips(const struct dra_meter *m, struct sbuf *out)
 static void write_claims(const struct node_claims *claims, struct sbuf *out)
 {
     struct driver_counts MAP(size_t) counts = {0};
-    head(out, "dra_resource_claims_in_use", "gauge",
-         "The number of ResourceClaims that are currently in use on the node, by driver name "
-         "(driver_name label value) and across all drivers (special value <any> for driver_name). "
-         "Note that the sum of all by-driver counts is not the total number of in-use "
-         "ResourceClaims because the same ResourceClaim might use devices from different drivers. "
-         "Instead, use the count for the <any> driver_name.");
+    prom_head(
+        out, "dra_resource_claims_in_use", "gauge",
+        "The number of ResourceClaims that are currently in use on the node, by driver name "
+        "(driver_name label value) and across all drivers (special value <any> for driver_name). "
+        "Note that the sum of all by-driver counts is not the total number of in-use "
+        "ResourceClaims because the same ResourceClaim might use devices from different drivers. "
+        "Instead, use the count for the <any> driver_name.");
     *map_put(&counts, STR("<any>")) = map_len(&claims->by_key);
     map_foreach(&claims->by_key, i) {
         vec_foreach(&(*map_value(&claims->by_key, i))->drivers, d)

@@ -11,20 +11,13 @@
 #include "agent/claims.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "codec/prom.h"
 #include "net/grpc.h"
-
-#define DRA_METER_BUCKETS 15
-
-struct dra_meter_times {
-    uint64_t counts[DRA_METER_BUCKETS + 1]; // the last one: longer than all
-    uint64_t n;
-    double sum; // seconds
-};
 
 struct dra_meter_call {
     char *driver, *method;
     enum grpc_status status;
-    struct dra_meter_times times;
+    struct prom_times times;
 };
 
 struct dra_meter_skips {
@@ -33,7 +26,7 @@ struct dra_meter_skips {
 };
 
 struct dra_meter {
-    struct dra_meter_times operations[2][2]; // preparing; failed
+    struct prom_times operations[2][2]; // preparing; failed
     struct VEC(struct dra_meter_call) calls;
     struct VEC(struct dra_meter_skips) skips;
 };

@@ -6,6 +6,7 @@
 
 #include "agent/identity.h"
 #include "api/api.h"
+#include "api/certificate.h"
 #include "base/rand.h"
 #include "net/csr.h"
 
@@ -48,20 +49,13 @@ static void finish(struct identity_ask *a, int code, const struct err *err, stru
     ask_free(a);
 }
 
-static const struct api_certificate_signing_request_condition *find_condition(
-    const struct api_certificate_signing_request *r, const char *type)
-{
-    for (size_t i = 0; i < r->status.conditions.n; i++)
-        if (str_eqz(r->status.conditions.p[i].type, type))
-            return &r->status.conditions.p[i];
-    return NULL;
-}
-
 // look decides by an answer: over, or to be looked at again.
 static bool look(struct identity_ask *a, const struct api_certificate_signing_request *r)
 {
-    const struct api_certificate_signing_request_condition *denied = find_condition(r, "Denied");
-    const struct api_certificate_signing_request_condition *failed = find_condition(r, "Failed");
+    const struct api_certificate_signing_request_condition *denied =
+        certificate_condition(r, "Denied");
+    const struct api_certificate_signing_request_condition *failed =
+        certificate_condition(r, "Failed");
     struct err err = {0};
     if (denied || failed) {
         const struct api_certificate_signing_request_condition *c = denied ? denied : failed;

@@ -428,7 +428,7 @@ struct sim_nodes *sim_nodes_new(const struct sim_options *options)
     s->options = *options;
     s->ready = (struct exec_timer){.fn = nothing_to_do, .arg = s};
     list_init(&s->calls);
-    s->work = work_new(options->exec, step, s);
+    s->work = work_new(options->exec, NULL, step, s);
     const struct informer_options o = {.client = options->client, .kind = kind_of("v1", "Pod")};
     s->pods = informer_new(&o);
     const struct informer_handler h = {.changed = pod_changed, .progress = pods_progress, .arg = s};

@@ -22,7 +22,7 @@ static void add_two(struct sbuf *out, int64_t big, char big_unit, int64_t small,
     }
 }
 
-static void add_duration(struct sbuf *out, int64_t seconds)
+void sbuf_add_duration(struct sbuf *out, int64_t seconds)
 {
     int64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
     if (seconds < 120)
@@ -60,7 +60,7 @@ void sbuf_add_age(struct sbuf *out, const struct api_time *since, struct moment 
     if (seconds < -1)
         sbuf_addz(out, "<invalid>");
     else
-        add_duration(out, seconds < 0 ? 0 : seconds);
+        sbuf_add_duration(out, seconds < 0 ? 0 : seconds);
 }
 
 // --- Cells ---------------------------------------------------------------------------------------
@@ -198,12 +198,17 @@ static const struct table_printer *find_in(const struct table_printer *list, siz
 
 static const struct table_printer *find_printer(const struct api_type *type)
 {
-    const struct table_printer *found =
-        find_in(table_printers_resource, table_printers_resource_len, type);
-    if (!found)
-        found = find_in(table_printers_core, table_printers_core_len, type);
-    if (!found)
-        found = find_in(table_printers_work, table_printers_work_len, type);
+    const struct {
+        const struct table_printer *list;
+        size_t n;
+    } all[] = {{table_printers_resource, table_printers_resource_len},
+               {table_printers_core, table_printers_core_len},
+               {table_printers_work, table_printers_work_len},
+               {table_printers_net, table_printers_net_len},
+               {table_printers_control, table_printers_control_len}};
+    const struct table_printer *found = NULL;
+    for (size_t i = 0; i < array_len(all) && !found; i++)
+        found = find_in(all[i].list, all[i].n, type);
     return found ? found : &plain;
 }
 

@@ -70,8 +70,15 @@ extern const struct table_printer table_printers_core[];
 extern const size_t table_printers_core_len;
 extern const struct table_printer table_printers_work[];
 extern const size_t table_printers_work_len;
+extern const struct table_printer table_printers_net[];
+extern const size_t table_printers_net_len;
+extern const struct table_printer table_printers_control[];
+extern const size_t table_printers_control_len;
 extern const struct table_printer table_printers_resource[];
 extern const size_t table_printers_resource_len;
+
+// sbuf_add_duration adds seconds as kubectl shows them: 5s, 3m20s, 2d4h.
+void sbuf_add_duration(struct sbuf *out, int64_t seconds);
 
 // Cells. cell_text_or shows a word instead of nothing.
 void cell_text(struct cells *c, struct str text);

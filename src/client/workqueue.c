@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "codec/prom.h"
 
 #include "base/banned.h"
 
@@ -22,6 +23,8 @@ struct work_key {
     struct list_node node; // in ready
     struct heap_node later;
     int64_t due_ns;
+    int64_t added_ns; // these two for counts
+    int64_t began_ns;
     uint64_t order; // among those due at the same time
     size_t failures;
     bool working;
@@ -29,6 +32,12 @@ struct work_key {
 };
 
 struct work_keys MAP(struct work_key *);
+
+// What a queue with a name counts.
+struct work_counts {
+    uint64_t adds, retries;
+    struct prom_times waited, worked;
+};
 
 struct workqueue {
     struct workqueue_options options;
@@ -43,6 +52,7 @@ struct workqueue {
     struct exec_timer due; // the first of later
     double tokens;
     int64_t tokens_ns; // when there were that many
+    struct work_counts counts;
 };
 
 static bool due_before(const struct heap_node *a, const struct heap_node *b)
@@ -80,6 +90,33 @@ static void key_tidy(struct workqueue *q, struct work_key *k)
     free(k);
 }
 
+// --- Counting ------------------------------------------------------------------------------------
+
+// client-go's, from 10 ns to 1000 s.
+static const struct prom_buckets buckets = {.first = 1e-8, .factor = 10, .n = 12};
+
+static void count_added(struct workqueue *q, struct work_key *k)
+{
+    if (!q->options.name)
+        return;
+    q->counts.adds++;
+    k->added_ns = exec_now_ns(q->options.exec);
+}
+
+static void count_begun(struct workqueue *q, struct work_key *k)
+{
+    if (!q->options.name)
+        return;
+    k->began_ns = exec_now_ns(q->options.exec);
+    prom_observe_ns(&q->counts.waited, &buckets, k->began_ns - k->added_ns);
+}
+
+static void count_done(struct workqueue *q, const struct work_key *k)
+{
+    if (q->options.name)
+        prom_observe_ns(&q->counts.worked, &buckets, exec_now_ns(q->options.exec) - k->began_ns);
+}
+
 // --- Working -------------------------------------------------------------------------------------
 
 static void wake(struct workqueue *q)
@@ -88,17 +125,22 @@ static void wake(struct workqueue *q)
         exec_timer_start(q->options.exec, &q->go, 0);
 }
 
-static void make_ready(struct workqueue *q, struct work_key *k)
+static void push_ready(struct workqueue *q, struct work_key *k)
 {
-    if (k->working) {
-        k->again = true;
-        return;
-    }
-    if (list_linked(&k->node))
-        return;
     list_push_back(&q->ready, &k->node);
     q->ready_len++;
     wake(q);
+}
+
+static void make_ready(struct workqueue *q, struct work_key *k)
+{
+    if (list_linked(&k->node) || k->again)
+        return;
+    count_added(q, k);
+    if (k->working)
+        k->again = true;
+    else
+        push_ready(q, k);
 }
 
 static void on_go(void *arg)
@@ -110,6 +152,7 @@ static void on_go(void *arg)
     q->ready_len--;
     q->working++;
     k->working = true;
+    count_begun(q, k);
     wake(q); // before the work, which may free the queue
     q->options.work(q->options.arg, k->key);
 }
@@ -126,9 +169,10 @@ void workqueue_done(struct workqueue *q, struct str key)
     assert(k && k->working);
     k->working = false;
     q->working--;
+    count_done(q, k);
     if (k->again) {
         k->again = false;
-        make_ready(q, k);
+        push_ready(q, k);
     }
     wake(q);
     key_tidy(q, k);
@@ -217,6 +261,7 @@ void workqueue_retry(struct workqueue *q, struct str key)
 {
     struct work_key *k = key_make(q, key);
     int64_t backoff = backoff_ns(q, k->failures++);
+    q->counts.retries++;
     int64_t turn = take_token(q);
     workqueue_add_after(q, key, backoff > turn ? backoff : turn);
 }
@@ -286,4 +331,94 @@ size_t workqueue_busy(const struct workqueue *q)
 bool workqueue_idle(const struct workqueue *q)
 {
     return q->ready_len == 0 && q->working == 0 && !heap_peek(&q->later);
+}
+
+// --- Prometheus' text ----------------------------------------------------------------------------
+
+// What is ready or comes again, how long those worked on have been, and the longest of them.
+struct work_state {
+    size_t depth;
+    int64_t unfinished_ns, longest_ns;
+};
+
+static struct work_state state_of(const struct workqueue *q)
+{
+    struct work_state r = {.depth = q->ready_len};
+    int64_t now = exec_now_ns(q->options.exec);
+    map_foreach(&q->keys, i) {
+        const struct work_key *k = *map_value(&q->keys, i);
+        if (!k->working)
+            continue;
+        int64_t took = now - k->began_ns;
+        r.depth += k->again;
+        r.unfinished_ns += took;
+        r.longest_ns = took > r.longest_ns ? took : r.longest_ns;
+    }
+    return r;
+}
+
+enum work_metric { DEPTH, ADDS, RETRIES, UNFINISHED, LONGEST, WORK_NUMBERS };
+
+static const struct {
+    const char *name, *type, *help;
+} numbers[WORK_NUMBERS] = {
+    [DEPTH] = {"workqueue_depth", "gauge", "Current depth of workqueue"},
+    [ADDS] = {"workqueue_adds_total", "counter", "Total number of adds handled by workqueue"},
+    [RETRIES] = {"workqueue_retries_total", "counter",
+                 "Total number of retries handled by workqueue"},
+    [UNFINISHED] = {"workqueue_unfinished_work_seconds", "gauge",
+                    "How many seconds of work is in progress and has not been observed by "
+                    "work_duration."},
+    [LONGEST] = {"workqueue_longest_running_processor_seconds", "gauge",
+                 "How many seconds the longest running processor has been running."},
+};
+
+static double number_of(const struct workqueue *q, enum work_metric which)
+{
+    switch (which) {
+    case DEPTH:
+        return (double)state_of(q).depth;
+    case ADDS:
+        return (double)q->counts.adds;
+    case RETRIES:
+        return (double)q->counts.retries;
+    case UNFINISHED:
+        return (double)state_of(q).unfinished_ns / (double)CLOCK_NS_PER_SEC;
+    case LONGEST:
+        return (double)state_of(q).longest_ns / (double)CLOCK_NS_PER_SEC;
+    case WORK_NUMBERS:
+        break;
+    }
+    return 0;
+}
+
+static void write_times(const struct workqueue *const *queues, size_t n, bool worked,
+                        struct sbuf *out)
+{
+    const char *name =
+        worked ? "workqueue_work_duration_seconds" : "workqueue_queue_duration_seconds";
+    prom_head(out, name, "histogram",
+              worked ? "How long in seconds processing an item from workqueue takes."
+                     : "How long in seconds an item stays in workqueue before being requested.");
+    for (size_t i = 0; i < n; i++) {
+        const struct work_counts *c = &queues[i]->counts;
+        cleanup_sbuf struct sbuf labels = {0};
+        if (!queues[i]->options.name)
+            continue;
+        sbuf_addf(&labels, "name=\"%s\"", queues[i]->options.name);
+        prom_write_times(out, name, labels.p, worked ? &c->worked : &c->waited, &buckets);
+    }
+}
+
+void workqueue_metrics(const struct workqueue *const *queues, size_t n, struct sbuf *out)
+{
+    for (enum work_metric m = 0; m < WORK_NUMBERS; m++) {
+        prom_head(out, numbers[m].name, numbers[m].type, numbers[m].help);
+        for (size_t i = 0; i < n; i++)
+            if (queues[i]->options.name)
+                sbuf_addf(out, "%s{name=\"%s\"} %.15g\n", numbers[m].name, queues[i]->options.name,
+                          number_of(queues[i], m));
+    }
+    write_times(queues, n, false, out);
+    write_times(queues, n, true, out);
 }

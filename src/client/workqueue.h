@@ -20,7 +20,8 @@ struct workqueue_options {
     // work begins on a key; workqueue_done ends it, at once or later. key is good until then.
     void (*work)(void *arg, struct str key);
     void *arg;
-    size_t workers;         // keys worked on at the same time; 0: 1
+    const char *name; // it counts and times its work, for workqueue_metrics; NULL: it does not
+    size_t workers;   // keys worked on at the same time; 0: 1
     int64_t retry_first_ns; // of workqueue_retry, doubling with each failure; 0: 5 ms
     int64_t retry_max_ns;   // 0: 1000 s
     double retry_per_sec;   // over all keys; 0: 10; negative: no such bound
@@ -53,5 +54,8 @@ void workqueue_done(struct workqueue *q, struct str key);
 size_t workqueue_len(const struct workqueue *q);
 size_t workqueue_busy(const struct workqueue *q); // keys that are being worked on
 bool workqueue_idle(const struct workqueue *q); // nothing waits, now or later, nothing is worked on
+
+// workqueue_metrics adds Prometheus' text for queues that have names, with client-go's metrics.
+void workqueue_metrics(const struct workqueue *const *queues, size_t n, struct sbuf *out);
 
 #endif

@@ -131,7 +131,10 @@ static void add_allocation(struct sbuf *out, const yyjson_val *claim)
     const yyjson_val *allocation = objects_at(claim, "status.allocation");
     const yyjson_val *results = objects_list(claim, "status.allocation.devices.results");
     if (!allocation) {
-        describe_field(out, 0, "Allocation", STR("none yet; 'dray why claim/NAME' says why"));
+        cleanup_sbuf struct sbuf text = {0};
+        struct str name = objects_text(claim, "metadata.name");
+        sbuf_addf(&text, "none yet; 'dray why claim/%.*s' says why", STR_ARG(name));
+        describe_field(out, 0, "Allocation", sbuf_str(&text));
         return;
     }
     struct str node = node_of(allocation);

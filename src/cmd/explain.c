@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cmd/objects.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
@@ -34,8 +35,12 @@ int verb_explain(int argc, char **argv)
     if (!what)
         return verb_usage_error("explain", "say which kind, for example resourceclaim.spec");
     struct err err = {0};
-    cleanup_sbuf struct sbuf out = {0};
-    if (api_explain(str_z(what), str_z(version), recursive, &out, &err) < 0) {
+    cleanup_sbuf struct sbuf out = {0}, path = {0};
+    struct str kind, fields;
+    bool deep = str_cut(str_z(what), '.', &kind, &fields);
+    kind = objects_plural(kind);
+    sbuf_addf(&path, "%.*s%s%.*s", STR_ARG(kind), deep ? "." : "", STR_ARG(fields));
+    if (api_explain(sbuf_str(&path), str_z(version), recursive, &out, &err) < 0) {
         (void)fprintf(stderr, "dray explain: %s\n", err.msg);
         return VERB_NO;
     }

@@ -48,6 +48,8 @@ const struct grammar get_grammar = {
     .words = &args.words,
 };
 
+#define COLUMNS_FOR_GROUPS 120
+
 // What is being shown: a table of one kind, or all objects as one document.
 struct show {
     struct cluster *c;
@@ -121,15 +123,24 @@ static void add_labels(struct show *s, const yyjson_val *meta)
     view_table_cell(&s->table, text.n ? sbuf_str(&text) : STR("<none>"), VIEW_PLAIN);
 }
 
+// add_kind says of what kind an object is. A narrow terminal has no room for its group.
+static void add_kind(const struct show *s, struct sbuf *out)
+{
+    size_t columns = s->layout.term.columns;
+    if (columns && columns < COLUMNS_FOR_GROUPS)
+        sbuf_add(out, s->kind->singular.n ? s->kind->singular : s->kind->plural);
+    else
+        discovery_add_name(out, s->kind, true);
+    sbuf_addc(out, '/');
+}
+
 // add_cell adds a cell of the server's; the first is the name, and says its kind where several are shown.
 static void add_cell(struct show *s, const yyjson_val *cell, bool first)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct json_writer w = {.out = &text};
-    if (first && s->many_kinds) {
-        discovery_add_name(&text, s->kind, true);
-        sbuf_addc(&text, '/');
-    }
+    if (first && s->many_kinds)
+        add_kind(s, &text);
     if (cell && json_is_string(cell))
         sbuf_add(&text, json_str(cell));
     else if (cell && !json_is_null(cell))

@@ -11,9 +11,7 @@ static const struct json_options big = {.max_bytes = DRAY_FILE_BYTES_MAX,
 
 // --- Words ---------------------------------------------------------------------------------------
 
-// find is discovery_find, with short words for the kinds that this program is about.
-static int find(const struct cluster *c, struct str word, struct arena *arena,
-                struct discovery_kinds *ret, struct err *err)
+struct str objects_plural(struct str word)
 {
     static const struct {
         const char *word, *plural, *kind;
@@ -21,11 +19,21 @@ static int find(const struct cluster *c, struct str word, struct arena *arena,
                 {"template", "templates", "resourceclaimtemplates"},
                 {"slice", "slices", "resourceslices"},
                 {"class", "classes", "deviceclasses"}};
-    int r = discovery_find(&c->kinds, word, arena, ret, err);
-    for (size_t i = 0; i < array_len(ours) && r == -ERR_NOT_FOUND; i++)
+    for (size_t i = 0; i < array_len(ours); i++)
         if (str_eqz(word, ours[i].word) || str_eqz(word, ours[i].plural))
-            r = discovery_find(&c->kinds, str_z(ours[i].kind), arena, ret, err);
-    return r;
+            return str_z(ours[i].kind);
+    return word;
+}
+
+// find is discovery_find, with short words for the kinds that this program is about.
+static int find(const struct cluster *c, struct str word, struct arena *arena,
+                struct discovery_kinds *ret, struct err *err)
+{
+    int r = discovery_find(&c->kinds, word, arena, ret, err);
+    struct str plural = objects_plural(word);
+    return r == -ERR_NOT_FOUND && !str_eq(plural, word)
+               ? discovery_find(&c->kinds, plural, arena, ret, err)
+               : r;
 }
 
 // add_one adds KIND/NAME.

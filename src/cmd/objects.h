@@ -16,6 +16,10 @@ struct target {
 
 struct targets VEC(struct target);
 
+// objects_plural is what short words for the kinds that this program is about stand for: claim, resourceclaims. Other words
+// stand for themselves.
+struct str objects_plural(struct str word);
+
 // objects_read finds out what words mean at a server. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
 int objects_read(struct cluster *c, const struct option_texts *words, struct arena *arena,
                  struct targets *ret, struct err *err) MUST_USE;

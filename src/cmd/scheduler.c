@@ -15,6 +15,8 @@ const char scheduler_usage[] =
     "know all\n"
     "and stand by.\n\n"
     "--policy pack|spread|first   how devices are chosen; default pack\n"
+    "--binding-timeout 10m   give a device back when its binding conditions are not true after so "
+    "long\n"
     "--settle 250ms          while other schedulers have pods with claims to place, wait at least "
     "so "
     "long\n"
@@ -28,7 +30,7 @@ struct scheduler {
     struct str name[NAMES_MAX];
     size_t names_len;
     enum alloc_policy policy;
-    int64_t settle_ns;
+    int64_t settle_ns, binding_timeout_ns;
     struct sched *sched;
 };
 
@@ -46,6 +48,8 @@ static int check(void *arg, struct err *err)
     if (!alloc_policy_parse(str_z(s->policy_name), &s->policy))
         return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'",
                        s->policy_name);
+    if (s->binding_timeout_ns < CLOCK_NS_PER_SEC)
+        return err_set(err, ERR_INVALID, "--binding-timeout is 1s at least");
     return 0;
 }
 
@@ -58,6 +62,7 @@ static void start(void *arg, struct client *client, const struct features *featu
                                     .features = features,
                                     .policy = s->policy,
                                     .settle_ns = s->settle_ns,
+                                    .binding_timeout_ns = s->binding_timeout_ns,
                                     .standby = standby};
     s->sched = sched_new(&o);
     sched_start(s->sched);
@@ -89,11 +94,15 @@ static void metrics(const void *arg, struct sbuf *out)
 
 int verb_scheduler(int argc, char **argv)
 {
-    struct scheduler s = {
-        .names = "dray", .policy_name = "pack", .settle_ns = 250 * CLOCK_NS_PER_MS};
+    struct scheduler s = {.names = "dray",
+                          .policy_name = "pack",
+                          .settle_ns = 250 * CLOCK_NS_PER_MS,
+                          .binding_timeout_ns = 600 * CLOCK_NS_PER_SEC};
     const struct option options[] = {{.name = "--scheduler-name", .text = &s.names},
                                      {.name = "--policy", .text = &s.policy_name},
-                                     {.name = "--settle", .duration_ns = &s.settle_ns}};
+                                     {.name = "--settle", .duration_ns = &s.settle_ns},
+                                     {.name = "--binding-timeout",
+                                      .duration_ns = &s.binding_timeout_ns}};
     const struct component_ops ops = {.name = "dray-scheduler",
                                       .verb = "scheduler",
                                       .listen = "127.0.0.1:10251",

@@ -13,6 +13,7 @@
 #include "agent/sim.h"
 #include "client/local.h"
 #include "cmd/input.h"
+#include "cmd/option.h"
 #include "cmd/process.h"
 #include "cmd/server_run.h"
 #include "cmd/up_agent.h"
@@ -47,6 +48,8 @@ const char up_usage[] =
     "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
     "all\n"
     "--policy pack|spread|first   how devices are chosen; default pack\n"
+    "--binding-timeout 10m   give a device back when its binding conditions are not true after so "
+    "long\n"
     "--data-dir DIR          default ~/.dray\n\n"
     "All flags of 'dray server' work here, too.";
 
@@ -59,6 +62,7 @@ struct up {
     const char *sim;
     size_t nodes;
     enum alloc_policy policy;
+    int64_t binding_timeout_ns; // 0: the scheduler's own
     struct paths apply;
     bool controllers[CTL_CONTROLLERS]; // which run
     int64_t terminated_pods;           // how many may stay
@@ -131,6 +135,17 @@ static bool is_reachable(const char *url)
     return address_split(str_z(strstr(url, "://") + 3), &host, &port) && !address_is_loopback(host);
 }
 
+// example_file is a claim to try: of the source tree, or of the package. NULL: neither is here.
+static const char *example_file(void)
+{
+    static const char *const places[] = {"examples/claim.yaml",
+                                         "/usr/share/doc/dray/examples/claim.yaml"};
+    for (size_t i = 0; i < array_len(places); i++)
+        if (access(places[i], R_OK) == 0)
+            return places[i];
+    return NULL;
+}
+
 static void show_card(const struct up *u)
 {
     struct sim_stats s;
@@ -142,10 +157,11 @@ static void show_card(const struct up *u)
             "  %zu simulated node%s (%s) with %zu devices in %zu slice%s, %zu device class%s\n\n",
             s.nodes, s.nodes == 1 ? "" : "s", u->sim, s.devices, s.slices, s.slices == 1 ? "" : "s",
             s.classes, s.classes == 1 ? "" : "es");
-    printf("Try:\n"
-           "  dray get nodes,resourceslices\n"
-           "  dray apply -f examples/claim.yaml && dray get pods,resourceclaims\n"
-           "  dray why POD                  # why a pod waits, and what would help\n\n");
+    const char *example = example_file();
+    printf("Try:\n  dray get nodes,resourceslices\n");
+    if (s.nodes > 0 && example)
+        printf("  dray apply -f %s && dray get pods,resourceclaims\n", example);
+    printf("  dray why POD                  # why a pod waits, and what would help\n\n");
     if (u->host.pki && is_reachable(u->host.public_url))
         printf("Other machines join at %s; the command for them:\n"
                "  dray token create --print-join-command\n\n",
@@ -287,7 +303,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
                                      .names = names,
                                      .names_len = array_len(names),
                                      .features = host->features,
-                                     .policy = u->policy};
+                                     .policy = u->policy,
+                                     .binding_timeout_ns = u->binding_timeout_ns};
     u->sched = sched_new(&so);
     sched_start(u->sched);
     server_set_explainer(host->server, explain, u->sched);
@@ -398,7 +415,8 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
                                         "--policy",
                                         "--image-dir",
                                         "--controllers",
-                                        "--terminated-pod-gc-threshold"};
+                                        "--terminated-pod-gc-threshold",
+                                        "--binding-timeout"};
     struct str arg = str_z(argv[i]);
     struct str value = {0};
     bool joined = str_cut(arg, '=', &arg, &value);
@@ -434,11 +452,15 @@ static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
         return err_set(err, ERR_INVALID, "%s takes a number, not '%s'", names[which], text);
     else if (which == 6)
         u->terminated_pods = (int64_t)n;
+    else if (which == 7 && option_duration(text, &u->binding_timeout_ns, err) < 0)
+        return -ERR_INVALID;
+    else if (which == 7 && u->binding_timeout_ns < CLOCK_NS_PER_SEC)
+        return err_set(err, ERR_INVALID, "--binding-timeout is 1s at least");
     else if (which == 5)
         return ctl_controllers_parse(str_z(text), u->controllers, err) < 0 ? -ERR_INVALID
                : joined                                                    ? 1
                                                                            : 2;
-    else if (!alloc_policy_parse(str_z(text), &u->policy))
+    else if (which == 3 && !alloc_policy_parse(str_z(text), &u->policy))
         return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'", text);
     return joined ? 1 : 2;
 }

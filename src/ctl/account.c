@@ -52,7 +52,7 @@ struct account_ctl *account_ctl_new(struct ctl *ctl)
 {
     struct account_ctl *a = xcalloc(1, sizeof(*a));
     a->ctl = ctl;
-    a->work = ctl_work(ctl, step, a);
+    a->work = ctl_work(ctl, "serviceaccount", step, a);
     list_init(&a->calls);
     ctl_watch(ctl, CACHE_NAMESPACES, namespace_changed, a, a->work);
     ctl_watch(ctl, CACHE_ACCOUNTS, account_changed, a, a->work);

@@ -26,6 +26,8 @@ void ctl_call_done(void *arg, const struct client_answer *answer)
     if (alive) {
         if (answer->code == 0 && c->counted)
             ++*c->counted;
+        if (c->ended)
+            c->ended(c, answer);
         if (answer->code == 0 && answer->object)
             work_after(c->work, c->key, c->source, answer->object->revision);
         else if (answer->code == 0 || answer->code == -ERR_NOT_FOUND)

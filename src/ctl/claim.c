@@ -243,7 +243,7 @@ struct claim_ctl *claim_ctl_new(struct ctl *ctl)
 {
     struct claim_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
-    c->work = ctl_work(ctl, step, c);
+    c->work = ctl_work(ctl, "resource_claim", step, c);
     c->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&c->calls);
     struct informer *pods = ctl->caches[CACHE_PODS];

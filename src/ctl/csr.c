@@ -3,6 +3,7 @@
 // Requests for certificates: decided (csr_policy.h), signed with the cluster's CA, and removed when they are old.
 #include <stdlib.h>
 
+#include "api/certificate.h"
 #include "ctl/csr_policy.h"
 #include "ctl/ctl_int.h"
 
@@ -24,15 +25,6 @@ struct csr_ctl {
     bool approve, sign, clean;
 };
 
-static const struct api_certificate_signing_request_condition *find_condition(
-    const struct api_certificate_signing_request *r, const char *type)
-{
-    for (size_t i = 0; i < r->status.conditions.n; i++)
-        if (str_eqz(r->status.conditions.p[i].type, type))
-            return &r->status.conditions.p[i];
-    return NULL;
-}
-
 // --- Cleaning ------------------------------------------------------------------------------------
 
 static int64_t min_of(int64_t a, int64_t b)
@@ -46,7 +38,8 @@ static int64_t goes_at(const struct api_certificate_signing_request *r)
     static const char *const types[] = {"Denied", "Failed", "Approved"};
     int64_t at = r->metadata.creation_timestamp.at.sec + PENDING_STAYS_S, from = 0, until = 0;
     for (size_t i = 0; i < array_len(types); i++) {
-        const struct api_certificate_signing_request_condition *c = find_condition(r, types[i]);
+        const struct api_certificate_signing_request_condition *c =
+            certificate_condition(r, types[i]);
         if (!c || !c->last_update_time.set)
             continue;
         bool waits = i == 2 && !r->status.certificate.n;
@@ -211,14 +204,14 @@ static void step(void *arg, struct str key)
         return;
     }
     const struct api_certificate_signing_request *r = o->object.value;
-    bool decided = find_condition(r, "Approved") || find_condition(r, "Denied");
-    bool over = r->status.certificate.n || find_condition(r, "Failed");
+    bool decided = certificate_condition(r, "Approved") || certificate_condition(r, "Denied");
+    bool over = r->status.certificate.n || certificate_condition(r, "Failed");
     if (c->clean && goes_at(r) <= ctl_now(c->ctl).at.sec)
         remove_request(c, o);
     else if (!decided && !over && c->approve)
         decide(c, o);
-    else if (find_condition(r, "Approved") && !find_condition(r, "Denied") && !over && c->sign &&
-             c->ca.key_pem && csr_is_ours(r->spec.signer_name))
+    else if (certificate_condition(r, "Approved") && !certificate_condition(r, "Denied") && !over &&
+             c->sign && c->ca.key_pem && csr_is_ours(r->spec.signer_name))
         sign(c, o);
     else
         rest(c, key, r);
@@ -243,7 +236,7 @@ struct csr_ctl *csr_ctl_new(struct ctl *ctl, const struct ctl_certificates *with
         c->ca = (struct tls_key_pair){xstrndup(with->ca_certificate.p, with->ca_certificate.n),
                                       xstrndup(with->ca_key.p, with->ca_key.n)};
     sbuf_add(&c->server_certificate, with->server_certificate);
-    c->work = ctl_work(ctl, step, c);
+    c->work = ctl_work(ctl, "certificate", step, c);
     list_init(&c->calls);
     ctl_watch(ctl, CACHE_REQUESTS, request_changed, c, c->work);
     return c;

@@ -238,9 +238,9 @@ struct api_time ctl_now(const struct ctl *c)
     return (struct api_time){.at = {.sec = seconds}, .set = true};
 }
 
-struct work *ctl_work(struct ctl *c, work_fn fn, void *arg)
+struct work *ctl_work(struct ctl *c, const char *queue, work_fn fn, void *arg)
 {
-    struct work *w = work_new(c->exec, fn, arg);
+    struct work *w = work_new(c->exec, queue, fn, arg);
     assert(c->works_len < array_len(c->works));
     c->works[c->works_len++] = w;
     work_hold(w, c->standby);
@@ -364,8 +364,11 @@ void ctl_metrics(const struct ctl *c, struct sbuf *out)
         claim_ctl_metrics(c->claims, out);
     if (c->taints)
         taint_ctl_metrics(c->taints, out);
+    if (c->pools)
+        pool_ctl_metrics(c->pools, out);
     if (c->usage)
         usage_ctl_metrics(c->usage, out);
+    work_metrics(c->works, c->works_len, out);
 }
 
 bool ctl_check(const struct ctl *c, struct sbuf *problems)

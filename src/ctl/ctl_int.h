@@ -85,12 +85,13 @@ struct ctl {
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all, count;
     bool standby;
-    struct work *works[24]; // of the controllers
+    struct work *works[WORKS_MAX]; // of the controllers
     size_t works_len;
 };
 
 // ctl_work makes a controller's work, which begins when the controllers lead. The controller frees it.
-struct work *ctl_work(struct ctl *c, work_fn fn, void *arg);
+// queue is what metrics call it, as kube-controller-manager does where it has such a queue.
+struct work *ctl_work(struct ctl *c, const char *queue, work_fn fn, void *arg);
 
 // The kinds of the caches.
 const struct api_kind *ctl_kind(enum ctl_cache which);
@@ -150,6 +151,7 @@ void taint_ctl_metrics(const struct taint_ctl *t, struct sbuf *out);
 
 struct pool_ctl *pool_ctl_new(struct ctl *c);
 void pool_ctl_free(struct pool_ctl *p);
+void pool_ctl_metrics(const struct pool_ctl *p, struct sbuf *out);
 
 struct gc_ctl *gc_ctl_new(struct ctl *c);
 void gc_ctl_free(struct gc_ctl *g);
@@ -206,6 +208,8 @@ struct ctl_call {
     struct str key;
     void (*failed)(void *owner, struct str key, const struct client_answer *a); // may be NULL
     uint64_t *counted; // of successes; may be NULL
+    void (*ended)(const struct ctl_call *c, const struct client_answer *a); // may be NULL
+    int64_t began_ns;                                                       // for ended
     void (*gone)(void *owner, struct str uid);
     void *owner;
     char *uid;

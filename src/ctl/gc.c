@@ -157,7 +157,7 @@ struct gc_ctl *gc_ctl_new(struct ctl *ctl)
 {
     struct gc_ctl *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
-    g->work = ctl_work(ctl, gc_step, g);
+    g->work = ctl_work(ctl, "garbage_collector_attempt_to_delete", gc_step, g);
     list_init(&g->calls);
     for (enum ctl_cache i = 0; i < CACHES; i++)
         if (ctl_has_all(ctl, i))

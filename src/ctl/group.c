@@ -182,7 +182,7 @@ struct group_ctl *group_ctl_new(struct ctl *ctl)
 {
     struct group_ctl *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
-    g->work = ctl_work(ctl, step, g);
+    g->work = ctl_work(ctl, "podgroupprotection", step, g);
     list_init(&g->calls);
     list_init(&g->looks);
     g->active = informer_add_index(ctl->caches[CACHE_PODS], index_active);

@@ -13,30 +13,35 @@ static const struct {
     enum ctl_cache cache;
     enum ctl_cache dependents[2]; // CACHES: none
     const char *component;
+    const char *queue;
     enum ctl_controller controller;
     void (*step)(struct load *l, struct str key, const struct client_object *o);
 } kinds[LOADS] = {
     [LOAD_REPLICA_SET] = {CACHE_REPLICA_SETS,
                           {CACHE_PODS, CACHES},
                           "replicaset-controller",
+                          "replicaset",
                           CTL_REPLICA_SETS,
                           replica_set_step},
     [LOAD_DEPLOYMENT] = {CACHE_DEPLOYMENTS,
                          {CACHE_REPLICA_SETS, CACHES},
                          "deployment-controller",
+                         "deployment",
                          CTL_DEPLOYMENTS,
                          deployment_step},
     [LOAD_DAEMON_SET] = {CACHE_DAEMON_SETS,
                          {CACHE_PODS, CACHE_REVISIONS},
                          "daemonset-controller",
+                         "daemonset",
                          CTL_DAEMON_SETS,
                          daemon_set_step},
     [LOAD_STATEFUL_SET] = {CACHE_STATEFUL_SETS,
                            {CACHE_PODS, CACHE_REVISIONS},
                            "statefulset-controller",
+                           "statefulset",
                            CTL_STATEFUL_SETS,
                            stateful_set_step},
-    [LOAD_JOB] = {CACHE_JOBS, {CACHE_PODS, CACHES}, "job-controller", CTL_JOBS, job_step},
+    [LOAD_JOB] = {CACHE_JOBS, {CACHE_PODS, CACHES}, "job-controller", "job", CTL_JOBS, job_step},
 };
 
 static struct load_ctl *all_of(const struct load *l)
@@ -560,7 +565,7 @@ static void load_start(struct load_ctl *c, enum load_kind k)
     list_init(&l->calls);
     if (c->ctl->off[kinds[k].controller])
         return;
-    l->work = ctl_work(c->ctl, step, l);
+    l->work = ctl_work(c->ctl, kinds[k].queue, step, l);
     const struct event_recorder_options events = {.client = c->ctl->client,
                                                   .component = str_z(kinds[k].component)};
     l->events = event_recorder_new(&events);

@@ -134,7 +134,7 @@ struct evict_ctl *evict_ctl_new(struct ctl *ctl)
 {
     struct evict_ctl *e = xcalloc(1, sizeof(*e));
     e->ctl = ctl;
-    e->work = ctl_work(ctl, step, e);
+    e->work = ctl_work(ctl, "noexec_taint_pod", step, e);
     list_init(&e->calls);
     e->by_node = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_node);
     ctl_watch(ctl, CACHE_PODS, pod_changed, e, e->work);

@@ -256,7 +256,7 @@ struct node_ctl *node_ctl_new(struct ctl *ctl)
 {
     struct node_ctl *n = xcalloc(1, sizeof(*n));
     n->ctl = ctl;
-    n->work = ctl_work(ctl, step, n);
+    n->work = ctl_work(ctl, "node_lifecycle_controller", step, n);
     list_init(&n->calls);
     n->by_node = informer_add_index(ctl->caches[CACHE_PODS], index_node);
     ctl_watch(ctl, CACHE_NODES, node_changed, n, n->work);

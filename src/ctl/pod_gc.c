@@ -292,7 +292,7 @@ struct pod_gc *pod_gc_new(struct ctl *ctl, int64_t limit)
     struct pod_gc *g = xcalloc(1, sizeof(*g));
     g->ctl = ctl;
     g->limit = limit;
-    g->work = ctl_work(ctl, step, g);
+    g->work = ctl_work(ctl, "orphaned_pods_nodes", step, g);
     list_init(&g->calls);
     g->by_node = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_node);
     ctl_watch(ctl, CACHE_PODS, pod_changed, g, g->work);

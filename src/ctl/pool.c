@@ -29,6 +29,7 @@ struct pool_ctl {
     struct list calls;
     struct tries_map
         tries; // of requests for pools that are not complete; keys are the caches' names
+    struct pool_meter meter;
 };
 
 struct pool_map MAP(struct pool *); // by DRIVER/POOL
@@ -299,18 +300,31 @@ static void remove_request(struct pool_ctl *p, struct str key, const struct clie
                   ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
 }
 
+static void answered(const struct ctl_call *c, const struct client_answer *a)
+{
+    struct pool_ctl *p = c->owner;
+    const struct client_object *o = ctl_find(p->ctl, CACHE_POOL_REQUESTS, STR(""), c->key);
+    if (o)
+        pool_meter_answered(&p->meter, as_request(o)->spec.driver, a->code == 0,
+                            exec_now_ns(p->ctl->exec) - c->began_ns);
+}
+
 static void try_answer(struct pool_ctl *p, struct str key, const struct client_object *o)
 {
     struct arena arena = {0};
     struct survey s = {.owner = p, .request = as_request(o), .arena = &arena};
+    int64_t began_ns = exec_now_ns(p->ctl->exec);
     struct api_resource_pool_status_request_status status;
     if (answer(&s, &status)) {
         struct api_resource_pool_status_request changed = *s.request;
         changed.status = &status;
         const struct api_object object = {o->object.kind, &changed};
         const struct client_write how = {.subresource = STR("status")};
-        client_update(p->ctl->client, &object, &how, ctl_call_done,
-                      ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS));
+        struct ctl_call *c = ctl_call_new(&p->calls, p->work, key, CACHE_POOL_REQUESTS);
+        c->ended = answered;
+        c->owner = p;
+        c->began_ns = began_ns;
+        client_update(p->ctl->client, &object, &how, ctl_call_done, c);
     } else if (tries_of(p, key)->n++ < INCOMPLETE_TRIES) {
         work_retry(p->work, key);
     } else {
@@ -359,7 +373,7 @@ struct pool_ctl *pool_ctl_new(struct ctl *ctl)
 {
     struct pool_ctl *p = xcalloc(1, sizeof(*p));
     p->ctl = ctl;
-    p->work = ctl_work(ctl, step, p);
+    p->work = ctl_work(ctl, "resource_pool_status_request", step, p);
     list_init(&p->calls);
     ctl_watch(ctl, CACHE_POOL_REQUESTS, request_changed, p, p->work);
     return p;
@@ -374,5 +388,11 @@ void pool_ctl_free(struct pool_ctl *p)
     map_foreach(&p->tries, i)
         free(map_value(&p->tries, i)->key);
     map_done(&p->tries);
+    pool_meter_done(&p->meter);
     free(p);
+}
+
+void pool_ctl_metrics(const struct pool_ctl *p, struct sbuf *out)
+{
+    pool_meter_write(&p->meter, out);
 }

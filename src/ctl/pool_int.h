@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is known of a pool when its status is worked out: pool.c gathers, pool_views.c counts
-// partitions and shared capacity. Private to src/ctl.
+// partitions and shared capacity, pool_meter.c counts answers. Private to src/ctl.
 #ifndef CTL_POOL_INT_H
 #define CTL_POOL_INT_H
 
@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "codec/prom.h"
 
 // A device, and the attribute that names its partition type (empty: none).
 struct pool_device {
@@ -43,5 +44,22 @@ struct pool {
 // live in arena.
 void pool_views(struct pool *p, const struct api_resource_pool_status_request_spec *request,
                 struct arena *arena, struct api_pool_status *ret);
+
+// --- pool_meter.c --------------------------------------------------------------------------------
+
+struct pool_meter_row {
+    char *driver; // owns the key
+    uint64_t processed, errors;
+    struct prom_times took;
+};
+
+struct pool_meter {
+    struct pool_meter_rows MAP(struct pool_meter_row) rows; // by driver
+};
+
+// pool_meter_answered counts an answer that was written, or was to be.
+void pool_meter_answered(struct pool_meter *m, struct str driver, bool well, int64_t took_ns);
+void pool_meter_write(const struct pool_meter *m, struct sbuf *out);
+void pool_meter_done(struct pool_meter *m);
 
 #endif

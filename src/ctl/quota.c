@@ -298,7 +298,7 @@ struct quota_ctl *quota_ctl_new(struct ctl *ctl)
     struct quota_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
     list_init(&c->calls);
-    c->work = ctl_work(ctl, step, c);
+    c->work = ctl_work(ctl, "resourcequota_primary", step, c);
     ctl_watch(ctl, CACHE_QUOTAS, quota_changed, c, c->work);
     vec_push(&c->kinds, share(c, CACHE_PODS));
     vec_push(&c->kinds, share(c, CACHE_CLAIMS));

@@ -123,7 +123,7 @@ struct role_ctl *role_ctl_new(struct ctl *ctl)
     struct role_ctl *c = xcalloc(1, sizeof(*c));
     c->ctl = ctl;
     list_init(&c->calls);
-    c->work = ctl_work(ctl, step, c);
+    c->work = ctl_work(ctl, "ClusterRoleAggregator", step, c);
     ctl_watch(ctl, CACHE_ROLES, changed, c, c->work);
     return c;
 }

@@ -83,7 +83,7 @@ struct root_ca_ctl *root_ca_ctl_new(struct ctl *ctl, struct str pem)
 {
     struct root_ca_ctl *r = xcalloc(1, sizeof(*r));
     r->ctl = ctl;
-    r->work = ctl_work(ctl, step, r);
+    r->work = ctl_work(ctl, "root_ca_cert_publisher", step, r);
     list_init(&r->calls);
     sbuf_add(&r->pem, pem);
     ctl_watch(ctl, CACHE_NAMESPACES, namespace_changed, r, r->work);

@@ -228,7 +228,7 @@ struct stale_ctl *stale_ctl_new(struct ctl *ctl)
 {
     struct stale_ctl *s = xcalloc(1, sizeof(*s));
     s->ctl = ctl;
-    s->work = ctl_work(ctl, step, s);
+    s->work = ctl_work(ctl, "stale_slices", step, s);
     list_init(&s->calls);
     s->by_pool = informer_add_index(ctl->caches[CACHE_SLICES], index_pool);
     ctl_watch(ctl, CACHE_SLICES, slice_changed, s, s->work);

@@ -248,42 +248,26 @@ static void count_evicted(struct taint_ctl *t, const struct eviction *e)
 }
 
 // Kubernetes' edges, in seconds.
-static const double late_edges[TAINT_LATE_BUCKETS] = {0.005, 0.025, 0.1, 0.5, 1,   2.5,
-                                                      10,    30,    60,  120, 180, 240};
+static const double late_edges[] = {0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240};
+static const struct prom_buckets late_buckets = {.edges = late_edges, .n = array_len(late_edges)};
 
 static void count_deletion(struct taint_ctl *t, const struct eviction *e)
 {
     double late = (double)exec_wall_ns(t->ctl->exec) / (double)CLOCK_NS_PER_SEC - (double)e->at;
-    size_t i = 0;
-    late = late > 0 ? late : 0;
-    while (i < TAINT_LATE_BUCKETS && late > late_edges[i])
-        i++;
-    t->deletions++;
-    t->late[i]++;
-    t->late_sum += late;
+    prom_observe(&t->late, &late_buckets, late > 0 ? late : 0);
 }
 
 void taint_ctl_metrics(const struct taint_ctl *t, struct sbuf *out)
 {
+    static const char deletions[] = "device_taint_eviction_controller_pod_deletions_total";
     static const char late[] = "device_taint_eviction_controller_pod_deletion_duration_seconds";
-    uint64_t sum = 0;
-    sbuf_addf(out,
-              "# HELP device_taint_eviction_controller_pod_deletions_total Total number of Pods "
-              "deleted by DeviceTaintEvictionController since its start.\n"
-              "# TYPE device_taint_eviction_controller_pod_deletions_total counter\n"
-              "device_taint_eviction_controller_pod_deletions_total %llu\n"
-              "# HELP %s Latency, in seconds, between the time when a device taint effect has "
-              "been activated and a Pod's deletion via DeviceTaintEvictionController.\n"
-              "# TYPE %s histogram\n",
-              (unsigned long long)t->deletions, late, late);
-    for (size_t i = 0; i < TAINT_LATE_BUCKETS; i++) {
-        sum += t->late[i];
-        sbuf_addf(out, "%s_bucket{le=\"%.12g\"} %llu\n", late, late_edges[i],
-                  (unsigned long long)sum);
-    }
-    sbuf_addf(out, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %.9g\n%s_count %llu\n", late,
-              (unsigned long long)t->deletions, late, t->late_sum, late,
-              (unsigned long long)t->deletions);
+    prom_head(out, deletions, "counter",
+              "Total number of Pods deleted by DeviceTaintEvictionController since its start.");
+    sbuf_addf(out, "%s %llu\n", deletions, (unsigned long long)t->late.n);
+    prom_head(out, late, "histogram",
+              "Latency, in seconds, between the time when a device taint effect has been "
+              "activated and a Pod's deletion via DeviceTaintEvictionController.");
+    prom_write_times(out, late, "", &t->late, &late_buckets);
 }
 
 static void evict(struct taint_ctl *t, struct str key, const struct client_object *pod,
@@ -484,7 +468,7 @@ struct taint_ctl *taint_ctl_new(struct ctl *ctl)
 {
     struct taint_ctl *t = xcalloc(1, sizeof(*t));
     t->ctl = ctl;
-    t->work = ctl_work(ctl, step, t);
+    t->work = ctl_work(ctl, "device-taint-eviction-controller", step, t);
     t->groups = features_on(ctl->features, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS);
     list_init(&t->calls);
     t->pods_by_claim = informer_add_index(ctl->caches[CACHE_PODS], ctl_index_pod_claims);

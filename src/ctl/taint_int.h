@@ -9,6 +9,7 @@
 
 #include "api/pod_claims.h"
 #include "base/map.h"
+#include "codec/prom.h"
 #include "ctl/ctl_int.h"
 
 #define TAINT_REASON "DeletionByDeviceTaintManager"
@@ -28,8 +29,6 @@ struct waiting_pod {
 
 struct waiting_map MAP(struct waiting_pod);
 
-#define TAINT_LATE_BUCKETS 12
-
 struct taint_ctl {
     struct ctl *ctl;
     struct work *work;
@@ -40,10 +39,7 @@ struct taint_ctl {
     size_t slices_by_pool; // DRIVER/POOL
     struct rule_stats_map stats;
     struct waiting_map waiting;
-    uint64_t deletions; // pods that were deleted
-    uint64_t
-        late[TAINT_LATE_BUCKETS + 1]; // how long after they had to go; the last: longer than all
-    double late_sum;                  // seconds
+    struct prom_times late; // pods that were deleted: how long after they had to go
 };
 
 // When a pod must go, and which rules want it.

@@ -139,7 +139,7 @@ struct token_ctl *token_ctl_new(struct ctl *ctl)
     t->ctl = ctl;
     t->sign = !ctl->off[CTL_BOOTSTRAP_SIGNER];
     t->clean = !ctl->off[CTL_TOKEN_CLEANER];
-    t->work = ctl_work(ctl, step, t);
+    t->work = ctl_work(ctl, "bootstrap_signer_queue", step, t);
     list_init(&t->calls);
     ctl_watch(ctl, CACHE_TOKENS, token_changed, t, t->work);
     ctl_watch(ctl, CACHE_CLUSTER_INFO, info_changed, t, t->work);

@@ -41,11 +41,15 @@ static void look(void *arg, struct str key)
         w->fn(w->arg, key);
 }
 
-struct work *work_new(struct exec *exec, work_fn fn, void *arg)
+struct work *work_new(struct exec *exec, const char *name, work_fn fn, void *arg)
 {
     struct work *w = xcalloc(1, sizeof(*w));
-    const struct workqueue_options o = {
-        .exec = exec, .work = look, .arg = w, .workers = STEPS_MAX, .retry_per_sec = -1};
+    const struct workqueue_options o = {.exec = exec,
+                                        .work = look,
+                                        .arg = w,
+                                        .name = name,
+                                        .workers = STEPS_MAX,
+                                        .retry_per_sec = -1};
     w->queue = workqueue_new(&o);
     w->fn = fn;
     w->arg = arg;
@@ -138,4 +142,13 @@ void work_seen(struct work *w, size_t source, uint64_t revision)
 bool work_idle(const struct work *w)
 {
     return list_empty(&w->list) && workqueue_len(w->queue) == 0 && workqueue_busy(w->queue) == 0;
+}
+
+void work_metrics(struct work *const *all, size_t n, struct sbuf *out)
+{
+    const struct workqueue *queues[WORKS_MAX];
+    assert(n <= WORKS_MAX);
+    for (size_t i = 0; i < n; i++)
+        queues[i] = all[i]->queue;
+    workqueue_metrics(queues, n, out);
 }

@@ -20,7 +20,8 @@ struct work;
 // this key, before it returns or later. key is good until then.
 typedef void (*work_fn)(void *arg, struct str key);
 
-struct work *work_new(struct exec *exec, work_fn fn, void *arg);
+// name: of its queue in metrics; NULL: nothing is counted.
+struct work *work_new(struct exec *exec, const char *name, work_fn fn, void *arg);
 
 // work_hold looks at nothing (true) or goes on (false); keys are taken meanwhile.
 void work_hold(struct work *w, bool hold);
@@ -54,5 +55,9 @@ void work_seen(struct work *w, size_t source, uint64_t revision);
 
 // work_idle: nothing is waiting to be looked at now, under way, or waiting for a cache.
 bool work_idle(const struct work *w);
+
+// work_metrics adds Prometheus' text about the queues of those with a name.
+#define WORKS_MAX 24
+void work_metrics(struct work *const *all, size_t n, struct sbuf *out);
 
 #endif

@@ -257,7 +257,7 @@ void sdk_attach_open(struct dray_driver *d)
     const struct informer_options options = {.client = d->runtime->client,
                                              .kind = api_kind_find(STR("resource.k8s.io/v1"),
                                                                    STR("ResourceClaim"))};
-    d->attach = work_new(d->runtime->exec, step, d);
+    d->attach = work_new(d->runtime->exec, NULL, step, d);
     d->claims = informer_new(&options);
     const struct informer_handler h = {
         .changed = claim_changed, .progress = claims_progress, .arg = d};

@@ -628,7 +628,7 @@ struct publisher *publisher_new(const struct publisher_options *options)
     p->o.lease_holder = arena_str(&p->arena, options->lease_holder);
     p->exec = options->client->exec;
     list_init(&p->calls);
-    p->work = work_new(p->exec, step, p);
+    p->work = work_new(p->exec, NULL, step, p);
     p->node_timer = (struct exec_timer){.fn = ask_node, .arg = p};
     return p;
 }

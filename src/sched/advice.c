@@ -478,7 +478,7 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
             funnel(t, a, &e->funnels[k]);
             if (e->funnels[k].wanted > e->funnels[k].usable)
                 advice_stale(t, a->s);
-            if (class_empty(g, groups, k))
+            if (!t->fits && class_empty(g, groups, k))
                 advice_add(t,
                            "no published device is of the class of request %.*s: is its driver "
                            "installed and running? (kubectl get resourceslices)",
@@ -489,6 +489,18 @@ void advice_report(struct advice *t, const struct attempt *a, struct alloc_repor
 
 // --- Binding -------------------------------------------------------------------------------------
 
+void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+{
+    if (!p->given_up)
+        return;
+    sbuf_addf(cause, " (the attempt before was given up: %s)", p->given_up);
+    advice_add(
+        t,
+        "keep claims off a device that does not become ready, so that others are tried: dray "
+        "taint %s broken:NoSchedule",
+        p->given_up_device);
+}
+
 void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
 {
     const struct binding *b = p->binding;
@@ -498,24 +510,22 @@ void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *ca
         struct sched_claim *const *k = map_get(&b->s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
         const struct api_allocation_result *a = claim ? claim->status.allocation : NULL;
-        if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) > 0)
+        if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) == BINDING_READY)
             continue;
-        const struct api_device_request_allocation_result *r = &a->devices.results.p[0];
-        for (size_t n = 0; n < a->devices.results.n; n++)
-            if (a->devices.results.p[n].binding_conditions.n)
-                r = &a->devices.results.p[n];
+        const struct api_device_request_allocation_result *r = dra_unready(claim);
+        if (!r)
+            continue;
         sbuf_addf(cause,
                   "%.*s is chosen, but device %.*s/%.*s/%.*s is not ready: it lacks the condition",
                   STR_ARG(b->node_name), STR_ARG(r->driver), STR_ARG(r->pool), STR_ARG(r->device));
         for (size_t n = 0; n < r->binding_conditions.n; n++)
             sbuf_addf(cause, "%s%.*s", n ? ", " : " ", STR_ARG(r->binding_conditions.p[n]));
-        if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
-            sbuf_addf(cause, " (the attempt before was given up: %s)", p->message);
         advice_add(
             t,
             "the driver %.*s sets the condition in status.devices of claim %.*s when the device is "
             "ready: look at its log",
             STR_ARG(r->driver), STR_ARG(p->claims[i]));
+        advice_given_up(t, p, cause);
         return;
     }
 }

@@ -65,6 +65,9 @@ void advice_volumes(struct advice *t, const struct attempt *a);
 void advice_volume_node(struct advice *t, const struct attempt *a, const struct sched_node *n);
 bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
+// advice_given_up: the pod has given devices back since they did not become ready. Adds that to the cause.
+void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
+
 void advice_write(const struct advice *t, struct json_writer *w);
 
 #endif

@@ -12,7 +12,6 @@
 static void claims_written(struct binding *b);
 static void check_echo(struct binding *b);
 static void bind_now(struct binding *b);
-static void devices_ready(struct binding *b);
 
 void bind_fail(struct binding *b, const char *fmt, ...)
 {
@@ -193,6 +192,7 @@ void bind_begin(struct binding *b)
 void bind_volumes_done(struct binding *b)
 {
     b->step = BIND_CLAIMS;
+    meter_prebind(b);
     b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_start(&b->claims[i]);
@@ -306,6 +306,7 @@ static bool stands(struct binding *b)
 static void bound(struct binding *b)
 {
     struct sched *s = b->s;
+    meter_bind_over(b, true);
     bind_land(b);
     for (size_t i = 0; i < b->claims_len; i++)
         if (b->claims[i].allocation)
@@ -385,6 +386,7 @@ static void pod_bound(struct sched *s, void *arg, const struct client_answer *an
 static void bind_now(struct binding *b)
 {
     struct sched *s = b->s;
+    meter_bind(b);
     b->step = BIND_POD;
     b->sent = true;
     exec_timer_stop(s->exec, &b->timer);
@@ -392,67 +394,7 @@ static void bind_now(struct binding *b)
                 call_new(s, pod_bound, b));
 }
 
-// --- Binding conditions --------------------------------------------------------------------------
-
-static void check_conditions(struct binding *b)
-{
-    struct sched *s = b->s;
-    bool ready = true;
-    for (size_t i = 0; i < b->claims_len; i++) {
-        const struct api_resource_claim *claim = claims_api(bind_entry(&b->claims[i]));
-        if (!claim || !claim->status.allocation) {
-            bind_fail(b, "claim %.*s got deallocated elsewhere in the meantime",
-                      STR_ARG(b->claims[i].name));
-            bind_undo(b);
-            return;
-        }
-        if (!dra_has_conditions(claim->status.allocation))
-            continue;
-        int state = dra_binding_state(s, claim, &b->error);
-        if (state < 0) {
-            b->failed = true;
-            bind_undo(b);
-            return;
-        }
-        ready &= state > 0;
-    }
-    if (ready) {
-        bind_proceed(b);
-        return;
-    }
-    if (!b->told && b->pod) {
-        cleanup_sbuf struct sbuf text = {0};
-        sbuf_addf(&text, "waiting for binding conditions for device on node %.*s",
-                  STR_ARG(b->node_name));
-        report_event(s, b->pod_object, "Normal", "BindingConditionsPending", sbuf_str(&text));
-        b->told = true;
-    }
-    exec_timer_start(s->exec, &b->timer, CONDITION_NS);
-}
-
-static void condition_time(void *arg)
-{
-    check_conditions(arg);
-}
-
-static void devices_ready(struct binding *b)
-{
-    if (b->failed) {
-        bind_undo(b);
-        return;
-    }
-    b->step = BIND_CONDITIONS;
-    b->timer = (struct exec_timer){.fn = condition_time, .arg = b};
-    bool wait = false;
-    for (size_t i = 0; i < b->claims_len; i++) {
-        const struct api_resource_claim *claim = claims_api(bind_entry(&b->claims[i]));
-        wait |= claim && claim->status.allocation && dra_has_conditions(claim->status.allocation);
-    }
-    if (wait && features_on(&b->s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS))
-        check_conditions(b);
-    else
-        bind_proceed(b);
-}
+// --- Together ------------------------------------------------------------------------------------
 
 // A gang goes on together: who comes first waits for enough of the others.
 void bind_proceed(struct binding *b)
@@ -466,7 +408,7 @@ void bind_proceed(struct binding *b)
     if (!gang_arrive(b))
         b->step = BIND_QUORUM;
     else if (waited)
-        devices_ready(b); // much may have happened to them
+        bind_await_devices(b); // much may have happened to them
     else
         bind_now(b);
 }
@@ -482,7 +424,7 @@ static void status_written(struct sched *s, void *arg, const struct client_answe
         return;
     }
     fence_hold_pod(b, answer->object);
-    devices_ready(b);
+    bind_await_devices(b);
 }
 
 static struct str special_name(const struct binding *b)
@@ -521,7 +463,7 @@ static void write_pod_status(struct binding *b)
     struct json_writer w = {.out = &body};
     b->step = BIND_STATUS;
     if (!b->mappings.n && !b->node_statuses.n) {
-        devices_ready(b);
+        bind_await_devices(b);
         return;
     }
     json_write_object_begin(&w);
@@ -633,7 +575,7 @@ void bind_claim_changed(struct sched *s, struct sched_claim *k)
         if (b && b->step == BIND_ECHO && !b->pending)
             check_echo(b);
         else if (b && b->step == BIND_CONDITIONS)
-            check_conditions(b);
+            bind_check_conditions(b);
     }
 }
 

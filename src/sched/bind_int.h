@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pod on its way to its node. Files: bind.c (the steps), bind_claim.c (writing a claim),
-// bind_undo.c (taking it all back), gang_bind.c (pods of a group together), gang_take.c (what a group
+// bind_devices.c (waiting for devices), bind_undo.c (taking it all back), gang_bind.c (pods of a group together), gang_take.c (what a group
 // that is not placed has to give back).
 #ifndef SCHED_BIND_INT_H
 #define SCHED_BIND_INT_H
@@ -112,7 +112,9 @@ struct binding {
     bool sent;     // a Binding, which may still come
     bool settled;  // it has waited for other schedulers
     unsigned tries;
-    bool told; // of pending conditions
+    bool told;        // of pending conditions
+    int64_t began_ns; // what is timed now: the way to the Binding, or the Binding; 0: nothing
+    int64_t waits_ns; // since when it waits for conditions; 0: it does not, or they are counted
     struct sbuf error;
     struct exec_timer timer;
     struct api_resource_claim *special_claim;
@@ -138,6 +140,10 @@ static inline const struct api_pod *bind_pod(const struct binding *b)
 // bind_claim_start begins to write a claim; bind_claim_finished comes back from it.
 void bind_claim_start(struct bind_claim *c);
 void bind_claim_finished(struct bind_claim *c);
+
+// bind_await_devices goes on when the devices are ready for the pod; bind_check_conditions looks whether they are.
+void bind_await_devices(struct binding *b);
+void bind_check_conditions(struct binding *b);
 
 // bind_writers_done frees what is known of writers when all bindings are dropped.
 void bind_writers_done(struct sched *s);
@@ -193,6 +199,17 @@ void bind_pod_is(struct binding *b, enum pod_is is);
 
 void bind_claim_done(struct bind_claim *c);
 void bind_hold_claim(struct bind_claim *c, const struct client_object *o);
+
+// --- meter_bind.c --------------------------------------------------------------------------------
+
+// meter_prebind: claims are about to be written; meter_bind: the Binding is about to be sent;
+// meter_bind_over: the pod is bound (well), or will not be by this attempt.
+void meter_prebind(struct binding *b);
+void meter_bind(struct binding *b);
+void meter_bind_over(struct binding *b, bool well);
+
+// meter_awaited counts a wait for conditions that is over, by driver; without one it does nothing.
+void meter_awaited(struct binding *b, enum meter_wait how);
 
 // --- gang_bind.c ---------------------------------------------------------------------------------
 

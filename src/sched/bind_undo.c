@@ -345,6 +345,7 @@ static void let_go(struct binding *b)
 
 void bind_undo(struct binding *b)
 {
+    meter_bind_over(b, false);
     let_go(b);
     b->s->stats.gave_way += b->give_way;
     b->tries = 0;
@@ -356,6 +357,7 @@ void bind_undo(struct binding *b)
 
 void bind_leave(struct binding *b)
 {
+    meter_bind_over(b, false);
     let_go(b);
     bind_finish(b);
 }

@@ -194,6 +194,8 @@ static void pod_free(struct sched_pod *p)
     free(p->reason);
     free(p->message);
     free(p->gate);
+    free(p->given_up);
+    free(p->given_up_device);
     free(p);
 }
 

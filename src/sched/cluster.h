@@ -87,6 +87,7 @@ struct sched_pod {
     int32_t priority;
     uint32_t attempts;
     uint32_t whys;      // bits of enum why
+    uint32_t blocked;   // bits of enum queue_block under which it is counted
     uint64_t order;     // among equals
     int64_t due_ns;     // end of back-off
     int64_t tried_ns;   // last attempt
@@ -101,9 +102,11 @@ struct sched_pod {
     bool group_gated;          // the gate is its group's: too few pods, no object
 
     // What people are told (report.c).
-    char *reason;  // of the condition: Unschedulable, SchedulerError
-    char *message; // one line
-    char *gate;    // why it is not tried
+    char *reason;          // of the condition: Unschedulable, SchedulerError
+    char *message;         // one line
+    char *gate;            // why it is not tried
+    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
+    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
     int64_t told_ns;
     struct list_node untold; // while a newer text waits to be written
     uint64_t signature;      // 0: not made yet

@@ -389,6 +389,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     p->tried_ns = exec_now_ns(s->exec);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
+        meter_prefilter(s, p, a.wants_len ? METER_SUCCESS : METER_SKIP);
         try_nodes(&a);
         break;
     case DRA_GATED:
@@ -397,9 +398,11 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         cycle_gate(&a);
         break;
     case DRA_REFUSED:
+        meter_prefilter(s, p, METER_UNRESOLVABLE);
         refused(&a);
         break;
     case DRA_FAILED:
+        meter_prefilter(s, p, METER_FAILURE);
         failed(&a);
         break;
     }

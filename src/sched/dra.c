@@ -276,8 +276,26 @@ static bool is_true(const struct api_condition *c)
     return c && str_eqz(c->status, "True");
 }
 
-int dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
-                      struct sbuf *why)
+const struct api_device_request_allocation_result *dra_unready(
+    const struct api_resource_claim *claim)
+{
+    const struct api_device_request_allocation_result *late = NULL;
+    const struct api_device_request_allocation_result_array *all =
+        &claim->status.allocation->devices.results;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct api_device_request_allocation_result *r = &all->p[i];
+        for (size_t k = 0; k < r->binding_failure_conditions.n; k++)
+            if (is_true(device_condition(claim, r, r->binding_failure_conditions.p[k])))
+                return r;
+        for (size_t k = 0; k < r->binding_conditions.n && !late; k++)
+            if (!is_true(device_condition(claim, r, r->binding_conditions.p[k])))
+                late = r;
+    }
+    return late;
+}
+
+enum binding_state dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
+                                     struct sbuf *why)
 {
     const struct api_allocation_result *a = claim->status.allocation;
     bool ready = true;
@@ -293,21 +311,21 @@ int dra_binding_state(const struct sched *s, const struct api_resource_claim *cl
                           "device binding failed: claim=%.*s/%.*s, reason=%.*s, message=\"%.*s\"",
                           STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name),
                           STR_ARG(c->reason), STR_ARG(c->message));
-            return -1;
+            return BINDING_FAILED;
         }
         for (size_t k = 0; k < r->binding_conditions.n; k++)
             ready &= is_true(device_condition(claim, r, r->binding_conditions.p[k]));
     }
     if (ready)
-        return 1;
+        return BINDING_READY;
     int64_t since = a->allocation_timestamp.set ? a->allocation_timestamp.at.sec * CLOCK_NS_PER_SEC
                                                 : exec_wall_ns(s->exec);
     if (exec_wall_ns(s->exec) - since < s->binding_timeout_ns)
-        return 0;
+        return BINDING_WAITS;
     if (why)
         sbuf_addf(why, "device binding timeout: claim %.*s/%.*s",
                   STR_ARG(claim->metadata.namespace), STR_ARG(claim->metadata.name));
-    return -1;
+    return BINDING_LATE;
 }
 
 // --- One node ------------------------------------------------------------------------------------
@@ -336,7 +354,7 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
     if (!features_on(&s->features, FEATURE_DRA_DEVICE_BINDING_CONDITIONS) || !dra_has_conditions(r))
         return true;
     // A claim that is being bound for another pod is not late yet.
-    return w->pending || dra_binding_state(s, w->claim, NULL) >= 0;
+    return w->pending || dra_binding_state(s, w->claim, NULL) >= BINDING_WAITS;
 }
 
 static void why_add(struct sbuf *why, const char *text)
@@ -390,7 +408,7 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, 
         fleet_at(packing_fleet(s->packing), a->by_worth ? n->index : UINT32_MAX);
     int64_t began_ns = exec_now_ns(s->exec);
     alloc_solve(s->solver, view, a->open, open_len, &a->answer);
-    meter_solve(s, began_ns);
+    meter_solve(s, began_ns, a->answer.verdict);
     return read_verdict(a, n, why);
 }
 

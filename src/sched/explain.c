@@ -108,7 +108,9 @@ static void would_fit(struct sched *s, const struct sched_pod *p, struct told *t
     sbuf_clear(&t->cause);
     sbuf_addf(&t->cause, "it would fit now (on %zu node%s), and will be tried again soon", fits,
               fits == 1 ? "" : "s");
-    if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
+    if (p->given_up)
+        advice_given_up(&t->advice, p, &t->cause);
+    else if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
         sbuf_addf(&t->cause, "; the attempt before failed: %s", p->message);
 }
 

@@ -84,7 +84,17 @@ static void leave_waiting(struct queue *q, struct sched_pod *p)
     q->waiting_len--;
 }
 
-void queue_leave(struct queue *q, struct sched_pod *p)
+static void count_blocked(struct queue *q, struct sched_pod *p, uint32_t by)
+{
+    uint32_t changed = p->blocked ^ by;
+    for (size_t i = 0; changed; i++, changed >>= 1)
+        if (changed & 1)
+            q->blocked[i] += by & (1U << i) ? 1 : (size_t)-1;
+    p->blocked = by;
+}
+
+// Out of whatever it is in, but still counted as kept by what kept it.
+static void take_out(struct queue *q, struct sched_pod *p)
 {
     switch (p->state) {
     case POD_ACTIVE:
@@ -108,9 +118,15 @@ void queue_leave(struct queue *q, struct sched_pod *p)
     p->state = POD_ELSEWHERE;
 }
 
+void queue_leave(struct queue *q, struct sched_pod *p)
+{
+    take_out(q, p);
+    count_blocked(q, p, 0);
+}
+
 void queue_activate(struct queue *q, struct sched_pod *p)
 {
-    queue_leave(q, p);
+    take_out(q, p);
     if (!p->order)
         p->order = ++q->order;
     if (!p->queued_ns)
@@ -120,9 +136,18 @@ void queue_activate(struct queue *q, struct sched_pod *p)
     q->ready(q->arg);
 }
 
+// block_of is what closes the gate of a pod: its own gates, its group, or claims that are missing.
+static uint32_t block_of(const struct sched_pod *p)
+{
+    if (p->api->spec.scheduling_gates.n)
+        return 1U << BLOCK_GATES;
+    return 1U << (p->group_gated ? (unsigned)BLOCK_GANG : (unsigned)WHY_DEVICES);
+}
+
 void queue_gate(struct queue *q, struct sched_pod *p)
 {
-    queue_leave(q, p);
+    take_out(q, p);
+    count_blocked(q, p, block_of(p));
     if (!p->order)
         p->order = ++q->order;
     p->state = POD_GATED;
@@ -131,7 +156,8 @@ void queue_gate(struct queue *q, struct sched_pod *p)
 
 void queue_wait(struct queue *q, struct sched_pod *p, uint32_t whys)
 {
-    queue_leave(q, p);
+    take_out(q, p);
+    count_blocked(q, p, whys);
     p->state = POD_WAITING;
     p->whys = whys;
     q->waiting_len++;
@@ -155,7 +181,7 @@ void queue_retry(struct queue *q, struct sched_pod *p)
         queue_activate(q, p);
         return;
     }
-    queue_leave(q, p);
+    take_out(q, p);
     p->due_ns = due;
     p->state = POD_BACKOFF;
     heap_push(&q->backoff, &p->heap);

@@ -12,12 +12,16 @@
 #define QUEUE_BACKOFF_MAX_NS   (10 * CLOCK_NS_PER_SEC)
 #define QUEUE_FLUSH_NS         (300 * CLOCK_NS_PER_SEC)
 
+// What keeps pods from being placed, for people: the reasons of enum why, and gates.
+enum queue_block { BLOCK_GATES = WHYS, BLOCK_GANG, QUEUE_BLOCKS };
+
 struct queue {
     struct exec *exec;
     struct heap active;
     struct heap backoff;
     struct list waiting[WHYS];
     size_t waiting_len, gated_len, binding_len;
+    size_t blocked[QUEUE_BLOCKS]; // pods by what kept them last; until they are tried again
     uint64_t order;
     struct exec_timer backoff_timer;
     struct exec_timer flush_timer;

@@ -693,6 +693,7 @@ static void stop(struct sched *s, bool answers_come)
         }
     }
     queue_done(&s->queue);
+    meter_done(&s->meter);
     alloc_solver_free(s->solver);
     packing_free(s->packing);
     event_recorder_free(s->recorder);

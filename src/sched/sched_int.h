@@ -197,11 +197,20 @@ bool dra_is_special(const struct api_resource_claim *claim, const struct api_pod
 // dra_rank sums up how far in front of their lists the chosen alternatives stand.
 int64_t dra_rank(const struct attempt *a);
 
-// dra_bound_result says whether results of an allocation have conditions to wait for; dra_binding_state
-// looks at them: 1 all true, 0 not yet, -1 failed (with a text).
+// dra_has_conditions says whether results of an allocation have conditions to wait for; dra_binding_state
+// looks at them. Where it is hopeless, that is below BINDING_WAITS, it says why.
+enum binding_state {
+    BINDING_LATE = -2, // some are not true, and the time is over
+    BINDING_FAILED,    // a condition of failure is true
+    BINDING_WAITS,
+    BINDING_READY,
+};
+// dra_unready is a device of an allocated claim that has failed, else one that is not ready; NULL: none.
+const struct api_device_request_allocation_result *dra_unready(
+    const struct api_resource_claim *claim);
 bool dra_has_conditions(const struct api_allocation_result *allocation);
-int dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
-                      struct sbuf *why);
+enum binding_state dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
+                                     struct sbuf *why);
 
 // --- extended.c ----------------------------------------------------------------------------------
 

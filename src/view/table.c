@@ -68,14 +68,14 @@ static unsigned flags_of(const struct grid *g, size_t i)
     return g->table->columns.p[g->shown.p[i]].flags;
 }
 
-// widest finds the widest column that may be cut; SIZE_MAX when none may. A number that is cut would be another one.
-static size_t widest(const struct grid *g, bool whole_too)
+// widest finds the widest of the columns that may be cut, of names or of others, if it is wider than least; SIZE_MAX: none
+// is. A number that is cut would be another one.
+static size_t widest(const struct grid *g, bool names, size_t least)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < g->widths.n; i++) {
-        bool whole = flags_of(g, i) & VIEW_COLUMN_WHOLE;
-        if (g->widths.p[i] > WIDTH_LEAST && (!whole || whole_too) &&
-            !(flags_of(g, i) & VIEW_COLUMN_RIGHT) &&
+        bool name = flags_of(g, i) & VIEW_COLUMN_WHOLE;
+        if (g->widths.p[i] > least && name == names && !(flags_of(g, i) & VIEW_COLUMN_RIGHT) &&
             (best == SIZE_MAX || g->widths.p[i] > g->widths.p[best]))
             best = i;
     }
@@ -95,8 +95,8 @@ static void leave_out(struct grid *g, size_t i)
     g->marked = true;
 }
 
-// fit makes lines fit the terminal: it leaves out what is dispensable, from the right, makes columns narrower, names last, and leaves
-// out what still has no room.
+// fit makes lines fit the terminal: it leaves out what is dispensable, from the right, makes columns narrower, and leaves out
+// what still has no room. Names are cut after the rest, but before that is beyond recognition.
 static void fit(struct grid *g)
 {
     g->room = g->how->term.columns;
@@ -106,9 +106,13 @@ static void fit(struct grid *g)
     for (size_t i = g->shown.n; i-- > 1 && total(g) > g->room;)
         if (flags_of(g, i) & VIEW_COLUMN_SPARE)
             leave_out(g, i);
-    for (int whole_too = 0; whole_too < 2; whole_too++) {
+    static const struct {
+        bool names;
+        size_t least;
+    } cuts[] = {{false, 9}, {true, 16}, {false, WIDTH_LEAST}, {true, WIDTH_LEAST}};
+    for (size_t k = 0; k < array_len(cuts); k++) {
         for (size_t over = total(g); over > g->room; over--) {
-            size_t i = widest(g, whole_too);
+            size_t i = widest(g, cuts[k].names, cuts[k].least);
             if (i == SIZE_MAX)
                 break;
             g->widths.p[i]--;
@@ -143,8 +147,10 @@ static void add_cell(const struct grid *g, size_t i, const struct view_cell *c, 
     if (right)
         sbuf_add_repeat(out, ' ', pad);
     view_style_begin(out, c->style, g->how->term.color);
-    if (c->width > width && g->how->term.columns)
+    if (c->width > width && g->how->term.columns && c->style == VIEW_HEAD)
         view_add_cut(out, c->text, width);
+    else if (c->width > width && g->how->term.columns)
+        view_add_cut_name(out, c->text, width);
     else
         sbuf_add(out, c->text);
     view_style_end(out, c->style, g->how->term.color);

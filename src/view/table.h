@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tables as kubectl prints them: a line of names, lines of cells, columns as wide as their widest cell and
-// three more. Where the terminal is narrower than that, dispensable columns are left out, then the others cut, the widest first;
-// … marks both.
+// three more. Where the terminal is narrower than that, dispensable columns are left out, then the others cut, the widest first,
+// names after the rest, but before that is beyond recognition; … marks both.
 #ifndef VIEW_TABLE_H
 #define VIEW_TABLE_H
 

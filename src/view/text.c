@@ -55,6 +55,9 @@ static size_t columns_of(uint32_t c)
     return in_ranges(two, array_len(two), c) ? 2 : 1;
 }
 
+// A name that has less room is cut at its end.
+#define NAME_LEAST 9
+
 // upto gives the bytes of s that fit into width columns, and how many columns they take.
 static size_t upto(struct str s, size_t width, size_t *ret_columns)
 {
@@ -113,6 +116,32 @@ void view_add_cut(struct sbuf *out, struct str s, size_t width)
 // --- Paragraphs ----------------------------------------------------------------------------------
 
 #define HANGING 2 // what goes on stands so much further right
+
+// tail_of gives the end of s that fits into width columns.
+static struct str tail_of(struct str s, size_t width)
+{
+    struct str tail = str_from(s, s.n);
+    for (size_t i = s.n; i-- > 0;) {
+        if (((unsigned char)s.p[i] & 0xC0) == 0x80)
+            continue; // in a character
+        if (view_width(str_from(s, i)) > width)
+            break;
+        tail = str_from(s, i);
+    }
+    return tail;
+}
+
+void view_add_cut_name(struct sbuf *out, struct str s, size_t width)
+{
+    size_t columns = 0, head = width / 3;
+    if (view_width(s) <= width || str_find_char(s, ' ') >= 0 || width < NAME_LEAST) {
+        view_add_cut(out, s, width);
+        return;
+    }
+    sbuf_add(out, str_upto(s, upto(s, head, &columns)));
+    sbuf_addz(out, "…");
+    sbuf_add(out, tail_of(s, width - 1 - columns));
+}
 
 // break_at finds how much of a line goes into width columns: up to the last space, or all that fits of a word that is longer.
 static size_t break_at(struct str line, size_t width)

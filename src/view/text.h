@@ -30,6 +30,10 @@ void view_add_line(struct sbuf *out, struct str s);
 // view_add_cut adds at most width columns of a text that view_add_line wrote; … ends what was cut.
 void view_add_cut(struct sbuf *out, struct str s, size_t width);
 
+// view_add_cut_name adds as much of a name; the … is in its middle, since names that begin alike differ in their ends. What has
+// spaces is no name, and is cut at its end.
+void view_add_cut_name(struct sbuf *out, struct str s, size_t width);
+
 // view_add_wrapped adds lines, each as view_add_line does, broken between words where they are longer than so many columns;
 // what goes on stands a little further right. 0: nothing is broken.
 void view_add_wrapped(struct sbuf *out, struct str text, size_t columns);

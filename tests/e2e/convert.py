@@ -72,7 +72,9 @@ def says_what_is_wrong():
 
 
 def explains():
-    out = run('explain', 'claims')
+    out = run('explain', 'claim.spec')
+    check('a short word for a kind', out.returncode == 0 and b'KIND:       ResourceClaim' in out.stdout, out)
+    out = run('explain', 'nonsense')
     check('an unknown kind', out.returncode == 1 and b'no kind is called' in out.stderr, out)
     out = run('explain', 'deviceclass.spec', '--api-version', 'resource.k8s.io/v1beta1')
     check('a field', out.returncode == 0 and b'extendedResourceName' in out.stdout and b'VERSION:    v1beta1' in out.stdout, out)

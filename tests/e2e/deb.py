@@ -19,7 +19,7 @@ def contents(package, top):
     assert r.returncode == 0 and r.stdout.startswith('dray '), r
     assert os.readlink(os.path.join(root, 'usr/bin/kubectl-dray')) == 'dray'
     for unit in UNITS:
-        with open(os.path.join(root, 'lib/systemd/system', unit + '.service'), encoding='utf-8') as f:
+        with open(os.path.join(root, 'usr/lib/systemd/system', unit + '.service'), encoding='utf-8') as f:
             text = f.read()
         assert 'ExecStart=/usr/bin/dray ' in text and '@' not in text.split('ExecStart', 1)[1].split('\n', 1)[0], text
         verb = text.split('ExecStart=/usr/bin/dray ', 1)[1].split()[0]
@@ -30,7 +30,7 @@ def contents(package, top):
     fields = run('dpkg-deb', '-f', package).stdout
     assert 'libc6' in fields and 'libssl' in fields, fields
     if shutil.which('systemd-analyze'):
-        for unit in glob.glob(os.path.join(root, 'lib/systemd/system/*.service')):
+        for unit in glob.glob(os.path.join(root, 'usr/lib/systemd/system/*.service')):
             r = run('systemd-analyze', 'verify', '--root=' + root, '--man=no', unit)
             assert 'Unknown' not in r.stderr and 'Failed to parse' not in r.stderr, r.stderr
 
@@ -53,6 +53,30 @@ def installed(package, top):
     assert not left, left
 
 
+def scripts(package, top):
+    """What the maintainer's scripts ask of systemd: nothing is started; an upgrade restarts what runs, a removal ends it."""
+    folder = os.path.join(top, 'control')
+    assert run('dpkg-deb', '-e', package, folder).returncode == 0
+    tools = os.path.join(top, 'tools')
+    os.makedirs(tools)
+    with open(os.path.join(tools, 'systemctl'), 'w', encoding='utf-8') as f:
+        f.write('#!/bin/sh\necho "systemctl $*"\n')
+    os.chmod(os.path.join(tools, 'systemctl'), 0o755)
+
+    def asks(script, *args):
+        with open(os.path.join(folder, script), encoding='utf-8') as f:
+            text = f.read().replace('/run/systemd/system', tools).replace('>/dev/null 2>&1', '')
+        r = run('sh', '-c', text, script, *args, env=dict(os.environ, PATH=tools + ':' + os.environ['PATH']))
+        assert r.returncode == 0, r
+        return r.stdout.splitlines()
+    units = ' '.join(UNITS)
+    assert asks('postinst', 'configure', '') == ['systemctl daemon-reload']
+    assert asks('postinst', 'configure', '0.0.1') == ['systemctl daemon-reload', 'systemctl try-restart ' + units]
+    assert asks('prerm', 'remove') == ['systemctl disable --now ' + units]
+    assert asks('prerm', 'upgrade', '0.2') == []
+    assert asks('postrm', 'remove') == ['systemctl daemon-reload']
+
+
 def main():
     if not shutil.which('dpkg-deb'):
         print('skipped: dpkg-deb is not there')
@@ -63,6 +87,7 @@ def main():
         assert r.returncode == 0, r
         package = r.stdout.strip()
         contents(package, top)
+        scripts(package, top)
         installed(package, top)
         if shutil.which('lintian'):
             r = run('lintian', '--fail-on', 'error', package)

@@ -131,7 +131,7 @@ def documented():
     return {name for names, of in rows if of in ('scheduler', 'controllers', 'server') for name in re.findall(r'`([a-z_]+)`', names)}
 
 
-def metrics(c, held):
+def scrape(c):
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(30)
     s.connect(os.path.join(c.folder, 'dray.sock'))
@@ -143,15 +143,48 @@ def metrics(c, held):
             break
         text += data
     s.close()
+    return text.decode().replace('\r', '')
+
+
+ASKS = """apiVersion: v1
+kind: Pod
+metadata: {name: no-claim}
+spec:
+  containers: [{name: c, image: i, resources: {claims: [{name: d}]}}]
+  resourceClaims: [{name: d, resourceClaimName: nowhere}]
+---
+apiVersion: resource.k8s.io/v1alpha3
+kind: ResourcePoolStatusRequest
+metadata: {name: ask}
+spec: {driver: %s}
+"""
+
+
+def metrics(c, held):
+    path = os.path.join(c.folder, 'asks.yaml')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(ASKS % held['driver'])
+    c.run('apply', '-f', path)
+    pool = 'resourcepoolstatusrequest_controller_request'
+    text = until('the pools are told', lambda: [t for t in [scrape(c)] if f'{pool}s_processed_total{{driver_name="{held["driver"]}"}} 1' in t])[0]
+    assert f'{pool}_processing_duration_seconds_count{{driver_name="{held["driver"]}"}} 1' in text
     label = f'driver="{held["driver"]}",pool="{held["pool"]}"'
     for want in (f'dray_device_allocations{{{label},device="{held["device"]}"}} 1', f'dray_pool_devices_allocated{{{label}}} 1',
                  'dray_namespace_devices{namespace="default"} 1', 'dray_scheduler_solve_duration_seconds_count'):
-        assert want in text.decode(), want
-    typed = set(re.findall(r'^# TYPE (\S+) ', text.decode(), re.M))
+        assert want in text, want
+    moved = {name for name, value in re.findall(r'^(\w+)\{.*\} (\S+)$', text, re.M) if float(value) > 0}
+    for want in ('workqueue_adds_total', 'workqueue_queue_duration_seconds_count', 'workqueue_work_duration_seconds_count',
+                 'scheduler_plugin_execution_duration_seconds_count', 'scheduler_unschedulable_pods'):
+        assert want in moved, (want, sorted(moved))
+    assert 'scheduler_unschedulable_pods{plugin="DynamicResources",profile="default-scheduler"} 1' in text
+    for queue in ('resource_claim', 'device-taint-eviction-controller', 'replicaset', 'deployment', 'garbage_collector_attempt_to_delete'):
+        assert f'workqueue_depth{{name="{queue}"}} ' in text, queue
+    typed = set(re.findall(r'^# TYPE (\S+) ', text, re.M))
     named = documented()
     assert len(named) > 15 and not named - typed, named - typed
-    seconds = re.search(r'dray_device_seconds_total\{namespace="default"\} ([0-9.]+)', text.decode())
+    seconds = re.search(r'dray_device_seconds_total\{namespace="default"\} ([0-9.]+)', text)
     assert seconds and float(seconds[1]) > 0, seconds
+    c.run('delete', '-f', path)
 
 
 def snapshot(c, name):
@@ -173,7 +206,8 @@ def snapshot(c, name):
 
 
 def main():
-    c = Cluster('--sim', 'example-gpu', '--nodes', '2')
+    c = Cluster('--sim', 'example-gpu', '--nodes', '2', '--feature-gates', 'DRAResourcePoolStatus=true',
+                '--runtime-config', 'resource.k8s.io/v1alpha3=true')
     try:
         held = ask_and_hold(c)[0]
         name = check_answers(c, held)
@@ -189,4 +223,5 @@ def main():
     print('devices: 10 verbs, 2 screens, 1 snapshot loaded elsewhere')
 
 
-main()
+if __name__ == '__main__':
+    main()

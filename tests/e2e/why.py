@@ -4,6 +4,7 @@
 get its node. tests/why/README.md tells how a case is written. Usage: why.py DRAY [CASE...] [-v]"""
 import glob, json, os, re, shutil, subprocess, sys, tempfile, time
 
+from devices import scrape
 from up import Cluster, DRAY, HERE
 
 CASES = os.path.join(HERE, 'tests', 'why')
@@ -83,13 +84,19 @@ def put(cluster, o):
 
 
 def condition(cluster, name, kind):
-    """Says of the devices of a claim what their driver would."""
+    """Says of the devices of a claim what their driver would, as soon as it has some."""
     where = f'/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}'
+    cluster.until(f'{name} is {kind}', lambda: set_condition(cluster, where, kind))
+
+
+def set_condition(cluster, where, kind):
     claim = cluster.good('GET', where)
+    if 'allocation' not in claim.get('status', {}):
+        return False
     claim['status']['devices'] = [dict({k: r[k] for k in ('driver', 'pool', 'device')}, conditions=[
-        {'type': kind, 'status': 'True', 'reason': 'Done', 'message': '', 'lastTransitionTime': '2026-01-01T00:00:00Z'}])
+        {'type': kind, 'status': 'True', 'reason': 'Said', 'message': 'by the driver', 'lastTransitionTime': '2026-01-01T00:00:00Z'}])
         for r in claim['status']['allocation']['devices']['results']]
-    cluster.good('PUT', where + '/status', claim)
+    return cluster.call('PUT', where + '/status', claim)[0] == 200
 
 
 def reserve(cluster, name, n):
@@ -172,7 +179,7 @@ def apply_machine(cluster, case, answer, wanted):
     remedies = answer['now']['remedies']['remedies']
     best = [r for r in remedies if not wanted or r['changes'][0]['kind'] == wanted]
     assert best, f'{case.name}: no remedy of the kind {wanted}: {remedies}'
-    pod = case.parts[0][-1]
+    pod = last_pod(case)
     template = [o for o in case.parts[0] if isinstance(o, dict) and o['kind'] == 'ResourceClaimTemplate'][-1]
     for c in best[0]['changes']:
         change(cluster, template['spec']['spec'], c)
@@ -250,12 +257,16 @@ def refused(cluster, case):
     assert r.returncode == 1 and all(w in r.stderr for w in case.expect['refused']), f'{case.name}: {r}'
 
 
+def last_pod(case):
+    return [o for o in case.parts[0] if isinstance(o, dict)][-1]
+
+
 def examine(cluster, case):
     if 'refused' in case.expect:
         refused(cluster, case)
         return
     run(cluster, case.parts[0])
-    pod = case.parts[0][-1]
+    pod = last_pod(case)
     text = told(cluster, case, pod)
     if VERBOSE:
         print(f'--- {case.name}\n{text}', end='')
@@ -274,6 +285,15 @@ def examine(cluster, case):
     clean(cluster, case)
 
 
+def waits_counted(cluster):
+    """The cases with binding conditions have ended in every way that is counted."""
+    text = scrape(cluster)
+    for name in ('allocations_total', 'wait_duration_seconds_count'):
+        for status in ('success', 'failure', 'timeout'):
+            line = f'scheduler_dra_bindingconditions_{name}{{driver="fpga.example.com",profile="default-scheduler",status="{status}"}} '
+            assert re.search(re.escape(line) + '[1-9]', text), line
+
+
 def main():
     names = [a for a in sys.argv[2:] if a != '-v']
     cases = load(names)
@@ -282,7 +302,7 @@ def main():
     failures = []
     try:
         cluster = Cluster(os.path.join(top, 'data'), '--sim', os.path.join(CASES, 'house.yaml'), '--nodes', '2',
-                          '--feature-gates', 'GenericWorkload=true', '--runtime-config', 'scheduling.k8s.io/v1beta1=true')
+                          '--binding-timeout', '5s', '--feature-gates', 'GenericWorkload=true', '--runtime-config', 'scheduling.k8s.io/v1beta1=true')
         for case in cases:
             start = time.monotonic()
             try:
@@ -295,6 +315,8 @@ def main():
                     failures.append(f'{case.name}: {again}')
             if VERBOSE:
                 print(f'{case.name}: {time.monotonic() - start:.1f} s')
+        if not names:
+            waits_counted(cluster)
         cluster.stop()
     finally:
         shutil.rmtree(top, ignore_errors=True)

@@ -192,6 +192,12 @@ TEST_WITH_CTL(a8_claims_are_counted)
     for (size_t i = 0; i < array_len(lines); i++)
         if (!str_contains(sbuf_str(&text), str_z(lines[i])))
             fail_msg("%s is not in\n%s", lines[i], text.p);
+    // Every controller has its queue, and that of claims has worked.
+    assert_true(str_contains(sbuf_str(&text), STR("workqueue_depth{name=\"resource_claim\"} 0\n")));
+    assert_true(str_contains(
+        sbuf_str(&text), STR("workqueue_depth{name=\"device-taint-eviction-controller\"} 0\n")));
+    assert_false(
+        str_contains(sbuf_str(&text), STR("workqueue_adds_total{name=\"resource_claim\"} 0\n")));
 }
 
 // --- Protection of groups ------------------------------------------------------------------------
@@ -372,6 +378,18 @@ TEST_WITH_CTL_GATES(c_the_limit_cuts_pools_but_not_their_number, "DRAResourcePoo
     assert_field(c->w, "status.pools[1].poolName", "p2");
     assert_field(c->w, "status.pools[2]", "-");
     assert_field(c->w, "status.conditions[0].message", "Calculated status for 2 pools");
+    cleanup_sbuf struct sbuf text = {0};
+    ctl_metrics(c->ctl, &text);
+#define OF "resourcepoolstatusrequest_controller_request"
+    const char *const lines[] = {
+        OF "s_processed_total{driver_name=\"d.io\"} 1\n",
+        OF "_processing_errors_total{driver_name=\"d.io\"} 0\n",
+        OF "_processing_duration_seconds_count{driver_name=\"d.io\"} 1\n",
+    };
+#undef OF
+    for (size_t i = 0; i < array_len(lines); i++)
+        if (!str_contains(sbuf_str(&text), str_z(lines[i])))
+            fail_msg("%s is not in\n%s", lines[i], text.p);
 }
 
 int main(void)

@@ -861,6 +861,19 @@ static void a_group_is_explained(void **state)
     kit_end(&k);
 }
 
+// Pods that are not tried: one with a gate, one without its claim, one of a group that is not there.
+static void blocked_pods(struct kit *k)
+{
+    static const char *const specs[] = {"'schedulingGates':[{'name':'g'}]",
+                                        "'resourceClaims':[{'name':'g','resourceClaimName':'no'}]",
+                                        "'schedulingGroup':{'podGroupName':'no'}"};
+    for (size_t i = 0; i < array_len(specs); i++)
+        world_putf(&k->w,
+                   "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'blocked-%zu','namespace':"
+                   "'ns'},'spec':{'schedulerName':'dray','containers':[{'name':'c'}],%s}}",
+                   i, specs[i]);
+}
+
 // Metrics have kube-scheduler's names.
 static void attempts_are_counted(void **state)
 {
@@ -874,6 +887,7 @@ static void attempts_are_counted(void **state)
     gpu_members(&k, "g", 2, 1);
     kit_gpu_pod(&k, "single", 1);
     kit_gpu_pod(&k, "late", 1);
+    blocked_pods(&k);
     world_run(&k.w, 100);
     sched_metrics(k.s, &text);
     const char *const lines[] = {
@@ -886,6 +900,17 @@ static void attempts_are_counted(void **state)
         "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"1\"} 3\n",
         "scheduler_pod_scheduling_attempts_count 3\n",
         "scheduler_pending_pods{queue=\"unschedulable\"} 1\n",
+        "scheduler_unschedulable_pods{plugin=\"DynamicResources\",profile=\"dray\"} 2\n",
+        "scheduler_unschedulable_pods{plugin=\"SchedulingGates\",profile=\"dray\"} 1\n",
+        "scheduler_unschedulable_pods{plugin=\"GangScheduling\",profile=\"dray\"} 1\n",
+        "scheduler_unschedulable_pods{plugin=\"NodePorts\",profile=\"dray\"} 0\n",
+        "scheduler_plugin_execution_duration_seconds_count{extension_point=\"PreFilter\",plugin="
+        "\"DynamicResources\",status=\"Success\"} 1\n",
+        "scheduler_plugin_execution_duration_seconds_count{extension_point=\"PreBind\",plugin="
+        "\"DynamicResources\",status=\"Success\"} 3\n",
+        "scheduler_plugin_execution_duration_seconds_count{extension_point=\"Bind\",plugin="
+        "\"DefaultBinder\",status=\"Success\"} 3\n",
+        "extension_point=\"Filter\",plugin=\"DynamicResources\",status=\"Success\"} ",
     };
     for (size_t i = 0; i < array_len(lines); i++)
         if (!kit_holds(sbuf_str(&text), lines[i]))

@@ -47,6 +47,27 @@ static void set_condition(struct kit *k, const char *type)
         uid, type);
 }
 
+static void waited(struct kit *k, const char *status, int n)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    cleanup_sbuf struct sbuf line = {0};
+    sched_metrics(k->s, &text);
+    sbuf_addf(&line,
+              "\nscheduler_dra_bindingconditions_allocations_total{driver=\"drv\",profile=\"dray\","
+              "status=\"%s\"} %d\n",
+              status, n);
+    if (!kit_holds(sbuf_str(&text), line.p))
+        fail_msg("%s is not in\n%s", line.p, text.p);
+    sbuf_clear(&line);
+    sbuf_addf(
+        &line,
+        "\nscheduler_dra_bindingconditions_wait_duration_seconds_count{driver=\"drv\",profile="
+        "\"dray\",status=\"%s\"} %d\n",
+        status, n);
+    if (!kit_holds(sbuf_str(&text), line.p))
+        fail_msg("%s is not in\n%s", line.p, text.p);
+}
+
 // §7.6: the pod is bound when all conditions are true, at once when they become so.
 static void binding_waits_for_conditions(void **state)
 {
@@ -57,6 +78,18 @@ static void binding_waits_for_conditions(void **state)
     set_condition(&k, "ready");
     world_run(&k.w, 10);
     kit_on(&k, "ns/p", "n");
+    waited(&k, "success", 1);
+    kit_end(&k);
+}
+
+static void a_wait_for_conditions_ends_with_its_pod(void **state)
+{
+    (void)state;
+    struct kit k;
+    start_conditions(&k, "");
+    world_delete(&k.w, "Pod", "ns/p");
+    world_run(&k.w, 100);
+    waited(&k, "error", 1);
     kit_end(&k);
 }
 
@@ -69,6 +102,7 @@ static void a_failed_condition_deallocates(void **state)
     set_condition(&k, "broken");
     world_run(&k.w, 5);
     kit_told(&k, "ns/p", "device binding failed: claim=ns/p, reason=R, message=\"M\"");
+    waited(&k, "failure", 1);
     world_run(&k.w, 1200);
     assert_true(!world_claim(&k.w, "ns/p")->status.allocation ||
                 kit_stats(&k).binding == 1); // given up, perhaps allocated anew
@@ -89,6 +123,7 @@ static void conditions_time_out(void **state)
     for (int i = 0; i < 60 && !world_condition(&k.w, "ns/p").n; i++)
         world_run(&k.w, 100);
     assert_true(kit_holds(world_condition(&k.w, "ns/p"), "device binding timeout"));
+    waited(&k, "timeout", 1);
     kit_end(&k);
 }
 
@@ -347,7 +382,8 @@ static void network_devices_are_shared_by_nodes(void **state)
 }
 
 RUN_TESTS(TEST_CASE(binding_waits_for_conditions), TEST_CASE(a_failed_condition_deallocates),
-          TEST_CASE(conditions_time_out), TEST_CASE(two_schedulers_on_one_store),
-          TEST_CASE(the_later_allocation_gives_way), TEST_CASE(crashes_leave_nothing_undone),
-          TEST_CASE(runs_can_be_repeated), TEST_CASE(one_line_tells_why),
-          TEST_CASE(nothing_is_said_twice), TEST_CASE(network_devices_are_shared_by_nodes))
+          TEST_CASE(conditions_time_out), TEST_CASE(a_wait_for_conditions_ends_with_its_pod),
+          TEST_CASE(two_schedulers_on_one_store), TEST_CASE(the_later_allocation_gives_way),
+          TEST_CASE(crashes_leave_nothing_undone), TEST_CASE(runs_can_be_repeated),
+          TEST_CASE(one_line_tells_why), TEST_CASE(nothing_is_said_twice),
+          TEST_CASE(network_devices_are_shared_by_nodes))

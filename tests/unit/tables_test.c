@@ -78,6 +78,142 @@ static void kinds_of_the_group_have_their_columns(void **state)
         "[\"r\",\"d\",\"4\",\"3\",\"1\",\"0\",\"0\",3,\"Complete (1/3 pools)\",\"10s\"]");
 }
 
+static void what_steers_a_cluster_has_its_columns(void **state)
+{
+    (void)state;
+    shows("{\"apiVersion\":\"certificates.k8s.io/v1\",\"kind\":\"CertificateSigningRequest\"," META(
+              "x") ",\"spec\":{\"signerName\":\"s.io/"
+                   "x\",\"username\":\"u\",\"expirationSeconds\":3600,\"request\":\"\",\"usages\":["
+                   "]}}",
+          "[\"x\",\"5m20s\",\"s.io/x\",\"u\",\"60m\",\"Pending\"]");
+    shows("{\"apiVersion\":\"certificates.k8s.io/v1\",\"kind\":\"CertificateSigningRequest\"," META(
+              "x") ",\"spec\":{\"signerName\":\"s.io/"
+                   "x\",\"username\":\"u\",\"request\":\"\",\"usages\":[]},\"status\":{"
+                   "\"certificate\":\"QQ==\",\"conditions\":[{\"type\":\"Approved\",\"status\":"
+                   "\"True\"}]}}",
+          "[\"x\",\"5m20s\",\"s.io/x\",\"u\",\"\\u003cnone\\u003e\",\"Approved,Issued\"]");
+    shows("{\"apiVersion\":\"certificates.k8s.io/v1\",\"kind\":\"CertificateSigningRequest\"," META(
+              "x") ",\"spec\":{\"signerName\":\"s.io/"
+                   "x\",\"username\":\"u\",\"request\":\"\",\"usages\":[]},\"status\":{"
+                   "\"conditions\":[{\"type\":\"Approved\",\"status\":\"True\"},{\"type\":"
+                   "\"Denied\",\"status\":\"True\"},{\"type\":\"Failed\",\"status\":\"True\"}]}}",
+          "[\"x\",\"5m20s\",\"s.io/x\",\"u\",\"\\u003cnone\\u003e\",\"Denied,Failed\"]");
+    shows("{\"apiVersion\":\"certificates.k8s.io/v1\",\"kind\":\"ClusterTrustBundle\"," META(
+              "x") ",\"spec\":{\"trustBundle\":\"t\"}}",
+          "[\"x\",\"\\u003cnone\\u003e\"]");
+    shows("{\"apiVersion\":\"certificates.k8s.io/v1\",\"kind\":\"PodCertificateRequest\"," META(
+              "x") ",\"spec\":{\"podName\":\"p\",\"serviceAccountName\":\"a\",\"nodeName\":\"n\","
+                   "\"signerName\":\"s\",\"unverifiedUserAnnotations\":{\"k\":\"v\"}},\"status\":{"
+                   "\"conditions\":[{\"type\":\"Issued\",\"status\":\"True\"}]}}",
+          "[\"x\",\"p\",\"a\",\"n\",\"s\",\"Issued\",\"k=v\"]");
+    shows("{\"apiVersion\":\"admissionregistration.k8s.io/"
+          "v1\",\"kind\":\"MutatingWebhookConfiguration\"," META(
+              "x") ",\"webhooks\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
+          "[\"x\",2,\"5m20s\"]");
+    shows("{\"apiVersion\":\"admissionregistration.k8s.io/"
+          "v1\",\"kind\":\"ValidatingWebhookConfiguration\"," META("x") "}",
+          "[\"x\",0,\"5m20s\"]");
+    shows("{\"apiVersion\":\"admissionregistration.k8s.io/"
+          "v1\",\"kind\":\"ValidatingAdmissionPolicy\"," META(
+              "x") ",\"spec\":{\"paramKind\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"},"
+                   "\"validations\":[{\"expression\":\"true\"}]}}",
+          "[\"x\",1,\"v1/ConfigMap\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"admissionregistration.k8s.io/"
+          "v1\",\"kind\":\"ValidatingAdmissionPolicyBinding\"," META(
+              "x") ",\"spec\":{\"policyName\":\"p\",\"paramRef\":{\"name\":\"n\"}}}",
+          "[\"x\",\"p\",\"*/n\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"admissionregistration.k8s.io/"
+          "v1\",\"kind\":\"ValidatingAdmissionPolicyBinding\"," META(
+              "x") ",\"spec\":{\"policyName\":\"p\",\"paramRef\":{\"selector\":{\"matchLabels\":{"
+                   "\"a\":\"b\"},\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"In\","
+                   "\"values\":[\"c\",\"d\"]}]}}}}",
+          "[\"x\",\"p\",\"\\u0026LabelSelector{MatchLabels:map[string]string{a: "
+          "b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:"
+          "In,Values:[c d],},},}\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"flowcontrol.apiserver.k8s.io/v1\",\"kind\":\"FlowSchema\"," META(
+              "x") ",\"spec\":{\"priorityLevelConfiguration\":{\"name\":\"l\"},"
+                   "\"matchingPrecedence\":7,\"distinguisherMethod\":{\"type\":\"ByUser\"}},"
+                   "\"status\":{\"conditions\":[{\"type\":\"Dangling\",\"status\":\"False\"}]}}",
+          "[\"x\",\"l\",7,\"ByUser\",\"5m20s\",\"False\"]");
+    shows("{\"apiVersion\":\"flowcontrol.apiserver.k8s.io/"
+          "v1\",\"kind\":\"PriorityLevelConfiguration\"," META(
+              "x") ",\"spec\":{\"type\":\"Limited\",\"limited\":{\"nominalConcurrencyShares\":3,"
+                   "\"limitResponse\":{\"type\":\"Queue\",\"queuing\":{\"queues\":64,\"handSize\":"
+                   "6,\"queueLengthLimit\":50}}}}}",
+          "[\"x\",\"Limited\",3,64,6,50,\"5m20s\"]");
+    shows("{\"apiVersion\":\"flowcontrol.apiserver.k8s.io/"
+          "v1\",\"kind\":\"PriorityLevelConfiguration\"," META(
+              "x") ",\"spec\":{\"type\":\"Exempt\"}}",
+          "[\"x\",\"Exempt\",\"\\u003cnone\\u003e\",\"\\u003cnone\\u003e\",\"\\u003cnone\\u003e\","
+          "\"\\u003cnone\\u003e\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"autoscaling/v2\",\"kind\":\"HorizontalPodAutoscaler\"," META(
+              "x") ",\"spec\":{\"scaleTargetRef\":{\"kind\":\"Deployment\",\"name\":\"d\"},"
+                   "\"maxReplicas\":5,\"minReplicas\":2,\"metrics\":[{\"type\":\"Resource\","
+                   "\"resource\":{\"name\":\"cpu\",\"target\":{\"type\":\"Utilization\","
+                   "\"averageUtilization\":80}}},{\"type\":\"External\",\"external\":{\"metric\":{"
+                   "\"name\":\"m\"},\"target\":{\"type\":\"AverageValue\",\"averageValue\":\"3\"}}}"
+                   ",{\"type\":\"Pods\",\"pods\":{\"metric\":{\"name\":\"m\"},\"target\":{\"type\":"
+                   "\"AverageValue\",\"averageValue\":\"1\"}}}]},\"status\":{\"currentReplicas\":3,"
+                   "\"desiredReplicas\":3,\"currentMetrics\":[{\"type\":\"Resource\",\"resource\":{"
+                   "\"name\":\"cpu\",\"current\":{\"averageUtilization\":40,\"averageValue\":"
+                   "\"100m\"}}}]}}",
+          "[\"x\",\"Deployment/d\",\"cpu: 40%/80%, \\u003cunknown\\u003e/3 (avg) + 1 "
+          "more...\",\"2\",5,3,\"5m20s\"]");
+    shows("{\"apiVersion\":\"autoscaling/v2\",\"kind\":\"HorizontalPodAutoscaler\"," META(
+              "x") ",\"spec\":{\"scaleTargetRef\":{\"kind\":\"Deployment\",\"name\":\"d\"},"
+                   "\"maxReplicas\":5,\"metrics\":[{\"type\":\"Object\",\"object\":{"
+                   "\"describedObject\":{\"kind\":\"Service\",\"name\":\"s\"},\"metric\":{\"name\":"
+                   "\"m\"},\"target\":{\"type\":\"Value\",\"value\":\"2k\"}}}]},\"status\":{"
+                   "\"currentReplicas\":0,\"desiredReplicas\":0,\"currentMetrics\":[{\"type\":"
+                   "\"Object\",\"object\":{\"metric\":{\"name\":\"m\"},\"describedObject\":{"
+                   "\"kind\":\"Service\",\"name\":\"s\"},\"current\":{\"value\":\"1k\"}}}]}}",
+          "[\"x\",\"Deployment/d\",\"1k/2k\",\"\\u003cunset\\u003e\",5,0,\"5m20s\"]");
+    shows("{\"apiVersion\":\"storage.k8s.io/v1\",\"kind\":\"VolumeAttributesClass\"," META(
+              "x") ",\"driverName\":\"d.io\"}",
+          "[\"x\",\"d.io\",\"5m20s\"]");
+    shows(
+        "{\"apiVersion\":\"storagemigration.k8s.io/v1\",\"kind\":\"StorageVersionMigration\"," META(
+            "x") ",\"spec\":{\"resource\":{\"group\":\"apps\",\"resource\":\"deployments\"}},"
+                 "\"status\":{\"conditions\":[{\"type\":\"Running\",\"status\":\"False\"},{"
+                 "\"type\":\"Succeeded\",\"status\":\"True\"}]}}",
+        "[\"x\",\"deployments.apps\",\"Succeeded\"]");
+}
+
+static void networks_have_their_columns(void **state)
+{
+    (void)state;
+    shows("{\"apiVersion\":\"discovery.k8s.io/v1\",\"kind\":\"EndpointSlice\"," META(
+              "x") ",\"addressType\":\"IPv4\",\"ports\":[{\"port\":80},{\"name\":\"web\"},{},{"
+                   "\"port\":1}],\"endpoints\":[{\"addresses\":[\"1.1.1.1\",\"1.1.1.2\"]},{"
+                   "\"addresses\":[\"1.1.1.3\"]}]}",
+          "[\"x\",\"IPv4\",\"80,web,* + 1 more...\",\"1.1.1.1,1.1.1.2,1.1.1.3\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"discovery.k8s.io/v1\",\"kind\":\"EndpointSlice\"," META(
+              "x") ",\"addressType\":\"IPv6\",\"endpoints\":[]}",
+          "[\"x\",\"IPv6\",\"\\u003cunset\\u003e\",\"\\u003cunset\\u003e\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"Ingress\"," META(
+              "x") ",\"spec\":{\"ingressClassName\":\"c\",\"tls\":[{}],\"rules\":[{\"host\":\"a\"},"
+                   "{\"host\":\"b\"},{\"host\":\"c\"},{\"host\":\"d\"}]},\"status\":{"
+                   "\"loadBalancer\":{\"ingress\":[{\"ip\":\"2.2.2.2\"},{\"hostname\":\"h\"},{"
+                   "\"ip\":\"1.1.1.1\"},{\"ip\":\"2.2.2.2\"}]}}}",
+          "[\"x\",\"c\",\"a,b,c + 1 more...\",\"1.1.1.1,2.2.2.2,h\",\"80, 443\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"Ingress\"," META("x") "}",
+          "[\"x\",\"\\u003cnone\\u003e\",\"*\",\"\",\"80\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"IngressClass\"," META(
+              "x") ",\"spec\":{\"controller\":\"c.io/"
+                   "x\",\"parameters\":{\"apiGroup\":\"g.io\",\"kind\":\"K\",\"name\":\"n\"}}}",
+          "[\"x\",\"c.io/x\",\"K.g.io/n\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"IPAddress\"," META(
+              "x") ",\"spec\":{\"parentRef\":{\"resource\":\"services\",\"namespace\":\"ns\","
+                   "\"name\":\"s\"}}}",
+          "[\"x\",\"services/ns/s\"]");
+    shows("{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"ServiceCIDR\"," META(
+              "x") ",\"spec\":{\"cidrs\":[\"10.0.0.0/16\",\"fd00::/108\"]}}",
+          "[\"x\",\"10.0.0.0/16,fd00::/108\",\"5m20s\"]");
+    shows("{\"apiVersion\":\"networking.k8s.io/v1\",\"kind\":\"NetworkPolicy\"," META(
+              "x") ",\"spec\":{\"podSelector\":{\"matchLabels\":{\"a\":\"b\"}}}}",
+          "[\"x\",\"a=b\",\"5m20s\"]");
+}
+
 #define POD "{\"apiVersion\":\"v1\",\"kind\":\"Pod\"," META("p")
 
 static void pods_are_summed_up(void **state)
@@ -345,6 +481,7 @@ static void errors_become_statuses(void **state)
 }
 
 RUN_TESTS(TEST_CASE(claims_show_their_state), TEST_CASE(kinds_of_the_group_have_their_columns),
+          TEST_CASE(what_steers_a_cluster_has_its_columns), TEST_CASE(networks_have_their_columns),
           TEST_CASE(pods_are_summed_up), TEST_CASE(pods_that_ended_are_marked),
           TEST_CASE(nodes_events_and_others), TEST_CASE(ages_are_short),
           TEST_CASE(every_kind_has_a_table), TEST_CASE(rows_include_what_is_asked_for),

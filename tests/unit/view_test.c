@@ -94,6 +94,38 @@ static void tables_fit_the_terminal(void **state)
     }
 }
 
+// A long name does not take the room of everything else.
+static void names_are_cut_in_their_middle(void **state)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    (void)state;
+    view_add_cut_name(&out, STR("gpu.example.com/node-0/gpu-0"), 18);
+    assert_str(sbuf_str(&out), "gpu.ex\u2026ode-0/gpu-0");
+    sbuf_clear(&out);
+    view_add_cut_name(&out, STR("\u65e5\u672c\u8a9e\u65e5\u672c\u8a9e"), 10);
+    assert_str(sbuf_str(&out), "\u65e5\u2026\u65e5\u672c\u8a9e");
+    sbuf_clear(&out);
+    view_add_cut_name(&out, STR("words are cut at their end"), 12);
+    assert_str(sbuf_str(&out), "words are c\u2026");
+}
+
+static void other_columns_can_be_read_beside_long_names(void **state)
+{
+    cleanup_view_table struct view_table t = {0};
+    cleanup_sbuf struct sbuf out = {0};
+    const struct view_layout how = {.term = {.tty = true, .columns = 60}, .no_headers = true};
+    (void)state;
+    view_table_column(&t, STR("NAME"), VIEW_COLUMN_WHOLE);
+    view_table_column(&t, STR("NODE"), 0);
+    view_table_column(&t, STR("DRIVER"), 0);
+    view_table_cell(&t, STR("resourceslice/00000-gpu.example.com-example-gpu-0-x"), VIEW_PLAIN);
+    view_table_cell(&t, STR("example-gpu-0"), VIEW_PLAIN);
+    view_table_cell(&t, STR("gpu.example.com"), VIEW_PLAIN);
+    view_table_write(&t, &how, &out);
+    assert_str(sbuf_str(&out),
+               "resourceslic\u2026ample.com-example-gpu-0-x  exa\u2026gpu-0  gpu\u2026e.com\n");
+}
+
 static void later_rows_keep_the_columns(void **state)
 {
     cleanup_view_table struct view_table t = {0};
@@ -212,5 +244,7 @@ static void the_nearest_name(void **state)
 
 RUN_TESTS(TEST_CASE(widths_are_columns), TEST_CASE(controls_do_not_reach_the_terminal),
           TEST_CASE(tables_are_kubectls), TEST_CASE(tables_fit_the_terminal),
+          TEST_CASE(names_are_cut_in_their_middle),
+          TEST_CASE(other_columns_can_be_read_beside_long_names),
           TEST_CASE(later_rows_keep_the_columns), TEST_CASE(colours_are_apart_from_widths),
           TEST_CASE(numbers_are_short), TEST_CASE(formats), TEST_CASE(the_nearest_name))

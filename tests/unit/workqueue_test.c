@@ -146,7 +146,66 @@ static void retries_of_all_keys_share_a_rate(void **state)
     end(&w);
 }
 
-RUN_TESTS(TEST_CASE(waiting_keys_are_there_once),
+static void has_line(const struct sbuf *text, const char *line)
+{
+    if (!str_contains(sbuf_str(text), str_z(line)))
+        fail_msg("%s is not in\n%s", line, text->p);
+}
+
+// As client-go counts: what comes while it is worked on waits from then on, and what is under way shows.
+static void a_named_queue_counts(void **state)
+{
+    (void)state;
+    struct world w;
+    cleanup_sbuf struct sbuf text = {0};
+    begin(&w, &(struct workqueue_options){.name = "q"});
+    const struct workqueue *queues[] = {w.q};
+    w.keep = true;
+    workqueue_hold(w.q, true);
+    workqueue_add(w.q, STR("a"));
+    workqueue_add(w.q, STR("a")); // is there already
+    workqueue_add(w.q, STR("b"));
+    pass(&w, 20);
+    workqueue_hold(w.q, false);
+    pass(&w, 0);
+    workqueue_add(w.q, STR("a")); // comes again
+    pass(&w, 3000);
+    workqueue_metrics(queues, 1, &text);
+    has_line(&text, "workqueue_depth{name=\"q\"} 2\n");
+    has_line(&text, "workqueue_adds_total{name=\"q\"} 3\n");
+    has_line(&text, "workqueue_retries_total{name=\"q\"} 0\n");
+    has_line(&text, "workqueue_unfinished_work_seconds{name=\"q\"} 3\n");
+    has_line(&text, "workqueue_longest_running_processor_seconds{name=\"q\"} 3\n");
+    has_line(&text, "workqueue_queue_duration_seconds_bucket{name=\"q\",le=\"0.01\"} 0\n");
+    has_line(&text, "workqueue_queue_duration_seconds_bucket{name=\"q\",le=\"0.1\"} 1\n");
+    has_line(&text, "workqueue_work_duration_seconds_count{name=\"q\"} 0\n");
+    workqueue_retry(w.q, STR("a"));
+    workqueue_done(w.q, STR("a"));
+    pass(&w, 0);
+    sbuf_clear(&text);
+    workqueue_metrics(queues, 1, &text);
+    has_line(&text, "workqueue_retries_total{name=\"q\"} 1\n");
+    has_line(&text, "workqueue_work_duration_seconds_bucket{name=\"q\",le=\"1\"} 0\n");
+    has_line(&text, "workqueue_work_duration_seconds_bucket{name=\"q\",le=\"10\"} 1\n");
+    has_line(&text, "workqueue_queue_duration_seconds_sum{name=\"q\"} 3.04\n");
+    end(&w);
+}
+
+static void a_queue_without_a_name_tells_nothing(void **state)
+{
+    (void)state;
+    struct world w;
+    cleanup_sbuf struct sbuf text = {0};
+    begin(&w, &(struct workqueue_options){0});
+    workqueue_add(w.q, STR("a"));
+    pass(&w, 0);
+    workqueue_metrics(&(const struct workqueue *){w.q}, 1, &text);
+    assert_false(str_contains(sbuf_str(&text), STR("name=")));
+    end(&w);
+}
+
+RUN_TESTS(TEST_CASE(a_named_queue_counts), TEST_CASE(a_queue_without_a_name_tells_nothing),
+          TEST_CASE(waiting_keys_are_there_once),
           TEST_CASE(a_key_being_worked_on_comes_again_afterwards),
           TEST_CASE(the_earlier_time_counts), TEST_CASE(failures_wait_longer_and_longer),
           TEST_CASE(retries_of_all_keys_share_a_rate))
