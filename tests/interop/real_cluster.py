@@ -43,6 +43,16 @@ def programs(kubelet=True):
     return control, node
 
 
+def loopback():
+    """containerd wants the plugin of this name for every pod that has a network of its own; Debian's package is containernetworking-plugins."""
+    wanted, packaged = os.path.join(peers(), 'bin', 'cni', 'loopback'), '/usr/lib/cni/loopback'
+    if not os.path.exists(wanted):
+        if not os.path.exists(packaged):
+            skip('a real kubelet (no loopback plugin for containerd: install containernetworking-plugins)')
+        os.makedirs(os.path.dirname(wanted), exist_ok=True)
+        shutil.copy(packaged, wanted)
+
+
 def images():
     """The two images that pods here are made of, as archives."""
     folder = os.path.join(peers(), 'images')
@@ -68,6 +78,7 @@ class Cluster:
     def __init__(self, kubelet=True, env=lambda run: {}, dray=None):
         control, node = programs(kubelet)
         if kubelet:
+            loopback()
             images()
         self.top = tempfile.mkdtemp(prefix='dk-')  # short: sockets have 108 bytes
         self.node = os.path.join(self.top, 'n')
