@@ -12,6 +12,7 @@
 
 // A claim of the pod under way. All is borrowed: nothing changes during an attempt.
 struct pod_volume {
+    struct volume_ref ref; // how the pod names it
     const struct client_object *object;
     const struct api_persistent_volume_claim *claim;
     const struct api_storage_class *class;      // NULL: none

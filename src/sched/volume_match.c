@@ -75,7 +75,7 @@ static bool is_free(const struct sched *s, const struct api_persistent_volume *v
                     const struct api_persistent_volume_claim *c)
 {
     return !v->spec.claim_ref && !given_to(s, v->metadata.name) &&
-           str_eqz(v->status.phase, "Available") && !v->metadata.deletion_timestamp.set &&
+           str_eqz(v->status.phase, "Available") &&
            (!c->spec.selector || select_labels(c->spec.selector, &v->metadata.labels)) &&
            has_modes(&v->spec.access_modes, &c->spec.access_modes);
 }
@@ -92,7 +92,8 @@ static void show_volume(void *arg, const struct client_object *o)
     struct matching *m = arg;
     const struct api_persistent_volume *volume = o->object.value;
     const struct api_persistent_volume_claim *claim = m->v->claim;
-    if (!same_sort(&volume->spec, &claim->spec) || !at_least(size_of(o), request_of(m->v)))
+    if (volume->metadata.deletion_timestamp.set || !same_sort(&volume->spec, &claim->spec) ||
+        !at_least(size_of(o), request_of(m->v)))
         return;
     if (is_given(m->a->s, volume, claim))
         m->given = o;
@@ -268,7 +269,9 @@ static bool match_one(const struct attempt *a, struct pod_volume *v, const struc
 bool volume_match_node(struct attempt *a, const struct sched_node *n, struct sbuf *why)
 {
     for (size_t i = 0; a->volumes_open && i < a->volumes_len; i++)
-        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why))
+        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why)) {
+            a->volume_lacking = &a->volumes[i];
             return false;
+        }
     return true;
 }
