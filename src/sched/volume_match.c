@@ -130,8 +130,7 @@ static void match(struct attempt *a, struct pod_volume *v)
     }
     if (m.found.n)
         qsort(m.found.p, m.found.n, sizeof(*m.found.p), smaller);
-    v->candidates = m.found.p;
-    v->candidates_len = m.found.n;
+    volume_pins_make(a->arena, m.found.p, m.found.n, &v->pins);
 }
 
 // The smallest claims choose first, so that one that is content with little does not take a large volume.
@@ -156,23 +155,24 @@ void volume_match_begin(struct attempt *a)
         qsort(a->volumes, a->volumes_len, sizeof(*a->volumes), asks_less);
 }
 
-static bool is_chosen(const struct attempt *a, const struct pod_volume *upto,
-                      const struct client_object *volume)
+struct chooser {
+    const struct attempt *a;
+    const struct pod_volume *v; // those before it have chosen
+};
+
+static bool is_left(const void *arg, const struct client_object *volume)
 {
-    for (const struct pod_volume *v = a->volumes; v < upto; v++)
+    const struct chooser *c = arg;
+    for (const struct pod_volume *v = c->a->volumes; v < c->v; v++)
         if (v->chosen == volume)
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 static const struct client_object *choose(const struct attempt *a, const struct pod_volume *v,
                                           const struct api_node *node)
 {
-    for (size_t i = 0; i < v->candidates_len; i++)
-        if (volume_reaches(v->candidates[i]->object.value, node) &&
-            !is_chosen(a, v, v->candidates[i]))
-            return v->candidates[i];
-    return NULL;
+    return volume_pins_best(&v->pins, node, is_left, &(struct chooser){a, v});
 }
 
 // --- Volumes to be made --------------------------------------------------------------------------

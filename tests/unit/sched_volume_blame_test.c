@@ -219,10 +219,49 @@ static void a_volume_that_goes_is_not_given(void **state)
     kit_end(&k);
 }
 
+#define BY(key, op, values)                                                               \
+    ",'nodeAffinity':{'required':{'nodeSelectorTerms':[{'matchExpressions':[{'key':'" key \
+    "','operator':'" op "','values':[" values "]}]}]}}"
+
+// Volumes are found by labels of nodes, whichever those are, and still the smallest is given.
+static void the_smallest_of_all_sorts_is_given(void **state)
+{
+    (void)state;
+    static const char *const order[] = {"zone", "either", "host", "any", "other", NULL};
+    struct kit k;
+    kit_start(&k);
+    world_put(&k.w, "{'apiVersion':'v1','kind':'Node','metadata':{'name':'a','labels':{"
+                    "'kubernetes.io/hostname':'a','zone':'x'}},'status':{'allocatable':{'cpu':'4',"
+                    "'memory':'8Gi','pods':'9'}}}");
+    local_class(&k);
+    volume_put(&k, "far", "local", "1Gi", "", BY("zone", "In", "'y'"));
+    volume_put(&k, "strange", "local", "1Gi", "", BY("rack", "In", "'x'"));
+    volume_put(&k, "host", "local", "4Gi", "", ON_NODE("a"));
+    volume_put(&k, "zone", "local", "2Gi", "", BY("zone", "In", "'x'"));
+    volume_put(&k, "other", "local", "6Gi", "", BY("zone", "In", "'x'"));
+    volume_put(&k, "either", "local", "3Gi", "", BY("zone", "In", "'x','y'"));
+    volume_put(&k, "any", "local", "5Gi", "", "");
+    world_run(&k.w, 100);
+    for (size_t i = 0; order[i]; i++) {
+        cleanup_sbuf struct sbuf spec = {0};
+        claim_put(&k, order[i], "local", "1Gi", "", "");
+        sbuf_addf(&spec, "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'%s'}}]",
+                  order[i]);
+        kit_pod(&k, order[i], spec.p);
+        world_run(&k.w, 100);
+        const struct api_object_reference *r = world_volume(&k.w, order[i])->spec.claim_ref;
+        assert_true(r && str_eqz(r->name, order[i]));
+    }
+    assert_null(world_volume(&k.w, "far")->spec.claim_ref);
+    assert_null(world_volume(&k.w, "strange")->spec.claim_ref);
+    kit_end(&k);
+}
+
 RUN_TESTS(TEST_CASE(a_claim_that_is_well_is_not_blamed),
           TEST_CASE(only_unbound_claims_have_to_be_bound),
           TEST_CASE(a_node_is_told_of_the_claim_that_lacks), TEST_CASE(a_zone_is_told),
           TEST_CASE(volumes_are_not_counted_as_devices),
           TEST_CASE(a_gang_waits_as_long_as_a_volume_may_take),
           TEST_CASE(a_volume_is_free_when_its_pod_has_gone),
-          TEST_CASE(all_that_share_a_claim_go_on), TEST_CASE(a_volume_that_goes_is_not_given))
+          TEST_CASE(all_that_share_a_claim_go_on), TEST_CASE(a_volume_that_goes_is_not_given),
+          TEST_CASE(the_smallest_of_all_sorts_is_given))
