@@ -18,6 +18,8 @@ struct volume_pin {
     size_t rank; // the smallest volume's is 0
 };
 
+struct object_vec VEC(const struct client_object *);
+
 struct volume_pins {
     struct volume_pin *p; // by key, value, rank
     size_t n;
@@ -42,8 +44,10 @@ struct pod_volume {
     struct str driver;                          // of CSI; empty: none
     bool bound;
     // Of an unbound claim.
-    struct str selected;                // the node that a provisioner was told of; empty: none
-    struct volume_pins pins;            // volumes that would do
+    struct str selected;     // the node that a provisioner was told of; empty: none
+    struct volume_pins pins; // volumes that would do
+    struct object_vec rooms; // where its driver has room for one, once that was asked
+    bool rooms_known;
     const struct client_object *chosen; // for the node asked last; NULL: one has to be made
 };
 

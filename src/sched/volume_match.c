@@ -83,7 +83,7 @@ static bool is_free(const struct sched *s, const struct api_persistent_volume *v
 struct matching {
     struct attempt *a;
     struct pod_volume *v;
-    struct object_vec VEC(const struct client_object *) found;
+    struct object_vec found;
     const struct client_object *given;
 };
 
@@ -203,48 +203,57 @@ static bool allowed(const struct api_storage_class *class, const struct api_node
     return class->allowed_topologies.n == 0;
 }
 
-struct room {
-    const struct api_node *node;
-    const struct quantity *want;
-    bool found;
-};
-
 static void show_capacity(void *arg, const struct client_object *o)
 {
-    struct room *r = arg;
+    struct matching *m = arg;
     const struct api_csi_storage_capacity *c = o->object.value;
     const struct quantity *limit = c->maximum_volume_size ? c->maximum_volume_size : c->capacity;
-    r->found = r->found || (limit && quantity_cmp(limit, r->want) >= 0 &&
-                            select_labels(c->node_topology, &r->node->metadata.labels));
+    if (limit && quantity_cmp(limit, request_of(m->v)) >= 0)
+        vec_push_arena(m->a->arena, &m->found, o);
+}
+
+// Where there is room for it is looked for once, whichever node asks first.
+static void find_rooms(struct attempt *a, struct pod_volume *v)
+{
+    const struct volumes *all = &a->s->volumes;
+    struct matching m = {.a = a, .v = v};
+    if (v->rooms_known)
+        return;
+    informer_by(all->informers[VOLUME_CAPACITIES], all->room_by_class, v->class->metadata.name,
+                show_capacity, &m);
+    v->rooms = m.found;
+    v->rooms_known = true;
 }
 
 // A driver that publishes what room it has must have enough where the node is.
-static bool has_room(const struct sched *s, const struct pod_volume *v, const struct api_node *node)
+static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_node *node)
 {
     const struct client_object *o =
-        volumes_get(s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
+        volumes_get(a->s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
     const struct api_csi_driver *driver = o ? o->object.value : NULL;
-    struct room r = {.node = node, .want = request_of(v)};
-    if (!r.want || !driver || !driver->spec.storage_capacity ||
-        s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
+    if (!request_of(v) || !driver || !driver->spec.storage_capacity ||
+        a->s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
         return true;
-    informer_by(s->volumes.informers[VOLUME_CAPACITIES], s->volumes.room_by_class,
-                v->class->metadata.name, show_capacity, &r);
-    return r.found;
+    find_rooms(a, v);
+    for (size_t i = 0; i < v->rooms.n; i++) {
+        const struct api_csi_storage_capacity *c = v->rooms.p[i]->object.value;
+        if (select_labels(c->node_topology, &node->metadata.labels))
+            return true;
+    }
+    return false;
 }
 
-static const char *cannot_make(const struct sched *s, const struct pod_volume *v,
-                               const struct api_node *node)
+static const char *cannot_make(struct attempt *a, struct pod_volume *v, const struct api_node *node)
 {
     if (!v->class->provisioner.n || str_eqz(v->class->provisioner, NO_PROVISIONER) ||
         !allowed(v->class, node))
         return "didn't find available persistent volumes to bind";
-    return has_room(s, v, node) ? NULL : "did not have enough free storage";
+    return has_room(a, v, node) ? NULL : "did not have enough free storage";
 }
 
 // --- A node --------------------------------------------------------------------------------------
 
-static bool match_one(const struct attempt *a, struct pod_volume *v, const struct sched_node *n,
+static bool match_one(struct attempt *a, struct pod_volume *v, const struct sched_node *n,
                       struct sbuf *why)
 {
     const char *text = NULL;
@@ -254,7 +263,7 @@ static bool match_one(const struct attempt *a, struct pod_volume *v, const struc
     else if (!v->selected.n)
         v->chosen = choose(a, v, n->api);
     if (!text && !v->chosen)
-        text = cannot_make(a->s, v, n->api);
+        text = cannot_make(a, v, n->api);
     if (!text)
         return true;
     if (why && v->selected.n)
