@@ -89,7 +89,23 @@ static void reachable(struct advice *t, const struct attempt *a,
                    STR_ARG(volume->metadata.name));
 }
 
-static void open_claim(struct advice *t, const struct pod_volume *v, const struct sched_node *n)
+// A provisioner was told of a node, and no other will do.
+static void elsewhere(struct advice *t, const struct attempt *a, const struct pod_volume *v)
+{
+    struct sched_node *const *n = map_get(&a->s->cluster.nodes, v->selected);
+    struct str name = v->claim->metadata.name;
+    if (n && (*n)->api)
+        advice_add(t, "the volume of claim %.*s is being made where node %.*s is: make room there",
+                   STR_ARG(name), STR_ARG(v->selected));
+    else
+        advice_add(t,
+                   "node %.*s is not there: bring it back, or let the volume be made elsewhere: "
+                   "kubectl annotate pvc %.*s -n %.*s " SELECTED_NODE "-",
+                   STR_ARG(v->selected), STR_ARG(name), STR_ARG(v->claim->metadata.namespace));
+}
+
+static void open_claim(struct advice *t, const struct attempt *a, const struct pod_volume *v,
+                       const struct sched_node *n)
 {
     const struct quantity *want = amounts_get(&v->claim->spec.resources.requests, STR("storage"));
     cleanup_sbuf struct sbuf size = {0};
@@ -97,8 +113,7 @@ static void open_claim(struct advice *t, const struct pod_volume *v, const struc
     if (want)
         quantity_write(want, &size);
     if (v->selected.n)
-        advice_add(t, "the volume of claim %.*s is being made where node %.*s is: make room there",
-                   STR_ARG(name), STR_ARG(v->selected));
+        elsewhere(t, a, v);
     else if (str_eqz(v->class->provisioner, NO_PROVISIONER))
         advice_add(t,
                    "create a PersistentVolume of class %.*s with at least %.*s for claim %.*s "
@@ -123,7 +138,7 @@ void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_
         return;
     }
     if (!v->bound)
-        open_claim(t, v, n);
+        open_claim(t, a, v, n);
     else if (!v->volume)
         advice_add(t, "the volume %.*s is gone: delete claim %.*s and create it again",
                    STR_ARG(v->claim->spec.volume_name), STR_ARG(v->claim->metadata.name));

@@ -93,6 +93,27 @@ static void a_zone_is_told(void **state)
     kit_end(&k);
 }
 
+// A provisioner was told of a node that is gone: nobody can make room there.
+static void a_claim_for_a_node_that_is_gone_is_told(void **state)
+{
+    (void)state;
+    struct kit k;
+    cleanup_sbuf struct sbuf out = {0};
+    kit_start(&k);
+    kit_node(&k, "a", "");
+    class_put(&k, "disk", "example.com/disk", "WaitForFirstConsumer", "");
+    claim_put(&k, "data", "disk", "1Gi",
+              ",'annotations':{'volume.kubernetes.io/selected-node':'gone'}", "");
+    kit_pod(&k, "p", DATA);
+    world_run(&k.w, 100);
+    kit_told(&k, "ns/p", "is being made for node gone");
+    assert_true(kit_holds(why(&k, &out), "node gone is not there"));
+    assert_true(kit_holds(why(&k, &out), "kubectl annotate pvc data -n ns "
+                                         "volume.kubernetes.io/selected-node-"));
+    assert_false(kit_holds(why(&k, &out), "make room there"));
+    kit_end(&k);
+}
+
 // Claims for storage are none of the business of DynamicResources.
 static void volumes_are_not_counted_as_devices(void **state)
 {
@@ -260,6 +281,7 @@ static void the_smallest_of_all_sorts_is_given(void **state)
 RUN_TESTS(TEST_CASE(a_claim_that_is_well_is_not_blamed),
           TEST_CASE(only_unbound_claims_have_to_be_bound),
           TEST_CASE(a_node_is_told_of_the_claim_that_lacks), TEST_CASE(a_zone_is_told),
+          TEST_CASE(a_claim_for_a_node_that_is_gone_is_told),
           TEST_CASE(volumes_are_not_counted_as_devices),
           TEST_CASE(a_gang_waits_as_long_as_a_volume_may_take),
           TEST_CASE(a_volume_is_free_when_its_pod_has_gone),
