@@ -55,6 +55,6 @@ void prom_write_times(struct sbuf *out, const char *name, const char *labels,
               (unsigned long long)t->n);
     const char *open = *labels ? "{" : "";
     const char *close = *labels ? "}" : "";
-    sbuf_addf(out, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", name, open, labels, close, t->sum,
+    sbuf_addf(out, "%s_sum%s%s%s %.15g\n%s_count%s%s%s %llu\n", name, open, labels, close, t->sum,
               name, open, labels, close, (unsigned long long)t->n);
 }

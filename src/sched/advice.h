@@ -62,7 +62,7 @@ void advice_missing(struct advice *t, const struct informer *all, const char *ki
 // advice_volumes: adds lines for claims for storage that keep the pod from every node; advice_volume_node: from this one.
 // advice_volume_binding: a node is chosen, but such a claim is not bound yet. Adds the cause, if so.
 void advice_volumes(struct advice *t, const struct attempt *a);
-void advice_volume_node(struct advice *t, const struct attempt *a, const struct sched_node *n);
+void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_node *n);
 bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause);
 
 // advice_given_up: the pod has given devices back since they did not become ready. Adds that to the cause.

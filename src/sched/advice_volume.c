@@ -45,7 +45,7 @@ static void claim_advice(struct advice *t, const struct attempt *a, const struct
     else if (claim->metadata.deletion_timestamp.set)
         advice_add(t, "wait until claim %.*s is gone and create it again, or name another one",
                    STR_ARG(ref->name));
-    else if (ref->made_for.n && !str_contains(sbuf_str(&a->text), STR("immediate")))
+    else if (ref->made_for.n && str_contains(sbuf_str(&a->text), STR("pod is not owner")))
         advice_add(t, "delete claim %.*s, which was not made for this pod, or rename the pod",
                    STR_ARG(ref->name));
     else if (!volume_is_bound(claim))
@@ -55,18 +55,18 @@ static void claim_advice(struct advice *t, const struct attempt *a, const struct
                    STR_ARG(ref->name));
 }
 
-// Claims in order until the first that is to blame: those behind it were not looked at.
 void advice_volumes(struct advice *t, const struct attempt *a)
 {
-    struct volume_ref ref;
-    size_t at = 0;
-    while (volumes_next(a->api, &at, &t->arena, &ref))
-        if (str_contains(sbuf_str(&a->text), ref.name) ||
-            str_contains(sbuf_str(&a->text), STR("unbound immediate")))
-            claim_advice(t, a, &ref);
+    if (a->volume_refused.name.n)
+        claim_advice(t, a, &a->volume_refused);
 }
 
 // --- A node --------------------------------------------------------------------------------------
+
+static bool admits(const struct api_persistent_volume *volume, const struct api_node *node)
+{
+    return volume_reaches(volume, node) && volume_in_zone(volume, node);
+}
 
 // From which nodes can it be reached?
 static void reachable(struct advice *t, const struct attempt *a,
@@ -76,7 +76,7 @@ static void reachable(struct advice *t, const struct attempt *a,
     cleanup_sbuf struct sbuf names = {0};
     size_t n = 0;
     for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && c->order.p[i]->api && volume_reaches(volume, c->order.p[i]->api) &&
+        if (c->order.p[i] && c->order.p[i]->api && admits(volume, c->order.p[i]->api) &&
             ++n <= NODES_SHOWN)
             sbuf_addf(&names, "%s%.*s", n > 1 ? ", " : "", STR_ARG(c->order.p[i]->name));
     if (n)
@@ -85,11 +85,27 @@ static void reachable(struct advice *t, const struct attempt *a,
     else
         advice_add(t,
                    "volume %.*s can be reached from no node that there is: see its "
-                   "spec.nodeAffinity, and bring that node back",
+                   "spec.nodeAffinity and its labels of zone and region, and bring that node back",
                    STR_ARG(volume->metadata.name));
 }
 
-static void open_claim(struct advice *t, const struct pod_volume *v, const struct sched_node *n)
+// A provisioner was told of a node, and no other will do.
+static void elsewhere(struct advice *t, const struct attempt *a, const struct pod_volume *v)
+{
+    struct sched_node *const *n = map_get(&a->s->cluster.nodes, v->selected);
+    struct str name = v->claim->metadata.name;
+    if (n && (*n)->api)
+        advice_add(t, "the volume of claim %.*s is being made where node %.*s is: make room there",
+                   STR_ARG(name), STR_ARG(v->selected));
+    else
+        advice_add(t,
+                   "node %.*s is not there: bring it back, or let the volume be made elsewhere: "
+                   "kubectl annotate pvc %.*s -n %.*s " SELECTED_NODE "-",
+                   STR_ARG(v->selected), STR_ARG(name), STR_ARG(v->claim->metadata.namespace));
+}
+
+static void open_claim(struct advice *t, const struct attempt *a, const struct pod_volume *v,
+                       const struct sched_node *n)
 {
     const struct quantity *want = amounts_get(&v->claim->spec.resources.requests, STR("storage"));
     cleanup_sbuf struct sbuf size = {0};
@@ -97,8 +113,7 @@ static void open_claim(struct advice *t, const struct pod_volume *v, const struc
     if (want)
         quantity_write(want, &size);
     if (v->selected.n)
-        advice_add(t, "the volume of claim %.*s is being made where node %.*s is: make room there",
-                   STR_ARG(name), STR_ARG(v->selected));
+        elsewhere(t, a, v);
     else if (str_eqz(v->class->provisioner, NO_PROVISIONER))
         advice_add(t,
                    "create a PersistentVolume of class %.*s with at least %.*s for claim %.*s "
@@ -111,26 +126,25 @@ static void open_claim(struct advice *t, const struct pod_volume *v, const struc
                    STR_ARG(v->class->provisioner), STR_ARG(class));
 }
 
-void advice_volume_node(struct advice *t, const struct attempt *a, const struct sched_node *n)
+void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_node *n)
 {
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        const struct pod_volume *v = &a->volumes[i];
-        if (!v->bound)
-            open_claim(t, v, n);
-        else if (!v->volume)
-            advice_add(t, "the volume %.*s is gone: delete claim %.*s and create it again",
-                       STR_ARG(v->claim->spec.volume_name), STR_ARG(v->claim->metadata.name));
-        else if (!volume_reaches(v->volume, n->api))
-            reachable(t, a, v->volume);
-        else
-            continue;
-        advice_add(t, "or give the pod another claim");
+    (void)volumes_filter(a, n, NULL); // other nodes may have been asked since
+    const struct pod_volume *v = a->volume_lacking;
+    if (!v) {
+        advice_add(t,
+                   "end a pod with volumes on %.*s, or take a claim whose volume is where there is "
+                   "room",
+                   STR_ARG(n->name));
         return;
     }
-    advice_add(t,
-               "end a pod with volumes on %.*s, or take a claim whose volume is where there is "
-               "room",
-               STR_ARG(n->name));
+    if (!v->bound)
+        open_claim(t, a, v, n);
+    else if (!v->volume)
+        advice_add(t, "the volume %.*s is gone: delete claim %.*s and create it again",
+                   STR_ARG(v->claim->spec.volume_name), STR_ARG(v->claim->metadata.name));
+    else
+        reachable(t, a, v->volume);
+    advice_add(t, "or give the pod another claim");
 }
 
 // --- On its way ----------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ struct binding {
     size_t claims_len;
     struct bind_volume *volumes;
     size_t volumes_len;
-    struct list_node volume_wait; // in sched.volumes.waiting, while they are being bound
+    struct list_node volume_wait; // in sched.volumes.sharing
     int64_t volume_until_ns;
     size_t pending; // answers to come
     bool failed;
@@ -165,7 +165,7 @@ void bind_volumes_free(struct binding *b);
 
 // bind_volume_claim_changed, bind_volume_changed: news for bindings that wait for their volumes.
 void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim);
-void bind_volume_changed(struct sched *s, struct str volume);
+void bind_volume_changed(struct sched *s, const struct client_object *volume);
 
 // bind_volume_open is the first claim that the binding still waits for; NULL: none.
 const struct bind_volume *bind_volume_open(const struct binding *b);

@@ -340,7 +340,7 @@ static void let_go(struct binding *b)
     bind_land(b);
     for (size_t i = 0; i < b->claims_len; i++)
         bind_wake_users(s, bind_entry(&b->claims[i]));
-    sched_wake(s, WHY_BIT(WHY_DEVICES));
+    sched_wake(s, WHY_BIT(WHY_DEVICES) | (b->volumes_len ? WHY_BIT(WHY_VOLUMES) : 0));
 }
 
 void bind_undo(struct binding *b)

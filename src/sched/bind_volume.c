@@ -171,48 +171,66 @@ static void check_time(void *arg)
     check(arg);
 }
 
-static bool waits_for(const struct binding *b, struct str claim, struct str volume)
+static bool names(const struct binding *b, struct str claim)
 {
-    for (size_t i = 0; i < b->volumes_len; i++) {
-        const struct bind_volume *v = &b->volumes[i];
-        const struct api_persistent_volume_claim *c = volume.n ? claim_now(v) : NULL;
-        if (str_eq(v->key, claim) || (volume.n && str_eq(v->volume, volume)) ||
-            (c && str_eq(c->spec.volume_name, volume)))
+    for (size_t i = 0; i < b->volumes_len; i++)
+        if (str_eq(b->volumes[i].key, claim))
             return true;
-    }
     return false;
 }
 
-// Those to be checked are set apart first: a check may end its binding, and those of its gang.
-static void news(struct sched *s, struct str claim, struct str volume)
+// Who writes the claim is found by its name. Those that share it are set apart first: a check may end its binding, and
+// those of its gang.
+static void news(struct sched *s, struct str claim)
 {
+    struct bind_volume **holder = map_get(&s->volumes.by_claim, claim);
     struct list due;
     list_init(&due);
-    list_foreach(&s->volumes.waiting, node) {
-        if (!waits_for(list_entry(node, struct binding, volume_wait), claim, volume))
+    list_foreach(&s->volumes.sharing, node) {
+        if (!names(list_entry(node, struct binding, volume_wait), claim))
             continue;
         list_remove(node);
         list_push_back(&due, node);
     }
+    if (holder && (*holder)->b->step == BIND_VOLUMES && !(*holder)->b->pending)
+        check((*holder)->b);
     for (struct list_node *node; (node = list_pop_front(&due));) {
-        list_push_back(&s->volumes.waiting, node);
+        list_push_back(&s->volumes.sharing, node);
         check(list_entry(node, struct binding, volume_wait));
     }
+}
+
+static bool nobody_waits(const struct sched *s)
+{
+    return map_len(&s->volumes.by_claim) == 0 && list_empty(&s->volumes.sharing);
 }
 
 void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim)
 {
     cleanup_sbuf struct sbuf key = {0};
-    if (list_empty(&s->volumes.waiting))
+    if (nobody_waits(s))
         return;
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(claim->namespace), STR_ARG(claim->name));
-    news(s, sbuf_str(&key), (struct str){0});
+    news(s, sbuf_str(&key));
 }
 
-void bind_volume_changed(struct sched *s, struct str volume)
+// A volume is news for the claim that it was chosen for, and for the one that it says it is for.
+void bind_volume_changed(struct sched *s, const struct client_object *volume)
 {
-    if (!list_empty(&s->volumes.waiting))
-        news(s, (struct str){0}, volume);
+    const struct api_persistent_volume *v = volume->object.value;
+    struct bind_volume **holder = map_get(&s->volumes.by_volume, volume->meta->name);
+    cleanup_sbuf struct sbuf chosen = {0}, named = {0};
+    if (nobody_waits(s))
+        return;
+    if (holder)
+        sbuf_add(&chosen, (*holder)->key);
+    if (v->spec.claim_ref)
+        sbuf_addf(&named, "%.*s/%.*s", STR_ARG(v->spec.claim_ref->namespace),
+                  STR_ARG(v->spec.claim_ref->name));
+    if (chosen.n)
+        news(s, sbuf_str(&chosen));
+    if (named.n && !str_eq(sbuf_str(&named), sbuf_str(&chosen)))
+        news(s, sbuf_str(&named));
 }
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -225,7 +243,9 @@ static void answered(struct binding *b)
         bind_undo(b);
         return;
     }
-    list_push_back(&b->s->volumes.waiting, &b->volume_wait);
+    for (size_t i = 0; i < b->volumes_len && !list_linked(&b->volume_wait); i++)
+        if (b->volumes[i].shared)
+            list_push_back(&b->s->volumes.sharing, &b->volume_wait);
     check(b);
 }
 

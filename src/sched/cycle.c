@@ -369,6 +369,12 @@ static void try_nodes(struct attempt *a)
         no_node(a);
 }
 
+// What is counted of claims for devices that are in order.
+static enum meter_status resolved(const struct attempt *a)
+{
+    return a->wants_len ? METER_SUCCESS : METER_SKIP;
+}
+
 void cycle_run(struct sched *s, struct sched_pod *p)
 {
     struct attempt a;
@@ -389,7 +395,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     p->tried_ns = exec_now_ns(s->exec);
     switch (cycle_begin(s, p, &a)) {
     case DRA_OK:
-        meter_prefilter(s, p, a.wants_len ? METER_SUCCESS : METER_SKIP);
+        meter_prefilter(s, p, resolved(&a));
         try_nodes(&a);
         break;
     case DRA_GATED:
@@ -398,7 +404,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         cycle_gate(&a);
         break;
     case DRA_REFUSED:
-        meter_prefilter(s, p, METER_UNRESOLVABLE);
+        meter_prefilter(s, p, a.whys & WHY_BIT(WHY_VOLUMES) ? resolved(&a) : METER_UNRESOLVABLE);
         refused(&a);
         break;
     case DRA_FAILED:

@@ -70,12 +70,18 @@ static void fail_all(struct gang *g, const char *why)
     }
 }
 
+// Devices that are made ready, and volumes that are made or bound, may take as long as they may for a pod that goes alone.
+static bool has_own_limit(const struct binding *b)
+{
+    return b->step == BIND_CONDITIONS || b->step == BIND_VOLUMES;
+}
+
 static void waited_long(void *arg)
 {
     struct gang *g = arg;
     for (struct list_node *n = g->members.head.next; n != &g->members.head; n = n->next)
-        if (list_entry(n, struct binding, gang_node)->step == BIND_CONDITIONS) {
-            exec_timer_start(g->s->exec, &g->timer, QUORUM_NS); // which has a limit of its own
+        if (has_own_limit(list_entry(n, struct binding, gang_node))) {
+            exec_timer_start(g->s->exec, &g->timer, QUORUM_NS);
             return;
         }
     g->refs++;

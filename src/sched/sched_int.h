@@ -160,7 +160,10 @@ struct attempt {
     struct affinity *affinity;
     struct pod_volume *volumes; // claims for storage
     size_t volumes_len;
-    size_t volumes_open; // those that are not bound
+    size_t volumes_open;              // those that are not bound
+    struct volume_ref volume_refused; // the claim that keeps the pod from every node; no name: none
+    const struct pod_volume
+        *volume_lacking; // … from the node asked last; NULL: none, or the node has too many
 
     // Of the last node asked for devices.
     const struct sched_node *last;

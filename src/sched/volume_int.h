@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shared by the files about volumes: volumes.c (what is watched), volume_rules.c (the rules), volume_match.c (what an
-// unbound claim may get), volume_limits.c (how many a node may have), bind_volume.c (the writes).
+// unbound claim may get), volume_pins.c (which of them a node is asked about), volume_limits.c (how many a node may have), bind_volume.c (the writes).
 #ifndef SCHED_VOLUME_INT_H
 #define SCHED_VOLUME_INT_H
 
@@ -10,8 +10,33 @@
 #define SELECTED_NODE  "volume.kubernetes.io/selected-node"
 #define NO_PROVISIONER "kubernetes.io/no-provisioner"
 
+// Volumes that a claim could have, by a label that a node must have to reach them: a node is not shown all of them, of which
+// nearly all may be other nodes' own.
+struct volume_pin {
+    struct str key, value; // empty: no single label decides
+    const struct client_object *volume;
+    size_t rank; // the smallest volume's is 0
+};
+
+struct object_vec VEC(const struct client_object *);
+
+struct volume_pins {
+    struct volume_pin *p; // by key, value, rank
+    size_t n;
+};
+
+// volume_pins_make sorts volumes, the smallest first, so. volume_pins_best is the first of them that can be had from the node
+// and is free; NULL: none.
+typedef bool (*volume_free_fn)(const void *arg, const struct client_object *volume);
+void volume_pins_make(struct arena *arena, const struct client_object *const *volumes, size_t n,
+                      struct volume_pins *ret);
+const struct client_object *volume_pins_best(const struct volume_pins *all,
+                                             const struct api_node *node, volume_free_fn is_free,
+                                             const void *arg);
+
 // A claim of the pod under way. All is borrowed: nothing changes during an attempt.
 struct pod_volume {
+    struct volume_ref ref; // how the pod names it
     const struct client_object *object;
     const struct api_persistent_volume_claim *claim;
     const struct api_storage_class *class;      // NULL: none
@@ -19,9 +44,10 @@ struct pod_volume {
     struct str driver;                          // of CSI; empty: none
     bool bound;
     // Of an unbound claim.
-    struct str selected;                     // the node that a provisioner was told of; empty: none
-    const struct client_object **candidates; // volumes that would do, the smallest first
-    size_t candidates_len;
+    struct str selected;     // the node that a provisioner was told of; empty: none
+    struct volume_pins pins; // volumes that would do
+    struct object_vec rooms; // where its driver has room for one, once that was asked
+    bool rooms_known;
     const struct client_object *chosen; // for the node asked last; NULL: one has to be made
 };
 

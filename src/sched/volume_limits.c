@@ -93,10 +93,19 @@ static bool driver_ok(const struct attempt *a, const struct sched_node *n, struc
     return false;
 }
 
+// A driver's volumes are counted once, however many of them the pod has.
+static bool is_first_of_driver(const struct attempt *a, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (str_eq(a->volumes[i].driver, a->volumes[at].driver))
+            return false;
+    return a->volumes[at].driver.n > 0;
+}
+
 bool volume_limits_ok(const struct attempt *a, const struct sched_node *n, struct sbuf *why)
 {
     for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].driver.n && !driver_ok(a, n, a->volumes[i].driver, why))
+        if (is_first_of_driver(a, i) && !driver_ok(a, n, a->volumes[i].driver, why))
             return false;
     return true;
 }

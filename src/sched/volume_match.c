@@ -75,7 +75,7 @@ static bool is_free(const struct sched *s, const struct api_persistent_volume *v
                     const struct api_persistent_volume_claim *c)
 {
     return !v->spec.claim_ref && !given_to(s, v->metadata.name) &&
-           str_eqz(v->status.phase, "Available") && !v->metadata.deletion_timestamp.set &&
+           str_eqz(v->status.phase, "Available") &&
            (!c->spec.selector || select_labels(c->spec.selector, &v->metadata.labels)) &&
            has_modes(&v->spec.access_modes, &c->spec.access_modes);
 }
@@ -83,7 +83,7 @@ static bool is_free(const struct sched *s, const struct api_persistent_volume *v
 struct matching {
     struct attempt *a;
     struct pod_volume *v;
-    struct object_vec VEC(const struct client_object *) found;
+    struct object_vec found;
     const struct client_object *given;
 };
 
@@ -92,7 +92,8 @@ static void show_volume(void *arg, const struct client_object *o)
     struct matching *m = arg;
     const struct api_persistent_volume *volume = o->object.value;
     const struct api_persistent_volume_claim *claim = m->v->claim;
-    if (!same_sort(&volume->spec, &claim->spec) || !at_least(size_of(o), request_of(m->v)))
+    if (volume->metadata.deletion_timestamp.set || !same_sort(&volume->spec, &claim->spec) ||
+        !at_least(size_of(o), request_of(m->v)))
         return;
     if (is_given(m->a->s, volume, claim))
         m->given = o;
@@ -129,8 +130,7 @@ static void match(struct attempt *a, struct pod_volume *v)
     }
     if (m.found.n)
         qsort(m.found.p, m.found.n, sizeof(*m.found.p), smaller);
-    v->candidates = m.found.p;
-    v->candidates_len = m.found.n;
+    volume_pins_make(a->arena, m.found.p, m.found.n, &v->pins);
 }
 
 // The smallest claims choose first, so that one that is content with little does not take a large volume.
@@ -155,23 +155,24 @@ void volume_match_begin(struct attempt *a)
         qsort(a->volumes, a->volumes_len, sizeof(*a->volumes), asks_less);
 }
 
-static bool is_chosen(const struct attempt *a, const struct pod_volume *upto,
-                      const struct client_object *volume)
+struct chooser {
+    const struct attempt *a;
+    const struct pod_volume *v; // those before it have chosen
+};
+
+static bool is_left(const void *arg, const struct client_object *volume)
 {
-    for (const struct pod_volume *v = a->volumes; v < upto; v++)
+    const struct chooser *c = arg;
+    for (const struct pod_volume *v = c->a->volumes; v < c->v; v++)
         if (v->chosen == volume)
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 static const struct client_object *choose(const struct attempt *a, const struct pod_volume *v,
                                           const struct api_node *node)
 {
-    for (size_t i = 0; i < v->candidates_len; i++)
-        if (volume_reaches(v->candidates[i]->object.value, node) &&
-            !is_chosen(a, v, v->candidates[i]))
-            return v->candidates[i];
-    return NULL;
+    return volume_pins_best(&v->pins, node, is_left, &(struct chooser){a, v});
 }
 
 // --- Volumes to be made --------------------------------------------------------------------------
@@ -202,48 +203,57 @@ static bool allowed(const struct api_storage_class *class, const struct api_node
     return class->allowed_topologies.n == 0;
 }
 
-struct room {
-    const struct api_node *node;
-    const struct quantity *want;
-    bool found;
-};
-
 static void show_capacity(void *arg, const struct client_object *o)
 {
-    struct room *r = arg;
+    struct matching *m = arg;
     const struct api_csi_storage_capacity *c = o->object.value;
     const struct quantity *limit = c->maximum_volume_size ? c->maximum_volume_size : c->capacity;
-    r->found = r->found || (limit && quantity_cmp(limit, r->want) >= 0 &&
-                            select_labels(c->node_topology, &r->node->metadata.labels));
+    if (limit && quantity_cmp(limit, request_of(m->v)) >= 0)
+        vec_push_arena(m->a->arena, &m->found, o);
+}
+
+// Where there is room for it is looked for once, whichever node asks first.
+static void find_rooms(struct attempt *a, struct pod_volume *v)
+{
+    const struct volumes *all = &a->s->volumes;
+    struct matching m = {.a = a, .v = v};
+    if (v->rooms_known)
+        return;
+    informer_by(all->informers[VOLUME_CAPACITIES], all->room_by_class, v->class->metadata.name,
+                show_capacity, &m);
+    v->rooms = m.found;
+    v->rooms_known = true;
 }
 
 // A driver that publishes what room it has must have enough where the node is.
-static bool has_room(const struct sched *s, const struct pod_volume *v, const struct api_node *node)
+static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_node *node)
 {
     const struct client_object *o =
-        volumes_get(s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
+        volumes_get(a->s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
     const struct api_csi_driver *driver = o ? o->object.value : NULL;
-    struct room r = {.node = node, .want = request_of(v)};
-    if (!r.want || !driver || !driver->spec.storage_capacity ||
-        s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
+    if (!request_of(v) || !driver || !driver->spec.storage_capacity ||
+        a->s->volumes.listed[VOLUME_CAPACITIES] != VOLUME_LISTED)
         return true;
-    informer_by(s->volumes.informers[VOLUME_CAPACITIES], s->volumes.room_by_class,
-                v->class->metadata.name, show_capacity, &r);
-    return r.found;
+    find_rooms(a, v);
+    for (size_t i = 0; i < v->rooms.n; i++) {
+        const struct api_csi_storage_capacity *c = v->rooms.p[i]->object.value;
+        if (select_labels(c->node_topology, &node->metadata.labels))
+            return true;
+    }
+    return false;
 }
 
-static const char *cannot_make(const struct sched *s, const struct pod_volume *v,
-                               const struct api_node *node)
+static const char *cannot_make(struct attempt *a, struct pod_volume *v, const struct api_node *node)
 {
     if (!v->class->provisioner.n || str_eqz(v->class->provisioner, NO_PROVISIONER) ||
         !allowed(v->class, node))
         return "didn't find available persistent volumes to bind";
-    return has_room(s, v, node) ? NULL : "did not have enough free storage";
+    return has_room(a, v, node) ? NULL : "did not have enough free storage";
 }
 
 // --- A node --------------------------------------------------------------------------------------
 
-static bool match_one(const struct attempt *a, struct pod_volume *v, const struct sched_node *n,
+static bool match_one(struct attempt *a, struct pod_volume *v, const struct sched_node *n,
                       struct sbuf *why)
 {
     const char *text = NULL;
@@ -253,7 +263,7 @@ static bool match_one(const struct attempt *a, struct pod_volume *v, const struc
     else if (!v->selected.n)
         v->chosen = choose(a, v, n->api);
     if (!text && !v->chosen)
-        text = cannot_make(a->s, v, n->api);
+        text = cannot_make(a, v, n->api);
     if (!text)
         return true;
     if (why && v->selected.n)
@@ -268,7 +278,9 @@ static bool match_one(const struct attempt *a, struct pod_volume *v, const struc
 bool volume_match_node(struct attempt *a, const struct sched_node *n, struct sbuf *why)
 {
     for (size_t i = 0; a->volumes_open && i < a->volumes_len; i++)
-        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why))
+        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why)) {
+            a->volume_lacking = &a->volumes[i];
             return false;
+        }
     return true;
 }

@@ -140,12 +140,14 @@ static bool take_claims(struct attempt *a)
     while (volumes_next(a->api, &at, a->arena, &ref)) {
         const struct client_object *o =
             volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref.name);
-        if (!usable(a, &ref, o ? o->object.value : NULL) || !o)
+        if (!usable(a, &ref, o ? o->object.value : NULL) || !o) {
+            a->volume_refused = ref;
             return false;
+        }
         if (is_there(a, o))
             continue;
         struct pod_volume *v = &a->volumes[a->volumes_len++];
-        *v = (struct pod_volume){.object = o, .claim = o->object.value};
+        *v = (struct pod_volume){.object = o, .claim = o->object.value, .ref = ref};
         look_at_claim(a, v);
     }
     return true;
@@ -157,6 +159,7 @@ static bool bindable(struct attempt *a)
         if (a->volumes[i].bound || waits_for_pod(&a->volumes[i]))
             continue;
         sbuf_addz(&a->text, "pod has unbound immediate PersistentVolumeClaims");
+        a->volume_refused = a->volumes[i].ref;
         return false;
     }
     for (size_t i = 0; i < a->volumes_len; i++) {
@@ -168,6 +171,7 @@ static bool bindable(struct attempt *a)
             "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
             "pod (%.*s is used by pod %.*s)",
             STR_ARG(a->volumes[i].claim->metadata.name), STR_ARG(user->key));
+        a->volume_refused = a->volumes[i].ref;
         return false;
     }
     return true;
@@ -224,7 +228,7 @@ static bool among(struct str zones, struct str zone)
     }
 }
 
-static bool in_zone(const struct api_persistent_volume *volume, const struct api_node *node)
+bool volume_in_zone(const struct api_persistent_volume *volume, const struct api_node *node)
 {
     bool zoned = false;
     for (size_t i = 0; i < array_len(zone_labels); i++)
@@ -246,7 +250,7 @@ static bool bound_ok(const struct pod_volume *v, const struct api_node *node, st
         text = "are unavailable due to one or more pvc(s) bound to non-existent pv(s)";
     else if (!volume_reaches(v->volume, node))
         text = "didn't match PersistentVolume's node affinity";
-    else if (!in_zone(v->volume, node))
+    else if (!volume_in_zone(v->volume, node))
         text = "had no available volume zone";
     if (text && why)
         sbuf_addf(why, "%s (claim %.*s has volume %.*s)", text, STR_ARG(claim->name),
@@ -256,9 +260,12 @@ static bool bound_ok(const struct pod_volume *v, const struct api_node *node, st
 
 enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct sbuf *why)
 {
+    a->volume_lacking = NULL;
     for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].bound && !bound_ok(&a->volumes[i], n->api, why))
+        if (a->volumes[i].bound && !bound_ok(&a->volumes[i], n->api, why)) {
+            a->volume_lacking = &a->volumes[i];
             return WHY_VOLUMES;
+        }
     if (!volume_match_node(a, n, why) || !volume_limits_ok(a, n, why))
         return WHY_VOLUMES;
     return WHY_NONE;

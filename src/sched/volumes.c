@@ -128,7 +128,7 @@ static void volume_changed(void *arg, const struct client_object *before,
     struct sched *s = arg;
     if (after)
         wake_all(s);
-    bind_volume_changed(s, after ? after->meta->name : before->meta->name);
+    bind_volume_changed(s, after ? after : before);
 }
 
 static void other_changed(void *arg, const struct client_object *before,
@@ -188,7 +188,7 @@ static void index_capacity(const struct client_object *o, void (*add)(void *ctx,
 
 void volumes_init(struct sched *s)
 {
-    list_init(&s->volumes.waiting);
+    list_init(&s->volumes.sharing);
 }
 
 void volumes_done(struct sched *s)

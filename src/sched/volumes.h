@@ -43,7 +43,7 @@ struct volumes {
     // What pods on their way have been given and the watch does not show yet; keys are the values' own.
     struct bind_volume_map MAP(struct bind_volume *) by_volume; // by the volume's name
     struct bind_volume_map by_claim;                            // by the claim's namespace/name
-    struct list waiting;                                        // bindings: binding.volume_wait
+    struct list sharing; // bindings that wait for what another pod's writes: binding.volume_wait
 };
 
 // A claim that a pod names among its volumes.
@@ -91,5 +91,8 @@ bool volume_is_for(const struct api_persistent_volume *volume,
 
 // volume_reaches: the volume can be had from the node.
 bool volume_reaches(const struct api_persistent_volume *volume, const struct api_node *node);
+
+// volume_in_zone: the volume's labels of zone and region admit the node.
+bool volume_in_zone(const struct api_persistent_volume *volume, const struct api_node *node);
 
 #endif

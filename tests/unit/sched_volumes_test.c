@@ -2,59 +2,9 @@
 //
 // Volumes that outlive pods: claims that are not there, volumes that cannot be reached, claims that wait for their first pod.
 #include "api/pod_claims.h"
-#include "sched_kit.h"
+#include "sched_volume_kit.h"
 
 #include "base/banned.h"
-
-#define DATA  "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'data'}}]"
-#define BOUND "pv.kubernetes.io/bind-completed"
-#define ON_NODE(n)                                                                    \
-    ",'nodeAffinity':{'required':{'nodeSelectorTerms':[{'matchExpressions':[{'key':'" \
-    "kubernetes.io/hostname','operator':'In','values':['" n "']}]}]}}"
-
-static void class_put(struct kit *k, const char *name, const char *provisioner, const char *mode,
-                      const char *rest)
-{
-    world_putf(&k->w,
-               "{'apiVersion':'storage.k8s.io/v1','kind':'StorageClass','metadata':{'name':'%s'},"
-               "'provisioner':'%s','volumeBindingMode':'%s'%s}",
-               name, provisioner, mode, rest);
-}
-
-static void local_class(struct kit *k)
-{
-    class_put(k, "local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", "");
-}
-
-// meta, spec: more of each, with a comma in front.
-static void claim_put(struct kit *k, const char *name, const char *class, const char *size,
-                      const char *meta, const char *spec)
-{
-    world_putf(&k->w,
-               "{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'%s',"
-               "'namespace':'ns'%s},'spec':{'accessModes':['ReadWriteOnce'],'storageClassName':"
-               "'%s','resources':{'requests':{'storage':'%s'}}%s},'status':{'phase':'Pending'}}",
-               name, meta, class, size, spec);
-}
-
-static void claim_bound(struct kit *k, const char *name, const char *volume, const char *mode)
-{
-    world_putf(&k->w,
-               "{'apiVersion':'v1','kind':'PersistentVolumeClaim','metadata':{'name':'%s',"
-               "'namespace':'ns','annotations':{'" BOUND "':'yes'}},'spec':{'accessModes':['%s'],"
-               "'volumeName':'%s'},'status':{'phase':'Bound'}}",
-               name, mode, volume);
-}
-
-static void volume_put(struct kit *k, const char *name, const char *class, const char *size,
-                       const char *meta, const char *spec)
-{
-    world_putf(&k->w,
-               "{'apiVersion':'v1','kind':'PersistentVolume','metadata':{'name':'%s'%s},'spec':"
-               "{'capacity':{'storage':'%s'},'accessModes':['ReadWriteOnce'],'storageClassName':"
-               "'%s'%s},'status':{'phase':'Available'}}",
-               name, meta, size, class, spec);
-}
 
 static void start(struct kit *k)
 {
@@ -62,15 +12,6 @@ static void start(struct kit *k)
     kit_node(k, "a", "");
     kit_node(k, "b", "");
     world_run(&k->w, 1);
-}
-
-// What the PersistentVolume controller does once a volume is given to a claim.
-static void controller_binds(struct kit *k, const char *claim, const char *class,
-                             const char *volume)
-{
-    cleanup_sbuf struct sbuf spec = {0};
-    sbuf_addf(&spec, ",'volumeName':'%s'", volume);
-    claim_put(k, claim, class, "1Gi", ",'annotations':{'" BOUND "':'yes'}", spec.p);
 }
 
 static void pods_without_claims_read_nothing(void **state)

@@ -182,6 +182,7 @@ struct pending_answer {
     int code;
     struct err err;
     const struct client_object *object;
+    struct exec_timer timer;
 };
 
 static void give_answer(void *arg)
@@ -192,15 +193,25 @@ static void give_answer(void *arg)
     free(p);
 }
 
-static void answer(struct client *c, int code, const char *text, const struct client_object *o,
-                   client_done_fn done, void *arg)
+static void answer_after(struct client *c, int64_t delay_ms, int code, const char *text,
+                         const struct client_object *o, client_done_fn done, void *arg)
 {
     struct pending_answer *p = xcalloc(1, sizeof(*p));
     *p = (struct pending_answer){.done = done, .arg = arg, .code = code};
     if (code < 0)
         (void)err_set(&p->err, -code, "%s", text);
     p->object = o ? client_object_ref(o) : NULL;
-    exec_post(c->exec, give_answer, p);
+    p->timer = (struct exec_timer){.fn = give_answer, .arg = p};
+    if (delay_ms)
+        exec_timer_start(c->exec, &p->timer, delay_ms * CLOCK_NS_PER_MS);
+    else
+        exec_post(c->exec, give_answer, p);
+}
+
+static void answer(struct client *c, int code, const char *text, const struct client_object *o,
+                   client_done_fn done, void *arg)
+{
+    answer_after(c, 0, code, text, o, done, arg);
 }
 
 static struct world *world_of(struct client *c)
@@ -214,7 +225,7 @@ static bool refused(struct client *c, const char *verb, const struct api_kind *k
     struct world *w = world_of(c);
     int code = w->refuse ? w->refuse(w, verb, kind, name) : 0;
     if (code < 0)
-        answer(c, code, "refused by the test", NULL, done, arg);
+        answer_after(c, w->refused_ms, code, "refused by the test", NULL, done, arg);
     return code < 0;
 }
 

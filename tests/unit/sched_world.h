@@ -28,6 +28,7 @@ struct world {
     // refuse, if set, is asked before every write; a negative code fails it.
     int (*refuse)(struct world *w, const char *verb, const struct api_kind *kind, struct str name);
     int refusals;       // left; for the use of refuse
+    int64_t refused_ms; // how long a refusal takes
     const char *denied; // kind that nobody may list; NULL: none
 };
 
