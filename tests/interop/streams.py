@@ -106,7 +106,7 @@ def attach(k, w):
 def main():
     found = sorted(glob.glob(os.path.join(peers(), 'bin', 'v*', 'kubectl')))
     if not found:
-        skip('no kubectl; see tools/peers')
+        skip('streams with kubectl (no kubectl in $PEERS/bin/v*)')
     w = World(sys.argv[1])
     try:
         k = Kubectl(found[-1], w)
