@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/nearest.h"
+#include "cmd/common.h"
 #include "cmd/grammar.h"
 #include "cmd/help.h"
 #include "cmd/process.h"
@@ -175,7 +176,10 @@ static int unknown_verb(const char *name)
     struct nearest near = {.word = str_z(name)};
     for (size_t i = 0; i < array_len(verbs); i++)
         nearest_try(&near, str_z(verbs[i].name));
-    if (near.best.n)
+    if (name[0] == '-')
+        (void)fprintf(
+            stderr, "dray: which verb? '%s' alone asks nothing ('dray help' lists verbs)\n", name);
+    else if (near.best.n)
         (void)fprintf(stderr, "dray: unknown verb '%s'; did you mean '%.*s'?\n", name,
                       STR_ARG(near.best));
     else
@@ -253,8 +257,35 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
+// cluster_flag_words is how many words a flag takes that says which cluster is meant; 0 if it is none.
+static int cluster_flag_words(const char *word)
+{
+    struct str name, value;
+    bool has_value = str_cut(str_z(word), '=', &name, &value);
+    for (size_t i = 0; i < common_cluster.n; i++) {
+        const struct option *o = &common_cluster.options[i];
+        if (str_eqz(name, o->name) || (o->letter && str_eqz(name, o->letter)))
+            return has_value || !option_needs_value(o) ? 1 : 2;
+    }
+    return 0;
+}
+
+// verb_first moves the verb before such flags: kubectl takes them on either side, and so do people's aliases.
+static void verb_first(int argc, char **argv)
+{
+    int at = 1;
+    for (int words; at < argc && (words = cluster_flag_words(argv[at])) > 0;)
+        at += words;
+    if (at == 1 || at >= argc)
+        return;
+    char *verb = argv[at];
+    memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
+    argv[1] = verb;
+}
+
 int main(int argc, char **argv)
 {
+    verb_first(argc, argv);
     const char *name = argc > 1 ? argv[1] : "help";
     if (asks_for_help(argc > 1, argv + 1))
         name = "help";

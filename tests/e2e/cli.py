@@ -102,6 +102,10 @@ def mistakes():
         expect(f'{words}: the flag is named', "there is no flag '--frob'" in dray(*words)[2], True)
     code, out, err = dray('up', '--apply', '/nonexistent')
     expect('a file that is not there', (code, out, err.count('\n'), 'cannot read /nonexistent' in err), (2, '', 1, True))
+    expect('a flag before a verb that does not have it', dray('-n', 'a', 'cel', 'true')[0], 2)
+    expect('flags and no verb', dray('--kubeconfig', 'a'), (2, '', "dray: which verb? '--kubeconfig' alone asks nothing ('dray help' lists verbs)\n"))
+    code, out, err = dray('--kubeconfig', '/nonexistent', 'get', 'pods')
+    expect('no such file, before the verb', (code, out, err), (1, '', 'dray get: cannot read /nonexistent: No such file or directory\n'))
     code, out, err = dray('get', 'pods', '--kubeconfig', '/nonexistent')
     expect('no such file', (code, out, err), (1, '', 'dray get: cannot read /nonexistent: No such file or directory\n'))
 
@@ -151,6 +155,8 @@ def objects(up):
     expect('an object', (whole['kind'], 'managedFields' in whole['metadata']), ('Pod', False))
     expect('as yaml', up('get', 'pod/trainer', '-o', 'yaml')[1].startswith('apiVersion: v1\nkind: Pod\n'), True)
     expect('names', up('get', 'nodes', '-o', 'name')[1], 'node/example-gpu-0\nnode/example-gpu-1\n')
+    for flags in (['--kubeconfig', up.kubeconfig, '-n', 'default'], ['-n=default', '--kubeconfig=' + up.kubeconfig]):
+        expect(f'flags before the verb: {flags[0]}', dray(*flags, 'get', 'pods', '-o', 'name'), (0, 'pod/trainer\n', ''))
     return claim
 
 
