@@ -60,11 +60,32 @@ static void answer(struct op *op, int code)
     free(objects);
 }
 
+static void wait_until(struct op *op, uint64_t revision)
+{
+    // Writes become visible in order: the newest stands for all.
+    if (revision > op->waits_for)
+        op->waits_for = revision;
+    if (list_linked(&op->waiting))
+        return;
+    op->pending++;
+    list_push_back(&op->r->waiting, &op->waiting);
+}
+
+// wait_for_reasons lets a refusal wait for what it may rest on: who is told of a conflict, or that a name is taken or gone, and
+// reads again must not find the state from before.
+static void wait_for_reasons(struct op *op)
+{
+    if (op->r->unsettled)
+        wait_until(op, op->r->accepted);
+}
+
 void op_finish(struct op *op, int code)
 {
     assert(code == 0 || op->status);
-    if (code < 0)
+    if (code < 0) {
         op->code = code;
+        wait_for_reasons(op);
+    }
     op->ready = true;
     if (op->pending == 0)
         answer(op, op->code);
@@ -136,15 +157,8 @@ static void settle(struct op *op, int code, const struct err *err)
 
 void op_wait(struct op *op, const struct object *o)
 {
-    if (o->revision <= store_revision(op->r->store))
-        return;
-    // Writes become visible in order: the newest stands for all.
-    if (o->revision > op->waits_for)
-        op->waits_for = o->revision;
-    if (list_linked(&op->waiting))
-        return;
-    op->pending++;
-    list_push_back(&op->r->waiting, &op->waiting);
+    if (o->revision > store_revision(op->r->store))
+        wait_until(op, o->revision);
 }
 
 // What a write is remembered by until it is visible.
@@ -159,6 +173,8 @@ static void written(void *arg, int code, const struct err *err)
     struct write w = *(const struct write *)arg;
     struct registry *r = w.op->r;
     struct list due;
+    assert(r->unsettled > 0);
+    r->unsettled--;
     list_init(&due);
     list_foreach(&r->waiting, node) {
         if (list_entry(node, struct op, waiting)->waits_for != w.revision)
@@ -182,6 +198,7 @@ static void written(void *arg, int code, const struct err *err)
 static int lost(struct op *op, const struct err *err)
 {
     op->pending--;
+    op->r->unsettled--;
     return fail_internal(op, "%s", err->msg[0] ? err->msg : "the store refuses writes");
 }
 
@@ -202,6 +219,8 @@ static struct write *begin_write(struct op *op, const struct object *o)
     struct write *w = arena_one(op->arena, struct write);
     *w = (struct write){op, o->revision, {0}};
     op->pending++;
+    op->r->accepted = o->revision;
+    op->r->unsettled++;
     if (o->kind == op->r->priority_kind)
         op->r->default_priority.known = false;
     return w;

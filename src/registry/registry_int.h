@@ -77,8 +77,11 @@ struct registry {
     registry_guard_fn guard; // may be NULL
     void *guard_arg;
     struct cel_memo cel;
-    struct list waiting; // ops that changed nothing and wait for a write of another
-    struct list sweeps;  // namespaces to be emptied
+    struct list
+        waiting; // ops that wait for a write of another: they changed nothing, or were refused
+    uint64_t accepted;  // revision of the newest write that was accepted
+    size_t unsettled;   // writes that were accepted and are neither visible nor lost
+    struct list sweeps; // namespaces to be emptied
     struct exec_timer sweep_timer;
     struct default_priority default_priority;
     struct sbuf scratch; // JSON being made

@@ -143,13 +143,16 @@ def intel(server, top):
 
 
 def nvidia(server, top, *flags):
-    library = binary('libnvidia-ml.so.1')
-    if not os.path.exists(library):
-        raise Missing('no libnvidia-ml.so.1 (a mock of NVML) in $PEERS/bin')
+    library = next(iter(sorted(glob.glob(binary('libnvidia-ml.so.*.*')))), None)
+    if not library:
+        raise Missing('no libnvidia-ml.so.VERSION (a mock of NVML) in $PEERS/bin')
+    version = library.split('.so.')[1]  # the driver looks for CUDA's library of the same one
     root = os.path.join(top, 'driver-root')
     for folder in ('usr/lib/x86_64-linux-gnu', 'usr/bin', 'dev'):
         os.makedirs(os.path.join(root, folder), exist_ok=True)
     shutil.copy(library, os.path.join(root, 'usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1'))
+    with open(os.path.join(root, f'usr/lib/x86_64-linux-gnu/libcuda.so.{version}'), 'w'):
+        pass  # found, mounted, never loaded
     for name in ('usr/bin/nvidia-smi', 'usr/bin/nvidia-cdi-hook'):
         with open(os.path.join(root, name), 'w') as f:
             f.write('#!/bin/sh\nexit 0\n')

@@ -109,14 +109,14 @@ class Cluster:
         return '\n'.join(open(p, errors='replace').read()[-1500:] for p in self.logs.values())
 
     def complaints(self, since):
-        """Errors that were logged after a moment and are not said in passing, by their text."""
+        """Errors that were logged after a moment and are not said in passing, by how they begin."""
         found = {}
         for name, path in self.logs.items():
             for line in open(path, errors='replace'):
                 m = re.match(r'[EF]\d{4} (\d\d:\d\d:\d\d)\.\d+ +\d+ (.*)', line)
                 if m and m.group(1) >= since and not HARMLESS.search(line):
                     text = name + ': ' + re.sub(r'\d+', 'N', m.group(2))[:200]
-                    found[text] = found.get(text, 0) + 1
+                    found.setdefault(text, []).append(m.group(2))
         return found
 
     def done(self):
@@ -225,7 +225,7 @@ def check(c):
     c.wait('the namespace ends with all that is in it', ended)
     assert not c.items('resourceclaims', '-A')
     served = c.kubectl('api-resources', '-o', 'name')
-    recurring = {t: k for t, k in c.complaints(quiet).items() if k > 3 and ('ValidatingAdmissionPolicy' not in t or 'validatingadmissionpolicies' in served)}
+    recurring = {t: lines for t, lines in c.complaints(quiet).items() if len(lines) > 3 and ('ValidatingAdmissionPolicy' not in t or 'validatingadmissionpolicies' in served)}
     assert not recurring, recurring
 
 
