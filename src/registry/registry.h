@@ -162,6 +162,9 @@ void registry_delete_collection(struct registry *r, const struct registry_reques
 
 // --- Reading -------------------------------------------------------------------------------------
 
+// registry_creates_on_update: an update of what is not there creates it.
+bool registry_creates_on_update(const struct api_kind *kind);
+
 // registry_stored_kind is the version in which objects of a kind are stored.
 const struct api_kind *registry_stored_kind(const struct api_kind *kind);
 
