@@ -78,6 +78,7 @@ struct registry_user {
     size_t groups_len;
     const struct registry_extra *extra;
     size_t extra_len;
+    int64_t until; // when what they showed ends, in seconds since 1970; 0: it does not
 };
 
 enum registry_field_validation {

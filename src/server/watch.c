@@ -310,17 +310,25 @@ static void deadline_due(void *arg)
     watcher_end(w, false);
 }
 
-static void start_timers(struct watcher *w)
+// How long the watch lasts: as its client wants it, but not longer than the token or certificate that it was let in with.
+static int64_t lifetime_s(const struct watcher *w)
 {
-    struct server *s = w->ex->s;
-    int64_t seconds = w->options.timeout_seconds;
+    const struct server *s = w->ex->s;
+    int64_t seconds = w->options.timeout_seconds, until = w->ex->user.until;
     if (seconds <= 0)
         seconds = WATCH_TIMEOUT_MIN_S + (int64_t)rng_below(s->exec->rng, WATCH_TIMEOUT_MIN_S);
     if (seconds > INT32_MAX)
         seconds = INT32_MAX;
+    int64_t left = until ? until - exec_wall_ns(s->exec) / CLOCK_NS_PER_SEC : seconds;
+    return left >= seconds ? seconds : left > 0 ? left : 0;
+}
+
+static void start_timers(struct watcher *w)
+{
+    struct server *s = w->ex->s;
     w->deadline.fn = deadline_due;
     w->deadline.arg = w;
-    exec_timer_start(s->exec, &w->deadline, seconds * CLOCK_NS_PER_SEC);
+    exec_timer_start(s->exec, &w->deadline, lifetime_s(w) * CLOCK_NS_PER_SEC);
     w->bookmark.fn = bookmark_due;
     w->bookmark.arg = w;
     // Spread, so that a thousand watchers do not get theirs at once.
