@@ -35,7 +35,7 @@ struct watcher {
     bool posted;
     bool listening; // to the store
     bool full;      // waiting for the connection to drain
-    bool started;
+    bool started;   // the answer has begun; before, it may wait for a revision
 };
 
 // hush sees to it that nothing calls the watcher any more but a step that is on its way.
@@ -346,6 +346,7 @@ static void watch_go(struct exchange *ex, bool there)
     ex->q->closed = watcher_closed;
     ex->q->drained = watcher_drained;
     ex->q->arg = w;
+    w->started = true;
     answer_start(ex, 200,
                  w->how.protobuf ? STR("application/vnd.kubernetes.protobuf;stream=watch")
                                  : STR("application/json"));
@@ -408,7 +409,12 @@ void watch_stop_all(struct server *s)
 {
     list_foreach(&s->watchers, node) {
         struct watcher *w = list_entry(node, struct watcher, node);
-        if (w->ex->q)
+        struct exchange *ex = w->ex;
+        if (!w->started) {
+            watcher_free(w);
+            answer_fail(ex, 503, "ServiceUnavailable", STR("the server is stopping"), NULL);
+        } else if (ex->q) {
             watcher_end(w, false);
+        }
     }
 }
