@@ -338,8 +338,9 @@ static void who(void *arg, struct str token, void (*done)(void *ctx, const struc
 static void may(void *arg, const struct kubelet_user *u, struct str verb, struct str part,
                 void (*done)(void *ctx, bool allowed), void *ctx)
 {
-    (void)arg, (void)u;
-    done(ctx, str_eqz(verb, "get") && str_eqz(part, "metrics"));
+    (void)arg;
+    bool server = str_eqz(u->name, "kube-apiserver-kubelet-client"); // as roles have it
+    done(ctx, server ? str_eqz(part, "proxy") : str_eqz(verb, "get") && str_eqz(part, "metrics"));
 }
 
 static void stop(void *arg)

@@ -463,6 +463,7 @@ def doors(w):
     expect('somebody else, of metrics', w.ask('GET', '/metrics/resource', port=port, certificate=None, token='other-token')[0], 200)
     expect('an administrator', w.ask('GET', path, port=port, certificate=None, token='master-token')[0], 200)
     expect('by certificate', w.ask('GET', path, port=port, certificate='kubelet-client')[0], 200)
+    expect('which is for streams alone', w.ask('GET', '/metrics', port=port, certificate='kubelet-client'), (403, b'Forbidden (user=kube-apiserver-kubelet-client)'))
     expect('health', w.ask('GET', '/healthz', port=port), (200, b'ok'))
     expect('health for nobody', w.ask('GET', '/healthz', port=port, certificate=None)[0], 401)
     expect('pods', json.loads(w.ask('GET', '/pods', port=port)[1])['kind'], 'PodList')

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: a node to which the server passes commands and logs on learns nothing that it could use elsewhere: no token, no cookie, no name that the user acts under;
 and it is asked only if its certificate is the cluster's for its address. What a node says its address is leads to no other path of any server than those of a
-kubelet. Usage: passing.py DRAY"""
-import base64, os, socket, ssl, subprocess, threading
-from kit import ROOT, Cluster, rule
+kubelet. The key that speaks to nodes opens nothing else, also where an older program had made one that did. Usage: passing.py DRAY"""
+import base64, glob, json, os, shutil, socket, ssl, subprocess, tempfile, threading
+from kit import DRAY, ROOT, Cluster, read_all, rule
 
 USERS = {'exec-token-77aa': ('erna', '')}
 PODS = '/api/v1/namespaces/default/pods'
@@ -112,11 +112,76 @@ def at_itself(c):
         c.refused('POST', PODS, {'metadata': {'name': 'p'}, 'spec': {'containers': [{'name': bad, 'image': 'x'}]}}, code=422)
 
 
+def subject(certificate):
+    return subprocess.run(['openssl', 'x509', '-noout', '-subject', '-nameopt', 'RFC2253', '-in', certificate], capture_output=True, text=True, check=True).stdout.strip()
+
+
+ONLY_NODES = 'subject=CN=kube-apiserver-kubelet-client'
+
+
+def identity(c):
+    """Whoever got hold of the certificate that is shown to nodes: it is of no group, and reads and writes nothing here."""
+    assert subject(c.data + '/pki/kubelet-client.crt') == ONLY_NODES
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.load_cert_chain(c.data + '/pki/kubelet-client.crt', c.data + '/pki/kubelet-client.key')
+
+    def ask(method, path, body=b'{}', *headers):
+        with c.raw(context) as s:
+            s.sendall('\r\n'.join([f'{method} {path} HTTP/1.1', 'Host: a', 'Connection: close', 'Content-Type: application/json', f'Content-Length: {len(body)}', *headers, '', '']).encode() + body)
+            head, _, rest = read_all(s).partition(b'\r\n\r\n')
+        return int(head.split()[1]), rest
+    code, text = ask('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews')
+    assert code == 201 and json.loads(text)['status']['userInfo'] == {'username': 'kube-apiserver-kubelet-client', 'groups': ['system:authenticated']}, text
+    pods = PODS + '/on-spy'
+    for method, path in (('GET', '/api/v1/nodes'), ('GET', '/api/v1/nodes/spy'), ('GET', '/api/v1/secrets'), ('GET', pods), ('GET', pods + '/log'), ('GET', pods + '/exec?command=id'), ('POST', pods + '/exec?command=id'), ('DELETE', pods),
+                         ('POST', '/api/v1/namespaces'), ('PATCH', '/api/v1/nodes/spy/status'), ('GET', '/metrics'), ('GET', '/dray/check'), ('POST', '/dray/backup?path=/tmp/x'), ('GET', '/apis/rbac.authorization.k8s.io/v1/clusterroles'),
+                         ('POST', '/apis/authentication.k8s.io/v1/tokenreviews'), ('POST', '/apis/authorization.k8s.io/v1/subjectaccessreviews')):
+        code, text = ask(method, path)
+        assert code == 403, (method, path, code, text[:200])
+    assert ask('GET', '/api/v1/nodes', b'', 'Impersonate-User: root', 'Impersonate-Group: system:masters')[0] == 403
+    # To nodes it may speak: they ask this server.
+    for verb, part, want in (('get', 'proxy', True), ('create', 'proxy', True), ('delete', 'proxy', False), ('get', 'metrics', False), ('get', 'log', False), ('update', 'status', False)):
+        got = c.good('POST', '/apis/authorization.k8s.io/v1/subjectaccessreviews', {'spec': {'user': 'kube-apiserver-kubelet-client', 'resourceAttributes': {'verb': verb, 'resource': 'nodes', 'subresource': part, 'name': 'spy'}}})
+        assert got['status']['allowed'] == want, (verb, part, got['status'])
+
+
+def older_folders(c):
+    """A folder in which an older program had made one of system:masters: a start makes another, and keeps a good one."""
+    folder = tempfile.mkdtemp(prefix='dray-older-')
+    try:
+        pki = folder + '/data/pki'
+        os.mkdir(folder + '/data', 0o700)
+        shutil.copytree(c.data + '/pki', pki)
+        with open(folder + '/ext', 'w') as f:
+            f.write('extendedKeyUsage=clientAuth\n')
+        for command in (['req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', pki + '/kubelet-client.key', '-subj', '/O=system:masters/CN=kube-apiserver-kubelet-client', '-out', folder + '/csr'],
+                        ['x509', '-req', '-in', folder + '/csr', '-CA', pki + '/ca.crt', '-CAkey', pki + '/ca.key', '-set_serial', '7', '-days', '300', '-extfile', folder + '/ext', '-out', pki + '/kubelet-client.crt']):
+            subprocess.run(['openssl', *command], capture_output=True, check=True)
+        others = {p: open(p).read() for p in glob.glob(pki + '/*') if 'kubelet-client' not in p}
+        assert 'system:masters' in subject(pki + '/kubelet-client.crt')
+        made = []
+        for _ in range(2):
+            p = subprocess.Popen([DRAY, 'server', '--data-dir', folder + '/data', '--listen', '127.0.0.1:0'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            line = p.stdout.readline()
+            p.terminate()
+            rest = p.communicate(timeout=90)
+            assert 'ready at' in line, rest
+            made.append(open(pki + '/kubelet-client.crt').read())
+        assert subject(pki + '/kubelet-client.crt') == ONLY_NODES
+        assert made[0] == made[1], 'it is made anew with every start'
+        assert {p: open(p).read() for p in others} == others, 'others were made anew'
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main():
     with Cluster(USERS) as c:
         credentials(c)
         strangers(c)
         at_itself(c)
+        identity(c)
+        older_folders(c)
         c.alive()
     print('passing: nodes get requests and no credentials')
 
