@@ -13,8 +13,9 @@ PODS = '/api/v1/namespaces/default/pods'
 class Spy(threading.Thread):
     """A node's endpoint that writes down what it is asked and answers 403."""
 
-    def __init__(self, certificate, key, address='127.0.0.1'):
+    def __init__(self, certificate, key, address='127.0.0.1', act=None):
         super().__init__(daemon=True)
+        self.act = act
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate, key)
         self.socket = socket.create_server((address, 0))
@@ -37,6 +38,9 @@ class Spy(threading.Thread):
                     if not head:
                         continue  # it hung up when it saw who is here
                     self.heads.append(head)
+                    if self.act:
+                        self.act(c)
+                        continue
                     c.sendall(b'HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nno')
             except (OSError, ssl.SSLError):
                 self.failed += 1
@@ -62,13 +66,15 @@ def credentials(c):
     c.role('', 'execs', rule('get create', 'pods pods/exec pods/attach pods/portforward pods/log'), rule('impersonate', 'users', names=['erna']))
     c.bind('', 'execs', 'erna')
     parts = [f'{PODS}/on-spy/exec?command=id&stdout=1', f'{PODS}/on-spy/attach?stdout=1', f'{PODS}/on-spy/portforward?ports=1']
-    secret = ('Authorization: Bearer exec-token-77aa', 'Cookie: session=cookie-88bb', 'Proxy-Authorization: Basic cHJveHktOTljYw==', 'Impersonate-User: erna', 'X-Remote-User: root', 'X-Remote-Group: system:masters', 'Origin: https://page.example')
+    secret = ('Authorization: Bearer exec-token-77aa', 'Cookie: session=cookie-88bb', 'Proxy-Authorization: Basic cHJveHktOTljYw==', 'Impersonate-User: erna', 'X-Remote-User: root', 'X-Remote-Group: system:masters', 'Origin: https://page.example',
+              'Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.dG9rZW4tMTFkZA, v4.channel.k8s.io', 'sec-websocket-protocol: base64url.bearer.authorization.k8s.io.dG9rZW4tMTFkZA')
     for path in parts:
         assert upgrade(c, path, *secret) == 403, path
     c.refused('GET', f'{PODS}/on-spy/log', token='exec-token-77aa', headers=[('Cookie', 'session=cookie-88bb')], code=403)
     assert len(spy.heads) == 4, spy.heads
     for head in spy.heads:
-        for word in (b'exec-token-77aa', b'cookie-88bb', b'chjvehktotljyw', b'impersonate', b'x-remote', b'authorization', b'page.example'):
+        assert b'upgrade: websocket' not in head.lower() or b'v5.channel.k8s.io' in head and b'v4.channel.k8s.io' in head, head
+        for word in (b'exec-token-77aa', b'dg9rzw4tmtfkza', b'bearer', b'cookie-88bb', b'chjvehktotljyw', b'impersonate', b'x-remote', b'authorization', b'page.example'):
             assert word not in head.lower(), (word, head)
         first = head.split(b'\r\n')[0]
         assert first.split()[1].split(b'/')[1] in (b'exec', b'attach', b'portForward', b'containerLogs'), first
@@ -95,6 +101,54 @@ def strangers(c):
         assert upgrade(c, f'{PODS}/on-{name}/exec?command=id&stdout=1', 'Authorization: Bearer ' + ROOT) >= 500, name
         assert c.call('GET', f'{PODS}/on-{name}/log')[0] >= 500, name
     assert not any(s.heads for s in spies), [s.heads for s in spies]
+
+
+def unverified(c):
+    """Who reads a log may ask for a node whose certificate nobody vouches for; commands go to none, and neither carries a credential."""
+    spy = Spy(c.folder + '/own.crt', c.folder + '/own.key')
+    node(c, 'skip', spy.port)
+    assert upgrade(c, f'{PODS}/on-skip/exec?command=id&stdout=1&insecureSkipTLSVerifyBackend=true', 'Authorization: Bearer ' + ROOT) >= 500
+    assert not spy.heads
+    c.refused('GET', f'{PODS}/on-skip/log?insecureSkipTLSVerifyBackend=true', code=403, headers=[('Cookie', 'session=cookie-88bb')])
+    assert len(spy.heads) == 1 and ROOT.encode() not in spy.heads[0] and b'cookie' not in spy.heads[0].lower(), spy.heads
+
+
+def forever(beginning, part):
+    def act(s):
+        s.sendall(beginning)
+        while True:
+            s.sendall(part)
+    return act
+
+
+def talkers(c):
+    """Nodes that answer without end: what is kept of it is bounded, and whoever asked is told."""
+    interim = b'HTTP/1.1 100 Continue\r\nX: ' + b'y' * 8000 + b'\r\n\r\n'
+    manners = {'interim': forever(b'', interim), 'head': forever(b'HTTP/1.1 101 Switching Protocols\r\n', b'X: ' + b'y' * 8000 + b'\r\n'), 'line': forever(b'HTTP/1.1 101 ', b'y' * 8000),
+               'refusal': forever(b'HTTP/1.1 500 No\r\nContent-Type: text/plain\r\n\r\n', b'y' * 8000), 'chunks': forever(b'HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n', b'1;' + b'x' * 200 + b'\r\ny\r\n'),
+               'nonsense': forever(b'', b'\0' * 8000)}
+    for name, act in manners.items():
+        spy = Spy(c.data + '/pki/server.crt', c.data + '/pki/server.key', act=act)
+        node(c, 'talks-' + name, spy.port)
+        before = c.memory_kib()
+        assert upgrade(c, f'{PODS}/on-talks-{name}/exec?command=id&stdout=1', 'Authorization: Bearer ' + ROOT) >= 500, name
+        code, text = c.call('GET', f'{PODS}/on-talks-{name}/log')
+        assert code >= 500 and len(text) < 1 << 20, (name, code, len(text))
+        grown = (c.memory_kib() - before) >> 10
+        assert grown < 100, f'{name}: {grown} MiB more'
+
+
+ADDRESSES = ['127.0.0.1/api/v1/secrets?x=', '127.0.0.1?x', '127.0.0.1#', 'root@127.0.0.1', '127.0.0.1 ', '127.0.0.1\r\nX: y', '[::1]', '%31%32%37.0.0.1', '127.0.0.1\\x', 'a' * 300, '127.0.0.1\t']
+
+
+def addresses(c):
+    """A node's address is a host, and becomes no path, user or header."""
+    for number, address in enumerate(ADDRESSES):
+        name = f'odd-{number}'
+        node(c, name, c.port, address)
+        code, text = c.call('GET', f'{PODS}/on-{name}/log')
+        assert code == 500 and 'neither an IP address' in text, (address, code, text)
+        assert upgrade(c, f'{PODS}/on-{name}/exec?command=id&stdout=1', 'Authorization: Bearer ' + ROOT) == 500, address
 
 
 def at_itself(c):
@@ -176,9 +230,12 @@ def older_folders(c):
 
 
 def main():
-    with Cluster(USERS) as c:
+    with Cluster(USERS, env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':quarantine_size_mb=4'}) as c:
         credentials(c)
         strangers(c)
+        unverified(c)
+        talkers(c)
+        addresses(c)
         at_itself(c)
         identity(c)
         older_folders(c)
