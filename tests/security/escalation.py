@@ -99,8 +99,9 @@ def stars(c):
 
 
 def impersonation(c):
-    def be(*headers, path='/api/v1/namespaces/team/pods', token='imp-token', code=403):
-        return c.refused('GET', path, headers=headers, token=token, code=code)
+    # Whom they are everybody may ask, so that a refusal is one of the impersonation and not of what is asked.
+    def be(*headers, token='imp-token', code=403):
+        return c.refused('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {}, headers=headers, token=token, code=code)
     for who in ('root', 'system:admin', 'system:node:n1', 'system:kube-controller-manager', 'bob2', 'Bob', 'system:masters'):
         be(('Impersonate-User', who))
     for group in ('system:masters', 'system:nodes', 'devs'):
@@ -108,11 +109,16 @@ def impersonation(c):
     be(('Impersonate-User', 'bob'), ('Impersonate-Uid', '1'))
     be(('Impersonate-User', 'bob'), ('Impersonate-Extra-scopes', 'all'))
     be(('Impersonate-User', 'bob'), ('Impersonate-Extra-%73copes', 'all'))
+    be(('Impersonate-User', 'bob'), ('Impersonate-Uid', '1'), ('Impersonate-Extra-scopes', 'all'), ('Impersonate-Group', 'devs'))
     be(('Impersonate-Group', 'system:masters'), code=400)
     be(('Impersonate-Everything', 'yes'), code=400)
-    # As bob they have bob's rights: none. As an account of any namespace they have that account's, which are none, too.
-    be(('Impersonate-User', 'bob'))
-    be(('Impersonate-User', 'system:serviceaccount:kube-system:resource-claim-controller'), path='/api/v1/namespaces/team/secrets/s')
+    be(('Impersonate-User', ''), code=400)
+    # As bob they are bob and have bob's rights: none. As an account of any namespace they have that account's, which are none, too.
+    account = 'system:serviceaccount:kube-system:resource-claim-controller'
+    for who, groups in (('bob', ['system:authenticated']), (account, ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'])):
+        assert json.loads(be(('Impersonate-User', who), code=201))['status']['userInfo'] == {'username': who, 'groups': groups}
+        for path in ('/api/v1/namespaces/team/pods', '/api/v1/namespaces/team/secrets/s'):
+            c.refused('GET', path, headers=[('Impersonate-User', who)], token='imp-token', code=200 if who == account and path.endswith('pods') else 403)
     be(('Impersonate-User', 'root'), token='editor-token')
 
 
