@@ -40,6 +40,7 @@ void server_init(struct http_server *s, struct exec *exec,
                 .header_timeout_ns = OR_DEFAULT(l->header_timeout_ns, 10 * CLOCK_NS_PER_SEC),
                 .body_timeout_ns = OR_DEFAULT(l->body_timeout_ns, 30 * CLOCK_NS_PER_SEC),
                 .idle_timeout_ns = OR_DEFAULT(l->idle_timeout_ns, 90 * CLOCK_NS_PER_SEC),
+                .give_way_ns = OR_DEFAULT(l->give_way_ns, CLOCK_NS_PER_SEC),
             },
     };
     list_init(&s->conns);
@@ -139,6 +140,7 @@ void stream_free(struct stream *s)
     struct http_server *server = s->conn->server;
     list_remove(&s->node);
     s->conn->streams--;
+    s->conn->served_ns = exec_now_ns(server->exec);
     s->conn->patient -= s->patient;
     server->stats.streams--;
     stream_drop_body(s);

@@ -136,10 +136,11 @@ struct conn {
     uint64_t progress;   // bytes read or written since the last look
     uint32_t epoch;      // grows with every request: a deadline counts anew
     uint32_t phase_epoch;
-    bool blocked;   // the socket takes no more; flush is called when it does
-    bool any_over;  // a stream waits for drained
-    size_t waiting; // bytes of its answers, as relief_weigh found them
-    size_t patient; // streams whose readers may be slow
+    bool blocked;      // the socket takes no more; flush is called when it does
+    bool any_over;     // a stream waits for drained
+    size_t waiting;    // bytes of its answers, as relief_weigh found them
+    size_t patient;    // streams whose readers may be slow
+    int64_t served_ns; // when it began, or a request of it was over last
 
     int entered;      // > 0: inside a callback of this connection
     bool doomed;      // close when it is left
@@ -195,6 +196,7 @@ struct http_server {
     bool stopping;
     bool freed;
     struct exec_timer grace;
+    struct exec_timer crowded; // looks for one that gives way while others wait to be let in
     exec_fn stopped;
     void *stopped_arg;
     // The Date header of this second.
@@ -211,6 +213,10 @@ void relief_count(struct http_server *s, size_t bytes);
 // relief_bodies refuses all requests whose bodies have been on their way for a while, but one: anybody can begin bodies, and
 // whoever keeps them from ending would have the room of those who do not.
 void relief_bodies(struct http_server *s, const struct stream *but);
+
+// relief_idlest is the connection that has had nothing answered for longest, and for longer than it may while others wait;
+// NULL: there is none. Those with an answer on its way are not asked to go.
+struct conn *relief_idlest(const struct http_server *s);
 
 // --- http.c: server and streams, without I/O -----------------------------------------------------
 

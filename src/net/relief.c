@@ -90,3 +90,28 @@ void relief_bodies(struct http_server *s, const struct stream *but)
         }
     }
 }
+
+// --- Connections ---------------------------------------------------------------------------------
+
+// Nothing of what it asked is being answered: it is idle, or its request has not come to its end.
+static bool does_nothing(const struct conn *c)
+{
+    list_foreach(&c->live, node)
+        if (list_entry(node, const struct stream, node)->state != STREAM_READING)
+            return false;
+    return list_empty(&c->finishing) && !c->doomed;
+}
+
+struct conn *relief_idlest(const struct http_server *s)
+{
+    struct conn *idlest = NULL;
+    int64_t latest_ns = exec_now_ns(s->exec) - s->limits.give_way_ns;
+    list_foreach(&s->conns, node) {
+        struct conn *c = list_entry(node, struct conn, node);
+        if (c->served_ns <= latest_ns && does_nothing(c)) {
+            idlest = c;
+            latest_ns = c->served_ns - 1;
+        }
+    }
+    return idlest;
+}
