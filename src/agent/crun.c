@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "agent/crun_int.h"
 #include "agent/tree.h"
@@ -257,7 +258,10 @@ static int take_folder(struct crun *c, const char *path, struct err *err)
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", real, parts[i]);
-        rc = tree_make(part.p, 0711);
+        // Root in a container makes files that are set-user-id root: others of the machine must not get to them.
+        rc = tree_make(part.p, 0700);
+        if (rc == 0 && chmod(part.p, 0700) != 0)
+            rc = -errno;
         if (rc < 0)
             return err_set(err, -rc, "cannot make %s: %s", part.p, strerrordesc_np(-rc));
     }

@@ -254,7 +254,11 @@ static void on_input(void *arg, struct str bytes)
         take_message(s, m.bytes);
     }
     flush(s);
-    check_input(s);
+    // Pings want answers: who sends them and reads none is not waited for.
+    if (s->over && http_queued(s->q) > OUTPUT_BYTES_MAX)
+        leave(s);
+    else
+        check_input(s);
 }
 
 // --- From the container --------------------------------------------------------------------------

@@ -249,7 +249,7 @@ static void tell_refused(const struct informer *i, int code)
         return;
     for (size_t n = 0; n < i->handlers.n; n++)
         if (i->handlers.p[n].refused)
-            i->handlers.p[n].refused(i->handlers.p[n].arg);
+            i->handlers.p[n].refused(i->handlers.p[n].arg, code);
 }
 
 static void on_ended(struct informer *i, int code, const struct err *err)

@@ -18,8 +18,9 @@ struct informer_handler {
     void (*changed)(void *arg, const struct client_object *before,
                     const struct client_object *after);
     void (*synced)(void *arg); // once, when the first list is complete; may be NULL
-    // refused: the server does not know the kind, or does not let us list it. Comes with each try until it does; may be NULL.
-    void (*refused)(void *arg);
+    // refused: the server does not know the kind (-ERR_NOT_FOUND, -ERR_UNSUPPORTED), or does not let us list it
+    // (-ERR_FORBIDDEN). Comes with each try until it does; may be NULL.
+    void (*refused)(void *arg, int code);
     // progress: the cache is now as the server was at a revision; after changed. May be NULL.
     void (*progress)(void *arg, uint64_t revision);
     void *arg;

@@ -21,6 +21,7 @@ void conn_init(struct conn *c, struct http_server *s, const struct conn_io *io, 
     c->io = io;
     c->tls = tls;
     c->reading = true;
+    c->served_ns = exec_now_ns(s->exec);
     c->timer.fn = on_timer;
     c->timer.arg = c;
     list_init(&c->live);

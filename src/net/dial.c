@@ -173,7 +173,8 @@ bool dial_write(struct dial *d, struct str bytes)
         flush(d);
     }
     d->over = d->early.n + d->out.n > DIAL_QUEUED_MAX;
-    bool room = !d->over;
+    // A connection that broke just now has told its owner, who may be gone and must not be asked to wait.
+    bool room = !d->over || d->closed;
     leave(d);
     return room;
 }

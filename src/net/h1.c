@@ -198,6 +198,12 @@ static void refuse(struct conn *c, int status, const char *why)
     conn_mark(c);
 }
 
+static void h1_refuse(struct stream *s, int status, const char *why)
+{
+    assert(s == s->conn->current);
+    refuse(s->conn, status, why);
+}
+
 // --- Reading -------------------------------------------------------------------------------------
 
 static void refuse_large(struct conn *c)
@@ -528,5 +534,6 @@ const struct proto_ops h1_ops = {
     .end = h1_end,
     .abort = h1_abort,
     .queued = h1_queued,
+    .refuse = h1_refuse,
     .done = h1_done,
 };

@@ -178,6 +178,7 @@ static void refuse(struct stream *s, int status, const char *why)
 {
     s->discard = true;
     s->state = STREAM_HANDLING;
+    stream_drop_body(s);
     cleanup_sbuf struct sbuf body = {0};
     struct str type = http_refusal(s->conn->server, status, why, &body);
     s->head_only = str_eqz(s->q.method, "HEAD");
@@ -527,5 +528,6 @@ const struct proto_ops h2_ops = {
     .end = h2_end,
     .abort = h2_abort,
     .queued = h2_queued,
+    .refuse = refuse,
     .done = h2_done,
 };

@@ -40,6 +40,7 @@ void server_init(struct http_server *s, struct exec *exec,
                 .header_timeout_ns = OR_DEFAULT(l->header_timeout_ns, 10 * CLOCK_NS_PER_SEC),
                 .body_timeout_ns = OR_DEFAULT(l->body_timeout_ns, 30 * CLOCK_NS_PER_SEC),
                 .idle_timeout_ns = OR_DEFAULT(l->idle_timeout_ns, 90 * CLOCK_NS_PER_SEC),
+                .give_way_ns = OR_DEFAULT(l->give_way_ns, CLOCK_NS_PER_SEC),
             },
     };
     list_init(&s->conns);
@@ -123,6 +124,7 @@ struct stream *stream_new(struct conn *c)
         s = xcalloc(1, sizeof(*s));
     }
     s->conn = c;
+    s->began_ns = exec_now_ns(server->exec);
     s->q.arena = &s->arena;
     s->q.tls = c->tls;
     s->q.peer = c->peer;
@@ -138,14 +140,14 @@ void stream_free(struct stream *s)
     struct http_server *server = s->conn->server;
     list_remove(&s->node);
     s->conn->streams--;
+    s->conn->served_ns = exec_now_ns(server->exec);
     s->conn->patient -= s->patient;
     server->stats.streams--;
-    server->body_bytes -= s->body_counted;
+    stream_drop_body(s);
     if (server->pooled >= POOL_MAX) {
         stream_destroy(s);
         return;
     }
-    sbuf_done(&s->body);
     outq_done(&s->data);
     if (s->arena.used_bytes > POOL_ARENA_MAX)
         arena_done(&s->arena);
@@ -159,10 +161,19 @@ bool stream_grow_body(struct stream *s, size_t n)
 {
     struct http_server *server = s->conn->server;
     if (server->body_bytes + n > SERVER_BODIES_MAX)
+        relief_bodies(server, s);
+    if (server->body_bytes + n > SERVER_BODIES_MAX)
         return false;
     server->body_bytes += n;
     s->body_counted += n;
     return true;
+}
+
+void stream_drop_body(struct stream *s)
+{
+    s->conn->server->body_bytes -= s->body_counted;
+    s->body_counted = 0;
+    sbuf_done(&s->body);
 }
 
 void stream_dispatch(struct stream *s)

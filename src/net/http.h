@@ -67,7 +67,8 @@ struct str http_find_header(const struct http_request *q, struct str name);
 struct http_limits {
     size_t header_bytes; // of one request, all headers together; 0: 64 KiB
     size_t body_bytes;   // 0: 3 MiB, as kube-apiserver
-    size_t connections;  // 0: 10,000; beyond, new ones wait in the kernel's queue
+    size_t
+        connections; // 0: 10,000; beyond, new ones wait until one ends, or one that does nothing gives way
     size_t streams;      // concurrent ones of an HTTP/2 connection; 0: 250
     size_t queued_bytes; // of one stream before http_write says no; 0: 1 MiB
     size_t
@@ -75,6 +76,8 @@ struct http_limits {
     int64_t header_timeout_ns; // a request's headers must be there in time; 0: 10 s
     int64_t body_timeout_ns;   // 0: 30 s without progress
     int64_t idle_timeout_ns;   // between requests; 0: 90 s
+    int64_t
+        give_way_ns; // how long a connection may have nothing answered while others wait; 0: 1 s
 };
 
 struct http_server_options {

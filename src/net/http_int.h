@@ -34,7 +34,7 @@ struct server_uv;
 // A body must grow by this much in every body_timeout, or be complete.
 #define BODY_PROGRESS_BYTES ((size_t)1024)
 
-// Bodies of all requests together. Beyond, requests are refused with 503.
+// Bodies of all requests together. Beyond, requests are refused with 503: first those whose bodies do not come to their end.
 #define SERVER_BODIES_MAX ((size_t)256 * 1024 * 1024)
 
 // After a refusal the peer may finish its sentence for this long, else it would not see the answer.
@@ -56,10 +56,11 @@ struct stream {
     struct list_node node; // of the connection's live or finishing streams, or the server's pool
     struct arena arena;
     enum stream_state state;
-    bool head_only; // HEAD: the answer has no body
-    bool over;      // http_write said no; drained is due
-    bool patient;   // its reader may be slow
-    bool held;      // after an upgrade: the handler takes no bytes for now
+    bool head_only;   // HEAD: the answer has no body
+    bool over;        // http_write said no; drained is due
+    bool patient;     // its reader may be slow
+    bool held;        // after an upgrade: the handler takes no bytes for now
+    int64_t began_ns; // when its first byte came
     struct sbuf body;
     size_t body_counted; // in the server's body_bytes
     uint64_t finish_at;  // freed when the connection has sent this much
@@ -102,6 +103,8 @@ struct proto_ops {
     void (*end)(struct stream *s);
     void (*abort)(struct stream *s);
     size_t (*queued)(const struct stream *s);
+    // refuse answers a request of which not all has come, and lets go of what has.
+    void (*refuse)(struct stream *s, int status, const char *why);
     void (*done)(struct conn *c);
 };
 
@@ -133,10 +136,11 @@ struct conn {
     uint64_t progress;   // bytes read or written since the last look
     uint32_t epoch;      // grows with every request: a deadline counts anew
     uint32_t phase_epoch;
-    bool blocked;   // the socket takes no more; flush is called when it does
-    bool any_over;  // a stream waits for drained
-    size_t waiting; // bytes of its answers, as relief_weigh found them
-    size_t patient; // streams whose readers may be slow
+    bool blocked;      // the socket takes no more; flush is called when it does
+    bool any_over;     // a stream waits for drained
+    size_t waiting;    // bytes of its answers, as relief_weigh found them
+    size_t patient;    // streams whose readers may be slow
+    int64_t served_ns; // when it began, or a request of it was over last
 
     int entered;      // > 0: inside a callback of this connection
     bool doomed;      // close when it is left
@@ -186,11 +190,13 @@ struct http_server {
     struct list pool;                         // free streams with their arenas
     size_t pooled;
     size_t body_bytes;
-    size_t unweighed; // bytes of answers since relief_weigh looked
+    int64_t bodies_looked_ns; // when relief_bodies did
+    size_t unweighed;         // bytes of answers since relief_weigh looked
     struct http_server_stats stats;
     bool stopping;
     bool freed;
     struct exec_timer grace;
+    struct exec_timer crowded; // looks for one that gives way while others wait to be let in
     exec_fn stopped;
     void *stopped_arg;
     // The Date header of this second.
@@ -203,6 +209,14 @@ struct http_server {
 // relief_count is told of every piece of an answer. Now and then it weighs what waits for all peers; when that is more than
 // answers_bytes, the connections that keep most waiting are closed with the next flush.
 void relief_count(struct http_server *s, size_t bytes);
+
+// relief_bodies refuses all requests whose bodies have been on their way for a while, but one: anybody can begin bodies, and
+// whoever keeps them from ending would have the room of those who do not.
+void relief_bodies(struct http_server *s, const struct stream *but);
+
+// relief_idlest is the connection that has had nothing answered for longest, and for longer than it may while others wait;
+// NULL: there is none. Those with an answer on its way are not asked to go.
+struct conn *relief_idlest(const struct http_server *s);
 
 // --- http.c: server and streams, without I/O -----------------------------------------------------
 
@@ -222,8 +236,9 @@ struct str http_refusal(struct http_server *s, int status, const char *why, stru
 struct stream *stream_new(struct conn *c);
 void stream_free(struct stream *s);
 
-// stream_grow_body counts n more bytes of body; false when the server holds too many.
+// stream_grow_body counts n more bytes of body; false when the server holds too many. stream_drop_body lets go of them.
 bool stream_grow_body(struct stream *s, size_t n);
+void stream_drop_body(struct stream *s);
 
 // stream_dispatch hands a whole request to the handler. Its target is checked by then.
 void stream_dispatch(struct stream *s);

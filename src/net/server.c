@@ -42,6 +42,21 @@ static void on_prepare(uv_prepare_t *prepare)
         (void)uv_idle_start(&u->idle, on_idle);
 }
 
+// Whoever keeps connections open without a use for them must not keep others out.
+static void make_room(void *arg)
+{
+    struct http_server *s = arg;
+    if (s->stopping || s->stats.connections < s->limits.connections)
+        return;
+    struct conn *c = relief_idlest(s);
+    if (c) {
+        s->stats.refused++;
+        conn_close(c); // lets the next one in
+    } else {
+        exec_timer_start(s->exec, &s->crowded, s->limits.give_way_ns / 2);
+    }
+}
+
 static void let_in(struct http_server *s)
 {
     list_foreach(&s->uv->listeners, node) {
@@ -68,6 +83,7 @@ struct http_server *http_server_new(const struct http_server_options *options)
     struct server_uv *u = xcalloc(1, sizeof(*u));
     u->server = s;
     u->loop = loop_uv(options->loop);
+    s->crowded = (struct exec_timer){.fn = make_room, .arg = s};
     list_init(&u->listeners);
     (void)uv_prepare_init(u->loop, &u->prepare);
     (void)uv_idle_init(u->loop, &u->idle);
@@ -175,6 +191,7 @@ void http_server_free(struct http_server *s)
     s->stopping = true;
     s->stopped = NULL;
     exec_timer_stop(s->exec, &s->grace);
+    exec_timer_stop(s->exec, &s->crowded);
     while (!list_empty(&s->uv->listeners))
         close_listener(list_entry(s->uv->listeners.head.next, struct listener, node));
     close_connections(s);
@@ -195,8 +212,10 @@ static void on_connection(uv_stream_t *stream, int status)
     }
     if (s->stats.connections < s->limits.connections)
         sock_accept(l);
-    else
+    else {
         l->waiting = true; // the rest waits in the kernel's queue
+        make_room(s);
+    }
 }
 
 static struct listener *listener_new(struct http_server *s)

@@ -87,6 +87,9 @@ int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject
 // tls_certificate_expiry reads when a PEM certificate ends.
 int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err *err) MUST_USE;
 
+// tls_certificate_names: the PEM certificate is of this common name and these organizations, and of no other.
+bool tls_certificate_names(const char *certificate_pem, const struct tls_subject *subject);
+
 // tls_pair_matches: both can be read, and the key is the certificate's.
 bool tls_pair_matches(const char *certificate_pem, const char *key_pem);
 

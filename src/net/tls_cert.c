@@ -267,6 +267,18 @@ int tls_certificate_expiry(const char *certificate_pem, int64_t *ret, struct err
     return *ret ? 0 : tls_fail(err, EINVAL, "the certificate's end is not a time");
 }
 
+bool tls_certificate_names(const char *certificate_pem, const struct tls_subject *subject)
+{
+    X509 *x = read_certificate(certificate_pem);
+    X509_NAME *wanted = X509_NAME_new();
+    bool same = x && wanted && tls_add_subject(wanted, subject) &&
+                X509_NAME_cmp(X509_get_subject_name(x), wanted) == 0;
+    X509_free(x);
+    X509_NAME_free(wanted);
+    ERR_clear_error();
+    return same;
+}
+
 bool tls_pair_matches(const char *certificate_pem, const char *key_pem)
 {
     X509 *x = read_certificate(certificate_pem);

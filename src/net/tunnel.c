@@ -22,6 +22,7 @@ struct tunnel {
     enum tunnel_state state;
     struct exec_timer timer;
     struct sbuf in; // the head; then the body of a refusal, as it came
+    size_t heads;   // bytes of heads so far: a peer may send any number of 1xx before its answer
     struct sbuf body;
     struct h1_chunks chunks;
     struct arena arena;
@@ -232,14 +233,16 @@ static void on_input(void *arg, struct str bytes)
     while (t->state == WAITING && !t->closed) {
         ptrdiff_t end = str_find(sbuf_str(&t->in), STR("\r\n\r\n"));
         struct err err = {0};
-        if (end < 0) {
+        size_t n = end < 0 ? t->in.n : (size_t)end + 4;
+        if (t->heads + n > HEAD_BYTES_MAX) {
             err_record(&err, ERR_BAD_REQUEST, "the peer's answer has too large a head");
-            if (t->in.n > HEAD_BYTES_MAX)
-                fail(t, &err);
+            fail(t, &err);
             break;
         }
+        if (end < 0)
+            break;
+        t->heads += n;
         struct sbuf all = t->in;
-        size_t n = (size_t)end + 4;
         t->in = (struct sbuf){0};
         sbuf_add(&t->in, str_from(sbuf_str(&all), n));
         read_answer(t, str_upto(sbuf_str(&all), n));

@@ -78,6 +78,7 @@ struct registry_user {
     size_t groups_len;
     const struct registry_extra *extra;
     size_t extra_len;
+    int64_t until; // when what they showed ends, in seconds since 1970; 0: it does not
 };
 
 enum registry_field_validation {
@@ -161,6 +162,9 @@ void registry_delete_collection(struct registry *r, const struct registry_reques
                                 registry_done_fn done, void *arg);
 
 // --- Reading -------------------------------------------------------------------------------------
+
+// registry_creates_on_update: an update of what is not there creates it.
+bool registry_creates_on_update(const struct api_kind *kind);
 
 // registry_stored_kind is the version in which objects of a kind are stored.
 const struct api_kind *registry_stored_kind(const struct api_kind *kind);

@@ -175,6 +175,11 @@ int update_object(struct op *op, const struct api_object *object, const struct o
     return code < 0 ? code : write_removal(op, old, false);
 }
 
+bool registry_creates_on_update(const struct api_kind *kind)
+{
+    return (kind_rules_of(registry_stored_kind(kind))->flags & KIND_CREATE_ON_UPDATE) != 0;
+}
+
 // A PUT of what is not there: a creation for some kinds.
 static int update_missing(struct op *op, const struct api_object *object)
 {

@@ -187,6 +187,15 @@ enum dra_begin volumes_begin(struct attempt *a)
         sbuf_addz(&a->text, "waiting for what the server has of volumes");
         return DRA_WAIT;
     }
+    const struct api_kind *forbidden = volumes_forbidden(s);
+    if (forbidden) {
+        sbuf_addf(&a->text,
+                  "volumes cannot be looked at: the server does not let the scheduler list %.*s of "
+                  "%.*s (its role needs get, list and watch)",
+                  STR_ARG(forbidden->plural), STR_ARG(forbidden->api_version));
+        a->whys = WHY_BIT(WHY_VOLUMES);
+        return DRA_REFUSED;
+    }
     if (!volumes_on(s))
         return DRA_OK;
     if (!take_claims(a) || !bindable(a)) {

@@ -86,8 +86,18 @@ bool volumes_known(const struct sched *s)
     return true;
 }
 
+const struct api_kind *volumes_forbidden(const struct sched *s)
+{
+    for (enum volume_kind k = 0; k < VOLUME_KINDS; k++)
+        if (s->volumes.listed[k] == VOLUME_FORBIDDEN)
+            return volumes_kind(k);
+    return NULL;
+}
+
 bool volumes_on(const struct sched *s)
 {
+    if (volumes_forbidden(s))
+        return false;
     for (size_t k = 0; k < VOLUME_NEEDED; k++)
         if (s->volumes.listed[k] != VOLUME_LISTED)
             return false;
@@ -142,9 +152,12 @@ static void other_changed(void *arg, const struct client_object *before,
 // Pods that came before this was known have waited for it.
 static void all_known(struct sched *s)
 {
-    if (!volumes_on(s))
-        LOG_WARN(&log_mod,
-                 "volumes are not looked at: the server does not let their kinds be listed");
+    const struct api_kind *forbidden = volumes_forbidden(s);
+    if (forbidden)
+        LOG_WARN(&log_mod, "pods with volumes wait: the server does not let a kind be listed",
+                 log_str("kind", forbidden->kind));
+    else if (!volumes_on(s))
+        LOG_WARN(&log_mod, "volumes are not looked at: the server does not have their kinds");
     map_foreach(&s->cluster.pods, i) {
         struct sched_pod *p = *map_value(&s->cluster.pods, i);
         if (p->state == POD_GATED && volumes_used(p->api))
@@ -167,9 +180,9 @@ static void synced(void *arg)
     set_listed(arg, VOLUME_LISTED);
 }
 
-static void refused(void *arg)
+static void refused(void *arg, int code)
 {
-    set_listed(arg, VOLUME_REFUSED);
+    set_listed(arg, code == -ERR_FORBIDDEN ? VOLUME_FORBIDDEN : VOLUME_ABSENT);
 }
 
 // --- Life ----------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ enum volume_kind {
     VOLUME_KINDS,
 };
 
-enum volume_listed { VOLUME_UNKNOWN, VOLUME_LISTED, VOLUME_REFUSED };
+// absent: the server has no such kind. forbidden: it has, and does not show us.
+enum volume_listed { VOLUME_UNKNOWN, VOLUME_LISTED, VOLUME_ABSENT, VOLUME_FORBIDDEN };
 
 struct bind_volume;
 
@@ -68,9 +69,13 @@ void volumes_done(struct sched *s);
 // volumes_watch begins to watch, if that has not begun.
 void volumes_watch(struct sched *s);
 
-// volumes_known: what there is of volumes has been listed, or the server does not let us. volumes_on: it does.
+// volumes_known: it is clear for every kind whether it can be listed. volumes_on: volumes are looked at.
 bool volumes_known(const struct sched *s);
 bool volumes_on(const struct sched *s);
+
+// volumes_forbidden is a kind that the server does not let us list; NULL: there is none. To place a pod that has volumes
+// without a look at them could put it where it cannot reach them.
+const struct api_kind *volumes_forbidden(const struct sched *s);
 
 const struct api_kind *volumes_kind(enum volume_kind k);
 

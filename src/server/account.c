@@ -82,7 +82,8 @@ static void make_user(const struct jwt *t, struct arena *arena, struct registry_
                                .groups = groups,
                                .groups_len = 3,
                                .extra = extra,
-                               .extra_len = n};
+                               .extra_len = n,
+                               .until = t->expires};
 }
 
 static struct str own_audience[] = {STR_INIT(JWT_ISSUER)};

@@ -126,7 +126,8 @@ static void user_of_certificate(const struct tls_peer *peer, struct arena *arena
     groups[peer->organizations_len] = authenticated;
     *ret = (struct registry_user){.name = arena_str(arena, peer->common_name),
                                   .groups = groups,
-                                  .groups_len = peer->organizations_len + 1};
+                                  .groups_len = peer->organizations_len + 1,
+                                  .until = peer->not_after};
 }
 
 static bool is_bearer(struct str scheme)

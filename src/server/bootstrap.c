@@ -41,6 +41,7 @@ int bootstrap_of_token(const struct server *s, struct str token, struct arena *a
     *ret = (struct registry_user){.name = arena_strf(arena, "system:bootstrap:%.*s",
                                                      STR_ARG(known.token.id)),
                                   .groups = groups.p,
-                                  .groups_len = groups.n};
+                                  .groups_len = groups.n,
+                                  .until = known.expires};
     return 0;
 }

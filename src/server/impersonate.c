@@ -148,6 +148,7 @@ bool impersonate(struct exchange *ex)
                                       .groups = w.groups.p,
                                       .groups_len = w.groups.n,
                                       .extra = w.extra.p,
-                                      .extra_len = w.extra.n};
+                                      .extra_len = w.extra.n,
+                                      .until = ex->user.until};
     return true;
 }

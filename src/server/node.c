@@ -79,6 +79,18 @@ static struct str choose_address(const struct api_node *node, struct str types)
     return (struct str){0};
 }
 
+// The address is the node's own word: nothing that would be more than the host of a URL, or of a header.
+static bool is_host(struct str host)
+{
+    for (size_t i = 0; i < host.n; i++) {
+        char c = host.p[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              c == '.' || c == '-' || c == '_' || c == ':'))
+            return false;
+    }
+    return host.n > 0 && host.n < 256;
+}
+
 static const void *find(struct exchange *ex, const char *kind, struct str namespace,
                         struct str name, struct err *err)
 {
@@ -108,8 +120,16 @@ static bool locate_node(struct exchange *ex, struct str name, struct node_locati
     ret->port = port > 0 && port <= UINT16_MAX ? (uint16_t)port
                 : ex->s->nodes.port            ? ex->s->nodes.port
                                                : KUBELET_PORT;
-    if (ret->host.n)
+    if (is_host(ret->host))
         return true;
+    if (ret->host.n) {
+        answer_status(ex, api_status_unknown(&ex->arena,
+                                             arena_strf(&ex->arena,
+                                                        "the address of node %.*s is neither an IP "
+                                                        "address nor a host's name",
+                                                        STR_ARG(name))));
+        return false;
+    }
     answer_status(ex, api_status_unknown(
                           &ex->arena,
                           arena_strf(&ex->arena,

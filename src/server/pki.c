@@ -224,6 +224,23 @@ static int prepare_server(struct pki *p, const struct tls_key_pair *ca, const st
     return r;
 }
 
+// prepare_kubelet_client: what nodes are shown. It is in no group: roles give this name the endpoints of nodes
+// (schema/roles.policy) and nothing else. Older programs made one of system:masters here, which is replaced.
+static int prepare_kubelet_client(struct pki *p, const struct tls_key_pair *ca, int64_t now,
+                                  bool renew, struct err *err)
+{
+    const struct tls_subject subject = {.common_name = "kube-apiserver-kubelet-client"};
+    char *pem = NULL;
+    int r = pki_read_file(p->kubelet_client_file, &pem, err);
+    if (r == 0 && !tls_certificate_names(pem, &subject))
+        renew = true;
+    free(pem);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    return prepare_leaf(ca, &subject, p->kubelet_client_file, p->kubelet_client_key_file, now,
+                        renew, err);
+}
+
 int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, struct pki *ret,
                 struct err *err)
 {
@@ -240,8 +257,6 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
     struct tls_key_pair ca = {0};
     bool fresh = false;
     struct tls_subject admin = {.common_name = "dray-admin", .organizations = masters};
-    struct tls_subject client = {.common_name = "kube-apiserver-kubelet-client",
-                                 .organizations = masters};
     int r = make_folder(folder, err);
     if (r == 0)
         r = prepare_ca(&p, now, &ca, &fresh, err);
@@ -252,8 +267,7 @@ int pki_prepare(const char *folder, const struct pki_host *host, int64_t now, st
     if (r == 0)
         r = prepare_leaf(&ca, &admin, p.admin_file, p.admin_key_file, now, fresh, err);
     if (r == 0)
-        r = prepare_leaf(&ca, &client, p.kubelet_client_file, p.kubelet_client_key_file, now, fresh,
-                         err);
+        r = prepare_kubelet_client(&p, &ca, now, fresh, err);
     tls_key_pair_done(&ca);
     if (r < 0)
         pki_done(&p);

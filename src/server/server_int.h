@@ -200,7 +200,7 @@ void authz_stop(struct server *s);
 
 bool authz_is_master(const struct registry_user *u);
 
-// authz_create asks, for an apply to an object that is not there, whether it may be created. False: answered.
+// authz_create asks, for an apply or update of an object that is not there, whether it may be created. False: answered.
 bool authz_create(struct exchange *ex);
 
 // authz_refuse answers a question with no.

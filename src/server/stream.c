@@ -362,6 +362,32 @@ static bool is_credential(struct str name)
 
 struct header_vec VEC(struct http_header);
 
+// Pages that cannot set headers put their token among the subprotocols, as Kubernetes lets them: it is no business of the
+// node's, whether it was believed here or not.
+static struct str without_bearer(struct exchange *ex, struct str protocols)
+{
+    static const struct str bearer = STR_INIT("base64url.bearer.authorization.k8s.io.");
+    cleanup_sbuf struct sbuf kept = {0};
+    while (protocols.n) {
+        struct str one;
+        str_cut(protocols, ',', &one, &protocols);
+        if (!str_starts(str_trim(one), bearer))
+            sbuf_addf(&kept, "%s%.*s", kept.n ? ", " : "", STR_ARG(str_trim(one)));
+    }
+    return arena_str(&ex->arena, sbuf_str(&kept));
+}
+
+static void add_header(struct exchange *ex, const struct http_header *h, struct header_vec *to)
+{
+    struct http_header kept = *h;
+    if (is_hop(h->name) || is_credential(h->name))
+        return;
+    if (str_eqz(h->name, "sec-websocket-protocol"))
+        kept.value = without_bearer(ex, h->value);
+    if (kept.value.n || !h->value.n)
+        vec_push_arena(&ex->arena, to, kept);
+}
+
 static void node_opened(void *arg, const struct http_header *headers, size_t n)
 {
     struct relay *r = arg;
@@ -450,8 +476,7 @@ static void serve_upgrade(struct exchange *ex)
     vec_push_arena(&ex->arena, &headers,
                    ((struct http_header){STR("Upgrade"), http_find_header(q, STR("upgrade"))}));
     for (size_t i = 0; i < q->headers_len; i++)
-        if (!is_hop(q->headers[i].name) && !is_credential(q->headers[i].name))
-            vec_push_arena(&ex->arena, &headers, q->headers[i]);
+        add_header(ex, &q->headers[i], &headers);
     cleanup_sbuf struct sbuf target = {0};
     add_target(ex, &at, &target);
     struct relay *r = relay_new(ex);

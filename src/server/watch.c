@@ -35,7 +35,7 @@ struct watcher {
     bool posted;
     bool listening; // to the store
     bool full;      // waiting for the connection to drain
-    bool started;
+    bool started;   // the answer has begun; before, it may wait for a revision
 };
 
 // hush sees to it that nothing calls the watcher any more but a step that is on its way.
@@ -310,17 +310,25 @@ static void deadline_due(void *arg)
     watcher_end(w, false);
 }
 
-static void start_timers(struct watcher *w)
+// How long the watch lasts: as its client wants it, but not longer than the token or certificate that it was let in with.
+static int64_t lifetime_s(const struct watcher *w)
 {
-    struct server *s = w->ex->s;
-    int64_t seconds = w->options.timeout_seconds;
+    const struct server *s = w->ex->s;
+    int64_t seconds = w->options.timeout_seconds, until = w->ex->user.until;
     if (seconds <= 0)
         seconds = WATCH_TIMEOUT_MIN_S + (int64_t)rng_below(s->exec->rng, WATCH_TIMEOUT_MIN_S);
     if (seconds > INT32_MAX)
         seconds = INT32_MAX;
+    int64_t left = until ? until - exec_wall_ns(s->exec) / CLOCK_NS_PER_SEC : seconds;
+    return left >= seconds ? seconds : left > 0 ? left : 0;
+}
+
+static void start_timers(struct watcher *w)
+{
+    struct server *s = w->ex->s;
     w->deadline.fn = deadline_due;
     w->deadline.arg = w;
-    exec_timer_start(s->exec, &w->deadline, seconds * CLOCK_NS_PER_SEC);
+    exec_timer_start(s->exec, &w->deadline, lifetime_s(w) * CLOCK_NS_PER_SEC);
     w->bookmark.fn = bookmark_due;
     w->bookmark.arg = w;
     // Spread, so that a thousand watchers do not get theirs at once.
@@ -338,6 +346,7 @@ static void watch_go(struct exchange *ex, bool there)
     ex->q->closed = watcher_closed;
     ex->q->drained = watcher_drained;
     ex->q->arg = w;
+    w->started = true;
     answer_start(ex, 200,
                  w->how.protobuf ? STR("application/vnd.kubernetes.protobuf;stream=watch")
                                  : STR("application/json"));
@@ -400,7 +409,12 @@ void watch_stop_all(struct server *s)
 {
     list_foreach(&s->watchers, node) {
         struct watcher *w = list_entry(node, struct watcher, node);
-        if (w->ex->q)
+        struct exchange *ex = w->ex;
+        if (!w->started) {
+            watcher_free(w);
+            answer_fail(ex, 503, "ServiceUnavailable", STR("the server is stopping"), NULL);
+        } else if (ex->q) {
             watcher_end(w, false);
+        }
     }
 }

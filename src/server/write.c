@@ -183,6 +183,9 @@ void write_update(struct exchange *ex)
     struct api_object body;
     if (!read_options(ex, STR("UpdateOptions"), false, false, &o) || !read_body(ex, &o, &body))
         return;
+    // What an update creates needs the right to create.
+    if (registry_creates_on_update(ex->route.resource->kind) && !authz_create(ex))
+        return;
     hold(ex);
     registry_update(ex->s->registry, &ex->request, &body, &ex->arena, on_answer, ex);
 }

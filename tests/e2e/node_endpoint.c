@@ -300,12 +300,6 @@ static void exec_resize(struct runtime_exec *x, uint16_t columns, uint16_t rows)
         (void)ioctl(x->pty, TIOCSWINSZ, &size);
 }
 
-static void exec_cancel(struct runtime_exec *x)
-{
-    if (!x->exited)
-        (void)uv_kill(-x->process.pid, SIGKILL);
-}
-
 static size_t exec_queued(const struct runtime_exec *x)
 {
     return uv_stream_get_write_queue_size((const uv_stream_t *)(x->o.tty ? &x->out : &x->in));
@@ -320,6 +314,13 @@ static void exec_hold(struct runtime_exec *x, bool hold)
         else if (!uv_is_closing((uv_handle_t *)pipes[i]))
             (void)uv_read_start((uv_stream_t *)pipes[i], on_alloc, on_read);
     }
+}
+
+static void exec_cancel(struct runtime_exec *x)
+{
+    exec_hold(x, false); // nobody reads it any more
+    if (!x->exited)
+        (void)uv_kill(-x->process.pid, SIGKILL);
 }
 
 // --- Who may -------------------------------------------------------------------------------------
@@ -338,8 +339,9 @@ static void who(void *arg, struct str token, void (*done)(void *ctx, const struc
 static void may(void *arg, const struct kubelet_user *u, struct str verb, struct str part,
                 void (*done)(void *ctx, bool allowed), void *ctx)
 {
-    (void)arg, (void)u;
-    done(ctx, str_eqz(verb, "get") && str_eqz(part, "metrics"));
+    (void)arg;
+    bool server = str_eqz(u->name, "kube-apiserver-kubelet-client"); // as roles have it
+    done(ctx, server ? str_eqz(part, "proxy") : str_eqz(verb, "get") && str_eqz(part, "metrics"));
 }
 
 static void stop(void *arg)

@@ -45,7 +45,7 @@ class World:
         programs = os.path.join(os.path.dirname(os.path.abspath(dray)), 'tests')
         self.shift = os.path.join(self.top, 'shift')
         self.jump(0)
-        options = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
+        options = os.environ.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0:quarantine_size_mb=4'
         self.endpoint = subprocess.Popen([programs + '/node_endpoint', self.pki + '/server.crt', self.pki + '/server.key', self.pki + '/ca.crt', self.table],
                                          stdout=subprocess.PIPE, stderr=self.log, text=True,
                                          env=dict(os.environ, LD_PRELOAD=programs + '/clock_shift.so', CLOCK_SHIFT_FILE=self.shift, ASAN_OPTIONS=options))
@@ -463,6 +463,7 @@ def doors(w):
     expect('somebody else, of metrics', w.ask('GET', '/metrics/resource', port=port, certificate=None, token='other-token')[0], 200)
     expect('an administrator', w.ask('GET', path, port=port, certificate=None, token='master-token')[0], 200)
     expect('by certificate', w.ask('GET', path, port=port, certificate='kubelet-client')[0], 200)
+    expect('which is for streams alone', w.ask('GET', '/metrics', port=port, certificate='kubelet-client'), (403, b'Forbidden (user=kube-apiserver-kubelet-client)'))
     expect('health', w.ask('GET', '/healthz', port=port), (200, b'ok'))
     expect('health for nobody', w.ask('GET', '/healthz', port=port, certificate=None)[0], 401)
     expect('pods', json.loads(w.ask('GET', '/pods', port=port)[1])['kind'], 'PodList')
@@ -503,10 +504,38 @@ def strangers(w):
     expect('a link to a log', (code, b'another pod' in text), (500, False))
 
 
+def pings(w):
+    """Who sends pings without end and reads no answer is sent away, and the command with it: answers do not pile up at the node."""
+    def memory_mib():
+        with open(f'/proc/{w.endpoint.pid}/status') as f:
+            return next(int(x.split()[1]) for x in f if x.startswith('VmRSS')) >> 10
+
+    def streams():
+        return next(int(x.split()[1]) for x in w.ask('GET', '/metrics', port=w.node_port)[1].decode().splitlines() if x.startswith('dray_node_streams '))
+    before, at_first, sent = memory_mib(), streams(), 0
+    s = WebSocket(w, '/exec/default/exec/main?command=sleep&command=1000&input=1&output=1', port=w.node_port)
+    expect('a command', s.status, 101)
+    s.s.settimeout(10)
+    many = (b'\x89\xfd' + bytes(4) + b'p' * 125) * 4096
+    try:
+        while sent < 200 << 20:
+            s.s.sendall(many)
+            sent += len(many)
+    except OSError:
+        pass
+    expect('it is sent away', sent < 200 << 20, True)
+    expect('memory that pings took', memory_mib() - before < 96, True)  # 16 MiB, and what sanitizers keep
+    end = time.monotonic() + 60
+    while streams() > at_first and time.monotonic() < end:
+        time.sleep(0.1)
+    expect('its command has ended', streams(), at_first)
+    s.s.close()
+
+
 def main():
     w = World(sys.argv[1])
     try:
-        for test in logs, unreachable, follow, large_log, commands, large_streams, ends, attach, doors, strangers:
+        for test in logs, unreachable, follow, large_log, commands, large_streams, ends, attach, doors, strangers, pings:
             test(w)
         # Streams that go on do not keep the server from ending.
         s = WebSocket(w, exec_path(w, 'exec', ['sleep', '1000'], stdout=True))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: no object, parameter or expression that a client sends takes more of the server than its size warrants: large and deep bodies, millions of keys, bombs,
 opaque parameters of drivers, CEL that would run for ever; nor do thousands of watches of one user. Another user is served all the while. Usage: bodies.py DRAY"""
-import gzip, json, os, struct
-from kit import DRA, DRAY, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Cluster, frame, request_headers
+import gzip, json, os, struct, time
+from kit import DATA, DRA, DRAY, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Cluster, frame, request_headers
 
 SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
 MAPS = '/api/v1/namespaces/default/configmaps'
@@ -107,6 +107,35 @@ def selectors(c):
         assert timed(c, 'GET', f'{MAPS}?limit=1&continue={token}')[0] in (400, 410), token[:20]
 
 
+def begun(c, size, many=False):
+    """One connection of nobody in particular, with requests whose bodies are almost there; many: in HTTP/2."""
+    k = c.raw(None, *(['h2'] if many else []))
+    if not many:
+        k.sendall(b'POST ' + MAPS.encode() + b' HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n' % size + b'{' + b' ' * (size - 1000))
+        return k
+    k.sendall(PREFACE + frame(SETTINGS))
+    for s in range(1, 430, 2):
+        k.sendall(frame(HEADERS, END_HEADERS, s, request_headers(MAPS.encode(), b'POST')) + b''.join(frame(DATA, 0, s, b' ' * 16000) for _ in range(size // 16000)))
+    return k
+
+
+def unfinished(c):
+    """Bodies that never come to their end, from somebody who need not even say who they are, leave room for those that do."""
+    for what, begin in (('HTTP/1.1', [(size,) for size in [3 << 20] * 86 + [400000] * 8 + [60000] * 20]), ('HTTP/2', [(250000, True)] * 6)):
+        conns = []
+        for args in begin:
+            try:
+                conns.append(begun(c, *args))
+            except OSError:
+                pass  # it had to give way
+        time.sleep(1.5)
+        for i in range(5):
+            code, text = c.call('POST', MAPS, {'metadata': {'generateName': 'room-'}, 'data': {'k': 'x' * 500000}})
+            assert code == 201, (what, i, code, text[:300])
+        for k in conns:
+            k.close()
+
+
 def watches(c):
     """One user with hundreds of watches, none of which is read, on a namespace of large objects: who lets most wait is cut off before memory is. Another one works."""
     before, conns = c.memory_kib(), []
@@ -129,13 +158,22 @@ def watches(c):
     c.alive()
 
 
+def waits(c):
+    """A watch of a moment that has not come yet does not keep the server from ending well, which it is told to next."""
+    k = c.raw()
+    k.sendall(f'GET /api/v1/pods?watch=1&resourceVersion={1 << 40} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer many-token\r\n\r\n'.encode())
+    time.sleep(0.3)
+
+
 def main():
     with Cluster({'many-token': ('max', 'system:masters')}, env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':quarantine_size_mb=4'}) as c:
         bounded(c, 'bodies', 300, lambda: bodies(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
         bounded(c, 'selectors', 30, lambda: selectors(c))
+        unfinished(c)
         watches(c)
+        waits(c)
     print(f'bodies: the dearest answer took {slowest:.1f} s of the processor')
 
 

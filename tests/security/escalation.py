@@ -6,7 +6,7 @@ import json
 from kit import DRA, RBAC, ROOT, Cluster, rule, until
 
 USERS = {'editor-token': ('edith', 'devs'), 'admin-token': ('adam', 'devs'), 'roles-token': ('rolf', 'devs'), 'star-token': ('stella', 'devs'), 'node-token': ('system:node:n1', 'system:nodes'),
-         'imp-token': ('ingo', 'devs')}
+         'imp-token': ('ingo', 'devs'), 'update-token': ('uma', 'devs')}
 EVERYTHING = {'verbs': ['*'], 'apiGroups': ['*'], 'resources': ['*']}
 MERGE = 'application/merge-patch+json'
 
@@ -29,6 +29,9 @@ def set_up(c):
     c.bind('team', 'stars', 'stella', kind='Role')
     c.role('', 'be-bob', rule('impersonate', 'users', names=['bob']), rule('impersonate', 'serviceaccounts'))
     c.bind('', 'be-bob', 'ingo')
+    c.role('', 'empty')
+    c.role('', 'updates', rule('get update patch', 'endpoints limitranges services configmaps'), rule('get update patch', 'leases', 'coordination.k8s.io'), rule('get update patch', 'roles clusterroles rolebindings clusterrolebindings', 'rbac.authorization.k8s.io'))
+    c.bind('', 'updates', 'uma')
     c.good('POST', '/api/v1/nodes', {'metadata': {'name': 'n1'}})
     until('the rules of admin', lambda: any('resourceclaims' in r['resources'] for r in c.good('GET', RBAC + '/clusterroles/admin').get('rules') or ()))
 
@@ -64,6 +67,28 @@ def roles(c):
     c.refused('POST', RBAC + '/clusterrolebindings', {'metadata': {'name': 'x'}, 'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'ClusterRole', 'name': 'view'}}, token='admin-token')
 
 
+def updates(c):
+    """To create is another right than to update: what a PUT or an apply would create is not there for who may only update."""
+    who = {'token': 'update-token'}
+    kinds = {'/apis/coordination.k8s.io/v1/namespaces/team/leases': {'spec': {}}, '/api/v1/namespaces/team/endpoints': {}, '/api/v1/namespaces/team/limitranges': {'spec': {'limits': []}}, '/api/v1/namespaces/team/services': {'spec': {'ports': [{'port': 80}]}},
+             '/api/v1/namespaces/team/configmaps': {}, RBAC + '/namespaces/team/roles': {'rules': []}, RBAC + '/clusterroles': {'rules': []}, RBAC + '/namespaces/team/rolebindings': {'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'ClusterRole', 'name': 'empty'}},
+             RBAC + '/clusterrolebindings': {'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'ClusterRole', 'name': 'empty'}}}
+    for path, rest in kinds.items():
+        for query in ('', '?dryRun=All'):
+            code, text = c.call('PUT', f'{path}/new{query}', {'metadata': {'name': 'new'}, **rest}, **who)
+            assert code == (404 if path.endswith('configmaps') else 403), (path, code, text)
+            c.refused('PATCH', f'{path}/new{query}{"&" if query else "?"}fieldManager=x', {**applied(path), 'metadata': {'name': 'new'}, **rest}, kind='application/apply-patch+yaml', **who)
+        assert c.call('GET', path + '/new')[0] == 404, path
+        # What is there they do update.
+        made = c.good('POST', path, {'metadata': {'name': 'old'}, **rest})
+        c.good('PUT', path + '/old', {**made, 'metadata': {**made['metadata'], 'annotations': {'a': 'b'}}}, **who)
+
+
+def applied(path):
+    kind = {'leases': 'Lease', 'endpoints': 'Endpoints', 'limitranges': 'LimitRange', 'services': 'Service', 'configmaps': 'ConfigMap', 'roles': 'Role', 'clusterroles': 'ClusterRole', 'rolebindings': 'RoleBinding', 'clusterrolebindings': 'ClusterRoleBinding'}[path.rsplit('/', 1)[1]]
+    return {'kind': kind, 'apiVersion': path.split('/')[2] if path.startswith('/api/') else '/'.join(path.split('/')[2:4])}
+
+
 def stars(c):
     for path in ('/api/v1/namespaces/team/secrets/s', '/api/v1/namespaces/team/pods', '/api/v1/namespaces/team/pods/p', '/api/v1/namespaces/team/serviceaccounts/robot', '/api/v1/namespaces/other/pods/p/status',
                  '/api/v1/nodes/n1/status', '/apis/apps/v1/deployments'):
@@ -74,8 +99,9 @@ def stars(c):
 
 
 def impersonation(c):
-    def be(*headers, path='/api/v1/namespaces/team/pods', token='imp-token', code=403):
-        return c.refused('GET', path, headers=headers, token=token, code=code)
+    # Whom they are everybody may ask, so that a refusal is one of the impersonation and not of what is asked.
+    def be(*headers, token='imp-token', code=403):
+        return c.refused('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {}, headers=headers, token=token, code=code)
     for who in ('root', 'system:admin', 'system:node:n1', 'system:kube-controller-manager', 'bob2', 'Bob', 'system:masters'):
         be(('Impersonate-User', who))
     for group in ('system:masters', 'system:nodes', 'devs'):
@@ -83,11 +109,16 @@ def impersonation(c):
     be(('Impersonate-User', 'bob'), ('Impersonate-Uid', '1'))
     be(('Impersonate-User', 'bob'), ('Impersonate-Extra-scopes', 'all'))
     be(('Impersonate-User', 'bob'), ('Impersonate-Extra-%73copes', 'all'))
+    be(('Impersonate-User', 'bob'), ('Impersonate-Uid', '1'), ('Impersonate-Extra-scopes', 'all'), ('Impersonate-Group', 'devs'))
     be(('Impersonate-Group', 'system:masters'), code=400)
     be(('Impersonate-Everything', 'yes'), code=400)
-    # As bob they have bob's rights: none. As an account of any namespace they have that account's, which are none, too.
-    be(('Impersonate-User', 'bob'))
-    be(('Impersonate-User', 'system:serviceaccount:kube-system:resource-claim-controller'), path='/api/v1/namespaces/team/secrets/s')
+    be(('Impersonate-User', ''), code=400)
+    # As bob they are bob and have bob's rights: none. As an account of any namespace they have that account's, which are none, too.
+    account = 'system:serviceaccount:kube-system:resource-claim-controller'
+    for who, groups in (('bob', ['system:authenticated']), (account, ['system:serviceaccounts', 'system:serviceaccounts:kube-system', 'system:authenticated'])):
+        assert json.loads(be(('Impersonate-User', who), code=201))['status']['userInfo'] == {'username': who, 'groups': groups}
+        for path in ('/api/v1/namespaces/team/pods', '/api/v1/namespaces/team/secrets/s'):
+            c.refused('GET', path, headers=[('Impersonate-User', who)], token='imp-token', code=200 if who == account and path.endswith('pods') else 403)
     be(('Impersonate-User', 'root'), token='editor-token')
 
 
@@ -171,7 +202,7 @@ def nodes(c):
 def main():
     with Cluster(USERS, 'up', ('--nodes', '0')) as c:
         set_up(c)
-        for part in (roles, stars, impersonation, accounts, reviews, devices, nodes):
+        for part in (roles, updates, stars, impersonation, accounts, reviews, devices, nodes):
             part(c)
         assert not c.good('GET', RBAC + '/clusterroles/gathering').get('rules'), 'rules were gathered after all'
         c.alive()

@@ -3,7 +3,7 @@
 """Claims about a node: an image is unpacked into its own folder and nowhere else, whatever its layers and documents say; no name of an image leads to other files of
 the machine; whoever listens in the folder of plugins and does not behave is left alone, and others are served; links there are not followed.
 Needs root, crun or runc, and a static busybox; else it is skipped. Usage: node.py DRAY"""
-import hashlib, io, json, os, shutil, socket, struct, sys, tarfile, threading, time
+import hashlib, io, json, os, shutil, socket, struct, subprocess, sys, tarfile, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
 from agent_kit import *  # noqa: E402
@@ -144,6 +144,29 @@ def images(c):
     remove(c, names)
     untouched('all of them')
     return len(names)
+
+
+def others_of_the_machine(c, n):
+    """What root in a container makes, and what its pod was given, is out of reach for other users of the machine, set-user-id programs above all."""
+    os.chmod(c.folder, 0o755)  # the test's own folder hides it otherwise
+    c.good('POST', '/api/v1/namespaces/default/secrets', {'metadata': {'name': 'kept'}, 'stringData': {'word': 'hunter2'}})
+    p = pod('suid', [dict(container('c', 'cp /bin/busybox /s && chmod 4755 /s && cp /bin/busybox /v/s && chmod 4755 /v/s && echo made; ' + FOREVER), volumeMounts=[{'name': 'v', 'mountPath': '/v'}, {'name': 'k', 'mountPath': '/k'}])], 'here',
+            volumes=[{'name': 'v', 'emptyDir': {}}, {'name': 'k', 'secret': {'secretName': 'kept', 'defaultMode': 0o444}}])
+    c.good('POST', PODS, p)
+    c.until('it runs', lambda: c.phase('suid', 'Running'))
+
+    def found():
+        names = {'s': [], 'word': []}
+        for top, _, files in os.walk(n.data):
+            for name in set(files) & set(names):
+                names[name].append(os.path.join(top, name))
+        return names if len(names['s']) >= 2 and names['word'] else None
+    for paths in c.until('its files are there', found).values():
+        for path in paths:
+            mode = os.lstat(path).st_mode
+            seen = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', 'test', '-e', path])
+            assert seen.returncode == 1, f'others of the machine get to {path}, mode {mode:o}'
+    remove(c, ['suid'])
 
 
 def image_names(c):
@@ -289,6 +312,7 @@ def main():
         n.start()
         tried = images(c)
         image_names(c)
+        others_of_the_machine(c, n)
         listened = plugins(c, n)
         n.end()
         c.stop()

@@ -3,7 +3,7 @@
 """Claim: a token is believed if this server's key signed it, for this server, while it and what it is bound to last. Forged, changed, cut, replayed and
 oversized ones are nobody's: 401, never 500. Usage: tokens.py DRAY"""
 import base64, json, subprocess, time
-from kit import Cluster, read_all
+from kit import Cluster, read_all, rule, until
 
 ACCOUNTS = '/api/v1/namespaces/team/serviceaccounts'
 
@@ -85,6 +85,24 @@ def status(c, value):
     return int(got.split(b' ')[1])
 
 
+def watches(c, token):
+    """A watch ends with the token that it was let in with, not half an hour later."""
+    c.role('team', 'watches', rule('get list watch', 'configmaps'))
+    c.bind('team', 'watches', 'system:serviceaccount:team:robot', kind='Role')
+    header, claims, _ = token.split('.')
+    h, k = json.loads(unb64(header)), json.loads(unb64(claims))
+    path = '/api/v1/namespaces/team/configmaps?watch=1&timeoutSeconds='
+    until('the role counts', lambda: c.call('GET', path + '1', token=token)[0] == 200)
+    for seconds, most in ((4, 20), (600, 20)):
+        # What ends first counts: the token, or the watch as its client wanted it.
+        short = make(h, {**k, 'exp': int(time.time()) + seconds}, c.data + '/pki/sa.key')
+        began = time.monotonic()
+        code, _ = c.call('GET', path + str(604 - seconds), token=short)
+        took = time.monotonic() - began
+        assert code == 200 and 2 < took < most, (seconds, code, took)
+    assert c.call('GET', path + '1', token=make(h, {**k, 'exp': int(time.time()) - 1}, c.data + '/pki/sa.key'))[0] == 401
+
+
 def main():
     with Cluster() as c:
         c.namespace('team')
@@ -101,6 +119,7 @@ def main():
             assert code in (400, 401, 431), (value[:30], code)
         # In the address it is no credential, and a header that comes twice is none that was checked once.
         assert c.call('GET', '/api/v1/namespaces?access_token=' + token, token=None)[0] == 401
+        watches(c, token)
         # Replayed: with the account, and after it was made anew.
         assert c.good('DELETE', ACCOUNTS + '/robot')
         assert c.call('GET', '/api/v1/namespaces/team/pods', token=token)[0] == 401

@@ -379,7 +379,8 @@ static void stops_gracefully(void **state)
 static void waits_when_there_are_too_many_connections(void **state)
 {
     (void)state;
-    static const struct http_limits limits = {.connections = 2};
+    static const struct http_limits limits = {.connections = 2,
+                                              .give_way_ns = 600 * CLOCK_NS_PER_SEC};
     struct fixture f;
     fixture_start(&f, NULL, &limits);
     int fds[6];
@@ -393,6 +394,36 @@ static void waits_when_there_are_too_many_connections(void **state)
         assert_true(atomic_load(&f.handled) <= i + 2);
         (void)close(fds[i]);
     }
+    fixture_end(&f);
+}
+
+// Whoever holds connections and asks nothing, or never to the end, keeps nobody out; whose answer is on its way stays.
+static void those_that_do_nothing_give_way(void **state)
+{
+    (void)state;
+    static const struct http_limits limits = {.connections = 3,
+                                              .give_way_ns = 100 * CLOCK_NS_PER_MS};
+    struct fixture f;
+    fixture_start(&f, NULL, &limits);
+    int busy = client_open(&f), idle = client_open(&f), half = client_open(&f);
+    client_sendz(busy, GET("/hold"));
+    client_sendz(half, "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx");
+    int fds[4];
+    for (int i = 0; i < 4; i++) { // they stay open, so that each pushes another one out
+        cleanup_sbuf struct sbuf b = {0};
+        fds[i] = client_open(&f);
+        client_sendz(fds[i], GET("/hello"));
+        client_read(fds[i], &b, "hello");
+    }
+    char byte;
+    assert_int_equal(recv(idle, &byte, 1, 0), 0);
+    assert_true(recv(half, &byte, 1, 0) <= 0);
+    assert_int_not_equal(recv(busy, &byte, 1, MSG_DONTWAIT | MSG_PEEK), 0);
+    for (int i = 0; i < 4; i++)
+        (void)close(fds[i]);
+    (void)close(idle);
+    (void)close(half);
+    (void)close(busy);
     fixture_end(&f);
 }
 
@@ -482,5 +513,6 @@ RUN_TESTS(TEST_CASE(answers_and_keeps_the_connection), TEST_CASE(answers_http_1_
           TEST_CASE(survives_peers_that_are_gone), TEST_CASE(slows_down_for_a_slow_reader),
           TEST_CASE(gives_up_on_a_peer_that_never_reads),
           TEST_CASE(keeps_a_request_until_its_answer_left), TEST_CASE(stops_gracefully),
-          TEST_CASE(waits_when_there_are_too_many_connections), TEST_CASE(listens_on_unix_sockets),
+          TEST_CASE(waits_when_there_are_too_many_connections),
+          TEST_CASE(those_that_do_nothing_give_way), TEST_CASE(listens_on_unix_sockets),
           TEST_CASE(says_why_it_cannot_listen), TEST_CASE(shares_buffers))

@@ -612,17 +612,45 @@ static void a_driver_says_where_it_has_room(void **state)
     kit_end(&k);
 }
 
-// Where the server does not let volumes be listed, pods are placed as if there were none.
-static void without_permission_volumes_are_not_looked_at(void **state)
+// What the server does not show may be what keeps a pod from every node: it waits, says why, and is tried when it can be seen.
+static void waits_for_permission(const char *kind, const char *told)
+{
+    struct kit k;
+    start(&k);
+    k.w.denied = kind;
+    kit_pod(&k, "p", DATA);
+    kit_pod(&k, "plain", "");
+    world_run(&k.w, 100);
+    assert_true(sched_synced(k.s));
+    kit_told(&k, "ns/p", told);
+    assert_int_not_equal(world_node_of(&k.w, "ns/plain").n, 0); // it has no volumes to look at
+    world_run(&k.w, 60000);
+    assert_int_equal(world_node_of(&k.w, "ns/p").n, 0);
+    k.w.denied = NULL;
+    world_run(&k.w, 120000);
+    kit_told(&k, "ns/p", "persistentvolumeclaim \"data\" not found");
+    kit_end(&k);
+}
+
+static void without_permission_pods_with_volumes_wait(void **state)
+{
+    (void)state;
+    waits_for_permission("PersistentVolumeClaim", "list persistentvolumeclaims of v1");
+    waits_for_permission("PersistentVolume", "list persistentvolumes of v1");
+    waits_for_permission("CSINode", "list csinodes of storage.k8s.io/v1");
+}
+
+// A server that has no such kinds has no volumes either: pods are placed as if there were none.
+static void without_the_kinds_volumes_are_not_looked_at(void **state)
 {
     (void)state;
     struct kit k;
     start(&k);
     k.w.denied = "PersistentVolume";
+    k.w.unknown = true;
     kit_pod(&k, "p", DATA);
     world_run(&k.w, 100);
     assert_int_not_equal(world_node_of(&k.w, "ns/p").n, 0);
-    assert_true(sched_synced(k.s));
     k.w.denied = NULL; // from here on they are
     world_run(&k.w, 120000);
     kit_pod(&k, "q", DATA);
@@ -645,4 +673,5 @@ RUN_TESTS(TEST_CASE(pods_without_claims_read_nothing), TEST_CASE(a_missing_claim
           TEST_CASE(a_pod_may_go_while_it_waits), TEST_CASE(devices_wait_for_volumes),
           TEST_CASE(a_gang_waits_for_all_volumes), TEST_CASE(a_gang_goes_back_together),
           TEST_CASE(a_node_has_so_many_volumes), TEST_CASE(a_driver_says_where_it_has_room),
-          TEST_CASE(without_permission_volumes_are_not_looked_at))
+          TEST_CASE(without_permission_pods_with_volumes_wait),
+          TEST_CASE(without_the_kinds_volumes_are_not_looked_at))

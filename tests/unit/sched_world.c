@@ -413,9 +413,9 @@ static void deny(struct client_watch *watch)
 {
     static struct err err;
     struct pending_event *p = xcalloc(1, sizeof(*p));
-    (void)err_set(&err, ERR_FORBIDDEN, "denied by the test");
+    int code = err_set(&err, watch->w->unknown ? ERR_NOT_FOUND : ERR_FORBIDDEN, "by the test");
     p->watch = watch;
-    p->event = (struct client_event){.type = CLIENT_ENDED, .code = -ERR_FORBIDDEN, .err = &err};
+    p->event = (struct client_event){.type = CLIENT_ENDED, .code = code, .err = &err};
     watch->posted++;
     exec_post(watch->w->exec, deliver, p);
 }

@@ -30,6 +30,7 @@ struct world {
     int refusals;       // left; for the use of refuse
     int64_t refused_ms; // how long a refusal takes
     const char *denied; // kind that nobody may list; NULL: none
+    bool unknown;       // … because the server does not have it
 };
 
 void world_start(struct world *w);

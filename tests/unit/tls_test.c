@@ -142,6 +142,25 @@ static void makes_certificates_others_accept(void **state)
     pki_done(&p);
 }
 
+static void compares_names_with_those_of_a_certificate(void **state)
+{
+    (void)state;
+    struct pki p;
+    static const char *const fewer[] = {"system:masters", NULL};
+    pki_make(&p);
+    const char *pem = p.client.certificate_pem; // admin, in groups
+    struct tls_subject s = {.common_name = "admin", .organizations = groups};
+    assert_true(tls_certificate_names(pem, &s));
+    s.organizations = NULL;
+    assert_false(tls_certificate_names(pem, &s));
+    s.organizations = fewer;
+    assert_false(tls_certificate_names(pem, &s));
+    s = (struct tls_subject){.common_name = "other", .organizations = groups};
+    assert_false(tls_certificate_names(pem, &s));
+    assert_false(tls_certificate_names("nonsense", &s));
+    pki_done(&p);
+}
+
 static void writes_files_for_the_owner_alone(void **state)
 {
     (void)state;
@@ -467,7 +486,9 @@ static void ends_handshakes_that_do_not_move(void **state)
     pki_done(&p);
 }
 
-RUN_TESTS(TEST_CASE(makes_certificates_others_accept), TEST_CASE(writes_files_for_the_owner_alone),
-          TEST_CASE(speaks_http_over_tls), TEST_CASE(refuses_old_versions_and_plain_text),
-          TEST_CASE(knows_clients_by_certificate), TEST_CASE(reloads_certificates),
-          TEST_CASE(says_which_file_is_wrong), TEST_CASE(ends_handshakes_that_do_not_move))
+RUN_TESTS(TEST_CASE(makes_certificates_others_accept),
+          TEST_CASE(compares_names_with_those_of_a_certificate),
+          TEST_CASE(writes_files_for_the_owner_alone), TEST_CASE(speaks_http_over_tls),
+          TEST_CASE(refuses_old_versions_and_plain_text), TEST_CASE(knows_clients_by_certificate),
+          TEST_CASE(reloads_certificates), TEST_CASE(says_which_file_is_wrong),
+          TEST_CASE(ends_handshakes_that_do_not_move))
