@@ -137,6 +137,20 @@ static void measure_one(struct alloc_solver *s, const struct question *q, const 
     }
 }
 
+static void count_one(struct alloc_solver *s, const struct question *q, const struct prepared *p)
+{
+    static const char *const names[] = {"used", "tainted", "conflict"};
+    for (size_t i = 0; i < array_len(names); i++) {
+        struct alloc_answer a;
+        struct alloc_explanation e;
+        char name[32];
+        (void)snprintf(name, sizeof(name), "solve %s", names[i]);
+        COUNT(name, 10, alloc_solve(s, p->views[i], q->claims.p, q->claims.n, &a));
+        (void)snprintf(name, sizeof(name), "funnel %s", names[i]);
+        COUNT(name, 10, (void)alloc_explain(s, p->views[i], q->claims.p, q->claims.n, &e));
+    }
+}
+
 static void measure_many(struct alloc_solver *s, struct deadline *d, const struct question *q,
                          const struct prepared *p)
 {
@@ -152,22 +166,27 @@ static void measure_many(struct alloc_solver *s, struct deadline *d, const struc
     alloc_report_free(r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    bool counting = bench_counting(argc, argv);
     cleanup_sbuf struct sbuf text = {0};
     struct question q = {0};
     struct prepared p = {0};
     struct err err = {0};
     struct deadline d = {.at_ns = INT64_MAX};
-    write_problem(&text, NODES);
+    write_problem(&text, counting ? 3 : NODES);
     if (question_read(&q, sbuf_str(&text), &err) < 0 || question_prepare(&q, &p, &err) < 0) {
         (void)fprintf(stderr, "bench_explain: %s\n", err.msg);
         return 1;
     }
     struct alloc_solver *s = alloc_solver_new(
         &(struct alloc_options){.policy = ALLOC_FIRST, .expired = expired, .expired_arg = &d});
-    measure_one(s, &q, &p);
-    measure_many(s, &d, &q, &p);
+    if (counting) {
+        count_one(s, &q, &p);
+    } else {
+        measure_one(s, &q, &p);
+        measure_many(s, &d, &q, &p);
+    }
     alloc_solver_free(s);
     prepared_done(&q, &p);
     question_done(&q);

@@ -688,6 +688,10 @@ void capacity_taken(struct alloc_solver *s, const struct alternative *a, uint32_
 const struct attr_value *column_value(struct alloc_solver *s, uint32_t column, uint32_t device);
 void column_error(struct alloc_solver *s, uint32_t column, uint32_t device);
 
+// taint_refusing is the first of a device's taints that keeps an alternative from having it, or NULL.
+const struct api_device_taint *taint_refusing(const struct cl_device *d,
+                                              const struct api_device_toleration_array *t);
+
 // taints_tolerated says whether a device's taints let an alternative have it.
 bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t);
 

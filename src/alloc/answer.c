@@ -99,12 +99,17 @@ int device_make_record(const struct alloc_cluster *c, const struct cl_device *d,
     return r < 0 ? err_wrap(err, "device %.*s", STR_ARG(api->name)) : 0;
 }
 
-const struct cel_device *device_record(const struct alloc_cluster *c, const struct cl_device *d)
+// Apart, because the room for an error is cleared whenever the function that has it is entered.
+static const struct cel_device *__attribute__((noinline))
+make_record(const struct alloc_cluster *c, const struct cl_device *d)
 {
     struct err err;
-    if (!*d->cel && device_make_record(c, d, &err) < 0)
-        return NULL;
-    return *d->cel;
+    return device_make_record(c, d, &err) < 0 ? NULL : *d->cel;
+}
+
+const struct cel_device *device_record(const struct alloc_cluster *c, const struct cl_device *d)
+{
+    return *d->cel ? *d->cel : make_record(c, d);
 }
 
 bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struct cel_run *run,

@@ -46,6 +46,62 @@ static struct cel_program *fetch_term(struct explainer *x, struct str text)
     return p;
 }
 
+// Devices that the terms from here on are asked about.
+struct asked {
+    uint32_t *devices;
+    const struct cel_device **records; // parallel
+    size_t n;
+    uint64_t *match, *failed; // bits by place in the lists
+};
+
+// Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails everywhere.
+static struct asked ask_all(struct explainer *x, const struct cl_class *class_,
+                            struct judged_set *set)
+{
+    const struct alloc_view *v = x->s->view;
+    struct arena *arena = &x->s->arena;
+    struct asked q = {.devices = arena_array(arena, uint32_t, v->devices_len + 1),
+                      .records = arena_array(arena, const struct cel_device *, v->devices_len + 1),
+                      .match = arena_array(arena, uint64_t, v->devices_len / 64 + 1),
+                      .failed = arena_array(arena, uint64_t, v->devices_len / 64 + 1)};
+    for (uint32_t d = 0; d < v->devices_len; d++) {
+        uint8_t m = class_->match[v->devices[d].cl_index];
+        if (m == MATCH_NO || m == MATCH_ERROR)
+            continue;
+        const struct cel_device *record = device_record(v->cluster, v->devices[d].cl);
+        set->match[d] = record || set->terms_len == 0 ? MATCH_YES : MATCH_ERROR;
+        q.devices[q.n] = d;
+        q.records[q.n] = record;
+        q.n += record != NULL;
+    }
+    return q;
+}
+
+// A conjunction is false if any term is, whatever the others do, and fails if one fails and none is
+// false. Of several selectors the first that is not true decides.
+static void judge_term(struct explainer *x, struct judged_set *set, struct asked *q, size_t term)
+{
+    const struct flat_term *t = &set->terms[term];
+    bool more = term + 1 < set->terms_len && t[1].selector == t->selector;
+    size_t n = 0;
+    memset(q->failed, t->program ? 0 : UINT8_MAX, (q->n + 63) / 64 * sizeof(*q->failed));
+    if (t->program)
+        (void)cel_eval_batch(x->s->run, t->program, q->records, q->n, q->match, q->failed, NULL);
+    for (size_t i = 0; i < q->n; i++) {
+        uint32_t d = q->devices[i];
+        bool failed = q->failed[i / 64] >> i % 64 & 1;
+        bool match = !failed && q->match[i / 64] >> i % 64 & 1;
+        if (!match && !(failed && set->match[d] == MATCH_ERROR)) {
+            set->refuser[d] = (uint16_t)term;
+            set->match[d] = failed ? MATCH_ERROR : MATCH_NO;
+        }
+        q->devices[n] = d;
+        q->records[n] = q->records[i];
+        n += set->match[d] == MATCH_YES || (set->match[d] == MATCH_ERROR && more);
+    }
+    q->n = n;
+}
+
 static void prepare_set(struct explainer *x, uint32_t index)
 {
     struct alloc_solver *s = x->s;
@@ -66,39 +122,10 @@ static void prepare_set(struct explainer *x, uint32_t index)
         for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
             set->terms[set->terms_len++] = (struct flat_term){
                 .text = split[i].p[k], .selector = i, .program = fetch_term(x, split[i].p[k])};
-}
-
-// A conjunction is false if any term is, whatever the others do, and fails if one fails and none is
-// false. Of several selectors the first that is not true decides.
-static enum match_state judge_terms(struct explainer *x, struct judged_set *set, uint32_t device)
-{
-    const struct vw_device *d = &x->s->view->devices[device];
-    enum match_state m = MATCH_YES;
-    for (size_t i = 0; i < set->terms_len; i++) {
-        struct cel_result r = {.failed = true};
-        if (m == MATCH_ERROR && set->terms[i].selector != set->terms[i - 1].selector)
-            break;
-        bool match = set->terms[i].program &&
-                     device_eval(x->s->view->cluster, d->cl, x->s->run, set->terms[i].program, &r);
-        if (match || (r.failed && m == MATCH_ERROR))
-            continue;
-        set->refuser[device] = (uint16_t)i;
-        m = r.failed ? MATCH_ERROR : MATCH_NO;
-        if (m == MATCH_NO)
-            break;
-    }
-    return m;
-}
-
-static enum match_state judge_selectors(struct explainer *x, const struct alternative *a,
-                                        uint32_t device)
-{
-    struct judged_set *set = &x->sets[a->selset];
-    if (x->s->selsets[a->selset].class_only)
-        return MATCH_YES;
-    if (set->match[device] == MATCH_UNKNOWN)
-        set->match[device] = (uint8_t)judge_terms(x, set, device);
-    return (enum match_state)set->match[device];
+    // Term by term: a program costs twice as much when another one ran before it.
+    struct asked q = ask_all(x, from->class_, set);
+    for (size_t i = 0; i < set->terms_len; i++)
+        judge_term(x, set, &q, i);
 }
 
 // --- Reasons -------------------------------------------------------------------------------------
@@ -226,18 +253,27 @@ static bool attribute_missing(struct explainer *x, const struct alternative *a, 
 static bool tainted(const struct vw_device *d, const struct alternative *a,
                     struct draft_reason *ret)
 {
-    if (!d->hard_taints || taints_tolerated(d->cl, a->tolerations))
+    const struct api_device_taint *t =
+        d->hard_taints ? taint_refusing(d->cl, a->tolerations) : NULL;
+    if (!t)
         return false;
-    for (size_t i = 0; i < d->cl->taints.n; i++) {
-        const struct api_device_taint *t = &d->cl->taints.p[i];
-        struct cl_device alone = {.taints = {d->cl->taints.p + i, 1}};
-        if (taints_tolerated(&alone, a->tolerations))
-            continue;
-        *ret = reason(ALLOC_ROW_TAINTED, t->key);
-        ret->value = t->value;
-        ret->effect = t->effect;
-        break;
-    }
+    *ret = reason(ALLOC_ROW_TAINTED, t->key);
+    ret->value = t->value;
+    ret->effect = t->effect;
+    return true;
+}
+
+static bool refuse(struct draft_reason *ret, enum alloc_row row, struct str what)
+{
+    *ret = reason(row, what);
+    return true;
+}
+
+static bool refuse_by_term(struct draft_reason *ret, const struct judged_set *set, uint32_t device)
+{
+    *ret = reason(set->match[device] == MATCH_NO ? ALLOC_ROW_SELECTOR : ALLOC_ROW_SELECTOR_FAILED,
+                  set->terms[set->refuser[device]].text);
+    ret->term = set->refuser[device];
     return true;
 }
 
@@ -248,28 +284,20 @@ static bool refused(struct explainer *x, const struct alternative *a, uint32_t d
     const struct vw_device *d = &x->s->view->devices[device];
     const struct judged_set *set = &x->sets[a->selset];
     uint8_t class_match = a->class_->match[d->cl_index];
-    if (class_match == MATCH_NO || class_match == MATCH_ERROR) {
-        *ret = reason(class_match == MATCH_NO ? ALLOC_ROW_CLASS : ALLOC_ROW_SELECTOR_FAILED,
+    if (class_match == MATCH_NO || class_match == MATCH_ERROR)
+        return refuse(ret, class_match == MATCH_NO ? ALLOC_ROW_CLASS : ALLOC_ROW_SELECTOR_FAILED,
                       a->class_->api->metadata.name);
-        return true;
-    }
-    enum match_state m = judge_selectors(x, a, device);
-    if (m != MATCH_YES) {
-        *ret = reason(m == MATCH_NO ? ALLOC_ROW_SELECTOR : ALLOC_ROW_SELECTOR_FAILED,
-                      set->terms[set->refuser[device]].text);
-        ret->term = set->refuser[device];
-        return true;
-    }
-    *ret = reason(ALLOC_ROW_NODE, (struct str){0});
+    if (set->match && set->match[device] != MATCH_YES)
+        return refuse_by_term(ret, set, device);
     if (d->node != NODE_YES)
+        return refuse(ret, ALLOC_ROW_NODE, (struct str){0});
+    if (d->refused || d->unsupported)
+        return refuse(ret, ALLOC_ROW_UNSUPPORTED,
+                      d->refused ? STR("binding conditions") : STR("counters or node operations"));
+    if (tainted(d, a, ret))
         return true;
-    *ret = reason(ALLOC_ROW_UNSUPPORTED,
-                  d->refused ? STR("binding conditions") : STR("counters or node operations"));
-    if (d->refused || d->unsupported || tainted(d, a, ret))
-        return true;
-    *ret = reason(ALLOC_ROW_IN_USE, (struct str){0});
     if (!a->admin && d->exclusive_use)
-        return true;
+        return refuse(ret, ALLOC_ROW_IN_USE, (struct str){0});
     return capacity_short(x, a, device, ret) || counters_short(x->s->view, d, ret) ||
            attribute_missing(x, a, device, ret);
 }
@@ -361,16 +389,26 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
     terms_begin(s);
     x->sets = arena_array(&s->arena, struct judged_set, s->selsets_len + 1);
     x->funnels = arena_array(&s->arena, struct draft_funnel, s->alternatives_len + 1);
-    x->state = state_of_pools(view);
     for (size_t i = 0; i < s->alternatives_len; i++) {
         const struct alternative *a = &s->alternatives[i];
         if (!s->selsets[a->selset].class_only)
             prepare_set(x, a->selset);
         count_devices(x, a, &x->funnels[i]);
-        x->state = state_mix(x->state, state_of(&x->funnels[i]));
     }
     explain_conflicts(x);
     return true;
+}
+
+uint64_t explain_hash(const struct explainer *x)
+{
+    uint64_t h = state_of_pools(x->s->view);
+    for (size_t i = 0; i < x->s->alternatives_len; i++)
+        h = state_mix(h, state_of(&x->funnels[i]));
+    for (size_t i = 0; i < x->conflicts_len; i++) {
+        const struct alloc_conflict *c = &x->conflicts[i].c;
+        h = state_mix(h, state_mix(c->kind, state_mix(c->needed, c->best)));
+    }
+    return h;
 }
 
 void explain_end(struct explainer *x)
@@ -428,21 +466,29 @@ static struct str failure(const struct explainer *x, const struct alternative *a
     return (struct str){0};
 }
 
+// key=value:effect
+static struct str taint_text(const struct draft_reason *d, struct arena *arena)
+{
+    const struct str parts[] = {d->what, d->value.n ? STR("=") : (struct str){0}, d->value,
+                                STR(":"), d->effect};
+    size_t n = 0;
+    for (size_t i = 0; i < array_len(parts); i++)
+        n += parts[i].n;
+    char *text = arena_alloc(arena, n + 1, 1);
+    n = 0;
+    for (size_t i = 0; i < array_len(parts); i++) {
+        if (parts[i].n)
+            memcpy(text + n, parts[i].p, parts[i].n);
+        n += parts[i].n;
+    }
+    return str_make(text, n);
+}
+
 static struct alloc_reason finish_reason(const struct explainer *x, size_t funnel,
                                          const struct draft_reason *d, struct arena *arena)
 {
     struct alloc_reason r = {.row = d->row, .devices = d->devices, .term = d->term};
-    if (d->row == ALLOC_ROW_TAINTED) {
-        cleanup_sbuf struct sbuf taint = {0};
-        sbuf_add(&taint, d->what);
-        sbuf_addz(&taint, d->value.n ? "=" : "");
-        sbuf_add(&taint, d->value);
-        sbuf_addc(&taint, ':');
-        sbuf_add(&taint, d->effect);
-        r.what = arena_str(arena, sbuf_str(&taint));
-    } else {
-        r.what = arena_str(arena, d->what);
-    }
+    r.what = d->row == ALLOC_ROW_TAINTED ? taint_text(d, arena) : arena_str(arena, d->what);
     if (d->row == ALLOC_ROW_SELECTOR_FAILED)
         r.error = failure(x, &x->s->alternatives[funnel], d->device, arena);
     if (d->amounts) {

@@ -42,9 +42,7 @@ static bool satisfied(const struct explainer *x, const struct request *q)
 
 static void add_conflict(struct explainer *x, const struct draft_conflict *d)
 {
-    const struct alloc_conflict *c = &d->c;
     x->conflicts[x->conflicts_len++] = *d;
-    x->state = state_mix(x->state, state_mix(c->kind, state_mix(c->needed, c->best)));
 }
 
 // --- Constraints ---------------------------------------------------------------------------------

@@ -99,7 +99,6 @@ struct explainer {
     struct alloc_funnel *finished; // of explain_finish
     struct draft_conflict *conflicts;
     size_t conflicts_len;
-    uint64_t state; // a hash of everything that makes groups
 };
 
 // explain_begin reads the question and counts; what it makes lives in the solver's arena. kept, if not
@@ -109,6 +108,9 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
                    const struct api_resource_claim *const *claims, size_t claims_len,
                    struct kept_programs *kept);
 void explain_end(struct explainer *x);
+
+// explain_hash is a hash of everything that makes groups of nodes.
+uint64_t explain_hash(const struct explainer *x);
 
 // explain_finish turns what was counted into texts in arena.
 void explain_finish(struct explainer *x, struct arena *arena, struct alloc_explanation *ret);

@@ -69,7 +69,7 @@ bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const stru
     bool is_new = false;
     bool ok = explain_begin(&x, s, view, claims, claims_len, &r->kept);
     if (ok) {
-        uint64_t state = x.state;
+        uint64_t state = explain_hash(&x);
         struct report_group *g = join(r, str_make((const char *)&state, sizeof(state)),
                                       view->node->metadata.name, &is_new);
         if (is_new) {

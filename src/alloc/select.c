@@ -152,7 +152,8 @@ static bool tolerates(const struct api_device_toleration *t, const struct api_de
     return str_eqz(t->operator, "Exists");
 }
 
-bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t)
+const struct api_device_taint *taint_refusing(const struct cl_device *d,
+                                              const struct api_device_toleration_array *t)
 {
     for (size_t i = 0; i < d->taints.n; i++) {
         const struct api_device_taint *taint = &d->taints.p[i];
@@ -162,7 +163,12 @@ bool taints_tolerated(const struct cl_device *d, const struct api_device_tolerat
         while (j < t->n && !tolerates(&t->p[j], taint))
             j++;
         if (j == t->n)
-            return false;
+            return taint;
     }
-    return true;
+    return NULL;
+}
+
+bool taints_tolerated(const struct cl_device *d, const struct api_device_toleration_array *t)
+{
+    return !taint_refusing(d, t);
 }

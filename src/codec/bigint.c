@@ -42,6 +42,17 @@ const struct bigint *bigint_from_i64(int64_t v, struct arena *a)
     return normal(b);
 }
 
+const struct bigint *bigint_from_u128(unsigned __int128 v, struct arena *a)
+{
+    struct bigint *b = make(a, 5, false);
+    for (uint32_t i = 0; v; i++) {
+        unsigned __int128 rest = v / LIMB;
+        b->limbs[i] = (uint32_t)(v - rest * LIMB);
+        v = rest;
+    }
+    return normal(b);
+}
+
 const struct bigint *bigint_from_digits(struct str digits, bool negative, struct arena *a)
 {
     size_t limbs = digits.n / BIGINT_LIMB_DIGITS + 1;

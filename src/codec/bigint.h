@@ -22,6 +22,7 @@ struct bigint {
 };
 
 const struct bigint *bigint_from_i64(int64_t v, struct arena *a);
+const struct bigint *bigint_from_u128(unsigned __int128 v, struct arena *a);
 
 // bigint_from_digits reads decimal digits (nothing else; may be empty for zero).
 const struct bigint *bigint_from_digits(struct str digits, bool negative, struct arena *a);

@@ -92,6 +92,31 @@ static void test_failing_selector_says_why(void **state)
     ask_done(&a);
 }
 
+// A term that is false decides over one that fails before it, but not over one of an earlier selector.
+static void test_failing_term_before_a_false_one(void **state)
+{
+    (void)state;
+    struct asked a;
+    ask(&a, P_PROBLEM(P_NODE("n"),
+                      P_SLICE("n", P_DEV("a", P_NUMBER("1")) "," P_DEV(
+                                       "b", P_NUMBER("2")) "," P_DEV("c", P_NUMBER("3"))),
+                      P_CLAIM("x", P_REQ("r", "1",
+                                         ",\"selectors\":[{\"cel\":{\"expression\":\""
+                                         "device.attributes['d.example.com'].z == 2 && "
+                                         "device.attributes['d.example.com'].n > 1\"}},{\"cel\":{"
+                                         "\"expression\":\"device.attributes['d.example.com'].n "
+                                         "> 2\"}}]")),
+                      P_USED("y", "n", "a") "," P_USED("y", "n", "b") "," P_USED("y", "n", "c")));
+    struct alloc_explanation e = explain(&a);
+    assert_int_equal(e.funnels[0].selector_refused, 1);
+    assert_int_equal(e.funnels[0].selector_failed, 2);
+    (void)reason(&e.funnels[0], ALLOC_ROW_SELECTOR, "device.attributes['d.example.com'].n > 1");
+    const struct alloc_reason *r = reason(&e.funnels[0], ALLOC_ROW_SELECTOR_FAILED,
+                                          "device.attributes['d.example.com'].z == 2");
+    assert_int_equal(r->devices, 2);
+    ask_done(&a);
+}
+
 static void test_capacity_short(void **state)
 {
     (void)state;
@@ -348,6 +373,7 @@ static void test_terms(void **state)
 }
 
 RUN_TESTS(TEST_CASE(test_rows_add_up), TEST_CASE(test_term_that_refuses),
+          TEST_CASE(test_failing_term_before_a_false_one),
           TEST_CASE(test_failing_selector_says_why), TEST_CASE(test_capacity_short),
           TEST_CASE(test_counters_short), TEST_CASE(test_match_within_request),
           TEST_CASE(test_match_between_requests), TEST_CASE(test_distinct),

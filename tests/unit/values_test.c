@@ -47,6 +47,47 @@ static void quantities_are_written_canonically(void **state)
     }
 }
 
+static void expect_same_quantity(const struct quantity *x, const struct quantity *y)
+{
+    cleanup_sbuf struct sbuf b = {0}, c = {0};
+    assert_int_equal(quantity_cmp(x, y), 0);
+    assert_int_equal(x->scale, y->scale);
+    assert_int_equal(x->format, y->format);
+    assert_int_equal(x->decimal, y->decimal);
+    assert_int_equal(!x->big, !y->big);
+    quantity_write_canonical(x, &b);
+    quantity_write_canonical(y, &c);
+    assert_string_equal(b.p, c.p);
+}
+
+// Short texts have ways of their own, which a zero in front and a sign lead away from: all must make
+// the same of a number.
+static void quantities_are_the_same_whichever_way_they_are_read(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        // clang-format off
+        "4", "1000", "5000m", "100m", "7u", "3n", "2k", "9E", "1.5", "1.", "1.500", "2.5k", "1.5n",
+        "1.0000000001", "1.5m", "80Gi", "8Ki", "1023Mi", "2Pi", "1Ei", "7Ei", "7.999Ei", "8Ei",
+        "15Pi", "1.5Gi", "1.00000001E", "1.5Ei", "999999999Ki", "1e3", "12e6", "1E", "12.5e-3",
+        "0.5Ki", "0.01Ki", "0.0001Ki", "8589.Mi", "8.388608", "0Ki", "0.0Pi", "0.008388608Ti",
+        "0.000000001Ki",
+        // clang-format on
+    };
+    for (size_t i = 0; i < array_len(texts); i++) {
+        cleanup_arena struct arena a = {0};
+        struct quantity q, zero, minus;
+        assert_int_equal(quantity_parse(str_z(texts[i]), &a, &q, NULL), 0);
+        assert_int_equal(quantity_parse(arena_strf(&a, "+00%s", texts[i]), &a, &zero, NULL), 0);
+        assert_int_equal(quantity_parse(arena_strf(&a, "-%s", texts[i]), &a, &minus, NULL), 0);
+        expect_same_quantity(&q, &zero);
+        assert_int_equal(!q.original.n, !zero.original.n);
+        assert_int_equal(!q.original.n, !minus.original.n);
+        quantity_neg(&minus, &minus, &a);
+        expect_same_quantity(&q, &minus);
+    }
+}
+
 static void bad_quantities_are_refused(void **state)
 {
     (void)state;
@@ -264,7 +305,9 @@ static void bad_base64_is_refused_where_it_breaks(void **state)
     }
 }
 
-RUN_TESTS(TEST_CASE(quantities_are_written_canonically), TEST_CASE(bad_quantities_are_refused),
+RUN_TESTS(TEST_CASE(quantities_are_written_canonically),
+          TEST_CASE(quantities_are_the_same_whichever_way_they_are_read),
+          TEST_CASE(bad_quantities_are_refused),
           TEST_CASE(quantities_far_apart_compare_without_their_digits),
           TEST_CASE(semantic_versions_follow_precedence), TEST_CASE(bad_versions_are_refused),
           TEST_CASE(times_read_and_write), TEST_CASE(bad_times_are_refused),

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	rounds  = 5
-	roundNs = 60 * time.Millisecond
+	rounds  = 5 // at the least; more while allNs are not over
+	roundNs = 2 * time.Millisecond
+	allNs   = 300 * time.Millisecond
 )
 
 func bench(name string, body func()) {
-	best := 0.0
-	for round := 0; round < rounds; round++ {
+	best, first := 0.0, time.Now()
+	for round := 0; round < rounds || time.Since(first) < allNs; round++ {
 		runs, start := 0, time.Now()
 		for time.Since(start) < roundNs {
 			body()
