@@ -157,7 +157,7 @@ static void fetched(void *arg, const struct client_answer *a);
 // follow_claim asks for the volume of a claim that was fetched. False: there is nothing to ask for.
 static bool follow_claim(struct pod_refs *r, const struct pod_ref *ref, struct fetch *f)
 {
-    if (ref->kind != REF_VOLUME_CLAIM || f->of_claim || ref->err.code != 0 ||
+    if (ref->kind != REF_VOLUME_CLAIM || f->of_claim || ref->err.code != 0 || !ref->object ||
         !volume_is_bound(ref->object->object.value))
         return false;
     const struct api_persistent_volume_claim *claim = ref->object->object.value;

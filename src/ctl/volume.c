@@ -94,7 +94,7 @@ static void add_its_claim(struct volume_ctl *c, const struct client_object *volu
 
 static bool is_free(const struct client_object *volume)
 {
-    return volume && !as_volume(volume)->spec.claim_ref &&
+    return !as_volume(volume)->spec.claim_ref &&
            str_eqz(as_volume(volume)->status.phase, "Available");
 }
 
@@ -107,7 +107,7 @@ static void volume_changed(void *arg, const struct client_object *before,
     add_its_claim(c, before);
     add_its_claim(c, after);
     add_claims_by(c, "volume", o->meta->name);
-    if (is_free(after))
+    if (after && is_free(after))
         add_claims_by(c, "class", volume_class(as_volume(after)));
 }
 

@@ -25,8 +25,8 @@ CTL_VIEW(storage_class, api_storage_class)
 
 // A step ends with one of these, or with work_done.
 
-void volume_claim_step(struct volume_ctl *c, struct str key, const struct client_object *claim);
-void volume_step(struct volume_ctl *c, struct str key, const struct client_object *volume);
+void volume_claim_step(struct volume_ctl *c, struct str key, const struct client_object *o);
+void volume_step(struct volume_ctl *c, struct str key, const struct client_object *o);
 
 // volume_provision sees to it that a volume is made for a claim that none fits.
 void volume_provision(struct volume_ctl *c, struct str key, const struct client_object *claim);
