@@ -117,12 +117,14 @@ static bool leaves(struct str path)
     return memchr(path.n ? path.p : "", '\0', path.n) != NULL;
 }
 
-static bool is_written_by_agent(const struct api_pod *pod, struct str name)
+// What the agent writes, and claims that the pod wants to read alone.
+static bool is_read_only(const struct api_pod *pod, struct str name)
 {
     for (size_t i = 0; i < pod->spec.volumes.n; i++) {
         const struct api_volume_source *v = &pod->spec.volumes.p[i].volume_source;
         if (str_eq(pod->spec.volumes.p[i].name, name))
-            return v->config_map || v->secret || v->projected || v->downward_api;
+            return v->config_map || v->secret || v->projected || v->downward_api ||
+                   (v->persistent_volume_claim && v->persistent_volume_claim->read_only);
     }
     return false;
 }
@@ -133,7 +135,7 @@ static int add_mount(const struct pod *p, const struct api_volume_mount *m,
 {
     cleanup_sbuf struct sbuf folder = {0};
     pod_folder(p, &folder);
-    const char *host = volume_path(folder.p, pod_spec_of(p), m->name, arena);
+    const char *host = volume_path(folder.p, pod_spec_of(p), &p->refs, m->name, arena);
     if (!host)
         return err_set(err, ERR_NOT_FOUND, "cannot find volume \"%.*s\" to mount into container",
                        STR_ARG(m->name));
@@ -143,13 +145,13 @@ static int add_mount(const struct pod *p, const struct api_volume_mount *m,
     if (leaves(sub))
         return err_set(err, ERR_INVALID, "subPath \"%.*s\" must be a relative path without \"..\"",
                        STR_ARG(sub));
-    vec_push_arena(arena, out,
-                   ((struct runtime_mount){
-                       .host_path = host,
-                       .container_path = arena_str(arena, m->mount_path).p,
-                       .sub_path = arena_str(arena, sub).p,
-                       .read_only = m->read_only || is_written_by_agent(pod_spec_of(p), m->name),
-                       .propagation = propagation_of(m)}));
+    vec_push_arena(
+        arena, out,
+        ((struct runtime_mount){.host_path = host,
+                                .container_path = arena_str(arena, m->mount_path).p,
+                                .sub_path = arena_str(arena, sub).p,
+                                .read_only = m->read_only || is_read_only(pod_spec_of(p), m->name),
+                                .propagation = propagation_of(m)}));
     return 0;
 }
 

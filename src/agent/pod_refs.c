@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "api/storage.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -91,6 +92,8 @@ void pod_refs_gather(struct pod_refs *r, const struct api_pod *pod)
             add(r, REF_CONFIG_MAP, v->config_map->local_object_reference.name);
         if (v->secret)
             add(r, REF_SECRET, v->secret->secret_name);
+        if (v->persistent_volume_claim)
+            add(r, REF_VOLUME_CLAIM, v->persistent_volume_claim->claim_name);
         for (size_t s = 0; v->projected && s < v->projected->sources.n; s++)
             gather_projection(r, pod, &v->projected->sources.p[s]);
     }
@@ -114,6 +117,7 @@ void pod_refs_done(struct pod_refs *r)
         free(ref->name);
         free(ref->audience);
         client_object_unref(ref->object);
+        client_object_unref(ref->volume);
     }
     vec_done(&r->all);
 }
@@ -124,10 +128,46 @@ struct fetch {
     struct list_node node;
     struct pod_refs *refs;
     size_t index;
-    struct exec *exec;
+    struct client *client;
+    bool of_claim; // the volume that a claim is bound to
     void (*done)(void *arg);
     void *arg;
 };
+
+static void take(struct pod_ref *ref, const struct fetch *f, const struct client_answer *a)
+{
+    struct client_object **slot = f->of_claim ? &ref->volume : &ref->object;
+    if (a->code == 0 && a->object) {
+        client_object_unref(*slot);
+        *slot = client_object_ref(a->object);
+        ref->err = (struct err){0};
+        int64_t life = ref->expiration_s * CLOCK_NS_PER_SEC / 5 * 4;
+        ref->renew_ns = exec_now_ns(f->client->exec) + (life < TOKEN_DAY_NS ? life : TOKEN_DAY_NS);
+        return;
+    }
+    ref->err = *a->err;
+    if (a->code == -ERR_NOT_FOUND) { // what is only out of reach stays as it was
+        client_object_unref(*slot);
+        *slot = NULL;
+    }
+}
+
+static void fetched(void *arg, const struct client_answer *a);
+
+// follow_claim asks for the volume of a claim that was fetched. False: there is nothing to ask for.
+static bool follow_claim(struct pod_refs *r, const struct pod_ref *ref, struct fetch *f)
+{
+    if (ref->kind != REF_VOLUME_CLAIM || f->of_claim || ref->err.code != 0 || !ref->object ||
+        !volume_is_bound(ref->object->object.value))
+        return false;
+    const struct api_persistent_volume_claim *claim = ref->object->object.value;
+    const struct client_key key = {api_kind_find(STR("v1"), STR("PersistentVolume")), STR(""),
+                                   claim->spec.volume_name};
+    f->of_claim = true;
+    list_push_back(&r->calls, &f->node);
+    client_get(f->client, &key, fetched, f);
+    return true;
+}
 
 static void fetched(void *arg, const struct client_answer *a)
 {
@@ -138,20 +178,9 @@ static void fetched(void *arg, const struct client_answer *a)
         free(f);
         return;
     }
-    struct pod_ref *ref = &r->all.p[f->index];
-    if (a->code == 0 && a->object) {
-        client_object_unref(ref->object);
-        ref->object = client_object_ref(a->object);
-        ref->err = (struct err){0};
-        int64_t life = ref->expiration_s * CLOCK_NS_PER_SEC / 5 * 4;
-        ref->renew_ns = exec_now_ns(f->exec) + (life < TOKEN_DAY_NS ? life : TOKEN_DAY_NS);
-    } else {
-        ref->err = *a->err;
-        if (a->code == -ERR_NOT_FOUND) { // what is only out of reach stays as it was
-            client_object_unref(ref->object);
-            ref->object = NULL;
-        }
-    }
+    take(&r->all.p[f->index], f, a);
+    if (follow_claim(r, &r->all.p[f->index], f))
+        return;
     r->waiting--;
     void (*done)(void *) = f->done;
     void *done_arg = f->arg;
@@ -180,6 +209,11 @@ static void fetch_token(struct client *client, const struct client_object *pod,
     client_create(client, &object, &how, fetched, f);
 }
 
+static const struct str kind_names[] = {[REF_CONFIG_MAP] = STR_INIT("ConfigMap"),
+                                        [REF_SECRET] = STR_INIT("Secret"),
+                                        [REF_TOKEN] = STR_INIT("TokenRequest"),
+                                        [REF_VOLUME_CLAIM] = STR_INIT("PersistentVolumeClaim")};
+
 void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct client_object *pod,
                     void (*done)(void *arg), void *arg)
 {
@@ -188,13 +222,14 @@ void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct clie
         const struct pod_ref *ref = &r->all.p[i];
         if (ref->kind == REF_TOKEN && ref->object && ref->err.code == 0 && now < ref->renew_ns)
             continue;
+        if (ref->volume) // what a claim is bound to stays
+            continue;
         struct fetch *f = xcalloc(1, sizeof(*f));
-        *f = (struct fetch){.refs = r, .index = i, .exec = client->exec, .done = done, .arg = arg};
+        *f = (struct fetch){.refs = r, .index = i, .client = client, .done = done, .arg = arg};
         list_push_back(&r->calls, &f->node);
         r->waiting++;
-        const struct client_key key = {
-            api_kind_find(STR("v1"), ref->kind == REF_SECRET ? STR("Secret") : STR("ConfigMap")),
-            pod->meta->namespace, str_z(ref->name)};
+        const struct client_key key = {api_kind_find(STR("v1"), kind_names[ref->kind]),
+                                       pod->meta->namespace, str_z(ref->name)};
         if (ref->kind == REF_TOKEN)
             fetch_token(client, pod, ref, f);
         else
@@ -250,6 +285,36 @@ const struct api_config_map *pod_refs_config_map(const struct pod_refs *r, struc
 const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str name, struct err *err)
 {
     return object_of(pod_refs_find(r, REF_SECRET, name), "secret", name, err);
+}
+
+// What is wrong with a claim, as kubelet says it; NULL: nothing.
+static const char *claim_problem(const struct pod_ref *ref)
+{
+    const struct api_persistent_volume_claim *claim = ref->object->object.value;
+    if (claim->metadata.deletion_timestamp.set)
+        return "PVC is being deleted";
+    if (!volume_is_bound(claim))
+        return "PVC is not bound";
+    if (!ref->volume)
+        return ref->err.code ? ref->err.msg : "its PersistentVolume was not asked for yet";
+    if (!volume_is_for(ref->volume->object.value, claim))
+        return "its PersistentVolume is bound to another claim";
+    return NULL;
+}
+
+const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,
+                                                    struct err *err)
+{
+    const struct pod_ref *ref = pod_refs_find(r, REF_VOLUME_CLAIM, claim);
+    const char *problem = NULL;
+    if (!object_of(ref, "persistentvolumeclaim", claim, err))
+        return NULL;
+    problem = claim_problem(ref);
+    if (!problem)
+        return ref->volume->object.value;
+    (void)err_set(err, ERR_UNAVAILABLE, "error processing PVC %.*s/%.*s: %s",
+                  STR_ARG(ref->object->meta->namespace), STR_ARG(claim), problem);
+    return NULL;
 }
 
 bool pod_refs_follow(const struct pod_refs *r)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pod refers to: config maps, secrets, tokens of its service account. Fetched from the API before they are
+// What a pod refers to: config maps, secrets, tokens of its service account, claims for storage with their volumes. Fetched from the API before they are
 // needed, kept by reference while the pod runs, fetched again for volumes that follow changes.
 #ifndef AGENT_POD_REFS_H
 #define AGENT_POD_REFS_H
@@ -14,7 +14,7 @@
 #include "base/vec.h"
 #include "client/client.h"
 
-enum pod_ref_kind { REF_CONFIG_MAP, REF_SECRET, REF_TOKEN };
+enum pod_ref_kind { REF_CONFIG_MAP, REF_SECRET, REF_TOKEN, REF_VOLUME_CLAIM };
 
 struct pod_ref {
     enum pod_ref_kind kind;
@@ -22,6 +22,7 @@ struct pod_ref {
     char *audience;               // of tokens
     int64_t expiration_s;         // of tokens
     struct client_object *object; // NULL: not there; of tokens a TokenRequest
+    struct client_object *volume; // of claims: the PersistentVolume; NULL: not bound, or not there
     int64_t renew_ns;             // of tokens: when another one is due, monotonic
     struct err err;               // why it is not there; code 0: it is
 };
@@ -36,7 +37,7 @@ struct pod_refs {
 void pod_refs_gather(struct pod_refs *r, const struct api_pod *pod);
 void pod_refs_done(struct pod_refs *r);
 
-// pod_refs_fetch fetches everything (tokens only when they are due); done runs once, after the call has
+// pod_refs_fetch fetches everything (tokens only when they are due, claims until their volumes are known); done runs once, after the call has
 // returned. What could not be fetched has its err set: that may be legal (optional).
 void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct client_object *pod,
                     void (*done)(void *arg), void *arg);
@@ -56,6 +57,10 @@ const struct api_config_map *pod_refs_config_map(const struct pod_refs *r, struc
                                                  struct err *err);
 const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str name,
                                          struct err *err);
+
+// pod_refs_volume is the volume of a claim for storage, or NULL with kubelet's text in err (error processing PVC …).
+const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,
+                                                    struct err *err);
 
 // pod_refs_volumes_change: there is something that volumes should follow.
 bool pod_refs_follow(const struct pod_refs *r);

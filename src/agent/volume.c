@@ -15,23 +15,28 @@
 #define DEFAULT_MODE 0644
 
 // The kinds of volumes that are made here, by the names of their folders.
-enum kind { EMPTY_DIR, HOST_PATH, CONFIG_MAP, SECRET, PROJECTED, DOWNWARD, KINDS };
+enum kind { EMPTY_DIR, HOST_PATH, CONFIG_MAP, SECRET, PROJECTED, DOWNWARD, CLAIM, KINDS };
 
 static const char *const kind_folders[KINDS] = {
-    [EMPTY_DIR] = "kubernetes.io~empty-dir",  [HOST_PATH] = NULL,
-    [CONFIG_MAP] = "kubernetes.io~configmap", [SECRET] = "kubernetes.io~secret",
-    [PROJECTED] = "kubernetes.io~projected",  [DOWNWARD] = "kubernetes.io~downward-api",
+    [EMPTY_DIR] = "kubernetes.io~empty-dir",
+    [HOST_PATH] = NULL,
+    [CONFIG_MAP] = "kubernetes.io~configmap",
+    [SECRET] = "kubernetes.io~secret",
+    [PROJECTED] = "kubernetes.io~projected",
+    [DOWNWARD] = "kubernetes.io~downward-api",
+    [CLAIM] = NULL,
 };
 
 static enum kind kind_of(const struct api_volume_source *v)
 {
-    return v->host_path      ? HOST_PATH
-           : v->config_map   ? CONFIG_MAP
-           : v->secret       ? SECRET
-           : v->projected    ? PROJECTED
-           : v->downward_api ? DOWNWARD
-           : v->empty_dir    ? EMPTY_DIR
-                             : KINDS;
+    return v->host_path                 ? HOST_PATH
+           : v->config_map              ? CONFIG_MAP
+           : v->secret                  ? SECRET
+           : v->projected               ? PROJECTED
+           : v->downward_api            ? DOWNWARD
+           : v->empty_dir               ? EMPTY_DIR
+           : v->persistent_volume_claim ? CLAIM
+                                        : KINDS;
 }
 
 static const struct api_volume *volume_named(const struct api_pod *pod, struct str name)
@@ -48,13 +53,25 @@ static struct str folder_of(const char *folder, const struct api_volume *v, stru
                       STR_ARG(v->name));
 }
 
-const char *volume_path(const char *folder, const struct api_pod *pod, struct str name,
-                        struct arena *arena)
+static struct str path_of_claim(const struct pod_refs *refs, const struct api_volume *v)
+{
+    struct err err = {0};
+    const struct api_persistent_volume *volume =
+        pod_refs_volume(refs, v->volume_source.persistent_volume_claim->claim_name, &err);
+    return volume ? volume_claim_path(volume) : STR("");
+}
+
+const char *volume_path(const char *folder, const struct api_pod *pod, const struct pod_refs *refs,
+                        struct str name, struct arena *arena)
 {
     const struct api_volume *v = volume_named(pod, name);
     enum kind kind = v ? kind_of(&v->volume_source) : KINDS;
     if (kind == KINDS)
         return NULL;
+    if (kind == CLAIM) {
+        struct str path = path_of_claim(refs, v);
+        return path.n ? arena_str(arena, path).p : NULL;
+    }
     return kind == HOST_PATH ? arena_str(arena, v->volume_source.host_path->path).p
                              : folder_of(folder, v, arena).p;
 }
@@ -149,7 +166,7 @@ static int create_host(const char *path, bool folder, struct err *err)
     return 0;
 }
 
-static int check_host(const struct api_host_path_volume_source *v, struct arena *arena,
+int volume_check_host(const struct api_host_path_volume_source *v, struct arena *arena,
                       struct err *err)
 {
     static const struct {
@@ -349,6 +366,14 @@ static int write_files(const struct volume_options *o, const struct api_volume *
 
 // --- All of a pod --------------------------------------------------------------------------------
 
+static int set_up_claim(const struct volume_options *o,
+                        const struct api_persistent_volume_claim_volume_source *s,
+                        struct arena *arena, struct err *err)
+{
+    const struct api_persistent_volume *volume = pod_refs_volume(o->refs, s->claim_name, err);
+    return volume ? volume_claim_set_up(volume, o->facts.node, arena, err) : -err->code;
+}
+
 static int set_up(const struct volume_options *o, const struct api_volume *v, bool update_only,
                   struct arena *arena, struct err *err)
 {
@@ -356,10 +381,13 @@ static int set_up(const struct volume_options *o, const struct api_volume *v, bo
     enum kind kind = kind_of(s);
     if (kind == KINDS)
         return err_set(err, ERR_UNSUPPORTED,
-                       "this node offers configMap, secret, emptyDir, hostPath, projected and "
-                       "downwardAPI volumes: use one of these, or run the pod on another node");
+                       "this node offers configMap, secret, emptyDir, hostPath, projected, "
+                       "downwardAPI and persistentVolumeClaim volumes: use one of these, or run "
+                       "the pod on another node");
+    if (kind == CLAIM)
+        return update_only ? 0 : set_up_claim(o, s->persistent_volume_claim, arena, err);
     if (kind == HOST_PATH)
-        return update_only ? 0 : check_host(s->host_path, arena, err);
+        return update_only ? 0 : volume_check_host(s->host_path, arena, err);
     const char *path = folder_of(o->folder, v, arena).p;
     if (kind == EMPTY_DIR)
         return update_only ? 0 : make_empty(o, s->empty_dir, path, err);

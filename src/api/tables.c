@@ -5,6 +5,7 @@
 
 #include "api/custom_table.h"
 #include "api/selector.h"
+#include "api/storage.h"
 #include "api/tables_int.h"
 
 #include "base/banned.h"
@@ -355,31 +356,10 @@ int api_table_row(const struct api_table_view *t, const void *value, struct str 
     return rc;
 }
 
-// is_default says whether a storage class asks to be the default.
-static bool is_default(const struct api_storage_class *class)
-{
-    const struct api_str_map *annotations = &class->metadata.annotations;
-    for (size_t i = 0; i < annotations->n; i++) {
-        struct str key = annotations->p[i].key;
-        if ((str_eqz(key, "storageclass.kubernetes.io/is-default-class") ||
-             str_eqz(key, "storageclass.beta.kubernetes.io/is-default-class")) &&
-            str_eqz(annotations->p[i].value, "true"))
-            return true;
-    }
-    return false;
-}
-
 void api_table_look(struct api_table_view *t, const void *value)
 {
-    if (t->kind->type != &api_storage_class_type || !is_default(value))
-        return;
-    // The newest counts, among those of one moment the first by name.
-    const struct api_storage_class *class = value, *old = t->default_class;
-    int order =
-        old ? moment_cmp(class->metadata.creation_timestamp.at, old->metadata.creation_timestamp.at)
-            : 1;
-    if (order > 0 || (order == 0 && str_cmp(class->metadata.name, old->metadata.name) < 0))
-        t->default_class = class;
+    if (t->kind->type == &api_storage_class_type)
+        t->default_class = storage_default(t->default_class, value);
 }
 
 // --- PartialObjectMetadata -----------------------------------------------------------------------

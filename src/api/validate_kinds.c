@@ -2,6 +2,7 @@
 //
 // The smaller kinds: configuration, accounts, namespaces, events, leases, priorities, budgets; and
 // the shapes of the names of all others.
+#include "api/storage.h"
 #include "api/validate_core.h"
 
 #include "base/banned.h"
@@ -405,6 +406,13 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
     struct api_persistent_volume_claim_spec masked = now->spec;
     if (old->spec.volume_name.n == 0)
         masked.volume_name = old->spec.volume_name;
+    // A claim without a class may get one, and the field what an older annotation says.
+    if (!volume_claim_names_class(old) ||
+        (!old->spec.has_storage_class_name &&
+         str_eq(volume_claim_class(old), now->spec.storage_class_name))) {
+        masked.has_storage_class_name = false;
+        masked.storage_class_name = (struct str){0};
+    }
     if (str_eqz(now->status.phase, "Bound")) {
         masked.resources.requests = old->spec.resources.requests;
         masked.volume_attributes_class_name = old->spec.volume_attributes_class_name;

@@ -609,6 +609,41 @@ void check_pod(struct validator *v, const struct api_pod *pod, const struct api_
 
 // --- Templates -----------------------------------------------------------------------------------
 
+static bool is_template(const struct api_stateful_set *set, struct str volume)
+{
+    for (size_t i = 0; i < set->spec.volume_claim_templates.n; i++)
+        if (str_eq(set->spec.volume_claim_templates.p[i].metadata.name, volume))
+            return true;
+    return false;
+}
+
+// A StatefulSet's pods get names from their controller, and a volume for each of its claims: mounts may name these.
+static const struct api_pod_template_spec *stateful_template(const struct api_stateful_set *set,
+                                                             struct arena *arena)
+{
+    const struct api_persistent_volume_claim_array *claims = &set->spec.volume_claim_templates;
+    struct api_pod_template_spec *made = arena_one(arena, struct api_pod_template_spec);
+    *made = set->spec.template;
+    made->spec.subdomain = made->spec.hostname = STR("");
+    const struct api_volume_array own = made->spec.volumes;
+    if (claims->n == 0)
+        return made;
+    struct api_volume *all = arena_array(arena, struct api_volume, claims->n + own.n);
+    size_t n = 0;
+    for (size_t i = 0; i < claims->n; i++) {
+        struct api_persistent_volume_claim_volume_source *source =
+            arena_one(arena, struct api_persistent_volume_claim_volume_source);
+        source->claim_name = claims->p[i].metadata.name;
+        all[n].name = source->claim_name;
+        all[n++].volume_source.persistent_volume_claim = source;
+    }
+    for (size_t i = 0; i < own.n; i++)
+        if (!is_template(set, own.p[i].name))
+            all[n++] = own.p[i];
+    made->spec.volumes = (struct api_volume_array){all, n};
+    return made;
+}
+
 void check_pod_template(struct validator *v, const struct api_type *t, const void *value)
 {
     const struct path root = path_root(STR("spec")), bare = path_root(STR("template"));
@@ -621,7 +656,7 @@ void check_pod_template(struct validator *v, const struct api_type *t, const voi
     else if (t == &api_daemon_set_type)
         found = &((const struct api_daemon_set *)value)->spec.template;
     else if (t == &api_stateful_set_type)
-        found = &((const struct api_stateful_set *)value)->spec.template;
+        found = stateful_template(value, scratch(v));
     else if (t == &api_job_type)
         found = &((const struct api_job *)value)->spec.template;
     else if (t == &api_pod_template_type)

@@ -18,6 +18,7 @@
 #include "cmd/server_run.h"
 #include "cmd/up_agent.h"
 #include "cmd/up_say.h"
+#include "cmd/up_storage.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
 #include "net/address.h"
@@ -334,6 +335,8 @@ static int up_start(void *arg, const struct server_host *host, struct err *err)
     tls_key_pair_done(&ca);
     free(certificate);
     ctl_start(u->ctl);
+    if (u->controllers[CTL_VOLUMES])
+        up_storage_start(host->registry, u->client);
     server_set_meter(host->server, meter, u);
     const struct sim_options no = {.client = u->client,
                                    .exec = exec,

@@ -30,6 +30,8 @@ static const struct {
     [CACHE_JOBS] = {"batch/v1", "Job"},
     [CACHE_REVISIONS] = {"apps/v1", "ControllerRevision"},
     [CACHE_VOLUME_CLAIMS] = {"v1", "PersistentVolumeClaim"},
+    [CACHE_VOLUMES] = {"v1", "PersistentVolume"},
+    [CACHE_STORAGE_CLASSES] = {"storage.k8s.io/v1", "StorageClass"},
     [CACHE_NAMESPACES] = {"v1", "Namespace"},
     [CACHE_ACCOUNTS] = {"v1", "ServiceAccount"},
     [CACHE_LEASES] = {"coordination.k8s.io/v1", "Lease"},
@@ -43,18 +45,20 @@ static const struct {
 // Who needs which of the caches that not everybody does.
 static const struct {
     size_t n;
-    enum ctl_controller by[6];
+    enum ctl_controller by[7];
 } needed[CACHES] = {
-    [CACHE_NODES] = {6,
+    [CACHE_NODES] = {7,
                      {CTL_DAEMON_SETS, CTL_NODES, CTL_TAINT_EVICTION, CTL_STALE_SLICES,
-                      CTL_POD_GARBAGE, CTL_CSR_APPROVING}},
+                      CTL_POD_GARBAGE, CTL_CSR_APPROVING, CTL_VOLUMES}},
     [CACHE_DEPLOYMENTS] = {1, {CTL_DEPLOYMENTS}},
     [CACHE_REPLICA_SETS] = {2, {CTL_DEPLOYMENTS, CTL_REPLICA_SETS}},
     [CACHE_DAEMON_SETS] = {1, {CTL_DAEMON_SETS}},
     [CACHE_STATEFUL_SETS] = {1, {CTL_STATEFUL_SETS}},
     [CACHE_JOBS] = {1, {CTL_JOBS}},
     [CACHE_REVISIONS] = {2, {CTL_DAEMON_SETS, CTL_STATEFUL_SETS}},
-    [CACHE_VOLUME_CLAIMS] = {1, {CTL_STATEFUL_SETS}},
+    [CACHE_VOLUME_CLAIMS] = {2, {CTL_STATEFUL_SETS, CTL_VOLUMES}},
+    [CACHE_VOLUMES] = {1, {CTL_VOLUMES}},
+    [CACHE_STORAGE_CLASSES] = {1, {CTL_VOLUMES}},
     [CACHE_NAMESPACES] = {2, {CTL_ACCOUNTS, CTL_ROOT_CA}},
     [CACHE_ACCOUNTS] = {1, {CTL_ACCOUNTS}},
     [CACHE_LEASES] = {2, {CTL_NODES, CTL_STALE_SLICES}},
@@ -115,6 +119,7 @@ static const char *const controller_names[CTL_CONTROLLERS] = {
     [CTL_CSR_CLEANER] = "certificatesigningrequest-cleaner-controller",
     [CTL_BOOTSTRAP_SIGNER] = "bootstrap-signer-controller",
     [CTL_TOKEN_CLEANER] = "token-cleaner-controller",
+    [CTL_VOLUMES] = "persistentvolume-binder-controller",
 };
 
 const char *ctl_controller_name(enum ctl_controller which)
@@ -266,6 +271,8 @@ static void start_cluster(struct ctl *c, const struct ctl_options *options)
         c->requests = csr_ctl_new(c, &options->certificates);
     if (c->caches[CACHE_TOKENS])
         c->tokens = token_ctl_new(c);
+    if (!c->off[CTL_VOLUMES])
+        c->volumes = volume_ctl_new(c);
 }
 
 struct ctl *ctl_new(const struct ctl_options *options)
@@ -350,6 +357,7 @@ void ctl_free(struct ctl *c)
     root_ca_ctl_free(c->root_cas);
     csr_ctl_free(c->requests);
     token_ctl_free(c->tokens);
+    volume_ctl_free(c->volumes);
     for (size_t i = 0; i < CACHES; i++)
         informer_free(c->caches[i]);
     event_recorder_free(c->events);

@@ -46,6 +46,7 @@ enum ctl_controller {
     CTL_CSR_CLEANER,
     CTL_BOOTSTRAP_SIGNER,
     CTL_TOKEN_CLEANER,
+    CTL_VOLUMES,
     CTL_CONTROLLERS,
 };
 

@@ -29,6 +29,8 @@ enum ctl_cache {
     CACHE_JOBS,
     CACHE_REVISIONS,
     CACHE_VOLUME_CLAIMS,
+    CACHE_VOLUMES,
+    CACHE_STORAGE_CLASSES,
     CACHE_NAMESPACES,
     CACHE_ACCOUNTS,
     CACHE_LEASES,
@@ -57,6 +59,7 @@ struct pod_gc;
 struct root_ca_ctl;
 struct csr_ctl;
 struct token_ctl;
+struct volume_ctl;
 
 struct ctl {
     struct client *client;
@@ -82,6 +85,7 @@ struct ctl {
     struct root_ca_ctl *root_cas;
     struct csr_ctl *requests;
     struct token_ctl *tokens;
+    struct volume_ctl *volumes;
     bool off[CTL_CONTROLLERS];
     bool aggregate, collect, collect_all, count;
     bool standby;
@@ -197,6 +201,10 @@ void csr_ctl_free(struct csr_ctl *c);
 
 struct token_ctl *token_ctl_new(struct ctl *c);
 void token_ctl_free(struct token_ctl *t);
+
+// PersistentVolumeClaims and PersistentVolumes.
+struct volume_ctl *volume_ctl_new(struct ctl *c);
+void volume_ctl_free(struct volume_ctl *c);
 
 // --- Calls that outlive their controller ---------------------------------------------------------
 

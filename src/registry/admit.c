@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
+#include "api/storage.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -288,6 +289,33 @@ static int admit_service(struct op *op, const struct api_object *object,
     return 0;
 }
 
+// --- Storage -------------------------------------------------------------------------------------
+
+// A new claim that names no class, not even none (""), gets the default one.
+static int admit_storage(struct op *op, const struct api_object *object,
+                         const struct api_object *old)
+{
+    static const struct api_time unknown;
+    const struct api_storage_class *best = NULL;
+    struct store_walk walk = {.kind = op->r->storage_kind};
+    if (object->kind->type != &api_persistent_volume_claim_type || old)
+        return 0;
+    struct api_persistent_volume_claim *claim = object->value;
+    if (volume_claim_names_class(claim) || store_walk_start(op->r->store, &walk, NULL) < 0)
+        return 0;
+    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));) {
+        struct api_object class = {0};
+        if (decode_stored(o, &unknown, op->arena, &class, NULL) == 0)
+            best = storage_default(best, class.value);
+    }
+    store_walk_done(&walk);
+    if (best) {
+        claim->spec.has_storage_class_name = true;
+        claim->spec.storage_class_name = best->metadata.name;
+    }
+    return 0;
+}
+
 // --- PodGroups -----------------------------------------------------------------------------------
 
 // A new group stays as long as pods need it; the controller of its protection lets it go.
@@ -354,6 +382,7 @@ static const struct admitter {
     {"ServiceAccount", admit_account, NULL},
     {"DefaultTolerationSeconds", admit_tolerations, NULL},
     {"Priority", admit_priority, NULL},
+    {"DefaultStorageClass", admit_storage, NULL},
     {NULL, admit_service, NULL},
     {NULL, admit_group, NULL},
     {"RuntimeClass", admit_runtime_class, NULL},

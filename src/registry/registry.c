@@ -129,6 +129,7 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->pod_kind = api_kind_find(STR("v1"), STR("Pod"));
     r->runtime_kind = api_kind_find(STR("node.k8s.io/v1"), STR("RuntimeClass"));
     r->priority_kind = api_kind_find(STR("scheduling.k8s.io/v1"), STR("PriorityClass"));
+    r->storage_kind = api_kind_find(STR("storage.k8s.io/v1"), STR("StorageClass"));
     r->crd_kind = api_kind_find(STR("apiextensions.k8s.io/v1"), STR("CustomResourceDefinition"));
     r->customs = store_customs(options->store);
     r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));

@@ -86,8 +86,8 @@ struct registry {
     struct default_priority default_priority;
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
-    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *budget_kind, *runtime_kind,
-        *quota_kind, *limits_kind, *account_kind;
+    const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *storage_kind, *budget_kind,
+        *runtime_kind, *quota_kind, *limits_kind, *account_kind;
     unsigned admission_off; // bits of the admitters that do not run
     // Kinds that users added.
     struct custom_kinds *customs; // the store's

@@ -20,10 +20,11 @@ static void unbound(struct advice *t, const struct sched *s,
     if (class.n && !volumes_get(s, VOLUME_CLASSES, (struct str){0}, class))
         advice_missing(t, s->volumes.informers[VOLUME_CLASSES], "StorageClass", (struct str){0},
                        class);
-    advice_add(t,
-               "claim %.*s has to be bound first, by the PersistentVolume controller of "
-               "kube-controller-manager: kubectl describe pvc %.*s -n %.*s says what it lacks",
-               STR_ARG(name), STR_ARG(name), STR_ARG(claim->metadata.namespace));
+    advice_add(
+        t,
+        "claim %.*s has to be bound first, by the persistentvolume-binder-controller of "
+        "kube-controller-manager or dray up: kubectl describe pvc %.*s -n %.*s says what it lacks",
+        STR_ARG(name), STR_ARG(name), STR_ARG(claim->metadata.namespace));
 }
 
 static void claim_advice(struct advice *t, const struct attempt *a, const struct volume_ref *ref)
@@ -100,7 +101,7 @@ static void elsewhere(struct advice *t, const struct attempt *a, const struct po
     else
         advice_add(t,
                    "node %.*s is not there: bring it back, or let the volume be made elsewhere: "
-                   "kubectl annotate pvc %.*s -n %.*s " SELECTED_NODE "-",
+                   "kubectl annotate pvc %.*s -n %.*s " STORAGE_SELECTED_NODE "-",
                    STR_ARG(v->selected), STR_ARG(name), STR_ARG(v->claim->metadata.namespace));
 }
 
@@ -114,7 +115,7 @@ static void open_claim(struct advice *t, const struct attempt *a, const struct p
         quantity_write(want, &size);
     if (v->selected.n)
         elsewhere(t, a, v);
-    else if (str_eqz(v->class->provisioner, NO_PROVISIONER))
+    else if (str_eqz(v->class->provisioner, STORAGE_NO_PROVISIONER))
         advice_add(t,
                    "create a PersistentVolume of class %.*s with at least %.*s for claim %.*s "
                    "that can be reached from a node, such as %.*s",
@@ -161,8 +162,9 @@ bool advice_volume_binding(struct advice *t, const struct sched_pod *p, struct s
     if (p->reason && p->message && strcmp(p->reason, "SchedulerError") == 0)
         sbuf_addf(cause, " (the attempt before was given up: %s)", p->message);
     if (v->volume.n)
-        advice_add(t, "the PersistentVolume controller of kube-controller-manager binds it: see "
-                      "that it runs");
+        advice_add(t,
+                   "the persistentvolume-binder-controller of kube-controller-manager or dray up "
+                   "binds it: see that it runs");
     else
         advice_add(t, "the provisioner of its StorageClass makes the volume: look at its log");
     return true;

@@ -11,8 +11,6 @@
 
 #include "base/banned.h"
 
-#define BOUND_BY_CONTROLLER "pv.kubernetes.io/bound-by-controller"
-
 // --- What is decided -----------------------------------------------------------------------------
 
 static void hold(struct binding *b, const struct pod_volume *from)
@@ -111,7 +109,7 @@ static int open_state(struct bind_volume *v, const struct api_persistent_volume_
         return -1;
     }
     if (!v->volume.n &&
-        !str_eq(meta_annotation(&claim->metadata, STR(SELECTED_NODE)), b->node_name)) {
+        !str_eq(meta_annotation(&claim->metadata, STR(STORAGE_SELECTED_NODE)), b->node_name)) {
         bind_fail(b, "binding volumes: provisioning failed for PVC \"%.*s\"", STR_ARG(v->name));
         return -1;
     }
@@ -306,7 +304,8 @@ static void add_claim_ref(struct json_writer *w, const struct bind_volume *v)
 static bool is_written(const struct bind_volume *v)
 {
     if (!v->volume.n)
-        return str_eq(meta_annotation(v->object->meta, STR(SELECTED_NODE)), v->b->node_name);
+        return str_eq(meta_annotation(v->object->meta, STR(STORAGE_SELECTED_NODE)),
+                      v->b->node_name);
     const struct api_persistent_volume *volume = v->object->object.value;
     return volume->spec.claim_ref && str_eq(volume->spec.claim_ref->uid, v->uid);
 }
@@ -323,10 +322,11 @@ static void write_one(struct bind_volume *v)
     if (v->volume.n) {
         const struct api_persistent_volume *volume = v->object->object.value;
         // Who reserved a volume for the claim by hand keeps it when the claim goes.
-        add_metadata(&w, m, volume->spec.claim_ref ? NULL : BOUND_BY_CONTROLLER, STR("yes"));
+        add_metadata(&w, m, volume->spec.claim_ref ? NULL : STORAGE_BOUND_BY_CONTROLLER,
+                     STR("yes"));
         add_claim_ref(&w, v);
     } else {
-        add_metadata(&w, m, SELECTED_NODE, v->b->node_name);
+        add_metadata(&w, m, STORAGE_SELECTED_NODE, v->b->node_name);
     }
     json_write_object_end(&w);
     v->b->pending++;

@@ -7,9 +7,6 @@
 
 #include "sched/sched_int.h"
 
-#define SELECTED_NODE  "volume.kubernetes.io/selected-node"
-#define NO_PROVISIONER "kubernetes.io/no-provisioner"
-
 // Volumes that a claim could have, by a label that a node must have to reach them: a node is not shown all of them, of which
 // nearly all may be other nodes' own.
 struct volume_pin {

@@ -119,7 +119,7 @@ static void match(struct attempt *a, struct pod_volume *v)
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(v->claim->metadata.namespace),
               STR_ARG(v->claim->metadata.name));
     struct bind_volume **flight = map_get(&all->by_claim, sbuf_str(&key));
-    v->selected = meta_annotation(&v->claim->metadata, STR(SELECTED_NODE));
+    v->selected = meta_annotation(&v->claim->metadata, STR(STORAGE_SELECTED_NODE));
     if (flight && !(*flight)->volume.n)
         v->selected = (*flight)->b->node_name;
     informer_by(all->informers[VOLUME_VOLUMES], all->by_class, volume_claim_class(v->claim),
@@ -245,7 +245,7 @@ static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_n
 
 static const char *cannot_make(struct attempt *a, struct pod_volume *v, const struct api_node *node)
 {
-    if (!v->class->provisioner.n || str_eqz(v->class->provisioner, NO_PROVISIONER) ||
+    if (!v->class->provisioner.n || str_eqz(v->class->provisioner, STORAGE_NO_PROVISIONER) ||
         !allowed(v->class, node))
         return "didn't find available persistent volumes to bind";
     return has_room(a, v, node) ? NULL : "did not have enough free storage";

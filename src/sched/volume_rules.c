@@ -9,36 +9,6 @@
 
 #include "base/banned.h"
 
-#define BIND_COMPLETED "pv.kubernetes.io/bind-completed"
-#define CLASS_BEFORE   "volume.beta.kubernetes.io/storage-class" // older than the field
-
-struct str volume_class(const struct api_persistent_volume *volume)
-{
-    struct str before = meta_annotation(&volume->metadata, STR(CLASS_BEFORE));
-    return before.n ? before : volume->spec.storage_class_name;
-}
-
-struct str volume_claim_class(const struct api_persistent_volume_claim *claim)
-{
-    struct str before = meta_annotation(&claim->metadata, STR(CLASS_BEFORE));
-    return before.n ? before : claim->spec.storage_class_name;
-}
-
-bool volume_is_bound(const struct api_persistent_volume_claim *claim)
-{
-    return claim->spec.volume_name.n &&
-           select_label(&claim->metadata.annotations, STR(BIND_COMPLETED));
-}
-
-bool volume_is_for(const struct api_persistent_volume *volume,
-                   const struct api_persistent_volume_claim *claim)
-{
-    const struct api_object_reference *r = volume->spec.claim_ref;
-    return r && str_eq(r->name, claim->metadata.name) &&
-           str_eq(r->namespace, claim->metadata.namespace) &&
-           (!r->uid.n || str_eq(r->uid, claim->metadata.uid));
-}
-
 bool volume_reaches(const struct api_persistent_volume *volume, const struct api_node *node)
 {
     const struct api_node_selector *s =

@@ -6,6 +6,7 @@
 #ifndef SCHED_VOLUMES_H
 #define SCHED_VOLUMES_H
 
+#include "api/storage.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "client/informer.h"
@@ -82,17 +83,6 @@ const struct api_kind *volumes_kind(enum volume_kind k);
 // volumes_get finds an object; NULL: there is none.
 const struct client_object *volumes_get(const struct sched *s, enum volume_kind kind,
                                         struct str namespace, struct str name);
-
-// volume_class is the name of a volume's StorageClass, volume_claim_class that of a claim's; empty: none.
-struct str volume_class(const struct api_persistent_volume *volume);
-struct str volume_claim_class(const struct api_persistent_volume_claim *claim);
-
-// volume_is_bound: the claim has its volume for good.
-bool volume_is_bound(const struct api_persistent_volume_claim *claim);
-
-// volume_is_for: the volume is the claim's, by its claimRef.
-bool volume_is_for(const struct api_persistent_volume *volume,
-                   const struct api_persistent_volume_claim *claim);
 
 // volume_reaches: the volume can be had from the node.
 bool volume_reaches(const struct api_persistent_volume *volume, const struct api_node *node);

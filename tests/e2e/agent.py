@@ -134,6 +134,67 @@ def volumes(c, n):
     assert open(os.path.join(host, 'file')).read() == 'from the host'
 
 
+def storage(c, n):
+    """Claims: a folder that is made for the first pod and outlives it, a local volume, what cannot be mounted."""
+    claims, volumes_at = '/api/v1/namespaces/default/persistentvolumeclaims', '/api/v1/persistentvolumes'
+    base, disk = os.path.join(c.folder, 'made'), os.path.join(c.folder, 'disk')
+    os.makedirs(disk)
+
+    def claim(name, kind):
+        c.good('POST', claims, {'metadata': {'name': name}, 'spec': {
+            'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Mi'}}, 'storageClassName': kind}})
+
+    def volume(name, source):
+        c.good('POST', volumes_at, {'metadata': {'name': name}, 'spec': {
+            'accessModes': ['ReadWriteOnce'], 'capacity': {'storage': '1Mi'}, 'storageClassName': name, **source,
+            'nodeAffinity': {'required': {'nodeSelectorTerms': [{'matchExpressions': [
+                {'key': 'kubernetes.io/hostname', 'operator': 'In', 'values': ['elsewhere' if name == 'far' else 'here']}]}]}}}})
+        claim(name, name)
+        c.until(f'{name} is bound', lambda: c.good('GET', f'{claims}/{name}')['status']['phase'] == 'Bound')
+
+    def user(name, of, script, node='here', read_only=False, **more):
+        c.good('POST', PODS, pod(name, [container('c', script + '; echo end; ' + FOREVER, volumeMounts=[{'name': 'v', 'mountPath': '/data'}])], node,
+                                 volumes=[{'name': 'v', 'persistentVolumeClaim': {'claimName': of, 'readOnly': read_only}}], **more))
+
+    def ended(name):
+        return c.phase(name, 'Running') and 'end' in log(c, name).split()
+
+    def told(name, word):
+        return any(e[0] == name and e[1] == 'FailedMount' and word in e[2] for e in c.events())
+
+    c.good('POST', '/apis/storage.k8s.io/v1/storageclasses', {
+        'metadata': {'name': 'made'}, 'provisioner': 'dray.dev/local', 'volumeBindingMode': 'WaitForFirstConsumer', 'parameters': {'path': base}})
+    claim('data', 'made')
+    user('early', 'data', 'true')  # it is bound by hand, the claim is not yet
+    c.until('the claim is not bound', lambda: told('early', 'error processing PVC default/data: PVC is not bound'))
+    user('writer', 'data', 'echo -n kept > /data/word', None, securityContext={'runAsUser': 1234})
+    c.until('it has written', lambda: ended('writer'))
+    name = c.good('GET', f'{claims}/data')['spec']['volumeName']
+    assert open(f'{base}/{name}/word').read() == 'kept'
+    assert os.stat(base).st_mode & 0o007 == 0, 'others on the node stay out'
+    c.until('the early one gets it, too', lambda: ended('early'))
+    gone(c, n, 'writer', 'early')
+    user('reader', 'data', 'cat /data/word; echo; touch /data/new || echo read-only', None, True)
+    c.until('it has read', lambda: ended('reader'))
+    assert {'kept', 'read-only'} <= set(log(c, 'reader').split()), log(c, 'reader')
+    gone(c, n, 'reader')
+    c.good('DELETE', f'{claims}/data')
+    c.until('its volume goes', lambda: c.call('GET', f'{volumes_at}/{name}')[0] == 404)
+
+    volume('disk', {'local': {'path': disk}})
+    volume('absent', {'local': {'path': disk + '/absent'}})
+    volume('far', {'hostPath': {'path': disk}})
+    volume('driver', {'csi': {'driver': 'csi.example.com', 'volumeHandle': 'h'}})
+    for of in 'disk', 'absent', 'far', 'driver':
+        user(of, of, 'touch /data/here')
+    c.until('the local one is there', lambda: ended('disk') and os.path.exists(disk + '/here'))
+    c.until('a local volume is not made', lambda: told('absent', 'is not a directory'))
+    c.until('another node has it', lambda: told('far', 'is not on this node'))
+    c.until('its type is named', lambda: told('driver', 'is of type csi'))
+    gone(c, n, 'disk', 'absent', 'far', 'driver')
+    assert os.path.exists(disk + '/here'), 'storage outlives its pods'
+
+
 def what_cannot_be(c, n):
     """Volumes that are not offered or not there, images that are not there: events and states say so, and the pods can be deleted."""
     c.good('POST', PODS, pod('nfs', [container('c', FOREVER)], 'here', volumes=[{'name': 'v', 'nfs': {'server': 's', 'path': '/p'}}]))
@@ -284,7 +345,7 @@ def main():
     skip_if_impossible()
     c = Cluster(DRAY)
     n = Node(c)
-    steps = [the_node, order_of_containers, environment, volumes, what_cannot_be, probes, restarts, ends, claims, restarted_agent]
+    steps = [the_node, order_of_containers, environment, volumes, storage, what_cannot_be, probes, restarts, ends, claims, restarted_agent]
     only = sys.argv[2:]
     try:
         make_image(os.path.join(c.images, 'busybox'))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Workloads on `dray up` with simulated nodes: a Deployment with a claim template rolls to a new template, a Job completes, a
-DaemonSet covers the nodes, a StatefulSet counts up, a switched off controller does nothing. Usage: workloads.py DRAY"""
+DaemonSet covers the nodes, a StatefulSet counts up, its pods have storage, a switched off controller does nothing. Usage: workloads.py DRAY"""
 import shutil, sys, tempfile
 
 from up import Cluster
@@ -70,6 +70,39 @@ def job_completes(cluster):
     assert not any(p['metadata'].get('finalizers') for p in pods(cluster, 'sum'))
 
 
+def stateful_set_has_storage(cluster):
+    volumes, claims = '/api/v1/persistentvolumes', '/api/v1/namespaces/default/persistentvolumeclaims'
+    pod = template('store')
+    pod['spec']['containers'][0]['volumeMounts'] = [{'name': 'data', 'mountPath': '/data'}]
+    cluster.good('POST', f'{APPS}/statefulsets', workload(
+        'StatefulSet', 'store', pod, replicas=2, serviceName='store', volumeClaimTemplates=[
+            {'metadata': {'name': 'data'},
+             'spec': {'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Gi'}}}}]))
+    status(cluster, f'{APPS}/statefulsets/store', readyReplicas=2, currentReplicas=2)
+    node_of = {p['metadata']['name']: p['spec']['nodeName'] for p in pods(cluster, 'store')}
+    for name in 'store-0', 'store-1':
+        claim = cluster.good('GET', f'{claims}/data-{name}')
+        assert claim['spec']['storageClassName'] == 'local', 'the default class'
+        bound = status(cluster, f'{claims}/data-{name}', phase='Bound')
+        assert bound['capacity'] == {'storage': '1Gi'} and bound['accessModes'] == ['ReadWriteOnce'], bound
+        volume = cluster.good('GET', f'{volumes}/{claim["spec"]["volumeName"]}')
+        assert volume['status']['phase'] == 'Bound' and volume['spec']['claimRef']['name'] == f'data-{name}'
+        term, = volume['spec']['nodeAffinity']['required']['nodeSelectorTerms']
+        assert term['matchExpressions'][0]['values'] == [node_of[name]], 'it is where the pod runs'
+    cluster.good('DELETE', f'{APPS}/statefulsets/store')
+    cluster.until('the pods go', lambda: not pods(cluster, 'store'))
+    assert len(cluster.good('GET', volumes)['items']) == 2, 'storage outlives its pods'
+    cluster.good('DELETE', f'{claims}/data-store-1')
+    cluster.until('its volume goes', lambda: [v['spec']['claimRef']['name'] for v in cluster.good('GET', volumes)['items']] ==
+                  ['data-store-0'])
+    volume, = cluster.good('GET', volumes)['items']
+    path = f'{volumes}/{volume["metadata"]["name"]}'
+    code, answer = cluster.call('PATCH', path, {'spec': {'persistentVolumeReclaimPolicy': 'Retain'}}, 'application/merge-patch+json')
+    assert code == 200, answer
+    cluster.good('DELETE', f'{claims}/data-store-0')
+    status(cluster, path, phase='Released')
+
+
 def main():
     folder = tempfile.mkdtemp(prefix='dray-workloads-')
     try:
@@ -91,6 +124,7 @@ def main():
         status(cluster, f'{APPS}/statefulsets/db', readyReplicas=2, currentReplicas=2)
         assert sorted(p['metadata']['name'] for p in pods(cluster, 'db')) == ['db-0', 'db-1']
         assert len(pods(cluster, 'web')) == 3, 'a restart changes nothing'
+        stateful_set_has_storage(cluster)
         cluster.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -96,6 +96,54 @@ static void sets_switch_at_once(void **state)
     assert_true(S_ISLNK(st.st_mode));
 }
 
+// The volume of a claim: made when it is the provisioner's own, else it must be there, here, and of a type that can be mounted.
+static void volumes_of_claims(void **state)
+{
+    const struct room *r = *state;
+    struct err err = {0};
+    struct arena arena = {0};
+    struct stat st;
+    struct api_str_entry own = {STR("pv.kubernetes.io/provisioned-by"), STR("dray.dev/local")};
+    struct api_host_path_volume_source host = {.path = str_z(at(r, "base/pvc-1")),
+                                               .type = STR("DirectoryOrCreate")};
+    host.path = arena_str(&arena, host.path);
+    struct api_persistent_volume v = {.metadata = {.name = STR("pv"), .annotations = {&own, 1}}};
+    v.spec.persistent_volume_source.host_path = &host;
+    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), 0);
+    assert_int_equal(stat(at(r, "base/pvc-1"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0777);
+    assert_int_equal(stat(at(r, "base"), &st), 0);
+    assert_int_equal(st.st_mode & 0007, 0);
+    assert_true(str_eq(volume_claim_path(&v), host.path));
+    touch(at(r, "base/pvc-1/word"), "kept");
+    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), 0); // the next pod
+    assert_file(at(r, "base/pvc-1/word"), "kept");
+
+    struct str nodes[] = {STR("elsewhere")};
+    struct api_node_selector_requirement one = {
+        .key = STR("kubernetes.io/hostname"), .operator= STR("In"), .values = {nodes, 1}};
+    struct api_node_selector_term term = {.match_expressions = {&one, 1}};
+    struct api_node_selector required = {.node_selector_terms = {&term, 1}};
+    struct api_volume_node_affinity affinity = {.required = &required};
+    struct api_str_entry label = {STR("kubernetes.io/hostname"), STR("here")};
+    const struct api_node node = {.metadata = {.labels = {&label, 1}}};
+    v.spec.node_affinity = &affinity;
+    assert_int_equal(volume_claim_set_up(&v, &node, &arena, &err), -ERR_INVALID);
+    nodes[0] = STR("here");
+    assert_int_equal(volume_claim_set_up(&v, &node, &arena, &err), 0);
+
+    struct api_local_volume_source local = {.path = arena_str(&arena, str_z(at(r, "absent")))};
+    v.spec.persistent_volume_source = (struct api_persistent_volume_source){.local = &local};
+    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), -ERR_INVALID);
+    assert_int_not_equal(access(at(r, "absent"), F_OK), 0);
+    struct api_nfs_volume_source nfs = {.path = STR("/")};
+    v.spec.persistent_volume_source = (struct api_persistent_volume_source){.nfs = &nfs};
+    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), -ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "is of type nfs"));
+    assert_int_equal(volume_claim_path(&v).n, 0);
+    arena_done(&arena);
+}
+
 static void a_crash_between_two_steps_is_made_good(void **state)
 {
     const struct room *r = *state;
@@ -159,5 +207,6 @@ static void a_volume_that_became_a_link_is_not_written_through(void **state)
 #define ROOM_TEST(f) cmocka_unit_test_setup_teardown(f, enter, leave)
 
 RUN_TESTS(ROOM_TEST(sets_switch_at_once), ROOM_TEST(a_crash_between_two_steps_is_made_good),
-          ROOM_TEST(paths_do_not_leave_their_volume), ROOM_TEST(removal_follows_nothing),
+          ROOM_TEST(volumes_of_claims), ROOM_TEST(paths_do_not_leave_their_volume),
+          ROOM_TEST(removal_follows_nothing),
           ROOM_TEST(a_volume_that_became_a_link_is_not_written_through))

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/storage.h"
+
+#include "api/pod_claims.h"
+
+#include "base/banned.h"
+
+#define CLASS_BEFORE   "volume.beta.kubernetes.io/storage-class" // older than the field
+#define DEFAULT_BEFORE "storageclass.beta.kubernetes.io/is-default-class"
+
+static bool has_annotation(const struct api_object_meta *meta, struct str key)
+{
+    for (size_t i = 0; i < meta->annotations.n; i++)
+        if (str_eq(meta->annotations.p[i].key, key))
+            return true;
+    return false;
+}
+
+struct str volume_class(const struct api_persistent_volume *volume)
+{
+    struct str before = meta_annotation(&volume->metadata, STR(CLASS_BEFORE));
+    return before.n ? before : volume->spec.storage_class_name;
+}
+
+struct str volume_claim_class(const struct api_persistent_volume_claim *claim)
+{
+    struct str before = meta_annotation(&claim->metadata, STR(CLASS_BEFORE));
+    return before.n ? before : claim->spec.storage_class_name;
+}
+
+bool volume_claim_names_class(const struct api_persistent_volume_claim *claim)
+{
+    return claim->spec.has_storage_class_name ||
+           has_annotation(&claim->metadata, STR(CLASS_BEFORE));
+}
+
+bool volume_is_bound(const struct api_persistent_volume_claim *claim)
+{
+    return claim->spec.volume_name.n &&
+           has_annotation(&claim->metadata, STR(STORAGE_BIND_COMPLETED));
+}
+
+bool volume_is_for(const struct api_persistent_volume *volume,
+                   const struct api_persistent_volume_claim *claim)
+{
+    const struct api_object_reference *r = volume->spec.claim_ref;
+    return r && str_eq(r->name, claim->metadata.name) &&
+           str_eq(r->namespace, claim->metadata.namespace) &&
+           (!r->uid.n || str_eq(r->uid, claim->metadata.uid));
+}
+
+const struct api_storage_class *storage_default(const struct api_storage_class *best,
+                                                const struct api_storage_class *class)
+{
+    if (!str_eqz(meta_annotation(&class->metadata, STR(STORAGE_DEFAULT_CLASS)), "true") &&
+        !str_eqz(meta_annotation(&class->metadata, STR(DEFAULT_BEFORE)), "true"))
+        return best;
+    int order = best ? moment_cmp(class->metadata.creation_timestamp.at,
+                                  best->metadata.creation_timestamp.at)
+                     : 1;
+    bool wins = order > 0 || (order == 0 && str_cmp(class->metadata.name, best->metadata.name) < 0);
+    return wins ? class : best;
+}
