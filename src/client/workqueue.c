@@ -214,6 +214,7 @@ void workqueue_add(struct workqueue *q, struct str key)
 void workqueue_add_after(struct workqueue *q, struct str key, int64_t delay_ns)
 {
     struct work_key *k = key_make(q, key);
+    q->counts.retries++; // as client-go counts them: whatever comes back by the clock
     if (delay_ns <= 0) {
         make_ready(q, k);
         return;
@@ -261,7 +262,6 @@ void workqueue_retry(struct workqueue *q, struct str key)
 {
     struct work_key *k = key_make(q, key);
     int64_t backoff = backoff_ns(q, k->failures++);
-    q->counts.retries++;
     int64_t turn = take_token(q);
     workqueue_add_after(q, key, backoff > turn ? backoff : turn);
 }

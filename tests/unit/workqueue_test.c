@@ -188,6 +188,11 @@ static void a_named_queue_counts(void **state)
     has_line(&text, "workqueue_work_duration_seconds_bucket{name=\"q\",le=\"1\"} 0\n");
     has_line(&text, "workqueue_work_duration_seconds_bucket{name=\"q\",le=\"10\"} 1\n");
     has_line(&text, "workqueue_queue_duration_seconds_sum{name=\"q\"} 3.04\n");
+    workqueue_add_after(w.q, STR("later"),
+                        CLOCK_NS_PER_SEC); // counts too, as client-go's AddAfter does
+    sbuf_clear(&text);
+    workqueue_metrics(queues, 1, &text);
+    has_line(&text, "workqueue_retries_total{name=\"q\"} 2\n");
     end(&w);
 }
 
