@@ -306,8 +306,11 @@ static bool stands(struct binding *b)
 static void bound(struct binding *b)
 {
     struct sched *s = b->s;
+    bool left = bind_volumes_left(b);
     meter_bind_over(b, true);
     bind_land(b);
+    if (left) // news that it was free came while it was still held
+        sched_wake(s, WHY_BIT(WHY_VOLUMES));
     for (size_t i = 0; i < b->claims_len; i++)
         if (b->claims[i].allocation)
             bind_wake_users(s, bind_entry(&b->claims[i]));

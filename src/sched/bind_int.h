@@ -163,6 +163,9 @@ void bind_volumes_done(struct binding *b);
 void bind_volumes_land(struct binding *b);
 void bind_volumes_free(struct binding *b);
 
+// bind_volumes_left: a volume is held that its claim has no use for, because it got another one.
+bool bind_volumes_left(const struct binding *b);
+
 // bind_volume_claim_changed, bind_volume_changed: news for bindings that wait for their volumes.
 void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim);
 void bind_volume_changed(struct sched *s, const struct client_object *volume);

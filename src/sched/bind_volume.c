@@ -127,6 +127,18 @@ static int state(struct bind_volume *v, const struct api_node *node)
     return volume_is_bound(claim) ? bound_state(v, claim, node) : open_state(v, claim);
 }
 
+bool bind_volumes_left(const struct binding *b)
+{
+    for (size_t i = 0; i < b->volumes_len; i++) {
+        const struct bind_volume *v = &b->volumes[i];
+        const struct api_persistent_volume_claim *claim =
+            v->held && v->volume.n ? claim_now(v) : NULL;
+        if (v->held && v->volume.n && (!claim || !str_eq(claim->spec.volume_name, v->volume)))
+            return true;
+    }
+    return false;
+}
+
 const struct bind_volume *bind_volume_open(const struct binding *b)
 {
     for (size_t i = 0; b->step == BIND_VOLUMES && i < b->volumes_len; i++) {

@@ -187,22 +187,30 @@ static const struct str zone_labels[] = {
     STR_INIT("failure-domain.beta.kubernetes.io/region"),
 };
 
+enum { ZONE_LABELS_NOW = 2 }; // the older ones follow in the same order
+
+// The node's label of the same name; for an older one also the newer, but not the other way round.
 static const struct str *zone_of(const struct api_node *node, size_t i)
 {
     const struct str *v = select_label(&node->metadata.labels, zone_labels[i]);
-    return v ? v : select_label(&node->metadata.labels, zone_labels[(i + 2) % 4]);
+    return v || i < ZONE_LABELS_NOW
+               ? v
+               : select_label(&node->metadata.labels, zone_labels[i - ZONE_LABELS_NOW]);
 }
 
-// A volume of several zones has them joined by two underscores.
-static bool among(struct str zones, struct str zone)
+// A volume of several zones has them joined by two underscores. A label with an empty zone says nothing.
+static bool keeps_out(struct str zones, const struct str *zone)
 {
     static const struct str joint = STR_INIT("__");
+    bool found = false;
     for (;;) {
         ptrdiff_t at = str_find(zones, joint);
-        if (str_eq(at < 0 ? zones : str_upto(zones, (size_t)at), zone))
-            return true;
-        if (at < 0)
+        struct str one = at < 0 ? zones : str_upto(zones, (size_t)at);
+        if (one.n == 0)
             return false;
+        found = found || (zone && str_eq(one, *zone));
+        if (at < 0)
+            return !found;
         zones = str_from(zones, (size_t)at + joint.n);
     }
 }
@@ -214,8 +222,7 @@ bool volume_in_zone(const struct api_persistent_volume *volume, const struct api
         zoned = zoned || select_label(&node->metadata.labels, zone_labels[i]);
     for (size_t i = 0; zoned && i < array_len(zone_labels); i++) {
         const struct str *want = select_label(&volume->metadata.labels, zone_labels[i]);
-        const struct str *have = want ? zone_of(node, i) : NULL;
-        if (want && (!have || !among(*want, *have)))
+        if (want && keeps_out(*want, zone_of(node, i)))
             return false;
     }
     return true;

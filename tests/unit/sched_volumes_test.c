@@ -200,6 +200,28 @@ static void a_volume_stays_in_its_zone(void **state)
     kit_end(&k);
 }
 
+// An older label of a volume may be met by the newer one of a node, not the other way round; a label with an empty zone
+// says nothing.
+static void older_names_of_zones_count_one_way(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    zoned_node(&k, "x", "failure-domain.beta.kubernetes.io/zone", "x");
+    volume_put(&k, "pv", "", "1Gi", ",'labels':{'topology.kubernetes.io/zone':'x'}", "");
+    volume_put(&k, "odd", "", "1Gi",
+               ",'labels':{'topology.kubernetes.io/zone':'','topology.kubernetes.io/region':'a__'}",
+               "");
+    claim_bound(&k, "data", "pv", "ReadWriteOnce");
+    claim_bound(&k, "more", "odd", "ReadWriteOnce");
+    kit_pod(&k, "p", DATA);
+    kit_pod(&k, "q", "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'more'}}]");
+    world_run(&k.w, 100);
+    kit_told(&k, "ns/p", "had no available volume zone");
+    kit_on(&k, "ns/q", "x");
+    kit_end(&k);
+}
+
 static void one_pod_alone_has_a_claim(void **state)
 {
     (void)state;
@@ -301,6 +323,36 @@ static void a_volume_on_its_way_is_not_given_twice(void **state)
     kit_on(&k, "ns/q", "b");
     kit_on(&k, "ns/r", "a"); // it shares the claim, and so the node
     assert_int_equal(kit_stats(&k).errors, 0);
+    kit_end(&k);
+}
+
+// A volume that was held for a claim which then got another one: who waits for it learns that it is free.
+static void a_volume_that_its_claim_does_not_take_is_free_for_others(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k);
+    local_class(&k);
+    volume_put(&k, "v1", "local", "1Gi", "", ON_NODE("a"));
+    claim_put(&k, "data", "local", "1Gi", "", "");
+    claim_put(&k, "more", "local", "1Gi", "", "");
+    kit_pod(&k, "p", DATA);
+    world_run(&k.w, 10);
+    assert_str(world_volume(&k.w, "v1")->spec.claim_ref->name, "data");
+    kit_pod(&k, "q", "'volumes':[{'name':'v','persistentVolumeClaim':{'claimName':'more'}}]");
+    world_run(&k.w, 10);
+    kit_told(&k, "ns/q", "didn't find available persistent volumes to bind");
+    // The claim is bound to a volume that is not known yet, and its own is let go: it stays held until the pod is bound.
+    controller_binds(&k, "data", "local", "v2");
+    volume_put(&k, "v1", "local", "1Gi", "", ON_NODE("a"));
+    world_run(&k.w, 30000);
+    assert_int_equal(world_node_of(&k.w, "ns/p").n, 0);
+    assert_null(world_volume(&k.w, "v1")->spec.claim_ref);
+    volume_put(&k, "v2", "other", "1Gi", "", ON_NODE("a"));
+    world_run(&k.w, 30000);
+    kit_on(&k, "ns/p", "a");
+    assert_non_null(world_volume(&k.w, "v1")->spec.claim_ref);
+    assert_str(world_volume(&k.w, "v1")->spec.claim_ref->name, "more");
     kit_end(&k);
 }
 
@@ -665,13 +717,15 @@ RUN_TESTS(TEST_CASE(pods_without_claims_read_nothing), TEST_CASE(a_missing_claim
           TEST_CASE(an_immediate_claim_must_be_bound),
           TEST_CASE(a_claim_whose_class_is_gone_is_immediate),
           TEST_CASE(a_volume_is_reached_from_its_node), TEST_CASE(a_volume_that_is_gone_is_said),
-          TEST_CASE(a_volume_stays_in_its_zone), TEST_CASE(one_pod_alone_has_a_claim),
-          TEST_CASE(the_smallest_volume_is_given), TEST_CASE(modes_must_be_offered),
-          TEST_CASE(a_volume_on_its_way_is_not_given_twice), TEST_CASE(claims_of_a_pod_go_together),
-          TEST_CASE(a_provisioner_is_told_the_node), TEST_CASE(a_provisioner_gives_up),
-          TEST_CASE(waiting_for_a_volume_ends), TEST_CASE(a_refused_write_is_tried_again),
-          TEST_CASE(a_pod_may_go_while_it_waits), TEST_CASE(devices_wait_for_volumes),
-          TEST_CASE(a_gang_waits_for_all_volumes), TEST_CASE(a_gang_goes_back_together),
-          TEST_CASE(a_node_has_so_many_volumes), TEST_CASE(a_driver_says_where_it_has_room),
+          TEST_CASE(a_volume_stays_in_its_zone), TEST_CASE(older_names_of_zones_count_one_way),
+          TEST_CASE(one_pod_alone_has_a_claim), TEST_CASE(the_smallest_volume_is_given),
+          TEST_CASE(modes_must_be_offered), TEST_CASE(a_volume_on_its_way_is_not_given_twice),
+          TEST_CASE(a_volume_that_its_claim_does_not_take_is_free_for_others),
+          TEST_CASE(claims_of_a_pod_go_together), TEST_CASE(a_provisioner_is_told_the_node),
+          TEST_CASE(a_provisioner_gives_up), TEST_CASE(waiting_for_a_volume_ends),
+          TEST_CASE(a_refused_write_is_tried_again), TEST_CASE(a_pod_may_go_while_it_waits),
+          TEST_CASE(devices_wait_for_volumes), TEST_CASE(a_gang_waits_for_all_volumes),
+          TEST_CASE(a_gang_goes_back_together), TEST_CASE(a_node_has_so_many_volumes),
+          TEST_CASE(a_driver_says_where_it_has_room),
           TEST_CASE(without_permission_pods_with_volumes_wait),
           TEST_CASE(without_the_kinds_volumes_are_not_looked_at))
