@@ -42,19 +42,27 @@ static void on_prepare(uv_prepare_t *prepare)
         (void)uv_idle_start(&u->idle, on_idle);
 }
 
+static bool somebody_waits(const struct http_server *s)
+{
+    list_foreach(&s->uv->listeners, node)
+        if (list_entry(node, const struct listener, node)->waiting)
+            return true;
+    return false;
+}
+
 // Whoever keeps connections open without a use for them must not keep others out.
 static void make_room(void *arg)
 {
     struct http_server *s = arg;
-    if (s->stopping || s->stats.connections < s->limits.connections)
+    if (s->stopping || !somebody_waits(s) || s->stats.connections < s->limits.connections)
         return;
     struct conn *c = relief_idlest(s);
     if (c) {
         s->stats.refused++;
         conn_close(c); // lets the next one in
-    } else {
-        exec_timer_start(s->exec, &s->crowded, s->limits.give_way_ns / 2);
     }
+    if (somebody_waits(s)) // there is nobody to go yet, or this was one of several addresses
+        exec_timer_start(s->exec, &s->crowded, s->limits.give_way_ns / 2);
 }
 
 static void let_in(struct http_server *s)

@@ -427,6 +427,66 @@ static void those_that_do_nothing_give_way(void **state)
     fixture_end(&f);
 }
 
+// Nobody is sent away any more once whoever waited is in.
+static void those_that_do_nothing_stay_while_nobody_waits(void **state)
+{
+    (void)state;
+    static const struct http_limits limits = {.connections = 2,
+                                              .give_way_ns = 200 * CLOCK_NS_PER_MS};
+    struct fixture f;
+    fixture_start(&f, NULL, &limits);
+    cleanup_sbuf struct sbuf first = {0}, second = {0}, third = {0};
+    int leaves = client_open(&f), idle = client_open(&f);
+    client_sendz(leaves, GET("/hello"));
+    client_read(leaves, &first, "hello");
+    client_sendz(idle, GET("/hello"));
+    client_read(idle, &second, "hello");
+    int next = client_open(&f);
+    client_sendz(next, GET("/hello"));
+    (void)usleep(50 * 1000); // it is seen, and waits
+    (void)close(leaves);
+    client_read(next, &third, "hello");
+    (void)usleep(700 * 1000);
+    char byte;
+    assert_int_equal(recv(idle, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(recv(next, &byte, 1, MSG_DONTWAIT), -1);
+    (void)close(idle);
+    (void)close(next);
+    fixture_end(&f);
+}
+
+// There is one queue an address: room is made for each of them.
+static void those_that_do_nothing_give_way_on_every_address(void **state)
+{
+    (void)state;
+    struct fixture f = {0};
+    struct err err;
+    assert_int_equal(loop_new(&f.loop, &err), 0);
+    const struct http_server_options options = {.loop = f.loop,
+                                                .handle = fixture_handle,
+                                                .arg = &f,
+                                                .limits = {.connections = 1,
+                                                           .give_way_ns = 100 * CLOCK_NS_PER_MS}};
+    f.server = http_server_new(&options);
+    uint16_t ports[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(http_server_listen_tcp(f.server, STR("127.0.0.1:0"), &ports[i], &err), 0);
+    assert_int_equal(pthread_create(&f.thread, NULL, fixture_run, &f), 0);
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        f.port = ports[i % 2];
+        fds[i] = client_open(&f);
+        client_sendz(fds[i], GET("/hello"));
+    }
+    for (int i = 0; i < 3; i++) { // in whichever order they come in
+        cleanup_sbuf struct sbuf b = {0};
+        client_read(fds[i], &b, "hello");
+    }
+    for (int i = 0; i < 3; i++)
+        (void)close(fds[i]);
+    fixture_end(&f);
+}
+
 static void listens_on_unix_sockets(void **state)
 {
     (void)state;
@@ -514,5 +574,8 @@ RUN_TESTS(TEST_CASE(answers_and_keeps_the_connection), TEST_CASE(answers_http_1_
           TEST_CASE(gives_up_on_a_peer_that_never_reads),
           TEST_CASE(keeps_a_request_until_its_answer_left), TEST_CASE(stops_gracefully),
           TEST_CASE(waits_when_there_are_too_many_connections),
-          TEST_CASE(those_that_do_nothing_give_way), TEST_CASE(listens_on_unix_sockets),
-          TEST_CASE(says_why_it_cannot_listen), TEST_CASE(shares_buffers))
+          TEST_CASE(those_that_do_nothing_give_way),
+          TEST_CASE(those_that_do_nothing_stay_while_nobody_waits),
+          TEST_CASE(those_that_do_nothing_give_way_on_every_address),
+          TEST_CASE(listens_on_unix_sockets), TEST_CASE(says_why_it_cannot_listen),
+          TEST_CASE(shares_buffers))
