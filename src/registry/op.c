@@ -75,7 +75,7 @@ static void wait_until(struct op *op, uint64_t revision)
 // reads again must not find the state from before.
 static void wait_for_reasons(struct op *op)
 {
-    if (op->r->unsettled)
+    if (op->r->unsettled && !op->full)
         wait_until(op, op->r->accepted);
 }
 
@@ -195,10 +195,17 @@ static void written(void *arg, int code, const struct err *err)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static int lost(struct op *op, const struct err *err)
+// begun ends what begin_write began: the store has taken the write of a revision, or refused it. What it refused never becomes
+// visible: nobody may wait for it.
+static int begun(struct op *op, uint64_t revision, int code, const struct err *err)
 {
+    if (code == 0) {
+        op->r->accepted = revision;
+        return 0;
+    }
     op->pending--;
     op->r->unsettled--;
+    op->full = true;
     return fail_internal(op, "%s", err->msg[0] ? err->msg : "the store refuses writes");
 }
 
@@ -219,7 +226,6 @@ static struct write *begin_write(struct op *op, const struct object *o)
     struct write *w = arena_one(op->arena, struct write);
     *w = (struct write){op, o->revision, {0}};
     op->pending++;
-    op->r->accepted = o->revision;
     op->r->unsettled++;
     if (o->kind == op->r->priority_kind)
         op->r->default_priority.known = false;
@@ -234,7 +240,7 @@ static int put(struct op *op, const struct object *o, uint64_t expect)
     if (o->kind == op->r->namespace_kind)
         w->terminating = terminating(op, o);
     int code = store_put(op->r->store, o, expect, written, w, &err);
-    return code < 0 ? lost(op, &err) : 0;
+    return begun(op, o->revision, code, &err);
 }
 
 static int encode(struct op *op, const struct api_object *object, uint64_t revision)
@@ -298,8 +304,9 @@ int write_removal(struct op *op, const struct object *old, bool answer_with_it)
     if (answer_with_it)
         op_answer_with(op, last);
     int code = store_delete(op->r->store, last, old->revision, written, w, &err);
+    code = begun(op, last->revision, code, &err);
     object_unref(last);
-    return code < 0 ? lost(op, &err) : 0;
+    return code;
 }
 
 int write_nothing(struct op *op, const struct api_object *object, const struct object *old)

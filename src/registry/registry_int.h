@@ -139,6 +139,7 @@ struct op {
     uint64_t waits_for;
     size_t pending;
     bool ready; // all stages are done
+    bool full;  // the store takes no more: that rests on nothing that was accepted
     int code;   // of a write that was lost
 };
 

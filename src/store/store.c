@@ -184,7 +184,7 @@ static int accept_write(struct store *s, const struct object *o, bool deleted, u
     int r = check_head(s, o, expect, err);
     if (r < 0)
         return r;
-    if (s->pending_bytes + o->block_size > STORE_PENDING_BYTES_MAX)
+    if (s->pending_bytes + o->block_size > s->pending_max)
         return err_set(err, ERR_UNAVAILABLE,
                        "the disk does not keep up: %zu MiB of writes wait for it; try again later",
                        s->pending_bytes / 1024 / 1024);
@@ -378,6 +378,7 @@ int store_open(const struct store_options *options, struct store **ret, struct e
 {
     struct store *s = xcalloc(1, sizeof(*s));
     s->exec = options->exec;
+    s->pending_max = options->pending_bytes ? options->pending_bytes : STORE_PENDING_BYTES_MAX;
     s->customs = custom_kinds_new();
     grow_kinds(s, api_kinds_len);
     s->next = 1;

@@ -70,7 +70,7 @@ struct store {
     struct history history;
     struct revisions doomed; // rows that the next transaction deletes
     struct write *pending_first, *pending_last;
-    size_t pending_bytes;
+    size_t pending_bytes, pending_max;
     uint64_t visible;             // newest visible revision
     uint64_t next;                // revision of the next accepted write
     uint64_t epoch;               // counts failures: writes accepted before one are lost with it

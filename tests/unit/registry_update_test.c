@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rules of updates, of objects and of their status.
+#define WORLD_PENDING_BYTES ((size_t)4 * 1024 * 1024)
 #include "registry_world.h"
 
 #include "base/banned.h"
@@ -135,6 +136,36 @@ TEST_IN_WORLD(test_refusals_wait_for_deletions_and_do_not_wait_for_ever)
     w->fail_commits = false;
     reply_done(&one);
     reply_done(&two.reply);
+    do_delete(w, CLAIM("a"), NULL);
+    assert_int_equal(w->reply.http, 404);
+}
+
+// The disk does not keep up: who is refused for that is told at once, and not when a revision that nobody has comes.
+TEST_IN_WORLD(test_refusals_of_a_full_store_wait_for_nothing)
+{
+    enum { WRITES = 64, BYTES = 256 * 1024 };
+    cleanup_sbuf struct sbuf body = {0};
+    sbuf_addz(&body, "{\"metadata\":{\"generateName\":\"a-\"},\"data\":{\"k\":\"");
+    for (size_t i = 0; i < BYTES; i++)
+        sbuf_addc(&body, 'x');
+    sbuf_addz(&body, "\"}}");
+    struct registry_request create = world_request(w, CONFIG(NULL));
+    struct reply replies[WRITES] = {0};
+    size_t refused_at_once = 0, stored = 0;
+    for (size_t i = 0; i < WRITES; i++) {
+        struct api_object object = world_body(w, create.kind, body.p);
+        registry_create(w->registry, &create, &object, &w->arena, world_answered, &replies[i]);
+        refused_at_once += replies[i].answers == 1 && replies[i].http == 500;
+    }
+    assert_int_equal(WRITES - refused_at_once, (WORLD_PENDING_BYTES - 1) / BYTES);
+    world_run(w);
+    for (size_t i = 0; i < WRITES; i++) {
+        assert_int_equal(replies[i].answers, 1);
+        stored += replies[i].code == 0;
+        reply_done(&replies[i]);
+    }
+    assert_int_equal(stored, WRITES - refused_at_once);
+    // A refusal of another sort does not wait for what was never accepted.
     do_delete(w, CLAIM("a"), NULL);
     assert_int_equal(w->reply.http, 404);
 }
@@ -388,6 +419,7 @@ TEST_IN_WORLD(test_addresses_of_services_agree)
 RUN_TESTS(TEST_CASE(test_unconditional_update), TEST_CASE(test_version_is_demanded),
           TEST_CASE(test_stale_version), TEST_CASE(test_head_counts_not_what_is_visible),
           TEST_CASE(test_refusals_wait_for_deletions_and_do_not_wait_for_ever),
+          TEST_CASE(test_refusals_of_a_full_store_wait_for_nothing),
           TEST_CASE(test_no_change_keeps_version),
           TEST_CASE(test_no_change_waits_for_the_write_it_saw), TEST_CASE(test_names_must_agree),
           TEST_CASE(test_uid_is_a_precondition), TEST_CASE(test_missing_objects),

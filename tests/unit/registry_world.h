@@ -41,6 +41,11 @@ struct world {
     struct reply reply;
 };
 
+// How much may wait for the disk; a test may say less before it includes this.
+#ifndef WORLD_PENDING_BYTES
+#    define WORLD_PENDING_BYTES ((size_t)0)
+#endif
+
 static inline bool world_fails(void *arg, struct err *err)
 {
     struct world *w = arg;
@@ -81,6 +86,7 @@ static inline struct world *world_new_without(struct str plugins)
     w->cel = api_cel_engine_new();
     struct err err = {0};
     const struct store_options so = {.exec = exec_sim_exec(w->sim),
+                                     .pending_bytes = WORLD_PENDING_BYTES,
                                      .commit_on_exec = true,
                                      .fail_commit = world_fails,
                                      .fail_commit_arg = w};
