@@ -16,16 +16,21 @@ static bool has_annotation(const struct api_object_meta *meta, struct str key)
     return false;
 }
 
+// The older annotation counts before the field, also when it says that there is no class.
+static struct str class_of(const struct api_object_meta *meta, struct str field)
+{
+    return has_annotation(meta, STR(CLASS_BEFORE)) ? meta_annotation(meta, STR(CLASS_BEFORE))
+                                                   : field;
+}
+
 struct str volume_class(const struct api_persistent_volume *volume)
 {
-    struct str before = meta_annotation(&volume->metadata, STR(CLASS_BEFORE));
-    return before.n ? before : volume->spec.storage_class_name;
+    return class_of(&volume->metadata, volume->spec.storage_class_name);
 }
 
 struct str volume_claim_class(const struct api_persistent_volume_claim *claim)
 {
-    struct str before = meta_annotation(&claim->metadata, STR(CLASS_BEFORE));
-    return before.n ? before : claim->spec.storage_class_name;
+    return class_of(&claim->metadata, claim->spec.storage_class_name);
 }
 
 bool volume_claim_names_class(const struct api_persistent_volume_claim *claim)

@@ -19,6 +19,13 @@ static bool same_mode(const struct api_persistent_volume *volume,
                   mode_of(claim->spec.has_volume_mode, claim->spec.volume_mode));
 }
 
+static bool same_attributes(const struct api_persistent_volume *volume,
+                            const struct api_persistent_volume_claim *claim)
+{
+    return str_eq(volume->spec.volume_attributes_class_name,
+                  claim->spec.volume_attributes_class_name);
+}
+
 static int compare(const struct quantity *a, const struct quantity *b)
 {
     static const struct quantity none = {0};
@@ -49,10 +56,14 @@ static bool has_access(const struct api_persistent_volume *volume,
 const char *volume_misfit(const struct api_persistent_volume *volume,
                           const struct api_persistent_volume_claim *claim)
 {
+    if (volume->metadata.deletion_timestamp.set)
+        return "the volume is marked for deletion";
     if (!is_large_enough(volume, claim))
         return "requested PV is too small";
     if (!str_eq(volume_class(volume), volume_claim_class(claim)))
         return "storageClassName does not match";
+    if (!same_attributes(volume, claim))
+        return "VolumeAttributesClassName does not match";
     if (!same_mode(volume, claim))
         return "incompatible volumeMode";
     if (!has_access(volume, claim))
@@ -70,8 +81,7 @@ static bool could_do(const struct matching *m, const struct api_persistent_volum
 {
     return !volume->metadata.deletion_timestamp.set && is_large_enough(volume, m->claim) &&
            same_mode(volume, m->claim) && has_access(volume, m->claim) &&
-           str_eq(volume->spec.volume_attributes_class_name,
-                  m->claim->spec.volume_attributes_class_name);
+           same_attributes(volume, m->claim);
 }
 
 // One that can do no more than was asked for comes first, then the smallest.

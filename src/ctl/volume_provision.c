@@ -41,12 +41,24 @@ static void forget_node(struct volume_ctl *c, struct str key, const struct clien
 
 // --- dray's own ----------------------------------------------------------------------------------
 
+// The server may refuse the volume, such as one whose class names a path that is none: who waits for it must learn that.
+static void tell_failure(struct volume_ctl *c, struct str key, const struct err *err)
+{
+    struct str namespace, name;
+    str_cut(str_from(key, 2), '/', &namespace, &name);
+    const struct client_object *claim = ctl_find(c->ctl, CACHE_VOLUME_CLAIMS, namespace, name);
+    if (claim)
+        volume_tell(c, claim, EVENT_WARNING, "ProvisioningFailed", err->msg);
+}
+
 static void made(const struct ctl_call *call, const struct client_answer *a)
 {
     struct volume_ctl *c = call->owner;
+    cleanup_sbuf struct sbuf text = {0};
+    if (a->code != 0 && a->code != -ERR_ALREADY_EXISTS)
+        tell_failure(c, call->key, a->err);
     if (a->code != 0 || !a->object)
         return;
-    cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "Successfully provisioned volume %.*s", STR_ARG(a->object->meta->name));
     event_record_ref(c->events, as_volume(a->object)->spec.claim_ref, EVENT_NORMAL,
                      STR("ProvisioningSucceeded"), sbuf_str(&text));
@@ -79,7 +91,8 @@ static struct api_persistent_volume volume_for(const struct api_persistent_volum
     struct str folder = base ? *base : STR(STORAGE_LOCAL_FOLDER);
     struct api_host_path_volume_source *path = arena_one(arena, struct api_host_path_volume_source);
     struct api_object_reference *ref = arena_one(arena, struct api_object_reference);
-    *path = (struct api_host_path_volume_source){.path = arena_strf(arena, "%.*s/%.*s",
+    // A folder in a folder: the outer one is closed to others on the node, whatever the class's path lets in.
+    *path = (struct api_host_path_volume_source){.path = arena_strf(arena, "%.*s/%.*s/data",
                                                                     STR_ARG(folder), STR_ARG(name)),
                                                  .type = STR("DirectoryOrCreate"),
                                                  .has_type = true};
@@ -118,8 +131,10 @@ static const char *impossible(const struct api_persistent_volume_claim *claim,
     if (ctl_list_has(&claim->spec.access_modes, STR("ReadWriteMany")) ||
         ctl_list_has(&claim->spec.access_modes, STR("ReadOnlyMany")))
         return STORAGE_LOCAL " makes volumes on one node: use ReadWriteOnce or ReadWriteOncePod";
-    if (base && !str_starts(*base, STR("/")))
-        return "the StorageClass's parameter " STORAGE_LOCAL_PATH " must be an absolute path";
+    if (base && (!str_starts(*base, STR("/")) || str_contains(*base, STR("/../")) ||
+                 str_ends(*base, STR("/.."))))
+        return "the StorageClass's parameter " STORAGE_LOCAL_PATH
+               " must be an absolute path without \"..\"";
     return NULL;
 }
 

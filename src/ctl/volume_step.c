@@ -41,6 +41,11 @@ static bool is_own(const struct client_object *volume)
     return str_eqz(meta_annotation(volume->meta, STR(STORAGE_PROVISIONED_BY)), STORAGE_LOCAL);
 }
 
+static bool is_provisioned(const struct client_object *volume)
+{
+    return meta_annotation(volume->meta, STR(STORAGE_PROVISIONED_BY)).n > 0;
+}
+
 static void delete_volume(struct volume_ctl *c, struct str key, const struct client_object *volume)
 {
     struct api_preconditions same = {.uid = volume->meta->uid, .has_uid = true};
@@ -53,12 +58,12 @@ static void delete_volume(struct volume_ctl *c, struct str key, const struct cli
 // Somebody else's provisioner deletes its own; a volume that a person made and wants deleted has nobody who could.
 static void reclaim(struct volume_ctl *c, struct str key, const struct client_object *volume)
 {
-    bool provisioned = meta_annotation(volume->meta, STR(STORAGE_PROVISIONED_BY)).n > 0;
     cleanup_sbuf struct sbuf why = {0};
     if (volume->meta->deletion_timestamp.set || !is_to_be_deleted(volume) ||
-        (provisioned && !is_own(volume)) || str_eqz(as_volume(volume)->status.phase, "Failed")) {
+        (is_provisioned(volume) && !is_own(volume)) ||
+        str_eqz(as_volume(volume)->status.phase, "Failed")) {
         work_done(c->work, key);
-    } else if (provisioned) {
+    } else if (is_provisioned(volume)) {
         delete_volume(c, key, volume);
     } else {
         sbuf_addf(&why,
@@ -113,8 +118,10 @@ void volume_step(struct volume_ctl *c, struct str key, const struct client_objec
         work_done(c->work, key); // the claim's step binds them
     } else if (str_eq(given, o->meta->name)) {
         set_phase(c, key, o, STR("Bound"));
-    } else if (is_own(o) && is_to_be_deleted(o)) {
-        release(c, key, o);
+    } else if (is_provisioned(o) && is_to_be_deleted(o)) {
+        release(
+            c, key,
+            o); // made for this claim, which needs it no more; its provisioner waits for that phase
     } else {
         unbind(c, key, o);
     }

@@ -138,6 +138,23 @@ TEST_VOLUMES(a_claim_may_name_its_volume)
     assert_field(c->w, "metadata.annotations[pv.kubernetes.io/bound-by-controller]", "-");
 }
 
+// A volume that is on its way out is given to nobody, not even to who names it.
+TEST_VOLUMES(a_volume_that_goes_is_not_given)
+{
+    make(c, PV(""),
+         "{\"metadata\":{\"name\":\"mine\",\"finalizers\":[\"example.com/stays\"]},\"spec\":{"
+         "\"accessModes\":[" ONCE "],\"capacity\":{\"storage\":\"5Gi\"},\"hostPath\":{\"path\":"
+         "\"/srv\"}}}");
+    make(c, PV(""), VOLUME_WITH("tuned", "5Gi", ONCE, ",\"volumeAttributesClassName\":\"gold\""));
+    assert_ok(do_delete(c->w, PV("mine"), NULL));
+    settle(c);
+    make(c, PVC(""), CLAIM_WITH("data", "3Gi", ",\"volumeName\":\"mine\""));
+    make(c, PVC(""), CLAIM_WITH("plain", "3Gi", ",\"volumeName\":\"tuned\""));
+    assert_phase(c, PVC("data"), "Pending");
+    assert_phase(c, PVC("plain"), "Pending");
+    assert_int_equal(count_events(c, "VolumeMismatch"), 2);
+}
+
 TEST_VOLUMES(a_volume_may_be_reserved_for_a_claim)
 {
     make(c, PV(""),
@@ -197,6 +214,28 @@ TEST_VOLUMES(the_reclaim_policy_says_what_becomes_of_a_volume)
     assert_phase(c, PVC("a"), "Bound");
 }
 
+// Made for a claim that took another one: what a provisioner made is its to delete, and it waits for Released; what a
+// person made is free again.
+TEST_VOLUMES(a_volume_whose_claim_went_elsewhere_is_let_go)
+{
+    static const char made[] =
+        "{\"metadata\":{\"name\":\"%s\",\"annotations\":{\"pv.kubernetes.io/"
+        "%s\":\"x.example.com\"}}"
+        ",\"spec\":{\"accessModes\":[" ONCE "],\"capacity\":{\"storage\":\"5Gi\"},\"hostPath\":{"
+        "\"path\":\"/srv\"},\"persistentVolumeReclaimPolicy\":\"Delete\",\"claimRef\":{"
+        "\"namespace\":\"default\",\"name\":\"data\",\"uid\":\"%s\"}}}";
+    make(c, PV(""), VOLUME_WITH("first", "5Gi", ONCE, ""));
+    make(c, PVC(""), CLAIM_WITH("data", "3Gi", ""));
+    assert_phase(c, PVC("data"), "Bound");
+    const char *uid = uid_of(c, PVC("data"));
+    make(c, PV(""), arena_strf(&c->w->arena, made, "late", "provisioned-by", uid).p);
+    make(c, PV(""), arena_strf(&c->w->arena, made, "hand", "bound-by-controller", uid).p);
+    assert_phase(c, PV("late"), "Released");
+    assert_field(c->w, "spec.claimRef.uid", uid);
+    assert_phase(c, PV("hand"), "Available");
+    assert_field(c->w, "spec.claimRef.name", "-");
+}
+
 TEST_VOLUMES(a_claim_whose_volume_is_gone_is_lost)
 {
     make(c, PV(""), VOLUME_WITH("v", "5Gi", ONCE, ""));
@@ -229,7 +268,7 @@ TEST_VOLUMES(a_folder_is_made_on_the_node_that_was_chosen_and_goes_with_the_clai
     assert_field(c->w, "spec.persistentVolumeReclaimPolicy", "Delete");
     assert_field(c->w, "spec.storageClassName", "local");
     assert_field(c->w, "spec.hostPath.path",
-                 arena_strf(&c->w->arena, "/var/lib/dray/volumes/%s", volume).p);
+                 arena_strf(&c->w->arena, "/var/lib/dray/volumes/%s/data", volume).p);
 #define EXPRESSION "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0]"
     assert_field(c->w, EXPRESSION ".key", "kubernetes.io/hostname");
     assert_field(c->w, EXPRESSION ".values[0]", "host-1");
@@ -265,6 +304,33 @@ TEST_VOLUMES(what_a_folder_cannot_be_is_said)
     assert_int_equal(count_events(c, "ProvisioningFailed"), 2);
     make(c, PVC(""), CLAIM_WITH("lost", "3Gi", OF("nosuch")));
     assert_int_equal(count_events(c, "ProvisioningFailed"), 3);
+    make(c, CLASS(""),
+         "{\"metadata\":{\"name\":\"up\"},\"provisioner\":\"dray.dev/local\",\"volumeBindingMode\":"
+         "\"WaitForFirstConsumer\",\"parameters\":{\"path\":\"/srv/../up\"}}");
+    make(c, PVC(""), CLAIM_WITH("up", "3Gi", OF("up")));
+    select_node(c, "up", "n1");
+    assert_phase(c, PVC("up"), "Pending");
+    assert_int_equal(count_events(c, "ProvisioningFailed"), 4);
+}
+
+#define POLICY(kind) ((struct target){"admissionregistration.k8s.io/v1", kind, "", "", ""})
+
+TEST_VOLUMES(a_volume_that_the_server_does_not_take_is_said)
+{
+    make(c, CLASS(""), LOCAL_CLASS);
+    make(c, NODE(""), NODE_N1);
+    make(c, POLICY("ValidatingAdmissionPolicy"),
+         "{\"metadata\":{\"name\":\"none\"},\"spec\":{\"matchConstraints\":{\"resourceRules\":[{"
+         "\"apiGroups\":[\"\"],\"apiVersions\":[\"v1\"],\"operations\":[\"CREATE\"],\"resources\":["
+         "\"persistentvolumes\"]}]},\"validations\":[{\"expression\":\"false\"}]}}");
+    make(c, POLICY("ValidatingAdmissionPolicyBinding"),
+         "{\"metadata\":{\"name\":\"none\"},\"spec\":{\"policyName\":\"none\","
+         "\"validationActions\":["
+         "\"Deny\"]}}");
+    make(c, PVC(""), CLAIM_WITH("data", "3Gi", ""));
+    select_node(c, "data", "n1");
+    assert_phase(c, PVC("data"), "Pending");
+    assert_true(count_events(c, "ProvisioningFailed") > 0);
 }
 
 TEST_VOLUMES(other_provisioners_are_told)
@@ -302,13 +368,16 @@ int main(void)
         cmocka_unit_test(a_claim_gets_the_smallest_volume_that_fits),
         cmocka_unit_test(what_does_not_fit_is_not_taken),
         cmocka_unit_test(a_claim_may_name_its_volume),
+        cmocka_unit_test(a_volume_that_goes_is_not_given),
         cmocka_unit_test(a_volume_may_be_reserved_for_a_claim),
         cmocka_unit_test(a_claim_that_waits_for_its_pod_is_bound_by_what_the_scheduler_says),
         cmocka_unit_test(the_reclaim_policy_says_what_becomes_of_a_volume),
+        cmocka_unit_test(a_volume_whose_claim_went_elsewhere_is_let_go),
         cmocka_unit_test(a_claim_whose_volume_is_gone_is_lost),
         cmocka_unit_test(a_folder_is_made_on_the_node_that_was_chosen_and_goes_with_the_claim),
         cmocka_unit_test(a_node_that_is_gone_is_chosen_anew),
         cmocka_unit_test(what_a_folder_cannot_be_is_said),
+        cmocka_unit_test(a_volume_that_the_server_does_not_take_is_said),
         cmocka_unit_test(other_provisioners_are_told),
         cmocka_unit_test(claims_without_a_class_get_the_newest_default),
     };
