@@ -154,11 +154,17 @@ static void take(struct pod_ref *ref, const struct fetch *f, const struct client
 
 static void fetched(void *arg, const struct client_answer *a);
 
+// As kubelet sees it: annotations are whose who may write the claim, its status is the controller's.
+static bool is_bound(const struct api_persistent_volume_claim *claim)
+{
+    return claim->spec.volume_name.n && str_eqz(claim->status.phase, "Bound");
+}
+
 // follow_claim asks for the volume of a claim that was fetched. False: there is nothing to ask for.
 static bool follow_claim(struct pod_refs *r, const struct pod_ref *ref, struct fetch *f)
 {
     if (ref->kind != REF_VOLUME_CLAIM || f->of_claim || ref->err.code != 0 || !ref->object ||
-        !volume_is_bound(ref->object->object.value))
+        !is_bound(ref->object->object.value))
         return false;
     const struct api_persistent_volume_claim *claim = ref->object->object.value;
     const struct client_key key = {api_kind_find(STR("v1"), STR("PersistentVolume")), STR(""),
@@ -214,6 +220,21 @@ static const struct str kind_names[] = {[REF_CONFIG_MAP] = STR_INIT("ConfigMap")
                                         [REF_TOKEN] = STR_INIT("TokenRequest"),
                                         [REF_VOLUME_CLAIM] = STR_INIT("PersistentVolumeClaim")};
 
+// What is wrong with a claim, as kubelet says it; NULL: nothing.
+static const char *claim_problem(const struct pod_ref *ref)
+{
+    const struct api_persistent_volume_claim *claim = ref->object->object.value;
+    if (claim->metadata.deletion_timestamp.set)
+        return "PVC is being deleted";
+    if (!is_bound(claim))
+        return "PVC is not bound";
+    if (!ref->volume)
+        return ref->err.code ? ref->err.msg : "its PersistentVolume was not asked for yet";
+    if (!volume_is_for(ref->volume->object.value, claim))
+        return "its PersistentVolume is bound to another claim";
+    return NULL;
+}
+
 void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct client_object *pod,
                     void (*done)(void *arg), void *arg)
 {
@@ -222,7 +243,7 @@ void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct clie
         const struct pod_ref *ref = &r->all.p[i];
         if (ref->kind == REF_TOKEN && ref->object && ref->err.code == 0 && now < ref->renew_ns)
             continue;
-        if (ref->volume) // what a claim is bound to stays
+        if (ref->object && ref->volume && !claim_problem(ref)) // what a claim is bound to stays
             continue;
         struct fetch *f = xcalloc(1, sizeof(*f));
         *f = (struct fetch){.refs = r, .index = i, .client = client, .done = done, .arg = arg};
@@ -285,21 +306,6 @@ const struct api_config_map *pod_refs_config_map(const struct pod_refs *r, struc
 const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str name, struct err *err)
 {
     return object_of(pod_refs_find(r, REF_SECRET, name), "secret", name, err);
-}
-
-// What is wrong with a claim, as kubelet says it; NULL: nothing.
-static const char *claim_problem(const struct pod_ref *ref)
-{
-    const struct api_persistent_volume_claim *claim = ref->object->object.value;
-    if (claim->metadata.deletion_timestamp.set)
-        return "PVC is being deleted";
-    if (!volume_is_bound(claim))
-        return "PVC is not bound";
-    if (!ref->volume)
-        return ref->err.code ? ref->err.msg : "its PersistentVolume was not asked for yet";
-    if (!volume_is_for(ref->volume->object.value, claim))
-        return "its PersistentVolume is bound to another claim";
-    return NULL;
 }
 
 const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,

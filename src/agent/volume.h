@@ -65,7 +65,7 @@ int volume_check_host(const struct api_host_path_volume_source *v, struct arena 
 // volume_claim_path is where a PersistentVolume lies on its node; empty: it is of a type that is not offered.
 struct str volume_claim_path(const struct api_persistent_volume *volume);
 
-// volume_claim_set_up sees to it that the volume of a claim is there. node may be NULL. Returns 0 or -ERR_….
+// volume_claim_set_up sees to it that the volume of a claim is there. node may be NULL: not known yet. Returns 0 or -ERR_….
 int volume_claim_set_up(const struct api_persistent_volume *volume, const struct api_node *node,
                         struct arena *arena, struct err *err) MUST_USE;
 

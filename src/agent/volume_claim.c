@@ -20,12 +20,15 @@ struct str volume_claim_path(const struct api_persistent_volume *volume)
     return s->host_path ? s->host_path->path : s->local ? s->local->path : STR("");
 }
 
-// Whoever runs in the pod may write there, as in an emptyDir; the folder above it keeps others on the node out.
+// Whoever runs in the pod may write there, as in an emptyDir; the folder above it, which is this volume's alone, keeps others on the node out.
 static int make_own(const struct api_host_path_volume_source *s, struct arena *arena,
                     struct err *err)
 {
     const char *path = arena_str(arena, s->path).p;
     struct stat st;
+    if (!str_starts(s->path, STR("/")) || str_contains(s->path, STR("/../")) ||
+        str_ends(s->path, STR("/..")))
+        return 0; // is refused next, and nothing is made before
     if (lstat(path, &st) == 0 || errno != ENOENT)
         return 0; // what it is, is looked at next
     int code = volume_make_folder(path, 0777, err);
@@ -60,7 +63,12 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
     bool own =
         str_eqz(meta_annotation(&volume->metadata, STR(STORAGE_PROVISIONED_BY)), STORAGE_LOCAL);
     int code = 0;
-    if (affinity && affinity->required && node && select_node(affinity->required, node) <= 0)
+    if (affinity && affinity->required && !node)
+        return err_set(err, ERR_UNAVAILABLE,
+                       "this node's Node is not known yet: whether it has PersistentVolume %.*s is "
+                       "open",
+                       STR_ARG(volume->metadata.name));
+    if (affinity && affinity->required && select_node(affinity->required, node) <= 0)
         return err_set(err, ERR_INVALID,
                        "PersistentVolume %.*s is not on this node: no matching NodeSelectorTerms",
                        STR_ARG(volume->metadata.name));

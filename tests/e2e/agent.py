@@ -139,6 +139,8 @@ def storage(c, n):
     claims, volumes_at = '/api/v1/namespaces/default/persistentvolumeclaims', '/api/v1/persistentvolumes'
     base, disk = os.path.join(c.folder, 'made'), os.path.join(c.folder, 'disk')
     os.makedirs(disk)
+    os.makedirs(base)
+    os.chmod(base, 0o755)  # as /srv is
 
     def claim(name, kind):
         c.good('POST', claims, {'metadata': {'name': name}, 'spec': {
@@ -170,8 +172,8 @@ def storage(c, n):
     user('writer', 'data', 'echo -n kept > /data/word', None, securityContext={'runAsUser': 1234})
     c.until('it has written', lambda: ended('writer'))
     name = c.good('GET', f'{claims}/data')['spec']['volumeName']
-    assert open(f'{base}/{name}/word').read() == 'kept'
-    assert os.stat(base).st_mode & 0o007 == 0, 'others on the node stay out'
+    assert open(f'{base}/{name}/data/word').read() == 'kept'
+    assert os.stat(f'{base}/{name}').st_mode & 0o007 == 0, 'others on the node stay out'
     c.until('the early one gets it, too', lambda: ended('early'))
     gone(c, n, 'writer', 'early')
     user('reader', 'data', 'cat /data/word; echo; touch /data/new || echo read-only', None, True)

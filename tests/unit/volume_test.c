@@ -104,20 +104,29 @@ static void volumes_of_claims(void **state)
     struct arena arena = {0};
     struct stat st;
     struct api_str_entry own = {STR("pv.kubernetes.io/provisioned-by"), STR("dray.dev/local")};
-    struct api_host_path_volume_source host = {.path = str_z(at(r, "base/pvc-1")),
+    struct api_host_path_volume_source host = {.path = str_z(at(r, "base/pvc-1/data")),
                                                .type = STR("DirectoryOrCreate")};
     host.path = arena_str(&arena, host.path);
+    assert_int_equal(mkdir(at(r, "base"), 0755), 0);
+    assert_int_equal(chmod(at(r, "base"), 0755), 0); // open to all, as /srv is
     struct api_persistent_volume v = {.metadata = {.name = STR("pv"), .annotations = {&own, 1}}};
     v.spec.persistent_volume_source.host_path = &host;
     assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), 0);
-    assert_int_equal(stat(at(r, "base/pvc-1"), &st), 0);
+    assert_int_equal(stat(at(r, "base/pvc-1/data"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0777);
-    assert_int_equal(stat(at(r, "base"), &st), 0);
+    assert_int_equal(stat(at(r, "base/pvc-1"), &st), 0);
     assert_int_equal(st.st_mode & 0007, 0);
     assert_true(str_eq(volume_claim_path(&v), host.path));
-    touch(at(r, "base/pvc-1/word"), "kept");
+    touch(at(r, "base/pvc-1/data/word"), "kept");
     assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), 0); // the next pod
-    assert_file(at(r, "base/pvc-1/word"), "kept");
+    assert_file(at(r, "base/pvc-1/data/word"), "kept");
+
+    struct api_host_path_volume_source up = host;
+    up.path = arena_str(&arena, str_z(at(r, "base/../up/data")));
+    v.spec.persistent_volume_source.host_path = &up;
+    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), -ERR_INVALID);
+    assert_int_not_equal(access(at(r, "up"), F_OK), 0);
+    v.spec.persistent_volume_source.host_path = &host;
 
     struct str nodes[] = {STR("elsewhere")};
     struct api_node_selector_requirement one = {
@@ -129,16 +138,17 @@ static void volumes_of_claims(void **state)
     const struct api_node node = {.metadata = {.labels = {&label, 1}}};
     v.spec.node_affinity = &affinity;
     assert_int_equal(volume_claim_set_up(&v, &node, &arena, &err), -ERR_INVALID);
+    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), -ERR_UNAVAILABLE);
     nodes[0] = STR("here");
     assert_int_equal(volume_claim_set_up(&v, &node, &arena, &err), 0);
 
     struct api_local_volume_source local = {.path = arena_str(&arena, str_z(at(r, "absent")))};
     v.spec.persistent_volume_source = (struct api_persistent_volume_source){.local = &local};
-    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), -ERR_INVALID);
+    assert_int_equal(volume_claim_set_up(&v, &node, &arena, &err), -ERR_INVALID);
     assert_int_not_equal(access(at(r, "absent"), F_OK), 0);
     struct api_nfs_volume_source nfs = {.path = STR("/")};
     v.spec.persistent_volume_source = (struct api_persistent_volume_source){.nfs = &nfs};
-    assert_int_equal(volume_claim_set_up(&v, NULL, &arena, &err), -ERR_UNSUPPORTED);
+    assert_int_equal(volume_claim_set_up(&v, &node, &arena, &err), -ERR_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "is of type nfs"));
     assert_int_equal(volume_claim_path(&v).n, 0);
     arena_done(&arena);
