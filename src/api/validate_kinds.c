@@ -23,9 +23,15 @@ static struct path top(const char *field)
 
 static bool has_key(const struct api_str_map *map, struct str key)
 {
-    for (size_t i = 0; i < map->n; i++)
-        if (str_eq(map->p[i].key, key))
+    size_t from = 0, to = map->n; // sorted by key
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        int order = str_cmp(map->p[mid].key, key);
+        if (order == 0)
             return true;
+        from = order < 0 ? mid + 1 : from;
+        to = order < 0 ? to : mid;
+    }
     return false;
 }
 

@@ -7,45 +7,34 @@
 
 // --- Mounts --------------------------------------------------------------------------------------
 
-static bool is_device_name(const struct api_container *c, struct str name)
+// What a container's mounts, or devices, are called, and where they are. Of several with one name the last one counts.
+struct places {
+    struct seen names, paths;
+};
+
+static void places_done(struct places *p)
 {
-    for (size_t i = 0; i < c->volume_devices.n; i++)
-        if (str_eq(c->volume_devices.p[i].name, name))
-            return true;
-    return false;
+    seen_done(&p->names);
+    seen_done(&p->paths);
+}
+#define cleanup_places cleanup_with(places_done)
+
+static struct places places_of_devices(const struct api_container *c)
+{
+    struct places all = {0};
+    for (size_t i = c->volume_devices.n; i-- > 0;)
+        if (!seen_add(&all.names, c->volume_devices.p[i].name))
+            (void)seen_add(&all.paths, c->volume_devices.p[i].device_path);
+    return all;
 }
 
-// Of several devices with one name the last one counts.
-static bool is_device_path(const struct api_container *c, struct str path)
+static struct places places_of_mounts(const struct api_container *c)
 {
-    for (size_t i = 0; i < c->volume_devices.n; i++) {
-        bool last = true;
-        for (size_t j = i + 1; j < c->volume_devices.n && last; j++)
-            last = !str_eq(c->volume_devices.p[j].name, c->volume_devices.p[i].name);
-        if (last && str_eq(c->volume_devices.p[i].device_path, path))
-            return true;
-    }
-    return false;
-}
-
-static bool is_mount_name(const struct api_container *c, struct str name)
-{
-    for (size_t i = 0; i < c->volume_mounts.n; i++)
-        if (str_eq(c->volume_mounts.p[i].name, name))
-            return true;
-    return false;
-}
-
-static bool is_mount_path(const struct api_container *c, struct str path)
-{
-    for (size_t i = 0; i < c->volume_mounts.n; i++) {
-        bool last = true;
-        for (size_t j = i + 1; j < c->volume_mounts.n && last; j++)
-            last = !str_eq(c->volume_mounts.p[j].name, c->volume_mounts.p[i].name);
-        if (last && str_eq(c->volume_mounts.p[i].mount_path, path))
-            return true;
-    }
-    return false;
+    struct places all = {0};
+    for (size_t i = c->volume_mounts.n; i-- > 0;)
+        if (!seen_add(&all.names, c->volume_mounts.p[i].name))
+            (void)seen_add(&all.paths, c->volume_mounts.p[i].mount_path);
+    return all;
 }
 
 static bool is_privileged(const struct api_container *c)
@@ -104,15 +93,15 @@ static void check_bind_options(struct pod_rules *p, const struct path *at,
 
 // Some places lack the index: upstream's do.
 static void check_mount(struct pod_rules *p, const struct path *list, size_t i,
-                        const struct api_container *c)
+                        const struct api_container *c, const struct places *devices)
 {
     struct validator *v = p->v;
     const struct api_volume_mount *m = &c->volume_mounts.p[i];
     const struct path *at = AT_ITEM(list, i);
-    if (is_device_name(c, m->name))
+    if (map_has(&devices->names, m->name))
         cause_invalid(v->causes, AT(at, "name"), m->name,
                       STR("must not already exist in volumeDevices"));
-    if (is_device_path(c, m->mount_path))
+    if (map_has(&devices->paths, m->mount_path))
         cause_invalid(v->causes, AT(at, "mountPath"), m->mount_path,
                       STR("must not already exist as a path in volumeDevices"));
     if (m->sub_path.n)
@@ -134,6 +123,7 @@ static void check_volume_mounts(struct pod_rules *p, const struct path *list,
 {
     struct validator *v = p->v;
     cleanup_seen struct seen points = {0};
+    cleanup_places struct places devices = places_of_devices(c);
     for (size_t i = 0; i < c->volume_mounts.n && !causes_full(v->causes); i++) {
         const struct api_volume_mount *m = &c->volume_mounts.p[i];
         const struct path *at = AT_ITEM(list, i);
@@ -143,7 +133,7 @@ static void check_volume_mounts(struct pod_rules *p, const struct path *list,
         must_have(v, AT(at, "mountPath"), m->mount_path);
         if (seen_add(&points, m->mount_path))
             cause_invalid(v->causes, AT(at, "mountPath"), m->mount_path, STR("must be unique"));
-        check_mount(p, list, i, c);
+        check_mount(p, list, i, c, &devices);
     }
 }
 
@@ -163,6 +153,7 @@ static void check_volume_devices(struct pod_rules *p, const struct path *list,
 {
     struct validator *v = p->v;
     cleanup_seen struct seen paths = {0}, names = {0};
+    cleanup_places struct places mounts = places_of_mounts(c);
     for (size_t i = 0; i < c->volume_devices.n && !causes_full(v->causes); i++) {
         const struct api_volume_device *d = &c->volume_devices.p[i];
         const struct path *at = AT_ITEM(list, i);
@@ -178,10 +169,10 @@ static void check_volume_devices(struct pod_rules *p, const struct path *list,
                           STR("can not contain backsteps ('..')"));
         else
             (void)seen_add(&paths, d->device_path);
-        if (is_mount_name(c, d->name))
+        if (map_has(&mounts.names, d->name))
             cause_invalid(v->causes, AT(at, "name"), d->name,
                           STR("must not already exist in volumeMounts"));
-        if (is_mount_path(c, d->device_path))
+        if (map_has(&mounts.paths, d->device_path))
             cause_invalid(v->causes, AT(at, "devicePath"), d->device_path,
                           STR("must not already exist as a path in volumeMounts"));
     }

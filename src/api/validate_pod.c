@@ -436,26 +436,28 @@ static void check_host_process(struct pod_rules *p, const struct path *spec)
 
 // --- The whole spec ------------------------------------------------------------------------------
 
+// Of several volumes with one name the last one counts.
 static void check_file_refs(struct pod_rules *p, const struct path *at,
                             const struct api_container *c)
 {
-    for (size_t i = 0; i < c->env.n; i++) {
+    struct volume_map all = {0};
+    for (size_t i = 0; i < c->env.n && !causes_full(p->v->causes); i++) {
         const struct api_env_var_source *from = c->env.p[i].value_from;
         if (!from || !from->file_key_ref)
             continue;
         struct str name = from->file_key_ref->volume_name;
         const struct path *here = AT(AT_ITEM(AT(at, "env"), i), "valueFrom");
         here = AT(AT(here, "fileKeyRef"), "volumeName");
-        const struct api_volume *found = NULL;
-        for (size_t j = 0; j < p->spec->volumes.n; j++)
-            if (str_eq(p->spec->volumes.p[j].name, name))
-                found = &p->spec->volumes.p[j];
+        for (size_t j = map_len(&all) ? p->spec->volumes.n : 0; j < p->spec->volumes.n; j++)
+            *map_put(&all, p->spec->volumes.p[j].name) = &p->spec->volumes.p[j].volume_source;
+        const struct api_volume_source *const *found = map_get(&all, name);
         if (!found)
             cause_not_found(p->v->causes, here, name);
-        else if (!found->volume_source.empty_dir)
+        else if (!(*found)->empty_dir)
             cause_invalid(p->v->causes, here, name,
                           STR("referenced volume must be of type emptyDir"));
     }
+    map_done(&all);
 }
 
 static void check_whole_pod_resources(struct pod_rules *p, const struct path *spec)
@@ -609,14 +611,6 @@ void check_pod(struct validator *v, const struct api_pod *pod, const struct api_
 
 // --- Templates -----------------------------------------------------------------------------------
 
-static bool is_template(const struct api_stateful_set *set, struct str volume)
-{
-    for (size_t i = 0; i < set->spec.volume_claim_templates.n; i++)
-        if (str_eq(set->spec.volume_claim_templates.p[i].metadata.name, volume))
-            return true;
-    return false;
-}
-
 // A StatefulSet's pods get names from their controller, and a volume for each of its claims: mounts may name these.
 static const struct api_pod_template_spec *stateful_template(const struct api_stateful_set *set,
                                                              struct arena *arena)
@@ -629,16 +623,18 @@ static const struct api_pod_template_spec *stateful_template(const struct api_st
     if (claims->n == 0)
         return made;
     struct api_volume *all = arena_array(arena, struct api_volume, claims->n + own.n);
+    cleanup_seen struct seen templates = {0};
     size_t n = 0;
     for (size_t i = 0; i < claims->n; i++) {
         struct api_persistent_volume_claim_volume_source *source =
             arena_one(arena, struct api_persistent_volume_claim_volume_source);
         source->claim_name = claims->p[i].metadata.name;
+        (void)seen_add(&templates, source->claim_name);
         all[n].name = source->claim_name;
         all[n++].volume_source.persistent_volume_claim = source;
     }
     for (size_t i = 0; i < own.n; i++)
-        if (!is_template(set, own.p[i].name))
+        if (!map_has(&templates, own.p[i].name))
             all[n++] = own.p[i];
     made->spec.volumes = (struct api_volume_array){all, n};
     return made;

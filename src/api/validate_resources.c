@@ -111,9 +111,15 @@ void check_amount(struct validator *v, const struct path *at, struct str resourc
 
 const struct quantity *find_amount(const struct api_quantity_map *map, struct str resource)
 {
-    for (size_t i = 0; i < map->n; i++)
-        if (str_eq(map->p[i].key, resource))
-            return &map->p[i].value;
+    size_t from = 0, to = map->n; // sorted by key
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        int order = str_cmp(map->p[mid].key, resource);
+        if (order == 0)
+            return &map->p[mid].value;
+        from = order < 0 ? mid + 1 : from;
+        to = order < 0 ? to : mid;
+    }
     return NULL;
 }
 

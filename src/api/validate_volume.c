@@ -433,23 +433,23 @@ static void check_volume(struct validator *v, const struct path *at,
         cause_required(v->causes, at, STR("must specify a volume type"));
 }
 
-// Whether one of the pod's ephemeral volumes makes a claim of this name.
-static bool is_made_claim(const struct api_volume_array *volumes,
-                          const struct api_object_meta *meta, struct str claim)
+// The claims that the pod's ephemeral volumes make.
+static struct seen made_claims(struct validator *v, const struct api_volume_array *volumes,
+                               const struct api_object_meta *meta)
 {
-    for (size_t i = 0; meta && meta->name.n && i < volumes->n; i++) {
-        struct str name = volumes->p[i].name;
-        if (volumes->p[i].volume_source.ephemeral && claim.n == meta->name.n + 1 + name.n &&
-            str_starts(claim, meta->name) && claim.p[meta->name.n] == '-' && str_ends(claim, name))
-            return true;
-    }
-    return false;
+    struct seen made = {0};
+    for (size_t i = 0; meta && meta->name.n && i < volumes->n; i++)
+        if (volumes->p[i].volume_source.ephemeral)
+            (void)seen_add(&made, arena_strf(scratch(v), "%.*s-%.*s", STR_ARG(meta->name),
+                                             STR_ARG(volumes->p[i].name)));
+    return made;
 }
 
 void check_volumes(struct validator *v, const struct path *list,
                    const struct api_volume_array *volumes, const struct api_object_meta *meta,
                    struct volume_map *ret)
 {
+    cleanup_seen struct seen made = made_claims(v, volumes, meta);
     for (size_t i = 0; i < volumes->n && !causes_full(v->causes); i++) {
         const struct api_volume *volume = &volumes->p[i];
         const struct path *at = AT_ITEM(list, i), *name = AT(at, "name");
@@ -464,7 +464,7 @@ void check_volumes(struct validator *v, const struct path *list,
             *map_put(ret, volume->name) = &volume->volume_source;
         const struct api_persistent_volume_claim_volume_source *claim =
             volume->volume_source.persistent_volume_claim;
-        if (claim && is_made_claim(volumes, meta, claim->claim_name))
+        if (claim && map_has(&made, claim->claim_name))
             cause_invalid(
                 v->causes, AT(AT(at, "persistentVolumeClaim"), "claimName"), claim->claim_name,
                 STR("must not reference a PVC that gets created for an ephemeral volume"));

@@ -64,6 +64,37 @@ def bodies(c):
         assert code in (400, 413, 422), (patch[:1], code, answer[:200])
 
 
+def lists(c):
+    """Lists of an object that are checked against each other: the cost grows with their length, not with its square or cube."""
+    def filled(share, make):
+        all, size = [], 0
+        while size < 2_900_000 * share:
+            all.append(make(len(all)))
+            size += len(json.dumps(all[-1])) + 2
+        return all
+
+    def pod(container=None, **spec):
+        return {'metadata': {'name': 'p'}, 'spec': {'containers': [{'name': 'c', 'image': 'i', **(container or {})}], **spec}}
+
+    def post(body, path='/api/v1/namespaces/default/pods'):
+        code, text = timed(c, 'POST', path + '?dryRun=All', body)
+        assert code in (201, 422), (code, text[:300])
+    folder = {'name': 'v', 'emptyDir': {}}
+    mounts = filled(.5, lambda i: {'name': 'v', 'mountPath': f'/{i}'})
+    devices = filled(.5, lambda i: {'name': f'{i}', 'devicePath': f'/d{i}'})
+    post(pod({'volumeMounts': mounts, 'volumeDevices': devices}, volumes=[folder]))
+    post(pod(volumes=filled(.4, lambda i: {'name': f'v{i}', 'persistentVolumeClaim': {'claimName': f'c{i}'}}) + filled(.6, lambda i: {
+        'name': f'e{i}', 'ephemeral': {'volumeClaimTemplate': {'spec': {'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1'}}}}}})))
+    post(pod({'env': filled(.6, lambda i: {'name': f'E{i}', 'valueFrom': {'fileKeyRef': {'volumeName': 'v1', 'path': 'a', 'key': 'a'}}})},
+             volumes=filled(.4, lambda i: {'name': f'v{i}', 'emptyDir': {}})))
+    post(pod({'resources': {'limits': {f'e.com/r{i}': '1' for i in range(120000)}}}))
+    post({'metadata': {'name': 'm'}, 'data': {f'k{i}': '' for i in range(80000)}, 'binaryData': {f'l{i}': '' for i in range(80000)}}, MAPS)
+    post({'metadata': {'name': 's'}, 'spec': {
+        'serviceName': 's', 'selector': {'matchLabels': {'a': 'b'}}, 'volumeClaimTemplates': filled(.5, lambda i: {'metadata': {'name': f'{i}'}}),
+        'template': {'metadata': {'labels': {'a': 'b'}}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}], 'volumes': filled(.5, lambda i: {'name': f'v{i}'})}}}},
+        '/apis/apps/v1/namespaces/default/statefulsets')
+
+
 def opaque(c):
     """Parameters that go to a driver as they are."""
     def claim(parameters):
@@ -168,6 +199,7 @@ def waits(c):
 def main():
     with Cluster({'many-token': ('max', 'system:masters')}, env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':quarantine_size_mb=4'}) as c:
         bounded(c, 'bodies', 300, lambda: bodies(c))
+        bounded(c, 'lists', 300, lambda: lists(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
         bounded(c, 'selectors', 30, lambda: selectors(c))
