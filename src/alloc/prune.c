@@ -247,7 +247,8 @@ static void shape_sets(struct alloc_solver *s, struct prune *p)
 
 // --- Values --------------------------------------------------------------------------------------
 
-const struct value_bits *prune_value(const struct column_values *c, uint32_t id)
+// Where a value is, or would be.
+static size_t place_of(const struct column_values *c, uint32_t id)
 {
     size_t low = 0;
     size_t high = c->n;
@@ -258,7 +259,13 @@ const struct value_bits *prune_value(const struct column_values *c, uint32_t id)
         else
             high = middle;
     }
-    return low < c->n && c->p[low].id == id ? &c->p[low] : NULL;
+    return low;
+}
+
+const struct value_bits *prune_value(const struct column_values *c, uint32_t id)
+{
+    size_t at = place_of(c, id);
+    return at < c->n && c->p[at].id == id ? &c->p[at] : NULL;
 }
 
 static int by_id(const void *x, const void *y)
@@ -295,13 +302,13 @@ static void collect_values(struct alloc_solver *s, struct prune *p, size_t colum
         if (c->values[d].n > 1)
             out->of = NULL;
         else if (c->values[d].n && out->of)
-            out->of[d] = (uint32_t)(prune_value(out, c->values[d].ids[0]) - out->p) + 1;
+            out->of[d] = (uint32_t)place_of(out, c->values[d].ids[0]) + 1;
         if (c->values[d].state == ATTR_NO_VALUE) {
             set_bit(out->without, d);
             out->any_without = true;
         }
         for (uint16_t k = 0; k < c->values[d].n; k++)
-            set_bit(prune_value(out, c->values[d].ids[k])->bits, d);
+            set_bit(out->p[place_of(out, c->values[d].ids[k])].bits, d);
     }
 }
 

@@ -58,9 +58,10 @@ bool load_is_ready(const struct api_pod *pod)
 
 bool load_is_available(const struct api_pod *pod, int32_t min_ready, int64_t now_s, int64_t *wait_s)
 {
-    if (!load_is_ready(pod))
+    const struct api_pod_condition *ready = condition_of(pod, STR("Ready"));
+    if (!ready || !str_eqz(ready->status, "True"))
         return false;
-    const struct api_time *since = &condition_of(pod, STR("Ready"))->last_transition_time;
+    const struct api_time *since = &ready->last_transition_time;
     int64_t left = since->set ? since->at.sec + min_ready - now_s : min_ready;
     if (min_ready == 0 || left <= 0)
         return true;
