@@ -33,7 +33,13 @@
 #define KEEPALIVE_COUNT            3
 #define UNACKNOWLEDGED_MS          30000U
 #define QUIET_MS                   10
+#define SILENCE_MS                 100
+#define PROD_TIMEOUT_MS            5000
+#define READ_BUFFER                ((size_t)CURL_MAX_WRITE_SIZE) // what libcurl gives each call
 #define SPARE_HANDLES              64
+// Of libcurl, see on_silence: from, and mended in.
+#define MISSES_ENDS_SINCE 0x075800U // 7.88.0
+#define MISSES_ENDS_UNTIL 0x080100U // 8.1.0
 
 struct spare_handles VEC(CURL *);
 
@@ -51,6 +57,9 @@ struct https {
     bool insecure, freed, draining, unsettled;
     bool moved; // something has come since this was unset
     bool tls;
+    bool misses_ends; // this libcurl does, see on_silence
+    bool doubtful;    // some call has been since this was unset
+    bool prodding;    // prod's request is under way
     size_t body_bytes;
     long connect_timeout_ms;
     struct list calls, ready;
@@ -78,7 +87,10 @@ struct https_call {
     struct list_node ready; // something is to be told
     bool streaming;         // the status is 2xx and data wants the body
     bool began;             // the first byte of the body is here
+    bool may_miss_end;      // HTTP/2 by a libcurl that misses ends
     bool full;              // libcurl was told to wait
+    bool filled;            // the last bytes may have filled libcurl's buffer
+    bool doubtful;          // those before the last may have: see on_silence
     bool held;
     bool too_large;
     bool finished;
@@ -120,9 +132,36 @@ static void listen_for_quiet(struct https *h)
         (void)uv_timer_start(&h->quiet, on_quiet, QUIET_MS, 0);
 }
 
-// libcurl 7.88 sometimes leaves bytes of one HTTP/2 stream lying while it reads those of another, and
-// waits for the socket, which has nothing more to say. Told that it has, libcurl looks at all streams
-// on it. Once after each time that something came is enough.
+static void prod(struct https *h);
+
+// libcurl 7.88 and 8.0 can miss the end of an HTTP/2 stream. While one call reads from the connection, the
+// bytes of another go into that one's buffer. When it is full, libcurl pauses nghttp2 inside the DATA
+// frame, hands out what is in the buffer, then the rest of the frame, and goes on with the bytes behind
+// it. If there are none, because the frame ended what was read, it does not call nghttp2 again, which
+// therefore has not got to the frame's END_STREAM. No waking of libcurl helps then: only more bytes on
+// the connection do, and if all its other streams are silent watches, there are none. So if a call
+// that is not over may be in that state, as its last bytes came behind a full buffer, and nothing
+// more comes, the server is asked for something to say.
+static void on_silence(uv_timer_t *timer)
+{
+    struct https *h = container_of(timer, struct https, quiet);
+    bool doubtful = false;
+    if (h->prodding)
+        return; // there will be bytes, and quiet after them
+    h->doubtful = false;
+    list_foreach(&h->calls, n) {
+        struct https_call *call = container_of(n, struct https_call, node);
+        doubtful = doubtful || call->doubtful;
+        call->doubtful = false; // once is enough
+    }
+    if (doubtful)
+        prod(h);
+}
+
+// libcurl 7.88 also leaves bytes lying in the connection's buffer: having handed out the rest of the
+// frame at which it had paused nghttp2, it marks the call to be run again but sets no timer, and waits
+// for the socket, which may have nothing more to say. Told that it has, libcurl runs all calls on it.
+// Once after each time that something came is enough.
 static void on_quiet(uv_timer_t *timer)
 {
     struct https *h = container_of(timer, struct https, quiet);
@@ -136,6 +175,8 @@ static void on_quiet(uv_timer_t *timer)
     vec_done(&fds);
     if (h->moved)
         listen_for_quiet(h);
+    else if (h->doubtful)
+        (void)uv_timer_start(&h->quiet, on_silence, SILENCE_MS, 0);
     drain(h);
 }
 
@@ -231,15 +272,28 @@ static void make_ready(struct https_call *call)
         list_push_back(&call->https->ready, &call->ready);
 }
 
+// The first bytes of a body share libcurl's buffer with the headers, hence the half.
+static void note_size(struct https_call *call, size_t n)
+{
+    call->doubtful = call->filled && call->may_miss_end;
+    call->filled = n >= READ_BUFFER / 2;
+    if (call->doubtful)
+        call->https->doubtful = true;
+}
+
 static size_t take_body(char *p, size_t size, size_t count, void *arg)
 {
     struct https_call *call = arg;
     size_t n = size * count;
+    if (call->cancelled)
+        return n;
     call->https->moved = true;
     if (!call->began) {
-        long status = 0;
+        long status = 0, version = 0;
         (void)libcurl.easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        (void)libcurl.easy_getinfo(call->easy, CURLINFO_HTTP_VERSION, &version);
         call->began = true;
+        call->may_miss_end = call->https->misses_ends && version == CURL_HTTP_VERSION_2;
         call->streaming = call->data && status >= 200 && status < 300;
     }
     if (call->streaming) {
@@ -253,10 +307,23 @@ static size_t take_body(char *p, size_t size, size_t count, void *arg)
         return 0;
     }
     sbuf_add(&call->in, str_make(p, n));
+    note_size(call, n);
     return n;
 }
 
 // --- After libcurl -------------------------------------------------------------------------------
+
+// detach takes a call from libcurl and returns its handle. What libcurl 7.88 keeps for a call that was told
+// to wait, it neither frees nor forgets when others use the connection: the handle's next call would get it.
+// So it is taken off it, while that can be done.
+static CURL *detach(struct https_call *call)
+{
+    call->cancelled = true; // from now on take_body drops what comes
+    if (call->full && !call->finished)
+        (void)libcurl.easy_pause(call->easy, CURLPAUSE_CONT);
+    must(libcurl.multi_remove_handle(call->https->multi, call->easy));
+    return take_ptr(call->easy);
+}
 
 static void call_free(struct https_call *call)
 {
@@ -264,12 +331,13 @@ static void call_free(struct https_call *call)
     list_remove(&call->node);
     list_remove(&call->ready);
     if (call->easy) {
-        must(libcurl.multi_remove_handle(h->multi, call->easy));
-        if (h->spare.n < SPARE_HANDLES) {
-            libcurl.easy_reset(call->easy);
-            vec_push(&h->spare, call->easy);
+        CURL *easy = detach(call);
+        bool clean = !(call->full && call->finished); // see detach
+        if (clean && h->spare.n < SPARE_HANDLES) {
+            libcurl.easy_reset(easy);
+            vec_push(&h->spare, easy);
         } else {
-            libcurl.easy_cleanup(call->easy);
+            libcurl.easy_cleanup(easy);
         }
     }
     libcurl.slist_free_all(call->headers);
@@ -526,9 +594,8 @@ static void set_request(struct https_call *call, const struct https_request *q)
         set(easy, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);
 }
 
-struct https_call *https_start(struct https *h, const struct https_request *q)
+static struct https_call *call_new(struct https *h, const struct https_request *q)
 {
-    assert(!h->freed && q->done);
     struct https_call *call = xcalloc(1, sizeof(*call));
     call->https = h;
     call->data = q->data;
@@ -542,9 +609,42 @@ struct https_call *https_start(struct https *h, const struct https_request *q)
     set(call->easy, CURLOPT_WRITEDATA, call);
     set_server(call);
     set_request(call, q);
-    list_push_back(&h->calls, &call->node);
-    must(libcurl.multi_add_handle(h->multi, call->easy));
     return call;
+}
+
+static void call_send(struct https_call *call)
+{
+    list_push_back(&call->https->calls, &call->node);
+    must(libcurl.multi_add_handle(call->https->multi, call->easy));
+}
+
+struct https_call *https_start(struct https *h, const struct https_request *q)
+{
+    assert(!h->freed && q->done);
+    struct https_call *call = call_new(h, q);
+    call_send(call);
+    return call;
+}
+
+static void on_prodded(void *arg, const struct https_answer *answer)
+{
+    struct https *h = arg;
+    (void)answer; // that it came is what counts
+    h->prodding = false;
+    listen_for_quiet(h);
+}
+
+// prod makes the server say something on the connection that new calls go to, which is the only one
+// unless there are more calls than the server takes streams on one. "OPTIONS *" is what HTTP has
+// for that: it asks for nothing (RFC 9110, 9.3.7). libcurl cannot send a PING for a multi handle.
+static void prod(struct https *h)
+{
+    const struct https_request q = {
+        .method = "OPTIONS", .timeout_ms = PROD_TIMEOUT_MS, .done = on_prodded, .arg = h};
+    struct https_call *call = call_new(h, &q);
+    set(call->easy, CURLOPT_REQUEST_TARGET, "*");
+    h->prodding = true;
+    call_send(call);
 }
 
 void https_cancel(struct https_call *call)
@@ -629,6 +729,12 @@ static int read_url(struct https *h, struct str text, struct err *err)
     return 0;
 }
 
+static bool misses_ends(void)
+{
+    unsigned version = libcurl.version_info(CURLVERSION_NOW)->version_num;
+    return version >= MISSES_ENDS_SINCE && version < MISSES_ENDS_UNTIL;
+}
+
 static void set_multi(struct https *h, size_t connections)
 {
     h->multi = libcurl.multi_init();
@@ -688,6 +794,7 @@ int https_new(struct loop *loop, const struct https_options *options, struct htt
         free(h);
         return r;
     }
+    h->misses_ends = misses_ends();
     set_multi(h, options->connections);
     (void)uv_timer_init(loop_uv(loop), &h->timer);
     (void)uv_timer_init(loop_uv(loop), &h->quiet);
@@ -709,9 +816,7 @@ void https_free(struct https *h)
             continue;
         }
         // Its own callback frees the client; settle frees the call.
-        call->cancelled = true;
-        must(libcurl.multi_remove_handle(h->multi, call->easy));
-        libcurl.easy_cleanup(take_ptr(call->easy));
+        libcurl.easy_cleanup(detach(call));
     }
     h->freed = true;
     vec_foreach(&h->spare, easy)

@@ -41,7 +41,8 @@
     X(url)                   \
     X(url_cleanup)           \
     X(url_get)               \
-    X(url_set)
+    X(url_set)               \
+    X(version_info)
 
 struct libcurl {
 #define LIBCURL_MEMBER(name) __typeof__(curl_##name) *(name);
