@@ -119,9 +119,7 @@ void volume_step(struct volume_ctl *c, struct str key, const struct client_objec
     } else if (str_eq(given, o->meta->name)) {
         set_phase(c, key, o, STR("Bound"));
     } else if (is_provisioned(o) && is_to_be_deleted(o)) {
-        release(
-            c, key,
-            o); // made for this claim, which needs it no more; its provisioner waits for that phase
+        release(c, key, o); // it was made for this claim; its provisioner waits for that phase
     } else {
         unbind(c, key, o);
     }
