@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A pod may name tens of thousands of resources, in as many containers: whatever is done to all of them takes time
+// and memory that grow with their number, not with its square.
 #include "api/amounts.h"
+
+#include <stdlib.h>
 
 #include "base/banned.h"
 
 static size_t place(const struct api_quantity_map *m, struct str key)
 {
-    size_t at = 0;
-    while (at < m->n && str_cmp(m->p[at].key, key) < 0)
-        at++;
-    return at;
+    size_t from = 0, to = m->n;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (str_cmp(m->p[middle].key, key) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
 }
 
 const struct quantity *amounts_get(const struct api_quantity_map *m, struct str key)
@@ -20,34 +30,82 @@ const struct quantity *amounts_get(const struct api_quantity_map *m, struct str 
 void amounts_set(struct api_quantity_map *m, struct str key, const struct quantity *q,
                  struct arena *arena)
 {
-    size_t at = place(m, key);
-    bool there = at < m->n && str_eq(m->p[at].key, key);
+    const struct api_quantity_map one = {&(struct api_quantity_entry){key, *q}, 1};
+    amounts_put(m, &one, arena);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct api_quantity_entry *x = a, *y = b;
+    return str_cmp(x->key, y->key);
+}
+
+struct api_quantity_map amounts_sorted(const struct amounts *all)
+{
+    if (all->n)
+        qsort(all->p, all->n, sizeof(all->p[0]), by_key);
+    return (struct api_quantity_map){all->p, all->n};
+}
+
+// --- Two maps ------------------------------------------------------------------------------------
+
+// join makes one map of two; of a name that both have, combine makes the value.
+typedef struct quantity combine_fn(const struct quantity *a, const struct quantity *b,
+                                   struct arena *arena);
+
+static void join(struct api_quantity_map *a, const struct api_quantity_map *b, combine_fn *combine,
+                 struct arena *arena)
+{
+    if (b->n == 0)
+        return;
     // The entries may be somebody else's.
-    struct api_quantity_entry *all = arena_array(arena, struct api_quantity_entry, m->n + 1);
-    for (size_t i = 0; i < m->n; i++)
-        all[i < at || there ? i : i + 1] = m->p[i];
-    all[at] = (struct api_quantity_entry){key, *q};
-    *m = (struct api_quantity_map){all, m->n + (there ? 0 : 1)};
+    struct api_quantity_entry *all = arena_array(arena, struct api_quantity_entry, a->n + b->n);
+    size_t n = 0, i = 0, k = 0;
+    while (i < a->n || k < b->n) {
+        int order = i == a->n ? 1 : k == b->n ? -1 : str_cmp(a->p[i].key, b->p[k].key);
+        struct api_quantity_entry e = order <= 0 ? a->p[i++] : b->p[k++];
+        if (order == 0)
+            e.value = combine(&e.value, &b->p[k++].value, arena);
+        all[n++] = e;
+    }
+    *a = (struct api_quantity_map){all, n};
+}
+
+static struct quantity second(const struct quantity *a, const struct quantity *b,
+                              struct arena *arena)
+{
+    (void)a;
+    (void)arena;
+    return *b;
+}
+
+static struct quantity sum(const struct quantity *a, const struct quantity *b, struct arena *arena)
+{
+    struct quantity both = *b;
+    quantity_add(&both, a, b, arena);
+    return both;
+}
+
+static struct quantity larger(const struct quantity *a, const struct quantity *b,
+                              struct arena *arena)
+{
+    (void)arena;
+    return quantity_cmp(a, b) < 0 ? *b : *a;
+}
+
+void amounts_put(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena)
+{
+    join(a, b, second, arena);
 }
 
 void amounts_add(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena)
 {
-    for (size_t i = 0; i < b->n; i++) {
-        const struct quantity *have = amounts_get(a, b->p[i].key);
-        struct quantity sum = b->p[i].value;
-        if (have)
-            quantity_add(&sum, have, &b->p[i].value, arena);
-        amounts_set(a, b->p[i].key, &sum, arena);
-    }
+    join(a, b, sum, arena);
 }
 
 void amounts_most(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena)
 {
-    for (size_t i = 0; i < b->n; i++) {
-        const struct quantity *have = amounts_get(a, b->p[i].key);
-        if (!have || quantity_cmp(have, &b->p[i].value) < 0)
-            amounts_set(a, b->p[i].key, &b->p[i].value, arena);
-    }
+    join(a, b, larger, arena);
 }
 
 bool amounts_same(const struct api_quantity_map *a, const struct api_quantity_map *b)
@@ -69,48 +127,119 @@ void amounts_write(const struct api_quantity_map *m, struct sbuf *out)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
+// What one container needs of one resource.
+struct share {
+    struct str key;
+    const struct quantity *amount;
+    size_t order;                      // of those with the same key
+    enum { RUNS, STARTS, STAYS } when; // with all others, before them, from its start on
+};
+struct shares VEC(struct share);
+
+// What is known of one resource: needed by all containers together, by init containers that stay, and at
+// the most while init containers start one after another.
+struct need {
+    struct quantity all, staying, start;
+    bool has_all, has_staying, has_start;
+};
+
 static const struct api_quantity_map *part(const struct api_resource_requirements *r, bool limits)
 {
     return limits ? &r->limits : &r->requests;
 }
 
-static struct api_quantity_map containers(const struct api_pod_spec *spec, bool limits,
-                                          struct arena *arena)
+static void add_shares(struct shares *all, const struct api_container_array *list, bool init,
+                       bool limits, struct arena *arena)
 {
-    struct api_quantity_map all = {0}, start = {0}, staying = {0};
-    for (size_t i = 0; i < spec->containers.n; i++)
-        amounts_add(&all, part(&spec->containers.p[i].resources, limits), arena);
-    for (size_t i = 0; i < spec->init_containers.n; i++) {
-        const struct api_container *c = &spec->init_containers.p[i];
-        struct api_quantity_map now = {0};
-        if (c->has_restart_policy && str_eqz(c->restart_policy, "Always")) {
-            amounts_add(&all, part(&c->resources, limits), arena);
-            amounts_add(&staying, part(&c->resources, limits), arena);
-            now = staying;
-        } else {
-            amounts_add(&now, part(&c->resources, limits), arena);
-            amounts_add(&now, &staying, arena);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct api_container *c = &list->p[i];
+        const struct api_quantity_map *m = part(&c->resources, limits);
+        bool stays = c->has_restart_policy && str_eqz(c->restart_policy, "Always");
+        for (size_t k = 0; k < m->n; k++) {
+            const struct share s = {.key = m->p[k].key,
+                                    .amount = &m->p[k].value,
+                                    .order = all->n,
+                                    .when = !init   ? RUNS
+                                            : stays ? STAYS
+                                                    : STARTS};
+            vec_push_arena(arena, all, s);
         }
-        amounts_most(&start, &now, arena);
     }
-    amounts_most(&all, &start, arena);
-    return all;
 }
 
+static int by_key_and_order(const void *a, const void *b)
+{
+    const struct share *x = a, *y = b;
+    int c = str_cmp(x->key, y->key);
+    return c ? c : (x->order > y->order) - (x->order < y->order);
+}
+
+static void add_to(struct quantity *to, bool *has, const struct quantity *q, struct arena *arena)
+{
+    *to = *has ? sum(to, q, arena) : *q;
+    *has = true;
+}
+
+static void raise_to(struct quantity *to, bool *has, const struct quantity *q)
+{
+    *to = *has ? larger(to, q, NULL) : *q;
+    *has = true;
+}
+
+static void take(struct need *n, const struct share *s, struct arena *arena)
+{
+    struct quantity now = *s->amount;
+    if (s->when != STARTS)
+        add_to(&n->all, &n->has_all, s->amount, arena);
+    if (s->when == STAYS) {
+        add_to(&n->staying, &n->has_staying, s->amount, arena);
+        now = n->staying;
+    } else if (n->has_staying) {
+        now = sum(s->amount, &n->staying, arena);
+    }
+    if (s->when != RUNS)
+        raise_to(&n->start, &n->has_start, &now);
+}
+
+// What stays needs no less while a container without a share starts, so only those with one are looked at.
+struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool limits,
+                                          struct arena *arena)
+{
+    struct shares shares = {0};
+    struct amounts all = {0};
+    add_shares(&shares, &spec->containers, false, limits, arena);
+    add_shares(&shares, &spec->init_containers, true, limits, arena);
+    if (shares.n)
+        qsort(shares.p, shares.n, sizeof(shares.p[0]), by_key_and_order);
+    for (size_t i = 0; i < shares.n;) {
+        struct need n = {0};
+        struct str key = shares.p[i].key;
+        for (; i < shares.n && str_eq(shares.p[i].key, key); i++)
+            take(&n, &shares.p[i], arena);
+        if (n.has_start)
+            raise_to(&n.all, &n.has_all, &n.start);
+        vec_push_arena(arena, &all, ((struct api_quantity_entry){key, n.all}));
+    }
+    return (struct api_quantity_map){all.p, all.n};
+}
+
+// What a pod says as a whole counts before what its containers say.
 static void override(struct api_quantity_map *all, const struct api_resource_requirements *own,
                      bool limits, struct arena *arena)
 {
     const struct api_quantity_map *m = own ? part(own, limits) : NULL;
+    struct amounts said = {0};
     for (size_t i = 0; m && i < m->n; i++) {
         struct str key = m->p[i].key;
         if (str_eqz(key, "cpu") || str_eqz(key, "memory") || str_starts(key, STR("hugepages-")))
-            amounts_set(all, key, &m->p[i].value, arena);
+            vec_push_arena(arena, &said, m->p[i]);
     }
+    amounts_put(all, &(struct api_quantity_map){said.p, said.n}, arena);
 }
 
 struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, struct arena *arena)
 {
-    struct api_quantity_map all = containers(&pod->spec, limits, arena);
+    struct api_quantity_map all = container_amounts(&pod->spec, limits, arena);
     override(&all, pod->spec.resources, limits, arena);
     return all;
 }
@@ -118,11 +247,13 @@ struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, stru
 struct api_quantity_map pod_with_overhead(const struct api_pod *pod, bool limits,
                                           struct arena *arena)
 {
-    struct api_quantity_map all = pod_amounts(pod, limits, arena), over = {0};
+    struct api_quantity_map all = pod_amounts(pod, limits, arena);
+    const struct api_quantity_map *overhead = &pod->spec.overhead;
+    struct amounts over = {0};
     // What has no limit gets none.
-    for (size_t i = 0; i < pod->spec.overhead.n; i++)
-        if (!limits || amounts_get(&all, pod->spec.overhead.p[i].key))
-            amounts_set(&over, pod->spec.overhead.p[i].key, &pod->spec.overhead.p[i].value, arena);
-    amounts_add(&all, &over, arena);
+    for (size_t i = 0; i < overhead->n; i++)
+        if (!limits || amounts_get(&all, overhead->p[i].key))
+            vec_push_arena(arena, &over, overhead->p[i]);
+    amounts_add(&all, &(struct api_quantity_map){over.p, over.n}, arena);
     return all;
 }

@@ -7,13 +7,21 @@
 
 #include "api/types.h"
 #include "base/arena.h"
+#include "base/vec.h"
 
 // amounts_get finds a quantity; NULL when there is none.
 const struct quantity *amounts_get(const struct api_quantity_map *m, struct str key);
 
-// amounts_set sets one, new or not. The entries are copied when one is added.
+// amounts_set sets one, new or not. All entries are copied: many at once are for amounts_put.
 void amounts_set(struct api_quantity_map *m, struct str key, const struct quantity *q,
                  struct arena *arena);
+
+// struct amounts gathers entries with different keys; amounts_sorted makes a map of them, in place.
+struct amounts VEC(struct api_quantity_entry);
+struct api_quantity_map amounts_sorted(const struct amounts *all);
+
+// amounts_put sets in a all that b has.
+void amounts_put(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena);
 
 // amounts_add adds all of b to a; amounts_most raises a to b where b is more.
 void amounts_add(struct api_quantity_map *a, const struct api_quantity_map *b, struct arena *arena);
@@ -26,8 +34,11 @@ bool amounts_same(const struct api_quantity_map *a, const struct api_quantity_ma
 // amounts_write adds "a=1,b=2Gi".
 void amounts_write(const struct api_quantity_map *m, struct sbuf *out);
 
-// pod_amounts is what a pod needs as a whole, requests or limits: containers together, init containers one after
-// another, those that stay, its own where it says so; pod_with_overhead adds what its sandbox takes.
+// container_amounts is what the containers of a pod need, requests or limits: all together, init containers one after
+// another, those that stay. pod_amounts is what the pod needs: its own amounts where it says so. pod_with_overhead adds what
+// its sandbox takes.
+struct api_quantity_map container_amounts(const struct api_pod_spec *spec, bool limits,
+                                          struct arena *arena);
 struct api_quantity_map pod_amounts(const struct api_pod *pod, bool limits, struct arena *arena);
 struct api_quantity_map pod_with_overhead(const struct api_pod *pod, bool limits,
                                           struct arena *arena);

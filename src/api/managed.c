@@ -5,6 +5,7 @@
 
 #include "api/custom.h"
 #include "api/managed_int.h"
+#include "base/map.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
@@ -54,7 +55,18 @@ bool managed_is_reset(const struct api_managed_fields_entry_array *entries)
            !e->time.set && e->fields_type.n == 0 && !e->fields_v1.p && e->subresource.n == 0;
 }
 
-static int decode_entry(struct work *w, const struct api_managed_fields_entry *e, size_t at)
+// Owners by what same_owner compares, as one text: an object may have as many as it has room for.
+struct known MAP(size_t);
+
+static struct str owner_text(const struct owner *o, struct arena *arena)
+{
+    struct str version = o->applies ? STR("") : o->api_version;
+    return arena_strf(arena, "%d,%zu,%zu,%.*s%.*s%.*s", o->applies, o->manager.n, version.n,
+                      STR_ARG(o->manager), STR_ARG(version), STR_ARG(o->subresource));
+}
+
+static int decode_entry(struct work *w, const struct api_managed_fields_entry *e, size_t at,
+                        struct known *known)
 {
     struct owner o = {.manager = e->manager,
                       .api_version = e->api_version,
@@ -78,22 +90,25 @@ static int decode_entry(struct work *w, const struct api_managed_fields_entry *e
         r = field_set_read(doc.root, w->arena, &o.set, w->err);
     if (r < 0)
         return r;
-    struct owner *before = managed_find(&w->owners, &o);
-    if (before)
-        *before = o; // of two the last one counts
-    else
+    bool added;
+    size_t *place = map_put_new(known, owner_text(&o, w->arena), &added);
+    if (added) {
+        *place = w->owners.n;
         vec_push_arena(w->arena, &w->owners, o);
+    } else {
+        w->owners.p[*place] = o; // of two the last one counts
+    }
     return 0;
 }
 
 int managed_decode(struct work *w, const struct api_managed_fields_entry_array *entries)
 {
-    for (size_t i = 0; i < entries->n; i++) {
-        int r = decode_entry(w, &entries->p[i], i);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    struct known known = {0};
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < entries->n; i++)
+        r = decode_entry(w, &entries->p[i], i, &known);
+    map_done(&known);
+    return r;
 }
 
 static int order(int64_t a, int64_t b)

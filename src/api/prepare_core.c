@@ -224,27 +224,19 @@ static void prepare_pod_resources(const struct preparer *p, struct api_pod_spec 
     struct api_resource_requirements *r = spec->resources;
     if (!r || r->limits.n == 0)
         return;
-    size_t most = r->requests.n + r->limits.n + array_len(names);
-    struct api_quantity_map all = {arena_array(p->arena, struct api_quantity_entry, most), 0};
-    for (size_t i = 0; i < r->requests.n; i++)
-        all.p[all.n++] = r->requests.p[i];
+    struct amounts limits = {0}, sums = {0};
+    for (size_t i = 0; i < r->limits.n; i++)
+        if (is_pod_resource(r->limits.p[i].key))
+            vec_push_arena(p->arena, &limits, r->limits.p[i]);
     for (size_t i = 0; i < array_len(names); i++) {
         bool any;
         struct quantity sum = sum_of_containers(spec, names[i], false, &any, p->arena);
-        if (any && !find_amount(&all, names[i]))
-            all.p[all.n++] = (struct api_quantity_entry){names[i], sum};
+        if (any)
+            vec_push_arena(p->arena, &sums, ((struct api_quantity_entry){names[i], sum}));
     }
-    for (size_t i = 0; i < r->limits.n; i++)
-        if (is_pod_resource(r->limits.p[i].key) && !find_amount(&all, r->limits.p[i].key))
-            all.p[all.n++] = r->limits.p[i];
-    // Maps are sorted; this one is nearly so.
-    for (size_t i = 1; i < all.n; i++) {
-        struct api_quantity_entry e = all.p[i];
-        size_t j = i;
-        for (; j > 0 && str_cmp(all.p[j - 1].key, e.key) > 0; j--)
-            all.p[j] = all.p[j - 1];
-        all.p[j] = e;
-    }
+    struct api_quantity_map all = {limits.p, limits.n};
+    amounts_put(&all, &(struct api_quantity_map){sums.p, sums.n}, p->arena);
+    amounts_put(&all, &r->requests, p->arena);
     r->requests = all;
 }
 

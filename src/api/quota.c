@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/quota.h"
 
+#include <stdlib.h>
+
 #include "api/amounts.h"
 #include "api/pod_claims.h"
 #include "base/vec.h"
@@ -60,29 +62,32 @@ static bool is_over(const struct api_pod *pod, const struct api_time *now)
            now->at.sec > m->deletion_timestamp.at.sec + m->deletion_grace_period_seconds;
 }
 
-static void add_as(struct api_quantity_map *all, const char *prefix, struct str name,
-                   const struct quantity *q, struct arena *arena)
+static void add_as(struct amounts *all, const char *prefix, const struct api_quantity_entry *e,
+                   struct arena *arena)
 {
-    amounts_set(all, arena_strf(arena, "%s%.*s", prefix, STR_ARG(name)), q, arena);
+    struct str name = arena_strf(arena, "%s%.*s", prefix, STR_ARG(e->key));
+    vec_push_arena(arena, all, ((struct api_quantity_entry){name, e->value}));
 }
 
 static void add_compute(struct api_quantity_map *all, const struct api_quantity_map *requested,
                         const struct api_quantity_map *limits, struct arena *arena)
 {
     static const char *const compute[] = {"cpu", "memory", "ephemeral-storage"};
+    struct amounts found = {0};
     for (size_t i = 0; i < requested->n; i++) {
         struct str name = requested->p[i].key;
-        const struct quantity *q = &requested->p[i].value;
         bool plain = is_one_of(name, compute, array_len(compute)) || str_starts(name, hugepages);
         if (plain)
-            add_as(all, "", name, q, arena);
+            add_as(&found, "", &requested->p[i], arena);
         if (plain || str_starts(name, STR("deviceclass.resource.kubernetes.io/")) ||
             (str_find_char(name, '/') >= 0 && str_find(name, STR("kubernetes.io/")) < 0))
-            add_as(all, "requests.", name, q, arena);
+            add_as(&found, "requests.", &requested->p[i], arena);
     }
     for (size_t i = 0; i < limits->n; i++)
         if (is_one_of(limits->p[i].key, compute, array_len(compute)))
-            add_as(all, "limits.", limits->p[i].key, &limits->p[i].value, arena);
+            add_as(&found, "limits.", &limits->p[i], arena);
+    struct api_quantity_map sorted = amounts_sorted(&found);
+    amounts_put(all, &sorted, arena);
 }
 
 static void pod_usage(const struct api_pod *pod, const struct quota_world *w,
@@ -123,14 +128,9 @@ static void add_lacking(struct str resource, const struct api_container_array *l
     }
 }
 
-static void sort_texts(struct texts *t)
+static int by_text(const void *a, const void *b)
 {
-    for (size_t i = 1; i < t->n; i++)
-        for (size_t k = i; k > 0 && str_cmp(t->p[k - 1], t->p[k]) > 0; k--) {
-            struct str s = t->p[k];
-            t->p[k] = t->p[k - 1];
-            t->p[k - 1] = s;
-        }
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
 void quota_lacks(const struct api_pod *pod, const struct api_str_array *resources, struct sbuf *out)
@@ -152,7 +152,7 @@ void quota_lacks(const struct api_pod *pod, const struct api_str_array *resource
         }
         if (!names.n)
             continue;
-        sort_texts(&names);
+        qsort(names.p, names.n, sizeof(names.p[0]), by_text);
         sbuf_addf(out, "%s%s for: ", out->n ? "; " : "", asked[i]);
         for (size_t k = 0; k < names.n; k++)
             sbuf_addf(out, "%s%.*s", k ? "," : "", STR_ARG(names.p[k]));

@@ -5,6 +5,7 @@
 #ifndef API_VALIDATE_CORE_H
 #define API_VALIDATE_CORE_H
 
+#include "api/amounts.h"
 #include "api/validate_int.h"
 #include "codec/json_writer.h"
 
@@ -79,7 +80,6 @@ void check_resource_name(struct validator *v, const struct path *at, struct str 
 void check_container_resource_name(struct validator *v, const struct path *at, struct str name);
 void check_amount(struct validator *v, const struct path *at, struct str resource,
                   const struct quantity *amount);
-const struct quantity *find_amount(const struct api_quantity_map *map, struct str resource);
 
 // check_requirements: limits and requests; claims are looked at by their own rule.
 void check_requirements(struct validator *v, const struct path *at,

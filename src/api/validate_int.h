@@ -73,6 +73,9 @@ struct str quantity_text(const struct quantity *q, struct arena *arena);
 
 bool has_string(const struct api_str_array *list, struct str s);
 
+// find_text is the value of a key; NULL when there is none.
+const struct str *find_text(const struct api_str_map *map, struct str key);
+
 // struct seen is a set of texts, for lists without a bound. seen_add says whether a text, which must
 // live on, was there before. Zeroed, it is empty.
 struct seen MAP(bool);
@@ -89,6 +92,15 @@ static inline void seen_done(struct seen *s)
     map_done(s);
 }
 #define cleanup_seen cleanup_with(seen_done)
+
+// struct positions says where in a list without a bound a text stands.
+struct positions MAP(size_t);
+
+static inline void positions_done(struct positions *p)
+{
+    map_done(p);
+}
+#define cleanup_positions cleanup_with(positions_done)
 
 // --- validate_meta.c -----------------------------------------------------------------------------
 

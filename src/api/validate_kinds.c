@@ -23,16 +23,7 @@ static struct path top(const char *field)
 
 static bool has_key(const struct api_str_map *map, struct str key)
 {
-    size_t from = 0, to = map->n; // sorted by key
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        int order = str_cmp(map->p[mid].key, key);
-        if (order == 0)
-            return true;
-        from = order < 0 ? mid + 1 : from;
-        to = order < 0 ? to : mid;
-    }
-    return false;
+    return find_text(map, key) != NULL;
 }
 
 static size_t check_data(struct validator *v, const struct path *at, const struct api_str_map *data)
@@ -428,9 +419,9 @@ static void check_claim_changes(struct validator *v, const struct path *spec,
         cause_forbidden(v->causes, spec,
                         STR("spec is immutable after creation except resources.requests and "
                             "volumeAttributesClassName for bound claims"));
-    const struct quantity *size = find_amount(&now->spec.resources.requests, STR("storage"));
-    const struct quantity *was = find_amount(&old->spec.resources.requests, STR("storage"));
-    const struct quantity *have = find_amount(&old->status.capacity, STR("storage"));
+    const struct quantity *size = amounts_get(&now->spec.resources.requests, STR("storage"));
+    const struct quantity *was = amounts_get(&old->spec.resources.requests, STR("storage"));
+    const struct quantity *have = amounts_get(&old->status.capacity, STR("storage"));
     if (quantity_cmp(size ? size : &nothing, was ? was : &nothing) < 0 &&
         quantity_cmp(size ? size : &nothing, have ? have : &nothing) <= 0)
         cause_forbidden(v->causes, AT(AT(AT(spec, "resources"), "requests"), "storage"),

@@ -45,21 +45,22 @@ static bool check_deadline(struct validator *v, const struct path *at,
     return v->causes->n == before;
 }
 
-static bool same_but_seconds(const struct api_toleration *a, const struct api_toleration *b)
+// All of a toleration but its seconds, as one text that no other has.
+static struct str toleration_text(const struct api_toleration *t, struct arena *arena)
 {
-    return str_eq(a->key, b->key) && str_eq(a->operator, b->operator) &&
-           str_eq(a->value, b->value) && str_eq(a->effect, b->effect);
+    return arena_strf(arena, "%zu,%zu,%zu,%.*s%.*s%.*s%.*s", t->key.n, t->operator.n, t->value.n,
+                      STR_ARG(t->key), STR_ARG(t->operator), STR_ARG(t->value), STR_ARG(t->effect));
 }
 
 static void check_added_tolerations(struct validator *v, const struct path *at,
                                     const struct api_toleration_array *now,
                                     const struct api_toleration_array *old)
 {
+    cleanup_seen struct seen kept = {0};
+    for (size_t i = 0; old->n && i < now->n; i++)
+        (void)seen_add(&kept, toleration_text(&now->p[i], scratch(v)));
     for (size_t i = 0; i < old->n; i++) {
-        bool found = false;
-        for (size_t j = 0; j < now->n && !found; j++)
-            found = same_but_seconds(&old->p[i], &now->p[j]);
-        if (!found) {
+        if (!map_has(&kept, toleration_text(&old->p[i], scratch(v)))) {
             cause_forbidden(
                 v->causes, at,
                 STR("existing toleration can not be modified except its tolerationSeconds"));
@@ -94,11 +95,8 @@ static void check_annotation_changes(struct validator *v, const struct api_str_m
         bool armor = str_starts(key, app_armor);
         if (!armor && !str_eqz(key, "kubernetes.io/config.mirror"))
             continue;
-        bool same = false;
-        for (size_t j = 0; j < now->n && !same; j++)
-            same =
-                str_eq(now->p[j].key, key) && (added || str_eq(now->p[j].value, old->p[i].value));
-        if (!same)
+        const struct str *is = find_text(now, key);
+        if (!is || (!added && !str_eq(*is, old->p[i].value)))
             cause_forbidden(v->causes, AT_KEY(at, key),
                             arena_strf(scratch(v), "may not %s %s annotation%s",
                                        added ? "add" : "remove or update",
@@ -111,11 +109,8 @@ static void check_annotation_changes(struct validator *v, const struct api_str_m
 static bool only_additions(const struct api_str_map *now, const struct api_str_map *old)
 {
     for (size_t i = 0; i < old->n; i++) {
-        bool found = false;
-        for (size_t j = 0; j < now->n && !found; j++)
-            found =
-                str_eq(now->p[j].key, old->p[i].key) && str_eq(now->p[j].value, old->p[i].value);
-        if (!found)
+        const struct str *is = find_text(now, old->p[i].key);
+        if (!is || !str_eq(*is, old->p[i].value))
             return false;
     }
     return true;
@@ -262,12 +257,14 @@ static void check_debuggers(struct validator *v, const struct path *at,
                             const struct api_ephemeral_container_array *now,
                             const struct api_ephemeral_container_array *old)
 {
+    cleanup_positions struct positions first = {0};
+    for (size_t i = now->n; old->n && i-- > 0;)
+        *map_put(&first, now->p[i].ephemeral_container_common.name) = i;
     for (size_t i = 0; i < old->n; i++) {
-        const struct api_ephemeral_container *was = &old->p[i], *is = NULL;
+        const struct api_ephemeral_container *was = &old->p[i];
         struct str name = was->ephemeral_container_common.name;
-        for (size_t j = 0; j < now->n && !is; j++)
-            if (str_eq(now->p[j].ephemeral_container_common.name, name))
-                is = &now->p[j];
+        const size_t *at = map_get(&first, name);
+        const struct api_ephemeral_container *is = at ? &now->p[*at] : NULL;
         if (is && api_equal(&api_ephemeral_container_type, is, was))
             continue;
         cleanup_sbuf struct sbuf b = {0};

@@ -35,7 +35,7 @@ static void check_pair(struct validator *v, const struct pair *p)
 {
     for (size_t i = 0; i < p->less->n && !causes_full(v->causes); i++) {
         struct str name = p->less->p[i].key;
-        const struct quantity *less = &p->less->p[i].value, *more = find_amount(p->more, name);
+        const struct quantity *less = &p->less->p[i].value, *more = amounts_get(p->more, name);
         if (!more || quantity_cmp(less, more) <= 0)
             continue;
         struct str a = quantity_text(less, scratch(v)), b = quantity_text(more, scratch(v));
@@ -56,8 +56,8 @@ static void check_ratios(struct validator *v, const struct path *at,
         if (quantity_cmp(ratio, &one) < 0)
             cause_invalid(v->causes, AT_KEY(at, name), text,
                           arena_strf(scratch(v), "ratio %.*s is less than 1", STR_ARG(text)));
-        const struct quantity *min = find_amount(&item->min, name);
-        const struct quantity *max = find_amount(&item->max, name);
+        const struct quantity *min = amounts_get(&item->min, name);
+        const struct quantity *max = amounts_get(&item->max, name);
         if (!min || !max || quantity_sign(min) == 0)
             continue;
         double most = quantity_as_double(max) / quantity_as_double(min);
@@ -95,7 +95,7 @@ static void check_defaults(struct validator *v, const struct path *at,
     for (size_t i = 0; i < item->default_value.n && !causes_full(v->causes); i++) {
         struct str name = item->default_value.p[i].key;
         const struct quantity *most = &item->default_value.p[i].value;
-        const struct quantity *asked = find_amount(&item->default_request, name);
+        const struct quantity *asked = amounts_get(&item->default_request, name);
         if (!asked || resource_overcommits(name) || quantity_cmp(most, asked) == 0)
             continue;
         struct str a = quantity_text(most, scratch(v)), b = quantity_text(asked, scratch(v));
@@ -123,8 +123,8 @@ static void check_limit_item(struct validator *v, const struct path *at,
     const struct pair extremes = {&item->min, &item->max, "min", "max", AT(at, "min"), true};
     check_pair(v, &extremes);
     check_defaults(v, at, item);
-    if (str_eqz(item->type, "PersistentVolumeClaim") && !find_amount(&item->min, STR("storage")) &&
-        !find_amount(&item->max, STR("storage")))
+    if (str_eqz(item->type, "PersistentVolumeClaim") && !amounts_get(&item->min, STR("storage")) &&
+        !amounts_get(&item->max, STR("storage")))
         cause_required(
             v->causes, AT(at, "limits"),
             STR("either minimum or maximum storage value is required, but neither was provided"));

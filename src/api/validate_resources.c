@@ -109,20 +109,6 @@ void check_amount(struct validator *v, const struct path *at, struct str resourc
         cause_invalid(v->causes, at, text, STR("must be an integer"));
 }
 
-const struct quantity *find_amount(const struct api_quantity_map *map, struct str resource)
-{
-    size_t from = 0, to = map->n; // sorted by key
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-        int order = str_cmp(map->p[mid].key, resource);
-        if (order == 0)
-            return &map->p[mid].value;
-        from = order < 0 ? mid + 1 : from;
-        to = order < 0 ? to : mid;
-    }
-    return NULL;
-}
-
 static void check_huge_page(struct validator *v, const struct path *at, struct str name,
                             const struct quantity *amount)
 {
@@ -159,7 +145,7 @@ static void check_against_limit(struct validator *v, const struct path *at,
                                 const struct api_quantity_entry *e,
                                 const struct api_quantity_map *limits)
 {
-    const struct quantity *limit = find_amount(limits, e->key);
+    const struct quantity *limit = amounts_get(limits, e->key);
     const struct path *requests = AT(at, "requests");
     if (!limit) {
         if (!resource_overcommits(e->key))
@@ -208,7 +194,7 @@ struct quantity sum_of_containers(const struct api_pod_spec *spec, struct str re
     *ret_any = false;
     for (size_t i = 0; i < spec->containers.n; i++) {
         const struct api_resource_requirements *r = &spec->containers.p[i].resources;
-        const struct quantity *q = find_amount(limits ? &r->limits : &r->requests, resource);
+        const struct quantity *q = amounts_get(limits ? &r->limits : &r->requests, resource);
         if (q)
             quantity_add(&sum, &sum, q, arena);
         *ret_any = *ret_any || q;
@@ -216,7 +202,7 @@ struct quantity sum_of_containers(const struct api_pod_spec *spec, struct str re
     for (size_t i = 0; i < spec->init_containers.n; i++) {
         const struct api_container *c = &spec->init_containers.p[i];
         const struct quantity *q =
-            find_amount(limits ? &c->resources.limits : &c->resources.requests, resource);
+            amounts_get(limits ? &c->resources.limits : &c->resources.requests, resource);
         struct quantity here = sidecars;
         if (q)
             quantity_add(&here, &sidecars, q, arena);
@@ -232,12 +218,13 @@ struct quantity sum_of_containers(const struct api_pod_spec *spec, struct str re
 }
 
 static void check_covers(struct validator *v, const struct path *at,
-                         const struct api_pod_spec *spec, const struct api_quantity_entry *e,
-                         bool limits)
+                         const struct api_quantity_map *containers,
+                         const struct api_quantity_entry *e, bool limits)
 {
-    bool any;
-    struct quantity sum = sum_of_containers(spec, e->key, limits, &any, scratch(v));
-    if (any && quantity_cmp(&sum, &e->value) > 0)
+    const struct quantity *found = amounts_get(containers, e->key);
+    struct quantity sum = found ? *found : (struct quantity){0};
+    sum.original = (struct str){0}; // sums are written anew
+    if (found && quantity_cmp(&sum, &e->value) > 0)
         cause_invalid(v->causes, at, quantity_text(&e->value, scratch(v)),
                       arena_strf(scratch(v),
                                  "must be greater than or equal to aggregate container %s of %.*s",
@@ -249,17 +236,19 @@ void check_pod_resources(struct validator *v, const struct path *at,
                          const struct api_pod_spec *spec)
 {
     const struct api_resource_requirements *r = spec->resources;
+    const struct api_quantity_map requests = container_amounts(spec, false, scratch(v)),
+                                  limits = container_amounts(spec, true, scratch(v));
     for (size_t i = 0; i < r->requests.n; i++)
-        check_covers(v, AT_KEY(AT(at, "requests"), r->requests.p[i].key), spec, &r->requests.p[i],
-                     false);
+        check_covers(v, AT_KEY(AT(at, "requests"), r->requests.p[i].key), &requests,
+                     &r->requests.p[i], false);
     for (size_t i = 0; i < r->limits.n; i++)
         if (is_huge_page(r->limits.p[i].key))
-            check_covers(v, AT_KEY(AT(at, "limits"), r->limits.p[i].key), spec, &r->limits.p[i],
+            check_covers(v, AT_KEY(AT(at, "limits"), r->limits.p[i].key), &limits, &r->limits.p[i],
                          true);
     for (size_t i = 0; i < spec->containers.n; i++) {
         const struct api_quantity_map *own = &spec->containers.p[i].resources.limits;
         for (size_t j = 0; j < own->n; j++) {
-            const struct quantity *most = find_amount(&r->limits, own->p[j].key);
+            const struct quantity *most = amounts_get(&r->limits, own->p[j].key);
             const struct path *item = AT_ITEM(AT(at, "containers"), i);
             if (most && quantity_cmp(&own->p[j].value, most) > 0)
                 cause_invalid(v->causes, AT(AT_KEY(item, own->p[j].key), "limits"),

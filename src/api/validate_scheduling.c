@@ -74,30 +74,22 @@ static void check_label_keys(struct validator *v, const struct path *at,
         check_label_key(v, AT_ITEM(at, i), keys->p[i]);
 }
 
-static bool find_last(const struct api_str_array *keys, struct str key, size_t *ret)
-{
-    for (size_t i = keys->n; i-- > 0;) {
-        if (str_eq(keys->p[i], key)) {
-            *ret = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 // A key of matchLabelKeys becomes an expression of the selector, so it may stand there once.
 static void check_key_overlap(struct validator *v, const struct path *at,
                               const struct api_str_array *keys,
                               const struct api_label_selector *selector)
 {
     cleanup_seen struct seen seen = {0};
+    cleanup_positions struct positions last = {0};
+    for (size_t i = 0; i < keys->n; i++)
+        *map_put(&last, keys->p[i]) = i;
     for (size_t i = 0; i < selector->match_labels.n; i++)
         (void)seen_add(&seen, selector->match_labels.p[i].key);
     for (size_t i = 0; i < selector->match_expressions.n; i++) {
         struct str key = selector->match_expressions.p[i].key;
-        size_t where;
-        if (seen_add(&seen, key) && find_last(keys, key, &where))
-            cause_invalid(v->causes, AT_ITEM(at, where), key,
+        const size_t *where = seen_add(&seen, key) ? map_get(&last, key) : NULL;
+        if (where)
+            cause_invalid(v->causes, AT_ITEM(at, *where), key,
                           STR("exists in both matchLabelKeys and labelSelector"));
     }
 }
@@ -112,8 +104,11 @@ static void check_match_keys(struct validator *v, const struct path *at,
     check_label_keys(v, AT(at, "mismatchLabelKeys"), mismatch, selector);
     if (selector)
         check_key_overlap(v, at, match, selector);
+    cleanup_seen struct seen mismatched = {0};
+    for (size_t i = 0; match->n && i < mismatch->n; i++)
+        (void)seen_add(&mismatched, mismatch->p[i]);
     for (size_t i = 0; i < match->n; i++)
-        if (has_string(mismatch, match->p[i]))
+        if (map_has(&mismatched, match->p[i]))
             cause_invalid(v->causes, AT_ITEM(list, i), match->p[i],
                           STR("exists in both matchLabelKeys and mismatchLabelKeys"));
 }
@@ -190,19 +185,20 @@ void check_affinity(struct validator *v, const struct path *at, const struct api
 
 // --- Spreading -----------------------------------------------------------------------------------
 
-static void check_repeated(struct validator *v, const struct path *at,
-                           const struct api_topology_spread_constraint_array *all, size_t i)
+// What two constraints must not have in common, as one text.
+static struct str spread_text(struct validator *v, const struct api_topology_spread_constraint *c)
 {
-    const struct api_topology_spread_constraint *c = &all->p[i];
-    for (size_t j = i + 1; j < all->n; j++) {
-        if (str_eq(c->topology_key, all->p[j].topology_key) &&
-            str_eq(c->when_unsatisfiable, all->p[j].when_unsatisfiable)) {
-            cause_duplicate(v->causes, AT(at, "{topologyKey, whenUnsatisfiable}"),
-                            arena_strf(scratch(v), "{%.*s, %.*s}", STR_ARG(c->topology_key),
-                                       STR_ARG(c->when_unsatisfiable)));
-            return;
-        }
-    }
+    return arena_strf(scratch(v), "%zu,%.*s%.*s", c->topology_key.n, STR_ARG(c->topology_key),
+                      STR_ARG(c->when_unsatisfiable));
+}
+
+static void check_repeated(struct validator *v, const struct path *at,
+                           const struct api_topology_spread_constraint *c, bool again)
+{
+    if (again)
+        cause_duplicate(v->causes, AT(at, "{topologyKey, whenUnsatisfiable}"),
+                        arena_strf(scratch(v), "{%.*s, %.*s}", STR_ARG(c->topology_key),
+                                   STR_ARG(c->when_unsatisfiable)));
 }
 
 static void check_min_domains(struct validator *v, const struct path *at,
@@ -225,6 +221,9 @@ void check_spread(struct validator *v, const struct path *list,
     static const struct str actions[] = {STR_INIT("DoNotSchedule"), STR_INIT("ScheduleAnyway")};
     static const struct str policies[] = {STR_INIT("Honor"), STR_INIT("Ignore")};
     static const struct api_str_array nothing = {0};
+    cleanup_positions struct positions last = {0};
+    for (size_t i = 0; i < constraints->n; i++)
+        *map_put(&last, spread_text(v, &constraints->p[i])) = i;
     for (size_t i = 0; i < constraints->n && !causes_full(v->causes); i++) {
         const struct api_topology_spread_constraint *c = &constraints->p[i];
         const struct path *at = AT_ITEM(list, i);
@@ -232,7 +231,7 @@ void check_spread(struct validator *v, const struct path *list,
         if (c->topology_key.n == 0)
             cause_required(v->causes, AT(at, "topologyKey"), STR("can not be empty"));
         check_choice(v, AT(at, "whenUnsatisfiable"), c->when_unsatisfiable, CHOICES(actions));
-        check_repeated(v, at, constraints, i);
+        check_repeated(v, at, c, *map_get(&last, spread_text(v, c)) > i);
         check_min_domains(v, AT(at, "minDomains"), c);
         if (c->has_node_affinity_policy)
             check_choice(v, AT(at, "nodeAffinityPolicy"), c->node_affinity_policy,

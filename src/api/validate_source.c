@@ -187,7 +187,7 @@ void check_claim_spec(struct validator *v, const struct path *at,
         cause_required(v->causes, AT(at, "accessModes"), STR("at least 1 access mode is required"));
     check_label_selector(v, AT(at, "selector"), spec->selector);
     check_access_modes(v, AT(at, "accessModes"), &spec->access_modes);
-    const struct quantity *amount = find_amount(&spec->resources.requests, STR("storage"));
+    const struct quantity *amount = amounts_get(&spec->resources.requests, STR("storage"));
     if (!amount)
         cause_required(v->causes, storage, STR(""));
     else if (quantity_sign(amount) <= 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/pod_kin.h"
+#include "base/map.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -166,20 +167,38 @@ static void mount_token(struct op *op, struct api_pod_spec *spec)
 
 // --- Which secrets -------------------------------------------------------------------------------
 
+struct names MAP(bool);
+
 struct allowed {
     const struct api_service_account *account;
+    struct names secrets, pulls; // that the account names: both lists may be as long as a pod's
     struct op *op;
     const struct api_object *object;
     const char *who;      // "container", "init container"
     struct str container; // its name
 };
 
+static struct allowed allowed_new(struct op *op, const struct api_object *object,
+                                  const struct api_service_account *account)
+{
+    struct allowed a = {.account = account, .op = op, .object = object};
+    for (size_t i = 0; i < account->secrets.n; i++)
+        *map_put(&a.secrets, account->secrets.p[i].name) = true;
+    for (size_t i = 0; i < account->image_pull_secrets.n; i++)
+        *map_put(&a.pulls, account->image_pull_secrets.p[i].name) = true;
+    return a;
+}
+
+static void allowed_done(struct allowed *a)
+{
+    map_done(&a->secrets);
+    map_done(&a->pulls);
+}
+#define cleanup_allowed cleanup_with(allowed_done)
+
 static bool may_mount(const struct allowed *a, struct str secret)
 {
-    bool may = false;
-    for (size_t i = 0; i < a->account->secrets.n; i++)
-        may |= str_eq(a->account->secrets.p[i].name, secret);
-    return may;
+    return map_has(&a->secrets, secret);
 }
 
 // refuse_secret: how the container names the secret is in how, such as "envFrom".
@@ -217,12 +236,8 @@ static int check_containers(struct allowed *a, const struct api_container_array 
 
 static int check_pulls(const struct allowed *a, const struct api_pod_spec *spec)
 {
-    const struct api_local_object_reference_array *may = &a->account->image_pull_secrets;
     for (size_t i = 0; i < spec->image_pull_secrets.n; i++) {
-        bool found = false;
-        for (size_t k = 0; k < may->n; k++)
-            found |= str_eq(may->p[k].name, spec->image_pull_secrets.p[i].name);
-        if (!found)
+        if (!map_has(&a->pulls, spec->image_pull_secrets.p[i].name))
             return fail_forbidden(a->op, admit_about(a->op, a->object),
                                   "imagePullSecrets[%zu].name=\"%.*s\" is not allowed because "
                                   "service account %.*s does not reference that imagePullSecret",
@@ -246,7 +261,8 @@ static int check_secrets(struct op *op, const struct api_object *object,
                         str_eqz(notes->p[i].value, yes[k]);
     if (!enforced)
         return 0;
-    struct allowed a = {account, op, object, "init container", STR("")};
+    cleanup_allowed struct allowed a = allowed_new(op, object, account);
+    a.who = "init container";
     for (size_t i = 0; i < spec->volumes.n; i++) {
         const struct api_secret_volume_source *s = spec->volumes.p[i].volume_source.secret;
         if (s && !may_mount(&a, s->secret_name))

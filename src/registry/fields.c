@@ -12,6 +12,9 @@
 
 // All annotations of an object together, as upstream.
 #define ANNOTATIONS_BYTES_MAX ((size_t)256 * 1024)
+// Entries that a client may set itself. The server keeps ten of those who update and one for each who applies; what is
+// sent in thousands is there to be work.
+#define GIVEN_MAX 100
 
 // --- What a write cannot change ------------------------------------------------------------------
 
@@ -144,7 +147,8 @@ void fields_manage(struct op *op, const struct api_object *object, const struct 
         return;
     }
     // A client may set or drop the entries themselves, but not by way of a subresource.
-    bool own = op->request->subresource.n == 0 && given.n && !managed_is_reset(&given);
+    bool own = op->request->subresource.n == 0 && given.n && given.n <= GIVEN_MAX &&
+               !managed_is_reset(&given);
     bool reset = op->request->subresource.n == 0 && managed_is_reset(&given);
     const struct api_managed_fields_entry_array *from = own ? &given : reset ? &none : live;
     // What nobody manages yet is not begun with an update.

@@ -189,14 +189,16 @@ static void measure(struct checking *c)
     if (!c->old)
         return;
     struct api_quantity_map before = quota_usage(c->old, &c->world, arena);
+    struct amounts grown = {0}; // in the order of usage, which is sorted
     for (size_t i = 0; i < c->usage.n; i++) {
         const struct quantity *had = amounts_get(&before, c->usage.p[i].key);
         struct quantity more = c->usage.p[i].value;
         if (had)
             quantity_sub(&more, &c->usage.p[i].value, had, arena);
         if (quantity_sign(&more) > 0)
-            amounts_set(&c->more, c->usage.p[i].key, &more, arena);
+            vec_push_arena(arena, &grown, ((struct api_quantity_entry){c->usage.p[i].key, more}));
     }
+    c->more = (struct api_quantity_map){grown.p, grown.n};
 }
 
 int quota_check(struct op *op, const struct api_object *object, const struct api_object *old)

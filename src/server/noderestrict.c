@@ -214,10 +214,11 @@ static bool may_set(struct str label)
 static void add_forbidden(const struct api_str_map *a, const struct api_str_map *b,
                           struct labels *out)
 {
-    for (size_t i = 0; i < a->n; i++) {
-        bool same = false;
-        for (size_t k = 0; k < b->n; k++)
-            same |= str_eq(a->p[i].key, b->p[k].key) && str_eq(a->p[i].value, b->p[k].value);
+    for (size_t i = 0, k = 0; i < a->n; i++) { // both are sorted by key
+        while (k < b->n && str_cmp(b->p[k].key, a->p[i].key) < 0)
+            k++;
+        bool same =
+            k < b->n && str_eq(a->p[i].key, b->p[k].key) && str_eq(a->p[i].value, b->p[k].value);
         if (!same && !may_set(a->p[i].key))
             vec_push(out, a->p[i].key);
     }

@@ -304,18 +304,32 @@ void rbac_rules(struct rbac *r, const struct registry_user *user, struct str nam
 
 // --- Escalation ----------------------------------------------------------------------------------
 
-static bool covers_one(const struct api_policy_rule *const *have, size_t have_len,
-                       const struct access *q)
+// The names that a question is compared with, at the most.
+static uint64_t names_in(const struct api_policy_rule *r)
 {
-    for (size_t i = 0; i < have_len; i++)
+    return r->verbs.n + r->api_groups.n + r->resources.n + r->resource_names.n +
+           r->non_resource_urls.n;
+}
+
+static bool covers_one(const struct api_policy_rule *const *have, size_t have_len,
+                       const struct access *q, uint64_t *left)
+{
+    for (size_t i = 0; i < have_len; i++) {
+        uint64_t cost = 1 + names_in(have[i]);
+        if (*left < cost)
+            *left = 0;
+        if (*left == 0)
+            return false;
+        *left -= cost;
         if (rbac_rule_allows(have[i], q))
             return true;
+    }
     return false;
 }
 
 // What a rule gives is broken into single questions: a "*" in it is only covered by a "*".
 static bool covers_rule(const struct api_policy_rule *const *have, size_t have_len,
-                        const struct api_policy_rule *w)
+                        const struct api_policy_rule *w, uint64_t *left)
 {
     static struct str nameless[1];
     const struct api_str_array all_names = {nameless, 1};
@@ -323,7 +337,7 @@ static bool covers_rule(const struct api_policy_rule *const *have, size_t have_l
     for (size_t v = 0; v < w->verbs.n; v++) {
         for (size_t u = 0; u < w->non_resource_urls.n; u++) {
             struct access q = {.verb = w->verbs.p[v], .path = w->non_resource_urls.p[u]};
-            if (!covers_one(have, have_len, &q))
+            if (!covers_one(have, have_len, &q, left))
                 return false;
         }
         for (size_t g = 0; g < w->api_groups.n; g++)
@@ -332,7 +346,7 @@ static bool covers_rule(const struct api_policy_rule *const *have, size_t have_l
                                    .group = w->api_groups.p[g],
                                    .name = names->p[x % names->n]};
                 (void)str_cut(w->resources.p[x / names->n], '/', &q.resource, &q.subresource);
-                if (!covers_one(have, have_len, &q))
+                if (!covers_one(have, have_len, &q, left))
                     return false;
             }
     }
@@ -340,11 +354,11 @@ static bool covers_rule(const struct api_policy_rule *const *have, size_t have_l
 }
 
 bool rbac_covers(const struct api_policy_rule *const *have, size_t have_len,
-                 const struct api_policy_rule *wanted, size_t wanted_len,
+                 const struct api_policy_rule *wanted, size_t wanted_len, uint64_t *left,
                  const struct api_policy_rule **ret_missing)
 {
     for (size_t i = 0; i < wanted_len; i++) {
-        if (covers_rule(have, have_len, &wanted[i]))
+        if (covers_rule(have, have_len, &wanted[i], left))
             continue;
         if (ret_missing)
             *ret_missing = &wanted[i];

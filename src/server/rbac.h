@@ -47,9 +47,10 @@ const struct api_policy_rule_array *rbac_role(const struct rbac *r, struct str n
                                               const struct api_role_ref *ref);
 
 // rbac_covers: whoever has these rules has everything that wanted gives. Otherwise *ret_missing (may be
-// NULL) is the first rule that is not covered.
+// NULL) is the first rule that is not covered. What the lists of a rule give multiplies, so *left says how many
+// names may be compared and gets less; 0 afterwards: it was not enough, nothing is known of that rule.
 bool rbac_covers(const struct api_policy_rule *const *have, size_t have_len,
-                 const struct api_policy_rule *wanted, size_t wanted_len,
+                 const struct api_policy_rule *wanted, size_t wanted_len, uint64_t *left,
                  const struct api_policy_rule **ret_missing);
 
 // rbac_rule_allows says whether one rule is enough for a question.

@@ -52,10 +52,11 @@ static void check_rules(const struct api_policy_rule_array *rules)
             ask(r, k);
     }
     const struct api_policy_rule *missing = NULL;
-    bool covered = rbac_covers(have, n, rules->p, n, &missing);
+    uint64_t left = UINT64_MAX;
+    bool covered = rbac_covers(have, n, rules->p, n, &left, &missing);
     // A resource of which only a part behind a slash is named, and the like, give nothing to anybody.
     assert(covered || missing);
-    (void)rbac_covers(NULL, 0, rules->p, n, &missing);
+    (void)rbac_covers(NULL, 0, rules->p, n, &left, &missing);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -93,6 +93,60 @@ def lists(c):
         'serviceName': 's', 'selector': {'matchLabels': {'a': 'b'}}, 'volumeClaimTemplates': filled(.5, lambda i: {'metadata': {'name': f'{i}'}}),
         'template': {'metadata': {'labels': {'a': 'b'}}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}], 'volumes': filled(.5, lambda i: {'name': f'v{i}'})}}}},
         '/apis/apps/v1/namespaces/default/statefulsets')
+    post(pod(topologySpreadConstraints=filled(1, lambda i: {'maxSkew': 1, 'topologyKey': f'k{i}', 'whenUnsatisfiable': 'DoNotSchedule', 'labelSelector': {}})))
+    term = {'topologyKey': 'zone', 'labelSelector': {}, 'matchLabelKeys': filled(.5, lambda i: f'k{i}'), 'mismatchLabelKeys': filled(.5, lambda i: f'l{i}')}
+    near = lambda term: {'podAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': [term]}}
+    post(pod(affinity=near(term)))
+    term = {'topologyKey': 'zone', 'labelSelector': {'matchExpressions': filled(.7, lambda i: {'key': 'x', 'operator': 'Exists'})}, 'matchLabelKeys': filled(.3, lambda i: f'k{i}')}
+    post(pod(affinity=near(term)))
+    own = {'cpu': '1', **{f'hugepages-{i}': '1' for i in range(40000)}}
+    post({'metadata': {'name': 'p'}, 'spec': {'resources': {'requests': own, 'limits': own}, 'containers': filled(.3, lambda i: {'name': f'c{i}', 'image': 'i'})}})
+    post({'metadata': {'name': 'm', 'managedFields': filled(.6, lambda i: {
+        'manager': f'm{i}', 'operation': 'Update', 'apiVersion': 'v1', 'fieldsType': 'FieldsV1', 'fieldsV1': {'f:data': {f'f:k{i}': {}}}})}, 'data': {f'k{i}': '' for i in range(9000)}}, MAPS)
+
+
+def updates(c):
+    """… against what was there before."""
+    pods = '/api/v1/namespaces/default/pods'
+    tolerations = [{'key': f'k{i}', 'operator': 'Exists'} for i in range(40000)]
+    c.good('POST', pods, {'metadata': {'name': 't'}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}], 'tolerations': tolerations}})
+    now = c.good('GET', pods + '/t')
+    now['spec']['tolerations'].append({'key': 'more', 'operator': 'Exists'})
+    code, text = timed(c, 'PUT', pods + '/t?dryRun=All', now)
+    assert code == 200, (code, text[:300])
+    now['spec']['tolerations'][100]['key'] = 'another'
+    code, text = timed(c, 'PUT', pods + '/t?dryRun=All', now)
+    assert code == 422 and 'existing toleration can not be modified' in text, (code, text[:300])
+    c.good('DELETE', pods + '/t')
+
+
+def counted(c):
+    """Resources by the ten thousand where they are counted and limited."""
+    c.good('POST', '/api/v1/namespaces', {'metadata': {'name': 'counted'}})
+    at = '/api/v1/namespaces/counted/'
+    c.good('POST', at + 'resourcequotas', {'metadata': {'name': 'q'}, 'spec': {'hard': {'pods': '5'}}})
+    c.good('PUT', at + 'resourcequotas/q/status', {'metadata': {'name': 'q'}, 'spec': {'hard': {'pods': '5'}}, 'status': {'hard': {'pods': '5'}, 'used': {'pods': '0'}}})
+    c.good('POST', at + 'limitranges', {'metadata': {'name': 'l'}, 'spec': {'limits': [{'type': 'Pod', 'max': {'memory': '1Gi'}}]}})
+    some = lambda first, n: {'limits': {**{f'e.com/r{i}': '1' for i in range(first, first + n)}, 'memory': '1Ki'}}
+    for containers in ([{'name': 'c', 'image': 'i', 'resources': some(0, 100000)}],
+                       [{'name': 'c', 'image': 'i', 'resources': some(0, 40000)}] + [{'name': f'c{i}', 'image': 'i', 'resources': some(40000 + i, 1)} for i in range(9000)]):
+        code, text = timed(c, 'POST', at + 'pods', {'metadata': {'generateName': 'p-'}, 'spec': {'containers': containers}})
+        assert code in (201, 403, 422), (code, text[:300])
+
+
+def roles(c):
+    """Rights that multiply with each other."""
+    rbac = '/apis/rbac.authorization.k8s.io/v1/namespaces/default/'
+    every = [{'verbs': ['*'], 'apiGroups': ['*'], 'resources': ['*']}]
+    c.good('POST', rbac + 'roles', {'metadata': {'name': 'every'}, 'rules': every})
+    c.good('POST', rbac + 'rolebindings', {'metadata': {'name': 'every'}, 'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'Role', 'name': 'every'},
+                                           'subjects': [{'kind': 'User', 'name': 'tenant', 'apiGroup': 'rbac.authorization.k8s.io'}]})
+    def write(n):
+        rule = {key: [f'{key}{i}' for i in range(n)] for key in ('verbs', 'apiGroups', 'resources', 'resourceNames')}
+        return timed(c, 'POST', rbac + 'roles', {'metadata': {'name': f'r{n}'}, 'rules': [rule]}, token='tenant-token')
+    assert write(8)[0] == 201
+    code, text = write(5000)
+    assert code in (201, 403), (code, text[:300])
 
 
 def opaque(c):
@@ -197,9 +251,12 @@ def waits(c):
 
 
 def main():
-    with Cluster({'many-token': ('max', 'system:masters')}, env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':quarantine_size_mb=4'}) as c:
+    with Cluster({'many-token': ('max', 'system:masters'), 'tenant-token': ('tenant', '')}, env={'ASAN_OPTIONS': os.environ.get('ASAN_OPTIONS', '') + ':quarantine_size_mb=4'}) as c:
         bounded(c, 'bodies', 300, lambda: bodies(c))
         bounded(c, 'lists', 300, lambda: lists(c))
+        bounded(c, 'updates', 300, lambda: updates(c))
+        bounded(c, 'counted', 300, lambda: counted(c))
+        bounded(c, 'roles', 100, lambda: roles(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
         bounded(c, 'selectors', 30, lambda: selectors(c))

@@ -97,22 +97,44 @@ static void several_rules_cover_one_together(void **state)
     struct api_policy_rule list = rule(&a, "list", "core", "pods", "");
     const struct api_policy_rule *have[] = {&get, &list};
     const struct api_policy_rule *missing = NULL;
+    uint64_t left = 1000;
     struct api_policy_rule wanted = rule(&a, "get list", "core", "pods", "");
-    assert_true(rbac_covers(have, 2, &wanted, 1, &missing));
+    assert_true(rbac_covers(have, 2, &wanted, 1, &left, &missing));
     wanted = rule(&a, "get list", "core apps", "pods", "");
-    assert_false(rbac_covers(have, 2, &wanted, 1, &missing));
+    assert_false(rbac_covers(have, 2, &wanted, 1, &left, &missing));
     assert_ptr_equal(missing, &wanted);
     wanted = rule(&a, "get", "apps", "deployments/scale *", "x");
-    assert_true(rbac_covers(have, 2, &wanted, 1, &missing));
+    assert_true(rbac_covers(have, 2, &wanted, 1, &left, &missing));
     // A star is covered by a star alone, all names by no names alone.
     wanted = rule(&a, "*", "core", "pods", "");
-    assert_false(rbac_covers(have, 2, &wanted, 1, &missing));
+    assert_false(rbac_covers(have, 2, &wanted, 1, &left, &missing));
     struct api_policy_rule named = rule(&a, "get", "core", "pods", "one");
     const struct api_policy_rule *only[] = {&named};
     wanted = rule(&a, "get", "core", "pods", "");
-    assert_false(rbac_covers(only, 1, &wanted, 1, &missing));
+    assert_false(rbac_covers(only, 1, &wanted, 1, &left, &missing));
     wanted = rule(&a, "get", "core", "pods", "one");
-    assert_true(rbac_covers(only, 1, &wanted, 1, &missing));
+    assert_true(rbac_covers(only, 1, &wanted, 1, &left, &missing));
+    assert_true(left > 0 && left < 1000);
+}
+
+// A thousand of each is ten thousand million questions.
+static void lists_that_multiply_are_given_up(void **state)
+{
+    (void)state;
+    enum { EACH = 1000 };
+    cleanup_arena struct arena a = {0};
+    struct str *verbs = arena_array(&a, struct str, EACH);
+    for (size_t i = 0; i < EACH; i++)
+        verbs[i] = STR("get");
+    const struct api_str_array many = {verbs, EACH};
+    struct api_policy_rule all = rule(&a, "*", "*", "*", "");
+    const struct api_policy_rule *have[] = {&all}, *missing = NULL;
+    struct api_policy_rule wanted = {
+        .verbs = many, .api_groups = many, .resources = many, .resource_names = many};
+    uint64_t left = 1000000;
+    assert_false(rbac_covers(have, 1, &wanted, 1, &left, &missing));
+    assert_int_equal(left, 0);
+    assert_ptr_equal(missing, &wanted);
 }
 
 struct counts {
@@ -175,6 +197,7 @@ int main(void)
         cmocka_unit_test(names_narrow_and_do_not_list),
         cmocka_unit_test(paths_end_in_a_star),
         cmocka_unit_test(several_rules_cover_one_together),
+        cmocka_unit_test(lists_that_multiply_are_given_up),
         cmocka_unit_test(the_policy_of_every_cluster_can_be_read),
         cmocka_unit_test(mistakes_in_a_policy_have_a_line),
     };
