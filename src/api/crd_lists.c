@@ -7,6 +7,9 @@
 
 #include "base/banned.h"
 
+// Lists of more items are looked up by an index.
+#define SEARCHED_MAX 16
+
 struct times MAP(size_t);
 
 // The text two items share when they are the same.
@@ -177,13 +180,41 @@ static bool same_keys(const struct dyn *a, const struct dyn *b, const struct crd
     return true;
 }
 
-const struct dyn *crd_old_item(const struct dyn *old, const struct dyn *item,
-                               const struct crd_node *n)
+static const struct dyn *search(const struct crd_before *b, const struct dyn *item)
 {
-    if (!old || old->type != DYN_LIST || !str_eqz(n->list_type, "map"))
-        return NULL;
-    for (size_t i = 0; i < old->items_len; i++)
-        if (same_keys(&old->items[i], item, n))
-            return &old->items[i];
+    for (size_t i = 0; i < b->old->items_len; i++)
+        if (same_keys(&b->old->items[i], item, b->node))
+            return &b->old->items[i];
     return NULL;
+}
+
+// Of several with the same keys the first counts.
+static void index_items(struct crd_before *b)
+{
+    struct str json;
+    for (size_t i = 0; i < b->old->items_len; i++) {
+        bool added;
+        size_t *place =
+            map_put_new(&b->places, key_text(&b->old->items[i], b->node, b->arena, &json), &added);
+        if (added)
+            *place = i;
+    }
+}
+
+const struct dyn *crd_before_find(struct crd_before *b, const struct dyn *item)
+{
+    struct str json;
+    if (!b->old || b->old->type != DYN_LIST || !str_eqz(b->node->list_type, "map"))
+        return NULL;
+    if (b->old->items_len <= SEARCHED_MAX)
+        return search(b, item);
+    if (map_len(&b->places) == 0)
+        index_items(b);
+    const size_t *place = map_get(&b->places, key_text(item, b->node, b->arena, &json));
+    return place ? &b->old->items[*place] : NULL;
+}
+
+void crd_before_done(struct crd_before *b)
+{
+    map_done(&b->places);
 }

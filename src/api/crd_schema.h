@@ -14,6 +14,7 @@
 #include "api/dyn.h"
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "codec/json_strict.h"
 #include "dray/cel.h"
 
@@ -139,9 +140,17 @@ void crd_rules(const struct dyn *v, const struct dyn *old, const struct crd_node
 void crd_show(const struct dyn *v, struct sbuf *out);
 void crd_show_double(double d, struct sbuf *out);
 
-// crd_old_item finds what an item of a list was: only items of maps are known again. NULL: none.
-const struct dyn *crd_old_item(const struct dyn *old, const struct dyn *item,
-                               const struct crd_node *n);
+// struct crd_before finds what the items of a list were: only those of maps are known again. Set the first three; texts
+// of keys are put into arena.
+struct crd_before {
+    const struct dyn *old; // may be NULL
+    const struct crd_node *node;
+    struct arena *arena;
+    struct MAP(size_t) places;
+};
+const struct dyn *crd_before_find(struct crd_before *b, const struct dyn *item);
+void crd_before_done(struct crd_before *b);
+#define cleanup_crd_before cleanup_with(crd_before_done)
 
 // crd_format_known and crd_format_holds: formats of strings by name.
 bool crd_format_known(struct str format);

@@ -3,7 +3,7 @@
 """Claims: no object, parameter or expression that a client sends takes more of the server than its size warrants: large and deep bodies, millions of keys, bombs,
 opaque parameters of drivers, CEL that would run for ever; nor do thousands of watches of one user. Another user is served all the while. Usage: bodies.py DRAY"""
 import gzip, json, os, struct, time
-from kit import DATA, DRA, DRAY, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Cluster, frame, request_headers
+from kit import DATA, DRA, DRAY, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, WINDOW_UPDATE, Cluster, frame, request_headers, until
 
 SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
 MAPS = '/api/v1/namespaces/default/configmaps'
@@ -118,6 +118,25 @@ def updates(c):
     code, text = timed(c, 'PUT', pods + '/t?dryRun=All', now)
     assert code == 422 and 'existing toleration can not be modified' in text, (code, text[:300])
     c.good('DELETE', pods + '/t')
+    item = {'type': 'object', 'properties': {'k': {'type': 'string', 'maxLength': 9}, 'v': {'type': 'integer', 'x-kubernetes-validations': [{'rule': 'self >= oldSelf'}]}}, 'required': ['k']}
+    spec = {'type': 'object', 'properties': {'list': {'type': 'array', 'maxItems': 60000, 'items': item, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['k']}}}
+    c.good('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {'metadata': {'name': 'longs.example.com'}, 'spec': {
+        'group': 'example.com', 'scope': 'Namespaced', 'names': {'plural': 'longs', 'kind': 'Long'},
+        'versions': [{'name': 'v1', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': {'type': 'object', 'properties': {'spec': spec}}}}]}})
+    longs = '/apis/example.com/v1/namespaces/default/longs'
+    until('the new kind', lambda: c.call('GET', longs)[0] == 200)
+    c.good('POST', longs, {'apiVersion': 'example.com/v1', 'kind': 'Long', 'metadata': {'name': 'l'}, 'spec': {'list': [{'k': f'{i}', 'v': i} for i in range(50000)]}})
+    now = c.good('GET', longs + '/l')
+    del now['metadata']['managedFields']
+    now['spec']['list'].reverse()
+    code, text = timed(c, 'PUT', longs + '/l', now)
+    assert code == 200, (code, text[:300])
+    now = json.loads(text)
+    del now['metadata']['managedFields']
+    now['spec']['list'][7]['v'] = -1
+    code, text = timed(c, 'PUT', longs + '/l', now)
+    assert code == 422 and 'spec.list[7].v' in text, (code, text[:300])
+    c.good('DELETE', longs + '/l')
 
 
 def counted(c):
