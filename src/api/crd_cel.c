@@ -375,10 +375,11 @@ static void ask_all(struct asking *k, const struct dyn *v, const struct dyn *old
         old = NULL;
     if (n->rules_len)
         ask_node(k, v, old, n, at);
-    cleanup_crd_before struct crd_before before = {old, n, k->causes->arena, {0}};
+    cleanup_crd_before struct crd_before earlier = {
+        .old = old, .node = n, .arena = k->causes->arena};
     for (size_t i = 0; v->type == DYN_LIST && i < v->items_len; i++) {
         const struct path item = path_index(at, i);
-        ask_all(k, &v->items[i], crd_before_find(&before, &v->items[i]), n->items, &item);
+        ask_all(k, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items, &item);
     }
     for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
         const struct dyn_member *m = &v->members[i];

@@ -443,11 +443,12 @@ static size_t judge_list(struct judge *j, const struct dyn *v, const struct dyn 
                          const struct crd_node *n)
 {
     size_t count = 0;
-    cleanup_crd_before struct crd_before before = {old, n, j->causes->arena, {0}};
+    cleanup_crd_before struct crd_before earlier = {
+        .old = old, .node = n, .arena = j->causes->arena};
     for (size_t i = 0; n->items && i < v->items_len && !causes_full(j->causes); i++) {
         size_t mark = j->path.n;
         sbuf_addf(&j->path, "[%zu]", i);
-        count += judge_below(j, &v->items[i], crd_before_find(&before, &v->items[i]), n->items);
+        count += judge_below(j, &v->items[i], crd_before_find(&earlier, &v->items[i]), n->items);
         sbuf_truncate(&j->path, mark);
     }
     if (n->min_items >= 0 && (int64_t)v->items_len < n->min_items)

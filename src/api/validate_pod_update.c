@@ -263,8 +263,8 @@ static void check_debuggers(struct validator *v, const struct path *at,
     for (size_t i = 0; i < old->n; i++) {
         const struct api_ephemeral_container *was = &old->p[i];
         struct str name = was->ephemeral_container_common.name;
-        const size_t *at = map_get(&first, name);
-        const struct api_ephemeral_container *is = at ? &now->p[*at] : NULL;
+        const size_t *place = map_get(&first, name);
+        const struct api_ephemeral_container *is = place ? &now->p[*place] : NULL;
         if (is && api_equal(&api_ephemeral_container_type, is, was))
             continue;
         cleanup_sbuf struct sbuf b = {0};

@@ -231,7 +231,8 @@ void check_spread(struct validator *v, const struct path *list,
         if (c->topology_key.n == 0)
             cause_required(v->causes, AT(at, "topologyKey"), STR("can not be empty"));
         check_choice(v, AT(at, "whenUnsatisfiable"), c->when_unsatisfiable, CHOICES(actions));
-        check_repeated(v, at, c, *map_get(&last, spread_text(v, c)) > i);
+        const size_t *again = map_get(&last, spread_text(v, c));
+        check_repeated(v, at, c, again && *again > i);
         check_min_domains(v, AT(at, "minDomains"), c);
         if (c->has_node_affinity_policy)
             check_choice(v, AT(at, "nodeAffinityPolicy"), c->node_affinity_policy,

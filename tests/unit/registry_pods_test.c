@@ -297,6 +297,17 @@ TEST_IN_WORLD(test_ephemeral_containers)
                        "[{\"name\":\"debug\",\"image\":\"j\"}]}}"));
     assert_field(w, "spec.ephemeralContainers[0].name", "debug");
     assert_field(w, "metadata.labels", "-");
+    assert_refused(do_patch(w, POD_SUB("ephemeralcontainers"), REGISTRY_PATCH_STRATEGIC,
+                            "{\"spec\":{\"ephemeralContainers\":[{\"name\":\"debug\",\"image\":"
+                            "\"k\"}]}}"),
+                   422,
+                   "Pod \"p\" is invalid: spec.ephemeralContainers: Forbidden: existing ephemeral "
+                   "containers \"debug\" may not be changed\n");
+    assert_refused(do_patch(w, POD_SUB("ephemeralcontainers"), REGISTRY_PATCH_MERGE,
+                            "{\"spec\":{\"ephemeralContainers\":null}}"),
+                   422,
+                   "Pod \"p\" is invalid: spec.ephemeralContainers: Forbidden: existing ephemeral "
+                   "containers \"debug\" may not be removed\n");
 }
 
 #define RUNTIME ((struct target){"node.k8s.io/v1", "RuntimeClass", NULL, "", NULL})
