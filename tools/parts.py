@@ -6,7 +6,7 @@ import concurrent.futures, glob, os, subprocess, sys, threading, time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZERS = {'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1', 'UBSAN_OPTIONS': 'halt_on_error=1:print_stacktrace=1',
-              'TSAN_OPTIONS': 'halt_on_error=1'}
+              'TSAN_OPTIONS': 'halt_on_error=1:ignore_noninstrumented_modules=1'}  # as tools/run-tests has them
 SKIPPED = 77
 TAIL = 60  # lines of a part that failed unseen
 WORDS = {'pass': 'passed', 'FAIL': 'failed', 'skip': 'skipped'}

@@ -9,7 +9,7 @@ import http.client, json, os, re, resource, shutil, signal, socket, ssl, struct,
 
 DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
 LONG = 'long' in sys.argv[2:]
-SANITIZED = b'__asan_init' in open(DRAY, 'rb').read()
+SANITIZED = any(name in open(DRAY, 'rb').read() for name in (b'__asan_init', b'__tsan_init'))
 MIB = 1024  # in KiB, as /proc tells
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
 MAPS = '/api/v1/namespaces/default/configmaps'
