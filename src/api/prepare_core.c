@@ -228,11 +228,11 @@ static void prepare_pod_resources(const struct preparer *p, struct api_pod_spec 
     for (size_t i = 0; i < r->limits.n; i++)
         if (is_pod_resource(r->limits.p[i].key))
             vec_push_arena(p->arena, &limits, r->limits.p[i]);
+    const struct api_quantity_map asked = container_amounts(spec, false, p->arena);
     for (size_t i = 0; i < array_len(names); i++) {
-        bool any;
-        struct quantity sum = sum_of_containers(spec, names[i], false, &any, p->arena);
-        if (any)
-            vec_push_arena(p->arena, &sums, ((struct api_quantity_entry){names[i], sum}));
+        const struct quantity *sum = amounts_get(&asked, names[i]);
+        if (sum)
+            vec_push_arena(p->arena, &sums, ((struct api_quantity_entry){names[i], *sum}));
     }
     struct api_quantity_map all = {limits.p, limits.n};
     amounts_put(&all, &(struct api_quantity_map){sums.p, sums.n}, p->arena);

@@ -86,10 +86,6 @@ void check_requirements(struct validator *v, const struct path *at,
                         const struct api_quantity_map *limits,
                         const struct api_quantity_map *requests, bool of_pod);
 
-// sum_of_containers is what containers ask for together: those that run side by side are added, init
-// containers that run before them count by the largest. *ret_any: one of them asks for it at all.
-struct quantity sum_of_containers(const struct api_pod_spec *spec, struct str resource, bool limits,
-                                  bool *ret_any, struct arena *arena);
 void check_pod_resources(struct validator *v, const struct path *at,
                          const struct api_pod_spec *spec);
 

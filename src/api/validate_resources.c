@@ -187,36 +187,6 @@ void check_requirements(struct validator *v, const struct path *at,
 
 // --- A pod's own resources -----------------------------------------------------------------------
 
-struct quantity sum_of_containers(const struct api_pod_spec *spec, struct str resource, bool limits,
-                                  bool *ret_any, struct arena *arena)
-{
-    struct quantity sum = {0}, peak = {0}, sidecars = {0};
-    *ret_any = false;
-    for (size_t i = 0; i < spec->containers.n; i++) {
-        const struct api_resource_requirements *r = &spec->containers.p[i].resources;
-        const struct quantity *q = amounts_get(limits ? &r->limits : &r->requests, resource);
-        if (q)
-            quantity_add(&sum, &sum, q, arena);
-        *ret_any = *ret_any || q;
-    }
-    for (size_t i = 0; i < spec->init_containers.n; i++) {
-        const struct api_container *c = &spec->init_containers.p[i];
-        const struct quantity *q =
-            amounts_get(limits ? &c->resources.limits : &c->resources.requests, resource);
-        struct quantity here = sidecars;
-        if (q)
-            quantity_add(&here, &sidecars, q, arena);
-        *ret_any = *ret_any || q;
-        if (q && c->has_restart_policy && str_eqz(c->restart_policy, "Always")) {
-            sidecars = here;
-            quantity_add(&sum, &sum, q, arena);
-        }
-        if (quantity_cmp(&here, &peak) > 0)
-            peak = here;
-    }
-    return quantity_cmp(&peak, &sum) > 0 ? peak : sum;
-}
-
 static void check_covers(struct validator *v, const struct path *at,
                          const struct api_quantity_map *containers,
                          const struct api_quantity_entry *e, bool limits)

@@ -187,13 +187,16 @@ def storage(c, n):
     volume('absent', {'local': {'path': disk + '/absent'}})
     volume('far', {'hostPath': {'path': disk}})
     volume('driver', {'csi': {'driver': 'csi.example.com', 'volumeHandle': 'h'}})
-    for of in 'disk', 'absent', 'far', 'driver':
+    c.good('POST', claims, {'metadata': {'name': 'forged', 'annotations': {'pv.kubernetes.io/bind-completed': 'yes'}}, 'spec': {
+        'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Mi'}}, 'storageClassName': 'disk', 'volumeName': 'disk'}})
+    for of in 'disk', 'absent', 'far', 'driver', 'forged':
         user(of, of, 'touch /data/here')
     c.until('the local one is there', lambda: ended('disk') and os.path.exists(disk + '/here'))
     c.until('a local volume is not made', lambda: told('absent', 'is not a directory'))
     c.until('another node has it', lambda: told('far', 'is not on this node'))
     c.until('its type is named', lambda: told('driver', 'is of type csi'))
-    gone(c, n, 'disk', 'absent', 'far', 'driver')
+    c.until('who says of himself that he is bound is not', lambda: told('forged', 'error processing PVC default/forged: PVC is not bound'))
+    gone(c, n, 'disk', 'absent', 'far', 'driver', 'forged')
     assert os.path.exists(disk + '/here'), 'storage outlives its pods'
 
 

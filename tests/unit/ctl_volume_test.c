@@ -362,6 +362,26 @@ TEST_VOLUMES(claims_without_a_class_get_the_newest_default)
     assert_field(c->w, "spec.storageClassName", "");
 }
 
+TEST_VOLUMES(an_older_annotation_counts_before_the_field)
+{
+    make(c, PV(""), VOLUME_WITH("plain", "3Gi", ONCE, ""));
+    make(c, PV(""), VOLUME_WITH("fast", "3Gi", ONCE, OF("fast")));
+    make(c, PVC(""),
+         "{\"metadata\":{\"name\":\"none\",\"annotations\":{"
+         "\"volume.beta.kubernetes.io/storage-class\":\"\"}},\"spec\":{\"accessModes\":[" ONCE
+         "],\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}" OF("fast") "}}");
+    (void)do_get(c->w, PVC("none"));
+    assert_field(c->w, "spec.volumeName", "plain"); // it says that there is no class
+    make(c, CLASS(""), CLASS_JSON("local", "true", "x.example.com", "WaitForFirstConsumer"));
+    make(c, PVC(""),
+         "{\"metadata\":{\"name\":\"some\",\"annotations\":{"
+         "\"volume.beta.kubernetes.io/storage-class\":\"fast\"}},\"spec\":{\"accessModes\":[" ONCE
+         "],\"resources\":{\"requests\":{\"storage\":\"1Gi\"}}}}");
+    (void)do_get(c->w, PVC("some"));
+    assert_field(c->w, "spec.storageClassName", "-"); // and is class enough
+    assert_field(c->w, "spec.volumeName", "fast");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +400,7 @@ int main(void)
         cmocka_unit_test(a_volume_that_the_server_does_not_take_is_said),
         cmocka_unit_test(other_provisioners_are_told),
         cmocka_unit_test(claims_without_a_class_get_the_newest_default),
+        cmocka_unit_test(an_older_annotation_counts_before_the_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

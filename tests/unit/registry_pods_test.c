@@ -65,6 +65,34 @@ TEST_IN_WORLD(test_quality_of_service)
     }
 }
 
+// What a pod does not ask for as a whole: what its containers ask for, else its limit.
+TEST_IN_WORLD(test_requests_of_a_whole_pod)
+{
+    static const struct {
+        const char *more, *cpu;
+    } rows[] = {
+        {"", "1"},
+        {",{\"name\":\"d\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"2\"}}}", "3"},
+        {"],\"initContainers\":[{\"name\":\"b\",\"image\":\"i\",\"resources\":{\"requests\":{"
+         "\"cpu\":\"2500m\"}}}",
+         "2500m"},
+        {"],\"initContainers\":[{\"name\":\"b\",\"image\":\"i\",\"restartPolicy\":\"Always\","
+         "\"resources\":{\"requests\":{\"cpu\":\"500m\"}}}",
+         "1500m"},
+    };
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct str body =
+            arena_strf(&w->arena,
+                       "{\"metadata\":{\"name\":\"p%zu\"},\"spec\":{\"resources\":{\"limits\":{"
+                       "\"cpu\":\"4\",\"memory\":\"1Gi\"}},\"containers\":[{\"name\":\"c\","
+                       "\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"1000m\"}}}%s]}}",
+                       i, rows[i].more);
+        assert_ok(do_create(w, POD(NULL), body.p));
+        assert_field(w, "spec.resources.requests.cpu", rows[i].cpu);
+        assert_field(w, "spec.resources.requests.memory", "1Gi");
+    }
+}
+
 TEST_IN_WORLD(test_priority_comes_from_the_class)
 {
     struct target class_ = {"scheduling.k8s.io/v1", "PriorityClass", "", "", NULL};
@@ -492,8 +520,9 @@ TEST_IN_WORLD(test_strict_accounts_allow_their_own_secrets_alone)
 
 RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_runtime_class),
           TEST_CASE(test_own_tolerations_count), TEST_CASE(test_quality_of_service),
-          TEST_CASE(test_priority_comes_from_the_class), TEST_CASE(test_binding),
-          TEST_CASE(test_binding_refused), TEST_CASE(test_status_fields_of_claims_survive_omission),
+          TEST_CASE(test_requests_of_a_whole_pod), TEST_CASE(test_priority_comes_from_the_class),
+          TEST_CASE(test_binding), TEST_CASE(test_binding_refused),
+          TEST_CASE(test_status_fields_of_claims_survive_omission),
           TEST_CASE(test_old_updates_keep_priority), TEST_CASE(test_eviction_without_budget),
           TEST_CASE(test_eviction_against_the_budget), TEST_CASE(test_eviction_within_the_budget),
           TEST_CASE(test_eviction_of_pending_pods_needs_no_budget),
