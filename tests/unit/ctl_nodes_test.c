@@ -87,6 +87,70 @@ TEST_NODES(node_that_is_silent_becomes_unknown_and_tainted_until_it_is_back)
     assert_field(c->w, "spec.taints", "-");
 }
 
+// The watch of Leases of a controller that can be cut off.
+static struct {
+    client_event_fn event;
+    void *arg;
+    bool deaf;
+} lease_watch;
+
+static void on_lease_event(void *arg, const struct client_event *event)
+{
+    (void)arg;
+    if (!lease_watch.deaf)
+        lease_watch.event(lease_watch.arg, event);
+}
+
+static const struct client_ops *whole_ops;
+
+static struct client_watch *watch_leases(struct client *c, const struct api_kind *kind,
+                                         const struct client_list_options *options, uint64_t since,
+                                         client_event_fn event, void *arg)
+{
+    if (!str_eqz(kind->kind, "Lease"))
+        return whole_ops->watch(c, kind, options, since, event, arg);
+    lease_watch.event = event;
+    lease_watch.arg = arg;
+    return whole_ops->watch(c, kind, options, since, on_lease_event, NULL);
+}
+
+static void hear_again(struct ctl_world *c)
+{
+    struct err err = {0};
+    (void)err_set(&err, ERR_UNAVAILABLE, "the connection broke");
+    lease_watch.deaf = false;
+    lease_watch.event(lease_watch.arg, &(struct client_event){.type = CLIENT_ENDED,
+                                                              .code = -ERR_UNAVAILABLE,
+                                                              .err = &err});
+    settle(c);
+}
+
+TEST_NODES(node_is_not_blamed_when_the_controllers_are_cut_off)
+{
+    struct client_ops ops = *c->client->ops;
+    whole_ops = c->client->ops;
+    ops.watch = watch_leases;
+    c->client->ops = &ops;
+    ctl_world_restart(c);
+    add_node(c);
+    lease_watch.deaf = true;
+    for (int i = 0; i < 10; i++) {
+        renew(c, "kube-node-lease", "n1");
+        world_pass(c->w, 10);
+    }
+    (void)do_get(c->w, NODE("n1"));
+    assert_field(c->w, "status.conditions[0].status", "True");
+    assert_field(c->w, "spec.taints", "-");
+    hear_again(c);
+    world_pass(c->w, 30);
+    (void)do_get(c->w, NODE("n1"));
+    assert_field(c->w, "status.conditions[0].status", "True");
+    world_pass(c->w, 40);
+    (void)do_get(c->w, NODE("n1"));
+    assert_field(c->w, "status.conditions[0].status", "Unknown");
+    c->client->ops = whole_ops;
+}
+
 TEST_NODES(node_without_a_lease_is_left_alone)
 {
     assert_ok(do_create(c->w, NODE(""), NODE_JSON));
@@ -219,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(node_that_renews_its_lease_stays_ready),
         cmocka_unit_test(node_that_is_silent_becomes_unknown_and_tainted_until_it_is_back),
+        cmocka_unit_test(node_is_not_blamed_when_the_controllers_are_cut_off),
         cmocka_unit_test(node_without_a_lease_is_left_alone),
         cmocka_unit_test(node_that_says_it_is_not_ready_is_tainted),
         cmocka_unit_test(
