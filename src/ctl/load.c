@@ -104,7 +104,7 @@ void load_finish(struct load *l, struct str key, int64_t wait_s)
     if (wait_s == INT64_MAX)
         work_done(l->work, key);
     else
-        work_again(l->work, key, (wait_s > 0 ? wait_s : 1) * CLOCK_NS_PER_SEC);
+        work_again_in(l->work, key, wait_s > 0 ? wait_s : 1);
 }
 
 // --- What changed --------------------------------------------------------------------------------

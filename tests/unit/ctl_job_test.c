@@ -129,6 +129,25 @@ TEST_JOBS(job_past_its_deadline_ends_its_pods)
     assert_string_equal(condition(c, "Failed", "reason"), "DeadlineExceeded");
 }
 
+TEST_JOBS(job_may_have_a_deadline_that_nobody_lives_to_see)
+{
+    static const char *const deadlines[] = {"9999999999", "9223372036854775807"};
+    for (size_t i = 0; i < array_len(deadlines); i++) {
+        const char *json =
+            arena_strf(&c->w->arena, JOB_JSON(",\"activeDeadlineSeconds\":%s"), deadlines[i]).p;
+        c->w->hold = true;
+        (void)do_create(c->w, JOB(""), json);
+        assert_true(comes_to_rest(c));
+        c->w->hold = false;
+        settle(c);
+        assert_int_equal(live_pods(c).n, 1);
+        end_all(c, "Succeeded");
+        assert_string_equal(condition(c, "Complete", "status"), "True");
+        assert_ok(do_delete(c->w, JOB("j"), NULL));
+        settle(c);
+    }
+}
+
 TEST_JOBS(job_suspended_runs_no_pods_until_it_goes_on)
 {
     assert_ok(do_create(c->w, JOB(""), JOB_JSON(",\"suspend\":true")));
@@ -302,6 +321,7 @@ int main(void)
         cmocka_unit_test(job_counts_every_pod_once_whatever_crashes),
         cmocka_unit_test(job_fails_when_too_many_pods_have),
         cmocka_unit_test(job_past_its_deadline_ends_its_pods),
+        cmocka_unit_test(job_may_have_a_deadline_that_nobody_lives_to_see),
         cmocka_unit_test(job_suspended_runs_no_pods_until_it_goes_on),
         cmocka_unit_test(job_does_not_count_pods_as_failed_that_it_ends_itself),
         cmocka_unit_test(job_suspended_does_not_use_up_the_failures_of_its_indexes),
