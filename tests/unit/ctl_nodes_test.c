@@ -196,6 +196,53 @@ TEST_NODES(pods_of_a_silent_node_are_not_ready_and_leave_when_they_tolerate_it_n
     assert_field(c->w, "metadata.deletionTimestamp", "-");
 }
 
+#define TOLERANT(name, seconds)                                                           \
+    POD_JSON(name, ",\"tolerations\":[{\"key\":\"k\",\"operator\":\"Exists\",\"effect\":" \
+                   "\"NoExecute\",\"tolerationSeconds\":" seconds "}]")
+
+static bool is_leaving(struct ctl_world *c, const char *pod)
+{
+    (void)do_get(c->w, POD(pod));
+    return strcmp(reply_field(c->w, "metadata.deletionTimestamp"), "-") != 0;
+}
+
+TEST_NODES(pods_tolerate_a_taint_for_their_time_though_it_does_not_say_when_it_came)
+{
+    add_node(c);
+    assert_ok(do_create(c->w, POD(""), TOLERANT("a", "30")));
+    bind_pod(c, "a");
+    assert_ok(do_patch(c->w, NODE("n1"), REGISTRY_PATCH_MERGE,
+                       "{\"spec\":{\"taints\":[{\"key\":\"k\",\"effect\":\"NoExecute\"}]}}"));
+    world_pass(c->w, 25);
+    assert_false(is_leaving(c, "a"));
+    world_pass(c->w, 10);
+    assert_true(is_leaving(c, "a"));
+}
+
+TEST_NODES(pods_that_tolerate_a_taint_longer_than_anybody_waits_stay)
+{
+    struct sbuf now = {0};
+    add_node(c);
+    assert_ok(do_create(c->w, POD(""), TOLERANT("long", "9999999999")));
+    assert_ok(do_create(c->w, POD(""), TOLERANT("longest", "9223372036854775807")));
+    bind_pod(c, "long");
+    bind_pod(c, "longest");
+    rfc3339_write_seconds((struct moment){.sec = c->w->clock.wall / CLOCK_NS_PER_SEC}, &now);
+    c->w->hold = true;
+    (void)do_patch(c->w, NODE("n1"), REGISTRY_PATCH_MERGE,
+                   arena_strf(&c->w->arena,
+                              "{\"spec\":{\"taints\":[{\"key\":\"k\",\"effect\":\"NoExecute\","
+                              "\"timeAdded\":\"%s\"}]}}",
+                              now.p)
+                       .p);
+    sbuf_done(&now);
+    assert_true(comes_to_rest(c));
+    c->w->hold = false;
+    settle(c);
+    assert_false(is_leaving(c, "long"));
+    assert_false(is_leaving(c, "longest"));
+}
+
 TEST_NODES(every_namespace_has_a_default_account)
 {
     assert_ok(do_create(c->w, NS(""), "{\"metadata\":{\"name\":\"team\"}}"));
@@ -288,6 +335,8 @@ int main(void)
         cmocka_unit_test(node_that_says_it_is_not_ready_is_tainted),
         cmocka_unit_test(
             pods_of_a_silent_node_are_not_ready_and_leave_when_they_tolerate_it_no_longer),
+        cmocka_unit_test(pods_tolerate_a_taint_for_their_time_though_it_does_not_say_when_it_came),
+        cmocka_unit_test(pods_that_tolerate_a_taint_longer_than_anybody_waits_stay),
         cmocka_unit_test(every_namespace_has_a_default_account),
         cmocka_unit_test(every_namespace_has_the_certificate_of_the_servers_ca),
         cmocka_unit_test(devices_of_a_node_that_is_not_ready_are_tainted_until_it_is),
