@@ -50,6 +50,7 @@ struct crun_box *crun_box_add(struct crun *c, const char *id, const struct crun_
     b->status = (struct runtime_container_status){
         .id = str_z(b->id),
         .pod_uid = b->meta.pod_uid,
+        .pod_id = b->meta.pod,
         .name = b->meta.name,
         .attempt = meta->attempt,
         .state = RUNTIME_CREATED,

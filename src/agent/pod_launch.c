@@ -304,7 +304,7 @@ static void on_created(void *arg, int code, struct str id, const struct err *err
         c->now.id = xstrndup(id.p, id.n);
         c->now.attempt = c->next_attempt++;
         c->now.state = RUNTIME_CREATED;
-        c->now.created_ns = exec_wall_ns(c->pod->owner->exec);
+        c->now.sandbox_id = copy_z(c->pod->sandbox_id);
         free(c->image_asked);
         struct str image = pod_container_spec(c)->image;
         c->image_asked = xstrndup(image.n ? image.p : "", image.n);

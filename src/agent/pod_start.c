@@ -62,7 +62,6 @@ static void on_address(void *arg, const struct runtime_list *all)
             continue;
         free(p->address);
         p->address = xstrndup(s->address.n ? s->address.p : "", s->address.n);
-        p->sandbox_created_ns = s->created_ns;
         p->sandbox_ready = s->state == RUNTIME_POD_READY;
     }
     pod_status_changed(p);

@@ -71,9 +71,9 @@ static void set_states(const struct pod_container *c, struct arena *arena,
 {
     const struct pod *p = c->pod;
     const struct pod_run *r = &c->now;
-    bool comes_again =
-        p->stage == POD_ACTIVE && r->id && r->state == RUNTIME_EXITED && !pod_container_over(c) &&
-        (c->waiting_reason || (p->sandbox_ready && r->created_ns < p->sandbox_created_ns));
+    bool comes_again = p->stage == POD_ACTIVE && r->id && r->state == RUNTIME_EXITED &&
+                       !pod_container_over(c) &&
+                       (c->waiting_reason || (p->sandbox_ready && pod_run_stale(p, r)));
     if (r->id && r->state == RUNTIME_RUNNING) {
         struct api_container_state_running *up =
             arena_one(arena, struct api_container_state_running);

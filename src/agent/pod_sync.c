@@ -14,7 +14,8 @@
 
 bool pod_run_stale(const struct pod *p, const struct pod_run *r)
 {
-    return !p->sandbox_ready || r->created_ns < p->sandbox_created_ns;
+    return !p->sandbox_ready || !r->sandbox_id || !p->sandbox_id ||
+           strcmp(r->sandbox_id, p->sandbox_id) != 0;
 }
 
 bool pod_container_alive(const struct pod_container *c)
@@ -106,6 +107,8 @@ static int64_t crash_wait_ns(const struct pod_container *c)
         c->now.finished_ns - b->updated_ns > 2 * p->options.times.backoff_max_ns)
         return 0;
     int64_t left = c->now.finished_ns + b->delay_ns - exec_wall_ns(p->exec);
+    if (left > b->delay_ns)
+        return 0; // the clock was set back: how long it has waited already nobody knows
     return left > 0 ? left : 0;
 }
 

@@ -138,6 +138,7 @@ int64_t pod_backoff_next(struct pod_backoff *b, const struct pods *p, int64_t fi
 void pod_run_done(struct pod_run *r)
 {
     free(r->id);
+    free(r->sandbox_id);
     free(r->image);
     free(r->image_id);
     free(r->reason);
@@ -160,16 +161,17 @@ void pod_run_take(struct pod_run *to, const struct runtime_container_status *s)
     bool read = same && to->message_read;
     if (same) {
         free(to->id);
+        free(to->sandbox_id);
         free(to->image);
         free(to->image_id);
     }
     *to = (struct pod_run){
         .id = copy(s->id),
+        .sandbox_id = copy(s->pod_id),
         .attempt = s->attempt,
         .state = s->state,
         .image = copy(s->image),
         .image_id = copy(s->image_id),
-        .created_ns = s->created_ns,
         .started_ns = s->started_ns,
         .finished_ns = s->finished_ns,
         .exit_code = s->exit_code,
@@ -405,7 +407,6 @@ static void take_sandbox(struct pods *p, const struct runtime_pod_status *s)
     pod->address = copy(s->address);
     pod->sandbox_attempt = s->attempt;
     pod->sandbox_known = true;
-    pod->sandbox_created_ns = s->created_ns;
     pod->sandbox_ready = s->state == RUNTIME_POD_READY;
 }
 

@@ -20,11 +20,12 @@ struct pod;
 
 // One run of a container, as the runtime told of it.
 struct pod_run {
-    char *id; // NULL: there is none
+    char *id;         // NULL: there is none
+    char *sandbox_id; // that it was made in; NULL: not known
     uint32_t attempt;
     enum runtime_container_state state;
     char *image, *image_id;
-    int64_t created_ns, started_ns, finished_ns; // wall clock
+    int64_t started_ns, finished_ns; // wall clock
     int32_t exit_code, signal;
     bool oom_killed;
     bool message_read;
@@ -92,8 +93,7 @@ struct pod {
     bool volumes_ready;
     char *sandbox_id, *address;
     uint32_t sandbox_attempt;
-    int64_t sandbox_created_ns; // wall clock: runs that are older belong to another
-    struct pod_call *pull;      // an image on its way: the one step that is not waited for
+    struct pod_call *pull; // an image on its way: the one step that is not waited for
     char *failed_reason, *failed_message; // pod-level: DeadlineExceeded, admission
     struct api_time start_time;
     int64_t stop_begun_ns, stop_grace_ns; // monotonic; grace as it is now

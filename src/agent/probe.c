@@ -264,9 +264,10 @@ void probe_start(struct probe *p)
 {
     if (p->running)
         return;
-    int64_t due = p->options.started_ns +
-                  p->options.probe->initial_delay_seconds * CLOCK_NS_PER_SEC -
-                  exec_wall_ns(p->options.target.exec);
+    int64_t delay = p->options.probe->initial_delay_seconds * CLOCK_NS_PER_SEC;
+    int64_t due = p->options.started_ns + delay - exec_wall_ns(p->options.target.exec);
+    if (due > delay)
+        due = delay; // the clock was set back since
     p->running = true;
     exec_timer_start(p->options.target.exec, &p->timer, due > 0 ? due : 0);
 }

@@ -130,6 +130,7 @@ enum runtime_container_state { RUNTIME_CREATED, RUNTIME_RUNNING, RUNTIME_EXITED,
 struct runtime_container_status {
     struct str id; // the runtime's, 64 hexadecimal digits or so
     struct str pod_uid;
+    struct str pod_id; // of the pod's namespaces that it was made in
     struct str name;
     uint32_t attempt;
     enum runtime_container_state state;

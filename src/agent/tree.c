@@ -46,7 +46,8 @@ int tree_open_in(int root, const char *path, int flags)
 // --- Removing ------------------------------------------------------------------------------------
 
 struct removal {
-    int top;            // where deep folders are moved to
+    int top; // where deep folders are moved to
+    dev_t device;
     unsigned long next; // number of the next one
     int failed;
 };
@@ -88,9 +89,11 @@ static void remove_at(struct removal *r, int folder, const char *name, int depth
         if (renameat(folder, name, r->top, moved) == 0)
             return; // found there later
     }
+    struct stat st;
     int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        r->failed = errno;
+    if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != r->device) {
+        r->failed = fd < 0 ? errno : EXDEV;
+        tree_close(&fd);
         return;
     }
     remove_content(r, fd, depth + 1);
@@ -104,12 +107,20 @@ int tree_remove_at(int folder, const char *name)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return -errno;
+    struct stat st;
+    bool below = folder != AT_FDCWD && fstat(folder, &st) == 0;
+    dev_t device = below ? st.st_dev : 0;
     unsigned long moved = 0;
     while (true) {
         struct removal r = {.next = moved};
         r.top = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (r.top < 0)
             return errno == ENOENT ? 0 : -errno;
+        if (fstat(r.top, &st) != 0 || (below && st.st_dev != device)) {
+            (void)close(r.top);
+            return -EXDEV;
+        }
+        r.device = st.st_dev;
         int content = openat(r.top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (content >= 0)
             remove_content(&r, content, 0);

@@ -11,7 +11,7 @@
 #include "base/str.h"
 
 // tree_remove_at removes a file, or a folder with all that is in it. What is not there is success. Mounts in it
-// are not crossed (they fail it with EBUSY). Returns 0 or -errno.
+// are not crossed (they fail it with EXDEV). Returns 0 or -errno.
 int tree_remove_at(int folder, const char *name);
 int tree_remove_path(const char *path);
 

@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 
+#include "agent/tree.h"
 #include "agent/volume.h"
 #include "base/rand.h"
 
@@ -16,7 +17,7 @@
 #define DATA     "..data"
 #define DATA_TMP "..data_tmp"
 
-// Nesting of folders that containers made; deeper ones are not ours to remove by recursion.
+// Nesting of folders that are counted; sets of files have no deeper ones.
 #define TREE_DEPTH_MAX 512
 
 // --- Folders -------------------------------------------------------------------------------------
@@ -36,55 +37,12 @@ int volume_make_folder(const char *path, uint32_t mode, struct err *err)
     return 0;
 }
 
-static int remove_below(int dir, dev_t device, unsigned depth);
-
-static int remove_entry(int dir, const char *name, dev_t device, unsigned depth)
-{
-    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    int sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (sub < 0)
-        return errno == ENOENT ? 0 : -errno;
-    struct stat st;
-    int code = fstat(sub, &st) != 0 ? -errno : st.st_dev != device ? -EXDEV : 0;
-    if (code == 0)
-        code = remove_below(sub, device, depth + 1);
-    (void)close(sub);
-    if (code == 0 && unlinkat(dir, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
-        code = -errno;
-    return code;
-}
-
-static int remove_below(int dir, dev_t device, unsigned depth)
-{
-    if (depth > TREE_DEPTH_MAX)
-        return -ELOOP;
-    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = copy < 0 ? NULL : fdopendir(copy);
-    if (!d)
-        return -errno;
-    int code = 0;
-    const struct dirent *e;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
-    while (code == 0 && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            code = remove_entry(dir, e->d_name, device, depth);
-    (void)closedir(d);
-    return code;
-}
-
 int volume_remove_tree(const char *path, struct err *err)
 {
-    int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0)
-        return errno == ENOENT ? 0 : err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
     struct stat st;
-    int code = fstat(dir, &st) != 0 ? -errno : remove_below(dir, st.st_dev, 0);
-    (void)close(dir);
-    if (code == 0 && rmdir(path) != 0 && errno != ENOENT)
-        code = -errno;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT ? 0 : err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
+    int code = S_ISDIR(st.st_mode) ? tree_remove_path(path) : -ENOTDIR;
     if (code == -EXDEV)
         return err_set(err, EXDEV, "%s: something is still mounted below", path);
     return code < 0 ? err_set(err, -code, "removing %s: %s", path, strerrordesc_np(-code)) : 0;
@@ -233,7 +191,7 @@ static int link_names(int dir, const struct volume_files *files)
     return 0;
 }
 
-static int remove_others(int dir, const struct volume_files *files, const char *set, dev_t device)
+static int remove_others(int dir, const struct volume_files *files, const char *set)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -246,7 +204,7 @@ static int remove_others(int dir, const struct volume_files *files, const char *
         const char *n = e->d_name;
         if (strcmp(n, ".") != 0 && strcmp(n, "..") != 0 && strcmp(n, DATA) != 0 &&
             strcmp(n, set) != 0 && !is_first_part(files, n))
-            code = remove_entry(dir, n, device, 0);
+            code = tree_remove_at(dir, n);
     }
     (void)closedir(d);
     return code;
@@ -256,11 +214,10 @@ static int replace(int dir, const struct volume_files *files, int64_t group,
                    void (*step)(void *arg, const char *what), void *arg)
 {
     char set[32];
-    struct stat st;
     (void)snprintf(set, sizeof(set), "..set_%016llx", (unsigned long long)rng_u64(rng_system()));
     if (step)
         step(arg, "volume files");
-    int code = fstat(dir, &st) != 0 ? -errno : write_set(dir, set, files, group);
+    int code = write_set(dir, set, files, group);
     if (code == 0 && unlinkat(dir, DATA_TMP, 0) != 0 && errno != ENOENT)
         code = -errno;
     if (code == 0 && symlinkat(set, dir, DATA_TMP) != 0)
@@ -273,20 +230,19 @@ static int replace(int dir, const struct volume_files *files, int64_t group,
         step(arg, "volume links");
     if (code == 0)
         code = link_names(dir, files);
-    return code == 0 ? remove_others(dir, files, set, st.st_dev) : code;
+    return code == 0 ? remove_others(dir, files, set) : code;
 }
 
 // settle finishes what a crash may have left undone behind files that are right.
 static int settle(int dir, const struct volume_files *files)
 {
     char set[64];
-    struct stat st;
     ssize_t n = readlinkat(dir, DATA, set, sizeof(set) - 1);
-    if (n < 0 || fstat(dir, &st) != 0)
+    if (n < 0)
         return -errno;
     set[n] = '\0';
     int code = link_names(dir, files);
-    return code == 0 ? remove_others(dir, files, set, st.st_dev) : code;
+    return code == 0 ? remove_others(dir, files, set) : code;
 }
 
 int volume_files_write(const char *folder, const struct volume_files *files, int64_t group,

@@ -156,7 +156,8 @@ static void on_written(void *arg, const struct client_answer *a)
         next_turn(l);
         if (first)
             l->o.leading(l->o.arg);
-    } else if (l->leading && (a->code == -ERR_CONFLICT || a->code == -ERR_NOT_FOUND)) {
+    } else if (l->leading && (a->code == -ERR_CONFLICT || a->code == -ERR_NOT_FOUND ||
+                              a->code == -ERR_ALREADY_EXISTS)) {
         read_lease(l); // is it still ours?
     } else {
         next_turn(l);
@@ -285,7 +286,7 @@ void lease_release(struct lease *l, exec_fn done, void *arg)
     exec_timer_stop(l->exec, &l->turn);
     exec_timer_stop(l->exec, &l->deadline);
     call_drop(l);
-    if (!had) {
+    if (!had || !l->seen) { // somebody deleted it, and it was not made again yet
         exec_post(l->exec, done, arg);
         return;
     }

@@ -9,11 +9,16 @@
 
 #include "base/banned.h"
 
+// Pauses between failures on one node; the first pod that fails is replaced at once.
+#define PAUSE_FIRST_NS (1 * CLOCK_NS_PER_SEC)
+#define PAUSE_MAX_NS   (900 * CLOCK_NS_PER_SEC)
+
 // A node with what runs there.
 struct daemon_node {
     const struct api_node *node;      // NULL: gone
     struct load_objects fresh, stale; // pods of the newest revision, of others; not being deleted
     size_t ending;
+    bool failed; // a pod of it has ended and is still there
     bool wanted; // a pod should run here
     bool stays;  // one that runs here may go on
 };
@@ -107,15 +112,46 @@ static struct str node_of(const struct api_pod *pod)
                                    : NULL);
 }
 
+// pause_of is the pause between failures of this revision on the node of a pod.
+static struct load_pause *pause_of(const struct daemon *d, const struct api_pod *pod)
+{
+    struct str node = node_of(pod);
+    return load_pause(d->l, d->key,
+                      arena_strf(d->arena, "%.*s/%.*s", STR_ARG(node), STR_ARG(d->hash)));
+}
+
+// may_replace: the pause after the failure before is over.
+static bool may_replace(struct daemon *d, const struct api_pod *pod)
+{
+    const struct load_pause *p = pause_of(d, pod);
+    int64_t left_ns = p->since_ns + p->ns - exec_now_ns(d->l->ctl->exec);
+    if (p->ns == 0 || left_ns <= 0)
+        return true;
+    int64_t left_s = left_ns / CLOCK_NS_PER_SEC + 1;
+    d->wait_s = left_s < d->wait_s ? left_s : d->wait_s;
+    return false;
+}
+
+static void begin_pause(const struct daemon *d, const struct api_pod *pod)
+{
+    struct load_pause *p = pause_of(d, pod);
+    int64_t now = exec_now_ns(d->l->ctl->exec);
+    bool first = p->ns == 0 || now - p->since_ns > 2 * PAUSE_MAX_NS;
+    p->ns = first ? PAUSE_FIRST_NS : p->ns < PAUSE_MAX_NS / 2 ? 2 * p->ns : PAUSE_MAX_NS;
+    p->since_ns = now;
+}
+
 static void add_pods(struct daemon *d)
 {
     vec_foreach(&d->pods, o) {
         const struct api_pod *pod = as_pod(*o);
         struct daemon_node *at = map_put(&d->nodes, node_of(pod));
+        bool failed = pod_is_terminal(pod) && !pod->metadata.deletion_timestamp.set;
+        at->failed |= failed;
         if (pod->metadata.deletion_timestamp.set)
             at->ending++;
-        else if (pod_is_terminal(pod))
-            d->failed = *o;
+        else if (failed)
+            d->failed = may_replace(d, pod) ? *o : d->failed;
         else if (str_eq(load_pod_revision(pod), d->hash))
             vec_push_arena(d->arena, &at->fresh, *o);
         else
@@ -192,7 +228,7 @@ static bool fix_node(struct daemon *d, struct str name, struct daemon_node *at)
     size_t pods = at->fresh.n + at->stale.n;
     if (!at->stays && pods > 0)
         return delete_pod(d, at->fresh.n ? at->fresh.p[0] : at->stale.p[0]);
-    if (at->wanted && pods == 0 && at->ending == 0)
+    if (at->wanted && pods == 0 && at->ending == 0 && !at->failed)
         return create_on(d, name);
     struct load_objects *twice = at->fresh.n > 1 ? &at->fresh : &at->stale;
     if (twice->n < 2)
@@ -209,6 +245,7 @@ static bool fix_pods(struct daemon *d)
                   STR_ARG(d->failed->meta->namespace), STR_ARG(d->failed->meta->name),
                   STR_ARG(node_of(as_pod(d->failed))));
         load_tell(d->l, d->o, EVENT_WARNING, "FailedDaemonPod", sbuf_str(&text));
+        begin_pause(d, as_pod(d->failed));
         return delete_pod(d, d->failed);
     }
     map_foreach(&d->nodes, i)
@@ -254,6 +291,10 @@ static bool replace_with_surge(struct daemon *d, int32_t surge)
         struct daemon_node *at = map_value(&d->nodes, i);
         if (!at->wanted || at->stale.n == 0)
             continue;
+        if (at->failed) { // the new one; it is made again after its pause
+            surge--;
+            continue;
+        }
         if (at->fresh.n > 0 && any_available(d, &at->fresh))
             return delete_pod(d, at->stale.p[0]);
         if (at->fresh.n == 0 && !any_available(d, &at->stale))

@@ -48,6 +48,27 @@ static void untrack(struct load *l, struct str key, const struct client_object *
     load_update(l, key, o, CACHE_PODS, &changed, NULL);
 }
 
+// let_go is the first half of ending a pod that is not wanted any more: nobody counts it, nor its number, as failed then. The
+// second half, in the next step, is to delete it.
+static bool let_go(struct job *j, const struct client_object *pod)
+{
+    if (!pod)
+        return false;
+    struct api_pod changed = *as_pod(pod);
+    ctl_list_drop(&changed.metadata.finalizers, STR(JOB_FINALIZER), j->arena);
+    ctl_map_drop(&changed.metadata.annotations, STR(JOB_INDEX), j->arena);
+    load_update(j->l, j->key, j->o, CACHE_PODS, &changed, NULL);
+    return true;
+}
+
+static const struct client_object *was_let_go(const struct job *j)
+{
+    vec_foreach(&j->active, pod)
+        if (!meta_has_finalizer((*pod)->meta, STR(JOB_FINALIZER)))
+            return *pod;
+    return NULL;
+}
+
 bool job_gone(struct load *l, struct str key)
 {
     const struct client_object *pod = load_tracked_pod(l, key);
@@ -87,13 +108,19 @@ static void step_finished(struct job *j)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool delete_one(struct job *j)
+static bool delete_pod(struct job *j, const struct client_object *pod)
 {
-    if (j->active.n == 0)
+    if (!pod)
         return false;
-    load_rank(&j->active);
-    load_delete(j->l, j->key, j->o, CACHE_PODS, j->active.p[0], &load_pod_deleted);
+    load_delete(j->l, j->key, j->o, CACHE_PODS, pod, &load_pod_deleted);
     return true;
+}
+
+// The pod that goes first; NULL when there is none.
+static const struct client_object *first_to_go(struct job *j)
+{
+    load_rank(&j->active);
+    return j->active.n > 0 ? j->active.p[0] : NULL;
 }
 
 static int32_t wanted_pods(const struct job *j)
@@ -171,14 +198,22 @@ static bool manage(struct job *j, int64_t *wait_s)
 {
     int32_t active = (int32_t)j->active.n, wanted = wanted_pods(j);
     const struct client_object *twice = doubled(j);
-    if (twice) {
-        load_delete(j->l, j->key, j->o, CACHE_PODS, twice, &load_pod_deleted);
-        return true;
-    }
+    if (twice)
+        return let_go(j, twice);
     if (active > wanted)
-        return delete_one(j);
+        return let_go(j, first_to_go(j));
     int32_t ending = j->replace_late ? j->now.status.terminating : 0;
     return active + ending < wanted && create_one(j, wait_s);
+}
+
+// Pods of a Job that is over are deleted and count as failed, as upstream's do.
+static bool change_pods(struct job *j, int64_t *wait_s)
+{
+    if (delete_pod(j, was_let_go(j)))
+        return true;
+    if (!j->reason && !j->was->spec.suspend)
+        return manage(j, wait_s);
+    return j->reason ? delete_pod(j, first_to_go(j)) : let_go(j, first_to_go(j));
 }
 
 // --- Status --------------------------------------------------------------------------------------
@@ -260,9 +295,7 @@ static void look(struct job *j)
         untrack(j->l, j->key, j->o, j->counted.p[0]);
         return;
     }
-    if ((j->reason || j->was->spec.suspend) && !deleting && delete_one(j))
-        return;
-    if (!j->reason && !j->was->spec.suspend && !deleting && manage(j, &wait_s))
+    if (!deleting && change_pods(j, &wait_s))
         return;
     if (differs)
         load_update_status(j->l, j->key, &j->now);

@@ -299,8 +299,11 @@ static void decide_deadline(struct job *j, int64_t *wait_s)
     const struct api_job_spec *spec = &j->was->spec;
     if (!spec->has_active_deadline_seconds || !j->was->status.start_time.set || spec->suspend)
         return;
-    int64_t left = j->was->status.start_time.at.sec + spec->active_deadline_seconds -
-                   ctl_now(j->l->ctl).at.sec;
+    int64_t end;
+    if (__builtin_add_overflow(j->was->status.start_time.at.sec, spec->active_deadline_seconds,
+                               &end))
+        return;
+    int64_t left = end - ctl_now(j->l->ctl).at.sec;
     if (left <= 0)
         fail(j, "DeadlineExceeded", STR("Job was active longer than specified deadline"));
     else if (left < *wait_s)

@@ -79,6 +79,34 @@ static void forget_failure(struct load *l, struct str key)
     free(gone.message);
 }
 
+struct load_pause *load_pause(struct load *l, struct str key, struct str what)
+{
+    cleanup_sbuf struct sbuf name = {0};
+    sbuf_addf(&name, "%.*s/%.*s", STR_ARG(key), STR_ARG(what));
+    struct load_pause *p = map_get(&l->pauses, sbuf_str(&name));
+    if (p)
+        return p;
+    char *copy = xstrndup(name.p, name.n);
+    p = map_put(&l->pauses, str_make(copy, name.n));
+    *p = (struct load_pause){.key = copy};
+    return p;
+}
+
+static void forget_pauses(struct load *l, struct str key)
+{
+    struct load_pauses kept = {0};
+    map_foreach(&l->pauses, i) {
+        struct load_pause *p = map_value(&l->pauses, i);
+        struct str name = str_z(p->key);
+        if (str_starts(name, key) && name.p[key.n] == '/')
+            free(p->key);
+        else
+            *map_put(&kept, name) = *p;
+    }
+    map_done(&l->pauses);
+    l->pauses = kept;
+}
+
 static void step(void *arg, struct str key)
 {
     struct load *l = arg;
@@ -95,6 +123,8 @@ static void step(void *arg, struct str key)
         return;
     }
     forget_failure(l, key);
+    if (map_len(&l->pauses) > 0)
+        forget_pauses(l, key);
     if (l->cache != CACHE_JOBS || !job_gone(l, key))
         work_done(l->work, key);
 }
@@ -104,7 +134,7 @@ void load_finish(struct load *l, struct str key, int64_t wait_s)
     if (wait_s == INT64_MAX)
         work_done(l->work, key);
     else
-        work_again(l->work, key, (wait_s > 0 ? wait_s : 1) * CLOCK_NS_PER_SEC);
+        work_again_in(l->work, key, wait_s > 0 ? wait_s : 1);
 }
 
 // --- What changed --------------------------------------------------------------------------------
@@ -619,6 +649,9 @@ static void load_done(struct load *l)
         free(map_value(&l->failures, i)->message);
     }
     map_done(&l->failures);
+    map_foreach(&l->pauses, i)
+        free(map_value(&l->pauses, i)->key);
+    map_done(&l->pauses);
 }
 
 void load_ctl_free(struct load_ctl *c)

@@ -31,6 +31,14 @@ struct load_failure {
 };
 struct load_failures MAP(struct load_failure);
 
+// How long something that failed is left alone; forgotten with its workload, and by a restart.
+struct load_pause {
+    char *key;
+    int64_t ns; // 0: not at all
+    int64_t since_ns;
+};
+struct load_pauses MAP(struct load_pause);
+
 // The controller of a kind; all NULL where it is switched off.
 struct load {
     struct ctl *ctl;
@@ -40,6 +48,7 @@ struct load {
     enum ctl_cache cache;
     size_t by_namespace; // index of its objects
     struct load_failures failures;
+    struct load_pauses pauses; // by KEY/WHAT
 };
 
 // Dependents: pods, ReplicaSets, revisions. Indexes by the UID of the controller, and those without one by namespace.
@@ -114,6 +123,9 @@ void load_tell(struct load *l, const struct client_object *about, struct str typ
                const char *reason, struct str text);
 
 const struct load_failure *load_failure(const struct load *l, struct str key);
+
+// load_pause finds or makes the pause of something of the workload under key.
+struct load_pause *load_pause(struct load *l, struct str key, struct str what);
 
 // --- Pods ----------------------------------------------------------------------------------------
 

@@ -4,17 +4,52 @@
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
+#include "base/map.h"
 #include "ctl/load.h"
 #include "sched/select.h"
 
 #include "base/banned.h"
 
+// A pod on a node with a taint that it tolerates for a while, and when it was first seen there. People's taints do not say
+// since when they are.
+struct tolerant {
+    char *key;
+    char *uid;
+    int64_t since; // seconds of the wall clock
+};
+struct tolerant_map MAP(struct tolerant);
+
 struct evict_ctl {
     struct ctl *ctl;
     struct work *work;
     struct list calls;
-    size_t by_node; // index of pods
+    struct tolerant_map tolerant; // by NAMESPACE/NAME
+    size_t by_node;               // index of pods
 };
+
+static void forget(struct evict_ctl *e, struct str key)
+{
+    struct tolerant *found = map_get(&e->tolerant, key);
+    if (!found)
+        return;
+    struct tolerant t = *found;
+    map_del(&e->tolerant, key);
+    free(t.key);
+    free(t.uid);
+}
+
+// seen_since is when a pod was first seen with such a taint: now, if it was not.
+static int64_t seen_since(struct evict_ctl *e, struct str key, struct str uid)
+{
+    struct tolerant *t = map_get(&e->tolerant, key);
+    if (t && str_eqz(uid, t->uid))
+        return t->since;
+    forget(e, key);
+    char *copy = xstrndup(key.p, key.n);
+    t = map_put(&e->tolerant, str_make(copy, key.n));
+    *t = (struct tolerant){copy, xstrndup(uid.p, uid.n), ctl_now(e->ctl).at.sec};
+    return t->since;
+}
 
 // seconds_of is how long a pod may stay with a taint: INT64_MAX for ever, 0 not at all.
 static int64_t seconds_of(const struct api_pod *pod, const struct api_taint *taint)
@@ -34,8 +69,8 @@ static int64_t seconds_of(const struct api_pod *pod, const struct api_taint *tai
     return tolerated ? least : 0;
 }
 
-// due is when a pod must go, in seconds of the wall clock; INT64_MAX: never.
-static int64_t due(const struct evict_ctl *e, const struct api_pod *pod)
+// due is when a pod must go, in seconds of the wall clock; INT64_MAX: never. Taints that do not say when they came count from seen.
+static int64_t due(const struct evict_ctl *e, const struct api_pod *pod, int64_t seen)
 {
     const struct api_node *node =
         maybe_node(ctl_find(e->ctl, CACHE_NODES, STR(""), pod->spec.node_name));
@@ -45,9 +80,9 @@ static int64_t due(const struct evict_ctl *e, const struct api_pod *pod)
         if (!str_eqz(t->effect, "NoExecute"))
             continue;
         int64_t seconds = seconds_of(pod, t);
-        int64_t since = t->time_added.set ? t->time_added.at.sec : 0;
-        if (seconds != INT64_MAX && since + seconds < first)
-            first = since + seconds;
+        int64_t since = t->time_added.set ? t->time_added.at.sec : seen, at;
+        if (!__builtin_add_overflow(since, seconds, &at) && at < first)
+            first = at;
     }
     return first;
 }
@@ -82,13 +117,16 @@ static void step(void *arg, struct str key)
     str_cut(key, '/', &namespace, &name);
     const struct client_object *o = ctl_find(e->ctl, CACHE_PODS, namespace, name);
     const struct api_pod *pod = maybe_pod(o);
-    int64_t at = pod && !pod->metadata.deletion_timestamp.set && !pod_is_terminal(pod) ? due(e, pod)
-                                                                                       : INT64_MAX;
-    int64_t now = ctl_now(e->ctl).at.sec;
+    int64_t now = ctl_now(e->ctl).at.sec, at = INT64_MAX;
+    if (pod && !pod->metadata.deletion_timestamp.set && !pod_is_terminal(pod))
+        at = due(e, pod, now);
+    if (at != INT64_MAX)
+        at = due(e, pod, seen_since(e, key, o->meta->uid));
     if (at == INT64_MAX) {
+        forget(e, key);
         work_done(e->work, key);
     } else if (at > now) {
-        work_again(e->work, key, (at - now) * CLOCK_NS_PER_SEC);
+        work_again_in(e->work, key, at - now);
     } else if (!load_pod_has_condition(pod, STR("DisruptionTarget"))) {
         mark(e, key, o);
     } else {
@@ -114,8 +152,10 @@ static void pod_changed(void *arg, const struct client_object *before,
     struct evict_ctl *e = arg;
     bool bound = after && as_pod(after)->spec.node_name.n;
     bool was = before && as_pod(before)->spec.node_name.n;
-    if (bound && (!was || due(e, as_pod(after)) != INT64_MAX))
+    if (bound && (!was || due(e, as_pod(after), 0) != INT64_MAX))
         add_pod(arg, after);
+    else if (!after && map_len(&e->tolerant) > 0)
+        add_pod(arg, before); // to be forgotten
 }
 
 static void node_changed(void *arg, const struct client_object *before,
@@ -148,5 +188,10 @@ void evict_ctl_free(struct evict_ctl *e)
         return;
     ctl_calls_drop(&e->calls);
     work_free(e->work);
+    map_foreach(&e->tolerant, i) {
+        free(map_value(&e->tolerant, i)->key);
+        free(map_value(&e->tolerant, i)->uid);
+    }
+    map_done(&e->tolerant);
     free(e);
 }

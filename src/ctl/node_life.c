@@ -16,6 +16,7 @@
 struct heard {
     char *name;
     int64_t at_ns;
+    bool silent; // the server has no newer Lease than we: it is not we who are deaf
 };
 struct heard_map MAP(struct heard);
 
@@ -41,6 +42,31 @@ static bool is(const struct api_node *node, const char *type, const char *status
 {
     const struct api_node_condition *c = condition_of(node, type);
     return c && str_eqz(c->status, status);
+}
+
+static const struct client_object *lease_of(const struct node_ctl *n, struct str node)
+{
+    return ctl_find(n->ctl, CACHE_LEASES, STR("kube-node-lease"), node);
+}
+
+static void lease_answered(const struct ctl_call *call, const struct client_answer *a)
+{
+    struct node_ctl *n = call->owner;
+    struct heard *heard = map_get(&n->heard, call->key);
+    const struct client_object *known = lease_of(n, call->key);
+    if (heard && known && a->code == 0 && a->object->revision == known->revision)
+        heard->silent = true;
+}
+
+// ask_for_lease: a controller that was cut off or stopped for a while has heard of no node. So the server is asked; if its Lease
+// is newer, the cache has to see that first.
+static void ask_for_lease(struct node_ctl *n, struct str key)
+{
+    const struct client_key at = {ctl_kind(CACHE_LEASES), STR("kube-node-lease"), key};
+    struct ctl_call *call = ctl_call_new(&n->calls, n->work, key, CACHE_LEASES);
+    call->ended = lease_answered;
+    call->owner = n;
+    client_get(n->ctl->client, &at, ctl_call_done, call);
 }
 
 static void mark_unknown(struct node_ctl *n, struct str key, const struct client_object *o)
@@ -198,7 +224,10 @@ static void step(void *arg, struct str key)
         return;
     }
     if (left_ns <= 0 && !is(as_node(o), "Ready", "Unknown")) {
-        mark_unknown(n, key, o);
+        if (heard->silent)
+            mark_unknown(n, key, o);
+        else
+            ask_for_lease(n, key);
         return;
     }
     if (taint_node(n, key, o) || (is(as_node(o), "Ready", "Unknown") && unready_pod(n, key)))
@@ -224,6 +253,7 @@ static void lease_changed(void *arg, const struct client_object *before,
     if (!str_eqz(meta->namespace, "kube-node-lease"))
         return;
     struct heard *h = map_get(&n->heard, meta->name);
+    bool late = h && exec_now_ns(n->ctl->exec) - h->at_ns >= GRACE_NS;
     if (!after && h) { // a node without a Lease is judged by nobody
         char *name = h->name;
         map_del(&n->heard, meta->name);
@@ -231,11 +261,11 @@ static void lease_changed(void *arg, const struct client_object *before,
     } else if (after) {
         char *name = h ? h->name : xstrndup(meta->name.p, meta->name.n);
         *map_put(&n->heard, str_make(name, meta->name.n)) =
-            (struct heard){name, exec_now_ns(n->ctl->exec)};
+            (struct heard){.name = name, .at_ns = exec_now_ns(n->ctl->exec)};
     }
     // A node that is well needs no look at each renewal: its next one is due in the grace period anyway.
     const struct client_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), meta->name);
-    if (!h || !after || !o || !is(as_node(o), "Ready", "True"))
+    if (!h || late || !after || !o || !is(as_node(o), "Ready", "True"))
         work_add(n->work, meta->name);
 }
 

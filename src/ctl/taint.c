@@ -316,9 +316,9 @@ static void step_pod(struct taint_ctl *t, struct str key, struct str namespace, 
     for (size_t i = 0; i < e.rules_len; i++)
         add_rule_by_uid(t, e.rules[i]);
     set_waiting(t, key, true);
-    int64_t left_ns = e.at - exec_wall_ns(t->ctl->exec) / CLOCK_NS_PER_SEC;
-    if (left_ns > 0)
-        work_again(t->work, key, (left_ns < 86400 ? left_ns : 86400) * CLOCK_NS_PER_SEC);
+    int64_t left_s = e.at - exec_wall_ns(t->ctl->exec) / CLOCK_NS_PER_SEC;
+    if (left_s > 0)
+        work_again_in(t->work, key, left_s);
     else if (!is_marked(pod))
         mark(t, key, o);
     else

@@ -43,7 +43,7 @@ static void look_at_token(struct token_ctl *t, struct str key)
     else if (bootstrap_expired(&s, now))
         remove_token(t, o);
     else
-        work_again(t->work, key, (s.expires - now) * CLOCK_NS_PER_SEC);
+        work_again_in(t->work, key, s.expires - now);
 }
 
 // --- Signing -------------------------------------------------------------------------------------

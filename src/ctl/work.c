@@ -103,6 +103,12 @@ void work_again(struct work *w, struct str key, int64_t delay_ns)
     workqueue_done(w->queue, key);
 }
 
+void work_again_in(struct work *w, struct str key, int64_t seconds)
+{
+    enum { DAY_S = 86400 };
+    work_again(w, key, (seconds < DAY_S ? seconds : DAY_S) * CLOCK_NS_PER_SEC);
+}
+
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision)
 {
     assert(source < WORK_SOURCES);

@@ -50,6 +50,9 @@ void work_after(struct work *w, struct str key, size_t source, uint64_t revision
 // work_again: nothing to do yet; look again after a while, or when it is added.
 void work_again(struct work *w, struct str key, int64_t delay_ns);
 
+// work_again_in: the same in seconds, at most a day: who has to wait longer looks and waits again.
+void work_again_in(struct work *w, struct str key, int64_t seconds);
+
 // work_seen: a cache has come to a revision.
 void work_seen(struct work *w, size_t source, uint64_t revision);
 

@@ -129,6 +129,25 @@ TEST_JOBS(job_past_its_deadline_ends_its_pods)
     assert_string_equal(condition(c, "Failed", "reason"), "DeadlineExceeded");
 }
 
+TEST_JOBS(job_may_have_a_deadline_that_nobody_lives_to_see)
+{
+    static const char *const deadlines[] = {"9999999999", "9223372036854775807"};
+    for (size_t i = 0; i < array_len(deadlines); i++) {
+        const char *json =
+            arena_strf(&c->w->arena, JOB_JSON(",\"activeDeadlineSeconds\":%s"), deadlines[i]).p;
+        c->w->hold = true;
+        (void)do_create(c->w, JOB(""), json);
+        assert_true(comes_to_rest(c));
+        c->w->hold = false;
+        settle(c);
+        assert_int_equal(live_pods(c).n, 1);
+        end_all(c, "Succeeded");
+        assert_string_equal(condition(c, "Complete", "status"), "True");
+        assert_ok(do_delete(c->w, JOB("j"), NULL));
+        settle(c);
+    }
+}
+
 TEST_JOBS(job_suspended_runs_no_pods_until_it_goes_on)
 {
     assert_ok(do_create(c->w, JOB(""), JOB_JSON(",\"suspend\":true")));
@@ -143,6 +162,43 @@ TEST_JOBS(job_suspended_runs_no_pods_until_it_goes_on)
     assert_ok(do_patch(c->w, JOB("j"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"suspend\":true}}"));
     settle(c);
     assert_int_equal(live_pods(c).n, 0);
+}
+
+TEST_JOBS(job_does_not_count_pods_as_failed_that_it_ends_itself)
+{
+    assert_ok(do_create(c->w, JOB(""), JOB_JSON(",\"completions\":9,\"parallelism\":9")));
+    settle(c);
+    run_pods(c);
+    assert_int_equal(live_pods(c).n, 9);
+    assert_ok(do_patch(c->w, JOB("j"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"parallelism\":8}}"));
+    settle(c);
+    assert_int_equal(live_pods(c).n, 8);
+    assert_ok(do_patch(c->w, JOB("j"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"suspend\":true}}"));
+    settle(c);
+    assert_int_equal(live_pods(c).n, 0);
+    assert_int_equal(pods_of(c).n, 0);
+    assert_ok(do_get(c->w, JOB("j")));
+    assert_field(c->w, "status.failed", "-");
+    assert_string_equal(condition(c, "Failed", "status"), "-");
+    assert_ok(do_patch(c->w, JOB("j"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"suspend\":false}}"));
+    settle(c);
+    assert_int_equal(live_pods(c).n, 8);
+}
+
+TEST_JOBS(job_suspended_does_not_use_up_the_failures_of_its_indexes)
+{
+    assert_ok(do_create(c->w, JOB(""),
+                        JOB_JSON(",\"completions\":2,\"parallelism\":2,\"completionMode\":"
+                                 "\"Indexed\",\"backoffLimitPerIndex\":0")));
+    settle(c);
+    assert_ok(do_patch(c->w, JOB("j"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"suspend\":true}}"));
+    settle(c);
+    assert_int_equal(live_pods(c).n, 0);
+    assert_ok(do_patch(c->w, JOB("j"), REGISTRY_PATCH_MERGE, "{\"spec\":{\"suspend\":false}}"));
+    settle(c);
+    assert_int_equal(live_pods(c).n, 2);
+    end_all(c, "Succeeded");
+    assert_string_equal(condition(c, "Complete", "status"), "True");
 }
 
 TEST_JOBS(job_is_deleted_some_time_after_its_end)
@@ -265,7 +321,10 @@ int main(void)
         cmocka_unit_test(job_counts_every_pod_once_whatever_crashes),
         cmocka_unit_test(job_fails_when_too_many_pods_have),
         cmocka_unit_test(job_past_its_deadline_ends_its_pods),
+        cmocka_unit_test(job_may_have_a_deadline_that_nobody_lives_to_see),
         cmocka_unit_test(job_suspended_runs_no_pods_until_it_goes_on),
+        cmocka_unit_test(job_does_not_count_pods_as_failed_that_it_ends_itself),
+        cmocka_unit_test(job_suspended_does_not_use_up_the_failures_of_its_indexes),
         cmocka_unit_test(job_is_deleted_some_time_after_its_end),
         cmocka_unit_test(job_indexed_gives_every_number_to_one_pod_that_succeeds),
         cmocka_unit_test(job_indexed_may_count_failures_for_each_number),

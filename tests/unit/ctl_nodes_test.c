@@ -87,6 +87,70 @@ TEST_NODES(node_that_is_silent_becomes_unknown_and_tainted_until_it_is_back)
     assert_field(c->w, "spec.taints", "-");
 }
 
+// The watch of Leases of a controller that can be cut off.
+static struct {
+    client_event_fn event;
+    void *arg;
+    bool deaf;
+} lease_watch;
+
+static void on_lease_event(void *arg, const struct client_event *event)
+{
+    (void)arg;
+    if (!lease_watch.deaf)
+        lease_watch.event(lease_watch.arg, event);
+}
+
+static const struct client_ops *whole_ops;
+
+static struct client_watch *watch_leases(struct client *c, const struct api_kind *kind,
+                                         const struct client_list_options *options, uint64_t since,
+                                         client_event_fn event, void *arg)
+{
+    if (!str_eqz(kind->kind, "Lease"))
+        return whole_ops->watch(c, kind, options, since, event, arg);
+    lease_watch.event = event;
+    lease_watch.arg = arg;
+    return whole_ops->watch(c, kind, options, since, on_lease_event, NULL);
+}
+
+static void hear_again(struct ctl_world *c)
+{
+    struct err err = {0};
+    (void)err_set(&err, ERR_UNAVAILABLE, "the connection broke");
+    lease_watch.deaf = false;
+    lease_watch.event(lease_watch.arg, &(struct client_event){.type = CLIENT_ENDED,
+                                                              .code = -ERR_UNAVAILABLE,
+                                                              .err = &err});
+    settle(c);
+}
+
+TEST_NODES(node_is_not_blamed_when_the_controllers_are_cut_off)
+{
+    struct client_ops ops = *c->client->ops;
+    whole_ops = c->client->ops;
+    ops.watch = watch_leases;
+    c->client->ops = &ops;
+    ctl_world_restart(c);
+    add_node(c);
+    lease_watch.deaf = true;
+    for (int i = 0; i < 10; i++) {
+        renew(c, "kube-node-lease", "n1");
+        world_pass(c->w, 10);
+    }
+    (void)do_get(c->w, NODE("n1"));
+    assert_field(c->w, "status.conditions[0].status", "True");
+    assert_field(c->w, "spec.taints", "-");
+    hear_again(c);
+    world_pass(c->w, 30);
+    (void)do_get(c->w, NODE("n1"));
+    assert_field(c->w, "status.conditions[0].status", "True");
+    world_pass(c->w, 40);
+    (void)do_get(c->w, NODE("n1"));
+    assert_field(c->w, "status.conditions[0].status", "Unknown");
+    c->client->ops = whole_ops;
+}
+
 TEST_NODES(node_without_a_lease_is_left_alone)
 {
     assert_ok(do_create(c->w, NODE(""), NODE_JSON));
@@ -130,6 +194,53 @@ TEST_NODES(pods_of_a_silent_node_are_not_ready_and_leave_when_they_tolerate_it_n
     assert_string_not_equal(reply_field(c->w, "metadata.deletionTimestamp"), "-");
     (void)do_get(c->w, POD("forever"));
     assert_field(c->w, "metadata.deletionTimestamp", "-");
+}
+
+#define TOLERANT(name, seconds)                                                           \
+    POD_JSON(name, ",\"tolerations\":[{\"key\":\"k\",\"operator\":\"Exists\",\"effect\":" \
+                   "\"NoExecute\",\"tolerationSeconds\":" seconds "}]")
+
+static bool is_leaving(struct ctl_world *c, const char *pod)
+{
+    (void)do_get(c->w, POD(pod));
+    return strcmp(reply_field(c->w, "metadata.deletionTimestamp"), "-") != 0;
+}
+
+TEST_NODES(pods_tolerate_a_taint_for_their_time_though_it_does_not_say_when_it_came)
+{
+    add_node(c);
+    assert_ok(do_create(c->w, POD(""), TOLERANT("a", "30")));
+    bind_pod(c, "a");
+    assert_ok(do_patch(c->w, NODE("n1"), REGISTRY_PATCH_MERGE,
+                       "{\"spec\":{\"taints\":[{\"key\":\"k\",\"effect\":\"NoExecute\"}]}}"));
+    world_pass(c->w, 25);
+    assert_false(is_leaving(c, "a"));
+    world_pass(c->w, 10);
+    assert_true(is_leaving(c, "a"));
+}
+
+TEST_NODES(pods_that_tolerate_a_taint_longer_than_anybody_waits_stay)
+{
+    struct sbuf now = {0};
+    add_node(c);
+    assert_ok(do_create(c->w, POD(""), TOLERANT("long", "9999999999")));
+    assert_ok(do_create(c->w, POD(""), TOLERANT("longest", "9223372036854775807")));
+    bind_pod(c, "long");
+    bind_pod(c, "longest");
+    rfc3339_write_seconds((struct moment){.sec = c->w->clock.wall / CLOCK_NS_PER_SEC}, &now);
+    c->w->hold = true;
+    (void)do_patch(c->w, NODE("n1"), REGISTRY_PATCH_MERGE,
+                   arena_strf(&c->w->arena,
+                              "{\"spec\":{\"taints\":[{\"key\":\"k\",\"effect\":\"NoExecute\","
+                              "\"timeAdded\":\"%s\"}]}}",
+                              now.p)
+                       .p);
+    sbuf_done(&now);
+    assert_true(comes_to_rest(c));
+    c->w->hold = false;
+    settle(c);
+    assert_false(is_leaving(c, "long"));
+    assert_false(is_leaving(c, "longest"));
 }
 
 TEST_NODES(every_namespace_has_a_default_account)
@@ -219,10 +330,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(node_that_renews_its_lease_stays_ready),
         cmocka_unit_test(node_that_is_silent_becomes_unknown_and_tainted_until_it_is_back),
+        cmocka_unit_test(node_is_not_blamed_when_the_controllers_are_cut_off),
         cmocka_unit_test(node_without_a_lease_is_left_alone),
         cmocka_unit_test(node_that_says_it_is_not_ready_is_tainted),
         cmocka_unit_test(
             pods_of_a_silent_node_are_not_ready_and_leave_when_they_tolerate_it_no_longer),
+        cmocka_unit_test(pods_tolerate_a_taint_for_their_time_though_it_does_not_say_when_it_came),
+        cmocka_unit_test(pods_that_tolerate_a_taint_longer_than_anybody_waits_stay),
         cmocka_unit_test(every_namespace_has_a_default_account),
         cmocka_unit_test(every_namespace_has_the_certificate_of_the_servers_ca),
         cmocka_unit_test(devices_of_a_node_that_is_not_ready_are_tainted_until_it_is),

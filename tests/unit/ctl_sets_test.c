@@ -101,6 +101,51 @@ TEST_SETS(daemon_pod_that_failed_is_replaced)
     assert_int_equal(count_events(c, "FailedDaemonPod"), 1);
 }
 
+TEST_SETS(daemon_pod_that_fails_again_and_again_is_not_made_as_fast_as_can_be)
+{
+    add_node(c, "n1", "");
+    assert_ok(do_create(c->w, DAEMON(""), DAEMON_JSON("", "")));
+    settle(c);
+    size_t made = 0;
+    for (int i = 0; i < 60; i++) {
+        struct names pods = pods_of(c);
+        assert_true(pods.n <= 1);
+        (void)do_get(c->w, POD(pods.n ? pods.p[0] : "none"));
+        bool fresh = strcmp(reply_field(c->w, "status.phase"), "Pending") == 0;
+        made += fresh;
+        if (fresh)
+            end_pod(c, pods.p[0], "Failed");
+        settle(c);
+    }
+    assert_in_range(made, 4, 8);
+}
+
+TEST_SETS(daemon_pod_that_fails_beside_the_one_it_replaces_is_not_made_as_fast_as_can_be)
+{
+    add_node(c, "n1", "");
+    assert_ok(
+        do_create(c->w, DAEMON(""),
+                  DAEMON_JSON("", ",\"updateStrategy\":{\"type\":\"RollingUpdate\","
+                                  "\"rollingUpdate\":{\"maxSurge\":1,\"maxUnavailable\":0}}")));
+    settle(c);
+    run_pods(c);
+    merge(c, DAEMON("d"), NEW_IMAGE("i2"));
+    size_t made = 0;
+    for (int i = 0; i < 60; i++) {
+        struct names pods = pods_of(c);
+        assert_true(pods.n <= 2);
+        for (size_t k = 0; k < pods.n; k++) {
+            (void)do_get(c->w, POD(pods.p[k]));
+            if (strcmp(reply_field(c->w, "status.phase"), "Pending") != 0)
+                continue;
+            made++;
+            end_pod(c, pods.p[k], "Failed");
+        }
+        settle(c);
+    }
+    assert_in_range(made, 4, 8);
+}
+
 TEST_SETS(daemon_rolls_no_more_nodes_at_once_than_may_be_without)
 {
     add_node(c, "n1", "");
@@ -239,6 +284,9 @@ int main(void)
         cmocka_unit_test(daemon_runs_one_pod_on_every_node_that_matches),
         cmocka_unit_test(daemon_leaves_nodes_that_do_not_match_any_more),
         cmocka_unit_test(daemon_pod_that_failed_is_replaced),
+        cmocka_unit_test(daemon_pod_that_fails_again_and_again_is_not_made_as_fast_as_can_be),
+        cmocka_unit_test(
+            daemon_pod_that_fails_beside_the_one_it_replaces_is_not_made_as_fast_as_can_be),
         cmocka_unit_test(daemon_rolls_no_more_nodes_at_once_than_may_be_without),
         cmocka_unit_test(daemon_with_on_delete_waits_for_its_pods_to_be_deleted),
         cmocka_unit_test(stateful_makes_pods_one_after_the_other),

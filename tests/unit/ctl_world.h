@@ -73,6 +73,16 @@ static inline void settle(struct ctl_world *c)
     world_pass(c->w, 1);
 }
 
+// comes_to_rest runs what is due now; false: it goes on and on.
+static inline bool comes_to_rest(struct ctl_world *c)
+{
+    enum { MANY = 100000 };
+    int steps = 0;
+    while (steps < MANY && exec_sim_step(c->w->sim))
+        steps++;
+    return steps < MANY;
+}
+
 #define TEST_WITH_CTLS(name, gates, which)           \
     static void name##_in(struct ctl_world *c);      \
     static void name(void **state)                   \

@@ -200,6 +200,45 @@ TEST_IN_WORLD(who_was_robbed_notices_by_the_conflict)
     party_end(&a);
 }
 
+// lose_sight deletes the lease of a holder, who cannot make it again: it knows no version of it any more.
+static void lose_sight(struct world *w)
+{
+    assert_ok(do_delete(w, LEASE, NULL));
+    w->fail_commits = true;
+    pass_ms(w, 1200);
+    w->fail_commits = false;
+}
+
+TEST_IN_WORLD(a_steadfast_holder_whose_lease_was_deleted_sees_who_made_it_again)
+{
+    struct party a = {.steadfast = true};
+    party_start(&a, w, "a");
+    pass_ms(w, 10);
+    assert_int_equal(a.won, 1);
+    lose_sight(w);
+    assert_true(lease_leading(a.lease));
+    assert_ok(do_create(w, LEASE,
+                        "{\"metadata\":{\"name\":\"who\"},\"spec\":{\"holderIdentity\":\"b\","
+                        "\"leaseDurationSeconds\":2}}"));
+    pass_ms(w, 1500);
+    assert_int_equal(a.lost, 1);
+    assert_string_equal(a.holder, "b");
+    party_end(&a);
+}
+
+TEST_IN_WORLD(a_lease_that_was_deleted_can_be_released)
+{
+    struct party a = {.steadfast = true};
+    party_start(&a, w, "a");
+    pass_ms(w, 10);
+    lose_sight(w);
+    assert_true(lease_leading(a.lease));
+    lease_release(a.lease, on_released, &a);
+    pass_ms(w, 20);
+    assert_int_equal(a.released, 1);
+    party_end(&a);
+}
+
 static void times_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
@@ -225,6 +264,8 @@ int main(void)
         cmocka_unit_test(who_cannot_renew_gives_up_before_another_may_have_it),
         cmocka_unit_test(a_steadfast_holder_goes_on_until_another_has_it),
         cmocka_unit_test(who_was_robbed_notices_by_the_conflict),
+        cmocka_unit_test(a_steadfast_holder_whose_lease_was_deleted_sees_who_made_it_again),
+        cmocka_unit_test(a_lease_that_was_deleted_can_be_released),
         cmocka_unit_test(times_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,7 @@ static void status_of(const struct fake_container *c, struct runtime_container_s
 {
     *s = (struct runtime_container_status){.id = str_z(c->id),
                                            .pod_uid = str_z(c->pod_uid),
+                                           .pod_id = str_z(c->pod_id),
                                            .name = str_z(c->name),
                                            .attempt = c->attempt,
                                            .state = c->state,

@@ -139,6 +139,37 @@ TEST_WITH_PODS(crashes_are_backed_off_from)
     assert_pod(p, "a", "status.containerStatuses[0].ready", "false");
 }
 
+TEST_WITH_PODS(a_clock_that_is_set_back_starts_nothing_twice)
+{
+    assert_ok(
+        do_create(p->w, POD("a"),
+                  PODS_JSON("a", "\"containers\":[{\"name\":\"n\",\"image\":\"none:1\",\"command\":"
+                                 "[\"run\"]}]")));
+    world_pass(p->w, 1);
+    assert_int_equal(fake_running(&p->machine), 0);
+    p->w->clock.wall -= INT64_C(3600) * CLOCK_NS_PER_SEC; // after its namespaces were made
+    p->machine.registry = "none:1";
+    world_pass(p->w, 60);
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_int_equal(fake_find(&p->machine, "n")->attempt, 0);
+    assert_pod(p, "a", "status.phase", "Running");
+}
+
+TEST_WITH_PODS(a_clock_that_is_set_back_does_not_prolong_the_pause_after_a_crash)
+{
+    assert_ok(
+        do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" EXITS("c", "1", "10") "]")));
+    world_pass(p->w, 1);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 1);
+    p->w->clock.wall -= INT64_C(3600) * CLOCK_NS_PER_SEC;
+    world_pass(p->w, 12);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 2);
+    world_pass(p->w, 12); // the next pause is twice as long, as ever
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 2);
+    world_pass(p->w, 12);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 3);
+}
+
 TEST_WITH_PODS(images_that_cannot_be_had)
 {
     assert_ok(do_create(
@@ -221,6 +252,23 @@ TEST_WITH_PODS(probes_gate_and_restart)
     assert_pod(p, "a", "status.containerStatuses[0].restartCount", "1");
     pods_world_expect_event(p, "Killing|Container c failed liveness probe, will be restarted\n");
     assert_int_equal(p->machine.most_running, 1);
+}
+
+TEST_WITH_PODS(a_clock_that_is_set_back_does_not_put_off_probes)
+{
+    p->machine.good = "ready";
+    assert_ok(do_create(p->w, POD("a"),
+                        PODS_JSON("a", "\"containers\":[" RUNNING(
+                                           "c", "," PROBE("readinessProbe", "ready",
+                                                          ",\"initialDelaySeconds\":5")) "]")));
+    world_pass(p->w, 20);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "true");
+    p->w->clock.wall -= INT64_C(3600) * CLOCK_NS_PER_SEC;
+    pods_world_kill(p);
+    p->machine.good = "";
+    pods_world_boot(p);
+    world_pass(p->w, 60);
+    assert_pod(p, "a", "status.containerStatuses[0].ready", "false");
 }
 
 TEST_WITH_PODS(probes_over_the_network)
@@ -756,6 +804,9 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(init_containers_come_one_after_the_other_and_sidecars_stay),
           TEST_CASE(an_init_container_that_fails_for_good_fails_the_pod),
           TEST_CASE(a_pod_that_is_done_is_over), TEST_CASE(crashes_are_backed_off_from),
+          TEST_CASE(a_clock_that_is_set_back_starts_nothing_twice),
+          TEST_CASE(a_clock_that_is_set_back_does_not_prolong_the_pause_after_a_crash),
+          TEST_CASE(a_clock_that_is_set_back_does_not_put_off_probes),
           TEST_CASE(images_that_cannot_be_had), TEST_CASE(a_container_that_cannot_start_crashes),
           TEST_CASE(probes_gate_and_restart), TEST_CASE(probes_over_the_network),
           TEST_CASE(a_stubborn_container_is_killed_when_its_grace_is_over),

@@ -201,6 +201,26 @@ static void removal_follows_nothing(void **state)
     assert_file(keep, "mine");
 }
 
+static void removal_knows_no_depth(void **state)
+{
+    const struct room *r = *state;
+    struct err err = {0};
+    char pod[96];
+    enum { DEPTH = 3000 };
+    (void)snprintf(pod, sizeof(pod), "%s/pod", r->dir);
+    int at = open(r->volume, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < DEPTH; i++) {
+        assert_int_equal(mkdirat(at, "d", 0755), 0);
+        int below = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(below >= 0);
+        (void)close(at);
+        at = below;
+    }
+    (void)close(at);
+    assert_int_equal(volume_remove_tree(pod, &err), 0);
+    assert_int_not_equal(access(pod, F_OK), 0);
+}
+
 static void a_volume_that_became_a_link_is_not_written_through(void **state)
 {
     const struct room *r = *state;
@@ -218,5 +238,5 @@ static void a_volume_that_became_a_link_is_not_written_through(void **state)
 
 RUN_TESTS(ROOM_TEST(sets_switch_at_once), ROOM_TEST(a_crash_between_two_steps_is_made_good),
           ROOM_TEST(volumes_of_claims), ROOM_TEST(paths_do_not_leave_their_volume),
-          ROOM_TEST(removal_follows_nothing),
+          ROOM_TEST(removal_follows_nothing), ROOM_TEST(removal_knows_no_depth),
           ROOM_TEST(a_volume_that_became_a_link_is_not_written_through))
