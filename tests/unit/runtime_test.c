@@ -486,8 +486,11 @@ static void a_terminal_can_be_attached_to(void **state)
     char pod[80], id[80];
     struct attached a = {0};
     (void)state;
-    start_reader("printf 'name? '; read x; stty size; echo hello $x; sleep 1000", false, true, pod,
-                 id);
+    // What is typed and how large the window is go different ways: either may come first.
+    start_reader(
+        "printf 'name? '; read x; until stty size 2>/dev/null | grep '45 123'; do sleep 0.1; "
+        "done; echo hello $x; sleep 1000",
+        false, true, pod, id);
     struct runtime_exec *x = attach_to(id, &a);
     kit.runtime->ops->exec_resize(x, 123, 45);
     kit.runtime->ops->exec_write(x, STR("world\r"));
