@@ -341,17 +341,28 @@ struct load_objects load_owned(const struct load *l, enum ctl_cache which,
 
 struct pick {
     const struct label_selector *selector;
-    bool matching; // take one that matches, or one that does not
+    struct str member_of; // the StatefulSet whose pods it is about; empty: another kind
+    bool matching;        // take one that matches, or one that does not
     enum ctl_cache which;
     const struct client_object *found;
 };
+
+// is_member: a pod's name is that of the set and a number.
+static bool is_member(struct str name, struct str set)
+{
+    uint64_t ordinal = 0;
+    return name.n > set.n + 1 && str_starts(name, set) && name.p[set.n] == '-' &&
+           str_to_u64(str_from(name, set.n + 1), &ordinal) == 0;
+}
 
 static void pick(void *arg, const struct client_object *o)
 {
     struct pick *p = arg;
     bool over = o->meta->deletion_timestamp.set ||
                 (p->which == CACHE_PODS && p->matching && pod_is_terminal(as_pod(o)));
-    if (!p->found && !over && label_selector_matches(p->selector, &o->meta->labels) == p->matching)
+    bool matches = label_selector_matches(p->selector, &o->meta->labels) &&
+                   (p->member_of.n == 0 || is_member(o->meta->name, p->member_of));
+    if (!p->found && !over && matches == p->matching)
         p->found = o;
 }
 
@@ -572,7 +583,11 @@ bool load_claim(struct load *l, struct str key, const struct client_object *o, e
         label_selector_everything(&s))
         return false;
     const struct load_index *index = &all_of(l)->index[which];
-    struct pick p = {.selector = &s, .matching = false, .which = which};
+    bool members = l->cache == CACHE_STATEFUL_SETS && which == CACHE_PODS;
+    struct pick p = {.selector = &s,
+                     .member_of = members ? o->meta->name : STR(""),
+                     .matching = false,
+                     .which = which};
     informer_by(l->ctl->caches[which], index->by_controller, o->meta->uid, pick, &p);
     if (p.found) {
         release(l, key, o, which, p.found);

@@ -45,7 +45,8 @@ struct publisher {
     struct desireds pools;
     struct list calls;
     struct exec_timer node_timer;
-    struct str node_uid; // empty: not known yet
+    char *node_uid;  // NULL: not known yet
+    bool node_known; // it is the Node's that is there, as far as we know
     bool asking_node;
     bool old_server;
 };
@@ -99,6 +100,21 @@ static void look_at_all(struct publisher *p)
 
 static void ask_node(void *arg);
 
+// take_node notes who owns what is published. Leases are made for one owner.
+static void take_node(struct publisher *p, struct str uid)
+{
+    p->node_known = true;
+    if (p->node_uid && str_eqz(uid, p->node_uid))
+        return;
+    free(p->node_uid);
+    p->node_uid = xstrndup(uid.p, uid.n);
+    map_foreach(&p->pools, i) {
+        struct desired *d = *map_value(&p->pools, i);
+        if (!d->shared)
+            alive_free(take_ptr(d->alive));
+    }
+}
+
 static void node_answered(void *arg, const struct client_answer *a)
 {
     struct call *c = arg;
@@ -108,7 +124,7 @@ static void node_answered(void *arg, const struct client_answer *a)
         return;
     p->asking_node = false;
     if (a->code == 0 && a->object) {
-        p->node_uid = arena_str(&p->arena, a->object->meta->uid);
+        take_node(p, a->object->meta->uid);
         look_at_all(p);
         return;
     }
@@ -120,7 +136,7 @@ static void node_answered(void *arg, const struct client_answer *a)
 static void ask_node(void *arg)
 {
     struct publisher *p = arg;
-    if (p->asking_node || p->node_uid.n || p->o.node.n == 0)
+    if (p->asking_node || p->node_known || p->o.node.n == 0)
         return;
     p->asking_node = true;
     const struct client_key key = {api_kind_find(STR("v1"), STR("Node")), STR(""), p->o.node};
@@ -280,7 +296,7 @@ static bool is_alive(struct publisher *p, struct desired *d)
                                     .pool = str_z(d->name),
                                     .holder = p->o.lease_holder,
                                     .node = p->o.node,
-                                    .node_uid = d->shared ? STR("") : p->node_uid,
+                                    .node_uid = d->shared ? STR("") : str_z(p->node_uid),
                                     .seconds = p->o.lease_seconds,
                                     .changed = alive_changed,
                                     .trouble = p->o.trouble ? alive_trouble : NULL,
@@ -389,7 +405,7 @@ static void create(struct publisher *p, const struct desired *d, size_t index,
     struct api_owner_reference owner = {.api_version = STR("v1"),
                                         .kind = STR("Node"),
                                         .name = p->o.node,
-                                        .uid = p->node_uid,
+                                        .uid = str_z(p->node_uid),
                                         .controller = true,
                                         .has_controller = true};
     if (!d->shared)
@@ -550,7 +566,7 @@ static void step(void *arg, struct str key)
     struct desired *d = at ? *at : NULL;
     struct informer *informer =
         d && d->set ? p->informers[d->shared ? SOURCE_SHARED : SOURCE_NODE] : NULL;
-    if (!informer || !informer_synced(informer) || (!d->shared && p->node_uid.n == 0) ||
+    if (!informer || !informer_synced(informer) || (!d->shared && !p->node_known) ||
         !is_alive(p, d)) {
         work_done(p->work, key); // it is added again when that is there
         return;
@@ -578,6 +594,11 @@ static void slice_changed(void *arg, const struct client_object *before,
 {
     struct publisher *p = arg;
     const struct api_resource_slice *slice = (after ? after : before)->object.value;
+    // Slices go with their Node. One of its name that came since is another, and what the old one owned would go again.
+    if (!after && slice->spec.node_name.n) {
+        p->node_known = false;
+        ask_node(p);
+    }
     if (map_has(&p->pools, slice->spec.pool.name))
         work_add(p->work, slice->spec.pool.name);
 }
@@ -647,6 +668,7 @@ void publisher_free(struct publisher *p)
     map_foreach(&p->pools, i)
         desired_free(*map_value(&p->pools, i));
     map_done(&p->pools);
+    free(p->node_uid);
     arena_done(&p->arena);
     free(p);
 }

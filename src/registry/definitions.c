@@ -341,27 +341,28 @@ static void let_go(struct registry *r, const struct object *o)
     op_finish(op, code);
 }
 
-static const struct api_kind *hub_of(struct registry *r, const struct object *o,
-                                     struct arena *arena)
+// hub_of is the kind whose objects go with a definition; NULL: none. Of one whose names were never accepted the kind may be
+// another's.
+static const struct api_kind *hub_of(struct registry *r, const definition *crd)
 {
-    static const struct api_time unknown;
-    struct api_object object = {0};
-    if (decode_stored(o, &unknown, arena, &object, NULL) < 0)
-        return NULL;
-    const definition *crd = object.value;
-    if (!crd->metadata.deletion_timestamp.set ||
-        !is_in(&crd->metadata.finalizers, CLEANUP_FINALIZER))
-        return NULL;
-    return custom_hub(r->customs, crd->spec.group, crd->spec.names.kind);
+    return is_true(crd, STR("Established"))
+               ? custom_hub(r->customs, crd->spec.group, crd->spec.names.kind)
+               : NULL;
 }
 
 static void sweep_one(struct registry *r, const struct object *o, bool all)
 {
+    static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
-    const struct api_kind *hub = hub_of(r, o, &arena);
-    if (!hub)
+    struct api_object object = {0};
+    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
         return;
-    size_t left = store_count(r->store, hub, STR(""));
+    const definition *crd = object.value;
+    if (!crd->metadata.deletion_timestamp.set ||
+        !is_in(&crd->metadata.finalizers, CLEANUP_FINALIZER))
+        return;
+    const struct api_kind *hub = hub_of(r, crd);
+    size_t left = hub ? store_count(r->store, hub, STR("")) : 0;
     if (left && all) {
         struct errand *e = errand_new(r, hub, STR(""));
         registry_delete_collection(r, &e->request, NULL, NULL, &e->arena, errand_done, e);

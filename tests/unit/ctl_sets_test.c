@@ -278,9 +278,26 @@ TEST_SETS(stateful_pods_have_storage_of_their_own)
     assert_field(c->w, "spec.volumes[0].persistentVolumeClaim.claimName", "data-s-0");
 }
 
+TEST_SETS(stateful_adopts_no_pod_that_has_another_name)
+{
+    assert_ok(do_create(c->w, STATEFUL(""), STATEFUL_JSON("1", "")));
+    assert_ok(do_create(c->w, POD(""),
+                        "{\"metadata\":{\"name\":\"s-shell\",\"labels\":{\"app\":\"a\"}},"
+                        "\"spec\":{" CONTAINERS "}}"));
+    assert_ok(do_create(c->w, POD(""),
+                        "{\"metadata\":{\"name\":\"s-7\",\"labels\":{\"app\":\"a\"}},"
+                        "\"spec\":{" CONTAINERS "}}"));
+    settle(c);
+    (void)do_get(c->w, POD("s-shell"));
+    assert_field(c->w, "metadata.ownerReferences", "-");
+    (void)do_get(c->w, POD("s-7"));
+    assert_field(c->w, "metadata.ownerReferences[0].name", "s");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stateful_adopts_no_pod_that_has_another_name),
         cmocka_unit_test(daemon_runs_one_pod_on_every_node_that_matches),
         cmocka_unit_test(daemon_leaves_nodes_that_do_not_match_any_more),
         cmocka_unit_test(daemon_pod_that_failed_is_replaced),

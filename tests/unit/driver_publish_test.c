@@ -350,6 +350,36 @@ static void a_driver_that_dies_has_its_devices_tainted_until_it_is_back(void **s
     desk_end(&d);
 }
 
+static void owner_of(void *arg, const struct client_object *o)
+{
+    struct sbuf *out = arg;
+    sbuf_clear(out);
+    sbuf_add(out, o->meta->owner_references.p[0].uid);
+}
+
+static void a_node_that_is_made_anew_owns_the_slices(void **state)
+{
+    (void)state;
+    struct desk d = {0};
+    struct sbuf owner = {0};
+    desk_with_lease(&d, "kube-system");
+    set_pool(&d, 3, -1, false);
+    assert_int_equal(look(&d).n, 1);
+    assert_ok(do_delete(d.c.w, NODE("n1"), NULL));
+    world_pass(d.c.w, 10);
+    assert_ok(do_create(d.c.w, NODE(""), "{\"metadata\":{\"name\":\"n1\"}}"));
+    world_pass(d.c.w, 60);
+    struct summary s = look(&d);
+    assert_int_equal(s.n, 1);
+    informer_foreach(d.slices, owner_of, &owner);
+    assert_ok(do_get(d.c.w, NODE("n1")));
+    assert_field(d.c.w, "metadata.uid", owner.p);
+    world_pass(d.c.w, 60);
+    assert_int_equal(look(&d).max_revision, s.max_revision); // and nobody takes them away again
+    sbuf_done(&owner);
+    desk_end(&d);
+}
+
 static void a_driver_that_may_not_have_a_lease_publishes_without(void **state)
 {
     (void)state;
@@ -380,6 +410,7 @@ static void slices_of_an_older_driver_learn_of_the_lease(void **state)
 }
 
 RUN_TESTS(TEST_CASE(a_driver_that_dies_has_its_devices_tainted_until_it_is_back),
+          TEST_CASE(a_node_that_is_made_anew_owns_the_slices),
           TEST_CASE(a_driver_that_may_not_have_a_lease_publishes_without),
           TEST_CASE(slices_of_an_older_driver_learn_of_the_lease), TEST_CASE(the_fewest_writes),
           TEST_CASE(what_others_do_is_undone), TEST_CASE(taints_come_and_go),

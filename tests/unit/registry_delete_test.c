@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rules of deletion, of single objects and of collections, and the end of namespaces.
+#include "api/custom.h"
 #include "registry_world.h"
 
 #include "base/banned.h"
@@ -339,7 +340,49 @@ TEST_IN_WORLD(test_namespace_preconditions)
     assert_refused(do_delete(w, NS("n"), "{\"preconditions\":{\"uid\":\"u\"}}"), 409, want.p);
 }
 
-RUN_TESTS(TEST_CASE(test_some_kinds_answer_with_the_object),
+// --- Definitions of kinds ------------------------------------------------------------------------
+
+#define CRD(name) \
+    ((struct target){"apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "", name})
+#define CRD_JSON(plural, kind)                                                                \
+    "{\"metadata\":{\"name\":\"" plural ".x.io\"},\"spec\":{\"group\":\"x.io\",\"scope\":"    \
+    "\"Cluster\",\"names\":{\"plural\":\"" plural "\",\"kind\":\"" kind "\"},\"versions\":[{" \
+    "\"name\":\"v1\",\"served\":true,\"storage\":true,\"schema\":{\"openAPIV3Schema\":{"      \
+    "\"type\":\"object\"}}}]}}"
+
+static const struct api_kind *custom_kind(const struct world *w, const char *kind)
+{
+    return custom_hub(store_customs(w->store), STR("x.io"), str_z(kind));
+}
+
+static void make_custom(struct world *w, const char *kind)
+{
+    static struct registry_request request;
+    request = (struct registry_request){.kind = custom_version_at(custom_kind(w, kind), 0)};
+    struct api_object body = world_body(w, request.kind, "{\"metadata\":{\"name\":\"o\"}}");
+    reply_done(&w->reply);
+    registry_create(w->registry, &request, &body, &w->arena, world_answered, &w->reply);
+    assert_ok(world_end(w));
+}
+
+TEST_IN_WORLD(test_definitions_take_their_objects_along_but_nobody_elses)
+{
+    assert_ok(do_create(w, CRD(NULL), CRD_JSON("widgets", "Widget")));
+    make_custom(w, "Widget");
+    // Its kind is taken, so it has no objects; those of that kind are another's.
+    assert_ok(do_create(w, CRD(NULL), CRD_JSON("gadgets", "Widget")));
+    assert_ok(do_delete(w, CRD("gadgets.x.io"), NULL));
+    world_pass(w, 5);
+    assert_int_equal(store_count(w->store, custom_kind(w, "Widget"), STR("")), 1);
+    assert_false(exists(w, CRD("gadgets.x.io")));
+    assert_ok(do_delete(w, CRD("widgets.x.io"), NULL));
+    world_pass(w, 5);
+    assert_false(exists(w, CRD("widgets.x.io")));
+    assert_int_equal(store_count(w->store, custom_kind(w, "Widget"), STR("")), 0);
+}
+
+RUN_TESTS(TEST_CASE(test_definitions_take_their_objects_along_but_nobody_elses),
+          TEST_CASE(test_some_kinds_answer_with_the_object),
           TEST_CASE(test_others_answer_with_a_status), TEST_CASE(test_preconditions),
           TEST_CASE(test_options_are_checked), TEST_CASE(test_propagation_becomes_a_finalizer),
           TEST_CASE(test_jobs_orphan_by_default), TEST_CASE(test_dry_run_deletes_nothing),
