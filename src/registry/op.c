@@ -186,6 +186,8 @@ static void written(void *arg, int code, const struct err *err)
         namespace_due(r, w.terminating, w.op->stored == r->namespace_kind);
     if (w.op->stored == r->priority_kind)
         r->default_priority.known = false;
+    if (code == 0 && w.op->stored == r->event_kind)
+        events_due(r);
     if (code == 0 && w.op->stored->custom)
         definition_due(r, w.op->stored);
     settle(w.op, code, err);

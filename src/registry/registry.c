@@ -135,8 +135,10 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->budget_kind = api_kind_find(STR("policy/v1"), STR("PodDisruptionBudget"));
     r->quota_kind = api_kind_find(STR("v1"), STR("ResourceQuota"));
     r->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
+    r->event_kind = api_kind_find(STR("v1"), STR("Event"));
     r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
     r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};
+    r->events_timer = (struct exec_timer){.fn = events_look, .arg = r};
     list_init(&r->waiting);
     list_init(&r->sweeps);
     cel_memo_init(&r->cel, options->cel);
@@ -152,6 +154,7 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
         return code;
     }
     resume_sweeps(r);
+    events_due(r);
     *ret = r;
     return 0;
 }
@@ -162,6 +165,7 @@ void registry_stop(struct registry *r)
         return;
     definitions_stop(r);
     policies_stop(r);
+    events_stop(r);
 }
 
 void registry_free(struct registry *r)

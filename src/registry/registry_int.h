@@ -68,6 +68,13 @@ struct default_priority {
     bool never_preempts;
 };
 
+// When the newest revision was which.
+struct event_mark {
+    int64_t at_ns;
+    uint64_t revision;
+};
+#define EVENT_MARKS 64
+
 struct registry {
     struct store *store;
     struct exec *exec;
@@ -87,7 +94,10 @@ struct registry {
     struct sbuf scratch; // JSON being made
     struct sbuf spliced; // the same with another resourceVersion
     const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *storage_kind, *budget_kind,
-        *runtime_kind, *quota_kind, *limits_kind, *account_kind;
+        *runtime_kind, *quota_kind, *limits_kind, *account_kind, *event_kind;
+    struct exec_timer events_timer; // events.c
+    struct event_mark event_marks[EVENT_MARKS];
+    size_t event_marks_len;
     unsigned admission_off; // bits of the admitters that do not run
     // Kinds that users added.
     struct custom_kinds *customs; // the store's
@@ -390,6 +400,11 @@ void definition_due(struct registry *r, const struct api_kind *hub);
 int policies_start(struct registry *r, struct err *err) MUST_USE;
 void policies_stop(struct registry *r);
 int policies_admit(struct op *op, const struct api_object *object, const struct api_object *old);
+
+// Events do not stay for ever. events_due: there may be some.
+void events_due(struct registry *r);
+void events_look(void *arg);
+void events_stop(struct registry *r);
 
 // namespace_due has a namespace looked at soon: all of it when it was just marked, else only whether
 // it is empty by now.

@@ -340,6 +340,41 @@ TEST_IN_WORLD(test_namespace_preconditions)
     assert_refused(do_delete(w, NS("n"), "{\"preconditions\":{\"uid\":\"u\"}}"), 409, want.p);
 }
 
+// --- Events --------------------------------------------------------------------------------------
+
+#define EVENT(name) ((struct target){"v1", "Event", "", "default", name})
+
+static void make_event(struct world *w, const char *name)
+{
+    assert_ok(do_create(w, EVENT(NULL),
+                        arena_strf(&w->arena,
+                                   "{\"metadata\":{\"name\":\"%s\"},\"involvedObject\":{"
+                                   "\"namespace\":\"default\"}}",
+                                   name)
+                            .p));
+}
+
+TEST_IN_WORLD(test_events_go_an_hour_after_they_were_last_written)
+{
+    make_event(w, "once");
+    make_event(w, "again");
+    world_pass(w, 3000);
+    assert_true(exists(w, EVENT("once")));
+    assert_ok(do_patch(w, EVENT("again"), REGISTRY_PATCH_MERGE, "{\"count\":2}"));
+    make_event(w, "later");
+    world_pass(w, 1000);
+    assert_false(exists(w, EVENT("once")));
+    assert_true(exists(w, EVENT("again")));
+    assert_true(exists(w, EVENT("later")));
+    world_pass(w, 3000);
+    assert_int_equal(store_count(w->store, api_kind_find(STR("v1"), STR("Event")), STR("")), 0);
+    // More than one look deletes.
+    for (int i = 0; i < 1200; i++)
+        make_event(w, arena_strf(&w->arena, "e%d", i).p);
+    world_pass(w, 4000);
+    assert_int_equal(store_count(w->store, api_kind_find(STR("v1"), STR("Event")), STR("")), 0);
+}
+
 // --- Definitions of kinds ------------------------------------------------------------------------
 
 #define CRD(name) \
@@ -381,7 +416,8 @@ TEST_IN_WORLD(test_definitions_take_their_objects_along_but_nobody_elses)
     assert_int_equal(store_count(w->store, custom_kind(w, "Widget"), STR("")), 0);
 }
 
-RUN_TESTS(TEST_CASE(test_definitions_take_their_objects_along_but_nobody_elses),
+RUN_TESTS(TEST_CASE(test_events_go_an_hour_after_they_were_last_written),
+          TEST_CASE(test_definitions_take_their_objects_along_but_nobody_elses),
           TEST_CASE(test_some_kinds_answer_with_the_object),
           TEST_CASE(test_others_answer_with_a_status), TEST_CASE(test_preconditions),
           TEST_CASE(test_options_are_checked), TEST_CASE(test_propagation_becomes_a_finalizer),
