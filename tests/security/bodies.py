@@ -32,6 +32,15 @@ def bounded(c, what, most_mib, fn):
     assert grown < most_mib * (4 if SANITIZED else 1), f'{what}: {grown} MiB more'
 
 
+def bounded_all_the_time(c, what, most_mib, fn):
+    """… also while it is under way."""
+    c.forget_peak()
+    before = c.memory_kib()
+    bounded(c, what, most_mib, fn)
+    grown = (c.peak_kib() - before) // MIB
+    assert grown < most_mib * (2 if SANITIZED else 1), f'{what}: {grown} MiB more for a while'
+
+
 def bodies(c):
     def post(body, code, path=MAPS, **more):
         got, text = timed(c, 'POST', path, body, **more)
@@ -137,6 +146,27 @@ def updates(c):
     code, text = timed(c, 'PUT', longs + '/l', now)
     assert code == 422 and 'spec.list[7].v' in text, (code, text[:300])
     c.good('DELETE', longs + '/l')
+
+
+APPLY = 'application/apply-patch+yaml'
+
+
+def managed(c):
+    """Who manages which fields: sets in any order, many owners of an object with many fields, long paths in conflicts."""
+    entry = lambda fields: {'manager': 'm', 'operation': 'Update', 'apiVersion': 'v1', 'fieldsType': 'FieldsV1', 'fieldsV1': {'f:data': fields}}
+    backwards = {'metadata': {'name': 'm', 'managedFields': [entry({f'f:{i:06d}': {} for i in range(200000, 0, -1)})]}, 'data': {'a': 'b'}}
+    code, text = timed(c, 'POST', MAPS + '?dryRun=All', json.dumps(backwards, separators=(',', ':')).encode())
+    assert code == 201, (code, text[:300])
+    data = lambda value, *first: {f'{k}{i:05d}': value for k in first for i in range(15000)}
+    first = {'metadata': {'name': 'm'}, 'data': {**data('a', 'k'), **{f'z{i}': 'x' for i in range(90)}}}
+    c.good('POST', MAPS, first)
+    first['metadata']['managedFields'] = [dict(entry({f'f:z{i}': {}}), manager=f'm{i}', operation='Apply') for i in range(90)]
+    c.good('PUT', MAPS + '/m', first)
+    code, text = timed(c, 'PUT', MAPS + '/m', {'metadata': {'name': 'm'}, 'data': {**data('b', 'k', 'l'), **{f'z{i}': 'x' for i in range(90)}}})
+    assert code == 200, (code, text[:300])
+    code, text = timed(c, 'PATCH', MAPS + '/m?fieldManager=m7', {'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'm'}, 'data': {'new': 'x'}}, kind=APPLY)
+    assert code == 200 and '"z7"' not in text and '"z8"' in text, (code, text[:300])
+    c.good('DELETE', MAPS + '/m')
 
 
 def counted(c):
@@ -275,6 +305,7 @@ def main():
         bounded(c, 'lists', 300, lambda: lists(c))
         bounded(c, 'updates', 300, lambda: updates(c))
         bounded(c, 'counted', 300, lambda: counted(c))
+        bounded_all_the_time(c, 'managed fields', 250, lambda: managed(c))
         bounded(c, 'roles', 100, lambda: roles(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
