@@ -169,6 +169,40 @@ def managed(c):
     c.good('DELETE', MAPS + '/m')
 
 
+def define(c, plural, kind, schema, **more):
+    c.good('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {'metadata': {'name': plural + '.example.com'}, 'spec': {
+        'group': 'example.com', 'scope': 'Namespaced', 'names': {'plural': plural, 'kind': kind},
+        'versions': [{'name': 'v1', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': {'type': 'object', **schema}}, **more}]}})
+    path = f'/apis/example.com/v1/namespaces/default/{plural}'
+    until('the new kind', lambda: c.call('GET', path)[0] == 200)
+    return path, lambda **members: {'apiVersion': 'example.com/v1', 'kind': kind, 'metadata': {'name': 'x'}, **members}
+
+
+def customs(c):
+    """Objects of kinds that users added: thousands of errors, of members, of defaults, and paths as long as the object."""
+    spec = lambda **properties: {'properties': {'spec': {'type': 'object', 'properties': properties}}}
+    path, make = define(c, 'texts', 'Text', spec(list={'type': 'array', 'items': {'type': 'string'}}))
+    code, text = timed(c, 'POST', path, make(spec={'list': [1] * 80000}))
+    assert code == 422, (code, text[:300])
+    path, make = define(c, 'opens', 'Open', {'x-kubernetes-preserve-unknown-fields': True}, subresources={'status': {}})
+    now = c.good('POST', path, make(**{f'k{i:05d}': i for i in range(8000)}))
+    code, text = timed(c, 'PUT', path + '/x/status', make(status={'a': 1}, metadata={'name': 'x', 'resourceVersion': now['metadata']['resourceVersion']}))
+    assert code == 200 and 'k07999' in text, (code, text[:300])
+    item = {'type': 'object', 'properties': {k: {'type': 'string', 'default': 'x' * 100} for k in 'abcdef'}}
+    path, make = define(c, 'fills', 'Fill', spec(list={'type': 'array', 'items': item}))
+    assert timed(c, 'POST', path, make(spec={'list': [{}] * 9}))[0] == 201
+    code, text = timed(c, 'POST', path, make(metadata={'name': 'y'}, spec={'list': [{}] * 400000}))
+    assert code == 422 and 'too large' in text, (code, text[:300])
+    path, make = define(c, 'pools', 'Pool', spec(pools={'type': 'object', 'additionalProperties': {'type': 'object', 'additionalProperties': {
+        'x-kubernetes-int-or-string': True, 'anyOf': [{'type': 'integer'}, {'type': 'string'}]}}}))
+    long = {'x' * 300000: {f'k{i}': 'v' for i in range(3000)}}
+    code, text = timed(c, 'PATCH', path + '/x?fieldManager=one', make(spec={'pools': long}), kind=APPLY)
+    assert code == 201, (code, text[:300])
+    long = {key: {k: 'w' for k in below} for key, below in long.items()}
+    code, text = timed(c, 'PATCH', path + '/x?fieldManager=two', make(spec={'pools': long}), kind=APPLY)
+    assert code == 409, (code, text[:300])
+
+
 def counted(c):
     """Resources by the ten thousand where they are counted and limited."""
     c.good('POST', '/api/v1/namespaces', {'metadata': {'name': 'counted'}})
@@ -306,6 +340,7 @@ def main():
         bounded(c, 'updates', 300, lambda: updates(c))
         bounded(c, 'counted', 300, lambda: counted(c))
         bounded_all_the_time(c, 'managed fields', 250, lambda: managed(c))
+        bounded_all_the_time(c, 'custom resources', 250, lambda: customs(c))
         bounded(c, 'roles', 100, lambda: roles(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
