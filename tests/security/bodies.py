@@ -203,6 +203,18 @@ def customs(c):
     assert code == 409, (code, text[:300])
 
 
+def policies(c):
+    """Policies are asked about large objects one after the other."""
+    at = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic'
+    rules = [{'apiGroups': [''], 'apiVersions': ['v1'], 'operations': ['*'], 'resources': ['configmaps']}]
+    for i in range(15):
+        c.good('POST', at + 'ies', {'metadata': {'name': f'p{i}'}, 'spec': {'matchConstraints': {'resourceRules': rules}, 'validations': [{'expression': 'true'}]}})
+        c.good('POST', at + 'ybindings', {'metadata': {'name': f'p{i}'}, 'spec': {'policyName': f'p{i}', 'validationActions': ['Deny']}})
+    code, text = timed(c, 'POST', MAPS + '?dryRun=All', {'metadata': {'name': 'm', 'labels': {f'k{i:06d}': '' for i in range(150000)}}})
+    assert code == 201, (code, text[:300])
+    c.good('DELETE', at + 'ybindings')
+
+
 def counted(c):
     """Resources by the ten thousand where they are counted and limited."""
     c.good('POST', '/api/v1/namespaces', {'metadata': {'name': 'counted'}})
@@ -341,6 +353,7 @@ def main():
         bounded(c, 'counted', 300, lambda: counted(c))
         bounded_all_the_time(c, 'managed fields', 250, lambda: managed(c))
         bounded_all_the_time(c, 'custom resources', 250, lambda: customs(c))
+        bounded_all_the_time(c, 'policies', 250, lambda: policies(c))
         bounded(c, 'roles', 100, lambda: roles(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
