@@ -215,6 +215,20 @@ def policies(c):
     c.good('DELETE', at + 'ybindings')
 
 
+def forms(c):
+    """A list that is long is not made into YAML, at once and in memory."""
+    path = '/api/v1/namespaces/kube-public/configmaps'
+    yaml = [('Accept', 'application/yaml')]
+    assert timed(c, 'GET', path, headers=yaml)[0] == 200
+    for i in range(6):
+        c.good('POST', path, {'metadata': {'name': f'm{i}'}, 'data': {'k': 'x' * 900000}})
+    code, text = timed(c, 'GET', path, headers=yaml)
+    assert code == 406 and 'too long' in text, (code, text[:300])
+    assert timed(c, 'GET', path + '?limit=2', headers=yaml)[0] == 200
+    assert timed(c, 'GET', path)[0] == 200
+    c.good('DELETE', path)
+
+
 def counted(c):
     """Resources by the ten thousand where they are counted and limited."""
     c.good('POST', '/api/v1/namespaces', {'metadata': {'name': 'counted'}})
@@ -354,6 +368,7 @@ def main():
         bounded_all_the_time(c, 'managed fields', 250, lambda: managed(c))
         bounded_all_the_time(c, 'custom resources', 250, lambda: customs(c))
         bounded_all_the_time(c, 'policies', 250, lambda: policies(c))
+        bounded_all_the_time(c, 'forms', 100, lambda: forms(c))
         bounded(c, 'roles', 100, lambda: roles(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))
