@@ -101,43 +101,84 @@ static void drop_nulls(struct dyn *v, const struct crd_node *n)
     v->members_len = kept;
 }
 
-static void set_default(struct dyn *v, const struct crd_node *n, struct arena *a)
+struct defaulting {
+    struct arena *arena;
+    size_t most; // of what the arena has handed out
+};
+
+static bool is_full(const struct defaulting *d)
+{
+    return d->arena->used_bytes > d->most;
+}
+
+static void set_default(struct defaulting *d, struct dyn *v, const struct crd_node *n)
 {
     if (is_bad_null(v, n))
-        *v = n->has_default ? dyn_copy(&n->default_value, a) : (struct dyn){.type = DYN_NULL};
+        *v =
+            n->has_default ? dyn_copy(&n->default_value, d->arena) : (struct dyn){.type = DYN_NULL};
+}
+
+// Whether a property has a default and no value.
+static bool is_absent(const struct dyn *v, const struct crd_property *p)
+{
+    const struct dyn *have = p->node->has_default ? dyn_get(v, p->name) : NULL;
+    return p->node->has_default && (!have || is_bad_null(have, p->node));
+}
+
+// add_absent sets the properties that are absent: members and properties are both sorted, so one pass does.
+static void add_absent(struct defaulting *d, struct dyn *v, const struct crd_node *n)
+{
+    size_t absent = 0, len = 0;
+    for (size_t i = 0; i < n->properties_len; i++)
+        absent += is_absent(v, &n->properties[i]);
+    if (absent == 0)
+        return;
+    struct dyn_member *all = arena_array(d->arena, struct dyn_member, v->members_len + absent);
+    for (size_t i = 0, k = 0; i < v->members_len || k < n->properties_len;) {
+        if (k < n->properties_len && !is_absent(v, &n->properties[k])) {
+            k++;
+            continue;
+        }
+        const struct crd_property *p = k < n->properties_len ? &n->properties[k] : NULL;
+        int c = !p ? -1 : i == v->members_len ? 1 : str_cmp(v->members[i].key, p->name);
+        all[len++] =
+            c < 0 ? v->members[i]
+                  : (struct dyn_member){p->name, dyn_copy(&p->node->default_value, d->arena)};
+        i += c <= 0;
+        k += c >= 0;
+    }
+    v->members = all;
+    v->members_len = len;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
-static void set_defaults(struct dyn *v, const struct crd_node *n, struct arena *a)
+static void set_defaults(struct defaulting *d, struct dyn *v, const struct crd_node *n)
 {
-    if (!n)
+    if (!n || is_full(d))
         return;
     if (v->type == DYN_LIST) {
-        for (size_t i = 0; i < v->items_len; i++) {
-            set_default(&v->items[i], n->items, a);
-            set_defaults(&v->items[i], n->items, a);
+        for (size_t i = 0; i < v->items_len && !is_full(d); i++) {
+            set_default(d, &v->items[i], n->items);
+            set_defaults(d, &v->items[i], n->items);
         }
         return;
     }
     if (v->type != DYN_OBJECT)
         return;
-    for (size_t i = 0; i < n->properties_len; i++) {
-        const struct crd_property *p = &n->properties[i];
-        const struct dyn *have = p->node->has_default ? dyn_get(v, p->name) : NULL;
-        if (p->node->has_default && (!have || is_bad_null(have, p->node)))
-            dyn_set(v, p->name, dyn_copy(&p->node->default_value, a), a);
-    }
-    for (size_t i = 0; i < v->members_len; i++) {
+    add_absent(d, v, n);
+    for (size_t i = 0; i < v->members_len && !is_full(d); i++) {
         struct dyn *member = &v->members[i].value;
         const struct crd_node *property = crd_property(n, v->members[i].key);
         if (!property)
-            set_default(member, n->additional, a);
-        set_defaults(member, property ? property : n->additional, a);
+            set_default(d, member, n->additional);
+        set_defaults(d, member, property ? property : n->additional);
     }
 }
 
-void crd_default(struct dyn *v, const struct crd_node *n, struct arena *a)
+bool crd_default(struct dyn *v, const struct crd_node *n, struct arena *a)
 {
+    struct defaulting d = {a, a->used_bytes + DRAY_OBJECT_STORED_BYTES_MAX};
     drop_nulls(v, n);
-    set_defaults(v, n, a);
+    set_defaults(&d, v, n);
+    return !is_full(&d);
 }

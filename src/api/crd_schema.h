@@ -114,8 +114,9 @@ void crd_schema_compile(struct crd_schema *s);
 // object, whose apiVersion, kind and metadata are not the schema's matter.
 void crd_prune(struct dyn *v, const struct crd_node *n, bool root, struct json_strict *strict);
 
-// crd_default sets what is absent, and takes out null where it may not stand.
-void crd_default(struct dyn *v, const struct crd_node *n, struct arena *a);
+// crd_default sets what is absent, and takes out null where it may not stand. False: it stopped, because all of it would take
+// more than DRAY_OBJECT_STORED_BYTES_MAX: a default may be much longer than what it is set for.
+bool crd_default(struct dyn *v, const struct crd_node *n, struct arena *a);
 
 // crd_validate adds what is wrong with a value. old, if not NULL, is what it was: what did not change is not
 // judged again. blocking, if not NULL, is set when rules need not be asked.

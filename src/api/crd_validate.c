@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "api/crd_schema.h"
+#include "base/map.h"
 #include "base/utf8.h"
 #include "cel/regex.h"
 
@@ -13,6 +14,7 @@
 struct judge {
     struct causes *causes;
     struct sbuf path;
+    size_t muted; // nobody will read what is reported: it counts, but need not say where
 };
 
 // How many checks a value passed: alternatives are compared by it.
@@ -21,19 +23,7 @@ static size_t judge(struct judge *j, const struct dyn *v, const struct dyn *old,
 
 static struct str here(const struct judge *j)
 {
-    return j->path.n ? sbuf_str(&j->path) : STR("");
-}
-
-// Reported once, as upstream.
-static void drop_repeated(struct causes *c)
-{
-    const struct cause *last = &c->p[c->n - 1];
-    for (size_t i = 0; i + 1 < c->n; i++)
-        if (c->p[i].type == last->type && str_eq(c->p[i].field, last->field) &&
-            str_eq(c->p[i].message, last->message)) {
-            c->n--;
-            return;
-        }
+    return j->path.n && !j->muted ? sbuf_str(&j->path) : STR("");
 }
 
 static void report(struct judge *j, enum cause_type type, struct str path, struct str value,
@@ -45,7 +35,6 @@ static void report(struct judge *j, enum cause_type type, struct str path, struc
     if (causes_full(j->causes))
         return;
     (void)cause_add(j->causes, type, &at, value, detail);
-    drop_repeated(j->causes);
 }
 
 static struct str quoted(struct judge *j, struct str s)
@@ -175,36 +164,35 @@ static void merge(struct judge *j, const struct causes *from)
     for (size_t i = 0; i < from->n && !causes_full(j->causes); i++) {
         j->causes->bytes += from->p[i].message.n;
         vec_push_arena(j->causes->arena, j->causes, from->p[i]);
-        drop_repeated(j->causes);
     }
 }
 
 // What alternatives said: how many hold, and whose errors are worth showing.
 struct verdict {
     size_t holding, count, best_count;
-    struct causes best;
-    bool has_best;
+    struct causes best; // empty if nobody will read it
 };
 
+// Paths may be as long as the object, and most values fail some alternative: errors are put into words when none holds.
 static struct verdict ask(struct judge *j, const struct dyn *v, const struct dyn *old,
                           const struct crd_nodes *nodes, bool first)
 {
     struct verdict r = {0};
-    for (size_t i = 0; i < nodes->n; i++) {
+    const struct crd_node *best = NULL;
+    j->muted++;
+    for (size_t i = 0; i < nodes->n && !(first && r.holding); i++) {
         struct causes found;
         size_t count = judge_apart(j, v, old, nodes->p[i], &found);
         if (found.n == 0) {
             r.count = r.holding++ ? r.count : count;
-            if (first)
-                return r;
-            continue;
-        }
-        if (r.holding == 0 && (!r.has_best || count > r.best_count)) {
-            r.best = found;
+        } else if (r.holding == 0 && (!best || count > r.best_count)) {
+            best = nodes->p[i];
             r.best_count = count;
-            r.has_best = true;
         }
     }
+    j->muted--;
+    if (best && r.holding == 0 && !j->muted)
+        (void)judge_apart(j, v, old, best, &r.best);
     return r;
 }
 
@@ -263,7 +251,9 @@ static size_t judge_alternatives(struct judge *j, const struct dyn *v, const str
     count += judge_all(j, v, old, n);
     if (n->not_) {
         struct causes found;
+        j->muted++;
         (void)judge_apart(j, v, old, n->not_, &found);
+        j->muted--;
         if (found.n == 0)
             report_whole(j, SAY(j, "%.*s must not validate the schema (not)",
                                 STR_ARG(quoted(j, here(j)))));
@@ -432,10 +422,13 @@ static size_t judge_below(struct judge *j, const struct dyn *v, const struct dyn
                           const struct crd_node *n)
 {
     struct causes found;
+    struct arena_mark mark = arena_mark(j->causes->arena);
     size_t count = judge_apart(j, v, old, n, &found);
     // What did not change may stay as bad as it was.
     if (found.n && !(old && dyn_equal(v, old)))
         merge(j, &found);
+    else
+        arena_rewind(j->causes->arena, mark); // what alternatives that did not hold had to say
     return count;
 }
 
@@ -546,12 +539,33 @@ static size_t judge(struct judge *j, const struct dyn *v, const struct dyn *old,
     return count + 2;
 }
 
+// drop_repeated: what was found more than once is reported once, as upstream.
+static void drop_repeated(struct causes *c, size_t from)
+{
+    struct MAP(bool) seen = {0};
+    size_t kept = from;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cause cause = c->p[i];
+        bool fresh = false;
+        (void)map_put_new(&seen,
+                          arena_strf(c->arena, "%d,%zu,%.*s%.*s", (int)cause.type, cause.field.n,
+                                     STR_ARG(cause.field), STR_ARG(cause.message)),
+                          &fresh);
+        if (i >= from && fresh)
+            c->p[kept++] = cause;
+    }
+    c->n = kept;
+    map_done(&seen);
+}
+
 void crd_validate(const struct dyn *v, const struct dyn *old, const struct crd_node *n,
                   struct causes *causes)
 {
     struct judge j = {.causes = causes};
+    size_t from = causes->n;
     (void)judge_below(&j, v, old, n);
     sbuf_done(&j.path);
+    drop_repeated(causes, from);
 }
 
 // --- Doubles -------------------------------------------------------------------------------------

@@ -82,7 +82,9 @@ int custom_json_write(const void *in, struct json_writer *w, struct err *err)
 void custom_copy(const void *in, void *out, struct arena *arena)
 {
     const struct custom_object *from = in;
-    ((struct custom_object *)out)->content = dyn_copy(&from->content, arena);
+    struct custom_object *to = out;
+    to->content = dyn_copy(&from->content, arena);
+    to->cut = from->cut;
 }
 
 bool custom_equal(const void *a, const void *b)
@@ -96,8 +98,8 @@ void custom_default(const struct api_custom *c, void *value, struct arena *arena
     struct custom_object *o = value;
     if (o->content.type != DYN_OBJECT)
         o->content = (struct dyn){.type = DYN_OBJECT};
-    if (c->schema)
-        crd_default(&o->content, c->schema->root, arena);
+    if (c->schema && !crd_default(&o->content, c->schema->root, arena))
+        o->cut = true;
 }
 
 void custom_fit(const struct api_kind *version, struct custom_object *o, struct arena *a)
@@ -105,7 +107,8 @@ void custom_fit(const struct api_kind *version, struct custom_object *o, struct 
     if (!version->custom->schema)
         return;
     crd_prune(&o->content, version->custom->schema->root, true, NULL);
-    crd_default(&o->content, version->custom->schema->root, a);
+    if (!crd_default(&o->content, version->custom->schema->root, a))
+        o->cut = true;
 }
 
 int custom_convert(const struct api_object *in, const struct api_kind *to, struct arena *arena,
@@ -162,10 +165,10 @@ static void keep_all_but_status(struct custom_object *o, const struct custom_obj
                                 struct arena *a)
 {
     const struct dyn *status = dyn_get(&o->content, STR("status"));
-    struct dyn content = {.type = DYN_OBJECT};
-    for (size_t i = 0; i < old->content.members_len; i++)
-        if (!str_eqz(old->content.members[i].key, "status"))
-            dyn_set(&content, old->content.members[i].key, old->content.members[i].value, a);
+    struct dyn content = old->content;
+    content.members = arena_dup(a, content.members, content.members_len * sizeof(*content.members),
+                                _Alignof(struct dyn_member));
+    dyn_remove(&content, STR("status"));
     if (status)
         dyn_set(&content, STR("status"), *status, a);
     struct api_managed_fields_entry_array entries = o->metadata.managed_fields;
@@ -271,6 +274,12 @@ void custom_validate(enum api_op op, const struct api_object *object, const stru
 {
     struct validator v = {.causes = causes, .op = op, .version = version};
     const struct api_object_meta *meta = api_object_meta(object);
+    if (((const struct custom_object *)object->value)->cut) {
+        const struct path whole = path_root(STR("<nil>"));
+        (void)cause_forbidden(causes, &whole,
+                              STR("the defaults of its schema would make it too large"));
+        return;
+    }
     if (old)
         check_object_meta_update(&v, meta, api_object_meta(old));
     else

@@ -22,6 +22,7 @@ struct custom_object {
     struct str api_version;
     struct api_object_meta metadata;
     struct dyn content; // an object: all other members
+    bool cut;           // some defaults are missing: they would have taken too much
 };
 
 struct custom_column {

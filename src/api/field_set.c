@@ -161,6 +161,26 @@ const struct field_node *field_set_find(const struct field_set *s, const struct 
     return there ? &s->p[at] : NULL;
 }
 
+// seek finds the first place from `from` on whose element does not stand before e, in few steps where it is near and not in
+// many where it is far: small sets are often held against large ones.
+static size_t seek(const struct field_set *s, size_t from, const struct field_elem *e)
+{
+    size_t low = from, high = from;
+    for (size_t step = 1; high < s->n && field_elem_cmp(&s->p[high].elem, e) < 0; step *= 2) {
+        low = high + 1;
+        high += step;
+    }
+    high = high < s->n ? high : s->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (field_elem_cmp(&s->p[middle].elem, e) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 struct field_node *field_set_at(struct field_set *s, const struct field_elem *e, struct arena *a)
 {
     bool there = false;
@@ -255,10 +275,8 @@ static struct field_set subtract(const struct field_set *x, const struct field_s
     struct field_set ret = {0};
     for (size_t i = 0, k = 0; i < x->n; i++) {
         struct field_node n = x->p[i];
-        int c = -1;
-        while (k < y->n && (c = field_elem_cmp(&n.elem, &y->p[k].elem)) > 0)
-            k++;
-        if (k < y->n && c == 0) {
+        k = seek(y, k, &n.elem);
+        if (k < y->n && field_elem_cmp(&n.elem, &y->p[k].elem) == 0) {
             if (recursive && y->p[k].member)
                 continue;
             n.member &= !y->p[k].member;
@@ -294,9 +312,12 @@ struct field_set field_set_intersection(const struct field_set *x, const struct 
             if (x->p[i].children && y->p[k].children)
                 n.children = combine(field_set_intersection, &x->p[i], &y->p[k], a);
             push(&ret, n, a);
+            i++, k++;
+        } else if (c < 0) {
+            i = seek(x, i + 1, &y->p[k].elem);
+        } else {
+            k = seek(y, k + 1, &x->p[i].elem);
         }
-        i += c <= 0;
-        k += c >= 0;
     }
     return ret;
 }

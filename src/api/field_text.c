@@ -154,11 +154,46 @@ static int parse_elem(struct str text, struct arena *a, struct field_elem *ret, 
     return r < 0 ? r : 1;
 }
 
+// A node, and which one it was of those that were read.
+struct read_node {
+    struct field_node node;
+    size_t at;
+};
+
+static int by_elem(const void *x, const void *y)
+{
+    const struct read_node *a = x, *b = y;
+    int c = field_elem_cmp(&a->node.elem, &b->node.elem);
+    return c ? c : (a->at > b->at) - (a->at < b->at);
+}
+
+// sort_nodes puts the nodes of a set in order, all at once: what a client wrote may stand in any. Of two with one element
+// the last one's children count.
+static void sort_nodes(struct field_set *s, struct arena *a)
+{
+    struct read_node *all = arena_array(a, struct read_node, s->n + 1);
+    for (size_t i = 0; i < s->n; i++)
+        all[i] = (struct read_node){s->p[i], i};
+    qsort(all, s->n, sizeof(all[0]), by_elem);
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field_node *node = &all[i].node;
+        if (i == 0 || field_elem_cmp(&all[i - 1].node.elem, &node->elem) != 0) {
+            s->p[n++] = *node;
+            continue;
+        }
+        s->p[n - 1].member |= node->member;
+        if (node->children)
+            s->p[n - 1].children = node->children;
+    }
+    s->n = n;
+}
+
 // Reads what an object holds. *ret_member: it says that its own path is a member.
 static int read_set(const yyjson_val *v, struct arena *a, struct field_set *ret, bool *ret_member,
                     struct err *err)
 {
-    bool any = false;
+    bool any = false, sorted = true;
     *ret_member = false;
     if (!json_is_object(v))
         return err_set(err, ERR_BAD_REQUEST, "a field set is made of objects, not of %s",
@@ -179,12 +214,12 @@ static int read_set(const yyjson_val *v, struct arena *a, struct field_set *ret,
         r = read_set(value, a, below, &member, err);
         if (r < 0)
             return r;
-        struct field_node *n = field_set_at(ret, &e, a);
-        n->member |= member;
-        if (below->n)
-            n->children = below;
+        sorted = sorted && (ret->n == 0 || field_elem_cmp(&vec_last(ret)->elem, &e) < 0);
+        vec_push_arena(a, ret, ((struct field_node){e, member, below->n ? below : NULL}));
         any |= member || below->n > 0;
     }
+    if (!sorted)
+        sort_nodes(ret, a);
     *ret_member |= !any;
     return 0;
 }

@@ -188,6 +188,7 @@ struct version_diff {
     struct str api_version;
     bool missing;
     struct field_diff diff;
+    struct field_set changed; // modified or added
 };
 
 struct version_diffs VEC(struct version_diff);
@@ -251,6 +252,7 @@ static int diff_in(struct work *w, struct version_diffs *known, struct str api_v
         d.diff.removed = managed_unignored(w, &d.diff.removed);
         d.diff.modified = managed_unignored(w, &d.diff.modified);
         d.diff.added = managed_unignored(w, &d.diff.added);
+        d.changed = field_set_union(&d.diff.modified, &d.diff.added, w->arena);
     }
     vec_push_arena(w->arena, known, d);
     *ret = vec_last(known);
@@ -287,10 +289,11 @@ static void note_conflict(void *arg, const struct field_path *path)
 {
     struct conflict_list *l = arg;
     cleanup_sbuf struct sbuf text = {0};
-    if (l->allowed && field_set_has_path(l->allowed, path))
+    if (l->bytes > MANAGED_CONFLICT_BYTES_MAX ||
+        (l->allowed && field_set_has_path(l->allowed, path)))
         return;
     field_path_write(path, &text);
-    field_set_add(&l->set, path, l->w->arena);
+    l->bytes += text.n;
     vec_push_arena(
         l->w->arena, &l->found,
         ((struct managed_conflict){l->manager, arena_str(l->w->arena, sbuf_str(&text))}));
@@ -331,6 +334,20 @@ static void note_conflicts(struct conflict_list *l, struct hit *hits, size_t n)
     }
 }
 
+// Takes from an owner what a write changed or removed. What it had is often little, what a write changes much, and owners may be
+// many: no set is made here that is larger than what the owner had.
+static int take_from(struct work *w, struct version_diffs *diffs, const yyjson_val *before,
+                     const yyjson_val *after, struct owner *o)
+{
+    const struct version_diff *d = NULL;
+    int r = diff_in(w, diffs, o->api_version, before, after, &d); // known by now
+    if (r < 0)
+        return r;
+    struct field_set left = field_set_difference(&o->set, &d->changed, w->arena);
+    o->set = field_set_difference(&left, &d->diff.removed, w->arena);
+    return 0;
+}
+
 // Takes from everyone but self what a write changes, or lists it. self may be NULL. Returns 0 or -ERR_CONFLICT.
 int managed_take_over(struct work *w, const struct owner *self, const yyjson_val *before,
                       const yyjson_val *after, bool force, struct conflict_list *conflicts,
@@ -342,7 +359,6 @@ int managed_take_over(struct work *w, const struct owner *self, const yyjson_val
     if (r < 0)
         return r;
     *ret = d->diff;
-    struct field_set *taken = arena_array(w->arena, struct field_set, w->owners.n + 1);
     struct hit *hits = arena_array(w->arena, struct hit, w->owners.n + 1);
     size_t hits_len = 0;
     for (size_t i = 0; i < w->owners.n; i++) {
@@ -356,21 +372,20 @@ int managed_take_over(struct work *w, const struct owner *self, const yyjson_val
             o->gone = true;
             continue;
         }
-        struct field_set changed = field_set_union(&d->diff.modified, &d->diff.added, w->arena);
-        struct field_set hit = field_set_intersection(&o->set, &changed, w->arena);
+        struct field_set hit = field_set_intersection(&o->set, &d->changed, w->arena);
         if (!field_set_empty(&hit) && !force)
             hits[hits_len++] = (struct hit){identity(w, o), o, hit};
-        taken[i] = field_set_union(&hit, &d->diff.removed, w->arena);
     }
     note_conflicts(conflicts, hits, hits_len);
     if (conflicts->found.n)
         return err_set(w->err, ERR_CONFLICT, "Apply failed with %zu conflicts", conflicts->found.n);
-    for (size_t i = 0; i < w->owners.n; i++) {
+    for (size_t i = 0; r == 0 && i < w->owners.n; i++) {
         struct owner *o = &w->owners.p[i];
-        o->set = field_set_difference(&o->set, &taken[i], w->arena);
+        if (!o->gone && o != self)
+            r = take_from(w, &diffs, before, after, o);
         o->gone |= field_set_empty(&o->set);
     }
-    return 0;
+    return r;
 }
 
 // --- Updates -------------------------------------------------------------------------------------

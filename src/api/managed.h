@@ -15,6 +15,9 @@
 // More entries of updates than this are merged, the oldest first.
 #define MANAGED_UPDATERS_MAX 10
 
+// Conflicts are listed until their paths take this much; a path may be as long as the object.
+#define MANAGED_CONFLICT_BYTES_MAX ((size_t)256 * 1024)
+
 struct managed_request {
     const struct api_kind *kind; // in the request's version
     struct str manager;          // empty: "unknown"

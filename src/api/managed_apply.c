@@ -41,17 +41,27 @@ static int see_in(struct work *w, const struct seen *s, const struct api_kind *k
     return r;
 }
 
+// What n owners have together. Halves are joined, so that nobody's is copied more often than n can be halved.
+static struct field_set union_of(const struct field_set *const *sets, size_t n, struct arena *a)
+{
+    if (n < 2)
+        return n ? *sets[0] : (struct field_set){0};
+    struct field_set x = union_of(sets, n / 2, a), y = union_of(sets + n / 2, n - n / 2, a);
+    return field_set_union(&x, &y, a);
+}
+
 // Puts back what was taken out though somebody owns it, in one version.
 static int add_back_owned(struct work *w, struct seen *merged, struct seen *pruned,
                           struct str api_version)
 {
     const struct api_kind *kind = managed_kind_in(w, api_version);
-    struct field_set owned = {0};
+    struct VEC(const struct field_set *) sets = {0};
     if (!kind)
         return 0;
     vec_foreach(&w->owners, o)
         if (!o->gone && str_eq(o->api_version, api_version))
-            owned = field_set_union(&owned, &o->set, w->arena);
+            vec_push_arena(w->arena, &sets, &o->set);
+    struct field_set owned = union_of(sets.p, sets.n, w->arena);
     int r = see_in(w, merged, kind, merged);
     if (r == 0)
         r = see_in(w, pruned, kind, pruned);

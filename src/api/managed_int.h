@@ -59,7 +59,7 @@ int managed_convert(struct work *w, const struct api_kind *from, const yyjson_va
 struct conflict_list {
     struct work *w;
     struct str manager;              // whose are being noted
-    struct field_set set;            // of all
+    size_t bytes;                    // of all paths found
     const struct field_set *allowed; // those that are none; may be NULL
     struct VEC(struct managed_conflict) found;
 };

@@ -38,6 +38,10 @@
 #define DRAY_OBJECT_BYTES_PER_VALUE ((size_t)128)
 #define DRAY_OBJECT_BYTES_PER_BYTE  ((size_t)32)
 
+// An object as it is stored, in JSON. A request's body is bounded, but defaults, whoever manages which field and one apply after
+// another add to it; etcd takes 1.5 MiB. Defaults of a custom resource may take as much in memory.
+#define DRAY_OBJECT_STORED_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
 // A quantity's text. Upstream has no bound; nothing sensible is longer, and big-number arithmetic
 // is quadratic in it.
 #define DRAY_QUANTITY_TEXT_MAX 512

@@ -250,7 +250,13 @@ static int encode(struct op *op, const struct api_object *object, uint64_t revis
     struct err err = {0};
     if (encode_json(op->r, object, revision, op->arena, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    return 0;
+    // What is too large already can still be deleted.
+    if (op->r->scratch.n <= DRAY_OBJECT_STORED_BYTES_MAX || op->verb == VERB_DELETE)
+        return 0;
+    op->status = api_status_too_large(
+        op->arena, arena_strf(op->arena, "the object would take %zu bytes, the limit is %zu",
+                              op->r->scratch.n, DRAY_OBJECT_STORED_BYTES_MAX));
+    return -ERR_TOO_LARGE;
 }
 
 int write_new(struct op *op, const struct api_object *object)

@@ -109,12 +109,19 @@ static void refresh(struct policies *p)
 
 // --- Which requests are meant --------------------------------------------------------------------
 
+// The objects as expressions see them, in the version that was asked for last: most policies ask for the same.
+struct sight {
+    const struct api_kind *as;
+    struct dyn *object, *old;
+};
+
 // What is asked about, found once a request.
 struct question {
     struct op *op;
     const char *operation;
     const struct api_object *object, *old; // in the stored version
     const struct object *namespace;        // NULL: none
+    struct sight *sight;
 };
 
 static bool has(const struct api_str_array *list, struct str text)
@@ -246,6 +253,15 @@ static struct dyn *shown(struct op *op, const struct api_object *object, const s
     dyn_set(d, STR("apiVersion"), dyn_str(as->api_version), op->arena);
     dyn_set(d, STR("kind"), dyn_str(as->kind), op->arena);
     return d;
+}
+
+static const struct sight *look(const struct question *q, const struct api_kind *as)
+{
+    if (q->sight->as != as)
+        *q->sight = (struct sight){.as = as,
+                                   .object = q->object ? shown(q->op, q->object, as) : NULL,
+                                   .old = q->old ? shown(q->op, q->old, as) : NULL};
+    return q->sight;
 }
 
 static struct dyn texts(struct arena *a, const struct str *p, size_t n)
@@ -380,7 +396,8 @@ static int refuse(const struct question *q, const struct bound *b, const struct 
                    STR_ARG(b->definition->metadata.name), STR_ARG(b->binding->metadata.name),
                    STR_ARG(v->message));
     int code = fail_forbidden(op, about(q), "%.*s", STR_ARG(why));
-    op->status->reason = v->reason.n ? v->reason : STR("Invalid");
+    // The policy may be gone when the answer leaves.
+    op->status->reason = v->reason.n ? arena_str(op->arena, v->reason) : STR("Invalid");
     op->status->code = 422;
     for (size_t i = 0; i < array_len(codes); i++)
         if (str_eqz(op->status->reason, codes[i].reason))
@@ -409,8 +426,10 @@ static int act(const struct question *q, const struct bound *b, const struct pol
 static int ask(const struct question *q, const struct bound *b,
                const struct policy_request *request)
 {
+    // What a policy makes of the object is as large as that: it is given back before the next one is asked.
+    cleanup_arena struct arena arena = {0};
     struct policy_verdict *verdicts = NULL;
-    int n = policy_ask(b->policy, request, q->op->arena, &verdicts), code = 0;
+    int n = policy_ask(b->policy, request, &arena, &verdicts), code = 0;
     for (int i = 0; code == 0 && i < n; i++)
         code = act(q, b, &verdicts[i]);
     return code;
@@ -429,10 +448,9 @@ static int ask_bound(const struct question *q, const struct bound *b)
     struct api_object namespace = {0};
     if (q->namespace && decode_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
         ns = shown(op, &namespace, op->r->namespace_kind);
-    struct policy_request asked = {.object = q->object ? shown(op, q->object, as) : NULL,
-                                   .old = q->old ? shown(op, q->old, as) : NULL,
-                                   .request = &request,
-                                   .namespace_object = ns};
+    const struct sight *sight = look(q, as);
+    struct policy_request asked = {
+        .object = sight->object, .old = sight->old, .request = &request, .namespace_object = ns};
     if (!b->definition->spec.param_kind || !b->binding->spec.param_ref)
         return ask(q, b, &asked);
     struct params params = {0};
@@ -461,8 +479,10 @@ int policies_admit(struct op *op, const struct api_object *object, const struct 
     if (p->all.n == 0)
         return 0;
     const struct store_key key = {op->r->namespace_kind, STR(""), op->request->namespace};
+    struct sight sight = {0};
     const struct question q = {
         .op = op,
+        .sight = &sight,
         .operation = !object ? "DELETE"
                      : old   ? "UPDATE"
                              : "CREATE",

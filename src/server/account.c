@@ -159,7 +159,7 @@ static void check_spec(struct wish *w)
         cause_invalid_i64(&w->causes, &at, seconds,
                           STR("may not specify a duration larger than 2^32 seconds"));
     w->token.issued = w->token.not_before = now_seconds(w->ex->s);
-    w->token.expires = w->token.issued + seconds;
+    w->token.expires = w->token.issued + (seconds < SECONDS_MAX ? seconds : SECONDS_MAX);
 }
 
 static bool refuse(struct wish *w, int code, const char *reason, struct str message)

@@ -300,11 +300,25 @@ static void write_message(void *arg)
     lister_end(l, 200);
 }
 
+static void answer_too_long(struct lister *l)
+{
+    struct exchange *ex = l->ex;
+    lister_free(l);
+    answer_fail(ex, 406, "NotAcceptable",
+                STR("the list is too long to be written in YAML: ask for application/json, or for "
+                    "a page at a time (limit)"),
+                NULL);
+}
+
 static void list_write(struct lister *l)
 {
     store_walk_done(&l->walk);
     l->walking = false;
     struct form *f = &l->ex->form;
+    if (f->media == MEDIA_YAML && l->bytes > SERVER_PRETTY_BYTES_MAX) {
+        answer_too_long(l);
+        return;
+    }
     if (l->how.protobuf) {
         write_message(l);
         return;

@@ -31,7 +31,7 @@
 // Bodies of more than this are streamed in pieces of about this size.
 #define SERVER_PIECE_BYTES ((size_t)128 * 1024)
 
-// Longer lists are not indented.
+// Longer lists are not indented, and not written in YAML: both are made at once, which takes the loop and much memory.
 #define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
 // Objects looked at before others get their turn on the loop.

@@ -32,6 +32,15 @@ def bounded(c, what, most_mib, fn):
     assert grown < most_mib * (4 if SANITIZED else 1), f'{what}: {grown} MiB more'
 
 
+def bounded_all_the_time(c, what, most_mib, fn):
+    """… also while it is under way."""
+    c.forget_peak()
+    before = c.memory_kib()
+    bounded(c, what, most_mib, fn)
+    grown = (c.peak_kib() - before) // MIB
+    assert grown < most_mib * (2 if SANITIZED else 1), f'{what}: {grown} MiB more for a while'
+
+
 def bodies(c):
     def post(body, code, path=MAPS, **more):
         got, text = timed(c, 'POST', path, body, **more)
@@ -137,6 +146,87 @@ def updates(c):
     code, text = timed(c, 'PUT', longs + '/l', now)
     assert code == 422 and 'spec.list[7].v' in text, (code, text[:300])
     c.good('DELETE', longs + '/l')
+
+
+APPLY = 'application/apply-patch+yaml'
+
+
+def managed(c):
+    """Who manages which fields: sets in any order, many owners of an object with many fields, long paths in conflicts."""
+    entry = lambda fields: {'manager': 'm', 'operation': 'Update', 'apiVersion': 'v1', 'fieldsType': 'FieldsV1', 'fieldsV1': {'f:data': fields}}
+    backwards = {'metadata': {'name': 'm', 'managedFields': [entry({f'f:{i:06d}': {} for i in range(200000, 0, -1)})]}, 'data': {'a': 'b'}}
+    code, text = timed(c, 'POST', MAPS + '?dryRun=All', json.dumps(backwards, separators=(',', ':')).encode())
+    assert code == 201, (code, text[:300])
+    data = lambda value, *first: {f'{k}{i:05d}': value for k in first for i in range(15000)}
+    first = {'metadata': {'name': 'm'}, 'data': {**data('a', 'k'), **{f'z{i}': 'x' for i in range(90)}}}
+    c.good('POST', MAPS, first)
+    first['metadata']['managedFields'] = [dict(entry({f'f:z{i}': {}}), manager=f'm{i}', operation='Apply') for i in range(90)]
+    c.good('PUT', MAPS + '/m', first)
+    code, text = timed(c, 'PUT', MAPS + '/m', {'metadata': {'name': 'm'}, 'data': {**data('b', 'k', 'l'), **{f'z{i}': 'x' for i in range(90)}}})
+    assert code == 200, (code, text[:300])
+    code, text = timed(c, 'PATCH', MAPS + '/m?fieldManager=m7', {'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'm'}, 'data': {'new': 'x'}}, kind=APPLY)
+    assert code == 200 and '"z7"' not in text and '"z8"' in text, (code, text[:300])
+    c.good('DELETE', MAPS + '/m')
+
+
+def define(c, plural, kind, schema, **more):
+    c.good('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {'metadata': {'name': plural + '.example.com'}, 'spec': {
+        'group': 'example.com', 'scope': 'Namespaced', 'names': {'plural': plural, 'kind': kind},
+        'versions': [{'name': 'v1', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': {'type': 'object', **schema}}, **more}]}})
+    path = f'/apis/example.com/v1/namespaces/default/{plural}'
+    until('the new kind', lambda: c.call('GET', path)[0] == 200)
+    return path, lambda **members: {'apiVersion': 'example.com/v1', 'kind': kind, 'metadata': {'name': 'x'}, **members}
+
+
+def customs(c):
+    """Objects of kinds that users added: thousands of errors, of members, of defaults, and paths as long as the object."""
+    spec = lambda **properties: {'properties': {'spec': {'type': 'object', 'properties': properties}}}
+    path, make = define(c, 'texts', 'Text', spec(list={'type': 'array', 'items': {'type': 'string'}}))
+    code, text = timed(c, 'POST', path, make(spec={'list': [1] * 80000}))
+    assert code == 422, (code, text[:300])
+    path, make = define(c, 'opens', 'Open', {'x-kubernetes-preserve-unknown-fields': True}, subresources={'status': {}})
+    now = c.good('POST', path, make(**{f'k{i:05d}': i for i in range(8000)}))
+    code, text = timed(c, 'PUT', path + '/x/status', make(status={'a': 1}, metadata={'name': 'x', 'resourceVersion': now['metadata']['resourceVersion']}))
+    assert code == 200 and 'k07999' in text, (code, text[:300])
+    item = {'type': 'object', 'properties': {k: {'type': 'string', 'default': 'x' * 100} for k in 'abcdef'}}
+    path, make = define(c, 'fills', 'Fill', spec(list={'type': 'array', 'items': item}))
+    assert timed(c, 'POST', path, make(spec={'list': [{}] * 9}))[0] == 201
+    code, text = timed(c, 'POST', path, make(metadata={'name': 'y'}, spec={'list': [{}] * 400000}))
+    assert code == 422 and 'too large' in text, (code, text[:300])
+    path, make = define(c, 'pools', 'Pool', spec(pools={'type': 'object', 'additionalProperties': {'type': 'object', 'additionalProperties': {
+        'x-kubernetes-int-or-string': True, 'anyOf': [{'type': 'integer'}, {'type': 'string'}]}}}))
+    long = {'x' * 300000: {f'k{i}': 'v' for i in range(3000)}}
+    code, text = timed(c, 'PATCH', path + '/x?fieldManager=one', make(spec={'pools': long}), kind=APPLY)
+    assert code == 201, (code, text[:300])
+    long = {key: {k: 'w' for k in below} for key, below in long.items()}
+    code, text = timed(c, 'PATCH', path + '/x?fieldManager=two', make(spec={'pools': long}), kind=APPLY)
+    assert code == 409, (code, text[:300])
+
+
+def policies(c):
+    """Policies are asked about large objects one after the other."""
+    at = '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic'
+    rules = [{'apiGroups': [''], 'apiVersions': ['v1'], 'operations': ['*'], 'resources': ['configmaps']}]
+    for i in range(15):
+        c.good('POST', at + 'ies', {'metadata': {'name': f'p{i}'}, 'spec': {'matchConstraints': {'resourceRules': rules}, 'validations': [{'expression': 'true'}]}})
+        c.good('POST', at + 'ybindings', {'metadata': {'name': f'p{i}'}, 'spec': {'policyName': f'p{i}', 'validationActions': ['Deny']}})
+    code, text = timed(c, 'POST', MAPS + '?dryRun=All', {'metadata': {'name': 'm', 'labels': {f'k{i:06d}': '' for i in range(150000)}}})
+    assert code == 201, (code, text[:300])
+    c.good('DELETE', at + 'ybindings')
+
+
+def forms(c):
+    """A list that is long is not made into YAML, at once and in memory."""
+    path = '/api/v1/namespaces/kube-public/configmaps'
+    yaml = [('Accept', 'application/yaml')]
+    assert timed(c, 'GET', path, headers=yaml)[0] == 200
+    for i in range(6):
+        c.good('POST', path, {'metadata': {'name': f'm{i}'}, 'data': {'k': 'x' * 900000}})
+    code, text = timed(c, 'GET', path, headers=yaml)
+    assert code == 406 and 'too long' in text, (code, text[:300])
+    assert timed(c, 'GET', path + '?limit=2', headers=yaml)[0] == 200
+    assert timed(c, 'GET', path)[0] == 200
+    c.good('DELETE', path)
 
 
 def counted(c):
@@ -275,6 +365,10 @@ def main():
         bounded(c, 'lists', 300, lambda: lists(c))
         bounded(c, 'updates', 300, lambda: updates(c))
         bounded(c, 'counted', 300, lambda: counted(c))
+        bounded_all_the_time(c, 'managed fields', 250, lambda: managed(c))
+        bounded_all_the_time(c, 'custom resources', 250, lambda: customs(c))
+        bounded_all_the_time(c, 'policies', 250, lambda: policies(c))
+        bounded_all_the_time(c, 'forms', 100, lambda: forms(c))
         bounded(c, 'roles', 100, lambda: roles(c))
         bounded(c, 'parameters', 30, lambda: opaque(c))
         bounded(c, 'CEL', 60, lambda: cel(c))

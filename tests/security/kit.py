@@ -108,6 +108,15 @@ class Cluster:
         with open(f'/proc/{self.process.pid}/status') as f:
             return next(int(line.split()[1]) for line in f if line.startswith('VmRSS'))
 
+    def forget_peak(self):
+        with open(f'/proc/{self.process.pid}/clear_refs', 'w') as f:
+            f.write('5')
+
+    def peak_kib(self):
+        """The most memory that it has had since forget_peak."""
+        with open(f'/proc/{self.process.pid}/status') as f:
+            return next(int(line.split()[1]) for line in f if line.startswith('VmHWM'))
+
     def cpu_s(self):
         """The processor time that it has used: what a request costs it, however busy the machine is."""
         with open(f'/proc/{self.process.pid}/stat') as f:

@@ -120,6 +120,10 @@ def main():
         # In the address it is no credential, and a header that comes twice is none that was checked once.
         assert c.call('GET', '/api/v1/namespaces?access_token=' + token, token=None)[0] == 401
         watches(c, token)
+        for seconds in (9223372036854775807, (1 << 32) + 1, 599, -9223372036854775808):
+            c.refused('POST', ACCOUNTS + '/robot/token', {'spec': {'expirationSeconds': seconds}}, code=422)
+        with open(c.log.name) as log:
+            assert 'runtime error' not in log.read(), 'the end of a token overflows'
         # Replayed: with the account, and after it was made anew.
         assert c.good('DELETE', ACCOUNTS + '/robot')
         assert c.call('GET', '/api/v1/namespaces/team/pods', token=token)[0] == 401

@@ -331,4 +331,112 @@ static void laws_hold(void **state)
     assert_true(w.pairs > 0 && w.conflicts > 0);
 }
 
-RUN_TESTS(TEST_CASE(laws_hold))
+// --- Many of them --------------------------------------------------------------------------------
+
+#define OWNERS 300
+#define KEYS   3000
+
+static void add_data(struct sbuf *out, const char *prefix, const char *value)
+{
+    for (int i = 0; i < KEYS; i++)
+        sbuf_addf(out, "\"%s%05d\":\"%s\",", prefix, i, value);
+}
+
+// A ConfigMap: what add_data writes, and a key for each owner.
+static void make_map(struct sbuf *out, const char *value, bool more)
+{
+    sbuf_addz(out, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"n\"},"
+                   "\"data\":{");
+    add_data(out, "k", value);
+    if (more)
+        add_data(out, "l", value);
+    for (int i = 0; i < OWNERS; i++)
+        sbuf_addf(out, "%s\"z%05d\":\"x\"", i ? "," : "", i);
+    sbuf_addz(out, "}}");
+}
+
+// Owners of one key each, by whom the order is turned around: what is read need not be sorted.
+static struct api_managed_fields_entry_array make_owners(struct arena *a)
+{
+    struct api_managed_fields_entry_array all = {
+        arena_array(a, struct api_managed_fields_entry, OWNERS), OWNERS};
+    for (int i = 0; i < OWNERS; i++)
+        all.p[i] = (struct api_managed_fields_entry){
+            .manager = arena_strf(a, "m%05d", i),
+            .operation = STR("Apply"),
+            .api_version = STR("v1"),
+            .fields_type = STR("FieldsV1"),
+            .fields_v1 = arena_strf(a, "{\"f:data\":{\"f:z%05d\":{},\"f:k%05d\":{}}}", i, i)};
+    return all;
+}
+
+// Each owner costs what it owns, not what the object has: an object may have thousands of both.
+static void many_owners_are_cheap(void **state)
+{
+    (void)state;
+    cleanup_arena struct arena arena = {0};
+    cleanup_json_doc struct json_doc before = {0}, after = {0};
+    cleanup_sbuf struct sbuf x = {0}, y = {0};
+    make_map(&x, "a", false);
+    make_map(&y, "b", true);
+    parse(sbuf_str(&x), &before);
+    parse(sbuf_str(&y), &after);
+    struct api_managed_fields_entry_array entries = make_owners(&arena), ret = {0};
+    const struct managed_request q = {.kind = api_kind_find(STR("v1"), STR("ConfigMap")),
+                                      .manager = STR("updater"),
+                                      .now = {1700000000, 0},
+                                      .force = true};
+    size_t used = arena.used_bytes;
+    assert_int_equal(managed_update(&q, before.root, after.root, &entries, &arena, &ret, NULL), 0);
+    assert_int_equal(ret.n, OWNERS + 1);
+    assert_str(ret.p[7].manager, "m00007");
+    assert_str(ret.p[7].fields_v1, "{\"f:data\":{\"f:z00007\":{}}}"); // the updater has the other
+    assert_true(arena.used_bytes - used < (size_t)64 * 1024 * 1024);
+    // One of them states something else: what it leaves out goes, for all that is owned is joined first.
+    cleanup_json_doc struct json_doc config = {0};
+    struct managed_applied applied = {0};
+    parse(
+        STR("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"n\"},\"data\":"
+            "{\"new\":\"x\"}}"),
+        &config);
+    const struct managed_request again = {.kind = q.kind, .manager = STR("m00007"), .now = q.now};
+    used = arena.used_bytes;
+    assert_int_equal(managed_apply(&again, after.root, config.root, &ret, &arena, &applied, NULL),
+                     0);
+    assert_true(applied.changed);
+    assert_true(str_contains(sbuf_str(&applied.object), STR("\"new\"")));
+    assert_false(str_contains(sbuf_str(&applied.object), STR("\"z00007\"")));
+    assert_true(str_contains(sbuf_str(&applied.object), STR("\"z00008\"")));
+    assert_true(arena.used_bytes - used < (size_t)64 * 1024 * 1024);
+    sbuf_done(&applied.object);
+}
+
+// Conflicts are listed as far as there is room: every one of them names its whole path.
+static void conflicts_are_bounded(void **state)
+{
+    (void)state;
+    struct world w = {.kind = api_kind_find(STR("v1"), STR("Pod"))};
+    cleanup_state struct state none = {0}, one = {0}, two = {0};
+    struct sbuf configs[2] = {{0}, {0}};
+    for (int k = 0; k < 2; k++) {
+        sbuf_addz(&configs[k],
+                  "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"n\","
+                  "\"annotations\":{");
+        for (int i = 0; i < 100; i++) {
+            sbuf_addf(&configs[k], "%s\"", i ? "," : "");
+            sbuf_add_repeat(&configs[k], 'a', 10000);
+            sbuf_addf(&configs[k], "%d\":\"%d\"", i, k);
+        }
+        sbuf_addz(&configs[k], "}}}");
+    }
+    struct managed_applied a = {0};
+    assert_int_equal(managed_empty(w.kind, &w.arena, &none.object, NULL), 0);
+    assert_int_equal(apply(&w, &none, "one", sbuf_str(&configs[0]), false, &one, &a), 0);
+    assert_int_equal(apply(&w, &one, "two", sbuf_str(&configs[1]), false, &two, &a), -ERR_CONFLICT);
+    assert_in_range(a.conflicts_len, 1, MANAGED_CONFLICT_BYTES_MAX / 10000 + 1);
+    sbuf_done(&configs[0]);
+    sbuf_done(&configs[1]);
+    arena_done(&w.arena);
+}
+
+RUN_TESTS(TEST_CASE(laws_hold), TEST_CASE(many_owners_are_cheap), TEST_CASE(conflicts_are_bounded))

@@ -98,6 +98,78 @@ static void test_default(void **state)
     end(&w);
 }
 
+// A default may be longer than what it is set for, and be set a hundred thousand times.
+static void test_default_bound(void **state)
+{
+    (void)state;
+    struct world w;
+    cleanup_sbuf struct sbuf schema = {0}, json = {0};
+    sbuf_addz(&schema, "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{"
+                       "\"a\":{\"type\":\"string\"},\"x\":{\"type\":\"string\",\"default\":\"");
+    sbuf_add_repeat(&schema, 'd', 5000);
+    sbuf_addz(&schema, "\"}}}}");
+    start(&w, schema.p);
+    sbuf_addz(&json, "[{\"a\":\"b\"}");
+    for (size_t i = 0; i < 100000; i++)
+        sbuf_addz(&json, ",{}");
+    sbuf_addc(&json, ']');
+    struct dyn v = value(&w, json.p);
+    size_t before = w.arena.used_bytes;
+    assert_false(crd_default(&v, w.schema->root, &w.arena));
+    assert_true(w.arena.used_bytes - before < 2 * DRAY_OBJECT_STORED_BYTES_MAX);
+    assert_int_equal(v.items[0].members_len, 2);
+    assert_int_equal(v.items[100000].members_len, 0);
+    end(&w);
+}
+
+// What alternatives said that did not hold is forgotten when another one does: it names the whole path, for each value below.
+static void test_alternatives_bound(void **state)
+{
+    (void)state;
+    struct world w;
+    cleanup_sbuf struct sbuf json = {0};
+    start(&w, OBJECT("\"m\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\","
+                     "\"additionalProperties\":{\"x-kubernetes-int-or-string\":true,\"anyOf\":[{"
+                     "\"type\":\"integer\"},{\"type\":\"string\"}]}}}"));
+    sbuf_addz(&json, "{\"m\":{\"");
+    sbuf_add_repeat(&json, 'k', 50000);
+    sbuf_addz(&json, "\":{\"a\":1");
+    for (int i = 0; i < 1000; i++)
+        sbuf_addf(&json, ",\"b%d\":\"x\"", i);
+    sbuf_addz(&json, "}}}");
+    struct dyn v = value(&w, json.p);
+    struct causes causes = {.arena = &w.arena};
+    size_t before = w.arena.used_bytes;
+    crd_validate(&v, NULL, w.schema->root, &causes);
+    assert_int_equal(causes.n, 0);
+    assert_true(w.arena.used_bytes - before < (size_t)1024 * 1024);
+    end(&w);
+}
+
+// An update of the status costs what the object has, not the square of it.
+static void test_status_bound(void **state)
+{
+    (void)state;
+    struct world w;
+    cleanup_sbuf struct sbuf json = {0};
+    start(&w, "{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}");
+    sbuf_addz(&json, "{\"status\":1");
+    for (int i = 0; i < 3000; i++)
+        sbuf_addf(&json, ",\"k%d\":%d,\"z%d\":%d", i, i, i, i);
+    sbuf_addz(&json, "}");
+    struct custom_object old = {.content = value(&w, json.p)};
+    struct custom_object now = {.content = value(&w, "{\"k0\":7,\"status\":2}")};
+    const struct api_object object = {NULL, &now}, before = {NULL, &old};
+    size_t used = w.arena.used_bytes;
+    custom_prepare(API_STATUS_UPDATE, &object, &before, NULL, &w.arena);
+    assert_true(w.arena.used_bytes - used < (size_t)2 * 1024 * 1024);
+    assert_int_equal(now.content.members_len, old.content.members_len);
+    assert_int_equal(dyn_get(&now.content, STR("status"))->number, 2);
+    assert_int_equal(dyn_get(&old.content, STR("status"))->number, 1);
+    assert_int_equal(dyn_get(&now.content, STR("k0"))->number, 0);
+    end(&w);
+}
+
 static void test_validate(void **state)
 {
     (void)state;
@@ -121,6 +193,12 @@ static void test_validate(void **state)
          "<nil> Invalid value: \"\": \"\" must validate one and only one schema (oneOf). Found 2 "
          "valid "
          "alternatives"},
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"maximum\":1}},"
+         "\"allOf\":[{\"properties\":{\"a\":{\"maximum\":1}}},"
+         "{\"properties\":{\"a\":{\"maximum\":1}}}]}",
+         "{\"a\":2}",
+         "a Invalid value: 2: a in body should be less than or equal to 1\n"
+         "<nil> Invalid value: \"\": \"\" must validate all the schemas (allOf). None validated"},
         {OBJECT("\"a\":{\"type\":\"integer\",\"format\":\"int32\"}"), "{\"a\":3000000000}",
          "<nil> Invalid value: \"\": Checked value must be of type integer with format int32 in a"},
     };
@@ -232,10 +310,11 @@ static void test_policy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prune),    cmocka_unit_test(test_default),
-        cmocka_unit_test(test_validate), cmocka_unit_test(test_unchanged),
-        cmocka_unit_test(test_schema),   cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_policy),
+        cmocka_unit_test(test_prune),         cmocka_unit_test(test_default),
+        cmocka_unit_test(test_default_bound), cmocka_unit_test(test_alternatives_bound),
+        cmocka_unit_test(test_validate),      cmocka_unit_test(test_unchanged),
+        cmocka_unit_test(test_schema),        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_policy),        cmocka_unit_test(test_status_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -286,6 +286,34 @@ TEST_IN_WORLD(test_bindings_are_not_stored)
     assert_refused(&w->reply, 404, "pods \"p\" not found");
 }
 
+// A refusal waits for what is being written; by then the policy that it is by may be gone.
+TEST_IN_WORLD(test_policy_that_goes)
+{
+    const struct target policy = {"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy",
+                                  "", "", "p"};
+    const struct target binding = {"admissionregistration.k8s.io/v1",
+                                   "ValidatingAdmissionPolicyBinding", "", "", NULL};
+    w->user.name = STR("somebody");
+    assert_ok(do_create(
+        w, policy,
+        "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"matchConstraints\":{\"resourceRules\":[{"
+        "\"apiGroups\":[\"\"],\"apiVersions\":[\"v1\"],\"operations\":[\"*\"],\"resources\":["
+        "\"configmaps\"]}]},\"validations\":[{\"expression\":\"false\",\"reason\":"
+        "\"Unauthorized\"}]}}"));
+    assert_ok(do_create(w, binding,
+                        "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"policyName\":\"p\","
+                        "\"validationActions\":[\"Deny\"]}}"));
+    const struct registry_request removal = world_request(w, policy);
+    struct reply removed = {0};
+    registry_delete(w->registry, &removal, NULL, &w->arena, world_answered, &removed);
+    do_create(w, CONFIG(NULL), "{\"metadata\":{\"name\":\"a\"}}");
+    assert_ok(&removed);
+    assert_int_equal(w->reply.http, 401);
+    assert_string_equal(w->reply.reason, "Unauthorized");
+    reply_done(&removed);
+    assert_ok(do_create(w, CONFIG(NULL), "{\"metadata\":{\"name\":\"a\"}}"));
+}
+
 RUN_TESTS(TEST_CASE(test_gives_identity), TEST_CASE(test_resets_what_only_the_server_sets),
           TEST_CASE(test_generates_names), TEST_CASE(test_generated_name_taken),
           TEST_CASE(test_name_taken), TEST_CASE(test_version_must_be_empty),
@@ -297,4 +325,4 @@ RUN_TESTS(TEST_CASE(test_gives_identity), TEST_CASE(test_resets_what_only_the_se
           TEST_CASE(test_opaque_parameters_are_stored_compact),
           TEST_CASE(test_admin_access_needs_the_label), TEST_CASE(test_lost_writes_are_told),
           TEST_CASE(test_tokens_are_not_built_yet), TEST_CASE(test_reviews_are_not_stored),
-          TEST_CASE(test_bindings_are_not_stored))
+          TEST_CASE(test_bindings_are_not_stored), TEST_CASE(test_policy_that_goes))

@@ -134,8 +134,31 @@ TEST_IN_WORLD(test_patch_of_status)
     assert_field(w, "status.allocation.devices.results[0].device", "x");
 }
 
+// Bodies are bounded, but one manager after another could go on adding to an object.
+TEST_IN_WORLD(test_object_does_not_grow_for_ever)
+{
+    int i = 0;
+    for (; i < 40 && w->reply.code == 0; i++) {
+        cleanup_sbuf struct sbuf config = {0};
+        sbuf_addz(&config, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
+                           "\"a\",\"labels\":{");
+        for (int k = 0; k < 30000; k++)
+            sbuf_addf(&config, "%s\"k%d-%05d\":\"\"", k ? "," : "", i, k);
+        sbuf_addz(&config, "}}}");
+        struct registry_request q = world_request(w, CONFIG("a"));
+        q.field_manager = arena_strf(&w->arena, "m%d", i);
+        reply_done(&w->reply);
+        registry_patch(w->registry, &q, REGISTRY_PATCH_APPLY, sbuf_str(&config), &w->arena,
+                       world_answered, &w->reply);
+        assert_true(strlen(world_end(w)->json) <= DRAY_OBJECT_STORED_BYTES_MAX);
+    }
+    assert_int_equal(w->reply.http, 413);
+    assert_true(i > 3);
+    assert_ok(do_delete(w, CONFIG("a"), NULL));
+}
+
 RUN_TESTS(TEST_CASE(test_three_kinds), TEST_CASE(test_empty_patch_changes_nothing),
           TEST_CASE(test_version_in_patch), TEST_CASE(test_uid_in_patch_is_immutable),
           TEST_CASE(test_missing_object), TEST_CASE(test_bad_patches),
           TEST_CASE(test_unknown_fields), TEST_CASE(test_patch_in_another_version),
-          TEST_CASE(test_patch_of_status))
+          TEST_CASE(test_patch_of_status), TEST_CASE(test_object_does_not_grow_for_ever))

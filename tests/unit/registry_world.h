@@ -148,8 +148,9 @@ static inline void world_answered(void *arg, const struct registry_answer *a)
     r->json = world_copy(a->object ? a->object->json : STR(""));
     if (a->object) {
         struct err err = {0};
+        const struct json_options any = {.max_bytes = SIZE_MAX};
         r->revision = a->object->revision;
-        if (json_parse(str_z(r->json), NULL, &r->doc, &err) < 0)
+        if (json_parse(str_z(r->json), &any, &r->doc, &err) < 0)
             fail_msg("the object is not JSON: %s in %s", err.msg, r->json);
     }
     if ((a->code < 0) != (a->status && str_eqz(a->status->status, "Failure")))
