@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/cel_check.h"
@@ -192,7 +193,7 @@ static void on_answer(void *arg, const struct client_answer *a)
     struct world *w = arg;
     if (a->code != 0)
         fail_msg("%s", a->err->msg);
-    if (str_eqz(a->object->object.kind->kind, "ResourceClaim")) {
+    if (a->object && str_eqz(a->object->object.kind->kind, "ResourceClaim")) {
         int number = a->object->meta->name.p[1] - '0';
         (void)snprintf(w->uids[number], sizeof(w->uids[number]), "%.*s",
                        STR_ARG(a->object->meta->uid));
@@ -341,4 +342,104 @@ static void functions_may_be_called_from_any_thread(void **state)
         kubelet_done(&kubelets[i]);
 }
 
-RUN_TESTS(TEST_CASE(functions_may_be_called_from_any_thread))
+// --- Claims that nobody will unprepare -------------------------------------------------------------
+
+static int light(void *arg, const struct dray_claim *claim, struct dray_outcome *out,
+                 struct dray_error *err)
+{
+    struct world *w = arg;
+    (void)out;
+    (void)err;
+    atomic_fetch_add(&w->lit, claim->devices_len);
+    return 0;
+}
+
+static void prepare_claim(struct world *w, struct core *core, int number)
+{
+    cleanup_arena struct arena a = {0};
+    struct journal_entry entry;
+    struct err err = {0};
+    const struct dray_allocated device = {.request = "r",
+                                          .request_ref = "r",
+                                          .pool = "n1",
+                                          .device = arena_strf(&a, "led%d", number).p};
+    const struct dray_claim claim = {.namespace_ = "default",
+                                     .name = arena_strf(&a, "c%d", number).p,
+                                     .uid = w->uids[number],
+                                     .devices = &device,
+                                     .devices_len = 1};
+    if (core_prepare(core, &claim, &a, &entry, &err) != 0)
+        fail_msg("%s", err.msg);
+}
+
+// Leaves two claims behind that were prepared before the machine last started.
+static void earlier_boot(struct world *w)
+{
+    char data[96], cdi[64];
+    struct core *core = NULL;
+    struct err err = {0};
+    (void)snprintf(data, sizeof(data), "%s/plugins/" DRIVER, w->dir);
+    (void)snprintf(cdi, sizeof(cdi), "%s/cdi", w->dir);
+    const struct core_options o = {.driver = DRIVER,
+                                   .cdi_class = "device",
+                                   .data_dir = data,
+                                   .cdi_dir = cdi,
+                                   .boot_id = "earlier",
+                                   .callbacks = {.prepare = light},
+                                   .arg = w,
+                                   .clock = loop_exec(w->loop)->clock};
+    if (core_open(&o, &core, &err) != 0)
+        fail_msg("%s", err.msg);
+    prepare_claim(w, core, 0);
+    prepare_claim(w, core, 1);
+    core_free(core);
+}
+
+static void delete_claim(struct world *w, const char *name)
+{
+    const struct client_key key = {api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim")),
+                                   STR("default"), str_z(name)};
+    size_t before = w->answers;
+    client_delete(w->client, &key, NULL, on_answer, w);
+    while (w->answers == before)
+        loop_run(w->loop);
+}
+
+static void name_held(void *arg, const struct core_held *held)
+{
+    struct sbuf *out = arg;
+    sbuf_addf(out, "%s ", held->entry->claim.name);
+}
+
+static void claims_that_are_gone_are_released_unless_kubelet_may_still_ask(void **state)
+{
+    (void)state;
+    static struct world w = {.dir = "/tmp/sdk-XXXXXX"};
+    struct sbuf held = {0};
+    assert_non_null(mkdtemp(w.dir));
+    open_registry(&w);
+    put(&w, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"}}", false);
+    for (int i = 0; i < 3; i++)
+        make_claim(&w, i);
+    earlier_boot(&w);
+    start_driver(&w);
+    prepare_claim(&w, w.driver->core, 2);
+    assert_int_equal(atomic_load(&w.lit), 3);
+    delete_claim(&w, "c0"); // of the boot before: nobody knows of it any more
+    delete_claim(&w, "c2"); // of this boot: containers may have it
+    w.driver->collect_timer.fn(w.driver->collect_timer.arg);
+    while (atomic_load(&w.lit) == 3)
+        turn(w.loop);
+    for (int i = 0; i < 10; i++)
+        turn(w.loop);
+    core_foreach(w.driver->core, name_held, &held);
+    assert_int_equal(atomic_load(&w.lit), 2);
+    assert_null(strstr(held.p, "c0"));
+    assert_non_null(strstr(held.p, "c1"));
+    assert_non_null(strstr(held.p, "c2"));
+    sbuf_done(&held);
+    world_done(&w);
+}
+
+RUN_TESTS(TEST_CASE(functions_may_be_called_from_any_thread),
+          TEST_CASE(claims_that_are_gone_are_released_unless_kubelet_may_still_ask))
