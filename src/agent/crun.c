@@ -74,6 +74,7 @@ static void answer(struct crun_job *j)
 
 void crun_job_end(struct crun_job *j)
 {
+    struct crun *c = j->crun;
     struct crun_pod *pod = j->pod;
     struct list_node *next = NULL;
     if (j->after)
@@ -85,13 +86,13 @@ void crun_job_end(struct crun_job *j)
             pod->busy = true; // whoever is answered now waits behind it
     }
     answer(j);
-    j->crun->under_way--;
     arena_done(&j->arena);
     free(j);
     if (next)
         begin(list_entry(next, struct crun_job, node));
     else if (pod && pod->gone && !pod->busy)
         crun_pod_drop(pod);
+    crun_over(c);
 }
 
 static void run_after(void *arg)
@@ -166,10 +167,10 @@ static void tell_list(void *arg)
     const struct runtime_list all = {
         .pods = pods.p, .pods_len = pods.n, .containers = boxes.p, .containers_len = boxes.n};
     l->fn(l->arg, &all);
-    c->under_way--;
     vec_done(&pods);
     vec_done(&boxes);
     free(l);
+    crun_over(c);
 }
 
 static void list(struct runtime *r, void (*fn)(void *arg, const struct runtime_list *all),
@@ -183,11 +184,8 @@ static void list(struct runtime *r, void (*fn)(void *arg, const struct runtime_l
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void crun_free(struct runtime *r)
+static void destroy(struct crun *c)
 {
-    struct crun *c = crun_of(r);
-    if (c->puller_runs)
-        crun_puller_stop(c);
     map_foreach(&c->boxes, i)
         crun_box_free(*map_value(&c->boxes, i));
     map_done(&c->boxes);
@@ -209,6 +207,27 @@ static void crun_free(struct runtime *r)
         (void)close(c->lock);
     arena_done(&c->arena);
     free(c);
+}
+
+void crun_over(struct crun *c)
+{
+    c->under_way--;
+    if (c->freed && c->under_way == 0)
+        destroy(c);
+}
+
+// Jobs that the runtime began by itself, when a monitor died or to send a signal, are known to nobody else, and may still be
+// at work.
+static void crun_free(struct runtime *r)
+{
+    struct crun *c = crun_of(r);
+    if (c->puller_runs)
+        crun_puller_stop(c);
+    c->left = c->freed = true;
+    map_foreach(&c->boxes, i)
+        crun_box_leave(*map_value(&c->boxes, i));
+    if (c->under_way == 0)
+        destroy(c);
 }
 
 static void crun_leave(struct runtime *r)

@@ -62,15 +62,20 @@ struct crun_box *crun_box_add(struct crun *c, const char *id, const struct crun_
     return b;
 }
 
-void crun_box_free(struct crun_box *b)
+void crun_box_leave(struct crun_box *b)
 {
     crun_watch_stop(b);
     exec_timer_stop(b->crun->exec, &b->kill_timer);
-    list_foreach(&b->waiters, n) {
+    for (struct list_node *n; (n = list_pop_front(&b->waiters));) {
         struct crun_waiter *w = list_entry(n, struct crun_waiter, node);
         crun_answer(b->crun, 0, NULL, w->done, w->arg);
         free(w);
     }
+}
+
+void crun_box_free(struct crun_box *b)
+{
+    crun_box_leave(b);
     arena_done(&b->arena);
     free(b);
 }

@@ -48,8 +48,8 @@ static void finish(struct runtime_exec *x)
         (void)tree_remove_path(x->folder);
     sbuf_done(&x->said);
     sbuf_done(&x->problem);
-    c->under_way--;
     free(x);
+    crun_over(c);
 }
 
 static void on_closed(uv_handle_t *h)

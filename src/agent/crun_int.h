@@ -131,7 +131,8 @@ struct crun {
     pthread_cond_t pull_wake;
     struct list pulls;
     size_t under_way;
-    bool left; // nothing is watched any more
+    bool left;  // nothing is watched any more
+    bool freed; // by who had it: it goes with the last that is under way
     uint64_t execs;
     void (*step)(void *arg, const char *what);
     void *step_arg;
@@ -146,6 +147,8 @@ struct crun_job *crun_job_new(struct crun *c, struct crun_pod *pod);
 void crun_job_submit(struct crun_job *j);
 // crun_job_end runs what follows the work; for those that did not go through a pool.
 void crun_job_end(struct crun_job *j);
+// crun_over: something that is counted as under way has ended. Its caller touches c no more.
+void crun_over(struct crun *c);
 // crun_answer answers an operation without work, later.
 void crun_answer(struct crun *c, int code, const char *why, runtime_done_fn done, void *arg);
 
@@ -192,6 +195,8 @@ void crun_box_remove(struct runtime *r, struct str id, runtime_done_fn done, voi
 struct crun_box *crun_box_find(struct crun *c, struct str id);
 struct crun_box *crun_box_add(struct crun *c, const char *id, const struct crun_box_meta *meta);
 void crun_box_free(struct crun_box *b);
+// crun_box_leave: nobody watches it any more, and nobody waits for its end.
+void crun_box_leave(struct crun_box *b);
 // crun_box_ended: it came to its end; whoever waits hears of it.
 void crun_box_ended(struct crun_box *b);
 void crun_box_tell(struct crun_box *b);

@@ -293,11 +293,42 @@ static void a_full_disk_does_not_keep_a_pod_alive(void **state)
     assert_int_equal(umount(pods), 0);
 }
 
+static void take_time(void *arg, const char *what)
+{
+    (void)arg;
+    if (strcmp(what, "send the container a signal") == 0)
+        (void)usleep(200000);
+}
+
+static void nobody(void *arg, int code, const struct err *err)
+{
+    (void)arg;
+    (void)code;
+    (void)err;
+}
+
+static void what_is_at_work_may_end_after_the_runtime_was_freed(void **state)
+{
+    char pod[80], id[80];
+    (void)state;
+    kit.step = take_time;
+    restart();
+    must(kit_pod(&kit, "late", pod));
+    must(kit_shell(&kit, pod, "box", "sleep 1000", id));
+    must(kit_start(&kit, id));
+    kit.runtime->ops->container_stop(kit.runtime, str_z(id), 60 * CLOCK_NS_PER_SEC, nobody, NULL);
+    kit.step = NULL;
+    restart();
+    must(kit_stop(&kit, id, 0));
+    must(kit_pod_remove(&kit, pod));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_CASE(what_runs_is_taken_over),
         TEST_CASE(who_leaves_watches_nothing_and_what_runs_goes_on),
+        TEST_CASE(what_is_at_work_may_end_after_the_runtime_was_freed),
         TEST_CASE(what_ended_meanwhile_is_known),
         TEST_CASE(a_container_goes_with_its_monitor),
         TEST_CASE(what_was_before_the_machine_started_has_ended),
