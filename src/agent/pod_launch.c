@@ -288,6 +288,8 @@ static void on_old_removed(void *arg, int code, const struct err *err)
 static void shift_runs(struct pod_container *c)
 {
     if (c->last.id)
+        pod_logs_drop(c, c->last.attempt);
+    if (c->last.id)
         runtime_of(c)->ops->container_remove(runtime_of(c), str_z(c->last.id), on_old_removed,
                                              pod_call_new(c->pod, NULL));
     pod_run_done(&c->last);

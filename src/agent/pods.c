@@ -393,6 +393,7 @@ static void begin(struct pods *p, const struct runtime_list *all)
     }
     if (p->dra)
         dra_reconcile(p->dra);
+    pod_logs_start(p);
 }
 
 static void take_sandbox(struct pods *p, const struct runtime_pod_status *s)
@@ -575,6 +576,7 @@ void pods_free(struct pods *p)
     if (!p)
         return;
     p->options.runtime->listener = (struct runtime_listener){0};
+    exec_timer_stop(p->exec, &p->logs);
     informer_free(p->informer);
     informer_free(p->services);
     list_foreach(&p->all, n)

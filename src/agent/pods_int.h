@@ -136,7 +136,8 @@ struct pods {
     struct pod_table by_uid;
     struct list all;
     struct list orphans;
-    struct list calls;       // of orphans
+    struct list calls; // of orphans
+    struct exec_timer logs;
     bool swept;              // what runtime and API have is known, and orphans are on their way out
     bool quiet;              // nothing new is begun
     struct str runtime_name; // of container ids
@@ -210,6 +211,11 @@ void pod_container_wait(struct pod_container *c, const char *reason, const char 
 void pod_begin_probes(struct pod_container *c);
 void pod_end_probes(struct pod_container *c, bool all);
 void pod_probe_target(const struct pod_container *c, struct probe_target *ret);
+
+// --- pod_logs.c ----------------------------------------------------------------------------------
+
+void pod_logs_start(struct pods *p); // looks at their sizes from now on
+void pod_logs_drop(const struct pod_container *c, uint32_t attempt); // of a run that is not kept
 
 // --- pod_stop.c ----------------------------------------------------------------------------------
 

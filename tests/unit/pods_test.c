@@ -2,6 +2,7 @@
 //
 // The life of pods on a node: order of containers, restarts, probes, ends; what the API is told. A machine in
 // memory, a fake clock.
+#include <dirent.h>
 #include <fcntl.h>
 
 #include <sys/stat.h>
@@ -168,6 +169,72 @@ TEST_WITH_PODS(a_clock_that_is_set_back_does_not_prolong_the_pause_after_a_crash
     assert_int_equal(fake_find(&p->machine, "c")->attempt, 2);
     world_pass(p->w, 12);
     assert_int_equal(fake_find(&p->machine, "c")->attempt, 3);
+}
+
+// log_file is the path of a file in the folder of logs of the container c of pod a, which is made.
+static const char *log_file(struct pods_world *p, const char *name)
+{
+    const char *uid = pods_world_field(p, "a", "metadata.uid");
+    struct str pod = arena_strf(&p->w->arena, "%s/default_a_%s", p->dir, uid);
+    struct str folder = arena_strf(&p->w->arena, "%.*s/c", STR_ARG(pod));
+    (void)mkdir(pod.p, 0755);
+    (void)mkdir(folder.p, 0755);
+    return arena_strf(&p->w->arena, "%.*s/%s", STR_ARG(folder), name).p;
+}
+
+static void write_log(struct pods_world *p, const char *name, off_t bytes)
+{
+    int fd = open(log_file(p, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    assert_true(fd >= 0 && ftruncate(fd, bytes) == 0);
+    (void)close(fd);
+}
+
+// How many logs of the first run were moved away.
+static int moved_logs(struct pods_world *p)
+{
+    int n = 0;
+    DIR *d = opendir(log_file(p, ""));
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));) // NOLINT(concurrency-mt-unsafe): one thread
+        n += strncmp(e->d_name, "0.log.2027", 10) == 0;
+    (void)closedir(d);
+    return n;
+}
+
+TEST_WITH_PODS(logs_that_become_large_are_begun_anew)
+{
+    struct stat st;
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 10);
+    write_log(p, "0.log", 1024 * 1024);
+    world_pass(p->w, 20);
+    assert_int_equal(stat(log_file(p, "0.log"), &st), 0);
+    assert_int_equal(st.st_size, 1024 * 1024);
+    for (int i = 0; i < 8; i++) {
+        write_log(p, "0.log", 11 * 1024 * 1024);
+        world_pass(p->w, 60);
+        assert_int_equal(stat(log_file(p, "0.log"), &st), 0);
+        assert_int_equal(st.st_size, 0);
+    }
+    assert_int_equal(moved_logs(p), 4);
+}
+
+TEST_WITH_PODS(logs_go_with_the_runs_they_are_of)
+{
+    struct stat st;
+    assert_ok(
+        do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" EXITS("c", "1", "10") "]")));
+    write_log(p, "0.log", 1);
+    write_log(p, "0.log.20270115-080000", 1);
+    write_log(p, "1.log", 1);
+    world_pass(p->w, 1);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 1);
+    assert_int_equal(stat(log_file(p, "0.log"), &st), 0); // people may ask for the one before
+    world_pass(p->w, 12);
+    assert_int_equal(fake_find(&p->machine, "c")->attempt, 2);
+    assert_int_not_equal(stat(log_file(p, "0.log"), &st), 0);
+    assert_int_not_equal(stat(log_file(p, "0.log.20270115-080000"), &st), 0);
+    assert_int_equal(stat(log_file(p, "1.log"), &st), 0);
 }
 
 TEST_WITH_PODS(images_that_cannot_be_had)
@@ -804,6 +871,8 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(init_containers_come_one_after_the_other_and_sidecars_stay),
           TEST_CASE(an_init_container_that_fails_for_good_fails_the_pod),
           TEST_CASE(a_pod_that_is_done_is_over), TEST_CASE(crashes_are_backed_off_from),
+          TEST_CASE(logs_that_become_large_are_begun_anew),
+          TEST_CASE(logs_go_with_the_runs_they_are_of),
           TEST_CASE(a_clock_that_is_set_back_starts_nothing_twice),
           TEST_CASE(a_clock_that_is_set_back_does_not_prolong_the_pause_after_a_crash),
           TEST_CASE(a_clock_that_is_set_back_does_not_put_off_probes),
