@@ -235,32 +235,34 @@ static const struct api_kind *matches(const struct question *q, const struct api
 
 // --- What expressions see ------------------------------------------------------------------------
 
-static struct dyn *shown(struct op *op, const struct api_object *object, const struct api_kind *as)
+static struct dyn *shown(const struct api_object *object, const struct api_kind *as,
+                         struct arena *a)
 {
     struct api_object out = *object;
     cleanup_sbuf struct sbuf text = {0};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = &text};
     struct err err = {0};
-    if (as->type != object->kind->type && api_convert(object, as, op->arena, &out, &err) < 0)
+    if (as->type != object->kind->type && api_convert(object, as, a, &out, &err) < 0)
         return NULL;
     out.kind = as;
     if (api_json_write(as->type, out.value, &w, &err) < 0 ||
         json_parse(sbuf_str(&text), &(struct json_options){.max_bytes = SIZE_MAX}, &doc, &err) < 0)
         return NULL;
-    struct dyn *d = arena_one(op->arena, struct dyn);
-    *d = dyn_of(doc.root, op->arena);
-    dyn_set(d, STR("apiVersion"), dyn_str(as->api_version), op->arena);
-    dyn_set(d, STR("kind"), dyn_str(as->kind), op->arena);
+    struct dyn *d = arena_one(a, struct dyn);
+    *d = dyn_of(doc.root, a);
+    dyn_set(d, STR("apiVersion"), dyn_str(as->api_version), a);
+    dyn_set(d, STR("kind"), dyn_str(as->kind), a);
     return d;
 }
 
 static const struct sight *look(const struct question *q, const struct api_kind *as)
 {
+    struct arena *a = q->op->arena;
     if (q->sight->as != as)
         *q->sight = (struct sight){.as = as,
-                                   .object = q->object ? shown(q->op, q->object, as) : NULL,
-                                   .old = q->old ? shown(q->op, q->old, as) : NULL};
+                                   .object = q->object ? shown(q->object, as, a) : NULL,
+                                   .old = q->old ? shown(q->old, as, a) : NULL};
     return q->sight;
 }
 
@@ -321,15 +323,27 @@ static struct dyn request_of(const struct question *q, const struct api_kind *as
 
 // --- Parameters ----------------------------------------------------------------------------------
 
-struct params VEC(const struct dyn *);
+// Objects, by reference: they may be many and large, and are read one after the other.
+struct params {
+    const struct api_kind *kind;
+    struct VEC(const struct object *) all;
+};
 
-static void add_param(struct op *op, const struct object *o, const struct api_kind *kind,
-                      struct params *out)
+static void params_done(struct params *p)
 {
+    vec_foreach(&p->all, o)
+        object_unref(*o);
+    vec_done(&p->all);
+}
+#define cleanup_params cleanup_with(params_done)
+
+static bool is_selected(const struct object *o, const struct api_kind *kind,
+                        const struct label_selector *selector)
+{
+    cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    struct err err;
-    if (registry_decode(o, kind, op->arena, &object, &err) == 0)
-        vec_push_arena(op->arena, out, shown(op, &object, kind));
+    return registry_decode(o, kind, &arena, &object, NULL) == 0 &&
+           label_selector_matches(selector, &api_object_meta(&object)->labels);
 }
 
 static int find_params(const struct question *q, const struct bound *b, struct params *out)
@@ -348,13 +362,14 @@ static int find_params(const struct question *q, const struct bound *b, struct p
                              STR_ARG(want->kind));
     const struct api_kind *stored = registry_stored_kind(kind);
     struct str where = STR("");
+    out->kind = kind;
     if (kind->namespaced)
         where = ref->namespace.n ? ref->namespace : op->request->namespace;
     if (ref->name.n) {
         const struct store_key key = {stored, where, ref->name};
         const struct object *o = store_get(op->r->store, &key);
         if (o)
-            add_param(op, o, kind, out);
+            vec_push(&out->all, object_ref(o));
         return 0;
     }
     struct label_selector selector;
@@ -362,13 +377,9 @@ static int find_params(const struct question *q, const struct bound *b, struct p
     if (label_selector_of(ref->selector, op->arena, &selector, NULL) < 0 ||
         store_walk_start(op->r->store, &walk, NULL) < 0)
         return 0;
-    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));) {
-        struct api_object object = {0};
-        struct err err;
-        if (registry_decode(o, kind, op->arena, &object, &err) == 0 &&
-            label_selector_matches(&selector, &api_object_meta(&object)->labels))
-            add_param(op, o, kind, out);
-    }
+    for (const struct object *o; (o = store_walk_next(op->r->store, &walk));)
+        if (is_selected(o, kind, &selector))
+            vec_push(&out->all, object_ref(o));
     store_walk_done(&walk);
     return 0;
 }
@@ -435,6 +446,20 @@ static int ask(const struct question *q, const struct bound *b,
     return code;
 }
 
+// ask_with asks about a request beside one of the parameters.
+static int ask_with(const struct question *q, const struct bound *b, struct policy_request asked,
+                    const struct object *param, const struct api_kind *kind)
+{
+    cleanup_arena struct arena arena = {0};
+    struct api_object object = {0};
+    struct err err = {0};
+    if (registry_decode(param, kind, &arena, &object, &err) < 0)
+        return fail_internal(q->op, "a parameter of the policy %.*s cannot be read: %s",
+                             STR_ARG(b->definition->metadata.name), err.msg);
+    asked.params = shown(&object, kind, &arena);
+    return ask(q, b, &asked);
+}
+
 static int ask_bound(const struct question *q, const struct bound *b)
 {
     struct op *op = q->op;
@@ -447,26 +472,24 @@ static int ask_bound(const struct question *q, const struct bound *b)
     struct dyn request = request_of(q, as), *ns = NULL;
     struct api_object namespace = {0};
     if (q->namespace && decode_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
-        ns = shown(op, &namespace, op->r->namespace_kind);
+        ns = shown(&namespace, op->r->namespace_kind, op->arena);
     const struct sight *sight = look(q, as);
     struct policy_request asked = {
         .object = sight->object, .old = sight->old, .request = &request, .namespace_object = ns};
     if (!b->definition->spec.param_kind || !b->binding->spec.param_ref)
         return ask(q, b, &asked);
-    struct params params = {0};
+    cleanup_params struct params params = {0};
     int code = find_params(q, b, &params);
     bool deny = str_eqz(b->binding->spec.param_ref->parameter_not_found_action, "Deny");
-    if (code == 0 && params.n == 0 && deny)
+    if (code == 0 && params.all.n == 0 && deny)
         return act(q, b,
                    &(struct policy_verdict){true,
                                             STR("failed to configure binding: no params found for "
                                                 "policy binding with `Deny` "
                                                 "parameterNotFoundAction"),
                                             STR("")});
-    for (size_t i = 0; code == 0 && i < params.n; i++) {
-        asked.params = params.p[i];
-        code = ask(q, b, &asked);
-    }
+    for (size_t i = 0; code == 0 && i < params.all.n; i++)
+        code = ask_with(q, b, asked, params.all.p[i], params.kind);
     return code;
 }
 

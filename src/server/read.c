@@ -11,6 +11,8 @@
 
 #include "base/banned.h"
 
+static const struct str type_proto = STR_INIT("application/vnd.kubernetes.protobuf");
+
 // --- Waiting for a revision ----------------------------------------------------------------------
 
 static void look_again(void *arg)
@@ -91,8 +93,11 @@ struct lister {
     size_t limit;                            // SIZE_MAX: none
     int64_t left_before;                     // objects behind the token, -1 when not known
     size_t written;
-    size_t dropped;    // references given back, as they are written
-    struct sbuf items; // in protobuf, which must be whole before its length is known
+    size_t dropped;            // references given back, as they are written
+    struct sbuf items;         // of a short list in protobuf
+    size_t measured;           // objects whose protobuf has been measured
+    size_t items_bytes;        // in protobuf, which must be known before they are sent
+    const struct object *last; // referenced; of a page behind which there are more
     bool more;
     bool exact;
     bool walking;
@@ -110,6 +115,7 @@ static void lister_free(void *arg)
     for (size_t i = l->dropped; i < l->found.n; i++)
         object_unref(l->found.p[i]);
     vec_done(&l->found);
+    object_unref(l->last);
     sbuf_done(&l->items);
     free(l);
 }
@@ -161,10 +167,9 @@ static void list_head(struct lister *l, struct sbuf *out)
     struct encode_list head = {.revision = l->walk.revision, .remaining = -1};
     cleanup_sbuf struct sbuf text = {0};
     if (l->more) {
-        const struct object *last = l->found.p[l->found.n - 1];
         struct token t = {.revision = (int64_t)l->walk.revision,
-                          .namespace = last->namespace,
-                          .name = last->name,
+                          .namespace = l->last->namespace,
+                          .name = l->last->name,
                           .left = -1};
         if (select_everything(&l->select) && l->left_before >= 0)
             t.left = head.remaining = l->left_before - (int64_t)l->found.n;
@@ -172,7 +177,7 @@ static void list_head(struct lister *l, struct sbuf *out)
         head.continue_token = sbuf_str(&text);
     }
     if (l->how.protobuf)
-        encode_proto_list_head(&l->how, &head, l->items.n, out);
+        encode_proto_list_head(&l->how, &head, l->items_bytes, out);
     else
         encode_list_head(&l->how, &head, out);
 }
@@ -241,12 +246,12 @@ static void write_pieces(void *arg)
     sbuf_reserve(&piece, SERVER_PIECE_BYTES + 4096);
     if (!l->started) {
         l->started = true;
-        answer_start(ex, 200, STR("application/json"));
+        answer_start(ex, 200, l->how.protobuf ? type_proto : STR("application/json"));
         list_head(l, &piece);
     }
     int r = add_items(l, SERVER_PIECE_BYTES, &piece, &err);
     bool last = l->written == l->found.n;
-    if (last)
+    if (last && !l->how.protobuf)
         encode_list_tail(&piece);
     struct http_request *q = ex->q;
     if (r < 0 || last)
@@ -265,7 +270,37 @@ static void write_pieces(void *arg)
         post_pieces(l);
 }
 
-// write_message writes a list in protobuf: items, a piece at a time, then the head before them.
+// measure finds out how long the items of a long list in protobuf are, some at a time, before they are written.
+static void measure(void *arg)
+{
+    struct lister *l = arg;
+    struct exchange *ex = l->ex;
+    cleanup_sbuf struct sbuf item = {0};
+    struct err err = {0};
+    int r = 0;
+    l->posted = false;
+    if (!ex->q) {
+        lister_end(l, 499);
+        return;
+    }
+    for (size_t n = 0; r == 0 && l->measured < l->found.n && n < SERVER_PIECE_BYTES; n += item.n) {
+        sbuf_clear(&item);
+        r = encode_item(l->found.p[l->measured++], &l->how, &item, &err);
+        l->items_bytes += item.n;
+    }
+    if (r < 0) {
+        lister_free(l);
+        answer_error(ex, &err);
+    } else if (l->measured < l->found.n) {
+        l->posted = true;
+        exec_post(ex->s->exec, measure, l);
+    } else {
+        ex->q->drained = lister_drained;
+        write_pieces(l);
+    }
+}
+
+// write_message writes a short list in protobuf: items, a piece at a time, then the head before them.
 static void write_message(void *arg)
 {
     struct lister *l = arg;
@@ -288,8 +323,9 @@ static void write_message(void *arg)
         return;
     }
     struct sbuf head = {0};
+    l->items_bytes = l->items.n;
     list_head(l, &head);
-    answer_start(ex, 200, STR("application/vnd.kubernetes.protobuf"));
+    answer_start(ex, 200, type_proto);
     struct http_request *q = ex->q;
     q->closed = q->drained = NULL;
     (void)http_write(q, net_buf_new(&head));
@@ -320,7 +356,10 @@ static void list_write(struct lister *l)
         return;
     }
     if (l->how.protobuf) {
-        write_message(l);
+        if (l->bytes > SERVER_MESSAGE_BYTES_MAX)
+            measure(l);
+        else
+            write_message(l);
         return;
     }
     // Nobody reads megabytes by eye.
@@ -355,6 +394,7 @@ static void list_step(void *arg)
             continue;
         if (l->found.n == l->limit) {
             l->more = true;
+            l->last = object_ref(vec_last(&l->found)[0]);
             list_write(l);
             return;
         }

@@ -34,6 +34,10 @@
 // Longer lists are not indented, and not written in YAML: both are made at once, which takes the loop and much memory.
 #define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
+// Longer lists in protobuf are not made whole before they are sent. What they are made of is written twice instead: first to
+// learn its length, which stands before it.
+#define SERVER_MESSAGE_BYTES_MAX ((size_t)1024 * 1024)
+
 // Objects looked at before others get their turn on the loop.
 #define SERVER_STEP_OBJECTS 1024
 

@@ -314,6 +314,42 @@ TEST_IN_WORLD(test_policy_that_goes)
     assert_ok(do_create(w, CONFIG(NULL), "{\"metadata\":{\"name\":\"a\"}}"));
 }
 
+// Parameters are looked for among all objects of a namespace, and read one after the other.
+TEST_IN_WORLD(test_policy_with_many_parameters)
+{
+    const struct target policy = {"admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy",
+                                  "", "", NULL};
+    const struct target binding = {"admissionregistration.k8s.io/v1",
+                                   "ValidatingAdmissionPolicyBinding", "", "", NULL};
+    w->user.name = STR("somebody");
+    for (int i = 0; i < 40; i++) {
+        cleanup_sbuf struct sbuf json = {0};
+        sbuf_addf(&json,
+                  "{\"metadata\":{\"name\":\"m%d\",\"labels\":{\"use\":\"%s\"}},\"data\":{\"k\":\"",
+                  i, i % 2 ? "yes" : "no");
+        sbuf_add_repeat(&json, 'x', 100000);
+        sbuf_addf(&json, "\",\"n\":\"%d\"}}", i);
+        assert_ok(do_create(w, CONFIG(NULL), json.p));
+    }
+    assert_ok(do_create(
+        w, policy,
+        "{\"metadata\":{\"name\":\"p\"},\"spec\":{\"paramKind\":{\"apiVersion\":\"v1\",\"kind\":"
+        "\"ConfigMap\"},\"matchConstraints\":{\"resourceRules\":[{\"apiGroups\":[\"\"],"
+        "\"apiVersions\":[\"v1\"],\"operations\":[\"*\"],\"resources\":[\"secrets\"]}]},"
+        "\"validations\":[{\"expression\":\"params.data.n != object.metadata.name\"}]}}"));
+    assert_ok(
+        do_create(w, binding,
+                  "{\"metadata\":{\"name\":\"b\"},\"spec\":{\"policyName\":\"p\",\"paramRef\":{"
+                  "\"selector\":{\"matchLabels\":{\"use\":\"yes\"}},"
+                  "\"parameterNotFoundAction\":\"Deny\"},\"validationActions\":[\"Deny\"]}}"));
+    const struct target secret = {"v1", "Secret", "", "default", NULL};
+    size_t used = w->arena.used_bytes;
+    assert_ok(do_create(w, secret, "{\"metadata\":{\"name\":\"38\"}}")); // of one that is not used
+    assert_true(w->arena.used_bytes - used < (size_t)512 * 1024);
+    do_create(w, secret, "{\"metadata\":{\"name\":\"39\"}}");
+    assert_int_equal(w->reply.http, 422);
+}
+
 RUN_TESTS(TEST_CASE(test_gives_identity), TEST_CASE(test_resets_what_only_the_server_sets),
           TEST_CASE(test_generates_names), TEST_CASE(test_generated_name_taken),
           TEST_CASE(test_name_taken), TEST_CASE(test_version_must_be_empty),
@@ -325,4 +361,5 @@ RUN_TESTS(TEST_CASE(test_gives_identity), TEST_CASE(test_resets_what_only_the_se
           TEST_CASE(test_opaque_parameters_are_stored_compact),
           TEST_CASE(test_admin_access_needs_the_label), TEST_CASE(test_lost_writes_are_told),
           TEST_CASE(test_tokens_are_not_built_yet), TEST_CASE(test_reviews_are_not_stored),
-          TEST_CASE(test_bindings_are_not_stored), TEST_CASE(test_policy_that_goes))
+          TEST_CASE(test_bindings_are_not_stored), TEST_CASE(test_policy_that_goes),
+          TEST_CASE(test_policy_with_many_parameters))
