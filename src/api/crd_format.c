@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The formats of strings that schemas of custom resources may name, as kube-apiserver knows them.
+#include <assert.h>
+#include <stdatomic.h>
+
 #include <arpa/inet.h>
 
 #include "api/crd_schema.h"
+#include "api/mail.h"
 #include "cel/regex.h"
+#include "cel/text.h"
+#include "cel/url.h"
 
 #include "base/banned.h"
 
 // Names are compared without dashes.
 #define FORMAT_NAME_MAX 16
 
-static bool matches(struct str text, const char *pattern)
+// A pattern is compiled when it is first asked, and kept: that takes a thousand times as long as asking.
+struct pattern {
+    const char *text;
+    _Atomic(struct cel_regex *) compiled;
+};
+
+static struct cel_regex *compiled(struct pattern *p)
 {
+    struct cel_regex *re = atomic_load(&p->compiled), *other = NULL;
+    if (re)
+        return re;
     char why[128];
-    struct cel_regex *re = cel_regex_new(pattern, strlen(pattern), why, sizeof(why));
-    bool holds = re && cel_regex_match(re, text.p, text.n);
-    cel_regex_free(re);
-    return holds;
+    re = cel_regex_new(p->text, strlen(p->text), why, sizeof(why));
+    assert(re);
+    if (atomic_compare_exchange_strong(&p->compiled, &other, re))
+        return re;
+    cel_regex_free(re); // another thread was faster
+    return other;
+}
+
+static bool matches(struct str text, struct pattern *p)
+{
+    return cel_regex_match(compiled(p), text.p, text.n);
 }
 
 static bool any(struct str s)
@@ -54,6 +76,8 @@ static bool is_date(struct str s)
 // What stands behind a second T is not looked at.
 static bool is_date_time(struct str s)
 {
+    static struct pattern clock = {
+        .text = "^[0-9]{2}:[0-9]{2}:[0-9]{2}(.[0-9]+)?([zZ]|([+-][0-9]{2}:[0-9]{2}))$"};
     if (s.n < 11 || (s.p[10] != 'T' && s.p[10] != 't') || !is_date(str_upto(s, 10)))
         return false;
     struct str time = str_from(s, 11);
@@ -61,26 +85,107 @@ static bool is_date_time(struct str s)
         if (time.p[i] == 't' || time.p[i] == 'T')
             time = str_upto(time, i);
     int hour, minute, second;
-    if (!matches(time, "^[0-9]{2}:[0-9]{2}:[0-9]{2}(.[0-9]+)?([zZ]|([+-][0-9]{2}:[0-9]{2}))$") ||
-        !number_at(time, 0, 2, &hour) || !number_at(time, 3, 2, &minute) ||
-        !number_at(time, 6, 2, &second))
+    if (!matches(time, &clock) || !number_at(time, 0, 2, &hour) ||
+        !number_at(time, 3, 2, &minute) || !number_at(time, 6, 2, &second))
         return false;
     return hour <= 23 && minute <= 59 && second <= 59;
 }
 
-// Go's durations, and Scala's, which may stand anywhere in the text.
+// begins_with does not tell small letters from large ones; name is written in small ones.
+static bool begins_with(struct str word, struct str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = i < word.n ? word.p[i] : '\0';
+        if (c != name.p[i] && !(c >= 'A' && c <= 'Z' && c + ('a' - 'A') == name.p[i]))
+            return false;
+    }
+    return true;
+}
+
+// is_unit: a word for a span of time; some may have endings.
+static bool is_unit(struct str word)
+{
+    static const struct {
+        struct str name;
+        bool begins;
+    } units[] = {
+        {STR_INIT("ns"), false},   {STR_INIT("nano"), true},  {STR_INIT("us"), false},
+        {STR_INIT("µs"), false},   {STR_INIT("micro"), true}, {STR_INIT("ms"), false},
+        {STR_INIT("milli"), true}, {STR_INIT("s"), false},    {STR_INIT("sec"), true},
+        {STR_INIT("m"), false},    {STR_INIT("min"), true},   {STR_INIT("h"), false},
+        {STR_INIT("hr"), false},   {STR_INIT("hour"), true},  {STR_INIT("d"), false},
+        {STR_INIT("day"), true},   {STR_INIT("w"), false},    {STR_INIT("wk"), false},
+        {STR_INIT("week"), true},
+    };
+    for (size_t i = 0; i < array_len(units); i++)
+        if (begins_with(word, units[i].name) && (units[i].begins || units[i].name.n == word.n))
+            return true;
+    return false;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
+}
+
+// word_end is where a word that begins at `at` ends: letters and µ.
+static size_t word_end(struct str s, size_t at)
+{
+    while (at < s.n) {
+        char low = (char)(s.p[at] | 0x20);
+        if (low >= 'a' && low <= 'z')
+            at++;
+        else if (str_starts(str_from(s, at), STR("µ")))
+            at += STR("µ").n;
+        else
+            break;
+    }
+    return at;
+}
+
+// Spans in words, which may stand anywhere in the text. A number that is too large spoils all of it.
+static bool has_span(struct str s)
+{
+    bool found = false;
+    for (size_t at = 0; at < s.n;) {
+        size_t end = at, word;
+        int64_t number;
+        while (end < s.n && is_digit(s.p[end]))
+            end++;
+        for (word = end; word < s.n && is_space(s.p[word]);)
+            word++;
+        size_t over = end > at ? word_end(s, word) : word;
+        if (over == word) {
+            at = end + (end == at);
+            continue;
+        }
+        if (str_to_i64(str_upto(str_from(s, at), end - at), &number) < 0)
+            return false;
+        found = found || is_unit(str_upto(str_from(s, word), over - word));
+        at = over;
+    }
+    return found;
+}
+
 static bool is_duration(struct str s)
 {
-    return matches(s, "^[+-]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$") ||
-           matches(s, "(?i)[0-9]{1,18}\\s*((ns|nano[a-zµ]*|us|µs|micro[a-zµ]*|ms|milli[a-zµ]*|s|"
-                      "sec[a-zµ]*|m|min[a-zµ]*|h|hr|hour[a-zµ]*|d|day[a-zµ]*|w|wk|week[a-zµ]*)"
-                      "([^A-Za-zµ]|$))");
+    int64_t nanos;
+    return cel_text_read_duration(s, &nanos) || has_span(s);
 }
 
 // --- Names and addresses -------------------------------------------------------------------------
 
 static bool is_hostname(struct str s)
 {
+    static struct pattern hostname = {
+        .text = "^([a-zA-Z0-9\\p{S}\\p{L}]((-?[a-zA-Z0-9\\p{S}\\p{L}]{0,62})?)|([a-zA-Z0-9"
+                "\\p{S}\\p{L}](([a-zA-Z0-9-\\p{S}\\p{L}]{0,61}[a-zA-Z0-9\\p{S}\\p{L}])?)(\\"
+                ".)){1,}([a-zA-Z\\p{L}]){2,63})$"};
     if (s.n > 255)
         return false;
     for (struct str rest = s, part; rest.n;) {
@@ -88,9 +193,7 @@ static bool is_hostname(struct str s)
         if (part.n > 63)
             return false;
     }
-    return matches(s, "^([a-zA-Z0-9\\p{S}\\p{L}]((-?[a-zA-Z0-9\\p{S}\\p{L}]{0,62})?)|([a-zA-Z0-9"
-                      "\\p{S}\\p{L}](([a-zA-Z0-9-\\p{S}\\p{L}]{0,61}[a-zA-Z0-9\\p{S}\\p{L}])?)(\\"
-                      ".)){1,}([a-zA-Z\\p{L}]){2,63})$");
+    return matches(s, &hostname);
 }
 
 static bool parses(int family, struct str s)
@@ -118,9 +221,31 @@ static bool is_plain_ipv4(struct str s)
     return parts == 4;
 }
 
+// An IPv6 address, in whose groups and IPv4 end leading zeros are taken, too.
+static bool is_plain_ipv6(struct str s)
+{
+    char text[64];
+    size_t n = 0;
+    struct str rest = s, group;
+    for (bool more = true; more;) {
+        more = str_cut(rest, ':', &group, &rest);
+        if (!more && is_plain_ipv4(group))
+            group = STR("0.0.0.0");
+        while (group.n > 1 && group.p[0] == '0' && group.p[1] != '.')
+            group = str_from(group, 1);
+        if (n + group.n + 1 > sizeof(text))
+            return false;
+        if (group.n)
+            memcpy(text + n, group.p, group.n);
+        n += group.n;
+        text[n++] = ':';
+    }
+    return parses(AF_INET6, str_make(text, n - 1));
+}
+
 static bool is_ipv4(struct str s)
 {
-    return is_plain_ipv4(s) || (str_find_char(s, '.') >= 0 && parses(AF_INET6, s));
+    return is_plain_ipv4(s) || (str_find_char(s, '.') >= 0 && is_plain_ipv6(s));
 }
 
 static bool is_ipv6(struct str s)
@@ -132,49 +257,51 @@ static bool is_cidr(struct str s)
 {
     struct str address, bits;
     uint64_t n = 0;
-    if (!str_cut(s, '/', &address, &bits) || bits.n == 0 || bits.n > 3 || str_to_u64(bits, &n) < 0)
+    if (!str_cut(s, '/', &address, &bits))
         return false;
-    return is_plain_ipv4(address) ? n <= 32 : parses(AF_INET6, address) && n <= 128;
+    while (bits.n > 1 && bits.p[0] == '0')
+        bits = str_from(bits, 1);
+    if (bits.n > 3 || str_to_u64(bits, &n) < 0)
+        return false;
+    return is_plain_ipv4(address) ? n <= 32 : is_plain_ipv6(address) && n <= 128;
 }
+
+// Six, eight or twenty bytes: in pairs of digits, in fours behind dots, or without anything between.
+#define TWO  "[0-9A-Fa-f]{2}"
+#define FOUR "[0-9A-Fa-f]{4}"
 
 static bool is_mac(struct str s)
 {
-    return matches(s, "^([0-9A-Fa-f]{2}:){5}([0-9A-Fa-f]{2}|([0-9A-Fa-f]{2}:){2}[0-9A-Fa-f]{2}|(["
-                      "0-9A-Fa-f]{2}:){14}[0-9A-Fa-f]{2})$|^([0-9A-Fa-f]{2}-){5}([0-9A-Fa-f]{2}|(["
-                      "0-9A-Fa-f]{2}-){2}[0-9A-Fa-f]{2})$|^([0-9A-Fa-f]{4}\\.){2}[0-9A-Fa-f]{4}$|^("
-                      "[0-9A-Fa-f]{4}\\.){3}[0-9A-Fa-f]{4}$");
+    static struct pattern mac = {.text = "^(" TWO "(:" TWO "){5}((:" TWO "){2}|(:" TWO
+                                         "){14})?|" TWO "(-" TWO "){5}((-" TWO "){2}|(-" TWO
+                                         "){14})?|" FOUR "(\\." FOUR "){2}((\\." FOUR ")|(\\." FOUR
+                                         "){7})?|(" TWO "){6}|(" TWO "){8}|(" TWO "){20})$"};
+    return matches(s, &mac);
 }
 
 static bool is_uri(struct str s)
 {
-    for (size_t i = 0; i < s.n; i++)
-        if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f)
-            return false;
-    return matches(s, "^(/|\\*$|[a-zA-Z][a-zA-Z0-9+.-]*:)") &&
-           !matches(s, "%([^0-9A-Fa-f]|[0-9A-Fa-f]([^0-9A-Fa-f]|$)|$)") &&
-           !matches(s, "^[a-zA-Z][a-zA-Z0-9+.-]*://[^/?]*[ <>\"]");
-}
-
-static bool is_email(struct str s)
-{
-    return matches(s, "^\\s*([^<>@,;:\\\\\"\\[\\]()]*<)?[A-Za-z0-9!#$%&'*+/=?^_`{|}~.\\x{80}-\\x{"
-                      "10FFFF}-]+@([A-Za-z0-9!#$%&'*+/=?^_`{|}~.\\x{80}-\\x{10FFFF}-]+|\\[[^\\]]*\\"
-                      "])>?\\s*$") &&
-           !matches(s, "\\.\\.|^\\.|\\.@|@\\.|\\.$");
+    cleanup_arena struct arena arena = {0};
+    struct err err;
+    return cel_url_valid(&arena, s, &err);
 }
 
 static bool is_short_name(struct str s)
 {
-    return s.n <= 63 && matches(s, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$");
+    static struct pattern name = {.text = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"};
+    return s.n <= 63 && matches(s, &name);
 }
 
 static bool is_long_name(struct str s)
 {
-    return s.n <= 253 &&
-           matches(s, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$");
+    static struct pattern name = {
+        .text = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"};
+    return s.n <= 253 && matches(s, &name);
 }
 
 // --- Numbers with check digits -------------------------------------------------------------------
+
+#define BETWEEN_DIGITS " -\t\n\f\r"
 
 static size_t digits_of(struct str s, const char *dropped, char *out, size_t max)
 {
@@ -193,7 +320,7 @@ static bool is_isbn10(struct str s)
 {
     char d[14];
     int sum = 0;
-    if (digits_of(s, " -", d, sizeof(d)) != 10)
+    if (digits_of(s, BETWEEN_DIGITS, d, sizeof(d)) != 10)
         return false;
     for (int i = 0; i < 10; i++) {
         bool last_x = i == 9 && d[i] == 'X';
@@ -208,7 +335,7 @@ static bool is_isbn13(struct str s)
 {
     char d[14];
     int sum = 0;
-    if (digits_of(s, " -", d, sizeof(d)) != 13)
+    if (digits_of(s, BETWEEN_DIGITS, d, sizeof(d)) != 13)
         return false;
     for (int i = 0; i < 13; i++) {
         if (d[i] < '0' || d[i] > '9')
@@ -225,15 +352,16 @@ static bool is_isbn(struct str s)
 
 static bool is_credit_card(struct str s)
 {
+    static struct pattern card = {
+        .text = "^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47]["
+                "0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\\d{3})\\d{11})$"};
     char d[32];
     size_t n = 0;
     int sum = 0;
     for (size_t i = 0; i < s.n && n < sizeof(d); i++)
         if (s.p[i] >= '0' && s.p[i] <= '9')
             d[n++] = s.p[i];
-    if (!matches(str_make(d, n),
-                 "^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47]["
-                 "0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\\d{3})\\d{11})$"))
+    if (!matches(str_make(d, n), &card))
         return false;
     for (size_t i = 0; i < n; i++) {
         int digit = d[n - 1 - i] - '0';
@@ -245,17 +373,18 @@ static bool is_credit_card(struct str s)
 
 // --- Plain patterns ------------------------------------------------------------------------------
 
-#define PATTERN(name, pattern)          \
-    static bool is_##name(struct str s) \
-    {                                   \
-        return matches(s, pattern);     \
+#define PATTERN(name, words)                       \
+    static bool is_##name(struct str s)            \
+    {                                              \
+        static struct pattern p = {.text = words}; \
+        return matches(s, &p);                     \
     }
 
 PATTERN(uuid, "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$")
 PATTERN(uuid3, "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$")
 PATTERN(uuid4, "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$")
 PATTERN(uuid5, "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$")
-PATTERN(ssn, "^\\d{3}[- ]?\\d{2}[- ]?\\d{4}$")
+PATTERN(ssn, "^\\d{3}[- ]\\d{2}[- ]\\d{4}$")
 PATTERN(hex_color, "^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$")
 PATTERN(rgb_color,
         "^rgb\\(\\s*(0|[1-9]\\d?|1\\d\\d?|2[0-4]\\d|25[0-5])\\s*,\\s*(0|[1-9]\\d?|1\\d\\d?"
@@ -271,7 +400,7 @@ static const struct {
 } formats[] = {
     {"bsonobjectid", is_object_id},
     {"uri", is_uri},
-    {"email", is_email},
+    {"email", mail_is_address},
     {"hostname", is_hostname},
     {"ipv4", is_ipv4},
     {"ipv6", is_ipv6},

@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 
+#include <arpa/inet.h>
+
 #include "cel/lib.h"
 
 #include "base/banned.h"
@@ -117,44 +119,68 @@ static bool port_ok(struct str s)
     return true;
 }
 
-static bool parse_host(struct arena *a, struct str host, struct str *ret, struct err *err)
+static bool refuse_port(struct str port, struct err *err)
 {
-    if (host.n && host.p[0] == '[') {
-        ptrdiff_t close = str_rfind_char(host, ']');
-        if (close < 0) {
-            (void)err_set(err, ERR_INVALID, "missing ']' in host");
-            return false;
-        }
-        struct str port = str_from(host, (size_t)close + 1);
-        if (!port_ok(port)) {
-            cleanup_sbuf struct sbuf b = {0};
-            sbuf_add_quoted(&b, port);
-            (void)err_set(err, ERR_INVALID, "invalid port %.*s after host", STR_ARG(sbuf_str(&b)));
-            return false;
-        }
-        // A zone behind %25 may hold other encoded characters.
-        ptrdiff_t zone = str_find(str_upto(host, (size_t)close), STR("%25"));
-        if (zone >= 0) {
-            struct str h1 = {0};
-            struct str h2 = {0};
-            struct str h3 = {0};
-            if (!decode(a, str_upto(host, (size_t)zone), MODE_HOST, &h1, err) ||
-                !decode(a, str_upto(str_from(host, (size_t)zone), (size_t)(close - zone)),
-                        MODE_ZONE, &h2, err) ||
-                !decode(a, str_from(host, (size_t)close), MODE_HOST, &h3, err))
-                return false;
-            *ret = arena_strf(a, "%.*s%.*s%.*s", STR_ARG(h1), STR_ARG(h2), STR_ARG(h3));
-            return true;
-        }
-    } else {
-        ptrdiff_t colon = str_rfind_char(host, ':');
-        if (colon >= 0 && !port_ok(str_from(host, (size_t)colon))) {
-            cleanup_sbuf struct sbuf b = {0};
-            sbuf_add_quoted(&b, str_from(host, (size_t)colon));
-            (void)err_set(err, ERR_INVALID, "invalid port %.*s after host", STR_ARG(sbuf_str(&b)));
-            return false;
-        }
+    cleanup_sbuf struct sbuf b = {0};
+    sbuf_add_quoted(&b, port);
+    (void)err_set(err, ERR_INVALID, "invalid port %.*s after host", STR_ARG(sbuf_str(&b)));
+    return false;
+}
+
+// An IPv6 address, with or without a zone.
+static bool is_ipv6(struct str s)
+{
+    char text[INET6_ADDRSTRLEN + 1];
+    unsigned char address[16];
+    struct str host, zone;
+    if ((str_cut(s, '%', &host, &zone) && zone.n == 0) || host.n >= sizeof(text))
+        return false;
+    memcpy(text, host.p, host.n);
+    text[host.n] = '\0';
+    return strlen(text) == host.n && inet_pton(AF_INET6, text, address) == 1;
+}
+
+// parse_literal reads "[ADDRESS]" and a port.
+static bool parse_literal(struct arena *a, struct str host, struct str *ret, struct err *err)
+{
+    ptrdiff_t close = str_rfind_char(host, ']');
+    if (close < 0) {
+        (void)err_set(err, ERR_INVALID, "missing ']' in host");
+        return false;
     }
+    struct str port = str_from(host, (size_t)close + 1);
+    if (!port_ok(port))
+        return refuse_port(port, err);
+    // A zone behind %25 may hold other encoded characters.
+    struct str name = str_from(str_upto(host, (size_t)close), 1), address = {0}, zone = {0};
+    ptrdiff_t at = str_find(name, STR("%25"));
+    if (!decode(a, at < 0 ? name : str_upto(name, (size_t)at), MODE_HOST, &address, err) ||
+        (at >= 0 && !decode(a, str_from(name, (size_t)at), MODE_ZONE, &zone, err)))
+        return false;
+    struct str whole = arena_strf(a, "%.*s%.*s", STR_ARG(address), STR_ARG(zone));
+    if (!is_ipv6(whole)) {
+        (void)err_set(err, ERR_INVALID, "invalid host: %.*s is no IPv6 address", STR_ARG(whole));
+        return false;
+    }
+    *ret = arena_strf(a, "[%.*s]%.*s", STR_ARG(whole), STR_ARG(port));
+    return true;
+}
+
+// Colons in a host are taken for old times' sake, but not in URLs of the web.
+static bool parse_host(struct arena *a, struct str scheme, struct str host, struct str *ret,
+                       struct err *err)
+{
+    bool web = str_eqz(scheme, "http") || str_eqz(scheme, "https");
+    ptrdiff_t open = str_rfind_char(host, '[');
+    if (open > 0) {
+        (void)err_set(err, ERR_INVALID, "invalid IP-literal");
+        return false;
+    }
+    if (open == 0)
+        return parse_literal(a, host, ret, err);
+    ptrdiff_t colon = web ? str_find_char(host, ':') : str_rfind_char(host, ':');
+    if (colon >= 0 && !port_ok(str_from(host, (size_t)colon)))
+        return refuse_port(str_from(host, (size_t)colon), err);
     return decode(a, host, MODE_HOST, ret, err);
 }
 
@@ -169,7 +195,7 @@ static bool valid_userinfo(struct str s)
 static bool parse_authority(struct arena *a, struct str s, struct cel_url *u, struct err *err)
 {
     ptrdiff_t at = str_rfind_char(s, '@');
-    if (!parse_host(a, at < 0 ? s : str_from(s, (size_t)at + 1), &u->host, err))
+    if (!parse_host(a, u->scheme, at < 0 ? s : str_from(s, (size_t)at + 1), &u->host, err))
         return false;
     if (at < 0)
         return true;
