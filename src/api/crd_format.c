@@ -180,20 +180,40 @@ static bool is_duration(struct str s)
 
 // --- Names and addresses -------------------------------------------------------------------------
 
+// What a label of a hostname is made of, when letters are plain ones.
+#define IN_LABEL "a-zA-Z0-9$+<=>^`|~"
+
+// as_plain writes text with an 'a' for each letter beyond ASCII, a '$' for each symbol and a blank for what is neither: a
+// pattern that knew them all would be a thousand times as large. out has room for as many bytes as text.
+static struct str as_plain(struct str text, char *out)
+{
+    static struct pattern letter = {.text = "^\\p{L}$"}, symbol = {.text = "^\\p{S}$"};
+    size_t n = 0;
+    for (size_t at = 0, next; at < text.n; at = next) {
+        next = at + 1;
+        while (next < text.n && ((unsigned char)text.p[next] & 0xc0) == 0x80)
+            next++;
+        struct str c = str_upto(str_from(text, at), next - at);
+        bool plain = (unsigned char)c.p[0] < 0x80;
+        out[n++] = plain ? c.p[0] : matches(c, &letter) ? 'a' : matches(c, &symbol) ? '$' : ' ';
+    }
+    return str_make(out, n);
+}
+
 static bool is_hostname(struct str s)
 {
-    static struct pattern hostname = {
-        .text = "^([a-zA-Z0-9\\p{S}\\p{L}]((-?[a-zA-Z0-9\\p{S}\\p{L}]{0,62})?)|([a-zA-Z0-9"
-                "\\p{S}\\p{L}](([a-zA-Z0-9-\\p{S}\\p{L}]{0,61}[a-zA-Z0-9\\p{S}\\p{L}])?)(\\"
-                ".)){1,}([a-zA-Z\\p{L}]){2,63})$"};
-    if (s.n > 255)
+    static struct pattern hostname = {.text = "^([" IN_LABEL "](-?[" IN_LABEL
+                                              "]{0,62})?|([" IN_LABEL "]([" IN_LABEL
+                                              "-]{0,61}[" IN_LABEL "])?\\.)+[a-zA-Z]{2,63})$"};
+    char plain[255];
+    if (s.n > sizeof(plain))
         return false;
     for (struct str rest = s, part; rest.n;) {
         str_cut(rest, '.', &part, &rest);
         if (part.n > 63)
             return false;
     }
-    return matches(s, &hostname);
+    return matches(as_plain(s, plain), &hostname);
 }
 
 static bool parses(int family, struct str s)
