@@ -390,6 +390,28 @@ TEST_WITH_PODS(a_stubborn_container_is_killed_when_its_grace_is_over)
     assert_string_equal(do_get(p->w, POD("a"))->json, "");
 }
 
+// A number of seconds may be as large as numbers are, also where the server does not cut it: when a probe fails.
+TEST_WITH_PODS(the_longest_grace_is_long)
+{
+    p->net.open = "";
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a", "\"terminationGracePeriodSeconds\":9223372036854775807,\"containers\":[{"
+                       "\"name\":\"c\",\"image\":\"busybox:1\",\"command\":[\"stubborn\"],"
+                       "\"lifecycle\":{\"preStop\":{\"sleep\":{\"seconds\":20000000000}}}},{"
+                       "\"name\":\"d\",\"image\":\"busybox:1\",\"command\":[\"stubborn\"],"
+                       "\"livenessProbe\":{\"tcpSocket\":{\"port\":80},\"periodSeconds\":1}}]")));
+    world_pass(p->w, 60);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_pod(p, "a", "status.containerStatuses[1].restartCount", "0");
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 3600);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":1}"));
+    world_pass(p->w, 3);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
 TEST_WITH_PODS(a_second_deletion_can_be_more_urgent)
 {
     assert_ok(
@@ -879,7 +901,7 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(images_that_cannot_be_had), TEST_CASE(a_container_that_cannot_start_crashes),
           TEST_CASE(probes_gate_and_restart), TEST_CASE(probes_over_the_network),
           TEST_CASE(a_stubborn_container_is_killed_when_its_grace_is_over),
-          TEST_CASE(a_second_deletion_can_be_more_urgent),
+          TEST_CASE(the_longest_grace_is_long), TEST_CASE(a_second_deletion_can_be_more_urgent),
           TEST_CASE(a_pod_whose_object_is_gone_is_taken_down),
           TEST_CASE(hooks_run_around_the_life_of_a_container),
           TEST_CASE(a_post_start_that_fails_kills_its_container),
