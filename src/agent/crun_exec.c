@@ -158,7 +158,15 @@ static void sweep(const struct runtime_exec *x)
     crun_job_submit(j);
 }
 
-// The helper ended. A background process may have kept the command's output open: it gets a moment.
+// Whoever still has the streams open is not waited for.
+static void end_streams(struct runtime_exec *x)
+{
+    x->out_ended = x->err_ended = x->control_ended = true;
+    end_if_over(x);
+}
+
+// The helper ended. A background process may have kept the command's output open: it gets a moment. Not when the runtime
+// goes: the loop's timers may be gone already.
 static void on_helper_exit(uv_process_t *p, int64_t status, int signal)
 {
     struct runtime_exec *x = p->data;
@@ -166,6 +174,10 @@ static void on_helper_exit(uv_process_t *p, int64_t status, int signal)
     if (signal && x->folder[0])
         sweep(x);
     x->process_ended = true;
+    if (x->crun->freed) {
+        end_streams(x);
+        return;
+    }
     exec_timer_start(x->crun->exec, &x->timer, x->killed ? 0 : CLOCK_NS_PER_SEC);
     end_if_over(x);
 }
@@ -214,9 +226,7 @@ static void on_timer(void *arg)
         return;
     }
     if (x->process_ended) {
-        // Whoever still has the streams open is not waited for.
-        x->out_ended = x->err_ended = x->control_ended = true;
-        end_if_over(x);
+        end_streams(x);
         return;
     }
     x->timed_out = x->timed_out || !x->killed;

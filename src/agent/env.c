@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/env.h"
 
+#include <assert.h>
+
 #include "base/banned.h"
 
+// Names to look through that cost as much as a byte.
+#define NAMES_PER_BYTE 64
+
+// One more than there may be is kept, for env_make to see.
 static void put(struct env_pairs *env, struct str name, struct str value, struct arena *arena)
 {
+    if (env->n > DRAY_VARIABLES_MAX)
+        return;
     for (size_t i = 0; i < env->n; i++)
         if (str_eq(env->p[i].name, name)) {
             env->p[i].value = value;
@@ -23,40 +31,50 @@ static const struct str *look_up(const struct env_pairs *env, struct str name)
 
 // --- $(NAME) -------------------------------------------------------------------------------------
 
-struct str env_expand(struct str text, const struct env_pairs *env, struct arena *arena)
+// The reference NAME) that rest begins with. Returns how much of rest it takes.
+static size_t expand_one(struct str rest, const struct env_pairs *env, struct sbuf *out)
 {
-    if (str_find_char(text, '$') < 0)
-        return text;
-    struct sbuf out = {0};
-    for (size_t i = 0; i < text.n; i++) {
+    ptrdiff_t end = str_find_char(rest, ')');
+    assert(end >= 0);
+    struct str name = str_upto(rest, (size_t)end);
+    const struct str *value = look_up(env, name);
+    if (value)
+        sbuf_add(out, *value);
+    else
+        sbuf_addf(out, "$(%.*s)", STR_ARG(name));
+    return (size_t)end + 1;
+}
+
+int env_expand(struct str text, const struct env_pairs *env, size_t *left, struct arena *arena,
+               struct str *ret, struct err *err)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    ptrdiff_t last = str_rfind_char(text, ')');
+    size_t looked = 0;
+    if (str_find_char(text, '$') < 0) {
+        *ret = text;
+        return 0;
+    }
+    for (size_t i = 0; i < text.n && out.n + looked <= *left; i++) {
         if (text.p[i] != '$' || i + 1 == text.n) {
             sbuf_addc(&out, text.p[i]);
-        } else if (text.p[i + 1] == '$') {
-            sbuf_addc(&out, '$');
-            i++;
-        } else if (text.p[i + 1] == '(') {
-            struct str rest = str_from(text, i + 2);
-            ptrdiff_t end = str_find_char(rest, ')');
-            if (end < 0) { // not closed: as it stands
-                sbuf_addz(&out, "$(");
-                i++;
-                continue;
-            }
-            struct str name = str_upto(rest, (size_t)end);
-            const struct str *value = look_up(env, name);
-            if (value)
-                sbuf_add(&out, *value);
-            else
-                sbuf_addf(&out, "$(%.*s)", STR_ARG(name));
-            i += 2 + (size_t)end;
-        } else {
-            sbuf_addc(&out, '$');
-            sbuf_addc(&out, text.p[++i]);
+        } else if (text.p[++i] == '(' && (ptrdiff_t)i < last) {
+            i += expand_one(str_from(text, i + 1), env, &out);
+            looked += env->n / NAMES_PER_BYTE;
+        } else { // also "$(" that is not closed
+            if (text.p[i] != '$')
+                sbuf_addc(&out, '$');
+            sbuf_addc(&out, text.p[i]);
         }
     }
-    struct str made = arena_str(arena, sbuf_str(&out));
-    sbuf_done(&out);
-    return made;
+    if (out.n + looked > *left)
+        return err_set(err, ERR_TOO_LARGE,
+                       "what $(NAME) stands for makes more than %zu bytes of the container's "
+                       "variables, command or mounts",
+                       DRAY_EXPANDED_BYTES_MAX);
+    *left -= out.n + looked;
+    *ret = arena_str(arena, sbuf_str(&out));
+    return 0;
 }
 
 // --- Facts about the pod -------------------------------------------------------------------------
@@ -282,14 +300,14 @@ static int from_key(const struct env_options *o, const struct api_env_var_source
 }
 
 static int put_one(const struct env_options *o, const struct api_container *c,
-                   const struct api_env_var *var, struct arena *arena, struct env_pairs *env,
-                   struct err *err)
+                   const struct api_env_var *var, size_t *left, struct arena *arena,
+                   struct env_pairs *env, struct err *err)
 {
     const struct api_env_var_source *from = var->value_from;
     struct str value = {0};
     int code = 0;
     if (var->value.n > 0 || !from)
-        value = env_expand(var->value, env, arena);
+        code = env_expand(var->value, env, left, arena, &value, err);
     else if (from->field_ref)
         code = env_field(&o->facts, from->field_ref->field_path, arena, &value, err);
     else if (from->resource_field_ref)
@@ -306,9 +324,24 @@ static int put_one(const struct env_options *o, const struct api_container *c,
     return code < 0 ? code : 0;
 }
 
+// Many variables may take the same value.
+static int check_size(const struct env_pairs *env, struct err *err)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < env->n; i++)
+        bytes += env->p[i].name.n + env->p[i].value.n;
+    if (env->n <= DRAY_VARIABLES_MAX && bytes <= DRAY_EXPANDED_BYTES_MAX)
+        return 0;
+    return err_set(err, ERR_TOO_LARGE,
+                   "the container has more than %zu environment variables, or they have more than "
+                   "%zu bytes",
+                   DRAY_VARIABLES_MAX, DRAY_EXPANDED_BYTES_MAX);
+}
+
 int env_make(const struct env_options *o, const struct api_container *container,
              struct arena *arena, struct env_pairs *ret, struct sbuf *skipped, struct err *err)
 {
+    size_t left = DRAY_EXPANDED_BYTES_MAX;
     int code = 0;
     for (size_t i = 0; code == 0 && i < container->env_from.n; i++)
         code = put_from(o, &container->env_from.p[i], arena, ret, skipped, err);
@@ -321,8 +354,8 @@ int env_make(const struct env_options *o, const struct api_container *container,
         put(&known, ret->p[i].name, ret->p[i].value, arena);
     *ret = known;
     for (size_t i = 0; code == 0 && i < container->env.n; i++)
-        code = put_one(o, container, &container->env.p[i], arena, ret, err);
-    return code;
+        code = put_one(o, container, &container->env.p[i], &left, arena, ret, err);
+    return code < 0 ? code : check_size(ret, err);
 }
 
 // --- Services ------------------------------------------------------------------------------------

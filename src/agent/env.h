@@ -32,8 +32,10 @@ int env_resource(const struct env_facts *f, const struct api_resource_field_sele
                  const struct api_container *container, struct arena *arena, struct str *ret,
                  struct err *err) MUST_USE;
 
-// env_expand replaces $(NAME) by the value among env; what is not known stays; $$ is a $. In arena.
-struct str env_expand(struct str text, const struct env_pairs *env, struct arena *arena);
+// env_expand replaces $(NAME) by the value among env; what is not known stays; $$ is a $. In arena. *left, at first
+// DRAY_EXPANDED_BYTES_MAX, is what may still be made for the container. Returns 0 or -ERR_TOO_LARGE.
+int env_expand(struct str text, const struct env_pairs *env, size_t *left, struct arena *arena,
+               struct str *ret, struct err *err) MUST_USE;
 
 struct env_options {
     struct env_facts facts;

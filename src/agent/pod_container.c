@@ -83,13 +83,15 @@ static int make_env(struct pod_container *c, struct arena *arena, struct env_pai
     return code;
 }
 
-static const struct str *expand_all(const struct api_str_array *in, const struct env_pairs *env,
-                                    struct arena *arena)
+static int expand_all(const struct api_str_array *in, const struct env_pairs *env, size_t *left,
+                      struct arena *arena, const struct str **ret, struct err *err)
 {
     struct str *out = arena_array(arena, struct str, in->n + 1);
-    for (size_t i = 0; i < in->n; i++)
-        out[i] = env_expand(in->p[i], env, arena);
-    return out;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < in->n; i++)
+        code = env_expand(in->p[i], env, left, arena, &out[i], err);
+    *ret = out;
+    return code;
 }
 
 // --- Mounts --------------------------------------------------------------------------------------
@@ -130,8 +132,8 @@ static bool is_read_only(const struct api_pod *pod, struct str name)
 }
 
 static int add_mount(const struct pod *p, const struct api_volume_mount *m,
-                     const struct env_pairs *env, struct arena *arena, struct mounts *out,
-                     struct err *err)
+                     const struct env_pairs *env, size_t *left, struct arena *arena,
+                     struct mounts *out, struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0};
     pod_folder(p, &folder);
@@ -139,7 +141,12 @@ static int add_mount(const struct pod *p, const struct api_volume_mount *m,
     if (!host)
         return err_set(err, ERR_NOT_FOUND, "cannot find volume \"%.*s\" to mount into container",
                        STR_ARG(m->name));
-    struct str sub = m->sub_path_expr.n ? env_expand(m->sub_path_expr, env, arena) : m->sub_path;
+    struct str sub = m->sub_path;
+    if (m->sub_path_expr.n) {
+        int code = env_expand(m->sub_path_expr, env, left, arena, &sub, err);
+        if (code < 0)
+            return code;
+    }
     if (m->sub_path_expr.n && str_contains(sub, STR("$(")))
         return err_set(err, ERR_INVALID, "missing value for \"%.*s\"", STR_ARG(m->sub_path_expr));
     if (leaves(sub))
@@ -415,22 +422,28 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
     struct env_pairs env = {0};
     struct mounts mounts = {0};
     struct devplug_gifts gifts = {0};
+    const struct str *command = NULL, *args = NULL;
+    size_t left = DRAY_EXPANDED_BYTES_MAX;
     int code = make_env(c, arena, &env, err);
     if (code == 0)
         code = take_gifts(c, arena, &gifts, &env, &mounts, err);
     for (size_t i = 0; code == 0 && i < spec->volume_mounts.n; i++)
-        code = add_mount(c->pod, &spec->volume_mounts.p[i], &env, arena, &mounts, err);
+        code = add_mount(c->pod, &spec->volume_mounts.p[i], &env, &left, arena, &mounts, err);
     if (code == 0 && spec->volume_devices.n)
         code = err_set(err, ERR_UNSUPPORTED,
                        "this node offers no raw block volumes: use a volumeMount");
     if (code == 0)
         code = add_message_file(c, arena, &mounts, err);
+    if (code == 0)
+        code = expand_all(&spec->command, &env, &left, arena, &command, err);
+    if (code == 0)
+        code = expand_all(&spec->args, &env, &left, arena, &args, err);
     *q = (struct runtime_container){.name = spec->name,
                                     .attempt = c->next_attempt,
                                     .image = arena_str(arena, image),
-                                    .command = expand_all(&spec->command, &env, arena),
+                                    .command = command,
                                     .command_len = spec->command.n,
-                                    .args = expand_all(&spec->args, &env, arena),
+                                    .args = args,
                                     .args_len = spec->args.n,
                                     .working_dir = spec->working_dir,
                                     .env = env.p,

@@ -224,6 +224,8 @@ void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *m
 void pod_stop_again(struct pod_container *c, int64_t grace_ns); // a shorter grace
 void pod_go_on_ending(struct pod *p);
 int64_t pod_grace_ns(const struct pod *p);
+// pod_seconds_ns: a pod's seconds are any number; of more than an int32 holds, which the server cuts deletions to, as many.
+int64_t pod_seconds_ns(int64_t seconds);
 // pods_sweep begins to remove what no pod of the API has; pods_forget_orphans frees what it keeps of that.
 void pods_sweep(struct pods *p, const struct runtime_list *all);
 void pods_forget_orphans(struct pods *p);

@@ -84,16 +84,32 @@ static bool is_clean(struct str s)
 static void add_authority(struct sbuf *out, const struct probe_net_request *q)
 {
     bool six = str_find_char(q->host, ':') >= 0;
-    if (q->host_header.n)
+    if (q->host_header.n && is_clean(q->host_header))
         sbuf_add(out, q->host_header);
     else
         sbuf_addf(out, "%s%.*s%s:%u", six ? "[" : "", STR_ARG(q->host), six ? "]" : "", q->port);
 }
 
-static void add_http(struct sbuf *out, const struct probe_net_request *q)
+// A path is any text: what cannot stand in a request's line is escaped, as kubelet does. Else a pod could have its node send
+// whatever it likes to whom it likes.
+static void add_path(struct sbuf *out, struct str path)
 {
-    sbuf_addf(out, "GET %s%.*s HTTP/1.1\r\nHost: ", q->path.n && q->path.p[0] == '/' ? "" : "/",
-              STR_ARG(q->path));
+    if (path.n == 0 || path.p[0] != '/')
+        sbuf_addc(out, '/');
+    for (size_t i = 0; i < path.n; i++) {
+        unsigned char c = (unsigned char)path.p[i];
+        if (c > ' ' && c < 0x7f)
+            sbuf_addc(out, (char)c);
+        else
+            sbuf_addf(out, "%%%02X", c);
+    }
+}
+
+void probe_http_request(struct sbuf *out, const struct probe_net_request *q)
+{
+    sbuf_addz(out, "GET ");
+    add_path(out, q->path);
+    sbuf_addz(out, " HTTP/1.1\r\nHost: ");
     add_authority(out, q);
     sbuf_addz(out, "\r\n");
     if (!has_header(q, "user-agent"))
@@ -247,7 +263,7 @@ static struct probe_net_call *check(struct probe_net *n, const struct probe_net_
         add_authority(&authority, q);
         probe_grpc_request(&c->request, sbuf_str(&authority), q->service);
     } else if (q->kind != PROBE_NET_TCP) {
-        add_http(&c->request, q);
+        probe_http_request(&c->request, q);
     }
     const struct dial_options o = {.loop = owner->loop,
                                    .host = q->host,

@@ -12,6 +12,9 @@
 int probe_net_new(struct loop *loop, struct probe_net **ret, struct err *err) MUST_USE;
 void probe_net_free(struct probe_net *n);
 
+// probe_http_request adds a check's request: one GET, whatever the pod's path and headers are.
+void probe_http_request(struct sbuf *out, const struct probe_net_request *q);
+
 // probe_http_status reads the status line of an answer: 0 when it is not whole yet, -1 when it is none.
 int probe_http_status(struct str answer);
 

@@ -85,7 +85,9 @@ static int decode_entry(struct work *w, const struct api_managed_fields_entry *e
                        "invalid fieldsType \"%.*s\" in managed fields entry %zu",
                        STR_ARG(e->fields_type), at);
     cleanup_json_doc struct json_doc doc = {0};
-    int r = e->fields_v1.n ? json_parse(e->fields_v1, NULL, &doc, w->err) : 0;
+    // A set may be longer than the request that it was made from, and is never longer than the object.
+    const struct json_options options = {.max_bytes = DRAY_OBJECT_STORED_BYTES_MAX};
+    int r = e->fields_v1.n ? json_parse(e->fields_v1, &options, &doc, w->err) : 0;
     if (r == 0 && doc.root)
         r = field_set_read(doc.root, w->arena, &o.set, w->err);
     if (r < 0)

@@ -42,6 +42,11 @@
 // another add to it; etcd takes 1.5 MiB. Defaults of a custom resource may take as much in memory.
 #define DRAY_OBJECT_STORED_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
+// The variables of a container, in bytes and in number, and what $(NAME) makes of them, of its command and its mounts. Variables
+// of variables grow by their product; the kernel gives no process more than 6 MiB.
+#define DRAY_EXPANDED_BYTES_MAX ((size_t)8 * 1024 * 1024)
+#define DRAY_VARIABLES_MAX      ((size_t)16384)
+
 // A quantity's text. Upstream has no bound; nothing sensible is longer, and big-number arithmetic
 // is quadratic in it.
 #define DRAY_QUANTITY_TEXT_MAX 512

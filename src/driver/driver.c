@@ -205,11 +205,8 @@ int dray_driver_start(struct dray_runtime *r, const struct dray_driver_options *
     return sdk_driver_start(r, options, NULL, ret, &why) == 0 ? 0 : sdk_error(err, &why);
 }
 
-void sdk_driver_free(struct dray_driver *d)
+void sdk_driver_end(struct dray_driver *d)
 {
-    if (!d)
-        return;
-    list_remove(&d->node);
     sdk_attach_close(d);
     sdk_collect_close(d);
     sdk_health_close(d);
@@ -219,6 +216,14 @@ void sdk_driver_free(struct dray_driver *d)
         list_entry(n, struct sdk_pending, node)->driver = NULL;
         list_remove(n);
     }
+}
+
+void sdk_driver_free(struct dray_driver *d)
+{
+    if (!d)
+        return;
+    list_remove(&d->node);
+    sdk_driver_end(d);
     publisher_free(d->publisher);
     if (d->events)
         event_recorder_free(d->events);

@@ -395,9 +395,9 @@ int sdk_plugin_open(struct dray_driver *d, struct err *err)
 void sdk_plugin_close(struct dray_driver *d)
 {
     if (d->registrar)
-        grpc_server_free(d->registrar);
+        grpc_server_free(take_ptr(d->registrar));
     if (d->server)
-        grpc_server_free(d->server);
+        grpc_server_free(take_ptr(d->server));
 }
 
 static void server_stopped(void *arg)

@@ -133,6 +133,11 @@ void dray_runtime_free(struct dray_runtime *r)
         loop_run(r->loop);
     }
     list_foreach(&r->drivers, n)
+        sdk_driver_end(list_entry(n, struct dray_driver, node));
+    // What the last callbacks, and others since the loop ended, told of a driver is done while it is still there.
+    if (!r->borrowed && r->loop && !list_empty(&r->drivers))
+        turn(r->loop);
+    list_foreach(&r->drivers, n)
         sdk_driver_free(list_entry(n, struct dray_driver, node));
     if (!r->borrowed) {
         if (r->client)

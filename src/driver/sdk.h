@@ -96,6 +96,10 @@ int sdk_driver_start(struct dray_runtime *r, const struct dray_driver_options *o
 
 // sdk_driver_stop ends the sockets; the runtime is told when nothing is under way.
 void sdk_driver_stop(struct dray_driver *d);
+
+// sdk_driver_end lets callbacks that run come to their end and begins none; what was posted of the driver may still be done.
+// sdk_driver_free does it too.
+void sdk_driver_end(struct dray_driver *d);
 void sdk_driver_free(struct dray_driver *d);
 
 // sdk_job runs run(arg) on the driver's thread, then done(arg) on the loop.

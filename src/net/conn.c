@@ -121,6 +121,8 @@ static void update_phase(struct conn *c)
         phase = c->proto->phase(c);
     else if (c->in.n)
         phase = PHASE_HEADER;
+    if (phase == PHASE_LINGER && c->out.bytes)
+        phase = PHASE_WRITE; // the peer's last words are waited for behind ours
     // The streams of HTTP/2 share a deadline that new ones do not push off.
     bool same = c->epoch == c->phase_epoch || (c->h2 && phase == PHASE_BODY);
     if (phase == c->phase && same && c->deadline_ns)
@@ -141,6 +143,8 @@ static void on_timer(void *arg)
         return;
     }
     bool moved = c->progress >= (c->phase == PHASE_BODY ? BODY_PROGRESS_BYTES : 1);
+    if (c->phase == PHASE_WRITE && !c->blocked)
+        moved = true; // it is our turn, not the peer's
     conn_enter(c);
     if (c->phase == PHASE_LINGER || !c->proto) {
         c->doomed = true;

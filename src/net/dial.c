@@ -33,6 +33,7 @@ struct dial {
     struct sbuf out;    // what goes to the socket
     struct sbuf flight; // given to uv_write
     bool resolving;
+    int unable; // why it could not even begin
     bool ready; // bytes may be sent
     bool writing;
     bool held;
@@ -109,7 +110,7 @@ static void on_timeout(void *arg)
     if (d->ending)
         dial_close(d);
     else
-        fail_with(d, "no connection in time");
+        fail_with(d, d->unable ? uv_strerror(d->unable) : "no connection in time");
     leave(d);
 }
 
@@ -355,6 +356,31 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *foun
     leave(d);
 }
 
+// An address needs nobody to look it up: names that nobody answers for, and other work, keep the threads busy that do.
+static bool is_address(const char *host, uint16_t port, struct sockaddr_storage *ret)
+{
+    *ret = (struct sockaddr_storage){0};
+    return uv_ip4_addr(host, port, (struct sockaddr_in *)ret) == 0 ||
+           uv_ip6_addr(host, port, (struct sockaddr_in6 *)ret) == 0;
+}
+
+static void find_peer(struct dial *d)
+{
+    char port[8];
+    struct sockaddr_storage to;
+    if (is_address(d->host, d->o.port, &to)) {
+        d->unable = begin_connect(d, (const struct sockaddr *)&to);
+    } else {
+        (void)snprintf(port, sizeof(port), "%u", (unsigned)d->o.port);
+        const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+        d->unable =
+            uv_getaddrinfo(loop_uv(d->o.loop), &d->resolve, on_resolved, d->host, port, &hints);
+        d->resolving = d->unable == 0;
+    }
+    if (d->unable < 0)
+        exec_timer_start(d->exec, &d->timer, 0); // which tells
+}
+
 struct dial *dial_new(const struct dial_options *options)
 {
     struct dial *d = xcalloc(1, sizeof(*d));
@@ -370,13 +396,6 @@ struct dial *dial_new(const struct dial_options *options)
     d->timer.arg = d;
     exec_timer_start(d->exec, &d->timer,
                      options->timeout_ns > 0 ? options->timeout_ns : CONNECT_NS);
-    char port[8];
-    (void)snprintf(port, sizeof(port), "%u", (unsigned)options->port);
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    int r = uv_getaddrinfo(loop_uv(options->loop), &d->resolve, on_resolved, d->host, port, &hints);
-    // Fails only for names that are none: the timer tells, at once.
-    d->resolving = r == 0;
-    if (r < 0)
-        exec_timer_start(d->exec, &d->timer, 0);
+    find_peer(d);
     return d;
 }

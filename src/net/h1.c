@@ -495,12 +495,13 @@ static void h1_eof(struct conn *c)
     case H1_HEAD:
         if (c->resume && c->in.n)
             break; // pipelined requests
-        if (c->out.bytes == 0)
+        // With TLS, what has left out.bytes may still be on its way into the socket.
+        if (c->out.bytes == 0 && !c->blocked)
             c->doomed = true;
         c->close_after = true;
         break;
     case H1_DRAIN:
-        c->doomed |= c->shut;
+        c->doomed |= c->shut && !c->blocked;
         break;
     case H1_BODY:
         c->doomed = true;

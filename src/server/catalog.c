@@ -174,19 +174,30 @@ static void add_resource(struct catalog *c, const struct api_kind *k)
     vec_push(&c->resources, r);
 }
 
-// Versions as Kubernetes prefers them: stable before beta before alpha, then the higher number.
-static int version_weight(struct str v)
+// The digits at *i; of very many the first ones.
+static uint64_t take_number(struct str v, size_t *i)
 {
-    static const int by_stage[] = {[STAGE_ALPHA] = 0, [STAGE_BETA] = 10000, [STAGE_STABLE] = 20000};
-    int weight = by_stage[stage_of(v)];
-    int major = 0, minor = 0;
-    size_t i = 1;
-    for (; i < v.n && v.p[i] >= '0' && v.p[i] <= '9'; i++)
-        major = major * 10 + (v.p[i] - '0');
-    for (; i < v.n; i++)
-        if (v.p[i] >= '0' && v.p[i] <= '9')
-            minor = minor * 10 + (v.p[i] - '0');
-    return weight + major * 100 + minor;
+    uint64_t n = 0;
+    for (; *i < v.n && v.p[*i] >= '0' && v.p[*i] <= '9'; (*i)++)
+        if (n < UINT32_MAX)
+            n = n * 10 + (uint64_t)(v.p[*i] - '0');
+    return n;
+}
+
+bool catalog_prefers(struct str a, struct str b)
+{
+    enum stage a_stage = stage_of(a), b_stage = stage_of(b);
+    if (a_stage != b_stage)
+        return a_stage > b_stage;
+    size_t i = 1, k = 1;
+    uint64_t a_major = take_number(a, &i), b_major = take_number(b, &k);
+    if (a_major != b_major)
+        return a_major > b_major;
+    while (i < a.n && (a.p[i] < '0' || a.p[i] > '9'))
+        i++;
+    while (k < b.n && (b.p[k] < '0' || b.p[k] > '9'))
+        k++;
+    return take_number(a, &i) > take_number(b, &k);
 }
 
 static struct catalog_group *group_of(struct catalog *c, struct str name)
@@ -211,8 +222,7 @@ static struct catalog_version *version_of(struct catalog_group *g, struct str ve
         if (str_eq(v->version, version))
             return v;
     size_t at = 0;
-    while (at < g->versions.n &&
-           version_weight(g->versions.p[at].version) > version_weight(version))
+    while (at < g->versions.n && catalog_prefers(g->versions.p[at].version, version))
         at++;
     vec_push(&g->versions, (struct catalog_version){0});
     for (size_t i = g->versions.n - 1; i > at; i--)

@@ -85,6 +85,9 @@ void catalog_set_customs(struct catalog *c, const struct custom_kinds *customs);
 const struct catalog_resource *catalog_find(const struct catalog *c, struct str group,
                                             struct str version, struct str plural);
 
+// catalog_prefers: whether version a comes before b, as Kubernetes prefers them: stable before beta before alpha, then the higher number.
+bool catalog_prefers(struct str a, struct str b);
+
 // catalog_find_version and catalog_find_group find what is served; NULL when nothing is.
 const struct catalog_version *catalog_find_version(const struct catalog *c, struct str group,
                                                    struct str version);

@@ -441,5 +441,37 @@ static void claims_that_are_gone_are_released_unless_kubelet_may_still_ask(void 
     world_done(&w);
 }
 
+// Other threads of a driver need not know that its runtime has stopped: what they say until it is freed does no harm.
+static void functions_may_be_called_after_the_runtime_has_stopped(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"apiVersion\":\"v1\",\"kind\":\"Config\",\"current-context\":\"c\",\"clusters\":[{"
+        "\"name\":\"c\",\"cluster\":{\"server\":\"http://127.0.0.1:1\"}}],\"contexts\":[{"
+        "\"name\":\"c\",\"context\":{\"cluster\":\"c\",\"user\":\"u\"}}],\"users\":[{\"name\":"
+        "\"u\",\"user\":{}}]}";
+    char path[] = "/tmp/dray-sdk-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, config, sizeof(config) - 1), sizeof(config) - 1);
+    (void)close(fd);
+    const struct dray_runtime_options where = {.kubeconfig = path};
+    const struct dray_driver_options what = {.name = DRIVER};
+    struct dray_runtime *r = NULL;
+    struct dray_driver *d = NULL;
+    struct dray_error err = {0};
+    if (dray_runtime_new(&where, &r, &err) != 0 || dray_driver_start(r, &what, &d, &err) != 0)
+        fail_msg("%s", err.message);
+    dray_runtime_stop(r);
+    dray_runtime_run(r);
+    dray_health(d, "pool", "led0", DRAY_HEALTHY, "");
+    dray_taint(d, "pool", "led0", DRIVER "/hot", "", "NoSchedule");
+    dray_event(d, false, "Late", "after the end");
+    dray_unpublish(d, "pool");
+    dray_runtime_free(r);
+    (void)unlink(path);
+}
+
 RUN_TESTS(TEST_CASE(functions_may_be_called_from_any_thread),
+          TEST_CASE(functions_may_be_called_after_the_runtime_has_stopped),
           TEST_CASE(claims_that_are_gone_are_released_unless_kubelet_may_still_ask))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include "../fuzz/http_memory.h"
 #include "http_fixture.h"
 
 #include "base/banned.h"
@@ -342,6 +343,73 @@ static void keeps_a_request_until_its_answer_left(void **state)
     fixture_end(&f);
 }
 
+static void take_little(struct conn *c)
+{
+    struct memory *m = memory_of(c);
+    char some[1000];
+    size_t n = outq_gather(&c->out, some, sizeof(some));
+    sbuf_add(&m->out, str_make(some, n));
+    outq_drop(&c->out, n);
+}
+
+// One flush does not send it all, and the loop comes back late. The wait for the peer's last words begins behind the answer.
+static void sends_the_whole_last_answer_however_late(void **state)
+{
+    (void)state;
+    static const struct conn_io slow = {.flush = take_little,
+                                        .read = memory_io_read,
+                                        .shutdown = memory_io_shutdown,
+                                        .close = memory_io_close};
+    static const struct http_limits limits = {.body_bytes = 100000};
+    struct memory *m = memory_new(&limits, &h1_ops);
+    m->conn->conn.io = &slow;
+    cleanup_sbuf struct sbuf ask = {0};
+    sbuf_addz(&ask, "POST /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                    "Content-Length: 50000\r\n\r\n");
+    sbuf_add_repeat(&ask, 'x', 50000);
+    memory_feed(m, sbuf_str(&ask));
+    for (int i = 0; i < 10 && m->conn && !m->shut; i++) {
+        assert_true(m->out.n < 50000);
+        exec_sim_run(m->sim, m->clock.mono + 100 * CLOCK_NS_PER_SEC);
+    }
+    assert_true(m->out.n > 50000);
+    assert_true(m->shut);
+    exec_sim_run(m->sim, m->clock.mono + LINGER_NS);
+    assert_null(m->conn);
+    memory_free(m);
+}
+
+static void take_and_block(struct conn *c)
+{
+    memory_io_flush(c);
+    c->blocked = true; // as with TLS: it is encrypted, the socket has not taken it
+}
+
+static void keeps_what_the_socket_has_not_taken_when_the_peer_ends(void **state)
+{
+    (void)state;
+    static const struct conn_io full = {.flush = take_and_block,
+                                        .read = memory_io_read,
+                                        .shutdown = memory_io_shutdown,
+                                        .close = memory_io_close};
+    static const char *const asks[] = {GET("/b"), LAST("/b")};
+    static const struct http_limits limits = {0};
+    for (size_t i = 0; i < array_len(asks); i++) {
+        struct memory *m = memory_new(&limits, &h1_ops);
+        struct conn *c = &m->conn->conn;
+        c->io = &full;
+        memory_feed(m, str_z(asks[i]));
+        assert_true(c->blocked);
+        conn_enter(c);
+        conn_eof(c);
+        conn_flush(c);
+        (void)conn_leave(c);
+        assert_non_null(m->conn); // ends with the shutdown, which is behind the answer
+        assert_true(m->shut);
+        memory_free(m);
+    }
+}
+
 static void stops_gracefully(void **state)
 {
     (void)state;
@@ -572,8 +640,10 @@ RUN_TESTS(TEST_CASE(answers_and_keeps_the_connection), TEST_CASE(answers_http_1_
           TEST_CASE(tells_the_handler_when_the_client_is_gone),
           TEST_CASE(survives_peers_that_are_gone), TEST_CASE(slows_down_for_a_slow_reader),
           TEST_CASE(gives_up_on_a_peer_that_never_reads),
-          TEST_CASE(keeps_a_request_until_its_answer_left), TEST_CASE(stops_gracefully),
-          TEST_CASE(waits_when_there_are_too_many_connections),
+          TEST_CASE(keeps_a_request_until_its_answer_left),
+          TEST_CASE(sends_the_whole_last_answer_however_late),
+          TEST_CASE(keeps_what_the_socket_has_not_taken_when_the_peer_ends),
+          TEST_CASE(stops_gracefully), TEST_CASE(waits_when_there_are_too_many_connections),
           TEST_CASE(those_that_do_nothing_give_way),
           TEST_CASE(those_that_do_nothing_stay_while_nobody_waits),
           TEST_CASE(those_that_do_nothing_give_way_on_every_address),

@@ -390,6 +390,28 @@ TEST_WITH_PODS(a_stubborn_container_is_killed_when_its_grace_is_over)
     assert_string_equal(do_get(p->w, POD("a"))->json, "");
 }
 
+// A number of seconds may be as large as numbers are, also where the server does not cut it: when a probe fails.
+TEST_WITH_PODS(the_longest_grace_is_long)
+{
+    p->net.open = "";
+    assert_ok(do_create(
+        p->w, POD("a"),
+        PODS_JSON("a", "\"terminationGracePeriodSeconds\":9223372036854775807,\"containers\":[{"
+                       "\"name\":\"c\",\"image\":\"busybox:1\",\"command\":[\"stubborn\"],"
+                       "\"lifecycle\":{\"preStop\":{\"sleep\":{\"seconds\":20000000000}}}},{"
+                       "\"name\":\"d\",\"image\":\"busybox:1\",\"command\":[\"stubborn\"],"
+                       "\"livenessProbe\":{\"tcpSocket\":{\"port\":80},\"periodSeconds\":1}}]")));
+    world_pass(p->w, 60);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_pod(p, "a", "status.containerStatuses[1].restartCount", "0");
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 3600);
+    assert_int_equal(fake_running(&p->machine), 2);
+    assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":1}"));
+    world_pass(p->w, 3);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
 TEST_WITH_PODS(a_second_deletion_can_be_more_urgent)
 {
     assert_ok(
@@ -529,6 +551,49 @@ TEST_WITH_PODS(a_taint_that_is_not_tolerated_rejects)
 }
 
 // --- What pods refer to --------------------------------------------------------------------------
+
+static void create_with(struct pods_world *p, const char *name, const struct sbuf *rest)
+{
+    cleanup_sbuf struct sbuf json = {0};
+    sbuf_addf(&json,
+              "{\"metadata\":{\"name\":\"%s\"},\"spec\":{" ON_NODE ",\"containers\":[{\"name\":"
+              "\"%s\",\"image\":\"busybox:1\",%s}]}}",
+              name, name, rest->p);
+    assert_ok(do_create(p->w, POD(name), json.p));
+}
+
+// What a pod's variables make of each other is bounded: they grow by their product, and the agent serves others.
+TEST_WITH_PODS(variables_of_variables_do_not_grow_without_end)
+{
+    cleanup_sbuf struct sbuf bomb = {0}, many = {0}, open = {0};
+    sbuf_addz(&bomb, "\"env\":[{\"name\":\"V0\",\"value\":\"xxxxxxxxxx\"}");
+    for (int i = 1; i <= 30; i++) {
+        sbuf_addf(&bomb, ",{\"name\":\"V%d\",\"value\":\"", i);
+        for (int k = 0; k < 10; k++)
+            sbuf_addf(&bomb, "$(V%d)", i - 1);
+        sbuf_addz(&bomb, "\"}");
+    }
+    sbuf_addz(&bomb, "]");
+    sbuf_addz(&many, "\"env\":[{\"name\":\"V\",\"value\":\"");
+    sbuf_add_repeat(&many, 'x', 100000);
+    sbuf_addz(&many, "\"}],\"command\":[\"run\"");
+    for (int i = 0; i < 1000; i++)
+        sbuf_addz(&many, ",\"$(V)\"");
+    sbuf_addz(&many, "]");
+    sbuf_addz(&open, "\"env\":[{\"name\":\"V\",\"value\":\"");
+    for (int i = 0; i < 300000; i++)
+        sbuf_addz(&open, "$(");
+    sbuf_addz(&open, "\"}],\"command\":[\"run\"]");
+    create_with(p, "bomb", &bomb);
+    create_with(p, "many", &many);
+    create_with(p, "open", &open);
+    world_pass(p->w, 5);
+    assert_pod(p, "bomb", "status.containerStatuses[0].state.waiting.reason",
+               "CreateContainerConfigError");
+    assert_pod(p, "many", "status.containerStatuses[0].state.waiting.reason",
+               "CreateContainerConfigError");
+    assert_pod(p, "open", "status.phase", "Running");
+}
 
 TEST_WITH_PODS(the_environment_has_every_source)
 {
@@ -879,13 +944,14 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(images_that_cannot_be_had), TEST_CASE(a_container_that_cannot_start_crashes),
           TEST_CASE(probes_gate_and_restart), TEST_CASE(probes_over_the_network),
           TEST_CASE(a_stubborn_container_is_killed_when_its_grace_is_over),
-          TEST_CASE(a_second_deletion_can_be_more_urgent),
+          TEST_CASE(the_longest_grace_is_long), TEST_CASE(a_second_deletion_can_be_more_urgent),
           TEST_CASE(a_pod_whose_object_is_gone_is_taken_down),
           TEST_CASE(hooks_run_around_the_life_of_a_container),
           TEST_CASE(a_post_start_that_fails_kills_its_container),
           TEST_CASE(a_pod_may_run_no_longer_than_its_deadline),
           TEST_CASE(pods_that_do_not_belong_here_are_rejected),
           TEST_CASE(a_taint_that_is_not_tolerated_rejects),
+          TEST_CASE(variables_of_variables_do_not_grow_without_end),
           TEST_CASE(the_environment_has_every_source),
           TEST_CASE(what_is_missing_is_waited_for_and_named),
           TEST_CASE(volumes_hold_what_they_should_and_follow_changes),

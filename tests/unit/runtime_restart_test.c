@@ -323,12 +323,58 @@ static void what_is_at_work_may_end_after_the_runtime_was_freed(void **state)
     must(kit_pod_remove(&kit, pod));
 }
 
+static void on_begun(void *arg, int stream, struct str bytes)
+{
+    (void)stream;
+    (void)bytes;
+    *(bool *)arg = true;
+}
+
+static void on_command_done(void *arg, int code, int32_t status, const struct err *err)
+{
+    (void)arg;
+    (void)code;
+    (void)status;
+    (void)err;
+}
+
+// A process that hides from the end of its command, and keeps its output open, does not keep the runtime from going.
+static void who_keeps_a_command_s_output_is_not_waited_for(void **state)
+{
+    char pod[80], id[80];
+    cleanup_sbuf struct sbuf out = {0};
+    int32_t status;
+    bool begun = false;
+    const struct str command[] = {
+        STR("/bin/sh"), STR("-c"),
+        STR("env -i /bin/sh -c 'echo begun; exec sleep 61' & sleep 1000")};
+    (void)state;
+    must(kit_pod(&kit, "hides", pod));
+    must(kit_shell(&kit, pod, "box", "sleep 1000", id));
+    must(kit_start(&kit, id));
+    const struct runtime_exec_options o = {.container_id = str_z(id),
+                                           .command = command,
+                                           .command_len = array_len(command),
+                                           .output = on_begun,
+                                           .done = on_command_done,
+                                           .arg = &begun};
+    struct runtime_exec *x = kit.runtime->ops->exec(kit.runtime, &o);
+    kit_turn(&kit, &begun);
+    kit.runtime->ops->exec_cancel(x);
+    restart();
+    must(kit_exec(&kit, id, "ps", 0, &out, &status));
+    must(kit_pod_remove(&kit, pod));
+    if (!str_contains(sbuf_str(&out), STR("sleep 61")))
+        fail_msg("it was waited for: %s", out.p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST_CASE(what_runs_is_taken_over),
         TEST_CASE(who_leaves_watches_nothing_and_what_runs_goes_on),
         TEST_CASE(what_is_at_work_may_end_after_the_runtime_was_freed),
+        TEST_CASE(who_keeps_a_command_s_output_is_not_waited_for),
         TEST_CASE(what_ended_meanwhile_is_known),
         TEST_CASE(a_container_goes_with_its_monitor),
         TEST_CASE(what_was_before_the_machine_started_has_ended),

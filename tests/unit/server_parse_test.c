@@ -42,6 +42,31 @@ static void stable_and_dra_beta_versions_are_served(void **state)
     catalog_done(&c);
 }
 
+// Custom resources have versions of any name.
+static void versions_are_preferred_in_order(void **state)
+{
+    (void)state;
+    static const char *const order[] = {
+        "v99999999999999999999999999999999999999999999999999999999999999",
+        "v1000000000",
+        "v101",
+        "v2",
+        "v1",
+        "x",
+        "v3beta1",
+        "v1beta2147483647",
+        "v1beta2",
+        "v1beta",
+        "v200alpha1",
+        "v1alpha99999999999999999999999999",
+    };
+    for (size_t i = 0; i < array_len(order); i++)
+        for (size_t k = 0; k < array_len(order); k++)
+            if (catalog_prefers(str_z(order[i]), str_z(order[k])) != (i < k))
+                fail_msg("%s, %s", order[i], order[k]);
+    assert_false(catalog_prefers(STR("v1"), STR("v1")));
+}
+
 static void the_closer_switch_wins(void **state)
 {
     (void)state;
@@ -454,7 +479,8 @@ static void revisions_and_metadata_are_found_in_json(void **state)
                                "\"c\"}}");
 }
 
-RUN_TESTS(TEST_CASE(stable_and_dra_beta_versions_are_served), TEST_CASE(the_closer_switch_wins),
+RUN_TESTS(TEST_CASE(stable_and_dra_beta_versions_are_served),
+          TEST_CASE(versions_are_preferred_in_order), TEST_CASE(the_closer_switch_wins),
           TEST_CASE(paths_are_understood), TEST_CASE(methods_become_verbs_where_they_are_allowed),
           TEST_CASE(discovery_names_everything), TEST_CASE(queries_are_decoded),
           TEST_CASE(a_watch_from_nowhere_begins_with_what_is_there),
