@@ -82,7 +82,7 @@ static void settle_ready(struct pod_container *c)
 static int64_t probe_grace_ns(const struct pod_container *c, const struct api_probe *probe)
 {
     return probe->has_termination_grace_period_seconds
-               ? probe->termination_grace_period_seconds * CLOCK_NS_PER_SEC
+               ? pod_seconds_ns(probe->termination_grace_period_seconds)
                : pod_grace_ns(c->pod);
 }
 
@@ -208,7 +208,7 @@ static void post_start(struct pod_container *c)
     }
     if (h->sleep) {
         c->hook_timer = (struct exec_timer){.fn = on_post_sleep, .arg = c};
-        exec_timer_start(c->pod->owner->exec, &c->hook_timer, h->sleep->seconds * CLOCK_NS_PER_SEC);
+        exec_timer_start(c->pod->owner->exec, &c->hook_timer, pod_seconds_ns(h->sleep->seconds));
         return;
     }
     struct probe_target t;

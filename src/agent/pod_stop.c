@@ -18,17 +18,22 @@ static struct runtime *runtime_of(const struct pod_container *c)
     return c->pod->owner->options.runtime;
 }
 
+int64_t pod_seconds_ns(int64_t seconds)
+{
+    // A hundred years are as good as for ever, and can still be added to any time.
+    const int64_t most = INT64_C(100) * 365 * 86400;
+    return (seconds < 0 ? 0 : seconds < most ? seconds : most) * CLOCK_NS_PER_SEC;
+}
+
 int64_t pod_grace_ns(const struct pod *p)
 {
     const struct api_pod *pod = pod_spec_of(p);
-    int64_t spec = pod->spec.has_termination_grace_period_seconds
-                       ? pod->spec.termination_grace_period_seconds * CLOCK_NS_PER_SEC
-                       : 30 * CLOCK_NS_PER_SEC;
+    int64_t grace = pod_seconds_ns(pod->spec.has_termination_grace_period_seconds
+                                       ? pod->spec.termination_grace_period_seconds
+                                       : 30);
     if (pod->metadata.deletion_timestamp.set && pod->metadata.has_deletion_grace_period_seconds)
-        spec = pod->metadata.deletion_grace_period_seconds * CLOCK_NS_PER_SEC;
-    if (p->gone && spec > GONE_GRACE_NS)
-        spec = GONE_GRACE_NS;
-    return spec < 0 ? 0 : spec;
+        grace = pod_seconds_ns(pod->metadata.deletion_grace_period_seconds);
+    return p->gone && grace > GONE_GRACE_NS ? GONE_GRACE_NS : grace;
 }
 
 // --- One container -------------------------------------------------------------------------------
@@ -108,7 +113,7 @@ static void on_pre_sleep(void *arg)
 static void pre_stop(struct pod_container *c, const struct api_lifecycle_handler *h)
 {
     if (h->sleep) {
-        int64_t wait = h->sleep->seconds * CLOCK_NS_PER_SEC;
+        int64_t wait = pod_seconds_ns(h->sleep->seconds);
         c->hook_timer = (struct exec_timer){.fn = on_pre_sleep, .arg = c};
         exec_timer_start(c->pod->owner->exec, &c->hook_timer,
                          wait < c->grace_ns ? wait : c->grace_ns);

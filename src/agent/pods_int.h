@@ -223,6 +223,8 @@ void pod_logs_drop(const struct pod_container *c, uint32_t attempt); // of a run
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message);
 void pod_stop_again(struct pod_container *c, int64_t grace_ns); // a shorter grace
 void pod_go_on_ending(struct pod *p);
+// pod_seconds_ns is a time that a person wrote in nanoseconds: none is negative, or too long to reckon with.
+int64_t pod_seconds_ns(int64_t seconds);
 int64_t pod_grace_ns(const struct pod *p);
 // pods_sweep begins to remove what no pod of the API has; pods_forget_orphans frees what it keeps of that.
 void pods_sweep(struct pods *p, const struct runtime_list *all);

@@ -390,6 +390,22 @@ TEST_WITH_PODS(a_stubborn_container_is_killed_when_its_grace_is_over)
     assert_string_equal(do_get(p->w, POD("a"))->json, "");
 }
 
+// Longer than nanoseconds can be counted is long, not nothing.
+TEST_WITH_PODS(a_grace_without_end_is_no_grace_of_zero)
+{
+    assert_ok(do_create(p->w, POD("a"),
+                        PODS_JSON("a", "\"terminationGracePeriodSeconds\":9223372036854775807,"
+                                       "\"containers\":[{\"name\":\"c\",\"image\":\"busybox:1\","
+                                       "\"command\":[\"stubborn\"]}]")));
+    world_pass(p->w, 1);
+    assert_ok(do_delete(p->w, POD("a"), NULL));
+    world_pass(p->w, 60);
+    assert_int_equal(fake_running(&p->machine), 1);
+    assert_ok(do_delete(p->w, POD("a"), "{\"gracePeriodSeconds\":1}"));
+    world_pass(p->w, 3);
+    assert_string_equal(do_get(p->w, POD("a"))->json, "");
+}
+
 TEST_WITH_PODS(a_second_deletion_can_be_more_urgent)
 {
     assert_ok(
@@ -879,6 +895,7 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(images_that_cannot_be_had), TEST_CASE(a_container_that_cannot_start_crashes),
           TEST_CASE(probes_gate_and_restart), TEST_CASE(probes_over_the_network),
           TEST_CASE(a_stubborn_container_is_killed_when_its_grace_is_over),
+          TEST_CASE(a_grace_without_end_is_no_grace_of_zero),
           TEST_CASE(a_second_deletion_can_be_more_urgent),
           TEST_CASE(a_pod_whose_object_is_gone_is_taken_down),
           TEST_CASE(hooks_run_around_the_life_of_a_container),
