@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/partial.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -49,12 +50,14 @@ void client_get(struct client *c, const struct client_key *key, client_done_fn d
 void client_create(struct client *c, const struct api_object *object,
                    const struct client_write *how, client_done_fn done, void *arg)
 {
+    assert(!api_kind_is_partial(object->kind));
     c->ops->create(c, object, how ? how : &plain_write, done, arg);
 }
 
 void client_update(struct client *c, const struct api_object *object,
                    const struct client_write *how, client_done_fn done, void *arg)
 {
+    assert(!api_kind_is_partial(object->kind)); // all else would be lost
     c->ops->update(c, object, how ? how : &plain_write, done, arg);
 }
 

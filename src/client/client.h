@@ -6,6 +6,10 @@
 //
 // Objects come and go typed. What an answer or an event points to is good until the callback
 // returns; client_object_ref keeps an object.
+//
+// A kind that dray was not built with is partial (api_kind_partial): it can be read, watched, patched and deleted,
+// not created or updated. Whoever made it keeps it as long as a watch; calls copy it, so that the kind of an
+// answer's object is good until the callback returns, even if the object is kept.
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/custom.h"
+#include "api/partial.h"
 #include "base/mem.h"
 #include "client/local_int.h"
 
@@ -19,6 +21,7 @@ struct call {
     enum call_verb verb;
     struct arena arena;
     struct registry_request request;
+    const struct api_kind *as; // what the answer is
     struct api_object body;
     struct api_delete_options *options;
     enum registry_patch_type patch_type;
@@ -52,7 +55,7 @@ static void call_answer(struct call *call)
     if (l->freed) {
         call->code = err_set(&call->err, ECANCELED, "the client is gone");
     } else if (call->code == 0 && call->object) {
-        object = local_hub_decode(l->hub, call->object, call->request.kind, true, &call->err);
+        object = local_hub_decode(l->hub, call->object, call->as, true, &call->err);
         if (!object)
             call->code = -call->err.code;
     }
@@ -133,10 +136,25 @@ static void call_delete_all(struct call *call)
                                    &call->arena, on_answer, call);
 }
 
+const struct api_kind *local_kind(const struct registry *registry, const struct api_kind *kind)
+{
+    return api_kind_is_partial(kind)
+               ? custom_find(registry_customs(registry), kind->api_version, kind->kind)
+               : kind;
+}
+
 static void call_run(void *arg)
 {
     struct call *call = arg;
     struct registry *r = call->local->registry;
+    call->as = call->request.kind;
+    call->request.kind = local_kind(r, call->as);
+    if (!call->request.kind) {
+        call->code =
+            err_set(&call->err, ERR_NOT_FOUND, "the server could not find the requested resource");
+        call_return(call);
+        return;
+    }
     switch (call->verb) {
     case CALL_GET:
         call_get(call);
@@ -178,7 +196,7 @@ static struct call *call_new(struct client *c, enum call_verb verb, client_done_
 
 static void call_key(struct call *call, const struct client_key *key)
 {
-    call->request.kind = key->kind;
+    call->request.kind = api_kind_keep(&call->arena, key->kind);
     call->request.namespace = arena_str(&call->arena, key->namespace);
     call->request.name = arena_str(&call->arena, key->name);
 }
@@ -292,7 +310,7 @@ static void local_remove_all(struct client *c, const struct api_kind *kind,
                              const struct client_list_options *list, client_done_fn done, void *arg)
 {
     struct call *call = call_new(c, CALL_DELETE_ALL, done, arg);
-    call->request.kind = kind;
+    call->request.kind = api_kind_keep(&call->arena, kind);
     call->request.namespace = arena_str(&call->arena, list->namespace);
     call->list.label_selector = arena_str(&call->arena, list->label_selector);
     call->list.field_selector = arena_str(&call->arena, list->field_selector);

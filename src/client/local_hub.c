@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "api/partial.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "client/local_int.h"
@@ -107,6 +108,8 @@ struct client_object *local_hub_decode(struct local_hub *h, const struct object 
                                        const struct api_kind *as, bool remember, struct err *err)
 {
     struct hub_slot *slot = &h->slots[o->revision % HUB_SLOTS];
+    if (api_kind_is_partial(as)) // which has an end, and nobody shares it
+        return decode(o, as, err);
     must(pthread_mutex_lock(&h->lock));
     struct client_object *found =
         slot->object == o && slot->as == as ? client_object_ref(slot->decoded) : NULL;

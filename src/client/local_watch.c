@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "api/partial.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "client/local_int.h"
@@ -29,9 +30,9 @@ struct client_watch {
     struct local *local; // the client side's; may be gone once it has stopped the watch
     struct registry *registry;
     struct exec *client_exec;
-    _Atomic uint32_t refs; // the client's side, the registry's side, each posted delivery
-    struct arena arena;    // of what it was asked for
-    const struct api_kind *kind, *stored;
+    _Atomic uint32_t refs;       // the client's side, the registry's side, each posted delivery
+    struct arena arena;          // of what it was asked for
+    const struct api_kind *kind; // the client side's
     struct str namespace;
     struct str label_text, field_text;
     uint64_t since;
@@ -40,6 +41,7 @@ struct client_watch {
     bool stopped; // the client's
 
     // The registry side's alone:
+    const struct api_kind *asked, *stored;
     struct local_select select;
     struct store_watch watch;
     bool begun, watching, cancelled;
@@ -216,11 +218,16 @@ int local_select_parse(const struct client_list_options *list, const struct api_
     return r;
 }
 
-static int read_selectors(struct client_watch *w, struct err *err)
+// find_kind finds out what is watched, and what of it.
+static int find_kind(struct client_watch *w, struct err *err)
 {
     const struct client_list_options list = {.label_selector = w->label_text,
                                              .field_selector = w->field_text};
-    return local_select_parse(&list, w->kind, &w->arena, &w->select, err);
+    const struct api_kind *kind = local_kind(w->registry, w->asked);
+    if (!kind)
+        return err_set(err, ERR_NOT_FOUND, "the server could not find the requested resource");
+    w->stored = registry_stored_kind(kind);
+    return local_select_parse(&list, kind, &w->arena, &w->select, err);
 }
 
 // list queues everything that is there now and returns its revision.
@@ -253,7 +260,7 @@ static void watch_begin(void *arg)
         watch_unref(w);
         return;
     }
-    if (read_selectors(w, &err) < 0) {
+    if (find_kind(w, &err) < 0) {
         watch_over(w, &err);
         return;
     }
@@ -302,7 +309,7 @@ struct client_watch *local_watch(struct client *c, const struct api_kind *kind,
     w->client_exec = c->exec;
     w->refs = 2;
     w->kind = kind;
-    w->stored = registry_stored_kind(kind);
+    w->asked = api_kind_keep(&w->arena, kind);
     w->namespace = arena_str(&w->arena, options->namespace);
     w->label_text = arena_str(&w->arena, options->label_selector);
     w->field_text = arena_str(&w->arena, options->field_selector);

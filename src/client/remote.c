@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/partial.h"
 #include "client/remote_int.h"
 #include "net/tls.h"
 
@@ -117,6 +118,16 @@ void client_remote_redirect(struct client *c, const struct api_kind *from,
     assert(i < REMOTE_REDIRECTS);
     r->redirects[i].from = from;
     r->redirects[i].to = to;
+}
+
+struct str remote_accept(const struct api_kind *kind, bool list)
+{
+    if (!api_kind_is_partial(kind))
+        return STR(PROTOBUF ",application/json");
+    return list ? STR("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
+                      "application/json")
+                : STR("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
+                      "application/json");
 }
 
 // --- Counting ------------------------------------------------------------------------------------
@@ -412,8 +423,8 @@ static void remote_get(struct client *c, const struct client_key *key, client_do
                        void *arg)
 {
     struct call *call = call_new(c, "GET", done, arg);
-    call->kind = remote_kind(call->remote, key->kind);
-    call->sending.request.accept = STR(PROTOBUF ",application/json");
+    call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, key->kind));
+    call->sending.request.accept = remote_accept(call->kind, false);
     remote_path(&call->target, call->kind, key->namespace, key->name, (struct str){0});
     call_start(call);
 }
@@ -450,7 +461,7 @@ static void remote_patch(struct client *c, const struct client_key *key, enum cl
                          void *arg)
 {
     struct call *call = call_new(c, "PATCH", done, arg);
-    call->kind = remote_kind(call->remote, key->kind);
+    call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, key->kind));
     remote_path(&call->target, call->kind, key->namespace, key->name, how->subresource);
     add_how(call, how, type == CLIENT_PATCH_APPLY);
     sbuf_add(&call->body, body);
@@ -462,7 +473,7 @@ static void remote_remove(struct client *c, const struct client_key *key,
                           const struct api_delete_options *options, client_done_fn done, void *arg)
 {
     struct call *call = call_new(c, "DELETE", done, arg);
-    call->kind = remote_kind(call->remote, key->kind);
+    call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, key->kind));
     remote_path(&call->target, call->kind, key->namespace, key->name, (struct str){0});
     struct err err = {0};
     if (options) {
@@ -484,7 +495,7 @@ static void remote_remove_all(struct client *c, const struct api_kind *kind,
 {
     struct call *call = call_new(c, "DELETE", done, arg);
     bool first = true;
-    call->kind = remote_kind(call->remote, kind);
+    call->kind = api_kind_keep(&call->arena, remote_kind(call->remote, kind));
     call->no_object = true;
     remote_path(&call->target, call->kind, list->namespace, (struct str){0}, (struct str){0});
     if (list->label_selector.n)

@@ -50,6 +50,9 @@ struct remote {
 // remote_kind is the kind that is asked for: itself, unless it is redirected.
 const struct api_kind *remote_kind(const struct remote *r, const struct api_kind *kind);
 
+// remote_accept is what to ask for: protobuf where the server has it; of a partial kind only metadata.
+struct str remote_accept(const struct api_kind *kind, bool list);
+
 static inline struct remote *remote_of(struct client *c)
 {
     return container_of(c, struct remote, client);

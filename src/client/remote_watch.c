@@ -323,7 +323,7 @@ static void begin(struct client_watch *w)
         .remote = w->remote,
         .request = {.method = "GET",
                     .target = sbuf_str(&w->target),
-                    .accept = STR(REMOTE_PROTOBUF ",application/json"),
+                    .accept = remote_accept(w->kind, list),
                     .timeout_ms = list ? LIST_TIMEOUT_MS : 0,
                     .data = list ? NULL : on_sending_data},
         .done = on_done,

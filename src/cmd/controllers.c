@@ -20,10 +20,11 @@ const char controllers_usage[] =
     "--controllers LIST      '*' (the default): resourceclaim-controller,\n"
     "                        device-taint-eviction-controller, podgroup-protection-controller,\n"
     "                        resourcepoolstatusrequest-controller; NAME and -NAME choose others.\n"
-    "                        Off unless named: garbage-collector-controller (owners of DRA's "
-    "kinds\n"
-    "                        alone), and those that kube-controller-manager runs as well:\n"
-    "                        docs/controllers.md\n"
+    "                        Off unless named: garbage-collector-controller (all kinds, those "
+    "of\n"
+    "                        CustomResourceDefinitions too), and others that "
+    "kube-controller-manager\n"
+    "                        runs as well: docs/controllers.md\n"
     "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
     "all\n"
     "--root-ca-file FILE     who vouches for the API server, for "
@@ -60,6 +61,7 @@ static void start(void *arg, struct client *client, const struct features *featu
                             .exec = client->exec,
                             .features = &c->features,
                             .aggregate_roles = c->on[CTL_ROLES],
+                            .collect_all = true, // who collects sees all, or takes too much
                             .terminated_pods = c->terminated_pods,
                             .root_ca = str_z(c->root_ca),
                             .standby = standby};

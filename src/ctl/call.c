@@ -49,8 +49,9 @@ static void asked(void *arg, const struct client_answer *a)
     bool gone =
         a->code == -ERR_NOT_FOUND || (a->code == 0 && !str_eqz(a->object->meta->uid, c->uid));
     if (alive && gone) {
+        // Of many that ask, each must come to use its answer before it is forgotten (gone.h).
         c->gone(c->owner, str_z(c->uid));
-        work_after(c->work, c->key, c->source, 0);
+        work_look(c->work, c->key);
     } else if (alive) {
         work_retry(c->work, c->key);
     }

@@ -4,7 +4,6 @@
 // own but UIDs that are known to be gone; gc_step.c says what becomes of an object.
 #include <stdlib.h>
 
-#include "api/validate.h"
 #include "ctl/gc_int.h"
 
 #include "base/banned.h"
@@ -39,11 +38,16 @@ const struct gc_kind *gc_kind_of_owner(const struct gc_ctl *g, const struct api_
     struct str group, version;
     if (!str_cut(o->api_version, '/', &group, &version))
         group = (struct str){0};
+    const struct gc_kind *past = NULL;
     vec_foreach(&g->kinds, k) {
-        if (str_eq((*k)->kind->kind, o->kind) && str_eq((*k)->kind->group, group))
+        if (!str_eq((*k)->kind->kind, o->kind) || !str_eq((*k)->kind->group, group))
+            continue;
+        if ((*k)->cache)
             return *k;
+        if ((*k)->undefined)
+            past = *k;
     }
-    return NULL;
+    return past;
 }
 
 static void note_first(void *arg, const struct client_object *o)
@@ -56,7 +60,8 @@ static void note_first(void *arg, const struct client_object *o)
 const struct client_object *gc_by_uid(const struct gc_kind *k, struct str uid)
 {
     const struct client_object *found = NULL;
-    informer_by(k->cache, k->by_uid, uid, note_first, &found);
+    if (k->cache)
+        informer_by(k->cache, k->by_uid, uid, note_first, &found);
     return found;
 }
 
@@ -76,7 +81,8 @@ void gc_dependents(const struct gc_ctl *g, struct str uid, gc_dependent_fn fn, v
 {
     vec_foreach(&g->kinds, k) {
         struct dependents d = {*k, fn, arg};
-        informer_by((*k)->cache, (*k)->by_owner, uid, one_dependent, &d);
+        if ((*k)->cache)
+            informer_by((*k)->cache, (*k)->by_owner, uid, one_dependent, &d);
     }
 }
 
@@ -86,6 +92,12 @@ static void add_dependent(void *arg, const struct gc_kind *k, const struct clien
 {
     (void)arg;
     gc_add(k, o->meta);
+}
+
+void gc_gone(struct gc_ctl *g, const struct api_object_meta *meta)
+{
+    gc_remember(g, meta->uid);
+    gc_dependents(g, meta->uid, add_dependent, NULL);
 }
 
 // An owner that waits for its dependents may be waiting for this one.
@@ -104,10 +116,8 @@ static void changed(void *arg, const struct client_object *before,
                     const struct client_object *after)
 {
     const struct gc_kind *k = arg;
-    if (before && (!after || !str_eq(before->meta->uid, after->meta->uid))) {
-        gc_remember(k->g, before->meta->uid);
-        gc_dependents(k->g, before->meta->uid, add_dependent, NULL);
-    }
+    if (before && (!after || !str_eq(before->meta->uid, after->meta->uid)))
+        gc_gone(k->g, before->meta);
     if (before)
         add_waiting_owners(k->g, before->meta);
     if (after && (after->meta->owner_references.n || after->meta->deletion_timestamp.set))
@@ -120,38 +130,27 @@ static void progress(void *arg, uint64_t revision)
     work_seen(k->g->work, k->number, revision);
 }
 
-// --- Which kinds ---------------------------------------------------------------------------------
-
-static struct informer *cache_of(const struct ctl *c, const struct api_kind *kind)
+static void refused(void *arg, int code)
 {
-    for (enum ctl_cache i = 0; i < CACHES; i++)
-        if (ctl_has_all(c, i) && ctl_kind(i) == kind)
-            return c->caches[i];
-    return NULL;
+    struct gc_kind *k = arg;
+    (void)code;
+    k->refused = true;
 }
 
-static void add_kind(struct gc_ctl *g, const struct api_kind *kind, struct informer *cache)
+void gc_kind_watch(struct gc_kind *k, struct informer *cache)
 {
-    const struct informer_options options = {.client = g->ctl->client, .kind = kind};
-    struct gc_kind *k = xcalloc(1, sizeof(*k));
-    *k = (struct gc_kind){.g = g,
-                          .number = g->kinds.n,
-                          .kind = kind,
-                          .cache = cache ? cache : informer_new(&options),
-                          .own = !cache};
+    const struct informer_options options = {.client = k->g->ctl->client, .kind = k->kind};
+    const struct informer_handler handler = {
+        .changed = changed, .progress = progress, .refused = refused, .arg = k};
+    k->cache = cache ? cache : informer_new(&options);
+    k->own = !cache;
+    k->refused = false;
     k->by_owner = informer_add_index(k->cache, index_owners);
     k->by_uid = informer_add_index(k->cache, index_uid);
-    const struct informer_handler handler = {.changed = changed, .progress = progress, .arg = k};
     informer_add_handler(k->cache, &handler);
-    vec_push(&g->kinds, k);
 }
 
-// is_collected: kinds that can be listed, once each; events own nothing and end by themselves.
-static bool is_collected(const struct api_kind *kind)
-{
-    return kind->plural.n && kind->list && api_hub_kind(kind) == kind &&
-           !str_contains(kind->version, STR("alpha")) && !str_eqz(kind->kind, "Event");
-}
+// --- What is public ------------------------------------------------------------------------------
 
 struct gc_ctl *gc_ctl_new(struct ctl *ctl)
 {
@@ -159,30 +158,8 @@ struct gc_ctl *gc_ctl_new(struct ctl *ctl)
     g->ctl = ctl;
     g->work = ctl_work(ctl, "garbage_collector_attempt_to_delete", gc_step, g);
     list_init(&g->calls);
-    for (enum ctl_cache i = 0; i < CACHES; i++)
-        if (ctl_has_all(ctl, i))
-            add_kind(g, ctl_kind(i), ctl->caches[i]);
-    for (size_t i = 0; ctl->collect_all && i < api_kinds_len; i++)
-        if (is_collected(&api_kinds[i]) && !cache_of(ctl, &api_kinds[i]))
-            add_kind(g, &api_kinds[i], NULL);
+    gc_kinds_init(g);
     return g;
-}
-
-void gc_ctl_start(struct gc_ctl *g)
-{
-    vec_foreach(&g->kinds, k) {
-        if ((*k)->own)
-            informer_start((*k)->cache);
-    }
-}
-
-bool gc_ctl_synced(const struct gc_ctl *g)
-{
-    vec_foreach(&g->kinds, k) {
-        if (!informer_synced((*k)->cache))
-            return false;
-    }
-    return true;
 }
 
 void gc_ctl_free(struct gc_ctl *g)
@@ -191,12 +168,7 @@ void gc_ctl_free(struct gc_ctl *g)
         return;
     ctl_calls_drop(&g->calls);
     work_free(g->work);
-    vec_foreach(&g->kinds, k) {
-        if ((*k)->own)
-            informer_free((*k)->cache);
-        free(*k);
-    }
-    vec_done(&g->kinds);
+    gc_kinds_done(g);
     gone_done(&g->gone);
     free(g);
 }

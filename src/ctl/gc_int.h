@@ -15,10 +15,17 @@ struct gc_kind {
     struct gc_ctl *g;
     size_t number; // of its keys, and as a source of work
     const struct api_kind *kind;
-    struct informer *cache;
-    bool own;        // the cache is the collector's own
-    size_t by_owner; // index: UIDs of owners
+    struct informer *cache; // NULL: users had added the kind, and it is not served any more
+    bool own;               // the cache is the collector's own
+    bool refused;           // the server does not give us this kind
+    size_t by_owner;        // index: UIDs of owners
     size_t by_uid;
+    // Of a kind that users added:
+    struct arena arena;    // of these and the kind
+    struct str definition; // its name; empty: the kind is one of ours
+    int64_t since_ns;      // when its cache was begun
+    bool undefined;        // the definition was deleted, and all objects with it
+    uint64_t ended;        // the how manieth whose cache was given up
 };
 
 struct gc_ctl {
@@ -26,7 +33,9 @@ struct gc_ctl {
     struct work *work;
     struct list calls;
     struct VEC(struct gc_kind *) kinds;
-    struct gone gone; // owners
+    const struct gc_kind *definitions; // their kind; NULL: nobody asks for kinds that users add
+    uint64_t ended;                    // caches given up so far
+    struct gone gone;                  // owners
 };
 
 #define GC_ORPHAN     "orphan"
@@ -37,7 +46,8 @@ struct gc_ctl {
 // gc_add looks at an object soon.
 void gc_add(const struct gc_kind *k, const struct api_object_meta *meta);
 
-// gc_kind_of_owner is the kind that a reference names, NULL when it is not known here.
+// gc_kind_of_owner is the kind that a reference names, NULL when it is not known here. One whose definition was
+// deleted is known for a while.
 const struct gc_kind *gc_kind_of_owner(const struct gc_ctl *g, const struct api_owner_reference *o);
 
 // gc_by_uid finds an object of a kind; NULL when there is none.
@@ -48,6 +58,17 @@ typedef void (*gc_dependent_fn)(void *arg, const struct gc_kind *k, const struct
 void gc_dependents(const struct gc_ctl *g, struct str uid, gc_dependent_fn fn, void *arg);
 
 void gc_remember(void *g, struct str uid); // that it is gone
+
+// gc_gone remembers an object that is gone, and looks at what it owned.
+void gc_gone(struct gc_ctl *g, const struct api_object_meta *meta);
+
+// --- Which kinds (gc_kinds.c) --------------------------------------------------------------------
+
+void gc_kinds_init(struct gc_ctl *g);
+void gc_kinds_done(struct gc_ctl *g);
+
+// gc_kind_watch begins to follow a kind; without a cache, in one of its own. Called by gc_kinds.c.
+void gc_kind_watch(struct gc_kind *k, struct informer *cache);
 
 // --- One look at an object (gc_step.c) -----------------------------------------------------------
 

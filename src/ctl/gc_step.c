@@ -4,6 +4,7 @@
 // background: when all its owners are gone, it goes. In the foreground: an owner with the finalizer
 // foregroundDeletion waits until nobody is left who blocks it. Orphaned: the references to an owner
 // with the finalizer orphan are taken away, then it goes.
+#include "api/partial.h"
 #include "codec/json_writer.h"
 #include "ctl/gc_int.h"
 
@@ -150,8 +151,16 @@ static enum owner owner_state(const struct look *l, const struct api_owner_refer
 static void ask_for(const struct look *l, const struct api_owner_reference *r)
 {
     const struct gc_kind *k = gc_kind_of_owner(l->g, r);
-    const struct client_key at = {k->kind, k->kind->namespaced ? l->o->meta->namespace : STR(""),
-                                  r->name};
+    cleanup_arena struct arena arena = {0};
+    struct client_key at = {k->kind, k->kind->namespaced ? l->o->meta->namespace : STR(""),
+                            r->name};
+    // A definition that is gone may be back already, with other versions: ask for the one that is meant.
+    if (k->undefined) {
+        struct api_kind names = *k->kind;
+        struct str group;
+        (void)str_cut(r->api_version, '/', &group, &names.version);
+        at.kind = api_kind_partial(&arena, &names);
+    }
     ctl_call_ask(call_of(l, l->kind->number), l->g->ctl->client, &at, r->uid, gc_remember, l->g);
 }
 
@@ -296,7 +305,7 @@ void gc_step(void *arg, struct str key)
         return;
     }
     l.kind = l.g->kinds.p[n];
-    l.o = informer_get(l.kind->cache, namespace, name);
+    l.o = l.kind->cache ? informer_get(l.kind->cache, namespace, name) : NULL;
     bool going = l.o && l.o->meta->deletion_timestamp.set;
     if (going && gc_has_finalizer(l.o->meta, GC_ORPHAN))
         orphan(&l);

@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/vec.h"
 #include "client/workqueue.h"
 
 #include "base/banned.h"
@@ -28,8 +29,8 @@ struct work {
     work_fn fn;
     void *arg;
     struct waiting_map waiting;
-    struct list list; // the same, oldest first
-    uint64_t seen[WORK_SOURCES];
+    struct list list;          // the same, oldest first
+    struct VEC(uint64_t) seen; // by source; as many as there were
 };
 
 static void look(void *arg, struct str key)
@@ -70,6 +71,7 @@ void work_free(struct work *w)
     map_foreach(&w->waiting, i)
         free(*map_value(&w->waiting, i));
     map_done(&w->waiting);
+    vec_done(&w->seen);
     free(w);
 }
 
@@ -96,6 +98,11 @@ void work_retry(struct work *w, struct str key)
     workqueue_done(w->queue, key);
 }
 
+void work_look(struct work *w, struct str key)
+{
+    w->fn(w->arg, key);
+}
+
 void work_again(struct work *w, struct str key, int64_t delay_ns)
 {
     workqueue_forget(w->queue, key);
@@ -109,11 +116,17 @@ void work_again_in(struct work *w, struct str key, int64_t seconds)
     work_again(w, key, (seconds < DAY_S ? seconds : DAY_S) * CLOCK_NS_PER_SEC);
 }
 
+static uint64_t *seen_of(struct work *w, size_t source)
+{
+    while (w->seen.n <= source)
+        vec_push(&w->seen, 0);
+    return &w->seen.p[source];
+}
+
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision)
 {
-    assert(source < WORK_SOURCES);
     workqueue_forget(w->queue, key);
-    if (w->seen[source] >= revision) {
+    if (*seen_of(w, source) >= revision) {
         workqueue_add(w->queue, key);
     } else {
         struct waiting *x = xcalloc(1, sizeof(*x) + key.n + 1);
@@ -128,12 +141,9 @@ void work_after(struct work *w, struct str key, size_t source, uint64_t revision
     workqueue_done(w->queue, key);
 }
 
-void work_seen(struct work *w, size_t source, uint64_t revision)
+// wake looks at what waits for a source up to a revision.
+static void wake(struct work *w, size_t source, uint64_t revision)
 {
-    assert(source < WORK_SOURCES);
-    if (revision <= w->seen[source])
-        return;
-    w->seen[source] = revision;
     list_foreach(&w->list, node) {
         struct waiting *x = list_entry(node, struct waiting, node);
         if (x->source != source || x->revision > revision)
@@ -143,6 +153,21 @@ void work_seen(struct work *w, size_t source, uint64_t revision)
         workqueue_add(w->queue, x->key);
         free(x);
     }
+}
+
+void work_seen(struct work *w, size_t source, uint64_t revision)
+{
+    uint64_t *seen = seen_of(w, source);
+    if (revision <= *seen)
+        return;
+    *seen = revision;
+    wake(w, source, revision);
+}
+
+void work_forget(struct work *w, size_t source)
+{
+    *seen_of(w, source) = 0;
+    wake(w, source, UINT64_MAX);
 }
 
 bool work_idle(const struct work *w)

@@ -43,9 +43,11 @@ void work_done(struct work *w, struct str key);
 void work_retry(struct work *w, struct str key);
 
 // work_after: a write gave an object revision of source; look again when work_seen tells of it.
-// source is any number that the controller gives its caches.
-#define WORK_SOURCES 128
+// source is any number that the controller gives its caches; small ones, they are indexes.
 void work_after(struct work *w, struct str key, size_t source, uint64_t revision);
+
+// work_look looks at a key that is under way once more, at once: the step has not ended.
+void work_look(struct work *w, struct str key);
 
 // work_again: nothing to do yet; look again after a while, or when it is added.
 void work_again(struct work *w, struct str key, int64_t delay_ns);
@@ -55,6 +57,9 @@ void work_again_in(struct work *w, struct str key, int64_t seconds);
 
 // work_seen: a cache has come to a revision.
 void work_seen(struct work *w, size_t source, uint64_t revision);
+
+// work_forget: a cache is given up. What waits for it is looked at; its number may be another's.
+void work_forget(struct work *w, size_t source);
 
 // work_idle: nothing is waiting to be looked at now, under way, or waiting for a cache.
 bool work_idle(const struct work *w);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "registry/registry_int.h"
+#include "store/pending.h"
 
 #include "base/banned.h"
 
@@ -63,30 +64,45 @@ static bool is_in(const struct api_str_array *list, struct str text)
     return false;
 }
 
-// Whether another definition of the group has accepted a name, as a resource or as a kind.
+// A name that a definition wants, as a resource or as a kind.
+struct wish {
+    const struct op *op;
+    const definition *crd;
+    struct str name;
+    bool kind;
+    bool taken;
+};
+
+static void look_at_other(void *arg, const struct object *o)
+{
+    struct wish *w = arg;
+    cleanup_arena struct arena arena = {0};
+    struct api_object other = {0};
+    if (w->taken || str_eq(o->name, w->crd->metadata.name) ||
+        decode_stored(o, &w->op->now, &arena, &other, NULL) < 0)
+        return;
+    const definition *d = other.value;
+    const names *n = &d->status.accepted_names;
+    if (!str_eq(d->spec.group, w->crd->spec.group))
+        return;
+    w->taken = w->kind ? str_eq(n->kind, w->name) || str_eq(n->list_kind, w->name)
+                       : str_eq(n->plural, w->name) || str_eq(n->singular, w->name) ||
+                             is_in(&n->short_names, w->name);
+}
+
+// Whether another definition of the group has accepted a name; also one that is being written.
 static bool is_taken(struct op *op, const definition *crd, struct str name, bool kind)
 {
     struct registry *r = op->r;
     struct store_walk walk = {.kind = r->crd_kind};
-    bool taken = false;
+    struct wish w = {op, crd, name, kind, false};
     if (store_walk_start(r->store, &walk, NULL) < 0)
         return false;
-    for (const struct object *o; !taken && (o = store_walk_next(r->store, &walk));) {
-        cleanup_arena struct arena arena = {0};
-        struct api_object other = {0};
-        if (str_eq(o->name, crd->metadata.name) ||
-            decode_stored(o, &op->now, &arena, &other, NULL) < 0)
-            continue;
-        const definition *d = other.value;
-        const names *n = &d->status.accepted_names;
-        if (!str_eq(d->spec.group, crd->spec.group))
-            continue;
-        taken = kind ? str_eq(n->kind, name) || str_eq(n->list_kind, name)
-                     : str_eq(n->plural, name) || str_eq(n->singular, name) ||
-                           is_in(&n->short_names, name);
-    }
+    for (const struct object *o; (o = store_walk_next(r->store, &walk));)
+        look_at_other(&w, o);
     store_walk_done(&walk);
-    return taken;
+    store_pending(r->store, r->crd_kind, look_at_other, &w);
+    return w.taken;
 }
 
 // Accepts a name unless another has it. Returns whether it could.

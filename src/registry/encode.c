@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Between typed objects and stored ones.
+#include "api/partial.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -45,11 +46,27 @@ int op_decode(struct op *op, const struct object *o, struct api_object *ret)
     return 0;
 }
 
+// Of a partial kind only the metadata is read.
+static int decode_partial(const struct object *o, const struct api_kind *as, struct arena *arena,
+                          struct api_object *ret, struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
+    int r = json_parse(o->json, &options, &doc, err);
+    if (r == 0)
+        r = api_decode_as(as, &doc, doc.root, arena, NULL, ret, err);
+    if (r == 0)
+        api_set_type_meta(ret);
+    return r < 0 ? -ERR_INTERNAL : 0;
+}
+
 static int decode_as(const struct object *o, const struct api_kind *as, struct arena *arena,
                      struct api_object *ret, struct err *err)
 {
     static const struct api_time unknown;
     struct api_object stored = {0};
+    if (api_kind_is_partial(as))
+        return decode_partial(o, as, arena, ret, err);
     int r = decode_stored(o, &unknown, arena, &stored, err);
     if (r < 0)
         return r;

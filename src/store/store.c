@@ -9,6 +9,7 @@
 #include "api/custom.h"
 #include "base/mem.h"
 #include "store/db.h"
+#include "store/pending.h"
 #include "store/store_int.h"
 
 #include "base/banned.h"
@@ -175,6 +176,14 @@ static int check_head(const struct store *s, const struct object *o, uint64_t ex
         return err_set(err, ERR_CONFLICT, "the object already exists");
     return err_set(err, ERR_CONFLICT, "the object has revision %llu, not %llu",
                    (unsigned long long)head->revision, (unsigned long long)expect);
+}
+
+void store_pending(const struct store *s, const struct api_kind *kind,
+                   void (*fn)(void *arg, const struct object *o), void *arg)
+{
+    for (const struct write *w = s->pending_first; w; w = w->next)
+        if (w->object->kind == kind && !w->deleted && !w->lost)
+            fn(arg, w->object);
 }
 
 static int accept_write(struct store *s, const struct object *o, bool deleted, uint64_t expect,

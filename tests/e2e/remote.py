@@ -177,6 +177,58 @@ def proxied(w):
     proxy.listener.close()
 
 
+def define(w, group):
+    w.call('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {'metadata': {'name': f'things.{group}'}, 'spec': {
+        'group': group, 'scope': 'Namespaced', 'names': {'plural': 'things', 'kind': 'Thing'},
+        'versions': [{'name': 'v1', 'served': True, 'storage': True, 'schema': {'openAPIV3Schema': {'type': 'object'}}}]}})
+
+
+def collected(w):
+    """The garbage of kinds that users added, by a collector that may not list all of them."""
+    things = '/apis/may.io/v1/namespaces/default/things'
+
+    def thing(name, owners=()):
+        o = w.call('POST', things, {'apiVersion': 'may.io/v1', 'kind': 'Thing', 'metadata': {'name': name, 'ownerReferences': list(owners)}})
+        return {'apiVersion': 'may.io/v1', 'kind': 'Thing', 'name': name, 'uid': o['metadata']['uid'], 'blockOwnerDeletion': True}
+
+    def config_map(name, owner):
+        w.call('POST', '/api/v1/namespaces/default/configmaps', {'metadata': {'name': name, 'ownerReferences': [owner]}})
+
+    def names(path):
+        return {o['metadata']['name']: o['metadata'] for o in w.call('GET', path)['items']}
+    define(w, 'may.io')
+    define(w, 'may-not.io')
+    w.call('POST', '/apis/rbac.authorization.k8s.io/v1/clusterroles', {'metadata': {'name': 'collector'}, 'rules': [
+        {'apiGroups': ['', 'may.io', 'later.io', 'apiextensions.k8s.io', 'coordination.k8s.io', 'resource.k8s.io', 'apps'], 'resources': ['*'], 'verbs': ['*']}]})
+    w.call('POST', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings', {
+        'metadata': {'name': 'collector'}, 'roleRef': {'apiGroup': 'rbac.authorization.k8s.io', 'kind': 'ClusterRole', 'name': 'collector'},
+        'subjects': [{'kind': 'ServiceAccount', 'namespace': 'default', 'name': 'collector'}]})
+    w.call('POST', '/api/v1/namespaces/default/serviceaccounts', {'metadata': {'name': 'collector'}})
+    token = w.call('POST', '/api/v1/namespaces/default/serviceaccounts/collector/token', {'spec': {}})['status']['token']
+    admin = open(os.path.join(w.data, 'admin.kubeconfig')).read()
+    path = os.path.join(w.top, 'collector.kubeconfig')
+    with open(path, 'w') as f:
+        json.dump({'apiVersion': 'v1', 'kind': 'Config', 'current-context': 'x', 'contexts': [{'name': 'x', 'context': {'cluster': 'c', 'user': 'u'}}],
+                   'clusters': [{'name': 'c', 'cluster': {'server': re.findall(r'server: "?(https://[^"\s]+)', admin)[0],
+                                                          'certificate-authority-data': re.findall(r'certificate-authority-data: "?([A-Za-z0-9+/=]+)', admin)[0]}}],
+                   'users': [{'name': 'u', 'user': {'token': token}}]}, f)
+    part = w.part('controllers', '--controllers', 'garbage-collector-controller', '--leader-elect=false', kubeconfig=path)
+    top, kept = thing('top'), thing('kept')
+    thing('middle', [top])
+    config_map('leaf', top)
+    config_map('stays', kept)
+    w.call('DELETE', things + '/top', {'propagationPolicy': 'Foreground'})
+    until('the owner and what it owned are gone', lambda: set(names(things)) == {'kept'})
+    assert 'leaf' not in names('/api/v1/namespaces/default/configmaps')
+    w.call('DELETE', things + '/kept', {'propagationPolicy': 'Orphan'})
+    until('the owner is gone', lambda: not names(things))
+    assert 'ownerReferences' not in names('/api/v1/namespaces/default/configmaps')['stays']
+    config_map('of-a-definition', thing('last'))
+    w.call('DELETE', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.may.io')
+    until('what an object of a definition that is gone owned is gone', lambda: 'of-a-definition' not in names('/api/v1/namespaces/default/configmaps'))
+    w.end(part)
+
+
 def main():
     w = World(sys.argv[1])
     try:
@@ -217,6 +269,7 @@ def main():
         assert out.returncode == 0 and 'default/c' in out.stdout, (out.stdout, out.stderr)
         w.end(third)
         proxied(w)
+        collected(w)
         w.end(ctl)
     finally:
         w.done()

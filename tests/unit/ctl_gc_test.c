@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The garbage collector: owners that go in the background, in the foreground, and without their dependents.
+#include "ctl/gc_int.h"
 #include "ctl_world.h"
 
 #include "base/banned.h"
@@ -250,6 +251,231 @@ TEST_GC(what_happened_while_nobody_looked_is_made_up_for)
     assert_false(is_there(c, map("child")));
 }
 
+// --- Kinds that users add ------------------------------------------------------------------------
+
+#define CRD(name) \
+    ((struct target){"apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "", name})
+
+// define makes, or updates, a definition of a kind Widget in x.io; versions are JSON.
+static const char *definition_json(struct ctl_world *c, const char *plural, const char *kind,
+                                   const char *scope, const char *versions)
+{
+    return arena_strf(&c->w->arena,
+                      "{\"metadata\":{\"name\":\"%s.x.io\"},\"spec\":{\"group\":\"x.io\","
+                      "\"scope\":\"%s\",\"names\":{\"plural\":\"%s\",\"kind\":\"%s\"},"
+                      "\"versions\":[%s]}}",
+                      plural, scope, plural, kind, versions)
+        .p;
+}
+
+#define SCHEMA                                                                                 \
+    "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":" \
+    "\"object\","                                                                              \
+    "\"x-kubernetes-preserve-unknown-fields\":true}}}}"
+#define V1_STORED   "{\"name\":\"v1\",\"served\":true,\"storage\":true," SCHEMA "}"
+#define V1_UNSERVED "{\"name\":\"v1\",\"served\":false,\"storage\":false," SCHEMA "}"
+#define V2_STORED   "{\"name\":\"v2\",\"served\":true,\"storage\":true," SCHEMA "}"
+
+static void define(struct ctl_world *c, const char *plural, const char *kind, const char *scope)
+{
+    assert_ok(do_create(c->w, CRD(""), definition_json(c, plural, kind, scope, V1_STORED)));
+}
+
+static struct target custom(const char *kind, const char *name)
+{
+    return (struct target){"x.io/v1", kind, "", "default", name};
+}
+
+static struct target widget(const char *name)
+{
+    return custom("Widget", name);
+}
+
+static const char *custom_owner(struct ctl_world *c, struct target t, bool blocks)
+{
+    return arena_strf(&c->w->arena,
+                      "{\"apiVersion\":\"%s\",\"kind\":\"%s\",\"name\":\"%s\",\"uid\":\"%s\","
+                      "\"blockOwnerDeletion\":%s}",
+                      t.api_version, t.kind, t.name, uid_of(c, t), blocks ? "true" : "false")
+        .p;
+}
+
+static void make_custom(struct ctl_world *c, struct target t, const char *owners)
+{
+    const char *name = t.name;
+    t.name = "";
+    assert_ok(do_create(c->w, t,
+                        arena_strf(&c->w->arena,
+                                   "{\"metadata\":{\"name\":\"%s\",\"ownerReferences\":[%s]},"
+                                   "\"spec\":{\"kept\":1}}",
+                                   name, owners)
+                            .p));
+}
+
+TEST_GC(custom_objects_own_and_are_owned)
+{
+    define(c, "widgets", "Widget", "Namespaced");
+    define(c, "gadgets", "Gadget", "Namespaced");
+    make_custom(c, widget("top"), "");
+    make_custom(c, custom("Gadget", "middle"), custom_owner(c, widget("top"), true));
+    make(c, "default", "leaf", custom_owner(c, custom("Gadget", "middle"), false));
+    make_custom(c, widget("below-leaf"), owned_by(c, "leaf", false));
+    make(c, "default", "stays", "");
+    make_custom(c, widget("stays"), owned_by(c, "stays", false));
+    settle(c);
+    assert_true(is_there(c, widget("below-leaf")));
+    assert_ok(do_delete(c->w, widget("top"), "{\"propagationPolicy\":\"Background\"}"));
+    settle(c);
+    assert_false(is_there(c, custom("Gadget", "middle")));
+    assert_false(is_there(c, map("leaf")));
+    assert_false(is_there(c, widget("below-leaf")));
+    assert_true(is_there(c, widget("stays")));
+}
+
+TEST_GC(custom_objects_wait_in_the_foreground)
+{
+    define(c, "widgets", "Widget", "Namespaced");
+    make_custom(c, widget("top"), "");
+    make_custom(c, widget("blocks"), custom_owner(c, widget("top"), true));
+    make(c, "default", "blocks-too", custom_owner(c, widget("top"), true));
+    assert_ok(do_patch(c->w, widget("blocks"), REGISTRY_PATCH_MERGE,
+                       "{\"metadata\":{\"finalizers\":[\"example.com/hold\"]}}"));
+    assert_ok(do_delete(c->w, widget("top"), "{\"propagationPolicy\":\"Foreground\"}"));
+    settle(c);
+    (void)do_get(c->w, widget("top"));
+    assert_field(c->w, "metadata.finalizers[0]", "foregroundDeletion");
+    assert_false(is_there(c, map("blocks-too")));
+    assert_ok(do_patch(c->w, widget("blocks"), REGISTRY_PATCH_MERGE,
+                       "{\"metadata\":{\"finalizers\":null}}"));
+    settle(c);
+    assert_false(is_there(c, widget("blocks")));
+    assert_false(is_there(c, widget("top")));
+}
+
+TEST_GC(orphans_of_custom_objects_stay_as_they_are)
+{
+    define(c, "widgets", "Widget", "Namespaced");
+    make_custom(c, widget("top"), "");
+    make_custom(c, widget("child"), custom_owner(c, widget("top"), true));
+    make(c, "default", "map", custom_owner(c, widget("top"), true));
+    settle(c);
+    assert_ok(do_delete(c->w, widget("top"), "{\"propagationPolicy\":\"Orphan\"}"));
+    settle(c);
+    assert_false(is_there(c, widget("top")));
+    assert_true(is_there(c, map("map")));
+    assert_true(is_there(c, widget("child")));
+    assert_field(c->w, "metadata.ownerReferences[0].name", "-");
+    assert_field(c->w, "spec.kept", "1"); // what the collector does not see
+}
+
+TEST_GC(custom_owners_without_a_namespace_own_everywhere)
+{
+    define(c, "widgets", "Widget", "Cluster");
+    struct target top = {"x.io/v1", "Widget", "", "", "top"};
+    make_custom(c, top, "");
+    make(c, "default", "a", custom_owner(c, top, false));
+    make(c, "kube-system", "b", custom_owner(c, top, false));
+    settle(c);
+    assert_true(is_there(c, map("a")));
+    assert_ok(do_delete(c->w, top, "{}"));
+    settle(c);
+    assert_false(is_there(c, map("a")));
+    assert_false(is_there(c, map_in("kube-system", "b")));
+}
+
+// A definition takes its objects along, and these what they own; however many they are.
+TEST_GC(a_definition_that_goes_takes_what_its_objects_own)
+{
+    enum { MANY = GONE_MAX + 200 };
+    define(c, "widgets", "Widget", "Namespaced");
+    for (int i = 0; i < MANY; i++) {
+        const char *name = arena_strf(&c->w->arena, "w%d", i).p;
+        make_custom(c, widget(name), "");
+        make(c, "default", name, custom_owner(c, widget(name), false));
+    }
+    settle(c);
+    assert_ok(do_delete(c->w, CRD("widgets.x.io"), "{}"));
+    world_pass(c->w, 60);
+    assert_false(is_there(c, CRD("widgets.x.io")));
+    for (int i = 0; i < MANY; i++)
+        assert_false(is_there(c, map(arena_strf(&c->w->arena, "w%d", i).p)));
+}
+
+TEST_GC(those_who_named_a_kind_before_it_came_are_looked_at_when_it_comes)
+{
+    make(c, "default", "child",
+         "{\"apiVersion\":\"x.io/v1\",\"kind\":\"Widget\",\"name\":\"x\",\"uid\":\"u\"}");
+    settle(c);
+    assert_true(is_there(c, map("child")));
+    define(c, "widgets", "Widget", "Namespaced");
+    settle(c);
+    assert_false(is_there(c, map("child")));
+}
+
+TEST_GC(a_kind_is_followed_from_version_to_version)
+{
+    define(c, "widgets", "Widget", "Namespaced");
+    make_custom(c, widget("top"), "");
+    make(c, "default", "child", custom_owner(c, widget("top"), false));
+    settle(c);
+    assert_ok(do_patch(c->w, CRD("widgets.x.io"), REGISTRY_PATCH_MERGE,
+                       "{\"spec\":{\"versions\":[" V1_UNSERVED "," V2_STORED "]}}"));
+    settle(c);
+    assert_true(is_there(c, map("child")));
+    assert_ok(do_delete(c->w, (struct target){"x.io/v2", "Widget", "", "default", "top"}, "{}"));
+    settle(c);
+    assert_false(is_there(c, map("child")));
+}
+
+// Of a kind that is defined but not served nobody can know whether an owner is there.
+TEST_GC(an_owner_of_a_kind_that_is_not_served_keeps)
+{
+    define(c, "widgets", "Widget", "Namespaced");
+    make_custom(c, widget("top"), "");
+    make(c, "default", "child", custom_owner(c, widget("top"), false));
+    const char *owner = custom_owner(c, widget("top"), false);
+    settle(c);
+    assert_ok(do_patch(c->w, CRD("widgets.x.io"), REGISTRY_PATCH_MERGE,
+                       "{\"spec\":{\"versions\":[{\"name\":\"v1\",\"served\":false,"
+                       "\"storage\":true," SCHEMA "}]}}"));
+    settle(c);
+    make(c, "default", "second", owner);
+    settle(c);
+    assert_true(is_there(c, map("child")));
+    assert_true(is_there(c, map("second")));
+}
+
+// Kinds that come and go leave at most a bounded number behind; those that stay are not mixed up with others.
+TEST_GC(many_kinds_come_and_go)
+{
+    enum { MANY = 150 }; // more than are remembered
+    define(c, "widgets", "Widget", "Namespaced");
+    make_custom(c, widget("top"), "");
+    for (int i = 0; i < MANY; i++) {
+        const char *plural = arena_strf(&c->w->arena, "things%d", i).p;
+        const char *kind = arena_strf(&c->w->arena, "Thing%d", i).p;
+        define(c, plural, kind, "Namespaced");
+        make_custom(c, custom(kind, "o"), "");
+        make_custom(c, custom(kind, "p"), custom_owner(c, custom(kind, "o"), true));
+        make(c, "default", plural, custom_owner(c, custom(kind, "o"), true));
+        settle(c);
+        if (i % 2)
+            assert_ok(do_delete(c->w, custom(kind, "o"), "{\"propagationPolicy\":\"Foreground\"}"));
+        settle(c);
+        if (i % 2)
+            assert_false(is_there(c, custom(kind, "p")));
+        assert_ok(do_delete(c->w, CRD(arena_strf(&c->w->arena, "%s.x.io", plural).p), "{}"));
+        world_pass(c->w, 5);
+        assert_false(is_there(c, map(plural)));
+    }
+    make(c, "default", "last", custom_owner(c, widget("top"), false));
+    assert_ok(do_delete(c->w, widget("top"), "{\"propagationPolicy\":\"Foreground\"}"));
+    settle(c);
+    assert_false(is_there(c, widget("top")));
+    assert_false(is_there(c, map("last")));
+    assert_true(c->ctl->garbage->kinds.n < api_kinds_len + 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +491,15 @@ int main(void)
         cmocka_unit_test(a_circle_of_those_who_wait_is_broken),
         cmocka_unit_test(orphans_stay_without_their_owner),
         cmocka_unit_test(what_happened_while_nobody_looked_is_made_up_for),
+        cmocka_unit_test(custom_objects_own_and_are_owned),
+        cmocka_unit_test(custom_objects_wait_in_the_foreground),
+        cmocka_unit_test(orphans_of_custom_objects_stay_as_they_are),
+        cmocka_unit_test(custom_owners_without_a_namespace_own_everywhere),
+        cmocka_unit_test(a_definition_that_goes_takes_what_its_objects_own),
+        cmocka_unit_test(those_who_named_a_kind_before_it_came_are_looked_at_when_it_comes),
+        cmocka_unit_test(a_kind_is_followed_from_version_to_version),
+        cmocka_unit_test(an_owner_of_a_kind_that_is_not_served_keeps),
+        cmocka_unit_test(many_kinds_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

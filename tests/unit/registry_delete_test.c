@@ -416,7 +416,38 @@ TEST_IN_WORLD(test_definitions_take_their_objects_along_but_nobody_elses)
     assert_int_equal(store_count(w->store, custom_kind(w, "Widget"), STR("")), 0);
 }
 
-RUN_TESTS(TEST_CASE(test_events_go_an_hour_after_they_were_last_written),
+static bool is_established(struct world *w, const char *name)
+{
+    const char *json = do_get(w, CRD(name))->json;
+    return str_contains(str_z(json), STR("\"reason\":\"InitialNamesAccepted\""));
+}
+
+// Two that are made before either of them is visible see each other all the same.
+TEST_IN_WORLD(test_of_two_definitions_made_at_once_one_gets_the_kind)
+{
+    w->hold = true;
+    (void)do_create(w, CRD(NULL), CRD_JSON("widgets", "Widget"));
+    static struct reply second;
+    static struct registry_request request;
+    request = world_request(w, CRD(NULL));
+    struct api_object body = world_body(w, request.kind, CRD_JSON("gadgets", "Widget"));
+    registry_create(w->registry, &request, &body, &w->arena, world_answered, &second);
+    assert_int_equal(w->reply.answers, 0); // or they were not made at once
+    world_run(w);
+    w->hold = false;
+    assert_int_equal(second.answers, 1);
+    assert_int_equal(second.code, 0);
+    reply_done(&second);
+    assert_true(is_established(w, "widgets.x.io"));
+    assert_false(is_established(w, "gadgets.x.io"));
+    // It has it when the first is gone.
+    assert_ok(do_delete(w, CRD("widgets.x.io"), NULL));
+    world_pass(w, 5);
+    assert_true(is_established(w, "gadgets.x.io"));
+}
+
+RUN_TESTS(TEST_CASE(test_of_two_definitions_made_at_once_one_gets_the_kind),
+          TEST_CASE(test_events_go_an_hour_after_they_were_last_written),
           TEST_CASE(test_definitions_take_their_objects_along_but_nobody_elses),
           TEST_CASE(test_some_kinds_answer_with_the_object),
           TEST_CASE(test_others_answer_with_a_status), TEST_CASE(test_preconditions),

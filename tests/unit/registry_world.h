@@ -5,6 +5,7 @@
 #define UNIT_REGISTRY_WORLD_H
 
 #include "api/cel_check.h"
+#include "api/custom.h"
 #include "base/exec.h"
 #include "registry/registry.h"
 #include "unit.h"
@@ -169,6 +170,8 @@ struct target {
 static inline struct registry_request world_request(struct world *w, struct target t)
 {
     const struct api_kind *kind = api_kind_find(str_z(t.api_version), str_z(t.kind));
+    if (!kind)
+        kind = custom_find(store_customs(w->store), str_z(t.api_version), str_z(t.kind));
     if (!kind)
         fail_msg("no kind %s %s", t.api_version, t.kind);
     return (struct registry_request){.kind = kind,
