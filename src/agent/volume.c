@@ -10,6 +10,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "base/map.h"
+
 #include "base/banned.h"
 
 #define DEFAULT_MODE 0644
@@ -211,30 +213,64 @@ int volume_check_host(const struct api_host_path_volume_source *v, struct arena 
 
 // --- Files ---------------------------------------------------------------------------------------
 
+// What all volumes of the pod may still have.
+struct room {
+    size_t files, bytes;
+};
+
 struct payload {
     const struct volume_options *o;
+    struct room *room;
     struct arena *arena;
     struct volume_files files;
     uint32_t mode;
 };
 
-static void add_file(struct payload *p, struct str path, struct str bytes, bool has_mode,
-                     int32_t mode)
+static int add_file(struct payload *p, struct str path, struct str bytes, bool has_mode,
+                    int32_t mode, struct err *err)
 {
+    if (p->room->files == 0 || p->room->bytes < bytes.n)
+        return err_set(err, ERR_TOO_LARGE,
+                       "the volumes of the pod have more than %zu files or %zu bytes of config "
+                       "maps, secrets and facts",
+                       DRAY_VOLUME_FILES_MAX, DRAY_VOLUME_BYTES_MAX);
+    p->room->files--;
+    p->room->bytes -= bytes.n;
     vec_push_arena(p->arena, &p->files,
                    ((struct volume_file){path, bytes, has_mode ? (uint32_t)mode & 0777 : p->mode}));
+    return 0;
 }
 
-static const struct str *find_key(const struct api_str_map *a, const struct api_str_map *b,
-                                  struct str key)
+struct values MAP(struct str);
+
+static int add_all(struct payload *p, const struct api_str_map *data, struct err *err)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (str_eq(a->p[i].key, key))
-            return &a->p[i].value;
-    for (size_t i = 0; b && i < b->n; i++)
-        if (str_eq(b->p[i].key, key))
-            return &b->p[i].value;
-    return NULL;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < data->n; i++)
+        code = add_file(p, data->p[i].key, data->p[i].value, false, 0, err);
+    return code;
+}
+
+static void index_values(const struct api_str_map *data, struct values *out)
+{
+    for (size_t i = 0; i < data->n; i++)
+        *map_put(out, data->p[i].key) = data->p[i].value;
+}
+
+static int add_items(struct payload *p, const struct values *values,
+                     const struct api_key_to_path_array *items, const char *kind, bool optional,
+                     struct err *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < items->n; i++) {
+        const struct api_key_to_path *k = &items->p[i];
+        const struct str *bytes = map_get(values, k->key);
+        if (bytes)
+            code = add_file(p, k->path, *bytes, k->has_mode, k->mode, err);
+        else if (!optional)
+            code = err_set(err, ERR_NOT_FOUND, "%s key: %.*s", kind, STR_ARG(k->key));
+    }
+    return code;
 }
 
 // data and more: the two maps of a config map.
@@ -242,20 +278,20 @@ static int add_keys(struct payload *p, const struct api_str_map *data,
                     const struct api_str_map *more, const struct api_key_to_path_array *items,
                     bool optional, struct err *err)
 {
-    for (size_t i = 0; items->n == 0 && i < data->n; i++)
-        add_file(p, data->p[i].key, data->p[i].value, false, 0);
-    for (size_t i = 0; items->n == 0 && more && i < more->n; i++)
-        add_file(p, more->p[i].key, more->p[i].value, false, 0);
-    for (size_t i = 0; i < items->n; i++) {
-        const struct api_key_to_path *k = &items->p[i];
-        const struct str *bytes = find_key(data, more, k->key);
-        if (bytes)
-            add_file(p, k->path, *bytes, k->has_mode, k->mode);
-        else if (!optional)
-            return err_set(err, ERR_NOT_FOUND, "%sreferences non-existent %s key: %.*s",
-                           more ? "configmap " : "", more ? "config" : "secret", STR_ARG(k->key));
+    struct values values = {0};
+    if (items->n == 0) {
+        int code = add_all(p, data, err);
+        return code == 0 && more ? add_all(p, more, err) : code;
     }
-    return 0;
+    if (more)
+        index_values(more, &values);
+    index_values(data, &values); // data goes before
+    int code = add_items(p, &values, items,
+                         more ? "configmap references non-existent config"
+                              : "references non-existent secret",
+                         optional, err);
+    map_done(&values);
+    return code;
 }
 
 static int add_config_map(struct payload *p, struct str name,
@@ -287,9 +323,10 @@ static int add_facts(struct payload *p, const struct api_downward_api_volume_fil
             code = env_field(&p->o->facts, f->field_ref->field_path, p->arena, &value, err);
         else if (f->resource_field_ref)
             code = env_resource(&p->o->facts, f->resource_field_ref, NULL, p->arena, &value, err);
+        if (code == 0)
+            code = add_file(p, f->path, value, f->has_mode, f->mode, err);
         if (code < 0)
             return code;
-        add_file(p, f->path, value, f->has_mode, f->mode);
     }
     return 0;
 }
@@ -303,8 +340,7 @@ static int add_token(struct payload *p, const struct api_service_account_token_p
         return err_set(err, ref && ref->err.code ? ref->err.code : ERR_NOT_FOUND,
                        "failed to fetch token: %s", ref ? ref->err.msg : "not asked for");
     const struct api_token_request *got = ref->object->object.value;
-    add_file(p, t->path, got->status.token, false, 0);
-    return 0;
+    return add_file(p, t->path, got->status.token, false, 0, err);
 }
 
 static int add_projection(struct payload *p, const struct api_volume_projection *s, struct err *err)
@@ -352,9 +388,9 @@ static int fill(struct payload *p, const struct api_volume_source *v, struct err
 }
 
 static int write_files(const struct volume_options *o, const struct api_volume *v, const char *path,
-                       struct arena *arena, struct err *err)
+                       struct room *room, struct arena *arena, struct err *err)
 {
-    struct payload p = {.o = o, .arena = arena};
+    struct payload p = {.o = o, .room = room, .arena = arena};
     int64_t group = group_of(o->facts.pod);
     int code = fill(&p, &v->volume_source, err);
     for (size_t i = 0; group >= 0 && i < p.files.n; i++)
@@ -375,7 +411,7 @@ static int set_up_claim(const struct volume_options *o,
 }
 
 static int set_up(const struct volume_options *o, const struct api_volume *v, bool update_only,
-                  struct arena *arena, struct err *err)
+                  struct room *room, struct arena *arena, struct err *err)
 {
     const struct api_volume_source *s = &v->volume_source;
     enum kind kind = kind_of(s);
@@ -393,16 +429,17 @@ static int set_up(const struct volume_options *o, const struct api_volume *v, bo
         return update_only ? 0 : make_empty(o, s->empty_dir, path, err);
     bool memory = kind != CONFIG_MAP && kind != DOWNWARD; // secrets and tokens never see the disk
     int code = update_only ? 0 : make_dir(o, path, memory, NULL, 0777, err);
-    return code == 0 ? write_files(o, v, path, arena, err) : code;
+    return code == 0 ? write_files(o, v, path, room, arena, err) : code;
 }
 
 static int set_up_all(const struct volume_options *o, bool update_only, struct err *err)
 {
     const struct api_volume_array *all = &o->facts.pod->spec.volumes;
     cleanup_arena struct arena arena = {0};
+    struct room room = {DRAY_VOLUME_FILES_MAX, DRAY_VOLUME_BYTES_MAX};
     for (size_t i = 0; i < all->n; i++) {
         struct err why = {0};
-        int code = set_up(o, &all->p[i], update_only, &arena, &why);
+        int code = set_up(o, &all->p[i], update_only, &room, &arena, &why);
         if (code < 0)
             return err_set(err, -code, "MountVolume.SetUp failed for volume \"%.*s\" : %s",
                            STR_ARG(all->p[i].name), why.msg);

@@ -10,6 +10,7 @@
 
 #include "agent/tree.h"
 #include "agent/volume.h"
+#include "base/map.h"
 #include "base/rand.h"
 
 #include "base/banned.h"
@@ -165,17 +166,6 @@ static int write_set(int dir, const char *name, const struct volume_files *files
     return code;
 }
 
-static bool is_first_part(const struct volume_files *files, const char *name)
-{
-    for (size_t i = 0; i < files->n; i++) {
-        struct str head, tail;
-        (void)str_cut(files->p[i].path, '/', &head, &tail);
-        if (str_eqz(head, name))
-            return true;
-    }
-    return false;
-}
-
 // Names in the folder that lead into the set, and nothing else.
 static int link_names(int dir, const struct volume_files *files)
 {
@@ -191,22 +181,36 @@ static int link_names(int dir, const struct volume_files *files)
     return 0;
 }
 
+struct heads MAP(bool);
+
+static void take_heads(const struct volume_files *files, struct heads *out)
+{
+    for (size_t i = 0; i < files->n; i++) {
+        struct str head, tail;
+        (void)str_cut(files->p[i].path, '/', &head, &tail);
+        *map_put(out, head) = true;
+    }
+}
+
 static int remove_others(int dir, const struct volume_files *files, const char *set)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = copy < 0 ? NULL : fdopendir(copy);
     if (!d)
         return -errno;
+    struct heads heads = {0};
     int code = 0;
+    take_heads(files, &heads);
     const struct dirent *e;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
     while (code == 0 && (e = readdir(d))) {
         const char *n = e->d_name;
         if (strcmp(n, ".") != 0 && strcmp(n, "..") != 0 && strcmp(n, DATA) != 0 &&
-            strcmp(n, set) != 0 && !is_first_part(files, n))
+            strcmp(n, set) != 0 && !map_has(&heads, str_z(n)))
             code = tree_remove_at(dir, n);
     }
     (void)closedir(d);
+    map_done(&heads);
     return code;
 }
 

@@ -47,6 +47,10 @@
 #define DRAY_EXPANDED_BYTES_MAX ((size_t)8 * 1024 * 1024)
 #define DRAY_VARIABLES_MAX      ((size_t)16384)
 
+// The files of all volumes of a pod that are made of config maps, secrets and facts: many may be made of the same bytes.
+#define DRAY_VOLUME_FILES_MAX ((size_t)32768)
+#define DRAY_VOLUME_BYTES_MAX ((size_t)256 * 1024 * 1024)
+
 // A quantity's text. Upstream has no bound; nothing sensible is longer, and big-number arithmetic
 // is quadratic in it.
 #define DRAY_QUANTITY_TEXT_MAX 512

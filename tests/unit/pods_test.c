@@ -595,6 +595,38 @@ TEST_WITH_PODS(variables_of_variables_do_not_grow_without_end)
     assert_pod(p, "open", "status.phase", "Running");
 }
 
+// Thousands of files of a volume may be made of the same bytes.
+TEST_WITH_PODS(files_of_volumes_are_bounded)
+{
+    cleanup_sbuf struct sbuf large = {0}, many = {0};
+    sbuf_addz(&large, "{\"metadata\":{\"name\":\"large\",\"annotations\":{\"a\":\"");
+    sbuf_add_repeat(&large, 'x', 250000);
+    sbuf_addz(&large,
+              "\"}},\"spec\":{" ON_NODE ",\"containers\":[" RUNNING(
+                  "large", "") "],\"volumes\":[{\"name\":\"v\",\"downwardAPI\":{\"items\":[");
+    for (int i = 0; i < 1200; i++)
+        sbuf_addf(&large,
+                  "%s{\"path\":\"p%d\",\"fieldRef\":{\"fieldPath\":\"metadata.annotations\"}}",
+                  i ? "," : "", i);
+    sbuf_addz(&large, "]}}]}}");
+    sbuf_addz(&many,
+              "{\"metadata\":{\"name\":\"many\"},\"spec\":{" ON_NODE
+              ",\"containers\":[" RUNNING("many", "") "],\"volumes\":[{\"name\":\"v\","
+                                                      "\"configMap\":{\"name\":\"cm\",\"items\":[");
+    for (size_t i = 0; i <= DRAY_VOLUME_FILES_MAX; i++)
+        sbuf_addf(&many, "%s{\"key\":\"k\",\"path\":\"p%zu\"}", i ? "," : "", i);
+    sbuf_addz(&many, "]}}]}}");
+    assert_ok(
+        do_create(p->w, CONFIG("cm"), "{\"metadata\":{\"name\":\"cm\"},\"data\":{\"k\":\"\"}}"));
+    assert_ok(do_create(p->w, POD("large"), large.p));
+    assert_ok(do_create(p->w, POD("many"), many.p));
+    assert_ok(do_create(p->w, POD("a"), PODS_JSON("a", "\"containers\":[" RUNNING("c", "") "]")));
+    world_pass(p->w, 5);
+    assert_pod(p, "large", "status.phase", "Pending");
+    assert_pod(p, "many", "status.phase", "Pending");
+    assert_pod(p, "a", "status.phase", "Running");
+}
+
 TEST_WITH_PODS(the_environment_has_every_source)
 {
     assert_ok(
@@ -952,7 +984,7 @@ RUN_TESTS(TEST_CASE(a_pod_runs_and_its_status_says_so),
           TEST_CASE(pods_that_do_not_belong_here_are_rejected),
           TEST_CASE(a_taint_that_is_not_tolerated_rejects),
           TEST_CASE(variables_of_variables_do_not_grow_without_end),
-          TEST_CASE(the_environment_has_every_source),
+          TEST_CASE(files_of_volumes_are_bounded), TEST_CASE(the_environment_has_every_source),
           TEST_CASE(what_is_missing_is_waited_for_and_named),
           TEST_CASE(volumes_hold_what_they_should_and_follow_changes),
           TEST_CASE(last_words_are_told), TEST_CASE(a_new_agent_takes_over_what_runs),
