@@ -393,11 +393,11 @@ static bool is_credit_card(struct str s)
 
 // --- Plain patterns ------------------------------------------------------------------------------
 
-#define PATTERN(name, words)                       \
-    static bool is_##name(struct str s)            \
-    {                                              \
-        static struct pattern p = {.text = words}; \
-        return matches(s, &p);                     \
+#define PATTERN(name, words)                         \
+    static bool is_##name(struct str s)              \
+    {                                                \
+        static struct pattern p = {.text = (words)}; \
+        return matches(s, &p);                       \
     }
 
 PATTERN(uuid, "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$")

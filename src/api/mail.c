@@ -23,7 +23,7 @@ static bool is_blank(char c)
 // Characters of an atom; dots are looked at by whoever reads it.
 static bool is_atom_char(char c)
 {
-    return is_printable(c) && !memchr("()[];@\\,<>\":", c, 12);
+    return is_printable(c) && !strchr("()[];@\\,<>\":", c);
 }
 
 static bool next_is(const struct mail *m, char c)
@@ -114,7 +114,7 @@ static bool skip_domain(struct mail *m)
     if (!take(m, '['))
         return skip_atom(m, false);
     size_t n = 0;
-    while (n < m->rest.n && is_printable(m->rest.p[n]) && !memchr("\\[]", m->rest.p[n], 3))
+    while (n < m->rest.n && is_printable(m->rest.p[n]) && !strchr("\\[]", m->rest.p[n]))
         n++;
     struct str literal = str_upto(m->rest, n);
     m->rest = str_from(m->rest, n);
