@@ -452,6 +452,22 @@ TEST_WITH_PODS(who_goes_while_it_is_looked_hears_nothing)
     sbuf_done(&m.said);
 }
 
+// Whoever looks after the disk hears of it; the pull is tried again as any other.
+TEST_WITH_PODS(an_image_without_space)
+{
+    p->machine.huge = "huge:1";
+    assert_ok(do_create(p->w, POD("a"),
+                        PODS_JSON("a", "\"containers\":[{\"name\":\"h\",\"image\":\"huge:1\"}]")));
+    world_run(p->w);
+    assert_int_equal(p->disk_full, 1);
+    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason", "ErrImagePull");
+    p->machine.huge = "";
+    p->machine.registry = "huge:1";
+    world_pass(p->w, 20);
+    assert_int_equal(fake_find(&p->machine, "h")->state, RUNTIME_RUNNING);
+    assert_int_equal(p->disk_full, 1);
+}
+
 #define STORE_CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -469,6 +485,7 @@ int main(void)
         TEST_CASE(it_is_looked_every_five_minutes_and_at_once_without_space),
         TEST_CASE(people_hear_what_went_and_what_could_not),
         TEST_CASE(who_goes_while_it_is_looked_hears_nothing),
+        TEST_CASE(an_image_without_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

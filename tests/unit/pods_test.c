@@ -237,22 +237,6 @@ TEST_WITH_PODS(logs_go_with_the_runs_they_are_of)
     assert_int_equal(stat(log_file(p, "1.log"), &st), 0);
 }
 
-// Whoever looks after the disk hears of it; the pull is tried again as any other.
-TEST_WITH_PODS(an_image_without_space)
-{
-    p->machine.huge = "huge:1";
-    assert_ok(do_create(p->w, POD("a"),
-                        PODS_JSON("a", "\"containers\":[{\"name\":\"h\",\"image\":\"huge:1\"}]")));
-    world_run(p->w);
-    assert_int_equal(p->disk_full, 1);
-    assert_pod(p, "a", "status.containerStatuses[0].state.waiting.reason", "ErrImagePull");
-    p->machine.huge = "";
-    p->machine.registry = "huge:1";
-    world_pass(p->w, 20);
-    assert_int_equal(fake_find(&p->machine, "h")->state, RUNTIME_RUNNING);
-    assert_int_equal(p->disk_full, 1);
-}
-
 TEST_WITH_PODS(images_that_cannot_be_had)
 {
     assert_ok(do_create(
