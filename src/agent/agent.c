@@ -6,6 +6,7 @@
 
 #include "agent/devplug.h"
 #include "agent/dra.h"
+#include "agent/image_keeper.h"
 #include "agent/kubelet_http.h"
 #include "agent/node.h"
 #include "agent/podresources.h"
@@ -36,6 +37,7 @@ struct agent {
     struct probe_net *net;
     struct event_recorder *events;
     struct pods *pods;
+    struct image_keeper *images;
     struct node *node;
     struct kubelet_reviews *reviews;
     struct kubelet_http *http;
@@ -95,6 +97,12 @@ static void on_work(void *arg, exec_fn work, exec_fn after, void *job)
 {
     struct agent *a = arg;
     loop_work(a->options.loop, work, after, job);
+}
+
+static void on_disk_full(void *arg)
+{
+    struct agent *a = arg;
+    image_keeper_disk_full(a->images);
 }
 
 static void on_node_changed(void *arg)
@@ -278,12 +286,27 @@ static void make_pods(struct agent *a)
                                    .may_mount = geteuid() == 0,
                                    .times = {.refresh_ns = o->refresh_ns},
                                    .node_object = the_node,
+                                   .disk_full = on_disk_full,
                                    .arg = a,
                                    .step = on_step,
                                    .work = on_work};
     a->pods = pods_new(&p);
     pods_set_dra(a->pods, a->dra);
     pods_set_devices(a->pods, a->devices);
+}
+
+static void make_images(struct agent *a)
+{
+    const struct agent_options *o = &a->options;
+    const struct image_keeper_options k = {.exec = loop_exec(o->loop),
+                                           .runtime = a->runtime,
+                                           .events = a->events,
+                                           .node = o->node,
+                                           .high_percent = o->image_high,
+                                           .low_percent = o->image_low,
+                                           .say = o->say,
+                                           .arg = o->arg};
+    a->images = image_keeper_new(&k);
 }
 
 static void add_metrics(void *arg, struct sbuf *out)
@@ -386,6 +409,7 @@ int agent_new(const struct agent_options *options, struct agent **ret, struct er
     if (code == 0) {
         make_devices(a);
         make_pods(a);
+        make_images(a);
         code = make_endpoint(a, err);
     }
     if (code == 0)
@@ -414,23 +438,25 @@ void agent_start(struct agent *a)
     node_start(a->node);
     dra_start(a->dra);
     pods_start(a->pods);
+    image_keeper_start(a->images);
 }
 
 void agent_quiet(struct agent *a)
 {
     pods_quiet(a->pods);
+    image_keeper_quiet(a->images);
 }
 
 bool agent_busy(const struct agent *a)
 {
-    return pods_busy(a->pods);
+    return pods_busy(a->pods) || image_keeper_busy(a->images);
 }
 
 void agent_free(struct agent *a)
 {
     if (!a)
         return;
-    bool busy = a->pods && pods_busy(a->pods);
+    bool busy = a->pods && agent_busy(a);
     exec_timer_stop(loop_exec(a->options.loop), &a->trim);
     kubelet_http_free(a->http);
     kubelet_reviews_free(a->reviews);
@@ -439,6 +465,7 @@ void agent_free(struct agent *a)
         dra_free(a->dra);
     podresources_free(a->podresources);
     pods_free(a->pods);
+    image_keeper_free(a->images);
     devplug_free(a->devices);
     node_free(a->node);
     event_recorder_free(a->events);

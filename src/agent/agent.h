@@ -39,6 +39,8 @@ struct agent_options {
     struct tls_server *tls; // borrowed; NULL: no endpoint for logs and commands
     const char *listen;     // of the endpoint; 0.0.0.0:10250
     int64_t pods_max;
+    int64_t image_high,
+        image_low;      // percent of the disk at which images go, and until which: 85, 80
     int64_t refresh_ns; // of config maps and secrets in volumes
     bool keep_slices;
     bool trim; // memory that is not needed at the moment is given back now and then

@@ -243,6 +243,7 @@ static void crun_leave(struct runtime *r)
 static const struct runtime_ops ops = {
     .about = about,
     .image_ensure = crun_image_ensure,
+    .image_gc = crun_image_gc,
     .pod_run = crun_pod_run,
     .pod_stop = crun_pod_stop,
     .pod_remove = crun_pod_remove,
@@ -338,6 +339,7 @@ int runtime_crun_new(const struct runtime_crun_options *o, struct runtime **ret,
     c->step_arg = o->step_arg;
     c->lock = -1;
     list_init(&c->pulls);
+    list_init(&c->making);
     (void)pthread_mutex_init(&c->cdi_lock, NULL);
     (void)pthread_mutex_init(&c->pull_lock, NULL);
     (void)pthread_cond_init(&c->pull_wake, NULL);

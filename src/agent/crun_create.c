@@ -20,6 +20,7 @@
 #include "base/banned.h"
 
 struct create {
+    struct list_node making; // of the runtime, until it is made
     struct runtime_container *container;
     struct crun_pod_meta pod;
     struct crun_box_meta meta;
@@ -321,6 +322,7 @@ static void work_create(struct crun_job *j)
 static void after_create(struct crun_job *j)
 {
     struct create *k = j->more;
+    list_remove(&k->making);
     if (j->code < 0)
         return;
     struct crun_box *b = crun_box_add(j->crun, j->id, &k->meta);
@@ -336,6 +338,7 @@ static void before_create(struct crun_job *j)
     if (there || !j->pod->known || m->stopped) {
         j->work = NULL;
         j->after = NULL;
+        list_remove(&k->making);
         if (!there)
             j->code = err_set(&j->err, ERR_NOT_FOUND, "the pod is not there any more");
         return;
@@ -347,6 +350,11 @@ static void before_create(struct crun_job *j)
         k->meta.log = arena_strf(&j->arena, "%.*s/%.*s/%u.log", STR_ARG(m->log_dir),
                                  STR_ARG(k->meta.name), k->meta.attempt);
     k->meta.cgroup = arena_strf(&j->arena, "%.*s/%s", STR_ARG(m->cgroup), j->id);
+}
+
+struct str crun_image_of_making(const struct list_node *n)
+{
+    return container_of(n, const struct create, making)->container->image;
 }
 
 static bool name_ok(struct str s)
@@ -399,5 +407,6 @@ void crun_box_create(struct runtime *r, struct str pod_id,
     j->before = before_create;
     j->work = work_create;
     j->after = after_create;
+    list_push_back(&c->making, &k->making);
     crun_job_submit(j);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Images for pods: what is here is answered at once, what is not is pulled one after the other by a thread of its
-// own, so that a slow registry holds up nothing else.
+// own, so that a slow registry holds up nothing else. The same thread removes images, between two pulls.
 #include <stdlib.h>
 
 #include "agent/crun_int.h"
@@ -27,9 +27,9 @@ static void answered(struct crun_job *j)
     if (j->code < 0)
         return;
     j->answer = w->info.id;
-    struct str id = arena_str(&c->arena, w->info.id);
-    bool is_new;
-    struct str *reference = map_put_new(&c->references, id, &is_new);
+    struct str *reference = map_get(&c->references, w->info.id);
+    if (!reference)
+        reference = map_put(&c->references, arena_str(&c->arena, w->info.id));
     if (!str_eq(*reference, w->image.reference))
         *reference = arena_str(&c->arena, w->image.reference);
 }
@@ -51,7 +51,7 @@ static void *run_puller(void *arg)
         if (!n)
             return NULL;
         struct crun_job *j = list_entry(n, struct crun_job, node);
-        pull(j);
+        j->work(j);
         (void)pthread_mutex_lock(&c->pull_lock);
         if (!c->left) // else the loop may be gone
             exec_post(c->exec, end_pull, j);
@@ -69,13 +69,16 @@ void crun_puller_stop(struct crun *c)
     c->puller_runs = false;
 }
 
-static void queue_pull(struct crun_job *j)
+static void queue_pull(struct crun_job *j, bool first)
 {
     struct crun *c = j->crun;
     if (!c->puller_runs)
         c->puller_runs = pthread_create(&c->puller, NULL, run_puller, c) == 0;
     (void)pthread_mutex_lock(&c->pull_lock);
-    list_push_back(&c->pulls, &j->node);
+    if (first)
+        list_push_front(&c->pulls, &j->node);
+    else
+        list_push_back(&c->pulls, &j->node);
     (void)pthread_cond_signal(&c->pull_wake);
     (void)pthread_mutex_unlock(&c->pull_lock);
 }
@@ -97,7 +100,8 @@ static void looked(void *arg)
     const struct wanted *w = j->more;
     if (w->needs_pull) {
         j->code = 0;
-        queue_pull(j);
+        j->work = pull;
+        queue_pull(j, false);
     } else {
         crun_job_end(j);
     }
@@ -123,4 +127,52 @@ void crun_image_ensure(struct runtime *r, const struct runtime_image *image, run
     j->id_done = done;
     j->arg = arg;
     loop_work(c->loop, look, looked, j);
+}
+
+// --- Removing ------------------------------------------------------------------------------------
+
+struct removal {
+    struct runtime_image_gc rules;
+    struct crun_images used; // ids, or names with digests
+    struct image_freed freed;
+    runtime_freed_fn done;
+    void *arg;
+};
+
+static bool is_used(void *arg, struct str id, struct str name)
+{
+    const struct removal *x = arg;
+    return map_has(&x->used, id) || (name.n && map_has(&x->used, name));
+}
+
+static void work_gc(struct crun_job *j)
+{
+    struct removal *x = j->more;
+    const struct image_gc how = {.rules = x->rules, .used = is_used, .arg = x};
+    j->code = image_gc(j->crun->images, &how, &x->freed, &j->err);
+}
+
+static void after_gc(struct crun_job *j)
+{
+    struct removal *x = j->more;
+    map_done(&x->used);
+    x->done(x->arg, j->code, &x->freed, j->code < 0 ? &j->err : NULL);
+}
+
+// What begins to use an image after this is told by the time of its last use.
+void crun_image_gc(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
+                   void *arg)
+{
+    struct crun *c = crun_of(r);
+    struct crun_job *j = crun_job_new(c, NULL);
+    struct removal *x = arena_one(&j->arena, struct removal);
+    *x = (struct removal){.rules = *how, .done = done, .arg = arg};
+    map_foreach(&c->boxes, i)
+        *map_put(&x->used, arena_str(&j->arena, (*map_value(&c->boxes, i))->meta.image_id)) = true;
+    list_foreach(&c->making, n)
+        *map_put(&x->used, arena_str(&j->arena, crun_image_of_making(n))) = true;
+    j->more = x;
+    j->work = work_gc;
+    j->after = after_gc;
+    queue_pull(j, true);
 }

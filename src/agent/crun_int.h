@@ -104,6 +104,7 @@ struct crun_texts VEC(struct str);
 struct crun_pods MAP(struct crun_pod *);
 struct crun_boxes MAP(struct crun_box *);
 struct crun_references MAP(struct str);
+struct crun_images MAP(bool);
 
 struct crun {
     struct runtime runtime; // first
@@ -123,6 +124,7 @@ struct crun {
     int lock;
     struct crun_pods pods;
     struct crun_boxes boxes;
+    struct list making;                // containers that are not in boxes yet
     struct crun_references references; // what images were asked for as, by id
     // The thread that pulls.
     pthread_t puller;
@@ -188,6 +190,8 @@ void crun_pod_drop(struct crun_pod *p); // freed when nothing is under way for i
 
 void crun_box_create(struct runtime *r, struct str pod_id,
                      const struct runtime_container *container, runtime_id_fn done, void *arg);
+// crun_image_of_making is the id of the image of one that is being made.
+struct str crun_image_of_making(const struct list_node *n);
 void crun_box_start(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
 void crun_box_stop(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
                    void *arg);
@@ -240,6 +244,8 @@ int crun_recover(struct crun *c, struct err *err) MUST_USE;
 
 void crun_image_ensure(struct runtime *r, const struct runtime_image *image, runtime_id_fn done,
                        void *arg);
+void crun_image_gc(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
+                   void *arg);
 void crun_puller_stop(struct crun *c);
 
 struct runtime_exec *crun_exec(struct runtime *r, const struct runtime_exec_options *options);

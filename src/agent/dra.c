@@ -130,6 +130,9 @@ void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_cl
                        ((struct dra_op_batch){.driver = arena_str(&op->arena, driver)}));
         b = &op->batches.p[op->batches.n - 1];
     }
+    vec_foreach(&b->request.claims, c)
+        if (str_eq(c->uid, claim->uid))
+            return; // the pod has two names for it
     const struct plugin_claim c = {
         .namespace = arena_str(&op->arena, claim->namespace),
         .uid = arena_str(&op->arena, claim->uid),

@@ -21,6 +21,7 @@ struct identity_ask {
     struct exec_timer timer;
     int64_t give_up_ns, pause_ns;
     bool calling, cancelled;
+    bool made; // the server has the request
 };
 
 static void ask_free(struct identity_ask *a)
@@ -79,14 +80,18 @@ static void on_looked(void *arg, const struct client_answer *answer)
     struct identity_ask *a = arg;
     struct exec *exec = a->wish.client->exec;
     struct err err = {0};
+    // Nobody else has that name: an answer was lost, and the request was made.
+    bool there = !a->made && answer->code == -ERR_ALREADY_EXISTS;
     a->calling = false;
+    a->made = a->made || there || answer->code == 0;
     if (a->cancelled) {
         ask_free(a);
         return;
     }
     if (answer->code == 0 && look(a, answer->object->object.value))
         return;
-    if (answer->code < 0 && answer->code != -ERR_UNAVAILABLE && answer->code != -ERR_TIMEOUT) {
+    if (answer->code < 0 && !there && answer->code != -ERR_UNAVAILABLE &&
+        answer->code != -ERR_TIMEOUT) {
         finish(a, answer->code, answer->err, (struct str){0});
         return;
     }
@@ -107,14 +112,6 @@ static const struct api_kind *csr_kind(void)
     return api_kind_find(STR("certificates.k8s.io/v1"), STR("CertificateSigningRequest"));
 }
 
-static void on_time(void *arg)
-{
-    struct identity_ask *a = arg;
-    const struct client_key key = {.kind = csr_kind(), .name = sbuf_str(&a->name)};
-    a->calling = true;
-    client_get(a->wish.client, &key, on_looked, a);
-}
-
 static void send_request(struct identity_ask *a)
 {
     struct str usages[] = {STR("digital signature"),
@@ -131,6 +128,18 @@ static void send_request(struct identity_ask *a)
     api_set_type_meta(&object);
     a->calling = true;
     client_create(a->wish.client, &object, NULL, on_looked, a);
+}
+
+static void on_time(void *arg)
+{
+    struct identity_ask *a = arg;
+    const struct client_key key = {.kind = csr_kind(), .name = sbuf_str(&a->name)};
+    if (!a->made) {
+        send_request(a);
+        return;
+    }
+    a->calling = true;
+    client_get(a->wish.client, &key, on_looked, a);
 }
 
 struct identity_ask *identity_ask(const struct identity_wish *wish)

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "agent/image_blob.h"
+#include "agent/image_int.h"
 #include "agent/image_pull.h"
 #include "agent/image_source.h"
 #include "agent/image_unpack.h"
@@ -21,18 +21,7 @@
 
 #include "base/banned.h"
 
-#define INFO_BYTES_MAX ((size_t)64 << 10)
-
-struct image_store {
-    char *folder, *local;
-    int fd;
-    pthread_mutex_t lock; // of making and removing images
-    unsigned long next;   // number of the next temporary folder
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
-};
-
-static void step(struct image_store *s, const char *what)
+void image_step(struct image_store *s, const char *what)
 {
     if (s->step)
         s->step(s->step_arg, what);
@@ -57,7 +46,11 @@ int image_store_new(const struct image_store_options *o, struct image_store **re
     s->fd = tree_take(&fd);
     s->step = o->step;
     s->step_arg = o->step_arg;
+    s->clock = o->clock ? o->clock : clock_system();
+    s->measure = o->measure;
+    s->measure_arg = o->measure_arg;
     (void)pthread_mutex_init(&s->lock, NULL);
+    (void)pthread_mutex_init(&s->use_lock, NULL);
     *ret = s;
     return 0;
 }
@@ -67,6 +60,7 @@ void image_store_free(struct image_store *s)
     if (!s)
         return;
     (void)pthread_mutex_destroy(&s->lock);
+    (void)pthread_mutex_destroy(&s->use_lock);
     (void)close(s->fd);
     free(s->folder);
     free(s->local);
@@ -135,18 +129,18 @@ static bool is_local(const struct image_store *s, struct str path)
 
 // --- What is here --------------------------------------------------------------------------------
 
-static bool id_ok(struct str id)
+bool image_id_ok(struct str id)
 {
     return image_digest_ok(id) && str_starts(id, STR("sha256:"));
 }
 
-static int read_info(struct image_store *s, struct str hex, struct arena *arena,
-                     struct image_info *ret, struct err *err)
+int image_read_info(struct image_store *s, struct str hex, struct arena *arena,
+                    struct image_info *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf name = {0}, text = {0};
     cleanup_json_doc struct json_doc doc = {0};
     sbuf_addf(&name, "unpacked/%.*s/info", STR_ARG(hex));
-    if (tree_read(s->fd, name.p, INFO_BYTES_MAX, &text) < 0)
+    if (tree_read(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no image sha256:%.*s here", STR_ARG(hex));
     int rc = json_parse(sbuf_str(&text), NULL, &doc, err);
     if (rc < 0)
@@ -169,15 +163,15 @@ static int read_info(struct image_store *s, struct str hex, struct arena *arena,
     return 0;
 }
 
-int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
-               struct err *err)
+int image_load_unused(struct image_store *s, struct str id, struct arena *arena,
+                      struct image_info *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf name = {0}, text = {0};
-    if (!id_ok(id))
+    if (!image_id_ok(id))
         return err_set(err, ERR_NOT_FOUND, "'%.*s' is not the id of an image",
                        STR_ARG(str_upto(id, 100)));
     struct str hex = str_from(id, 7);
-    int rc = read_info(s, hex, arena, ret, err);
+    int rc = image_read_info(s, hex, arena, ret, err);
     if (rc < 0)
         return rc;
     sbuf_addf(&name, "unpacked/%.*s/config", STR_ARG(hex));
@@ -185,6 +179,15 @@ int image_load(struct image_store *s, struct str id, struct arena *arena, struct
     if (rc < 0)
         return err_set(err, ERR_NOT_FOUND, "the image %.*s has no configuration", STR_ARG(id));
     return image_config_read(sbuf_str(&text), arena, &ret->config, err);
+}
+
+// First the use is noted, then the image is read: whoever removes images looks at the one before the other.
+int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
+               struct err *err)
+{
+    if (image_id_ok(id))
+        image_note_use(s, str_from(id, 7));
+    return image_load_unused(s, id, arena, ret, err);
 }
 
 // A reference in the form under which it is kept.
@@ -218,7 +221,7 @@ static int find(struct image_store *s, struct str full, struct arena *arena, str
     cleanup_sbuf struct sbuf name = {0}, text = {0};
     struct str id, rest;
     ref_name(full, &name);
-    if (tree_read(s->fd, name.p, INFO_BYTES_MAX, &text) < 0)
+    if (tree_read(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
     (void)str_cut(sbuf_str(&text), '\n', &id, &rest);
     return image_load(s, id, arena, ret, err);
@@ -228,7 +231,7 @@ int image_find(struct image_store *s, struct str reference, struct arena *arena,
                struct image_info *ret, struct err *err)
 {
     struct str full;
-    if (id_ok(reference))
+    if (image_id_ok(reference))
         return image_load(s, reference, arena, ret, err);
     int rc = canonical(s, reference, arena, &full, err);
     return rc < 0 ? rc : find(s, full, arena, ret, err);
@@ -247,7 +250,7 @@ static int keep_reference(struct image_store *s, struct str full, struct str id,
     ref_name(full, &name);
     sbuf_addf(&text, "%.*s\n%.*s\n", STR_ARG(id), STR_ARG(full));
     cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    step(s, "keep the reference of an image");
+    image_step(s, "keep the reference of an image");
     int rc = tree_write_file(refs, name.p + 5, sbuf_str(&text));
     return rc < 0 ? fail("keep a reference in", s->folder, -rc, err) : 0;
 }
@@ -315,10 +318,10 @@ static int fill(struct image_store *s, int folder, const struct image_content *c
     unpack_init(&u, root);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
-        step(s, "unpack a layer");
+        image_step(s, "unpack a layer");
         rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
     }
-    step(s, "describe an image");
+    image_step(s, "describe an image");
     return rc < 0 ? rc : write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
 }
 
@@ -334,7 +337,7 @@ static int install(struct image_store *s, const struct image_content *c, struct 
     if (fstatat(s->fd, to.p, &st, 0) == 0)
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
-    step(s, "make a folder for an image");
+    image_step(s, "make a folder for an image");
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
         return fail("make a folder in", s->folder, errno, err);
     int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -344,7 +347,7 @@ static int install(struct image_store *s, const struct image_content *c, struct 
         rc = fail("write to", s->folder, errno, err);
     if (folder >= 0)
         (void)close(folder);
-    step(s, "let an image appear");
+    image_step(s, "let an image appear");
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
         rc = fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
@@ -449,7 +452,7 @@ static int pull(struct image_store *s, const struct runtime_image *image, struct
 {
     cleanup_sbuf struct sbuf folder = {0}, layout = {0};
     sbuf_addf(&folder, "%s/tmp/%lu", s->folder, s->next++);
-    step(s, "make a folder for a pulled image");
+    image_step(s, "make a folder for a pulled image");
     if (mkdir(folder.p, 0700) != 0)
         return fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);
@@ -484,7 +487,7 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
               struct image_info *ret, struct err *err)
 {
     struct str full;
-    if (id_ok(image->reference))
+    if (image_id_ok(image->reference))
         return image_load(s, image->reference, arena, ret, err);
     int rc = canonical(s, image->reference, arena, &full, err);
     if (rc < 0)
@@ -495,82 +498,4 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
     rc = get(s, image, full, arena, ret, err);
     (void)pthread_mutex_unlock(&s->lock);
     return rc;
-}
-
-// --- All of them ---------------------------------------------------------------------------------
-
-static int scan(struct image_store *s, const char *part, struct dirent ***ret)
-{
-    cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s/%s", s->folder, part);
-    return scandir(path.p, ret, NULL, alphasort);
-}
-
-void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
-                void *arg)
-{
-    struct dirent **names;
-    int n = scan(s, "unpacked", &names);
-    for (int i = 0; i < n; i++) {
-        cleanup_arena struct arena arena = {0};
-        struct image_info info;
-        if (names[i]->d_name[0] != '.' &&
-            image_load(s, arena_strf(&arena, "sha256:%s", names[i]->d_name), &arena, &info, NULL) ==
-                0)
-            fn(arg, &info);
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-}
-
-// References that lead nowhere.
-static void drop_references(struct image_store *s)
-{
-    struct dirent **names;
-    int n = scan(s, "refs", &names);
-    for (int i = 0; i < n; i++) {
-        cleanup_arena struct arena arena = {0};
-        cleanup_sbuf struct sbuf path = {0}, text = {0};
-        struct image_info info;
-        struct str id, rest;
-        sbuf_addf(&path, "refs/%s", names[i]->d_name);
-        if (names[i]->d_name[0] != '.' && tree_read(s->fd, path.p, INFO_BYTES_MAX, &text) == 0) {
-            (void)str_cut(sbuf_str(&text), '\n', &id, &rest);
-            if (image_load(s, id, &arena, &info, NULL) < 0)
-                (void)unlinkat(s->fd, path.p, 0);
-        }
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-}
-
-size_t image_gc(struct image_store *s, bool (*used)(void *arg, struct str id), void *arg)
-{
-    struct dirent **names;
-    size_t removed = 0;
-    (void)pthread_mutex_lock(&s->lock);
-    int n = scan(s, "unpacked", &names);
-    for (int i = 0; i < n; i++) {
-        cleanup_sbuf struct sbuf id = {0}, from = {0}, to = {0};
-        sbuf_addf(&id, "sha256:%s", names[i]->d_name);
-        if (id_ok(sbuf_str(&id)) && !used(arg, sbuf_str(&id))) {
-            sbuf_addf(&from, "unpacked/%s", names[i]->d_name);
-            sbuf_addf(&to, "tmp/%lu", s->next++);
-            step(s, "let an image disappear");
-            // First out of sight, then, however long it takes, away.
-            if (renameat(s->fd, from.p, s->fd, to.p) == 0) {
-                removed++;
-                step(s, "remove an image");
-                (void)tree_remove_at(s->fd, to.p);
-            }
-        }
-        free(names[i]);
-    }
-    if (n >= 0)
-        free(names);
-    drop_references(s);
-    (void)pthread_mutex_unlock(&s->lock);
-    return removed;
 }

@@ -10,7 +10,7 @@
 // their annotations or, for those with only a tag, by their file's name) and then pulled with skopeo.
 //
 // Folder: unpacked/HEX/{rootfs,config,info}, refs/HEX (which image a reference is), tmp. An image appears whole,
-// by a rename, after all its sums were right. Safe from several threads; several processes must not share it.
+// by a rename, after all its sums were right; the time of its folder is when it was used last. Safe from several threads; several processes must not share it.
 #ifndef AGENT_IMAGE_H
 #define AGENT_IMAGE_H
 
@@ -20,6 +20,7 @@
 #include "agent/image_manifest.h"
 #include "agent/runtime.h"
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -27,7 +28,12 @@ struct image_store;
 
 struct image_store_options {
     const char *folder;
-    const char *local; // folder of local images; NULL: none
+    const char *local;         // folder of local images; NULL: none
+    const struct clock *clock; // NULL: the machine's
+    // measure tells the size of the file system and what is free of it, in bytes; NULL: the kernel is asked.
+    // Returns 0 or -errno.
+    int (*measure)(void *arg, uint64_t *ret_capacity, uint64_t *ret_available);
+    void *measure_arg;
     void (*step)(void *arg, const char *what);
     void *step_arg;
 };
@@ -46,6 +52,8 @@ struct image_info {
     uint64_t size; // of its unpacked files, in bytes; 0: not known
 };
 
+// Finding, getting and loading an image is using it.
+//
 // image_find is an image that is here, by reference, without pulling. Returns 0 or -ERR_NOT_FOUND.
 int image_find(struct image_store *s, struct str reference, struct arena *arena,
                struct image_info *ret, struct err *err) MUST_USE;
@@ -58,9 +66,24 @@ int image_get(struct image_store *s, const struct runtime_image *image, struct a
 int image_load(struct image_store *s, struct str id, struct arena *arena, struct image_info *ret,
                struct err *err) MUST_USE;
 
-// image_each calls fn for every image. image_gc removes those for which used says no; it returns how many.
+// image_each calls fn for every image; that is no use of it.
 void image_each(struct image_store *s, void (*fn)(void *arg, const struct image_info *info),
                 void *arg);
-size_t image_gc(struct image_store *s, bool (*used)(void *arg, struct str id), void *arg);
+
+struct image_gc {
+    struct runtime_image_gc rules;
+    // used: a container has the image (its id, and its name where it has one), or is about to.
+    bool (*used)(void *arg, struct str id, struct str name);
+    void *arg;
+};
+
+// image_gc looks how full the disk is and removes images that nobody uses, the one first that was not used for the
+// longest time. It blocks, for long. Returns 0, or -errno when the disk cannot be asked or an image not be removed;
+// *ret is set either way.
+int image_gc(struct image_store *s, const struct image_gc *how, struct image_freed *ret,
+             struct err *err) MUST_USE;
+
+// image_used_percent is how full the disk is.
+unsigned image_used_percent(const struct image_freed *f);
 
 #endif

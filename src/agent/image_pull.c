@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/image_pull.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ bool image_pull_possible(void)
 
 static int code_of(struct str said)
 {
+    if (str_contains(said, STR("no space left on device")))
+        return ENOSPC;
     if (str_contains(said, STR("manifest unknown")) || str_contains(said, STR("not found")) ||
         str_contains(said, STR("name unknown")))
         return ERR_NOT_FOUND;

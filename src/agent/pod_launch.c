@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A container starts: image, making, start, postStart, probes.
+#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/pods_int.h"
@@ -419,6 +420,9 @@ static void image_failed(struct pod_container *c, int code, const struct err *er
         try_later(c, "InvalidImageName", err->msg);
         return;
     }
+    const struct pods_options *o = &c->pod->owner->options;
+    if (o->disk_full && (code == -ENOSPC || code == -EDQUOT))
+        o->disk_full(o->arg);
     pod_container_event(c, EVENT_WARNING, "Failed", "Failed to pull image \"%.*s\": %s",
                         STR_ARG(image), err->msg);
     pod_container_event(c, EVENT_WARNING, "Failed", "Error: ErrImagePull");

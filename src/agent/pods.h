@@ -47,6 +47,8 @@ struct pods_options {
     struct pods_times times;
     // node tells the Node object as it is known, for admission. NULL: not known yet.
     const struct client_object *(*node_object)(void *arg);
+    // disk_full: a pull found no space. May be NULL.
+    void (*disk_full)(void *arg);
     void *arg;
     // step is called before everything that changes something outside: tests crash there.
     void (*step)(void *arg, const char *what);

@@ -163,6 +163,23 @@ struct runtime_image {
     size_t auths_len;
 };
 
+// What removing images did.
+struct image_freed {
+    uint64_t capacity, available; // of their disk, afterwards, in bytes
+    unsigned percent_before;      // how much of it was in use
+    size_t removed;
+    uint64_t wanted, freed; // bytes; wanted is 0 where the disk was not full
+    bool enough;            // what was wanted is free
+};
+
+// Percent of the disk that are in use: from high on, images go until low. min_age_ns: what was used since stays.
+// all: everything that nobody uses goes.
+struct runtime_image_gc {
+    unsigned high_percent, low_percent;
+    int64_t min_age_ns;
+    bool all;
+};
+
 // --- Execution in a container --------------------------------------------------------------------
 
 struct runtime_exec;
@@ -188,6 +205,9 @@ typedef void (*runtime_done_fn)(void *arg, int code, const struct err *err);
 // id is good until the callback returns; empty for failures.
 typedef void (*runtime_id_fn)(void *arg, int code, struct str id, const struct err *err);
 
+typedef void (*runtime_freed_fn)(void *arg, int code, const struct image_freed *freed,
+                                 const struct err *err);
+
 struct runtime_list {
     const struct runtime_pod_status *pods;
     size_t pods_len;
@@ -204,6 +224,10 @@ struct runtime_ops {
     // ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_INVALID (InvalidImageName, bad digest), …
     void (*image_ensure)(struct runtime *r, const struct runtime_image *image, runtime_id_fn done,
                          void *arg);
+
+    // image_gc removes images that no container has, when their disk is fuller than it should be. May be NULL.
+    void (*image_gc)(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
+                     void *arg);
 
     void (*pod_run)(struct runtime *r, const struct runtime_pod *pod, runtime_id_fn done,
                     void *arg);

@@ -4,10 +4,9 @@
 #include <assert.h>
 #include <stdatomic.h>
 
-#include <arpa/inet.h>
-
 #include "api/crd_schema.h"
 #include "api/mail.h"
+#include "base/ip.h"
 #include "cel/regex.h"
 #include "cel/text.h"
 #include "cel/url.h"
@@ -216,17 +215,6 @@ static bool is_hostname(struct str s)
     return matches(as_plain(s, plain), &hostname);
 }
 
-static bool parses(int family, struct str s)
-{
-    char text[64];
-    unsigned char address[16];
-    if (s.n == 0 || s.n >= sizeof(text) || str_find_char(s, '\0') >= 0)
-        return false;
-    memcpy(text, s.p, s.n);
-    text[s.n] = '\0';
-    return inet_pton(family, text, address) == 1;
-}
-
 // Leading zeros are taken, as long ago.
 static bool is_plain_ipv4(struct str s)
 {
@@ -260,7 +248,7 @@ static bool is_plain_ipv6(struct str s)
         n += group.n;
         text[n++] = ':';
     }
-    return parses(AF_INET6, str_make(text, n - 1));
+    return ip_is(str_make(text, n - 1), AF_INET6);
 }
 
 static bool is_ipv4(struct str s)
@@ -270,7 +258,7 @@ static bool is_ipv4(struct str s)
 
 static bool is_ipv6(struct str s)
 {
-    return str_find_char(s, ':') >= 0 && parses(AF_INET6, s);
+    return str_find_char(s, ':') >= 0 && ip_is(s, AF_INET6);
 }
 
 static bool is_cidr(struct str s)

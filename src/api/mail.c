@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/mail.h"
 
-#include <arpa/inet.h>
+#include "base/ip.h"
 
 #include "base/banned.h"
 
@@ -97,17 +97,6 @@ static bool skip_quoted(struct mail *m, size_t *ret_n)
     return take(m, '"');
 }
 
-static bool is_ip(struct str s)
-{
-    char text[INET6_ADDRSTRLEN + 1];
-    unsigned char address[16];
-    if (s.n == 0 || s.n >= sizeof(text))
-        return false;
-    memcpy(text, s.p, s.n);
-    text[s.n] = '\0';
-    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
-}
-
 static bool skip_domain(struct mail *m)
 {
     skip_blanks(m);
@@ -118,7 +107,7 @@ static bool skip_domain(struct mail *m)
         n++;
     struct str literal = str_upto(m->rest, n);
     m->rest = str_from(m->rest, n);
-    return take(m, ']') && is_ip(literal);
+    return take(m, ']') && ip_is(literal, AF_UNSPEC);
 }
 
 // local@domain. Nothing is taken if it is not that.

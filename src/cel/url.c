@@ -3,8 +3,7 @@
 
 #include <ctype.h>
 
-#include <arpa/inet.h>
-
+#include "base/ip.h"
 #include "cel/lib.h"
 
 #include "base/banned.h"
@@ -130,14 +129,8 @@ static bool refuse_port(struct str port, struct err *err)
 // An IPv6 address, with or without a zone.
 static bool is_ipv6(struct str s)
 {
-    char text[INET6_ADDRSTRLEN + 1];
-    unsigned char address[16];
     struct str host, zone;
-    if ((str_cut(s, '%', &host, &zone) && zone.n == 0) || host.n >= sizeof(text))
-        return false;
-    memcpy(text, host.p, host.n);
-    text[host.n] = '\0';
-    return strlen(text) == host.n && inet_pton(AF_INET6, text, address) == 1;
+    return !(str_cut(s, '%', &host, &zone) && zone.n == 0) && ip_is(host, AF_INET6);
 }
 
 // parse_literal reads "[ADDRESS]" and a port.

@@ -13,6 +13,7 @@
 
 #include <sys/stat.h>
 
+#include "agent/image_keeper.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "client/kubeconfig.h"
@@ -55,6 +56,8 @@ const char agent_usage[] =
     "--tls-cert-file FILE, --tls-private-key-file FILE, --client-ca-file FILE   for the endpoint;\n"
     "                        default: made in DIR/pki, and the kubeconfig's CA for clients\n"
     "--pki DIR               instead: sign with the CA of a dray server's data folder (DIR/pki)\n"
+    "--image-gc-high-threshold PERCENT   of the disk: from there on images that nobody uses are\n"
+    "                        removed, default 85, until --image-gc-low-threshold, default 80\n"
     "--refresh SECONDS       how often files of config maps and secrets follow changes; default "
     "60\n"
     "--keep-slices           leave ResourceSlices of drivers that are gone";
@@ -105,6 +108,8 @@ static bool parse(struct agent_args *a, int argc, char **argv)
         {.name = "--tls-private-key-file", .text = &a->key},
         {.name = "--client-ca-file", .text = &a->client_ca},
         {.name = "--pki", .text = &a->pki},
+        {.name = "--image-gc-high-threshold", .number = &a->image_high, .least = 1},
+        {.name = "--image-gc-low-threshold", .number = &a->image_low, .least = 1},
         {.name = "--refresh", .number = &a->refresh_s, .least = 1},
         {.name = "--keep-slices", .flag = &a->keep_slices, .value = true},
     };
@@ -305,6 +310,18 @@ static int connect_api(struct running *r, struct err *err)
     return code < 0 ? code : client_remote_new(r->loop, &o, &r->client, err);
 }
 
+static int check_thresholds(const struct agent_args *a, struct err *err)
+{
+    int64_t high = a->image_high ? a->image_high : IMAGE_KEEPER_HIGH_PERCENT;
+    int64_t low = a->image_low ? a->image_low : IMAGE_KEEPER_LOW_PERCENT;
+    if (high <= 100 && low < high)
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "--image-gc-high-threshold %lld and --image-gc-low-threshold %lld: they are "
+                   "percent, and the low one is below the high one",
+                   (long long)high, (long long)low);
+}
+
 static int start(struct running *r, struct err *err)
 {
     const struct agent_args *a = r->args;
@@ -314,7 +331,9 @@ static int start(struct running *r, struct err *err)
     r->features.on[FEATURE_DRA_OPTIONAL_NODE_OPERATIONS] = true;
     r->features.on[FEATURE_RESOURCE_HEALTH_STATUS] = true;
     r->features.on[FEATURE_RESOURCE_HEALTH_STATUS_MESSAGE] = true;
-    int code = loop_new(&r->loop, err);
+    int code = check_thresholds(a, err);
+    if (code == 0)
+        code = loop_new(&r->loop, err);
     if (code == 0)
         code = connect_api(r, err);
     if (code == 0)
@@ -343,6 +362,8 @@ static int start(struct running *r, struct err *err)
                                     .tls = r->tls,
                                     .listen = a->listen,
                                     .pods_max = a->max_pods,
+                                    .image_high = a->image_high,
+                                    .image_low = a->image_low,
                                     .refresh_ns = a->refresh_s * CLOCK_NS_PER_SEC,
                                     .keep_slices = a->keep_slices,
                                     .trim = true,

@@ -18,7 +18,7 @@ struct agent_args {
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
         *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
     struct option_texts cdi_dirs;
-    int64_t max_pods, refresh_s;
+    int64_t max_pods, refresh_s, image_high, image_low;
     bool keep_slices;
 };
 

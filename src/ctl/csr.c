@@ -6,6 +6,7 @@
 #include "api/certificate.h"
 #include "ctl/csr_policy.h"
 #include "ctl/ctl_int.h"
+#include "net/address.h"
 
 #include "base/banned.h"
 
@@ -84,9 +85,9 @@ static void look_at_node(void *arg, const struct client_object *o)
     const struct api_node *node = o->object.value;
     if (str_eq(o->meta->name, s->node))
         return;
-    s->found |= str_eq(o->meta->name, s->name);
+    s->found |= address_same(o->meta->name, s->name);
     for (size_t i = 0; i < node->status.addresses.n; i++)
-        s->found |= str_eq(node->status.addresses.p[i].address, s->name);
+        s->found |= address_same(node->status.addresses.p[i].address, s->name);
 }
 
 static bool taken(void *arg, struct str node, struct str name)

@@ -122,19 +122,32 @@ static enum csr_verdict judge_client(const struct csr_question *q, struct sbuf *
 
 static bool is_of_node(const struct api_node *node, struct str name)
 {
-    bool own = str_eq(node->metadata.name, name);
+    bool own = address_same(node->metadata.name, name);
     for (size_t i = 0; !own && i < node->status.addresses.n; i++)
-        own = str_eq(node->status.addresses.p[i].address, name);
+        own = address_same(node->status.addresses.p[i].address, name);
     return own;
+}
+
+// A node says itself what its addresses are: with a star among them it would be all machines of a domain.
+static bool is_one(const char *name)
+{
+    for (; *name; name++)
+        if (!((*name >= 'a' && *name <= 'z') || (*name >= '0' && *name <= '9') ||
+              strchr("-_.:", *name)))
+            return false;
+    return true;
 }
 
 // A certificate for the API server's name, or another node's, would let this node speak for them.
 static bool check_name(const struct csr_question *q, struct str name, struct sbuf *why)
 {
     const char *problem = NULL;
-    if (address_is_loopback(name))
+    char plain[ADDRESS_HOST_BYTES];
+    if (!name.n || !address_plain(name, plain) || !is_one(plain))
+        problem = "is not that of one machine";
+    else if (address_is_loopback(str_z(plain)))
         problem = "is every machine's own";
-    else if (csr_certificate_is_for(q->server_certificate, name))
+    else if (csr_certificate_is_for(q->server_certificate, str_z(plain)))
         problem = "is the API server's";
     else if (q->taken && q->taken(q->arg, q->node->metadata.name, name))
         problem = "is another node's";

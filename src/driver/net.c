@@ -68,13 +68,16 @@ static void say(const struct net_driver *d, const char *what)
 static int read_all(struct net_driver *d, struct arena *a, struct net_records *records,
                     struct net_devices *devices, struct err *err)
 {
+    struct net_damages damaged = {0};
     struct net_view *view = arena_one(a, struct net_view);
     *view = (struct net_view){.sys = d->preparer.world.sys, .names = d->names};
-    int code = net_records_read(d->state_dir, a, records, err);
+    int code = net_records_read(d->state_dir, a, records, &damaged, err);
     if (code == 0)
         code = net_view_read(d->preparer.world.host_ns, a, view, err);
     if (code == 0)
         net_inventory(view, d->o.filter, records, a, devices);
+    vec_foreach(&damaged, one)
+        say(d, one->why.p);
     return code;
 }
 
@@ -191,7 +194,7 @@ static void pin_now(struct net_driver *d)
 {
     cleanup_arena struct arena arena = {0};
     struct net_records records = {0};
-    if (net_records_read(d->state_dir, &arena, &records, NULL) == 0)
+    if (net_records_read(d->state_dir, &arena, &records, NULL, NULL) == 0)
         pin_new(d, &records);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/sorted.h"
+#include "base/utf8.h"
 #include "codec/json_writer.h"
 
 #include "base/banned.h"
@@ -206,11 +207,21 @@ static void name_of(struct json_writer *w, const char *name)
     json_write_object_begin(w);
 }
 
+// As much as an attribute takes: whole characters, since what is none grows when it is written.
+static struct str fitting(struct str value)
+{
+    size_t n = 0, len;
+    uint32_t cp;
+    while (n < value.n && utf8_decode_strict(value, n, &cp, &len) && n + len <= ATTRIBUTE_MAX)
+        n += len;
+    return str_upto(value, n);
+}
+
 static void text(struct json_writer *w, const char *name, struct str value)
 {
     name_of(w, name);
     json_write_key(w, STR("string"));
-    json_write_str(w, str_upto(value, ATTRIBUTE_MAX));
+    json_write_str(w, fitting(value));
     json_write_object_end(w);
 }
 

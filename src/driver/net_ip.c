@@ -111,11 +111,22 @@ static bool read_mac(struct str text, char separator, size_t group, struct net_m
             ret->bytes[ret->n++] = (uint8_t)(high * 16 + low);
         }
         if (at == text.n)
-            return ret->n == 6 || ret->n == 8 || ret->n == 20;
+            return true;
         if (text.p[at++] != separator)
             return false;
     }
     return false;
+}
+
+static int take_mac(bool good, struct str text, const struct net_mac *mac, struct net_mac *ret,
+                    struct err *err)
+{
+    if (!good)
+        return err_set(err, ERR_INVALID,
+                       "\"%.*s\" is not a hardware address, such as 02:00:5e:10:00:01",
+                       (int)(text.n > 64 ? 64 : text.n), text.p ? text.p : "");
+    *ret = *mac;
+    return 0;
 }
 
 int net_mac_parse(struct str text, struct net_mac *ret, struct err *err)
@@ -126,12 +137,15 @@ int net_mac_parse(struct str text, struct net_mac *ret, struct err *err)
         good = read_mac(text, '.', 2, &mac);
     else if (good)
         good = (text.p[2] == ':' || text.p[2] == '-') && read_mac(text, text.p[2], 1, &mac);
-    if (!good)
-        return err_set(err, ERR_INVALID,
-                       "\"%.*s\" is not a hardware address, such as 02:00:5e:10:00:01",
-                       (int)(text.n > 64 ? 64 : text.n), text.p ? text.p : "");
-    *ret = mac;
-    return 0;
+    good = good && (mac.n == 6 || mac.n == 8 || mac.n == 20);
+    return take_mac(good, text, &mac, ret, err);
+}
+
+int net_mac_read(struct str text, struct net_mac *ret, struct err *err)
+{
+    struct net_mac mac = {0};
+    bool good = read_mac(text, ':', 1, &mac);
+    return take_mac(good, text, &mac, ret, err);
 }
 
 void net_mac_text(const struct net_mac *mac, char buf[NET_MAC_TEXT_MAX])

@@ -41,6 +41,8 @@ bool net_ip_is_global(const struct net_ip *ip);
 
 // net_mac_parse reads 6, 8 or 20 bytes as Go's ParseMAC: with colons, hyphens or dots.
 int net_mac_parse(struct str text, struct net_mac *ret, struct err *err) MUST_USE;
+// net_mac_read reads what net_mac_text wrote: the kernel's hardware addresses have any length.
+int net_mac_read(struct str text, struct net_mac *ret, struct err *err) MUST_USE;
 void net_mac_text(const struct net_mac *mac, char buf[NET_MAC_TEXT_MAX]);
 bool net_mac_equal(const struct net_mac *a, const struct net_mac *b);
 

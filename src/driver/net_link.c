@@ -306,6 +306,8 @@ int net_route_add(struct net_sock *s, int index, const struct net_route *r, stru
     put_ip(m, RTA_PREFSRC, &r->source);
     put_u32(m, RTA_OIF, (uint32_t)index);
     put_u32(m, RTA_TABLE, r->table ? r->table : RT_TABLE_MAIN);
+    if (r->metric)
+        put_u32(m, RTA_PRIORITY, r->metric);
     return ok_if_there(net_request(s, m, err), err, "route to", &r->destination);
 }
 

@@ -76,7 +76,6 @@ struct net_known_route {
     int index;
     struct net_route route;
     uint8_t protocol; // RTPROT_…
-    uint32_t metric;
 };
 struct net_known_routes VEC(struct net_known_route);
 

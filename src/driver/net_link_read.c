@@ -208,7 +208,7 @@ int net_addresses_read(struct net_sock *s, struct arena *arena, struct net_addre
 static void read_route(struct rtnl_route *r, struct arena *arena, struct net_known_routes *all)
 {
     struct net_known_route one = {.protocol = rtnl_route_get_protocol(r),
-                                  .metric = rtnl_route_get_priority(r)};
+                                  .route = {.metric = rtnl_route_get_priority(r)}};
     one.route.table = rtnl_route_get_table(r);
     one.route.scope = rtnl_route_get_scope(r);
     if (rtnl_route_get_type(r) != RTN_UNICAST || one.route.table == RT_TABLE_LOCAL)

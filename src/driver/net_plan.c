@@ -26,7 +26,7 @@ struct interface_params {
 
 struct route_params {
     const char *destination, *gateway, *source;
-    int64_t scope, table;
+    int64_t scope, table, metric;
 };
 
 struct rule_params {
@@ -74,7 +74,7 @@ static const struct dray_field interface_fields[] = {
     {.name = "mtu",
      .kind = DRAY_OPT_INT,
      .offset = offsetof(struct interface_params, mtu),
-     .min = NET_MTU_MIN,
+     .min = 1,
      .max = SIZE_MAX_},
     {.name = "hardwareAddr", .kind = DRAY_TEXT, .offset = offsetof(struct interface_params, mac)},
     {.name = "gsoMaxSize",
@@ -138,6 +138,11 @@ static const struct dray_field route_fields[] = {
      .offset = offsetof(struct route_params, table),
      .min = 0,
      .max = TABLE_MAX},
+    {.name = "metric",
+     .kind = DRAY_INT,
+     .offset = offsetof(struct route_params, metric),
+     .min = 0,
+     .max = UINT32_MAX},
     {0},
 };
 
@@ -211,6 +216,9 @@ static const struct dray_schema schema = {NULL, NULL, fields, sizeof(struct para
 
 // --- Merging -------------------------------------------------------------------------------------
 
+// Whose words they are.
+enum source { OF_USER, OF_KERNEL };
+
 void net_plan_init(struct net_plan *p)
 {
     *p = (struct net_plan){
@@ -255,11 +263,21 @@ static int too_many(struct err *err)
     return err_set(err, ERR_INVALID, "more than %d entries", NET_LIST_MAX);
 }
 
-static int read_name(const char *text, char ret[IFNAMSIZ], struct err *err)
+// The kernel takes more than people should write.
+static int check_name(struct str name, enum source of, struct err *err)
+{
+    if (of == OF_USER)
+        return net_name_check(name, err);
+    return name.n < IFNAMSIZ && str_find_char(name, '/') < 0
+               ? 0
+               : err_set(err, ERR_INVALID, "that cannot be an interface's name");
+}
+
+static int read_name(const char *text, enum source of, char ret[IFNAMSIZ], struct err *err)
 {
     if (!text || !*text)
         return 0;
-    int code = net_name_check(str_z(text), err);
+    int code = check_name(str_z(text), of, err);
     if (code == 0)
         (void)snprintf(ret, IFNAMSIZ, "%s", text);
     return code;
@@ -306,14 +324,19 @@ static int read_vrf(struct net_plan *p, const struct vrf_params *v, struct err *
     return 0;
 }
 
-static int read_interface(struct net_plan *p, const struct interface_params *i, struct arena *a,
-                          struct err *err)
+static int read_interface(struct net_plan *p, const struct interface_params *i, enum source of,
+                          struct arena *a, struct err *err)
 {
-    int code = in(read_name(i->name, p->name, err), "name", err);
+    int code = in(read_name(i->name, of, p->name, err), "name", err);
     if (code == 0)
         code = read_addresses(p, &i->addresses, a, err);
     if (code == 0 && i->mac)
-        code = in(net_mac_parse(str_z(i->mac), &p->mac, err), "hardwareAddr", err);
+        code = in((of == OF_USER ? net_mac_parse : net_mac_read)(str_z(i->mac), &p->mac, err),
+                  "hardwareAddr", err);
+    if (code == 0 && of == OF_USER && i->mtu && *i->mtu < NET_MTU_MIN)
+        code = in(err_set(err, ERR_INVALID, "%lld is not within %d to %d", (long long)*i->mtu,
+                          NET_MTU_MIN, SIZE_MAX_),
+                  "mtu", err);
     if (code == 0 && i->dhcp && *i->dhcp)
         code = in(err_set(err, ERR_INVALID,
                           "this driver has no DHCP client; say the addresses, or run a client in "
@@ -361,9 +384,12 @@ static int read_network(const char *text, const char *field, struct net_ip *ret,
     return in(code, field, err);
 }
 
-static int read_route(const struct route_params *r, struct net_route *ret, struct err *err)
+static int read_route(const struct route_params *r, enum source of, struct net_route *ret,
+                      struct err *err)
 {
+    const struct net_ip any = {0};
     int code = read_network(r->destination, "destination", &ret->destination, err);
+    const struct net_ip *family = of == OF_USER ? &ret->destination : &any;
     if (code == 0 && !ret->destination.family)
         code = in(err_set(err, ERR_INVALID, "is required"), "destination", err);
     if (code == 0 && r->scope != 0 && r->scope != NET_SCOPE_LINK)
@@ -371,31 +397,33 @@ static int read_route(const struct route_params *r, struct net_route *ret, struc
                           (long long)r->scope, NET_SCOPE_LINK),
                   "scope", err);
     if (code == 0)
-        code = read_same_family(r->gateway, &ret->destination, "gateway", &ret->gateway, err);
+        code = read_same_family(r->gateway, family, "gateway", &ret->gateway, err);
     if (code == 0 && !ret->gateway.family && r->scope == 0)
         code =
             in(err_set(err, ERR_INVALID, "is required, unless scope is %d (link)", NET_SCOPE_LINK),
                "gateway", err);
     if (code == 0)
-        code = read_same_family(r->source, &ret->destination, "source", &ret->source, err);
+        code = read_same_family(r->source, family, "source", &ret->source, err);
     ret->scope = (uint8_t)r->scope;
     ret->table = (uint32_t)r->table;
+    ret->metric = (uint32_t)r->metric;
     return code;
 }
 
 static bool same_route(const struct net_route *a, const struct net_route *b)
 {
-    return net_ip_equal(&a->destination, &b->destination) && a->table == b->table;
+    return net_ip_equal(&a->destination, &b->destination) && a->table == b->table &&
+           a->metric == b->metric;
 }
 
-static int read_routes(struct net_plan *p, const struct dray_objects *routes, struct arena *a,
-                       struct err *err)
+static int read_routes(struct net_plan *p, const struct dray_objects *routes, enum source of,
+                       struct arena *a, struct err *err)
 {
     const struct route_params *all = routes->p;
     for (size_t i = 0; i < routes->n; i++) {
         struct net_route r = {0};
         bool there = false;
-        int code = read_route(&all[i], &r, err);
+        int code = read_route(&all[i], of, &r, err);
         if (code == 0 && p->routes.n == NET_LIST_MAX)
             code = too_many(err);
         if (code != 0)
@@ -498,7 +526,8 @@ static int read_flags(struct net_flags *to, const struct dray_flags *from, const
     return 0;
 }
 
-static int merge(struct net_plan *p, const struct params *from, struct arena *a, struct err *err)
+static int merge(struct net_plan *p, const struct params *from, enum source of, struct arena *a,
+                 struct err *err)
 {
     int code = 0;
     if (from->profile && *from->profile)
@@ -506,9 +535,9 @@ static int merge(struct net_plan *p, const struct params *from, struct arena *a,
                           "this driver has no profiles; say what the interface is to have"),
                   "profile", err);
     if (from->interface)
-        code = in(read_interface(p, from->interface, a, err), "interface", err);
+        code = in(read_interface(p, from->interface, of, a, err), "interface", err);
     if (code == 0)
-        code = read_routes(p, &from->routes, a, err);
+        code = read_routes(p, &from->routes, of, a, err);
     if (code == 0)
         code = read_rules(p, &from->rules, a, err);
     if (code == 0 && p->vrf[0] && p->rules.n)
@@ -533,7 +562,8 @@ static int merge(struct net_plan *p, const struct params *from, struct arena *a,
                            : NULL,                                                     \
      (void)((list)->cap = (list)->n))
 
-int net_plan_add(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
+static int add(struct net_plan *p, const char *json, enum source of, struct arena *arena,
+               struct err *err)
 {
     struct dray_params *params = NULL;
     struct dray_error why = {0};
@@ -548,9 +578,19 @@ int net_plan_add(struct net_plan *p, const char *json, struct arena *arena, stru
     COPY_LIST(arena, &made.neighbors);
     COPY_LIST(arena, &made.features);
     COPY_LIST(arena, &made.private_flags);
-    int code = merge(&made, dray_params_value(params), arena, err);
+    int code = merge(&made, dray_params_value(params), of, arena, err);
     dray_params_free(params);
     if (code == 0)
         *p = made;
     return code;
+}
+
+int net_plan_add(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
+{
+    return add(p, json, OF_USER, arena, err);
+}
+
+int net_plan_read(struct net_plan *p, const char *json, struct arena *arena, struct err *err)
+{
+    return add(p, json, OF_KERNEL, arena, err);
 }

@@ -29,6 +29,7 @@ struct net_route {
     struct net_ip destination, gateway, source;
     uint8_t scope; // 0 or NET_SCOPE_LINK
     uint32_t table;
+    uint32_t metric; // 0: as the kernel has it
 };
 struct net_routes VEC(struct net_route);
 
@@ -81,7 +82,12 @@ void net_plan_init(struct net_plan *p);
 int net_plan_add(struct net_plan *p, const char *json, struct arena *arena,
                  struct err *err) MUST_USE;
 
-// net_plan_write writes p as parameters that net_plan_add reads to the same plan.
+// net_plan_read reads what net_plan_write wrote. That may be how the kernel has an interface, which is not all that a user
+// may ask for: any name, hardware address, MTU and route that there is.
+int net_plan_read(struct net_plan *p, const char *json, struct arena *arena,
+                  struct err *err) MUST_USE;
+
+// net_plan_write writes p as parameters that net_plan_read, and net_plan_add where they came from a user, read to the same plan.
 void net_plan_write(const struct net_plan *p, struct json_writer *w);
 
 // net_name_check says whether a text can be an interface's name. Returns 0 or -ERR_INVALID.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans as parameters: what is kept on disk is what a user could have written.
+// Plans as parameters: what is kept on disk has the form of what a user writes.
 #include "driver/net_plan.h"
 
 #include "base/banned.h"
@@ -94,6 +94,7 @@ static void write_routes(const struct net_plan *p, struct json_writer *w)
         ip(w, STR("source"), &r->source, false);
         number(w, STR("scope"), r->scope);
         number(w, STR("table"), r->table);
+        number(w, STR("metric"), r->metric);
         json_write_object_end(w);
     }
     json_write_array_end(w);

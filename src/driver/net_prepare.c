@@ -13,13 +13,14 @@ struct scene {
     struct arena arena;
     struct net_view view;
     struct net_records records;
+    struct net_damages damaged;
     struct net_devices devices;
 };
 
 static int scene_read(const struct net_preparer *p, struct scene *s, struct err *err)
 {
     s->view = (struct net_view){.sys = p->world.sys, .names = p->names};
-    int code = net_records_read(p->world.state_dir, &s->arena, &s->records, err);
+    int code = net_records_read(p->world.state_dir, &s->arena, &s->records, &s->damaged, err);
     if (code == 0)
         code = net_view_read(p->world.host_ns, &s->arena, &s->view, err);
     if (code == 0)
@@ -134,6 +135,18 @@ static int in_device(int code, const struct dray_allocated *d, struct err *err)
                : err_wrap(err, "request %s, device %s", d->request, d->device);
 }
 
+// Whether the interface is on the host, and how it was there, nobody knows then.
+static int check_damage(const struct net_damages *damaged, const char *device, struct err *err)
+{
+    vec_foreach(damaged, one)
+        if (str_eqz(one->device, device))
+            return err_set(err, ERR_INVALID,
+                           "what is known of it cannot be read: %.*s. When the interface is on the "
+                           "host as it should be, remove that file",
+                           STR_ARG(one->why));
+    return 0;
+}
+
 static int plan_device(const struct net_preparer *p, struct scene *s,
                        const struct dray_claim *claim, size_t index, struct net_record *ret,
                        struct err *err)
@@ -141,6 +154,9 @@ static int plan_device(const struct net_preparer *p, struct scene *s,
     const struct dray_allocated *d = &claim->devices[index];
     const struct net_device *device = NULL;
     const struct net_record *old = NULL;
+    int damage = check_damage(&s->damaged, d->device, err);
+    if (damage != 0)
+        return damage;
     vec_foreach(&s->devices, one)
         if (str_eqz(one->name, d->device))
             device = one;
@@ -325,11 +341,14 @@ int net_unprepare(struct net_preparer *p, const struct dray_claim *claim, struct
 {
     cleanup_arena struct arena arena = {0};
     struct net_records all = {0};
+    struct net_damages damaged = {0};
     int lock = -1;
     int code = net_lock(&p->world, &lock, err);
     if (code != 0)
         return code;
-    code = net_records_read(p->world.state_dir, &arena, &all, err);
+    code = net_records_read(p->world.state_dir, &arena, &all, &damaged, err);
+    for (size_t i = 0; code == 0 && i < claim->devices_len; i++)
+        code = check_damage(&damaged, claim->devices[i].device, err);
     for (size_t i = 0; code == 0 && i < all.n; i++) {
         enum net_returned how = NET_RETURNED;
         struct err note = {0};

@@ -186,10 +186,10 @@ static int fill(const struct written *w, struct arena *a, struct net_record *r, 
             r->phase = (enum net_phase)i;
     net_plan_init(&r->plan);
     net_plan_init(&r->host);
-    int code = w->permanent ? net_mac_parse(str_z(w->permanent), &r->permanent, err) : 0;
+    int code = w->permanent ? net_mac_read(str_z(w->permanent), &r->permanent, err) : 0;
     if (code == 0)
-        code = net_plan_add(&r->host, w->host, a, err);
-    return code == 0 ? net_plan_add(&r->plan, w->plan, a, err) : code;
+        code = net_plan_read(&r->host, w->host, a, err);
+    return code == 0 ? net_plan_read(&r->plan, w->plan, a, err) : code;
 }
 
 int net_record_parse(struct str text_, struct arena *arena, struct net_record *ret, struct err *err)
@@ -219,9 +219,11 @@ int net_record_read(const char *dir, struct str device, struct arena *arena, str
     return code == 0 ? 0 : err_wrap(err, "%s", path.p);
 }
 
-int net_records_read(const char *dir, struct arena *arena, struct net_records *ret, struct err *err)
+int net_records_read(const char *dir, struct arena *arena, struct net_records *ret,
+                     struct net_damages *ret_damaged, struct err *err)
 {
     struct net_records all = {0};
+    struct net_damages damaged = {0};
     DIR *d = opendir(dir);
     int code = d || errno == ENOENT
                    ? 0
@@ -231,15 +233,20 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
         struct net_record r;
         if (name.p[0] == '.' || !str_ends(name, STR(".json")))
             continue;
-        code = net_record_read(dir, str_upto(name, name.n - 5), arena, &r, err);
-        if (code == 0)
+        struct err why = {0};
+        int one = net_record_read(dir, str_upto(name, name.n - 5), arena, &r, &why);
+        if (one == 0)
             vec_push_arena(arena, &all, r);
-        if (code == -ERR_NOT_FOUND) // removed since
-            code = 0;
+        else if (one != -ERR_NOT_FOUND) // removed since
+            vec_push_arena(arena, &damaged,
+                           ((struct net_damaged){arena_str(arena, str_upto(name, name.n - 5)),
+                                                 arena_str(arena, str_z(why.msg))}));
     }
     if (d)
         (void)closedir(d);
     if (code == 0)
         *ret = all;
+    if (code == 0 && ret_damaged)
+        *ret_damaged = damaged;
     return code;
 }

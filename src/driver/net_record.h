@@ -66,9 +66,16 @@ int net_record_remove(const struct files *f, const char *dir, struct str device,
 
 struct net_records VEC(struct net_record);
 
-// net_records_read adds all records of a folder, and to bad the names of files that are not good.
+// A device whose file cannot be understood: it is damaged, or of another version of this program.
+struct net_damaged {
+    struct str device, why;
+};
+
+struct net_damages VEC(struct net_damaged);
+
+// net_records_read reads all records of a folder. A damaged one costs its own device, no other; ret_damaged may be NULL.
 int net_records_read(const char *dir, struct arena *arena, struct net_records *ret,
-                     struct err *err) MUST_USE;
+                     struct net_damages *ret_damaged, struct err *err) MUST_USE;
 
 // net_record_mark is the alias an interface carries while a claim has it.
 struct str net_record_mark(const struct net_record *r, struct arena *arena);

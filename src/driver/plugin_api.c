@@ -254,15 +254,22 @@ void plugin_encode(const struct plugin_message *m, const void *value, struct pro
 
 // --- Reading -------------------------------------------------------------------------------------
 
+// Where lists go, and how much of it they may take: an entry without anything in it has two bytes on the wire.
+struct room {
+    struct arena *arena;
+    size_t until;
+};
+
 static int read_message(const struct plugin_message *m, struct proto_reader *r, void *value,
-                        struct arena *a, struct err *err);
+                        const struct room *room, struct err *err);
 
 static int read_nested(const struct plugin_message *m, const struct proto_reader *r,
-                       const struct proto_field *p, void *value, struct arena *a, struct err *err)
+                       const struct proto_field *p, void *value, const struct room *room,
+                       struct err *err)
 {
     struct proto_reader inner;
     int code = proto_enter(r, p, &inner, err);
-    return code < 0 ? code : read_message(m, &inner, value, a, err);
+    return code < 0 ? code : read_message(m, &inner, value, room, err);
 }
 
 static void *add_item(struct any_list *l, size_t size, struct arena *a)
@@ -287,8 +294,10 @@ static int read_i64s(const struct proto_reader *r, const struct proto_field *p,
 
 // NOLINTNEXTLINE(readability-function-size): what reading needs
 static int read_field(const struct field *f, const struct proto_reader *r,
-                      const struct proto_field *p, char *at, struct arena *a, struct err *err)
+                      const struct proto_field *p, char *at, const struct room *room,
+                      struct err *err)
 {
+    struct arena *a = room->arena;
     switch (f->kind) {
     case KIND_STR:
         return proto_to_str(r, p, (void *)at, err);
@@ -304,24 +313,26 @@ static int read_field(const struct field *f, const struct proto_reader *r,
     case KIND_I64S:
         return read_i64s(r, p, (void *)at, a, err);
     case KIND_ONE:
-        return read_nested(f->message, r, p, at, a, err);
+        return read_nested(f->message, r, p, at, room, err);
     case KIND_MANY:
-        return read_nested(f->message, r, p, add_item((void *)at, f->message->size, a), a, err);
+        return read_nested(f->message, r, p, add_item((void *)at, f->message->size, a), room, err);
     }
     return 0;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the tables
 static int read_message(const struct plugin_message *m, struct proto_reader *r, void *value,
-                        struct arena *a, struct err *err)
+                        const struct room *room, struct err *err)
 {
     struct proto_field p;
     int code;
     while ((code = proto_next(r, &p, err)) > 0) {
         for (size_t i = 0; i < m->fields_len && code >= 0; i++)
             if (m->fields[i].number == p.number)
-                code =
-                    read_field(&m->fields[i], r, &p, (char *)value + m->fields[i].offset, a, err);
+                code = read_field(&m->fields[i], r, &p, (char *)value + m->fields[i].offset, room,
+                                  err);
+        if (code >= 0 && room->arena->used_bytes > room->until)
+            code = err_set(err, ERR_TOO_LARGE, "the message has too many entries");
         if (code < 0)
             return code;
     }
@@ -332,5 +343,6 @@ int plugin_decode(const struct plugin_message *m, struct str bytes, void *value,
                   struct err *err)
 {
     struct proto_reader r = proto_reader_of(bytes);
-    return read_message(m, &r, value, a, err);
+    const struct room room = {a, a->used_bytes + PLUGIN_DECODE_BYTES_MAX};
+    return read_message(m, &r, value, &room, err);
 }

@@ -273,7 +273,8 @@ extern const struct plugin_message plugin_info_message, plugin_registration_stat
 void plugin_encode(const struct plugin_message *m, const void *value, struct proto_writer *w);
 
 // plugin_decode reads a message into a zeroed value. Slices point into bytes; lists live in the arena.
-// Unknown fields are skipped. Returns 0 or -ERR_BAD_REQUEST.
+// Unknown fields are skipped. Returns 0, -ERR_BAD_REQUEST, or -ERR_TOO_LARGE when lists would take more than the bound.
+#define PLUGIN_DECODE_BYTES_MAX ((size_t)64 * 1024 * 1024)
 int plugin_decode(const struct plugin_message *m, struct str bytes, void *value, struct arena *a,
                   struct err *err) MUST_USE;
 

@@ -100,3 +100,27 @@ bool address_is_loopback(struct str host)
             return false;
     return str_starts(host, STR("127."));
 }
+
+bool address_plain(struct str host, char ret[ADDRESS_HOST_BYTES])
+{
+    struct in_addr four;
+    struct in6_addr six;
+    if (host.n >= ADDRESS_HOST_BYTES || (host.n && memchr(host.p, '\0', host.n)))
+        return false;
+    for (size_t i = 0; i < host.n; i++)
+        ret[i] = (char)(host.p[i] >= 'A' && host.p[i] <= 'Z' ? host.p[i] | 0x20 : host.p[i]);
+    ret[host.n > 1 && host.p[host.n - 1] == '.' ? host.n - 1 : host.n] = '\0';
+    if (inet_pton(AF_INET, ret, &four) == 1)
+        return inet_ntop(AF_INET, &four, ret, ADDRESS_HOST_BYTES);
+    if (inet_pton(AF_INET6, ret, &six) != 1)
+        return true;
+    if (!IN6_IS_ADDR_V4MAPPED(&six))
+        return inet_ntop(AF_INET6, &six, ret, ADDRESS_HOST_BYTES);
+    return inet_ntop(AF_INET, &six.s6_addr[12], ret, ADDRESS_HOST_BYTES);
+}
+
+bool address_same(struct str a, struct str b)
+{
+    char x[ADDRESS_HOST_BYTES], y[ADDRESS_HOST_BYTES];
+    return address_plain(a, x) && address_plain(b, y) && strcmp(x, y) == 0;
+}

@@ -28,4 +28,13 @@ bool address_split(struct str text, struct str *ret_host, struct str *ret_port);
 // name that only begins like such an address is not.
 bool address_is_loopback(struct str host);
 
+#define ADDRESS_HOST_BYTES 256 // of a host's name, with its NUL
+
+// address_plain writes a host in the one form that all texts have which TLS clients take for the same: addresses as inet_ntop
+// does, an IPv4 address within IPv6 as such; names in small letters, without a dot at the end. False: it is too long.
+bool address_plain(struct str host, char ret[ADDRESS_HOST_BYTES]);
+
+// address_same: both are the same host then.
+bool address_same(struct str a, struct str b);
+
 #endif

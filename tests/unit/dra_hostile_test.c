@@ -296,6 +296,19 @@ static void devices_of_others_claims_are_not_taken(void **state)
     end(&w);
 }
 
+// Two entries of a pod may name the same claim; its driver answers for it once.
+static void a_claim_with_two_names_is_prepared_once(void **state)
+{
+    struct world w;
+    (void)state;
+    start(&w, RIVAL);
+    kit_claim(&w.api, "twice", VICTIM, "p-twice");
+    struct kit_result r = prepare(&w, "p-twice", "twice twice");
+    if (r.code != 0)
+        fail_msg("%s", r.err.msg);
+    end(&w);
+}
+
 static struct rng_seeded noise;
 
 // Bytes, at times those of a good answer with some changed.
@@ -389,6 +402,7 @@ static void a_state_that_is_too_large_is_refused(void **state)
 RUN_TESTS(TEST_CASE(a_name_that_is_none_is_refused),
           TEST_CASE(an_endpoint_that_cannot_be_is_refused),
           TEST_CASE(answers_without_end_are_not_kept),
+          TEST_CASE(a_claim_with_two_names_is_prepared_once),
           TEST_CASE(devices_of_others_claims_are_not_taken), TEST_CASE(any_answer_is_survived),
           TEST_CASE(health_of_nameless_length_is_not_kept),
           TEST_CASE(a_state_that_is_too_large_is_refused))

@@ -549,6 +549,57 @@ static void another_boot(void **state)
     kit_free(k);
 }
 
+// --- What a record cannot say ----------------------------------------------------------------------
+
+// The kernel takes names that people may not ask for.
+static void an_odd_name_is_the_hosts_own(void **state)
+{
+    static const char *const devices[] = {"net-o5qw4kzr", NULL};
+    struct kit *k = kit_new();
+    struct kit_ns pod;
+    struct net_link l;
+    struct err err = {0};
+    (void)state;
+    kit_ns_new(&pod);
+    kit_change(k, &k->host, "eth1", (struct net_change){.down = true});
+    kit_change(k, &k->host, "eth1", (struct net_change){.name = "wan+1"});
+    const char *before = kit_show(k, &k->host);
+    const struct dray_claim *odd = kit_claim(k, "uid-1", NULL, devices);
+    const struct dray_claim *other = kit_claim(k, "uid-2", NULL, nic0);
+    good(kit_prepare(k, odd, &err), &err);
+    good(kit_attach(k, odd, &pod, &err), &err);
+    assert_true(kit_link(k, &pod, "wan+1", &l));
+    good(kit_prepare(k, other, &err), &err);
+    good(kit_unprepare(k, other, &err), &err);
+    good(kit_unprepare(k, odd, &err), &err);
+    assert_string_equal(kit_show(k, &k->host), before);
+    kit_ns_end(&pod);
+    kit_free(k);
+}
+
+// Neither forgotten nor in the way of others.
+static void a_damaged_record_costs_its_own_device(void **state)
+{
+    static const char *const eth1[] = {"eth1", NULL};
+    struct kit *k = kit_new();
+    struct err err = {0};
+    char path[160];
+    (void)state;
+    const struct dray_claim *bad = kit_claim(k, "uid-1", NULL, nic0);
+    const struct dray_claim *fine = kit_claim(k, "uid-2", NULL, eth1);
+    good(kit_prepare(k, bad, &err), &err);
+    (void)snprintf(path, sizeof(path), "%s/nic0.json", k->state);
+    assert_int_equal(truncate(path, 20), 0);
+    good(kit_prepare(k, fine, &err), &err);
+    good(kit_unprepare(k, fine, &err), &err);
+    assert_int_equal(kit_prepare(k, bad, &err), -ERR_INVALID);
+    assert_non_null(strstr(err.msg, "nic0.json"));
+    assert_int_equal(kit_unprepare(k, bad, &err), -ERR_INVALID);
+    assert_int_equal(unlink(path), 0);
+    good(kit_unprepare(k, bad, &err), &err);
+    kit_free(k);
+}
+
 static void refused(struct kit *k, const char *parameters, const char *const *devices,
                     const char *path, const char *text)
 {
@@ -606,6 +657,8 @@ int main(void)
         TEST_CASE(the_pod_changed_its_mark),
         TEST_CASE(another_boot),
         TEST_CASE(wrong_parameters),
+        TEST_CASE(an_odd_name_is_the_hosts_own),
+        TEST_CASE(a_damaged_record_costs_its_own_device),
     };
     const char *missing = net_kit_missing();
     if (missing) {

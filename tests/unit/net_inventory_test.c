@@ -285,6 +285,39 @@ static void attributes(void **state)
     done(&w);
 }
 
+// One alias that the API would not take would cost all devices of the node.
+static void an_alias_is_cut_where_a_character_ends(void **state)
+{
+    static const struct {
+        const char *alias, *published;
+    } rows[] = {
+        {"plain", "plain"},
+        // 1 byte, then 32 characters of 2 bytes: 65
+        {"a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+         "a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"},
+        {"in B\xfcro", "in B"}, // Latin-1
+    };
+    (void)state;
+    for (size_t i = 0; i < array_len(rows); i++) {
+        struct world w = {0};
+        struct net_devices all = {0};
+        cleanup_sbuf struct sbuf want = {0};
+        add(&w, link_of(7, "veth7", "veth"));
+        w.view.links.p[0].alias = str_z(rows[i].alias);
+        w.view.sys = sys;
+        net_inventory(&w.view, &w.filter, &w.records, &w.arena, &all);
+        assert_int_equal(all.n, 1);
+        sbuf_addf(&want, "\"dra.net/alias\":{\"string\":\"%s\"}", rows[i].published);
+        if (!strstr(all.p[0].attributes.p, want.p))
+            fail_msg("%s", all.p[0].attributes.p);
+        done(&w);
+    }
+}
+
 // What is in a pod stays published as it was, and is not there twice when it comes back under a mark.
 static void devices_in_use(void **state)
 {
@@ -315,6 +348,7 @@ int main(void)
         TEST_CASE(what_carries_the_route_from_below),
         TEST_CASE(offers),
         TEST_CASE(attributes),
+        TEST_CASE(an_alias_is_cut_where_a_character_ends),
         TEST_CASE(devices_in_use),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -243,7 +243,10 @@ const char *kit_show(struct kit *k, const struct kit_ns *ns)
             net_ip_text(&r->route.destination, true, to);
             net_ip_text(&r->route.gateway, false, by);
             if (r->index == l->index && r->protocol == 4)
-                vec_push_arena(a, &lines, arena_strf(a, "%s to %s by %s", l->name, to, by).p);
+                vec_push_arena(a, &lines,
+                               arena_strf(a, "%s to %s by %s metric %u", l->name, to, by,
+                                          (unsigned)r->route.metric)
+                                   .p);
         }
     }
     qsort(lines.p, lines.n, sizeof(lines.p[0]), by_text);
@@ -292,11 +295,15 @@ static void make_host(struct kit *k)
     struct net_sock *s = sock(&k->host);
     const struct net_ip four = ip("10.7.0.2/24"), six = ip("2001:db8:7::2/64");
     const struct net_route route = {.destination = ip("10.8.0.0/16"), .gateway = ip("10.7.0.1")};
+    const struct net_route last = {
+        .destination = ip("10.8.0.0/16"), .gateway = ip("10.7.0.3"), .metric = 900};
     int code = net_address_add(s, nic.index, &four, &err);
     if (code == 0)
         code = net_address_add(s, nic.index, &six, &err);
     if (code == 0)
         code = net_route_add(s, nic.index, &route, &err);
+    if (code == 0)
+        code = net_route_add(s, nic.index, &last, &err);
     if (code != 0)
         fail_msg("%s", err.msg);
     net_sock_free(s);
@@ -396,7 +403,7 @@ size_t kit_records(struct kit *k)
 {
     struct net_records all = {0};
     struct err err;
-    if (net_records_read(k->state, &k->arena, &all, &err) != 0)
+    if (net_records_read(k->state, &k->arena, &all, NULL, &err) != 0)
         fail_msg("%s", err.msg);
     return all.n;
 }

@@ -38,7 +38,7 @@ void kit_ns_end(struct kit_ns *ns);
 
 // kit_new: a host with the interfaces nic0 and eth1 (ends of veth pairs, the others being nic0-far and
 // eth1-far) and the bridge br0. nic0 is up, has the
-// addresses 10.7.0.2/24 and 2001:db8:7::2/64, a route to 10.8.0.0/16 and the MTU 1400.
+// addresses 10.7.0.2/24 and 2001:db8:7::2/64, two routes to 10.8.0.0/16 and the MTU 1400.
 struct kit *kit_new(void);
 void kit_free(struct kit *k);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parameters of network devices: what is taken, what is refused and where, how class and claim merge.
+#include <unistd.h>
+
 #include "driver/net_hook.h"
 #include "driver/net_plan.h"
 #include "driver/net_record.h"
@@ -269,7 +271,51 @@ static void records_that_are_damaged(void **state)
                                  &arena, &r, &err) < 0);
 }
 
+// What the kernel has is kept, though nobody may ask for it; one record that could not be read again would cost all.
+static void records_keep_what_the_kernel_has(void **state)
+{
+    static const struct {
+        const char *what;
+        struct net_plan host;
+    } rows[] = {
+        {"a name", {.name = "wan+1@b\xc3\xbc"}},
+        {"a name of everything", {.name = "all"}},
+        {"a small MTU", {.name = "a", .mtu = 60}},
+        {"a large MTU", {.name = "a", .mtu = INT32_MAX}},
+        {"a short hardware address", {.name = "a", .mac = {4, {1, 2, 3, 4}}}},
+        {"one of a byte", {.name = "a", .mac = {1, {255}}}},
+        {"the longest", {.name = "a", .mac = {NET_MAC_MAX, {9}}}},
+    };
+    (void)state;
+    for (size_t i = 0; i < array_len(rows); i++) {
+        cleanup_arena struct arena arena = {0};
+        struct net_record r = {.uid = STR("u"), .device = STR("d"), .kind = STR("move")}, again;
+        struct net_plan asked;
+        struct err err = {0};
+        char dir[] = "/tmp/dray-net-plan-XXXXXX";
+        net_plan_init(&r.host);
+        memcpy(r.host.name, rows[i].host.name, sizeof(r.host.name));
+        r.host.mtu = rows[i].host.mtu;
+        r.host.mac = r.permanent = rows[i].host.mac;
+        r.plan = r.host;
+        assert_non_null(mkdtemp(dir));
+        assert_int_equal(net_record_write(NULL, dir, &r, &err), 0);
+        if (net_record_read(dir, r.device, &arena, &again, &err) != 0)
+            fail_msg("%s: %s", rows[i].what, err.msg);
+        assert_string_equal(again.host.name, r.host.name);
+        assert_string_equal(again.plan.name, r.host.name);
+        assert_int_equal(again.host.mtu, r.host.mtu);
+        assert_true(net_mac_equal(&again.host.mac, &r.host.mac));
+        assert_true(net_mac_equal(&again.permanent, &r.permanent));
+        net_plan_init(&asked);
+        if (rows[i].host.mtu != INT32_MAX && rows[i].host.mac.n != NET_MAC_MAX)
+            assert_true(net_plan_add(&asked, written(&r.host, &arena), &arena, NULL) < 0);
+        assert_int_equal(net_record_remove(NULL, dir, r.device, &err), 0);
+        assert_int_equal(rmdir(dir), 0);
+    }
+}
+
 RUN_TESTS(TEST_CASE(addresses), TEST_CASE(masks_and_scopes), TEST_CASE(hardware_addresses),
           TEST_CASE(refused), TEST_CASE(too_many), TEST_CASE(class_then_claim),
           TEST_CASE(a_vrf_without_table_has_one_by_its_name), TEST_CASE(states_of_containers),
-          TEST_CASE(records_that_are_damaged))
+          TEST_CASE(records_that_are_damaged), TEST_CASE(records_keep_what_the_kernel_has))

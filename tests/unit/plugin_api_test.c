@@ -118,5 +118,21 @@ static void bad_bytes_are_refused(void **state)
     arena_done(&a);
 }
 
+// An empty entry has two bytes, and many times as many when it is read: 16 MiB of them would be a gigabyte.
+static void entries_without_anything_are_bounded(void **state)
+{
+    cleanup_sbuf struct sbuf bytes = {0};
+    cleanup_arena struct arena a = {0};
+    struct plugin_prepare_response r = {0};
+    struct err err = {0};
+    (void)state;
+    for (size_t i = 0; i < (size_t)8 << 20; i++)
+        sbuf_add(&bytes, str_make("\x0a\0", 2));
+    assert_int_equal(plugin_decode(&plugin_prepare_response_message, sbuf_str(&bytes), &r, &a,
+                                   &err),
+                     -ERR_TOO_LARGE);
+    assert_true(a.used_bytes < 4 * PLUGIN_DECODE_BYTES_MAX);
+}
+
 RUN_TESTS(TEST_CASE(goes_bytes_come_back), TEST_CASE(fields_are_where_they_belong),
-          TEST_CASE(bad_bytes_are_refused))
+          TEST_CASE(bad_bytes_are_refused), TEST_CASE(entries_without_anything_are_bounded))

@@ -260,6 +260,8 @@ static void run_image(struct fake_call *c)
     int code = 0;
     if (strcmp(c->id, "Bad Name") == 0)
         code = refuse(&err, ERR_INVALID, "invalid reference format");
+    else if (!here && !c->word && has_word(c->r->machine->huge, str_z(c->id)))
+        code = refuse(&err, ENOSPC, "no space");
     else if (!here && !there)
         code = refuse(&err, ERR_NOT_FOUND, "not found");
     c->id_done(c->arg, code, code == 0 ? str_z(c->id) : (struct str){0}, &err);

@@ -40,6 +40,7 @@ struct fake_machine {
     uint32_t made;
     const char *images;   // names that are here, by spaces
     const char *registry; // that can be pulled
+    const char *huge;     // for which there is no space
     const char *good;     // words of checks that pass
     struct sbuf log;      // what was done, one a line
     int most_running;     // of one container's name at the same time

@@ -26,6 +26,7 @@ struct pods_world {
     int steps, crash_at; // crash_at < 0: never
     bool dead;
     int64_t backoff_max_ns;
+    int disk_full; // how often a pull found no space
 };
 
 static inline const struct client_object *pods_world_node(void *arg)
@@ -39,6 +40,11 @@ static inline void pods_world_step(void *arg, const char *what)
     (void)what;
     if (p->steps++ == p->crash_at)
         p->dead = p->client.cut = p->runtime.cut = true;
+}
+
+static inline void pods_world_disk_full(void *arg)
+{
+    ((struct pods_world *)arg)->disk_full++;
 }
 
 // pods_world_node_is sets the Node that pods are admitted to.
@@ -80,6 +86,7 @@ static inline void pods_world_boot(struct pods_world *p)
                                    .may_mount = false,
                                    .times = {.backoff_max_ns = p->backoff_max_ns},
                                    .node_object = pods_world_node,
+                                   .disk_full = pods_world_disk_full,
                                    .arg = p,
                                    .step = pods_world_step};
     p->pods = pods_new(&o);
