@@ -53,6 +53,8 @@ static bool is_read(const struct index *x, struct str driver, struct str key)
     struct str domain = driver;
     struct str name = key;
     (void)(memchr(key.p, '/', key.n) && str_cut(key, '/', &domain, &name));
+    if (x->reads.n > READS_FEW)
+        return key_reads(x, domain, name) || key_reads(x, domain, (struct str){0});
     for (size_t i = 0; i < x->reads.n; i++)
         if (str_eq(x->reads.p[i].domain, domain) &&
             (!x->reads.p[i].name.n || str_eq(x->reads.p[i].name, name)))
