@@ -190,13 +190,14 @@ void key_pool(struct index_pool *p)
             const struct index_device *d = &s->devices[k];
             bool taken = d->exclusive || d->shares;
             p->taken += taken;
-            p->idle += !taken && current;
+            p->idle += !taken && (current || p->shared);
             h = index_mix(h, d->kind);
             if (taken)
                 h = index_mix(h, use_hash(d));
         }
     }
-    if (!p->grouped && incomplete(p, newest, parts))
+    // Of a shared pool a node may see an older generation only, and all of that.
+    if (!p->grouped && !p->shared && incomplete(p, newest, parts))
         p->idle = 0;
     p->state = h;
 }
