@@ -217,6 +217,7 @@ enum dra_begin dra_begin(struct attempt *a)
 {
     const struct api_pod *pod = a->api;
     size_t most = pod->spec.resource_claims.n + 1;
+    uint64_t number = ++a->s->begun;
     a->wants = arena_array(a->arena, struct want, most);
     a->open = arena_array(a->arena, const struct api_resource_claim *, most);
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -224,8 +225,9 @@ enum dra_begin dra_begin(struct attempt *a)
         int r = resolve(a->s, pod, &pod->spec.resource_claims.p[i], &k, &a->text);
         if (r < 0)
             return DRA_GATED;
-        if (r == 0)
-            continue;
+        if (r == 0 || k->wanted == number)
+            continue; // a claim that is named twice is wanted once
+        k->wanted = number;
         struct want *w = &a->wants[a->wants_len++];
         w->group = a->s->group_claims && a->pod->group &&
                    pod_entry_is_of_group(a->pod->group->api, &pod->spec.resource_claims.p[i]);

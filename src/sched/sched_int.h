@@ -93,6 +93,7 @@ struct sched {
     struct ext_map extended; // keys owned
     uint64_t expire_calls;   // left until the allocator is told to stop
     uint64_t epoch;          // changes with everything that can help a pod
+    uint64_t begun;          // attempts, and looks at what would come of one
     size_t rotate;           // where the next walk over all nodes starts
     struct arena arena;      // of the attempt under way
     struct exec_timer run_timer;
