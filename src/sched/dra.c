@@ -296,6 +296,14 @@ const struct api_device_request_allocation_result *dra_unready(
     return late;
 }
 
+// Years that nanoseconds cannot count are as far away as they can.
+static int64_t ns_of(const struct moment *at)
+{
+    const int64_t most = INT64_MAX / CLOCK_NS_PER_SEC / 2;
+    int64_t sec = at->sec > most ? most : at->sec < -most ? -most : at->sec;
+    return sec * CLOCK_NS_PER_SEC;
+}
+
 enum binding_state dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
                                      struct sbuf *why)
 {
@@ -320,8 +328,8 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
     }
     if (ready)
         return BINDING_READY;
-    int64_t since = a->allocation_timestamp.set ? a->allocation_timestamp.at.sec * CLOCK_NS_PER_SEC
-                                                : exec_wall_ns(s->exec);
+    int64_t since =
+        a->allocation_timestamp.set ? ns_of(&a->allocation_timestamp.at) : exec_wall_ns(s->exec);
     if (exec_wall_ns(s->exec) - since < s->binding_timeout_ns)
         return BINDING_WAITS;
     if (why)
