@@ -87,8 +87,8 @@ static struct verdict *known_verdict(struct attempt *a)
 {
     struct sched *s = a->s;
     if (s->verdict_epoch != s->epoch)
-        return NULL; // none is of now
-    if (!a->pod->signature)
+        return NULL;                        // none is of now
+    if (!a->pod->signature || a->wants_len) // its claims may be others by now, or have devices
         a->pod->signature = cycle_signature(a);
     struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
     return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->epoch ? v
