@@ -269,8 +269,8 @@ static struct sched_node *find(struct attempt *a)
     ask_nodes(a, &found);
     if (!a->failed && found.n)
         n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
-    // Its allocation may have been overwritten.
-    if (n && devices && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
+    // Its allocation, and what devices take of it, may have been overwritten.
+    if (n && a->wants_len && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
         n = NULL;
     packing_end(a->s);
     return n;
