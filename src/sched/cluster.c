@@ -128,6 +128,23 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key)
     return known ? *known : NULL;
 }
 
+bool pod_port_any(const struct pod_port *p)
+{
+    return str_eqz(p->ip, "0.0.0.0") || str_eqz(p->ip, "::");
+}
+
+int pod_port_cmp(const void *a, const void *b)
+{
+    const struct pod_port *x = a;
+    const struct pod_port *y = b;
+    if (x->port != y->port)
+        return x->port < y->port ? -1 : 1;
+    int order = str_cmp(x->protocol, y->protocol);
+    if (order == 0)
+        order = pod_port_any(y) - pod_port_any(x);
+    return order ? order : str_cmp(x->ip, y->ip);
+}
+
 static void pod_ports(struct sched_pod *p)
 {
     struct port_vec VEC(struct pod_port) ports = {0};
@@ -146,6 +163,8 @@ static void pod_ports(struct sched_pod *p)
                                  k->ports.p[j].protocol.n ? k->ports.p[j].protocol : STR("TCP"),
                                  k->ports.p[j].host_port});
         }
+    if (ports.n > 1)
+        qsort(ports.p, ports.n, sizeof(*ports.p), pod_port_cmp);
     free(p->ports);
     p->ports = ports.p;
     p->ports_len = ports.n;

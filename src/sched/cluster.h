@@ -33,6 +33,10 @@ struct pod_port {
     int32_t port;
 };
 
+// pod_port_cmp orders ports by number and protocol; of the same, those of any address come first.
+int pod_port_cmp(const void *a, const void *b);
+bool pod_port_any(const struct pod_port *p);
+
 struct sched_node;
 
 // Why a node refuses a pod; also what a pod waits for.
@@ -69,7 +73,7 @@ struct sched_pod {
     const struct api_pod *api;
     struct pod_need *needs; // pods: 1 is among them
     size_t needs_len;
-    struct pod_port *ports;
+    struct pod_port *ports; // sorted
     size_t ports_len;
     int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
     struct sched_node *node; // where it counts, NULL: nowhere
