@@ -27,6 +27,8 @@ static void narrow_by_affinity(struct attempt *a)
 enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt *a)
 {
     arena_reset(&s->arena);
+    if (p->strange)
+        pod_needs(&s->cluster, p); // a node or a class may have come that has it
     *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
     enum dra_begin r = dra_begin(a);
     if (r == DRA_OK)
