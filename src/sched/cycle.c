@@ -106,6 +106,7 @@ void cycle_keep(struct attempt *a, struct str message)
     struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
     free(v->message);
     *v = (struct verdict){a->pod->signature, s->epoch, a->whys, xstrndup(message.p, message.n)};
+    s->verdict_whys = a->whys | (s->verdict_epoch == s->epoch ? s->verdict_whys : 0);
     s->verdict_epoch = s->epoch;
 }
 

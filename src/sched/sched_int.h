@@ -109,6 +109,7 @@ struct sched {
     int64_t bound_told_ns; // up to when events of bound pods are paid for
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
+    uint32_t verdict_whys;  // of all that are of that epoch
     struct sched_stats stats;
     struct meter meter;
 };
