@@ -635,6 +635,7 @@ void index_free(struct index *x)
     vec_done(&x->classes);
     vec_done(&x->rules);
     vec_done(&x->reads);
+    map_done(&x->read_names);
     map_done(&x->class_index);
     place_done(x);
     for (size_t i = 0; i < x->questions_len; i++)

@@ -172,10 +172,14 @@ struct index_bucket {
     struct index_groups firm, loose;
 };
 
-// An attribute that some expression or constraint reads; name empty: all of the domain.
+// An attribute that some expression or constraint reads; name empty: all of the domain. Whoever makes claims can name as
+// many as they like: after READS_MAX all attributes count. Few are looked through, more are found by name.
 struct index_read {
     struct str domain, name;
 };
+
+#define READS_MAX 4096
+#define READS_FEW 16
 
 struct index {
     struct index_options options;
@@ -202,8 +206,9 @@ struct index {
     struct index_objects rules;
     struct index_class_map MAP(const struct api_device_class *) class_index;
     struct index_reads VEC(struct index_read) reads;
-    bool reads_all;   // some expression may read any attribute
-    uint32_t rekeys;  // times that something new was read
+    struct index_read_names MAP(bool) read_names; // "domain\0name" of each
+    bool reads_all;                               // some expression may read any attribute
+    uint32_t rekeys;                              // times that something new was read
     uint32_t rekeyed; // of these, so many have been seen to in all pools
     size_t stale;     // entries of pools, from the first on, that have not been looked at since
 
@@ -259,6 +264,9 @@ uint64_t key_node(const struct index_node *n, uint32_t *ret_idle, bool *ret_loos
 // key_class and key_claims find what an object's expressions read. True: that is more than before.
 bool key_class(struct index *x, const struct api_device_class *c);
 bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n);
+
+// key_reads says whether an attribute is among those that are read; name empty: whether all of the domain are.
+bool key_reads(const struct index *x, struct str domain, struct str name);
 
 // key_reads_more says whether a slice may have attributes that were not read when it was looked at last.
 bool key_reads_more(const struct index *x, const struct index_slice *s);

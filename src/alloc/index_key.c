@@ -53,6 +53,8 @@ static bool is_read(const struct index *x, struct str driver, struct str key)
     struct str domain = driver;
     struct str name = key;
     (void)(memchr(key.p, '/', key.n) && str_cut(key, '/', &domain, &name));
+    if (x->reads.n > READS_FEW)
+        return key_reads(x, domain, name) || key_reads(x, domain, (struct str){0});
     for (size_t i = 0; i < x->reads.n; i++)
         if (str_eq(x->reads.p[i].domain, domain) &&
             (!x->reads.p[i].name.n || str_eq(x->reads.p[i].name, name)))
@@ -188,13 +190,14 @@ void key_pool(struct index_pool *p)
             const struct index_device *d = &s->devices[k];
             bool taken = d->exclusive || d->shares;
             p->taken += taken;
-            p->idle += !taken && current;
+            p->idle += !taken && (current || p->shared);
             h = index_mix(h, d->kind);
             if (taken)
                 h = index_mix(h, use_hash(d));
         }
     }
-    if (!p->grouped && incomplete(p, newest, parts))
+    // Of a shared pool a node may see an older generation only, and all of that.
+    if (!p->grouped && !p->shared && incomplete(p, newest, parts))
         p->idle = 0;
     p->state = h;
 }

@@ -8,14 +8,40 @@
 
 // --- What expressions read -----------------------------------------------------------------------
 
+// Names of attributes fit; an expression may have others.
+#define NAMES_MAX 128
+
+bool key_reads(const struct index *x, struct str domain, struct str name)
+{
+    char names[NAMES_MAX];
+    if (x->reads.n > READS_FEW && domain.n + name.n < sizeof(names)) {
+        memcpy(names, domain.p ? domain.p : "", domain.n);
+        names[domain.n] = '\0';
+        memcpy(names + domain.n + 1, name.p ? name.p : "", name.n);
+        return map_has(&x->read_names, str_make(names, domain.n + 1 + name.n));
+    }
+    for (size_t i = 0; i < x->reads.n; i++)
+        if (str_eq(x->reads.p[i].domain, domain) && str_eq(x->reads.p[i].name, name))
+            return true;
+    return false;
+}
+
 static void read_attribute(void *arg, struct str domain, struct str name)
 {
     struct index *x = arg;
-    for (size_t i = 0; i < x->reads.n; i++)
-        if (str_eq(x->reads.p[i].domain, domain) && str_eq(x->reads.p[i].name, name))
-            return;
+    if (x->reads_all || key_reads(x, domain, name))
+        return;
+    if (x->reads.n == READS_MAX) {
+        x->reads_all = true;
+        return;
+    }
+    char *p = arena_alloc(&x->arena, domain.n + 1 + name.n, 1);
+    memcpy(p, domain.p ? domain.p : "", domain.n);
+    memcpy(p + domain.n + 1, name.p ? name.p : "", name.n);
+    struct str both = str_make(p, domain.n + 1 + name.n);
+    *map_put(&x->read_names, both) = true;
     vec_push(&x->reads,
-             (struct index_read){arena_str(&x->arena, domain), arena_str(&x->arena, name)});
+             (struct index_read){str_upto(both, domain.n), str_from(both, domain.n + 1)});
 }
 
 // An expression that does not compile fails on every device.
@@ -27,7 +53,7 @@ static void read_expression(struct index *x, const struct cel_env *env, struct s
     bool told = cel_program_reads(p, read_attribute, x);
     x->reads_all |= !told;
     if (env == x->kit->env) // values of derived attributes are not kept
-        answers_learn(x->kit->answers, text, told ? (uint32_t)x->reads.n : UINT32_MAX);
+        answers_learn(x->kit->answers, text, x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n);
     cel_program_free(p);
 }
 

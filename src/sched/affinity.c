@@ -268,17 +268,26 @@ static bool far_enough(const struct attempt *a, const struct sched_node *n)
     return true;
 }
 
-static bool forbidden(const struct attempt *a, const struct sched_node *n)
+// The sum of all domains that the node is in. There may be one for each node, so they are not gone through if the node
+// has fewer labels.
+static int64_t sum_at(const struct attempt *a, struct domains *d, const struct sched_node *n)
 {
-    map_foreach(&a->affinity->forbidden, i) {
+    const struct api_str_map *labels = &n->api->metadata.labels;
+    int64_t sum = 0;
+    if (map_len(d) > labels->n) {
+        for (size_t i = 0; i < labels->n; i++)
+            sum += at(a, d, n, labels->p[i].key, NULL);
+        return sum;
+    }
+    map_foreach(d, i) {
         struct str key;
         struct str value;
-        (void)str_cut(map_key(&a->affinity->forbidden, i), '\0', &key, &value);
-        const struct str *have = select_label(&n->api->metadata.labels, key);
+        (void)str_cut(map_key(d, i), '\0', &key, &value);
+        const struct str *have = select_label(labels, key);
         if (have && str_eq(*have, value))
-            return true;
+            sum += *map_value(d, i);
     }
-    return false;
+    return sum;
 }
 
 enum why affinity_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why)
@@ -291,7 +300,7 @@ enum why affinity_filter(const struct attempt *a, const struct sched_node *n, st
         text = "do not satisfy the pod affinity";
     else if (f->anti && !far_enough(a, n))
         text = "do not satisfy the pod anti-affinity";
-    else if (map_len(&f->forbidden) && forbidden(a, n))
+    else if (map_len(&f->forbidden) && sum_at(a, &a->affinity->forbidden, n) > 0)
         text = "have a pod with anti-affinity to this one";
     if (!text)
         return WHY_NONE;
@@ -307,14 +316,5 @@ bool affinity_scores(const struct attempt *a)
 
 int64_t affinity_score(const struct attempt *a, const struct sched_node *n)
 {
-    int64_t sum = 0;
-    map_foreach(&a->affinity->liked, i) {
-        struct str key;
-        struct str value;
-        (void)str_cut(map_key(&a->affinity->liked, i), '\0', &key, &value);
-        const struct str *have = select_label(&n->api->metadata.labels, key);
-        if (have && str_eq(*have, value))
-            sum += *map_value(&a->affinity->liked, i);
-    }
-    return sum;
+    return sum_at(a, &a->affinity->liked, n);
 }

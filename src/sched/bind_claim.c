@@ -64,27 +64,33 @@ void bind_writers_done(struct sched *s)
     map_done(&s->writers);
 }
 
-static void next_writer(struct sched *s, struct str key)
+static void forget_writer(struct sched *s, struct str key, struct claim_writer *w)
 {
-    size_t at = map_index_find(&s->writers.index, key);
-    struct claim_writer *w = s->writers.values[at];
-    struct list_node *n = list_pop_front(&w->waiting);
-    if (!n) {
-        struct str mine = map_key(&s->writers, at);
-        (void)map_del(&s->writers, mine);
-        free((void *)(uintptr_t)mine.p);
-        free(w);
-        return;
+    struct str mine = map_key(&s->writers, map_index_find(&s->writers.index, key));
+    (void)map_del(&s->writers, mine);
+    free((void *)(uintptr_t)mine.p);
+    free(w);
+}
+
+// Thousands may wait, and all of them find the same obstacle: each that gives up at once leaves the turn to this loop.
+static void next_writer(struct sched *s, struct str key, struct claim_writer *w)
+{
+    struct list_node *n;
+    while (!w->writer && (n = list_pop_front(&w->waiting))) {
+        struct bind_claim *c = list_entry(n, struct bind_claim, wait);
+        w->turning = true;
+        w->writer = c;
+        const struct sched_claim *k = bind_entry(c);
+        if (k && k->latest)
+            bind_hold_claim(c, k->latest);
+        if (c->b->failed)
+            finish(c);
+        else
+            write_claim(c);
+        w->turning = false;
     }
-    struct bind_claim *c = list_entry(n, struct bind_claim, wait);
-    w->writer = c;
-    const struct sched_claim *k = bind_entry(c);
-    if (k && k->latest)
-        bind_hold_claim(c, k->latest);
-    if (c->b->failed)
-        finish(c);
-    else
-        write_claim(c);
+    if (!w->writer)
+        forget_writer(s, key, w);
 }
 
 static void finish(struct bind_claim *c)
@@ -97,8 +103,11 @@ static void finish(struct bind_claim *c)
     list_remove(&c->wait);
     c->finished = true;
     bind_claim_finished(c); // the binding may be gone now
-    if (was_writer)
-        next_writer(s, sbuf_str(&key));
+    if (!was_writer)
+        return;
+    w->writer = NULL;
+    if (!w->turning)
+        next_writer(s, sbuf_str(&key), w);
 }
 
 // Whom the claim is reserved for: the pod, or its group.
@@ -147,7 +156,7 @@ static size_t take_along(struct bind_claim *c, const struct api_resource_claim *
     for (struct list_node *node = w->waiting.head.next; node != &w->waiting.head;
          node = node->next) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
-        if (!can_ride(other, claim, allocation))
+        if ((n >= RESERVED_MAX && !other->group) || !can_ride(other, claim, allocation))
             continue;
         struct api_resource_claim_consumer_reference who = consumer_of(other);
         bool listed = lists(list, n, who.uid);

@@ -19,8 +19,9 @@
 // Pods that share a claim do not write it at once, only to run into conflicts: one writes, the others
 // wait, and its status update takes their reservations along.
 struct claim_writer {
-    struct bind_claim *writer;
-    struct list waiting; // bind_claim.wait
+    struct bind_claim *writer; // NULL: the next is being looked for
+    struct list waiting;       // bind_claim.wait
+    bool turning;              // the writer is told that it is its turn
 };
 
 struct bind_claim {

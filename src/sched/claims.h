@@ -40,6 +40,7 @@ struct sched_claim {
     bool ours;                        // the allocation in force was written by this scheduler
     bool lost;            // it collides with an earlier one, and only its group can clear it
     uint64_t unavailable; // the group cycle that found it out of reach
+    uint64_t wanted;      // the attempt that has it among the pod's claims
     struct pod_vec pods;  // that name it
 };
 

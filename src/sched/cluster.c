@@ -5,7 +5,8 @@
 
 #include "base/banned.h"
 
-static const char *const fixed_names[RES_FIXED] = {"cpu", "memory", "ephemeral-storage", "pods"};
+static const char *const fixed_names[RES_FIXED + 1] = {"cpu", "memory", "ephemeral-storage", "pods",
+                                                       "unknown resources"};
 
 static struct str own(struct str s)
 {
@@ -22,7 +23,7 @@ void cluster_init(struct cluster *c)
 {
     *c = (struct cluster){0};
     list_init(&c->affine);
-    for (size_t i = 0; i < RES_FIXED; i++)
+    for (size_t i = 0; i < array_len(fixed_names); i++)
         (void)cluster_resource(c, str_z(fixed_names[i]));
 }
 
@@ -36,6 +37,12 @@ uint32_t cluster_resource(struct cluster *c, struct str name)
     vec_push(&c->res_names, kept);
     *map_put(&c->res_numbers, kept) = number;
     return number;
+}
+
+uint32_t cluster_resource_asked(struct cluster *c, struct str name)
+{
+    const uint32_t *known = c->res_names.n < RES_MANY ? NULL : map_get(&c->res_numbers, name);
+    return known ? *known : c->res_names.n < RES_MANY ? cluster_resource(c, name) : RES_STRANGE;
 }
 
 static int64_t *amount_slot(struct amount_vec *v, uint32_t res)
@@ -108,8 +115,9 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
     const struct api_quantity_map *offers = n->api ? &n->api->status.allocatable : NULL;
     for (size_t i = 0; offers && i < offers->n; i++) {
         uint32_t res = cluster_resource(c, offers->p[i].key);
-        *amount_slot(&n->allocatable, res) = res == RES_CPU ? quantity_milli(&offers->p[i].value)
-                                                            : quantity_value(&offers->p[i].value);
+        int64_t offer = res == RES_CPU ? quantity_milli(&offers->p[i].value)
+                                       : quantity_value(&offers->p[i].value);
+        *amount_slot(&n->allocatable, res) = offer > 0 ? offer : 0;
     }
     client_object_unref(old);
     return node_forget(c, n) ? NULL : n;
@@ -126,6 +134,23 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key)
 {
     struct sched_pod **known = map_get(&c->pods, key);
     return known ? *known : NULL;
+}
+
+bool pod_port_any(const struct pod_port *p)
+{
+    return str_eqz(p->ip, "0.0.0.0") || str_eqz(p->ip, "::");
+}
+
+int pod_port_cmp(const void *a, const void *b)
+{
+    const struct pod_port *x = a;
+    const struct pod_port *y = b;
+    if (x->port != y->port)
+        return x->port < y->port ? -1 : 1;
+    int order = str_cmp(x->protocol, y->protocol);
+    if (order == 0)
+        order = pod_port_any(y) - pod_port_any(x);
+    return order ? order : str_cmp(x->ip, y->ip);
 }
 
 static void pod_ports(struct sched_pod *p)
@@ -146,6 +171,8 @@ static void pod_ports(struct sched_pod *p)
                                  k->ports.p[j].protocol.n ? k->ports.p[j].protocol : STR("TCP"),
                                  k->ports.p[j].host_port});
         }
+    if (ports.n > 1)
+        qsort(ports.p, ports.n, sizeof(*ports.p), pod_port_cmp);
     free(p->ports);
     p->ports = ports.p;
     p->ports_len = ports.n;
@@ -153,7 +180,21 @@ static void pod_ports(struct sched_pod *p)
 
 static void take_off(struct cluster *c, struct sched_pod *p);
 
-void cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object)
+// Both are sorted.
+static bool asks_less(const struct sched_pod *p, const struct pod_need *before, size_t n)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        while (k < p->needs_len && p->needs[k].res < before[i].res)
+            k++;
+        if (k == p->needs_len || p->needs[k].res != before[i].res ||
+            p->needs[k].amount < before[i].amount)
+            return true;
+    }
+    return false;
+}
+
+bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object)
 {
     const struct client_object *old = p->object;
     struct sched_node *at = p->node;
@@ -163,11 +204,17 @@ void cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client
     p->api = object->object.value;
     p->priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
     p->signature = 0;
+    struct pod_need *needs = p->needs;
+    size_t needs_len = p->needs_len;
+    p->needs = NULL;
     pod_needs(c, p);
     pod_ports(p);
+    bool less = asks_less(p, needs, needs_len);
+    free(needs);
     if (at)
         cluster_place(c, p, at);
     client_object_unref(old);
+    return less;
 }
 
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object *object)
@@ -178,7 +225,7 @@ struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object 
     struct sched_pod *p = xcalloc(1, sizeof(*p));
     p->key = own(sbuf_str(&key));
     *map_put(&c->pods, p->key) = p;
-    cluster_pod_set(c, p, object);
+    (void)cluster_pod_set(c, p, object);
     return p;
 }
 
@@ -213,13 +260,46 @@ static bool has_terms(const struct api_pod *pod)
     return a && (a->pod_affinity || a->pod_anti_affinity);
 }
 
-static void count(struct sched_node *n, const struct sched_pod *p, int64_t sign)
+static void count(struct sched_node *n, const struct sched_pod *p)
 {
-    for (size_t i = 0; i < p->needs_len; i++)
-        *amount_slot(&n->requested, p->needs[i].res) += sign * p->needs[i].amount;
-    n->nonzero[0] += sign * p->nonzero[0];
-    n->nonzero[1] += sign * p->nonzero[1];
-    n->ports += (uint32_t)(sign * (int64_t)p->ports_len);
+    for (size_t i = 0; i < p->needs_len; i++) {
+        int64_t *sum = amount_slot(&n->requested, p->needs[i].res);
+        *sum = amount_add(*sum, p->needs[i].amount);
+    }
+    for (size_t i = 0; i < 2; i++)
+        n->nonzero[i] = amount_add(n->nonzero[i], p->nonzero[i]);
+    n->ports += (uint32_t)p->ports_len;
+}
+
+static int64_t sum_of(const struct sched_node *n, uint32_t res)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < n->pods.n; i++)
+        for (size_t k = 0; k < n->pods.p[i]->needs_len; k++)
+            if (n->pods.p[i]->needs[k].res == res)
+                sum = amount_add(sum, n->pods.p[i]->needs[k].amount);
+    return sum;
+}
+
+static int64_t nonzero_of(const struct sched_node *n, size_t at)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < n->pods.n; i++)
+        sum = amount_add(sum, n->pods.p[i]->nonzero[at]);
+    return sum;
+}
+
+// The pod is not among the node's any more. A sum that came to its end does not tell what is left: it is made anew.
+static void discount(struct sched_node *n, const struct sched_pod *p)
+{
+    for (size_t i = 0; i < p->needs_len; i++) {
+        int64_t *sum = amount_slot(&n->requested, p->needs[i].res);
+        *sum = *sum == INT64_MAX ? sum_of(n, p->needs[i].res) : *sum - p->needs[i].amount;
+    }
+    for (size_t i = 0; i < 2; i++)
+        n->nonzero[i] =
+            n->nonzero[i] == INT64_MAX ? nonzero_of(n, i) : n->nonzero[i] - p->nonzero[i];
+    n->ports -= (uint32_t)p->ports_len;
 }
 
 void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
@@ -228,7 +308,7 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
     p->node = n;
     p->node_at = (uint32_t)n->pods.n;
     vec_push(&n->pods, p);
-    count(n, p, 1);
+    count(n, p);
     list_push_back(&cluster_namespace(c, p->api->metadata.namespace)->pods, &p->by_namespace);
     if (has_terms(p->api))
         list_push_back(&c->affine, &p->by_affinity);
@@ -242,7 +322,7 @@ static void take_off(struct cluster *c, struct sched_pod *p)
     n->pods.p[p->node_at] = *vec_last(&n->pods);
     n->pods.p[p->node_at]->node_at = p->node_at;
     n->pods.n--;
-    count(n, p, -1);
+    discount(n, p);
     list_remove(&p->by_namespace);
     list_remove(&p->by_affinity);
     p->node = NULL;
@@ -321,7 +401,8 @@ static bool check_node(const struct cluster *c, const struct sched_node *n, stru
         good &= p->node == n && p->node_at == i && cluster_pod(c, p->key) == p;
         ports += p->ports_len;
         for (size_t k = 0; k < p->needs_len; k++)
-            *amount_slot(&sums, p->needs[k].res) += p->needs[k].amount;
+            *amount_slot(&sums, p->needs[k].res) =
+                amount_add(amount_at(&sums, p->needs[k].res), p->needs[k].amount);
     }
     for (uint32_t r = 0; r < c->res_names.n; r++)
         good &= amount_at(&sums, r) == amount_at(&n->requested, r);

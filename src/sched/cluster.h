@@ -17,8 +17,11 @@
 #include "base/vec.h"
 #include "client/client.h"
 
-// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces.
-enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED };
+// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces. Numbers are not given
+// back, and whoever makes pods can name what they like: behind RES_MANY, what pods ask for and no node offers is one
+// resource, which none has.
+enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED, RES_STRANGE = RES_FIXED };
+#define RES_MANY 4096
 
 struct amount_vec VEC(int64_t); // by number; what lies behind the end is 0
 
@@ -32,6 +35,10 @@ struct pod_port {
     struct str protocol;
     int32_t port;
 };
+
+// pod_port_cmp orders ports by number and protocol; of the same, those of any address come first.
+int pod_port_cmp(const void *a, const void *b);
+bool pod_port_any(const struct pod_port *p);
 
 struct sched_node;
 
@@ -69,12 +76,13 @@ struct sched_pod {
     const struct api_pod *api;
     struct pod_need *needs; // pods: 1 is among them
     size_t needs_len;
-    struct pod_port *ports;
+    struct pod_port *ports; // sorted
     size_t ports_len;
     int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
     struct sched_node *node; // where it counts, NULL: nowhere
     uint32_t node_at;        // its place in node->pods
     bool assumed;            // the node is ours, the API does not say so yet
+    bool strange;            // it asks for a resource that had no number
     bool anothers;           // another scheduler is placing it, with devices
     bool anothers_waits;     // … or would, as soon as there is room
     struct list_node by_namespace; // of those on a node
@@ -152,12 +160,20 @@ struct cluster {
 void cluster_init(struct cluster *c);
 void cluster_done(struct cluster *c);
 
-// cluster_resource numbers a resource name.
+// cluster_resource numbers a resource name, cluster_resource_asked one that a pod asks for.
 uint32_t cluster_resource(struct cluster *c, struct str name);
+uint32_t cluster_resource_asked(struct cluster *c, struct str name);
 
 static inline int64_t amount_at(const struct amount_vec *v, uint32_t res)
 {
     return res < v->n ? v->p[res] : 0;
+}
+
+// amount_add adds amounts, of which none is negative; beyond the largest number there is none.
+static inline int64_t amount_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
 // cluster_node finds a node, or makes one that is not known yet.
@@ -170,9 +186,10 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
 
 struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 
-// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it.
+// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it. True: it asks for less of
+// something than before.
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object *object);
-void cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object);
+bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object);
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
 
 // cluster_place counts a pod on a node, cluster_lift takes it off again.

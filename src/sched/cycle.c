@@ -27,6 +27,8 @@ static void narrow_by_affinity(struct attempt *a)
 enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt *a)
 {
     arena_reset(&s->arena);
+    if (p->strange)
+        pod_needs(&s->cluster, p); // a node or a class may have come that has it
     *a = (struct attempt){.s = s, .pod = p, .api = p->api, .arena = &s->arena};
     enum dra_begin r = dra_begin(a);
     if (r == DRA_OK)
@@ -87,8 +89,8 @@ static struct verdict *known_verdict(struct attempt *a)
 {
     struct sched *s = a->s;
     if (s->verdict_epoch != s->epoch)
-        return NULL; // none is of now
-    if (!a->pod->signature)
+        return NULL;                        // none is of now
+    if (!a->pod->signature || a->wants_len) // its claims may be others by now, or have devices
         a->pod->signature = cycle_signature(a);
     struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
     return a->pod->signature && v->signature == a->pod->signature && v->epoch == s->epoch ? v
@@ -104,6 +106,7 @@ void cycle_keep(struct attempt *a, struct str message)
     struct verdict *v = &s->verdicts[a->pod->signature % VERDICTS_MAX];
     free(v->message);
     *v = (struct verdict){a->pod->signature, s->epoch, a->whys, xstrndup(message.p, message.n)};
+    s->verdict_whys = a->whys | (s->verdict_epoch == s->epoch ? s->verdict_whys : 0);
     s->verdict_epoch = s->epoch;
 }
 
@@ -269,8 +272,8 @@ static struct sched_node *find(struct attempt *a)
     ask_nodes(a, &found);
     if (!a->failed && found.n)
         n = found.nodes[score_best(a, found.nodes, found.ranks, found.worths, found.n)];
-    // Its allocation may have been overwritten.
-    if (n && devices && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
+    // Its allocation, and what devices take of it, may have been overwritten.
+    if (n && a->wants_len && a->last != n && dra_filter(a, n, NULL) != WHY_NONE)
         n = NULL;
     packing_end(a->s);
     return n;

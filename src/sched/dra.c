@@ -217,6 +217,7 @@ enum dra_begin dra_begin(struct attempt *a)
 {
     const struct api_pod *pod = a->api;
     size_t most = pod->spec.resource_claims.n + 1;
+    uint64_t number = ++a->s->begun;
     a->wants = arena_array(a->arena, struct want, most);
     a->open = arena_array(a->arena, const struct api_resource_claim *, most);
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -224,8 +225,9 @@ enum dra_begin dra_begin(struct attempt *a)
         int r = resolve(a->s, pod, &pod->spec.resource_claims.p[i], &k, &a->text);
         if (r < 0)
             return DRA_GATED;
-        if (r == 0)
-            continue;
+        if (r == 0 || k->wanted == number)
+            continue; // a claim that is named twice is wanted once
+        k->wanted = number;
         struct want *w = &a->wants[a->wants_len++];
         w->group = a->s->group_claims && a->pod->group &&
                    pod_entry_is_of_group(a->pod->group->api, &pod->spec.resource_claims.p[i]);
@@ -294,6 +296,14 @@ const struct api_device_request_allocation_result *dra_unready(
     return late;
 }
 
+// Years that nanoseconds cannot count are as far away as they can.
+static int64_t ns_of(const struct moment *at)
+{
+    const int64_t most = INT64_MAX / CLOCK_NS_PER_SEC / 2;
+    int64_t sec = at->sec > most ? most : at->sec < -most ? -most : at->sec;
+    return sec * CLOCK_NS_PER_SEC;
+}
+
 enum binding_state dra_binding_state(const struct sched *s, const struct api_resource_claim *claim,
                                      struct sbuf *why)
 {
@@ -318,8 +328,8 @@ enum binding_state dra_binding_state(const struct sched *s, const struct api_res
     }
     if (ready)
         return BINDING_READY;
-    int64_t since = a->allocation_timestamp.set ? a->allocation_timestamp.at.sec * CLOCK_NS_PER_SEC
-                                                : exec_wall_ns(s->exec);
+    int64_t since =
+        a->allocation_timestamp.set ? ns_of(&a->allocation_timestamp.at) : exec_wall_ns(s->exec);
     if (exec_wall_ns(s->exec) - since < s->binding_timeout_ns)
         return BINDING_WAITS;
     if (why)

@@ -30,6 +30,13 @@ static void enter(struct ext_map *m, struct str name, const struct api_device_cl
     *map_put(m, str_make(xstrndup(name.p, name.n), name.n)) = c;
 }
 
+// A class serves what pods ask for as a node does.
+static void enter_name(struct sched *s, struct str name, const struct api_device_class *c)
+{
+    (void)cluster_resource(&s->cluster, name);
+    enter(&s->extended, name, c);
+}
+
 static void enter_class(void *arg, const struct client_object *o)
 {
     struct sched *s = arg;
@@ -37,9 +44,9 @@ static void enter_class(void *arg, const struct client_object *o)
     cleanup_sbuf struct sbuf name = {0};
     sbuf_add(&name, implicit_prefix);
     sbuf_add(&name, c->metadata.name);
-    enter(&s->extended, sbuf_str(&name), c);
+    enter_name(s, sbuf_str(&name), c);
     if (c->spec.has_extended_resource_name && c->spec.extended_resource_name.n)
-        enter(&s->extended, c->spec.extended_resource_name, c);
+        enter_name(s, c->spec.extended_resource_name, c);
 }
 
 static void clear(struct ext_map *m)
@@ -76,12 +83,14 @@ bool extended_wanted(const struct sched *s, const struct sched_pod *p)
 
 // --- Requests ------------------------------------------------------------------------------------
 
+// More requests than a claim can have: it is refused, so nobody asks which of them a container shares.
+#define REQUESTS_MAX 32
+
 struct maker {
     struct attempt *a;
     struct api_device_request *requests; // one a container and resource at most
     size_t requests_len;
-    struct api_container_extended_resource_request *mappings;
-    size_t mappings_len;
+    struct mapping_vec VEC(struct api_container_extended_resource_request) mappings;
 };
 
 static const struct api_container *container_at(const struct api_pod_spec *spec, size_t i)
@@ -113,8 +122,8 @@ static int64_t asked(const struct api_container *c, struct str resource, size_t 
 static void map_request(struct maker *m, const struct api_container *c, struct str resource,
                         struct str request)
 {
-    m->mappings[m->mappings_len++] =
-        (struct api_container_extended_resource_request){c->name, resource, request};
+    vec_push_arena(m->a->arena, &m->mappings,
+                   (struct api_container_extended_resource_request){c->name, resource, request});
 }
 
 static void set_request(struct maker *m, struct api_device_request *r, size_t container,
@@ -128,10 +137,16 @@ static void set_request(struct maker *m, struct api_device_request *r, size_t co
     r->exactly->count = count;
 }
 
+// What a pod's long-lived containers ask for, by container; exactly is NULL where one asks for nothing.
+struct long_lived {
+    struct api_device_request *p;
+    size_t containers;
+    size_t n; // that ask for something
+};
+
 // A short-lived container uses what long-lived ones at or behind it will have, then needs more.
 static void short_request(struct maker *m, size_t i, struct str resource,
-                          const struct api_device_class *class,
-                          const struct api_device_request *long_lived, size_t containers,
+                          const struct api_device_class *class, const struct long_lived *all,
                           struct api_device_request *ret)
 {
     const struct api_container *c = container_at(&m->a->api->spec, i);
@@ -140,11 +155,12 @@ static void short_request(struct maker *m, size_t i, struct str resource,
     int64_t have = 0;
     if (!want)
         return;
-    for (size_t k = i; k < containers; k++) {
-        if (!long_lived[k].exactly)
+    for (size_t k = i; k < all->containers; k++) {
+        if (!all->p[k].exactly)
             continue;
-        have += long_lived[k].exactly->count;
-        map_request(m, c, resource, long_lived[k].name);
+        have = amount_add(have, all->p[k].exactly->count);
+        if (all->n <= REQUESTS_MAX)
+            map_request(m, c, resource, all->p[k].name);
         if (have >= want)
             return;
     }
@@ -156,42 +172,40 @@ static void make_resource(struct maker *m, struct str resource,
                           const struct api_device_class *class)
 {
     const struct api_pod_spec *spec = &m->a->api->spec;
-    size_t containers = spec->init_containers.n + spec->containers.n;
-    struct api_device_request *long_lived =
-        arena_array(m->a->arena, struct api_device_request, containers);
+    struct long_lived all = {.containers = spec->init_containers.n + spec->containers.n};
     struct api_device_request most = {0};
-    for (size_t i = 0; i < containers; i++) {
+    size_t *own = arena_array(m->a->arena, size_t, spec->init_containers.n + 1);
+    size_t own_len = 0;
+    all.p = arena_array(m->a->arena, struct api_device_request, all.containers);
+    for (size_t i = 0; i < all.containers; i++) {
         const struct api_container *c = container_at(spec, i);
         size_t place = 0;
         int64_t want = short_lived(spec, i) ? 0 : asked(c, resource, &place);
         if (!want)
             continue;
-        set_request(m, &long_lived[i], i, place, class, want);
-        map_request(m, c, resource, long_lived[i].name);
+        all.n++;
+        set_request(m, &all.p[i], i, place, class, want);
+        map_request(m, c, resource, all.p[i].name);
     }
-    size_t first_short = m->mappings_len;
     for (size_t i = 0; i < spec->init_containers.n; i++) {
         struct api_device_request r = {0};
         if (!short_lived(spec, i))
             continue;
-        short_request(m, i, resource, class, long_lived, containers, &r);
-        if (r.exactly && (!most.exactly || most.exactly->count < r.exactly->count))
+        short_request(m, i, resource, class, &all, &r);
+        if (!r.exactly)
+            continue;
+        own[own_len++] = m->mappings.n - 1; // the last is of its own request
+        if (!most.exactly || most.exactly->count < r.exactly->count)
             most = r;
     }
     // Short-lived containers never run at once: they share the largest of their requests.
-    for (size_t i = first_short; i < m->mappings_len; i++) {
-        bool is_long = false;
-        for (size_t k = 0; k < containers; k++)
-            is_long |=
-                long_lived[k].exactly && str_eq(long_lived[k].name, m->mappings[i].request_name);
-        if (!is_long && most.exactly)
-            m->mappings[i].request_name = most.name;
-    }
+    for (size_t i = 0; i < own_len; i++)
+        m->mappings.p[own[i]].request_name = most.name;
     if (most.exactly)
         m->requests[m->requests_len++] = most;
-    for (size_t i = 0; i < containers; i++)
-        if (long_lived[i].exactly)
-            m->requests[m->requests_len++] = long_lived[i];
+    for (size_t i = 0; i < all.containers; i++)
+        if (all.p[i].exactly)
+            m->requests[m->requests_len++] = all.p[i];
 }
 
 static int by_name(const void *a, const void *b)
@@ -219,8 +233,6 @@ static void make_claim(struct attempt *a, struct resource_name *names, size_t na
     size_t containers = pod->spec.init_containers.n + pod->spec.containers.n;
     struct maker m = {.a = a};
     m.requests = arena_array(a->arena, struct api_device_request, (containers + 1) * names_len + 1);
-    m.mappings = arena_array(a->arena, struct api_container_extended_resource_request,
-                             containers * (containers + 1) * names_len + 1);
     qsort(names, names_len, sizeof(*names), by_resource);
     for (size_t i = 0; i < names_len; i++)
         make_resource(&m, names[i].name, names[i].class);
@@ -248,8 +260,8 @@ static void make_claim(struct attempt *a, struct resource_name *names, size_t na
     c->spec.devices.requests.p = m.requests;
     c->spec.devices.requests.n = m.requests_len;
     a->special_claim = c;
-    a->mappings.p = m.mappings;
-    a->mappings.n = m.mappings_len;
+    a->mappings.p = m.mappings.p;
+    a->mappings.n = m.mappings.n;
 }
 
 int extended_on_node(struct attempt *a, const struct sched_node *n)

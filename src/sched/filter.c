@@ -97,27 +97,46 @@ bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
 
 // --- Ports ---------------------------------------------------------------------------------------
 
-static bool any_ip(struct str ip)
-{
-    return str_eqz(ip, "0.0.0.0") || str_eqz(ip, "::");
-}
-
 static bool ports_clash(const struct pod_port *a, const struct pod_port *b)
 {
     return a->port == b->port && str_eq(a->protocol, b->protocol) &&
-           (any_ip(a->ip) || any_ip(b->ip) || str_eq(a->ip, b->ip));
+           (pod_port_any(a) || pod_port_any(b) || str_eq(a->ip, b->ip));
+}
+
+// The first of the pod's ports that is not before this one; its last, if there is none.
+static const struct pod_port *port_from(const struct sched_pod *p, const struct pod_port *from)
+{
+    size_t low = 0;
+    size_t high = p->ports_len - 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pod_port_cmp(&p->ports[middle], from) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &p->ports[low];
+}
+
+// One of the pod's ports that another has: the first of the number and protocol, which is that of any address if one is,
+// or that of the same address.
+static const struct pod_port *port_like(const struct sched_pod *p, const struct pod_port *other)
+{
+    const struct pod_port any = {STR("0.0.0.0"), other->protocol, other->port};
+    const struct pod_port *first = port_from(p, &any);
+    const struct pod_port *same = port_from(p, other);
+    return ports_clash(first, other) ? first : ports_clash(same, other) ? same : NULL;
 }
 
 static const struct pod_port *taken_port(const struct sched_pod *p, const struct sched_node *n)
 {
+    const struct pod_port *taken = NULL;
     if (!p->ports_len || !n->ports)
         return NULL;
-    for (size_t i = 0; i < n->pods.n; i++)
-        for (size_t k = 0; k < n->pods.p[i]->ports_len; k++)
-            for (size_t m = 0; m < p->ports_len; m++)
-                if (n->pods.p[i] != p && ports_clash(&n->pods.p[i]->ports[k], &p->ports[m]))
-                    return &p->ports[m];
-    return NULL;
+    for (size_t i = 0; i < n->pods.n && !taken; i++)
+        for (size_t k = 0; k < n->pods.p[i]->ports_len && !taken && n->pods.p[i] != p; k++)
+            taken = port_like(p, &n->pods.p[i]->ports[k]);
+    return taken;
 }
 
 // --- Amounts -------------------------------------------------------------------------------------

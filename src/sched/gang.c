@@ -310,6 +310,8 @@ static void succeed(struct cycle *c)
             s->stats.unschedulable++;
             tell(c, t, "Unschedulable", str_z(t->line));
             wait(c, t, t->whys);
+        } else if (i >= c->tried) {
+            sched_enqueue(s, t->pod); // it stands behind one that waits for a claim
         }
     }
     s->stats.groups_placed++;

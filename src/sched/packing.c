@@ -14,6 +14,9 @@
 // only. When nothing is found, all are looked at.
 #define NODES_AT_ONCE 512
 
+// The fleet adds amounts up and takes them off: no more than this of anything is told to it.
+#define AMOUNT_MAX (INT64_C(1) << 53)
+
 struct packing {
     struct sched *s;
     struct fleet *fleet;
@@ -79,6 +82,11 @@ static void mark_list(struct packing *p, struct index_numbers *changed)
     vec_clear(changed);
 }
 
+static int64_t at_most(int64_t amount)
+{
+    return amount > AMOUNT_MAX ? AMOUNT_MAX : amount < -AMOUNT_MAX ? -AMOUNT_MAX : amount;
+}
+
 static void look_at(struct packing *p, uint32_t node)
 {
     struct sched *s = p->s;
@@ -90,8 +98,8 @@ static void look_at(struct packing *p, uint32_t node)
     struct fleet_room room = {.order = node,
                               .cpu_all = amount_at(&n->allocatable, RES_CPU),
                               .memory_all = amount_at(&n->allocatable, RES_MEMORY)};
-    room.cpu = room.cpu_all - amount_at(&n->requested, RES_CPU);
-    room.memory = room.memory_all - amount_at(&n->requested, RES_MEMORY);
+    room.cpu = at_most(room.cpu_all - amount_at(&n->requested, RES_CPU));
+    room.memory = at_most(room.memory_all - amount_at(&n->requested, RES_MEMORY));
     fleet_set_state(p->fleet, node, &room, index_state(s->devices, node));
 }
 
@@ -133,10 +141,10 @@ void packing_catch_up(struct sched *s)
 
 static int64_t need_of(const struct sched_pod *p, uint32_t res)
 {
-    int64_t sum = 0;
     for (size_t i = 0; i < p->needs_len; i++)
-        sum += p->needs[i].res == res ? p->needs[i].amount : 0;
-    return sum;
+        if (p->needs[i].res == res)
+            return at_most(p->needs[i].amount);
+    return 0;
 }
 
 bool packing_serves(const struct attempt *a)

@@ -248,8 +248,18 @@ static void pod_gone(struct sched *s, struct sched_pod *p)
         sched_wake(s, whys);
 }
 
+// Pods stand elsewhere, or look otherwise to those that want to be near them or far from them. What was said of pods for
+// other reasons still holds.
+static void pods_moved(struct sched *s)
+{
+    uint32_t whys = WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY);
+    if (s->verdict_epoch == s->epoch && (s->verdict_whys & whys))
+        s->epoch++;
+    queue_wake(&s->queue, whys);
+}
+
 // The pod is on a node, or has ended.
-static void pod_settled(struct sched *s, struct sched_pod *p, bool relabelled)
+static void pod_settled(struct sched *s, struct sched_pod *p, bool moved, bool smaller)
 {
     bool finished = cluster_pod_finished(p->api);
     struct str where = finished ? (struct str){0} : p->api->spec.node_name;
@@ -259,13 +269,16 @@ static void pod_settled(struct sched *s, struct sched_pod *p, bool relabelled)
         cluster_lift(&s->cluster, p);
         sched_wake(s, sched_room_whys(p));
     }
+    moved |= p->node && p->assumed; // where we put it
     p->assumed = false;
     if (where.n && !p->node) {
         cluster_place(&s->cluster, p, cluster_node(&s->cluster, where));
-        relabelled = true;
+        moved = true;
+    } else if (p->node && smaller) {
+        sched_wake(s, WHY_BIT(WHY_RESOURCES));
     }
-    if (relabelled)
-        sched_wake(s, WHY_BIT(WHY_SPREAD) | WHY_BIT(WHY_POD_AFFINITY));
+    if (moved)
+        pods_moved(s);
 }
 
 static bool retry_worthy(const struct api_pod *a, const struct api_pod *b)
@@ -317,10 +330,13 @@ static void pod_changed(void *arg, const struct client_object *before,
     }
     if (!after)
         return;
-    bool other_labels = before && relabelled(before->meta, m);
+    // One that is going does not count for spread.
+    bool moved = before && (relabelled(before->meta, m) ||
+                            before->meta->deletion_timestamp.set != m->deletion_timestamp.set);
+    bool smaller = false;
     const struct client_object *held = before ? client_object_ref(before) : NULL;
     if (p)
-        cluster_pod_set(&s->cluster, p, after);
+        smaller = cluster_pod_set(&s->cluster, p, after);
     else
         p = cluster_pod_add(&s->cluster, after);
     groups_pod(s, p);
@@ -328,7 +344,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
-        pod_settled(s, p, other_labels);
+        pod_settled(s, p, moved, smaller);
     else if (p->state != POD_BINDING)
         queue_leave(&s->queue, p); // being deleted, or another scheduler's
     client_object_unref(held);
@@ -493,6 +509,8 @@ static void slice_changed(void *arg, const struct client_object *before,
     index_slice(s->devices, devices_object(before), devices_object(after));
     if (after)
         sched_wake(s, WHY_BIT(WHY_DEVICES));
+    else
+        s->epoch++; // nobody is woken, as in Kubernetes, but a pool may be complete for those that come
     warm_soon(s);
 }
 

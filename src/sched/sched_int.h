@@ -93,6 +93,7 @@ struct sched {
     struct ext_map extended; // keys owned
     uint64_t expire_calls;   // left until the allocator is told to stop
     uint64_t epoch;          // changes with everything that can help a pod
+    uint64_t begun;          // attempts, and looks at what would come of one
     size_t rotate;           // where the next walk over all nodes starts
     struct arena arena;      // of the attempt under way
     struct exec_timer run_timer;
@@ -108,6 +109,7 @@ struct sched {
     int64_t bound_told_ns; // up to when events of bound pods are paid for
     struct verdict verdicts[VERDICTS_MAX];
     uint64_t verdict_epoch; // of the newest one
+    uint32_t verdict_whys;  // of all that are of that epoch
     struct sched_stats stats;
     struct meter meter;
 };

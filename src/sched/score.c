@@ -29,7 +29,7 @@ static void fractions(const struct attempt *a, const struct sched_node *n, doubl
     static const uint32_t res[2] = {RES_CPU, RES_MEMORY};
     for (size_t i = 0; i < 2; i++) {
         int64_t all = amount_at(&n->allocatable, res[i]);
-        int64_t used = n->nonzero[i] + a->pod->nonzero[i];
+        int64_t used = amount_add(n->nonzero[i], a->pod->nonzero[i]);
         ret[i] = all > 0 ? (double)used / (double)all : 1;
         if (ret[i] > 1)
             ret[i] = 1;

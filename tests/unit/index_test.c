@@ -441,4 +441,24 @@ static void names_make_no_difference(void **state)
     end(&w);
 }
 
-RUN_TESTS(TEST_CASE(the_index_answers_as_every_node_does), TEST_CASE(names_make_no_difference))
+// Claims can name as many attributes as there is room for in them. After some thousands all count, and no more are kept.
+static void attributes_without_end(void **state)
+{
+    (void)state;
+    enum { NAMES = 300000 };
+    struct index *x = index_new(&(struct index_options){0});
+    struct arena arena = {0};
+    struct api_resource_claim claim = {0};
+    struct api_device_constraint *all = arena_array(&arena, struct api_device_constraint, NAMES);
+    for (size_t i = 0; i < NAMES; i++)
+        all[i].match_attribute = arena_strf(&arena, "d.example.com/a%zu", i);
+    claim.spec.devices.constraints.p = all;
+    claim.spec.devices.constraints.n = NAMES;
+    index_expect(x, &claim);
+    assert_false(index_catch_up(x, 1));
+    index_free(x);
+    arena_done(&arena);
+}
+
+RUN_TESTS(TEST_CASE(the_index_answers_as_every_node_does), TEST_CASE(names_make_no_difference),
+          TEST_CASE(attributes_without_end))

@@ -918,6 +918,28 @@ static void attempts_are_counted(void **state)
     kit_end(&k);
 }
 
+// Enough of a gang fit, and one of the others waits for a claim that is on its way to a pod outside: those behind it are
+// not forgotten.
+static void who_stands_behind_one_that_waits_is_tried(void **state)
+{
+    (void)state;
+    struct kit k;
+    begin(&k);
+    kit_node(&k, "n", "");
+    kit_gpus(&k, "n", 1);
+    kit_claim(&k, "c", 1);
+    world_run(&k.w, 10);
+    group(&k, "g", "'gang':{'minCount':2}", "");
+    kit_pod(&k, "outside", USES);
+    members(&k, "g", 2, "");
+    member(&k, "g-2", "g", USES);
+    member(&k, "g-3", "g", "");
+    world_run(&k.w, 5000);
+    kit_on(&k, "ns/outside", "n");
+    assert_int_equal(bound(&k, "g", 4), 4);
+    kit_end(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -951,6 +973,7 @@ int main(void)
         cmocka_unit_test(two_schedulers_with_gangs),
         cmocka_unit_test(a_group_is_explained),
         cmocka_unit_test(attempts_are_counted),
+        cmocka_unit_test(who_stands_behind_one_that_waits_is_tried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

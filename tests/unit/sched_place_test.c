@@ -178,6 +178,23 @@ static void host_ports_clash(void **state)
     kit_on(&k, "ns/other-ip", "n");
     kit_on(&k, "ns/other-protocol", "n");
     kit_told(&k, "ns/any-ip", "host port 8080 in use");
+    kit_pod(
+        &k, "many",
+        "'containers':[{'name':'c','image':'i','ports':[{'containerPort':1,'hostPort':9000},"
+        "{'containerPort':1,'hostPort':8080,'hostIP':'10.0.0.3'},{'containerPort':1,"
+        "'hostPort':8080,'hostIP':'::','protocol':'SCTP'},{'containerPort':1,'hostPort':80}]}]");
+    world_run(&k.w, 10);
+    kit_on(&k, "ns/many", "n");
+    kit_pod(&k, "clash",
+            "'containers':[{'name':'c','image':'i','ports':[{'containerPort':1,'hostPort':8081},"
+            "{'containerPort':1,'hostPort':8080,'hostIP':'10.0.0.4'},{'containerPort':1,"
+            "'hostPort':8080,'hostIP':'10.0.0.3'},{'containerPort':1,'hostPort':81}]}]");
+    kit_pod(&k, "any-clash",
+            "'containers':[{'name':'c','image':'i','ports':[{'containerPort':1,'hostPort':8080,"
+            "'hostIP':'10.0.0.9','protocol':'SCTP'},{'containerPort':1,'hostPort':7}]}]");
+    world_run(&k.w, 10);
+    kit_told(&k, "ns/clash", "host port 8080 in use");
+    kit_told(&k, "ns/any-clash", "host port 8080 in use");
     kit_end(&k);
 }
 

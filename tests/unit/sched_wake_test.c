@@ -202,8 +202,75 @@ static void the_flush_comes_after_minutes(void **state)
     kit_end(&k);
 }
 
+#define NEAR(app)                                                                              \
+    "'affinity':{'podAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':[{"           \
+    "'topologyKey':'kubernetes.io/hostname','labelSelector':{'matchLabels':{'app':'" app "'}}" \
+    "}]}}"
+
+// A pod that others want to be near wakes them when it is bound, by this scheduler too.
+static void a_pod_we_place_wakes_its_friends(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "n", "");
+    kit_pod(&k, "friend", NEAR("a"));
+    world_run(&k.w, 3000);
+    kit_told(&k, "ns/friend", "pod affinity");
+    kit_pod_of(&k, "a", ",'labels':{'app':'a'}", "");
+    kit_pod(&k, "late", NEAR("a"));
+    world_run(&k.w, 2000);
+    kit_on(&k, "ns/a", "n");
+    kit_on(&k, "ns/friend", "n");
+    kit_on(&k, "ns/late", "n");
+    kit_end(&k);
+}
+
+// A pod that is made smaller where it runs leaves room.
+static void a_pod_that_shrinks_wakes(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "n", "");
+    kit_pod(&k, "big", ASKS("'cpu':'4'"));
+    world_run(&k.w, 10);
+    kit_pod(&k, "p", ASKS("'cpu':'2'"));
+    world_run(&k.w, 3000);
+    kit_told(&k, "ns/p", "insufficient cpu");
+    kit_pod(&k, "big", "'nodeName':'n'," ASKS("'cpu':'1'"));
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/p", "n");
+    kit_end(&k);
+}
+
+#define RESIZED(has)                                                                         \
+    "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'big','namespace':'ns'},'spec':{"    \
+    "'nodeName':'n'," ASKS(                                                                  \
+        "'cpu':'1'") "},'status':{'containerStatuses':[{'name':'c',"                         \
+                     "'allocatedResources':{'cpu':'1'},'resources':{'requests':{'cpu':'" has \
+                     "'}}}]}}"
+
+// … but not before its node has taken it back.
+static void what_a_pod_still_has_is_not_free(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    kit_node(&k, "n", "");
+    world_put(&k.w, RESIZED("4"));
+    kit_pod(&k, "p", ASKS("'cpu':'2'"));
+    world_run(&k.w, 3000);
+    kit_told(&k, "ns/p", "insufficient cpu");
+    world_put(&k.w, RESIZED("1"));
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/p", "n");
+    kit_end(&k);
+}
+
 RUN_TESTS(TEST_CASE(priority_goes_first), TEST_CASE(a_deallocated_claim_wakes),
           TEST_CASE(other_claim_events_do_not), TEST_CASE(nodes_wake),
           TEST_CASE(slices_rules_and_classes_wake), TEST_CASE(only_what_can_help_wakes),
           TEST_CASE(backoff_doubles), TEST_CASE(the_pods_own_change_wakes),
-          TEST_CASE(the_flush_comes_after_minutes))
+          TEST_CASE(the_flush_comes_after_minutes), TEST_CASE(a_pod_we_place_wakes_its_friends),
+          TEST_CASE(a_pod_that_shrinks_wakes), TEST_CASE(what_a_pod_still_has_is_not_free))
