@@ -218,11 +218,14 @@ struct room {
     size_t files, bytes;
 };
 
+struct values MAP(struct str);
+
 struct payload {
     const struct volume_options *o;
     struct room *room;
     struct arena *arena;
     struct volume_files files;
+    struct values fields; // of the pod, by path: all annotations are a lot to write for each file
     uint32_t mode;
 };
 
@@ -240,8 +243,6 @@ static int add_file(struct payload *p, struct str path, struct str bytes, bool h
                    ((struct volume_file){path, bytes, has_mode ? (uint32_t)mode & 0777 : p->mode}));
     return 0;
 }
-
-struct values MAP(struct str);
 
 static int add_all(struct payload *p, const struct api_str_map *data, struct err *err)
 {
@@ -312,6 +313,19 @@ static int add_secret(struct payload *p, struct str name, const struct api_key_t
     return add_keys(p, &s->data, NULL, items, optional, err);
 }
 
+static int field_value(struct payload *p, struct str path, struct str *ret, struct err *err)
+{
+    const struct str *known = map_get(&p->fields, path);
+    if (known) {
+        *ret = *known;
+        return 0;
+    }
+    int code = env_field(&p->o->facts, path, p->arena, ret, err);
+    if (code == 0)
+        *map_put(&p->fields, path) = *ret;
+    return code;
+}
+
 static int add_facts(struct payload *p, const struct api_downward_api_volume_file_array *items,
                      struct err *err)
 {
@@ -320,7 +334,7 @@ static int add_facts(struct payload *p, const struct api_downward_api_volume_fil
         struct str value = {0};
         int code = 0;
         if (f->field_ref)
-            code = env_field(&p->o->facts, f->field_ref->field_path, p->arena, &value, err);
+            code = field_value(p, f->field_ref->field_path, &value, err);
         else if (f->resource_field_ref)
             code = env_resource(&p->o->facts, f->resource_field_ref, NULL, p->arena, &value, err);
         if (code == 0)
@@ -393,6 +407,7 @@ static int write_files(const struct volume_options *o, const struct api_volume *
     struct payload p = {.o = o, .room = room, .arena = arena};
     int64_t group = group_of(o->facts.pod);
     int code = fill(&p, &v->volume_source, err);
+    map_done(&p.fields);
     for (size_t i = 0; group >= 0 && i < p.files.n; i++)
         p.files.p[i].mode |= (p.files.p[i].mode & 0700) >> 3 & 0050; // the group may read
     if (code == 0)
