@@ -7,6 +7,7 @@ import contextlib, json, os, shutil, signal, socket, subprocess, sys, tempfile, 
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TICK = os.sysconf('SC_CLK_TCK')
+SKIPPED = 77
 OPERATIONS = ('create', 'get', 'update', 'status', 'list', 'watch', 'delete')
 
 
@@ -139,8 +140,12 @@ def agent(dray):
     for script in ('prepare.py', 'agent.py'):
         command = [os.path.join(HERE, 'bench', script), dray, *(['500'] if script == 'prepare.py' else ['30', '15'])]
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
-        rows = [l for l in run.stdout.splitlines() if l.startswith('{')]
-        print('\n'.join(rows) if rows else json.dumps({'name': script, 'value': None, 'unit': '', 'note': (run.stdout.strip() or 'no answer').splitlines()[-1]}))
+        if run.returncode == SKIPPED:
+            print(json.dumps({'name': script, 'value': None, 'unit': '', 'note': run.stdout.strip().splitlines()[-1]}))
+            continue
+        if run.returncode != 0:
+            sys.exit(f'bench/{script} failed with status {run.returncode}:\n{run.stdout}')
+        print('\n'.join(l for l in run.stdout.splitlines() if l.startswith('{')))
 
 
 def memory(dray):
