@@ -219,6 +219,15 @@ static bool explain_devices(struct attempt *a, const struct sched_node *n,
     return true;
 }
 
+// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is of every node.
+static void remember(struct attempt *a, const struct sched_node *n, enum why w)
+{
+    struct index *x = a->s->devices;
+    if (w == WHY_DEVICES && !a->tips && a->devices_hash && by_state(a) &&
+        a->answer.verdict == ALLOC_UNSATISFIABLE)
+        index_rule_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index);
+}
+
 static void explain_node(struct attempt *a, struct sched_node *n, struct index_explaining *e,
                          struct sbuf *why)
 {
@@ -230,8 +239,10 @@ static void explain_node(struct attempt *a, struct sched_node *n, struct index_e
         index_ruled_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index) &&
         index_explain(x, e, n->index))
         return;
-    if (w == WHY_NONE)
+    if (w == WHY_NONE) {
         w = dra_filter(a, n, why);
+        remember(a, n, w);
+    }
     if (a->tips)
         advice_node(a->tips, a, n, w);
     if (w == WHY_NONE)

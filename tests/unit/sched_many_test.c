@@ -381,7 +381,27 @@ static void network_devices_are_shared_by_nodes(void **state)
     kit_end(&k);
 }
 
-RUN_TESTS(TEST_CASE(binding_waits_for_conditions), TEST_CASE(a_failed_condition_deallocates),
+// Nodes that all have the same, and all too little, are one question to the allocator, not one each.
+static void an_impossible_pod_asks_once_for_each_state(void **state)
+{
+    (void)state;
+    struct kit k;
+    kit_start(&k);
+    for (int i = 0; i < 30; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        kit_node(&k, name, "");
+        kit_gpus(&k, name, 1);
+    }
+    kit_gpu_pod(&k, "p", 2);
+    world_run(&k.w, 100);
+    kit_told(&k, "ns/p", "0/30 nodes");
+    assert_true(kit_stats(&k).solves <= 2);
+    kit_end(&k);
+}
+
+RUN_TESTS(TEST_CASE(an_impossible_pod_asks_once_for_each_state),
+          TEST_CASE(binding_waits_for_conditions), TEST_CASE(a_failed_condition_deallocates),
           TEST_CASE(conditions_time_out), TEST_CASE(a_wait_for_conditions_ends_with_its_pod),
           TEST_CASE(two_schedulers_on_one_store), TEST_CASE(the_later_allocation_gives_way),
           TEST_CASE(crashes_leave_nothing_undone), TEST_CASE(runs_can_be_repeated),
