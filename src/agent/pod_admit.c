@@ -169,6 +169,8 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
     if (a->spec.os && !str_eqz(a->spec.os->name, "linux"))
         return no(reason, message, "PodOSNotSupported",
                   "Failed to admit pod as the OS field doesn't match node OS");
+    if (!pod_isolation_is_possible(pod, NULL, reason, message))
+        return false;
     if (!fits(p, pod, node, reason, message))
         return false;
     if (!matches_node(a, node))

@@ -414,6 +414,15 @@ static int take_target(const struct pod_container *c, struct str *ret, struct er
     return 0;
 }
 
+// Admission has not seen ephemeral containers, nor pods that an older agent admitted.
+static int check_isolation(const struct pod_container *c, struct err *err)
+{
+    cleanup_sbuf struct sbuf reason = {0}, message = {0};
+    if (pod_isolation_is_possible(c->pod, c, &reason, &message))
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED, "%s", message.p);
+}
+
 int pod_request_make(struct pod_container *c, struct str image, struct arena *arena,
                      struct pod_request *ret, struct err *err)
 {
@@ -424,7 +433,9 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
     struct devplug_gifts gifts = {0};
     const struct str *command = NULL, *args = NULL;
     size_t left = DRAY_EXPANDED_BYTES_MAX;
-    int code = make_env(c, arena, &env, err);
+    int code = check_isolation(c, err);
+    if (code == 0)
+        code = make_env(c, arena, &env, err);
     if (code == 0)
         code = take_gifts(c, arena, &gifts, &env, &mounts, err);
     for (size_t i = 0; code == 0 && i < spec->volume_mounts.n; i++)

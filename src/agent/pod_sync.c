@@ -369,6 +369,18 @@ static bool waits_for_devices(struct pod *p)
     return true;
 }
 
+// A pod whose RuntimeClass is gone waits for it, as under kubelet.
+static bool has_runtime_class(struct pod *p)
+{
+    if (pod_runtime_class_is_known(p))
+        return true;
+    if (informer_synced(p->owner->runtime_classes))
+        pod_event(p, EVENT_WARNING, "FailedCreatePodSandBox",
+                  "Failed to create pod sandbox: RuntimeClass \"%.*s\" not found; create it",
+                  STR_ARG(pod_spec_of(p)->spec.runtime_class_name));
+    return false;
+}
+
 // True: it may go on. A pod that was here before is not asked again.
 static bool admit(struct pod *p)
 {
@@ -378,6 +390,8 @@ static bool admit(struct pod *p)
     if (!p->sandbox_known && !has_run(p, POD_INIT) && !p->start_time.set) {
         if (!p->owner->options.node_object(p->owner->options.arg))
             return false; // woken when the node is known
+        if (!has_runtime_class(p))
+            return false; // woken when it is created
         if (!pod_admit(p->owner, p, &reason, &message)) {
             reject(p, reason.p, message.p);
             return false;

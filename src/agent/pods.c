@@ -552,6 +552,7 @@ struct pods *pods_new(const struct pods_options *options)
     const struct informer_options so = {.client = options->client,
                                         .kind = api_kind_find(STR("v1"), STR("Service"))};
     p->services = informer_new(&so);
+    pods_watch_runtime_classes(p);
     return p;
 }
 
@@ -568,6 +569,7 @@ void pods_set_dra(struct pods *p, struct dra *dra)
 void pods_start(struct pods *p)
 {
     informer_start(p->services);
+    informer_start(p->runtime_classes);
     informer_start(p->informer);
 }
 
@@ -579,6 +581,7 @@ void pods_free(struct pods *p)
     exec_timer_stop(p->exec, &p->logs);
     informer_free(p->informer);
     informer_free(p->services);
+    informer_free(p->runtime_classes);
     list_foreach(&p->all, n)
         pod_free(list_entry(n, struct pod, node));
     pods_forget_orphans(p);

@@ -133,6 +133,7 @@ struct pods {
     struct devplug *devices; // NULL: no device plugins
     struct informer *informer;
     struct informer *services;
+    struct informer *runtime_classes;
     struct pod_table by_uid;
     struct list all;
     struct list orphans;
@@ -190,6 +191,17 @@ int64_t pod_backoff_next(struct pod_backoff *b, const struct pods *p, int64_t fi
 
 // pod_admit says whether a pod may run here; else reason and message get upstream's texts.
 bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf *message);
+
+// --- pod_isolation.c -----------------------------------------------------------------------------
+
+// pod_isolation_is_possible: this agent can provide the isolation that a pod's fields promise; else reason and
+// message say what it cannot. only: of the containers, just this one counts; NULL: all.
+bool pod_isolation_is_possible(const struct pod *pod, const struct pod_container *only,
+                               struct sbuf *reason, struct sbuf *message);
+// pod_runtime_class_is_known: the pod names no RuntimeClass, or one that exists.
+bool pod_runtime_class_is_known(const struct pod *pod);
+// pods_watch_runtime_classes makes the informer; the caller starts and frees it.
+void pods_watch_runtime_classes(struct pods *p);
 
 // --- pod_sync.c ----------------------------------------------------------------------------------
 
