@@ -88,9 +88,12 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
     struct stat st;
     if (stat(k->image.rootfs.p, &st) != 0)
         return fail("use the image's folder", k->image.rootfs.p, err);
-    for (size_t i = 0; i < array_len(parts); i++)
-        if (mkdirat(folder, parts[i], 0755) != 0 && errno != EEXIST)
+    for (size_t i = 0; i < array_len(parts); i++) {
+        int rc = tree_mkdir_at(folder, parts[i], 0755);
+        errno = -rc;
+        if (rc < 0 && rc != -EEXIST)
             return fail("make a folder in", k->folder, err);
+    }
     if (fchownat(folder, "upper", st.st_uid, st.st_gid, 0) != 0 ||
         fchmodat(folder, "upper", st.st_mode & 07777, 0) != 0)
         return fail("prepare a folder in", k->folder, err);
@@ -271,13 +274,15 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,
                        struct err *err)
 {
-    if (mkdir(k->folder, 0711) != 0)
+    int rc = tree_mkdir_at(AT_FDCWD, k->folder, 0711);
+    errno = -rc;
+    if (rc < 0)
         return fail("make", k->folder, err);
     cleanup_fd int folder = open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int lock = openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (folder < 0 || lock < 0 || flock(lock, LOCK_EX | LOCK_NB) != 0)
         return fail("lock", k->folder, err);
-    int rc = write_bundle(c, id, k, folder, arena, err);
+    rc = write_bundle(c, id, k, folder, arena, err);
     if (rc == 0) {
         crun_step(c, "start the container's monitor");
         rc = start_monitor(c, k, lock, err);

@@ -163,10 +163,11 @@ static int make_pod(const struct crun *c, const char *id, struct run *r, struct 
         .sysctls_len = r->pod.sysctls_len,
     };
     crun_step(c, "make the pod's folder");
-    if (mkdir(folder.p, 0711) != 0)
-        return err_set(err, errno, "cannot make %s: %s", folder.p, strerrordesc_np(errno));
+    int rc = tree_mkdir_at(AT_FDCWD, folder.p, 0711);
+    if (rc < 0)
+        return err_set(err, -rc, "cannot make %s: %s", folder.p, strerrordesc_np(-rc));
     crun_step(c, "make the pod's namespaces");
-    int rc = podns_make(&ns, err);
+    rc = podns_make(&ns, err);
     if (rc == 0)
         rc = add_network(c, id, folder.p, r, arena, err);
     if (rc == 0)

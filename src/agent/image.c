@@ -310,13 +310,13 @@ static int fill(struct image_store *s, int folder, const struct image_content *c
                 struct err *err)
 {
     struct unpack u;
-    if (mkdirat(folder, "rootfs", 0755) != 0)
-        return fail("make", "a root file system", errno, err);
+    int rc = tree_mkdir_at(folder, "rootfs", 0755);
+    if (rc < 0)
+        return fail("make", "a root file system", -rc, err);
     cleanup_fd int root = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return fail("open", "a root file system", errno, err);
     unpack_init(&u, root);
-    int rc = 0;
     for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
         image_step(s, "unpack a layer");
         rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);

@@ -85,7 +85,7 @@ static int make_above(struct layer *l, const char *path)
         if (slash)
             *slash = '\0';
         int fd = tree_open_in(l->u->root, copy, O_PATH | O_DIRECTORY);
-        if (fd == -ENOENT && mkdirat(above, at, 0755) == 0)
+        if (fd == -ENOENT && tree_mkdir_at(above, at, 0755) == 0)
             fd = tree_open_in(l->u->root, copy, O_PATH | O_DIRECTORY);
         (void)close(above);
         above = fd;

@@ -20,6 +20,7 @@
 
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -272,6 +273,8 @@ static int call(char **argv)
 
 int main(int argc, char **argv)
 {
+    // The runtime makes mount points and devices in root file systems; the agent's own umask keeps secrets.
+    (void)umask(022);
     if (argc == 3 && strcmp(argv[1], "run") == 0)
         return monitor_run(argv[2]);
     if (argc > 2 && strcmp(argv[1], "exec") == 0)

@@ -16,6 +16,7 @@
 
 #define FILTER_BYTES_MAX  ((size_t)1 << 20)
 #define FILTER_ANNOTATION "run.oci.seccomp_bpf_data"
+#define CONTAINER_UMASK   022 // as containerd and CRI-O have it; else a runtime may pass on its own
 #define DEFAULT_PATH      "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // --- Who -----------------------------------------------------------------------------------------
@@ -84,6 +85,8 @@ static void write_user(struct json_writer *w, const struct oci_user *u)
     json_write_u64(w, u->uid);
     json_write_key(w, STR("gid"));
     json_write_u64(w, u->gid);
+    json_write_key(w, STR("umask"));
+    json_write_u64(w, CONTAINER_UMASK);
     if (u->groups_len) {
         json_write_key(w, STR("additionalGids"));
         json_write_array_begin(w);

@@ -258,6 +258,14 @@ int tree_copy_all(int from, int to, struct err *err)
 
 // --- Small things --------------------------------------------------------------------------------
 
+int tree_mkdir_at(int folder, const char *name, unsigned mode)
+{
+    if (mkdirat(folder, name, mode) != 0)
+        return -errno;
+    cleanup_fd int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 || fchmod(fd, mode) != 0 ? -errno : 0;
+}
+
 int tree_make(const char *path, unsigned mode)
 {
     cleanup_free char *copy = xstrndup(path, strlen(path));
@@ -265,10 +273,11 @@ int tree_make(const char *path, unsigned mode)
         if (*at != '/')
             continue;
         *at = '\0';
-        (void)mkdir(copy, mode); // the last one tells whether it worked
+        (void)tree_mkdir_at(AT_FDCWD, copy, mode); // the last one tells whether it worked
         *at = '/';
     }
-    return mkdir(copy, mode) == 0 || errno == EEXIST ? 0 : -errno;
+    int rc = tree_mkdir_at(AT_FDCWD, copy, mode);
+    return rc == -EEXIST ? 0 : rc;
 }
 
 static int read_all(int fd, size_t max, struct sbuf *out)
@@ -298,7 +307,7 @@ int tree_write_file(int folder, const char *name, struct str bytes)
     sbuf_addf(&temporary, ".%s.tmp", name);
     int fd =
         openat(folder, temporary.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-    int rc = fd < 0 ? -errno : 0;
+    int rc = fd < 0 || fchmod(fd, 0644) != 0 ? -errno : 0;
     while (rc == 0 && bytes.n > 0) {
         ssize_t n = write(fd, bytes.p, bytes.n);
         if (n < 0 && errno != EINTR)

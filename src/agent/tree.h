@@ -19,6 +19,10 @@ int tree_remove_path(const char *path);
 // security attributes; device nodes are left out. Returns 0 or -errno.
 int tree_copy_all(int from, int to, struct err *err) MUST_USE;
 
+// tree_mkdir_at makes a directory with exactly this mode: the umask, which may be 077 here, does not reach what
+// containers see. Returns 0 or -errno; an existing one keeps its mode: -EEXIST.
+int tree_mkdir_at(int folder, const char *name, unsigned mode);
+
 // tree_make makes a folder with those above it. Returns 0 or -errno.
 int tree_make(const char *path, unsigned mode);
 

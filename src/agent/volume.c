@@ -161,11 +161,15 @@ static int create_host(const char *path, bool folder, struct err *err)
 {
     if (folder)
         return volume_make_folder(path, 0755, err);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
-    (void)close(fd);
-    return 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 && errno == EEXIST)
+        return 0; // another pod was faster
+    int code = fd < 0 || fchmod(fd, 0644) != 0
+                   ? err_set(err, errno, "%s: %s", path, strerrordesc_np(errno))
+                   : 0;
+    if (fd >= 0)
+        (void)close(fd);
+    return code;
 }
 
 int volume_check_host(const struct api_host_path_volume_source *v, struct arena *arena,

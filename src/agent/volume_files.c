@@ -31,8 +31,9 @@ int volume_make_folder(const char *path, uint32_t mode, struct err *err)
         struct str name;
         (void)str_cut(rest, '/', &name, &rest);
         sbuf_add(&part, name);
-        if (name.n > 0 && mkdir(part.p, rest.n ? 0750 : mode) != 0 && errno != EEXIST)
-            return err_set(err, errno, "mkdir %s: %s", part.p, strerrordesc_np(errno));
+        int code = name.n > 0 ? tree_mkdir_at(AT_FDCWD, part.p, rest.n ? 0750 : mode) : 0;
+        if (code < 0 && code != -EEXIST)
+            return err_set(err, -code, "mkdir %s: %s", part.p, strerrordesc_np(-code));
         sbuf_addc(&part, '/');
     }
     return 0;
@@ -130,8 +131,9 @@ static int write_file(int dir, const struct volume_file *f, int64_t group)
     struct str rest = f->path, part;
     while (str_cut(rest, '/', &part, &rest)) { // folders on the way
         sbuf_add(&path, part);
-        if (mkdirat(dir, path.p, 0755) != 0 && errno != EEXIST)
-            return -errno;
+        int made = tree_mkdir_at(dir, path.p, 0755);
+        if (made < 0 && made != -EEXIST)
+            return made;
         sbuf_addc(&path, '/');
     }
     sbuf_add(&path, part);
@@ -155,10 +157,11 @@ static int write_file(int dir, const struct volume_file *f, int64_t group)
 
 static int write_set(int dir, const char *name, const struct volume_files *files, int64_t group)
 {
-    if (mkdirat(dir, name, 0755) != 0)
-        return -errno;
+    int code = tree_mkdir_at(dir, name, 0755);
+    if (code < 0)
+        return code;
     int set = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int code = set < 0 ? -errno : fchmod(set, 0755) != 0 ? -errno : 0;
+    code = set < 0 ? -errno : 0;
     for (size_t i = 0; code == 0 && i < files->n; i++)
         code = write_file(set, &files->p[i], group);
     if (set >= 0)

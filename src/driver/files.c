@@ -120,6 +120,14 @@ int files_remove(const struct files *f, const char *path, struct err *err)
     return unlink(path) == 0 || errno == ENOENT ? 0 : failed("remove", path, err);
 }
 
+// Containers may see it: its mode is 0755, whatever the umask.
+static int files_make_dir(const char *path, struct err *err)
+{
+    if (mkdir(path, 0755) == 0)
+        return chmod(path, 0755) == 0 ? 0 : failed("set the mode of", path, err);
+    return errno == EEXIST ? 0 : failed("make the folder", path, err);
+}
+
 int files_make_dirs(const struct files *f, const char *path, struct err *err)
 {
     struct stat st;
@@ -133,11 +141,12 @@ int files_make_dirs(const struct files *f, const char *path, struct err *err)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (mkdir(copy, 0755) != 0 && errno != EEXIST)
-            return failed("make the folder", copy, err);
+        rc = files_make_dir(copy, err);
+        if (rc != 0)
+            return rc;
         *p = '/';
     }
-    return mkdir(copy, 0755) == 0 || errno == EEXIST ? 0 : failed("make the folder", copy, err);
+    return files_make_dir(copy, err);
 }
 
 const struct dirent *files_next(DIR *dir)

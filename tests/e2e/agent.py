@@ -319,6 +319,47 @@ def claims(c, n):
     assert not state.get('ClaimInfoStateList'), state
 
 
+# --- Isolation -----------------------------------------------------------------------------------
+
+def modes(c, n):
+    """The agent's umask is 077: a container that is not root reads what it should all the same, and has umask 022."""
+    c.good('POST', '/api/v1/namespaces/default/configmaps', {'metadata': {'name': 'modes'}, 'data': {'key': 'value'}})
+    script = ('umask; stat -c "%a %n" / /etc/hosts /etc/hostname /etc/resolv.conf /nest /nest/a/b /sub /made /var; ls / >/dev/null && cat /etc/hosts >/dev/null && '
+              'cat /nest/a/b/key && id -u && ' + FOREVER)
+    mounts = [{'name': 'nest', 'mountPath': '/nest'}, {'name': 'empty', 'mountPath': '/sub', 'subPath': 'x/y'}, {'name': 'host', 'mountPath': '/made'}]
+    c.good('POST', PODS, pod('modes', [container('c', script, volumeMounts=mounts, securityContext={'runAsUser': 1000, 'runAsGroup': 1000})], 'here',
+                             volumes=[{'name': 'nest', 'configMap': {'name': 'modes', 'items': [{'key': 'key', 'path': 'a/b/key'}]}}, {'name': 'empty', 'emptyDir': {}},
+                                      {'name': 'host', 'hostPath': {'path': c.folder + '/made', 'type': 'DirectoryOrCreate'}}]))
+    c.until('it runs as 1000', lambda: c.phase('modes', 'Running') and log(c, 'modes').endswith('1000\n'), 60)
+    lines = log(c, 'modes').splitlines()
+    assert lines[0] == '0022', lines
+    assert lines[1:10] == ['755 /', '644 /etc/hosts', '644 /etc/hostname', '644 /etc/resolv.conf', '777 /nest', '755 /nest/a/b', '755 /sub', '755 /made', '755 /var'], lines
+    out = subprocess.run([DRAY, '--kubeconfig', c.kubeconfig, 'exec', 'modes', '--', 'sh', '-c', 'umask'], capture_output=True, text=True)
+    assert out.stdout.strip() == '0022', out
+    gone(c, n, 'modes')
+
+
+def isolation(c, n):
+    """Promises that this node cannot keep: the pod fails with a reason, and runs nothing."""
+    unmasked = container('c', FOREVER, securityContext={'procMount': 'Unmasked', 'capabilities': {'drop': ['ALL']}})
+    runtime = 'crun' if shutil.which('crun') else 'runc'
+    classes = '/apis/node.k8s.io/v1/runtimeclasses'
+    for name, handler in (('usual', runtime), ('other', 'runsc')):
+        c.good('POST', classes, {'metadata': {'name': name}, 'handler': handler})
+    c.good('POST', PODS, pod('users', [unmasked], 'here', hostUsers=False))
+    c.good('POST', PODS, pod('other', [container('c', FOREVER)], 'here', runtimeClassName='other'))
+    c.good('POST', PODS, pod('usual', [container('c', FOREVER)], 'here', runtimeClassName='usual'))
+    for name, reason in (('users', 'UserNamespacesNotSupported'), ('other', 'RuntimeHandlerNotSupported')):
+        p = c.until(f'{name} is refused', lambda: c.phase(name, 'Failed'))
+        assert p['status']['reason'] == reason and p['status']['message'].startswith('Pod was rejected: '), p['status']
+        c.until('an event', lambda: [e for e in c.events() if e[:2] == (name, reason)])
+    c.until('the usual one runs', lambda: c.phase('usual', 'Running'))
+    assert not c.pod('users')['status'].get('containerStatuses', [{}])[0].get('containerID'), c.pod('users')['status']
+    gone(c, n, 'users', 'other', 'usual')
+    for name in ('usual', 'other'):
+        c.good('DELETE', f'{classes}/{name}')
+
+
 # --- The agent itself ----------------------------------------------------------------------------
 
 def restarted_agent(c, n):
@@ -350,7 +391,7 @@ def main():
     skip_if_impossible()
     c = Cluster(DRAY)
     n = Node(c)
-    steps = [the_node, order_of_containers, environment, volumes, storage, what_cannot_be, probes, restarts, ends, claims, restarted_agent]
+    steps = [the_node, order_of_containers, environment, volumes, storage, what_cannot_be, probes, restarts, ends, claims, modes, isolation, restarted_agent]
     only = sys.argv[2:]
     try:
         make_image(os.path.join(c.images, 'busybox'))

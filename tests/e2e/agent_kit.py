@@ -199,6 +199,7 @@ class Node:
         self.subnet = f'10.{200 + number % 50}.{number // 50 % 250}.0/24'
 
     def start(self, env=None, flags=(), wait=True):
+        # The umask of `dray up`: nothing that containers see may depend on it.
         c = self.c
         out = os.path.join(c.folder, f'{self.name}.out')
         self.said = len(open(out).read()) if os.path.exists(out) else 0
@@ -206,7 +207,7 @@ class Node:
                    '--cdi-dir', c.cdi, '--bridge', 'dr' + c.tag + self.name[:4], '--cgroup', 'dray-' + c.tag, '--pod-subnet', self.subnet,
                    '--listen', '127.0.0.1:0', '--node-ip', '127.0.0.1', '--pki', os.path.join(c.folder, 'up', 'pki'), '--refresh', '1', '--keep-slices', *flags]
         self.process = subprocess.Popen(command, stdout=open(os.path.join(c.folder, f'{self.name}.out'), 'a'),
-                                        stderr=open(os.path.join(c.folder, f'{self.name}.err'), 'a'), env=dict(os.environ, **(env or {})))
+                                        stderr=open(os.path.join(c.folder, f'{self.name}.err'), 'a'), env=dict(os.environ, **(env or {})), umask=0o077)
         if wait:
             self.until_ready()
 

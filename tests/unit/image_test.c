@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Images: tar archives, documents, layers over layers, the store. Every known way out of a layer has a case.
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -215,6 +216,35 @@ static void layers_lie_over_each_other(void **state)
     assert_int_equal(st.st_mode & 07777, 04755);
     assert_int_equal(fstatat(r.fd, "file-then-folder", &st, 0), 0);
     assert_true(S_ISDIR(st.st_mode));
+    (void)close(r.fd);
+}
+
+static unsigned mode_of(const struct root *r, const char *name)
+{
+    struct stat st;
+    assert_int_equal(fstatat(r->fd, name, &st, 0), 0);
+    return st.st_mode & 07777;
+}
+
+// Containers see these directories and files, whatever umask the agent runs with.
+static void modes_do_not_depend_on_the_umask(void **state)
+{
+    struct root r;
+    struct kit_tar t = {0};
+    (void)state;
+    open_root(&r, "umask");
+    mode_t before = umask(077);
+    add(&t, '0', "made/above/file", "3", NULL);
+    assert_int_equal(lay(&r, &t), 0);
+    assert_int_equal(tree_write_file(r.fd, "hosts", STR("x")), 0);
+    assert_int_equal(tree_mkdir_at(r.fd, "open", 0777), 0);
+    assert_int_equal(tree_mkdir_at(r.fd, "open", 0700), -EEXIST);
+    (void)umask(before);
+    assert_int_equal(mode_of(&r, "made"), 0755);
+    assert_int_equal(mode_of(&r, "made/above"), 0755);
+    assert_int_equal(mode_of(&r, "made/above/file"), 0644);
+    assert_int_equal(mode_of(&r, "hosts"), 0644);
+    assert_int_equal(mode_of(&r, "open"), 0777);
     (void)close(r.fd);
 }
 
@@ -877,6 +907,7 @@ int main(void)
         TEST_CASE(archives_are_read),
         TEST_CASE(damaged_archives_are_refused),
         TEST_CASE(layers_lie_over_each_other),
+        TEST_CASE(modes_do_not_depend_on_the_umask),
         TEST_CASE(an_opaque_folder_hides_what_is_below_it),
         TEST_CASE(names_cannot_leave_the_root),
         TEST_CASE(links_cannot_lead_out),
