@@ -377,6 +377,7 @@ int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfi
     if (!c)
         return bad_field(&p, "cluster", ERR_NOT_FOUND, "no cluster of this name is in clusters",
                          err);
+    ret->file = c->file;
     r = read_cluster(k, c, ret, err);
     if (r < 0 || user.n == 0)
         return r;
@@ -388,6 +389,7 @@ int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfi
 
 // --- Files ---------------------------------------------------------------------------------------
 
+// add_file merges a file. Returns 1 when it does not exist and may miss.
 static int add_file(struct kubeconfig *k, struct str path, bool may_miss, struct err *err)
 {
     cleanup_sbuf struct sbuf text = {0};
@@ -395,29 +397,59 @@ static int add_file(struct kubeconfig *k, struct str path, bool may_miss, struct
     int r = kubeconfig_read_file(z, &text, err);
     free(z);
     if (r == -ENOENT && may_miss)
-        return 0;
+        return 1;
     return r < 0 ? r : kubeconfig_add(k, path, sbuf_str(&text), err);
+}
+
+const char *kubeconfig_env(void)
+{
+    const char *list = getenv("KUBECONFIG"); // NOLINT(concurrency-mt-unsafe): nothing sets it
+    return list && list[0] ? list : NULL;
+}
+
+static bool kubeconfig_is_empty(const struct kubeconfig *k)
+{
+    return k->clusters.n == 0 && k->contexts.n == 0;
+}
+
+// The variable names a cluster on purpose: if that cannot be found, no other one may be taken.
+static int load_env_list(struct kubeconfig *k, const char *list, struct err *err)
+{
+    struct str rest = str_z(list);
+    size_t found = 0;
+    while (rest.n > 0) {
+        struct str one;
+        str_cut(rest, ':', &one, &rest);
+        int r = one.n ? add_file(k, one, true, err) : 1;
+        if (r < 0)
+            return err_wrap(err, "KUBECONFIG");
+        found += r == 0;
+    }
+    if (found == 0)
+        return err_set(err, ENOENT,
+                       "no file that KUBECONFIG names exists: '%.200s'; correct it, or unset it to "
+                       "use the default cluster",
+                       list);
+    if (kubeconfig_is_empty(k))
+        return err_set(err, ERR_INVALID,
+                       "KUBECONFIG='%.200s' holds no cluster and no context; write a kubeconfig "
+                       "there, or unset it to use the default cluster",
+                       list);
+    return 0;
 }
 
 int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err)
 {
+    const char *list = kubeconfig_env();
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
     if (path)
         return add_file(k, str_z(path), false, err);
-    struct str rest = str_z(getenv("KUBECONFIG")); // NOLINT(concurrency-mt-unsafe): nothing sets it
-    int r = 0;
-    if (rest.n == 0) {
-        const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
-        if (!home)
-            return 0;
-        return add_file(k, arena_strf(&k->arena, "%s/.kube/config", home), true, err);
-    }
-    while (rest.n > 0 && r == 0) {
-        struct str one;
-        str_cut(rest, ':', &one, &rest);
-        if (one.n)
-            r = add_file(k, one, true, err);
-    }
-    return r;
+    if (list)
+        return load_env_list(k, list, err);
+    if (!home)
+        return 0;
+    int r = add_file(k, arena_strf(&k->arena, "%s/.kube/config", home), true, err);
+    return r > 0 ? 0 : r;
 }
 
 int kubeconfig_in_cluster(struct kubeconfig *k, const char *folder, struct kubeconfig_target *ret,
@@ -454,7 +486,7 @@ int kubeconfig_find(struct kubeconfig *k, const char *path, const char *context,
     int r = kubeconfig_load(k, path, err);
     if (r < 0)
         return r;
-    if (!path && k->clusters.n == 0 && k->contexts.n == 0)
+    if (!path && kubeconfig_is_empty(k))
         return kubeconfig_in_cluster(k, NULL, ret, err);
     return kubeconfig_target(k, str_z(context), ret, err);
 }

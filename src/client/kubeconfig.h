@@ -47,6 +47,7 @@ struct kubeconfig_target {
         key_file; // where these were read; empty: they stood in the kubeconfig
     struct kubeconfig_exec exec;
     struct str user; // its name in the file, for messages
+    struct str file; // that names the cluster; empty: none, in a pod
 };
 
 struct kubeconfig_entry {
@@ -78,8 +79,12 @@ int kubeconfig_add(struct kubeconfig *k, struct str file, struct str text,
 int kubeconfig_target(struct kubeconfig *k, struct str context, struct kubeconfig_target *ret,
                       struct err *err) MUST_USE;
 
+// kubeconfig_env is $KUBECONFIG; NULL where it is not set or empty, which is the same, as for kubectl.
+const char *kubeconfig_env(void);
+
 // kubeconfig_load adds files as kubectl does: path if it is not NULL, else those of $KUBECONFIG, else
-// ~/.kube/config. Files of $KUBECONFIG that do not exist are passed over.
+// ~/.kube/config. $KUBECONFIG is a list with colons, whose missing files are passed over; when nothing is left, no
+// file or nothing in them, that is an error (-ENOENT, -ERR_INVALID): another cluster must not be taken instead.
 int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err) MUST_USE;
 
 // kubeconfig_in_cluster fills *ret from what a pod's service account has: the folder (NULL: the usual
@@ -87,8 +92,8 @@ int kubeconfig_load(struct kubeconfig *k, const char *path, struct err *err) MUS
 int kubeconfig_in_cluster(struct kubeconfig *k, const char *folder, struct kubeconfig_target *ret,
                           struct err *err) MUST_USE;
 
-// kubeconfig_find is what programs use: kubeconfig_load and kubeconfig_target; without a file, and
-// without a path, in-cluster.
+// kubeconfig_find is what programs use: kubeconfig_load and kubeconfig_target; without a path, $KUBECONFIG and
+// ~/.kube/config, in-cluster. Returns -ERR_NOT_FOUND with k still empty when no cluster is configured at all.
 int kubeconfig_find(struct kubeconfig *k, const char *path, const char *context,
                     struct kubeconfig_target *ret, struct err *err) MUST_USE;
 

@@ -11,11 +11,9 @@
 #define LOOK_NS     (5 * CLOCK_NS_PER_MS)
 #define PATIENCE_NS (60 * CLOCK_NS_PER_SEC)
 
-int cluster_open(struct cluster *c, const char *kubeconfig, const char *context, struct err *err)
+int cluster_open(struct cluster *c, struct err *err)
 {
     int r = loop_new(&c->loop, err);
-    if (r == 0)
-        r = kubeconfig_find(&c->config, kubeconfig, context, &c->target, err);
     const struct client_remote_options o = {.target = &c->target};
     return r < 0 ? r : client_remote_new(c->loop, &o, &c->client, err);
 }

@@ -22,10 +22,8 @@ struct cluster {
     struct discovery kinds; // see cluster_kinds
 };
 
-// cluster_open connects to what the kubeconfig (NULL: as kubectl finds it) and the context (NULL: the current one) name. End with
-// cluster_close in any case.
-int cluster_open(struct cluster *c, const char *kubeconfig, const char *context,
-                 struct err *err) MUST_USE;
+// cluster_open connects to c->target, which common_find found. End with cluster_close in any case.
+int cluster_open(struct cluster *c, struct err *err) MUST_USE;
 void cluster_close(struct cluster *c);
 
 // cluster_get adds the body of the answer to a GET. Returns 0 or what the server said.

@@ -84,19 +84,30 @@ static bool own_kubeconfig(struct sbuf *path)
     return access(path->p, R_OK) == 0;
 }
 
-int common_open(struct cluster *c, struct err *err)
+bool common_cluster_is_named(void)
+{
+    return common.kubeconfig || common.context || kubeconfig_env();
+}
+
+int common_find(struct kubeconfig *k, struct kubeconfig_target *ret, struct err *err)
 {
     cleanup_sbuf struct sbuf own = {0};
-    int r = cluster_open(c, common.kubeconfig, common.context, err);
-    if (r != -ERR_NOT_FOUND || common.kubeconfig || common.context)
+    int r = kubeconfig_find(k, common.kubeconfig, common.context, ret, err);
+    bool is_nothing = r == -ERR_NOT_FOUND && k->clusters.n == 0 && k->contexts.n == 0;
+    if (!is_nothing || common_cluster_is_named())
         return r;
     if (!own_kubeconfig(&own))
         return err_set(
             err, ERR_NOT_FOUND,
             "there is no kubeconfig: give one with --kubeconfig or in KUBECONFIG, or start a "
             "cluster here with 'dray up'");
-    cluster_close(c);
-    return cluster_open(c, own.p, NULL, err);
+    return kubeconfig_find(k, own.p, NULL, ret, err);
+}
+
+int common_open(struct cluster *c, struct err *err)
+{
+    int r = common_find(&c->config, &c->target, err);
+    return r < 0 ? r : cluster_open(c, err);
 }
 
 struct str common_namespace(const struct cluster *c)

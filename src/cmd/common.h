@@ -27,8 +27,15 @@ extern const struct option_group common_cluster; // --kubeconfig --context -n --
 extern const struct option_group common_list;    // -A -l -o -w --no-headers
 extern const struct option_group common_output;  // -o alone, for verbs that show one thing
 
-// common_open connects to the cluster that was asked for: --kubeconfig, else as kubectl finds it, else the 'dray up' of this
-// machine. End with cluster_close in any case.
+// common_cluster_is_named: --kubeconfig, --context or $KUBECONFIG say which cluster.
+bool common_cluster_is_named(void);
+
+// common_find decides which cluster a verb is about: --kubeconfig, else $KUBECONFIG, else ~/.kube/config, else a pod's own account,
+// else the 'dray up' of this machine. The last one counts only where nothing is configured at all: a cluster that is named and cannot
+// be found is an error. -ERR_NOT_FOUND: there is none. ret's texts live in k.
+int common_find(struct kubeconfig *k, struct kubeconfig_target *ret, struct err *err) MUST_USE;
+
+// common_open connects to the cluster that common_find finds. End with cluster_close in any case.
 int common_open(struct cluster *c, struct err *err) MUST_USE;
 
 // common_namespace is that of -n, else of the context. Empty with -A.

@@ -60,8 +60,7 @@ static void read_boot_id(struct sbuf *out)
 
 bool stub_has_server(const struct stub_args *a)
 {
-    const char *named = getenv("KUBECONFIG"); // NOLINT(concurrency-mt-unsafe): nobody changes it
-    return a->kubeconfig || a->context || (named && named[0] && a->files.n == 0);
+    return a->kubeconfig || a->context || (kubeconfig_env() && a->files.n == 0);
 }
 
 static int connect_api(struct stub *s, struct err *err)

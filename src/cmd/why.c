@@ -169,21 +169,27 @@ static int read_target(struct why_question *q)
     return q->name.n ? VERB_OK : verb_usage_error("why", "which pod, claim or podgroup?");
 }
 
-// choose_cluster takes the one that $KUBECONFIG names when the command line names none. The file that 'dray up' writes
-// lies beside the socket of its scheduler, which knows more than its API tells.
-static void choose_cluster(struct why_question *q, struct sbuf *folder)
+// choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies beside the socket of its
+// scheduler, which knows more than its API tells.
+static int choose_cluster(struct why_question *q, struct sbuf *folder, struct err *err)
 {
-    const char *file = getenv("KUBECONFIG"); // NOLINT(concurrency-mt-unsafe): nobody changes it
-    if (q->data_dir || q->socket || q->kubeconfig || q->context || !file || !file[0])
-        return;
-    const char *slash = strrchr(file, '/');
+    cleanup_kubeconfig struct kubeconfig config = {0};
+    struct kubeconfig_target target;
     cleanup_sbuf struct sbuf socket = {0};
-    if (slash)
-        sbuf_addf(folder, "%.*s", (int)(slash - file), file);
-    sbuf_addf(&socket, "%s/dray.sock", slash ? folder->p : ".");
+    if (q->data_dir || q->socket || q->kubeconfig || q->context)
+        return 0;
+    int r = common_find(&config, &target, err);
+    if (r == -ERR_NOT_FOUND && !common_cluster_is_named())
+        return 0; // none is configured: the socket's usual place may have one
+    if (r < 0)
+        return r;
+    ptrdiff_t slash = str_rfind_char(target.file, '/');
+    sbuf_add(folder, slash < 0 ? STR(".") : str_upto(target.file, (size_t)slash));
+    sbuf_addf(&socket, "%s/dray.sock", folder->p);
     q->any_cluster = true;
-    if (access(socket.p, F_OK) == 0)
-        q->data_dir = slash ? folder->p : ".";
+    if (target.file.n && access(socket.p, F_OK) == 0)
+        q->data_dir = folder->p;
+    return 0;
 }
 
 static int ask_cluster(int argc, char **argv)
@@ -204,8 +210,8 @@ static int ask_cluster(int argc, char **argv)
     if (r != VERB_OK)
         return r;
     cleanup_sbuf struct sbuf folder = {0};
-    choose_cluster(&q, &folder);
-    return why_cluster(&q);
+    struct err err = {0};
+    return choose_cluster(&q, &folder, &err) < 0 ? common_fail("why", &err) : why_cluster(&q);
 }
 
 int verb_why(int argc, char **argv)

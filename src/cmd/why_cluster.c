@@ -95,7 +95,7 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
     struct features features;
     struct sched *s = NULL;
     cleanup_sbuf struct sbuf name = {0};
-    int r = cluster_open(&c, q->kubeconfig, q->context, err);
+    int r = common_open(&c, err);
     if (r == 0 && !q->namespace.n)
         q->namespace = arena_str(&q->arena, common_namespace(&c));
     if (r == 0)

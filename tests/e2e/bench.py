@@ -84,6 +84,8 @@ def check_usage(config):
     assert 'No such file' in dray('bench', 'sched', '--kubeconfig', '/nowhere', code=1)
     bare = dict(os.environ, KUBECONFIG='/nowhere')
     bare.pop('KUBERNETES_SERVICE_HOST', None)
+    assert "no file that KUBECONFIG names exists: '/nowhere'" in dray('bench', 'sched', code=1, env=bare)
+    bare.update(KUBECONFIG='', HOME='/nowhere')
     assert 'there is no kubeconfig' in dray('bench', 'sched', code=1, env=bare)
     for wrong in (['sched', '--nodes', 'many'], ['sched', '--variant', 'three'], ['sched', '--bogus'], ['api', '--count', '0'], []):
         dray('bench', *wrong, code=2)

@@ -221,6 +221,43 @@ def deleting(up):
     expect('wait for what is gone', up('wait', 'pod/trainer', '--for=delete')[0], 0)
 
 
+def choosing(up):
+    """A cluster that KUBECONFIG names and that cannot be found is an error for every verb; the `dray up` of this machine is not taken instead."""
+    home = os.path.join(up.folder, 'home')
+    for name in ('.dray', '.kube'):
+        os.makedirs(os.path.join(home, name))
+    shutil.copy(up.kubeconfig, os.path.join(home, '.dray', 'admin.kubeconfig'))
+
+    def run(kubeconfig, *words):
+        env = dict(ENV, HOME=home, **({} if kubeconfig is None else {'KUBECONFIG': kubeconfig}))
+        r = subprocess.run([DRAY, *words], capture_output=True, text=True, env=env, timeout=TIMEOUT)
+        return r.returncode, r.stdout + r.stderr
+
+    def file(name, text):
+        path = os.path.join(up.folder, name)
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(text)
+        return path
+    whole = open(up.kubeconfig, encoding='utf-8').read()
+    missing, empty = os.path.join(up.folder, 'missing'), file('empty', '')
+    broken, aimless = file('broken', 'clusters: ['), file('aimless', whole.replace('current-context: ', 'current-context: x'))
+    expect('a config map', up('apply', '-f', '-', stdin='{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}}')[0], 0)
+    for bad in (missing, empty, broken, aimless, f'{missing}:{missing}2', f'{missing}:{empty}', ':'):
+        for words in (['get', 'configmaps'], ['delete', 'configmap', 'kept'], ['apply', '-f', EXAMPLE], ['describe', 'nodes'], ['why', 'kept'], ['free'], ['doctor'], ['plan'],
+                      ['snapshot', 'save', missing + '.json'], ['wait', 'configmap/kept', '--for=delete', '--timeout=1s'], ['logs', 'kept'], ['token', 'list'],
+                      ['request', 'gpu'], ['who', 'gpu'], ['taint', 'gpu', 'a:NoSchedule', '--dry-run'], ['history', 'claim/kept'], ['topo', 'n'], ['conformance', '--only', 'x']):
+            code, said = run(bad, *words)
+            named = bad == ':' or bad == aimless or bad.split(':')[-1].rstrip('2') in said
+            if code == 0 or not named or 'KUBECONFIG' not in said and bad != aimless:
+                failures.append(f'KUBECONFIG={bad} {words}: {code} {said[:300]}')
+    expect('nothing was deleted', up('get', 'configmap', 'kept')[0], 0)
+    for good in (None, '', f'{missing}:{up.kubeconfig}', f':{up.kubeconfig}'):
+        expect(f'KUBECONFIG={good}', run(good, 'get', 'configmap', 'kept')[0], 0)
+    shutil.copy(aimless, os.path.join(home, '.kube', 'config'))
+    code, said = run(None, 'get', 'configmap', 'kept')
+    expect('a default file without a usable context', (code, 'context' in said), (1, True))
+
+
 def plugin(up):
     """kubectl finds the program as kubectl-dray."""
     with tempfile.TemporaryDirectory() as folder:
@@ -268,6 +305,7 @@ def main():
         watching(up)
         screens(up)
         deleting(up)
+        choosing(up)
         plugin(up)
     finally:
         up.done()

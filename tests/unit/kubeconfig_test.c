@@ -156,10 +156,42 @@ static void files_are_found_beside_the_kubeconfig(void **state)
     assert_int_equal(kubeconfig_find(&k, NULL, NULL, &t, &err), 0);
     assert_str(t.ca_pem, PEM("CERTIFICATE"));
     assert_str(t.token_file, arena_strf(&a, "%s/token", folder).p);
+    assert_str(t.file, path.p);
     kubeconfig_done(&k);
-    // Nothing but a pod's own folder.
-    assert_int_equal(setenv("KUBECONFIG", "/nowhere", 1), 0);
+    // What the variable names has to be there; only without it other places count.
+    assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1", 1), 0);
+    assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
+    struct str empty = arena_strf(&a, "%s/empty", folder),
+               broken = arena_strf(&a, "%s/broken", folder);
+    write_file(empty.p, "");
+    write_file(broken.p, "clusters: [\n");
+    const struct {
+        struct str list;
+        int code;
+        const char *says;
+    } rows[] = {
+        {STR("/nowhere"), -ENOENT, "no file that KUBECONFIG names exists: '/nowhere'"},
+        {STR("/nowhere:/neither"), -ENOENT, "'/nowhere:/neither'"},
+        {STR(":"), -ENOENT, "no file that KUBECONFIG names exists: ':'"},
+        {empty, -ERR_INVALID, empty.p},
+        {arena_strf(&a, "/nowhere:%s", empty.p), -ERR_INVALID, "holds no cluster and no context"},
+        {broken, -ERR_BAD_REQUEST, broken.p},
+        {arena_strf(&a, "%s:%s", path.p, broken.p), -ERR_BAD_REQUEST, broken.p},
+    };
+    for (size_t i = 0; i < array_len(rows); i++) {
+        k = (struct kubeconfig){0};
+        assert_int_equal(setenv("KUBECONFIG", rows[i].list.p, 1), 0);
+        assert_int_equal(kubeconfig_find(&k, NULL, NULL, &t, &err), rows[i].code);
+        char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX];
+        err_text(&err, text, sizeof(text));
+        assert_non_null(strstr(text, rows[i].says));
+        kubeconfig_done(&k);
+    }
+    // Set and empty is not set, as for kubectl.
+    assert_int_equal(setenv("KUBECONFIG", "", 1), 0);
+    assert_int_equal(setenv("HOME", "/nowhere", 1), 0);
     assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+    assert_null(kubeconfig_env());
     k = (struct kubeconfig){0};
     assert_int_equal(kubeconfig_find(&k, NULL, NULL, &t, &err), -ERR_NOT_FOUND);
     assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1), 0);
@@ -168,6 +200,8 @@ static void files_are_found_beside_the_kubeconfig(void **state)
     assert_str(t.server, "https://[fd00::1]:443");
     kubeconfig_done(&k);
     assert_int_equal(unlink(path.p), 0);
+    assert_int_equal(unlink(empty.p), 0);
+    assert_int_equal(unlink(broken.p), 0);
     assert_int_equal(unlink(arena_strf(&a, "%s/ca.crt", folder).p), 0);
     assert_int_equal(rmdir(folder), 0);
     arena_done(&a);
