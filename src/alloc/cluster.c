@@ -3,6 +3,7 @@
 // The cluster's snapshot: devices with their CEL records, numbered attribute values, merged taints
 // and recorded use; what each class selects; which slices belong to which node and pool.
 #include "alloc/alloc_int.h"
+#include "api/match/device_taint.h"
 #include "base/hash.h"
 
 #include "base/banned.h"
@@ -118,12 +119,10 @@ static uint32_t intern(void *arg, char type, struct str bytes)
     return *id;
 }
 
-static bool rule_picks(const struct api_device_taint_rule *rule, const struct cl_device *d)
+static bool cluster_rule_taints(const struct api_device_taint_rule *rule, const struct cl_device *d)
 {
-    const struct api_device_taint_selector *s = rule->spec.device_selector;
-    return s && (!s->has_driver || str_eq(s->driver, d->slice->spec.driver)) &&
-           (!s->has_pool || str_eq(s->pool, d->slice->spec.pool.name)) &&
-           (!s->has_device || str_eq(s->device, d->api->name));
+    return device_taint_selects(rule->spec.device_selector, d->slice->spec.driver,
+                                d->slice->spec.pool.name, &d->api->name);
 }
 
 static void merge_taints(struct alloc_cluster *c, const struct alloc_input *in, struct cl_device *d)
@@ -131,7 +130,7 @@ static void merge_taints(struct alloc_cluster *c, const struct alloc_input *in, 
     size_t more = 0;
     d->taints = d->api->taints;
     for (size_t i = 0; i < in->taint_rules_len; i++)
-        more += rule_picks(in->taint_rules[i], d);
+        more += cluster_rule_taints(in->taint_rules[i], d);
     if (!more)
         return;
     struct api_device_taint *p =
@@ -140,7 +139,7 @@ static void merge_taints(struct alloc_cluster *c, const struct alloc_input *in, 
     if (n)
         memcpy(p, d->taints.p, n * sizeof(*p));
     for (size_t i = 0; i < in->taint_rules_len; i++)
-        if (rule_picks(in->taint_rules[i], d))
+        if (cluster_rule_taints(in->taint_rules[i], d))
             p[n++] = in->taint_rules[i]->spec.taint;
     d->taints = (struct api_device_taint_array){p, n};
 }

@@ -6,6 +6,7 @@
 
 #include "alloc/alloc_int.h"
 #include "alloc/index_int.h"
+#include "api/match/device_taint.h"
 #include "base/hash.h"
 
 #include "base/banned.h"
@@ -427,7 +428,7 @@ static void apply_rule(struct index *x, const struct api_device_taint_rule *r)
     }
     map_foreach(&x->pools, i) {
         struct index_pool *p = *map_value(&x->pools, i);
-        if (!index_rule_selects(s, p->driver, p->name, NULL))
+        if (!device_taint_selects(s, p->driver, p->name, NULL))
             continue;
         for (size_t k = 0; k < p->slices.n; k++)
             key_devices(x, p->slices.p[k]);

@@ -279,10 +279,6 @@ void index_stale(struct index *x);
 size_t user_len(const struct index_user *u);
 bool user_use(const struct index *x, const struct index_user *u, size_t i, struct alloc_use *ret);
 
-// index_rule_selects says whether a rule may taint a device; device NULL: one of the pool.
-bool index_rule_selects(const struct api_device_taint_selector *s, struct str driver,
-                        struct str pool, const struct str *device);
-
 // --- index_place.c: sets, cells, groups --------------------------------------------------------------
 
 // place_node puts a node where it belongs; place_take takes it out. place_own: its own pools are in other

@@ -5,6 +5,7 @@
 #include "alloc/alloc_int.h"
 #include "alloc/index_int.h"
 #include "api/api.h"
+#include "api/match/device_taint.h"
 #include "base/hash.h"
 
 #include "base/banned.h"
@@ -26,21 +27,13 @@ static uint64_t taint_hash(const struct api_device_taint *t)
     return index_mix(index_mix(h, hash_str(t->value)), hash_str(t->effect));
 }
 
-bool index_rule_selects(const struct api_device_taint_selector *s, struct str driver,
-                        struct str pool, const struct str *device)
-{
-    return s && (!s->has_driver || str_eq(s->driver, driver)) &&
-           (!s->has_pool || str_eq(s->pool, pool)) &&
-           (!device || !s->has_device || str_eq(s->device, *device));
-}
-
 static uint64_t rule_taints(const struct index *x, const struct api_resource_slice_spec *spec,
                             struct str device)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < x->rules.n; i++) {
         const struct api_device_taint_rule *r = x->rules.p[i].value;
-        if (index_rule_selects(r->spec.device_selector, spec->driver, spec->pool.name, &device))
+        if (device_taint_selects(r->spec.device_selector, spec->driver, spec->pool.name, &device))
             sum += taint_hash(&r->spec.taint);
     }
     return sum;

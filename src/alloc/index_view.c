@@ -6,6 +6,7 @@
 
 #include "alloc/alloc_int.h"
 #include "alloc/index_int.h"
+#include "api/match/device_taint.h"
 
 #include "base/banned.h"
 
@@ -76,7 +77,7 @@ static bool rule_counts(const struct gathering *g, const struct api_device_taint
 {
     for (size_t i = 0; i < g->slices.n; i++) {
         const struct api_resource_slice_spec *s = &g->slices.p[i]->spec;
-        if (index_rule_selects(r->spec.device_selector, s->driver, s->pool.name, NULL))
+        if (device_taint_selects(r->spec.device_selector, s->driver, s->pool.name, NULL))
             return true;
     }
     return false;

@@ -4,6 +4,7 @@
 // selection. Answers are kept per distinct set of selectors; a selector is evaluated at most once on
 // a device.
 #include "alloc/alloc_int.h"
+#include "api/match/device_taint.h"
 
 #include "base/banned.h"
 
@@ -141,17 +142,6 @@ void select_error(struct alloc_solver *s, const struct alternative *a, uint32_t 
 
 // --- Taints --------------------------------------------------------------------------------------
 
-static bool tolerates(const struct api_device_toleration *t, const struct api_device_taint *taint)
-{
-    if (t->effect.n && !str_eq(t->effect, taint->effect))
-        return false;
-    if (t->key.n && !str_eq(t->key, taint->key))
-        return false;
-    if (t->operator.n == 0 || str_eqz(t->operator, "Equal"))
-        return str_eq(t->value, taint->value);
-    return str_eqz(t->operator, "Exists");
-}
-
 const struct api_device_taint *taint_refusing(const struct cl_device *d,
                                               const struct api_device_toleration_array *t)
 {
@@ -159,10 +149,7 @@ const struct api_device_taint *taint_refusing(const struct cl_device *d,
         const struct api_device_taint *taint = &d->taints.p[i];
         if (!str_eqz(taint->effect, "NoSchedule") && !str_eqz(taint->effect, "NoExecute"))
             continue;
-        size_t j = 0;
-        while (j < t->n && !tolerates(&t->p[j], taint))
-            j++;
-        if (j == t->n)
+        if (!device_taint_is_tolerated(t, taint))
             return taint;
     }
     return NULL;

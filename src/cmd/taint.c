@@ -120,7 +120,7 @@ static bool preview(struct device_source *s, const struct inventory *inv,
         taint_find(inv, rules->p[i], &s->arena, &e);
         view_taint(&out, inv, &e);
         for (size_t k = 0; e.evicts && k < e.hits_len; k++)
-            evicts |= !e.hits[k].tolerates;
+            evicts |= !e.hits[k].tolerates || e.hits[k].for_a_while;
     }
     view_add_wrapped(&fitted, sbuf_str(&out), s->layout.term.columns);
     printf("%s", fitted.n ? fitted.p : "");

@@ -4,6 +4,7 @@
 // moment, and removed some time later.
 #include <stdlib.h>
 
+#include "api/match/device_taint.h"
 #include "ctl/ctl_int.h"
 #include "ctl/pool_int.h"
 #include "ctl/taint_int.h"
@@ -88,7 +89,7 @@ static void ask_rule(void *arg, const struct client_object *o)
     struct rule_question *q = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
     if (makes_unavailable(rule->spec.taint.effect) &&
-        rule_selects(rule, q->driver, q->pool, q->device))
+        device_taint_selects(rule->spec.device_selector, q->driver, q->pool, &q->device))
         q->yes = true;
 }
 

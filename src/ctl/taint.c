@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "api/match/device_taint.h"
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
 #include "ctl/taint_int.h"
@@ -17,51 +18,12 @@ static bool is_no_execute(struct str effect)
 
 // --- When ----------------------------------------------------------------------------------------
 
-bool rule_selects(const struct api_device_taint_rule *rule, struct str driver, struct str pool,
-                  struct str device)
-{
-    const struct api_device_taint_selector *s = rule->spec.device_selector;
-    return s && (!s->has_driver || str_eq(s->driver, driver)) &&
-           (!s->has_pool || str_eq(s->pool, pool)) && (!s->has_device || str_eq(s->device, device));
-}
-
-// Only tolerations that name the effect count here; the scheduler is more generous.
-static bool tolerates(const struct api_device_toleration *t, const struct api_device_taint *taint)
-{
-    if (!is_no_execute(t->effect))
-        return false;
-    if (t->key.n > 0 && !str_eq(t->key, taint->key))
-        return false;
-    if (str_eq(t->operator, STR("Exists")))
-        return true;
-    return str_eq(t->value, taint->value);
-}
-
-// wait_of is how long a taint is tolerated in seconds; false: for ever.
-static bool wait_of(const struct api_device_request_allocation_result *result,
-                    const struct api_device_taint *taint, int64_t *ret)
-{
-    bool any = false;
-    *ret = 0;
-    for (size_t i = 0; i < result->tolerations.n; i++) {
-        const struct api_device_toleration *t = &result->tolerations.p[i];
-        if (!tolerates(t, taint))
-            continue;
-        if (!t->has_toleration_seconds)
-            return false;
-        int64_t seconds = t->toleration_seconds > 0 ? t->toleration_seconds : 0;
-        *ret = any && *ret < seconds ? *ret : seconds;
-        any = true;
-    }
-    return true;
-}
-
 static void count_taint(struct eviction *e,
                         const struct api_device_request_allocation_result *result,
                         const struct api_device_taint *taint, struct str rule_uid)
 {
     int64_t wait;
-    if (!wait_of(result, taint, &wait))
+    if (!device_taint_evicts(&result->tolerations, taint, &wait))
         return;
     int64_t at = taint->time_added.set ? taint->time_added.at.sec : 0;
     if (__builtin_add_overflow(at, wait, &at))
@@ -105,7 +67,8 @@ static void count_rule(void *arg, const struct client_object *o)
     const struct rule_search *s = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
     if (is_no_execute(rule->spec.taint.effect) &&
-        rule_selects(rule, s->result->driver, s->result->pool, s->result->device))
+        device_taint_selects(rule->spec.device_selector, s->result->driver, s->result->pool,
+                             &s->result->device))
         count_taint(s->eviction, s->result, &rule->spec.taint, rule->metadata.uid);
 }
 
@@ -119,7 +82,8 @@ static void count_result(const struct taint_ctl *t, struct eviction *e,
                          const struct api_device_taint_rule *as_if)
 {
     if (as_if) {
-        if (rule_selects(as_if, result->driver, result->pool, result->device))
+        if (device_taint_selects(as_if->spec.device_selector, result->driver, result->pool,
+                                 &result->device))
             count_taint(e, result, &as_if->spec.taint, as_if->metadata.uid);
         return;
     }

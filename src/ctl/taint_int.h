@@ -55,10 +55,6 @@ struct eviction {
 struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod *pod,
                                 const struct api_device_taint_rule *as_if);
 
-// rule_selects says whether a rule is about a device.
-bool rule_selects(const struct api_device_taint_rule *rule, struct str driver, struct str pool,
-                  struct str device);
-
 void taint_step_rule(struct taint_ctl *t, struct str key, struct str name);
 
 // taint_add_rule looks at a rule's status, soon or after a while.

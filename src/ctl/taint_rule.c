@@ -2,6 +2,7 @@
 //
 // The condition EvictionInProgress of a DeviceTaintRule: how many pods are still to go, or, for a
 // rule without effect, what it would do.
+#include "api/match/device_taint.h"
 #include "ctl/taint_int.h"
 
 #include "base/banned.h"
@@ -40,8 +41,8 @@ static void count_published(void *arg, const struct client_object *o)
     struct count *c = arg;
     const struct api_resource_slice *s = as_slice(o);
     for (size_t i = 0; i < s->spec.devices.n; i++)
-        c->published +=
-            rule_selects(c->rule, s->spec.driver, s->spec.pool.name, s->spec.devices.p[i].name);
+        c->published += device_taint_selects(c->rule->spec.device_selector, s->spec.driver,
+                                             s->spec.pool.name, &s->spec.devices.p[i].name);
 }
 
 static void count_allocated(void *arg, const struct client_object *o)
@@ -50,7 +51,8 @@ static void count_allocated(void *arg, const struct client_object *o)
     const struct api_allocation_result *a = as_claim(o)->status.allocation;
     for (size_t i = 0; a && i < a->devices.results.n; i++) {
         const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
-        c->allocated += rule_selects(c->rule, r->driver, r->pool, r->device);
+        c->allocated +=
+            device_taint_selects(c->rule->spec.device_selector, r->driver, r->pool, &r->device);
     }
 }
 

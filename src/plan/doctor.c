@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "api/match/device_taint.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -201,7 +202,7 @@ static void check_rules(struct look *l)
         bool any = false;
         for (size_t i = 0; i < l->inv->devices_len && !any && r->spec.device_selector; i++) {
             const struct alloc_device_id *id = &l->inv->devices[i].id;
-            any = rule_picks(r->spec.device_selector, id->driver, id->pool, id->device);
+            any = device_taint_selects(r->spec.device_selector, id->driver, id->pool, &id->device);
         }
         if (!any && tell(l))
             doctor_say(l->d, DOCTOR_WARN, l->check, "dray untaint removes it",

@@ -50,14 +50,9 @@ struct plan_object *world_find(const struct plan_world *w, enum plan_kind kind, 
 // world_add puts an object in; one of the same kind and name is replaced.
 struct plan_object *world_add(struct plan_world *w, const struct plan_object *o);
 
-// rule_parse reads a taint as plan_taint does. rule_picks says whether a rule's selector has a device,
-// rule_tolerated whether one of the tolerations is for the taint.
+// rule_parse reads a taint as plan_taint does.
 int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
                struct err *err) MUST_USE;
-bool rule_picks(const struct api_device_taint_selector *s, struct str driver, struct str pool,
-                struct str device);
-bool rule_tolerated(const struct api_device_toleration_array *all,
-                    const struct api_device_taint *taint);
 
 // world_note records a line for people.
 void world_note(struct plan_world *w, const char *fmt, ...) ERR_PRINTF(2, 3);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/taint.h"
 
+#include "api/match/device_taint.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -15,16 +16,35 @@ static struct taint_hit hit_of(uint32_t hold, const struct inventory_hold *h,
                                const struct api_device_taint *taint)
 {
     struct taint_hit hit = {.hold = hold};
-    const struct api_device_toleration_array *all = &h->result->tolerations;
-    for (size_t i = 0; i < all->n; i++) {
-        const struct api_device_toleration_array one = {&all->p[i], 1};
-        if (!rule_tolerated(&one, taint))
-            continue;
-        hit.for_a_while = all->p[i].has_toleration_seconds && (!hit.tolerates || hit.for_a_while);
-        hit.seconds = all->p[i].toleration_seconds;
-        hit.tolerates = true;
-    }
+    int64_t wait_s = 0;
+    bool is_evicted = device_taint_evicts(&h->result->tolerations, taint, &wait_s);
+    hit.tolerates = !is_evicted || wait_s > 0;
+    hit.for_a_while = is_evicted && wait_s > 0;
+    hit.seconds = wait_s;
     return hit;
+}
+
+static bool hit_is_sooner(const struct taint_hit *a, const struct taint_hit *b)
+{
+    if (a->tolerates != b->tolerates)
+        return !a->tolerates;
+    if (a->for_a_while != b->for_a_while)
+        return a->for_a_while;
+    return a->seconds < b->seconds;
+}
+
+struct taint_hits VEC(struct taint_hit);
+
+// One hit a claim: of its devices, the one that its pods must leave first counts.
+static void add_hit(struct taint_hits *hits, size_t *place, struct taint_hit hit,
+                    struct arena *arena)
+{
+    if (*place == 0) {
+        vec_push_arena(arena, hits, hit);
+        *place = hits->n;
+    } else if (hit_is_sooner(&hit, &hits->p[*place - 1])) {
+        hits->p[*place - 1] = hit;
+    }
 }
 
 void taint_find(const struct inventory *inv, const struct api_device_taint_rule *rule,
@@ -32,21 +52,17 @@ void taint_find(const struct inventory *inv, const struct api_device_taint_rule 
 {
     const struct api_device_taint_selector *s = rule->spec.device_selector;
     struct VEC(uint32_t) devices = {0};
-    struct VEC(struct taint_hit) hits = {0};
-    bool *told = arena_array(arena, bool, inv->claims_len + 1);
-    for (size_t i = 0; s && i < inv->devices_len; i++) {
+    struct taint_hits hits = {0};
+    size_t *places = arena_array(arena, size_t, inv->claims_len + 1); // by claim, from 1 on
+    memset(places, 0, (inv->claims_len + 1) * sizeof(*places));
+    for (size_t i = 0; i < inv->devices_len; i++) {
         const struct inventory_device *d = &inv->devices[i];
-        if (!rule_picks(s, d->id.driver, d->id.pool, d->id.device))
+        if (!device_taint_selects(s, d->id.driver, d->id.pool, &d->id.device))
             continue;
         vec_push_arena(arena, &devices, (uint32_t)i);
-        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++) {
-            struct taint_hit hit = hit_of(k, &inv->holds[k], &rule->spec.taint);
-            uint32_t claim = inv->holds[k].claim;
-            if (told[claim])
-                continue;
-            told[claim] = !hit.tolerates; // another device may be the one that is not tolerated
-            vec_push_arena(arena, &hits, hit);
-        }
+        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++)
+            add_hit(&hits, &places[inv->holds[k].claim],
+                    hit_of(k, &inv->holds[k], &rule->spec.taint), arena);
     }
     *ret = (struct taint_effect){.rule = rule,
                                  .devices = devices.p,

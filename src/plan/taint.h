@@ -8,9 +8,9 @@
 
 // A claim that holds a device of the rule.
 struct taint_hit {
-    uint32_t hold; // in the inventory
-    bool tolerates;
-    bool for_a_while; // it tolerates the taint for seconds
+    uint32_t hold;    // in the inventory
+    bool tolerates;   // its pods are not evicted at once
+    bool for_a_while; // but after seconds
     int64_t seconds;
 };
 

@@ -3,6 +3,7 @@
 // What if: a node drained, devices tainted, a claim gone, nodes added. Objects are copied before they
 // are changed.
 #include "alloc/node.h"
+#include "api/match/device_taint.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -180,13 +181,6 @@ static bool read_long(struct str text, struct api_device_taint_selector *s,
     return true;
 }
 
-bool rule_picks(const struct api_device_taint_selector *s, struct str driver, struct str pool,
-                struct str device)
-{
-    return (!s->has_driver || str_eq(s->driver, driver)) &&
-           (!s->has_pool || str_eq(s->pool, pool)) && (!s->has_device || str_eq(s->device, device));
-}
-
 static bool any_device(const struct plan_world *w, const struct api_device_taint_selector *s)
 {
     world_foreach(w, PLAN_SLICE, o)
@@ -194,27 +188,13 @@ static bool any_device(const struct plan_world *w, const struct api_device_taint
         const struct api_resource_slice_spec *spec =
             &((const struct api_resource_slice *)o->value)->spec;
         for (size_t i = 0; i < spec->devices.n; i++)
-            if (rule_picks(s, spec->driver, spec->pool.name, spec->devices.p[i].name))
+            if (device_taint_selects(s, spec->driver, spec->pool.name, &spec->devices.p[i].name))
                 return true;
     }
     return false;
 }
 
-bool rule_tolerated(const struct api_device_toleration_array *all,
-                    const struct api_device_taint *taint)
-{
-    for (size_t i = 0; i < all->n; i++) {
-        const struct api_device_toleration *t = &all->p[i];
-        if ((t->effect.n && !str_eq(t->effect, taint->effect)) ||
-            (t->key.n && !str_eq(t->key, taint->key)))
-            continue;
-        if (str_eqz(t->operator, "Exists") || str_eq(t->value, taint->value))
-            return true;
-    }
-    return false;
-}
-
-// NoExecute: claims that hold a tainted device and do not tolerate it are free again.
+// NoExecute: claims that hold a tainted device and do not tolerate it for ever are free again, sooner or later.
 static void evict(struct plan_world *w, const struct api_device_taint_selector *s,
                   const struct api_device_taint *t)
 {
@@ -225,8 +205,9 @@ static void evict(struct plan_world *w, const struct api_device_taint_selector *
         bool hit = false;
         for (size_t i = 0; a && i < a->devices.results.n; i++) {
             const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
-            hit |=
-                rule_picks(s, r->driver, r->pool, r->device) && !rule_tolerated(&r->tolerations, t);
+            int64_t wait_s;
+            hit |= device_taint_selects(s, r->driver, r->pool, &r->device) &&
+                   device_taint_evicts(&r->tolerations, t, &wait_s);
         }
         if (!hit)
             continue;

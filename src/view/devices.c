@@ -358,7 +358,7 @@ void view_taint(struct sbuf *out, const struct inventory *inv, const struct tain
     for (size_t i = 0; i < e->hits_len; i++) {
         const struct taint_hit *h = &e->hits[i];
         const struct inventory_claim *c = &inv->claims[inv->holds[h->hold].claim];
-        bool goes = e->evicts && !h->tolerates;
+        bool goes = e->evicts && (!h->tolerates || h->for_a_while);
         sbuf_addf(out, "  %s %.*s, claim %.*s%s",
                   goes         ? "evicts"
                   : !e->evicts ? "stays:"
@@ -366,7 +366,7 @@ void view_taint(struct sbuf *out, const struct inventory *inv, const struct tain
                   STR_ARG(c->pods.n ? c->pods : STR("(no pod)")), STR_ARG(c->name),
                   h->for_a_while && e->evicts ? "" : "\n");
         if (h->for_a_while && e->evicts)
-            sbuf_addf(out, ", for %lld s\n", (long long)h->seconds);
+            sbuf_addf(out, ", after %lld s\n", (long long)h->seconds);
         evicted += goes;
     }
     if (e->evicts)

@@ -115,6 +115,40 @@ def taint(c, name):
     c.run('untaint', 'a-rule', code=1)
 
 
+def tolerant(c):
+    """What --dry-run says of claims that tolerate a taint is what the controller then does."""
+    rows = (('any-effect', {'key': 'broken', 'operator': 'Exists'}, True), ('named', {'key': 'broken', 'operator': 'Exists', 'effect': 'NoExecute'}, False),
+            ('for-now', {'key': 'broken', 'operator': 'Exists', 'effect': 'NoExecute', 'tolerationSeconds': 3}, True))
+    for name, toleration, _ in rows:
+        request = {'name': 'gpu', 'exactly': {'deviceClassName': 'gpu.example.com', 'tolerations': [toleration]}}
+        objects = [{'apiVersion': 'resource.k8s.io/v1', 'kind': 'ResourceClaim', 'metadata': {'name': name}, 'spec': {'devices': {'requests': [request]}}},
+                   {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': name}, 'spec': {
+                       'containers': [{'name': 'c', 'image': 'x', 'resources': {'claims': [{'name': 'gpu'}]}}], 'resourceClaims': [{'name': 'gpu', 'resourceClaimName': name}]}}]
+        path = os.path.join(c.folder, name + '.json')
+        with open(path, 'w', encoding='utf-8') as f:
+            json.dump({'apiVersion': 'v1', 'kind': 'List', 'items': objects}, f)
+        c.run('apply', '-f', path)
+    for name, _, goes in rows:
+        held = until(f'{name} holds a device', lambda: [d for d in c.json('who', '--all')['devices'] if any(h['pods'] == name for h in d['holders'])])[0]
+        until(f'{name} runs', lambda: c.json('get', 'pod', name)['status'].get('phase') == 'Running')
+        device = f'{held["driver"]}/{held["pool"]}/{held["device"]}'
+        told = c.run('taint', device, 'broken:NoExecute', '--dry-run').stdout
+        assert (f'evicts {name}' in told) == goes and (f'tolerates it: {name}' in told) != goes, told
+        assert f'pods of {1 if goes else 0} claim' in told and ('after 3 s' in told) == (name == 'for-now'), told
+        if goes:
+            c.run('taint', device, 'broken:NoExecute', code=1)
+        c.run('taint', device, 'broken:NoExecute', '--yes')
+        if goes:
+            until(f'{name} is evicted', lambda: subprocess.run([DRAY, 'get', 'pod', name], env=c.env, capture_output=True).returncode != 0)
+        else:
+            time.sleep(5)
+            assert c.json('get', 'pod', name)['status']['phase'] == 'Running'
+        c.run('untaint', device, 'broken')
+    subprocess.run([DRAY, 'delete', 'pod', 'named'], env=c.env, capture_output=True, check=True)
+    for name, _, _ in rows:
+        c.run('delete', 'resourceclaim', name)
+
+
 def doctor(c):
     d = c.json('doctor')
     by = {}
@@ -213,6 +247,7 @@ def main():
         name = check_answers(c, held)
         metrics(c, held)
         taint(c, name)
+        tolerant(c)
         doctor(c)
         for columns in (80, 200):
             for line in lines_of(screen(c, columns)):

@@ -296,12 +296,40 @@ static void test_topology_folds_partitions(void **state)
 
 // --- Taints --------------------------------------------------------------------------------------
 
+// What-if takes the same claims away as the eviction controller does.
+static void test_a_plan_evicts_as_the_controller_does(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *toleration;
+        bool stays;
+    } rows[] = {{"{key: k, operator: Exists}", false},
+                {"{key: k, operator: Exists, effect: NoExecute}", true},
+                {"{key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 60}", false},
+                {"{key: other, operator: Exists, effect: NoExecute}", false}};
+    for (size_t i = 0; i < array_len(rows); i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        sbuf_addf(&text,
+                  GPUS NODE("n1") SLICE("n1", "{name: a}")
+                      HELD("x", "n1", "a", ", tolerations: [%s]"),
+                  rows[i].toleration);
+        struct plan_world *w = world(text.p);
+        assert_int_equal(plan_taint(w, STR("gpu.example.com=k=v:NoExecute"), NULL), 0);
+        struct inventory *inv = inventory(w);
+        if ((inv->devices[0].holds_len == 1) != rows[i].stays)
+            fail_msg("%s: %u holders", rows[i].toleration, (unsigned)inv->devices[0].holds_len);
+        inventory_free(inv);
+        plan_world_free(w);
+    }
+}
+
 static void test_taint_tells_whom_it_evicts(void **state)
 {
     (void)state;
     struct plan_world *w = world(
         GPUS NODE("n1") SLICE("n1", "{name: a}, {name: b}, {name: c}") HELD("x", "n1", "a", "")
-            HELD("z", "n1", "b", ", tolerations: [{key: k, operator: Exists}]"));
+            HELD("w", "n1", "b", ", tolerations: [{key: k, operator: Exists, effect: NoExecute}]")
+                HELD("z", "n1", "c", ", tolerations: [{key: k, operator: Exists}]"));
     struct inventory *inv = inventory(w);
     struct arena arena = {0};
     struct api_device_taint_rule *rule = NULL;
@@ -312,9 +340,10 @@ static void test_taint_tells_whom_it_evicts(void **state)
     taint_find(inv, rule, &arena, &e);
     assert_int_equal(e.devices_len, 3);
     assert_true(e.evicts);
-    assert_int_equal(e.hits_len, 2);
+    assert_int_equal(e.hits_len, 3);
     assert_false(e.hits[0].tolerates);
     assert_true(e.hits[1].tolerates);
+    assert_false(e.hits[2].tolerates); // without the effect it counts for the scheduler alone
     taint_rule_name(rule, &name);
     taint_rule_name(rule, &again);
     assert_str(sbuf_str(&name), again.p);
@@ -564,8 +593,8 @@ RUN_TESTS(TEST_CASE(test_states), TEST_CASE(test_only_the_newest_complete_genera
           TEST_CASE(test_free_asks_the_allocator_for_partitions_and_shares),
           TEST_CASE(test_free_counts_network_devices_once), TEST_CASE(test_topology),
           TEST_CASE(test_topology_folds_partitions), TEST_CASE(test_taint_tells_whom_it_evicts),
-          TEST_CASE(test_taint_of_a_class), TEST_CASE(test_doctor),
-          TEST_CASE(test_words_become_a_claim_that_fits),
+          TEST_CASE(test_a_plan_evicts_as_the_controller_does), TEST_CASE(test_taint_of_a_class),
+          TEST_CASE(test_doctor), TEST_CASE(test_words_become_a_claim_that_fits),
           TEST_CASE(test_words_that_nothing_is_called_by),
           TEST_CASE(test_words_for_pods_and_shares), TEST_CASE(test_history),
           TEST_CASE(test_snapshot_reads_back_and_keeps_no_secret))
