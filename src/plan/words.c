@@ -182,6 +182,8 @@ struct property {
     struct str domain, name;                      // as CEL needs them
     const struct api_device_attribute *attribute; // of the first device with it; NULL: a capacity
     bool shared;                                  // some device of the class can be shared
+    struct str
+        shared_key; // its name as that device publishes it: requests for shares are compared literally
     size_t devices;
 };
 
@@ -210,8 +212,11 @@ static void look_at(struct property *p, const struct inventory_device *d, struct
                     bool exact)
 {
     for (size_t i = 0; i < d->device->capacity.n; i++)
-        if (!p->attribute && takes_name(p, d, d->device->capacity.p[i].key, asked, exact))
-            p->shared |= d->shared;
+        if (!p->attribute && takes_name(p, d, d->device->capacity.p[i].key, asked, exact) &&
+            d->shared && !p->shared) {
+            p->shared = true;
+            p->shared_key = d->device->capacity.p[i].key;
+        }
     for (size_t i = 0; i < d->device->attributes.n; i++)
         if ((p->attribute || !p->devices) &&
             takes_name(p, d, d->device->attributes.p[i].key, asked, exact) && !p->attribute)
@@ -410,8 +415,7 @@ static int add_conditions(struct making *m, size_t at, size_t indent, struct sbu
             return rc;
         if (!p.attribute && p.shared && value.n && value.p[0] >= '0' && value.p[0] <= '9') {
             sbuf_add_repeat(&amounts, ' ', indent + 4);
-            sbuf_addf(&amounts, "%.*s/%.*s: %.*s\n", STR_ARG(p.domain), STR_ARG(p.name),
-                      STR_ARG(value));
+            sbuf_addf(&amounts, "%.*s: %.*s\n", STR_ARG(p.shared_key), STR_ARG(value));
             sbuf_addf(m->notes, "%.*s: a share of %.*s of a device\n", STR_ARG(p.name),
                       STR_ARG(value));
             continue;

@@ -239,7 +239,23 @@ def snapshot(c, name):
         other.stop()
 
 
+def shares():
+    """Shares of a device that words ask for are allocated by the scheduler, several of one device."""
+    c = Cluster('--sim', 'example-gpu-shared', '--nodes', '1')
+    try:
+        for name in ('one', 'two'):
+            r = c.run('request', 'gpu', '--memory', '30Gi', '--compute', '20', '--pod', '--name', name, '--apply')
+            assert 'a share of 30Gi' in r.stderr and 'fits' in r.stderr, r.stdout + r.stderr
+        held = until('both shares are held', lambda: [d for d in c.json('who', '--all')['devices'] if len(d['holders']) == 2])
+        assert sorted(h['pods'] for h in held[0]['holders']) == ['one', 'two'], held
+        results = [r for o in c.json('get', 'resourceclaims')['items'] for r in o['status']['allocation']['devices']['results']]
+        assert [r['consumedCapacity'] for r in results] == [{'compute': '20', 'memory': '30Gi'}] * 2, results
+    finally:
+        c.stop()
+
+
 def main():
+    shares()
     c = Cluster('--sim', 'example-gpu', '--nodes', '2', '--feature-gates', 'DRAResourcePoolStatus=true',
                 '--runtime-config', 'resource.k8s.io/v1alpha3=true')
     try:

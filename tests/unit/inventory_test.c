@@ -486,6 +486,45 @@ static void test_words_become_a_claim_that_fits(void **state)
     plan_world_free(w);
 }
 
+// A share is asked for by the name that the device publishes, with its domain or without.
+static void test_words_ask_for_a_share_that_fits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *asked;
+    } rows[] = {{"memory", "memory"},
+                {"memory", "gpu.example.com/memory"},
+                {"gpu.example.com/memory", "memory"},
+                {"other.example.com/memory", "memory"}};
+    for (size_t i = 0; i < array_len(rows); i++) {
+        cleanup_sbuf struct sbuf text = {0}, yaml = {0}, notes = {0}, line = {0};
+        struct words words = {.kind = WORDS_CLAIM};
+        struct words_request gpu = {.word = STR("gpu")};
+        struct err err = {0};
+        sbuf_addf(&text,
+                  GPUS NODE("n1")
+                      SLICE("n1", "{name: a, allowMultipleAllocations: true, capacity: {%s: {"
+                                  "value: 80Gi}}}"),
+                  rows[i].key);
+        sbuf_addf(&line, "requests:\n            %s: 10Gi\n", rows[i].key);
+        struct plan_world *w = world(text.p);
+        vec_push(&gpu.conditions, (struct words_condition){str_z(rows[i].asked), STR("10Gi")});
+        vec_push(&words.requests, gpu);
+        if (make(w, &words, &yaml, &notes, &err) < 0)
+            fail_msg("%s", err.msg);
+        if (!str_contains(sbuf_str(&yaml), sbuf_str(&line)))
+            fail_msg("no %s in\n%s", line.p, yaml.p);
+        struct plan *p = NULL;
+        const struct plan_options o = {.features = all_features()};
+        assert_int_equal(plan_world_read(w, STR("made"), sbuf_str(&yaml), &err), 0);
+        assert_int_equal(plan_why(w, STR("claim/gpu"), &o, &p, &err), 0);
+        assert_true(plan_complete(p));
+        plan_free(p);
+        words_done(&words);
+        plan_world_free(w);
+    }
+}
+
 static void test_words_that_nothing_is_called_by(void **state)
 {
     (void)state;
@@ -520,7 +559,7 @@ static void test_words_for_pods_and_shares(void **state)
     vec_push(&r.conditions, (struct words_condition){STR("memory"), STR("5Gi")});
     vec_push(&words.requests, r);
     assert_int_equal(make(w, &words, &yaml, &notes, NULL), 0);
-    assert_true(str_contains(sbuf_str(&yaml), STR("gpu.example.com/memory: 5Gi\n")));
+    assert_true(str_contains(sbuf_str(&yaml), STR("            memory: 5Gi\n")));
     assert_true(str_contains(sbuf_str(&yaml), STR("kind: Pod\n")));
     assert_true(str_contains(sbuf_str(&yaml), STR("resourceClaimTemplateName: me\n")));
     words_done(&words);
@@ -595,6 +634,7 @@ RUN_TESTS(TEST_CASE(test_states), TEST_CASE(test_only_the_newest_complete_genera
           TEST_CASE(test_topology_folds_partitions), TEST_CASE(test_taint_tells_whom_it_evicts),
           TEST_CASE(test_a_plan_evicts_as_the_controller_does), TEST_CASE(test_taint_of_a_class),
           TEST_CASE(test_doctor), TEST_CASE(test_words_become_a_claim_that_fits),
+          TEST_CASE(test_words_ask_for_a_share_that_fits),
           TEST_CASE(test_words_that_nothing_is_called_by),
           TEST_CASE(test_words_for_pods_and_shares), TEST_CASE(test_history),
           TEST_CASE(test_snapshot_reads_back_and_keeps_no_secret))
