@@ -134,6 +134,15 @@ enum alloc_policy {
 // alloc_policy_parse reads pack, spread or first.
 bool alloc_policy_parse(struct str name, enum alloc_policy *ret);
 
+// What evaluating selectors may cost, in units of CEL's cost. Once nothing is left, a question ends with
+// ALLOC_POSTPONED. In a cluster of the index what was evaluated is kept: asked again, the question gets further.
+struct alloc_meter {
+    uint64_t left;
+    uint64_t spent;       // in all
+    uint64_t evaluations; // in all
+    bool refused;         // an evaluation was not made
+};
+
 struct alloc_options {
     enum alloc_policy policy;
     struct rng *rng; // for share IDs; NULL: all are aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa
@@ -145,7 +154,8 @@ struct alloc_options {
     // no opinion. Partitions keep their own order.
     bool (*loss)(void *arg, const struct alloc_view *view, uint32_t request, uint16_t *ret);
     void *loss_arg;
-    bool no_pruning;    // search as upstream does; for tests
+    struct alloc_meter *meter; // NULL: selectors may cost whatever they cost
+    bool no_pruning;           // search as upstream does; for tests
     bool eager_pruning; // look for reasons to turn back from the first device on; for tests
 };
 
@@ -161,9 +171,10 @@ enum alloc_verdict {
     ALLOC_ERROR,      // fatal for the pod
     ALLOC_NODE_ERROR, // this node only
     ALLOC_TIMEOUT,
+    ALLOC_POSTPONED, // the meter has nothing left; nothing is known yet
 };
 
-// alloc_verdict_name: allocated, unsatisfiable, error, nodeError, timeout. Static storage.
+// alloc_verdict_name: allocated, unsatisfiable, error, nodeError, timeout, postponed. Static storage.
 const char *alloc_verdict_name(enum alloc_verdict v);
 
 struct alloc_answer {
@@ -284,7 +295,8 @@ struct alloc_explanation {
 };
 
 // alloc_explain fills the funnels for claims on a node. What *ret points to lives in the solver
-// until its next solve. Returns false when the question has an error, which alloc_solve tells.
+// until its next solve. Returns false when the question has an error, which alloc_solve tells, or the meter has
+// nothing left.
 bool alloc_explain(struct alloc_solver *s, const struct alloc_view *view,
                    const struct api_resource_claim *const *claims, size_t claims_len,
                    struct alloc_explanation *ret);
@@ -313,7 +325,7 @@ struct alloc_report *alloc_report_new(void);
 void alloc_report_free(struct alloc_report *r);
 
 // alloc_report_add explains claims on a node, which uses the solver. Returns false when the question
-// has an error there; then nothing is added.
+// has an error there, or the meter has nothing left; then nothing is added.
 bool alloc_report_add(struct alloc_report *r, struct alloc_solver *s, const struct alloc_view *view,
                       const struct api_resource_claim *const *claims, size_t claims_len);
 

@@ -158,13 +158,34 @@ struct device_kind *answers_kind(struct answers *a, uint64_t hash);
 void answers_learn(struct answers *a, struct str expression, uint32_t reads);
 
 // answers_of are those of an expression on devices of this cluster; NULL: none are kept. Good until the next
-// answers_learn or answers_begin. answer_find is what is known; answer_make evaluates, and keeps the answer.
+// answers_learn or answers_begin. answers_passing are those of a part of an expression, such as a term; good until the
+// next answers_trim, which makes room, or answers_begin.
 struct answer_set;
 struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression);
+struct answer_set *answers_passing(const struct alloc_cluster *c, struct str expression);
+void answers_trim(struct answers *a);
+
+// answer_find is what is known; answer_make evaluates, charges the meter and keeps the answer, or says MATCH_UNKNOWN:
+// the meter has nothing left. answer_failure finds the text of a failure, if it was kept; borrowed from the set.
+struct evaluator {
+    struct cel_run *run;
+    const struct cel_program *program;
+    struct alloc_meter *meter; // may be NULL
+};
 enum match_state answer_find(const struct answer_set *s, const struct cl_device *d);
 enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s,
-                             const struct cl_device *d, struct cel_run *run,
-                             const struct cel_program *p);
+                             const struct cl_device *d, const struct evaluator *e);
+bool answer_failure(const struct answer_set *s, const struct cl_device *d, struct str *ret);
+
+// meter_charge counts an evaluation; meter_refuses says that no other may be made, and remembers that one was wanted.
+void meter_charge(struct alloc_meter *m, uint64_t cost);
+static inline bool meter_refuses(struct alloc_meter *m)
+{
+    if (!m || m->left)
+        return false;
+    m->refused = true;
+    return true;
+}
 
 // attr_value_of reads an attribute by the rules in force; ids for new values come from intern.
 struct attr_value attr_value_of(const struct api_device_attribute *a, bool lists,
@@ -553,6 +574,7 @@ struct alloc_solver {
     uint32_t dead_ends;
     bool fatal;
     bool timeout;
+    bool postponed;      // … because the meter has nothing left
     bool paused;         // the slice is over
     struct prune *prune; // NULL until the search met a dead end
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What expressions say about devices. A device's CEL record is made when an expression is first evaluated on it. For
-// the index, answers are kept: for each distinct expression two bitsets over kinds of devices, known and yes, so that
-// one is evaluated once for a kind, whatever devices of it come, and a view that is made anew asks for bits.
+// the index, answers are kept: for each distinct expression bitsets over kinds of devices, known, yes and failed, so
+// that one is evaluated once for a kind, whatever devices of it come, and a view that is made anew asks for bits.
+//
+// Every evaluation is charged to the caller's meter. With nothing left on the meter nothing is evaluated: the answer
+// stays unknown, and the caller gives up for now. Since answers are kept, it gets further the next time.
 #include <stdlib.h>
 
 #include "alloc/alloc_int.h"
@@ -13,19 +16,34 @@
 #define KINDS_MAX       65536
 #define EXPRESSIONS_MAX 1024
 
+// What an evaluation costs beside its own cost: the call, the record, the bits.
+#define COST_PER_EVALUATION 10
+
+// Error texts kept of an expression, and the longest of them.
+#define ERRORS_MAX      64
+#define ERROR_BYTES_MAX 1024
+
 struct answer_bits VEC(uint64_t);
+
+struct answer_error {
+    uint32_t kind;
+    struct str text; // owned
+};
 
 struct answer_set {
     struct str expression; // owned
     uint32_t reads;        // kinds must tell apart what these attributes are (cl_kinds.reads)
     uint64_t used;         // when, to find the oldest
-    struct answer_bits known, yes;
+    struct answer_bits known, yes, failed;
+    struct VEC(struct answer_error) errors;
 };
 
 struct answers {
     struct arena arena; // of kinds
     struct kind_map MAP(struct device_kind *) kinds;
     struct answer_sets MAP(struct answer_set *) sets;
+    struct answer_sets
+        passing;         // of expressions that no object has: terms, and selectors a remedy changes
     uint32_t generation; // kinds of older ones have other numbers
     uint64_t clock;
 };
@@ -129,19 +147,37 @@ struct answers *answers_new(void)
     return xcalloc(1, sizeof(struct answers));
 }
 
+static void answer_set_forget(struct answer_set *s)
+{
+    s->known.n = 0;
+    vec_foreach(&s->errors, e)
+        free((void *)(uintptr_t)e->text.p);
+    s->errors.n = 0;
+}
+
 static void set_free(struct answer_set *s)
 {
+    answer_set_forget(s);
     vec_done(&s->known);
     vec_done(&s->yes);
+    vec_done(&s->failed);
+    vec_done(&s->errors);
     free((void *)(uintptr_t)s->expression.p);
     free(s);
 }
 
+static void answer_sets_free(struct answer_sets *sets)
+{
+    map_foreach(sets, i)
+        set_free(*map_value(sets, i));
+    map_done(sets);
+    *sets = (struct answer_sets){0};
+}
+
 void answers_free(struct answers *a)
 {
-    map_foreach(&a->sets, i)
-        set_free(*map_value(&a->sets, i));
-    map_done(&a->sets);
+    answer_sets_free(&a->sets);
+    answer_sets_free(&a->passing);
     map_done(&a->kinds);
     arena_done(&a->arena);
     free(a);
@@ -155,7 +191,8 @@ uint32_t answers_begin(struct answers *a)
     a->kinds = (struct kind_map){0};
     arena_reset(&a->arena);
     map_foreach(&a->sets, i)
-        (*map_value(&a->sets, i))->known.n = 0;
+        answer_set_forget(*map_value(&a->sets, i));
+    answer_sets_free(&a->passing);
     return ++a->generation;
 }
 
@@ -187,17 +224,41 @@ static void forget_oldest(struct answers *a)
     }
 }
 
+static struct answer_set *answer_set_add(struct answer_sets *to, struct str expression)
+{
+    struct answer_set *s = xcalloc(1, sizeof(*s));
+    s->expression = str_make(xstrndup(expression.p, expression.n), expression.n);
+    *map_put(to, s->expression) = s;
+    return s;
+}
+
 void answers_learn(struct answers *a, struct str expression, uint32_t reads)
 {
     if (map_has(&a->sets, expression))
         return;
     if (map_len(&a->sets) >= EXPRESSIONS_MAX)
         forget_oldest(a);
-    struct answer_set *s = xcalloc(1, sizeof(*s));
-    s->expression = str_make(xstrndup(expression.p, expression.n), expression.n);
+    struct answer_set *s = answer_set_add(&a->sets, expression);
     s->reads = reads;
     s->used = ++a->clock;
-    *map_put(&a->sets, s->expression) = s;
+}
+
+void answers_trim(struct answers *a)
+{
+    if (map_len(&a->passing) >= EXPRESSIONS_MAX)
+        answer_sets_free(&a->passing);
+}
+
+// They read no more than the selectors they were made of, which the kinds of the cluster tell apart.
+struct answer_set *answers_passing(const struct alloc_cluster *c, struct str expression)
+{
+    struct answers *a = c->answers;
+    if (!a || c->kinds.generation != a->generation || map_has(&a->sets, expression))
+        return NULL; // one that is learnt is in answers_of, or its kinds are not told apart
+    struct answer_set **s = map_get(&a->passing, expression);
+    if (s)
+        return *s;
+    return map_len(&a->passing) < EXPRESSIONS_MAX ? answer_set_add(&a->passing, expression) : NULL;
 }
 
 struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression)
@@ -220,26 +281,61 @@ static void put_bit(struct answer_bits *b, uint32_t at, bool value)
     b->p[at / 64] |= (uint64_t)value << at % 64;
 }
 
-enum match_state answer_find(const struct answer_set *s, const struct cl_device *d)
+static bool get_bit(const struct answer_bits *b, uint32_t at)
 {
-    if (!s || !d->kind_number || s->known.n <= d->kind_number / 64 ||
-        !(s->known.p[d->kind_number / 64] >> d->kind_number % 64 & 1))
-        return MATCH_UNKNOWN;
-    return s->yes.p[d->kind_number / 64] >> d->kind_number % 64 & 1 ? MATCH_YES : MATCH_NO;
+    return at / 64 < b->n && b->p[at / 64] >> at % 64 & 1;
 }
 
-// An error is not kept: it is rare, and its text is wanted.
+enum match_state answer_find(const struct answer_set *s, const struct cl_device *d)
+{
+    if (!s || !d->kind_number || !get_bit(&s->known, d->kind_number))
+        return MATCH_UNKNOWN;
+    if (get_bit(&s->failed, d->kind_number))
+        return MATCH_ERROR;
+    return get_bit(&s->yes, d->kind_number) ? MATCH_YES : MATCH_NO;
+}
+
+bool answer_failure(const struct answer_set *s, const struct cl_device *d, struct str *ret)
+{
+    for (size_t i = 0; s && d->kind_number && i < s->errors.n; i++)
+        if (s->errors.p[i].kind == d->kind_number) {
+            *ret = s->errors.p[i].text;
+            return true;
+        }
+    return false;
+}
+
+static void answer_keep_error(struct answer_set *s, uint32_t kind, struct str text)
+{
+    if (s->errors.n < ERRORS_MAX && text.n <= ERROR_BYTES_MAX)
+        vec_push(&s->errors, (struct answer_error){
+                                 kind, str_make(xstrndup(text.p ? text.p : "", text.n), text.n)});
+}
+
+void meter_charge(struct alloc_meter *m, uint64_t cost)
+{
+    if (!m)
+        return;
+    cost += COST_PER_EVALUATION;
+    m->evaluations++;
+    m->spent += cost;
+    m->left = m->left > cost ? m->left - cost : 0;
+}
+
 enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s,
-                             const struct cl_device *d, struct cel_run *run,
-                             const struct cel_program *p)
+                             const struct cl_device *d, const struct evaluator *e)
 {
     struct cel_result r;
-    bool yes = device_eval(c, d, run, p, &r);
-    if (r.failed)
-        return MATCH_ERROR;
+    if (meter_refuses(e->meter))
+        return MATCH_UNKNOWN;
+    bool yes = device_eval(c, d, e->run, e->program, &r);
+    meter_charge(e->meter, r.cost);
     if (s && d->kind_number) {
         put_bit(&s->yes, d->kind_number, yes);
+        put_bit(&s->failed, d->kind_number, r.failed);
         put_bit(&s->known, d->kind_number, true);
+        if (r.failed)
+            answer_keep_error(s, d->kind_number, r.error);
     }
-    return yes ? MATCH_YES : MATCH_NO;
+    return r.failed ? MATCH_ERROR : yes ? MATCH_YES : MATCH_NO;
 }

@@ -260,7 +260,7 @@ static enum match_state class_match(const struct alloc_cluster *c, const struct 
             return MATCH_ERROR;
         m = answer_find(answers[i], d);
         if (m == MATCH_UNKNOWN)
-            m = answer_make(c, answers[i], d, run, k->programs[i]);
+            m = answer_make(c, answers[i], d, &(struct evaluator){run, k->programs[i], NULL});
     }
     return m;
 }

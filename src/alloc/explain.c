@@ -54,9 +54,18 @@ struct asked {
     uint64_t *match, *failed; // bits by place in the lists
 };
 
+// Is the device known to pass all selectors? Then it passes all their terms.
+static bool explain_known_to_pass(struct answer_set *const *answers, size_t n,
+                                  const struct cl_device *d)
+{
+    size_t i = 0;
+    while (i < n && answer_find(answers[i], d) == MATCH_YES)
+        i++;
+    return n && i == n;
+}
+
 // Those that the class takes; the others stay MATCH_UNKNOWN. One that cannot be read fails everywhere.
-static struct asked ask_all(struct explainer *x, const struct cl_class *class_,
-                            struct judged_set *set)
+static struct asked ask_all(struct explainer *x, const struct selset *from, struct judged_set *set)
 {
     const struct alloc_view *v = x->s->view;
     struct arena *arena = &x->s->arena;
@@ -64,29 +73,66 @@ static struct asked ask_all(struct explainer *x, const struct cl_class *class_,
                       .records = arena_array(arena, const struct cel_device *, v->devices_len + 1),
                       .match = arena_array(arena, uint64_t, v->devices_len / 64 + 1),
                       .failed = arena_array(arena, uint64_t, v->devices_len / 64 + 1)};
+    struct answer_set **answers = arena_array(arena, struct answer_set *, from->selectors->n + 1);
+    for (size_t i = 0; i < from->selectors->n; i++)
+        answers[i] = answers_of(v->cluster, from->selectors->p[i].cel->expression);
     for (uint32_t d = 0; d < v->devices_len; d++) {
-        uint8_t m = class_->match[v->devices[d].cl_index];
+        uint8_t m = from->class_->match[v->devices[d].cl_index];
         if (m == MATCH_NO || m == MATCH_ERROR)
             continue;
         const struct cel_device *record = device_record(v->cluster, v->devices[d].cl);
         set->match[d] = record || set->terms_len == 0 ? MATCH_YES : MATCH_ERROR;
         q.devices[q.n] = d;
         q.records[q.n] = record;
-        q.n += record != NULL;
+        q.n += record && !explain_known_to_pass(answers, from->selectors->n, v->devices[d].cl);
     }
     return q;
 }
 
+// Where the answers of a term are kept; NULL: nowhere.
+static struct answer_set *explain_term_answers(const struct explainer *x, const struct flat_term *t)
+{
+    const struct alloc_cluster *c = x->s->view->cluster;
+    if (!t->kept)
+        return NULL;
+    return t->whole ? answers_of(c, t->text) : answers_passing(c, t->text);
+}
+
+// Fills in the bits of a term. Where answers are kept they are asked first. False: the meter has nothing left.
+static bool explain_ask_term(struct explainer *x, const struct flat_term *t, struct asked *q)
+{
+    struct alloc_solver *s = x->s;
+    size_t words = (q->n + 63) / 64;
+    struct answer_set *answers = explain_term_answers(x, t);
+    const struct evaluator e = {s->run, t->program, s->options.meter};
+    if (!t->program || (!answers && !e.meter)) {
+        memset(q->failed, t->program ? 0 : UINT8_MAX, words * sizeof(*q->failed));
+        if (t->program)
+            (void)cel_eval_batch(s->run, t->program, q->records, q->n, q->match, q->failed, NULL);
+        return true;
+    }
+    memset(q->match, 0, words * sizeof(*q->match));
+    memset(q->failed, 0, words * sizeof(*q->failed));
+    for (size_t i = 0; i < q->n; i++) {
+        const struct cl_device *d = s->view->devices[q->devices[i]].cl;
+        enum match_state m = answer_find(answers, d);
+        if (m == MATCH_UNKNOWN)
+            m = answer_make(s->view->cluster, answers, d, &e);
+        if (m == MATCH_UNKNOWN)
+            return false;
+        q->match[i / 64] |= (uint64_t)(m == MATCH_YES) << i % 64;
+        q->failed[i / 64] |= (uint64_t)(m == MATCH_ERROR) << i % 64;
+    }
+    return true;
+}
+
 // A conjunction is false if any term is, whatever the others do, and fails if one fails and none is
 // false. Of several selectors the first that is not true decides.
-static void judge_term(struct explainer *x, struct judged_set *set, struct asked *q, size_t term)
+static void judge_term(struct judged_set *set, struct asked *q, size_t term)
 {
     const struct flat_term *t = &set->terms[term];
     bool more = term + 1 < set->terms_len && t[1].selector == t->selector;
     size_t n = 0;
-    memset(q->failed, t->program ? 0 : UINT8_MAX, (q->n + 63) / 64 * sizeof(*q->failed));
-    if (t->program)
-        (void)cel_eval_batch(x->s->run, t->program, q->records, q->n, q->match, q->failed, NULL);
     for (size_t i = 0; i < q->n; i++) {
         uint32_t d = q->devices[i];
         bool failed = q->failed[i / 64] >> i % 64 & 1;
@@ -102,30 +148,49 @@ static void judge_term(struct explainer *x, struct judged_set *set, struct asked
     q->n = n;
 }
 
-static void prepare_set(struct explainer *x, uint32_t index)
+static void explain_split_set(struct explainer *x, const struct selset *from,
+                              struct judged_set *set)
 {
     struct alloc_solver *s = x->s;
-    const struct selset *from = &s->selsets[index];
-    struct judged_set *set = &x->sets[index];
     size_t n = 0;
-    if (set->match)
-        return;
-    set->match = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
-    set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
     struct terms *split = arena_array(&s->arena, struct terms, from->selectors->n + 1);
     for (size_t i = 0; i < from->selectors->n; i++) {
         split[i] = terms_of(s, from->selectors->p[i].cel->expression);
         n += split[i].n;
     }
     set->terms = arena_array(&s->arena, struct flat_term, n + 1);
-    for (size_t i = 0; i < from->selectors->n; i++)
+    for (size_t i = 0; i < from->selectors->n; i++) {
+        struct str expression = from->selectors->p[i].cel->expression;
+        bool kept = answers_of(s->view->cluster, expression) != NULL;
         for (size_t k = 0; k < split[i].n && set->terms_len < UINT16_MAX; k++)
-            set->terms[set->terms_len++] = (struct flat_term){
-                .text = split[i].p[k], .selector = i, .program = fetch_term(x, split[i].p[k])};
+            set->terms[set->terms_len++] =
+                (struct flat_term){.text = split[i].p[k],
+                                   .selector = i,
+                                   .program = fetch_term(x, split[i].p[k]),
+                                   .whole = str_eq(split[i].p[k], expression),
+                                   .kept = kept};
+    }
+}
+
+// Judges devices by class and selectors. False: the meter has nothing left.
+static bool prepare_set(struct explainer *x, uint32_t index)
+{
+    struct alloc_solver *s = x->s;
+    const struct selset *from = &s->selsets[index];
+    struct judged_set *set = &x->sets[index];
+    if (set->match)
+        return true;
+    set->match = arena_array(&s->arena, uint8_t, s->view->devices_len + 1);
+    set->refuser = arena_array(&s->arena, uint16_t, s->view->devices_len + 1);
+    explain_split_set(x, from, set);
     // Term by term: a program costs twice as much when another one ran before it.
-    struct asked q = ask_all(x, from->class_, set);
-    for (size_t i = 0; i < set->terms_len; i++)
-        judge_term(x, set, &q, i);
+    struct asked q = ask_all(x, from, set);
+    for (size_t i = 0; i < set->terms_len && q.n; i++) {
+        if (!explain_ask_term(x, &set->terms[i], &q))
+            return false;
+        judge_term(set, &q, i);
+    }
+    return true;
 }
 
 // --- Reasons -------------------------------------------------------------------------------------
@@ -391,8 +456,8 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
     x->funnels = arena_array(&s->arena, struct draft_funnel, s->alternatives_len + 1);
     for (size_t i = 0; i < s->alternatives_len; i++) {
         const struct alternative *a = &s->alternatives[i];
-        if (!s->selsets[a->selset].class_only)
-            prepare_set(x, a->selset);
+        if (!s->selsets[a->selset].class_only && !prepare_set(x, a->selset))
+            return false;
         count_devices(x, a, &x->funnels[i]);
     }
     explain_conflicts(x);
@@ -447,6 +512,24 @@ static int reason_cmp(const void *x, const void *y)
     return str_cmp(a->what, b->what);
 }
 
+// Does this one fail on the device, and with which text? An answer that is known is not made again.
+static bool explain_failed(const struct explainer *x, const struct cel_program *p,
+                           const struct answer_set *answers, const struct cl_device *d,
+                           struct str *ret)
+{
+    struct cel_result r;
+    enum match_state known = answer_find(answers, d);
+    *ret = STR("the expression does not compile");
+    if (!p || (known == MATCH_ERROR && answer_failure(answers, d, ret)))
+        return true;
+    if (known == MATCH_YES || known == MATCH_NO)
+        return false;
+    (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
+    meter_charge(x->s->options.meter, r.cost);
+    *ret = r.error;
+    return r.failed;
+}
+
 // Why a selector fails on a device. Class selectors come first, as in the search.
 static struct str failure(const struct explainer *x, const struct alternative *a, uint32_t device,
                           struct arena *arena)
@@ -455,13 +538,11 @@ static struct str failure(const struct explainer *x, const struct alternative *a
     const struct judged_set *set = &x->sets[a->selset];
     size_t classes = a->class_->api->spec.selectors.n;
     for (size_t i = 0; i < classes + set->terms_len; i++) {
-        struct cel_program *p =
-            i < classes ? a->class_->programs[i] : set->terms[i - classes].program;
-        struct cel_result r = {.failed = true, .error = STR("the expression does not compile")};
-        if (p)
-            (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
-        if (r.failed)
-            return arena_str(arena, r.error);
+        const struct flat_term *t = i < classes ? NULL : &set->terms[i - classes];
+        struct str text;
+        if (explain_failed(x, t ? t->program : a->class_->programs[i],
+                           t ? explain_term_answers(x, t) : NULL, d, &text))
+            return arena_str(arena, text);
     }
     return (struct str){0};
 }

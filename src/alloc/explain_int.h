@@ -43,6 +43,8 @@ struct flat_term {
     struct str text;
     size_t selector;
     struct cel_program *program;
+    bool whole; // it is all of the selector, whose answers it shares
+    bool kept;  // answers of the selector are kept, so those of the term may be
 };
 
 // Class and selectors of a set of requests, judged device by device.

@@ -92,6 +92,8 @@ const char *alloc_verdict_name(enum alloc_verdict v)
         return "nodeError";
     case ALLOC_TIMEOUT:
         return "timeout";
+    case ALLOC_POSTPONED:
+        return "postponed";
     }
     return "error";
 }

@@ -127,6 +127,11 @@ struct cel_run *fleet_run(struct fleet *f)
     return f->run;
 }
 
+struct alloc_meter *fleet_meter(struct fleet *f)
+{
+    return f->options.meter;
+}
+
 const struct worth *fleet_worth(const struct fleet *f)
 {
     return f->worth;
@@ -428,7 +433,8 @@ static uint32_t wanted(const struct api_device_request *r, bool *loose)
     return count < 0 ? 0 : count > WORTH_UNITS ? WORTH_UNITS : (uint32_t)count;
 }
 
-// Parts of types that came up since the question was asked last.
+// Parts of types that came up since the question was asked last. A type for which the meter refuses an
+// evaluation is looked at again the next time.
 static void find_parts(struct fleet *f, struct question *q,
                        const struct api_resource_claim *const *claims, size_t claims_len)
 {
@@ -436,13 +442,17 @@ static void find_parts(struct fleet *f, struct question *q,
     for (; q->types < all; q->types++) {
         const struct alloc_view *v = view_with(f, (uint8_t)q->types);
         size_t at = 0;
+        bool loose = q->pub.loose;
         for (size_t c = 0; v && c < claims_len; c++)
             for (size_t k = 0; k < claims[c]->spec.devices.requests.n && at < FLEET_WANTS; k++) {
                 struct worth_request *r = &q->pub.wants[at++];
                 r->part[q->types] =
                     units_part(f, v, (uint8_t)q->types, &claims[c]->spec.devices.requests.p[k],
-                               &r->slots[q->types], &q->pub.loose);
+                               &r->slots[q->types], &loose);
             }
+        if (f->options.meter && f->options.meter->refused)
+            return;
+        q->pub.loose = loose;
     }
 }
 

@@ -53,6 +53,7 @@ struct fleet_options {
     // view gives what a node sees, now; NULL: it cannot be seen.
     const struct alloc_view *(*view)(void *arg, uint32_t node);
     void *view_arg;
+    struct alloc_meter *meter; // what selectors may cost; NULL: whatever they cost
 };
 
 struct fleet *fleet_new(const struct fleet_options *options);
@@ -78,7 +79,8 @@ void fleet_set_state(struct fleet *f, uint32_t node, const struct fleet_room *ro
 uint64_t fleet_hash(const struct api_resource_claim *const *claims, size_t claims_len);
 
 // fleet_ask makes a question the present one. hash is of what the claims ask for. Lives in the fleet
-// until others push it out.
+// until others push it out. When the meter refused an evaluation meanwhile the question must be asked
+// again before it is used.
 struct fleet_question *fleet_ask(struct fleet *f, uint64_t hash,
                                  const struct api_resource_claim *const *claims, size_t claims_len,
                                  int64_t cpu, int64_t memory);

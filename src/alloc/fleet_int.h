@@ -38,5 +38,6 @@ uint16_t units_part(struct fleet *f, const struct alloc_view *view, uint8_t type
 
 struct worth *fleet_model(struct fleet *f);
 struct cel_run *fleet_run(struct fleet *f);
+struct alloc_meter *fleet_meter(struct fleet *f);
 
 #endif

@@ -296,24 +296,34 @@ struct spec {
     const struct api_capacity_requirements *capacity;
 };
 
+static enum match_state fleet_judge(struct fleet *f, const struct alloc_cluster *c,
+                                    const struct cl_device *d,
+                                    const struct api_device_selector *selector)
+{
+    struct cel_program *p = NULL;
+    if (!selector->cel)
+        return MATCH_ERROR;
+    struct answer_set *answers = answers_of(c, selector->cel->expression);
+    enum match_state m = answer_find(answers, d);
+    if (m != MATCH_UNKNOWN)
+        return m;
+    if (cel_cache_get(c->cache, c->env, selector->cel->expression, &p, NULL, NULL) < 0)
+        return MATCH_ERROR;
+    m = answer_make(c, answers, d, &(struct evaluator){fleet_run(f), p, fleet_meter(f)});
+    cel_program_free(p);
+    return m;
+}
+
 // Does class and selectors take the device? What cannot be judged here is for the allocator to say.
 static bool selected(struct fleet *f, const struct alloc_view *v, const struct vw_device *d,
                      const struct spec *s, bool *loose)
 {
     const struct alloc_cluster *c = v->cluster;
     const uint32_t *at = map_get(&c->class_names, s->class_name);
-    uint8_t match = at ? c->classes[*at].match[d->cl_index] : MATCH_ERROR;
-    for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++) {
-        struct cel_program *p = NULL;
-        if (!s->selectors->p[i].cel ||
-            cel_cache_get(c->cache, c->env, s->selectors->p[i].cel->expression, &p, NULL, NULL) <
-                0) {
-            match = MATCH_ERROR;
-            break;
-        }
-        match = (uint8_t)answer_make(c, NULL, d->cl, fleet_run(f), p);
-        cel_program_free(p);
-    }
+    enum match_state match =
+        at ? (enum match_state)c->classes[*at].match[d->cl_index] : MATCH_ERROR;
+    for (size_t i = 0; match == MATCH_YES && i < s->selectors->n; i++)
+        match = fleet_judge(f, c, d->cl, &s->selectors->p[i]);
     *loose |= match == MATCH_ERROR;
     return match == MATCH_YES;
 }

@@ -98,6 +98,8 @@ static void count_more(struct index *x, struct alloc_solver *s, const struct ind
         size_t before = uses.n;
         if (alloc_view_new(c, n->object.value, &now, &err) == 0)
             alloc_solve(s, now, ask->claims, ask->claims_len, &a);
+        if (a.verdict == ALLOC_POSTPONED)
+            f->more = UINT32_MAX; // not known yet
         if (a.verdict == ALLOC_ALLOCATED) {
             f->shared += add_uses(x, n, &a, &arena, &uses);
             f->more++;
@@ -150,6 +152,8 @@ void index_count(struct index *x, struct alloc_solver *s, const struct index_ask
             continue;
         if (f->more == UINT32_MAX)
             count_more(x, s, ask, node, f);
+        if (f->more == UINT32_MAX)
+            continue;
         ret->verdict = ALLOC_ALLOCATED;
         ret->states++;
         ret->nodes += nodes_of(g);

@@ -60,6 +60,7 @@ struct index_base {
     struct alloc_cluster *base;
     struct alloc_cluster *state;
     struct index_held held;
+    bool unknown; // the kinds of some devices are not known yet
 };
 
 // What nodes see of a shared pool: which slices and devices, as a hash, and how many.

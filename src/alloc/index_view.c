@@ -43,6 +43,7 @@ static void drop_base(const struct index *x, struct index_base *b)
     drop_state(b);
     alloc_cluster_free(b->base);
     b->base = NULL;
+    b->unknown = false;
     vec_foreach(&b->held, o)
         index_let_go(x, *o);
     vec_done(&b->held);
@@ -64,6 +65,7 @@ static void gather_slices(const struct index *x, const struct index_pools *pools
             const struct index_slice *s = pools->p[i]->slices.p[k];
             // Kinds that do not tell apart what is read now are none.
             bool known = !key_reads_more(x, s);
+            b->unknown |= !known;
             vec_push(&g->slices, s->api);
             hold(x, b, s->object.owner);
             for (size_t d = 0; d < s->api->spec.devices.n; d++)
@@ -118,6 +120,45 @@ static int make_base(const struct index *x, const struct index_pools *own,
         drop_base(x, b);
     return r;
 }
+
+// --- Kinds ---------------------------------------------------------------------------------------
+
+static uint32_t kinds_number(const struct index *x, const struct index_pools *pools,
+                             struct index_base *b, uint32_t at)
+{
+    for (size_t i = 0; pools && i < pools->n; i++)
+        for (size_t k = 0; k < pools->p[i]->slices.n; k++) {
+            const struct index_slice *s = pools->p[i]->slices.p[k];
+            bool known = !key_reads_more(x, s);
+            b->unknown |= !known;
+            for (size_t d = 0; d < s->api->spec.devices.n; d++, at++) {
+                uint32_t n = known ? answers_kind(x->kit->answers, s->devices[d].kind)->number : 0;
+                b->base->devices[at].kind_number = n;
+                if (b->state)
+                    b->state->devices[at].kind_number = n;
+            }
+        }
+    return at;
+}
+
+// Expressions may read more than when the snapshot was made: its devices get the kinds that tell that apart,
+// so that answers on them are kept.
+static void kinds_renew(const struct index *x, const struct index_pools *own,
+                        const struct index_pools *shared, struct index_base *b)
+{
+    struct cl_kinds kinds = {.generation = answers_begin(x->kit->answers),
+                             .reads = x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n};
+    if (!b->unknown && b->base->kinds.generation == kinds.generation &&
+        b->base->kinds.reads == kinds.reads)
+        return;
+    b->unknown = false;
+    (void)kinds_number(x, shared, b, kinds_number(x, own, b, 0));
+    b->base->kinds = kinds;
+    if (b->state)
+        b->state->kinds = kinds;
+}
+
+// --- Use -----------------------------------------------------------------------------------------
 
 // Everything in use; with judged only what may have been stored before its allocation.
 static void gather_uses(const struct index *x, const struct index_pools *pools,
@@ -285,6 +326,7 @@ static struct index_base *base_of(struct index *x, struct index_node *n, struct 
         drop_state(b);
     if (!b->base && make_base(x, own, &set->pools, b, err) < 0)
         return NULL;
+    kinds_renew(x, own, &set->pools, b);
     if (!b->state)
         b->state = make_state(x, own, &set->pools, b->base, NULL);
     if (!own) {
@@ -298,8 +340,11 @@ const struct alloc_view *index_view(struct index *x, uint32_t node, struct err *
 {
     struct index_node *n = x->nodes.p[node];
     struct index_snapshot *s = snapshot_of(x, n);
-    if (s->view)
+    if (s->view) {
+        kinds_renew(x, n->pools.n ? &n->pools : NULL, &n->set->pools,
+                    n->pools.n ? &s->own : &n->set->common);
         return s->view;
+    }
     const struct index_base *b = base_of(x, n, err);
     if (!b || alloc_view_new(b->state, n->object.value, &s->view, err) < 0)
         s->view = NULL;

@@ -127,7 +127,7 @@ static int solve(struct remedy_search *r, const struct alloc_view *v,
 {
     struct alloc_answer a;
     alloc_solve(r->s, v, claims, r->claims_len, &a);
-    if (a.verdict == ALLOC_TIMEOUT)
+    if (a.verdict == ALLOC_TIMEOUT || a.verdict == ALLOC_POSTPONED)
         return -1;
     *ret_node = v->node->metadata.name;
     return a.verdict == ALLOC_ALLOCATED;

@@ -15,7 +15,9 @@ static struct answer_set *answers_for(struct alloc_solver *s, struct selset *set
 {
     if (!set->asked[i]) {
         set->asked[i] = true;
-        set->answers[i] = answers_of(s->view->cluster, set->selectors->p[i].cel->expression);
+        struct str expression = set->selectors->p[i].cel->expression;
+        struct answer_set *known = answers_of(s->view->cluster, expression);
+        set->answers[i] = known ? known : answers_passing(s->view->cluster, expression);
     }
     return set->answers[i];
 }
@@ -44,7 +46,10 @@ static enum match_state evaluate(struct alloc_solver *s, struct selset *set,
         struct cel_program *p = program_of(s, set, i);
         if (!p)
             return MATCH_ERROR;
-        m = answer_make(s->view->cluster, answers, d->cl, s->run, p);
+        m = answer_make(s->view->cluster, answers, d->cl,
+                        &(struct evaluator){s->run, p, s->options.meter});
+        if (m == MATCH_UNKNOWN)
+            s->timeout = s->postponed = true;
         (void)solver_tick(s, WORK_PER_EVALUATION); // who asked looks at the time
     }
     return m;
@@ -59,7 +64,8 @@ enum match_state select_selectors(struct alloc_solver *s, const struct alternati
         return (enum match_state)set->class_->match[d->cl_index];
     if (set->match[device] == MATCH_UNKNOWN)
         set->match[device] = (uint8_t)evaluate(s, set, d);
-    return (enum match_state)set->match[device];
+    // Unknown: the question is postponed, and whatever is concluded from here on is dropped.
+    return set->match[device] == MATCH_UNKNOWN ? MATCH_NO : (enum match_state)set->match[device];
 }
 
 enum match_state select_match(struct alloc_solver *s, const struct alternative *a, uint32_t device)
@@ -73,7 +79,7 @@ enum match_state select_match(struct alloc_solver *s, const struct alternative *
     return m;
 }
 
-// One selector again, for its error. True when it is the one that failed.
+// One selector again, for its error. True when it is the one that failed. Selectors before that one are known.
 static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
                         const struct api_device_selector *sel, struct sbuf *compile,
                         struct sbuf *runtime)
@@ -82,6 +88,8 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
     struct cel_program *p = NULL;
     struct cel_result r;
     struct err err = {0};
+    if (sel->cel && answer_find(answers_of(c, sel->cel->expression), d->cl) == MATCH_YES)
+        return false;
     if (!sel->cel) {
         sbuf_addz(compile, "CEL expression empty (unsupported selector type?)");
         return true;
@@ -92,6 +100,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         return true;
     }
     (void)device_eval(c, d->cl, s->run, p, &r);
+    meter_charge(s->options.meter, r.cost);
     if (r.failed) {
         sbuf_add(runtime, r.error);
         if (r.missing_key || str_contains(r.error, STR("no such key:")))

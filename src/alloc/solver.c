@@ -59,6 +59,8 @@ void solver_begin(struct alloc_solver *s, const struct alloc_view *view)
     memset(&s->view, 0, sizeof(*s) - offsetof(struct alloc_solver, view));
     s->work = WORK_PER_LOOK;
     s->view = view;
+    if (view && view->cluster->answers)
+        answers_trim(view->cluster->answers);
 }
 
 void solver_fail(struct alloc_solver *s, const char *fmt, ...)
@@ -145,6 +147,11 @@ static enum outcome search_best(struct alloc_solver *s)
 
 static void fail_answer(const struct alloc_solver *s, struct alloc_answer *ret)
 {
+    if (s->postponed) {
+        ret->verdict = ALLOC_POSTPONED;
+        ret->error = STR("selectors cost more than is left to spend");
+        return;
+    }
     ret->verdict = s->fatal ? ALLOC_ERROR : ALLOC_TIMEOUT;
     ret->error =
         s->fatal ? sbuf_str(&s->error) : STR("filter operation aborted: context deadline exceeded");
@@ -214,7 +221,7 @@ void alloc_solve(struct alloc_solver *s, const struct alloc_view *view,
         fail_answer(s, ret);
     } else if (o == SOLVED) {
         improve_solution(s);
-        if (!result_build(s, ret)) {
+        if (s->postponed || !result_build(s, ret)) {
             fail_answer(s, ret);
             return;
         }

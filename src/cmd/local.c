@@ -84,7 +84,9 @@ static int judge(struct str answer, struct sbuf *out, struct err *err)
     const yyjson_val *message = NULL;
     if (json_parse(body, NULL, &doc, NULL) == 0)
         message = json_get(doc.root, STR("message"));
-    int failure = str_eq(code, STR("404")) ? ERR_NOT_FOUND : ERR_INTERNAL;
+    int failure = str_eq(code, STR("404"))   ? ERR_NOT_FOUND
+                  : str_eq(code, STR("503")) ? ERR_UNAVAILABLE
+                                             : ERR_INTERNAL;
     if (message && json_is_string(message))
         return err_set(err, failure, "%.*s", STR_ARG(json_str(message)));
     return err_set(err, failure, "the server answered %.*s", STR_ARG(code));

@@ -3,6 +3,7 @@
 // dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows what that says.
 #include "cmd/why_cluster.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -40,6 +41,23 @@ static bool events_target(const struct why_question *q, const struct sbuf *answe
     return true;
 }
 
+// A scheduler that has to evaluate costly selectors first wants to be asked again; it gets further each time.
+#define ASK_AGAIN_MS 100
+#define ASKS_MAX     600
+#define SLICES_MAX   10000 // of a scheduler of our own
+
+static int ask_until_known(const char *socket_path, const char *target, struct sbuf *answer,
+                           struct err *err)
+{
+    int r = -ERR_UNAVAILABLE;
+    for (int i = 0; i < ASKS_MAX && r == -ERR_UNAVAILABLE; i++) {
+        if (i)
+            (void)poll(NULL, 0, ASK_AGAIN_MS);
+        r = local_ask(socket_path, "GET", target, answer, err);
+    }
+    return r;
+}
+
 // ask_local asks the scheduler of a dray on this machine.
 static int ask_local(struct why_question *q, struct sbuf *answer, struct sbuf *events,
                      struct err *err)
@@ -55,7 +73,7 @@ static int ask_local(struct why_question *q, struct sbuf *answer, struct sbuf *e
     local_escape(&target, q->namespace);
     sbuf_addz(&target, "&name=");
     local_escape(&target, q->name);
-    int r = local_ask(path.p, "GET", target.p, answer, err);
+    int r = ask_until_known(path.p, target.p, answer, err);
     sbuf_clear(&target);
     if (r == 0 && events_target(q, answer, &target))
         (void)!local_ask(path.p, "GET", target.p, events, NULL);
@@ -115,6 +133,8 @@ static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf 
         r = cluster_wait(&c, synced, s, err);
     }
     if (r == 0)
+        r = -ERR_UNAVAILABLE;
+    for (int i = 0; i < SLICES_MAX && r == -ERR_UNAVAILABLE; i++)
         r = sched_explain(s, q->kind, q->namespace, q->name, answer, err);
     sched_free(s);
     sbuf_clear(&name);

@@ -34,6 +34,7 @@ struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t timer;
+    uv_idle_t turn; // for timers that are due at once: a uv_timer would fire again before any I/O
     struct exec_timers timers;
     int64_t timer_due_ns; // what uv_timer is armed for; INT64_MAX when it is not
     bool firing;          // the timers are being run: arm once, at the end
@@ -116,9 +117,10 @@ static void arm(struct loop *l)
     l->timer_due_ns = due_ns;
 }
 
-static void fire_timers(uv_timer_t *timer)
+static void fire_turn(uv_idle_t *turn);
+
+static void fire_due(struct loop *l)
 {
-    struct loop *l = container_of(timer, struct loop, timer);
     l->firing = true;
     // Up to one moment: a timer that is started with delay 0 while these run waits a turn.
     int64_t now_ns = clock_mono_ns(l->exec.clock);
@@ -131,8 +133,25 @@ static void fire_timers(uv_timer_t *timer)
     }
     l->firing = false;
     l->timer_due_ns = INT64_MAX;
-    if (exec_timers_next_ns(&l->timers) != INT64_MAX)
+    int64_t next_ns = exec_timers_next_ns(&l->timers);
+    if (next_ns <= clock_mono_ns(l->exec.clock)) {
+        l->timer_due_ns = next_ns;
+        (void)uv_idle_start(&l->turn, fire_turn);
+    } else if (next_ns != INT64_MAX) {
         arm(l);
+    }
+}
+
+static void fire_timers(uv_timer_t *timer)
+{
+    fire_due(container_of(timer, struct loop, timer));
+}
+
+// Runs once in each turn of the loop, and the loop polls for I/O between two turns.
+static void fire_turn(uv_idle_t *turn)
+{
+    (void)uv_idle_stop(turn);
+    fire_due(container_of(turn, struct loop, turn));
 }
 
 static void timer_start(struct exec *e, struct exec_timer *t, int64_t delay_ns)
@@ -185,6 +204,7 @@ int loop_new(struct loop **ret, struct err *err)
         return err_set(err, -r, "cannot make an event loop's wake-up: %s", uv_strerror(r));
     }
     (void)uv_timer_init(&l->uv, &l->timer);
+    (void)uv_idle_init(&l->uv, &l->turn);
     l->exec = (struct exec){.ops = &loop_ops, .clock = clock_system(), .rng = rng_system()};
     exec_timers_init(&l->timers);
     l->timer_due_ns = INT64_MAX;
@@ -199,6 +219,7 @@ void loop_free(struct loop *l)
         return;
     uv_close((uv_handle_t *)&l->wake, NULL);
     uv_close((uv_handle_t *)&l->timer, NULL);
+    uv_close((uv_handle_t *)&l->turn, NULL);
     for (struct loop_signal *s = l->signals; s; s = s->next)
         uv_close((uv_handle_t *)&s->uv, NULL);
     (void)uv_run(&l->uv, UV_RUN_DEFAULT); // runs the close callbacks

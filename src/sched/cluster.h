@@ -64,6 +64,7 @@ enum pod_state {
     POD_ACTIVE,    // in the heap of those to be tried
     POD_BACKOFF,   // in the heap of those to be tried later
     POD_WAITING,   // no node fits; in a list for each reason
+    POD_POSTPONED, // its attempt goes on in a later turn
     POD_BINDING,   // a node is chosen, writes are under way
 };
 
@@ -103,6 +104,9 @@ struct sched_pod {
     struct str *claims; // keys of the claims it is indexed under; owned
     size_t claims_len;
     int64_t jitter_ns; // added to its back-off
+    uint64_t cost;     // of selectors, in the attempt that was postponed; 0: none was
+    bool learnt;       // the attempt that was postponed is counted (packing.c)
+    bool costly;       // its selectors cost too much: message says so
 
     // Its PodGroup (groups.c).
     struct sched_group *group; // NULL: none

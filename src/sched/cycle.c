@@ -208,6 +208,10 @@ static void ask_by_worth(struct attempt *a, struct finding *found)
     struct asking q = {a, found};
     found->worths = arena_array(a->arena, int64_t, found->max);
     packing_start(a);
+    if (s->cost.refused) {
+        a->failed = true;
+        return;
+    }
     index_find(s->devices, &(struct index_ask){.hash = a->open_len ? a->devices_hash : 0,
                                                .claims = a->open,
                                                .claims_len = a->open_len,
@@ -312,11 +316,15 @@ static void no_node(struct attempt *a)
 {
     struct sched *s = a->s;
     struct sched_pod *p = a->pod;
+    cleanup_sbuf struct sbuf line = {0};
+    report_line(a, &line);
+    if (cost_postpone_line(a, &line))
+        return;
     s->stats.unschedulable++;
     meter_attempt(s, p, METER_UNSCHEDULABLE);
     if (!a->whys)
         a->whys = WHY_BIT(WHY_NODE_AFFINITY); // there is no node at all
-    report_unschedulable(a);
+    report_tell(s, p, "Unschedulable", sbuf_str(&line));
     const struct want *give_up = cycle_give_up(a);
     if (give_up) {
         bind_deallocate(s, p, give_up->object);
@@ -364,7 +372,9 @@ static void try_nodes(struct attempt *a)
         queue_wait(&a->s->queue, a->pod, v->whys);
         return;
     }
-    if (n)
+    if (a->s->cost.refused)
+        cost_postpone(a);
+    else if (n)
         bind_start(a, n);
     else if (a->failed)
         failed(a);
@@ -387,12 +397,16 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         sched_enqueue(s, p);
         return;
     }
+    cost_begin(s);
     if (p->group) {
         gang_run(s, p);
         return;
     }
     if (bind_leftovers(s, p))
         return;
+    p->learnt &= p->cost > 0;
+    p->costly = false;
+    p->jitter_ns = 0;
     s->stats.attempts++;
     p->attempts++;
     p->tried_ns = exec_now_ns(s->exec);
@@ -400,6 +414,8 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     case DRA_OK:
         meter_prefilter(s, p, resolved(&a));
         try_nodes(&a);
+        if (p->state != POD_POSTPONED)
+            p->cost = 0;
         break;
     case DRA_GATED:
     case DRA_WAIT: // the claim's next change gives the pod its turn; this was no attempt

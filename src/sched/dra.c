@@ -244,6 +244,7 @@ enum dra_begin dra_begin(struct attempt *a)
             return r;
     }
     hash_questions(a);
+    cost_learn_again(a);
     return DRA_OK;
 }
 
@@ -385,6 +386,9 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
         a->failed = true;
         sbuf_clear(&a->text);
         sbuf_addf(&a->text, "node %.*s: timed out trying to allocate devices", STR_ARG(n->name));
+        return WHY_DEVICES;
+    case ALLOC_POSTPONED: // a->s->cost says so
+        a->failed = true;
         return WHY_DEVICES;
     case ALLOC_NODE_ERROR:
         if (why)

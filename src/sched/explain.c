@@ -12,6 +12,7 @@ const char *explain_state(const struct sched_pod *p)
     case POD_GATED:
         return "gated";
     case POD_ACTIVE:
+    case POD_POSTPONED:
         return "queued";
     case POD_BACKOFF:
         return "backingOff";
@@ -149,9 +150,13 @@ static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
             ask_nodes(s, p, t);
         break;
     case POD_ACTIVE:
+    case POD_POSTPONED:
     case POD_BACKOFF:
     case POD_WAITING:
-        ask_nodes(s, p, t);
+        if (p->costly)
+            sbuf_addz(&t->cause, p->message); // looking again would cost as much
+        else
+            ask_nodes(s, p, t);
         break;
     case POD_BINDING:
         advice_binding(&t->advice, p, &t->cause);
@@ -197,8 +202,8 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
     told_done(&told);
 }
 
-int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
-                  struct sbuf *out, struct err *err)
+static int explain_object(struct sched *s, struct str kind, struct str namespace, struct str name,
+                          struct sbuf *out, struct err *err)
 {
     const struct api_kind *k = api_kind_by_name(kind);
     cleanup_sbuf struct sbuf key = {0};
@@ -227,6 +232,20 @@ int sched_explain(struct sched *s, struct str kind, struct str namespace, struct
     return err_set(err, ERR_BAD_REQUEST,
                    "only pods, claims and pod groups can be explained, not \"%.*s\"",
                    STR_ARG(kind));
+}
+
+int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
+                  struct sbuf *out, struct err *err)
+{
+    size_t before = out->n;
+    cost_begin(s);
+    int r = explain_object(s, kind, namespace, name, out, err);
+    if (r < 0 || !s->cost.refused)
+        return r;
+    (void)index_catch_up(s->devices, SIZE_MAX);
+    sbuf_truncate(out, before);
+    return err_set(err, ERR_UNAVAILABLE,
+                   "selectors are still being evaluated on the cluster's devices; ask again");
 }
 
 // --- Check ---------------------------------------------------------------------------------------

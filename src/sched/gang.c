@@ -22,7 +22,7 @@ static bool takes_part(const struct cycle *c, const struct sched_pod *p)
         return true;
     if (enough)
         return false;
-    return p->state == POD_BACKOFF || p->state == POD_WAITING ||
+    return p->state == POD_POSTPONED || p->state == POD_BACKOFF || p->state == POD_WAITING ||
            (p->state == POD_GATED && p->group_gated);
 }
 
@@ -168,7 +168,7 @@ static void refuse(struct try *t, struct attempt *a, const struct verdict *known
         a->whys = t->whys;
     }
     t->line = line_take(&line);
-    if (!known)
+    if (!known && !a->s->cost.refused)
         cycle_keep(a, str_z(t->line));
     const struct want *w = known ? NULL : cycle_give_up(a);
     t->give_up = w ? client_object_ref(w->object) : NULL;
@@ -460,8 +460,32 @@ static void ungate_placed(struct cycle *c)
             ungate(c->tries[i].pod);
 }
 
+// The slice of cost is used up: whatever was found does not hold.
+static void postpone(struct cycle *c)
+{
+    gang_revert(c);
+    c->failed = false;
+    sbuf_clear(&c->text);
+    bool goes_on = cost_postpone_group(c->s, c->g);
+    for (size_t i = c->n; i-- > 0;) {
+        struct sched_pod *p = c->tries[i].pod;
+        if (p->state == POD_GATED || !goes_on)
+            continue;
+        p->attempts -= i < c->tried;
+        queue_postpone(&c->s->queue, p);
+    }
+    if (goes_on)
+        return;
+    sbuf_addz(&c->text, "selectors of the claims of its pods cost too much; simplify them");
+    fail(c);
+}
+
 static void finish(struct cycle *c)
 {
+    if (c->s->cost.refused) {
+        postpone(c);
+        return;
+    }
     if (c->failed) {
         gang_revert(c);
         fail(c);
@@ -476,10 +500,13 @@ static void finish(struct cycle *c)
         if (!c->waits && gang_another_way(c)) {
             ungate_placed(c);
             succeed(c);
+        } else if (c->s->cost.refused) {
+            postpone(c);
         } else {
             no_room(c);
         }
     } // else all are gated: this was no attempt
+    c->g->cost = c->s->cost.refused ? c->g->cost : 0;
 }
 
 static void run(struct cycle *c)

@@ -138,6 +138,8 @@ static void put_back(struct queue *q, struct sched_pod *p, const struct place *w
         queue_wait(q, p, was->whys);
     else if (was->state == POD_GATED)
         queue_gate(q, p);
+    else if (was->state == POD_POSTPONED)
+        queue_postpone(q, p);
 }
 
 bool gang_look(struct sched *s, struct sched_group *g, gang_seen_fn seen, void *arg,

@@ -24,6 +24,7 @@ struct sched_group {
     struct pod_vec pods;
     uint32_t attempts; // in a row that did not place it
     int64_t tried_ns;
+    uint64_t cost; // of selectors, in the cycle that was postponed
     int64_t jitter_ns;
     struct group_take *take; // it is giving back what it holds
 

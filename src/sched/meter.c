@@ -38,6 +38,7 @@ static enum meter_status status_of(enum alloc_verdict verdict)
     case ALLOC_NODE_ERROR:
         return METER_UNRESOLVABLE;
     case ALLOC_TIMEOUT:
+    case ALLOC_POSTPONED:
     case ALLOC_ERROR:
         break;
     }

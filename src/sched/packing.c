@@ -37,7 +37,8 @@ struct packing *packing_new(struct sched *s)
 {
     struct packing *p = xcalloc(1, sizeof(*p));
     p->s = s;
-    p->fleet = fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s});
+    p->fleet =
+        fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s, .meter = &s->cost});
     return p;
 }
 
@@ -164,9 +165,11 @@ void packing_start(struct attempt *a)
     look_again(p, NODES_AT_ONCE);
     (void)fleet_ask(p->fleet, a->open_len ? a->devices_hash : 0, a->open, a->open_len,
                     need_of(a->pod, RES_CPU), need_of(a->pod, RES_MEMORY));
-    if (a->pod->attempts <= 1 && !a->learnt)
+    if (a->s->cost.refused)
+        return;
+    if (a->pod->attempts <= 1 && !a->learnt && !a->pod->learnt)
         fleet_learn(p->fleet, 1);
-    a->learnt = true;
+    a->learnt = a->pod->learnt = true;
     a->by_worth = true;
     fleet_start(p->fleet);
 }

@@ -64,6 +64,7 @@ void queue_init(struct queue *q, struct exec *exec, void (*ready)(void *arg), vo
     heap_init(&q->backoff, backoff_less);
     for (size_t w = 0; w < WHYS; w++)
         list_init(&q->waiting[w]);
+    list_init(&q->postponed);
     q->backoff_timer = (struct exec_timer){.fn = backoff_over, .arg = q};
     q->flush_timer = (struct exec_timer){.fn = flush, .arg = q};
     exec_timer_start(exec, &q->flush_timer, QUEUE_FLUSH_NS);
@@ -106,6 +107,9 @@ static void take_out(struct queue *q, struct sched_pod *p)
     case POD_WAITING:
         leave_waiting(q, p);
         break;
+    case POD_POSTPONED:
+        list_remove(&p->waits[0]);
+        break;
     case POD_GATED:
         q->gated_len--;
         break;
@@ -133,6 +137,14 @@ void queue_activate(struct queue *q, struct sched_pod *p)
         p->queued_ns = exec_now_ns(q->exec);
     p->state = POD_ACTIVE;
     heap_push(&q->active, &p->heap);
+    q->ready(q->arg);
+}
+
+void queue_postpone(struct queue *q, struct sched_pod *p)
+{
+    take_out(q, p);
+    p->state = POD_POSTPONED;
+    list_push_front(&q->postponed, &p->waits[0]);
     q->ready(q->arg);
 }
 
@@ -208,6 +220,15 @@ struct sched_pod *queue_pop(struct queue *q)
     if (!first)
         return NULL;
     struct sched_pod *p = heap_entry(first, struct sched_pod, heap);
+    queue_leave(q, p);
+    return p;
+}
+
+struct sched_pod *queue_pop_postponed(struct queue *q)
+{
+    if (list_empty(&q->postponed))
+        return NULL;
+    struct sched_pod *p = list_entry(q->postponed.head.next, struct sched_pod, waits[0]);
     queue_leave(q, p);
     return p;
 }

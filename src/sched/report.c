@@ -262,7 +262,7 @@ struct alloc_report *report_make(struct attempt *a)
     struct index_explaining e = {
         .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
     for (size_t i = 0; i < c->order.n; i++)
-        if (c->order.p[i] && c->order.p[i]->api)
+        if (c->order.p[i] && c->order.p[i]->api && !a->s->cost.refused)
             explain_node(a, c->order.p[i], &e, &why);
     map_done(&e.seen);
     size_t groups = 0;
@@ -299,9 +299,9 @@ static struct alloc_report *report_with(struct attempt *a, uint64_t calls,
                                         struct alloc_remedies *remedies)
 {
     struct alloc_report *r = report_make(a);
-    if (a->open_len && !a->special) {
+    if (a->open_len && !a->special && !a->s->cost.refused) {
         a->s->expire_calls = calls;
-        alloc_remedies_find(r, a->s->solver, remedies);
+        cost_find_remedies(a, r, remedies);
         if (a->s->gang_now)
             drop_own(a, remedies);
     }
@@ -344,11 +344,4 @@ void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
     sbuf_addc(out, '}');
     alloc_report_free(r);
     index_unpin(a->s->devices);
-}
-
-void report_unschedulable(struct attempt *a)
-{
-    cleanup_sbuf struct sbuf line = {0};
-    report_line(a, &line);
-    report_tell(a->s, a->pod, "Unschedulable", sbuf_str(&line));
 }

@@ -53,8 +53,8 @@ static bool acting(const struct sched *s)
 
 bool sched_idle(const struct sched *s)
 {
-    return acting(s) && s->queue.active.n == 0 && s->queue.binding_len == 0 &&
-           list_empty(&s->bindings);
+    return acting(s) && s->queue.active.n == 0 && list_empty(&s->queue.postponed) &&
+           s->queue.binding_len == 0 && list_empty(&s->bindings);
 }
 
 void sched_wake(struct sched *s, uint32_t whys)
@@ -88,19 +88,34 @@ static void ready(void *arg)
         exec_timer_start(s->exec, &s->run_timer, 0);
 }
 
+// Turns of postponed pods and of the others alternate.
+static struct sched_pod *next_pod(struct sched *s)
+{
+    struct sched_pod *p = s->active_next ? queue_pop(&s->queue) : NULL;
+    if (p)
+        return p;
+    p = queue_pop_postponed(&s->queue);
+    s->active_next = p != NULL;
+    return p ? p : queue_pop(&s->queue);
+}
+
 static void run(void *arg)
 {
     struct sched *s = arg;
     int64_t wait_ns = 0;
+    uint64_t spent = s->cost.spent;
     for (size_t i = 0; i < RUN_PODS && (wait_ns = beside_wait_ns(s)) == 0; i++) {
-        struct sched_pod *p = queue_pop(&s->queue);
+        struct sched_pod *p = next_pod(s);
         if (!p)
             break;
         cycle_run(s, p);
+        if (cost_turn_over(s, spent))
+            break;
     }
+    cost_end_turn(s, spent);
     if (wait_ns)
         exec_timer_start(s->exec, &s->run_timer, wait_ns);
-    else if (s->queue.active.n)
+    else if (s->queue.active.n || !list_empty(&s->queue.postponed))
         ready(s);
     else
         warm_soon(s);
@@ -593,6 +608,7 @@ struct sched *sched_new(const struct sched_options *options)
     s->epoch = 1;
     s->binding_timeout_ns =
         options->binding_timeout_ns ? options->binding_timeout_ns : BINDING_TIMEOUT_NS;
+    s->cost_budget = options->selector_budget ? options->selector_budget : COST_BUDGET_DEFAULT;
     s->feasible_max = options->feasible_max ? options->feasible_max : FEASIBLE_DEFAULT;
     if (options->features)
         s->features = *options->features;
@@ -616,8 +632,11 @@ struct sched *sched_new(const struct sched_options *options)
     s->devices = devices_new(&s->alloc_features, s->policy);
     claims_init(&s->claims, s->devices);
     queue_init(&s->queue, s->exec, ready, s);
-    struct alloc_options solving = {
-        .policy = s->policy, .rng = s->exec->rng, .expired = expired, .expired_arg = s};
+    struct alloc_options solving = {.policy = s->policy,
+                                    .rng = s->exec->rng,
+                                    .expired = expired,
+                                    .expired_arg = s,
+                                    .meter = &s->cost};
     if (s->policy == ALLOC_PACK) {
         s->packing = packing_new(s);
         solving.loss = fleet_loss;
@@ -747,6 +766,8 @@ void sched_kill(struct sched *s)
 void sched_get_stats(const struct sched *s, struct sched_stats *ret)
 {
     *ret = s->stats;
+    ret->selector_cost = s->cost.spent;
+    ret->selector_evaluations = s->cost.evaluations;
     ret->active = s->queue.active.n;
     ret->backing_off = s->queue.backoff.n;
     ret->waiting = s->queue.waiting_len;

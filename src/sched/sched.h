@@ -26,6 +26,7 @@ struct sched_options {
     enum alloc_policy policy;        // how devices are chosen, within and between nodes
     int64_t binding_timeout_ns;      // for binding conditions; 0: 600 s
     size_t feasible_max;             // nodes scored for a pod; 0: default
+    uint64_t selector_budget;        // what an attempt's selectors may cost in all; 0: default
     int64_t
         settle_ns; // beside a scheduler that does not look: wait at least so long before a Binding; 0: never
     bool standby; // know everything, do nothing before sched_lead
@@ -53,7 +54,11 @@ bool sched_synced(const struct sched *s);
 bool sched_idle(const struct sched *s);
 
 struct sched_stats {
-    uint64_t attempts;      // scheduling cycles
+    uint64_t attempts;           // scheduling cycles
+    uint64_t postponed;          // turns that ended before all selectors were evaluated
+    uint64_t selector_cost;      // of all evaluations
+    uint64_t selector_turn_most; // of those of one turn of the loop
+    uint64_t selector_evaluations;
     uint64_t bound;         // pods
     uint64_t unschedulable; // cycles that ended so
     uint64_t errors;        // cycles and bindings that failed otherwise
@@ -74,7 +79,8 @@ void sched_metrics(const struct sched *s, struct sbuf *out);
 
 // sched_explain adds a JSON object that tells all about a pod, or about a claim (kind "ResourceClaim"
 // or any other name of it): its state and, where it is pending, every node's answer, as of now.
-// Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for another kind.
+// Returns 0; -ERR_NOT_FOUND when there is no such object; -ERR_BAD_REQUEST for another kind;
+// -ERR_UNAVAILABLE when selectors cost more than one turn of the loop allows: the next call gets further.
 int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
                   struct sbuf *out, struct err *err) MUST_USE;
 

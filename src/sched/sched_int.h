@@ -92,6 +92,10 @@ struct sched {
     struct event_recorder *recorder;
     struct ext_map extended; // keys owned
     uint64_t expire_calls;   // left until the allocator is told to stop
+    struct alloc_meter cost; // of selectors (cost.c)
+    uint64_t cost_began;     // what was spent when the attempt or look under way began
+    uint64_t cost_budget;    // of an attempt, in all its slices
+    bool active_next;        // a postponed pod had the last turn
     uint64_t epoch;          // changes with everything that can help a pod
     uint64_t begun;          // attempts, and looks at what would come of one
     size_t rotate;           // where the next walk over all nodes starts
@@ -308,6 +312,32 @@ const struct want *cycle_give_up(const struct attempt *a);
 // cycle_gate puts the pod aside until something lifts the gate; the text is a->text.
 void cycle_gate(struct attempt *a);
 
+// --- cost.c: what selectors may cost ---------------------------------------------------------------
+
+// cost_begin gives an attempt, or a look at what would come of one, its slice. s->cost.refused says
+// afterwards that it was used up: then nothing that was found out holds. cost_turn_over says that the
+// loop is to be left, given what had been spent when the turn began; cost_end_turn is called when it is.
+#define COST_BUDGET_DEFAULT UINT64_C(1000000000)
+void cost_begin(struct sched *s);
+bool cost_turn_over(const struct sched *s, uint64_t spent_before);
+void cost_end_turn(struct sched *s, uint64_t spent_before);
+
+// cost_learn_again comes before a postponed attempt goes on.
+void cost_learn_again(struct attempt *a);
+
+// cost_postpone puts the pod of an attempt whose slice is used up where it gets its next one, or gives it
+// up. cost_postpone_line does so for the explanation; false: line is what is told. cost_postpone_group:
+// the same for a group's cycle; true: its pods are to be postponed, else given up.
+void cost_postpone(struct attempt *a);
+bool cost_postpone_line(struct attempt *a, struct sbuf *line);
+bool cost_postpone_group(struct sched *s, struct sched_group *g);
+
+// cost_write_over says which selectors cost too much.
+void cost_write_over(const struct attempt *a, struct sbuf *out);
+
+// cost_find_remedies is alloc_remedies_find with a slice of its own.
+void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_remedies *ret);
+
 // --- gang.c, gang_ways.c, gang_bind.c, gang_take.c -----------------------------------------------
 
 // gang_run tries the pods of first's group together; gang_holds says whether the pod has devices though
@@ -382,10 +412,8 @@ void call_answered(void *arg, const struct client_answer *answer); // the client
 
 // --- report.c ------------------------------------------------------------------------------------
 
-// report_unschedulable says in one line why no node fits, as condition and event; report_line makes the
-// line. report_whole is for a->tips: all there is to say as JSON, the cause in one line. report_tell says anything else: what is said already is not
+// report_line says in one line why no node fits. report_whole is for a->tips: all there is to say as JSON, the cause in one line. report_tell says anything else: what is said already is not
 // repeated, and a text that changes often is written every few seconds.
-void report_unschedulable(struct attempt *a);
 void report_line(struct attempt *a, struct sbuf *out);
 void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause);
 void report_init(struct sched *s);

@@ -444,6 +444,10 @@ static void serve_explain(struct exchange *ex)
         return;
     }
     sbuf_done(&out);
+    if (code == -ERR_UNAVAILABLE) {
+        answer_fail(ex, 503, "ServiceUnavailable", str_z(err.msg), NULL);
+        return;
+    }
     bool missing = code == -ERR_NOT_FOUND;
     answer_fail(ex, missing ? 404 : 400, missing ? "NotFound" : "BadRequest", str_z(err.msg), NULL);
 }

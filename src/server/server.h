@@ -84,7 +84,8 @@ bool server_may(struct server *s, const struct registry_user *user, struct str g
 const struct registry_user *server_user_of_token(const struct server *s, struct str token);
 
 // server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to out,
-// a JSON object. fn returns 0, -ERR_NOT_FOUND or -ERR_BAD_REQUEST. NULL: nobody explains.
+// a JSON object. fn returns 0, -ERR_NOT_FOUND, -ERR_BAD_REQUEST or, to be asked
+// again, -ERR_UNAVAILABLE. NULL: nobody explains.
 typedef int (*server_explain_fn)(void *arg, struct str kind, struct str namespace, struct str name,
                                  struct sbuf *out, struct err *err);
 void server_set_explainer(struct server *s, server_explain_fn fn, void *arg);

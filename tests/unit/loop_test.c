@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -126,6 +127,44 @@ static void fires_timers_in_order(void **state)
     teardown(&f);
 }
 
+// Works for a while and wants another turn at once; gives up after many.
+static void work_on(void *arg)
+{
+    struct fixture *f = arg;
+    int64_t until_ns = exec_now_ns(f->exec) + 3 * CLOCK_NS_PER_MS;
+    while (exec_now_ns(f->exec) < until_ns)
+        continue;
+    sbuf_addc(&f->log, 'w');
+    if (f->log.n < 1000)
+        exec_timer_start(f->exec, &f->timers[0], 0);
+    else
+        stop(f);
+}
+
+static void *stop_by_post(void *arg)
+{
+    struct fixture *f = arg;
+    (void)poll(NULL, 0, 20);
+    exec_post(f->exec, stop, f);
+    return NULL;
+}
+
+// Timers that are always due leave the loop its turns for everything else.
+static void endless_timers_do_not_keep_others_waiting(void **state)
+{
+    (void)state;
+    struct fixture f;
+    pthread_t thread;
+    setup(&f);
+    start_timer(&f, 0, work_on, 0);
+    assert_int_equal(pthread_create(&thread, NULL, stop_by_post, &f), 0);
+    loop_run(f.loop);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(f.log.n < 900);
+    exec_timer_stop(f.exec, &f.timers[0]);
+    teardown(&f);
+}
+
 static void on_signal(void *arg)
 {
     note_a(arg);
@@ -213,5 +252,6 @@ static void stops_from_other_threads(void **state)
 }
 
 RUN_TESTS(TEST_CASE(runs_posted_work_in_order), TEST_CASE(work_can_be_taken_back),
-          TEST_CASE(fires_timers_in_order), TEST_CASE(hears_signals),
-          TEST_CASE(takes_work_from_other_threads), TEST_CASE(stops_from_other_threads))
+          TEST_CASE(fires_timers_in_order), TEST_CASE(endless_timers_do_not_keep_others_waiting),
+          TEST_CASE(hears_signals), TEST_CASE(takes_work_from_other_threads),
+          TEST_CASE(stops_from_other_threads))
