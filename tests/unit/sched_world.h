@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A world for the scheduler's tests: an API that lives in memory on a simulated exec and keeps
-// revisions, conflicts, finalizers and watches; any number of clients; writes that fail and watches
-// that lag on demand. It validates nothing: that is the registry's business.
+// A world for the scheduler's tests: the API in memory (client/memory.h) on a simulated exec; any
+// number of clients, whose writes fail and whose watches lag on demand.
 #ifndef UNIT_SCHED_WORLD_H
 #define UNIT_SCHED_WORLD_H
 
 #include "base/exec.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "client/client.h"
+#include "client/memory.h"
 #include "sched/sched.h"
 #include "unit.h"
-
-struct world_objects MAP(const struct client_object *);
 
 struct world {
     struct clock_fake clock;
     struct rng_seeded rng;
     struct exec_sim *sim;
     struct exec *exec;
-    uint64_t revision;
-    struct world_objects objects; // by "Kind namespace/name"; keys owned
+    struct memory *memory;
     struct list watches;
     struct list clients;
-    uint64_t writes;
     // refuse, if set, is asked before every write; a negative code fails it.
     int (*refuse)(struct world *w, const char *verb, const struct api_kind *kind, struct str name);
     int refusals;       // left; for the use of refuse
