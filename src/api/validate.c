@@ -51,7 +51,9 @@ static void check_kind(struct validator *v, const struct api_type *t, const void
         check_definition(v, value, old);
     else if (str_eqz(t->package, "admissionregistration/v1"))
         check_admission(v, t, value, old);
-    else if (!status)
+    else
+        check_work_numbers(v, t, value, old);
+    if (!status)
         check_pod_template(v, t, value);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
@@ -60,9 +61,20 @@ static void add_chunk(struct arena *a, size_t need)
     add_chunk_of(a, size < need ? need : size);
 }
 
+// Checked in every build: an unchecked size would be mapped, zeroed and only then fail.
+static void check_size(size_t size)
+{
+    if (size <= DRAY_ARENA_BLOCK_MAX)
+        return;
+    (void)fprintf(stderr, "dray: allocation of %zu bytes refused: more than any input needs\n",
+                  size);
+    abort();
+}
+
 void arena_reserve(struct arena *a, size_t size)
 {
-    assert(!a->newest && size <= SIZE_MAX / 4);
+    assert(!a->newest);
+    check_size(size);
     add_chunk_of(a, size);
 }
 
@@ -75,7 +87,7 @@ static char *align_up(char *p, size_t align)
 static void *take(struct arena *a, size_t size, size_t align)
 {
     assert(align && (align & (align - 1)) == 0);
-    assert(size <= SIZE_MAX / 4);
+    check_size(size);
     char *p = a->next ? align_up(a->next, align) : NULL;
     if (!p || p > a->end || (size_t)(a->end - p) < size + GAP) {
         add_chunk(a, size + align + GAP);

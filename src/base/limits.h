@@ -4,12 +4,21 @@
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 // Error texts are cut, never grown: a failure path does not allocate.
 #define DRAY_ERR_MSG_MAX  512
 #define DRAY_ERR_PATH_MAX 256
 
 // A request body, as kube-apiserver (MaxRequestBodyBytes, 3 MiB).
 #define DRAY_REQUEST_BYTES_MAX ((size_t)3 * 1024 * 1024)
+
+// One allocation from an arena; a larger one ends the process. Nothing that a server, an agent or a
+// controller reads gets near it: a request is 3 MiB and its typed form some 200 MiB, and arrays are
+// sized by what exists, never by a number in an object. The largest file of a verb is 1 GiB. A size
+// beyond this is a defect, and must not be mapped and zeroed before it is noticed.
+#define DRAY_ARENA_BLOCK_MAX ((uint64_t)16 * 1024 * 1024 * 1024)
 
 // A file read by a command line verb. Clusters dump to files far larger than one request.
 #define DRAY_FILE_BYTES_MAX ((size_t)1024 * 1024 * 1024)

@@ -45,14 +45,15 @@ static void find_bounds(struct deploy *d)
 {
     const struct api_deployment_spec *spec = &d->d->spec;
     const struct api_rolling_update_deployment *rolling = spec->strategy.rolling_update;
+    d->wanted = load_not_negative(spec->replicas);
     if (str_eqz(spec->strategy.type, "Recreate") || !rolling)
         return;
-    d->surge = load_scaled(rolling->max_surge, spec->replicas, true);
-    d->unavailable = load_scaled(rolling->max_unavailable, spec->replicas, false);
+    d->surge = load_scaled(rolling->max_surge, (int32_t)d->wanted, true);
+    d->unavailable = load_scaled(rolling->max_unavailable, (int32_t)d->wanted, false);
     if (d->surge == 0 && d->unavailable == 0)
         d->unavailable = 1;
-    if (d->unavailable > spec->replicas)
-        d->unavailable = spec->replicas;
+    if (d->unavailable > d->wanted)
+        d->unavailable = d->wanted;
 }
 
 // --- The newest set ------------------------------------------------------------------------------
@@ -94,9 +95,10 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
     }
     int64_t had = 0;
     bool has = ctl_map_int(map, STR(DEPLOY_REVISION), &had);
-    if (!has || had < last + 1)
-        put_number(map, DEPLOY_REVISION, last + 1, d->arena);
-    if (has && had < last + 1) {
+    int64_t next = load_next(last);
+    if (!has || had < next)
+        put_number(map, DEPLOY_REVISION, next, d->arena);
+    if (has && had < next) {
         const struct str *history = ctl_map_get(map, STR(DEPLOY_HISTORY));
         ctl_map_put(map, STR(DEPLOY_HISTORY),
                     history && history->n
@@ -105,8 +107,8 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
                     d->arena);
     }
     if (is_new) {
-        put_number(map, DEPLOY_DESIRED, d->d->spec.replicas, d->arena);
-        put_number(map, DEPLOY_MAX, (int64_t)d->d->spec.replicas + d->surge, d->arena);
+        put_number(map, DEPLOY_DESIRED, d->wanted, d->arena);
+        put_number(map, DEPLOY_MAX, d->wanted + d->surge, d->arena);
     }
 }
 
@@ -179,17 +181,18 @@ bool deploy_create_new(const struct deploy *d)
                    STR_ARG(str_upto(d->o->meta->name, NAME_MAX_LEN - 1 - hash.n)), STR_ARG(hash));
     if (ctl_find(d->l->ctl, CACHE_REPLICA_SETS, d->o->meta->namespace, set.metadata.name)) {
         struct api_deployment changed = *now; // somebody else's: the next hash is another
-        changed.status.collision_count++;
+        changed.status.collision_count =
+            load_not_negative((int64_t)changed.status.collision_count + 1);
         changed.status.has_collision_count = true;
         load_update_status(d->l, d->key, &changed);
         return true;
     }
-    int32_t size = now->spec.replicas;
+    int64_t size = d->wanted;
     if (!str_eqz(now->spec.strategy.type, "Recreate")) {
-        int32_t room = now->spec.replicas + d->surge - deploy_count(&d->sets);
+        int64_t room = d->wanted + d->surge - deploy_count(&d->sets);
         size = room < size ? room : size;
     }
-    set.spec.replicas = size > 0 ? size : 0;
+    set.spec.replicas = load_not_negative(size);
     set.spec.has_replicas = true;
     struct str text = arena_strf(d->arena, "Scaled up replica set %.*s from 0 to %d",
                                  STR_ARG(set.metadata.name), set.spec.replicas);
@@ -239,7 +242,7 @@ static bool is_scaling(const struct deploy *d)
         int64_t desired = 0;
         if (as_replica_set(*set)->spec.replicas > 0 &&
             ctl_map_int(&(*set)->meta->annotations, STR(DEPLOY_DESIRED), &desired) &&
-            desired != d->d->spec.replicas)
+            desired != d->wanted)
             return true;
     }
     return false;
@@ -265,7 +268,7 @@ static bool recreate(const struct deploy *d)
         return false;
     if (!d->newest)
         return deploy_create_new(d);
-    return deploy_scale_one(d, d->newest, d->d->spec.replicas, false);
+    return deploy_scale_one(d, d->newest, d->wanted, false);
 }
 
 static bool roll_out(const struct deploy *d)

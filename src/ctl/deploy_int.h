@@ -22,17 +22,19 @@ struct deploy {
     struct load_objects sets;           // all its ReplicaSets, oldest first
     struct load_objects old;            // all but the newest
     const struct client_object *newest; // the one with the template; NULL: there is none yet
-    int32_t surge, unavailable;         // as numbers; 0 for Recreate
+    // Never negative, whatever is stored. Sums of these and of sets' sizes do not fit 32 bits.
+    int64_t wanted;             // replicas
+    int64_t surge, unavailable; // as numbers; 0 for Recreate
 };
 
 // deploy_count sums the wanted replicas of sets.
-int32_t deploy_count(const struct load_objects *sets);
+int64_t deploy_count(const struct load_objects *sets);
 
 // deploy_available sums the available replicas of sets.
-int32_t deploy_available(const struct load_objects *sets);
+int64_t deploy_available(const struct load_objects *sets);
 
-// Each returns true when a write is under way.
-bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int32_t size,
+// Each returns true when a write is under way. A size that no set can have becomes the nearest one.
+bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int64_t size,
                       bool forced);
 bool deploy_scale(const struct deploy *d);
 bool deploy_roll(const struct deploy *d);

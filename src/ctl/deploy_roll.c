@@ -7,24 +7,31 @@
 
 #include "base/banned.h"
 
-static int32_t size_of(const struct client_object *set)
+#define DEPLOY_MOST (2 * (int64_t)INT32_MAX)
+
+static int64_t size_of(const struct client_object *set)
 {
-    return as_replica_set(set)->spec.replicas;
+    return load_not_negative(as_replica_set(set)->spec.replicas);
 }
 
-int32_t deploy_count(const struct load_objects *sets)
+static int64_t available_of(const struct client_object *set)
 {
-    int32_t sum = 0;
+    return load_not_negative(as_replica_set(set)->status.available_replicas);
+}
+
+int64_t deploy_count(const struct load_objects *sets)
+{
+    int64_t sum = 0;
     vec_foreach(sets, set)
         sum += size_of(*set);
     return sum;
 }
 
-int32_t deploy_available(const struct load_objects *sets)
+int64_t deploy_available(const struct load_objects *sets)
 {
-    int32_t sum = 0;
+    int64_t sum = 0;
     vec_foreach(sets, set)
-        sum += as_replica_set(*set)->status.available_replicas;
+        sum += available_of(*set);
     return sum;
 }
 
@@ -34,11 +41,11 @@ static bool number_is(const struct client_object *set, const char *key, int64_t 
     return ctl_map_int(&set->meta->annotations, str_z(key), &value) && value == wanted;
 }
 
-bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int32_t size,
+bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int64_t wanted,
                       bool forced)
 {
-    int64_t desired = d->d->spec.replicas, most = desired + d->surge;
-    int32_t was = size_of(set);
+    int64_t desired = d->wanted, most = desired + d->surge;
+    int32_t was = as_replica_set(set)->spec.replicas, size = load_not_negative(wanted);
     bool marked = number_is(set, DEPLOY_DESIRED, desired) && number_is(set, DEPLOY_MAX, most);
     if (was == size && (!forced || marked))
         return false;
@@ -59,19 +66,19 @@ bool deploy_scale_one(const struct deploy *d, const struct client_object *set, i
 
 static bool grow_newest(const struct deploy *d)
 {
-    int32_t wanted = d->d->spec.replicas, size = size_of(d->newest);
+    int64_t wanted = d->wanted, size = size_of(d->newest);
     if (size > wanted)
         return deploy_scale_one(d, d->newest, wanted, false);
-    int32_t room = wanted + d->surge - deploy_count(&d->sets);
-    int32_t more = wanted - size < room ? wanted - size : room;
+    int64_t room = wanted + d->surge - deploy_count(&d->sets);
+    int64_t more = wanted - size < room ? wanted - size : room;
     return more > 0 && deploy_scale_one(d, d->newest, size + more, false);
 }
 
 // Pods of old sets that are not available go first: they block nothing but the update.
-static bool shrink_broken(const struct deploy *d, int32_t most)
+static bool shrink_broken(const struct deploy *d, int64_t most)
 {
     vec_foreach(&d->old, set) {
-        int32_t broken = size_of(*set) - as_replica_set(*set)->status.available_replicas;
+        int64_t broken = size_of(*set) - available_of(*set);
         if (size_of(*set) == 0 || broken <= 0)
             continue;
         return deploy_scale_one(d, *set, size_of(*set) - (broken < most ? broken : most), false);
@@ -81,14 +88,14 @@ static bool shrink_broken(const struct deploy *d, int32_t most)
 
 static bool shrink_old(const struct deploy *d)
 {
-    int32_t least = d->d->spec.replicas - d->unavailable;
-    int32_t missing = size_of(d->newest) - as_replica_set(d->newest)->status.available_replicas;
-    int32_t most = deploy_count(&d->sets) - least - missing;
+    int64_t least = d->wanted - d->unavailable;
+    int64_t missing = size_of(d->newest) - available_of(d->newest);
+    int64_t most = deploy_count(&d->sets) - least - missing;
     if (deploy_count(&d->old) == 0 || most <= 0)
         return false;
     if (shrink_broken(d, most))
         return true;
-    int32_t spare = deploy_available(&d->sets) - least;
+    int64_t spare = deploy_available(&d->sets) - least;
     vec_foreach(&d->old, set)
         if (spare > 0 && size_of(*set) > 0)
             return deploy_scale_one(d, *set, size_of(*set) > spare ? size_of(*set) - spare : 0,
@@ -132,15 +139,14 @@ static const struct client_object *active_or_latest(const struct deploy *d)
 
 static bool is_saturated(const struct deploy *d)
 {
-    int32_t wanted = d->d->spec.replicas;
+    int64_t wanted = d->wanted;
     return d->newest && size_of(d->newest) == wanted &&
-           number_is(d->newest, DEPLOY_DESIRED, wanted) &&
-           as_replica_set(d->newest)->status.available_replicas == wanted;
+           number_is(d->newest, DEPLOY_DESIRED, wanted) && available_of(d->newest) == wanted;
 }
 
 struct share {
     const struct client_object *set;
-    int32_t size;
+    int64_t size;
     bool growing;
 };
 
@@ -156,37 +162,39 @@ static int by_size(const void *x, const void *y)
 }
 
 // A set's part of what is added to (or taken from) all of them.
-static int32_t part_of(const struct deploy *d, const struct client_object *set, int32_t left)
+static int64_t part_of(const struct deploy *d, const struct client_object *set, int64_t left)
 {
-    int32_t size = size_of(set);
+    int64_t size = size_of(set);
     int64_t before = 0;
     if (left == 0)
         return 0;
     int64_t part = -size;
-    if (d->d->spec.replicas > 0) {
+    if (d->wanted > 0) {
         if (!ctl_map_int(&set->meta->annotations, STR(DEPLOY_MAX), &before) || before <= 0)
             before = d->d->status.replicas;
         if (before <= 0)
             return 0;
-        int64_t now = ((int64_t)d->d->spec.replicas + d->surge) * size;
-        part = (2 * now + before) / (2 * before) - size; // rounded
+        // More than two of the largest sizes together is no former maximum; products fit 128 bits.
+        before = before > DEPLOY_MOST ? DEPLOY_MOST : before;
+        __int128 now = (__int128)(d->wanted + d->surge) * size;
+        part = (int64_t)((2 * now + before) / (2 * before)) - size; // rounded
     }
     bool over = left > 0 ? part > left : part < left;
-    return over ? left : (int32_t)part;
+    return over ? left : part;
 }
 
 static bool scale_shares(const struct deploy *d)
 {
     struct share *shares = arena_array(d->arena, struct share, d->sets.n + 1);
     size_t n = 0;
-    int32_t allowed = d->d->spec.replicas > 0 ? d->d->spec.replicas + d->surge : 0;
-    int32_t left = allowed - deploy_count(&d->sets);
+    int64_t allowed = d->wanted > 0 ? d->wanted + d->surge : 0;
+    int64_t left = allowed - deploy_count(&d->sets);
     vec_foreach(&d->sets, set)
         if (size_of(*set) > 0)
             shares[n++] = (struct share){*set, size_of(*set), left > 0};
     qsort(shares, n, sizeof(*shares), by_size);
     for (size_t i = 0; i < n; i++) {
-        int32_t part = part_of(d, shares[i].set, left);
+        int64_t part = part_of(d, shares[i].set, left);
         shares[i].size += part;
         left -= part;
     }
@@ -202,7 +210,7 @@ bool deploy_scale(const struct deploy *d)
 {
     const struct client_object *one = active_or_latest(d);
     if (one)
-        return deploy_scale_one(d, one, d->d->spec.replicas, true);
+        return deploy_scale_one(d, one, d->wanted, true);
     if (is_saturated(d)) {
         vec_foreach(&d->old, set)
             if (deploy_scale_one(d, *set, 0, false))
@@ -235,7 +243,7 @@ bool deploy_trim(const struct deploy *d)
         if (empty && (!oldest || revision_of(*set) < revision_of(oldest)))
             oldest = *set;
     }
-    if (!oldest || alive <= (size_t)d->d->spec.revision_history_limit)
+    if (!oldest || alive <= (size_t)load_not_negative(d->d->spec.revision_history_limit))
         return false;
     load_delete(d->l, d->key, d->o, CACHE_REPLICA_SETS, oldest, NULL);
     return true;

@@ -93,7 +93,8 @@ static bool has_progressed(const struct api_deployment_status *now,
                            const struct api_deployment_status *was)
 {
     return now->updated_replicas > was->updated_replicas ||
-           now->replicas - now->updated_replicas < was->replicas - was->updated_replicas ||
+           (int64_t)now->replicas - now->updated_replicas <
+               (int64_t)was->replicas - was->updated_replicas ||
            now->ready_replicas > was->ready_replicas ||
            now->available_replicas > was->available_replicas;
 }
@@ -170,20 +171,23 @@ static void set_failures(const struct deploy *d, struct api_deployment *now)
 static void set_numbers(const struct deploy *d, struct api_deployment *now)
 {
     struct api_deployment_status *s = &now->status;
-    int32_t missing = deploy_count(&d->sets) - deploy_available(&d->sets);
+    int64_t missing = deploy_count(&d->sets) - deploy_available(&d->sets);
+    int64_t replicas = 0, ready = 0, terminating = 0;
     s->observed_generation = now->metadata.generation;
-    s->replicas = s->ready_replicas = s->terminating_replicas = 0;
     s->has_terminating_replicas = true;
     vec_foreach(&d->sets, set) {
         const struct api_replica_set_status *one = &as_replica_set(*set)->status;
-        s->replicas += one->replicas;
-        s->ready_replicas += one->ready_replicas;
-        s->terminating_replicas += one->terminating_replicas;
+        replicas += load_not_negative(one->replicas);
+        ready += load_not_negative(one->ready_replicas);
+        terminating += load_not_negative(one->terminating_replicas);
     }
+    s->replicas = load_not_negative(replicas);
+    s->ready_replicas = load_not_negative(ready);
+    s->terminating_replicas = load_not_negative(terminating);
     s->updated_replicas = d->newest ? as_replica_set(d->newest)->status.replicas : 0;
-    s->available_replicas = deploy_available(&d->sets);
-    s->unavailable_replicas = missing > 0 ? missing : 0;
-    bool enough = s->available_replicas >= now->spec.replicas - d->unavailable;
+    s->available_replicas = load_not_negative(deploy_available(&d->sets));
+    s->unavailable_replicas = load_not_negative(missing);
+    bool enough = s->available_replicas >= d->wanted - d->unavailable;
     put_condition(d, now,
                   (struct api_deployment_condition){
                       .type = STR("Available"),

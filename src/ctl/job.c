@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Jobs: pods until enough have succeeded or too many have failed, each counted once (README.md).
+#include <stdlib.h>
+
 #include "api/pod_claims.h"
 #include "ctl/job_int.h"
 
@@ -123,16 +125,16 @@ static const struct client_object *first_to_go(struct job *j)
     return j->active.n > 0 ? j->active.p[0] : NULL;
 }
 
-static int32_t wanted_pods(const struct job *j)
+static int64_t wanted_pods(const struct job *j)
 {
     const struct api_job_spec *spec = &j->was->spec;
-    int32_t active = (int32_t)j->active.n;
-    int32_t parallelism = spec->parallelism;
+    int64_t active = (int64_t)j->active.n;
+    int64_t parallelism = load_not_negative(spec->parallelism);
     if (!spec->has_completions)
         return j->succeeded > 0 ? (active < parallelism ? active : parallelism) : parallelism;
-    int32_t left = spec->completions - j->succeeded;
+    int64_t left = spec->completions - j->succeeded;
     if (j->indexes)
-        left -= (int32_t)job_index_count(j->broken, j->indexes);
+        left -= (int64_t)job_set_count(&j->broken);
     left = left < 0 ? 0 : left;
     return left < parallelism ? left : parallelism;
 }
@@ -162,18 +164,44 @@ static int64_t backoff_left(const struct job *j)
     return last_failure + pause - ctl_now(j->l->ctl).at.sec;
 }
 
+// An active pod by its number and its place in the list.
+struct job_place {
+    size_t index, at;
+};
+
+static int job_compare_places(const void *x, const void *y)
+{
+    const struct job_place *a = x, *b = y;
+    return a->index != b->index ? (a->index > b->index) - (a->index < b->index)
+                                : (a->at > b->at) - (a->at < b->at);
+}
+
 // Of two pods with one number, the one that goes; NULL when there are none.
 static const struct client_object *doubled(const struct job *j)
 {
-    bool *seen = arena_array(j->arena, bool, j->indexes + 1);
-    vec_foreach(&j->active, pod) {
-        size_t index = job_index_of(j, *pod);
-        if (j->indexes && (index == SIZE_MAX || seen[index] || j->done[index]))
-            return *pod;
-        if (j->indexes)
-            seen[index] = true;
-    }
-    return NULL;
+    size_t n = j->indexes ? j->active.n : 0, first = n;
+    struct job_place *places = arena_array(j->arena, struct job_place, n + 1);
+    for (size_t i = 0; i < n; i++)
+        places[i] = (struct job_place){job_index_of(j, j->active.p[i]), i};
+    qsort(places, n, sizeof(*places), job_compare_places);
+    for (size_t i = 0; i < n; i++)
+        if (places[i].at < first &&
+            (places[i].index == SIZE_MAX || (i > 0 && places[i - 1].index == places[i].index) ||
+             job_set_has(&j->done, places[i].index)))
+            first = places[i].at;
+    return first < n ? j->active.p[first] : NULL;
+}
+
+// job_free_index is the lowest index that needs a pod; SIZE_MAX when none does.
+static size_t job_free_index(const struct job *j)
+{
+    struct job_set taken = {0};
+    job_set_add_all(&taken, &j->done, j->arena);
+    job_set_add_all(&taken, &j->broken, j->arena);
+    job_set_add_all(&taken, &j->busy, j->arena);
+    job_set_tidy(&taken);
+    uint64_t gap = job_set_gap(&taken);
+    return gap < j->indexes ? (size_t)gap : SIZE_MAX;
 }
 
 static bool create_one(struct job *j, int64_t *wait_s)
@@ -184,9 +212,8 @@ static bool create_one(struct job *j, int64_t *wait_s)
         *wait_s = pause < *wait_s ? pause : *wait_s;
         return false;
     }
-    for (size_t i = 0; i < j->indexes && index == SIZE_MAX; i++)
-        if (!j->done[i] && !j->broken[i] && !j->busy[i])
-            index = i;
+    if (j->indexes)
+        index = job_free_index(j);
     if (j->indexes && index == SIZE_MAX)
         return false;
     struct api_pod pod = job_new_pod(j, index);
@@ -196,13 +223,13 @@ static bool create_one(struct job *j, int64_t *wait_s)
 
 static bool manage(struct job *j, int64_t *wait_s)
 {
-    int32_t active = (int32_t)j->active.n, wanted = wanted_pods(j);
+    int64_t active = (int64_t)j->active.n, wanted = wanted_pods(j);
     const struct client_object *twice = doubled(j);
     if (twice)
         return let_go(j, twice);
     if (active > wanted)
         return let_go(j, first_to_go(j));
-    int32_t ending = j->replace_late ? j->now.status.terminating : 0;
+    int64_t ending = j->replace_late ? j->now.status.terminating : 0;
     return active + ending < wanted && create_one(j, wait_s);
 }
 

@@ -116,7 +116,7 @@ static void settle(struct job *j, struct api_str_array *list, int32_t *counter)
         if (unknown || (pod && is_tracked(pod)))
             kept[n++] = list->p[i];
         else
-            ++*counter;
+            *counter = load_not_negative((int64_t)*counter + 1);
     }
     *list = (struct api_str_array){n > 0 ? kept : NULL, n};
 }
@@ -132,12 +132,8 @@ static void count_success(struct job *j, const struct client_object *pod)
     size_t index = job_index_of(j, pod);
     if (j->indexes) {
         // The number is enough to count it once.
-        bool *told = arena_array(j->arena, bool, j->indexes);
-        job_index_read(j->was->status.completed_indexes, told, j->indexes);
-        if (index == SIZE_MAX || told[index])
+        if (index == SIZE_MAX || job_set_has(&j->told, index))
             vec_push_arena(j->arena, &j->counted, pod);
-        if (index != SIZE_MAX)
-            j->done[index] = true;
         return;
     }
     if (was_uncounted(j, pod->meta->uid, true))
@@ -146,24 +142,14 @@ static void count_success(struct job *j, const struct client_object *pod)
         ctl_list_add(&j->now.status.uncounted_terminated_pods->succeeded, pod->meta->uid, j->arena);
 }
 
-// How often its index had failed before this pod; -1 for none.
-static int64_t index_failures(const struct client_object *pod)
-{
-    int64_t failures = 0;
-    if (!pod)
-        return -1;
-    (void)ctl_map_int(&pod->meta->annotations, STR(JOB_INDEX_FAILURE), &failures);
-    return failures;
-}
-
 static void break_index(struct job *j, const struct client_object *pod, enum job_failure what)
 {
     size_t index = job_index_of(j, pod);
     if (index == SIZE_MAX || !j->was->spec.has_backoff_limit_per_index)
         return;
-    if (!j->done[index] &&
-        (what == JOB_FAIL_INDEX || index_failures(pod) >= j->was->spec.backoff_limit_per_index))
-        j->broken[index] = true;
+    if (!job_set_has(&j->done, index) &&
+        (what == JOB_FAIL_INDEX || job_index_failures(pod) >= j->was->spec.backoff_limit_per_index))
+        job_set_add(&j->broken, index, j->arena);
 }
 
 static void count_failure(struct job *j, const struct client_object *pod)
@@ -175,9 +161,8 @@ static void count_failure(struct job *j, const struct client_object *pod)
         j->message = message;
     }
     size_t index = job_index_of(j, pod);
-    if (index != SIZE_MAX && what != JOB_IGNORE &&
-        index_failures(pod) >= index_failures(j->failed_at[index]))
-        j->failed_at[index] = pod;
+    if (index != SIZE_MAX && what != JOB_IGNORE)
+        vec_push_arena(j->arena, &j->failures, (struct job_failed_pod){index, pod});
     break_index(j, pod, what);
     if (!is_tracked(pod))
         return;
@@ -185,6 +170,11 @@ static void count_failure(struct job *j, const struct client_object *pod)
         vec_push_arena(j->arena, &j->counted, pod);
     else
         ctl_list_add(&j->now.status.uncounted_terminated_pods->failed, pod->meta->uid, j->arena);
+}
+
+static bool job_pod_succeeded(const struct client_object *pod)
+{
+    return str_eqz(as_pod(pod)->status.phase, "Succeeded") && is_tracked(pod);
 }
 
 static void count_pod(struct job *j, const struct client_object *o)
@@ -199,25 +189,29 @@ static void count_pod(struct job *j, const struct client_object *o)
     }
     s->terminating += ending;
     if (index != SIZE_MAX && (load_is_active(pod) || (ending && j->replace_late)))
-        j->busy[index] = true;
-    if (str_eqz(pod->status.phase, "Succeeded") && is_tracked(o))
+        job_set_add(&j->busy, index, j->arena);
+    if (job_pod_succeeded(o))
         count_success(j, o);
     else if (str_eqz(pod->status.phase, "Failed") || (ending && !j->replace_late))
         count_failure(j, o);
 }
 
+// count_indexes finds the indexes that have succeeded before any failure is judged by them.
 static void count_indexes(struct job *j)
 {
     if (!j->was->spec.has_completion_mode || !str_eqz(j->was->spec.completion_mode, "Indexed") ||
         j->was->spec.completions <= 0)
         return;
     j->indexes = (size_t)j->was->spec.completions;
-    j->done = arena_array(j->arena, bool, j->indexes);
-    j->broken = arena_array(j->arena, bool, j->indexes);
-    j->busy = arena_array(j->arena, bool, j->indexes);
-    j->failed_at = arena_array(j->arena, const struct client_object *, j->indexes);
-    job_index_read(j->was->status.completed_indexes, j->done, j->indexes);
-    job_index_read(j->was->status.failed_indexes, j->broken, j->indexes);
+    j->told = job_set_read(j->was->status.completed_indexes, j->indexes, j->arena);
+    j->broken = job_set_read(j->was->status.failed_indexes, j->indexes, j->arena);
+    job_set_add_all(&j->done, &j->told, j->arena);
+    vec_foreach(&j->pods, pod) {
+        size_t index = job_index_of(j, *pod);
+        if (index != SIZE_MAX && job_pod_succeeded(*pod))
+            job_set_add(&j->done, index, j->arena);
+    }
+    job_set_tidy(&j->done);
 }
 
 void job_count(struct job *j)
@@ -236,15 +230,17 @@ void job_count(struct job *j)
         count_pod(j, *pod);
     s->active = (int32_t)j->active.n;
     if (j->indexes) {
-        s->completed_indexes = job_index_write(j->done, j->indexes, j->arena);
-        s->succeeded = (int32_t)job_index_count(j->done, j->indexes);
+        job_set_tidy(&j->broken);
+        job_set_tidy(&j->busy);
+        s->completed_indexes = job_set_write(&j->done, j->arena);
+        s->succeeded = load_not_negative((int64_t)job_set_count(&j->done));
         if (j->was->spec.has_backoff_limit_per_index) {
-            s->failed_indexes = job_index_write(j->broken, j->indexes, j->arena);
+            s->failed_indexes = job_set_write(&j->broken, j->arena);
             s->has_failed_indexes = true;
         }
     }
-    j->succeeded = s->succeeded + (int32_t)s->uncounted_terminated_pods->succeeded.n;
-    j->failed = s->failed + (int32_t)s->uncounted_terminated_pods->failed.n;
+    j->succeeded = s->succeeded + (int64_t)s->uncounted_terminated_pods->succeeded.n;
+    j->failed = s->failed + (int64_t)s->uncounted_terminated_pods->failed.n;
 }
 
 // --- Deciding ------------------------------------------------------------------------------------
@@ -285,9 +281,9 @@ static bool too_many_restarts(const struct job *j)
 static void decide_indexes(struct job *j)
 {
     const struct api_job_spec *spec = &j->was->spec;
-    size_t broken = job_index_count(j->broken, j->indexes);
-    size_t done = job_index_count(j->done, j->indexes);
-    if (spec->has_max_failed_indexes && broken > (size_t)spec->max_failed_indexes)
+    uint64_t broken = job_set_count(&j->broken), done = job_set_count(&j->done);
+    if (spec->has_max_failed_indexes &&
+        broken > (uint64_t)load_not_negative(spec->max_failed_indexes))
         fail(j, "MaxFailedIndexesExceeded",
              STR("Job has exceeded the specified maximal number of failed indexes"));
     else if (broken > 0 && broken + done >= j->indexes)
@@ -299,11 +295,11 @@ static void decide_deadline(struct job *j, int64_t *wait_s)
     const struct api_job_spec *spec = &j->was->spec;
     if (!spec->has_active_deadline_seconds || !j->was->status.start_time.set || spec->suspend)
         return;
-    int64_t end;
-    if (__builtin_add_overflow(j->was->status.start_time.at.sec, spec->active_deadline_seconds,
-                               &end))
+    int64_t allowed = spec->active_deadline_seconds > 0 ? spec->active_deadline_seconds : 0;
+    int64_t left;
+    if (__builtin_add_overflow(allowed,
+                               j->was->status.start_time.at.sec - ctl_now(j->l->ctl).at.sec, &left))
         return;
-    int64_t left = end - ctl_now(j->l->ctl).at.sec;
     if (left <= 0)
         fail(j, "DeadlineExceeded", STR("Job was active longer than specified deadline"));
     else if (left < *wait_s)

@@ -5,45 +5,6 @@
 
 #include "base/banned.h"
 
-void job_index_read(struct str text, bool *set, size_t n)
-{
-    while (text.n > 0) {
-        struct str one, first, last;
-        uint64_t from, to;
-        str_cut(text, ',', &one, &text);
-        bool range = str_cut(one, '-', &first, &last);
-        if (str_to_u64(first, &from) < 0 || str_to_u64(range ? last : first, &to) < 0)
-            continue;
-        for (uint64_t i = from; i <= to && i < n; i++)
-            set[i] = true;
-    }
-}
-
-struct str job_index_write(const bool *set, size_t n, struct arena *arena)
-{
-    cleanup_sbuf struct sbuf out = {0};
-    for (size_t i = 0; i < n; i++) {
-        if (!set[i])
-            continue;
-        size_t last = i;
-        while (last + 1 < n && set[last + 1])
-            last++;
-        sbuf_addf(&out, "%s%zu", out.n ? "," : "", i);
-        if (last > i)
-            sbuf_addf(&out, "%c%zu", last == i + 1 ? ',' : '-', last);
-        i = last;
-    }
-    return arena_str(arena, sbuf_str(&out));
-}
-
-size_t job_index_count(const bool *set, size_t n)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += set[i];
-    return count;
-}
-
 size_t job_index_of(const struct job *j, const struct client_object *pod)
 {
     int64_t index = 0;
@@ -51,19 +12,28 @@ size_t job_index_of(const struct job *j, const struct client_object *pod)
     return has && index >= 0 && (size_t)index < j->indexes ? (size_t)index : SIZE_MAX;
 }
 
+int64_t job_index_failures(const struct client_object *pod)
+{
+    int64_t failures = 0;
+    (void)ctl_map_int(&pod->meta->annotations, STR(JOB_INDEX_FAILURE), &failures);
+    return failures;
+}
+
 bool job_success_policy_met(const struct job *j)
 {
     const struct api_success_policy *policy = j->was->spec.success_policy;
     for (size_t i = 0; policy && j->indexes && i < policy->rules.n; i++) {
         const struct api_success_policy_rule *rule = &policy->rules.p[i];
-        bool *wanted = arena_array(j->arena, bool, j->indexes);
-        for (size_t k = 0; k < j->indexes && !rule->has_succeeded_indexes; k++)
-            wanted[k] = true;
-        job_index_read(rule->succeeded_indexes, wanted, j->indexes);
-        size_t asked = job_index_count(wanted, j->indexes), have = 0;
-        for (size_t k = 0; k < j->indexes; k++)
-            have += wanted[k] && j->done[k];
-        if (have >= (rule->has_succeeded_count ? (size_t)rule->succeeded_count : asked))
+        uint64_t asked = j->indexes, have = job_set_count(&j->done);
+        if (rule->has_succeeded_indexes) {
+            const struct job_set wanted =
+                job_set_read(rule->succeeded_indexes, j->indexes, j->arena);
+            asked = job_set_count(&wanted);
+            have = job_set_count_both(&wanted, &j->done);
+        }
+        if (rule->has_succeeded_count)
+            asked = (uint64_t)load_not_negative(rule->succeeded_count);
+        if (have >= asked)
             return true;
     }
     return false;
@@ -102,10 +72,10 @@ static void annotate_failures(const struct job *j, struct api_pod *pod, size_t i
     if (!j->was->spec.has_backoff_limit_per_index)
         return;
     int64_t count = 0;
-    const struct client_object *last = j->failed_at[index];
-    if (last) {
-        (void)ctl_map_int(&last->meta->annotations, STR(JOB_INDEX_FAILURE), &count);
-        count++;
+    vec_foreach(&j->failures, f) {
+        int64_t next = load_next(job_index_failures(f->pod));
+        if (f->index == index && next > count)
+            count = next;
     }
     ctl_map_put(&pod->metadata.annotations, STR(JOB_INDEX_FAILURE),
                 arena_strf(j->arena, "%lld", (long long)count), j->arena);

@@ -4,6 +4,7 @@
 #ifndef CTL_JOB_INT_H
 #define CTL_JOB_INT_H
 
+#include "ctl/job_set.h"
 #include "ctl/load.h"
 
 #define JOB_FINALIZER     "batch.kubernetes.io/job-tracking"
@@ -12,6 +13,13 @@
 
 // What a failed pod means.
 enum job_failure { JOB_COUNT, JOB_IGNORE, JOB_FAIL_INDEX, JOB_FAIL_JOB };
+
+// A pod that failed, and that counts, with its index.
+struct job_failed_pod {
+    size_t index;
+    const struct client_object *pod;
+};
+struct job_failed_pods VEC(struct job_failed_pod);
 
 struct job {
     struct load *l;
@@ -23,14 +31,14 @@ struct job {
     struct load_objects pods;
     struct load_objects counted; // pods whose finalizer may go
     struct load_objects active;  // pods that run or will
-    const struct client_object *
-        *failed_at;             // by index: the last pod of it that failed and that counts
-    bool *done, *broken, *busy; // by index: succeeded, failed for good, has a pod
-    size_t indexes;             // 0: not indexed
-    bool replace_late;          // only when a pod has failed, not while it ends
-    bool behind;                // the cache of pods is older than the job: look again
-    int32_t failed, succeeded;  // counted or not yet
-    const char *reason;         // not NULL: it is over
+    struct job_failed_pods failures;
+    struct job_set done, broken, busy; // indexes that succeeded, failed for good, have a pod
+    struct job_set told;               // those that the status says have succeeded
+    size_t indexes;                    // 0: not indexed
+    bool replace_late;                 // only when a pod has failed, not while it ends
+    bool behind;                       // the cache of pods is older than the job: look again
+    int64_t failed, succeeded;         // counted or not yet
+    const char *reason;                // not NULL: it is over
     bool success;
     struct str message;
 };
@@ -45,13 +53,11 @@ void job_decide(struct job *j, int64_t *wait_s);
 enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
                                 struct str *ret_message);
 
-// Index sets as text, 1,3-5. job_index_read ignores what is not below n.
-void job_index_read(struct str text, bool *set, size_t n);
-struct str job_index_write(const bool *set, size_t n, struct arena *arena);
-size_t job_index_count(const bool *set, size_t n);
-
 // job_index_of is a pod's index, SIZE_MAX when it has none that counts.
 size_t job_index_of(const struct job *j, const struct client_object *pod);
+
+// job_index_failures is how often the index of a pod had failed before it.
+int64_t job_index_failures(const struct client_object *pod);
 
 // job_new_pod makes the pod for an index (SIZE_MAX: none).
 struct api_pod job_new_pod(const struct job *j, size_t index);

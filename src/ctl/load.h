@@ -156,7 +156,20 @@ bool load_pod_has_condition(const struct api_pod *pod, struct str type);
 // load_finish ends a step that wrote nothing: it comes back after wait_s seconds, INT64_MAX: when something changes.
 void load_finish(struct load *l, struct str key, int64_t wait_s);
 
-// load_scaled is a number, or a percentage of total (rounded up or down).
+// load_not_negative: numbers of objects that an older server stored may be negative, and sums of them
+// may be large. The result is the nearest number that a count can be.
+static inline int32_t load_not_negative(int64_t number)
+{
+    return number < 0 ? 0 : number > INT32_MAX ? INT32_MAX : (int32_t)number;
+}
+
+// load_next is the number of the next revision.
+static inline int64_t load_next(int64_t revision)
+{
+    return revision < INT64_MAX ? revision + 1 : revision;
+}
+
+// load_scaled is a number, or a percentage of total (rounded up or down); never negative.
 int32_t load_scaled(const struct api_int_or_string *value, int32_t total, bool up);
 
 // load_template_hash is a name for a template's content, in arena; collisions tells clashes apart.

@@ -63,7 +63,7 @@ bool load_is_available(const struct api_pod *pod, int32_t min_ready, int64_t now
         return false;
     const struct api_time *since = &ready->last_transition_time;
     int64_t left = since->set ? since->at.sec + min_ready - now_s : min_ready;
-    if (min_ready == 0 || left <= 0)
+    if (min_ready <= 0 || left <= 0)
         return true;
     if (left < *wait_s)
         *wait_s = left;
@@ -156,14 +156,14 @@ int32_t load_scaled(const struct api_int_or_string *value, int32_t total, bool u
     if (!value)
         return 0;
     if (!value->is_text)
-        return value->number;
+        return load_not_negative(value->number);
     int64_t percent = 0;
     if (!str_ends(value->text, STR("%")) ||
         str_to_i64(str_upto(value->text, value->text.n - 1), &percent) < 0 || percent < 0 ||
         percent > INT32_MAX)
         return 0;
     int64_t scaled = (percent * total + (up ? 99 : 0)) / 100;
-    return scaled > INT32_MAX ? INT32_MAX : (int32_t)scaled;
+    return load_not_negative(scaled);
 }
 
 struct str load_template_hash(const struct api_pod_template_spec *template, bool has_collisions,

@@ -89,13 +89,13 @@ bool load_revision_sync(struct load *l, struct str key, const struct client_obje
     if (o->meta->deletion_timestamp.set)
         return false;
     if (!ret->current) {
-        create_revision(l, key, o, template, ret->data, highest + 1, arena);
+        create_revision(l, key, o, template, ret->data, load_next(highest), arena);
         return true;
     }
     if (as_revision(ret->current)->revision == highest)
         return false;
     struct api_controller_revision changed = *as_revision(ret->current);
-    changed.revision = highest + 1;
+    changed.revision = load_next(highest);
     load_update(l, key, o, CACHE_REVISIONS, &changed, NULL);
     return true;
 }
@@ -129,7 +129,7 @@ bool load_revision_trim(struct load *l, struct str key, const struct client_obje
         if (!oldest)
             oldest = *revision;
     }
-    if (old <= limit)
+    if (old <= load_not_negative(limit))
         return false;
     load_delete(l, key, o, CACHE_REVISIONS, oldest, NULL);
     return true;

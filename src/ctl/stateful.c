@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StatefulSets: pods with lasting names, made and ended in order, or all at once (Parallel).
+#include <stdlib.h>
+
 #include "api/pod_claims.h"
 #include "ctl/load.h"
 
@@ -8,6 +10,13 @@
 
 #define POD_NAME_LABEL  "statefulset.kubernetes.io/pod-name"
 #define POD_INDEX_LABEL "apps.kubernetes.io/pod-index"
+
+// A pod with its number. The number of replicas is the user's, so only pods that exist are listed.
+struct stateful_pod {
+    int64_t ordinal;
+    const struct client_object *pod;
+};
+struct stateful_pods VEC(struct stateful_pod);
 
 struct stateful {
     struct load *l;
@@ -17,10 +26,10 @@ struct stateful {
     struct arena *arena;
     struct load_objects pods;
     struct load_revisions revisions;
-    const struct client_object **slots; // by ordinal, from start on; NULL: there is none
-    size_t slots_len;
-    struct load_objects extra; // pods outside, highest ordinal last
-    int64_t start, now_s, wait_s;
+    struct stateful_pods inside; // pods with a wanted ordinal, in order, one for each
+    struct stateful_pods extra;  // pods outside, highest ordinal last
+    int64_t start, replicas;     // ordinals from start on; never negative
+    int64_t now_s, wait_s;
     struct str update, current; // names of revisions
     bool in_order;
 };
@@ -36,27 +45,37 @@ static int64_t ordinal_of(const struct stateful *s, const struct client_object *
     return ordinal;
 }
 
-// gather sorts pods into their slots, the others by ordinal.
-static void gather(struct stateful *s)
+static int stateful_compare(const void *x, const void *y)
 {
-    s->slots_len = s->set->spec.replicas > 0 ? (size_t)s->set->spec.replicas : 0;
-    s->slots = arena_array(s->arena, const struct client_object *, s->slots_len + 1);
+    const struct stateful_pod *a = x, *b = y;
+    return a->ordinal != b->ordinal ? (a->ordinal > b->ordinal) - (a->ordinal < b->ordinal)
+                                    : str_cmp(a->pod->meta->name, b->pod->meta->name);
+}
+
+static void stateful_sort(struct stateful_pods *list)
+{
+    if (list->n > 0)
+        qsort(list->p, list->n, sizeof(*list->p), stateful_compare);
+}
+
+// stateful_gather sorts pods into those with a wanted ordinal and the others. Of two with the same
+// number (web-1, web-01) one counts.
+static void stateful_gather(struct stateful *s)
+{
+    struct stateful_pods found = {0};
     vec_foreach(&s->pods, pod) {
-        int64_t ordinal = ordinal_of(s, *pod);
-        if (ordinal < 0)
-            continue;
-        if (ordinal >= s->start && (size_t)(ordinal - s->start) < s->slots_len) {
-            s->slots[ordinal - s->start] = *pod;
-            continue;
-        }
-        vec_push_arena(s->arena, &s->extra, *pod);
-        for (size_t i = s->extra.n - 1;
-             i > 0 && ordinal_of(s, s->extra.p[i - 1]) > ordinal_of(s, s->extra.p[i]); i--) {
-            const struct client_object *swap = s->extra.p[i];
-            s->extra.p[i] = s->extra.p[i - 1];
-            s->extra.p[i - 1] = swap;
-        }
+        struct stateful_pod p = {ordinal_of(s, *pod), *pod};
+        bool wanted = p.ordinal >= s->start && p.ordinal - s->start < s->replicas;
+        if (wanted)
+            vec_push_arena(s->arena, &found, p);
+        else if (p.ordinal >= 0)
+            vec_push_arena(s->arena, &s->extra, p);
     }
+    stateful_sort(&found);
+    stateful_sort(&s->extra);
+    vec_foreach(&found, p)
+        if (s->inside.n == 0 || vec_last(&s->inside)->ordinal != p->ordinal)
+            vec_push_arena(s->arena, &s->inside, *p);
 }
 
 static bool is_healthy(struct stateful *s, const struct client_object *pod)
@@ -71,13 +90,13 @@ static int32_t partition_of(const struct stateful *s)
 {
     const struct api_rolling_update_stateful_set_strategy *r =
         s->set->spec.update_strategy.rolling_update;
-    return r && r->has_partition ? r->partition : 0;
+    return r && r->has_partition ? load_not_negative(r->partition) : 0;
 }
 
 // Which revision a pod of an ordinal is made of: those below the partition keep the current one.
-static const struct client_object *revision_for(const struct stateful *s, size_t slot)
+static const struct client_object *revision_for(const struct stateful *s, int64_t slot)
 {
-    if (str_eq(s->current, s->update) || slot >= (size_t)partition_of(s))
+    if (str_eq(s->current, s->update) || slot >= partition_of(s))
         return s->revisions.current;
     vec_foreach(&s->revisions.all, revision)
         if (str_eq((*revision)->meta->name, s->current))
@@ -160,13 +179,13 @@ static struct load_event event_of(const struct stateful *s, const char *verb, st
                                create ? "FailedCreate" : "FailedDelete", bad.p};
 }
 
-static bool create_slot(struct stateful *s, size_t slot)
+static bool create_slot(struct stateful *s, int64_t slot)
 {
     const struct client_object *revision = revision_for(s, slot);
     struct api_pod_template_spec template = s->set->spec.template;
     if (revision != s->revisions.current && !load_revision_template(revision, s->arena, &template))
         revision = s->revisions.current;
-    struct str number = arena_strf(s->arena, "%lld", (long long)s->start + (long long)slot);
+    struct str number = arena_strf(s->arena, "%lld", (long long)(s->start + slot));
     struct api_pod pod = load_pod_of(&template, s->l, s->o, s->arena);
     pod.metadata.name =
         arena_strf(s->arena, "%.*s-%.*s", STR_ARG(s->o->meta->name), STR_ARG(number));
@@ -197,15 +216,19 @@ enum progress { GO_ON, WAIT, WROTE };
 // fill makes the pods that are missing. In order, a pod must be well before the next one is made.
 static enum progress fill(struct stateful *s)
 {
-    for (size_t i = 0; i < s->slots_len; i++) {
-        const struct client_object *pod = s->slots[i];
-        if (!pod)
-            return create_slot(s, i) ? WROTE : WAIT;
+    int64_t next = 0; // the lowest number that no pod had so far
+    vec_foreach(&s->inside, p) {
+        const struct client_object *pod = p->pod;
+        if (p->ordinal - s->start > next)
+            break;
+        next++;
         if (!pod->meta->deletion_timestamp.set && pod_is_terminal(as_pod(pod)))
             return delete_pod(s, pod) ? WROTE : WAIT;
         if (s->in_order && !is_healthy(s, pod))
             return WAIT;
     }
+    if (next < s->replicas)
+        return create_slot(s, next) ? WROTE : WAIT;
     return GO_ON;
 }
 
@@ -213,7 +236,7 @@ static enum progress fill(struct stateful *s)
 static enum progress shrink(struct stateful *s)
 {
     for (size_t i = s->extra.n; i > 0; i--) {
-        const struct client_object *pod = s->extra.p[i - 1];
+        const struct client_object *pod = s->extra.p[i - 1].pod;
         if (!pod->meta->deletion_timestamp.set)
             return delete_pod(s, pod) ? WROTE : WAIT;
         if (s->in_order)
@@ -222,17 +245,20 @@ static enum progress shrink(struct stateful *s)
     return GO_ON;
 }
 
-// roll replaces pods of other revisions from the highest down to the partition, each when those above are well.
+// roll replaces pods of other revisions from the highest down to the partition, each when those above
+// are well. All pods exist: fill has seen to it.
 static enum progress roll(struct stateful *s)
 {
     if (!str_eqz(s->set->spec.update_strategy.type, "RollingUpdate"))
         return GO_ON;
-    for (size_t i = s->slots_len; i > (size_t)partition_of(s); i--) {
-        const struct client_object *pod = s->slots[i - 1];
-        if (pod && !pod->meta->deletion_timestamp.set &&
+    for (size_t i = s->inside.n; i > 0; i--) {
+        const struct client_object *pod = s->inside.p[i - 1].pod;
+        if (s->inside.p[i - 1].ordinal - s->start < partition_of(s))
+            break;
+        if (!pod->meta->deletion_timestamp.set &&
             !str_eq(load_pod_revision(as_pod(pod)), s->update))
             return delete_pod(s, pod) ? WROTE : WAIT;
-        if (!pod || !is_healthy(s, pod))
+        if (!is_healthy(s, pod))
             return WAIT;
     }
     return GO_ON;
@@ -269,7 +295,7 @@ static bool write_status(struct stateful *s)
     if (str_eqz(now.spec.update_strategy.type, "RollingUpdate") &&
         status->updated_replicas == status->replicas &&
         status->ready_replicas == status->replicas && partition_of(s) == 0 &&
-        status->replicas == now.spec.replicas) {
+        status->replicas == s->replicas) {
         status->current_revision = s->update;
         status->current_replicas = status->updated_replicas;
     }
@@ -309,11 +335,12 @@ void stateful_set_step(struct load *l, struct str key, const struct client_objec
         return;
     s.now_s = ctl_now(l->ctl).at.sec;
     s.wait_s = INT64_MAX;
-    s.start = set->spec.ordinals ? set->spec.ordinals->start : 0;
+    s.start = set->spec.ordinals ? load_not_negative(set->spec.ordinals->start) : 0;
+    s.replicas = load_not_negative(set->spec.replicas);
     s.in_order = !str_eqz(set->spec.pod_management_policy, "Parallel");
     s.update = hash_of(s.revisions.current);
     s.current = set->status.current_revision.n ? set->status.current_revision : s.update;
     s.pods = load_owned(l, CACHE_PODS, o, &arena);
-    gather(&s);
+    stateful_gather(&s);
     look(&s);
 }

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of core kinds with what Kubernetes' own strategies say against them (tests/unit/data/core_rows.jsonl, made by
-tests/diff/core_diff.py): `dray validate --jsonl` must say the same, in the same words.
+"""Objects of core kinds and workloads with what Kubernetes' own strategies say against them (tests/unit/data/core_rows.jsonl and
+work_rows.jsonl, made by tests/diff/core_diff.py): `dray validate --jsonl` must say the same, in the same words.
 
 usage: core.py DRAY"""
 import json, os, subprocess, sys
 
-ROWS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'unit', 'data', 'core_rows.jsonl')
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'unit', 'data')
+ROWS = [os.path.join(DATA, name) for name in ('core_rows.jsonl', 'work_rows.jsonl')]
 
 
 def main():
-    with open(ROWS) as f:
-        rows = [json.loads(line) for line in f]
+    rows = []
+    for path in ROWS:
+        with open(path) as f:
+            rows += [json.loads(line) for line in f]
     run = subprocess.run([sys.argv[1], 'validate', '--jsonl', '--server-only'], input=''.join(json.dumps(r) + '\n' for r in rows),
                          capture_output=True, text=True)
     answers = [json.loads(line) for line in run.stdout.split('\n')[:-1]]

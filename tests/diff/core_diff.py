@@ -115,6 +115,99 @@ BASES = {
     'PersistentVolumeClaim': [{'apiVersion': 'v1', 'kind': 'PersistentVolumeClaim', 'metadata': META, 'spec': {
         'accessModes': ['ReadWriteOnce'], 'resources': {'requests': {'storage': '1Gi'}}, 'storageClassName': 'fast', 'volumeMode': 'Block'}}],
 }
+# Workloads are spoilt in their numbers, shares and policies only: rules of selectors and of restart policies are not dray's yet.
+TEMPLATE = {'metadata': {'labels': {'app': 'a'}}, 'spec': SMALL_SPEC}
+ONCE = {'metadata': {'labels': {'app': 'a'}}, 'spec': {'containers': [SMALL], 'restartPolicy': 'Never'}}
+SELECTOR = {'matchLabels': {'app': 'a'}}
+REPLICAS = {'replicas': 3, 'readyReplicas': 2, 'availableReplicas': 2, 'observedGeneration': 1}
+FAILURES = {'rules': [{'action': 'FailJob', 'onExitCodes': {'operator': 'In', 'containerName': 's', 'values': [1, 2, 40]}},
+                      {'action': 'FailIndex', 'onPodConditions': [{'type': 'DisruptionTarget', 'status': 'True'}]}]}
+
+
+def apps(kind, spec, status):
+    return {'apiVersion': 'apps/v1', 'kind': kind, 'metadata': META, 'spec': dict(spec, selector=SELECTOR, template=TEMPLATE), 'status': status}
+
+
+def job(spec):
+    return {'apiVersion': 'batch/v1', 'kind': 'Job', 'metadata': META, 'spec': dict(spec, template=ONCE),
+            'status': {'active': 2, 'ready': 1, 'succeeded': 1, 'failed': 1, 'terminating': 0, 'startTime': '2024-01-01T00:00:00Z'}}
+
+
+INDEXED = {'parallelism': 2, 'completions': 8, 'completionMode': 'Indexed', 'backoffLimit': 6, 'backoffLimitPerIndex': 1, 'maxFailedIndexes': 3,
+           'activeDeadlineSeconds': 100, 'ttlSecondsAfterFinished': 100, 'podFailurePolicy': FAILURES,
+           'successPolicy': {'rules': [{'succeededIndexes': '0,2-5', 'succeededCount': 2}, {'succeededCount': 3}]}}
+WORK = {
+    'Deployment': [apps('Deployment', {'replicas': 3, 'minReadySeconds': 5, 'revisionHistoryLimit': 4, 'progressDeadlineSeconds': 100,
+                                       'strategy': {'type': 'RollingUpdate', 'rollingUpdate': {'maxSurge': s, 'maxUnavailable': u}}},
+                        dict(REPLICAS, updatedReplicas=1, unavailableReplicas=1, terminatingReplicas=0, collisionCount=1))
+                   for s, u in ((1, 1), ('25%', '25%'), (0, '50%'))],
+    'ReplicaSet': [apps('ReplicaSet', {'replicas': 3, 'minReadySeconds': 5}, dict(REPLICAS, fullyLabeledReplicas=3, terminatingReplicas=0))],
+    'DaemonSet': [apps('DaemonSet', {'minReadySeconds': 5, 'revisionHistoryLimit': 4,
+                                     'updateStrategy': {'type': 'RollingUpdate', 'rollingUpdate': {'maxSurge': s, 'maxUnavailable': u}}},
+                       {'currentNumberScheduled': 1, 'numberMisscheduled': 0, 'desiredNumberScheduled': 2, 'numberReady': 1, 'observedGeneration': 1,
+                        'updatedNumberScheduled': 1, 'numberAvailable': 1, 'numberUnavailable': 1, 'collisionCount': 1}) for s, u in ((0, 1), ('25%', 0))],
+    'StatefulSet': [apps('StatefulSet', {'replicas': 3, 'minReadySeconds': 5, 'revisionHistoryLimit': 4, 'serviceName': 's', 'ordinals': {'start': 2},
+                                         'updateStrategy': {'type': 'RollingUpdate', 'rollingUpdate': {'partition': 1}}},
+                         dict(REPLICAS, currentReplicas=2, updatedReplicas=1, collisionCount=1))],
+    'ControllerRevision': [{'apiVersion': 'apps/v1', 'kind': 'ControllerRevision', 'metadata': META, 'data': {'a': 1}, 'revision': 3}],
+    'Job': [job(INDEXED), job(dict(INDEXED, completions=200000, maxFailedIndexes=10000)), job({'parallelism': 2, 'completions': 8, 'backoffLimit': 6}),
+            job({k: INDEXED[k] for k in ('completions', 'parallelism', 'completionMode')})],
+    'CronJob': [{'apiVersion': 'batch/v1', 'kind': 'CronJob', 'metadata': META, 'spec': {
+        'schedule': '* * * * *', 'startingDeadlineSeconds': 10, 'successfulJobsHistoryLimit': 2, 'failedJobsHistoryLimit': 2,
+        'jobTemplate': {'spec': dict(INDEXED, template=ONCE)}}}],
+}
+BASES.update(WORK)
+SHARES = ['0', '5', '0%', '1%', '100%', '101%', '%', '-1%', '5%%', '99999999999999999999%', '', 'x']
+INDEXES = ['', '0', '1,3', '3,1', '1-3', '3-1', '2-2', '1-2-3', '7,8', '8', '0-7', 'x', '1,,2', '-1', '1,1', '0-99999', '+1']
+WORDS = {'operator': ['', 'In', 'NotIn', 'x'], 'action': ['', 'Count', 'FailIndex', 'FailJob', 'Ignore', 'x'], 'status': ['', 'True', 'False', 'x'],
+         'type': ['', 'DisruptionTarget', 'Bad Type', 'a/b'], 'containerName': ['', 's', 'x'], 'completionMode': ['NonIndexed', 'Indexed'],
+         'succeededIndexes': INDEXES, 'maxSurge': SHARES, 'maxUnavailable': SHARES}
+LARGE = [-2147483648, -1, 0, 1, 2, 5, 8, 9, 100, 10000, 10001, 100000, 100001, 200000, 2147483647]
+
+
+def spoil_work(rng, root, part):
+    """Spoils a number, a share or a word of a policy below part, outside templates of pods."""
+    def value_at(path):
+        found = root
+        for step in path:
+            found = found[step]
+        return found
+    where = [p for p in places(root) if p[0] in part and 'template' not in p and 'selector' not in p and 'data' not in p and
+             (type(value_at(p)) is int or (p[-1] in WORDS and len(p) > 2) or p[-1] in ('values', 'rules', 'onPodConditions', 'onExitCodes'))]
+    where = [p for p in where if not (p[-1] == 'type' and 'trategy' in str(p))]
+    if not where:
+        return  # all of it was taken away before
+    path = rng.choice(where)
+    owner, key, value = value_at(path[:-1]), path[-1], value_at(path)
+    if key in WORDS and (isinstance(value, str) or rng.random() < 0.5):
+        owner[key] = rng.choice(WORDS[key])
+    elif isinstance(value, int):
+        owner[key] = rng.choice(LARGE)
+        if isinstance(owner, dict) and rng.random() < 0.05:
+            del owner[key]
+    elif isinstance(value, list) and value:
+        owner[key] = rng.choice([[], value * 25, list(reversed(value)), value + value[:1]])
+    elif isinstance(value, dict):
+        del owner[key]
+
+
+def work_case(rng, number, kind):
+    new = copy.deepcopy(rng.choice(WORK[kind]))
+    status = 'status' in new and rng.random() < 0.3
+    update = status or (rng.random() < 0.25)
+    if update:
+        new['metadata'].update(uid='5f1e2d3c-0000-4000-8000-000000000001', resourceVersion='5', creationTimestamp='1970-01-01T00:00:01Z')
+        if kind == 'Job':  # as the server made it
+            labels = {p + n: v for p in ('', 'batch.kubernetes.io/') for n, v in (('controller-uid', new['metadata']['uid']), ('job-name', 'n'))}
+            new['spec']['template']['metadata']['labels'].update(labels)
+            new['spec']['selector'] = {'matchLabels': {'batch.kubernetes.io/controller-uid': new['metadata']['uid']}}
+    old = copy.deepcopy(new)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        spoil_work(rng, new, ['status'] if status else ['spec', 'revision'])
+    row = {'name': str(number), 'kind': kind, 'apiVersion': new['apiVersion'], 'op': 'statusUpdate' if status else 'update' if update else 'create', 'new': new}
+    return dict(row, old=old) if update else row
+
+
 STRINGS = ['', 'a', 'A', 'Bad_Name', 'a.b', 'a..b', '-a', 'a-', 'x' * 64, 'x' * 254, 'a/b', '/a', '../a', '..', '.', '..a', 'é', ' a', 'a ', 'a b', 'a=b', 'None', 'Always', 'Never',
            'default', 'example.com/x', 'a/b/c', 'kubernetes.io/x', '0', '1', '-1', '1.2.3.4', '01.2.3.4', '::1', '::ffff:1.2.3.4', 'cpu', 'memory', 'hugepages-2Mi', 'pods',
            'In', 'Exists', 'Local', 'TCP', 'HTTP', 'metadata.name', "metadata.labels['a']", "metadata.annotations['B_c']", 'status.podIP', 'limits.cpu', 'NoSchedule',
@@ -201,6 +294,8 @@ def status_case(rng, number):
 
 def case(rng, number, kinds):
     kind = rng.choice(kinds)
+    if kind in WORK:
+        return work_case(rng, number, kind)
     if kind == 'Pod' and rng.random() < 0.1:
         return status_case(rng, number)
     new = copy.deepcopy(rng.choice(BASES[kind]))

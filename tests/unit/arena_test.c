@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <unistd.h>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
 #include "base/arena.h"
+#include "base/limits.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -63,5 +70,23 @@ static void formats_and_copies_text(void **state)
     assert_int_equal(arena_str(&a, (struct str){0}).n, 0);
 }
 
+static void refuses_sizes_that_no_input_needs(void **state)
+{
+    (void)state;
+    struct rlimit no_core = {0};
+    pid_t child = fork();
+    if (child == 0) {
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)signal(SIGABRT, SIG_DFL);
+        struct arena a = {0};
+        arena_reserve(&a, (size_t)DRAY_ARENA_BLOCK_MAX + 1); // reserves, does not touch
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 RUN_TESTS(TEST_CASE(gives_zeroed_aligned_memory), TEST_CASE(holds_allocations_larger_than_a_chunk),
-          TEST_CASE(rewinds_to_a_mark), TEST_CASE(formats_and_copies_text))
+          TEST_CASE(rewinds_to_a_mark), TEST_CASE(formats_and_copies_text),
+          TEST_CASE(refuses_sizes_that_no_input_needs))

@@ -386,6 +386,45 @@ TEST_LOADS(deploy_pods_get_claims_of_templates)
     assert_int_equal(count_of(c, "resource.k8s.io/v1", "ResourceClaim"), 3);
 }
 
+// Without the controller of ReplicaSets: it would make two thousand million pods.
+TEST_WITH_CTLS(deploy_with_the_largest_numbers_does_not_overflow, "", WITH(CTL_DEPLOYMENTS))
+{
+    assert_ok(do_create(c->w, DEPLOY(""),
+                        DEPLOY_JSON("2147483647",
+                                    ",\"strategy\":{\"rollingUpdate\":{\"maxSurge\":2147483647,"
+                                    "\"maxUnavailable\":2147483647}}")));
+    settle(c);
+    merge(c, DEPLOY("d"), NEW_IMAGE("i2"));
+    assert_true(comes_to_rest(c));
+    assert_int_equal(count_of(c, "apps/v1", "ReplicaSet"), 2);
+    (void)do_get(c->w, SET(set_with_image(c, "i2")));
+    assert_field(c->w, "spec.replicas", "2147483647");
+    assert_field(c->w, "metadata.annotations[deployment.kubernetes.io/max-replicas]", "4294967294");
+    merge(c, DEPLOY("d"), "{\"spec\":{\"replicas\":2147483646}}");
+    assert_true(comes_to_rest(c));
+}
+
+TEST_WITH_CTLS(deploy_with_negative_numbers_scales_to_nothing, "", WITH(CTL_DEPLOYMENTS))
+{
+    static const char *const negative[] = {"\"replicas\":2",
+                                           "\"replicas\":-2147483648",
+                                           "\"maxSurge\":1",
+                                           "\"maxSurge\":-2147483648",
+                                           "\"maxUnavailable\":1",
+                                           "\"maxUnavailable\":-2147483648",
+                                           "\"revisionHistoryLimit\":10",
+                                           "\"revisionHistoryLimit\":-2147483648",
+                                           NULL};
+    assert_ok(do_create(c->w, DEPLOY(""),
+                        DEPLOY_JSON("2", ",\"strategy\":{\"rollingUpdate\":{\"maxSurge\":1,"
+                                         "\"maxUnavailable\":1}}")));
+    settle(c);
+    plant(c, DEPLOY("d"), negative);
+    assert_true(comes_to_rest(c));
+    (void)do_get(c->w, SET(names_of(c, "apps/v1", "ReplicaSet").p[0]));
+    assert_field(c->w, "spec.replicas", "0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +447,8 @@ int main(void)
         cmocka_unit_test(deploy_takes_another_name_when_its_set_is_somebody_elses),
         cmocka_unit_test(deploy_survives_a_restart_in_the_middle_of_a_rollout),
         cmocka_unit_test(deploy_pods_get_claims_of_templates),
+        cmocka_unit_test(deploy_with_the_largest_numbers_does_not_overflow),
+        cmocka_unit_test(deploy_with_negative_numbers_scales_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

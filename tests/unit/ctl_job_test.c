@@ -314,6 +314,66 @@ TEST_JOBS(job_pods_get_claims_of_templates)
     assert_string_equal(condition(c, "Complete", "status"), "True");
 }
 
+TEST_JOBS(job_takes_no_memory_for_numbers_that_have_no_pods)
+{
+    assert_ok(do_create(c->w, JOB(""),
+                        JOB_JSON(",\"completions\":1000000000,\"parallelism\":3,"
+                                 "\"completionMode\":\"Indexed\"")));
+    settle(c);
+    assert_int_equal(live_pods(c).n, 3);
+    end_all(c, "Succeeded");
+    (void)do_get(c->w, JOB("j"));
+    assert_field(c->w, "status.completedIndexes", "0-2");
+    assert_field(c->w, "status.succeeded", "3");
+    assert_int_equal(live_pods(c).n, 3);
+    end_pod(c, live_pods(c).p[1], "Succeeded"); // index 4
+    settle(c);
+    (void)do_get(c->w, JOB("j"));
+    assert_field(c->w, "status.completedIndexes", "0-2,4");
+    assert_int_equal(live_pods(c).n, 3);
+}
+
+TEST_JOBS(job_takes_long_spans_of_numbers_from_its_status)
+{
+    static const char *const spans[] = {"\"active\":1,",
+                                        "\"active\":1,\"completedIndexes\":\"5-99999999,0-3,"
+                                        "100000000,7-6,99999999999999999999,x\",",
+                                        NULL};
+    assert_ok(do_create(c->w, JOB(""),
+                        JOB_JSON(",\"completions\":1000000000,\"parallelism\":1,"
+                                 "\"completionMode\":\"Indexed\"")));
+    settle(c);
+    plant(c, JOB("j"), spans);
+    (void)do_get(c->w, JOB("j"));
+    assert_field(c->w, "status.completedIndexes", "0-3,5-100000000");
+    assert_field(c->w, "status.succeeded", "100000000");
+    assert_int_equal(live_pods(c).n, 1); // the pod of index 0 is not needed any more
+    (void)do_get(c->w, POD(live_pods(c).p[0]));
+    assert_field(c->w, "metadata.labels[batch.kubernetes.io/job-completion-index]", "4");
+}
+
+TEST_JOBS(job_with_negative_numbers_ends)
+{
+    static const char *const negative[] = {"\"backoffLimit\":6",
+                                           "\"backoffLimit\":-2147483648,"
+                                           "\"activeDeadlineSeconds\":-9223372036854775808",
+                                           "\"completions\":3",
+                                           "\"completions\":-2147483648",
+                                           "\"parallelism\":2",
+                                           "\"parallelism\":-2147483648",
+                                           "\"maxFailedIndexes\":1",
+                                           "\"maxFailedIndexes\":-2147483648",
+                                           NULL};
+    assert_ok(do_create(c->w, JOB(""),
+                        JOB_JSON(",\"completions\":3,\"parallelism\":2,\"backoffLimit\":6,"
+                                 "\"completionMode\":\"Indexed\",\"backoffLimitPerIndex\":1,"
+                                 "\"maxFailedIndexes\":1")));
+    settle(c);
+    plant(c, JOB("j"), negative);
+    assert_true(comes_to_rest(c));
+    assert_int_equal(live_pods(c).n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +392,9 @@ int main(void)
         cmocka_unit_test(job_that_is_gone_lets_its_pods_go),
         cmocka_unit_test(job_lets_orphaned_pods_go),
         cmocka_unit_test(job_pods_get_claims_of_templates),
+        cmocka_unit_test(job_takes_no_memory_for_numbers_that_have_no_pods),
+        cmocka_unit_test(job_takes_long_spans_of_numbers_from_its_status),
+        cmocka_unit_test(job_with_negative_numbers_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

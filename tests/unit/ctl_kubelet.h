@@ -50,6 +50,44 @@ static inline void make_ready(struct ctl_world *c, const char *pod)
     sbuf_done(&now);
 }
 
+// plant changes a stored object behind the rules, as an older server may have left it: the first
+// occurrence of each text of changes (from, to, …, NULL) is replaced.
+static inline void plant(struct ctl_world *c, struct target t, const char *const *changes)
+{
+    struct store_key key = {api_kind_find(str_z(t.api_version), str_z(t.kind)), str_z(t.namespace),
+                            str_z(t.name)};
+    const struct object *head = store_head(c->w->store, &key);
+    assert_non_null(head);
+    uint64_t next = store_next_revision(c->w->store);
+    struct sbuf json = {0}, version = {0}, was = {0};
+    struct err err;
+    sbuf_addf(&was, "\"resourceVersion\":\"%llu\"", (unsigned long long)head->revision);
+    sbuf_addf(&version, "\"resourceVersion\":\"%llu\"", (unsigned long long)next);
+    struct str text = arena_str(&c->w->arena, head->json);
+    for (const char *const *at = changes; at; at = *at ? at + 2 : NULL) {
+        struct str from = *at ? str_z(*at) : sbuf_str(&was);
+        struct str to = *at ? str_z(at[1]) : sbuf_str(&version);
+        ptrdiff_t found = str_find(text, from);
+        assert_true(found >= 0);
+        sbuf_truncate(&json, 0);
+        sbuf_addf(&json, "%.*s%.*s%.*s", STR_ARG(str_upto(text, (size_t)found)), STR_ARG(to),
+                  STR_ARG(str_from(text, (size_t)found + from.n)));
+        text = arena_str(&c->w->arena, sbuf_str(&json));
+    }
+    struct object *o = object_new(&(struct object_parts){.kind = key.kind,
+                                                         .revision = next,
+                                                         .namespace = key.namespace,
+                                                         .name = key.name,
+                                                         .uid = head->uid,
+                                                         .json = text});
+    assert_int_equal(store_put(c->w->store, o, head->revision, NULL, NULL, &err), 0);
+    object_unref(o);
+    sbuf_done(&json);
+    sbuf_done(&version);
+    sbuf_done(&was);
+    settle(c);
+}
+
 // run_pods makes every pod that is still pending ready, and lets the controllers see it.
 static inline void run_pods(struct ctl_world *c)
 {

@@ -294,6 +294,74 @@ TEST_SETS(stateful_adopts_no_pod_that_has_another_name)
     assert_field(c->w, "metadata.ownerReferences[0].name", "s");
 }
 
+// --- Numbers that no rule allows, or hardly any ---------------------------------------------------
+
+TEST_SETS(daemon_with_a_negative_history_limit_keeps_no_old_revision)
+{
+    static const char *const negative[] = {"\"revisionHistoryLimit\":10",
+                                           "\"revisionHistoryLimit\":-1", "\"maxUnavailable\":1",
+                                           "\"maxUnavailable\":-7", NULL};
+    struct reply *refused =
+        do_create(c->w, DAEMON(""), DAEMON_JSON("", ",\"revisionHistoryLimit\":-1"));
+    assert_int_equal(refused->http, 422);
+    add_node(c, "n1", "");
+    assert_ok(do_create(c->w, DAEMON(""), DAEMON_JSON("", "")));
+    settle(c);
+    run_pods(c);
+    merge(c, DAEMON("d"), NEW_IMAGE("i2"));
+    run_pods(c);
+    assert_int_equal(count_of(c, "apps/v1", "ControllerRevision"), 2);
+    plant(c, DAEMON("d"), negative);
+    assert_true(comes_to_rest(c));
+    assert_int_equal(count_of(c, "apps/v1", "ControllerRevision"), 1);
+    assert_int_equal(with_image(c, "i2"), 1);
+}
+
+TEST_SETS(stateful_with_a_negative_history_limit_keeps_no_old_revision)
+{
+    assert_ok(do_create(c->w, STATEFUL(""), STATEFUL_JSON("1", ",\"revisionHistoryLimit\":-1")));
+    settle(c);
+    run_pods(c);
+    merge(c, STATEFUL("s"), NEW_IMAGE("i2"));
+    run_pods(c);
+    run_pods(c);
+    assert_true(comes_to_rest(c));
+    assert_int_equal(with_image(c, "i2"), 1);
+    assert_int_equal(count_of(c, "apps/v1", "ControllerRevision"), 1);
+}
+
+TEST_SETS(stateful_with_negative_numbers_has_no_pods)
+{
+    static const char *const negative[] = {
+        "\"replicas\":2",  "\"replicas\":-2147483648",  "\"start\":5", "\"start\":-2147483648",
+        "\"partition\":0", "\"partition\":-2147483648", NULL};
+    assert_ok(do_create(c->w, STATEFUL(""),
+                        STATEFUL_JSON("2", ",\"ordinals\":{\"start\":5},"
+                                           "\"podManagementPolicy\":\"Parallel\"")));
+    settle(c);
+    run_pods(c);
+    assert_int_equal(pods_of(c).n, 2);
+    plant(c, STATEFUL("s"), negative);
+    assert_true(comes_to_rest(c));
+    assert_int_equal(pods_of(c).n, 0);
+}
+
+TEST_SETS(stateful_takes_no_memory_for_pods_that_do_not_exist)
+{
+    assert_ok(do_create(c->w, STATEFUL(""), STATEFUL_JSON("2147483647", "")));
+    settle(c);
+    for (size_t n = 1; n <= 3; n++) {
+        assert_int_equal(pods_of(c).n, n);
+        run_pods(c);
+    }
+    // A gap is filled first.
+    assert_ok(do_delete(c->w, POD("s-1"), NULL));
+    settle(c);
+    (void)do_get(c->w, POD("s-1"));
+    assert_field(c->w, "status.phase", "Pending");
+    assert_int_equal(pods_of(c).n, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +380,10 @@ int main(void)
         cmocka_unit_test(stateful_parallel_does_not_wait),
         cmocka_unit_test(stateful_rolls_from_the_highest_down_to_the_partition),
         cmocka_unit_test(stateful_pods_have_storage_of_their_own),
+        cmocka_unit_test(daemon_with_a_negative_history_limit_keeps_no_old_revision),
+        cmocka_unit_test(stateful_with_a_negative_history_limit_keeps_no_old_revision),
+        cmocka_unit_test(stateful_with_negative_numbers_has_no_pods),
+        cmocka_unit_test(stateful_takes_no_memory_for_pods_that_do_not_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	"k8s.io/kubernetes/pkg/capabilities"
+	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
 	"k8s.io/kubernetes/pkg/registry/apps/replicaset"
@@ -68,10 +69,12 @@ var kinds = map[string]both{
 	"Lease": lease.Strategy, "Deployment": deployment.Strategy, "ReplicaSet": replicaset.Strategy, "DaemonSet": daemonset.Strategy,
 	"PodGroup": podgroup.NewStrategy(), "Workload": workload.Strategy,
 	"StatefulSet": statefulset.Strategy, "Job": job.Strategy, "CronJob": cronjob.Strategy,
+	"ControllerRevision": controllerrevision.Strategy,
 }
 
 var statuses = map[string]rest.RESTUpdateStrategy{"Pod": pod.StatusStrategy, "Node": node.StatusStrategy, "Namespace": namespace.StatusStrategy,
-	"PodGroup": podgroup.NewStatusStrategy(podgroup.NewStrategy())}
+	"PodGroup": podgroup.NewStatusStrategy(podgroup.NewStrategy()), "Deployment": deployment.StatusStrategy, "ReplicaSet": replicaset.StatusStrategy,
+	"DaemonSet": daemonset.StatusStrategy, "StatefulSet": statefulset.StatusStrategy, "Job": job.StatusStrategy}
 
 type row struct {
 	Name string          `json:"name"`
