@@ -170,5 +170,6 @@ void gc_ctl_free(struct gc_ctl *g)
     work_free(g->work);
     gc_kinds_done(g);
     gone_done(&g->gone);
+    gc_inquiries_done(g);
     free(g);
 }

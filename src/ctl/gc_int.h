@@ -4,6 +4,8 @@
 #ifndef CTL_GC_INT_H
 #define CTL_GC_INT_H
 
+#include "base/bits.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "ctl/ctl_int.h"
 #include "ctl/gone.h"
@@ -28,6 +30,17 @@ struct gc_kind {
     uint64_t ended;        // the how manieth whose cache was given up
 };
 
+// Which owners of one version of an object the server has said to be gone, while others are still
+// being asked for. It is forgotten when the object is judged. A bit for each reference: an object may
+// have more of them than `gone` remembers.
+struct gc_inquiry {
+    char *key;
+    uint64_t revision;
+    struct bits gone; // by the position of the reference
+    size_t next;      // those before were looked at
+};
+struct gc_inquiries MAP(struct gc_inquiry);
+
 struct gc_ctl {
     struct ctl *ctl;
     struct work *work;
@@ -36,6 +49,7 @@ struct gc_ctl {
     const struct gc_kind *definitions; // their kind; NULL: nobody asks for kinds that users add
     uint64_t ended;                    // caches given up so far
     struct gone gone;                  // owners
+    struct gc_inquiries inquiries;     // by key; keys belong to the values
 };
 
 #define GC_ORPHAN     "orphan"
@@ -73,6 +87,8 @@ void gc_kind_watch(struct gc_kind *k, struct informer *cache);
 // --- One look at an object (gc_step.c) -----------------------------------------------------------
 
 void gc_step(void *g, struct str key);
+
+void gc_inquiries_done(struct gc_ctl *g);
 
 bool gc_has_finalizer(const struct api_object_meta *meta, const char *name);
 

@@ -24,6 +24,7 @@ struct look {
     struct str key;
     const struct gc_kind *kind;
     const struct client_object *o;
+    struct gc_inquiry *inquiry; // into its owners; NULL: there is none
 };
 
 static struct ctl_call *call_of(const struct look *l, size_t source)
@@ -70,7 +71,7 @@ static void drop_finalizer(const struct look *l, const char *name)
 // patch_owners writes the references that keep says yes to; unblock: as none that anyone waits for.
 static void patch_owners(const struct look *l, const struct gc_kind *k,
                          const struct client_object *o, bool unblock,
-                         bool (*keep)(const void *arg, const struct api_owner_reference *r),
+                         bool (*keep)(const void *arg, const struct client_object *o, size_t i),
                          const void *arg)
 {
     cleanup_sbuf struct sbuf patch = {0};
@@ -81,7 +82,7 @@ static void patch_owners(const struct look *l, const struct gc_kind *k,
     for (size_t i = 0; i < o->meta->owner_references.n; i++) {
         struct api_owner_reference r = o->meta->owner_references.p[i];
         struct err err = {0};
-        if (!keep(arg, &r))
+        if (!keep(arg, o, i))
             continue;
         if (unblock)
             r.block_owner_deletion = false;
@@ -164,15 +165,91 @@ static void ask_for(const struct look *l, const struct api_owner_reference *r)
     ctl_call_ask(call_of(l, l->kind->number), l->g->ctl->client, &at, r->uid, gc_remember, l->g);
 }
 
-static bool is_solid(const void *arg, const struct api_owner_reference *r)
+// --- Inquiries -----------------------------------------------------------------------------------
+
+// gc_inquiry_of finds or begins the inquiry into this version of the object.
+static struct gc_inquiry *gc_inquiry_of(const struct look *l)
 {
-    return owner_state(arg, r) == OWNER_SOLID;
+    bool added;
+    struct gc_inquiry *q = map_get(&l->g->inquiries, l->key);
+    if (q && q->revision == l->o->revision)
+        return q;
+    char *key = q ? q->key : xstrndup(l->key.p, l->key.n);
+    if (q)
+        bits_done(&q->gone);
+    else
+        q = map_put_new(&l->g->inquiries, str_make(key, l->key.n), &added);
+    *q = (struct gc_inquiry){.key = key, .revision = l->o->revision};
+    bits_init(&q->gone, l->o->meta->owner_references.n);
+    return q;
 }
 
-static bool any(const void *arg, const struct api_owner_reference *r)
+static void gc_inquiry_end(struct gc_ctl *g, struct str key)
+{
+    struct gc_inquiry *q = map_get(&g->inquiries, key);
+    if (!q)
+        return;
+    char *owned = q->key;
+    bits_done(&q->gone);
+    (void)map_del(&g->inquiries, key);
+    free(owned);
+}
+
+void gc_inquiries_done(struct gc_ctl *g)
+{
+    map_foreach(&g->inquiries, i) {
+        free(map_value(&g->inquiries, i)->key);
+        bits_done(&map_value(&g->inquiries, i)->gone);
+    }
+    map_done(&g->inquiries);
+}
+
+// gc_owner_at is the state of the owner in a position. A UID that is gone never comes back.
+static enum owner gc_owner_at(const struct look *l, size_t i)
+{
+    if (l->inquiry && bits_test(&l->inquiry->gone, i))
+        return OWNER_GONE;
+    enum owner state = owner_state(l, &l->o->meta->owner_references.p[i]);
+    if (l->inquiry && state == OWNER_GONE)
+        bits_set(&l->inquiry->gone, i);
+    return state;
+}
+
+// What owners from a position on are.
+struct owner_counts {
+    size_t solid, waiting;
+};
+
+// gc_inquire counts owners from a position on, or asks for the first in doubt and returns true.
+static bool gc_inquire(struct look *l, size_t from, struct owner_counts *ret)
+{
+    *ret = (struct owner_counts){0};
+    for (size_t i = from; i < l->o->meta->owner_references.n; i++) {
+        enum owner state = gc_owner_at(l, i);
+        ret->solid += state == OWNER_SOLID;
+        ret->waiting += state == OWNER_WAITING;
+        if (state != OWNER_UNKNOWN)
+            continue;
+        if (!l->inquiry)
+            l->inquiry = gc_inquiry_of(l);
+        l->inquiry->next = i;
+        ask_for(l, &l->o->meta->owner_references.p[i]);
+        return true;
+    }
+    return false;
+}
+
+static bool is_solid(const void *arg, const struct client_object *o, size_t i)
+{
+    (void)o;
+    return gc_owner_at(arg, i) == OWNER_SOLID;
+}
+
+static bool any(const void *arg, const struct client_object *o, size_t i)
 {
     (void)arg;
-    (void)r;
+    (void)o;
+    (void)i;
     return true;
 }
 
@@ -219,9 +296,9 @@ static void add_below(void *arg, const struct gc_kind *k, const struct client_ob
         gc_add(k, o->meta);
 }
 
-static bool is_another(const void *arg, const struct api_owner_reference *r)
+static bool is_another(const void *arg, const struct client_object *o, size_t i)
 {
-    return !str_eq(*(const struct str *)arg, r->uid);
+    return !str_eq(*(const struct str *)arg, o->meta->owner_references.p[i].uid);
 }
 
 // --- What becomes of it --------------------------------------------------------------------------
@@ -268,25 +345,31 @@ static void go_too(const struct look *l, bool owner_waits)
                                                          : STR("Background"));
 }
 
-static void look_at_owners(const struct look *l)
+static void look_at_owners(struct look *l)
 {
     const struct api_owner_reference_array *owners = &l->o->meta->owner_references;
-    size_t solid = 0, waiting = 0;
-    for (size_t i = 0; i < owners->n; i++) {
-        enum owner state = owner_state(l, &owners->p[i]);
-        solid += state == OWNER_SOLID;
-        waiting += state == OWNER_WAITING;
-        if (state == OWNER_UNKNOWN) {
-            ask_for(l, &owners->p[i]);
-            return;
-        }
+    struct owner_counts counts;
+    l->inquiry = map_get(&l->g->inquiries, l->key);
+    if (l->inquiry && l->inquiry->revision != l->o->revision)
+        l->inquiry = gc_inquiry_of(l);
+    // Where it was left, then all: one that was there may be gone by now.
+    if ((l->inquiry && gc_inquire(l, l->inquiry->next, &counts)) || gc_inquire(l, 0, &counts))
+        return;
+    // The key may end with the step.
+    struct gc_inquiry closed = {0};
+    if (l->inquiry) {
+        closed = *l->inquiry;
+        (void)map_del(&l->g->inquiries, l->key);
+        l->inquiry = &closed;
     }
-    if (solid == owners->n)
+    if (counts.solid == owners->n)
         work_done(l->g->work, l->key);
-    else if (solid)
+    else if (counts.solid)
         patch_owners(l, l->kind, l->o, false, is_solid, l);
     else
-        go_too(l, waiting > 0);
+        go_too(l, counts.waiting > 0);
+    bits_done(&closed.gone);
+    free(closed.key);
 }
 
 void gc_step(void *arg, struct str key)
@@ -307,6 +390,8 @@ void gc_step(void *arg, struct str key)
     l.kind = l.g->kinds.p[n];
     l.o = l.kind->cache ? informer_get(l.kind->cache, namespace, name) : NULL;
     bool going = l.o && l.o->meta->deletion_timestamp.set;
+    if (!l.o || going)
+        gc_inquiry_end(l.g, key);
     if (going && gc_has_finalizer(l.o->meta, GC_ORPHAN))
         orphan(&l);
     else if (going && gc_has_finalizer(l.o->meta, GC_FOREGROUND))

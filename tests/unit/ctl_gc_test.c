@@ -476,6 +476,36 @@ TEST_GC(many_kinds_come_and_go)
     assert_true(c->ctl->garbage->kinds.n < api_kinds_len + 100);
 }
 
+// many_owners names owners that never were, more than the collector remembers; last is JSON of one more.
+static const char *many_owners(struct ctl_world *c, size_t n, const char *last)
+{
+    struct sbuf all = {0};
+    for (size_t i = 0; i < n; i++)
+        sbuf_addf(&all,
+                  "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"o%zu\",\"uid\":"
+                  "\"5f1e2d3c-0000-4000-8000-%012zu\"}%s",
+                  i, i, i + 1 < n || *last ? "," : "");
+    sbuf_addz(&all, last);
+    const char *text = arena_str(&c->w->arena, sbuf_str(&all)).p;
+    sbuf_done(&all);
+    return text;
+}
+
+TEST_GC(more_owners_than_are_remembered_are_judged)
+{
+    enum { OWNERS = 3 * GONE_MAX };
+    make(c, "default", "left", "");
+    make(c, "default", "all-gone", many_owners(c, OWNERS, ""));
+    make(c, "default", "one-left", many_owners(c, OWNERS, owned_by(c, "left", false)));
+    assert_true(comes_to_rest(c));
+    settle(c);
+    assert_false(is_there(c, map("all-gone")));
+    (void)do_get(c->w, map("one-left"));
+    assert_field(c->w, "metadata.ownerReferences[0].name", "left");
+    assert_field(c->w, "metadata.ownerReferences[1].name", "-");
+    assert_int_equal(map_len(&c->ctl->garbage->inquiries), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_kind_is_followed_from_version_to_version),
         cmocka_unit_test(an_owner_of_a_kind_that_is_not_served_keeps),
         cmocka_unit_test(many_kinds_come_and_go),
+        cmocka_unit_test(more_owners_than_are_remembered_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
