@@ -58,11 +58,10 @@ static int check_type(struct str api_version, struct str kind, const struct api_
     if (!str_cut(api_version, '/', &group, &version))
         version = api_version;
     if (kind.n && !str_eq(kind, want->kind)) {
-        char why[256];
-        int n = snprintf(why, sizeof(why), "this path takes kind %.*s of %.*s", STR_ARG(want->kind),
-                         STR_ARG(want->api_version));
-        return body_cannot_be(str_upto(kind, 100), str_upto(version, 100), want,
-                              str_make(why, (size_t)n), err);
+        char why[DRAY_ERR_MSG_MAX]; // cut where it is too long, as all messages are
+        (void)snprintf(why, sizeof(why), "this path takes kind %.*s of %.*s", STR_ARG(want->kind),
+                       STR_ARG(want->api_version));
+        return body_cannot_be(str_upto(kind, 100), str_upto(version, 100), want, str_z(why), err);
     }
     if (api_version.n && !str_eq(api_version, want->api_version))
         return err_set(err, ERR_BAD_REQUEST,

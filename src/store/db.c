@@ -345,24 +345,23 @@ static const struct api_kind *kind_by_text(struct custom_kinds *customs, struct 
 
 struct loading {
     struct custom_kinds *customs;
-    struct str kind_text; // of the last row; points into kind_copy
-    char kind_copy[256];
+    struct sbuf kind_text; // of the last row; a group and a kind of any length
     const struct api_kind *kind;
     uint64_t last;
 };
 
 static int find_kind(const struct db *db, struct loading *l, struct str text, struct err *err)
 {
-    if (l->kind && str_eq(text, l->kind_text))
+    if (l->kind && str_eq(text, sbuf_str(&l->kind_text)))
         return 0;
     l->kind = kind_by_text(l->customs, text);
-    if (!l->kind || text.n > sizeof(l->kind_copy))
+    if (!l->kind)
         return err_set(err, ERR_INVALID,
                        "%s holds objects of kind %.*s, which this dray does not know: use the one "
                        "that wrote it",
                        db->path, STR_ARG(text));
-    memcpy(l->kind_copy, text.p, text.n);
-    l->kind_text = str_make(l->kind_copy, text.n);
+    sbuf_clear(&l->kind_text);
+    sbuf_add(&l->kind_text, text);
     return 0;
 }
 
@@ -416,6 +415,7 @@ int db_load(struct db *db, const struct db_state *state, struct custom_kinds *cu
     if (r == 0 && result != SQLITE_DONE)
         r = fail(db, result, err);
     (void)sqlite3_finalize(st);
+    sbuf_done(&l.kind_text);
     return r;
 }
 

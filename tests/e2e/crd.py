@@ -374,8 +374,30 @@ def drivers(s):
     expect('webhooks are refused, not ignored', (code, 'webhook' in e['message']), (422, True))
 
 
+LONG_GROUP = '.'.join(['g' * 60] * 4)[:243] + '.io'
+LONG_KIND, LONG_VERSION = 'K' * 63, 'v1' + 'a' * 61
+
+
+def long_names(s):
+    """Names as long as they may be: the kind's objects are found, and refused bodies name it."""
+    schema = {'openAPIV3Schema': {'type': 'object', 'x-kubernetes-preserve-unknown-fields': True}}
+    crd = {'apiVersion': 'apiextensions.k8s.io/v1', 'kind': 'CustomResourceDefinition', 'metadata': {'name': f'longs.{LONG_GROUP}'},
+           'spec': {'group': LONG_GROUP, 'scope': 'Cluster', 'names': {'plural': 'longs', 'kind': LONG_KIND},
+                    'versions': [{'name': LONG_VERSION, 'served': True, 'storage': True, 'schema': schema}]}}
+    code, e = s.call('POST', CRDS, crd)
+    expect('a definition with long names', (code, e.get('message')), (201, None))
+    path = f'/apis/{LONG_GROUP}/{LONG_VERSION}/longs'
+    wait('its path', lambda: s.call('GET', path)[0] == 200)
+    one = {'apiVersion': f'{LONG_GROUP}/{LONG_VERSION}', 'kind': LONG_KIND, 'metadata': {'name': 'one'}}
+    expect('an object of it', s.call('POST', path, one)[0], 201)
+    code, e = s.call('POST', path, dict(one, kind='Other'))
+    expect('an object of another kind', (code, 'this path takes kind K' in e['message']), (400, True))
+    return path + '/one'
+
+
 def main():
     s = Server(sys.argv[1])
+    long_path = long_names(s)
     definitions(s)
     objects(s)
     lists(s)
@@ -383,6 +405,7 @@ def main():
     changed(s)
     s.stop()
     s.start()
+    expect('a long name after a restart', s.call('GET', long_path)[0], 200)
     expect('after a restart', s.call('GET', TABS + '/a')[1].get('spec', {}).get('image'), 'busybox')
     ended(s)
     policies(s)

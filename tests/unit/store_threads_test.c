@@ -7,6 +7,7 @@
 
 #include <sys/stat.h>
 
+#include "api/custom.h"
 #include "store_util.h"
 #include "thread_exec.h"
 
@@ -284,7 +285,41 @@ static void damaged_rows_are_named(void **state)
     end(&w);
 }
 
+// A group may have 253 bytes, and a kind 63.
+static void objects_of_kinds_with_long_names_are_found_again(void **state)
+{
+    (void)state;
+    struct world w;
+    struct sbuf group = {0}, kind = {0};
+    while (group.n < 250)
+        sbuf_addz(&group, group.n % 10 == 9 ? "." : "g");
+    while (kind.n < 63)
+        sbuf_addz(&kind, "K");
+    begin(&w);
+    open_here(&w, w.path);
+    struct object *o = made(custom_hub(store_customs(w.store), sbuf_str(&group), sbuf_str(&kind)),
+                            "ns", "one", store_next_revision(w.store), "long");
+    struct err err;
+    assert_int_equal(store_put(w.store, o, 0, tally, &w, &err), 0);
+    object_unref(o);
+    store_close(w.store);
+    open_here(&w, w.path);
+    const struct api_kind *hub =
+        custom_hub(store_customs(w.store), sbuf_str(&group), sbuf_str(&kind));
+    const struct object *found =
+        store_get(w.store, &(struct store_key){hub, STR("ns"), STR("one")});
+    assert_non_null(found);
+    assert_str(text_of(found), "long");
+    store_close(w.store);
+    while (w.exec.posts.n)
+        thread_exec_step(&w.exec);
+    end(&w);
+    sbuf_done(&group);
+    sbuf_done(&kind);
+}
+
 RUN_TESTS(TEST_CASE(commits_come_in_order_and_survive),
           TEST_CASE(a_failed_commit_takes_what_was_behind_it),
           TEST_CASE(a_backup_is_whole_while_writes_go_on),
-          TEST_CASE(other_files_are_refused_with_advice), TEST_CASE(damaged_rows_are_named))
+          TEST_CASE(other_files_are_refused_with_advice), TEST_CASE(damaged_rows_are_named),
+          TEST_CASE(objects_of_kinds_with_long_names_are_found_again))
