@@ -33,7 +33,7 @@ FLAGGED = {'string', 'bool', 'int32', 'int64'}
 C_KEYWORDS = {'int', 'bool', 'default', 'static', 'signed', 'unsigned', 'register', 'volatile', 'auto', 'continue', 'long',
               'short', 'double', 'float', 'char', 'const', 'enum', 'union', 'struct', 'switch', 'void', 'if', 'else', 'for',
               'linux', 'unix'}  # gnu17 has the last two as macros
-WORD_FLAGS = {'required': 'API_REQUIRED', 'always': 'API_ALWAYS', 'omitzero': 'API_OMITZERO', 'immutable': 'API_IMMUTABLE',
+WORD_FLAGS = {'required': 'API_REQUIRED', 'schema': 'API_SCHEMA', 'always': 'API_ALWAYS', 'omitzero': 'API_OMITZERO', 'immutable': 'API_IMMUTABLE',
               'deprecated': 'API_DEPRECATED', 'union': 'API_UNION', 'inline': None,
               'must': 'API_MUST', 'standard': 'API_STANDARD', 'closed': 'API_CLOSED', 'no-modify': 'API_NO_MODIFY',
               'no-set': 'API_NO_SET', 'no-unset': 'API_NO_UNSET', 'no-add': 'API_NO_ADD', 'no-remove': 'API_NO_REMOVE'}

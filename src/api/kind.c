@@ -22,8 +22,7 @@ static const struct api_kind *find_meta(struct str api_version, struct str kind)
 
 bool api_kind_in_proto(const struct api_kind *kind)
 {
-    return !kind->custom && kind->type->wire_len > 0 &&
-           !str_eqz(kind->group, "apiextensions.k8s.io");
+    return !kind->custom && kind->type->wire_len > 0;
 }
 
 const struct api_kind *api_kind_find(struct str api_version, struct str kind)

@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "api/map.h"
+#include "api/schema_proto.h"
 #include "base/utf8.h"
 #include "base/vec.h"
 #include "codec/proto.h"
@@ -133,6 +134,15 @@ static int read_raw(struct wire_reader *r, struct proto_reader in, struct str *o
     return 0;
 }
 
+static int read_schema(struct wire_reader *r, struct proto_reader in, struct str *out)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    int rc = schema_proto_read(in, &text, r->err);
+    if (rc == 0)
+        *out = arena_str(r->arena, sbuf_str(&text));
+    return rc;
+}
+
 static int read_strlist(struct wire_reader *r, struct proto_reader in, struct api_str_array *out)
 {
     struct proto_field f;
@@ -186,7 +196,7 @@ static int read_inside(struct wire_reader *r, const struct api_field *row, struc
         return read_int_or_string(r, in, out);
     case API_RAW:
     case API_FIELDS:
-        return read_raw(r, in, out);
+        return row->flags & API_SCHEMA ? read_schema(r, in, out) : read_raw(r, in, out);
     case API_STRLIST:
         return read_strlist(r, in, out);
     case API_STRUCT:

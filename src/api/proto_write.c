@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "api/api.h"
+#include "api/schema_proto.h"
 #include "codec/proto.h"
 
 #include "base/banned.h"
@@ -50,7 +51,9 @@ static void put_inside(const struct api_field *f, const void *in, struct proto_w
         return;
     case API_RAW:
     case API_FIELDS:
-        if (((const struct str *)in)->p)
+        if (f->flags & API_SCHEMA)
+            schema_proto_write(*(const struct str *)in, w);
+        else if (((const struct str *)in)->p)
             proto_put_bytes(w, 1, *(const struct str *)in);
         return;
     case API_STRLIST: {
@@ -120,7 +123,8 @@ static void put_field(const struct api_field *f, const void *in, struct proto_wr
         put_list(f, member, w);
     } else if (f->shape == API_MAP) {
         put_map(f, member, w);
-    } else if (f->shape == API_OPT || f->elem == API_BYTES || f->elem == API_STRLIST) {
+    } else if (f->shape == API_OPT || f->elem == API_BYTES || f->elem == API_STRLIST ||
+               f->flags & API_SCHEMA) {
         if (api_field_present(f, in))
             put_elem(f, f->number, api_field_is_pointer(f) ? *(void *const *)member : member, w);
     } else {

@@ -64,6 +64,7 @@ enum api_field_flag {
     API_NO_UNSET = 1 << 21,  // and it stays set
     API_NO_ADD = 1 << 22,    // a list that gets no items once it is made,
     API_NO_REMOVE = 1 << 23, // and loses none
+    API_SCHEMA = 1 << 24,    // a schema: JSON text here, a message of its own in protobuf
 };
 
 // The rest of what is known of a field: for rules, documents and messages. Texts are NULL, numbers
@@ -156,8 +157,7 @@ size_t api_elem_size(const struct api_field *f);
 #define API_ENTRY_VALUE sizeof(struct str)
 size_t api_entry_size(const struct api_field *f);
 
-// api_kind_in_proto says whether objects of a kind can be said whole in protobuf: schemas are kept as JSON, and
-// what users added has no protobuf at all.
+// api_kind_in_proto says whether objects of a kind can be said in protobuf: what users added has none.
 bool api_kind_in_proto(const struct api_kind *kind);
 
 // api_kind_find finds a kind by apiVersion and name, NULL when there is none. The option kinds of the

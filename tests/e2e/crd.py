@@ -3,7 +3,7 @@
 """Kinds that users add, and admission policies, over HTTP: definitions, objects, schemas, versions, discovery, deletion, restart.
 
 usage: crd.py DRAY"""
-import copy, http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
+import base64, copy, http.client, json, os, shutil, signal, socket, subprocess, sys, tempfile, time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'diff'))
@@ -42,11 +42,11 @@ class Server:
         c.sock = socket.socket(socket.AF_UNIX)
         c.sock.connect(os.path.join(self.folder, 'dray.sock'))
         h = {'Content-Type': kind, 'Accept': accept, 'User-Agent': 'test/1'}
-        c.request(method, path, body if isinstance(body, str) else json.dumps(body) if body is not None else None, h)
+        c.request(method, path, body if isinstance(body, (str, bytes)) else json.dumps(body) if body is not None else None, h)
         a = c.getresponse()
         text = a.read()
         c.close()
-        data = json.loads(text) if text[:1] in b'{[' else text.decode()
+        data = json.loads(text) if text[:1] in b'{[' else text.decode(errors='replace')
         return (a.status, data, a.headers.get_all('Warning') or []) if headers else (a.status, data)
 
     def done(self):
@@ -395,9 +395,26 @@ def long_names(s):
     return path + '/one'
 
 
+def in_protobuf(s):
+    """Definitions as Kubernetes' own clients send them."""
+    data = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'unit', 'data', 'definition_rows.tsv')
+    text, wire = open(data).read().split('\n')[1].split('\t')
+    proto = 'application/vnd.kubernetes.protobuf'
+    code, made = s.call('POST', CRDS, base64.b64decode(wire), kind=proto)
+    expect('a definition in protobuf', (code, made.get('message')), (201, None))
+    schema = json.loads(text)['spec']['versions'][0]['schema']
+    expect('its schema', made['spec']['versions'][0]['schema'] if code == 201 else None, schema)
+    code, back = s.call('GET', CRDS + '/ws.x.io', accept=proto)
+    expect('given back in protobuf', (code, back[:4], 'ws.x.io' in back), (200, 'k8s\0', True))
+    code, back = s.call('GET', CRDS, accept=proto)
+    expect('a list in protobuf', (code, back[:4]), (200, 'k8s\0'))
+    expect('its end', s.call('DELETE', CRDS + '/ws.x.io')[0], 200)
+
+
 def main():
     s = Server(sys.argv[1])
     long_path = long_names(s)
+    in_protobuf(s)
     definitions(s)
     objects(s)
     lists(s)

@@ -68,6 +68,26 @@ static inline struct str random_raw(struct random_maker *m)
     return str_z(texts[rng_below(m->rng, array_len(texts))]);
 }
 
+// random_schema gives a schema as it comes out of protobuf.
+static inline struct str random_schema(struct random_maker *m)
+{
+    static const char *const texts[] = {
+        "{}",
+        "{\"$ref\":\"\",\"type\":\"object\",\"default\":{\"a\":[1,null,\"x\"]},\"maximum\":1e+21,"
+        "\"minimum\":-0.5,\"maxLength\":9223372036854775807,\"minLength\":-1,\"enum\":[1,null,"
+        "\"x\",{}],\"required\":[\"\",\"b\"]}",
+        "{\"items\":[{\"type\":\"string\"},{}],\"allOf\":[{\"not\":{\"nullable\":true}}],"
+        "\"properties\":{\"\":{},\"a\":{\"items\":{\"format\":\"int32\"}}},"
+        "\"additionalProperties\":false,\"dependencies\":{\"x\":[\"y\"],\"y\":{},\"z\":null},"
+        "\"additionalItems\":{\"title\":\"t\"}}",
+        "{\"additionalProperties\":true,\"externalDocs\":{\"url\":\"u\"},\"example\":0,"
+        "\"x-kubernetes-preserve-unknown-fields\":false,\"x-kubernetes-int-or-string\":true,"
+        "\"x-kubernetes-list-map-keys\":[\"k\"],\"x-kubernetes-list-type\":\"map\","
+        "\"x-kubernetes-validations\":[{\"rule\":\"\"},{\"rule\":\"self\",\"message\":\"m\","
+        "\"reason\":\"FieldValueInvalid\",\"optionalOldSelf\":false}]}"};
+    return str_z(texts[rng_below(m->rng, array_len(texts))]);
+}
+
 static inline void random_struct(struct random_maker *m, const struct api_type *t, void *out);
 
 static inline void random_elem(struct random_maker *m, const struct api_field *f, void *out)
@@ -107,7 +127,7 @@ static inline void random_elem(struct random_maker *m, const struct api_field *f
     }
     case API_RAW:
     case API_FIELDS:
-        *(struct str *)out = random_raw(m);
+        *(struct str *)out = f->flags & API_SCHEMA ? random_schema(m) : random_raw(m);
         return;
     case API_BYTES: {
         size_t n = 1 + rng_below(m->rng, 20);

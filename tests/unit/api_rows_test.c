@@ -4,6 +4,7 @@
 // must be read and written back byte for byte. The file that API_ROWS names replaces the sample.
 #include "api/api.h"
 #include "codec/base64.h"
+#include "codec/proto.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -54,11 +55,10 @@ static void check_row(struct str text, struct str wire)
     assert_true(api_equal(from_json.kind->type, from_json.value, from_proto.value));
 }
 
-static void every_row_is_written_back(void **state)
+static size_t check_rows(const char *from)
 {
-    (void)state;
     cleanup_sbuf struct sbuf file = {0}, wire = {0};
-    read_file(rows_path, &file);
+    read_file(from, &file);
     struct str rest = sbuf_str(&file), line, text, base64;
     size_t rows = 0;
     while (rest.n) {
@@ -69,7 +69,100 @@ static void every_row_is_written_back(void **state)
         check_row(text, sbuf_str(&wire));
         rows++;
     }
-    assert_true(rows >= 200);
+    return rows;
+}
+
+static void every_row_is_written_back(void **state)
+{
+    (void)state;
+    assert_true(check_rows(rows_path) >= 200);
+}
+
+// --- Schemas in protobuf -------------------------------------------------------------------------
+
+static void definitions_are_written_back(void **state)
+{
+    (void)state;
+    char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/definition_rows.tsv", getenv("TEST_DATA"));
+    assert_int_equal(check_rows(path), 9);
+}
+
+// read_schema reads a message as the schema of a definition's version; the text is in the arena.
+static int read_schema(struct str message, struct arena *arena, struct str *ret)
+{
+    struct api_custom_resource_validation v = {0};
+    cleanup_proto_writer struct proto_writer w = {0};
+    struct err err = {0};
+    proto_put_bytes(&w, 1, message);
+    int r =
+        api_proto_read(&api_custom_resource_validation_type, proto_written(&w), &v, arena, &err);
+    *ret = v.open_apiv3_schema;
+    return r;
+}
+
+static void refuses(struct str message)
+{
+    cleanup_arena struct arena arena = {0};
+    struct str text;
+    assert_int_equal(read_schema(message, &arena, &text), -ERR_BAD_REQUEST);
+}
+
+#define BYTES(text) ((struct str){text, sizeof(text) - 1})
+
+static void schemas_that_json_cannot_say_are_refused(void **state)
+{
+    (void)state;
+    cleanup_arena struct arena arena = {0};
+    struct str text;
+    assert_int_equal(read_schema(BYTES("\x2a\x01s\x32\x01"
+                                       "f"),
+                                 &arena, &text),
+                     0);
+    assert_str(text, "{\"type\":\"s\",\"format\":\"f\"}");
+    refuses(BYTES("\x32\x01"
+                  "f\x2a\x01s"));         // numbers that descend
+    refuses(BYTES("\x2a\x01s\x2a\x01s")); // one field twice
+    refuses(BYTES("\x42\x09\x0a\x07"
+                  "1,\"a\":2"));                            // members hidden in a value
+    refuses(BYTES("\x42\x03\x0a\x01x"));                    // no JSON
+    refuses(BYTES("\x49\x00\x00\x00\x00\x00\x00\xf8\x7f")); // not a number
+    refuses(BYTES("\xea\x01\x03\x0a\x01"
+                  "b\xea\x01\x03\x0a\x01"
+                  "a")); // keys that descend
+    refuses(BYTES("\xea\x01\x03\x0a\x01"
+                  "a\xea\x01\x03\x0a\x01"
+                  "a"));         // a key twice
+    refuses(BYTES("\x2a\x7fs")); // longer than the message
+    refuses(BYTES("\x2a\xff\xff\xff\xff\xff\xff\xff\xff\x7fs"));
+    refuses(BYTES("\x2a\x01\xff")); // not UTF-8
+}
+
+static void schemas_nest_only_so_deep(void **state)
+{
+    (void)state;
+    cleanup_arena struct arena arena = {0};
+    cleanup_sbuf struct sbuf deep = {0};
+    struct str text;
+    for (int levels = 10; levels <= 100000; levels *= 10) {
+        cleanup_proto_writer struct proto_writer w = {0};
+        for (int i = 0; i < levels; i++)
+            proto_close(&w, 28, 0); // not: { not: { … } }
+        int r = read_schema(proto_written(&w), &arena, &text);
+        assert_int_equal(r, levels == 10 ? 0 : -ERR_BAD_REQUEST);
+    }
+    // A default nested as deep as a document may be, some schemas further down.
+    for (int i = 0; i < 250; i++)
+        sbuf_addc(&deep, '[');
+    for (int i = 0; i < 250; i++)
+        sbuf_addc(&deep, ']');
+    cleanup_proto_writer struct proto_writer w = {0};
+    proto_put_bytes(&w, 1, sbuf_str(&deep));
+    proto_close(&w, 8, 0);
+    assert_int_equal(read_schema(proto_written(&w), &arena, &text), 0);
+    for (int i = 0; i < 10; i++)
+        proto_close(&w, 28, 0);
+    refuses(proto_written(&w));
 }
 
 // --- Defaults and conversion ---------------------------------------------------------------------
@@ -125,6 +218,9 @@ int main(void)
     (void)snprintf(path, sizeof(path), "%s/api_rows.tsv", getenv("TEST_DATA"));
     rows_path = getenv("API_ROWS") ? getenv("API_ROWS") : path;
     const struct CMUnitTest tests[] = {TEST_CASE(every_row_is_written_back),
+                                       TEST_CASE(definitions_are_written_back),
+                                       TEST_CASE(schemas_that_json_cannot_say_are_refused),
+                                       TEST_CASE(schemas_nest_only_so_deep),
                                        TEST_CASE(defaults_and_conversions_are_upstreams)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
