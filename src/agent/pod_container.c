@@ -12,6 +12,8 @@
 #include "agent/env.h"
 #include "agent/pods_int.h"
 #include "agent/volume.h"
+#include "api/service_names.h"
+#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -35,6 +37,8 @@ static void add_service(void *arg, const struct client_object *o)
 {
     struct service_walk *w = arg;
     bool api = str_eqz(o->meta->namespace, "default") && str_eqz(o->meta->name, "kubernetes");
+    if (api && select_label(&o->meta->annotations, STR(SERVICE_DIRECT)))
+        return; // its cluster IP leads nowhere: add_api gives the server's own address
     if (api)
         w->api = true;
     if (api || (w->all && str_eq(o->meta->namespace, w->namespace)))

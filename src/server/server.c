@@ -56,6 +56,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 
 static void stop_founding(struct server *s)
 {
+    self_service_stop(&s->self);
     if (s->founder)
         client_free(s->founder);
     s->founder = NULL;
@@ -95,6 +96,8 @@ void server_found_cluster(struct server *s, struct str client_ca_pem, struct str
                                         .now_ns = s->started_wall_ns};
     s->founder = client_local_new(s->registry, s->exec, &auth_admin);
     cluster_ensure(s->founder, &facts);
+    if (url.n > 0)
+        self_service_start(&s->self, s->exec, s->founder, url);
 }
 
 void server_set_address(struct server *s, struct str address)

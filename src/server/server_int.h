@@ -26,6 +26,7 @@
 #include "server/rbac.h"
 #include "server/roles.h"
 #include "server/route.h"
+#include "server/self_service.h"
 #include "server/server.h"
 
 // Bodies of more than this are streamed in pieces of about this size.
@@ -83,6 +84,7 @@ struct server {
     bool has_roles;            // else whoever is known may do everything
     struct client *client;     // of the roles
     struct client *founder;    // of what every cluster has; NULL: it has not been asked for
+    struct self_service self;  // default/kubernetes
     struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
     struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
     struct nodeauth *nodeauth; // NULL: nodes have no rights of their own

@@ -516,6 +516,40 @@ def test_protobuf_bodies(s):
     expect(s.call('POST', SLICES, envelope('v1', 'Pod', b''), proto), 400)
 
 
+def wait_for(what, holds, seconds=30):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.2)
+
+
+def test_own_service(s):
+    """The Service default/kubernetes is there, leads to the server, and comes back."""
+    base = '/api/v1/namespaces/default/'
+    slices = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes'
+    wait_for('service', lambda: s.call('GET', base + 'services/kubernetes')[0] == 200)
+    wait_for('slice', lambda: s.call('GET', slices)[0] == 200)
+    wait_for('endpoints', lambda: s.call('GET', base + 'endpoints/kubernetes')[0] == 200)
+    service = s.good('GET', base + 'services/kubernetes')
+    assert service['metadata']['labels'] == {'component': 'apiserver', 'provider': 'kubernetes'}, service
+    spec = service['spec']
+    port = {'name': 'https', 'protocol': 'TCP', 'port': 443, 'targetPort': int(s.port)}
+    assert spec['ports'] == [port] and spec['clusterIP'] == '10.96.0.1' and spec['type'] == 'ClusterIP' and spec['sessionAffinity'] == 'None', spec
+    slice = s.good('GET', slices)
+    assert slice['metadata']['labels'] == {'kubernetes.io/service-name': 'kubernetes'} and slice['addressType'] == 'IPv4', slice
+    assert slice['endpoints'] == [{'addresses': ['127.0.0.1'], 'conditions': {'ready': True}}], slice
+    assert slice['ports'] == [{'name': 'https', 'port': int(s.port), 'protocol': 'TCP'}], slice
+    assert s.good('GET', base + 'endpoints/kubernetes')['subsets'][0]['addresses'] == [{'ip': '127.0.0.1'}]
+    version = service['metadata']['resourceVersion']
+    s.good('DELETE', slices)
+    s.good('PATCH', base + 'endpoints/kubernetes', {'subsets': None}, {'Content-Type': 'application/merge-patch+json'})
+    wait_for('the slice comes back', lambda: s.call('GET', slices)[0] == 200)
+    wait_for('the endpoints come back', lambda: 'subsets' in s.good('GET', base + 'endpoints/kubernetes'))
+    assert s.good('GET', base + 'services/kubernetes')['metadata']['resourceVersion'] == version  # nothing is written that does not change
+    s.good('DELETE', base + 'services/kubernetes')
+    wait_for('the service comes back', lambda: s.call('GET', base + 'services/kubernetes')[0] == 200)
+
+
 def test_bad_bodies(s):
     expect(s.call('POST', CLAIMS, '{"a":'), 400, reason='BadRequest')
     expect(s.call('POST', CLAIMS, '[]'), 400)
