@@ -573,7 +573,8 @@ static void schema_write_message(const struct schema_message *m, const yyjson_va
 
 void schema_proto_write(struct str json, struct proto_writer *w)
 {
-    const struct json_options options = {.max_bytes = 2 * DRAY_OBJECT_STORED_BYTES_MAX};
+    const struct json_options options = {.max_bytes = 2 * DRAY_OBJECT_STORED_BYTES_MAX,
+                                         .duplicates = JSON_DUPLICATES_KEEP};
     cleanup_json_doc struct json_doc doc = {0};
     if (json_parse(json, &options, &doc, NULL) == 0)
         schema_write_message(&props, doc.root, w);
