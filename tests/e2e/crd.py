@@ -375,7 +375,7 @@ def drivers(s):
 
 
 LONG_GROUP = '.'.join(['g' * 60] * 4)[:243] + '.io'
-LONG_KIND, LONG_VERSION = 'K' * 63, 'v1' + 'a' * 61
+LONG_KIND, LONG_VERSION = 'K' * 59, 'v1' + 'a' * 61
 
 
 def long_names(s):

@@ -27,7 +27,7 @@ const frame = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8
 var schemas = []string{
 	`{}`,
 	`{"type":"object","description":"d \u00e9","properties":{"spec":{"type":"object","required":["a","b"],"properties":{"a":{"type":"string","pattern":"^a$","minLength":0,"maxLength":9},
-"b":{"type":"integer","format":"int32","minimum":-1.5,"maximum":1e300,"exclusiveMaximum":true,"exclusiveMinimum":true,"multipleOf":0.1,"default":7}}}}}`,
+"b":{"type":"number","format":"double","minimum":-1.5,"maximum":1e300,"exclusiveMaximum":true,"exclusiveMinimum":true,"multipleOf":0.5,"default":7.5}}}}}`,
 	`{"id":"i","$schema":"s","$ref":"r","title":"t","default":{"b":[1,2.5,null,"x"],"a":{}},"enum":["a",1,null,true,[],{"k":"v"}],"example":"e","nullable":true}`,
 	`{"type":"array","items":{"type":"string"},"minItems":0,"maxItems":5,"uniqueItems":true,"additionalItems":false}`,
 	`{"items":[{"type":"string"},{}],"additionalItems":{"type":"integer"},"minProperties":1,"maxProperties":0}`,
