@@ -74,6 +74,8 @@ static const struct verb verbs[] = {
      NULL},
     {"request", verb_request, "make a claim, template or pod from words",
      .grammar = &request_grammar},
+    {"sched-case", verb_sched_case, "answer scheduling questions in kube-scheduler's words",
+     sched_case_usage, NULL},
     {"scheduler", verb_scheduler, "run the scheduler on any Kubernetes", scheduler_usage, NULL},
     {"server", verb_server, "run a Kubernetes API server", server_usage, NULL},
     {"snapshot", verb_snapshot, "save the state of devices as a file, or load it",
@@ -216,7 +218,7 @@ static const struct {
     {"Objects of any cluster", "get describe apply delete logs exec wait"},
     {"A cluster", "up join token server agent backup"},
     {"Parts of a cluster, on any Kubernetes", "scheduler controllers driver conformance bench"},
-    {"Files", "validate cel convert explain alloc replay"},
+    {"Files", "validate cel convert explain alloc sched-case replay"},
     {"Nodes and drivers", "kubelet-stub cdi netns-hook"},
     {"The program", "completion help version"},
 };

@@ -55,6 +55,7 @@ int verb_logs(int argc, char **argv);
 int verb_netns_hook(int argc, char **argv);
 int verb_plan(int argc, char **argv);
 int verb_replay(int argc, char **argv);
+int verb_sched_case(int argc, char **argv);
 int verb_scheduler(int argc, char **argv);
 int verb_server(int argc, char **argv);
 int verb_up(int argc, char **argv);
@@ -76,6 +77,7 @@ int verb_untaint(int argc, char **argv);
 int verb_who(int argc, char **argv);
 
 // How each is called, in the same files.
+extern const char sched_case_usage[];
 extern const char agent_usage[], alloc_usage[], backup_usage[], bench_usage[], cdi_usage[],
     cel_usage[], conformance_usage[], controllers_usage[], convert_usage[], driver_usage[],
     explain_usage[], kubelet_stub_usage[], netns_hook_usage[], plan_usage[], replay_usage[],

@@ -27,6 +27,12 @@ static void unbound(struct advice *t, const struct sched *s,
         STR_ARG(name), STR_ARG(name), STR_ARG(claim->metadata.namespace));
 }
 
+static void advice_sole_user(struct advice *t, struct str claim)
+{
+    advice_add(t, "end the pod that uses claim %.*s, or give this pod a claim of its own",
+               STR_ARG(claim));
+}
+
 static void claim_advice(struct advice *t, const struct attempt *a, const struct volume_ref *ref)
 {
     struct str namespace = a->api->metadata.namespace;
@@ -52,8 +58,7 @@ static void claim_advice(struct advice *t, const struct attempt *a, const struct
     else if (!volume_is_bound(claim))
         unbound(t, a->s, claim);
     else
-        advice_add(t, "end the pod that uses claim %.*s, or give this pod a claim of its own",
-                   STR_ARG(ref->name));
+        advice_sole_user(t, ref->name);
 }
 
 void advice_volumes(struct advice *t, const struct attempt *a)
@@ -136,6 +141,10 @@ void advice_volume_node(struct advice *t, struct attempt *a, const struct sched_
                    "end a pod with volumes on %.*s, or take a claim whose volume is where there is "
                    "room",
                    STR_ARG(n->name));
+        return;
+    }
+    if (v->sole_user) {
+        advice_sole_user(t, v->claim->metadata.name);
         return;
     }
     if (!v->bound)

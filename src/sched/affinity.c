@@ -290,22 +290,21 @@ static int64_t sum_at(const struct attempt *a, struct domains *d, const struct s
     return sum;
 }
 
-enum why affinity_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why)
+enum why affinity_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     const struct affinity *f = a->affinity;
-    const char *text = NULL;
+    struct refusal r = {0};
     if (!f)
         return WHY_NONE;
     if (f->required && !near_enough(a, n))
-        text = "do not satisfy the pod affinity";
+        r.code = REFUSED_AFFINITY;
     else if (f->anti && !far_enough(a, n))
-        text = "do not satisfy the pod anti-affinity";
+        r.code = REFUSED_ANTI_AFFINITY;
     else if (map_len(&f->forbidden) && sum_at(a, &a->affinity->forbidden, n) > 0)
-        text = "have a pod with anti-affinity to this one";
-    if (!text)
+        r.code = REFUSED_OTHERS_ANTI_AFFINITY;
+    else
         return WHY_NONE;
-    if (why)
-        sbuf_addz(why, text);
+    refusal_add(a, why, r);
     return WHY_POD_AFFINITY;
 }
 

@@ -136,9 +136,10 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key)
     return known ? *known : NULL;
 }
 
+// As in Kubernetes, "::" is an address like any other: it clashes with itself and with 0.0.0.0.
 bool pod_port_any(const struct pod_port *p)
 {
-    return str_eqz(p->ip, "0.0.0.0") || str_eqz(p->ip, "::");
+    return str_eqz(p->ip, "0.0.0.0");
 }
 
 int pod_port_cmp(const void *a, const void *b)
@@ -246,8 +247,20 @@ static void pod_free(struct sched_pod *p)
     free(p);
 }
 
+void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated)
+{
+    size_t i = 0;
+    while (i < c->nominated.n && c->nominated.p[i] != p)
+        i++;
+    if (nominated && i == c->nominated.n)
+        vec_push(&c->nominated, p);
+    else if (!nominated && i < c->nominated.n)
+        c->nominated.p[i] = c->nominated.p[--c->nominated.n];
+}
+
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p)
 {
+    cluster_nominate(c, p, false);
     if (p->node)
         cluster_lift(c, p);
     (void)map_del(&c->pods, p->key);
@@ -371,6 +384,7 @@ void cluster_namespace_set(struct cluster *c, struct str name, const struct clie
 
 void cluster_done(struct cluster *c)
 {
+    vec_done(&c->nominated);
     map_foreach(&c->pods, i)
         pod_free(*map_value(&c->pods, i));
     map_foreach(&c->nodes, i)

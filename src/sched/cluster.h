@@ -156,9 +156,10 @@ struct cluster {
     struct index_numbers changed; // nodes, since somebody looked; more than there are nodes: any
     struct pod_map MAP(struct sched_pod *) pods;
     struct ns_map MAP(struct sched_namespace *) namespaces;
-    struct list affine; // pods on nodes with affinity terms of their own
-    size_t nodes_known; // with an object
-    uint64_t version;   // changes with everything that filters look at
+    struct list affine;       // pods on nodes with affinity terms of their own
+    struct pod_vec nominated; // pods without a node that are to get one when others have gone
+    size_t nodes_known;       // with an object
+    uint64_t version;         // changes with everything that filters look at
 };
 
 void cluster_init(struct cluster *c);
@@ -194,6 +195,9 @@ struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 // something than before.
 struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object *object);
 bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object);
+// cluster_nominate says whether a pod without a node is nominated to one.
+void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated);
+
 void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
 
 // cluster_place counts a pod on a node, cluster_lift takes it off again.

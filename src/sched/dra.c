@@ -368,19 +368,25 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
     return w->pending || dra_binding_state(s, w->claim, NULL) >= BINDING_WAITS;
 }
 
-static void why_add(struct sbuf *why, const char *text)
+static void why_add(struct attempt *a, struct refusals *why, enum refusal_code code)
 {
-    if (why)
-        sbuf_addz(why, text);
+    refusal_add(a, why, (struct refusal){.code = code});
 }
 
-static enum why read_verdict(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+static void why_add_text(struct attempt *a, struct refusals *why, struct str text)
+{
+    if (why)
+        refusal_add(a, why,
+                    (struct refusal){.code = REFUSED_DEVICES, .detail = arena_str(a->arena, text)});
+}
+
+static enum why read_verdict(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     switch (a->answer.verdict) {
     case ALLOC_ALLOCATED:
         return WHY_NONE;
     case ALLOC_UNSATISFIABLE:
-        why_add(why, "cannot allocate all claims");
+        why_add(a, why, REFUSED_CLAIMS);
         return WHY_DEVICES;
     case ALLOC_TIMEOUT:
         a->failed = true;
@@ -391,8 +397,7 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
         a->failed = true;
         return WHY_DEVICES;
     case ALLOC_NODE_ERROR:
-        if (why)
-            sbuf_add(why, a->answer.error);
+        why_add_text(a, why, a->answer.error);
         return WHY_DEVICES;
     case ALLOC_ERROR:
         a->failed = true;
@@ -406,14 +411,14 @@ static enum why read_verdict(struct attempt *a, const struct sched_node *n, stru
 // What upstream's filterTimeout is for, counted instead of timed so that a run can be repeated.
 #define SOLVE_CALLS_MAX UINT64_C(20000)
 
-static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, struct sbuf *why)
+static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len,
+                      struct refusals *why)
 {
     struct sched *s = a->s;
     struct err err;
     const struct alloc_view *view = index_view(s->devices, n->index, &err);
     if (!view) {
-        if (why)
-            sbuf_addz(why, err.msg);
+        why_add_text(a, why, str_z(err.msg));
         return WHY_DEVICES;
     }
     s->stats.solves++;
@@ -427,21 +432,23 @@ static enum why solve(struct attempt *a, struct sched_node *n, size_t open_len, 
 }
 
 // Names the first claim that the node cannot use, and where it can be used.
-static void tell_elsewhere(const struct attempt *a, struct sbuf *why)
+static void refuse_elsewhere(struct attempt *a, struct refusals *why)
 {
-    why_add(why, "resourceclaim not available on the node");
+    struct refusal r = {.code = REFUSED_CLAIM_ELSEWHERE};
     for (size_t i = 0; why && i < a->wants_len; i++) {
         const struct want *w = &a->wants[i];
         if (!w->unavailable || !w->allocation || !w->entry)
             continue;
         struct str at = node_only_name(w->allocation->node_selector);
         if (at.n)
-            sbuf_addf(why, ": %.*s is allocated on %.*s", STR_ARG(w->entry->key), STR_ARG(at));
-        return;
+            r.detail = arena_strf(a->arena, ": %.*s is allocated on %.*s", STR_ARG(w->entry->key),
+                                  STR_ARG(at));
+        break;
     }
+    refusal_add(a, why, r);
 }
 
-enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
+enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *why)
 {
     size_t open_len = a->open_len;
     bool unavailable = false;
@@ -455,8 +462,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
         int r = a->special->stale ? -2 : extended_on_node(a, n);
         if (r < 0) {
             a->special->unavailable |= r == -2;
-            why_add(why,
-                    r == -2 ? "cannot schedule extended resource claim" : "cannot fit resource");
+            why_add(a, why, r == -2 ? REFUSED_EXTENDED_CLAIM : REFUSED_EXTENDED);
             return WHY_DEVICES;
         }
         a->special_used = r > 0;
@@ -477,7 +483,7 @@ enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
             return r;
     }
     if (unavailable) {
-        tell_elsewhere(a, why);
+        refuse_elsewhere(a, why);
         return WHY_DEVICES;
     }
     if (features_on(&a->s->features, FEATURE_DRA_NODE_ALLOCATABLE_RESOURCES))

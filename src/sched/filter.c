@@ -39,56 +39,6 @@ bool filter_selected(const struct api_pod *pod, const struct api_node *node)
     return !required || select_node(required, node) > 0;
 }
 
-static void tell_requirement(const struct api_node_selector_requirement *q, struct sbuf *why)
-{
-    sbuf_addf(why, "%.*s %.*s", STR_ARG(q->key), STR_ARG(q->operator));
-    for (size_t i = 0; i < q->values.n; i++)
-        sbuf_addf(why, "%s%.*s", i ? ", " : " ", STR_ARG(q->values.p[i]));
-}
-
-// The first requirement of a term that the node does not meet.
-static void tell_term(const struct api_node_selector_term *t, const struct api_node *node,
-                      struct sbuf *why)
-{
-    for (size_t i = 0; i < t->match_expressions.n + t->match_fields.n; i++) {
-        size_t at = i - t->match_expressions.n;
-        bool field = i >= t->match_expressions.n;
-        struct api_node_selector_term one = {0};
-        if (field)
-            one.match_fields =
-                (struct api_node_selector_requirement_array){t->match_fields.p + at, 1};
-        else
-            one.match_expressions =
-                (struct api_node_selector_requirement_array){t->match_expressions.p + i, 1};
-        if (select_node_term(&one, node) > 0)
-            continue;
-        sbuf_addz(why, ": ");
-        tell_requirement(field ? one.match_fields.p : one.match_expressions.p, why);
-        return;
-    }
-}
-
-// Which label or requirement the node does not have, where one can be named.
-static void tell_unselected(const struct api_pod *pod, const struct api_node *node,
-                            struct sbuf *why)
-{
-    sbuf_addz(why, "do not match the pod's node selector or affinity");
-    for (size_t i = 0; i < pod->spec.node_selector.n; i++) {
-        const struct api_str_entry *want = &pod->spec.node_selector.p[i];
-        const struct str *have = select_label(&node->metadata.labels, want->key);
-        if (have && str_eq(*have, want->value))
-            continue;
-        sbuf_addf(why, ": %.*s=%.*s", STR_ARG(want->key), STR_ARG(want->value));
-        return;
-    }
-    const struct api_node_selector *required =
-        pod->spec.affinity->node_affinity->required_during_scheduling_ignored_during_execution;
-    if (required->node_selector_terms.n == 1)
-        tell_term(&required->node_selector_terms.p[0], node, why);
-    else
-        sbuf_addf(why, ": none of %zu terms", required->node_selector_terms.n);
-}
-
 bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
 {
     const struct attempt a = {.api = pod};
@@ -128,14 +78,26 @@ static const struct pod_port *port_like(const struct sched_pod *p, const struct 
     return ports_clash(first, other) ? first : ports_clash(same, other) ? same : NULL;
 }
 
-static const struct pod_port *taken_port(const struct sched_pod *p, const struct sched_node *n)
+static const struct pod_port *port_of_pod(const struct sched_pod *p, const struct sched_pod *other)
 {
     const struct pod_port *taken = NULL;
-    if (!p->ports_len || !n->ports)
+    for (size_t k = 0; k < other->ports_len && !taken && other != p; k++)
+        taken = port_like(p, &other->ports[k]);
+    return taken;
+}
+
+static const struct pod_port *taken_port(const struct attempt *a, const struct sched_node *n)
+{
+    const struct sched_pod *p = a->pod;
+    const struct pod_vec *nominated = &a->s->cluster.nominated;
+    const struct pod_port *taken = NULL;
+    if (!p->ports_len)
         return NULL;
-    for (size_t i = 0; i < n->pods.n && !taken; i++)
-        for (size_t k = 0; k < n->pods.p[i]->ports_len && !taken && n->pods.p[i] != p; k++)
-            taken = port_like(p, &n->pods.p[i]->ports[k]);
+    for (size_t i = 0; n->ports && i < n->pods.n && !taken; i++)
+        taken = port_of_pod(p, n->pods.p[i]);
+    for (size_t i = 0; i < nominated->n && !taken; i++)
+        if (filter_nominated(a, n, nominated->p[i]))
+            taken = port_of_pod(p, nominated->p[i]);
     return taken;
 }
 
@@ -147,52 +109,75 @@ static bool by_devices(const struct attempt *a, const struct sched_node *n, uint
            extended_class(a->s, a->s->cluster.res_names.p[res]);
 }
 
-bool filter_fits(const struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
-                 size_t needs_len, struct sbuf *why)
+// What pods that are nominated to the node are to have, of those that do not give way to this one.
+static int64_t nominated_at(const struct attempt *a, const struct sched_node *n, uint32_t res)
+{
+    const struct pod_vec *all = &a->s->cluster.nominated;
+    int64_t sum = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct sched_pod *p = all->p[i];
+        if (!filter_nominated(a, n, p))
+            continue;
+        for (size_t k = 0; k < p->needs_len; k++)
+            if (p->needs[k].res == res)
+                sum = amount_add(sum, p->needs[k].amount);
+    }
+    return sum;
+}
+
+bool filter_nominated(const struct attempt *a, const struct sched_node *n,
+                      const struct sched_pod *p)
+{
+    return p != a->pod && !p->node && p->priority >= a->pod->priority &&
+           str_eq(p->api->status.nominated_node_name, n->name);
+}
+
+bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct refusals *why)
 {
     bool fits = true;
     for (size_t i = 0; i < needs_len; i++) {
         uint32_t res = needs[i].res;
-        int64_t room = amount_at(&n->allocatable, res) - amount_at(&n->requested, res);
+        int64_t all = amount_at(&n->allocatable, res);
+        int64_t room = all - amount_at(&n->requested, res);
+        if (a->s->cluster.nominated.n)
+            room -= nominated_at(a, n, res);
         if (needs[i].amount <= room || by_devices(a, n, res))
             continue;
         if (!why)
             return false;
-        if (res == RES_PODS)
-            sbuf_addz(why, fits ? "have too many pods" : ", too many pods");
-        else
-            sbuf_addf(why, "%sinsufficient %.*s", fits ? "have " : ", ",
-                      STR_ARG(a->s->cluster.res_names.p[res]));
         fits = false;
+        if (res == RES_PODS)
+            refusal_add(a, why, (struct refusal){.code = REFUSED_PODS});
+        else
+            refusal_add(a, why,
+                        (struct refusal){.code = REFUSED_RESOURCE,
+                                         .name = a->s->cluster.res_names.p[res],
+                                         .hopeless = needs[i].amount > all});
     }
     return fits;
 }
 
-enum why filter_node(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+static enum why refuse(struct attempt *a, struct refusals *why, enum why w, struct refusal r)
 {
-    if (unschedulable(a, n->api)) {
-        if (why)
-            sbuf_addz(why, "are cordoned (unschedulable)");
-        return WHY_UNSCHEDULABLE;
-    }
-    if (!filter_selected(a->api, n->api)) {
-        if (why)
-            tell_unselected(a->api, n->api, why);
-        return WHY_NODE_AFFINITY;
-    }
+    refusal_add(a, why, r);
+    return w;
+}
+
+// In kube-scheduler's order: the first that refuses is the one that is told.
+enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
+{
+    if (unschedulable(a, n->api))
+        return refuse(a, why, WHY_UNSCHEDULABLE, (struct refusal){.code = REFUSED_CORDONED});
     const struct api_taint *taint = untolerated(a, n->api);
-    if (taint) {
-        if (why)
-            sbuf_addf(why, "carry taint %.*s%s%.*s:%.*s", STR_ARG(taint->key),
-                      taint->value.n ? "=" : "", STR_ARG(taint->value), STR_ARG(taint->effect));
-        return WHY_TAINT;
-    }
-    const struct pod_port *port = taken_port(a->pod, n);
-    if (port) {
-        if (why)
-            sbuf_addf(why, "have host port %d in use", port->port);
-        return WHY_PORTS;
-    }
+    if (taint)
+        return refuse(a, why, WHY_TAINT, (struct refusal){.code = REFUSED_TAINT, .taint = taint});
+    if (!filter_selected(a->api, n->api))
+        return refuse(a, why, WHY_NODE_AFFINITY, (struct refusal){.code = REFUSED_SELECTOR});
+    const struct pod_port *port = taken_port(a, n);
+    if (port)
+        return refuse(a, why, WHY_PORTS,
+                      (struct refusal){.code = REFUSED_PORT, .number = port->port});
     if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
         return WHY_RESOURCES;
     if (a->volumes_len && volumes_filter(a, n, why) != WHY_NONE)

@@ -146,10 +146,15 @@ static void list_containers(const struct attempt *a, const struct want *w, struc
                 st->containers.p[st->containers.n++] = lists[l]->p[i].name;
 }
 
+static void refuse_demand(struct attempt *a, struct refusals *why, struct str text)
+{
+    refusal_add(a, why, (struct refusal){.code = REFUSED_DEVICES, .detail = text});
+}
+
 // What one claim takes. Returns 1 if anything, 0, or -1 with the reason it cannot be had.
 static int claim_demand(struct attempt *a, const struct want *w,
                         const struct api_allocation_result *allocation,
-                        struct api_node_allocatable_resource_claim_status *st, struct sbuf *why)
+                        struct api_node_allocatable_resource_claim_status *st, struct refusals *why)
 {
     struct totals t = {.arena = a->arena};
     bool mapped = false;
@@ -160,10 +165,11 @@ static int claim_demand(struct attempt *a, const struct want *w,
         const struct api_device *d = index_find_device(a->s->devices, result);
         if (d && !add_device(&t, d, result, &mapped)) {
             if (why)
-                sbuf_addf(why,
-                          "device %.*s: its demand depends on consumed capacity, which is not "
-                          "recorded",
-                          STR_ARG(result->device));
+                refuse_demand(a, why,
+                              arena_strf(a->arena,
+                                         "device %.*s: its demand depends on consumed capacity, "
+                                         "which is not recorded",
+                                         STR_ARG(result->device)));
             r = -1;
         }
     }
@@ -171,10 +177,11 @@ static int claim_demand(struct attempt *a, const struct want *w,
         (w->pending || (w->claim->status.reserved_for.n && !claims_reserved(w->claim, a->api) &&
                         !(w->group && claims_reserved_by_name(w->claim, a->api))))) {
         if (why)
-            sbuf_addf(why,
-                      "node allocatable resource claim %.*s has a mapped device and cannot be "
-                      "shared across pods",
-                      STR_ARG(w->claim->metadata.name));
+            refuse_demand(a, why,
+                          arena_strf(a->arena,
+                                     "node allocatable resource claim %.*s has a mapped device and "
+                                     "cannot be shared across pods",
+                                     STR_ARG(w->claim->metadata.name)));
         r = -1;
     }
     if (r == 0 && (map_len(&t.mapped) || map_len(&t.overhead))) {
@@ -188,7 +195,7 @@ static int claim_demand(struct attempt *a, const struct want *w,
     return r;
 }
 
-enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct sbuf *why)
+enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusals *why)
 {
     size_t open = 0;
     struct api_node_allocatable_resource_claim_status *list =

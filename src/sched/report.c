@@ -229,36 +229,38 @@ static void remember(struct attempt *a, const struct sched_node *n, enum why w)
 }
 
 static void explain_node(struct attempt *a, struct sched_node *n, struct index_explaining *e,
-                         struct sbuf *why)
+                         struct refusals *refusals)
 {
+    cleanup_sbuf struct sbuf why = {0};
     struct alloc_report *r = e->report;
     struct index *x = a->s->devices;
-    sbuf_clear(why);
-    enum why w = filter_node(a, n, why);
+    vec_clear(refusals);
+    enum why w = filter_node(a, n, refusals);
     if (w == WHY_NONE && by_state(a) &&
         index_ruled_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index) &&
         index_explain(x, e, n->index))
         return;
     if (w == WHY_NONE) {
-        w = dra_filter(a, n, why);
+        w = dra_filter(a, n, refusals);
         remember(a, n, w);
     }
     if (a->tips)
         advice_node(a->tips, a, n, w);
     if (w == WHY_NONE)
-        sbuf_addz(why, "would fit");
+        sbuf_addz(&why, "would fit");
     else if (w == WHY_DEVICES && explain_devices(a, n, e))
         return;
-    if (!why->n)
-        sbuf_addz(why, "cannot allocate all claims"); // a question that cannot be explained
-    alloc_report_refuse(r, n->name, sbuf_str(why));
+    refusal_write(a, n, refusals, &why);
+    if (!why.n)
+        sbuf_addz(&why, "cannot allocate all claims"); // a question that cannot be explained
+    alloc_report_refuse(r, n->name, sbuf_str(&why));
 }
 
 struct alloc_report *report_make(struct attempt *a)
 {
     struct alloc_report *r = alloc_report_new();
     struct cluster *c = &a->s->cluster;
-    cleanup_sbuf struct sbuf why = {0};
+    struct refusals why = {0};
     struct index_explaining e = {
         .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
     for (size_t i = 0; i < c->order.n; i++)

@@ -251,7 +251,8 @@ uint32_t sched_room_whys(const struct sched_pod *p)
 
 static void pod_gone(struct sched *s, struct sched_pod *p)
 {
-    uint32_t whys = p->node ? sched_room_whys(p) : 0;
+    bool holds = p->node || p->api->status.nominated_node_name.n;
+    uint32_t whys = holds ? sched_room_whys(p) : 0;
     beside_gone(s, p);
     bind_pod_changed(s, p);
     queue_leave(&s->queue, p);
@@ -356,6 +357,8 @@ static void pod_changed(void *arg, const struct client_object *before,
         p = cluster_pod_add(&s->cluster, after);
     groups_pod(s, p);
     beside_pod(s, p);
+    cluster_nominate(&s->cluster, p,
+                     sched_is_mine(s, p->api) && p->api->status.nominated_node_name.n);
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
     else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))

@@ -84,6 +84,13 @@ void sched_metrics(const struct sched *s, struct sbuf *out);
 int sched_explain(struct sched *s, struct str kind, struct str namespace, struct str name,
                   struct sbuf *out, struct err *err) MUST_USE;
 
+// sched_judge writes what every node says of a pending pod, in kube-scheduler's words, as members of a JSON object: preEnqueue;
+// or preFilter, feasible and filtered (docs/scheduler.md, Judging). It may take long: for those who have nobody else to serve.
+// Returns 0, -ERR_NOT_FOUND, or -ERR_INTERNAL with the error of an attempt.
+struct json_writer;
+int sched_judge(struct sched *s, struct str namespace, struct str name, struct json_writer *w,
+                struct err *err) MUST_USE;
+
 // sched_check compares the caches with what the watches have delivered: every node's sums made anew,
 // every claim's allocation, every index. Returns true, or false with a line for each difference.
 bool sched_check(const struct sched *s, struct sbuf *problems);

@@ -14,6 +14,7 @@
 #include "sched/groups.h"
 #include "sched/meter.h"
 #include "sched/queue.h"
+#include "sched/refusal.h"
 #include "sched/sched.h"
 #include "sched/volumes.h"
 
@@ -177,6 +178,8 @@ struct attempt {
     struct api_node_allocatable_resource_claim_status_array node_statuses;
 
     uint32_t whys;
+    const char *
+        refused_by; // the plugin of kube-scheduler that refuses the pod as a whole; NULL: DynamicResources
     bool failed;         // an error ends the attempt
     struct advice *tips; // what would help is told here; NULL: nobody asks
     bool not_counted;    // the pod waits for a claim that is being allocated: no back-off
@@ -197,7 +200,7 @@ enum dra_begin dra_begin(struct attempt *a);
 // dra_filter asks one node. WHY_NONE: it will do (and a->answer has the allocation, if any was
 // needed); else WHY_DEVICES or WHY_RESOURCES, with the reason added to why unless that is NULL. May
 // set a->failed.
-enum why dra_filter(struct attempt *a, struct sched_node *n, struct sbuf *why);
+enum why dra_filter(struct attempt *a, struct sched_node *n, struct refusals *why);
 
 // dra_is_special: the claim was made for extended resources of the pod, and there is still something
 // to take back.
@@ -239,16 +242,20 @@ int extended_on_node(struct attempt *a, const struct sched_node *n);
 // --- nodealloc.c ---------------------------------------------------------------------------------
 
 // nodealloc_filter adds up what devices take of the node's own resources and checks that it fits.
-enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct sbuf *why);
+enum why nodealloc_filter(struct attempt *a, struct sched_node *n, struct refusals *why);
 
 // --- filter.c ------------------------------------------------------------------------------------
 
-// filter_node applies everything but devices. With why, the reason is added for people.
-enum why filter_node(struct attempt *a, const struct sched_node *n, struct sbuf *why);
+// filter_node applies everything but devices. With why, the reasons are added.
+enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
+
+// filter_nominated: another pod is to get the node, and does not give way to this one.
+bool filter_nominated(const struct attempt *a, const struct sched_node *n,
+                      const struct sched_pod *p);
 
 // filter_fits checks amounts, those of needs instead of the pod's own.
-bool filter_fits(const struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
-                 size_t needs_len, struct sbuf *why);
+bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct refusals *why);
 
 // filter_selected: node selector and required node affinity; filter_tolerated: hard taints.
 bool filter_selected(const struct api_pod *pod, const struct api_node *node);
@@ -257,14 +264,14 @@ bool filter_tolerated(const struct api_pod *pod, const struct api_node *node);
 // --- affinity.c, spread.c ------------------------------------------------------------------------
 
 void affinity_begin(struct attempt *a);
-enum why affinity_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why);
+enum why affinity_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
 int64_t affinity_score(const struct attempt *a, const struct sched_node *n);
 bool affinity_scores(const struct attempt *a);
 void affinity_end(struct attempt *a);
 
 void spread_begin(struct attempt *a);
 void spread_end(struct attempt *a);
-enum why spread_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why);
+enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
 void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n,
                   int64_t *ret); // normalized
 
@@ -273,7 +280,7 @@ void spread_score(const struct attempt *a, struct sched_node *const *nodes, size
 // volumes_begin looks at the pod's claims for storage. DRA_OK, or with a text DRA_WAIT (what there is of volumes is not known
 // yet) or DRA_REFUSED. volumes_filter: can they be had from the node? It chooses volumes for claims that have none.
 enum dra_begin volumes_begin(struct attempt *a);
-enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct sbuf *why);
+enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
 // --- score.c -------------------------------------------------------------------------------------
 

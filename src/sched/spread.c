@@ -30,6 +30,18 @@ static bool matches(const struct attempt *a, const struct api_topology_spread_co
     return true;
 }
 
+// A selector that asks for nothing selects no pod that is there, though it selects the pod itself.
+static bool counts_none(const struct attempt *a, const struct api_topology_spread_constraint *c)
+{
+    const struct api_label_selector *s = c->label_selector;
+    if (!s || s->match_labels.n || s->match_expressions.n)
+        return false;
+    for (size_t i = 0; i < c->match_label_keys.n; i++)
+        if (select_label(&a->api->metadata.labels, c->match_label_keys.p[i]))
+            return false;
+    return true;
+}
+
 static bool eligible(const struct attempt *a, const struct spread *s, const struct sched_node *n)
 {
     const struct api_topology_spread_constraint *c = s->api;
@@ -54,7 +66,7 @@ static void count(struct attempt *a, struct spread *s)
         if (eligible(a, s, c->order.p[i]))
             (void)map_put(&s->counts, *select_label(&c->order.p[i]->api->metadata.labels, key));
     struct sched_namespace **ns = map_get(&c->namespaces, a->api->metadata.namespace);
-    const struct list *pods = ns ? &(*ns)->pods : NULL;
+    const struct list *pods = ns && !counts_none(a, s->api) ? &(*ns)->pods : NULL;
     for (struct list_node *node = pods ? pods->head.next : NULL; node && node != &pods->head;
          node = node->next) {
         const struct sched_pod *p = list_entry(node, const struct sched_pod, by_namespace);
@@ -95,7 +107,7 @@ void spread_end(struct attempt *a)
         map_done(&a->spreads[i].counts);
 }
 
-enum why spread_filter(const struct attempt *a, const struct sched_node *n, struct sbuf *why)
+enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     for (size_t i = 0; i < a->spreads_len; i++) {
         const struct spread *s = &a->spreads[i];
@@ -103,17 +115,13 @@ enum why spread_filter(const struct attempt *a, const struct sched_node *n, stru
             continue;
         const struct str *value = select_label(&n->api->metadata.labels, s->api->topology_key);
         if (!value) {
-            if (why)
-                sbuf_addf(why, "have no label %.*s for topology spread",
-                          STR_ARG(s->api->topology_key));
+            refusal_add(a, why, (struct refusal){.code = REFUSED_SPREAD_LABEL, .spread = s->api});
             return WHY_SPREAD;
         }
         const int64_t *have = map_get(&s->counts, *value);
         if ((have ? *have : 0) + s->self - s->least <= s->api->max_skew)
             continue;
-        if (why)
-            sbuf_addf(why, "would exceed the topology spread over %.*s of %d",
-                      STR_ARG(s->api->topology_key), s->api->max_skew);
+        refusal_add(a, why, (struct refusal){.code = REFUSED_SPREAD, .spread = s->api});
         return WHY_SPREAD;
     }
     return WHY_NONE;

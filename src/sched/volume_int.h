@@ -40,6 +40,8 @@ struct pod_volume {
     const struct api_persistent_volume *volume; // NULL: none yet, or it is gone
     struct str driver;                          // of CSI; empty: none
     bool bound;
+    const struct sched_pod
+        *sole_user; // another pod that has a claim which only one may have; NULL: none
     // Of an unbound claim.
     struct str selected;     // the node that a provisioner was told of; empty: none
     struct volume_pins pins; // volumes that would do
@@ -51,10 +53,10 @@ struct pod_volume {
 // volume_match_begin looks for volumes that unbound claims can have; volume_match_node chooses of them for a node. False:
 // there are not enough, and why says so unless it is NULL.
 void volume_match_begin(struct attempt *a);
-bool volume_match_node(struct attempt *a, const struct sched_node *n, struct sbuf *why);
+bool volume_match_node(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
 // volume_limits_begin looks whose volumes they are; volume_limits_ok: the node can have the pod's volumes beside those it has.
 void volume_limits_begin(struct attempt *a);
-bool volume_limits_ok(const struct attempt *a, const struct sched_node *n, struct sbuf *why);
+bool volume_limits_ok(struct attempt *a, const struct sched_node *n, struct refusals *why);
 
 #endif

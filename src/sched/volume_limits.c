@@ -72,8 +72,8 @@ static void add_pod(const struct sched *s, const struct api_pod *pod, struct str
     }
 }
 
-static bool driver_ok(const struct attempt *a, const struct sched_node *n, struct str driver,
-                      struct sbuf *why)
+static bool driver_ok(struct attempt *a, const struct sched_node *n, struct str driver,
+                      struct refusals *why)
 {
     int64_t limit = limit_of(a->s, n, driver);
     struct handles all = {0};
@@ -87,9 +87,11 @@ static bool driver_ok(const struct attempt *a, const struct sched_node *n, struc
     map_done(&all);
     if (after == before || (int64_t)after <= limit)
         return true;
-    if (why)
-        sbuf_addf(why, "exceed max volume count (driver %.*s: %zu of %lld in use)", STR_ARG(driver),
-                  before, (long long)limit);
+    refusal_add(a, why,
+                (struct refusal){.code = REFUSED_VOLUME_COUNT,
+                                 .name = driver,
+                                 .number = (int64_t)before,
+                                 .limit = limit});
     return false;
 }
 
@@ -102,7 +104,7 @@ static bool is_first_of_driver(const struct attempt *a, size_t at)
     return a->volumes[at].driver.n > 0;
 }
 
-bool volume_limits_ok(const struct attempt *a, const struct sched_node *n, struct sbuf *why)
+bool volume_limits_ok(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     for (size_t i = 0; i < a->volumes_len; i++)
         if (is_first_of_driver(a, i) && !driver_ok(a, n, a->volumes[i].driver, why))

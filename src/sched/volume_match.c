@@ -243,44 +243,37 @@ static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_n
     return false;
 }
 
-static const char *cannot_make(struct attempt *a, struct pod_volume *v, const struct api_node *node)
+// Can a volume be made for the node? Else *ret is why not.
+static bool can_make(struct attempt *a, struct pod_volume *v, const struct api_node *node,
+                     enum refusal_code *ret)
 {
+    *ret = REFUSED_VOLUME_NONE;
     if (!v->class->provisioner.n || str_eqz(v->class->provisioner, STORAGE_NO_PROVISIONER) ||
         !allowed(v->class, node))
-        return "didn't find available persistent volumes to bind";
-    return has_room(a, v, node) ? NULL : "did not have enough free storage";
+        return false;
+    *ret = REFUSED_VOLUME_ROOM;
+    return has_room(a, v, node);
 }
 
 // --- A node --------------------------------------------------------------------------------------
 
 static bool match_one(struct attempt *a, struct pod_volume *v, const struct sched_node *n,
-                      struct sbuf *why)
+                      struct refusals *why)
 {
-    const char *text = NULL;
-    v->chosen = NULL;
-    if (v->selected.n && !str_eq(v->selected, n->name))
-        text = "didn't find available persistent volumes to bind";
-    else if (!v->selected.n)
-        v->chosen = choose(a, v, n->api);
-    if (!text && !v->chosen)
-        text = cannot_make(a, v, n->api);
-    if (!text)
+    enum refusal_code code = REFUSED_VOLUME_SELECTED;
+    bool elsewhere = v->selected.n && !str_eq(v->selected, n->name);
+    v->chosen = v->selected.n ? NULL : choose(a, v, n->api);
+    if (v->chosen || (!elsewhere && can_make(a, v, n->api, &code)))
         return true;
-    if (why && v->selected.n)
-        sbuf_addf(why, "%s (the volume of claim %.*s is being made for node %.*s)", text,
-                  STR_ARG(v->claim->metadata.name), STR_ARG(v->selected));
-    else if (why)
-        sbuf_addf(why, "%s (claim %.*s, class %.*s)", text, STR_ARG(v->claim->metadata.name),
-                  STR_ARG(v->class->metadata.name));
+    refusal_add(a, why, (struct refusal){.code = code, .volume = v});
+    a->volume_lacking = v;
     return false;
 }
 
-bool volume_match_node(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+bool volume_match_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     for (size_t i = 0; a->volumes_open && i < a->volumes_len; i++)
-        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why)) {
-            a->volume_lacking = &a->volumes[i];
+        if (!a->volumes[i].bound && !match_one(a, &a->volumes[i], n, why))
             return false;
-        }
     return true;
 }

@@ -102,14 +102,34 @@ static bool is_there(const struct attempt *a, const struct client_object *claim)
     return false;
 }
 
+static const struct client_object *find_claim(const struct attempt *a, const struct volume_ref *ref)
+{
+    return volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref->name);
+}
+
+// Claims that the pod names must exist, before anything else is said of one of them.
+static bool named_exist(struct attempt *a)
+{
+    struct volume_ref ref;
+    size_t at = 0;
+    while (volumes_next(a->api, &at, a->arena, &ref)) {
+        if (ref.made_for.n || find_claim(a, &ref))
+            continue;
+        (void)usable(a, &ref, NULL);
+        a->refused_by = "VolumeRestrictions";
+        a->volume_refused = ref;
+        return false;
+    }
+    return true;
+}
+
 static bool take_claims(struct attempt *a)
 {
     struct volume_ref ref;
     size_t at = 0;
     a->volumes = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
     while (volumes_next(a->api, &at, a->arena, &ref)) {
-        const struct client_object *o =
-            volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref.name);
+        const struct client_object *o = find_claim(a, &ref);
         if (!usable(a, &ref, o ? o->object.value : NULL) || !o) {
             a->volume_refused = ref;
             return false;
@@ -132,18 +152,8 @@ static bool bindable(struct attempt *a)
         a->volume_refused = a->volumes[i].ref;
         return false;
     }
-    for (size_t i = 0; i < a->volumes_len; i++) {
-        const struct sched_pod *user = sole_user(a, &a->volumes[i]);
-        if (!user)
-            continue;
-        sbuf_addf(
-            &a->text,
-            "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
-            "pod (%.*s is used by pod %.*s)",
-            STR_ARG(a->volumes[i].claim->metadata.name), STR_ARG(user->key));
-        a->volume_refused = a->volumes[i].ref;
-        return false;
-    }
+    for (size_t i = 0; i < a->volumes_len; i++)
+        a->volumes[i].sole_user = sole_user(a, &a->volumes[i]);
     return true;
 }
 
@@ -168,10 +178,12 @@ enum dra_begin volumes_begin(struct attempt *a)
     }
     if (!volumes_on(s))
         return DRA_OK;
-    if (!take_claims(a) || !bindable(a)) {
+    a->refused_by = "VolumeBinding";
+    if (!named_exist(a) || !take_claims(a) || !bindable(a)) {
         a->whys = WHY_BIT(WHY_VOLUMES);
         return DRA_REFUSED;
     }
+    a->refused_by = NULL;
     volume_match_begin(a);
     volume_limits_begin(a);
     return DRA_OK;
@@ -228,31 +240,62 @@ bool volume_in_zone(const struct api_persistent_volume *volume, const struct api
     return true;
 }
 
-static bool bound_ok(const struct pod_volume *v, const struct api_node *node, struct sbuf *why)
+// A claim that only one pod may use is used by another.
+static const struct pod_volume *used_elsewhere(const struct attempt *a)
 {
-    const struct api_object_meta *claim = &v->claim->metadata;
-    const char *text = NULL;
-    if (!v->volume)
-        text = "are unavailable due to one or more pvc(s) bound to non-existent pv(s)";
-    else if (!volume_reaches(v->volume, node))
-        text = "didn't match PersistentVolume's node affinity";
-    else if (!volume_in_zone(v->volume, node))
-        text = "had no available volume zone";
-    if (text && why)
-        sbuf_addf(why, "%s (claim %.*s has volume %.*s)", text, STR_ARG(claim->name),
-                  STR_ARG(v->claim->spec.volume_name));
-    return !text;
+    for (size_t i = 0; i < a->volumes_len; i++)
+        if (a->volumes[i].sole_user)
+            return &a->volumes[i];
+    return NULL;
 }
 
-enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct sbuf *why)
+static bool refuse_volume(struct attempt *a, const struct pod_volume *v, enum refusal_code code,
+                          struct refusals *why)
+{
+    refusal_add(a, why, (struct refusal){.code = code, .volume = v, .pod = v->sole_user});
+    a->volume_lacking = v;
+    return false;
+}
+
+// The first claim that is bound to a volume which the node does not reach.
+static bool bound_ok(struct attempt *a, const struct api_node *node, struct refusals *why)
+{
+    for (size_t i = 0; i < a->volumes_len; i++) {
+        const struct pod_volume *v = &a->volumes[i];
+        if (v->bound && !v->volume)
+            return refuse_volume(a, v, REFUSED_VOLUME_GONE, why);
+        if (v->bound && !volume_reaches(v->volume, node))
+            return refuse_volume(a, v, REFUSED_VOLUME_AFFINITY, why);
+    }
+    return true;
+}
+
+static bool zones_ok(struct attempt *a, const struct api_node *node, struct refusals *why)
+{
+    for (size_t i = 0; i < a->volumes_len; i++) {
+        const struct pod_volume *v = &a->volumes[i];
+        if (v->bound && v->volume && !volume_in_zone(v->volume, node))
+            return refuse_volume(a, v, REFUSED_VOLUME_ZONE, why);
+    }
+    return true;
+}
+
+// VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone, in that order. VolumeBinding gives all its reasons.
+enum why volumes_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
 {
     a->volume_lacking = NULL;
-    for (size_t i = 0; i < a->volumes_len; i++)
-        if (a->volumes[i].bound && !bound_ok(&a->volumes[i], n->api, why)) {
-            a->volume_lacking = &a->volumes[i];
-            return WHY_VOLUMES;
-        }
-    if (!volume_match_node(a, n, why) || !volume_limits_ok(a, n, why))
+    const struct pod_volume *used = used_elsewhere(a);
+    if (used) {
+        (void)refuse_volume(a, used, REFUSED_VOLUME_SOLE_USER, why);
         return WHY_VOLUMES;
-    return WHY_NONE;
+    }
+    if (!volume_limits_ok(a, n, why))
+        return WHY_VOLUMES;
+    bool bound = bound_ok(a, n->api, why);
+    if (!bound && !why)
+        return WHY_VOLUMES;
+    const struct pod_volume *lacking = a->volume_lacking;
+    bool matched = volume_match_node(a, n, why);
+    a->volume_lacking = bound ? a->volume_lacking : lacking;
+    return bound && matched && zones_ok(a, n->api, why) ? WHY_NONE : WHY_VOLUMES;
 }
