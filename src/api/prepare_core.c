@@ -116,8 +116,89 @@ static struct str quality_of_service(const struct api_pod_spec *spec)
     return names[q];
 }
 
+// --- Label keys ----------------------------------------------------------------------------------
+
+static const struct str *label_of(const struct api_pod *pod, struct str key)
+{
+    for (size_t i = 0; i < pod->metadata.labels.n; i++)
+        if (str_eq(pod->metadata.labels.p[i].key, key))
+            return &pod->metadata.labels.p[i].value;
+    return NULL;
+}
+
+// Adds a requirement for each key that the pod has a label of: its value, or any but that. The selector may be
+// shared with the object as it was sent, so it is replaced.
+static void merge_label_keys(const struct preparer *p, const struct api_pod *pod,
+                             const struct api_str_array *keys, struct str operator,
+                             struct api_label_selector ** selector)
+{
+    if (!*selector || !keys->n)
+        return;
+    const struct api_label_selector_requirement_array *old = &(*selector)->match_expressions;
+    struct api_label_selector_requirement *all =
+        arena_array(p->arena, struct api_label_selector_requirement, old->n + keys->n);
+    size_t n = old->n;
+    if (n)
+        memcpy(all, old->p, n * sizeof(*all));
+    for (size_t i = 0; i < keys->n; i++) {
+        const struct str *value = label_of(pod, keys->p[i]);
+        if (!value)
+            continue;
+        struct str *values = arena_one(p->arena, struct str);
+        *values = *value;
+        all[n++] = (struct api_label_selector_requirement){
+            .key = keys->p[i], .operator= operator, .values = {values, 1} };
+    }
+    if (n == old->n)
+        return;
+    struct api_label_selector *merged = arena_one(p->arena, struct api_label_selector);
+    *merged = **selector;
+    merged->match_expressions = (struct api_label_selector_requirement_array){all, n};
+    *selector = merged;
+}
+
+static void merge_term_keys(const struct preparer *p, const struct api_pod *pod,
+                            struct api_pod_affinity_term *t)
+{
+    merge_label_keys(p, pod, &t->match_label_keys, STR("In"), &t->label_selector);
+    merge_label_keys(p, pod, &t->mismatch_label_keys, STR("NotIn"), &t->label_selector);
+}
+
+static void merge_affinity_keys(const struct preparer *p, const struct api_pod *pod,
+                                const struct api_pod_affinity_term_array *required,
+                                const struct api_weighted_pod_affinity_term_array *preferred)
+{
+    for (size_t i = 0; i < required->n; i++)
+        merge_term_keys(p, pod, &required->p[i]);
+    for (size_t i = 0; i < preferred->n; i++)
+        merge_term_keys(p, pod, &preferred->p[i].pod_affinity_term);
+}
+
+// What matchLabelKeys and mismatchLabelKeys stand for is written into the selectors once, when the pod is created: its
+// labels may change later.
+static void merge_keys_of_pod(const struct preparer *p, struct api_pod *pod)
+{
+    const struct api_affinity *f = pod->spec.affinity;
+    const struct api_topology_spread_constraint_array *spread =
+        &pod->spec.topology_spread_constraints;
+    if (f && f->pod_affinity)
+        merge_affinity_keys(p, pod,
+                            &f->pod_affinity->required_during_scheduling_ignored_during_execution,
+                            &f->pod_affinity->preferred_during_scheduling_ignored_during_execution);
+    if (f && f->pod_anti_affinity)
+        merge_affinity_keys(
+            p, pod, &f->pod_anti_affinity->required_during_scheduling_ignored_during_execution,
+            &f->pod_anti_affinity->preferred_during_scheduling_ignored_during_execution);
+    for (size_t i = 0; i < spread->n; i++)
+        merge_label_keys(p, pod, &spread->p[i].match_label_keys, STR("In"),
+                         &spread->p[i].label_selector);
+}
+
+// --- Pods ----------------------------------------------------------------------------------------
+
 static void prepare_new_pod(const struct preparer *p, struct api_pod *pod)
 {
+    merge_keys_of_pod(p, pod);
     pod->status = (struct api_pod_status){.phase = STR("Pending"),
                                           .qos_class = quality_of_service(&pod->spec)};
     if (pod->spec.scheduling_gates.n == 0)

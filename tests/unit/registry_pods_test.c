@@ -518,11 +518,41 @@ TEST_IN_WORLD(test_strict_accounts_allow_their_own_secrets_alone)
                                                                                 "secret");
 }
 
-RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_runtime_class),
-          TEST_CASE(test_own_tolerations_count), TEST_CASE(test_quality_of_service),
-          TEST_CASE(test_requests_of_a_whole_pod), TEST_CASE(test_priority_comes_from_the_class),
-          TEST_CASE(test_binding), TEST_CASE(test_binding_refused),
-          TEST_CASE(test_status_fields_of_claims_survive_omission),
+#define SPREAD(selector)                                                                           \
+    ",\"topologySpreadConstraints\":[{\"maxSkew\":1,\"topologyKey\":\"zone\","                     \
+    "\"whenUnsatisfiable\":\"DoNotSchedule\",\"labelSelector\":{" selector "},\"matchLabelKeys\":" \
+    "[\"rev\",\"none\"]}]"
+
+// What a pod's labels say when it is created is written into its selectors; a key that is there already is an error.
+TEST_IN_WORLD(test_label_keys_become_part_of_selectors)
+{
+    const char *labels = ",\"labels\":{\"app\":\"a\",\"rev\":\"7\"}";
+    assert_refused(make_pod(w, labels, SPREAD("\"matchLabels\":{\"rev\":\"7\"}")), 422,
+                   "Pod \"p\" is invalid: spec.topologySpreadConstraints[0][0]: Invalid value: "
+                   "\"rev\": exists in both matchLabelKeys and labelSelector");
+    assert_ok(make_pod(w, labels, SPREAD("\"matchLabels\":{\"app\":\"a\"}")));
+    assert_field(
+        w, "spec.topologySpreadConstraints",
+        "[{\"maxSkew\":1,\"topologyKey\":\"zone\",\"whenUnsatisfiable\":\"DoNotSchedule\","
+        "\"labelSelector\":{\"matchLabels\":{\"app\":\"a\"},\"matchExpressions\":[{\"key\":"
+        "\"rev\",\"operator\":\"In\",\"values\":[\"7\"]}]},\"matchLabelKeys\":[\"rev\","
+        "\"none\"]}]");
+    assert_ok(do_create(
+        w, POD(NULL),
+        "{\"metadata\":{\"name\":\"q\",\"labels\":{\"rev\":\"7\"}},\"spec\":{" CONTAINERS
+        ",\"affinity\":{\"podAntiAffinity\":{\"requiredDuringSchedulingIgnoredDuringExecution\":[{"
+        "\"topologyKey\":\"zone\",\"labelSelector\":{},\"mismatchLabelKeys\":[\"rev\"]}]}}}}"));
+    assert_field(
+        w, "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
+        "[{\"labelSelector\":{\"matchExpressions\":[{\"key\":\"rev\",\"operator\":\"NotIn\","
+        "\"values\":[\"7\"]}]},\"topologyKey\":\"zone\",\"mismatchLabelKeys\":[\"rev\"]}]");
+}
+
+RUN_TESTS(TEST_CASE(test_new_pods), TEST_CASE(test_label_keys_become_part_of_selectors),
+          TEST_CASE(test_runtime_class), TEST_CASE(test_own_tolerations_count),
+          TEST_CASE(test_quality_of_service), TEST_CASE(test_requests_of_a_whole_pod),
+          TEST_CASE(test_priority_comes_from_the_class), TEST_CASE(test_binding),
+          TEST_CASE(test_binding_refused), TEST_CASE(test_status_fields_of_claims_survive_omission),
           TEST_CASE(test_old_updates_keep_priority), TEST_CASE(test_eviction_without_budget),
           TEST_CASE(test_eviction_against_the_budget), TEST_CASE(test_eviction_within_the_budget),
           TEST_CASE(test_eviction_of_pending_pods_needs_no_budget),

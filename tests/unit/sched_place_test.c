@@ -182,7 +182,8 @@ static void host_ports_clash(void **state)
         &k, "many",
         "'containers':[{'name':'c','image':'i','ports':[{'containerPort':1,'hostPort':9000},"
         "{'containerPort':1,'hostPort':8080,'hostIP':'10.0.0.3'},{'containerPort':1,"
-        "'hostPort':8080,'hostIP':'::','protocol':'SCTP'},{'containerPort':1,'hostPort':80}]}]");
+        "'hostPort':8080,'hostIP':'0.0.0.0','protocol':'SCTP'},{'containerPort':1,'hostPort':80}]}"
+        "]");
     world_run(&k.w, 10);
     kit_on(&k, "ns/many", "n");
     kit_pod(&k, "clash",
@@ -195,6 +196,14 @@ static void host_ports_clash(void **state)
     world_run(&k.w, 10);
     kit_told(&k, "ns/clash", "host port 8080 in use");
     kit_told(&k, "ns/any-clash", "host port 8080 in use");
+    // Kubernetes takes :: for one address.
+    kit_pod(&k, "six", PORT("::", "SCTP"));
+    world_run(&k.w, 10);
+    kit_told(&k, "ns/six", "host port 8080 in use");
+    world_delete(&k.w, "Pod", "ns/many");
+    world_run(&k.w, 20000);
+    kit_on(&k, "ns/six", "n");
+    kit_on(&k, "ns/any-clash", "n");
     kit_end(&k);
 }
 
