@@ -111,6 +111,11 @@ bool explain_begin(struct explainer *x, struct alloc_solver *s, const struct all
                    struct kept_programs *kept);
 void explain_end(struct explainer *x);
 
+// explain_judge_set judges devices by the class and selectors of a set. False: the meter has nothing left.
+// explain_term_answers is where the answers of a term are kept; NULL: nowhere.
+bool explain_judge_set(struct explainer *x, uint32_t index);
+struct answer_set *explain_term_answers(const struct explainer *x, const struct flat_term *t);
+
 // explain_hash is a hash of everything that makes groups of nodes.
 uint64_t explain_hash(const struct explainer *x);
 
