@@ -15,8 +15,7 @@
 #include "api/api.h"
 #include "base/exec.h"
 #include "base/limits.h"
-#include "base/vec.h"
-#include "client/client.h"
+#include "client/memory.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
@@ -24,89 +23,38 @@
 
 #include "base/banned.h"
 
-struct case_objects VEC(struct client_object *);
+// --- The cluster ---------------------------------------------------------------------------------
 
-// A client that has the objects of a case and takes no writes.
-struct case_client {
-    struct client client; // first
-    struct case_objects objects;
-};
-
-struct client_watch {
-    struct case_client *owner;
-    const struct api_kind *kind;
-    client_event_fn event;
-    void *arg;
-    bool posted;
-    bool stopped;
-};
-
-// --- The client ----------------------------------------------------------------------------------
-
-static void case_deliver(void *arg)
+// The API in memory lets go of what is marked for deletion and has no finalizer. A pod that ends is still there.
+static void case_keep_ending(struct api_object_meta *meta, struct arena *arena)
 {
-    struct client_watch *watch = arg;
-    uint64_t revision = watch->owner->objects.n + 1;
-    watch->posted = false;
-    for (size_t i = 0; i < watch->owner->objects.n && !watch->stopped; i++) {
-        const struct client_object *o = watch->owner->objects.p[i];
-        if (o->object.kind == watch->kind)
-            watch->event(watch->arg, &(struct client_event){.type = CLIENT_ADDED,
-                                                            .object = o,
-                                                            .revision = o->revision});
-    }
-    if (watch->stopped)
-        free(watch);
-    else
-        watch->event(watch->arg,
-                     &(struct client_event){.type = CLIENT_SYNCED, .revision = revision});
+    if (!meta || !meta->deletion_timestamp.set || meta->finalizers.n)
+        return;
+    struct str *held = arena_one(arena, struct str);
+    *held = STR("dray.dev/sched-case");
+    meta->finalizers = (struct api_str_array){held, 1};
 }
 
-static struct client_watch *case_watch(struct client *c, const struct api_kind *kind,
-                                       const struct client_list_options *options, uint64_t since,
-                                       client_event_fn event, void *arg)
-{
-    (void)options;
-    (void)since;
-    struct client_watch *watch = xcalloc(1, sizeof(*watch));
-    *watch = (struct client_watch){
-        .owner = (struct case_client *)c, .kind = kind, .event = event, .arg = arg, .posted = true};
-    exec_post(c->exec, case_deliver, watch);
-    return watch;
-}
-
-static void case_watch_stop(struct client_watch *watch)
-{
-    watch->stopped = true;
-    if (!watch->posted || exec_unpost(watch->owner->client.exec, case_deliver, watch))
-        free(watch);
-}
-
-// A scheduler that stands by writes nothing: no other call is made.
-static const struct client_ops case_ops = {.watch = case_watch, .watch_stop = case_watch_stop};
-
-static int case_add(struct case_client *c, const struct json_doc *doc, const yyjson_val *v,
+static int case_add(struct memory *m, const struct json_doc *doc, const yyjson_val *v,
                     struct err *err)
 {
-    struct client_object *o = client_object_new();
-    int r = api_decode(doc, v, &o->arena, NULL, &o->object, err);
-    if (r < 0) {
-        client_object_unref(o);
+    cleanup_arena struct arena arena = {0};
+    struct api_object o;
+    int r = api_decode(doc, v, &arena, NULL, &o, err);
+    if (r < 0)
         return r;
-    }
-    o->meta = api_object_meta(&o->object);
-    o->revision = c->objects.n + 1;
-    vec_push(&c->objects, o);
+    case_keep_ending(api_object_meta(&o), &arena);
+    (void)memory_put(m, &o);
     return 0;
 }
 
-static int case_read_objects(struct case_client *c, const struct json_doc *doc, struct err *err)
+static int case_read_objects(struct memory *m, const struct json_doc *doc, struct err *err)
 {
     json_obj_foreach(doc->root, key, list) {
         if (!json_is_array(list))
             continue;
         json_arr_foreach(list, v) {
-            int r = case_add(c, doc, v, err);
+            int r = case_add(m, doc, v, err);
             if (r < 0)
                 return err_wrap(err, "%.*s", STR_ARG(json_str(key)));
         }
@@ -139,43 +87,51 @@ static int case_read_features(const struct json_doc *doc, struct features *ret, 
     return 0;
 }
 
-static struct str case_scheduler(const struct case_client *c, struct str namespace, struct str name)
+static struct str case_scheduler(const struct memory *m, struct str namespace, struct str name)
 {
-    for (size_t i = 0; i < c->objects.n; i++) {
-        const struct client_object *o = c->objects.p[i];
-        if (str_eqz(o->object.kind->kind, "Pod") && str_eq(o->meta->name, name) &&
-            str_eq(o->meta->namespace, namespace))
-            return ((const struct api_pod *)o->object.value)->spec.scheduler_name;
-    }
-    return (struct str){0};
+    const struct client_key key = {api_kind_find(STR("v1"), STR("Pod")), namespace, name};
+    const struct client_object *o = memory_find(m, &key);
+    return o ? ((const struct api_pod *)o->object.value)->spec.scheduler_name : (struct str){0};
 }
 
-static int case_judge(struct case_client *c, const struct json_doc *doc, struct exec_sim *sim,
-                      struct json_writer *w, struct err *err)
+// A scheduler that stands by knows everything and writes nothing.
+static int case_judge(struct memory *m, const struct features *features, struct exec_sim *sim,
+                      struct str pending, struct json_writer *w, struct err *err)
 {
-    struct features features;
-    struct str namespace, name, pending = case_text(doc, "pending");
-    int r = case_read_features(doc, &features, err);
-    if (r == 0)
-        r = case_read_objects(c, doc, err);
-    if (r < 0)
-        return r;
+    struct str namespace, name;
     if (!str_cut(pending, '/', &namespace, &name))
         return err_set(err, ERR_BAD_REQUEST, "pending: want NAMESPACE/NAME of a pod");
-    struct str scheduler = case_scheduler(c, namespace, name);
-    struct sched *s = sched_new(&(struct sched_options){.client = &c->client,
+    struct str scheduler = case_scheduler(m, namespace, name);
+    struct client *client = memory_client(m);
+    struct sched *s = sched_new(&(struct sched_options){.client = client,
                                                         .names = &scheduler,
                                                         .names_len = scheduler.n ? 1 : 0,
-                                                        .features = &features,
+                                                        .features = features,
                                                         .policy = ALLOC_FIRST,
                                                         .standby = true});
     sched_start(s);
-    while (exec_sim_step(sim) && !sched_synced(s))
-        continue;
     while (exec_sim_step(sim))
         continue;
-    r = sched_judge(s, namespace, name, w, err);
+    int r = sched_judge(s, namespace, name, w, err);
     sched_free(s);
+    client_free(client);
+    while (exec_sim_step(sim))
+        continue;
+    return r;
+}
+
+static int case_read_and_judge(const struct json_doc *doc, struct exec_sim *sim,
+                               struct json_writer *w, struct err *err)
+{
+    struct features features;
+    int r = case_read_features(doc, &features, err);
+    if (r < 0)
+        return r;
+    struct memory *m = memory_new(exec_sim_exec(sim), &features);
+    r = case_read_objects(m, doc, err);
+    if (r == 0)
+        r = case_judge(m, &features, sim, case_text(doc, "pending"), w, err);
+    memory_free(m);
     return r;
 }
 
@@ -197,12 +153,11 @@ static void case_answer(struct str line, struct sbuf *out)
     clock_fake_init(&clock, 0);
     rng_seeded_init(&rng, 1);
     struct exec_sim *sim = exec_sim_new(&clock, &rng.rng);
-    struct case_client c = {.client = {.ops = &case_ops, .exec = exec_sim_exec(sim)}};
     int r = json_parse(line, &options, &doc, &err);
     struct str name = r == 0 ? case_text(&doc, "name") : (struct str){0};
     if (r == 0) {
         case_open_answer(&w, name);
-        r = case_judge(&c, &doc, sim, &w, &err);
+        r = case_read_and_judge(&doc, sim, &w, &err);
     }
     if (r < 0) {
         sbuf_clear(out);
@@ -214,9 +169,6 @@ static void case_answer(struct str line, struct sbuf *out)
     json_write_object_end(&w);
     sbuf_addc(out, '\n');
     exec_sim_free(sim);
-    vec_foreach(&c.objects, o)
-        client_object_unref(*o);
-    vec_done(&c.objects);
 }
 
 int verb_sched_case(int argc, char **argv)
