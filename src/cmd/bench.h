@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/vec.h"
 #include "client/kubeconfig.h"
 #include "client/remote.h"
+#include "cmd/engine/cli.h"
 #include "net/loop.h"
 
 #define BENCH_PIDS_MAX 16
@@ -85,15 +85,26 @@ struct bench_times VEC(int64_t);
 void bench_sort(struct bench_times *t);
 double bench_percentile_ms(const struct bench_times *t, double part);
 
-// bench_parse_* read a flag's value; -ERR_INVALID says what is wanted.
-int bench_parse_size(const char *flag, const char *text, size_t *ret, struct err *err) MUST_USE;
-int bench_parse_double(const char *flag, const char *text, double *ret, struct err *err) MUST_USE;
+extern const struct cli_verb bench_sched_verb, bench_api_verb, bench_fleet_verb;
 
-// bench_fleet simulates a fleet in this process.
-int bench_fleet(int argc, char **argv);
-
-// The two generators; argv[0] is sched or api.
-int bench_sched(int argc, char **argv);
-int bench_api(int argc, char **argv);
+// Options that generators of requests have in common; args_: their struct bench_args.
+#define BENCH_OPTIONS(args_)                                                                    \
+    {"--kubeconfig", NULL, "FILE", "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config", \
+     .text = &(args_).kubeconfig},                                                              \
+        {"--context", NULL, "NAME",                                                             \
+         "use this context of the kubeconfig; default: its current one",                        \
+         .text = &(args_).context},                                                             \
+        {"--concurrency",                                                                       \
+         NULL,                                                                                  \
+         "N",                                                                                   \
+         "keep so many requests in flight",                                                     \
+         .size = &(args_).concurrency,                                                          \
+         .least = 1,                                                                            \
+         .most = 100000},                                                                       \
+        {"--pids", NULL, "NAME=PID,…", "show the processor time of these processes",            \
+         .text = &(args_).pids},                                                                \
+    {                                                                                           \
+        "--json", NULL, NULL, "print JSON", .flag = &(args_).json                               \
+    }
 
 #endif
