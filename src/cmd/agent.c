@@ -19,6 +19,7 @@
 #include "client/kubeconfig.h"
 #include "client/remote.h"
 #include "cmd/agent_run.h"
+#include "cmd/common.h"
 #include "cmd/engine/cli.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
@@ -83,10 +84,6 @@ static const struct cli_option node_options[] = {
      .flag = &agent_args.keep_slices},
 };
 static const struct cli_option agent_options[] = {
-    {"--kubeconfig", NULL, "FILE", "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config",
-     .text = &agent_args.kubeconfig},
-    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
-     .text = &agent_args.context},
     {"--tls-cert-file", NULL, "FILE", "serve with this certificate; default: made in DIR/pki",
      .text = &agent_args.certificate, .needs = "--tls-private-key-file"},
     {"--tls-private-key-file", NULL, "FILE", "use the key of the certificate",
@@ -98,7 +95,7 @@ static const struct cli_option agent_options[] = {
      .text = &agent_args.pki},
 };
 const struct cli_group agent_node_group = CLI_GROUP("Node options", node_options);
-static const struct cli_group agent_group = CLI_GROUP("Cluster and certificates", agent_options);
+static const struct cli_group agent_group = CLI_GROUP("Certificates", agent_options);
 
 const struct cli_verb agent_verb = {
     .name = "agent",
@@ -112,7 +109,7 @@ const struct cli_verb agent_verb = {
             "takes them over.",
     .examples = "sudo dray agent --kubeconfig admin.kubeconfig --node-name n1\n"
                 "sudo dray agent --config /etc/dray/agent.yaml",
-    .groups = {&agent_node_group, &agent_group},
+    .groups = {&agent_node_group, &agent_group, &common_connect},
     .config = true,
     .check = agent_check,
     .run = verb_agent,
@@ -457,5 +454,7 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
 
 static int verb_agent(void)
 {
+    agent_args.kubeconfig = common.kubeconfig;
+    agent_args.context = common.context;
     return agent_run("agent", &agent_args, NULL);
 }

@@ -12,10 +12,23 @@
 #include <sys/resource.h>
 
 #include "client/backoff.h"
+#include "cmd/common.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 
 #include "base/banned.h"
+
+struct bench_args bench_args;
+
+static const struct cli_option bench_options[] = {
+    {"--concurrency", NULL, "N",
+     "keep so many requests in flight; default 64 for sched, 16 for api",
+     .size = &bench_args.concurrency, .least = 1, .most = 100000},
+    {"--pids", NULL, "NAME=PID,…", "show the processor time of these processes",
+     .text = &bench_args.pids},
+    {"--json", NULL, NULL, "print JSON", .flag = &bench_args.json},
+};
+const struct cli_group bench_group = CLI_GROUP("Load options", bench_options);
 
 static const struct cli_verb *const bench_verbs[] = {&bench_sched_verb, &bench_api_verb,
                                                      &bench_fleet_verb, NULL};
@@ -38,7 +51,7 @@ int bench_open(struct bench *b, const struct bench_args *args, struct err *err)
 {
     b->args = args;
     struct kubeconfig_target target;
-    int r = kubeconfig_find(&b->config, args->kubeconfig, args->context, &target, err);
+    int r = kubeconfig_find(&b->config, common.kubeconfig, common.context, &target, err);
     if (r == 0)
         r = loop_new(&b->loop, err);
     if (r < 0)

@@ -18,7 +18,6 @@
 
 // How to reach the server and what to show; the flags both generators have.
 struct bench_args {
-    const char *kubeconfig, *context;
     const char *pids; // name=pid,…
     size_t concurrency;
     bool json;
@@ -87,24 +86,8 @@ double bench_percentile_ms(const struct bench_times *t, double part);
 
 extern const struct cli_verb bench_sched_verb, bench_api_verb, bench_fleet_verb;
 
-// Options that generators of requests have in common; args_: their struct bench_args.
-#define BENCH_OPTIONS(args_)                                                                    \
-    {"--kubeconfig", NULL, "FILE", "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config", \
-     .text = &(args_).kubeconfig},                                                              \
-        {"--context", NULL, "NAME",                                                             \
-         "use this context of the kubeconfig; default: its current one",                        \
-         .text = &(args_).context},                                                             \
-        {"--concurrency",                                                                       \
-         NULL,                                                                                  \
-         "N",                                                                                   \
-         "keep so many requests in flight",                                                     \
-         .size = &(args_).concurrency,                                                          \
-         .least = 1,                                                                            \
-         .most = 100000},                                                                       \
-        {"--pids", NULL, "NAME=PID,…", "show the processor time of these processes",            \
-         .text = &(args_).pids},                                                                \
-    {                                                                                           \
-        "--json", NULL, NULL, "print JSON", .flag = &(args_).json                               \
-    }
+// Options that generators of requests have in common, beside common_connect.
+extern struct bench_args bench_args;
+extern const struct cli_group bench_group;
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/bench.h"
+#include "cmd/common.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
@@ -447,8 +448,7 @@ static int run(struct api_bench *a, struct err *err)
 
 // --- The command line ----------------------------------------------------------------------------
 
-static struct api_bench args = {.args = {.concurrency = 16},
-                                .ops = "create,get,update,status,list,watch,delete",
+static struct api_bench args = {.ops = "create,get,update,status,list,watch,delete",
                                 .namespace = "apibench",
                                 .count = 1000,
                                 .list_count = 100};
@@ -466,7 +466,6 @@ static const struct cli_option api_options[] = {
     {"--namespace", NULL, "NAME", "use this namespace; default apibench", .text = &args.namespace},
     {"--rate", NULL, "R", "create R events a second for watch; default 0: as fast as possible",
      .decimal = &args.rate, .most = 1000000},
-    BENCH_OPTIONS(args.args),
 };
 static const struct cli_group api_group = CLI_GROUP("Options", api_options);
 
@@ -475,13 +474,15 @@ const struct cli_verb bench_api_verb = {
     .summary = "measure requests for claims",
     .synopsis = "api [--ops LIST] [--count N] [OPTIONS]",
     .text = "Creates, reads, updates, lists, watches and deletes claims and prints the times.",
-    .groups = {&api_group},
+    .groups = {&api_group, &bench_group, &common_connect},
     .run = bench_run_api,
 };
 
 static int bench_run_api(void)
 {
     struct api_bench *a = &args;
+    a->args = bench_args;
+    a->args.concurrency = bench_args.concurrency ? bench_args.concurrency : 16;
     struct err err = {0};
     int r = run(a, &err);
     if (r < 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/common.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
@@ -380,8 +381,7 @@ static int run(struct sched_bench *s)
 
 // --- The command line ----------------------------------------------------------------------------
 
-static struct sched_bench args = {.args = {.concurrency = 64},
-                                  .nodes = 100,
+static struct sched_bench args = {.nodes = 100,
                                   .gpus = 8,
                                   .pods = 400,
                                   .timeout_s = 600,
@@ -434,7 +434,6 @@ static const struct cli_option sched_options[] = {
     {"--no-cleanup", NULL, NULL, "keep everything that was created", .flag = &args.no_cleanup},
     {"--no-verify", NULL, NULL, "do not check that no device was allocated twice",
      .flag = &args.no_verify},
-    BENCH_OPTIONS(args.args),
 };
 static const struct cli_group sched_group = CLI_GROUP("Options", sched_options);
 
@@ -446,7 +445,7 @@ const struct cli_verb bench_sched_verb = {
             "prints pods a second and the "
             "time from creating a pod to seeing it bound; verifies that no device was allocated "
             "twice; removes everything.",
-    .groups = {&sched_group},
+    .groups = {&sched_group, &bench_group, &common_connect},
     .check = bench_check_sched,
     .run = bench_run_sched,
 };
@@ -471,6 +470,8 @@ static int bench_check_sched(struct err *err)
 
 static int bench_run_sched(void)
 {
+    args.args = bench_args;
+    args.args.concurrency = bench_args.concurrency ? bench_args.concurrency : 64;
     int r = run(&args);
     bench_close(&args.bench);
     vec_done(&args.fill);

@@ -27,6 +27,14 @@ static const struct cli_option cluster_options[] = {
      .text = &common.color, .choices = "auto always never"},
 };
 
+static const struct cli_option connect_options[] = {
+    {"--kubeconfig", NULL, "FILE",
+     "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config, the pod's service account",
+     .text = &common.kubeconfig},
+    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
+     .text = &common.context},
+};
+
 static const struct cli_option list_options[] = {
     {"--all-namespaces", "-A", NULL, "use all namespaces", .flag = &common.all_namespaces},
     {"--selector", "-l", "LABELS", "select objects by labels: app=web,tier!=test",
@@ -44,6 +52,7 @@ static const struct cli_option output_options[] = {
 };
 
 const struct cli_group common_cluster = CLI_GROUP("Cluster options", cluster_options);
+const struct cli_group common_connect = CLI_GROUP("Cluster options", connect_options);
 const struct cli_group common_list = CLI_GROUP("List options", list_options);
 const struct cli_group common_output = CLI_GROUP("Output options", output_options);
 

@@ -24,6 +24,7 @@ struct common {
 extern struct common common;
 
 extern const struct cli_group common_cluster; // --kubeconfig --context -n --color
+extern const struct cli_group common_connect; // --kubeconfig --context
 extern const struct cli_group common_list;    // -A -l -o -w --no-headers
 extern const struct cli_group common_output;  // -o alone, for verbs that show one thing
 

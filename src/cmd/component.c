@@ -15,6 +15,7 @@
 #include "client/lease.h"
 #include "client/offer.h"
 #include "client/remote.h"
+#include "cmd/common.h"
 #include "cmd/component_http.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
@@ -28,7 +29,7 @@
 static struct log_module log_mod = LOG_MODULE("component");
 
 static struct {
-    const char *kubeconfig, *context, *listen, *gates, *log_format, *log_level;
+    const char *listen, *gates, *log_format, *log_level;
     const char *lease_namespace, *lease_name;
     bool elect;
     int64_t duration_ns, deadline_ns, retry_ns;
@@ -42,11 +43,6 @@ static struct {
                    .retry_ns = 500 * CLOCK_NS_PER_MS};
 
 static const struct cli_option component_options[] = {
-    {"--kubeconfig", NULL, "FILE",
-     "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config, the pod's service account",
-     .text = &component_set.kubeconfig},
-    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
-     .text = &component_set.context},
     {"--bind-address", NULL, "HOST:PORT",
      "serve /healthz, /livez, /readyz and /metrics here over plain HTTP; 'none': not at all",
      .text = &component_set.listen},
@@ -293,8 +289,7 @@ static int start(struct component *c, struct err *err)
     c->exec = loop_exec(c->loop);
     c->again = (struct exec_timer){.fn = ask, .arg = c};
     c->give_up = (struct exec_timer){.fn = on_done, .arg = c};
-    r = kubeconfig_find(&c->kubeconfig, component_set.kubeconfig, component_set.context, &c->target,
-                        err);
+    r = kubeconfig_find(&c->kubeconfig, common.kubeconfig, common.context, &c->target, err);
     if (r == 0)
         r = client_remote_new(c->loop, &o, &c->client, err);
     if (r == 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/common.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
@@ -48,10 +49,6 @@ static const struct cli_option conformance_options[] = {
     {"--output", "-o", "FORMAT", "print json or yaml instead of the table", .text = &args.output,
      .choices = "json yaml"},
     {"--junit", NULL, "FILE", "write a JUnit report", .text = &args.junit},
-    {"--kubeconfig", NULL, "FILE", "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config",
-     .text = &args.conform.kubeconfig},
-    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
-     .text = &args.conform.context},
 };
 static const struct cli_group conformance_group = CLI_GROUP("Options", conformance_options);
 
@@ -72,7 +69,7 @@ const struct cli_verb conformance_verb = {
     .examples = "dray conformance --context test\n"
                 "dray conformance --only 'dra-*' -o json\n"
                 "dray conformance --list",
-    .groups = {&conformance_group},
+    .groups = {&conformance_group, &common_connect},
     .run = verb_conformance,
 };
 
@@ -179,6 +176,8 @@ static int run(struct args *a)
 static int verb_conformance(void)
 {
     cleanup_sbuf struct sbuf names = {0};
+    args.conform.kubeconfig = common.kubeconfig;
+    args.conform.context = common.context;
     if (!args.list)
         return run(&args);
     conform_list(&names);

@@ -3,6 +3,7 @@
 // dray controllers: DRA's controllers on any API server, instead of those of kube-controller-manager.
 #include <stdlib.h>
 
+#include "cmd/common.h"
 #include "cmd/component.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
@@ -55,7 +56,7 @@ const struct cli_verb controllers_verb = {
             "  --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller,…",
     .examples = "dray controllers --kubeconfig controllers.kubeconfig\n"
                 "dray controllers --controllers '*,garbage-collector-controller'",
-    .groups = {&controllers_group, &component_group},
+    .groups = {&controllers_group, &component_group, &common_connect},
     .config = true,
     .check = controllers_check,
     .run = verb_controllers,

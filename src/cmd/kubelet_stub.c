@@ -13,6 +13,7 @@
 #include "agent/checkpoint.h"
 #include "base/mem.h"
 #include "client/remote.h"
+#include "cmd/common.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
 
@@ -36,11 +37,6 @@ static const struct cli_option stub_options[] = {
     {"--state", NULL, "DIR",
      "keep the checkpoint here; default: dray-kubelet-stub beside the registry",
      .text = &stub_args.state},
-    {"--kubeconfig", NULL, "FILE",
-     "read claims from this cluster; default $KUBECONFIG, unless -f is given",
-     .text = &stub_args.kubeconfig},
-    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
-     .text = &stub_args.context},
     {"--node", NULL, "NAME", "be the kubelet of this node", .text = &stub_args.node},
     {"--cdi-dir", NULL, "DIR", "read CDI specs here; repeatable; default /etc/cdi and /var/run/cdi",
      .many = &stub_args.cdi_dirs},
@@ -69,7 +65,7 @@ static const struct cli_verb stub_list = {
     .summary = "list the drivers that register",
     .synopsis = "list [OPTIONS]",
     .text = "Lists the drivers that register.",
-    .groups = {&stub_group},
+    .groups = {&stub_group, &common_connect},
     .run = stub_run_list,
 };
 static const struct cli_verb stub_prepare = {
@@ -79,7 +75,7 @@ static const struct cli_verb stub_prepare = {
     .text = "Prepares allocated claims of an API server or of files; prints the devices, their CDI "
             "names and what these change "
             "in a container.",
-    .groups = {&prepare_group, &stub_group},
+    .groups = {&prepare_group, &stub_group, &common_connect},
     .words = &stub_args.words,
     .run = stub_run_prepare,
 };
@@ -88,7 +84,7 @@ static const struct cli_verb stub_unprepare = {
     .summary = "unprepare claims",
     .synopsis = "unprepare NAMESPACE/CLAIM… [OPTIONS]",
     .text = "Unprepares claims that were prepared here.",
-    .groups = {&stub_group},
+    .groups = {&stub_group, &common_connect},
     .words = &stub_args.words,
     .word = "NAMESPACE/CLAIM",
     .words_least = 1,
@@ -99,7 +95,7 @@ static const struct cli_verb stub_claims = {
     .summary = "list prepared claims",
     .synopsis = "claims [OPTIONS]",
     .text = "Lists the prepared claims of the checkpoint.",
-    .groups = {&stub_group},
+    .groups = {&stub_group, &common_connect},
     .run = stub_run_claims,
 };
 static const struct cli_verb stub_abandon = {
@@ -107,7 +103,7 @@ static const struct cli_verb stub_abandon = {
     .summary = "forget drivers that are gone",
     .synopsis = "abandon DRIVER… [OPTIONS]",
     .text = "Forgets drivers that will not return, so that their claims can be unprepared.",
-    .groups = {&stub_group},
+    .groups = {&stub_group, &common_connect},
     .words = &stub_args.words,
     .word = "DRIVER",
     .words_least = 1,
@@ -120,7 +116,7 @@ static const struct cli_verb stub_run_verb = {
     .text = "Reports drivers and the health of devices. With --kubeconfig and --node it also "
             "prepares the claims of pods bound "
             "to the node and unprepares them when the pods end.",
-    .groups = {&run_group, &stub_group},
+    .groups = {&run_group, &stub_group, &common_connect},
     .run = stub_run,
 };
 static const struct cli_verb *const stub_verbs[] = {
@@ -150,7 +146,7 @@ static void read_boot_id(struct sbuf *out)
 
 bool stub_has_server(const struct stub_args *a)
 {
-    return a->kubeconfig || a->context || (kubeconfig_env() && a->files.n == 0);
+    return common.kubeconfig || common.context || (kubeconfig_env() && a->files.n == 0);
 }
 
 static int connect_api(struct stub *s, struct err *err)
@@ -159,7 +155,7 @@ static int connect_api(struct stub *s, struct err *err)
     struct kubeconfig_target target;
     if (!stub_has_server(a))
         return 0;
-    int rc = kubeconfig_find(&s->config, a->kubeconfig, a->context, &target, err);
+    int rc = kubeconfig_find(&s->config, common.kubeconfig, common.context, &target, err);
     const struct client_remote_options o = {.target = &target,
                                             .user_agent = STR("dray-kubelet-stub")};
     return rc < 0 ? rc : client_remote_new(s->loop, &o, &s->client, err);

@@ -13,7 +13,7 @@
 
 struct stub_args {
     struct cli_texts words, files, cdi_dirs;
-    const char *registry, *plugins, *state, *kubeconfig, *context, *node, *pod_resources;
+    const char *registry, *plugins, *state, *node, *pod_resources;
     int64_t timeout_s, wait_s;
     const char *output; // json, or NULL
     bool wipe;

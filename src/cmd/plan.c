@@ -10,15 +10,12 @@
 static int verb_plan(void);
 
 static const struct cli_option plan_options[] = {
-    PLAN_FILE_OPTIONS(NULL),
     {"--all", NULL, NULL, "show pods and claims that are placed already as well",
      .flag = &plan_args.options.show_running},
     {"--output", "-o", "FORMAT", "print text, json, yaml or jsonpath='{.field}'",
      .text = &common.output, .suggest = "text json yaml jsonpath="},
 };
-static const struct cli_option plan_changes[] = {PLAN_CHANGE_OPTIONS(NULL)};
 static const struct cli_group plan_group = CLI_GROUP("Options", plan_options);
-static const struct cli_group plan_change_group = CLI_GROUP("What if; repeatable", plan_changes);
 
 const struct cli_verb plan_verb = {
     .name = "plan",
@@ -39,7 +36,7 @@ const struct cli_verb plan_verb = {
         "dray plan -f examples/slices.yaml examples/claim.yaml\n"
         "dray plan --drain gpu-node-3\n"
         "dray plan --kubeconfig ~/.kube/config -f job.yaml --add-node like=gpu-node-3,count=2",
-    .groups = {&plan_group, &plan_change_group, &common_cluster},
+    .groups = {&plan_group, &plan_file_group, &plan_change_group, &common_cluster},
     .check = plan_args_format,
     .run = verb_plan,
 };

@@ -21,6 +21,40 @@
 struct plan_args plan_args;
 static struct arena plan_args_arena;
 
+static int plan_args_change(const struct cli_option *o, const char *value, struct err *err)
+{
+    (void)err;
+    vec_push(&plan_args.changes, (struct plan_change){o, value});
+    return 0;
+}
+
+static const struct cli_option plan_file_options[] = {
+    {"--filename", "-f", "FILE…",
+     "read objects in YAML, JSON or protobuf from files, directories (.yaml, .yml, .json) or - for "
+     "standard input",
+     .many = &plan_args.files, .greedy = true},
+    {"--recursive", "-R", NULL, "read directories recursively", .flag = &plan_args.recursive,
+     .needs = "--filename"},
+    {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
+     .text = &plan_args.policy, .choices = "pack spread first"},
+    {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
+    {"--features", NULL, "A,B", "enable more features: names, gates, or all",
+     .text = &plan_args.features},
+};
+static const struct cli_option plan_change_options[] = {
+    {"--drain", NULL, "NODE", "drain a node", .take = plan_args_change, .repeats = true},
+    {"--taint", NULL, "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",
+     "taint devices; or driver=D,pool=P,device=X,key=K,value=V,effect=E with any of the selectors "
+     "left out",
+     .take = plan_args_change, .repeats = true},
+    {"--without", NULL, "[NAMESPACE/]CLAIM", "remove a claim and its pods",
+     .take = plan_args_change, .repeats = true},
+    {"--add-node", NULL, "like=NODE[,count=N][,name=PREFIX]", "add nodes like an existing one",
+     .take = plan_args_change, .repeats = true},
+};
+const struct cli_group plan_file_group = CLI_GROUP("Files and placement", plan_file_options);
+const struct cli_group plan_change_group = CLI_GROUP("What if; repeatable", plan_change_options);
+
 // --- Files ---------------------------------------------------------------------------------------
 
 static int fail(const struct plan_args *a, const char *file, const struct err *err)
@@ -127,13 +161,6 @@ static int change_world(const struct plan_args *a, struct plan_world *w)
 }
 
 // --- The command line ----------------------------------------------------------------------------
-
-int plan_args_change(const struct cli_option *o, const char *value, struct err *err)
-{
-    (void)err;
-    vec_push(&plan_args.changes, (struct plan_change){o, value});
-    return 0;
-}
 
 int plan_args_format(struct err *err)
 {

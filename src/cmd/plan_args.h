@@ -26,58 +26,8 @@ struct plan_args {
 
 extern struct plan_args plan_args;
 
-int plan_args_change(const struct cli_option *o, const char *value, struct err *err);
-
-// Options of both verbs; needs_: the option without which they are invalid, or NULL.
-#define PLAN_FILE_OPTIONS(needs_)                                                                   \
-    {"--filename",                                                                                  \
-     "-f",                                                                                          \
-     "FILE…",                                                                                       \
-     "read objects in YAML, JSON or protobuf from files, directories (.yaml, .yml, .json) or - "    \
-     "for standard input",                                                                          \
-     .many = &plan_args.files,                                                                      \
-     .greedy = true},                                                                               \
-        {"--recursive",                                                                             \
-         "-R",                                                                                      \
-         NULL,                                                                                      \
-         "read directories recursively",                                                            \
-         .flag = &plan_args.recursive,                                                              \
-         .needs = "--filename"},                                                                    \
-        {"--policy",                                                                                \
-         NULL,                                                                                      \
-         "POLICY",                                                                                  \
-         "choose nodes and devices by this policy; default pack",                                   \
-         .text = &plan_args.policy,                                                                 \
-         .choices = "pack spread first",                                                            \
-         .needs = (needs_)},                                                                        \
-        {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node, .needs = (needs_)}, \
-    {                                                                                               \
-        "--features", NULL, "A,B", "enable more features: names, gates, or all",                    \
-            .text = &plan_args.features, .needs = (needs_)                                          \
-    }
-
-#define PLAN_CHANGE_OPTIONS(needs_)                                                                \
-    {"--drain",        NULL, "NODE", "drain a node", .take = plan_args_change, .repeats = true,    \
-     .needs = (needs_)},                                                                           \
-        {"--taint",                                                                                \
-         NULL,                                                                                     \
-         "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",                                              \
-         "taint devices; or driver=D,pool=P,device=X,key=K,value=V,effect=E with any of the "      \
-         "selectors left out",                                                                     \
-         .take = plan_args_change,                                                                 \
-         .repeats = true,                                                                          \
-         .needs = (needs_)},                                                                       \
-        {"--without",                                                                              \
-         NULL,                                                                                     \
-         "[NAMESPACE/]CLAIM",                                                                      \
-         "remove a claim and its pods",                                                            \
-         .take = plan_args_change,                                                                 \
-         .repeats = true,                                                                          \
-         .needs = (needs_)},                                                                       \
-    {                                                                                              \
-        "--add-node", NULL, "like=NODE[,count=N][,name=PREFIX]", "add nodes like an existing one", \
-            .take = plan_args_change, .repeats = true, .needs = (needs_)                           \
-    }
+// Options of both verbs: files, and what-if changes.
+extern const struct cli_group plan_file_group, plan_change_group;
 
 // plan_args_format reads -o; for cli_verb.check.
 int plan_args_format(struct err *err);

@@ -29,18 +29,10 @@ static const struct cli_option why_options[] = {
      .text = &args.data_dir, .excludes = "--filename"},
     {"--unix", NULL, "PATH", "ask the server with this socket", .text = &args.socket,
      .excludes = "--filename"},
-};
-static const struct cli_option file_options[] = {
-    PLAN_FILE_OPTIONS("--filename"),
     {"--alone", NULL, NULL, "ignore other pending pods and claims of the files",
      .flag = &plan_args.options.alone, .needs = "--filename"},
 };
-static const struct cli_option change_options[] = {PLAN_CHANGE_OPTIONS("--filename")};
 static const struct cli_group why_group = CLI_GROUP("Options", why_options);
-static const struct cli_group file_group =
-    CLI_GROUP("Files, without or besides a cluster", file_options);
-static const struct cli_group change_group =
-    CLI_GROUP("What if, with -f; repeatable", change_options);
 
 const struct cli_verb why_verb = {
     .name = "why",
@@ -62,7 +54,7 @@ const struct cli_verb why_verb = {
                 "dray why claim/gpu -n team-a     # a ResourceClaim\n"
                 "dray why podgroup crew           # a gang\n"
                 "dray why trainer -f cluster.yaml pods.yaml",
-    .groups = {&why_group, &file_group, &change_group, &common_cluster},
+    .groups = {&why_group, &plan_file_group, &plan_change_group, &common_cluster},
     .words = &args.words,
     .word = "POD, CLAIM or PODGROUP",
     .words_least = 1,
@@ -75,6 +67,10 @@ static int why_check(struct err *err)
 {
     if (plan_args.files.n)
         return plan_args_format(err);
+    const char *given = cli_given_in(&plan_file_group);
+    given = given ? given : cli_given_in(&plan_change_group);
+    if (given)
+        return err_set(err, ERR_INVALID, "%s needs --filename", given);
     return !common.output || strcmp(common.output, "json") == 0
                ? 0
                : err_set(err, ERR_INVALID, "--output is json without -f, not '%s'", common.output);

@@ -209,6 +209,15 @@ bool cli_given(const char *name)
     return false;
 }
 
+const char *cli_given_in(const struct cli_group *g)
+{
+    vec_foreach(&read_state.set, o)
+        for (size_t i = 0; i < g->n; i++)
+            if (*o == &g->options[i])
+                return (*o)->name;
+    return NULL;
+}
+
 // read_given_of gives the first of some names that is given; empty: none.
 static struct str read_given_of(const char *names)
 {
