@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dray completion: a script that makes a shell complete verbs, flags and their values. The script asks the program
-// for candidates, which come from the tables of the verbs.
+// dray completion: a script that makes a shell complete verbs, flags and their values. The script
+// asks the program for candidates, which come from the tables of the verbs.
 #include <stdio.h>
 
 #include "cmd/verb.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions of `dray plan` and `dray why` about files and clusters: reads them, changes the world as asked, prints the answer.
+// Questions of `dray plan` and `dray why` about files and clusters: reads them, changes the world
+// as asked, prints the answer.
 #include "cmd/plan_args.h"
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `dray plan` and `dray why` have in common: options about files and what-if changes, and the way to the answer.
+// What `dray plan` and `dray why` have in common: options about files and what-if changes, and the
+// way to the answer.
 #ifndef CMD_PLAN_ARGS_H
 #define CMD_PLAN_ARGS_H
 
@@ -32,8 +33,8 @@ extern const struct cli_group plan_file_group, plan_change_group;
 // plan_args_format reads -o; for cli_verb.check.
 int plan_args_format(struct err *err);
 
-// plan_args_answer reads cluster and files, changes the world, asks and prints; target: what why is asked about, NULL
-// for plan. Returns VERB_*.
+// plan_args_answer reads cluster and files, changes the world, asks and prints; target: what why is
+// asked about, NULL for plan. Returns VERB_*.
 int plan_args_answer(const char *verb, const char *target);
 
 #endif

@@ -125,8 +125,8 @@ static int read_target(struct why_question *q)
     return q->name.n ? VERB_OK : verb_usage_error("why", "the name is empty");
 }
 
-// choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies beside the socket of its
-// scheduler, which knows more than its API tells.
+// choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies
+// beside the socket of its scheduler, which knows more than its API tells.
 static int choose_cluster(struct why_question *q, struct sbuf *folder, struct err *err)
 {
     cleanup_kubeconfig struct kubeconfig config = {0};
@@ -164,7 +164,8 @@ static int why_ask_cluster(void)
     return choose_cluster(&q, &folder, &err) < 0 ? common_fail("why", &err) : why_cluster(&q);
 }
 
-// why_ask_files passes the target on as it is; kind and namespace that are given apart become parts of it.
+// why_ask_files passes the target on as it is; kind and namespace that are given apart become parts
+// of it.
 static int why_ask_files(void)
 {
     cleanup_sbuf struct sbuf target = {0};

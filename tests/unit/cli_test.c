@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command-line engine: options in every form, words, subverbs, config files, errors, help, completion and manual
-// pages; and the tables of all verbs, which have to be complete.
+// The command-line engine: options in every form, words, subverbs, config files, errors, help,
+// completion and manual pages; and the tables of all verbs, which have to be complete.
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Config files. A value becomes the text that the same option has on the command line, so that one set of checks
-// serves both.
+// Config files. A value becomes the text that the same option has on the command line, so that one
+// set of checks serves both.
 #include "cmd/engine/config.h"
 
 #include "cmd/input.h"

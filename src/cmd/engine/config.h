@@ -6,10 +6,11 @@
 
 #include "cmd/engine/cli.h"
 
-// cli_config_read sets the options that a file names, except those that skip says are on the command line; each
-// option that it sets is passed to set. A value is a string, a number, true or false; a list for options that may be
-// repeated or take values separated by commas; a map of switches for options such as --feature-gates. Strings live in
-// arena. Returns 0 or a negative code with file, position and field.
+// cli_config_read sets the options that a file names, except those that skip says are on the
+// command line; each option that it sets is passed to set. A value is a string, a number, true or
+// false; a list for options that may be repeated or take values separated by commas; a map of
+// switches for options such as --feature-gates. Strings live in arena. Returns 0 or a negative code
+// with file, position and field.
 struct cli_config_ops {
     bool (*skip)(void *arg, const struct cli_option *o);
     void (*set)(void *arg, const struct cli_option *o);

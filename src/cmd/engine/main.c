@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the program's arguments to a verb: options before the verb, requests for help, unknown verbs, and the exit
-// status.
+// From the program's arguments to a verb: options before the verb, requests for help, unknown
+// verbs, and the exit status.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,7 +52,8 @@ static int main_leading_words(const struct cli_program *p, const char *word)
     return !o ? 0 : joined || !cli_option_wants_value(o) ? 1 : 2;
 }
 
-// main_verb_first moves the verb before such options: kubectl takes them on either side, and so do aliases.
+// main_verb_first moves the verb before such options: kubectl takes them on either side, and so do
+// aliases.
 static void main_verb_first(const struct cli_program *p, int argc, char **argv)
 {
     int at = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Manual pages in troff, made from the tables of verbs: dray.1 lists the verbs, dray-VERB.1 explains one, with its
-// subverbs.
+// Manual pages in troff, made from the tables of verbs: dray.1 lists the verbs, dray-VERB.1
+// explains one, with its subverbs.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 
 #include "base/banned.h"
 
-// man_add adds text so that troff shows it as it is. Lines that begin with a control character are protected.
+// man_add adds text so that troff shows it as it is. Lines that begin with a control character are
+// protected.
 static void man_add(struct sbuf *out, struct str s)
 {
     bool begins = out->n == 0 || out->p[out->n - 1] == '\n';

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of options: text to target, bounds and choices, and the messages about values that are not accepted.
+// Values of options: text to target, bounds and choices, and the messages about values that are not
+// accepted.
 #include <math.h>
 #include <stdlib.h>
 

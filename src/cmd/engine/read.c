@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading a command line. Words and options come in any order, -- ends the options, letters may stand together (-it).
-// The line is first taken apart, then the config file is read, then values are set in the order of the line: values
-// of the line win over those of the file. Relations between options are checked last.
+// Reading a command line. Words and options come in any order, -- ends the options, letters may
+// stand together (-it). The line is first taken apart, then the config file is read, then values
+// are set in the order of the line: values of the line win over those of the file. Relations
+// between options are checked last.
 #include <stdio.h>
 
 #include "base/nearest.h"
@@ -272,7 +273,8 @@ static const struct cli_option *read_find_below(const struct cli_verb *v, struct
     return o;
 }
 
-// read_subverb finds the name of the subverb: the first word that is not the value of an option. 0: there is none.
+// read_subverb finds the name of the subverb: the first word that is not the value of an option. 0:
+// there is none.
 static int read_subverb(const struct cli_verb *v, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
