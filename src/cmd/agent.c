@@ -19,7 +19,8 @@
 #include "client/kubeconfig.h"
 #include "client/remote.h"
 #include "cmd/agent_run.h"
-#include "cmd/option.h"
+#include "cmd/common.h"
+#include "cmd/engine/cli.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
 #include "net/tls_follow.h"
@@ -27,40 +28,92 @@
 
 #include "base/banned.h"
 
-const char agent_usage[] =
-    "dray agent [--kubeconfig FILE] [--node-name NAME] [--data-dir DIR] [FLAGS]\n\n"
-    "Makes this machine a node: registers it, runs the pods that are bound to it with crun or "
-    "runc,\n"
-    "prepares their claims with DRA drivers, and serves logs and commands. Needs root. Stop it "
-    "and\n"
-    "containers go on; the next start takes them over.\n\n"
-    "--kubeconfig FILE, --context NAME   the API server; default $KUBECONFIG, ~/.kube/config\n"
-    "--node-name NAME        default this machine's name\n"
-    "--node-ip ADDRESS       how others reach it; default its first address\n"
-    "--data-dir DIR          default /var/lib/dray-agent. Drivers register in "
-    "DIR/plugins_registry;\n"
-    "                        --plugins of a driver is DIR/plugins\n"
-    "--image-dir DIR         local images, OCI layouts and archives; default DIR/images. Others "
-    "are\n"
-    "                        pulled by skopeo if it is there\n"
-    "--device-plugins DIR    where device plugins register; default "
-    "/var/lib/kubelet/device-plugins,\n"
-    "                        or DIR/device-plugins of another data folder\n"
-    "--cdi-dir DIR           where CDI specs are; may be repeated; default /etc/cdi, /var/run/cdi\n"
-    "--runtime PROGRAM       crun or runc; default what is found\n"
-    "--pod-subnet CIDR       addresses of pods; default 10.199.0.0/16; empty: loopback only\n"
-    "--bridge NAME           default dray0;  --cgroup NAME  default dray\n"
-    "--labels A=B,C=D        of the Node;  --taints KEY=VALUE:EFFECT  when it is made\n"
-    "--max-pods N            default 110\n"
-    "--listen HOST:PORT      the endpoint for logs and commands; default 0.0.0.0:10250; 'none'\n"
-    "--tls-cert-file FILE, --tls-private-key-file FILE, --client-ca-file FILE   for the endpoint;\n"
-    "                        default: made in DIR/pki, and the kubeconfig's CA for clients\n"
-    "--pki DIR               instead: sign with the CA of a dray server's data folder (DIR/pki)\n"
-    "--image-gc-high-threshold PERCENT   of the disk: from there on images that nobody uses are\n"
-    "                        removed, default 85, until --image-gc-low-threshold, default 80\n"
-    "--refresh SECONDS       how often files of config maps and secrets follow changes; default "
-    "60\n"
-    "--keep-slices           leave ResourceSlices of drivers that are gone";
+struct agent_args agent_args;
+
+static int verb_agent(void);
+
+static const struct cli_option node_options[] = {
+    {"--node-name", NULL, "NAME", "set the name of the node; default: the machine's name",
+     .text = &agent_args.node},
+    {"--node-ip", NULL, "ADDRESS",
+     "set the address at which others reach the node; default: its first address, with join the "
+     "one that reaches the server",
+     .text = &agent_args.node_ip},
+    {"--data-dir", NULL, "DIR",
+     "keep state here; default /var/lib/dray-agent. Drivers register in DIR/plugins_registry and "
+     "listen in DIR/plugins",
+     .text = &agent_args.data_dir},
+    {"--image-dir", NULL, "DIR",
+     "read local images (OCI layouts and archives) here; default DIR/images. Others are pulled by "
+     "skopeo if it is installed",
+     .text = &agent_args.image_dir},
+    {"--device-plugins", NULL, "DIR",
+     "let device plugins register here; default /var/lib/kubelet/device-plugins, or "
+     "DIR/device-plugins with another --data-dir",
+     .text = &agent_args.device_plugins},
+    {"--cdi-dir", NULL, "DIR",
+     "read CDI specs here; repeatable; default /etc/cdi and /var/run/cdi, with join also DIR/cdi",
+     .many = &agent_args.cdi_dirs},
+    {"--runtime", NULL, "PROGRAM",
+     "run containers with crun or runc; default: the one that is installed",
+     .text = &agent_args.runtime},
+    {"--monitor", NULL, "PROGRAM", .text = &agent_args.monitor},
+    {"--pod-subnet", NULL, "CIDR",
+     "give pods addresses of this subnet; default 10.199.0.0/16; empty: loopback only",
+     .text = &agent_args.subnet},
+    {"--bridge", NULL, "NAME", "name the bridge of the pods; default dray0",
+     .text = &agent_args.bridge},
+    {"--cgroup", NULL, "NAME", "name the parent cgroup of the pods; default dray",
+     .text = &agent_args.cgroup},
+    {"--labels", NULL, "A=B,C=D", "label the Node", .text = &agent_args.labels},
+    {"--taints", NULL, "KEY=VALUE:EFFECT", "taint the Node when it is created",
+     .text = &agent_args.taints},
+    {"--max-pods", NULL, "N", "run at most this many pods; default 110",
+     .number = &agent_args.max_pods, .least = 1, .most = 10000},
+    {"--listen", NULL, "HOST:PORT",
+     "serve logs and commands here; default 0.0.0.0:10250; 'none': not at all",
+     .text = &agent_args.listen},
+    {"--image-gc-high-threshold", NULL, "PERCENT",
+     "remove unused images when the disk is fuller than this; default 85",
+     .number = &agent_args.image_high, .least = 1, .most = 100},
+    {"--image-gc-low-threshold", NULL, "PERCENT", "remove unused images down to this; default 80",
+     .number = &agent_args.image_low, .least = 1, .most = 100},
+    {"--refresh", NULL, "SECONDS", "update files of config maps and secrets this often; default 60",
+     .number = &agent_args.refresh_s, .least = 1, .most = 86400},
+    {"--keep-slices", NULL, NULL, "keep ResourceSlices of drivers that are gone",
+     .flag = &agent_args.keep_slices},
+};
+static const struct cli_option agent_options[] = {
+    {"--tls-cert-file", NULL, "FILE", "serve with this certificate; default: made in DIR/pki",
+     .text = &agent_args.certificate, .needs = "--tls-private-key-file"},
+    {"--tls-private-key-file", NULL, "FILE", "use the key of the certificate",
+     .text = &agent_args.key, .needs = "--tls-cert-file"},
+    {"--client-ca-file", NULL, "FILE",
+     "accept clients with certificates of this CA; default: the kubeconfig's",
+     .text = &agent_args.client_ca},
+    {"--pki", NULL, "DIR", "sign the serving certificate with the CA of a dray server (DATA/pki)",
+     .text = &agent_args.pki},
+};
+const struct cli_group agent_node_group = CLI_GROUP("Node options", node_options);
+static const struct cli_group agent_group = CLI_GROUP("Certificates", agent_options);
+
+const struct cli_verb agent_verb = {
+    .name = "agent",
+    .summary = "run this machine as a node",
+    .chapter = CLI_NODE,
+    .synopsis = "agent [--kubeconfig FILE] [--node-name NAME] [--data-dir DIR] [OPTIONS]",
+    .text = "Makes this machine a node: registers it, runs the pods that are bound to it with crun "
+            "or runc, prepares their "
+            "claims with DRA drivers, and serves logs and commands. Needs root. Containers survive "
+            "a stop; the next start "
+            "takes them over.",
+    .examples = "sudo dray agent --kubeconfig admin.kubeconfig --node-name n1\n"
+                "sudo dray agent --config /etc/dray/agent.yaml",
+    .groups = {&agent_node_group, &agent_group, &common_connect},
+    .config = true,
+    .check = agent_check,
+    .run = verb_agent,
+};
 
 struct running {
     const char *verb;
@@ -80,47 +133,6 @@ struct running {
     struct sbuf node;
     char host[256];
 };
-
-// --- The command line ----------------------------------------------------------------------------
-
-static bool parse(struct agent_args *a, int argc, char **argv)
-{
-    bool bad = false;
-    const struct option options[] = {
-        {.name = "--kubeconfig", .text = &a->kubeconfig},
-        {.name = "--context", .text = &a->context},
-        {.name = "--node-name", .text = &a->node},
-        {.name = "--node-ip", .text = &a->node_ip},
-        {.name = "--data-dir", .text = &a->data_dir},
-        {.name = "--image-dir", .text = &a->image_dir},
-        {.name = "--device-plugins", .text = &a->device_plugins},
-        {.name = "--cdi-dir", .many = &a->cdi_dirs},
-        {.name = "--runtime", .text = &a->runtime},
-        {.name = "--monitor", .text = &a->monitor},
-        {.name = "--pod-subnet", .text = &a->subnet},
-        {.name = "--bridge", .text = &a->bridge},
-        {.name = "--cgroup", .text = &a->cgroup},
-        {.name = "--labels", .text = &a->labels},
-        {.name = "--taints", .text = &a->taints},
-        {.name = "--max-pods", .number = &a->max_pods, .least = 1},
-        {.name = "--listen", .text = &a->listen},
-        {.name = "--tls-cert-file", .text = &a->certificate},
-        {.name = "--tls-private-key-file", .text = &a->key},
-        {.name = "--client-ca-file", .text = &a->client_ca},
-        {.name = "--pki", .text = &a->pki},
-        {.name = "--image-gc-high-threshold", .number = &a->image_high, .least = 1},
-        {.name = "--image-gc-low-threshold", .number = &a->image_low, .least = 1},
-        {.name = "--refresh", .number = &a->refresh_s, .least = 1},
-        {.name = "--keep-slices", .flag = &a->keep_slices, .value = true},
-    };
-    for (int i = 1; i < argc; i++) {
-        bool known = false;
-        for (size_t k = 0; k < array_len(options) && !known; k++)
-            known = option_take(&options[k], argc, argv, &i);
-        bad = bad || !known;
-    }
-    return !bad;
-}
 
 // --- The endpoint's certificate ------------------------------------------------------------------
 
@@ -310,16 +322,16 @@ static int connect_api(struct running *r, struct err *err)
     return code < 0 ? code : client_remote_new(r->loop, &o, &r->client, err);
 }
 
-static int check_thresholds(const struct agent_args *a, struct err *err)
+int agent_check(struct err *err)
 {
+    const struct agent_args *a = &agent_args;
     int64_t high = a->image_high ? a->image_high : IMAGE_KEEPER_HIGH_PERCENT;
     int64_t low = a->image_low ? a->image_low : IMAGE_KEEPER_LOW_PERCENT;
-    if (high <= 100 && low < high)
+    if (low < high)
         return 0;
     return err_set(err, ERR_INVALID,
-                   "--image-gc-high-threshold %lld and --image-gc-low-threshold %lld: they are "
-                   "percent, and the low one is below the high one",
-                   (long long)high, (long long)low);
+                   "--image-gc-low-threshold %lld needs to be below --image-gc-high-threshold %lld",
+                   (long long)low, (long long)high);
 }
 
 static int start(struct running *r, struct err *err)
@@ -331,9 +343,7 @@ static int start(struct running *r, struct err *err)
     r->features.on[FEATURE_DRA_OPTIONAL_NODE_OPERATIONS] = true;
     r->features.on[FEATURE_RESOURCE_HEALTH_STATUS] = true;
     r->features.on[FEATURE_RESOURCE_HEALTH_STATUS_MESSAGE] = true;
-    int code = check_thresholds(a, err);
-    if (code == 0)
-        code = loop_new(&r->loop, err);
+    int code = loop_new(&r->loop, err);
     if (code == 0)
         code = connect_api(r, err);
     if (code == 0)
@@ -442,11 +452,9 @@ int agent_run(const char *verb, const struct agent_args *args, const struct agen
     return code == 0 ? VERB_OK : VERB_NO;
 }
 
-int verb_agent(int argc, char **argv)
+static int verb_agent(void)
 {
-    struct agent_args a = {0};
-    int code = parse(&a, argc, argv) ? agent_run("agent", &a, NULL)
-                                     : verb_usage_error("agent", verb_no_sense);
-    vec_done(&a.cdi_dirs);
-    return code;
+    agent_args.kubeconfig = common.kubeconfig;
+    agent_args.context = common.context;
+    return agent_run("agent", &agent_args, NULL);
 }

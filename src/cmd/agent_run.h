@@ -8,19 +8,24 @@
 #include <stdint.h>
 
 #include "client/client.h"
-#include "cmd/option.h"
+#include "cmd/engine/cli.h"
 #include "net/loop.h"
 #include "net/tls.h"
 
-// What an agent is told; NULL and 0 mean the default. See agent_usage.
+// What an agent is told; NULL and 0 mean the default. See agent_node_group.
 struct agent_args {
     const char *device_plugins;
     const char *kubeconfig, *context, *node, *node_ip, *data_dir, *image_dir, *runtime, *subnet,
         *bridge, *cgroup, *labels, *taints, *listen, *certificate, *key, *client_ca, *pki, *monitor;
-    struct option_texts cdi_dirs;
+    struct cli_texts cdi_dirs;
     int64_t max_pods, refresh_s, image_high, image_low;
     bool keep_slices;
 };
+
+// What the options of the command line set, and those of a node: of `dray agent` and `dray join`.
+extern struct agent_args agent_args;
+extern const struct cli_group agent_node_group;
+int agent_check(struct err *err); // for cli_verb.check
 
 struct agent_host {
     struct loop *loop;

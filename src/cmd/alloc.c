@@ -20,7 +20,7 @@
 
 struct settings {
     enum alloc_policy policy;
-    uint64_t repeat;
+    size_t repeat;
     bool explain;
     bool check;
     bool eager;
@@ -234,13 +234,13 @@ static void answer(struct session *s, struct str line, struct sbuf *out)
     question_done(&q);
 }
 
-static int run_jsonl(const struct settings *settings)
+static int run_jsonl(const struct settings *set)
 {
-    struct session s = {.settings = *settings};
+    struct session s = {.settings = *set};
     struct rng_seeded shares; // share IDs must differ, not be secret
     rng_seeded_init(&shares, rng_u64(rng_system()));
-    s.solver = alloc_solver_new(&(struct alloc_options){.policy = settings->policy,
-                                                        .eager_pruning = settings->eager,
+    s.solver = alloc_solver_new(&(struct alloc_options){.policy = set->policy,
+                                                        .eager_pruning = set->eager,
                                                         .rng = &shares.rng,
                                                         .expired = expired,
                                                         .expired_arg = &s.deadline});
@@ -262,44 +262,44 @@ static int run_jsonl(const struct settings *settings)
     return VERB_OK;
 }
 
-const char alloc_usage[] =
-    "dray alloc --jsonl [--policy pack|spread|first] [--repeat N] [--explain] [--check] "
-    "[--cluster] [--eager]\n\n"
-    "Problems come from standard input, a line of JSON each: claims, classes, slices, a node.\n"
-    "--policy: which of the solutions; first is upstream's. --repeat: solve N times, tell the "
-    "best.\n"
-    "--explain: say why not. --check: let the independent checker look at every answer.\n"
-    "--cluster: ask the index of the whole cluster instead of node after node.\n"
-    "--eager: reason from the first device on, not only after dead ends; for tests.";
+static struct settings settings = {.repeat = 1};
+static const char *policy = "pack";
+static bool jsonl;
 
-int verb_alloc(int argc, char **argv)
+static int verb_alloc(void);
+
+static const struct cli_option alloc_options[] = {
+    {"--jsonl", NULL, NULL, "read problems from standard input, one JSON object a line",
+     .flag = &jsonl, .required = true},
+    {"--policy", NULL, "POLICY", "choose among solutions; first is upstream's; default pack",
+     .text = &policy, .choices = "pack spread first"},
+    {"--repeat", NULL, "N", "solve N times and print the best time", .size = &settings.repeat,
+     .least = 1, .most = REPEAT_MAX},
+    {"--explain", NULL, NULL, "explain why a problem has no solution", .flag = &settings.explain},
+    {"--check", NULL, NULL, "let the independent checker verify every answer",
+     .flag = &settings.check},
+    {"--cluster", NULL, NULL, "ask the index of the whole cluster instead of each node",
+     .flag = &settings.cluster},
+    {"--eager", NULL, NULL, "prune from the first device on, not only after dead ends; for tests",
+     .flag = &settings.eager},
+};
+static const struct cli_group alloc_group = CLI_GROUP("Options", alloc_options);
+
+const struct cli_verb alloc_verb = {
+    .name = "alloc",
+    .summary = "solve allocation problems given as JSON lines",
+    .chapter = CLI_DEVELOPERS,
+    .synopsis = "alloc --jsonl [OPTIONS]",
+    .text = "Reads problems from standard input, one JSON object a line: claims, classes, slices, "
+            "a node; prints one answer a "
+            "line.",
+    .examples = "dray alloc --jsonl --explain < problems.jsonl",
+    .groups = {&alloc_group},
+    .run = verb_alloc,
+};
+
+static int verb_alloc(void)
 {
-    struct settings s = {.policy = ALLOC_PACK, .repeat = 1};
-    bool jsonl = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--jsonl") == 0) {
-            jsonl = true;
-        } else if (strcmp(argv[i], "--explain") == 0) {
-            s.explain = true;
-        } else if (strcmp(argv[i], "--check") == 0) {
-            s.check = true;
-        } else if (strcmp(argv[i], "--cluster") == 0) {
-            s.cluster = true;
-        } else if (strcmp(argv[i], "--eager") == 0) {
-            s.eager = true;
-        } else if (strcmp(argv[i], "--policy") == 0 && i + 1 < argc) {
-            if (!alloc_policy_parse(str_z(argv[++i]), &s.policy))
-                return verb_usage_error("alloc", "--policy is one of pack, spread, first");
-        } else if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc) {
-            if (str_to_u64(str_z(argv[++i]), &s.repeat) < 0 || s.repeat == 0 ||
-                s.repeat > REPEAT_MAX)
-                return verb_usage_error("alloc", "--repeat wants a number from 1 to 1000000");
-        } else {
-            return verb_usage_error("alloc", verb_no_sense);
-        }
-    }
-    if (!jsonl)
-        return verb_usage_error("alloc", "--jsonl is needed: problems come as JSON lines on "
-                                         "standard input");
-    return run_jsonl(&s);
+    (void)alloc_policy_parse(str_z(policy), &settings.policy);
+    return run_jsonl(&settings);
 }

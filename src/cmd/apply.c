@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cmd/common.h"
-#include "cmd/grammar.h"
+#include "cmd/engine/cli.h"
 #include "cmd/manifests.h"
 #include "cmd/objects.h"
 #include "codec/json_writer.h"
@@ -12,46 +12,38 @@
 #include "base/banned.h"
 
 static struct {
-    struct option_texts files;
+    struct cli_texts files;
     bool recursive, force, dry_run;
     const char *manager;
 } args = {.manager = "dray"};
 
-static const struct option options[] = {
-    {.name = "--filename",
-     .letter = "-f",
-     .value_name = "FILE",
-     .many = &args.files,
-     .help = "a file, a folder, or - for standard input; may be repeated"},
-    {.name = "--recursive",
-     .letter = "-R",
-     .flag = &args.recursive,
-     .value = true,
-     .help = "folders within folders, too"},
-    {.name = "--force-conflicts",
-     .flag = &args.force,
-     .value = true,
-     .help = "take over fields that somebody else has set"},
-    {.name = "--field-manager",
-     .value_name = "NAME",
-     .text = &args.manager,
-     .help = "who sets the fields; default dray"},
-    {.name = "--dry-run",
-     .flag = &args.dry_run,
-     .value = true,
-     .help = "ask the server what would happen, change nothing"},
-};
-static const struct option_group group = OPTION_GROUP("Of apply", options);
+static int verb_apply(void);
 
-const struct grammar apply_grammar = {
+static const struct cli_option apply_options[] = {
+    {"--filename", "-f", "FILE", "read a file, a directory, or - for standard input; repeatable",
+     .many = &args.files, .required = true},
+    {"--recursive", "-R", NULL, "read directories recursively", .flag = &args.recursive},
+    {"--force-conflicts", NULL, NULL, "take over fields that another manager owns",
+     .flag = &args.force},
+    {"--field-manager", NULL, "NAME", "set the name of the field manager; default dray",
+     .text = &args.manager},
+    {"--dry-run", NULL, NULL, "send the request without changing anything", .flag = &args.dry_run},
+};
+static const struct cli_group apply_group = CLI_GROUP("Options", apply_options);
+
+const struct cli_verb apply_verb = {
+    .name = "apply",
+    .summary = "create or update objects from files",
+    .chapter = CLI_OBJECTS,
     .synopsis = "apply -f FILE… [OPTIONS]",
-    .text = "Makes the objects in files what the files say (server-side apply) and tells what that "
-            "was: created, "
-            "configured,\nunchanged, or a conflict with somebody else who set a field.",
+    .text = "Creates or updates the objects of files by server-side apply. Prints created, "
+            "configured or unchanged for each, or "
+            "the field manager that owns a conflicting field.",
     .examples = "dray apply -f examples/claim.yaml\n"
                 "dray apply -f manifests/ -R -n team-a\n"
                 "dray get pod a -o yaml | dray apply -f - --force-conflicts",
-    .groups = {&group, &common_cluster},
+    .groups = {&apply_group, &common_cluster},
+    .run = verb_apply,
 };
 
 struct applying {
@@ -165,24 +157,19 @@ static int on_object(void *arg, const yyjson_val *object, struct err *err)
     return r == -ERR_UNAVAILABLE || r == -ERR_UNAUTHORIZED ? 1 : 0;
 }
 
-int verb_apply(int argc, char **argv)
+static int verb_apply(void)
 {
     struct cluster c = {0};
     struct applying a = {.c = &c};
     struct err err = {0};
-    int r = grammar_read("apply", &apply_grammar, argc, argv);
-    if (r == VERB_OK && args.files.n == 0)
-        r = verb_usage_error("apply", "which files? -f FILE");
-    if (r == VERB_OK) {
-        if (common_open(&c, &err) < 0 ||
-            manifests_each(&args.files, args.recursive, on_object, &a, &err) < 0)
-            r = common_fail("apply", &err);
-        else if (a.failed)
-            r = VERB_NO;
-        else if (a.applied == 0)
-            (void)fprintf(stderr, "dray apply: there are no objects in the files\n");
-    }
+    int r = VERB_OK;
+    if (common_open(&c, &err) < 0 ||
+        manifests_each(&args.files, args.recursive, on_object, &a, &err) < 0)
+        r = common_fail("apply", &err);
+    else if (a.failed)
+        r = VERB_NO;
+    else if (a.applied == 0)
+        (void)fprintf(stderr, "dray apply: there are no objects in the files\n");
     cluster_close(&c);
-    vec_done(&args.files);
     return r;
 }

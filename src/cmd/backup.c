@@ -13,12 +13,37 @@
 
 #include "base/banned.h"
 
-const char backup_usage[] =
-    "dray backup FILE --data-dir DIR [--unix PATH]\n\n"
-    "Copies the database of the server that runs on DIR, whole and while writes go on, to FILE,\n"
-    "which must not exist. --unix: the server's socket, if it is not DIR/dray.sock. Restore it "
-    "with\n"
-    "'dray server --restore FILE' and a new data folder.";
+static struct {
+    struct cli_texts words;
+    const char *data_dir, *socket;
+} args;
+
+static int verb_backup(void);
+
+static const struct cli_option backup_options[] = {
+    {"--data-dir", NULL, "DIR", "copy the database of the server with this data directory",
+     .text = &args.data_dir},
+    {"--unix", NULL, "PATH", "use this socket of the server; default DIR/dray.sock",
+     .text = &args.socket},
+};
+static const struct cli_group backup_group = CLI_GROUP("Options", backup_options);
+
+const struct cli_verb backup_verb = {
+    .name = "backup",
+    .summary = "copy the database of a running server",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "backup FILE --data-dir DIR [--unix PATH]",
+    .text = "Copies the database of a running server, whole and while writes go on, to FILE, which "
+            "must not exist. Restore it "
+            "with 'dray server --restore FILE' and a new data directory.",
+    .examples = "dray backup /backup/dray.db --data-dir /var/lib/dray",
+    .groups = {&backup_group},
+    .words = &args.words,
+    .word = "FILE",
+    .words_least = 1,
+    .words_most = 1,
+    .run = verb_backup,
+};
 
 static int backup(const char *socket_path, const char *file, struct err *err)
 {
@@ -36,27 +61,14 @@ static int backup(const char *socket_path, const char *file, struct err *err)
     return local_ask(socket_path, "POST", target.p, &answer, err);
 }
 
-int verb_backup(int argc, char **argv)
+static int verb_backup(void)
 {
-    const char *file = NULL, *folder = NULL, *socket_path = NULL;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--data-dir") == 0 && i + 1 < argc)
-            folder = argv[++i];
-        else if (strncmp(argv[i], "--data-dir=", 11) == 0)
-            folder = argv[i] + 11;
-        else if (strcmp(argv[i], "--unix") == 0 && i + 1 < argc)
-            socket_path = argv[++i];
-        else if (strncmp(argv[i], "--unix=", 7) == 0)
-            socket_path = argv[i] + 7;
-        else if (argv[i][0] == '-' || file)
-            return verb_usage_error("backup", verb_no_sense);
-        else
-            file = argv[i];
-    }
-    if (!file || (!folder && !socket_path))
-        return verb_usage_error("backup", "say which file, and whose data: FILE --data-dir DIR");
+    const char *file = args.words.p[0];
+    if (!args.data_dir && !args.socket)
+        return verb_usage_error("backup", "--data-dir DIR is missing");
     cleanup_sbuf struct sbuf path = {0};
-    sbuf_addf(&path, "%s%s", socket_path ? socket_path : folder, socket_path ? "" : "/dray.sock");
+    sbuf_addf(&path, "%s%s", args.socket ? args.socket : args.data_dir,
+              args.socket ? "" : "/dray.sock");
     struct err err = {0};
     if (backup(path.p, file, &err) < 0) {
         (void)fprintf(stderr, "dray backup: %s\n", err.msg);

@@ -12,56 +12,38 @@
 #include <sys/resource.h>
 
 #include "client/backoff.h"
+#include "cmd/common.h"
 #include "cmd/verb.h"
 #include "codec/json.h"
 
 #include "base/banned.h"
 
-const char bench_usage[] =
-    "dray bench sched [--kubeconfig FILE] [--context NAME] [--nodes N] [--pods N] [FLAGS]\n"
-    "dray bench api   [--kubeconfig FILE] [--context NAME] [--ops LIST] [--count N] [FLAGS]\n"
-    "dray bench fleet [--nodes N] [--devices N] [--pools N] [--fill PERCENT] [--churn N] "
-    "[--json]\n\n"
-    "Load for any Kubernetes API server, with many requests in flight.\n\n"
-    "sched: makes nodes, slices, a class, a template and pods; waits until all pods are bound; "
-    "tells\n"
-    "pods/s and the time from creating a pod to seeing it bound; checks that no device was given\n"
-    "twice; removes everything again.\n"
-    "  --nodes N (100)  --gpus N (8 a node)  --pods N (400)\n"
-    "  --variant one|pair|none   one GPU by a CEL selector (default); two on one PCIe root; no "
-    "claim\n"
-    "  --prefill-per-node K, --prefill-full-nodes F   devices that are allocated before\n"
-    "  --prefill N               so many more, anywhere\n"
-    "  --steady SECONDS          for so long, delete each pod that is bound and make another;\n"
-    "                            with --rate, keep the newest --pods of them\n"
-    "  --workload NAME           counts of Kubernetes' scheduler_perf: 5000pods_500nodes,\n"
-    "                            half_500nodes …; a wrong name lists them\n"
-    "  --rate R                  pods a second; default 0: as fast as possible\n"
-    "  --scheduler-name S        spec.schedulerName of the pods\n"
-    "  --namespace N (schedbench)  --timeout SECONDS (600)  --settle MS (3000)\n"
-    "  --no-cleanup, --no-verify\n\n"
-    "api: claims created, read, updated, listed, watched, deleted.\n"
-    "  --ops create,get,update,status,list,watch,delete   which, in this order\n"
-    "  --count N (1000)  --list-count N (100)  --namespace N (apibench)\n"
-    "  --rate R          events a second for watch; default 0: as fast as possible\n\n"
-    "fleet: no server at all: a simulated fleet (100000 nodes of 8 devices, 1000 network pools) in "
-    "this\n"
-    "process; what filling, churn, draining, tainting and starting again cost the scheduler's "
-    "core.\n\n"
-    "sched and api: --concurrency N (sched 64, api 16), --pids NAME=PID,… (their processor\n"
-    "time is shown), --json.";
+struct bench_args bench_args;
 
-int verb_bench(int argc, char **argv)
-{
-    if (argc > 1 && strcmp(argv[1], "sched") == 0)
-        return bench_sched(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "api") == 0)
-        return bench_api(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "fleet") == 0)
-        return bench_fleet(argc - 1, argv + 1);
-    return verb_usage_error("bench",
-                            argc > 1 ? "knows 'sched', 'api' and 'fleet'" : "sched, api or fleet?");
-}
+static const struct cli_option bench_options[] = {
+    {"--concurrency", NULL, "N",
+     "keep so many requests in flight; default 64 for sched, 16 for api",
+     .size = &bench_args.concurrency, .least = 1, .most = 100000},
+    {"--pids", NULL, "NAME=PID,…", "show the processor time of these processes",
+     .text = &bench_args.pids},
+    {"--json", NULL, NULL, "print JSON", .flag = &bench_args.json},
+};
+const struct cli_group bench_group = CLI_GROUP("Load options", bench_options);
+
+static const struct cli_verb *const bench_verbs[] = {&bench_sched_verb, &bench_api_verb,
+                                                     &bench_fleet_verb, NULL};
+
+const struct cli_verb bench_verb = {
+    .name = "bench",
+    .summary = "measure scheduling and requests of any API server",
+    .chapter = CLI_DEVELOPERS,
+    .text = "Generates load for any Kubernetes API server, with many requests in flight, or for "
+            "the scheduler's core alone.",
+    .examples = "dray bench sched --nodes 100 --pods 400\n"
+                "dray bench api --count 1000 --json\n"
+                "dray bench fleet --nodes 10000",
+    .subverbs = bench_verbs,
+};
 
 // --- The client ----------------------------------------------------------------------------------
 
@@ -69,7 +51,7 @@ int bench_open(struct bench *b, const struct bench_args *args, struct err *err)
 {
     b->args = args;
     struct kubeconfig_target target;
-    int r = kubeconfig_find(&b->config, args->kubeconfig, args->context, &target, err);
+    int r = kubeconfig_find(&b->config, common.kubeconfig, common.context, &target, err);
     if (r == 0)
         r = loop_new(&b->loop, err);
     if (r < 0)
@@ -316,22 +298,4 @@ double bench_percentile_ms(const struct bench_times *t, double part)
     if (at >= t->n)
         at = t->n - 1;
     return (double)t->p[at] / 1e6;
-}
-
-int bench_parse_size(const char *flag, const char *text, size_t *ret, struct err *err)
-{
-    uint64_t v = 0;
-    if (str_to_u64(str_z(text), &v) < 0 || v > 100000000)
-        return err_set(err, ERR_INVALID, "--%s takes a number, not '%s'", flag, text);
-    *ret = (size_t)v;
-    return 0;
-}
-
-int bench_parse_double(const char *flag, const char *text, double *ret, struct err *err)
-{
-    cleanup_json_doc struct json_doc doc = {0};
-    if (json_parse(str_z(text), NULL, &doc, NULL) < 0 || json_to_double(doc.root, ret, NULL) < 0 ||
-        *ret < 0)
-        return err_set(err, ERR_INVALID, "--%s takes a number, not '%s'", flag, text);
-    return 0;
 }

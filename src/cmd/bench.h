@@ -9,16 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/vec.h"
 #include "client/kubeconfig.h"
 #include "client/remote.h"
+#include "cmd/engine/cli.h"
 #include "net/loop.h"
 
 #define BENCH_PIDS_MAX 16
 
 // How to reach the server and what to show; the flags both generators have.
 struct bench_args {
-    const char *kubeconfig, *context;
     const char *pids; // name=pid,…
     size_t concurrency;
     bool json;
@@ -85,15 +84,10 @@ struct bench_times VEC(int64_t);
 void bench_sort(struct bench_times *t);
 double bench_percentile_ms(const struct bench_times *t, double part);
 
-// bench_parse_* read a flag's value; -ERR_INVALID says what is wanted.
-int bench_parse_size(const char *flag, const char *text, size_t *ret, struct err *err) MUST_USE;
-int bench_parse_double(const char *flag, const char *text, double *ret, struct err *err) MUST_USE;
+extern const struct cli_verb bench_sched_verb, bench_api_verb, bench_fleet_verb;
 
-// bench_fleet simulates a fleet in this process.
-int bench_fleet(int argc, char **argv);
-
-// The two generators; argv[0] is sched or api.
-int bench_sched(int argc, char **argv);
-int bench_api(int argc, char **argv);
+// Options that generators of requests have in common, beside common_connect.
+extern struct bench_args bench_args;
+extern const struct cli_group bench_group;
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray bench api: one kind of request after the other, many at a time, with the time each takes.
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/bench.h"
+#include "cmd/common.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
@@ -446,80 +446,50 @@ static int run(struct api_bench *a, struct err *err)
     return r;
 }
 
-static const struct option flags[] = {
-    {"kubeconfig", required_argument, NULL, 'k'},
-    {"context", required_argument, NULL, 'x'},
-    {"ops", required_argument, NULL, 'o'},
-    {"count", required_argument, NULL, 'n'},
-    {"list-count", required_argument, NULL, 'l'},
-    {"concurrency", required_argument, NULL, 'c'},
-    {"namespace", required_argument, NULL, 's'},
-    {"rate", required_argument, NULL, 'r'},
-    {"pids", required_argument, NULL, 'p'},
-    {"json", no_argument, NULL, 'j'},
-    {0},
+// --- The command line ----------------------------------------------------------------------------
+
+static struct api_bench args = {.ops = "create,get,update,status,list,watch,delete",
+                                .namespace = "apibench",
+                                .count = 1000,
+                                .list_count = 100};
+
+static int bench_run_api(void);
+
+static const struct cli_option api_options[] = {
+    {"--ops", NULL, "LIST",
+     "run these in this order: create,get,update,status,list,watch,delete (all by default)",
+     .text = &args.ops},
+    {"--count", NULL, "N", "use so many claims; default 1000", .size = &args.count, .least = 1,
+     .most = 10000000},
+    {"--list-count", NULL, "N", "list so many times; default 100", .size = &args.list_count,
+     .most = 10000000},
+    {"--namespace", NULL, "NAME", "use this namespace; default apibench", .text = &args.namespace},
+    {"--rate", NULL, "R", "create R events a second for watch; default 0: as fast as possible",
+     .decimal = &args.rate, .most = 1000000},
+};
+static const struct cli_group api_group = CLI_GROUP("Options", api_options);
+
+const struct cli_verb bench_api_verb = {
+    .name = "api",
+    .summary = "measure requests for claims",
+    .synopsis = "api [--ops LIST] [--count N] [OPTIONS]",
+    .text = "Creates, reads, updates, lists, watches and deletes claims and prints the times.",
+    .groups = {&api_group, &bench_group, &common_connect},
+    .run = bench_run_api,
 };
 
-static int take_flag(struct api_bench *a, int flag, const char *value, struct err *err)
+static int bench_run_api(void)
 {
-    switch (flag) {
-    case 'k':
-        a->args.kubeconfig = value;
-        return 0;
-    case 'x':
-        a->args.context = value;
-        return 0;
-    case 'o':
-        a->ops = value;
-        return 0;
-    case 'n':
-        return bench_parse_size("count", value, &a->count, err);
-    case 'l':
-        return bench_parse_size("list-count", value, &a->list_count, err);
-    case 'c':
-        return bench_parse_size("concurrency", value, &a->args.concurrency, err);
-    case 's':
-        a->namespace = value;
-        return 0;
-    case 'r':
-        return bench_parse_double("rate", value, &a->rate, err);
-    case 'p':
-        a->args.pids = value;
-        return 0;
-    case 'j':
-        a->args.json = true;
-        return 0;
-    default:
-        return err_set(err, ERR_INVALID, "%s", verb_no_sense);
-    }
-}
-
-int bench_api(int argc, char **argv)
-{
-    struct api_bench a = {.args = {.concurrency = 16},
-                          .ops = "create,get,update,status,list,watch,delete",
-                          .namespace = "apibench",
-                          .count = 1000,
-                          .list_count = 100};
+    struct api_bench *a = &args;
+    a->args = bench_args;
+    a->args.concurrency = bench_args.concurrency ? bench_args.concurrency : 16;
     struct err err = {0};
-    int r = 0;
-    optind = 1;
-    opterr = 0;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-    for (int flag; r == 0 && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;)
-        r = take_flag(&a, flag, optarg, &err);
-    if (r == 0 && optind < argc)
-        r = err_set(&err, ERR_INVALID, "api takes flags only");
-    if (r == 0 && (a.args.concurrency == 0 || a.count == 0))
-        r = err_set(&err, ERR_INVALID, "--concurrency and --count are at least 1");
-    if (r < 0)
-        return verb_usage_error("bench", err.msg);
-    r = run(&a, &err);
+    int r = run(a, &err);
     if (r < 0)
         (void)fprintf(stderr, "dray bench api: %s\n", err.msg);
-    bench_objects_done(&a.objects);
-    vec_done(&a.times);
-    bench_close(&a.bench);
-    arena_done(&a.arena);
-    return r < 0 || a.failed ? VERB_NO : VERB_OK;
+    bench_objects_done(&a->objects);
+    vec_done(&a->times);
+    bench_close(&a->bench);
+    arena_done(&a->arena);
+    return r < 0 || a->failed ? VERB_NO : VERB_OK;
 }

@@ -348,39 +348,42 @@ static void run(struct fleet_bench *b)
     vec_done(&b->claims);
 }
 
-int bench_fleet(int argc, char **argv)
+// --- The command line ----------------------------------------------------------------------------
+
+static struct fleet_bench args = {
+    .objects = {.nodes = 100000, .devices = 8, .pools = 1000}, .churn = 10000, .fill_percent = 99};
+
+static int bench_run_fleet(void);
+
+static const struct cli_option fleet_options[] = {
+    {"--nodes", NULL, "N", "simulate so many nodes; default 100000", .size = &args.objects.nodes,
+     .least = 1, .most = 10000000},
+    {"--devices", NULL, "N", "give each node so many devices; default 8",
+     .size = &args.objects.devices, .least = 1, .most = 128},
+    {"--pools", NULL, "N", "simulate so many network pools; default 1000",
+     .size = &args.objects.pools, .most = 1000000},
+    {"--churn", NULL, "N", "replace so many claims; default 10000", .size = &args.churn,
+     .most = 100000000},
+    {"--fill", NULL, "PERCENT", "fill the fleet so far; default 99", .size = &args.fill_percent,
+     .most = 100},
+    {"--json", NULL, NULL, "print JSON", .flag = &args.json},
+};
+static const struct cli_group fleet_group = CLI_GROUP("Options", fleet_options);
+
+const struct cli_verb bench_fleet_verb = {
+    .name = "fleet",
+    .summary = "measure the scheduler's core on a simulated fleet",
+    .synopsis = "fleet [--nodes N] [--devices N] [--pools N] [--fill PERCENT] [--churn N] [--json]",
+    .text = "Simulates a fleet in this process, without a server, and measures what filling, "
+            "churn, draining, tainting and "
+            "restarting cost the scheduler's core.",
+    .groups = {&fleet_group},
+    .run = bench_run_fleet,
+};
+
+static int bench_run_fleet(void)
 {
-    struct fleet_bench b = {.objects = {.nodes = 100000, .devices = 8, .pools = 1000},
-                            .churn = 10000,
-                            .fill_percent = 99};
-    const struct {
-        const char *flag;
-        size_t *value;
-    } numbers[] = {{"nodes", &b.objects.nodes},
-                   {"devices", &b.objects.devices},
-                   {"pools", &b.objects.pools},
-                   {"churn", &b.churn},
-                   {"fill", &b.fill_percent}};
-    struct err err = {0};
-    for (int i = 1; i < argc; i++) {
-        size_t k = 0;
-        if (strcmp(argv[i], "--json") == 0) {
-            b.json = true;
-            continue;
-        }
-        while (k < array_len(numbers) && !(str_starts(str_z(argv[i]), STR("--")) &&
-                                           strcmp(argv[i] + 2, numbers[k].flag) == 0))
-            k++;
-        if (k == array_len(numbers) || i + 1 == argc)
-            return verb_usage_error("bench", "fleet takes --nodes, --devices, --pools, --churn, "
-                                             "--fill, each with a number, and --json");
-        if (bench_parse_size(numbers[k].flag, argv[++i], numbers[k].value, &err) < 0)
-            return verb_usage_error("bench", err.msg);
-    }
-    if (!b.objects.nodes || !b.objects.devices || b.objects.devices > 128 || b.fill_percent > 100)
-        return verb_usage_error("bench", "fleet wants at least a node, 1 to 128 devices, and at "
-                                         "most 100 %");
-    rng_seeded_init(&b.rng, 1);
-    run(&b);
+    rng_seeded_init(&args.rng, 1);
+    run(&args);
     return VERB_OK;
 }

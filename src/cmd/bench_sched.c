@@ -3,12 +3,12 @@
 // dray bench sched: pods created as fast as the server takes them, or at a rate, until all are bound.
 #include "cmd/bench_sched.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/common.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
@@ -381,116 +381,78 @@ static int run(struct sched_bench *s)
 
 // --- The command line ----------------------------------------------------------------------------
 
-enum flag {
-    FLAG_KUBECONFIG = 1000,
-    FLAG_CONTEXT,
-    FLAG_NODES,
-    FLAG_GPUS,
-    FLAG_PODS,
-    FLAG_VARIANT,
-    FLAG_PREFILL,
-    FLAG_PREFILL_FULL,
-    FLAG_PREFILL_ANY,
-    FLAG_STEADY,
-    FLAG_WORKLOAD,
-    FLAG_RATE,
-    FLAG_CONCURRENCY,
-    FLAG_SCHEDULER,
-    FLAG_NAMESPACE,
-    FLAG_TIMEOUT,
-    FLAG_SETTLE,
-    FLAG_PIDS,
-    FLAG_JSON,
-    FLAG_NO_CLEANUP,
-    FLAG_NO_VERIFY,
-};
+static struct sched_bench args = {.nodes = 100,
+                                  .gpus = 8,
+                                  .pods = 400,
+                                  .timeout_s = 600,
+                                  .settle_ms = 3000,
+                                  .variant = "one",
+                                  .namespace = "schedbench"};
 
-static const struct option flags[] = {
-    {"kubeconfig", required_argument, NULL, FLAG_KUBECONFIG},
-    {"context", required_argument, NULL, FLAG_CONTEXT},
-    {"nodes", required_argument, NULL, FLAG_NODES},
-    {"gpus", required_argument, NULL, FLAG_GPUS},
-    {"pods", required_argument, NULL, FLAG_PODS},
-    {"variant", required_argument, NULL, FLAG_VARIANT},
-    {"prefill-per-node", required_argument, NULL, FLAG_PREFILL},
-    {"prefill-full-nodes", required_argument, NULL, FLAG_PREFILL_FULL},
-    {"prefill", required_argument, NULL, FLAG_PREFILL_ANY},
-    {"steady", required_argument, NULL, FLAG_STEADY},
-    {"workload", required_argument, NULL, FLAG_WORKLOAD},
-    {"rate", required_argument, NULL, FLAG_RATE},
-    {"concurrency", required_argument, NULL, FLAG_CONCURRENCY},
-    {"scheduler-name", required_argument, NULL, FLAG_SCHEDULER},
-    {"namespace", required_argument, NULL, FLAG_NAMESPACE},
-    {"timeout", required_argument, NULL, FLAG_TIMEOUT},
-    {"settle", required_argument, NULL, FLAG_SETTLE},
-    {"pids", required_argument, NULL, FLAG_PIDS},
-    {"json", no_argument, NULL, FLAG_JSON},
-    {"no-cleanup", no_argument, NULL, FLAG_NO_CLEANUP},
-    {"no-verify", no_argument, NULL, FLAG_NO_VERIFY},
-    {0},
-};
+static int bench_run_sched(void);
+static int bench_check_sched(struct err *err);
 
-static int take_flag(struct sched_bench *s, int flag, const char *value, struct err *err)
+static int bench_take_workload(const struct cli_option *o, const char *value, struct err *err)
 {
-    switch (flag) {
-    case FLAG_KUBECONFIG:
-        s->args.kubeconfig = value;
-        return 0;
-    case FLAG_CONTEXT:
-        s->args.context = value;
-        return 0;
-    case FLAG_NODES:
-        return bench_parse_size("nodes", value, &s->nodes, err);
-    case FLAG_GPUS:
-        return bench_parse_size("gpus", value, &s->gpus, err);
-    case FLAG_PODS:
-        return bench_parse_size("pods", value, &s->pods, err);
-    case FLAG_VARIANT:
-        s->variant = value;
-        return 0;
-    case FLAG_PREFILL:
-        return bench_parse_size("prefill-per-node", value, &s->prefill_per_node, err);
-    case FLAG_PREFILL_FULL:
-        return bench_parse_size("prefill-full-nodes", value, &s->prefill_full_nodes, err);
-    case FLAG_PREFILL_ANY:
-        return bench_parse_size("prefill", value, &s->prefill, err);
-    case FLAG_STEADY:
-        return bench_parse_size("steady", value, &s->steady_s, err);
-    case FLAG_WORKLOAD:
-        return bench_workload_take(s, value, err);
-    case FLAG_RATE:
-        return bench_parse_double("rate", value, &s->rate, err);
-    case FLAG_CONCURRENCY:
-        return bench_parse_size("concurrency", value, &s->args.concurrency, err);
-    case FLAG_SCHEDULER:
-        s->scheduler_name = value;
-        return 0;
-    case FLAG_NAMESPACE:
-        s->namespace = value;
-        return 0;
-    case FLAG_TIMEOUT:
-        return bench_parse_size("timeout", value, &s->timeout_s, err);
-    case FLAG_SETTLE:
-        return bench_parse_size("settle", value, &s->settle_ms, err);
-    case FLAG_PIDS:
-        s->args.pids = value;
-        return 0;
-    case FLAG_JSON:
-        s->args.json = true;
-        return 0;
-    case FLAG_NO_CLEANUP:
-        s->no_cleanup = true;
-        return 0;
-    case FLAG_NO_VERIFY:
-        s->no_verify = true;
-        return 0;
-    default:
-        return err_set(err, ERR_INVALID, "%s", verb_no_sense);
-    }
+    (void)o;
+    return bench_workload_take(&args, value, err);
 }
 
-static int check_flags(struct sched_bench *s, struct err *err)
+static const struct cli_option sched_options[] = {
+    {"--nodes", NULL, "N", "create so many nodes; default 100", .size = &args.nodes,
+     .most = 1000000},
+    {"--gpus", NULL, "N", "give each node so many devices; default 8", .size = &args.gpus,
+     .least = 1, .most = 128},
+    {"--pods", NULL, "N", "create so many pods; default 400", .size = &args.pods, .most = 10000000},
+    {"--variant", NULL, "NAME",
+     "let pods request one GPU by a CEL selector (one, the default), two on one PCIe root (pair), "
+     "nothing (none), or another form; a wrong name lists them",
+     .text = &args.variant, .suggest = "one pair none"},
+    {"--prefill-per-node", NULL, "K", "allocate K devices of each node before",
+     .size = &args.prefill_per_node, .most = 128},
+    {"--prefill-full-nodes", NULL, "F", "allocate all devices of F nodes before",
+     .size = &args.prefill_full_nodes, .most = 1000000},
+    {"--prefill", NULL, "N", "allocate N more devices anywhere before", .size = &args.prefill,
+     .most = 100000000},
+    {"--steady", NULL, "SECONDS",
+     "replace each bound pod for so long; with --rate, keep the newest --pods of them",
+     .size = &args.steady_s, .most = 86400},
+    {"--workload", NULL, "NAME",
+     "use the counts of Kubernetes' scheduler_perf: 5000pods_500nodes, half_500nodes …; a wrong "
+     "name lists them",
+     .take = bench_take_workload},
+    {"--rate", NULL, "R", "create R pods a second; default 0: as fast as possible",
+     .decimal = &args.rate, .most = 1000000},
+    {"--scheduler-name", NULL, "NAME", "set spec.schedulerName of the pods",
+     .text = &args.scheduler_name},
+    {"--namespace", NULL, "NAME", "use this namespace; default schedbench",
+     .text = &args.namespace},
+    {"--timeout", NULL, "SECONDS", "give up after this time; default 600", .size = &args.timeout_s,
+     .most = 86400},
+    {"--settle", NULL, "MS", "wait so long before measuring; default 3000", .size = &args.settle_ms,
+     .most = 3600000},
+    {"--no-cleanup", NULL, NULL, "keep everything that was created", .flag = &args.no_cleanup},
+    {"--no-verify", NULL, NULL, "do not check that no device was allocated twice",
+     .flag = &args.no_verify},
+};
+static const struct cli_group sched_group = CLI_GROUP("Options", sched_options);
+
+const struct cli_verb bench_sched_verb = {
+    .name = "sched",
+    .summary = "measure how fast pods with claims are bound",
+    .synopsis = "sched [--nodes N] [--pods N] [OPTIONS]",
+    .text = "Creates nodes, slices, a class, a template and pods; waits until all pods are bound; "
+            "prints pods a second and the "
+            "time from creating a pod to seeing it bound; verifies that no device was allocated "
+            "twice; removes everything.",
+    .groups = {&sched_group, &bench_group, &common_connect},
+    .check = bench_check_sched,
+    .run = bench_run_sched,
+};
+
+static int bench_check_sched(struct err *err)
 {
+    struct sched_bench *s = &args;
     s->form = bench_form_find(s->variant);
     if (!s->form) {
         cleanup_sbuf struct sbuf known = {0};
@@ -501,40 +463,19 @@ static int check_flags(struct sched_bench *s, struct err *err)
         s->gpus = s->form->devices;
     if (s->classes == 0)
         s->classes = 1;
-    if (s->args.concurrency == 0 || s->gpus == 0 || s->gpus > 128)
-        return err_set(err, ERR_INVALID, "--concurrency is at least 1, --gpus 1 to 128");
     if (s->prefill_per_node > s->gpus)
         return err_set(err, ERR_INVALID, "--prefill-per-node is more than a node has (--gpus)");
     return 0;
 }
 
-int bench_sched(int argc, char **argv)
+static int bench_run_sched(void)
 {
-    struct sched_bench s = {.args = {.concurrency = 64},
-                            .nodes = 100,
-                            .gpus = 8,
-                            .pods = 400,
-                            .timeout_s = 600,
-                            .settle_ms = 3000,
-                            .variant = "one",
-                            .namespace = "schedbench"};
-    struct err err = {0};
-    int r = 0;
-    optind = 1;
-    opterr = 0;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
-    for (int flag; r == 0 && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;)
-        r = take_flag(&s, flag, optarg, &err);
-    if (r == 0 && optind < argc)
-        r = err_set(&err, ERR_INVALID, "sched takes flags only");
-    if (r == 0)
-        r = check_flags(&s, &err);
-    if (r < 0)
-        return verb_usage_error("bench", err.msg);
-    int answer = run(&s);
-    bench_close(&s.bench);
-    vec_done(&s.fill);
-    vec_done(&s.pods_of);
-    arena_done(&s.arena);
-    return answer;
+    args.args = bench_args;
+    args.args.concurrency = bench_args.concurrency ? bench_args.concurrency : 64;
+    int r = run(&args);
+    bench_close(&args.bench);
+    vec_done(&args.fill);
+    vec_done(&args.pods_of);
+    arena_done(&args.arena);
+    return r;
 }

@@ -15,60 +15,101 @@
 
 #include "base/banned.h"
 
-const char cdi_usage[] =
-    "dray cdi list [--dir DIR]... [-o json]\n"
-    "dray cdi inspect [--dir DIR]... [-o yaml|json] VENDOR/CLASS=DEVICE...\n"
-    "dray cdi validate FILE...\n"
-    "dray cdi apply --spec CONFIG [--dir DIR]... [-o FILE] VENDOR/CLASS=DEVICE...\n\n"
-    "list: the devices that the spec files offer; files that cannot be used are told on standard\n"
-    "error. inspect: what devices and their specs change in a container. validate: whether files\n"
-    "are good CDI specs, with every problem and its place. apply: the config.json of a container\n"
-    "with the devices put in, to standard output or FILE; '-' as CONFIG reads standard input.\n"
-    "--dir: where specs are, the least important first; by default /etc/cdi and /var/run/cdi.";
-
 struct cdi_args {
-    struct VEC(const char *) dirs;
-    struct VEC(struct str) names;
-    const char *output; // of -o
+    struct cli_texts dirs, words;
+    const char *output;
     const char *spec;
 };
 
-static void cdi_args_done(struct cdi_args *a)
-{
-    vec_done(&a->dirs);
-    vec_done(&a->names);
-}
+static struct cdi_args args;
 
-// Takes the value of an option: "--dir X" or "--dir=X". NULL when argv[*i] is not that option.
-static const char *option(char **argv, int argc, int *i, const char *name)
-{
-    size_t n = strlen(name);
-    if (strncmp(argv[*i], name, n) != 0)
-        return NULL;
-    if (argv[*i][n] == '=')
-        return argv[*i] + n + 1;
-    if (argv[*i][n] != '\0' || *i + 1 >= argc || !argv[*i + 1])
-        return NULL;
-    return argv[++*i];
-}
+static int cdi_run_list(void);
+static int cdi_run_inspect(void);
+static int cdi_run_validate(void);
+static int cdi_run_apply(void);
 
-static bool parse_args(struct cdi_args *a, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        const char *value;
-        if ((value = option(argv, argc, &i, "--dir")))
-            vec_push(&a->dirs, value);
-        else if ((value = option(argv, argc, &i, "--spec")))
-            a->spec = value;
-        else if ((value = option(argv, argc, &i, "-o")))
-            a->output = value;
-        else if (argv[i][0] == '-' && argv[i][1] != '\0')
-            return false;
-        else
-            vec_push(&a->names, str_z(argv[i]));
+#define CDI_DIR_OPTION                                                                            \
+    {                                                                                             \
+        "--dir", NULL, "DIR",                                                                     \
+            "read specs here, the least important directory first; repeatable; default /etc/cdi " \
+            "and /var/run/cdi",                                                                   \
+            .many = &args.dirs                                                                    \
     }
-    return true;
-}
+static const struct cli_option list_options[] = {
+    CDI_DIR_OPTION,
+    {"--output", "-o", "json", "print JSON", .text = &args.output, .choices = "json"},
+};
+static const struct cli_option inspect_options[] = {
+    CDI_DIR_OPTION,
+    {"--output", "-o", "FORMAT", "print yaml (default) or json", .text = &args.output,
+     .choices = "yaml json"},
+};
+static const struct cli_option apply_options[] = {
+    {"--spec", NULL, "CONFIG", "edit this config.json of a container; - reads standard input",
+     .text = &args.spec, .required = true},
+    CDI_DIR_OPTION,
+    {"--output", "-o", "FILE", "write to a file; default: standard output", .text = &args.output},
+};
+static const struct cli_group list_group = CLI_GROUP("Options", list_options);
+static const struct cli_group inspect_group = CLI_GROUP("Options", inspect_options);
+static const struct cli_group apply_group = CLI_GROUP("Options", apply_options);
+
+static const struct cli_verb cdi_list = {
+    .name = "list",
+    .summary = "list the devices of the spec files",
+    .synopsis = "list [--dir DIR]… [-o json]",
+    .text =
+        "Lists the devices of the spec files; reports files that cannot be used on standard error.",
+    .groups = {&list_group},
+    .run = cdi_run_list,
+};
+static const struct cli_verb cdi_inspect = {
+    .name = "inspect",
+    .summary = "show what devices change in a container",
+    .synopsis = "inspect VENDOR/CLASS=DEVICE… [--dir DIR]… [-o yaml|json]",
+    .text = "Shows what devices and their specs change in a container.",
+    .groups = {&inspect_group},
+    .words = &args.words,
+    .word = "VENDOR/CLASS=DEVICE",
+    .words_least = 1,
+    .run = cdi_run_inspect,
+};
+static const struct cli_verb cdi_validate = {
+    .name = "validate",
+    .summary = "validate spec files",
+    .synopsis = "validate FILE…",
+    .text = "Validates CDI spec files and reports every problem with its position.",
+    .words = &args.words,
+    .word = "FILE",
+    .words_least = 1,
+    .run = cdi_run_validate,
+};
+static const struct cli_verb cdi_apply_verb = {
+    .name = "apply",
+    .summary = "add devices to the config.json of a container",
+    .synopsis = "apply --spec CONFIG VENDOR/CLASS=DEVICE… [--dir DIR]… [-o FILE]",
+    .text = "Prints the config.json of a container with the edits of the devices applied.",
+    .groups = {&apply_group},
+    .words = &args.words,
+    .word = "VENDOR/CLASS=DEVICE",
+    .words_least = 1,
+    .run = cdi_run_apply,
+};
+static const struct cli_verb *const cdi_verbs[] = {&cdi_list, &cdi_inspect, &cdi_validate,
+                                                   &cdi_apply_verb, NULL};
+
+const struct cli_verb cdi_verb = {
+    .name = "cdi",
+    .summary = "list, inspect, validate and apply CDI specs",
+    .chapter = CLI_NODE,
+    .text = "Shows what the CDI specs of a node offer, validates specs, and applies devices to the "
+            "configuration of a container.",
+    .examples = "dray cdi list\n"
+                "dray cdi inspect vendor.com/gpu=0 -o json\n"
+                "dray cdi validate /etc/cdi/vendor.yaml\n"
+                "dray cdi apply --spec config.json vendor.com/gpu=0",
+    .subverbs = cdi_verbs,
+};
 
 static void print_problem(const char *path, const struct err *err)
 {
@@ -91,6 +132,15 @@ static struct cdi_cache *open_cache(const struct cdi_args *a)
     return cache;
 }
 
+static int cdi_find_edits(struct cdi_cache *cache, const struct cdi_args *a, struct arena *arena,
+                          struct cdi_edits *ret, struct err *err)
+{
+    struct str *names = arena_array(arena, struct str, a->words.n);
+    for (size_t i = 0; i < a->words.n; i++)
+        names[i] = str_z(a->words.p[i]);
+    return cdi_cache_edits(cache, names, a->words.n, arena, ret, err);
+}
+
 // --- list ----------------------------------------------------------------------------------------
 
 static void list_json(const struct cdi_cached_device *devices, size_t n)
@@ -110,10 +160,9 @@ static void list_json(const struct cdi_cached_device *devices, size_t n)
     puts(out.p);
 }
 
-static int run_list(const struct cdi_args *a)
+static int cdi_run_list(void)
 {
-    if (a->names.n || a->spec || (a->output && strcmp(a->output, "json") != 0))
-        return verb_usage_error("cdi", "list takes --dir and -o json only");
+    const struct cdi_args *a = &args;
     struct cdi_cache *cache = open_cache(a);
     size_t n;
     const struct cdi_cached_device *devices = cdi_cache_devices(cache, &n);
@@ -171,18 +220,17 @@ static int print_inspected(const struct cdi_cached_device *d, bool json, struct 
     return 0;
 }
 
-static int run_inspect(const struct cdi_args *a)
+static int cdi_run_inspect(void)
 {
+    const struct cdi_args *a = &args;
     bool json = a->output && strcmp(a->output, "json") == 0;
-    if (a->names.n == 0 || a->spec || (a->output && !json && strcmp(a->output, "yaml") != 0))
-        return verb_usage_error("cdi", "inspect takes names of devices, --dir and -o yaml or json");
     struct cdi_cache *cache = open_cache(a);
     cleanup_arena struct arena arena = {0};
     struct cdi_edits edits;
     struct err err = {0};
-    int rc = cdi_cache_edits(cache, a->names.p, a->names.n, &arena, &edits, &err);
-    for (size_t i = 0; rc == 0 && i < a->names.n; i++)
-        rc = print_inspected(cdi_cache_find(cache, a->names.p[i]), json, &err);
+    int rc = cdi_find_edits(cache, a, &arena, &edits, &err);
+    for (size_t i = 0; rc == 0 && i < a->words.n; i++)
+        rc = print_inspected(cdi_cache_find(cache, str_z(a->words.p[i])), json, &err);
     if (rc != 0)
         (void)fprintf(stderr, "dray cdi: %s\n", err.msg);
     cdi_cache_free(cache);
@@ -212,13 +260,12 @@ static bool validate_one(const char *path)
     return rc == 0;
 }
 
-static int run_validate(const struct cdi_args *a)
+static int cdi_run_validate(void)
 {
-    if (a->names.n == 0 || a->spec || a->output || a->dirs.n)
-        return verb_usage_error("cdi", "validate takes names of files only");
+    const struct cdi_args *a = &args;
     bool good = true;
-    vec_foreach(&a->names, name)
-        good &= validate_one(name->p);
+    vec_foreach(&a->words, name)
+        good &= validate_one(*name);
     return good ? VERB_OK : VERB_NO;
 }
 
@@ -237,7 +284,7 @@ static int apply_to(const struct cdi_args *a, const struct input *in, struct sbu
         return rc;
     }
     struct cdi_cache *cache = open_cache(a);
-    rc = cdi_cache_edits(cache, a->names.p, a->names.n, &arena, &edits, err);
+    rc = cdi_find_edits(cache, a, &arena, &edits, err);
     if (rc == 0)
         rc = cdi_apply(&edits, doc.root, cdi_host_system(), &w, err);
     if (rc == 0)
@@ -246,10 +293,9 @@ static int apply_to(const struct cdi_args *a, const struct input *in, struct sbu
     return rc;
 }
 
-static int run_apply(const struct cdi_args *a)
+static int cdi_run_apply(void)
 {
-    if (!a->spec || a->names.n == 0)
-        return verb_usage_error("cdi", "apply takes --spec CONFIG and names of devices");
+    const struct cdi_args *a = &args;
     cleanup_input struct input in = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct err err = {0};
@@ -268,26 +314,4 @@ static int run_apply(const struct cdi_args *a)
     if (!to_file)
         (void)fputs(out.p, stdout);
     return VERB_OK;
-}
-
-int verb_cdi(int argc, char **argv)
-{
-    static const struct {
-        const char *name;
-        int (*run)(const struct cdi_args *a);
-    } parts[] = {{"list", run_list},
-                 {"inspect", run_inspect},
-                 {"validate", run_validate},
-                 {"apply", run_apply}};
-    if (argc < 2)
-        return verb_usage_error("cdi", "say list, inspect, validate or apply");
-    for (size_t i = 0; i < array_len(parts); i++) {
-        if (strcmp(parts[i].name, argv[1]) != 0)
-            continue;
-        cleanup_with(cdi_args_done) struct cdi_args a = {0};
-        if (!parse_args(&a, argc - 1, argv + 1))
-            return verb_usage_error("cdi", verb_no_sense);
-        return parts[i].run(&a);
-    }
-    return verb_usage_error("cdi", "there are list, inspect, validate and apply");
 }

@@ -248,43 +248,52 @@ static int run_jsonl(void)
     return VERB_OK;
 }
 
-const char cel_usage[] =
-    "dray cel 'EXPR' -f FILE        which devices of the ResourceSlices in FILE does EXPR match?\n"
-    "dray cel --check [--new] 'EXPR'   its type and estimated cost\n"
-    "dray cel --jsonl                  questions from standard input, a line of JSON each\n\n"
-    "FILE may be - for standard input, as in: kubectl get resourceslices -o yaml | dray cel ... -f "
-    "-\n"
-    "--new: by the rules for expressions in new objects, not for stored ones.";
+static struct {
+    struct cli_texts words;
+    const char *file;
+    bool check, new_rules, jsonl;
+} args;
 
-int verb_cel(int argc, char **argv)
+static int verb_cel(void);
+
+static const struct cli_option cel_options[] = {
+    {"--filename", "-f", "FILE", "evaluate on the ResourceSlices of a file; - reads standard input",
+     .text = &args.file, .excludes = "--check"},
+    {"--check", NULL, NULL, "print the type and the estimated cost", .flag = &args.check},
+    {"--new", NULL, NULL, "use the rules for expressions in new objects, not for stored ones",
+     .flag = &args.new_rules},
+    {"--jsonl", NULL, NULL, "answer questions from standard input, one JSON object a line",
+     .flag = &args.jsonl, .excludes = "--filename --check --new"},
+};
+static const struct cli_group cel_group = CLI_GROUP("Options", cel_options);
+
+const struct cli_verb cel_verb = {
+    .name = "cel",
+    .summary = "try a CEL expression on devices, or check it",
+    .chapter = CLI_PLANNING,
+    .synopsis = "cel 'EXPR' -f FILE [--new]\ncel --check [--new] 'EXPR'\ncel --jsonl",
+    .text = "Shows which devices of the ResourceSlices in FILE an expression matches, or its type "
+            "and estimated cost.",
+    .examples = "kubectl get resourceslices -o yaml | dray cel 'device.driver == "
+                "\"gpu.example.com\"' -f -\n"
+                "dray cel --check 'device.attributes[\"gpu.example.com\"].model == \"A100\"'",
+    .groups = {&cel_group},
+    .words = &args.words,
+    .words_most = 1,
+    .dashed_words = true,
+    .run = verb_cel,
+};
+
+static int verb_cel(void)
 {
-    const char *expr = NULL;
-    const char *file = NULL;
-    bool check = false;
-    bool new_rules = false;
     cel_set_zone_reader(read_zone);
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--jsonl") == 0) {
-            return argc == 2 ? run_jsonl() : verb_usage_error("cel", "--jsonl stands alone");
-        } else if (strcmp(argv[i], "--check") == 0) {
-            check = true;
-        } else if (strcmp(argv[i], "--new") == 0) {
-            new_rules = true;
-        } else if (strcmp(argv[i], "-f") == 0 && i + 1 < argc) {
-            file = argv[++i];
-        } else if (argv[i][0] == '-' && argv[i][1] && !expr && strchr(argv[i], ' ') == NULL) {
-            return verb_usage_error("cel", verb_no_sense);
-        } else if (!expr) {
-            expr = argv[i];
-        } else {
-            return verb_usage_error("cel", "one expression, please");
-        }
-    }
-    if (!expr)
-        return verb_usage_error("cel", "which expression?");
-    if (check)
-        return cel_people_check(str_z(expr), new_rules);
-    if (!file)
-        return verb_usage_error("cel", "which devices? give a file with -f, or use --check");
-    return cel_people_match(str_z(expr), file, new_rules);
+    if (args.jsonl && args.words.n == 0)
+        return run_jsonl();
+    if (args.jsonl || args.words.n == 0)
+        return verb_usage_error("cel", args.jsonl ? "--jsonl excludes EXPR" : "EXPR is missing");
+    if (args.check)
+        return cel_people_check(str_z(args.words.p[0]), args.new_rules);
+    if (!args.file)
+        return verb_usage_error("cel", "-f FILE or --check is missing");
+    return cel_people_match(str_z(args.words.p[0]), args.file, args.new_rules);
 }

@@ -14,67 +14,47 @@ struct common common;
 
 #define OUTPUT_CHOICES "table wide json yaml name jsonpath="
 
-static const struct option cluster_options[] = {
-    {.name = "--namespace",
-     .letter = "-n",
-     .value_name = "NAME",
-     .text = &common.namespace,
-     .help = "the namespace; default: the context's"},
-    {.name = "--context",
-     .value_name = "NAME",
-     .text = &common.context,
-     .help = "a context of the kubeconfig; default: its current one"},
-    {.name = "--kubeconfig",
-     .value_name = "FILE",
-     .text = &common.kubeconfig,
-     .help = "default: $KUBECONFIG, ~/.kube/config, the 'dray up' of this machine"},
-    {.name = "--color",
-     .value_name = "WHEN",
-     .text = &common.color,
-     .choices = "auto always never",
-     .help = "auto (on a terminal, unless NO_COLOR is set), always, never"},
+static const struct cli_option cluster_options[] = {
+    {"--namespace", "-n", "NAME", "use this namespace; default: the context's",
+     .text = &common.namespace},
+    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
+     .text = &common.context},
+    {"--kubeconfig", NULL, "FILE",
+     "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config, the 'dray up' of this machine",
+     .text = &common.kubeconfig},
+    {"--color", NULL, "WHEN",
+     "use colors: auto (on a terminal, unless NO_COLOR is set), always, never",
+     .text = &common.color, .choices = "auto always never"},
 };
 
-static const struct option list_options[] = {
-    {.name = "--all-namespaces",
-     .letter = "-A",
-     .flag = &common.all_namespaces,
-     .value = true,
-     .help = "in all namespaces"},
-    {.name = "--selector",
-     .letter = "-l",
-     .value_name = "LABELS",
-     .text = &common.selector,
-     .help = "only objects with these labels: app=web,tier!=test"},
-    {.name = "--output",
-     .letter = "-o",
-     .value_name = "FORMAT",
-     .text = &common.output,
-     .choices = OUTPUT_CHOICES,
-     .help = "table, wide, json, yaml, name or jsonpath='{.metadata.name}'"},
-    {.name = "--watch",
-     .letter = "-w",
-     .flag = &common.watch,
-     .value = true,
-     .help = "go on with what changes; Ctrl-C ends it"},
-    {.name = "--no-headers",
-     .flag = &common.no_headers,
-     .value = true,
-     .help = "a table without the names of its columns"},
+static const struct cli_option connect_options[] = {
+    {"--kubeconfig", NULL, "FILE",
+     "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config, the pod's service account",
+     .text = &common.kubeconfig},
+    {"--context", NULL, "NAME", "use this context of the kubeconfig; default: its current one",
+     .text = &common.context},
 };
 
-static const struct option output_options[] = {
-    {.name = "--output",
-     .letter = "-o",
-     .value_name = "FORMAT",
-     .text = &common.output,
-     .choices = OUTPUT_CHOICES,
-     .help = "table, wide, json, yaml or jsonpath='{.field}'"},
+static const struct cli_option list_options[] = {
+    {"--all-namespaces", "-A", NULL, "use all namespaces", .flag = &common.all_namespaces},
+    {"--selector", "-l", "LABELS", "select objects by labels: app=web,tier!=test",
+     .text = &common.selector},
+    {"--output", "-o", "FORMAT",
+     "print table, wide, json, yaml, name or jsonpath='{.metadata.name}'", .text = &common.output,
+     .suggest = OUTPUT_CHOICES},
+    {"--watch", "-w", NULL, "continue with changes until Ctrl-C", .flag = &common.watch},
+    {"--no-headers", NULL, NULL, "print tables without column names", .flag = &common.no_headers},
 };
 
-const struct option_group common_cluster = OPTION_GROUP("Which cluster", cluster_options);
-const struct option_group common_list = OPTION_GROUP("Which objects, and how", list_options);
-const struct option_group common_output = OPTION_GROUP("How", output_options);
+static const struct cli_option output_options[] = {
+    {"--output", "-o", "FORMAT", "print table, wide, json, yaml or jsonpath='{.field}'",
+     .text = &common.output, .suggest = OUTPUT_CHOICES},
+};
+
+const struct cli_group common_cluster = CLI_GROUP("Cluster options", cluster_options);
+const struct cli_group common_connect = CLI_GROUP("Cluster options", connect_options);
+const struct cli_group common_list = CLI_GROUP("List options", list_options);
+const struct cli_group common_output = CLI_GROUP("Output options", output_options);
 
 // own_kubeconfig adds the file that 'dray up' writes, if there is one.
 static bool own_kubeconfig(struct sbuf *path)

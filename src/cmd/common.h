@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "cmd/cluster.h"
-#include "cmd/option.h"
+#include "cmd/engine/cli.h"
 #include "view/output.h"
 #include "view/table.h"
 
@@ -23,9 +23,10 @@ struct common {
 
 extern struct common common;
 
-extern const struct option_group common_cluster; // --kubeconfig --context -n --color
-extern const struct option_group common_list;    // -A -l -o -w --no-headers
-extern const struct option_group common_output;  // -o alone, for verbs that show one thing
+extern const struct cli_group common_cluster; // --kubeconfig --context -n --color
+extern const struct cli_group common_connect; // --kubeconfig --context
+extern const struct cli_group common_list;    // -A -l -o -w --no-headers
+extern const struct cli_group common_output;  // -o alone, for verbs that show one thing
 
 // common_cluster_is_named: --kubeconfig, --context or $KUBECONFIG say which cluster.
 bool common_cluster_is_named(void);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Components on any API server: options, leader election, health and metrics, start and stop.
 #include "cmd/component.h"
 
-#include <assert.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "client/lease.h"
 #include "client/offer.h"
 #include "client/remote.h"
+#include "cmd/common.h"
 #include "cmd/component_http.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
@@ -23,23 +25,55 @@
 
 #define ASK_AGAIN_NS (CLOCK_NS_PER_SEC)
 #define GIVE_UP_NS   (3 * CLOCK_NS_PER_SEC)
-#define OPTIONS_MAX  40
 
 static struct log_module log_mod = LOG_MODULE("component");
 
-struct component_settings {
-    const char *kubeconfig, *context, *config, *listen, *gates, *log_format, *log_level;
+static struct {
+    const char *listen, *gates, *log_format, *log_level;
     const char *lease_namespace, *lease_name;
     bool elect;
     int64_t duration_ns, deadline_ns, retry_ns;
+} component_set = {.gates = "",
+                   .log_format = "json",
+                   .log_level = "info",
+                   .lease_namespace = "kube-system",
+                   .elect = true,
+                   .duration_ns = 2000 * CLOCK_NS_PER_MS,
+                   .deadline_ns = 1500 * CLOCK_NS_PER_MS,
+                   .retry_ns = 500 * CLOCK_NS_PER_MS};
+
+static const struct cli_option component_options[] = {
+    {"--bind-address", NULL, "HOST:PORT",
+     "serve /healthz, /livez, /readyz and /metrics here over plain HTTP; 'none': not at all",
+     .text = &component_set.listen},
+    {"--leader-elect", NULL, NULL, "act only while holding the lease; default true",
+     .flag = &component_set.elect},
+    {"--leader-elect-lease-duration", NULL, "TIME",
+     "replace a leader that is gone after this time; default 2s",
+     .duration_ns = &component_set.duration_ns},
+    {"--leader-elect-renew-deadline", NULL, "TIME",
+     "stop leading if the lease was not renewed for this time; default 1500ms",
+     .duration_ns = &component_set.deadline_ns},
+    {"--leader-elect-retry-period", NULL, "TIME",
+     "renew or try to take the lease this often; default 500ms",
+     .duration_ns = &component_set.retry_ns},
+    {"--leader-elect-resource-namespace", NULL, "NAME",
+     "keep the lease in this namespace; default kube-system",
+     .text = &component_set.lease_namespace},
+    {"--leader-elect-resource-name", NULL, "NAME", "name the lease; default: the component's name",
+     .text = &component_set.lease_name},
+    {"--feature-gates", NULL, "A=true,B=false", "override the gates that the server reports",
+     .text = &component_set.gates},
+    {"--log-format", NULL, "FORMAT", "log as json (default) or text",
+     .text = &component_set.log_format, .choices = "json text"},
+    {"--log-level", NULL, "LEVELS",
+     "log error, warn, info (default) or debug; also by module: info,store=debug",
+     .text = &component_set.log_level},
 };
+const struct cli_group component_group = CLI_GROUP("Component options", component_options);
 
 struct component {
     const struct component_ops *ops;
-    struct component_settings set;
-    struct option options[OPTIONS_MAX];
-    size_t options_len;
-    struct arena arena; // texts of the config file
     struct loop *loop;
     struct exec *exec;
     struct kubeconfig kubeconfig;
@@ -55,90 +89,13 @@ struct component {
     bool leading, stopping;
 };
 
-// --- The command line ----------------------------------------------------------------------------
-
-static void add_options(struct component *c)
+int component_check(struct err *err)
 {
-    struct component_settings *s = &c->set;
-    const struct option common[] = {
-        {.name = "--kubeconfig", .text = &s->kubeconfig},
-        {.name = "--context", .text = &s->context},
-        {.name = "--bind-address", .text = &s->listen},
-        {.name = "--leader-elect", .flag = &s->elect, .value = true},
-        {.name = "--leader-elect-lease-duration", .duration_ns = &s->duration_ns},
-        {.name = "--leader-elect-renew-deadline", .duration_ns = &s->deadline_ns},
-        {.name = "--leader-elect-retry-period", .duration_ns = &s->retry_ns},
-        {.name = "--leader-elect-resource-namespace", .text = &s->lease_namespace},
-        {.name = "--leader-elect-resource-name", .text = &s->lease_name},
-        {.name = "--feature-gates", .text = &s->gates},
-        {.name = "--log-format", .text = &s->log_format},
-        {.name = "--log-level", .text = &s->log_level},
-    };
-    for (size_t i = 0; i < array_len(common); i++)
-        c->options[c->options_len++] = common[i];
-    for (size_t i = 0; i < c->ops->options_len; i++)
-        c->options[c->options_len++] = c->ops->options[i];
-    assert(c->options_len <= OPTIONS_MAX);
-}
-
-// One flag; *i moves along. --leader-elect=false is the one that takes a value or none.
-static bool take(struct component *c, int argc, char **argv, int *i)
-{
-    const struct option config = {.name = "--config", .text = &c->set.config};
-    if (strcmp(argv[*i], "--leader-elect=false") == 0 ||
-        strcmp(argv[*i], "--leader-elect=true") == 0) {
-        c->set.elect = strcmp(argv[*i], "--leader-elect=true") == 0;
-        return true;
-    }
-    bool known = option_take(&config, argc, argv, i);
-    for (size_t k = 0; k < c->options_len && !known; k++)
-        known = option_take(&c->options[k], argc, argv, i);
-    return known;
-}
-
-// config_of finds --config, whose file is read before the flags, which win over it.
-static const char *config_of(int argc, char **argv)
-{
-    const char *path = NULL;
-    const struct option config = {.name = "--config", .text = &path};
-    for (int i = 1; i < argc; i++)
-        (void)option_take(&config, argc, argv, &i);
-    return path;
-}
-
-static int read_settings(struct component *c, int argc, char **argv, struct err *err)
-{
-    struct component_settings *s = &c->set;
-    *s = (struct component_settings){.listen = c->ops->listen,
-                                     .gates = "",
-                                     .log_format = "json",
-                                     .log_level = "info",
-                                     .lease_namespace = "kube-system",
-                                     .lease_name = c->ops->name,
-                                     .elect = true,
-                                     .duration_ns = 2000 * CLOCK_NS_PER_MS,
-                                     .deadline_ns = 1500 * CLOCK_NS_PER_MS,
-                                     .retry_ns = 500 * CLOCK_NS_PER_MS};
-    add_options(c);
-    const char *config = config_of(argc, argv);
-    int r = config ? option_file(config, c->options, c->options_len, &c->arena, err) : 0;
-    for (int i = 1; r == 0 && i < argc; i++) {
-        const char *word = argv[i];
-        if (!take(c, argc, argv, &i))
-            r = err_set(err, ERR_INVALID, "'%s' makes no sense here", word);
-    }
-    const struct lease_options times = {.duration_ns = s->duration_ns,
-                                        .renew_deadline_ns = s->deadline_ns,
-                                        .retry_ns = s->retry_ns};
-    if (r == 0 && s->elect)
-        r = lease_check(&times, err);
-    if (r == 0 && strcmp(s->log_format, "json") != 0 && strcmp(s->log_format, "text") != 0)
-        r = err_set(err, ERR_INVALID, "--log-format is json or text, not '%s'", s->log_format);
-    if (r == 0)
-        r = log_set_levels(str_z(s->log_level), err);
-    if (r == 0 && c->ops->check)
-        r = c->ops->check(c->ops->arg, err);
-    return r;
+    const struct lease_options times = {.duration_ns = component_set.duration_ns,
+                                        .renew_deadline_ns = component_set.deadline_ns,
+                                        .retry_ns = component_set.retry_ns};
+    int r = component_set.elect ? lease_check(&times, err) : 0;
+    return r < 0 ? r : log_set_levels(str_z(component_set.log_level), err);
 }
 
 // --- Leading -------------------------------------------------------------------------------------
@@ -183,7 +140,6 @@ static void on_holder(void *arg, struct str identity)
 
 static void start_election(struct component *c)
 {
-    const struct component_settings *s = &c->set;
     char host[256] = "", uuid[UUID_TEXT_LEN + 1];
     (void)gethostname(host, sizeof(host) - 1);
     struct uuid id = uuid_random(c->exec->rng);
@@ -191,12 +147,12 @@ static void start_election(struct component *c)
     sbuf_clear(&c->identity);
     sbuf_addf(&c->identity, "%s_%s", host, uuid);
     const struct lease_options o = {.client = c->lease_client,
-                                    .namespace = str_z(s->lease_namespace),
-                                    .name = str_z(s->lease_name),
+                                    .namespace = str_z(component_set.lease_namespace),
+                                    .name = str_z(component_set.lease_name),
                                     .identity = sbuf_str(&c->identity),
-                                    .duration_ns = s->duration_ns,
-                                    .renew_deadline_ns = s->deadline_ns,
-                                    .retry_ns = s->retry_ns,
+                                    .duration_ns = component_set.duration_ns,
+                                    .renew_deadline_ns = component_set.deadline_ns,
+                                    .retry_ns = component_set.retry_ns,
                                     .steadfast = true,
                                     .leading = on_leading,
                                     .lost = on_lost,
@@ -212,7 +168,7 @@ static int decide_features(struct component *c, const struct offer *o, struct er
 {
     int r = offer_features(o, &c->features, err);
     if (r == 0)
-        r = features_parse(&c->features, str_z(c->set.gates), err);
+        r = features_parse(&c->features, str_z(component_set.gates), err);
     return r;
 }
 
@@ -236,8 +192,8 @@ static void on_offer(void *arg, int code, const struct err *err, const struct of
              log_str("taint_rules", o->rules ? o->rules->api_version : STR("none")),
              log_bool("pod_groups", o->pod_groups));
     (void)malloc_trim(0); // the metrics were large
-    begin(c, c->set.elect);
-    if (c->set.elect)
+    begin(c, component_set.elect);
+    if (component_set.elect)
         start_election(c);
     else
         LOG_INFO(&log_mod, "leading without election");
@@ -269,7 +225,7 @@ static void add_metrics(void *arg, struct sbuf *out)
               "the relevant lease, 0 indicates backup, 1 indicates master.\n"
               "# TYPE leader_election_master_status gauge\n"
               "leader_election_master_status{name=\"%s\"} %d\n",
-              c->set.lease_name, c->leading);
+              component_set.lease_name, c->leading);
     if (c->started)
         c->ops->metrics(c->ops->arg, out);
     client_remote_metrics(c->client, out);
@@ -309,16 +265,16 @@ static void on_signal(void *arg)
 static int open_http(struct component *c, struct err *err)
 {
     const struct component_http_options o = {.loop = c->loop,
-                                             .listen = c->set.listen,
+                                             .listen = component_set.listen,
                                              .ready = is_ready,
                                              .metrics = add_metrics,
                                              .arg = c};
-    if (strcmp(c->set.listen, "none") == 0)
+    if (strcmp(component_set.listen, "none") == 0)
         return 0;
     uint16_t port = 0;
     int r = component_http_new(&o, &c->http, &port, err);
     if (r == 0)
-        LOG_INFO(&log_mod, "health and metrics", log_z("address", c->set.listen),
+        LOG_INFO(&log_mod, "health and metrics", log_z("address", component_set.listen),
                  log_u64("port", port));
     return r;
 }
@@ -333,7 +289,7 @@ static int start(struct component *c, struct err *err)
     c->exec = loop_exec(c->loop);
     c->again = (struct exec_timer){.fn = ask, .arg = c};
     c->give_up = (struct exec_timer){.fn = on_done, .arg = c};
-    r = kubeconfig_find(&c->kubeconfig, c->set.kubeconfig, c->set.context, &c->target, err);
+    r = kubeconfig_find(&c->kubeconfig, common.kubeconfig, common.context, &c->target, err);
     if (r == 0)
         r = client_remote_new(c->loop, &o, &c->client, err);
     if (r == 0)
@@ -368,22 +324,19 @@ static void finish(struct component *c)
     }
     kubeconfig_done(&c->kubeconfig);
     sbuf_done(&c->identity);
-    arena_done(&c->arena);
 }
 
-int component_run(const struct component_ops *ops, int argc, char **argv)
+int component_run(const struct component_ops *ops)
 {
     struct component c = {.ops = ops};
     struct err err = {0};
-    int r = read_settings(&c, argc, argv, &err);
-    if (r < 0) {
-        arena_done(&c.arena);
-        return verb_usage_error(ops->verb, err.msg);
-    }
+    component_set.listen = component_set.listen ? component_set.listen : ops->listen;
+    component_set.lease_name = component_set.lease_name ? component_set.lease_name : ops->name;
     process_confine();
     log_configure(to_stderr, NULL,
-                  strcmp(c.set.log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT, NULL);
-    r = start(&c, &err);
+                  strcmp(component_set.log_format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT,
+                  NULL);
+    int r = start(&c, &err);
     if (r < 0)
         (void)fprintf(stderr, "dray %s: %s\n", ops->verb, err.msg);
     else

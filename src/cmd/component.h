@@ -12,18 +12,14 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "client/client.h"
-#include "cmd/option.h"
+#include "cmd/engine/cli.h"
 
 struct component;
 
 struct component_ops {
-    const char *name;             // "dray-scheduler": of the lease, the user agent, in logs
-    const char *verb;             // for messages
-    const char *listen;           // default address for health and metrics
-    const struct option *options; // its own
-    size_t options_len;
-    // check looks at its options before anything is started; may be NULL.
-    int (*check)(void *arg, struct err *err);
+    const char *name;   // "dray-scheduler": of the lease, the user agent, in logs
+    const char *verb;   // for messages
+    const char *listen; // default address for health and metrics
     // start makes the part, watching; with standby it does nothing before lead.
     void (*start)(void *arg, struct client *client, const struct features *features, bool standby);
     void (*lead)(void *arg);
@@ -33,23 +29,12 @@ struct component_ops {
     void *arg;
 };
 
-// component_usage is what 'dray help' says of the options that all parts have.
-#define COMPONENT_USAGE                                                                            \
-    "--kubeconfig FILE, --context NAME   the API server; default $KUBECONFIG, ~/.kube/config, or " \
-    "the\n"                                                                                        \
-    "                        pod's service account\n"                                              \
-    "--bind-address HOST:PORT  /healthz, /livez, /readyz and /metrics, plain HTTP; 'none': not "   \
-    "at "                                                                                          \
-    "all\n"                                                                                        \
-    "--leader-elect=false    act at once, whoever else does\n"                                     \
-    "--leader-elect-lease-duration 2s, --leader-elect-renew-deadline 1500ms,\n"                    \
-    "--leader-elect-retry-period 500ms   a leader that is gone is replaced after the first\n"      \
-    "--leader-elect-resource-namespace kube-system, --leader-elect-resource-name NAME\n"           \
-    "--feature-gates A=true,B=false   over what the server says of itself\n"                       \
-    "--log-format json|text, --log-level LEVELS   default json, info\n"                            \
-    "--config FILE           YAML with the same names; flags win over it"
+extern const struct cli_group component_group; // options of all components
+
+// component_check looks at these options; for cli_verb.check.
+int component_check(struct err *err) MUST_USE;
 
 // component_run runs it until SIGTERM or SIGINT. Returns one of VERB_*.
-int component_run(const struct component_ops *ops, int argc, char **argv);
+int component_run(const struct component_ops *ops);
 
 #endif

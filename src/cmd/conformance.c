@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray conformance: whether a cluster does what Kubernetes promises about devices.
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/common.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
@@ -16,36 +16,61 @@
 
 #include "base/banned.h"
 
-const char conformance_usage[] =
-    "dray conformance [--kubeconfig FILE] [--context NAME] [FLAGS]\n"
-    "dray conformance --list\n\n"
-    "Checks a cluster, dray's or any other of Kubernetes 1.34 or later: what its API does with "
-    "the\n"
-    "kinds of Dynamic Resource Allocation, and Kubernetes AI conformance as far as a program can\n"
-    "judge it. Each check has evidence: requests, objects, logs, with times "
-    "(docs/conformance.md).\n"
-    "What it creates is in a namespace of its own, or has its label, and is removed, also after\n"
-    "Ctrl-C.\n\n"
-    "--only NAME[,NAME…]  some checks; a name may end in '*'\n"
-    "--image IMAGE        for pods: with sh, ls, env, sort, find; default busybox:stable\n"
-    "--class NAME         DeviceClass of accelerators; default: one that is found\n"
-    "--claim FILE         instead: a ResourceClaim or ResourceClaimTemplate\n"
-    "--nic-claim FILE     the same for a network device\n"
-    "--metrics PATH       where metrics of accelerators are, as a path of the API server\n"
-    "--namespace NAME     default: a new one; one that exists is left\n"
-    "--timeout SECONDS    for a pod to run; default 120\n"
-    "--keep               leave everything that was created\n"
-    "--strict             what SHOULD be counts as what MUST be\n"
-    "--evidence           show it in the table, too\n"
-    "-o json|yaml         instead of the table; --junit FILE: besides, for CI\n\n"
-    "Exit status: 0 nothing that must be failed, 1 something did, 2 the cluster or the command "
-    "line\n"
-    "cannot be used.";
-
-struct args {
+static struct args {
     struct conform_options conform;
-    const char *output, *junit, *claim, *nic_claim, *timeout;
+    const char *output, *junit, *claim, *nic_claim;
     bool list, strict, evidence;
+} args = {.conform = {.image = "busybox:stable", .timeout_s = 120}};
+
+static int verb_conformance(void);
+
+static const struct cli_option conformance_options[] = {
+    {"--list", NULL, NULL, "list the checks", .flag = &args.list},
+    {"--only", NULL, "NAME[,NAME…]", "run these checks; a name may end in '*'",
+     .text = &args.conform.only},
+    {"--image", NULL, "IMAGE",
+     "run pods with this image, which has sh, ls, env, sort, find; default busybox:stable",
+     .text = &args.conform.image},
+    {"--class", NULL, "NAME", "use accelerators of this DeviceClass; default: one that is found",
+     .text = &args.conform.class_name},
+    {"--claim", NULL, "FILE", "use the ResourceClaim or ResourceClaimTemplate of a file instead",
+     .text = &args.claim},
+    {"--nic-claim", NULL, "FILE", "use the claim of a file for a network device",
+     .text = &args.nic_claim},
+    {"--metrics", NULL, "PATH", "read metrics of accelerators at this path of the API server",
+     .text = &args.conform.metrics},
+    {"--namespace", "-n", "NAME", "work in this namespace, which stays; default: a new one",
+     .text = &args.conform.namespace},
+    {"--timeout", NULL, "SECONDS", "wait so long for a pod to run; default 120",
+     .number = &args.conform.timeout_s, .least = 1, .most = 86400},
+    {"--keep", NULL, NULL, "keep everything that was created", .flag = &args.conform.keep},
+    {"--strict", NULL, NULL, "treat SHOULD as MUST", .flag = &args.strict},
+    {"--evidence", NULL, NULL, "show the evidence in the table", .flag = &args.evidence},
+    {"--output", "-o", "FORMAT", "print json or yaml instead of the table", .text = &args.output,
+     .choices = "json yaml"},
+    {"--junit", NULL, "FILE", "write a JUnit report", .text = &args.junit},
+};
+static const struct cli_group conformance_group = CLI_GROUP("Options", conformance_options);
+
+const struct cli_verb conformance_verb = {
+    .name = "conformance",
+    .summary = "check a cluster for DRA and AI conformance",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "conformance [--kubeconfig FILE] [--context NAME] [OPTIONS]\nconformance --list",
+    .text = "Checks a cluster, dray's or any other from Kubernetes 1.34 on: the API of Dynamic "
+            "Resource Allocation, and "
+            "Kubernetes AI conformance as far as a program can judge it. Each check has evidence: "
+            "requests, objects, logs, with "
+            "times (docs/conformance.md). Created objects are in a namespace of their own or carry "
+            "a label, and are removed, "
+            "also after Ctrl-C.\n\n"
+            "Exit status: 0 no mandatory check failed, 1 one failed, 2 the cluster or the command "
+            "line cannot be used.",
+    .examples = "dray conformance --context test\n"
+                "dray conformance --only 'dra-*' -o json\n"
+                "dray conformance --list",
+    .groups = {&conformance_group, &common_connect},
+    .run = verb_conformance,
 };
 
 static void on_signal(int signal)
@@ -58,47 +83,6 @@ static int fail(const char *what)
 {
     (void)fprintf(stderr, "dray conformance: %s\n", what);
     return VERB_USAGE;
-}
-
-static bool parse(struct args *a, int argc, char **argv)
-{
-    static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
-                                            {"context", required_argument, NULL, 'x'},
-                                            {"only", required_argument, NULL, 'y'},
-                                            {"image", required_argument, NULL, 'i'},
-                                            {"class", required_argument, NULL, 'c'},
-                                            {"claim", required_argument, NULL, 'C'},
-                                            {"nic-claim", required_argument, NULL, 'N'},
-                                            {"metrics", required_argument, NULL, 'm'},
-                                            {"namespace", required_argument, NULL, 'n'},
-                                            {"timeout", required_argument, NULL, 't'},
-                                            {"keep", no_argument, NULL, 'K'},
-                                            {"strict", no_argument, NULL, 'S'},
-                                            {"evidence", no_argument, NULL, 'e'},
-                                            {"junit", required_argument, NULL, 'j'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {0}};
-    struct conform_options *o = &a->conform;
-    const char **const texts[] = {
-        ['k'] = &o->kubeconfig, ['x'] = &o->context, ['y'] = &o->only,      ['i'] = &o->image,
-        ['c'] = &o->class_name, ['C'] = &a->claim,   ['N'] = &a->nic_claim, ['m'] = &o->metrics,
-        ['n'] = &o->namespace,  ['t'] = &a->timeout, ['j'] = &a->junit,     ['o'] = &a->output};
-    bool *const flags[] = {
-        ['K'] = &o->keep, ['S'] = &a->strict, ['e'] = &a->evidence, ['l'] = &a->list};
-    optind = 1;
-    opterr = 0; // one line is enough, and it is ours
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread starts
-    for (int c; (c = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
-        size_t i = (size_t)c;
-        if (i < array_len(texts) && texts[i])
-            *texts[i] = optarg;
-        else if (i < array_len(flags) && flags[i])
-            *flags[i] = true;
-        else
-            return false;
-    }
-    return optind == argc;
 }
 
 // The spec of a claim in a file: of a ResourceClaim, of a template, or the spec itself.
@@ -189,19 +173,13 @@ static int run(struct args *a)
     return rc;
 }
 
-int verb_conformance(int argc, char **argv)
+static int verb_conformance(void)
 {
-    struct args a = {.conform = {.image = "busybox:stable", .timeout_s = 120}};
     cleanup_sbuf struct sbuf names = {0};
-    if (!parse(&a, argc, argv))
-        return verb_usage_error("conformance", verb_no_sense);
-    if (a.output && strcmp(a.output, "json") != 0 && strcmp(a.output, "yaml") != 0)
-        return verb_usage_error("conformance", "-o is json or yaml");
-    if (a.timeout && (str_to_i64(str_z(a.timeout), &a.conform.timeout_s) != 0 ||
-                      a.conform.timeout_s < 1 || a.conform.timeout_s > 86400))
-        return verb_usage_error("conformance", "--timeout wants a number of seconds");
-    if (!a.list)
-        return run(&a);
+    args.conform.kubeconfig = common.kubeconfig;
+    args.conform.context = common.context;
+    if (!args.list)
+        return run(&args);
     conform_list(&names);
     (void)fputs(names.p, stdout);
     return VERB_OK;

@@ -3,6 +3,7 @@
 // dray controllers: DRA's controllers on any API server, instead of those of kube-controller-manager.
 #include <stdlib.h>
 
+#include "cmd/common.h"
 #include "cmd/component.h"
 #include "cmd/verb.h"
 #include "ctl/ctl.h"
@@ -10,27 +11,7 @@
 
 #include "base/banned.h"
 
-const char controllers_usage[] =
-    "dray controllers [--kubeconfig FILE] [--controllers LIST] [FLAGS]\n\n"
-    "Makes claims from templates, releases and deletes them, evicts pods from tainted devices, "
-    "tells how\n"
-    "full pools are, on any Kubernetes from 1.34 on. Switch the same controllers off in\n"
-    "kube-controller-manager: --controllers=*,-resourceclaim-controller,"
-    "-device-taint-eviction-controller,…\n\n"
-    "--controllers LIST      '*' (the default): resourceclaim-controller,\n"
-    "                        device-taint-eviction-controller, podgroup-protection-controller,\n"
-    "                        resourcepoolstatusrequest-controller; NAME and -NAME choose others.\n"
-    "                        Off unless named: garbage-collector-controller (all kinds, those "
-    "of\n"
-    "                        CustomResourceDefinitions too), and others that "
-    "kube-controller-manager\n"
-    "                        runs as well: docs/controllers.md\n"
-    "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
-    "all\n"
-    "--root-ca-file FILE     who vouches for the API server, for "
-    "root-ca-certificate-publisher-controller\n" COMPONENT_USAGE;
-
-struct controllers {
+static struct controllers {
     const char *list, *root_ca_file;
     char *root_ca;
     int64_t terminated_pods;
@@ -38,19 +19,61 @@ struct controllers {
     struct exec *exec;
     struct features features;
     struct ctl *ctl;
+} controllers = {
+    .list = "*",
+    .terminated_pods = CTL_TERMINATED_PODS,
+    .on = {[CTL_CLAIMS] = true, [CTL_TAINTS] = true, [CTL_POOLS] = true, [CTL_GROUPS] = true}};
+
+static int verb_controllers(void);
+static int controllers_check(struct err *err);
+
+static const struct cli_option controllers_options[] = {
+    {"--controllers", NULL, "LIST",
+     "run these controllers: '*' (the default) stands for resourceclaim-controller, "
+     "device-taint-eviction-controller, podgroup-protection-controller and "
+     "resourcepoolstatusrequest-controller; NAME adds and -NAME removes one. Off unless named: "
+     "garbage-collector-controller (all kinds) and others that kube-controller-manager runs as "
+     "well: docs/controllers.md",
+     .text = &controllers.list},
+    {"--terminated-pod-gc-threshold", NULL, "N",
+     "keep at most this many terminated pods; default 12500, 0: all",
+     .number = &controllers.terminated_pods, .most = CLI_MOST},
+    {"--root-ca-file", NULL, "FILE",
+     "publish this CA, for root-ca-certificate-publisher-controller",
+     .text = &controllers.root_ca_file},
+};
+static const struct cli_group controllers_group = CLI_GROUP("Options", controllers_options);
+
+const struct cli_verb controllers_verb = {
+    .name = "controllers",
+    .summary = "run the DRA controllers on any Kubernetes",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "controllers [--kubeconfig FILE] [--controllers LIST] [OPTIONS]",
+    .text = "Creates claims from templates, releases and deletes them, evicts pods from tainted "
+            "devices and reports the status of "
+            "pools, on any Kubernetes from 1.34 on. Disable the same controllers in "
+            "kube-controller-manager:\n"
+            "  --controllers=*,-resourceclaim-controller,-device-taint-eviction-controller,…",
+    .examples = "dray controllers --kubeconfig controllers.kubeconfig\n"
+                "dray controllers --controllers '*,garbage-collector-controller'",
+    .groups = {&controllers_group, &component_group, &common_connect},
+    .config = true,
+    .check = controllers_check,
+    .run = verb_controllers,
 };
 
-static int check(void *arg, struct err *err)
+static int controllers_check(struct err *err)
 {
-    struct controllers *c = arg;
-    int r = ctl_controllers_parse(str_z(c->list), c->on, err);
-    if (r < 0)
+    struct controllers *c = &controllers;
+    if (ctl_controllers_parse(str_z(c->list), c->on, err) < 0)
         return err_wrap(err, "--controllers");
     if (c->on[CTL_ROOT_CA] && !c->root_ca_file)
         return err_set(err, ERR_INVALID, "%s needs --root-ca-file FILE",
                        ctl_controller_name(CTL_ROOT_CA));
-    r = c->root_ca_file ? pki_read_file(c->root_ca_file, &c->root_ca, err) : 0;
-    return r == -ENOENT ? err_set(err, ERR_INVALID, "there is no file %s", c->root_ca_file) : r;
+    int r = c->root_ca_file ? pki_read_file(c->root_ca_file, &c->root_ca, err) : 0;
+    if (r == -ENOENT)
+        r = err_set(err, ERR_INVALID, "there is no file %s", c->root_ca_file);
+    return r < 0 ? r : component_check(err);
 }
 
 static void start(void *arg, struct client *client, const struct features *features, bool standby)
@@ -95,29 +118,18 @@ static void metrics(const void *arg, struct sbuf *out)
     ctl_metrics(c->ctl, out);
 }
 
-int verb_controllers(int argc, char **argv)
+static int verb_controllers(void)
 {
-    struct controllers c = {
-        .list = "*",
-        .terminated_pods = CTL_TERMINATED_PODS,
-        .on = {[CTL_CLAIMS] = true, [CTL_TAINTS] = true, [CTL_POOLS] = true, [CTL_GROUPS] = true}};
-    const struct option options[] = {{.name = "--controllers", .text = &c.list},
-                                     {.name = "--terminated-pod-gc-threshold",
-                                      .number = &c.terminated_pods},
-                                     {.name = "--root-ca-file", .text = &c.root_ca_file}};
     const struct component_ops ops = {.name = "dray-controllers",
                                       .verb = "controllers",
                                       .listen = "127.0.0.1:10252",
-                                      .options = options,
-                                      .options_len = array_len(options),
-                                      .check = check,
                                       .start = start,
                                       .lead = lead,
                                       .stop = stop,
                                       .synced = synced,
                                       .metrics = metrics,
-                                      .arg = &c};
-    int code = component_run(&ops, argc, argv);
-    free(c.root_ca);
-    return code;
+                                      .arg = &controllers};
+    int r = component_run(&ops);
+    free(controllers.root_ca);
+    return r;
 }

@@ -24,7 +24,6 @@ struct piece {
 struct convert {
     const char *to; // NULL: keep versions
     enum format format;
-    struct VEC(const char *) files;
     struct VEC(struct piece) pieces;
     struct arena arena;
     bool failed;
@@ -32,7 +31,6 @@ struct convert {
 
 static void convert_done(struct convert *c)
 {
-    vec_done(&c->files);
     vec_done(&c->pieces);
     arena_done(&c->arena);
 }
@@ -246,57 +244,44 @@ static int put_all(const struct convert *c, struct sbuf *out, struct err *err)
     return rc;
 }
 
-const char convert_usage[] =
-    "dray convert -f FILE... [--to VERSION] [-o json|yaml|protobuf]\n\n"
-    "FILE has one or many objects in YAML, JSON or protobuf; - is standard input.\n"
-    "--to: the version of resource.k8s.io to write, such as v1beta1; other kinds stay as they "
-    "are.\n"
-    "-o: the format to write; yaml if not said.";
+static struct {
+    struct cli_texts files;
+    const char *to, *output;
+} args = {.output = "yaml"};
 
-static bool parse_format(const char *word, enum format *ret)
-{
-    static const char *const words[] = {"json", "yaml", "protobuf"};
-    for (size_t i = 0; i < array_len(words); i++) {
-        if (strcmp(word, words[i]) == 0) {
-            *ret = (enum format)i;
-            return true;
-        }
-    }
-    return false;
-}
+static int verb_convert(void);
 
-// One or more files behind -f; returns the index of the last.
-static int take_files(struct convert *c, int argc, char **argv, int i)
-{
-    vec_push(&c->files, argv[i]);
-    while (i + 1 < argc && (argv[i + 1][0] != '-' || strcmp(argv[i + 1], "-") == 0))
-        vec_push(&c->files, argv[++i]);
-    return i;
-}
+static const struct cli_option convert_options[] = {
+    {"--filename", "-f", "FILE…", "read objects in YAML, JSON or protobuf; - reads standard input",
+     .many = &args.files, .greedy = true, .required = true},
+    {"--to", NULL, "VERSION",
+     "write this version of resource.k8s.io, such as v1beta1; other kinds keep theirs",
+     .text = &args.to},
+    {"--output", "-o", "FORMAT", "write json, yaml (default) or protobuf", .text = &args.output,
+     .choices = "json yaml protobuf"},
+};
+static const struct cli_group convert_group = CLI_GROUP("Options", convert_options);
 
-static bool parse(struct convert *c, int argc, char **argv)
-{
-    c->format = FORMAT_YAML;
-    for (int i = 1; i < argc; i++) {
-        bool more = i + 1 < argc;
-        if (more && (strcmp(argv[i], "-f") == 0 || strcmp(argv[i], "--filename") == 0))
-            i = take_files(c, argc, argv, i + 1);
-        else if (more && strcmp(argv[i], "--to") == 0)
-            c->to = argv[++i];
-        else if (!more || (strcmp(argv[i], "-o") != 0 && strcmp(argv[i], "--output") != 0) ||
-                 !parse_format(argv[++i], &c->format))
-            return false;
-    }
-    return c->files.n > 0;
-}
+const struct cli_verb convert_verb = {
+    .name = "convert",
+    .summary = "convert objects to another API version or format",
+    .chapter = CLI_OBJECTS,
+    .synopsis = "convert -f FILE… [--to VERSION] [-o json|yaml|protobuf]",
+    .text =
+        "Converts the objects of files to another version of resource.k8s.io or another format.",
+    .examples = "dray convert -f claim.yaml --to v1beta1\ndray convert -f claim.yaml -o protobuf > "
+                "claim.pb",
+    .groups = {&convert_group},
+    .run = verb_convert,
+};
 
-int verb_convert(int argc, char **argv)
+static int verb_convert(void)
 {
-    cleanup_with(convert_done) struct convert c = {0};
-    if (!parse(&c, argc, argv))
-        return verb_usage_error("convert",
-                                c.files.n || argc > 1 ? verb_no_sense : "which objects? -f FILE");
-    vec_foreach(&c.files, file) {
+    cleanup_with(convert_done) struct convert c = {.to = args.to};
+    c.format = strcmp(args.output, "json") == 0   ? FORMAT_JSON
+               : strcmp(args.output, "yaml") == 0 ? FORMAT_YAML
+                                                  : FORMAT_PROTOBUF;
+    vec_foreach(&args.files, file) {
         take_file(&c, *file);
     }
     struct err err = {0};

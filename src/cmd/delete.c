@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "cmd/common.h"
-#include "cmd/grammar.h"
+#include "cmd/engine/cli.h"
 #include "cmd/manifests.h"
 #include "cmd/objects.h"
 #include "cmd/wait.h"
@@ -13,65 +13,50 @@
 #include "base/banned.h"
 
 static struct {
-    struct option_texts words, files;
+    struct cli_texts words, files;
     bool recursive, all, wait, force, ignore_not_found;
     const char *cascade;
     int64_t grace_s, timeout_ns;
 } args = {.wait = true, .cascade = "background", .grace_s = -1};
 
-static const struct option options[] = {
-    {.name = "--filename",
-     .letter = "-f",
-     .value_name = "FILE",
-     .many = &args.files,
-     .help = "what a file, a folder or - (standard input) names"},
-    {.name = "--recursive",
-     .letter = "-R",
-     .flag = &args.recursive,
-     .value = true,
-     .help = "folders within folders, too"},
-    {.name = "--all", .flag = &args.all, .value = true, .help = "all objects of the kind"},
-    {.name = "--cascade",
-     .value_name = "HOW",
-     .text = &args.cascade,
-     .choices = "background foreground orphan",
-     .help = "what depends on it: background (deleted afterwards), foreground\n(deleted before), "
-             "orphan (stays)"},
-    {.name = "--grace-period",
-     .value_name = "SECONDS",
-     .number = &args.grace_s,
-     .least = -1,
-     .help = "for pods to end; default: what the pod says"},
-    {.name = "--force",
-     .flag = &args.force,
-     .value = true,
-     .help = "at once, without waiting for the node: --grace-period 0"},
-    {.name = "--wait",
-     .flag = &args.wait,
-     .value = true,
-     .help = "until it is gone; the default. --wait=false does not"},
-    {.name = "--timeout",
-     .value_name = "TIME",
-     .duration_ns = &args.timeout_ns,
-     .help = "how long to wait; default: for ever"},
-    {.name = "--ignore-not-found",
-     .flag = &args.ignore_not_found,
-     .value = true,
-     .help = "what is not there is no failure"},
-};
-static const struct option_group group = OPTION_GROUP("Of delete", options);
+static int verb_delete(void);
 
-const struct grammar delete_grammar = {
-    .synopsis = "delete KIND NAME… [OPTIONS]\ndelete KIND/NAME… [OPTIONS]\ndelete KIND --all|-l "
-                "LABELS [OPTIONS]\n"
-                "delete -f FILE… [OPTIONS]",
-    .text = "Deletes objects and waits until they are gone.",
+static const struct cli_option delete_options[] = {
+    {"--filename", "-f", "FILE",
+     "delete the objects that a file, a directory or - (standard input) names; repeatable",
+     .many = &args.files},
+    {"--recursive", "-R", NULL, "read directories recursively", .flag = &args.recursive},
+    {"--all", NULL, NULL, "delete all objects of the kind", .flag = &args.all},
+    {"--cascade", NULL, "HOW",
+     "delete dependents in the background, in the foreground (before the object), or orphan them",
+     .text = &args.cascade, .choices = "background foreground orphan"},
+    {"--grace-period", NULL, "SECONDS", "give pods this time to end; default: the pod's own",
+     .number = &args.grace_s, .least = -1, .most = CLI_MOST},
+    {"--force", NULL, NULL, "delete at once without waiting for the node: --grace-period 0",
+     .flag = &args.force},
+    {"--wait", NULL, NULL, "wait until the objects are gone; default true", .flag = &args.wait},
+    {"--timeout", NULL, "TIME", "stop waiting after this time; default: never",
+     .duration_ns = &args.timeout_ns},
+    {"--ignore-not-found", NULL, NULL, "do not fail if an object does not exist",
+     .flag = &args.ignore_not_found},
+};
+static const struct cli_group delete_group = CLI_GROUP("Options", delete_options);
+
+const struct cli_verb delete_verb = {
+    .name = "delete",
+    .summary = "delete objects and wait until they are gone",
+    .chapter = CLI_OBJECTS,
+    .synopsis = "delete KIND NAME… [OPTIONS]\ndelete KIND/NAME… [OPTIONS]\n"
+                "delete KIND --all|-l LABELS [OPTIONS]\ndelete -f FILE… [OPTIONS]",
+    .text = "Deletes objects by name, by label or from files, and waits until they are gone.",
     .examples = "dray delete pod trainer\n"
                 "dray delete -f examples/claim.yaml\n"
                 "dray delete pods -l app=web --grace-period 5\n"
                 "dray delete resourceclaims --all --wait=false",
-    .groups = {&group, &common_list, &common_cluster},
+    .groups = {&delete_group, &common_list, &common_cluster},
     .words = &args.words,
+    .kinds = true,
+    .run = verb_delete,
 };
 
 // What was deleted and is not gone yet.
@@ -214,20 +199,18 @@ static int run(struct deleting *d, struct err *err)
     return r < 0 ? r : wait_all(d, err);
 }
 
-int verb_delete(int argc, char **argv)
+static int verb_delete(void)
 {
     struct cluster c = {0};
     struct deleting d = {.c = &c};
     struct err err = {0};
-    int r = grammar_read("delete", &delete_grammar, argc, argv);
-    if (r == VERB_OK && run(&d, &err) < 0)
+    int r = VERB_OK;
+    if (run(&d, &err) < 0)
         r = err.code == ERR_INVALID ? verb_usage_error("delete", err.msg)
                                     : common_fail("delete", &err);
     if (r == VERB_OK && d.failed)
         r = VERB_NO;
     cluster_close(&c);
     arena_done(&d.arena);
-    vec_done(&args.words);
-    vec_done(&args.files);
     return r;
 }

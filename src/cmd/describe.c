@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "cmd/common.h"
+#include "cmd/engine/cli.h"
 #include "cmd/follow.h"
-#include "cmd/grammar.h"
 #include "codec/base64.h"
 #include "codec/yaml.h"
 #include "view/human.h"
@@ -16,18 +16,24 @@
 
 #define VALUE_COLUMN 18
 
-static struct option_texts words;
+static struct cli_texts words;
 
-const struct grammar describe_grammar = {
+static int verb_describe(void);
+
+const struct cli_verb describe_verb = {
+    .name = "describe",
+    .summary = "show details and events",
+    .chapter = CLI_OBJECTS,
     .synopsis = "describe KIND[,KIND…] [NAME…] [OPTIONS]\ndescribe KIND/NAME… [OPTIONS]",
-    .text = "Tells about objects in words: what they ask for, what they got, and the events about "
-            "them.",
+    .text = "Shows objects in detail: what they request, what they got, and their events.",
     .examples = "dray describe pod trainer\n"
                 "dray describe claim -n team-a\n"
                 "dray describe slice,class\n"
                 "dray describe node/gpu-1",
     .groups = {&common_list, &common_cluster},
     .words = &words,
+    .kinds = true,
+    .run = verb_describe,
 };
 
 // --- Lines ---------------------------------------------------------------------------------------
@@ -329,19 +335,18 @@ static int run(struct cluster *c, struct arena *arena, bool *ret_failed, struct 
     return r;
 }
 
-int verb_describe(int argc, char **argv)
+static int verb_describe(void)
 {
     struct cluster c = {0};
     cleanup_arena struct arena arena = {0};
     struct err err = {0};
     bool failed = false;
-    int r = grammar_read("describe", &describe_grammar, argc, argv);
-    if (r == VERB_OK && run(&c, &arena, &failed, &err) < 0)
+    int r = VERB_OK;
+    if (run(&c, &arena, &failed, &err) < 0)
         r = err.code == ERR_INVALID ? verb_usage_error("describe", err.msg)
                                     : common_fail("describe", &err);
     if (r == VERB_OK && failed)
         r = VERB_NO;
     cluster_close(&c);
-    vec_done(&words);
     return r;
 }

@@ -6,16 +6,17 @@
 #define CMD_DEVICE_VERB_H
 
 #include "cmd/common.h"
-#include "cmd/grammar.h"
+#include "cmd/verb.h"
 #include "plan/inventory.h"
 #include "view/devices.h"
 
 extern const char *device_snapshot; // of --snapshot
 
-#define DEVICE_SNAPSHOT_OPTION                                                       \
-    {                                                                                \
-        .name = "--snapshot", .value_name = "FILE", .text = &device_snapshot,        \
-        .help = "a file of 'dray snapshot save', or manifests, instead of a cluster" \
+#define DEVICE_SNAPSHOT_OPTION                                                         \
+    {                                                                                  \
+        "--snapshot", NULL, "FILE",                                                    \
+            "read a file of 'dray snapshot save', or manifests, instead of a cluster", \
+            .text = &device_snapshot                                                   \
     }
 
 // What a verb works on. Zeroed, it is closed.

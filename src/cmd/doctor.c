@@ -11,21 +11,24 @@
 #define EXPIRY_DAYS 30
 #define SKEW_S      5
 
-static const struct option own_options[] = {DEVICE_SNAPSHOT_OPTION};
-static const struct option_group own = OPTION_GROUP("What", own_options);
+static int verb_doctor(void);
 
-const struct grammar doctor_grammar = {
-    .synopsis = "doctor",
-    .text =
-        "Looks for what is wrong: pools that are incomplete, stale or doubled slices, drivers that "
-        "are gone,\n"
-        "devices that are not healthy, classes and rules that match nothing, claims on devices "
-        "that are gone\n"
-        "or allocated twice, pods that wait; and whether the server, the clock, the certificates "
-        "and your\n"
-        "permissions are as they should be. Says what to do. Exit status 1 if something is wrong.",
+static const struct cli_option doctor_options[] = {DEVICE_SNAPSHOT_OPTION};
+static const struct cli_group doctor_group = CLI_GROUP("Options", doctor_options);
+
+const struct cli_verb doctor_verb = {
+    .name = "doctor",
+    .summary = "find problems with devices and suggest remedies",
+    .chapter = CLI_DEVICES,
+    .synopsis = "doctor [OPTIONS]",
+    .text = "Checks for incomplete pools, stale or duplicate slices, missing drivers, unhealthy "
+            "devices, classes and rules that "
+            "match nothing, claims on devices that are gone or allocated twice, and pending pods; "
+            "and checks the server, the clock, "
+            "the certificates and your permissions. Exit status 1 if there is a problem.",
     .examples = "dray doctor\ndray doctor --snapshot bug.json\ndray doctor -o json",
-    .groups = {&own, &common_output, &common_cluster},
+    .groups = {&doctor_group, &common_output, &common_cluster},
+    .run = verb_doctor,
 };
 
 // --- The server ----------------------------------------------------------------------------------
@@ -180,16 +183,13 @@ static int show(struct device_source *s, const struct doctor *d, struct err *err
     return common_print(sbuf_str(&out), err);
 }
 
-int verb_doctor(int argc, char **argv)
+static int verb_doctor(void)
 {
     struct device_source s = {0};
     struct inventory *inv = NULL;
     struct doctor d = {0};
     struct err err = {0};
-    int r = grammar_read("doctor", &doctor_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    r = device_open(&s, false, &err);
+    int r = device_open(&s, false, &err);
     if (s.connected)
         check_server(&d, &s.cluster);
     if (r == 0)

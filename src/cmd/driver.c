@@ -7,7 +7,7 @@
 
 #include "base/vec.h"
 #include "cmd/driver_net.h"
-#include "cmd/option.h"
+#include "cmd/engine/cli.h"
 #include "cmd/process.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
@@ -16,94 +16,150 @@
 
 #include "base/banned.h"
 
-const char driver_usage[] =
-    "dray driver sim --profile NAME[,NAME…] (--node NAME | --nodes N) [FLAGS]\n"
-    "dray driver fault [--state DIR] --node NAME add KIND [--device D] [--code N] [--ms N] [--step "
-    "N]\n"
-    "dray driver fault [--state DIR] --node NAME clear [KIND] [--device D]\n"
-    "dray driver fault [--state DIR] --node NAME list\n"
-    "dray driver net --node NAME [FLAGS]\n"
-    "dray driver profiles\n"
-    "dray driver show PROFILE [--node NAME]\n\n"
-    "sim: DRA drivers for hardware that is not there, under this machine's kubelet or any other.\n"
-    "They publish what a profile says, prepare and unprepare claims, survive being killed, and "
-    "heal\n"
-    "devices that fail. 'dray driver profiles' lists the profiles; a path to a YAML file works "
-    "too.\n"
-    "--node NAME         be the drivers of this node; --nodes N: of N nodes <profile>-<number>\n"
-    "--kubeconfig FILE   default $KUBECONFIG, ~/.kube/config, or the pod's service account\n"
-    "--plugins DIR       default /var/lib/kubelet/plugins; --registry DIR: ….plugins_registry;\n"
-    "--cdi DIR           default /var/run/cdi\n"
-    "--root DIR          instead: DIR/<node>/{plugins,plugins_registry,cdi} for each node\n"
-    "--instance UID      the pod's UID: two instances may run while one replaces the other\n"
-    "--lease-namespace NS   where each pool has a Lease that tells that its driver lives; default\n"
-    "                    kube-system, '': none. --lease-seconds N: how long it is good for, 40\n"
-    "--make-nodes        create Node objects (kubelets do that otherwise)\n"
-    "--no-classes        do not create the profile's DeviceClasses\n"
-    "--no-shared         leave pools that belong to no node to another process\n"
-    "--evict             taints of failed devices evict pods (NoExecute); default: they wait\n"
-    "--attach-ms N       how long attaching takes, default 2000; --reset-ms N: a reset, 1000\n\n"
-    "net: this machine's network interfaces (docs/driver-net.md). --node, --kubeconfig, "
-    "--plugins,\n"
-    "--registry, --cdi and --instance as above; may be repeated: --only, --skip and --allow "
-    "PATTERN\n"
-    "(of interface names; --allow also gives away what the default route needs), --offer\n"
-    "veth[:BRIDGE]=N, macvlan:PARENT=N, ipvlan:PARENT=N, vlan:PARENT=FIRST-LAST, --vfs IF=N.\n"
-    "--name DRIVER (dra.net), --hook PATH (of this program on the host), --inject hook|runtime,\n"
-    "--list: show what would be published, and why others are not.\n\n"
-    "show: the ResourceSlices that a node of a profile publishes, as JSON.\n"
-    "fault: what is wrong with a node's hardware ('shared': what belongs to no node). KIND is\n"
-    "xid (--code), lost, slow-prepare (--ms), prepare-failure, unprepare-failure,\n"
-    "crash (--step: the driver dies at that step of the next call), attach-failure,\n"
-    "slow-attach (--ms). --state DIR: what sim has as --root, or its plugins folder + /dray-sim.";
-
-struct driver_args {
-    const char *profiles, *kubeconfig, *node, *device, *state;
+static struct driver_args {
+    const char *profiles, *kubeconfig, *device;
     struct hw_sim_options sim;
     int64_t code, ms, step;
-    struct VEC(const char *) words;
-    bool bad;
-};
+    struct cli_texts words;
+} args = {.sim = {.lease_namespace = "kube-system",
+                  .make_classes = true,
+                  .shared = true,
+                  .attach_ms = 2000,
+                  .reset_ms = 1000}};
 
-static void parse(struct driver_args *a, int argc, char **argv)
-{
-    int64_t nodes = 0;
-    const struct option options[] = {
-        {.name = "--profile", .text = &a->profiles},
-        {.name = "--kubeconfig", .text = &a->kubeconfig},
-        {.name = "--node", .text = &a->node},
-        {.name = "--nodes", .number = &nodes},
-        {.name = "--plugins", .text = &a->sim.plugins_dir},
-        {.name = "--registry", .text = &a->sim.registry_dir},
-        {.name = "--cdi", .text = &a->sim.cdi_dir},
-        {.name = "--root", .text = &a->sim.root},
-        {.name = "--instance", .text = &a->sim.instance},
-        {.name = "--lease-namespace", .text = &a->sim.lease_namespace},
-        {.name = "--lease-seconds", .number = &a->sim.lease_seconds, .least = 1},
-        {.name = "--state", .text = &a->state},
-        {.name = "--make-nodes", .flag = &a->sim.make_nodes, .value = true},
-        {.name = "--no-classes", .flag = &a->sim.make_classes, .value = false},
-        {.name = "--no-shared", .flag = &a->sim.shared, .value = false},
-        {.name = "--evict", .flag = &a->sim.evict, .value = true},
-        {.name = "--attach-ms", .number = &a->sim.attach_ms},
-        {.name = "--reset-ms", .number = &a->sim.reset_ms},
-        {.name = "--device", .text = &a->device},
-        {.name = "--code", .number = &a->code},
-        {.name = "--ms", .number = &a->ms},
-        {.name = "--step", .number = &a->step},
-    };
-    for (int i = 2; i < argc; i++) {
-        bool known = argv[i][0] != '-';
-        if (known)
-            vec_push(&a->words, argv[i]);
-        for (size_t k = 0; k < array_len(options) && !known; k++)
-            known = option_take(&options[k], argc, argv, &i);
-        a->bad = a->bad || !known;
-    }
-    a->sim.node = a->node;
-    a->sim.nodes = (size_t)nodes;
-    a->sim.state = a->state;
-}
+static int driver_run_sim(void);
+static int driver_run_fault(void);
+static int driver_run_profiles(void);
+static int driver_run_show(void);
+
+static const struct cli_option sim_options[] = {
+    {"--profile", NULL, "NAME[,NAME…]",
+     "simulate the hardware of these profiles ('dray driver profiles' lists them) or YAML files",
+     .text = &args.profiles, .required = true},
+    {"--node", NULL, "NAME", "be the drivers of this node", .text = &args.sim.node},
+    {"--nodes", NULL, "N", "be the drivers of N nodes named <profile>-<number>",
+     .size = &args.sim.nodes, .most = 100000, .needs = "--root"},
+    {"--kubeconfig", NULL, "FILE",
+     "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config, the pod's service account",
+     .text = &args.kubeconfig},
+    {"--plugins", NULL, "DIR", "listen here; default /var/lib/kubelet/plugins",
+     .text = &args.sim.plugins_dir},
+    {"--registry", NULL, "DIR", "register here; default /var/lib/kubelet/plugins_registry",
+     .text = &args.sim.registry_dir},
+    {"--cdi", NULL, "DIR", "write CDI specs here; default /var/run/cdi", .text = &args.sim.cdi_dir},
+    {"--root", NULL, "DIR", "use DIR/<node>/{plugins,plugins_registry,cdi} for each node instead",
+     .text = &args.sim.root},
+    {"--state", NULL, "DIR",
+     "keep the state of the hardware here; default: --root, or dray-sim in the plugins directory",
+     .text = &args.sim.state},
+    {"--instance", NULL, "UID",
+     "set the pod's UID: two instances may run while one replaces the other",
+     .text = &args.sim.instance},
+    {"--lease-namespace", NULL, "NAME",
+     "keep a Lease for each pool, which shows that its driver lives, here; default kube-system, "
+     "'': none",
+     .text = &args.sim.lease_namespace},
+    {"--lease-seconds", NULL, "N", "let these Leases last so long; default 40",
+     .number = &args.sim.lease_seconds, .least = 1, .most = 86400},
+    {"--make-nodes", NULL, NULL, "create Node objects, as kubelets do",
+     .flag = &args.sim.make_nodes},
+    {"--no-classes", NULL, NULL, "do not create the DeviceClasses of the profile",
+     .flag = &args.sim.make_classes, .off = true},
+    {"--no-shared", NULL, NULL, "leave pools that belong to no node to another process",
+     .flag = &args.sim.shared, .off = true},
+    {"--evict", NULL, NULL, "evict pods from failed devices (NoExecute); default NoSchedule",
+     .flag = &args.sim.evict},
+    {"--attach-ms", NULL, "N", "take so long to attach; default 2000",
+     .number = &args.sim.attach_ms, .most = CLI_MOST},
+    {"--reset-ms", NULL, "N", "take so long to reset; default 1000", .number = &args.sim.reset_ms,
+     .most = CLI_MOST},
+};
+static const struct cli_option fault_options[] = {
+    {"--node", NULL, "NAME", "change the hardware of this node; shared: that of no node",
+     .text = &args.sim.node, .required = true},
+    {"--state", NULL, "DIR",
+     "use the --root of sim, or dray-sim in its plugins directory; default "
+     "/var/lib/kubelet/plugins/dray-sim",
+     .text = &args.sim.state},
+    {"--device", NULL, "NAME", "change this device; default: all", .text = &args.device},
+    {"--code", NULL, "N", "set the code of an xid fault", .number = &args.code, .most = CLI_MOST},
+    {"--ms", NULL, "N", "set the delay of slow-prepare and slow-attach", .number = &args.ms,
+     .most = CLI_MOST},
+    {"--step", NULL, "N", "let the driver die at this step of the next call (crash)",
+     .number = &args.step, .most = CLI_MOST},
+};
+static const struct cli_option show_options[] = {
+    {"--node", NULL, "NAME", "show the slices of this node; default node-0",
+     .text = &args.sim.node},
+};
+static const struct cli_group sim_group = CLI_GROUP("Options", sim_options);
+static const struct cli_group fault_group = CLI_GROUP("Options", fault_options);
+static const struct cli_group show_group = CLI_GROUP("Options", show_options);
+
+static const struct cli_verb driver_sim = {
+    .name = "sim",
+    .summary = "run drivers for simulated hardware",
+    .synopsis = "sim --profile NAME[,NAME…] (--node NAME | --nodes N --root DIR) [OPTIONS]",
+    .text =
+        "Runs DRA drivers for simulated hardware, under this machine's kubelet or any other. They "
+        "publish the devices of a "
+        "profile, prepare and unprepare claims, survive being killed, and repair failed devices.",
+    .groups = {&sim_group},
+    .run = driver_run_sim,
+};
+static const struct cli_verb driver_fault = {
+    .name = "fault",
+    .summary = "add, clear or list faults of simulated hardware",
+    .synopsis =
+        "fault --node NAME add KIND [--device NAME] [--code N] [--ms N] [--step N] [OPTIONS]\n"
+        "fault --node NAME clear [KIND] [--device NAME] [OPTIONS]\n"
+        "fault --node NAME list [OPTIONS]",
+    .text = "Changes the faults of a node's simulated hardware. KIND is xid, lost, slow-prepare, "
+            "prepare-failure, "
+            "unprepare-failure, crash, attach-failure or slow-attach.",
+    .groups = {&fault_group},
+    .words = &args.words,
+    .word = "add KIND, clear or list",
+    .words_least = 1,
+    .words_most = 2,
+    .word_choices = "add clear list",
+    .run = driver_run_fault,
+};
+static const struct cli_verb driver_profiles = {
+    .name = "profiles",
+    .summary = "list the profiles of simulated hardware",
+    .synopsis = "profiles",
+    .text = "Lists the built-in profiles of simulated hardware.",
+    .run = driver_run_profiles,
+};
+static const struct cli_verb driver_show = {
+    .name = "show",
+    .summary = "print the ResourceSlices of a profile",
+    .synopsis = "show PROFILE [--node NAME]",
+    .text = "Prints the ResourceSlices that a node of a profile publishes, as JSON.",
+    .groups = {&show_group},
+    .words = &args.words,
+    .word = "PROFILE",
+    .words_least = 1,
+    .words_most = 1,
+    .run = driver_run_show,
+};
+static const struct cli_verb *const driver_verbs[] = {
+    &driver_sim, &driver_net_verb, &driver_fault, &driver_profiles, &driver_show, NULL};
+
+const struct cli_verb driver_verb = {
+    .name = "driver",
+    .summary = "run drivers for network interfaces and simulated hardware",
+    .chapter = CLI_NODE,
+    .text = "Runs DRA drivers for this machine's network interfaces or for simulated hardware, and "
+            "injects faults into the "
+            "latter.",
+    .examples = "dray driver profiles\n"
+                "dray driver sim --profile example-gpu --node n1\n"
+                "dray driver fault --node n1 add xid --device gpu-0 --code 79\n"
+                "dray driver net --list",
+    .subverbs = driver_verbs,
+};
 
 static int fail(const struct err *err)
 {
@@ -141,16 +197,15 @@ static void told(void *arg, const char *node, const char *driver, const char *wh
     (void)fflush(stdout);
 }
 
-static int run_sim(struct driver_args *a)
+static int driver_run_sim(void)
 {
+    struct driver_args *a = &args;
     struct profile *profiles[PROFILES_MAX];
     size_t n = 0;
     struct err err = {0};
     struct dray_error why = {0};
-    if (!a->profiles || (!a->node && a->sim.nodes == 0) || a->words.n)
-        return verb_usage_error("driver", "sim needs --profile, and --node or --nodes");
-    if (a->sim.nodes > 0 && !a->sim.root)
-        return verb_usage_error("driver", "--nodes needs --root, a folder for their sockets");
+    if (!a->sim.node && a->sim.nodes == 0)
+        return verb_usage_error("driver sim", "--node NAME or --nodes N is missing");
     const struct dray_runtime_options where = {.kubeconfig = a->kubeconfig,
                                                .user_agent = "dray-driver-sim"};
     process_hide();
@@ -194,7 +249,7 @@ static int change_faults(const struct driver_args *a, const char *path, const ch
     enum fault_kind kind = FAULT_XID;
     bool has_kind = a->words.n > 1;
     if (has_kind && !fault_kind_parse(str_z(a->words.p[1]), &kind))
-        return verb_usage_error("driver", "there is no such fault");
+        return verb_usage_error("driver fault", "unknown KIND of fault");
     if (faults_load(path, &arena, &faults, &err) != 0)
         return fail(&err);
     if (strcmp(verb, "add") == 0) {
@@ -227,25 +282,26 @@ static int list_faults(const char *path)
     return VERB_OK;
 }
 
-static int run_fault(const struct driver_args *a)
+static int driver_run_fault(void)
 {
-    const char *verb = a->words.n ? a->words.p[0] : "";
+    const struct driver_args *a = &args;
+    const char *verb = a->words.p[0];
     cleanup_sbuf struct sbuf path = {0};
     bool add = strcmp(verb, "add") == 0;
-    if (!a->node || a->words.n > 2 || (add && a->words.n != 2))
-        return verb_usage_error("driver", "fault needs --node and add KIND, clear or list");
-    sbuf_addf(&path, "%s/%s/faults.json", a->state ? a->state : "/var/lib/kubelet/plugins/dray-sim",
-              a->node);
+    if (add && a->words.n != 2)
+        return verb_usage_error("driver fault", "KIND is missing");
+    sbuf_addf(&path, "%s/%s/faults.json",
+              a->sim.state ? a->sim.state : "/var/lib/kubelet/plugins/dray-sim", a->sim.node);
     if (strcmp(verb, "list") == 0 && a->words.n == 1)
         return list_faults(path.p);
     if (!add && strcmp(verb, "clear") != 0)
-        return verb_usage_error("driver", "fault needs add KIND, clear or list");
+        return verb_usage_error("driver fault", "the commands are add KIND, clear and list");
     return change_faults(a, path.p, verb);
 }
 
 // --- profiles ------------------------------------------------------------------------------------
 
-static int run_profiles(void)
+static int driver_run_profiles(void)
 {
     for (size_t i = 0; i < profile_builtins_len; i++) {
         struct profile *p = NULL;
@@ -270,20 +326,19 @@ static int write_slices(const struct profile_objects *o, struct json_writer *w, 
     return rc;
 }
 
-static int run_show(const struct driver_args *a)
+static int driver_run_show(void)
 {
+    const struct driver_args *a = &args;
     struct profile *p = NULL;
     struct profile_objects own;
     struct profile_objects shared;
     struct err err = {0};
-    if (a->words.n != 1)
-        return verb_usage_error("driver", "show needs a profile");
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf out = {0};
     struct json_writer w = {.out = &out, .indent = 2};
     int rc = profile_open(a->words.p[0], &p, &err);
     if (rc == 0)
-        rc = profile_node(p, str_z(a->node ? a->node : "node-0"), 0, &arena, &own, &err);
+        rc = profile_node(p, str_z(a->sim.node ? a->sim.node : "node-0"), 0, &arena, &own, &err);
     if (rc == 0)
         rc = profile_shared(p, &arena, &shared, &err);
     json_write_array_begin(&w);
@@ -297,32 +352,4 @@ static int run_show(const struct driver_args *a)
         return fail(&err);
     puts(out.p);
     return VERB_OK;
-}
-
-int verb_driver(int argc, char **argv)
-{
-    struct driver_args a = {.sim = {.lease_namespace = "kube-system",
-                                    .make_classes = true,
-                                    .shared = true,
-                                    .attach_ms = 2000,
-                                    .reset_ms = 1000}};
-    const char *what = argc > 1 ? argv[1] : "";
-    if (strcmp(what, "net") == 0)
-        return driver_net(argc, argv);
-    parse(&a, argc, argv);
-    int rc;
-    if (a.bad)
-        rc = verb_usage_error("driver", verb_no_sense);
-    else if (strcmp(what, "sim") == 0)
-        rc = run_sim(&a);
-    else if (strcmp(what, "fault") == 0)
-        rc = run_fault(&a);
-    else if (strcmp(what, "profiles") == 0 && a.words.n == 0)
-        rc = run_profiles();
-    else if (strcmp(what, "show") == 0)
-        rc = run_show(&a);
-    else
-        rc = verb_usage_error("driver", "it is sim, net, fault, profiles or show");
-    vec_done(&a.words);
-    return rc;
 }

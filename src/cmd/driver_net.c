@@ -15,12 +15,62 @@
 
 #include "base/banned.h"
 
-struct net_args {
+static struct net_args {
     const char *kubeconfig, *inject, *name;
     struct net_options net;
     struct net_filter filter;
-    struct net_patterns vfs;
+    struct cli_texts only, skip, allow, vfs;
     bool list;
+} args;
+
+static int driver_run_net(void);
+static int net_take_offer(const struct cli_option *o, const char *value, struct err *err);
+
+static const struct cli_option net_options[] = {
+    {"--node", NULL, "NAME", "be the driver of this node", .text = &args.net.node},
+    {"--list", NULL, NULL, "show what would be published, and why others are not",
+     .flag = &args.list},
+    {"--only", NULL, "PATTERN", "publish interfaces of these names only; repeatable",
+     .many = &args.only},
+    {"--skip", NULL, "PATTERN", "do not publish interfaces of these names; repeatable",
+     .many = &args.skip},
+    {"--allow", NULL, "PATTERN",
+     "publish these interfaces even if the default route needs them; repeatable",
+     .many = &args.allow},
+    {"--offer", NULL, "OFFER",
+     "offer virtual interfaces: veth[:BRIDGE]=N, macvlan:PARENT=N, ipvlan:PARENT=N or "
+     "vlan:PARENT=FIRST-LAST; repeatable",
+     .take = net_take_offer, .repeats = true},
+    {"--vfs", NULL, "IF=N", "create N virtual functions of an interface; repeatable",
+     .many = &args.vfs},
+    {"--name", NULL, "DRIVER", "set the name of the driver; default dra.net", .text = &args.name},
+    {"--hook", NULL, "PATH",
+     "call this program as the hook, a path on the host; default: this program",
+     .text = &args.net.hook},
+    {"--inject", NULL, "HOW", "move interfaces by the hook or let the runtime do it",
+     .text = &args.inject, .choices = "hook runtime"},
+    {"--kubeconfig", NULL, "FILE",
+     "use this kubeconfig; default: $KUBECONFIG, ~/.kube/config, the pod's service account",
+     .text = &args.kubeconfig},
+    {"--plugins", NULL, "DIR", "listen here; default /var/lib/kubelet/plugins",
+     .text = &args.net.plugins_dir},
+    {"--registry", NULL, "DIR", "register here; default /var/lib/kubelet/plugins_registry",
+     .text = &args.net.registry_dir},
+    {"--cdi", NULL, "DIR", "write CDI specs here; default /var/run/cdi", .text = &args.net.cdi_dir},
+    {"--instance", NULL, "UID",
+     "set the pod's UID: two instances may run while one replaces the other",
+     .text = &args.net.instance},
+};
+static const struct cli_group net_group = CLI_GROUP("Options", net_options);
+
+const struct cli_verb driver_net_verb = {
+    .name = "net",
+    .summary = "run the driver for this machine's network interfaces",
+    .synopsis = "net --node NAME [OPTIONS]\nnet --list [OPTIONS]",
+    .text = "Publishes this machine's network interfaces as devices and moves them into pods "
+            "(docs/driver-net.md).",
+    .groups = {&net_group},
+    .run = driver_run_net,
 };
 
 static int fail(const struct err *err)
@@ -33,70 +83,15 @@ static int fail(const struct err *err)
 
 // --- The command line ----------------------------------------------------------------------------
 
-static bool add_offer(struct net_args *a, const char *text)
+static int net_take_offer(const struct cli_option *o, const char *value, struct err *err)
 {
-    struct net_offer o;
-    struct err err;
-    if (a->filter.offers.n == NET_OFFERS_MAX || net_offer_parse(text, &o, &err) != 0) {
-        (void)fprintf(stderr, "dray driver net: --offer: %s\n",
-                      a->filter.offers.n == NET_OFFERS_MAX ? "too many" : err.msg);
-        return false;
-    }
-    vec_push(&a->filter.offers, o);
-    return true;
-}
-
-static bool take(struct net_args *a, const char *name, const char *value)
-{
-    const struct {
-        const char *name, **text;
-        struct net_patterns *list;
-    } options[] = {
-        {"--kubeconfig", &a->kubeconfig, NULL},
-        {"--node", &a->net.node, NULL},
-        {"--name", &a->name, NULL},
-        {"--plugins", &a->net.plugins_dir, NULL},
-        {"--registry", &a->net.registry_dir, NULL},
-        {"--cdi", &a->net.cdi_dir, NULL},
-        {"--instance", &a->net.instance, NULL},
-        {"--hook", &a->net.hook, NULL},
-        {"--inject", &a->inject, NULL},
-        {"--only", NULL, &a->filter.only},
-        {"--skip", NULL, &a->filter.skip},
-        {"--allow", NULL, &a->filter.allow},
-        {"--vfs", NULL, &a->vfs},
-    };
-    if (strcmp(name, "--offer") == 0)
-        return add_offer(a, value);
-    for (size_t i = 0; i < array_len(options); i++) {
-        if (strcmp(name, options[i].name) != 0)
-            continue;
-        if (options[i].text)
-            *options[i].text = value;
-        else if (options[i].list)
-            vec_push(options[i].list, value);
-        return true;
-    }
-    return false;
-}
-
-static bool parse(struct net_args *a, int argc, char **argv)
-{
-    for (int i = 2; i < argc; i++) {
-        char *equals = strchr(argv[i], '=');
-        if (strcmp(argv[i], "--list") == 0) {
-            a->list = true;
-        } else if (equals && strncmp(argv[i], "--", 2) == 0) {
-            *equals = '\0';
-            if (!take(a, argv[i], equals + 1))
-                return false;
-        } else if (i + 1 >= argc || !take(a, argv[i], argv[i + 1])) {
-            return false;
-        } else {
-            i++;
-        }
-    }
-    return true;
+    struct net_offer offer;
+    if (args.filter.offers.n == NET_OFFERS_MAX)
+        return err_set(err, ERR_INVALID, "%s is given more than %d times", o->name, NET_OFFERS_MAX);
+    if (net_offer_parse(value, &offer, err) != 0)
+        return err_wrap(err, "%s", o->name);
+    vec_push(&args.filter.offers, offer);
+    return 0;
 }
 
 // --- Virtual functions -----------------------------------------------------------------------------
@@ -185,26 +180,24 @@ static int run(struct net_args *a)
     return code == 0 ? VERB_OK : fail(&err);
 }
 
-int driver_net(int argc, char **argv)
+static void net_copy_patterns(const struct cli_texts *from, struct net_patterns *to)
 {
-    struct net_args a = {0};
-    int rc;
-    if (!parse(&a, argc, argv))
-        rc = verb_usage_error("driver", verb_no_sense);
-    else if (a.inject && strcmp(a.inject, "hook") != 0 && strcmp(a.inject, "runtime") != 0)
-        rc = verb_usage_error("driver", "--inject is hook or runtime");
-    else if (a.list)
-        rc = list(&a);
-    else if (!a.net.node)
-        rc = verb_usage_error("driver", "net needs --node");
-    else {
-        a.net.runtime_moves = a.inject && strcmp(a.inject, "runtime") == 0;
-        rc = run(&a);
-    }
-    vec_done(&a.filter.only);
-    vec_done(&a.filter.skip);
-    vec_done(&a.filter.allow);
-    vec_done(&a.filter.offers);
-    vec_done(&a.vfs);
-    return rc;
+    vec_foreach(from, text)
+        vec_push(to, *text);
+}
+
+static int driver_run_net(void)
+{
+    net_copy_patterns(&args.only, &args.filter.only);
+    net_copy_patterns(&args.skip, &args.filter.skip);
+    net_copy_patterns(&args.allow, &args.filter.allow);
+    args.net.runtime_moves = args.inject && strcmp(args.inject, "runtime") == 0;
+    int r = args.list       ? list(&args)
+            : args.net.node ? run(&args)
+                            : verb_usage_error("driver net", "--node NAME or --list is missing");
+    vec_done(&args.filter.only);
+    vec_done(&args.filter.skip);
+    vec_done(&args.filter.allow);
+    vec_done(&args.filter.offers);
+    return r;
 }

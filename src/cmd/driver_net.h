@@ -4,7 +4,8 @@
 #ifndef CMD_DRIVER_NET_H
 #define CMD_DRIVER_NET_H
 
-// driver_net runs it; arguments as those of the verb. Returns one of VERB_*.
-int driver_net(int argc, char **argv);
+#include "cmd/engine/cli.h"
+
+extern const struct cli_verb driver_net_verb;
 
 #endif

@@ -8,48 +8,43 @@
 
 #include "client/remote_exec.h"
 #include "cmd/common.h"
+#include "cmd/engine/cli.h"
 #include "cmd/follow.h"
-#include "cmd/grammar.h"
 #include "cmd/podref.h"
 #include "net/fdread.h"
 
 #include "base/banned.h"
 
 static struct {
-    struct option_texts words, command;
+    struct cli_texts words, command;
     const char *container;
     bool input, tty;
 } args;
 
-static const struct option options[] = {
-    {.name = "--stdin",
-     .letter = "-i",
-     .flag = &args.input,
-     .value = true,
-     .help = "pass standard input on"},
-    {.name = "--tty",
-     .letter = "-t",
-     .flag = &args.tty,
-     .value = true,
-     .help = "the command has a terminal: this one"},
-    {.name = "--container",
-     .letter = "-c",
-     .value_name = "NAME",
-     .text = &args.container,
-     .help = "default: the pod's only or first one"},
-};
-static const struct option_group group = OPTION_GROUP("Of exec", options);
+static int verb_exec(void);
 
-const struct grammar exec_grammar = {
+static const struct cli_option exec_options[] = {
+    {"--stdin", "-i", NULL, "pass standard input to the command", .flag = &args.input},
+    {"--tty", "-t", NULL, "give the command a terminal", .flag = &args.tty},
+    {"--container", "-c", "NAME", "run it in this container; default: the pod's first",
+     .text = &args.container},
+};
+static const struct cli_group exec_group = CLI_GROUP("Options", exec_options);
+
+const struct cli_verb exec_verb = {
+    .name = "exec",
+    .summary = "run a command in a container",
+    .chapter = CLI_OBJECTS,
     .synopsis = "exec POD|KIND/NAME [OPTIONS] -- COMMAND [ARGUMENT…]",
-    .text = "Runs a command in a container. The exit status is the command's; 1 when it could not "
-            "be run.",
+    .text = "Runs a command in a container. The exit status is that of the command, 1 if it could "
+            "not be run.",
     .examples = "dray exec trainer -- nvidia-smi\n"
                 "dray exec -it trainer -c main -- sh\n"
                 "tar c data | dray exec -i trainer -- tar x -C /tmp",
-    .groups = {&group, &common_cluster},
+    .groups = {&exec_group, &common_cluster},
     .words = &args.words,
     .behind = &args.command,
+    .run = verb_exec,
 };
 
 struct session {
@@ -193,18 +188,16 @@ static int run(struct session *s, struct err *err)
     return talk(s, &target, err);
 }
 
-int verb_exec(int argc, char **argv)
+static int verb_exec(void)
 {
     struct cluster c = {0};
     struct session s = {.c = &c};
     struct err err = {0};
-    int r = grammar_read("exec", &exec_grammar, argc, argv);
-    if (r == VERB_OK && run(&s, &err) < 0)
+    int r = VERB_OK;
+    if (run(&s, &err) < 0)
         r = err.code == ERR_INVALID ? verb_usage_error("exec", err.msg) : common_fail("exec", &err);
-    else if (r == VERB_OK)
+    else
         r = s.exit_status;
     cluster_close(&c);
-    vec_done(&args.words);
-    vec_done(&args.command);
     return r;
 }

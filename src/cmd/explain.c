@@ -11,36 +11,48 @@
 
 #include "base/banned.h"
 
-const char explain_usage[] =
-    "dray explain KIND[.field...] [--api-version VERSION] [--recursive]\n\n"
-    "KIND: a kind, its plural or a short name, such as resourceclaim, pods or cm.\n"
-    "--api-version: which version of it, such as v1beta1. --recursive: all fields below.";
+static struct {
+    struct cli_texts words;
+    const char *version;
+    bool recursive;
+} args = {.version = ""};
 
-int verb_explain(int argc, char **argv)
+static int verb_explain(void);
+
+static const struct cli_option explain_options[] = {
+    {"--api-version", NULL, "VERSION", "explain this version, such as v1beta1",
+     .text = &args.version},
+    {"--recursive", NULL, NULL, "list all fields below", .flag = &args.recursive},
+};
+static const struct cli_group explain_group = CLI_GROUP("Options", explain_options);
+
+const struct cli_verb explain_verb = {
+    .name = "explain",
+    .summary = "explain a kind or a field",
+    .chapter = CLI_OBJECTS,
+    .synopsis = "explain KIND[.FIELD…] [--api-version VERSION] [--recursive]",
+    .text = "Shows the documentation of a kind or a field. KIND is a kind, its plural or a short "
+            "name, such as resourceclaim, "
+            "pods or cm.",
+    .examples = "dray explain resourceclaim.spec.devices\ndray explain pods --recursive",
+    .groups = {&explain_group},
+    .words = &args.words,
+    .word = "KIND[.FIELD…]",
+    .words_least = 1,
+    .words_most = 1,
+    .kinds = true,
+    .run = verb_explain,
+};
+
+static int verb_explain(void)
 {
-    const char *what = NULL, *version = "";
-    bool recursive = false;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--recursive") == 0)
-            recursive = true;
-        else if (strcmp(argv[i], "--api-version") == 0 && i + 1 < argc)
-            version = argv[++i];
-        else if (strncmp(argv[i], "--api-version=", 14) == 0)
-            version = argv[i] + 14;
-        else if (argv[i][0] == '-' || what)
-            return verb_usage_error("explain", verb_no_sense);
-        else
-            what = argv[i];
-    }
-    if (!what)
-        return verb_usage_error("explain", "say which kind, for example resourceclaim.spec");
     struct err err = {0};
     cleanup_sbuf struct sbuf out = {0}, path = {0};
     struct str kind, fields;
-    bool deep = str_cut(str_z(what), '.', &kind, &fields);
+    bool deep = str_cut(str_z(args.words.p[0]), '.', &kind, &fields);
     kind = objects_plural(kind);
     sbuf_addf(&path, "%.*s%s%.*s", STR_ARG(kind), deep ? "." : "", STR_ARG(fields));
-    if (api_explain(sbuf_str(&path), str_z(version), recursive, &out, &err) < 0) {
+    if (api_explain(sbuf_str(&path), str_z(args.version), args.recursive, &out, &err) < 0) {
         (void)fprintf(stderr, "dray explain: %s\n", err.msg);
         return VERB_NO;
     }

@@ -7,35 +7,35 @@
 
 static const char *class_name, *expression, *node;
 
-static const struct option own_options[] = {
-    {.name = "--class",
-     .value_name = "CLASS",
-     .text = &class_name,
-     .help = "only devices of this DeviceClass, node by node"},
-    {.name = "--cel",
-     .value_name = "EXPR",
-     .text = &expression,
-     .help = "only devices for which this CEL expression is true"},
-    {.name = "--node", .value_name = "NODE", .text = &node, .help = "only on this node"},
+static int verb_free(void);
+
+static const struct cli_option free_options[] = {
+    {"--class", NULL, "CLASS", "show devices of this DeviceClass, node by node",
+     .text = &class_name},
+    {"--cel", NULL, "EXPR", "show devices for which this CEL expression is true",
+     .text = &expression},
+    {"--node", NULL, "NODE", "show devices of this node", .text = &node},
     DEVICE_SNAPSHOT_OPTION,
 };
+static const struct cli_group free_group = CLI_GROUP("Options", free_options);
 
-static const struct option_group own = OPTION_GROUP("What", own_options);
-
-const struct grammar free_grammar = {
-    .synopsis = "free [--class CLASS] [--cel EXPR] [--node NODE]",
-    .text =
-        "Tells what is free now, and how many more claims for one device would be served (FITS): "
-        "by\n"
-        "class, or node by node for one class or expression. Shares, counters and partitions that\n"
-        "exclude each other count as the scheduler counts them; taints keep devices away.\n"
-        "Exit status 1 when nothing is free.",
+const struct cli_verb free_verb = {
+    .name = "free",
+    .summary = "show free devices and how many more claims fit",
+    .chapter = CLI_DEVICES,
+    .synopsis = "free [--class CLASS] [--cel EXPR] [--node NODE] [OPTIONS]",
+    .text = "Shows what is free now and how many more claims for one device would be allocated "
+            "(FITS): by class, or node by node "
+            "for one class or expression. Shares, counters and mutually exclusive partitions count "
+            "as the scheduler counts them; "
+            "tainted devices do not count. Exit status 1 if nothing is free.",
     .examples = "dray free\n"
                 "dray free --class gpu.example.com\n"
                 "dray free --cel "
                 "\"device.capacity['gpu.example.com'].memory.compareTo(quantity('40Gi')) >= 0\"\n"
                 "dray free --snapshot bug.json --node n1 -o json",
-    .groups = {&own, &common_output, &common_cluster},
+    .groups = {&free_group, &common_output, &common_cluster},
+    .run = verb_free,
 };
 
 struct answers {
@@ -89,16 +89,13 @@ static int show(struct device_source *s, const struct answers *a, struct err *er
     return device_show_table(s, &t, err);
 }
 
-int verb_free(int argc, char **argv)
+static int verb_free(void)
 {
     struct device_source s = {0};
     struct answers a = {0};
     struct err err = {0};
     bool any = false;
-    int r = grammar_read("free", &free_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    r = device_open(&s, false, &err);
+    int r = device_open(&s, false, &err);
     if (r == 0)
         r = ask_all(&s, &a, &err);
     if (r == 0)

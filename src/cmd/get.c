@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "cmd/common.h"
+#include "cmd/engine/cli.h"
 #include "cmd/follow.h"
-#include "cmd/grammar.h"
 #include "cmd/objects.h"
 #include "codec/json_writer.h"
 #include "view/human.h"
@@ -13,39 +13,39 @@
 #include "base/banned.h"
 
 static struct {
-    struct option_texts words;
+    struct cli_texts words;
     const char *field_selector;
     bool show_labels, ignore_not_found;
 } args;
 
-static const struct option options[] = {
-    {.name = "--field-selector",
-     .value_name = "FIELDS",
-     .text = &args.field_selector,
-     .help = "only objects with these fields: status.phase=Running"},
-    {.name = "--show-labels",
-     .flag = &args.show_labels,
-     .value = true,
-     .help = "a column with the labels"},
-    {.name = "--ignore-not-found",
-     .flag = &args.ignore_not_found,
-     .value = true,
-     .help = "a name that is not there is no failure"},
-};
-static const struct option_group group = OPTION_GROUP("Of get", options);
+static int verb_get(void);
 
-const struct grammar get_grammar = {
+static const struct cli_option get_options[] = {
+    {"--field-selector", NULL, "FIELDS", "show objects with these fields: status.phase=Running",
+     .text = &args.field_selector},
+    {"--show-labels", NULL, NULL, "show a column with the labels", .flag = &args.show_labels},
+    {"--ignore-not-found", NULL, NULL, "do not fail if an object does not exist",
+     .flag = &args.ignore_not_found},
+};
+static const struct cli_group get_group = CLI_GROUP("Options", get_options);
+
+const struct cli_verb get_verb = {
+    .name = "get",
+    .summary = "show objects of any kind",
+    .chapter = CLI_OBJECTS,
     .synopsis = "get KIND[,KIND…] [NAME…] [OPTIONS]\nget KIND/NAME… [OPTIONS]",
     .text = "Shows objects of any kind that the server has. KIND is a plural, a singular, a short "
-            "name or a kind,\n"
-            "with a group where that is needed (deployments.apps), or a category such as all.",
+            "name or a kind, with a group "
+            "where needed (deployments.apps), or a category such as all.",
     .examples = "dray get pods -A -o wide\n"
                 "dray get claims,slices\n"
                 "dray get resourceclaim my-claim -o yaml\n"
                 "dray get pods -l app=web -o jsonpath='{.items[*].metadata.name}'\n"
                 "dray get pods --watch",
-    .groups = {&group, &common_list, &common_cluster},
+    .groups = {&get_group, &common_list, &common_cluster},
     .words = &args.words,
+    .kinds = true,
+    .run = verb_get,
 };
 
 #define COLUMNS_FOR_GROUPS 120
@@ -459,14 +459,12 @@ static int run(struct show *s, struct err *err)
     return view_is_table(&s->output) ? gather(s, err) : document(s, err);
 }
 
-int verb_get(int argc, char **argv)
+static int verb_get(void)
 {
     struct cluster c = {0};
     struct show s = {.c = &c};
     struct err err = {0};
-    int r = grammar_read("get", &get_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
+    int r = VERB_OK;
     if (common_format(VIEW_FORMATS_ALL, &s.arena, &s.output, &err) < 0 ||
         common_layout(&s.layout, &err) < 0) {
         r = verb_usage_error("get", err.msg);
@@ -484,6 +482,5 @@ int verb_get(int argc, char **argv)
     json_builder_done(&s.items);
     arena_done(&s.arena);
     cluster_close(&c);
-    vec_done(&args.words);
     return r;
 }

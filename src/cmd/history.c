@@ -5,19 +5,28 @@
 
 #include "base/banned.h"
 
-static struct option_texts words;
+static struct cli_texts words;
 
-static const struct option own_options[] = {DEVICE_SNAPSHOT_OPTION};
-static const struct option_group own = OPTION_GROUP("What", own_options);
+static int verb_history(void);
 
-const struct grammar history_grammar = {
-    .synopsis = "history DEVICE|[claim/][NAMESPACE/]CLAIM",
-    .text = "Tells what happened to a device or a claim, oldest first, and where that is known "
-            "from: times in\n"
-            "the objects, managedFields, conditions, taints, events. What is not known is said.",
+static const struct cli_option history_options[] = {DEVICE_SNAPSHOT_OPTION};
+static const struct cli_group history_group = CLI_GROUP("Options", history_options);
+
+const struct cli_verb history_verb = {
+    .name = "history",
+    .summary = "show what happened to a device or claim",
+    .chapter = CLI_DEVICES,
+    .synopsis = "history DEVICE|[claim/][NAMESPACE/]CLAIM [OPTIONS]",
+    .text = "Shows what happened to a device or a claim, oldest first, with the source of each "
+            "entry: times in the objects, "
+            "managedFields, conditions, taints, events. Lists what is not known.",
     .examples = "dray history gpu-0\ndray history claim/training -n team",
-    .groups = {&own, &common_output, &common_cluster},
+    .groups = {&history_group, &common_output, &common_cluster},
     .words = &words,
+    .word = "DEVICE or CLAIM",
+    .words_least = 1,
+    .words_most = 1,
+    .run = verb_history,
 };
 
 static int show(struct device_source *s, const struct inventory *inv, struct err *err)
@@ -37,12 +46,7 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
     return r;
 }
 
-int verb_history(int argc, char **argv)
+static int verb_history(void)
 {
-    int r = grammar_read("history", &history_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    if (words.n != 1)
-        return verb_usage_error("history", "of what? one device or claim");
     return device_run("history", true, show);
 }

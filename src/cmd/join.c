@@ -11,7 +11,7 @@
 #include "agent/identity.h"
 #include "cmd/agent_run.h"
 #include "cmd/common.h"
-#include "cmd/grammar.h"
+#include "cmd/engine/cli.h"
 #include "cmd/sim_driver.h"
 #include "cmd/verb.h"
 #include "net/address.h"
@@ -19,135 +19,57 @@
 #include "base/banned.h"
 
 static struct {
-    struct option_texts words;
+    struct cli_texts words;
     const char *token, *token_file, *ca_hash, *sim;
     int64_t timeout_ns, lifetime_ns, renew_after_ns;
-    struct agent_args agent;
     bool only;
-} args = {.timeout_ns = 120 * CLOCK_NS_PER_SEC, .agent = {.data_dir = "/var/lib/dray-agent"}};
+} args = {.timeout_ns = 120 * CLOCK_NS_PER_SEC};
 
-static const struct option join_options[] = {
-    {.name = "--token",
-     .value_name = "TOKEN",
-     .text = &args.token,
-     .help = "ID.SECRET, from 'dray token create' on the other machine"},
-    {.name = "--token-file",
-     .value_name = "FILE",
-     .text = &args.token_file,
-     .help = "instead: the file that holds it, so that it is not among the processes' arguments"},
-    {.name = "--ca-hash",
-     .value_name = "sha256:HEX",
-     .text = &args.ca_hash,
-     .help = "of the cluster's CA: nobody else gets the token"},
-    {.name = "--timeout",
-     .value_name = "TIME",
-     .duration_ns = &args.timeout_ns,
-     .help = "how long to try; default 2m"},
-    {.name = "--certificate-lifetime",
-     .value_name = "TIME",
-     .duration_ns = &args.lifetime_ns,
-     .help = "of the certificates that are asked for; 10m at least; default a year"},
-    {.name = "--renew-after",
-     .value_name = "TIME",
-     .duration_ns = &args.renew_after_ns,
-     .help = "renew them this long after they were made; default at 70 to 90 % of their time"},
-    {.name = "--only",
-     .flag = &args.only,
-     .value = true,
-     .help = "get the certificate and end; the next 'dray join' runs the node"},
+static int verb_join(void);
+
+static const struct cli_option join_options[] = {
+    {"--token", NULL, "TOKEN",
+     "authenticate with this token: ID.SECRET, from 'dray token create' on the other machine",
+     .text = &args.token},
+    {"--token-file", NULL, "FILE",
+     "read the token from a file, which keeps it out of the process list",
+     .text = &args.token_file},
+    {"--ca-hash", NULL, "sha256:HEX", "send the token only to the server whose CA has this hash",
+     .text = &args.ca_hash},
+    {"--timeout", NULL, "TIME", "stop trying after this time; default 2m",
+     .duration_ns = &args.timeout_ns},
+    {"--certificate-lifetime", NULL, "TIME",
+     "request certificates for this time, at least 10m; default one year",
+     .duration_ns = &args.lifetime_ns, .least = 600 * CLOCK_NS_PER_SEC},
+    {"--renew-after", NULL, "TIME",
+     "renew certificates after this time; default after 70 to 90 % of their lifetime",
+     .duration_ns = &args.renew_after_ns},
+    {"--only", NULL, NULL, "get the certificate and exit; the next 'dray join' runs the node",
+     .flag = &args.only},
+    {"--sim", NULL, "PROFILES", "simulate devices of these profiles, as 'dray up --sim' does",
+     .text = &args.sim},
 };
+static const struct cli_group join_group = CLI_GROUP("Options", join_options);
 
-static const struct option node_options[] = {
-    {.name = "--node-name",
-     .value_name = "NAME",
-     .text = &args.agent.node,
-     .help = "default this machine's name"},
-    {.name = "--node-ip",
-     .value_name = "ADDRESS",
-     .text = &args.agent.node_ip,
-     .help = "how others reach it; default the one it reaches the server from"},
-    {.name = "--data-dir",
-     .value_name = "DIR",
-     .text = &args.agent.data_dir,
-     .help = "default /var/lib/dray-agent"},
-    {.name = "--sim",
-     .value_name = "PROFILES",
-     .text = &args.sim,
-     .help = "simulated devices of these profiles, as 'dray up --sim'"},
-    {.name = "--listen",
-     .value_name = "HOST:PORT",
-     .text = &args.agent.listen,
-     .help = "the endpoint for logs and commands; default 0.0.0.0:10250; 'none'"},
-    {.name = "--image-dir",
-     .value_name = "DIR",
-     .text = &args.agent.image_dir,
-     .help = "local images"},
-    {.name = "--runtime",
-     .value_name = "PROGRAM",
-     .text = &args.agent.runtime,
-     .help = "crun or runc; default what is found"},
-    {.name = "--monitor", .value_name = "PROGRAM", .text = &args.agent.monitor},
-    {.name = "--device-plugins",
-     .value_name = "DIR",
-     .text = &args.agent.device_plugins,
-     .help = "where device plugins register"},
-    {.name = "--cdi-dir",
-     .value_name = "DIR",
-     .many = &args.agent.cdi_dirs,
-     .help = "where CDI specs are; default /etc/cdi, /var/run/cdi and DIR/cdi"},
-    {.name = "--pod-subnet",
-     .value_name = "CIDR",
-     .text = &args.agent.subnet,
-     .help = "addresses of pods; default 10.199.0.0/16"},
-    {.name = "--bridge", .value_name = "NAME", .text = &args.agent.bridge, .help = "default dray0"},
-    {.name = "--cgroup", .value_name = "NAME", .text = &args.agent.cgroup, .help = "default dray"},
-    {.name = "--labels",
-     .value_name = "A=B,C=D",
-     .text = &args.agent.labels,
-     .help = "of the Node"},
-    {.name = "--taints",
-     .value_name = "KEY=VALUE:EFFECT",
-     .text = &args.agent.taints,
-     .help = "of the Node, when it is made"},
-    {.name = "--max-pods",
-     .value_name = "N",
-     .number = &args.agent.max_pods,
-     .least = 1,
-     .help = "default 110"},
-    {.name = "--image-gc-high-threshold",
-     .value_name = "PERCENT",
-     .number = &args.agent.image_high,
-     .least = 1,
-     .help = "of the disk, from which on images that nobody uses go; default 85"},
-    {.name = "--image-gc-low-threshold",
-     .value_name = "PERCENT",
-     .number = &args.agent.image_low,
-     .least = 1,
-     .help = "until which they go; default 80"},
-    {.name = "--keep-slices",
-     .flag = &args.agent.keep_slices,
-     .value = true,
-     .help = "leave ResourceSlices of drivers that are gone"},
-};
-
-static const struct option_group joining = OPTION_GROUP("Joining", join_options);
-static const struct option_group node = OPTION_GROUP("The node", node_options);
-
-const struct grammar join_grammar = {
-    .synopsis = "join ADDRESS --token TOKEN --ca-hash sha256:HEX [--node-name NAME]\n"
-                "join [--data-dir DIR]",
+const struct cli_verb join_verb = {
+    .name = "join",
+    .summary = "make this machine a node of a cluster elsewhere",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "join ADDRESS --token TOKEN --ca-hash sha256:HEX [OPTIONS]\njoin [OPTIONS]",
     .text = "Makes this machine a node of the cluster at ADDRESS (HOST:PORT) and runs it, as 'dray "
-            "agent' does. Needs\n"
-            "root, and crun or runc. The token goes to nobody but the server whose CA has that "
-            "hash. The second\n"
-            "time the files in --data-dir are enough: no token is needed. 'dray token create "
-            "--print-join-command'\n"
-            "on the other machine prints the whole command.",
+            "agent' does. Needs root, and "
+            "crun or runc. The token is sent only to the server whose CA has the given hash. Later "
+            "starts use the files in "
+            "--data-dir and need no token. 'dray token create --print-join-command' on the other "
+            "machine prints the command.",
     .examples = "dray join 10.0.0.1:6443 --token abcdef.0123456789abcdef --ca-hash sha256:…\n"
                 "dray join 10.0.0.1:6443 --token … --ca-hash … --sim example-gpu\n"
                 "dray join                     # again, after a reboot",
-    .groups = {&joining, &node},
+    .groups = {&join_group, &agent_node_group},
     .words = &args.words,
+    .words_most = 1,
+    .check = agent_check,
+    .run = verb_join,
 };
 
 static void say(void *arg, const char *line)
@@ -179,7 +101,7 @@ static int join(const char *name, struct err *err)
                                    .token = sbuf_str(&token),
                                    .ca_hash = str_z(args.ca_hash),
                                    .node = name,
-                                   .data_dir = args.agent.data_dir,
+                                   .data_dir = agent_args.data_dir,
                                    .lifetime_s = args.lifetime_ns / CLOCK_NS_PER_SEC,
                                    .timeout_ns = args.timeout_ns,
                                    .say = say};
@@ -197,11 +119,11 @@ static bool same_address(const struct join_state *state)
 static int settle(struct join_state *state, const char *machine, struct err *err)
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    int r = join_look(args.agent.data_dir, now, state, err);
+    int r = join_look(agent_args.data_dir, now, state, err);
     if (r < 0)
         return r;
     bool before = state->joined || state->expired;
-    if (before && args.agent.node && !str_eqz(sbuf_str(&state->node), args.agent.node))
+    if (before && agent_args.node && !str_eqz(sbuf_str(&state->node), agent_args.node))
         return err_set(err, ERR_CONFLICT,
                        "this machine has joined as %s: leave --node-name out, or use another "
                        "--data-dir",
@@ -222,14 +144,14 @@ static int settle(struct join_state *state, const char *machine, struct err *err
                              "and a new token"
                            : "nothing in %s tells of an earlier join: name the address, "
                              "--token and --ca-hash",
-                       args.agent.data_dir);
-    const char *name = before ? state->node.p : args.agent.node ? args.agent.node : machine;
+                       agent_args.data_dir);
+    const char *name = before ? state->node.p : agent_args.node ? agent_args.node : machine;
     printf("joining %s as the node %s\n", args.words.p[0], name);
     (void)fflush(stdout);
     r = join(name, err);
     join_state_done(state);
     *state = (struct join_state){0};
-    return r < 0 ? r : join_look(args.agent.data_dir, now, state, err);
+    return r < 0 ? r : join_look(agent_args.data_dir, now, state, err);
 }
 
 // --- Being one -----------------------------------------------------------------------------------
@@ -271,7 +193,7 @@ static void on_registered(void *arg, const struct agent_host *host)
                                  .profiles = args.sim,
                                  .node = s->state.node.p,
                                  .kubeconfig = s->state.kubeconfig.p,
-                                 .data_dir = args.agent.data_dir,
+                                 .data_dir = agent_args.data_dir,
                                  .as_node = true};
     if (args.sim)
         s->driver = sim_driver_start(&d); // its slices belong to the Node
@@ -290,13 +212,13 @@ static int find_address(struct staying *s, struct err *err)
 {
     struct str url = sbuf_str(&s->state.server), host, port;
     cleanup_sbuf struct sbuf text = {0};
-    if (args.agent.node_ip)
+    if (agent_args.node_ip)
         return 0;
     if (!address_split(str_from(url, STR("https://").n), &host, &port))
         return err_set(err, ERR_INVALID, "%s is not an address of a server", s->state.server.p);
     sbuf_add(&text, host);
     int r = address_towards(text.p, port.p, s->node_ip, err);
-    args.agent.node_ip = s->node_ip;
+    agent_args.node_ip = s->node_ip;
     return r < 0 ? err_wrap(err, "this node's address (--node-ip)") : 0;
 }
 
@@ -305,36 +227,31 @@ static int prepare(struct staying *s, struct err *err)
     int r = find_address(s, err);
     if (r < 0)
         return r;
-    sbuf_addf(&s->pki, "%s/pki", args.agent.data_dir);
+    sbuf_addf(&s->pki, "%s/pki", agent_args.data_dir);
     sbuf_addf(&s->serving, "%s/" IDENTITY_SERVING, s->pki.p);
     sbuf_addf(&s->ca, "%s/" IDENTITY_CA, s->pki.p);
-    sbuf_addf(&s->cdi, "%s/cdi", args.agent.data_dir);
-    if (args.agent.cdi_dirs.n == 0) {
-        vec_push(&args.agent.cdi_dirs, "/etc/cdi");
-        vec_push(&args.agent.cdi_dirs, "/var/run/cdi");
-        vec_push(&args.agent.cdi_dirs, s->cdi.p);
+    sbuf_addf(&s->cdi, "%s/cdi", agent_args.data_dir);
+    if (agent_args.cdi_dirs.n == 0) {
+        vec_push(&agent_args.cdi_dirs, "/etc/cdi");
+        vec_push(&agent_args.cdi_dirs, "/var/run/cdi");
+        vec_push(&agent_args.cdi_dirs, s->cdi.p);
     }
-    args.agent.kubeconfig = s->state.kubeconfig.p;
-    args.agent.node = s->state.node.p;
-    args.agent.certificate = args.agent.key = s->serving.p;
-    args.agent.client_ca = s->ca.p;
+    agent_args.kubeconfig = s->state.kubeconfig.p;
+    agent_args.node = s->state.node.p;
+    agent_args.certificate = agent_args.key = s->serving.p;
+    agent_args.client_ca = s->ca.p;
     s->names[0] = s->state.node.p;
-    s->names[1] = args.agent.node_ip;
+    s->names[1] = agent_args.node_ip;
     return identity_placeholder(s->pki.p, s->state.node.p,
                                 clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, err);
 }
 
-int verb_join(int argc, char **argv)
+static int verb_join(void)
 {
     struct staying s = {0};
     struct err err = {0};
-    int code = grammar_read("join", &join_grammar, argc, argv);
-    if (code != VERB_OK)
-        return code;
-    if (args.words.n > 1)
-        return verb_usage_error("join", "one address is enough");
-    if (args.lifetime_ns && args.lifetime_ns < 600 * CLOCK_NS_PER_SEC)
-        return verb_usage_error("join", "--certificate-lifetime is ten minutes at least");
+    if (!agent_args.data_dir)
+        agent_args.data_dir = "/var/lib/dray-agent";
     if (geteuid() != 0) { // before the token is used up
         (void)fprintf(stderr, "dray join: a node runs containers, which needs root\n");
         return VERB_NO;
@@ -345,14 +262,13 @@ int verb_join(int argc, char **argv)
     if (r == 0 && !args.only)
         r = prepare(&s, &err);
     const struct agent_guest guest = {.registered = on_registered, .stop = on_stop, .arg = &s};
-    code = r < 0       ? common_fail("join", &err)
-           : args.only ? VERB_OK
-                       : agent_run("join", &args.agent, &guest);
+    int code = r < 0       ? common_fail("join", &err)
+               : args.only ? VERB_OK
+                           : agent_run("join", &agent_args, &guest);
     join_state_done(&s.state);
     sbuf_done(&s.pki);
     sbuf_done(&s.serving);
     sbuf_done(&s.ca);
     sbuf_done(&s.cdi);
-    vec_done(&args.agent.cdi_dirs);
     return code;
 }

@@ -13,39 +13,125 @@
 #include "agent/checkpoint.h"
 #include "base/mem.h"
 #include "client/remote.h"
+#include "cmd/common.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
 
-const char kubelet_stub_usage[] =
-    "dray kubelet-stub [OPTIONS] list\n"
-    "dray kubelet-stub [OPTIONS] prepare [-f FILE]... [NAMESPACE/CLAIM]...\n"
-    "dray kubelet-stub [OPTIONS] unprepare NAMESPACE/CLAIM...\n"
-    "dray kubelet-stub [OPTIONS] claims\n"
-    "dray kubelet-stub [OPTIONS] abandon DRIVER...\n"
-    "dray kubelet-stub [OPTIONS] run\n\n"
-    "Registers DRA drivers as kubelet does and calls them. list: the drivers that register.\n"
-    "prepare: claims of an API server (--kubeconfig) or of files (-f), which must be allocated; "
-    "prints\n"
-    "the devices, their CDI names and what these change in a container. unprepare: what was "
-    "prepared.\n"
-    "claims: what is prepared, from the checkpoint. abandon: forget a driver that will never be "
-    "back, so\n"
-    "that its claims can go. run: stays and tells of drivers and health; with --kubeconfig and "
-    "--node it\n"
-    "also prepares the claims of pods bound to the node and unprepares them when the pods end.\n\n"
-    "  --registry DIR       registration folder (/var/lib/kubelet/plugins_registry)\n"
-    "  --plugins DIR        made if it is missing, for drivers that listen there\n"
-    "  --state DIR          checkpoint, as kubelet's (dray-kubelet-stub beside the registry)\n"
-    "  --kubeconfig FILE, --context NAME   the API server; default $KUBECONFIG, unless -f is "
-    "there\n"
-    "  --node NAME          the node whose pods run looks after\n"
-    "  --wipe-slices        delete the node's slices as kubelet does (run)\n"
-    "  --pod-resources SOCKET   serve the PodResources API there (run)\n"
-    "  --cdi-dir DIR        where CDI specs are; more than once (/etc/cdi, /var/run/cdi)\n"
-    "  --timeout SECONDS    of a call (45);  --wait SECONDS  for drivers to register (5)\n"
-    "  -o json              one line of JSON a claim or driver";
+struct stub_args stub_args = {
+    .registry = "/var/lib/kubelet/plugins_registry", .timeout_s = 45, .wait_s = 5};
+
+static int stub_run_list(void);
+static int stub_run_prepare(void);
+static int stub_run_unprepare(void);
+static int stub_run_claims(void);
+static int stub_run_abandon(void);
+
+static const struct cli_option stub_options[] = {
+    {"--registry", NULL, "DIR", "find drivers here; default /var/lib/kubelet/plugins_registry",
+     .text = &stub_args.registry},
+    {"--plugins", NULL, "DIR",
+     "create this directory if it is missing, for drivers that listen there",
+     .text = &stub_args.plugins},
+    {"--state", NULL, "DIR",
+     "keep the checkpoint here; default: dray-kubelet-stub beside the registry",
+     .text = &stub_args.state},
+    {"--node", NULL, "NAME", "be the kubelet of this node", .text = &stub_args.node},
+    {"--cdi-dir", NULL, "DIR", "read CDI specs here; repeatable; default /etc/cdi and /var/run/cdi",
+     .many = &stub_args.cdi_dirs},
+    {"--timeout", NULL, "SECONDS", "limit a call to a driver; default 45",
+     .number = &stub_args.timeout_s, .least = 1, .most = 86400},
+    {"--wait", NULL, "SECONDS", "wait for drivers to register; default 5",
+     .number = &stub_args.wait_s, .least = 1, .most = 86400},
+    {"--output", "-o", "json", "print a line of JSON for each claim or driver",
+     .text = &stub_args.output, .choices = "json"},
+};
+static const struct cli_option prepare_options[] = {
+    {"--filename", "-f", "FILE", "read claims from a file; repeatable", .many = &stub_args.files},
+};
+static const struct cli_option run_options[] = {
+    {"--wipe-slices", NULL, NULL, "delete the slices of the node as kubelet does",
+     .flag = &stub_args.wipe},
+    {"--pod-resources", NULL, "SOCKET", "serve the PodResources API here",
+     .text = &stub_args.pod_resources},
+};
+static const struct cli_group stub_group = CLI_GROUP("Options", stub_options);
+static const struct cli_group prepare_group = CLI_GROUP("Claims", prepare_options);
+static const struct cli_group run_group = CLI_GROUP("Running", run_options);
+
+static const struct cli_verb stub_list = {
+    .name = "list",
+    .summary = "list the drivers that register",
+    .synopsis = "list [OPTIONS]",
+    .text = "Lists the drivers that register.",
+    .groups = {&stub_group, &common_connect},
+    .run = stub_run_list,
+};
+static const struct cli_verb stub_prepare = {
+    .name = "prepare",
+    .summary = "prepare claims",
+    .synopsis = "prepare [-f FILE]… [NAMESPACE/CLAIM]… [OPTIONS]",
+    .text = "Prepares allocated claims of an API server or of files; prints the devices, their CDI "
+            "names and what these change "
+            "in a container.",
+    .groups = {&prepare_group, &stub_group, &common_connect},
+    .words = &stub_args.words,
+    .run = stub_run_prepare,
+};
+static const struct cli_verb stub_unprepare = {
+    .name = "unprepare",
+    .summary = "unprepare claims",
+    .synopsis = "unprepare NAMESPACE/CLAIM… [OPTIONS]",
+    .text = "Unprepares claims that were prepared here.",
+    .groups = {&stub_group, &common_connect},
+    .words = &stub_args.words,
+    .word = "NAMESPACE/CLAIM",
+    .words_least = 1,
+    .run = stub_run_unprepare,
+};
+static const struct cli_verb stub_claims = {
+    .name = "claims",
+    .summary = "list prepared claims",
+    .synopsis = "claims [OPTIONS]",
+    .text = "Lists the prepared claims of the checkpoint.",
+    .groups = {&stub_group, &common_connect},
+    .run = stub_run_claims,
+};
+static const struct cli_verb stub_abandon = {
+    .name = "abandon",
+    .summary = "forget drivers that are gone",
+    .synopsis = "abandon DRIVER… [OPTIONS]",
+    .text = "Forgets drivers that will not return, so that their claims can be unprepared.",
+    .groups = {&stub_group, &common_connect},
+    .words = &stub_args.words,
+    .word = "DRIVER",
+    .words_least = 1,
+    .run = stub_run_abandon,
+};
+static const struct cli_verb stub_run_verb = {
+    .name = "run",
+    .summary = "report drivers and health until stopped",
+    .synopsis = "run [--kubeconfig FILE --node NAME] [OPTIONS]",
+    .text = "Reports drivers and the health of devices. With --kubeconfig and --node it also "
+            "prepares the claims of pods bound "
+            "to the node and unprepares them when the pods end.",
+    .groups = {&run_group, &stub_group, &common_connect},
+    .run = stub_run,
+};
+static const struct cli_verb *const stub_verbs[] = {
+    &stub_list, &stub_prepare, &stub_unprepare, &stub_claims, &stub_abandon, &stub_run_verb, NULL};
+
+const struct cli_verb kubelet_stub_verb = {
+    .name = "kubelet-stub",
+    .summary = "call DRA drivers as kubelet does",
+    .chapter = CLI_DEVELOPERS,
+    .text = "Registers DRA drivers as kubelet does and calls them, for authors of drivers.",
+    .examples = "dray kubelet-stub list\n"
+                "dray kubelet-stub prepare -f claim.yaml\n"
+                "dray kubelet-stub run --kubeconfig admin.kubeconfig --node n1",
+    .subverbs = stub_verbs,
+};
 
 // --- The manager and what it needs ---------------------------------------------------------------
 
@@ -60,7 +146,7 @@ static void read_boot_id(struct sbuf *out)
 
 bool stub_has_server(const struct stub_args *a)
 {
-    return a->kubeconfig || a->context || (kubeconfig_env() && a->files.n == 0);
+    return common.kubeconfig || common.context || (kubeconfig_env() && a->files.n == 0);
 }
 
 static int connect_api(struct stub *s, struct err *err)
@@ -69,7 +155,7 @@ static int connect_api(struct stub *s, struct err *err)
     struct kubeconfig_target target;
     if (!stub_has_server(a))
         return 0;
-    int rc = kubeconfig_find(&s->config, a->kubeconfig, a->context, &target, err);
+    int rc = kubeconfig_find(&s->config, common.kubeconfig, common.context, &target, err);
     const struct client_remote_options o = {.target = &target,
                                             .user_agent = STR("dray-kubelet-stub")};
     return rc < 0 ? rc : client_remote_new(s->loop, &o, &s->client, err);
@@ -194,7 +280,7 @@ static int finish(struct stub *s, int rc, const struct err *err)
 static void show_plugin(void *arg, const struct plugin_view *v)
 {
     const struct stub *s = arg;
-    if (!s->args->json) {
+    if (!s->args->output) {
         printf("%-32.*s %-20.*s %-24.*s %-10s %.*s\n", STR_ARG(v->driver), STR_ARG(v->service),
                STR_ARG(v->health_service.n ? v->health_service : STR("-")),
                v->connected ? "connected" : "silent", STR_ARG(v->endpoint));
@@ -238,18 +324,18 @@ static void list_go(struct stub *s)
 {
     size_t counts[2] = {0, 0};
     plugins_each(dra_plugins(s->dra), count_plugin, counts);
-    if (counts[0] == 0 && !s->args->json)
+    if (counts[0] == 0 && !s->args->output)
         printf("no driver registered in %s\n", s->args->registry);
-    else if (!s->args->json)
+    else if (!s->args->output)
         printf("%-32s %-20s %-24s %-10s %s\n", "DRIVER", "SERVICE", "HEALTH", "STATE", "ENDPOINT");
     plugins_each(dra_plugins(s->dra), show_plugin, s);
     s->failed = counts[0] == 0;
     loop_stop(s->loop);
 }
 
-static int run_list(const struct stub_args *args)
+static int stub_run_list(void)
 {
-    struct stub s = {.args = args, .ready = list_ready, .go = list_go};
+    struct stub s = {.args = &stub_args, .ready = list_ready, .go = list_go};
     struct err err = {0};
     int rc = stub_open(&s, NULL, &err);
     if (rc == 0) {
@@ -338,16 +424,17 @@ static bool split_name(struct str text, struct str *namespace, struct str *name)
 
 static int fetch_claims(struct stub *s, struct err *err)
 {
-    vec_foreach(&s->args->names, text) {
+    vec_foreach(&s->args->words, word) {
+        struct str text = str_z(*word);
         struct client_key key = {
             .kind = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"))};
-        if (!split_name(*text, &key.namespace, &key.name))
-            return err_set(err, ERR_INVALID, "%.*s is not NAMESPACE/CLAIM", STR_ARG(*text));
+        if (!split_name(text, &key.namespace, &key.name))
+            return err_set(err, ERR_INVALID, "%.*s is not NAMESPACE/CLAIM", STR_ARG(text));
         if (!s->client)
             return err_set(err, ERR_INVALID,
                            "%.*s: name the API server with --kubeconfig, or the claim's file with "
                            "-f",
-                           STR_ARG(*text));
+                           STR_ARG(text));
         s->fetching++;
         client_get(s->client, &key, on_fetched, s);
     }
@@ -405,15 +492,15 @@ static int read_claims(struct stub *s, const char *path, struct err *err)
     return rc;
 }
 
-static int run_prepare(const struct stub_args *args)
+static int stub_run_prepare(void)
 {
-    struct stub s = {.args = args, .ready = drivers_ready, .go = prepare_next};
+    struct stub s = {.args = &stub_args, .ready = drivers_ready, .go = prepare_next};
     struct err err = {0};
-    if (args->names.n == 0 && args->files.n == 0)
-        return verb_usage_error("kubelet-stub", "prepare takes NAMESPACE/CLAIM or -f FILE");
+    if (stub_args.words.n == 0 && stub_args.files.n == 0)
+        return verb_usage_error("kubelet-stub prepare", "NAMESPACE/CLAIM or -f FILE is missing");
     int rc = stub_open(&s, NULL, &err);
-    for (size_t i = 0; rc == 0 && i < args->files.n; i++)
-        rc = read_claims(&s, args->files.p[i], &err);
+    for (size_t i = 0; rc == 0 && i < stub_args.files.n; i++)
+        rc = read_claims(&s, stub_args.files.p[i], &err);
     if (rc == 0)
         rc = fetch_claims(&s, &err);
     if (rc == 0) {
@@ -438,8 +525,9 @@ static const struct node_claim *named_claim(const struct stub *s, struct str tex
 static bool unprepare_ready(struct stub *s, size_t unsettled)
 {
     (void)unsettled;
-    vec_foreach(&s->args->names, text) {
-        const struct node_claim *c = named_claim(s, *text);
+    vec_foreach(&s->args->words, word) {
+        struct str text = str_z(*word);
+        const struct node_claim *c = named_claim(s, text);
         for (size_t i = 0; c && i < c->drivers.n; i++)
             if (!plugins_usable(dra_plugins(s->dra), c->drivers.p[i].name))
                 return false;
@@ -450,7 +538,7 @@ static bool unprepare_ready(struct stub *s, size_t unsettled)
 static void on_unprepared(void *arg, int code, const struct err *err)
 {
     struct stub *s = arg;
-    struct str text = s->args->names.p[s->next];
+    struct str text = str_z(s->args->words.p[s->next]);
     if (code == -ECANCELED)
         return;
     if (code < 0) {
@@ -467,11 +555,11 @@ static void on_unprepared(void *arg, int code, const struct err *err)
 
 static void unprepare_next(struct stub *s)
 {
-    if (s->next == s->args->names.n) {
+    if (s->next == s->args->words.n) {
         loop_stop(s->loop);
         return;
     }
-    struct str text = s->args->names.p[s->next];
+    struct str text = str_z(s->args->words.p[s->next]);
     const struct node_claim *c = named_claim(s, text);
     if (!c || c->pods.n == 0) {
         (void)fprintf(stderr, "%.*s: was not prepared here (%s/%s)\n", STR_ARG(text), s->state.p,
@@ -485,12 +573,10 @@ static void unprepare_next(struct stub *s)
     dra_unprepare_uid(s->dra, str_z(c->pods.p[0]), on_unprepared, s);
 }
 
-static int run_unprepare(const struct stub_args *args)
+static int stub_run_unprepare(void)
 {
-    struct stub s = {.args = args, .ready = unprepare_ready, .go = unprepare_next};
+    struct stub s = {.args = &stub_args, .ready = unprepare_ready, .go = unprepare_next};
     struct err err = {0};
-    if (args->names.n == 0)
-        return verb_usage_error("kubelet-stub", "unprepare takes NAMESPACE/CLAIM");
     int rc = stub_open(&s, NULL, &err);
     if (rc == 0) {
         dra_start(s.dra);
@@ -501,16 +587,16 @@ static int run_unprepare(const struct stub_args *args)
 
 // --- claims, abandon -----------------------------------------------------------------------------
 
-static int run_claims(const struct stub_args *args)
+static int stub_run_claims(void)
 {
-    struct stub s = {.args = args};
+    struct stub s = {.args = &stub_args};
     struct err err = {0};
     int rc = stub_open(&s, NULL, &err);
     if (rc == 0) {
         const struct node_claims *all = dra_claims(s.dra);
         map_foreach(&all->by_key, i)
-            stub_show_claim(args, *map_value(&all->by_key, i), -1);
-        if (map_len(&all->by_key) == 0 && !args->json)
+            stub_show_claim(&stub_args, *map_value(&all->by_key, i), -1);
+        if (map_len(&all->by_key) == 0 && !stub_args.output)
             puts("nothing is prepared");
     }
     return finish(&s, rc, &err);
@@ -524,130 +610,27 @@ static bool abandon_ready(struct stub *s, size_t unsettled)
 
 static void abandon_go(struct stub *s)
 {
-    vec_foreach(&s->args->names, driver) {
+    vec_foreach(&s->args->words, word) {
+        struct str driver = str_z(*word);
         struct err err = {0};
-        int rc = dra_abandon(s->dra, *driver, false, &err);
+        int rc = dra_abandon(s->dra, driver, false, &err);
         if (rc < 0)
             (void)fprintf(stderr, "dray kubelet-stub: %s\n", err.msg);
         else
-            printf("%.*s: %d claim%s forgot it\n", STR_ARG(*driver), rc, rc == 1 ? "" : "s");
+            printf("%.*s: %d claim%s forgot it\n", STR_ARG(driver), rc, rc == 1 ? "" : "s");
         s->failed = s->failed || rc < 0;
     }
     loop_stop(s->loop);
 }
 
-static int run_abandon(const struct stub_args *args)
+static int stub_run_abandon(void)
 {
-    struct stub s = {.args = args, .ready = abandon_ready, .go = abandon_go};
+    struct stub s = {.args = &stub_args, .ready = abandon_ready, .go = abandon_go};
     struct err err = {0};
-    if (args->names.n == 0)
-        return verb_usage_error("kubelet-stub", "abandon takes names of drivers");
     int rc = stub_open(&s, NULL, &err);
     if (rc == 0) {
         dra_start(s.dra);
         loop_run(s.loop);
     }
     return finish(&s, rc, &err);
-}
-
-// --- The command line ----------------------------------------------------------------------------
-
-// Takes the value of an option: "--dir X" or "--dir=X". NULL when argv[*i] is not that option.
-static const char *option(char **argv, int argc, int *i, const char *name)
-{
-    size_t n = strlen(name);
-    if (strncmp(argv[*i], name, n) != 0)
-        return NULL;
-    if (argv[*i][n] == '=')
-        return argv[*i] + n + 1;
-    if (argv[*i][n] != '\0' || *i + 1 >= argc || !argv[*i + 1])
-        return NULL;
-    return argv[++*i];
-}
-
-// Options with one text. Says whether argv[*i] was one of them.
-static bool text_option(struct stub_args *a, char **argv, int argc, int *i)
-{
-    const struct {
-        const char *name;
-        const char **to;
-    } rows[] = {
-        {"--registry", &a->registry},          {"--plugins", &a->plugins}, {"--state", &a->state},
-        {"--kubeconfig", &a->kubeconfig},      {"--context", &a->context}, {"--node", &a->node},
-        {"--pod-resources", &a->pod_resources}};
-    for (size_t r = 0; r < array_len(rows); r++) {
-        const char *value = option(argv, argc, i, rows[r].name);
-        if (value) {
-            *rows[r].to = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool seconds_option(struct stub_args *a, char **argv, int argc, int *i, bool *bad)
-{
-    int64_t *to = &a->timeout_s;
-    const char *value = option(argv, argc, i, "--timeout");
-    if (!value) {
-        to = &a->wait_s;
-        value = option(argv, argc, i, "--wait");
-    }
-    if (!value)
-        return false;
-    *bad = str_to_i64(str_z(value), to) < 0 || *to < 1 || *to > 86400;
-    return true;
-}
-
-static bool parse_one(struct stub_args *a, char **argv, int argc, int *i)
-{
-    const char *value;
-    bool bad = false;
-    if (text_option(a, argv, argc, i))
-        return true;
-    if (seconds_option(a, argv, argc, i, &bad))
-        return !bad;
-    if ((value = option(argv, argc, i, "--cdi-dir"))) {
-        vec_push(&a->cdi_dirs, value);
-    } else if ((value = option(argv, argc, i, "-f"))) {
-        vec_push(&a->files, value);
-    } else if ((value = option(argv, argc, i, "-o"))) {
-        a->json = true;
-        return strcmp(value, "json") == 0;
-    } else if (strcmp(argv[*i], "--wipe-slices") == 0) {
-        a->wipe = true;
-    } else if (argv[*i][0] == '-') {
-        return false;
-    } else if (!a->verb) {
-        a->verb = argv[*i];
-    } else {
-        vec_push(&a->names, str_z(argv[*i]));
-    }
-    return true;
-}
-
-static void args_done(struct stub_args *a)
-{
-    vec_done(&a->names);
-    vec_done(&a->files);
-    vec_done(&a->cdi_dirs);
-}
-
-int verb_kubelet_stub(int argc, char **argv)
-{
-    static const struct {
-        const char *name;
-        int (*run)(const struct stub_args *a);
-    } parts[] = {{"list", run_list},     {"prepare", run_prepare}, {"unprepare", run_unprepare},
-                 {"claims", run_claims}, {"abandon", run_abandon}, {"run", stub_run}};
-    cleanup_with(args_done) struct stub_args a = {
-        .registry = "/var/lib/kubelet/plugins_registry", .timeout_s = 45, .wait_s = 5};
-    for (int i = 1; i < argc; i++)
-        if (!parse_one(&a, argv, argc, &i))
-            return verb_usage_error("kubelet-stub", verb_no_sense);
-    for (size_t i = 0; a.verb && i < array_len(parts); i++)
-        if (strcmp(parts[i].name, a.verb) == 0)
-            return parts[i].run(&a);
-    return verb_usage_error("kubelet-stub",
-                            "there are list, prepare, unprepare, claims, abandon and run");
 }

@@ -7,17 +7,16 @@
 #include <stdbool.h>
 
 #include "agent/dra.h"
-#include "base/vec.h"
 #include "client/kubeconfig.h"
+#include "cmd/engine/cli.h"
 #include "net/loop.h"
 
 struct stub_args {
-    const char *verb;
-    struct VEC(struct str) names;
-    struct VEC(const char *) files, cdi_dirs;
-    const char *registry, *plugins, *state, *kubeconfig, *context, *node, *pod_resources;
+    struct cli_texts words, files, cdi_dirs;
+    const char *registry, *plugins, *state, *node, *pod_resources;
     int64_t timeout_s, wait_s;
-    bool json, wipe;
+    const char *output; // json, or NULL
+    bool wipe;
 };
 
 struct stub_claims VEC(const struct client_object *);
@@ -53,8 +52,10 @@ void stub_close(struct stub *s);
 // stub_has_server: an API server is named, by options or, without files, by $KUBECONFIG.
 bool stub_has_server(const struct stub_args *args);
 
+extern struct stub_args stub_args; // of the command line
+
 // stub_run is the verb that stays. Returns VERB_*.
-int stub_run(const struct stub_args *args);
+int stub_run(void);
 
 // stub_show_claim prints what a claim came to: devices, CDI names and what these change in a container.
 void stub_show_claim(const struct stub_args *args, const struct node_claim *claim, int64_t took_ns);

@@ -241,13 +241,13 @@ static int start(struct staying *w, struct err *err)
     return 0;
 }
 
-int stub_run(const struct stub_args *args)
+int stub_run(void)
 {
+    const struct stub_args *args = &stub_args;
     struct staying w = {.stub = {.args = args}};
     struct err err = {0};
-    if (args->names.n || args->files.n || (args->node && !stub_has_server(args)))
-        return verb_usage_error("kubelet-stub",
-                                "run takes options only; --node needs --kubeconfig or $KUBECONFIG");
+    if (args->node && !stub_has_server(args))
+        return verb_usage_error("kubelet-stub run", "--node needs --kubeconfig or $KUBECONFIG");
     int rc = start(&w, &err);
     if (rc == 0)
         loop_run(w.stub.loop);

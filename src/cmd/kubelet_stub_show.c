@@ -191,7 +191,7 @@ static void show_json(const struct stub_args *args, const struct node_claim *c, 
 
 void stub_show_claim(const struct stub_args *args, const struct node_claim *claim, int64_t took_ns)
 {
-    if (args->json)
+    if (args->output)
         show_json(args, claim, took_ns);
     else
         show_text(args, claim, took_ns);

@@ -4,60 +4,48 @@
 #include <stdio.h>
 
 #include "cmd/common.h"
+#include "cmd/engine/cli.h"
 #include "cmd/follow.h"
-#include "cmd/grammar.h"
 #include "cmd/podref.h"
 
 #include "base/banned.h"
 
 static struct {
-    struct option_texts words;
+    struct cli_texts words;
     const char *container;
     bool follow, previous, timestamps;
     int64_t tail, since_ns;
 } args = {.tail = -1};
 
-static const struct option options[] = {
-    {.name = "--follow",
-     .letter = "-f",
-     .flag = &args.follow,
-     .value = true,
-     .help = "go on with what it writes; Ctrl-C ends it"},
-    {.name = "--container",
-     .letter = "-c",
-     .value_name = "NAME",
-     .text = &args.container,
-     .help = "default: the pod's only or first one"},
-    {.name = "--previous",
-     .letter = "-p",
-     .flag = &args.previous,
-     .value = true,
-     .help = "of the container before it was started again"},
-    {.name = "--tail",
-     .value_name = "LINES",
-     .number = &args.tail,
-     .least = -1,
-     .help = "only the last lines; default -1: all"},
-    {.name = "--since",
-     .value_name = "TIME",
-     .duration_ns = &args.since_ns,
-     .help = "only what is not older: 10s, 5m, 1h"},
-    {.name = "--timestamps",
-     .flag = &args.timestamps,
-     .value = true,
-     .help = "when each line was written"},
-};
-static const struct option_group group = OPTION_GROUP("Of logs", options);
+static int verb_logs(void);
 
-const struct grammar logs_grammar = {
+static const struct cli_option logs_options[] = {
+    {"--follow", "-f", NULL, "continue with new lines until Ctrl-C", .flag = &args.follow},
+    {"--container", "-c", "NAME", "show this container; default: the pod's first",
+     .text = &args.container},
+    {"--previous", "-p", NULL, "show the container before its last restart",
+     .flag = &args.previous},
+    {"--tail", NULL, "LINES", "show the last lines; default -1: all", .number = &args.tail,
+     .least = -1, .most = CLI_MOST},
+    {"--since", NULL, "TIME", "show lines that are not older: 10s, 5m, 1h",
+     .duration_ns = &args.since_ns},
+    {"--timestamps", NULL, NULL, "show when each line was written", .flag = &args.timestamps},
+};
+static const struct cli_group logs_group = CLI_GROUP("Options", logs_options);
+
+const struct cli_verb logs_verb = {
+    .name = "logs",
+    .summary = "show the output of a container",
+    .chapter = CLI_OBJECTS,
     .synopsis = "logs POD|KIND/NAME [CONTAINER] [OPTIONS]",
-    .text = "Writes what a container of a pod has written. KIND/NAME: the first pod of a "
-            "deployment, job, …",
+    .text = "Prints the output of a container of a pod. KIND/NAME selects the first pod of a "
+            "deployment, a job, and so on.",
     .examples = "dray logs trainer\n"
                 "dray logs -f deployment/web -c main --tail 20\n"
                 "dray logs trainer --previous",
-    .groups = {&group, &common_cluster},
+    .groups = {&logs_group, &common_cluster},
     .words = &args.words,
+    .run = verb_logs,
 };
 
 static void add_number(struct sbuf *query, const char *name, int64_t n)
@@ -113,14 +101,13 @@ static int run(struct cluster *c, struct err *err)
     return cluster_stream(c, q, 0, on_bytes, NULL, err);
 }
 
-int verb_logs(int argc, char **argv)
+static int verb_logs(void)
 {
     struct cluster c = {0};
     struct err err = {0};
-    int r = grammar_read("logs", &logs_grammar, argc, argv);
-    if (r == VERB_OK && run(&c, &err) < 0)
+    int r = VERB_OK;
+    if (run(&c, &err) < 0)
         r = err.code == ERR_INVALID ? verb_usage_error("logs", err.msg) : common_fail("logs", &err);
     cluster_close(&c);
-    vec_done(&args.words);
     return r;
 }

@@ -102,7 +102,7 @@ static int each_path(const struct walk *w, const char *path, int depth, struct e
     return each_document(w, path, err);
 }
 
-int manifests_each(const struct option_texts *paths, bool recursive, manifest_fn each, void *arg,
+int manifests_each(const struct cli_texts *paths, bool recursive, manifest_fn each, void *arg,
                    struct err *err)
 {
     const struct walk w = {.recursive = recursive, .each = each, .arg = arg};

@@ -11,11 +11,44 @@
 
 #include "base/banned.h"
 
-const char netns_hook_usage[] =
-    "dray netns-hook --state DIR --claim UID --device NAME  < the container's state\n\n"
-    "Called by container runtimes (an OCI hook of stage createRuntime, put into containers by the\n"
-    "CDI specs of 'dray driver net'). Moves the claim's interface into the network namespace of\n"
-    "the container's process and sets it up. Calling it again changes nothing.";
+static struct net_hook hook;
+
+static int verb_netns_hook(void);
+static int netns_hook_check(struct err *err);
+
+static const struct cli_option hook_options[] = {
+    {"--state", NULL, "DIR", "read the state of 'dray driver net' here", .text = &hook.state_dir,
+     .required = true},
+    {"--claim", NULL, "UID", "move an interface of this claim", .text = &hook.uid,
+     .required = true},
+    {"--device", NULL, "NAME", "move this device", .text = &hook.device, .required = true},
+};
+static const struct cli_group hook_group = CLI_GROUP("Options", hook_options);
+
+const struct cli_verb netns_hook_verb = {
+    .name = "netns-hook",
+    .summary = "move a claim's interface into a pod (for runtimes)",
+    .chapter = CLI_DEVELOPERS,
+    .synopsis = "netns-hook --state DIR --claim UID --device NAME",
+    .text = "An OCI hook of stage createRuntime, which the CDI specs of 'dray driver net' add to "
+            "containers. Reads the state of "
+            "the container from standard input, moves the interface into the network namespace of "
+            "its process and configures "
+            "it. Calling it again changes nothing.",
+    .examples = "dray netns-hook --state /var/lib/kubelet/plugins/dra.net --claim UID --device "
+                "eth1 < state.json",
+    .groups = {&hook_group},
+    .check = netns_hook_check,
+    .run = verb_netns_hook,
+};
+
+static int netns_hook_check(struct err *err)
+{
+    return strchr(hook.device, '/')
+               ? err_set(err, ERR_INVALID, "--device is the name of a device, not '%s'",
+                         hook.device)
+               : 0;
+}
 
 static int read_state(struct sbuf *out)
 {
@@ -28,25 +61,8 @@ static int read_state(struct sbuf *out)
     return n < 0 ? -errno : 0;
 }
 
-int verb_netns_hook(int argc, char **argv)
+static int verb_netns_hook(void)
 {
-    struct net_hook h = {0};
-    const struct {
-        const char *name, **value;
-    } options[] = {{"--state", &h.state_dir}, {"--claim", &h.uid}, {"--device", &h.device}};
-    for (int i = 1; i < argc; i += 2) {
-        bool known = false;
-        for (size_t k = 0; k < array_len(options) && i + 1 < argc; k++) {
-            if (strcmp(argv[i], options[k].name) == 0) {
-                *options[k].value = argv[i + 1];
-                known = true;
-            }
-        }
-        if (!known)
-            return verb_usage_error("netns-hook", verb_no_sense);
-    }
-    if (!h.state_dir || !h.uid || !h.device || strchr(h.device, '/'))
-        return verb_usage_error("netns-hook", "needs --state, --claim and --device");
     cleanup_sbuf struct sbuf state = {0};
     struct err err = {0};
     int code = read_state(&state);
@@ -54,9 +70,9 @@ int verb_netns_hook(int argc, char **argv)
         code =
             err_set(&err, -code, "cannot read the container's state: %s", strerrordesc_np(-code));
     else
-        code = net_hook_run(&h, sbuf_str(&state), &err);
+        code = net_hook_run(&hook, sbuf_str(&state), &err);
     if (code == 0)
         return VERB_OK;
-    (void)fprintf(stderr, "dray netns-hook: device %s: %s\n", h.device, err.msg);
+    (void)fprintf(stderr, "dray netns-hook: device %s: %s\n", hook.device, err.msg);
     return VERB_NO;
 }

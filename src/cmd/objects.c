@@ -54,7 +54,7 @@ static int add_one(struct cluster *c, struct str word, struct arena *arena, stru
 }
 
 // add_kinds adds KIND[,KIND…] with the names that follow.
-static int add_kinds(struct cluster *c, const struct option_texts *words, struct arena *arena,
+static int add_kinds(struct cluster *c, const struct cli_texts *words, struct arena *arena,
                      struct targets *ret, struct err *err)
 {
     for (struct str rest = str_z(words->p[0]), word; rest.n;) {
@@ -73,7 +73,7 @@ static int add_kinds(struct cluster *c, const struct option_texts *words, struct
     return 0;
 }
 
-int objects_read(struct cluster *c, const struct option_texts *words, struct arena *arena,
+int objects_read(struct cluster *c, const struct cli_texts *words, struct arena *arena,
                  struct targets *ret, struct err *err)
 {
     if (words->n == 0)

@@ -5,7 +5,7 @@
 #define CMD_OBJECTS_H
 
 #include "cmd/cluster.h"
-#include "cmd/option.h"
+#include "cmd/engine/cli.h"
 #include "codec/json.h"
 
 // Objects of one kind: one by its name, or all of them.
@@ -21,7 +21,7 @@ struct targets VEC(struct target);
 struct str objects_plural(struct str word);
 
 // objects_read finds out what words mean at a server. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
-int objects_read(struct cluster *c, const struct option_texts *words, struct arena *arena,
+int objects_read(struct cluster *c, const struct cli_texts *words, struct arena *arena,
                  struct targets *ret, struct err *err) MUST_USE;
 
 // objects_add_path adds the path of a target, or of all of its kind.

@@ -1,29 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray plan: where would pods and claims land, what would they get, and what if?
+#include "cmd/common.h"
 #include "cmd/plan_args.h"
 #include "cmd/verb.h"
 
 #include "base/banned.h"
 
-const char plan_usage[] =
-    "dray plan -f FILE… [WHAT IF] [OPTIONS]     # files alone\n"
-    "dray plan [WHAT IF] [OPTIONS]              # the cluster that kubectl would ask\n"
-    "dray plan --kubeconfig FILE -f FILE…       # what files would do in a cluster\n\n"
-    "Pods and claims are placed one after the other, in the order of the files; for what does not\n"
-    "fit, the answer says why and what would help. Exit status: 0 all placed, 1 some not (or a\n"
-    "file cannot be read), 2 wrong usage. --all: show what is placed already, "
-    "too.\n\n" PLAN_OPTIONS_HELP "\nExamples:\n"
-    "  dray plan -f examples/slices.yaml examples/claim.yaml\n"
-    "  dray plan --drain gpu-node-3\n"
-    "  dray plan --kubeconfig ~/.kube/config -f job.yaml --add-node like=gpu-node-3,count=2";
+static int verb_plan(void);
 
-int verb_plan(int argc, char **argv)
+static const struct cli_option plan_options[] = {
+    {"--all", NULL, NULL, "show pods and claims that are placed already as well",
+     .flag = &plan_args.options.show_running},
+    {"--output", "-o", "FORMAT", "print text, json, yaml or jsonpath='{.field}'",
+     .text = &common.output, .suggest = "text json yaml jsonpath="},
+};
+static const struct cli_group plan_group = CLI_GROUP("Options", plan_options);
+
+const struct cli_verb plan_verb = {
+    .name = "plan",
+    .summary = "show where pods and claims would land, and what if",
+    .chapter = CLI_PLANNING,
+    .synopsis = "plan -f FILE… [WHAT IF] [OPTIONS]\nplan [WHAT IF] [OPTIONS]\n"
+                "plan --kubeconfig FILE -f FILE… [WHAT IF] [OPTIONS]",
+    .text = "Places pods and claims one after the other, in the order of the files, and explains "
+            "what does not fit and what would "
+            "help. With -f alone it uses the files and no cluster, without -f the cluster, with -f "
+            "and --kubeconfig or "
+            "--context both. Nothing is written to a cluster.\n\n"
+            "Files need ResourceSlices, DeviceClasses, and Pods, Deployments, Jobs, ResourceClaims "
+            "or templates. Allocated "
+            "claims count as in use. Without Nodes, the slices name the nodes.\n\n"
+            "Exit status: 0 all placed, 1 some not placed or a file cannot be read, 2 wrong usage.",
+    .examples =
+        "dray plan -f examples/slices.yaml examples/claim.yaml\n"
+        "dray plan --drain gpu-node-3\n"
+        "dray plan --kubeconfig ~/.kube/config -f job.yaml --add-node like=gpu-node-3,count=2",
+    .groups = {&plan_group, &plan_file_group, &plan_change_group, &common_cluster},
+    .check = plan_args_format,
+    .run = verb_plan,
+};
+
+static int verb_plan(void)
 {
-    struct plan_args a = {.verb = "plan"};
-    int r = plan_args_read(&a, argc, argv);
-    if (r == VERB_OK)
-        r = plan_args_answer(&a);
-    plan_args_done(&a);
-    return r;
+    return plan_args_answer("plan", NULL);
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Questions of `dray plan` and `dray why` about files and clusters: reads them, changes the world
+// as asked, prints the answer.
 #include "cmd/plan_args.h"
 
 #include <dirent.h>
@@ -15,6 +18,43 @@
 #include "base/banned.h"
 
 #define FOLDERS_DEEP 32
+
+struct plan_args plan_args;
+static struct arena plan_args_arena;
+
+static int plan_args_change(const struct cli_option *o, const char *value, struct err *err)
+{
+    (void)err;
+    vec_push(&plan_args.changes, (struct plan_change){o, value});
+    return 0;
+}
+
+static const struct cli_option plan_file_options[] = {
+    {"--filename", "-f", "FILE…",
+     "read objects in YAML, JSON or protobuf from files, directories (.yaml, .yml, .json) or - for "
+     "standard input",
+     .many = &plan_args.files, .greedy = true},
+    {"--recursive", "-R", NULL, "read directories recursively", .flag = &plan_args.recursive,
+     .needs = "--filename"},
+    {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
+     .text = &plan_args.policy, .choices = "pack spread first"},
+    {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
+    {"--features", NULL, "A,B", "enable more features: names, gates, or all",
+     .text = &plan_args.features},
+};
+static const struct cli_option plan_change_options[] = {
+    {"--drain", NULL, "NODE", "drain a node", .take = plan_args_change, .repeats = true},
+    {"--taint", NULL, "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",
+     "taint devices; or driver=D,pool=P,device=X,key=K,value=V,effect=E with any of the selectors "
+     "left out",
+     .take = plan_args_change, .repeats = true},
+    {"--without", NULL, "[NAMESPACE/]CLAIM", "remove a claim and its pods",
+     .take = plan_args_change, .repeats = true},
+    {"--add-node", NULL, "like=NODE[,count=N][,name=PREFIX]", "add nodes like an existing one",
+     .take = plan_args_change, .repeats = true},
+};
+const struct cli_group plan_file_group = CLI_GROUP("Files and placement", plan_file_options);
+const struct cli_group plan_change_group = CLI_GROUP("What if; repeatable", plan_change_options);
 
 // --- Files ---------------------------------------------------------------------------------------
 
@@ -111,11 +151,11 @@ static const struct {
 
 static int change_world(const struct plan_args *a, struct plan_world *w)
 {
-    for (size_t i = 0; i + 1 < a->changes.n; i += 2)
+    for (size_t i = 0; i < a->changes.n; i++)
         for (size_t k = 0; k < array_len(changes); k++) {
             struct err err = {0};
-            if (strcmp(a->changes.p[i], changes[k].option) == 0 &&
-                changes[k].change(w, str_z(a->changes.p[i + 1]), &err) < 0)
+            if (strcmp(a->changes.p[i].o->name, changes[k].option) == 0 &&
+                changes[k].change(w, str_z(a->changes.p[i].value), &err) < 0)
                 return verb_usage_error(a->verb, err.msg);
         }
     return VERB_OK;
@@ -123,158 +163,31 @@ static int change_world(const struct plan_args *a, struct plan_world *w)
 
 // --- The command line ----------------------------------------------------------------------------
 
-static bool is_change(const char *word)
+int plan_args_format(struct err *err)
 {
-    for (size_t i = 0; i < array_len(changes); i++)
-        if (strcmp(word, changes[i].option) == 0)
-            return true;
-    return false;
+    const char *o = common.output;
+    return view_output_parse(o && strcmp(o, "text") == 0 ? "table" : o,
+                             VIEW_FORMATS_DATA | 1U << VIEW_TABLE, &plan_args_arena,
+                             &plan_args.format, err);
 }
 
-static const char *take_features(struct plan_args *a, struct str list)
+static int plan_args_read_options(struct plan_args *a, struct rng_seeded *shares, struct err *err)
 {
-    while (list.n) {
-        struct str one;
-        (void)str_cut(list, ',', &one, &list);
-        if (!alloc_features_add(&a->options.features, str_trim(one)))
-            return "--features has a name that is no feature or gate";
-    }
-    return NULL;
-}
-
-// An option that has a value. Returns what is wrong, or NULL; *ret_known says whether it is one.
-static const char *take_valued(struct plan_args *a, const char *word, const char *value,
-                               bool *ret_known)
-{
-    *ret_known = true;
-    if (strcmp(word, "--policy") == 0)
-        return alloc_policy_parse(str_z(value), &a->options.policy)
-                   ? NULL
-                   : "--policy is one of pack, spread, first";
-    if (strcmp(word, "-o") == 0) {
-        struct err err = {0};
-        bool text = strcmp(value, "text") == 0;
-        return view_output_parse(text ? "table" : value, VIEW_FORMATS_DATA | 1U << VIEW_TABLE,
-                                 &a->arena, &a->format, &err) < 0
-                   ? arena_str(&a->arena, str_z(err.msg)).p
-                   : NULL;
-    }
-    if (strcmp(word, "--features") == 0)
-        return take_features(a, str_z(value));
-    if (strcmp(word, "--node") == 0) {
-        a->options.node = str_z(value);
-        return NULL;
-    }
-    if (strcmp(word, "--kubeconfig") == 0 || strcmp(word, "--context") == 0) {
-        *(strcmp(word, "--context") == 0 ? &common.context : &common.kubeconfig) = value;
-        return NULL;
-    }
-    if (is_change(word)) {
-        vec_push(&a->changes, word);
-        vec_push(&a->changes, value);
-        return NULL;
-    }
-    *ret_known = false;
-    return NULL;
-}
-
-static bool is_word(const char *word)
-{
-    return word[0] != '-' || word[1] == '\0';
-}
-
-static int bad_word(const struct plan_args *a, const char *word, const char *why)
-{
-    cleanup_sbuf struct sbuf b = {0};
-    sbuf_addf(&b, "%s: %s", word, why);
-    return verb_usage_error(a->verb, b.p);
-}
-
-// short_of gives an option with two names its short one.
-static const char *short_of(const char *word)
-{
-    static const char *const names[][2] = {
-        {"--filename", "-f"}, {"--output", "-o"}, {"--recursive", "-R"}};
-    for (size_t i = 0; i < array_len(names); i++)
-        if (strcmp(word, names[i][0]) == 0)
-            return names[i][1];
-    return word;
-}
-
-// The words of the command line, --name=value as two.
-static void split_words(struct plan_args *a, int argc, char **argv, struct word_list *ret)
-{
-    for (int i = 1; i < argc; i++) {
-        struct str name, value;
-        if (strncmp(argv[i], "--", 2) == 0 && str_cut(str_z(argv[i]), '=', &name, &value)) {
-            vec_push_arena(&a->arena, ret, short_of(arena_str(&a->arena, name).p));
-            vec_push_arena(&a->arena, ret, value.p);
-        } else {
-            vec_push_arena(&a->arena, ret, short_of(argv[i]));
-        }
-    }
-}
-
-// Options without a value. False: it is none of them.
-static bool take_flag(struct plan_args *a, const char *word)
-{
-    if (strcmp(word, "-R") == 0)
-        a->recursive = true;
-    else if (strcmp(word, "--all") == 0 && strcmp(a->verb, "plan") == 0)
-        a->options.show_running = true;
-    else if (strcmp(word, "--alone") == 0 && strcmp(a->verb, "why") == 0)
-        a->options.alone = true;
-    else
-        return false;
-    return true;
-}
-
-static int take_words(struct plan_args *a, const struct word_list *words)
-{
-    for (size_t i = 0; i < words->n; i++) {
-        const char *word = words->p[i];
-        bool known = false, last = i + 1 >= words->n;
-        if (take_flag(a, word))
-            continue;
-        if (strcmp(word, "-f") == 0) {
-            if (last)
-                return bad_word(a, word, "wants files");
-            do
-                vec_push(&a->files, words->p[++i]);
-            while (i + 1 < words->n && is_word(words->p[i + 1]));
-        } else if (is_word(word) && strcmp(a->verb, "why") == 0 && !a->target) {
-            a->target = word;
-        } else if (last || is_word(word)) {
-            return bad_word(a, word,
-                            is_word(word) ? "files come behind -f"
-                                          : "no such option, or its value is missing");
-        } else {
-            const char *wrong = take_valued(a, word, words->p[++i], &known);
-            if (wrong || !known)
-                return bad_word(a, word, wrong ? wrong : "no such option");
-        }
-    }
-    return VERB_OK;
-}
-
-int plan_args_read(struct plan_args *a, int argc, char **argv)
-{
-    struct word_list words = {0};
+    struct str list = str_z(a->features);
     a->options.features = alloc_features_default();
     a->options.clock = clock_system();
-    rng_seeded_init(&a->shares, rng_u64(rng_system()));
-    a->options.rng = &a->shares.rng;
-    split_words(a, argc, argv, &words);
-    int r = take_words(a, &words);
-    a->cluster = common.kubeconfig || common.context || a->files.n == 0;
-    return r;
-}
-
-void plan_args_done(struct plan_args *a)
-{
-    vec_done(&a->files);
-    vec_done(&a->changes);
-    arena_done(&a->arena);
+    a->options.node = str_z(a->node);
+    rng_seeded_init(shares, rng_u64(rng_system()));
+    a->options.rng = &shares->rng;
+    if (a->policy)
+        (void)alloc_policy_parse(str_z(a->policy), &a->options.policy);
+    for (struct str one; list.n;) {
+        (void)str_cut(list, ',', &one, &list);
+        if (!alloc_features_add(&a->options.features, str_trim(one)))
+            return err_set(err, ERR_INVALID, "--features: '%.*s' is no feature or gate",
+                           STR_ARG(one));
+    }
+    return 0;
 }
 
 // --- The answer ----------------------------------------------------------------------------------
@@ -303,12 +216,12 @@ static int print(const struct plan_args *a, struct plan *p, struct err *err)
     return r < 0 ? r : common_print(sbuf_str(&out), err);
 }
 
-static int ask(struct plan_args *a, struct plan_world *w)
+static int ask(struct plan_args *a, const char *target, struct plan_world *w)
 {
     struct plan *p = NULL;
     struct err err = {0};
-    int r = a->target ? plan_why(w, str_z(a->target), &a->options, &p, &err)
-                      : plan_make(w, &a->options, &p, &err);
+    int r = target ? plan_why(w, str_z(target), &a->options, &p, &err)
+                   : plan_make(w, &a->options, &p, &err);
     if (r < 0) {
         (void)common_fail(a->verb, &err);
         return r == -ERR_NOT_FOUND ? VERB_USAGE : VERB_NO;
@@ -319,16 +232,25 @@ static int ask(struct plan_args *a, struct plan_world *w)
     return r < 0 ? common_fail(a->verb, &err) : complete ? VERB_OK : VERB_NO;
 }
 
-int plan_args_answer(struct plan_args *a)
+int plan_args_answer(const char *verb, const char *target)
 {
+    struct plan_args *a = &plan_args;
+    struct rng_seeded shares;
+    struct err err = {0};
+    a->verb = verb;
+    if (plan_args_read_options(a, &shares, &err) < 0)
+        return verb_usage_error(verb, err.msg);
     struct plan_world *w = plan_world_new();
-    int r = a->cluster ? read_cluster(a, w) : VERB_OK;
+    bool cluster = common.kubeconfig || common.context || a->files.n == 0;
+    int r = cluster ? read_cluster(a, w) : VERB_OK;
     for (size_t i = 0; r == VERB_OK && i < a->files.n; i++)
         r = read_path(a, w, a->files.p[i], 0);
     if (r == VERB_OK)
         r = change_world(a, w);
     if (r == VERB_OK)
-        r = ask(a, w);
+        r = ask(a, target, w);
     plan_world_free(w);
+    vec_done(&a->changes);
+    arena_done(&plan_args_arena);
     return r;
 }

@@ -1,56 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `dray plan` and `dray why` have in common: files, what-if, options, the way to answer.
+// What `dray plan` and `dray why` have in common: options about files and what-if changes, and the
+// way to the answer.
 #ifndef CMD_PLAN_ARGS_H
 #define CMD_PLAN_ARGS_H
 
-#include "base/rand.h"
-#include "base/vec.h"
+#include "cmd/engine/cli.h"
 #include "plan/plan.h"
 #include "view/output.h"
 
-struct word_list VEC(const char *);
+struct plan_change {
+    const struct cli_option *o;
+    const char *value;
+};
 
+// What the options below set.
 struct plan_args {
     const char *verb;
     struct plan_options options;
-    struct word_list files;
-    bool cluster;             // one is asked: that of `common`
-    struct word_list changes; // option and value, in turn
-    const char *target;       // of why
-    struct arena arena;
     struct view_output format; // a table: text for people
+    struct cli_texts files;
+    struct VEC(struct plan_change) changes; // in the order of the command line
+    const char *node, *policy, *features;
     bool recursive;
-    struct rng_seeded shares;
 };
 
-// plan_args_read reads the command line. Returns VERB_OK, or VERB_USAGE after a message. End with
-// plan_args_done in any case.
-int plan_args_read(struct plan_args *a, int argc, char **argv);
-void plan_args_done(struct plan_args *a);
+extern struct plan_args plan_args;
 
-// plan_args_answer reads the files, changes the world, asks and prints. Returns VERB_*.
-int plan_args_answer(struct plan_args *a);
+// Options of both verbs: files, and what-if changes.
+extern const struct cli_group plan_file_group, plan_change_group;
 
-// How the options read on the verbs' help pages.
-#define PLAN_OPTIONS_HELP                                                                         \
-    "FILE has objects in YAML, JSON or protobuf; a directory stands for its .yaml, .yml and "     \
-    ".json\n"                                                                                     \
-    "files (-R: below it too); - is standard input. Needed: ResourceSlices, DeviceClasses, and\n" \
-    "Pods, Deployments, Jobs, ResourceClaims and templates. Allocated claims count as in use. "   \
-    "Without\n"                                                                                   \
-    "Nodes, the slices say which there are.\n\n"                                                  \
-    "--kubeconfig FILE, --context NAME   begin with what any cluster has (read, nothing is "      \
-    "written)\n"                                                                                  \
-    "--policy pack|spread|first   which node and devices, of those that fit (pack)\n"             \
-    "--node NODE                  only this node\n"                                               \
-    "--features A,B               more features: names, gates, or all\n"                          \
-    "-o, --output FORMAT          text, or for programs: json, yaml, jsonpath='{.field}'\n\n"     \
-    "What if, any number of them:\n"                                                              \
-    "--drain NODE                 nothing runs there any more\n"                                  \
-    "--taint DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT\n"                                         \
-    "--taint driver=D,pool=P,device=X,key=K,value=V,effect=E   any of the selectors left out\n"   \
-    "--without [NAMESPACE/]CLAIM  the claim and its pods are gone\n"                              \
-    "--add-node like=NODE[,count=N][,name=PREFIX]\n"
+// plan_args_format reads -o; for cli_verb.check.
+int plan_args_format(struct err *err);
+
+// plan_args_answer reads cluster and files, changes the world, asks and prints; target: what why is
+// asked about, NULL for plan. Returns VERB_*.
+int plan_args_answer(const char *verb, const char *target);
 
 #endif

@@ -59,7 +59,7 @@ int podref_find(struct cluster *c, const char *word, struct json_doc *ret, struc
     struct targets targets = {0};
     sbuf_addf(&full, "%s%s", strchr(word, '/') ? "" : "pod/", word);
     const char *p = full.p;
-    const struct option_texts words = {.p = &p, .n = 1};
+    const struct cli_texts words = {.p = &p, .n = 1};
     int r = objects_read(c, &words, &arena, &targets, err);
     if (r < 0)
         return r;

@@ -24,148 +24,120 @@ static int64_t processor_ns(const struct clock *c)
     return (int64_t)ts.tv_sec * CLOCK_NS_PER_SEC + ts.tv_nsec;
 }
 
-const char replay_usage[] =
-    "dray replay --nodes N.csv --pods P.csv --arrivals A.txt --order O.txt [--policy P] [--seed "
-    "S]\n"
-    "            [--history FILE|none] [--no-buy] [--check] [-o json]\n"
-    "dray replay --mig [--policy P] [--seed S] [--gpu G] [--mix M] [--gpus N] [--load PERCENT]\n"
-    "            [--claims N] [--no-buy] [--check] [-o json]\n\n"
-    "Pods arrive in the order of a line of the arrivals, none leaves; nodes of equal score are "
-    "taken\n"
-    "in the order of the line with the same seed. Without --seed all lines are replayed, and the\n"
-    "mean is told.\n\n"
-    "  --policy pack      dray's own (default)\n"
-    "           whole     whole GPUs, as device plugins give them\n"
-    "           first     the first device that fits, as kube-scheduler chooses\n"
-    "           bestfit   as published with FGD\n"
-    "           fgd       fragmentation gradient descent, as published\n"
-    "  --history FILE     what the policy knows comes from this list of pods, not from --pods\n"
-    "  --history none     it knows only what has arrived so far (pack)\n"
-    "  --no-buy           skip gpusToBuy, which replays the list once more\n"
-    "  --check            let the independent checker see every allocation\n"
-    "  --curve            with --seed and -o json: also what is allocated at every load\n\n"
-    "With --mig, claims for partitions of GPUs come and go at random; seeds 42 to 51 unless one "
-    "is\n"
-    "given.\n\n"
-    "  --policy pack      dray's own (default)\n"
-    "           first     the first node and the first partition that fit\n"
-    "           mfi       minimum growth of fragmentation, as published\n"
-    "  --gpu a100|h100    whose profiles (default a100)\n"
-    "  --mix M            uniform (default), small, large or bimodal: which profiles\n"
-    "  --gpus N           GPUs, eight a node (default 128)\n"
-    "  --load PERCENT     slices asked for at a time, of all there are (default 100)\n"
-    "  --claims N         that come (default 20000)\n\n"
-    "Exit status: 0 done, 1 a file cannot be read or understood, 2 wrong usage.";
-
-struct replay_args {
+static struct replay_args {
     const char *nodes, *pods, *arrivals, *order, *history;
-    const char *policy, *seed, *format;
-    const char *gpu, *mix, *gpus, *load, *claims;
+    const char *policy, *output, *gpu, *mix;
+    int64_t seed, gpus, load, claims;
     struct replay_options options;
     struct mig_options mig_options;
     bool mig;
-    bool json;
-    bool one;
-    int64_t only;
+} args = {.gpu = "a100", .mix = "uniform", .gpus = 128, .load = 100, .claims = 20000};
+
+static int verb_replay(void);
+static int replay_check(struct err *err);
+
+static const struct cli_option replay_options[] = {
+    {"--policy", NULL, "POLICY",
+     "pack (default): dray's own; first: the first device that fits, as kube-scheduler chooses. "
+     "Traces only: whole: whole GPUs, as device plugins give them; bestfit, fgd: as published with "
+     "FGD. --mig only: mfi: minimum growth of fragmentation, as published",
+     .text = &args.policy, .choices = "pack whole first bestfit fgd mfi"},
+    {"--seed", NULL, "N",
+     "replay the line with this seed, or these random claims; default: all lines, or 42 to 51",
+     .number = &args.seed, .least = INT32_MIN, .most = CLI_MOST},
+    {"--no-buy", NULL, NULL, "skip gpusToBuy, which replays the list once more",
+     .flag = &args.options.no_buying},
+    {"--check", NULL, NULL, "let the independent checker verify every allocation",
+     .flag = &args.options.check},
+    {"--output", "-o", "FORMAT", "print text (default) or json", .text = &args.output,
+     .choices = "text json"},
+};
+static const struct cli_option trace_options[] = {
+    {"--nodes", NULL, "FILE", "read nodes from a CSV file", .text = &args.nodes,
+     .excludes = "--mig"},
+    {"--pods", NULL, "FILE", "read pods from a CSV file", .text = &args.pods, .excludes = "--mig"},
+    {"--arrivals", NULL, "FILE", "read the order in which pods arrive, a line a run",
+     .text = &args.arrivals, .excludes = "--mig"},
+    {"--order", NULL, "FILE", "read the order of nodes with equal scores, a line a seed",
+     .text = &args.order, .excludes = "--mig"},
+    {"--history", NULL, "FILE",
+     "let the policy know these pods instead of --pods; none: only what has arrived",
+     .text = &args.history, .suggest = "none", .excludes = "--mig"},
+    {"--curve", NULL, NULL, "print what is allocated at every load, with --seed and -o json",
+     .flag = &args.options.curve, .excludes = "--mig"},
+};
+static const struct cli_option mig_options[] = {
+    {"--mig", NULL, NULL, "replay random claims for partitions of GPUs that come and go",
+     .flag = &args.mig},
+    {"--gpu", NULL, "MODEL", "use profiles of this GPU; default a100", .text = &args.gpu,
+     .choices = "a100 h100", .needs = "--mig"},
+    {"--mix", NULL, "MIX", "choose among profiles; default uniform", .text = &args.mix,
+     .choices = "uniform small large bimodal", .needs = "--mig"},
+    {"--gpus", NULL, "N", "simulate so many GPUs, eight a node; default 128", .number = &args.gpus,
+     .least = 8, .most = 8000, .needs = "--mig"},
+    {"--load", NULL, "PERCENT", "request so many of all slices at a time; default 100",
+     .number = &args.load, .least = 1, .most = 1000, .needs = "--mig"},
+    {"--claims", NULL, "N", "let so many claims come; default 20000", .number = &args.claims,
+     .least = 5, .most = 2000000, .needs = "--mig"},
+};
+static const struct cli_group replay_group = CLI_GROUP("Options", replay_options);
+static const struct cli_group trace_group = CLI_GROUP("Traces", trace_options);
+static const struct cli_group mig_group = CLI_GROUP("Random claims", mig_options);
+
+const struct cli_verb replay_verb = {
+    .name = "replay",
+    .summary = "replay a trace of a cluster and measure utilization",
+    .chapter = CLI_DEVELOPERS,
+    .synopsis =
+        "replay --nodes FILE --pods FILE --arrivals FILE --order FILE [OPTIONS]\n"
+        "replay --mig [--gpu MODEL] [--mix MIX] [--gpus N] [--load PERCENT] [--claims N] [OPTIONS]",
+    .text = "Pods arrive in the order of a line of the arrivals, none leaves; nodes of equal score "
+            "are taken in the order of the "
+            "line with the same seed. Without --seed it replays all lines and prints the mean.\n\n"
+            "With --mig, claims for partitions of GPUs come and go at random.",
+    .examples = "dray replay --nodes n.csv --pods p.csv --arrivals a.txt --order o.txt --policy "
+                "fgd -o json\n"
+                "dray replay --mig --mix small --seed 42",
+    .groups = {&replay_group, &trace_group, &mig_group},
+    .check = replay_check,
+    .run = verb_replay,
 };
 
-static const char **option_of(struct replay_args *a, const char *word)
+static int replay_check_mig(struct err *err)
 {
-    const struct {
-        const char *name;
-        const char **to;
-    } options[] = {
-        {"--nodes", &a->nodes},   {"--pods", &a->pods},       {"--arrivals", &a->arrivals},
-        {"--order", &a->order},   {"--history", &a->history}, {"--policy", &a->policy},
-        {"--seed", &a->seed},     {"-o", &a->format},         {"--gpu", &a->gpu},
-        {"--mix", &a->mix},       {"--gpus", &a->gpus},       {"--load", &a->load},
-        {"--claims", &a->claims},
-    };
-    for (size_t i = 0; i < array_len(options); i++)
-        if (strcmp(word, options[i].name) == 0)
-            return options[i].to;
-    return NULL;
+    struct mig_options *o = &args.mig_options;
+    if (args.policy && !mig_policy_parse(str_z(args.policy), &o->policy))
+        return err_set(err, ERR_INVALID, "--policy is one of pack, first, mfi with --mig");
+    o->gpus = (uint32_t)args.gpus;
+    o->claims = (uint32_t)args.claims;
+    o->load = (uint32_t)args.load;
+    o->gpu = str_z(args.gpu);
+    o->mix = str_z(args.mix);
+    o->check = args.options.check;
+    o->no_buying = args.options.no_buying;
+    const char *wrong = mig_judge(o);
+    return wrong ? err_set(err, ERR_INVALID, "%s", wrong) : 0;
 }
 
-static bool number_or(const char *text, int64_t fallback, uint32_t *ret)
+static int replay_check(struct err *err)
 {
-    int64_t n = fallback;
-    if (text && (str_to_i64(str_z(text), &n) < 0 || n < 0 || n > INT32_MAX))
-        return false;
-    *ret = (uint32_t)n;
-    return true;
-}
-
-static const char *judge_mig(struct replay_args *a)
-{
-    struct mig_options *o = &a->mig_options;
-    uint32_t load = 0;
-    if (a->nodes || a->pods || a->arrivals || a->order || a->history)
-        return "--mig makes its own nodes and claims: no files";
-    if (a->policy && !mig_policy_parse(str_z(a->policy), &o->policy))
-        return "--policy is one of pack, first, mfi";
-    if (!number_or(a->gpus, 128, &o->gpus) || !number_or(a->claims, 20000, &o->claims) ||
-        !number_or(a->load, 100, &load))
-        return "--gpus, --claims and --load are whole numbers";
-    o->load = load;
-    o->gpu = str_z(a->gpu ? a->gpu : "a100");
-    o->mix = str_z(a->mix ? a->mix : "uniform");
-    o->check = a->options.check;
-    o->no_buying = a->options.no_buying;
-    o->clock = a->options.clock;
-    return mig_judge(o);
-}
-
-static const char *judge_trace(struct replay_args *a)
-{
-    if (a->gpu || a->mix || a->gpus || a->load || a->claims)
-        return "--gpu, --mix, --gpus, --load and --claims go with --mig";
-    if (!a->nodes || !a->pods || !a->arrivals || !a->order)
-        return "--nodes, --pods, --arrivals and --order are needed";
-    if (a->policy && !replay_policy_parse(str_z(a->policy), &a->options.policy))
-        return "--policy is one of pack, whole, first, bestfit, fgd";
-    return NULL;
-}
-
-static const char *judge(struct replay_args *a)
-{
-    const char *wrong = a->mig ? judge_mig(a) : judge_trace(a);
-    if (wrong)
-        return wrong;
-    if (a->format && strcmp(a->format, "json") != 0 && strcmp(a->format, "text") != 0)
-        return "-o is one of json, text";
-    a->json = a->format && strcmp(a->format, "json") == 0;
-    a->one = a->seed != NULL;
-    if (a->seed && str_to_i64(str_z(a->seed), &a->only) < 0)
-        return "--seed is a whole number";
-    if (a->history && strcmp(a->history, "none") == 0) {
-        a->options.knowledge = REPLAY_KNOW_NOTHING;
-        a->history = NULL;
+    if (args.mig)
+        return replay_check_mig(err);
+    if (!args.nodes || !args.pods || !args.arrivals || !args.order)
+        return err_set(err, ERR_INVALID,
+                       "--nodes, --pods, --arrivals and --order are needed, or --mig");
+    if (args.policy && !replay_policy_parse(str_z(args.policy), &args.options.policy))
+        return err_set(err, ERR_INVALID, "--policy is one of pack, whole, first, bestfit, fgd");
+    if (args.history && strcmp(args.history, "none") == 0) {
+        args.options.knowledge = REPLAY_KNOW_NOTHING;
+        args.history = NULL;
     }
-    return NULL;
+    return 0;
 }
 
-static int read_args(struct replay_args *a, int argc, char **argv)
+static bool replay_wants_json(void)
 {
-    for (int i = 1; i < argc; i++) {
-        const char **to = option_of(a, argv[i]);
-        if (strcmp(argv[i], "--check") == 0)
-            a->options.check = true;
-        else if (strcmp(argv[i], "--no-buy") == 0)
-            a->options.no_buying = true;
-        else if (strcmp(argv[i], "--curve") == 0)
-            a->options.curve = true;
-        else if (strcmp(argv[i], "--mig") == 0)
-            a->mig = true;
-        else if (!to)
-            return verb_usage_error("replay", verb_no_sense);
-        else if (++i >= argc)
-            return verb_usage_error("replay", "the last option has no value");
-        else
-            *to = argv[i];
-    }
-    const char *wrong = judge(a);
-    return wrong ? verb_usage_error("replay", wrong) : VERB_OK;
+    return args.output && strcmp(args.output, "json") == 0;
 }
 
 static int read_one(struct replay_trace *t, enum replay_file what, const char *path)
@@ -207,7 +179,7 @@ static int run_all(const struct replay_trace *t, const struct replay_args *a)
     int r = 0;
     for (size_t i = 0; r == 0 && i < replay_runs(t); i++) {
         struct replay_result one;
-        if (a->one && replay_seed(t, i) != a->only)
+        if (cli_given("--seed") && replay_seed(t, i) != a->seed)
             continue;
         r = replay_run(t, &a->options, i, &one, &err);
         vec_push(&results, one);
@@ -217,7 +189,7 @@ static int run_all(const struct replay_trace *t, const struct replay_args *a)
     } else if (!results.n) {
         r = verb_usage_error("replay", "no line of the arrivals has this seed");
     } else {
-        if (a->json)
+        if (replay_wants_json())
             replay_json(&a->options, results.p, results.n, &out);
         else
             replay_text(&a->options, results.p, results.n, &out);
@@ -236,15 +208,16 @@ static int run_mig(const struct replay_args *a)
     struct err err = {0};
     struct mig_result results[SEEDS];
     cleanup_sbuf struct sbuf out = {0};
-    size_t n = a->one ? 1 : SEEDS;
+    bool one = cli_given("--seed");
+    size_t n = one ? 1 : SEEDS;
     for (size_t i = 0; i < n; i++) {
-        int64_t seed = a->one ? a->only : SEED_FIRST + (int64_t)i;
+        int64_t seed = one ? a->seed : SEED_FIRST + (int64_t)i;
         if (mig_run(&a->mig_options, seed, &results[i], &err) < 0) {
             (void)fprintf(stderr, "dray replay: %s\n", err.msg);
             return VERB_NO;
         }
     }
-    if (a->json)
+    if (replay_wants_json())
         mig_json(&a->mig_options, results, n, &out);
     else
         mig_text(&a->mig_options, results, n, &out);
@@ -252,19 +225,16 @@ static int run_mig(const struct replay_args *a)
     return VERB_OK;
 }
 
-int verb_replay(int argc, char **argv)
+static int verb_replay(void)
 {
-    const struct clock processor = {.mono_ns = processor_ns};
-    struct replay_args a = {.options = {.clock = &processor}};
-    int r = read_args(&a, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    if (a.mig)
-        return run_mig(&a);
+    static const struct clock processor = {.mono_ns = processor_ns};
+    args.options.clock = args.mig_options.clock = &processor;
+    if (args.mig)
+        return run_mig(&args);
     struct replay_trace *t = replay_new();
-    r = read_trace(t, &a);
+    int r = read_trace(t, &args);
     if (r == VERB_OK)
-        r = run_all(t, &a);
+        r = run_all(t, &args);
     replay_free(t);
     return r;
 }

@@ -10,155 +10,111 @@
 #include "base/banned.h"
 
 static const char *object_name, *image;
-static bool claim, template, pod, apply;
-static int64_t shown_count; // read in order, with the words; here for the help and the completion
-static bool shown_all;
-static struct option_texts shown_words;
+static bool claim, template, pod, apply, every;
+static struct words request_words; // in the order of the command line
 
-static const struct option own_options[] = {
-    {.name = "--count",
-     .value_name = "N",
-     .number = &shown_count,
-     .least = 1,
-     .help = "so many devices of the word before it"},
-    {.name = "--all", .flag = &shown_all, .value = true, .help = "all devices of it on a node"},
-    {.name = "--with",
-     .value_name = "WORD",
-     .many = &shown_words,
-     .help = "and a device of this kind; options behind it are about it"},
-    {.name = "--same",
-     .value_name = "ATTRIBUTE",
-     .many = &shown_words,
-     .help = "all devices with the same value: --same pcieRoot"},
-    {.name = "--distinct",
-     .value_name = "ATTRIBUTE",
-     .many = &shown_words,
-     .help = "all devices with different values"},
+static int verb_request(void);
+static int request_take_word(const char *word, struct err *err);
+static int request_take_device(const struct cli_option *o, const char *value, struct err *err);
+static int request_take_condition(struct str name, const char *value, struct err *err);
+
+static const struct cli_option device_options[] = {
+    {"--count", NULL, "N", "request this many devices of the preceding word",
+     .take = request_take_device, .repeats = true},
+    {"--all", NULL, NULL, "request all devices of the preceding word on a node", .flag = &every,
+     .take = request_take_device, .repeats = true},
+    {"--with", NULL, "WORD", "request another device; options that follow are about it",
+     .take = request_take_device, .repeats = true},
+    {"--same", NULL, "ATTRIBUTE", "require the same value of all devices: --same pcieRoot",
+     .take = request_take_device, .repeats = true},
+    {"--distinct", NULL, "ATTRIBUTE", "require different values of all devices",
+     .take = request_take_device, .repeats = true},
 };
 
-static const struct option make_options[] = {
-    {.name = "--claim",
-     .flag = &claim,
-     .value = true,
-     .help = "make a ResourceClaim (the default)"},
-    {.name = "--template",
-     .flag = &template,
-     .value = true,
-     .help = "make a ResourceClaimTemplate"},
-    {.name = "--pod",
-     .flag = &pod,
-     .value = true,
-     .help = "make a template and a pod that uses it"},
-    {.name = "--apply", .flag = &apply, .value = true, .help = "create it in the cluster"},
-    {.name = "--name", .value_name = "NAME", .text = &object_name, .help = "of what is made"},
-    {.name = "--image", .value_name = "IMAGE", .text = &image, .help = "of the pod; busybox"},
+static const struct cli_option make_options[] = {
+    {"--claim", NULL, NULL, "make a ResourceClaim (the default)", .flag = &claim,
+     .excludes = "--template --pod"},
+    {"--template", NULL, NULL, "make a ResourceClaimTemplate", .flag = &template,
+     .excludes = "--claim --pod"},
+    {"--pod", NULL, NULL, "make a template and a pod that uses it", .flag = &pod,
+     .excludes = "--claim --template"},
+    {"--apply", NULL, NULL, "create it in the cluster", .flag = &apply, .excludes = "--snapshot"},
+    {"--name", NULL, "NAME", "name the object", .text = &object_name},
+    {"--image", NULL, "IMAGE", "use this image for the pod; default busybox", .text = &image},
     DEVICE_SNAPSHOT_OPTION,
 };
 
-static const struct option_group own =
-    OPTION_GROUP("What is asked for; any other --NAME VALUE is a capacity (at least) or an "
-                 "attribute (equal; or >=, <=, !=, <, > before VALUE)",
-                 own_options);
-static const struct option_group make_group = OPTION_GROUP("What is made", make_options);
-static struct option_texts words;
+static const struct cli_group device_group = CLI_GROUP("Devices", device_options);
+static const struct cli_group make_group = CLI_GROUP("Options", make_options);
 
-const struct grammar request_grammar = {
+const struct cli_verb request_verb = {
+    .name = "request",
+    .summary = "write a claim, template or pod from a few words",
+    .chapter = CLI_PLANNING,
     .synopsis = "request WORD [--count N] [--CAPACITY AMOUNT] [--ATTRIBUTE VALUE] [--with WORD …] "
-                "[--same ATTRIBUTE]",
-    .text = "Makes YAML from words. Words are looked up in the cluster: classes, extended "
-            "resources, drivers;\n"
-            "the names behind -- among the attributes and capacities of devices of the class. What "
-            "was chosen,\n"
-            "and whether it fits now, is told on standard error.",
+                "[--same ATTRIBUTE] [OPTIONS]",
+    .text = "Prints YAML made from words, which are looked up in the cluster: classes, extended "
+            "resources, drivers. Any --NAME "
+            "VALUE that is no option is a capacity (at least) or an attribute (equal; or >=, <=, "
+            "!=, <, > before VALUE) of "
+            "devices of the class. Standard error shows what was chosen and whether it fits now.",
     .examples = "dray request gpu --memory 40Gi --count 2 --with nic --same pcieRoot\n"
                 "dray request gpu --model A100 --pod --apply\n"
                 "dray request mig --profile 1g.10gb --template > template.yaml",
-    .groups = {&own, &make_group, &common_cluster},
-    .words = &words,
+    .groups = {&device_group, &make_group, &common_cluster},
+    .take_word = request_take_word,
+    .take_unknown = request_take_condition,
+    .run = verb_request,
 };
 
 // --- Words in order ------------------------------------------------------------------------------
 
-static bool in_group(const struct option_group *g, const char *word, const struct option **ret)
+static int request_take_word(const char *word, struct err *err)
 {
-    struct str name, value;
-    (void)str_cut(str_z(word), '=', &name, &value);
-    for (size_t i = 0; i < g->n; i++)
-        if (str_eqz(name, g->options[i].name) ||
-            (g->options[i].letter && str_eqz(name, g->options[i].letter))) {
-            *ret = &g->options[i];
-            return true;
-        }
-    return false;
+    (void)err;
+    vec_push(&request_words.requests, (struct words_request){.word = str_z(word)});
+    return 0;
 }
 
-// The value of an option: behind its = or the next word.
-static const char *value_of(int argc, char **argv, int *i)
+// request_last gives the word that an option is about.
+static struct words_request *request_last(const char *option, struct err *err)
 {
-    const char *equal = strchr(argv[*i], '=');
-    if (equal)
-        return equal + 1;
-    return *i + 1 < argc ? argv[++*i] : NULL;
-}
-
-static struct words_request *last_request(struct words *w)
-{
-    return w->requests.n ? vec_last(&w->requests) : NULL;
-}
-
-// One option about devices. Returns what is wrong, or NULL.
-static const char *take(struct words *w, struct str name, const char *value)
-{
-    struct words_request *r = last_request(w);
-    if (str_eqz(name, "--all") && r) {
-        r->all = true;
-        return NULL;
-    }
-    if (!value)
-        return "the last option has no value";
-    if (str_eqz(name, "--with"))
-        vec_push(&w->requests, (struct words_request){.word = str_z(value)});
-    else if (str_eqz(name, "--same"))
-        vec_push(&w->same, str_z(value));
-    else if (str_eqz(name, "--distinct"))
-        vec_push(&w->distinct, str_z(value));
-    else if (!r)
-        return "say first what: dray request WORD …";
-    else if (str_eqz(name, "--count"))
-        return str_to_i64(str_z(value), &r->count) < 0 || r->count < 1 ? "--count needs a number"
-                                                                       : NULL;
-    else
-        vec_push(&r->conditions, (struct words_condition){str_from(name, 2), str_z(value)});
+    if (request_words.requests.n)
+        return vec_last(&request_words.requests);
+    (void)err_set(err, ERR_INVALID, "%s follows the word that it is about: dray request WORD %s",
+                  option, option);
     return NULL;
 }
 
-// Takes words and options about devices out; the others are read as those of any verb.
-static int read_line(struct words *w, int argc, char **argv)
+static int request_take_device(const struct cli_option *o, const char *value, struct err *err)
 {
-    struct option_texts rest = {0};
-    const char *wrong = NULL;
-    vec_push(&rest, argv[0]);
-    for (int i = 1; i < argc && !wrong; i++) {
-        const struct option *o = NULL;
-        struct str name, value;
-        (void)str_cut(str_z(argv[i]), '=', &name, &value);
-        if (in_group(&make_group, argv[i], &o) || in_group(&common_cluster, argv[i], &o)) {
-            vec_push(&rest, argv[i]);
-            if (option_needs_value(o) && !strchr(argv[i], '=') && i + 1 < argc)
-                vec_push(&rest, argv[++i]);
-        } else if (str_starts(name, STR("--")) && name.n > 2) {
-            wrong = take(w, name, str_eqz(name, "--all") ? NULL : value_of(argc, argv, &i));
-        } else if (argv[i][0] == '-') {
-            vec_push(&rest, argv[i]); // grammar_read knows what to say
-        } else {
-            vec_push(&w->requests, (struct words_request){.word = str_z(argv[i])});
-        }
+    if (strcmp(o->name, "--with") == 0)
+        return request_take_word(value, err);
+    if (strcmp(o->name, "--same") == 0) {
+        vec_push(&request_words.same, str_z(value));
+        return 0;
     }
-    int r =
-        wrong ? verb_usage_error("request", wrong)
-              : grammar_read("request", &request_grammar, (int)rest.n, (char **)(uintptr_t)rest.p);
-    vec_done(&rest);
-    return r;
+    if (strcmp(o->name, "--distinct") == 0) {
+        vec_push(&request_words.distinct, str_z(value));
+        return 0;
+    }
+    struct words_request *r = request_last(o->name, err);
+    if (!r)
+        return -ERR_INVALID;
+    if (strcmp(o->name, "--all") == 0)
+        r->all = every;
+    else if (str_to_i64(str_z(value), &r->count) < 0 || r->count < 1)
+        return err_set(err, ERR_INVALID, "--count needs a number, at least 1, not '%s'", value);
+    return 0;
+}
+
+static int request_take_condition(struct str name, const char *value, struct err *err)
+{
+    struct words_request *r = request_last(name.p, err);
+    if (!r)
+        return -ERR_INVALID;
+    vec_push(&r->conditions, (struct words_condition){str_from(name, 2), str_z(value)});
+    return 0;
 }
 
 // --- Making it -----------------------------------------------------------------------------------
@@ -231,23 +187,20 @@ static int make(struct device_source *s, struct words *w, struct err *err)
     return r < 0 ? r : common_print(sbuf_str(&yaml), err);
 }
 
-int verb_request(int argc, char **argv)
+static int verb_request(void)
 {
     struct device_source s = {0};
-    struct words w = {0};
     struct err err = {0};
-    int r = read_line(&w, argc, argv);
-    if (r == VERB_OK && !w.requests.n)
-        r = verb_usage_error("request", "what? such as: dray request gpu --memory 40Gi");
-    if (r == VERB_OK && claim + template + pod > 1)
-        r = verb_usage_error("request", "one of --claim, --template and --pod");
-    if (r == VERB_OK) {
+    int r = VERB_OK;
+    if (!request_words.requests.n) {
+        r = verb_usage_error("request", "WORD is missing, as in: dray request gpu --memory 40Gi");
+    } else {
         r = device_open(&s, false, &err);
         if (r == 0)
-            r = make(&s, &w, &err);
+            r = make(&s, &request_words, &err);
         device_close(&s);
         r = r < 0 ? common_fail("request", &err) : VERB_OK;
     }
-    words_done(&w);
+    words_done(&request_words);
     return r;
 }

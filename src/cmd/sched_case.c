@@ -171,13 +171,35 @@ static void case_answer(struct str line, struct sbuf *out)
     exec_sim_free(sim);
 }
 
-int verb_sched_case(int argc, char **argv)
+static bool jsonl;
+
+static int verb_sched_case(void);
+
+static const struct cli_option sched_case_options[] = {
+    {"--jsonl", NULL, NULL, "read cases from standard input, one JSON object a line",
+     .flag = &jsonl, .required = true},
+};
+static const struct cli_group sched_case_group = CLI_GROUP("Options", sched_case_options);
+
+const struct cli_verb sched_case_verb = {
+    .name = "sched-case",
+    .summary = "answer scheduling questions in kube-scheduler's words",
+    .chapter = CLI_DEVELOPERS,
+    .synopsis = "sched-case --jsonl",
+    .text = "Reads cases from standard input, one JSON object a line: the objects of a cluster and "
+            "the pod in question. Prints one answer a line: the nodes that are feasible, and for "
+            "every other node the plugin that refuses it, its reasons and its code. Nothing is "
+            "scheduled.",
+    .examples = "dray sched-case --jsonl < cases.jsonl",
+    .groups = {&sched_case_group},
+    .run = verb_sched_case,
+};
+
+static int verb_sched_case(void)
 {
     char *line = NULL;
     size_t cap = 0;
     cleanup_sbuf struct sbuf out = {0};
-    if (argc != 2 || strcmp(argv[1], "--jsonl") != 0)
-        return verb_usage_error("sched-case", argc > 1 ? verb_no_sense : "want --jsonl");
     for (ssize_t n; (n = getline(&line, &cap, stdin)) > 0;) {
         struct str text = str_trim(str_make(line, (size_t)n));
         if (text.n == 0)
@@ -194,12 +216,3 @@ int verb_sched_case(int argc, char **argv)
     }
     return VERB_OK;
 }
-
-const char sched_case_usage[] =
-    "dray sched-case: answer scheduling questions in kube-scheduler's words\n"
-    "\n"
-    "dray sched-case --jsonl\n"
-    "\n"
-    "Reads cases from standard input, a line of JSON each: objects of a cluster and the pod the\n"
-    "question is about. Writes a line for each: which nodes would do, and for every other one the\n"
-    "plugin that refuses it, its reasons and its code. Nothing is scheduled.";

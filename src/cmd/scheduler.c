@@ -1,42 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray scheduler: the scheduler on any API server, beside kube-scheduler or instead of it.
+#include "cmd/common.h"
 #include "cmd/component.h"
 #include "cmd/verb.h"
 #include "sched/sched.h"
 
 #include "base/banned.h"
 
-const char scheduler_usage[] =
-    "dray scheduler [--kubeconfig FILE] [--scheduler-name NAME[,NAME…]] [FLAGS]\n\n"
-    "Gives pods whose spec.schedulerName is NAME (default dray; default-scheduler: instead of "
-    "kube-scheduler)\n"
-    "a node and devices, on any Kubernetes from 1.34 on. Several may run: one leads, the others "
-    "know all\n"
-    "and stand by.\n\n"
-    "--policy pack|spread|first   how devices are chosen; default pack\n"
-    "--binding-timeout 10m   give a device back when its binding conditions are not true after so "
-    "long\n"
-    "--settle 250ms          while other schedulers have pods with claims to place, wait at least "
-    "so "
-    "long\n"
-    "                        before a Binding, and give way to what they wrote; 0s: "
-    "never\n" COMPONENT_USAGE;
-
 #define NAMES_MAX 16
 
-struct scheduler {
+static struct scheduler {
     const char *names, *policy_name;
     struct str name[NAMES_MAX];
     size_t names_len;
     enum alloc_policy policy;
     int64_t settle_ns, binding_timeout_ns;
     struct sched *sched;
+} scheduler = {.names = "dray",
+               .policy_name = "pack",
+               .settle_ns = 250 * CLOCK_NS_PER_MS,
+               .binding_timeout_ns = 600 * CLOCK_NS_PER_SEC};
+
+static int verb_scheduler(void);
+static int scheduler_check(struct err *err);
+
+static const struct cli_option scheduler_options[] = {
+    {"--scheduler-name", NULL, "NAME[,NAME…]",
+     "schedule pods with this spec.schedulerName; default dray; default-scheduler replaces "
+     "kube-scheduler",
+     .text = &scheduler.names},
+    {"--policy", NULL, "POLICY", "choose devices by this policy; default pack",
+     .text = &scheduler.policy_name, .choices = "pack spread first"},
+    {"--binding-timeout", NULL, "TIME",
+     "release a device whose binding conditions are not true after this time; default 10m",
+     .duration_ns = &scheduler.binding_timeout_ns, .least = CLOCK_NS_PER_SEC},
+    {"--settle", NULL, "TIME",
+     "wait at least this time before a Binding while other schedulers have pods with claims, and "
+     "yield to their allocations; default 250ms, 0s: never",
+     .duration_ns = &scheduler.settle_ns},
+};
+static const struct cli_group scheduler_group = CLI_GROUP("Options", scheduler_options);
+
+const struct cli_verb scheduler_verb = {
+    .name = "scheduler",
+    .summary = "run the scheduler on any Kubernetes",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "scheduler [--kubeconfig FILE] [--scheduler-name NAME[,NAME…]] [OPTIONS]",
+    .text = "Binds pods to nodes and allocates their devices on any Kubernetes from 1.34 on, "
+            "beside kube-scheduler or instead of "
+            "it. Several may run: one leads, the others are ready to take over.",
+    .examples =
+        "dray scheduler --kubeconfig scheduler.kubeconfig\n"
+        "dray scheduler --config /etc/dray/scheduler.yaml --scheduler-name default-scheduler",
+    .groups = {&scheduler_group, &component_group, &common_connect},
+    .config = true,
+    .check = scheduler_check,
+    .run = verb_scheduler,
 };
 
-static int check(void *arg, struct err *err)
+static int scheduler_check(struct err *err)
 {
-    struct scheduler *s = arg;
+    struct scheduler *s = &scheduler;
     struct str rest = str_z(s->names);
     while (rest.n) {
         struct str name;
@@ -45,12 +70,8 @@ static int check(void *arg, struct err *err)
             return err_set(err, ERR_INVALID, "--scheduler-name takes 1 to %d names", NAMES_MAX);
         s->name[s->names_len++] = name;
     }
-    if (!alloc_policy_parse(str_z(s->policy_name), &s->policy))
-        return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'",
-                       s->policy_name);
-    if (s->binding_timeout_ns < CLOCK_NS_PER_SEC)
-        return err_set(err, ERR_INVALID, "--binding-timeout is 1s at least");
-    return 0;
+    (void)alloc_policy_parse(str_z(s->policy_name), &s->policy);
+    return component_check(err);
 }
 
 static void start(void *arg, struct client *client, const struct features *features, bool standby)
@@ -92,28 +113,16 @@ static void metrics(const void *arg, struct sbuf *out)
     sched_metrics(s->sched, out);
 }
 
-int verb_scheduler(int argc, char **argv)
+static int verb_scheduler(void)
 {
-    struct scheduler s = {.names = "dray",
-                          .policy_name = "pack",
-                          .settle_ns = 250 * CLOCK_NS_PER_MS,
-                          .binding_timeout_ns = 600 * CLOCK_NS_PER_SEC};
-    const struct option options[] = {{.name = "--scheduler-name", .text = &s.names},
-                                     {.name = "--policy", .text = &s.policy_name},
-                                     {.name = "--settle", .duration_ns = &s.settle_ns},
-                                     {.name = "--binding-timeout",
-                                      .duration_ns = &s.binding_timeout_ns}};
     const struct component_ops ops = {.name = "dray-scheduler",
                                       .verb = "scheduler",
                                       .listen = "127.0.0.1:10251",
-                                      .options = options,
-                                      .options_len = array_len(options),
-                                      .check = check,
                                       .start = start,
                                       .lead = lead,
                                       .stop = stop,
                                       .synced = synced,
                                       .metrics = metrics,
-                                      .arg = &s};
-    return component_run(&ops, argc, argv);
+                                      .arg = &scheduler};
+    return component_run(&ops);
 }

@@ -28,37 +28,21 @@
 
 #include "base/banned.h"
 
-const char server_usage[] =
-    "dray server --data-dir DIR [--listen HOST:PORT] [--config FILE] [FLAGS]\n\n"
-    "A Kubernetes API server for one machine. The first start makes DIR with a database, a CA,\n"
-    "certificates and DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.\n\n"
-    "--listen HOST:PORT      where to listen; default 127.0.0.1:6443, port 0 takes a free one\n"
-    "--advertise-address HOST   how other machines reach the server ('dray join'); default the "
-    "host\n"
-    "                        of --listen, or the machine's first address\n"
-    "--unix PATH             socket for local administration; default DIR/dray.sock\n"
-    "--feature-gates A=true,B=false\n"
-    "--runtime-config resource.k8s.io/v1alpha3=true,...   which API versions are served\n"
-    "--token-file FILE       static tokens, lines of token,user,uid,\"group1,group2\";\n"
-    "                        default DIR/tokens.csv if there is one\n"
-    "--kubeconfig-out FILE   where to write the administrator's kubeconfig\n"
-    "--authorization-mode M  Node,RBAC (the default): nodes may do what their pods need, roles "
-    "and\n"
-    "                        bindings say what the others may; RBAC: roles alone; AlwaysAllow:\n"
-    "                        whoever is known may do everything; loopback only\n"
-    "--anonymous-auth        answer requests without credentials as system:anonymous; with\n"
-    "                        AlwaysAllow they may do everything, too\n"
-    "--disable-admission-plugins A,B   kube-apiserver's names, such as ServiceAccount,\n"
-    "                        DefaultTolerationSeconds\n"
-    "--insecure-http         plain HTTP, everybody is administrator; loopback only, for tests\n"
-    "--kubelet-certificate-authority FILE   who vouches for nodes; default the CA in DIR/pki\n"
-    "--kubelet-client-certificate FILE, --kubelet-client-key FILE   what nodes are shown\n"
-    "--kubelet-preferred-address-types A,B  which address of a node is used; default InternalIP\n"
-    "--kubelet-insecure-tls  take any certificate from nodes\n"
-    "--restore FILE          begin with a backup; DIR must not hold a database yet\n"
-    "--history-events N      superseded versions kept for watches and old lists\n"
-    "--log-level LEVELS      error, warn, info, debug; also by module: info,store=debug\n"
-    "--config FILE           YAML with the same names; flags win over it";
+static int verb_server(void);
+
+const struct cli_verb server_verb = {
+    .name = "server",
+    .summary = "run a Kubernetes API server",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "server --data-dir DIR [--listen HOST:PORT] [--config FILE] [OPTIONS]",
+    .text = "Runs a Kubernetes API server for one machine. The first start creates DIR with a "
+            "database, a CA, certificates and "
+            "DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.",
+    .examples = "dray server --data-dir /var/lib/dray\ndray server --config /etc/dray/server.yaml",
+    .groups = {&server_group},
+    .config = true,
+    .run = verb_server,
+};
 
 #define RENEW_NS \
     (3600 * CLOCK_NS_PER_SEC) // how often to look whether certificates are about to end
@@ -195,12 +179,9 @@ static int start_store(struct running *r, struct err *err)
         ret = loop_new(&r->loop, err);
     if (ret < 0)
         return ret;
-    uint64_t history = 0;
-    if (f->history_events && str_to_u64(str_z(f->history_events), &history) < 0)
-        return err_set(err, ERR_INVALID, "--history-events is a number, not '%s'",
-                       f->history_events);
-    struct store_options store = {
-        .exec = loop_exec(r->loop), .path = r->database, .history_events = (size_t)history};
+    struct store_options store = {.exec = loop_exec(r->loop),
+                                  .path = r->database,
+                                  .history_events = (size_t)f->history_events};
     ret = store_open(&store, &r->store, err);
     if (ret < 0)
         return ret;
@@ -211,14 +192,6 @@ static int start_store(struct running *r, struct err *err)
                                         .cel = api_cel_engine_rules(r->cel),
                                         .disable_admission = str_z(f->disable_admission_plugins)};
     return registry_new(&registry, &r->registry, err);
-}
-
-static int64_t bookmark_ns(const struct server_flags *f)
-{
-    int64_t ms = 0;
-    if (f->bookmark_interval && str_to_i64(str_z(f->bookmark_interval), &ms) == 0 && ms > 0)
-        return ms * CLOCK_NS_PER_MS;
-    return 0;
 }
 
 // authorization reads who may do what. Where a network can reach the server, somebody must say.
@@ -270,7 +243,7 @@ static int start_server(struct running *r, struct err *err)
                                      .runtime_config = str_z(f->runtime_config),
                                      .token_file = r->tokens,
                                      .anonymous = f->anonymous_auth,
-                                     .bookmark_ns = bookmark_ns(f)};
+                                     .bookmark_ns = f->bookmark_ms * CLOCK_NS_PER_MS};
     int ret = authorization(f, &options.authorization, err);
     if (ret == 0 && f->insecure_http && !address_is_loopback(host_of(f->listen)))
         ret = err_set(err, ERR_INVALID,
@@ -525,7 +498,6 @@ static void running_done(struct running *r)
     free(r->kubeconfig);
     free(r->url);
     free(r->public_url);
-    server_flags_done(&r->flags);
 }
 
 // --- The verb ------------------------------------------------------------------------------------
@@ -588,9 +560,9 @@ static int start_guest(struct running *r, struct err *err)
     return r->guest->start(r->guest->arg, &host, err);
 }
 
-int server_run(const char *verb, struct server_flags *flags, const struct server_guest *guest)
+int server_run(const char *verb, const struct server_guest *guest)
 {
-    struct running r = {.flags = *flags, .verb = verb, .guest = guest};
+    struct running r = {.flags = server_flags, .verb = verb, .guest = guest};
     struct err err = {0};
     prepare_process();
     log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
@@ -619,17 +591,10 @@ int server_run(const char *verb, struct server_flags *flags, const struct server
     return VERB_OK;
 }
 
-int verb_server(int argc, char **argv)
+static int verb_server(void)
 {
-    struct server_flags flags = {0};
-    struct err err = {0};
-    int ret = server_flags_parse(argc, argv, &flags, &err);
-    if (ret < 0) {
-        if (ret == -ERR_INVALID)
-            return verb_usage_error("server", err.msg);
-        (void)fprintf(stderr, "dray server: %s\n", err.msg);
-        return VERB_NO;
-    }
+    if (!server_flags.data_dir)
+        return verb_usage_error("server", "--data-dir DIR is missing");
     process_confine();
-    return server_run("server", &flags, NULL);
+    return server_run("server", NULL);
 }

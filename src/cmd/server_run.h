@@ -33,7 +33,7 @@ struct server_guest {
     void *arg;
 };
 
-// server_run serves until it is told to stop. It takes over what flags hold. Returns one of VERB_*.
-int server_run(const char *verb, struct server_flags *flags, const struct server_guest *guest);
+// server_run serves as server_flags says until it is stopped. Returns one of VERB_*.
+int server_run(const char *verb, const struct server_guest *guest);
 
 #endif

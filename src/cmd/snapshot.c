@@ -13,33 +13,56 @@
 
 #include "base/banned.h"
 
-static struct option_texts words;
+static struct cli_texts words;
 static bool force;
 
-static const struct option own_options[] = {
-    {.name = "--force",
-     .flag = &force,
-     .value = true,
-     .help = "load into a cluster that has devices or claims already"},
+static int snapshot_run_save(void);
+static int snapshot_run_load(void);
+
+static const struct cli_option load_options[] = {
+    {"--force", NULL, NULL, "load into a cluster that has devices or claims", .flag = &force},
 };
+static const struct cli_group load_group = CLI_GROUP("Options", load_options);
 
-static const struct option_group own = OPTION_GROUP("How", own_options);
+static const struct cli_verb snapshot_save = {
+    .name = "save",
+    .summary = "write the state of devices to a file",
+    .synopsis = "save [FILE] [OPTIONS]",
+    .text = "Writes nodes, classes, slices, taint rules, claims, templates, pods and their events "
+            "as one JSON List to FILE or "
+            "standard output. Environment, commands, volumes, annotations, opaque parameters of "
+            "drivers and Secrets are never "
+            "included.",
+    .groups = {&common_cluster},
+    .words = &words,
+    .words_most = 1,
+    .run = snapshot_run_save,
+};
+static const struct cli_verb snapshot_load = {
+    .name = "load",
+    .summary = "create the objects of a snapshot in an empty cluster",
+    .synopsis = "load FILE [OPTIONS]",
+    .text = "Creates the objects of a snapshot in an empty cluster; claims keep their allocations.",
+    .groups = {&load_group, &common_cluster},
+    .words = &words,
+    .word = "FILE",
+    .words_least = 1,
+    .words_most = 1,
+    .run = snapshot_run_load,
+};
+static const struct cli_verb *const snapshot_verbs[] = {&snapshot_save, &snapshot_load, NULL};
 
-const struct grammar snapshot_grammar = {
-    .synopsis = "snapshot save [FILE]\nsnapshot load FILE",
-    .text = "save writes nodes, classes, slices, taint rules, claims, templates, pods and their "
-            "events as one\n"
-            "JSON List: for --snapshot of free, who, topo, history, doctor and top, for -f of plan "
-            "and why, and\n"
-            "for bug reports. Environment, commands, volumes, annotations, drivers' opaque "
-            "parameters and\n"
-            "Secrets are never in it. load creates its objects in an empty cluster, claims with "
-            "what they hold.",
+const struct cli_verb snapshot_verb = {
+    .name = "snapshot",
+    .summary = "save the state of devices to a file, or load it",
+    .chapter = CLI_DEVICES,
+    .text = "A snapshot is for --snapshot of free, who, topo, history, doctor and top, for -f of "
+            "plan and why, and for bug "
+            "reports.",
     .examples = "dray snapshot save bug.json\n"
                 "dray why pod/default/train -f bug.json\n"
                 "dray snapshot load bug.json --kubeconfig test.kubeconfig",
-    .groups = {&own, &common_cluster},
-    .words = &words,
+    .subverbs = snapshot_verbs,
 };
 
 // --- Save ----------------------------------------------------------------------------------------
@@ -65,11 +88,10 @@ static int save(struct err *err)
         const struct snapshot_about about = {.server = server_version(&s),
                                              .taken = sbuf_str(&taken)};
         snapshot_write(s.world, &about, &out);
-        r = words.n > 1 ? tls_write_file(words.p[1], out.p, err)
-                        : common_print(sbuf_str(&out), err);
+        r = words.n ? tls_write_file(words.p[0], out.p, err) : common_print(sbuf_str(&out), err);
     }
-    if (r == 0 && words.n > 1)
-        (void)fprintf(stderr, "%s: %zu bytes\n", words.p[1], out.n);
+    if (r == 0 && words.n)
+        (void)fprintf(stderr, "%s: %zu bytes\n", words.p[0], out.n);
     device_close(&s);
     return r;
 }
@@ -262,7 +284,7 @@ static int load(struct err *err)
 {
     struct device_source file = {0}, cluster = {0};
     struct inventory *inv = NULL;
-    device_snapshot = words.p[1];
+    device_snapshot = words.p[0];
     int r = device_open(&file, false, err);
     device_snapshot = NULL;
     if (r == 0)
@@ -283,18 +305,14 @@ static int load(struct err *err)
     return r;
 }
 
-int verb_snapshot(int argc, char **argv)
+static int snapshot_run_save(void)
 {
     struct err err = {0};
-    int r = grammar_read("snapshot", &snapshot_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    struct str what = words.n ? str_z(words.p[0]) : (struct str){0};
-    if (str_eqz(what, "save") && words.n <= 2)
-        r = save(&err);
-    else if (str_eqz(what, "load") && words.n == 2)
-        r = load(&err);
-    else
-        return verb_usage_error("snapshot", "save [FILE] or load FILE");
-    return r < 0 ? common_fail("snapshot", &err) : VERB_OK;
+    return save(&err) < 0 ? common_fail("snapshot", &err) : VERB_OK;
+}
+
+static int snapshot_run_load(void)
+{
+    struct err err = {0};
+    return load(&err) < 0 ? common_fail("snapshot", &err) : VERB_OK;
 }

@@ -8,56 +8,63 @@
 
 #include "base/banned.h"
 
-static struct option_texts words;
+static struct cli_texts words;
 static const char *class_name, *rule_name;
 static bool dry_run, yes;
 
-static const struct option taint_options[] = {
-    {.name = "--class",
-     .value_name = "CLASS",
-     .text = &class_name,
-     .help = "devices of this class; then the taint is the only word"},
-    {.name = "--name", .value_name = "NAME", .text = &rule_name, .help = "of the rule"},
-    {.name = "--yes",
-     .flag = &yes,
-     .value = true,
-     .help = "make the rule even if pods are evicted"},
-    {.name = "--dry-run", .flag = &dry_run, .value = true, .help = "only tell what it would do"},
+static int verb_taint(void);
+static int verb_untaint(void);
+
+static const struct cli_option taint_options[] = {
+    {"--class", NULL, "CLASS",
+     "taint the devices of this class; the taint is then the only argument", .text = &class_name},
+    {"--name", NULL, "NAME", "name the rule", .text = &rule_name},
+    {"--yes", NULL, NULL, "create the rule even if it evicts pods", .flag = &yes},
+    {"--dry-run", NULL, NULL, "show the effect without creating the rule", .flag = &dry_run},
     DEVICE_SNAPSHOT_OPTION,
 };
-
-static const struct option untaint_options[] = {
-    {.name = "--dry-run",
-     .flag = &dry_run,
-     .value = true,
-     .help = "only tell which rules would go"},
+static const struct cli_option untaint_options[] = {
+    {"--dry-run", NULL, NULL, "show which rules would be deleted", .flag = &dry_run},
 };
+static const struct cli_group taint_group = CLI_GROUP("Options", taint_options);
+static const struct cli_group untaint_group = CLI_GROUP("Options", untaint_options);
 
-static const struct option_group taint_own = OPTION_GROUP("What", taint_options);
-static const struct option_group untaint_own = OPTION_GROUP("What", untaint_options);
-
-const struct grammar taint_grammar = {
-    .synopsis = "taint DRIVER[/POOL[/DEVICE]]|DEVICE KEY[=VALUE]:EFFECT\n"
-                "taint --class CLASS KEY[=VALUE]:EFFECT",
-    .text = "Makes a DeviceTaintRule and tells before which pods it evicts. Effects: NoSchedule "
-            "keeps new claims\n"
-            "away, NoExecute evicts pods that do not tolerate it (needs --yes if there are any), "
-            "None only tells.",
+const struct cli_verb taint_verb = {
+    .name = "taint",
+    .summary = "taint devices and show which pods that evicts",
+    .chapter = CLI_DEVICES,
+    .synopsis = "taint DRIVER[/POOL[/DEVICE]]|DEVICE KEY[=VALUE]:EFFECT [OPTIONS]\n"
+                "taint --class CLASS KEY[=VALUE]:EFFECT [OPTIONS]",
+    .text = "Creates a DeviceTaintRule after showing which pods it evicts. Effects: NoSchedule "
+            "keeps new claims away, NoExecute "
+            "evicts pods that do not tolerate it (needs --yes if there are any), None is "
+            "informational.",
     .examples = "dray taint gpu-0 broken=fan:NoSchedule\n"
                 "dray taint gpu.example.com/n1 maintenance:NoExecute --dry-run\n"
                 "dray taint --class gpu.example.com upgrade:NoSchedule",
-    .groups = {&taint_own, &common_cluster},
+    .groups = {&taint_group, &common_cluster},
     .words = &words,
+    .word = "KEY[=VALUE]:EFFECT",
+    .words_least = 1,
+    .words_most = 2,
+    .run = verb_taint,
 };
 
-const struct grammar untaint_grammar = {
-    .synopsis = "untaint RULE|DRIVER[/POOL[/DEVICE]]|DEVICE [KEY]",
-    .text = "Removes DeviceTaintRules: the one of that name, or those about exactly this driver, "
-            "pool or device.\n"
-            "Taints that a driver publishes itself stay; only the driver takes them back.",
+const struct cli_verb untaint_verb = {
+    .name = "untaint",
+    .summary = "remove taints from devices",
+    .chapter = CLI_DEVICES,
+    .synopsis = "untaint RULE|DRIVER[/POOL[/DEVICE]]|DEVICE [KEY] [OPTIONS]",
+    .text = "Deletes DeviceTaintRules: the rule of that name, or those that select exactly this "
+            "driver, pool or device. Taints "
+            "that a driver publishes itself stay; only the driver can remove them.",
     .examples = "dray untaint gpu-0\ndray untaint gpu.example.com/n1 maintenance",
-    .groups = {&untaint_own, &common_cluster},
+    .groups = {&untaint_group, &common_cluster},
     .words = &words,
+    .word = "RULE or DEVICE",
+    .words_least = 1,
+    .words_most = 2,
+    .run = verb_untaint,
 };
 
 // --- Taint ---------------------------------------------------------------------------------------
@@ -147,14 +154,12 @@ static int taint(struct device_source *s, const struct inventory *inv, struct er
     return r;
 }
 
-int verb_taint(int argc, char **argv)
+static int verb_taint(void)
 {
-    int r = grammar_read("taint", &taint_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
     if (words.n != (class_name ? 1U : 2U))
-        return verb_usage_error("taint", class_name ? "with --class the taint is the only word"
-                                                    : "which devices, and which taint? two words");
+        return verb_usage_error("taint",
+                                class_name ? "with --class, KEY[=VALUE]:EFFECT is the only argument"
+                                           : "DEVICE and KEY[=VALUE]:EFFECT are needed");
     return device_run("taint", false, taint);
 }
 
@@ -184,12 +189,7 @@ static int untaint(struct device_source *s, const struct inventory *inv, struct 
     return r;
 }
 
-int verb_untaint(int argc, char **argv)
+static int verb_untaint(void)
 {
-    int r = grammar_read("untaint", &untaint_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    if (words.n < 1 || words.n > 2)
-        return verb_usage_error("untaint", "which rule or device?");
     return device_run("untaint", false, untaint);
 }

@@ -7,7 +7,7 @@
 #include "base/rand.h"
 #include "client/cluster_info.h"
 #include "cmd/common.h"
-#include "cmd/grammar.h"
+#include "cmd/engine/cli.h"
 #include "cmd/verb.h"
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
@@ -20,51 +20,77 @@
 #define SECRETS "/api/v1/namespaces/" BOOTSTRAP_NAMESPACE "/secrets"
 
 static struct {
-    struct option_texts words;
+    struct cli_texts words;
     int64_t ttl_ns;
     const char *description, *groups;
     bool print_join, show;
 } args = {.ttl_ns = INT64_C(24) * 3600 * CLOCK_NS_PER_SEC, .groups = BOOTSTRAP_NODE_GROUP};
 
-static const struct option options[] = {
-    {.name = "--ttl",
-     .value_name = "TIME",
-     .duration_ns = &args.ttl_ns,
-     .help = "create: how long it is good for; default 24h, 0: for ever"},
-    {.name = "--description",
-     .value_name = "TEXT",
-     .text = &args.description,
-     .help = "create: what it is for"},
-    {.name = "--groups",
-     .value_name = "A,B",
-     .text = &args.groups,
-     .help =
-         "create: groups of who shows it, below system:bootstrappers:; those of the\ndefault may "
-         "become nodes"},
-    {.name = "--print-join-command",
-     .flag = &args.print_join,
-     .value = true,
-     .help = "create: print the whole command for the other machine"},
-    {.name = "--show-secrets",
-     .flag = &args.show,
-     .value = true,
-     .help = "list: whole tokens, not their IDs alone"},
+static int token_run_create(void);
+static int token_run_list(void);
+static int token_run_delete(void);
+
+static const struct cli_option create_options[] = {
+    {"--ttl", NULL, "TIME", "let the token expire after this time; default 24h, 0s: never",
+     .duration_ns = &args.ttl_ns},
+    {"--description", NULL, "TEXT", "describe the token", .text = &args.description},
+    {"--groups", NULL, "A,B",
+     "set the groups of machines that authenticate with it, below system:bootstrappers:; members "
+     "of the default group may become nodes",
+     .text = &args.groups},
+    {"--print-join-command", NULL, NULL, "print the whole command for the other machine",
+     .flag = &args.print_join},
 };
+static const struct cli_option list_options[] = {
+    {"--show-secrets", NULL, NULL, "print whole tokens instead of their IDs", .flag = &args.show},
+};
+static const struct cli_group create_group = CLI_GROUP("Options", create_options);
+static const struct cli_group list_group = CLI_GROUP("Options", list_options);
 
-static const struct option_group own = OPTION_GROUP("What", options);
+static const struct cli_verb token_create = {
+    .name = "create",
+    .summary = "create a token",
+    .synopsis = "create [TOKEN] [--ttl TIME] [--print-join-command] [OPTIONS]",
+    .text = "Creates a token, a random one unless TOKEN is given, and prints it.",
+    .groups = {&create_group, &common_cluster},
+    .words = &args.words,
+    .words_most = 1,
+    .run = token_run_create,
+};
+static const struct cli_verb token_list = {
+    .name = "list",
+    .summary = "list tokens",
+    .synopsis = "list [--show-secrets] [OPTIONS]",
+    .text = "Lists tokens with their expiration, groups and descriptions.",
+    .groups = {&list_group, &common_cluster},
+    .run = token_run_list,
+};
+static const struct cli_verb token_delete = {
+    .name = "delete",
+    .summary = "delete tokens",
+    .synopsis = "delete ID… [OPTIONS]",
+    .text = "Deletes tokens by their IDs.",
+    .groups = {&common_cluster},
+    .words = &args.words,
+    .word = "ID",
+    .words_least = 1,
+    .run = token_run_delete,
+};
+static const struct cli_verb *const token_verbs[] = {&token_create, &token_list, &token_delete,
+                                                     NULL};
 
-const struct grammar token_grammar = {
-    .synopsis = "token create [TOKEN] [--ttl TIME] [--print-join-command]\n"
-                "token list [--show-secrets]\ntoken delete ID…",
-    .text = "Tokens with which machines join the cluster ('dray help join'), as kubeadm has them: "
-            "Secrets\n"
-            "bootstrap-token-ID in kube-system. A token is ID.SECRET: six and sixteen of a-z and "
-            "0-9.",
+const struct cli_verb token_verb = {
+    .name = "token",
+    .summary = "create, list and delete tokens for joining machines",
+    .chapter = CLI_CLUSTER,
+    .text = "Tokens authenticate machines that join the cluster (see 'dray help join'), as "
+            "kubeadm's do: Secrets "
+            "bootstrap-token-ID in kube-system. A token is ID.SECRET: six and sixteen characters "
+            "of a-z and 0-9.",
     .examples = "dray token create --print-join-command\n"
                 "dray token create --ttl 1h --description 'the new rack'\n"
                 "dray token list\ndray token delete abcdef",
-    .groups = {&own, &common_cluster},
-    .words = &args.words,
+    .subverbs = token_verbs,
 };
 
 static int send(struct cluster *c, const char *method, struct str target, struct str body,
@@ -186,8 +212,8 @@ static int create(struct cluster *c, struct err *err)
     cleanup_sbuf struct sbuf text = {0}, body = {0}, answer = {0}, command = {0};
     struct json_writer w = {.out = &body};
     struct bootstrap_token token = {0};
-    if (args.words.n > 1) {
-        sbuf_addz(&text, args.words.p[1]);
+    if (args.words.n) {
+        sbuf_addz(&text, args.words.p[0]);
     } else {
         add_random(&text, BOOTSTRAP_ID_LEN);
         sbuf_addc(&text, '.');
@@ -277,7 +303,7 @@ static int list(struct cluster *c, struct err *err)
 static int delete (struct cluster *c, struct err *err)
 {
     int r = 0;
-    for (size_t i = 1; r == 0 && i < args.words.n; i++) {
+    for (size_t i = 0; r == 0 && i < args.words.n; i++) {
         struct str id, rest;
         cleanup_sbuf struct sbuf target = {0}, answer = {0};
         str_cut(str_z(args.words.p[i]), '.', &id, &rest);
@@ -292,24 +318,28 @@ static int delete (struct cluster *c, struct err *err)
     return r;
 }
 
-int verb_token(int argc, char **argv)
+static int token_run(int (*fn)(struct cluster *, struct err *))
 {
     struct cluster c = {0};
     struct err err = {0};
-    int r = grammar_read("token", &token_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    struct str what = str_z(args.words.n ? args.words.p[0] : "");
-    int (*fn)(struct cluster *, struct err *) =
-        str_eqz(what, "create") && args.words.n <= 2  ? create
-        : str_eqz(what, "list") && args.words.n == 1  ? list
-        : str_eqz(what, "delete") && args.words.n > 1 ? delete
-                                                      : NULL;
-    if (!fn)
-        return verb_usage_error("token", "create [TOKEN], list, or delete ID…");
-    r = common_open(&c, &err);
+    int r = common_open(&c, &err);
     if (r == 0)
         r = fn(&c, &err);
     cluster_close(&c);
     return r < 0 ? common_fail("token", &err) : VERB_OK;
+}
+
+static int token_run_create(void)
+{
+    return token_run(create);
+}
+
+static int token_run_list(void)
+{
+    return token_run(list);
+}
+
+static int token_run_delete(void)
+{
+    return token_run(delete);
 }

@@ -25,43 +25,38 @@
 static bool once, by_device;
 static const char *sort_by;
 
-static const struct option own_options[] = {
-    {.name = "--once",
-     .flag = &once,
-     .value = true,
-     .help = "one picture of everything, for scripts; also when this is no terminal"},
-    {.name = "--devices", .flag = &by_device, .value = true, .help = "a line a device"},
-    {.name = "--sort",
-     .value_name = "ORDER",
-     .text = &sort_by,
-     .choices = "name free held",
-     .help = "name, free or held"},
+static int verb_top(void);
+
+static const struct cli_option top_options[] = {
+    {"--once", NULL, NULL, "print once and exit, as without a terminal", .flag = &once},
+    {"--devices", NULL, NULL, "show a line per device", .flag = &by_device},
+    {"--sort", NULL, "ORDER", "sort by name, free or held devices", .text = &sort_by,
+     .choices = "name free held"},
     DEVICE_SNAPSHOT_OPTION,
 };
+static const struct cli_group top_group = CLI_GROUP("Options", top_options);
 
-static const struct option_group own = OPTION_GROUP("What", own_options);
-
-const struct grammar top_grammar = {
-    .synopsis = "top [--once] [--devices] [--sort name|free|held]",
+const struct cli_verb top_verb = {
+    .name = "top",
+    .summary = "watch nodes, devices and pending pods",
+    .chapter = CLI_DEVICES,
+    .synopsis = "top [--once] [--devices] [--sort name|free|held] [OPTIONS]",
     .text =
-        "Shows nodes with a mark for each device, and pods that wait with the reason, and goes on "
-        "as they\n"
-        "change. Marks: . free, + a part is taken, # held, ~ blocked by others' partitions, ! "
-        "tainted, x lost.\n"
+        "Shows nodes with a mark for each device, and pending pods with the reason, and follows "
+        "changes. Marks: . free, "
+        "+ partly allocated, # allocated, ~ blocked by other partitions, ! tainted, x lost.\n\n"
         "Keys: q quits, d switches between nodes and devices, s changes the order, j and k scroll.",
     .examples = "dray top\ndray top --once --devices\ndray top --sort free",
-    .groups = {&own, &common_cluster},
+    .groups = {&top_group, &common_cluster},
+    .run = verb_top,
 };
 
-static int read_sort(enum top_sort *ret)
+static void read_sort(enum top_sort *ret)
 {
     static const char *const names[TOP_SORTS] = {"name", "free", "held"};
     for (int i = 0; sort_by && i < TOP_SORTS; i++)
-        if (strcmp(sort_by, names[i]) == 0) {
+        if (strcmp(sort_by, names[i]) == 0)
             *ret = (enum top_sort)i;
-            return 0;
-        }
-    return sort_by ? -1 : 0;
 }
 
 // --- Once ----------------------------------------------------------------------------------------
@@ -321,15 +316,12 @@ static int run_live(struct live *l)
     return l->code;
 }
 
-int verb_top(int argc, char **argv)
+static int verb_top(void)
 {
     struct err err = {0};
     struct live l = {.err = &err};
-    int r = grammar_read("top", &top_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    if (read_sort(&l.look.sort) < 0)
-        return verb_usage_error("top", "--sort is one of name, free, held");
+    int r;
+    read_sort(&l.look.sort);
     l.look.devices = by_device;
     if (once || device_snapshot || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
         r = show_once(&l.look, &err);

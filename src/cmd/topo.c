@@ -5,29 +5,34 @@
 
 #include "base/banned.h"
 
-static struct option_texts words;
+static struct cli_texts words;
 
 static bool all;
 
-static const struct option own_options[] = {
-    {.name = "--all",
-     .flag = &all,
-     .value = true,
-     .help = "every partition; else one device stands for those of its hardware"},
+static int verb_topo(void);
+
+static const struct cli_option topo_options[] = {
+    {"--all", NULL, NULL, "show every partition; default: one device for each piece of hardware",
+     .flag = &all},
     DEVICE_SNAPSHOT_OPTION,
 };
+static const struct cli_group topo_group = CLI_GROUP("Options", topo_options);
 
-static const struct option_group own = OPTION_GROUP("What", own_options);
-
-const struct grammar topo_grammar = {
-    .synopsis = "topo NODE [--all]",
-    .text = "Shows the matrix that 'nvidia-smi topo -m' shows, for any node and any driver's "
-            "devices: from the\n"
-            "attributes in its ResourceSlices (PCIe root, NUMA node, socket, link cliques, shared "
-            "counters).",
+const struct cli_verb topo_verb = {
+    .name = "topo",
+    .summary = "show the topology of a node's devices",
+    .chapter = CLI_DEVICES,
+    .synopsis = "topo NODE [--all] [OPTIONS]",
+    .text = "Shows the matrix of 'nvidia-smi topo -m' for any node and the devices of any driver, "
+            "from the attributes in its "
+            "ResourceSlices: PCIe root, NUMA node, socket, link cliques, shared counters.",
     .examples = "dray topo n1\ndray topo n1 -o json\ndray topo n1 --snapshot bug.json",
-    .groups = {&own, &common_output, &common_cluster},
+    .groups = {&topo_group, &common_output, &common_cluster},
     .words = &words,
+    .word = "NODE",
+    .words_least = 1,
+    .words_most = 1,
+    .run = verb_topo,
 };
 
 static int show(struct device_source *s, const struct inventory *inv, struct err *err)
@@ -49,12 +54,7 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
     return common_print(sbuf_str(&out), err);
 }
 
-int verb_topo(int argc, char **argv)
+static int verb_topo(void)
 {
-    int r = grammar_read("topo", &topo_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    if (words.n != 1)
-        return verb_usage_error("topo", "of which node? one name");
     return device_run("topo", false, show);
 }

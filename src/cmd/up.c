@@ -13,7 +13,6 @@
 #include "agent/sim.h"
 #include "client/local.h"
 #include "cmd/input.h"
-#include "cmd/option.h"
 #include "cmd/process.h"
 #include "cmd/server_run.h"
 #include "cmd/up_agent.h"
@@ -26,49 +25,16 @@
 
 #include "base/banned.h"
 
-const char up_usage[] =
-    "dray up [--sim PROFILE[,PROFILE…]] [--nodes N] [--apply FILE…] [--data-dir DIR] [FLAGS]\n\n"
-    "Starts a cluster in this process: API server, scheduler, controllers, and simulated nodes "
-    "with\n"
-    "the devices of a profile. kubectl and client-go work with it. Ctrl-C stops it; the next 'up'\n"
-    "with the same folder continues where it was.\n\n"
-    "--sim PROFILE           what the nodes look like; default example-gpu. 'dray up --sim list'\n"
-    "                        shows the profiles; a path to a YAML file works as well\n"
-    "--nodes N               how many nodes of each profile; default 3, 0 for none\n"
-    "--apply FILE            creates the objects in a file when the cluster is ready, and tells "
-    "what\n"
-    "                        becomes of its pods; may be repeated\n"
-    "--agent[=NAME]          makes this machine a node as well, whose pods run in containers and "
-    "see\n"
-    "                        the devices of --sim (root, crun or runc; see 'dray help agent');\n"
-    "                        --image-dir DIR: local images\n"
-    "--controllers LIST      which controllers run, as kube-controller-manager's: '*' (the "
-    "default), "
-    "NAME,\n"
-    "                        -NAME for all but it; see docs/controllers.md\n"
-    "--terminated-pod-gc-threshold N   how many pods that are over may stay; default 12500, 0: "
-    "all\n"
-    "--policy pack|spread|first   how devices are chosen; default pack\n"
-    "--binding-timeout 10m   give a device back when its binding conditions are not true after so "
-    "long\n"
-    "--data-dir DIR          default ~/.dray\n\n"
-    "All flags of 'dray server' work here, too.";
-
-struct paths {
-    const char *list[64];
-    size_t n;
-};
-
 struct up {
-    const char *sim;
+    const char *sim, *policy_name, *controller_list;
     size_t nodes;
     enum alloc_policy policy;
     int64_t binding_timeout_ns; // 0: the scheduler's own
-    struct paths apply;
+    struct cli_texts apply;
     bool controllers[CTL_CONTROLLERS]; // which run
     int64_t terminated_pods;           // how many may stay
     bool agent;
-    const char *agent_name, *image_dir, *data_dir;
+    const char *agent_name, *image_dir;
     struct up_agent *real; // this machine as a node
     struct profile *profiles[16];
     size_t profiles_len;
@@ -180,7 +146,7 @@ static void start_applying(void *arg)
     u->watch = up_watch_new(u->client);
     for (size_t i = 0; i < u->apply.n; i++) {
         struct err err = {0};
-        (void)!apply_file(u, u->apply.list[i], &err);
+        (void)!apply_file(u, u->apply.p[i], &err);
     }
 }
 
@@ -197,7 +163,7 @@ static void nodes_ready(void *arg, const struct err *failure)
     }
     const struct up_agent_options o = {.host = &u->host,
                                        .node = u->agent_name,
-                                       .data_dir = u->data_dir,
+                                       .data_dir = server_flags.data_dir,
                                        .image_dir = u->image_dir,
                                        .devices = u->sim,
                                        .registered = start_applying,
@@ -409,144 +375,122 @@ static int open_profiles(struct up *u, struct err *err)
     return 0;
 }
 
-// own_flag takes a flag of up itself. Returns how many arguments it took, 0 when it is not one.
-static int own_flag(struct up *u, int argc, char **argv, int i, struct err *err)
-{
-    static const char *const names[] = {"--sim",
-                                        "--nodes",
-                                        "--apply",
-                                        "--policy",
-                                        "--image-dir",
-                                        "--controllers",
-                                        "--terminated-pod-gc-threshold",
-                                        "--binding-timeout"};
-    struct str arg = str_z(argv[i]);
-    struct str value = {0};
-    bool joined = str_cut(arg, '=', &arg, &value);
-    if (str_eqz(arg, "--agent")) {
-        u->agent = true;
-        u->agent_name = joined ? value.p : NULL;
-        return 1;
-    }
-    size_t which = 0;
-    while (which < array_len(names) && !str_eqz(arg, names[which]))
-        which++;
-    if (which == array_len(names))
-        return 0;
-    if (!joined && i + 1 == argc)
-        return err_set(err, ERR_INVALID, "%s needs a value", names[which]);
-    const char *text = joined ? value.p : argv[i + 1];
-    uint64_t n = 0;
-    if (which == 0)
-        u->sim = text;
-    else if (which == 1 && (str_to_u64(str_z(text), &n) < 0 || n > 100000))
-        return err_set(err, ERR_INVALID, "--nodes takes a number up to 100000, not '%s'", text);
-    else if (which == 1)
-        u->nodes = n;
-    else if (which == 2 && u->apply.n == array_len(u->apply.list))
-        return err_set(err, ERR_INVALID, "64 files at most with --apply");
-    else if (which == 2 && strcmp(text, "-") != 0 && access(text, R_OK) < 0)
-        return err_set(err, ERR_INVALID, "cannot read %s: %s", text, strerrordesc_np(errno));
-    else if (which == 2)
-        u->apply.list[u->apply.n++] = text;
-    else if (which == 4)
-        u->image_dir = text;
-    else if (which == 6 && (str_to_u64(str_z(text), &n) < 0 || n > INT32_MAX))
-        return err_set(err, ERR_INVALID, "%s takes a number, not '%s'", names[which], text);
-    else if (which == 6)
-        u->terminated_pods = (int64_t)n;
-    else if (which == 7 && option_duration(text, &u->binding_timeout_ns, err) < 0)
-        return -ERR_INVALID;
-    else if (which == 7 && u->binding_timeout_ns < CLOCK_NS_PER_SEC)
-        return err_set(err, ERR_INVALID, "--binding-timeout is 1s at least");
-    else if (which == 5)
-        return ctl_controllers_parse(str_z(text), u->controllers, err) < 0 ? -ERR_INVALID
-               : joined                                                    ? 1
-                                                                           : 2;
-    else if (which == 3 && !alloc_policy_parse(str_z(text), &u->policy))
-        return err_set(err, ERR_INVALID, "--policy is pack, spread or first, not '%s'", text);
-    return joined ? 1 : 2;
-}
+#define APPLY_MOST 64
 
-// split takes up's own flags out of argv; the others, with a default folder, are the server's.
-static int split(struct up *u, int argc, char **argv, char **rest, int *ret_rest, struct err *err)
+static struct up args = {.sim = "example-gpu",
+                         .policy_name = "pack",
+                         .controller_list = "*",
+                         .nodes = 3,
+                         .terminated_pods = CTL_TERMINATED_PODS};
+
+static int verb_up(void);
+static int up_check(struct err *err);
+
+static int up_take_agent(const struct cli_option *o, const char *value, struct err *err)
 {
-    int n = 0;
-    for (int i = 0; i < argc;) {
-        int taken = i == 0 ? 0 : own_flag(u, argc, argv, i, err);
-        if (taken < 0)
-            return taken;
-        if (taken == 0)
-            rest[n++] = argv[i++];
-        i += taken;
-    }
-    *ret_rest = n;
+    (void)o;
+    (void)err;
+    args.agent = true;
+    args.agent_name = value;
     return 0;
 }
 
-static bool has_flag(int argc, char **argv, const char *name)
+static const struct cli_option up_options[] = {
+    {"--sim", NULL, "PROFILE[,PROFILE…]",
+     "simulate nodes of these profiles or YAML files; default example-gpu; 'list' shows the "
+     "profiles",
+     .text = &args.sim},
+    {"--nodes", NULL, "N", "simulate so many nodes of each profile; default 3", .size = &args.nodes,
+     .most = 100000},
+    {"--apply", NULL, "FILE",
+     "create the objects of a file when the cluster is ready, and report its pods; repeatable",
+     .many = &args.apply},
+    {"--agent", NULL, "NAME",
+     "make this machine a node as well, whose pods run in containers and see the devices of --sim; "
+     "needs root, and crun or runc (see 'dray help agent')",
+     .take = up_take_agent, .optional = true},
+    {"--image-dir", NULL, "DIR", "read local images for --agent here", .text = &args.image_dir,
+     .needs = "--agent"},
+    {"--controllers", NULL, "LIST",
+     "run these controllers, as kube-controller-manager's flag: '*' (the default), NAME, -NAME; "
+     "see docs/controllers.md",
+     .text = &args.controller_list},
+    {"--terminated-pod-gc-threshold", NULL, "N",
+     "keep at most this many terminated pods; default 12500, 0: all",
+     .number = &args.terminated_pods, .most = CLI_MOST},
+    {"--policy", NULL, "POLICY", "choose devices by this policy; default pack",
+     .text = &args.policy_name, .choices = "pack spread first"},
+    {"--binding-timeout", NULL, "TIME",
+     "release a device whose binding conditions are not true after this time; default 10m",
+     .duration_ns = &args.binding_timeout_ns, .least = CLOCK_NS_PER_SEC},
+};
+static const struct cli_group up_group = CLI_GROUP("Options", up_options);
+
+const struct cli_verb up_verb = {
+    .name = "up",
+    .summary = "start a whole cluster with simulated nodes",
+    .chapter = CLI_CLUSTER,
+    .synopsis =
+        "up [--sim PROFILE[,PROFILE…]] [--nodes N] [--apply FILE]… [--data-dir DIR] [OPTIONS]",
+    .text = "Starts a cluster in this process: API server, scheduler, controllers, and simulated "
+            "nodes with the devices of a "
+            "profile. kubectl and client-go work with it. Ctrl-C stops it; the next 'up' with the "
+            "same directory continues "
+            "where it stopped.",
+    .examples = "dray up\ndray up --sim nvidia-a100-mig --nodes 1\ndray up --sim list\nsudo dray "
+                "up --agent",
+    .groups = {&up_group, &server_group},
+    .config = true,
+    .check = up_check,
+    .run = verb_up,
+};
+
+static int up_check(struct err *err)
 {
-    size_t n = strlen(name);
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], name, n) == 0 && (argv[i][n] == '\0' || argv[i][n] == '='))
-            return true;
-    return false;
+    for (size_t i = 0; i < CTL_CONTROLLERS; i++)
+        args.controllers[i] = true;
+    (void)alloc_policy_parse(str_z(args.policy_name), &args.policy);
+    if (args.apply.n > APPLY_MOST)
+        return err_set(err, ERR_INVALID, "--apply is given more than %d times", APPLY_MOST);
+    vec_foreach(&args.apply, file)
+        if (strcmp(*file, "-") != 0 && access(*file, R_OK) < 0)
+            return err_set(err, ERR_INVALID, "--apply: cannot read %s: %s", *file,
+                           strerrordesc_np(errno));
+    return cli_given("--controllers") &&
+                   ctl_controllers_parse(str_z(args.controller_list), args.controllers, err) < 0
+               ? err_wrap(err, "--controllers")
+               : 0;
 }
 
-static int up_run(struct up *u, int argc, char **rest, struct sbuf *folder)
+static int up_run(struct up *u)
 {
-    struct server_flags flags = {0};
     struct err err = {0};
-    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
-    int n = argc;
-    if (!has_flag(n, rest, "--data-dir") && !has_flag(n, rest, "--config")) {
-        sbuf_addf(folder, "--data-dir=%s/.dray", home && home[0] ? home : ".");
-        rest[n++] = folder->p;
-    }
-    int r = server_flags_parse(n, rest, &flags, &err);
-    if (r == -ERR_INVALID)
-        return verb_usage_error("up", err.msg);
-    u->data_dir = flags.data_dir;
-    if (r == 0)
-        r = open_profiles(u, &err);
-    if (r < 0) {
+    if (open_profiles(u, &err) < 0) {
         (void)fprintf(stderr, "dray up: %s\n", err.msg);
-        server_flags_done(&flags);
         return VERB_NO;
     }
     if (u->agent)
         process_hide();
     else
         process_confine();
-    up_progress("opening %s", flags.data_dir);
+    up_progress("opening %s", server_flags.data_dir);
     const struct server_guest guest = {
         .start = up_start, .stop = up_stop, .free = up_free, .arg = u};
-    return server_run("up", &flags, &guest);
+    return server_run("up", &guest);
 }
 
-int verb_up(int argc, char **argv)
+static int verb_up(void)
 {
-    struct up u = {.sim = "example-gpu",
-                   .nodes = 3,
-                   .policy = ALLOC_PACK,
-                   .terminated_pods = CTL_TERMINATED_PODS};
-    struct err err = {0};
-    int rest_len = 0;
-    char **rest = xcalloc((size_t)argc + 2, sizeof(*rest));
-    for (size_t i = 0; i < CTL_CONTROLLERS; i++)
-        u.controllers[i] = true;
-    struct sbuf folder = {0};
-    int code = VERB_USAGE;
-    if (split(&u, argc, argv, rest, &rest_len, &err) < 0)
-        (void)verb_usage_error("up", err.msg);
-    else if (strcmp(u.sim, "list") == 0)
-        code = list_profiles();
-    else
-        code = up_run(&u, rest_len, rest, &folder);
-    for (size_t i = 0; i < u.profiles_len; i++)
-        profile_free(u.profiles[i]);
-    arena_done(&u.arena);
-    sbuf_done(&folder);
-    free(rest);
-    return code;
+    cleanup_sbuf struct sbuf folder = {0};
+    const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): nobody changes it
+    if (strcmp(args.sim, "list") == 0)
+        return list_profiles();
+    sbuf_addf(&folder, "%s/.dray", home && home[0] ? home : ".");
+    if (!server_flags.data_dir)
+        server_flags.data_dir = folder.p;
+    int r = up_run(&args);
+    for (size_t i = 0; i < args.profiles_len; i++)
+        profile_free(args.profiles[i]);
+    arena_done(&args.arena);
+    return r;
 }

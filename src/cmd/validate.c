@@ -43,20 +43,59 @@ struct str judge_name(const struct judged *j, struct arena *arena)
     return name;
 }
 
+static struct {
+    struct cli_texts files;
+    const char *gates, *release;
+    bool no_admin, quiet, verbose, jsonl, server_only;
+} args;
+
+static int verb_validate(void);
+
+static const struct cli_option validate_options[] = {
+    {"--filename", "-f", "FILE…",
+     "validate objects in YAML, JSON or protobuf; - reads standard input", .many = &args.files,
+     .greedy = true, .excludes = "--jsonl"},
+    {"--feature-gates", NULL, "A=true,B=false", "change gates from the defaults of the release",
+     .text = &args.gates, .excludes = "--jsonl"},
+    {"--emulate", NULL, "1.N", "validate as this release of Kubernetes; default 1.37",
+     .text = &args.release, .excludes = "--jsonl"},
+    {"--no-admin-access", NULL, NULL, "assume namespaces without the label for admin access",
+     .flag = &args.no_admin, .excludes = "--jsonl"},
+    {"--quiet", "-q", NULL, "print no summary", .flag = &args.quiet, .excludes = "--jsonl"},
+    {"--verbose", "-v", NULL, "print a line for every object", .flag = &args.verbose,
+     .excludes = "--jsonl"},
+    {"--jsonl", NULL, NULL, "answer cases from standard input, one JSON object a line",
+     .flag = &args.jsonl},
+    {"--server-only", NULL, NULL, "leave out rules for objects that are not prepared yet",
+     .flag = &args.server_only, .needs = "--jsonl"},
+};
+static const struct cli_group validate_group = CLI_GROUP("Options", validate_options);
+
+const struct cli_verb validate_verb = {
+    .name = "validate",
+    .summary = "validate objects as the API server does",
+    .chapter = CLI_OBJECTS,
+    .synopsis = "validate -f FILE… [--feature-gates A=true,B=false] [--emulate 1.N] [OPTIONS]\n"
+                "validate --jsonl [--server-only]",
+    .text = "Validates the objects of files without a server and prints one line an error: "
+            "FILE:LINE: FIELD: REASON: MESSAGE.",
+    .examples = "dray validate -f examples/claim.yaml\n"
+                "kubectl get resourceclaims -o yaml | dray validate -f - --emulate 1.34",
+    .groups = {&validate_group},
+    .run = verb_validate,
+};
+
 // --- Files ---------------------------------------------------------------------------------------
 
 struct validate {
     struct features features;
     struct api_rules rules;
     struct api_cel_engine *engine;
-    struct VEC(const char *) files;
     size_t good, bad;
-    bool quiet, verbose;
 };
 
 static void validate_done(struct validate *v)
 {
-    vec_done(&v->files);
     api_cel_engine_free(v->engine);
 }
 
@@ -122,7 +161,7 @@ static void conclude(struct validate *v, const struct place *p, struct str kind,
         v->bad++;
     else
         v->good++;
-    if (!v->verbose)
+    if (!args.verbose)
         return;
     printf("%s:", p->in->name);
     if (p->line)
@@ -247,57 +286,20 @@ static void take_file(struct validate *v, const char *path)
 
 // --- The verb ------------------------------------------------------------------------------------
 
-const char validate_usage[] =
-    "dray validate -f FILE... [--feature-gates A=true,B=false] [--emulate 1.N]\n"
-    "              [--no-admin-access] [-q] [-v]\n"
-    "dray validate --jsonl [--server-only]\n\n"
-    "FILE has one or many objects in YAML, JSON or protobuf; - is standard input.\n"
-    "--feature-gates: gates that differ from the defaults of 1.37. --emulate: an older release.\n"
-    "--no-admin-access: namespaces do not have the label for admin access.\n"
-    "-q: no summary. -v: a line for every object.\n"
-    "--jsonl: cases from standard input, a line of JSON each, and an answer to each.\n"
-    "--server-only: without what the rules say of an object before it is prepared.";
-
-static int set_release(struct validate *v, const char *word, struct err *err)
+static int validate_read_features(struct features *ret, struct err *err)
 {
-    uint32_t minor;
-    int rc = features_parse_version(str_z(word), &minor, err);
-    if (rc == 0)
-        features_init(&v->features, minor);
-    return rc;
-}
-
-// One option with its value, at argv[*i]; -EINVAL when it is none.
-static int take_option(struct validate *v, int argc, char **argv, int *i, struct err *err)
-{
-    const char *word = argv[*i];
-    if (strcmp(word, "-q") == 0 || strcmp(word, "-v") == 0) {
-        v->quiet |= word[1] == 'q';
-        v->verbose |= word[1] == 'v';
-        return 0;
-    }
-    if (strcmp(word, "--no-admin-access") == 0) {
-        v->rules.admin_namespace = false;
-        return 0;
-    }
-    if (*i + 1 >= argc)
-        return -EINVAL;
-    const char *value = argv[++*i];
-    if (strcmp(word, "--feature-gates") == 0)
-        return features_parse(&v->features, str_z(value), err);
-    if (strcmp(word, "--emulate") == 0)
-        return set_release(v, value, err);
-    if (strcmp(word, "-f") != 0)
-        return -EINVAL;
-    vec_push(&v->files, value);
-    while (*i + 1 < argc && (argv[*i + 1][0] != '-' || strcmp(argv[*i + 1], "-") == 0))
-        vec_push(&v->files, argv[++*i]);
-    return 0;
+    uint32_t minor = FEATURES_MINOR;
+    int r = args.release ? features_parse_version(str_z(args.release), &minor, err) : 0;
+    if (r < 0)
+        return err_wrap(err, "--emulate");
+    features_init(ret, minor);
+    r = args.gates ? features_parse(ret, str_z(args.gates), err) : 0;
+    return r < 0 ? err_wrap(err, "--feature-gates") : 0;
 }
 
 static void summarize(const struct validate *v)
 {
-    if (v->quiet)
+    if (args.quiet)
         return;
     size_t all = v->good + v->bad;
     if (v->bad == 0)
@@ -306,26 +308,21 @@ static void summarize(const struct validate *v)
         printf("%zu of %zu %s with errors\n", v->bad, all, all == 1 ? "object" : "objects");
 }
 
-int verb_validate(int argc, char **argv)
+static int verb_validate(void)
 {
-    __attribute__((cleanup(validate_done))) struct validate v = {.rules.admin_namespace = true};
+    cleanup_with(validate_done) struct validate v = {.rules.admin_namespace = !args.no_admin};
     struct err err = {0};
-    features_init(&v.features, FEATURES_MINOR);
+    if (args.jsonl)
+        return validate_jsonl(args.server_only);
+    if (args.files.n == 0)
+        return verb_usage_error("validate", "-f FILE is missing");
+    if (validate_read_features(&v.features, &err) < 0)
+        return verb_usage_error("validate", err.msg);
     v.rules.features = &v.features;
-    bool server_only = argc == 3 && strcmp(argv[2], "--server-only") == 0;
-    if (argc > 1 && strcmp(argv[1], "--jsonl") == 0 && (argc == 2 || server_only))
-        return validate_jsonl(server_only);
-    for (int i = 1; i < argc; i++) {
-        int rc = take_option(&v, argc, argv, &i, &err);
-        if (rc < 0)
-            return verb_usage_error("validate", err.msg[0] ? err.msg : verb_no_sense);
-    }
-    if (v.files.n == 0)
-        return verb_usage_error("validate", "which objects? give files with -f");
     v.engine = api_cel_engine_new();
     v.rules.cel = api_cel_engine_rules(v.engine);
-    for (size_t i = 0; i < v.files.n; i++)
-        take_file(&v, v.files.p[i]);
+    for (size_t i = 0; i < args.files.n; i++)
+        take_file(&v, args.files.p[i]);
     summarize(&v);
     return v.bad ? VERB_NO : VERB_OK;
 }

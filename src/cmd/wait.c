@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "cmd/common.h"
+#include "cmd/engine/cli.h"
 #include "cmd/follow.h"
-#include "cmd/grammar.h"
 #include "cmd/objects.h"
 #include "codec/json_writer.h"
 #include "view/jsonpath.h"
@@ -15,37 +15,40 @@
 #include "base/banned.h"
 
 static struct {
-    struct option_texts words;
+    struct cli_texts words;
     const char *until;
     int64_t timeout_ns;
     bool all;
 } args = {.timeout_ns = 30 * CLOCK_NS_PER_SEC};
 
-static const struct option options[] = {
-    {.name = "--for",
-     .value_name = "WHAT",
-     .text = &args.until,
-     .choices = "delete create condition= jsonpath=",
-     .help = "condition=NAME[=STATUS], delete, create, jsonpath='{.status.phase}'=Running"},
-    {.name = "--timeout",
-     .value_name = "TIME",
-     .duration_ns = &args.timeout_ns,
-     .help = "default 30s; 0s looks once"},
-    {.name = "--all", .flag = &args.all, .value = true, .help = "all objects of the kind"},
-};
-static const struct option_group group = OPTION_GROUP("Of wait", options);
+static int verb_wait(void);
 
-const struct grammar wait_grammar = {
-    .synopsis = "wait KIND/NAME… --for=WHAT [OPTIONS]\nwait KIND NAME… --for=WHAT [OPTIONS]\nwait "
-                "KIND --all|-l LABELS "
-                "--for=WHAT [OPTIONS]",
-    .text = "Waits until every object is what is asked for. Exit status 1 when the time is over or "
-            "an object is not there.",
+static const struct cli_option wait_options[] = {
+    {"--for", NULL, "CONDITION",
+     "wait for condition=NAME[=STATUS], delete, create or jsonpath='{.status.phase}'=Running",
+     .text = &args.until, .suggest = "delete create condition= jsonpath="},
+    {"--timeout", NULL, "TIME", "stop waiting after this time; default 30s, 0s checks once",
+     .duration_ns = &args.timeout_ns},
+    {"--all", NULL, NULL, "wait for all objects of the kind", .flag = &args.all},
+};
+static const struct cli_group wait_group = CLI_GROUP("Options", wait_options);
+
+const struct cli_verb wait_verb = {
+    .name = "wait",
+    .summary = "wait for a condition",
+    .chapter = CLI_OBJECTS,
+    .synopsis =
+        "wait KIND/NAME… --for=CONDITION [OPTIONS]\nwait KIND NAME… --for=CONDITION [OPTIONS]\n"
+        "wait KIND --all|-l LABELS --for=CONDITION [OPTIONS]",
+    .text = "Waits until every object meets the condition. Exit status 1 on timeout or if an "
+            "object does not exist.",
     .examples = "dray wait pod/trainer --for=condition=Ready --timeout=60s\n"
                 "dray wait pods -l app=web --for=jsonpath='{.status.phase}'=Running\n"
                 "dray wait resourceclaim/my-claim --for=delete",
-    .groups = {&group, &common_list, &common_cluster},
+    .groups = {&wait_group, &common_list, &common_cluster},
     .words = &args.words,
+    .kinds = true,
+    .run = verb_wait,
 };
 
 // --- What one waits for --------------------------------------------------------------------------
@@ -266,18 +269,17 @@ static int run(struct cluster *c, struct arena *arena, const struct goal_spec *g
     return r;
 }
 
-int verb_wait(int argc, char **argv)
+static int verb_wait(void)
 {
     struct cluster c = {0};
     cleanup_arena struct arena arena = {0};
     struct goal_spec goal = {0};
     struct err err = {0};
-    int r = grammar_read("wait", &wait_grammar, argc, argv);
-    if (r == VERB_OK && read_goal(args.until, &arena, &goal, &err) < 0)
+    int r = VERB_OK;
+    if (read_goal(args.until, &arena, &goal, &err) < 0)
         r = verb_usage_error("wait", err.msg);
     if (r == VERB_OK && run(&c, &arena, &goal, &err) < 0)
         r = err.code == ERR_INVALID ? verb_usage_error("wait", err.msg) : common_fail("wait", &err);
     cluster_close(&c);
-    vec_done(&args.words);
     return r;
 }

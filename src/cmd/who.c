@@ -7,30 +7,33 @@
 
 #include "base/banned.h"
 
-static struct option_texts words;
+static struct cli_texts words;
 static bool all_devices;
 
-static const struct option own_options[] = {
-    {.name = "--all",
-     .flag = &all_devices,
-     .value = true,
-     .help = "without names: devices that nobody has, too"},
+static int verb_who(void);
+
+static const struct cli_option who_options[] = {
+    {"--all", NULL, NULL, "show unallocated devices as well, if no device is named",
+     .flag = &all_devices},
     DEVICE_SNAPSHOT_OPTION,
 };
+static const struct cli_group who_group = CLI_GROUP("Options", who_options);
 
-static const struct option_group own = OPTION_GROUP("What", own_options);
-
-const struct grammar who_grammar = {
-    .synopsis = "who [DEVICE…]",
-    .text = "Tells who has a device: DRIVER/POOL/DEVICE, POOL/DEVICE, NODE/DEVICE or DEVICE; "
-            "without a name,\n"
-            "of all devices that are held. FOR is since the allocation; ≤ at most, ≥ at least so "
-            "long, where the\n"
-            "scheduler did not write the time down. Exit status 1 when nobody has it.",
+const struct cli_verb who_verb = {
+    .name = "who",
+    .summary = "show which claims and pods hold devices",
+    .chapter = CLI_DEVICES,
+    .synopsis = "who [DEVICE…] [OPTIONS]",
+    .text = "Shows the holders of devices: DRIVER/POOL/DEVICE, POOL/DEVICE, NODE/DEVICE or DEVICE; "
+            "without a name, of all "
+            "allocated devices. FOR is the time since the allocation; ≤ and ≥ mark bounds where "
+            "the scheduler did not record "
+            "it. Exit status 1 if nothing holds the devices.",
     .examples =
         "dray who gpu-0\ndray who gpu.example.com/n1/gpu-0 -o wide\ndray who --snapshot bug.json",
-    .groups = {&own, &common_output, &common_cluster},
+    .groups = {&who_group, &common_output, &common_cluster},
     .words = &words,
+    .run = verb_who,
 };
 
 struct found {
@@ -81,17 +84,14 @@ static int show(struct device_source *s, const struct inventory *inv, const stru
     return device_show_json(s, &json, err);
 }
 
-int verb_who(int argc, char **argv)
+static int verb_who(void)
 {
     struct device_source s = {0};
     struct inventory *inv = NULL;
     struct found f = {.s = &s};
     struct err err = {0};
     bool held = false;
-    int r = grammar_read("who", &who_grammar, argc, argv);
-    if (r != VERB_OK)
-        return r;
-    r = device_open(&s, false, &err);
+    int r = device_open(&s, false, &err);
     if (r == 0)
         r = device_inventory(&s, &inv, &err);
     if (r == 0)

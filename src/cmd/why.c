@@ -8,7 +8,6 @@
 #include "api/table.h"
 #include "base/mem.h"
 #include "cmd/common.h"
-#include "cmd/grammar.h"
 #include "cmd/plan_args.h"
 #include "cmd/verb.h"
 #include "cmd/why_cluster.h"
@@ -17,103 +16,64 @@
 
 static struct {
     const char *data_dir, *socket;
-    struct option_texts words;
-    struct option_texts of_files; // options that make sense with -f alone
-    bool of_files_flag;
+    struct cli_texts words;
 } args;
 
-static const struct option here_options[] = {
-    {.name = "--data-dir",
-     .value_name = "DIR",
-     .text = &args.data_dir,
-     .help = "the folder of a 'dray up' of this machine; default: ~/.dray"},
-    {.name = "--unix",
-     .value_name = "PATH",
-     .text = &args.socket,
-     .help = "the socket of its server"},
-    {.name = "--output",
-     .letter = "-o",
-     .value_name = "json",
-     .text = &common.output,
-     .choices = "json",
-     .help = "the whole answer for programs"},
+static int verb_why(void);
+static int why_check(struct err *err);
+
+static const struct cli_option why_options[] = {
+    {"--output", "-o", "FORMAT", "print json; with -f also text, yaml or jsonpath='{.field}'",
+     .text = &common.output, .suggest = "json"},
+    {"--data-dir", NULL, "DIR", "ask the 'dray up' with this data directory; default ~/.dray",
+     .text = &args.data_dir, .excludes = "--filename"},
+    {"--unix", NULL, "PATH", "ask the server with this socket", .text = &args.socket,
+     .excludes = "--filename"},
+    {"--alone", NULL, NULL, "ignore other pending pods and claims of the files",
+     .flag = &plan_args.options.alone, .needs = "--filename"},
 };
+static const struct cli_group why_group = CLI_GROUP("Options", why_options);
 
-// plan_args.c reads these.
-static const struct option file_options[] = {
-    {.name = "--filename",
-     .letter = "-f",
-     .value_name = "FILE…",
-     .many = &args.of_files,
-     .help = "objects in YAML, JSON or protobuf, a folder of them, or - for standard input;\n"
-             "what is before the target in the files is placed first, as dray plan does"},
-    {.letter = "-R",
-     .name = "--recursive",
-     .flag = &args.of_files_flag,
-     .value = true,
-     .help = "folders below folders, too"},
-    {.name = "--alone",
-     .flag = &args.of_files_flag,
-     .value = true,
-     .help = "only what is allocated already counts"},
-    {.name = "--policy",
-     .value_name = "NAME",
-     .many = &args.of_files,
-     .choices = "pack spread first",
-     .help = "which node and devices of those that fit: pack, spread or first"},
-    {.name = "--node", .value_name = "NODE", .many = &args.of_files, .help = "only this node"},
-    {.name = "--features",
-     .value_name = "A,B",
-     .many = &args.of_files,
-     .help = "more features: names, gates, or all"},
-    {.name = "--drain",
-     .value_name = "NODE",
-     .many = &args.of_files,
-     .help = "what if nothing ran there any more?"},
-    {.name = "--taint",
-     .value_name = "DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT",
-     .many = &args.of_files,
-     .help = "what if these devices were tainted?"},
-    {.name = "--without",
-     .value_name = "[NAMESPACE/]CLAIM",
-     .many = &args.of_files,
-     .help = "what if the claim and its pods were gone?"},
-    {.name = "--add-node",
-     .value_name = "like=NODE[,count=N][,name=PREFIX]",
-     .many = &args.of_files,
-     .help = "what if there were more nodes?"},
-};
-
-static const struct option_group here_group = OPTION_GROUP("On this machine", here_options);
-static const struct option_group file_group =
-    OPTION_GROUP("On files, without a cluster", file_options);
-
-const struct grammar why_grammar = {
-    .synopsis = "why [pod/|claim/|podgroup/]NAME [-n NAMESPACE] [-o json]\n"
-                "why pod|claim|podgroup NAME [-n NAMESPACE] [-o json]\n"
-                "why [pod/|claim/][NAMESPACE/]NAME -f FILE…",
-    .text =
-        "Says why a pod waits, what a claim waits for or who has it, or why a group of pods does "
-        "not start:\nthe cause in the first line, then what would help, then each node's "
-        "answer.\n\n"
-        "The scheduler of the running 'dray up' is asked. With $KUBECONFIG, --kubeconfig or "
-        "--context any\nKubernetes is read, nothing is written, and the answer is what dray's "
-        "scheduler would say of it,\nwhoever schedules there. Exit status: 0 it fits or runs, 1 "
-        "it waits, 2 wrong usage.",
+const struct cli_verb why_verb = {
+    .name = "why",
+    .summary = "explain why a pod, claim or group waits and what would help",
+    .chapter = CLI_PLANNING,
+    .synopsis = "why [pod/|claim/|podgroup/][NAMESPACE/]NAME [OPTIONS]\n"
+                "why pod|claim|podgroup NAME [OPTIONS]\n"
+                "why [pod/|claim/][NAMESPACE/]NAME -f FILE… [OPTIONS]",
+    .text = "Explains why a pod waits, what a claim waits for or who holds it, or why a group of "
+            "pods does not start: the cause "
+            "in the first line, then what would help, then the answer of each node.\n\n"
+            "Asks the scheduler of the running 'dray up'. With $KUBECONFIG, --kubeconfig or "
+            "--context it reads any Kubernetes "
+            "and answers as dray's scheduler would, whichever scheduler runs there. With -f it "
+            "reads files, and places what "
+            "precedes the target in them first. Nothing is written.\n\n"
+            "Exit status: 0 it fits or runs, 1 it waits, 2 wrong usage.",
     .examples = "dray why trainer                 # a pod\n"
                 "dray why claim/gpu -n team-a     # a ResourceClaim\n"
                 "dray why podgroup crew           # a gang\n"
                 "dray why trainer -f cluster.yaml pods.yaml",
-    .groups = {&common_cluster, &here_group, &file_group},
+    .groups = {&why_group, &plan_file_group, &plan_change_group, &common_cluster},
     .words = &args.words,
+    .word = "POD, CLAIM or PODGROUP",
+    .words_least = 1,
+    .words_most = 2,
+    .check = why_check,
+    .run = verb_why,
 };
 
-static bool has_files(int argc, char **argv)
+static int why_check(struct err *err)
 {
-    for (int i = 1; i < argc; i++)
-        if (strncmp(argv[i], "-f", 2) == 0 || strncmp(argv[i], "--filename", 10) == 0)
-            return true;
-    return false;
+    if (plan_args.files.n)
+        return plan_args_format(err);
+    const char *given = cli_given_in(&plan_file_group);
+    given = given ? given : cli_given_in(&plan_change_group);
+    if (given)
+        return err_set(err, ERR_INVALID, "%s needs --filename", given);
+    return !common.output || strcmp(common.output, "json") == 0
+               ? 0
+               : err_set(err, ERR_INVALID, "--output is json without -f, not '%s'", common.output);
 }
 
 // --- What is asked about -------------------------------------------------------------------------
@@ -144,14 +104,10 @@ static int no_kind(struct str word)
 // read_target reads NAME, KIND/NAME, NAMESPACE/NAME, KIND/NAMESPACE/NAME, or KIND NAME.
 static int read_target(struct why_question *q)
 {
-    const struct option_texts *w = &args.words;
+    const struct cli_texts *w = &args.words;
     struct str head, rest;
     q->kind = STR("Pod");
-    if (w->n == 0)
-        return verb_usage_error("why", "which pod, claim or podgroup?");
     q->name = str_z(w->p[w->n - 1]);
-    if (w->n > 2)
-        return verb_usage_error("why", "one at a time: [KIND] NAME");
     if (w->n == 2 && !kind_of(str_z(w->p[0]), &q->kind))
         return no_kind(str_z(w->p[0]));
     if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && kind_of(head, &q->kind))
@@ -166,11 +122,11 @@ static int read_target(struct why_question *q)
         return verb_usage_error("why", "the name has one namespace and -n another");
     if (common.namespace)
         q->namespace = str_z(common.namespace);
-    return q->name.n ? VERB_OK : verb_usage_error("why", "which pod, claim or podgroup?");
+    return q->name.n ? VERB_OK : verb_usage_error("why", "the name is empty");
 }
 
-// choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies beside the socket of its
-// scheduler, which knows more than its API tells.
+// choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies
+// beside the socket of its scheduler, which knows more than its API tells.
 static int choose_cluster(struct why_question *q, struct sbuf *folder, struct err *err)
 {
     cleanup_kubeconfig struct kubeconfig config = {0};
@@ -192,21 +148,15 @@ static int choose_cluster(struct why_question *q, struct sbuf *folder, struct er
     return 0;
 }
 
-static int ask_cluster(int argc, char **argv)
+static int why_ask_cluster(void)
 {
-    int r = grammar_read("why", &why_grammar, argc, argv);
     struct why_question q = {.data_dir = args.data_dir,
                              .socket = args.socket,
                              .kubeconfig = common.kubeconfig,
                              .context = common.context,
-                             .color = common.color};
-    if (r == VERB_OK)
-        r = read_target(&q);
-    if (r == VERB_OK && (args.of_files.n || args.of_files_flag))
-        r = verb_usage_error("why", "these arguments make no sense without -f FILE");
-    if (r == VERB_OK && common.output && strcmp(common.output, "json") != 0)
-        r = verb_usage_error("why", "-o knows json");
-    q.json = common.output != NULL;
+                             .color = common.color,
+                             .json = common.output != NULL};
+    int r = read_target(&q);
     if (r != VERB_OK)
         return r;
     cleanup_sbuf struct sbuf folder = {0};
@@ -214,20 +164,25 @@ static int ask_cluster(int argc, char **argv)
     return choose_cluster(&q, &folder, &err) < 0 ? common_fail("why", &err) : why_cluster(&q);
 }
 
-int verb_why(int argc, char **argv)
+// why_ask_files passes the target on as it is; kind and namespace that are given apart become parts
+// of it.
+static int why_ask_files(void)
 {
-    if (!has_files(argc, argv)) {
-        int r = ask_cluster(argc, argv);
-        vec_done(&args.words);
-        vec_done(&args.of_files);
+    cleanup_sbuf struct sbuf target = {0};
+    struct why_question q = {0};
+    if (args.words.n == 1 && !common.namespace)
+        return plan_args_answer("why", args.words.p[0]);
+    int r = read_target(&q);
+    if (r != VERB_OK)
         return r;
-    }
-    struct plan_args a = {.verb = "why"};
-    int r = plan_args_read(&a, argc, argv);
-    if (r == VERB_OK && !a.target)
-        r = verb_usage_error("why", "which pod or claim?");
-    if (r == VERB_OK)
-        r = plan_args_answer(&a);
-    plan_args_done(&a);
-    return r;
+    if (str_eqz(q.kind, "PodGroup"))
+        return verb_usage_error("why", "-f answers for pods and claims only");
+    sbuf_addf(&target, "%s/%.*s%s%.*s", str_eqz(q.kind, "ResourceClaim") ? "claim" : "pod",
+              STR_ARG(q.namespace), q.namespace.n ? "/" : "", STR_ARG(q.name));
+    return plan_args_answer("why", target.p);
+}
+
+static int verb_why(void)
+{
+    return plan_args.files.n ? why_ask_files() : why_ask_cluster();
 }

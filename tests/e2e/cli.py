@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line as a user types it: help, mistakes, completion; then get, apply, wait, describe and delete against `dray up`, logs and
 exec against a node's endpoint, and screens of 80 and 200 columns through a terminal. Usage: cli.py DRAY"""
-import fcntl, json, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
+import fcntl, json, os, pty, re, select, shlex, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
 
 import streams
 from streams import expect, failures
@@ -74,36 +74,42 @@ class Up:
 
 def helps():
     verbs = re.findall(r'^  ([a-z-]+) +\S', dray('help')[1], re.M)
+    everything = re.findall(r'^  ([a-z-]+) +\S', dray('help', 'all')[1], re.M)
+    expect('verbs of developers are below help all', (set(everything) - set(verbs), set(verbs) - set(everything)),
+           ({'alloc', 'bench', 'kubelet-stub', 'netns-hook', 'replay'}, set()))
+    expect('a subverb has a page of its own', dray('help', 'token', 'create'), dray('token', 'create', '--help'))
+    expect('that begins with its name', dray('token', '--ttl', '1h', 'create', '-h')[1].startswith('dray token create: create a token\n'), True)
     expect('verbs of the cluster are there', {'get', 'describe', 'apply', 'delete', 'logs', 'exec', 'wait', 'completion'} - set(verbs), set())
     for verb in ('get', 'up', 'exec', 'plan', 'completion'):
         code, out, err = dray(verb, '--help')
         expect(f'help of {verb}', (code, out.startswith(f'dray {verb}: '), err), (0, True, ''))
         expect(f'help {verb}', dray('help', verb), (code, out, err))
         expect(f'{verb} x -h', dray(verb, 'x', '-h'), (code, out, err))
-    for verb in ('get', 'describe', 'apply', 'delete', 'logs', 'exec', 'wait', 'completion'):
-        expect(f'examples of {verb}', 'Examples:\n  dray ' in dray(verb, '--help')[1] or verb == 'completion', True)
+    for verb in everything:
+        out = dray(verb, '--help')[1]
+        expect(f'one look of {verb}', (out.startswith(f'dray {verb}: '), f'\n\nUsage:\n  dray {verb}' in out, '\n\nExamples:\n  ' in out), (True, True, True))
 
 
 def mistakes():
     for words, want in ((['gte'], "did you mean 'get'?"), (['descrbe'], "did you mean 'describe'?"), (['get', 'pods', '--selctor', 'a=b'], "did you mean '--selector'?"),
                         (['server', '--data-di=x'], "did you mean '--data-dir'?"), (['get', 'pods', '-o', 'jsn'], "did you mean 'json'?"),
                         (['wait', 'pod/a', '--for=redy'], '--for is condition=NAME'), (['logs', '--tail', 'x', 'a'], '--tail needs a number'),
-                        (['apply'], 'which files?'), (['exec', 'a'], 'POD -- COMMAND'), (['get', 'pods', '-n'], '--namespace needs a value'),
+                        (['apply'], '--filename FILE is missing'), (['exec', 'a'], 'POD -- COMMAND'), (['get', 'pods', '-n'], '--namespace needs a value'),
                         (['get', 'pods', '-o', 'jsonpath={.a'], "the '{' is not closed")):
         code, out, err = dray(*words)
         expect(f'{words}: exit, lines, meant', (code, out, err.count('\n'), want in err), (2, '', 1, True))
-    for verb in re.findall(r'^  ([a-z-]+) +\S', dray('help')[1], re.M):
+    for verb in re.findall(r'^  ([a-z-]+) +\S', dray('help', 'all')[1], re.M):
         for words in ((verb, '--no-such-flag'), (verb, 'no', 'such', 'words', 'here', '--no-such-flag')):
             if verb == 'request':  # takes any flag for an attribute of devices
                 continue
             code, out, err = dray(*words)
             expect(f'{words}: exit, lines', (code, out if code else '', err.count('\n'), err.startswith('dray')), (2, '', 1, True))
     for words in (['agent', '--frob'], ['cel', '--frob'], ['validate', '--frob'], ['driver', 'sim', '--frob'], ['bench', 'api', '--frob'], ['conformance', '--frob']):
-        expect(f'{words}: the flag is named', "there is no flag '--frob'" in dray(*words)[2], True)
+        expect(f'{words}: the flag is named', "unknown flag '--frob'" in dray(*words)[2], True)
     code, out, err = dray('up', '--apply', '/nonexistent')
     expect('a file that is not there', (code, out, err.count('\n'), 'cannot read /nonexistent' in err), (2, '', 1, True))
     expect('a flag before a verb that does not have it', dray('-n', 'a', 'cel', 'true')[0], 2)
-    expect('flags and no verb', dray('--kubeconfig', 'a'), (2, '', "dray: which verb? '--kubeconfig' alone asks nothing ('dray help' lists verbs)\n"))
+    expect('flags and no verb', dray('--kubeconfig', 'a'), (2, '', "dray: no verb behind '--kubeconfig' ('dray help' lists verbs)\n"))
     code, out, err = dray('--kubeconfig', '/nonexistent', 'get', 'pods')
     expect('no such file, before the verb', (code, out, err), (1, '', 'dray get: cannot read /nonexistent: No such file or directory\n'))
     code, out, err = dray('get', 'pods', '--kubeconfig', '/nonexistent')
@@ -117,16 +123,21 @@ def completion():
             f.write(dray('completion', 'bash')[1])
 
         def complete(*words):
-            text = f'source {script}; COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _dray; echo ${{COMPREPLY[@]}}'
+            text = f'dray() {{ {DRAY} "$@"; }}; source {script}; COMP_WORDS=({" ".join(shlex.quote(w) for w in words)}); COMP_CWORD={len(words) - 1}; _dray; echo ${{COMPREPLY[@]}}'
             return subprocess.run(['bash', '-c', text], capture_output=True, text=True).stdout.split()
         expect('verbs', complete('dray', 'des'), ['describe'])
         expect('flags', complete('dray', 'get', '--all-'), ['--all-namespaces'])
-        expect('flags of older verbs', complete('dray', 'server', '--data-d'), ['--data-dir'])
+        expect('flags of a server', complete('dray', 'server', '--data-d'), ['--data-dir'])
+        expect('subverbs', complete('dray', 'token', ''), ['create', 'list', 'delete'])
+        expect('flags of subverbs', complete('dray', 'token', 'create', '--pr'), ['--print-join-command'])
         expect('choices', complete('dray', 'get', 'pods', '-o', 'js'), ['json', 'jsonpath='])
         expect('kinds', complete('dray', 'get', 'resourcecl'), ['resourceclaims', 'resourceclaimtemplates'])
     for shell, word in (('zsh', '#compdef dray'), ('fish', 'complete -c dray')):
         expect(shell, word in dray('completion', shell)[1], True)
-        expect(f'{shell} has every verb', all(v in dray('completion', shell)[1] for v in ('describe', 'netns-hook')), True)
+        expect(f'{shell} asks the program', 'dray completion --candidates -- ' in dray('completion', shell)[1], True)
+    everything = re.findall(r'^  ([a-z-]+) +\S', dray('help', 'all')[1], re.M)
+    offered = dray('completion', '--candidates', '--', '')[1]
+    expect('every verb is offered', [l.split('\t')[0] for l in offered.splitlines()], sorted(everything))
 
 
 # --- Against a cluster ----------------------------------------------------------------------------
@@ -279,7 +290,7 @@ def containers(w):
     expect('logs', run('logs', 'box'), (0, 'one\ntwo\n', note))
     expect('the last line', run('logs', 'pod/box', 'main', '--tail=1'), (0, 'two\n', ''))
     expect('before', run('logs', 'box', '-c', 'main', '-p')[:2], (0, 'one\ntwo\n'))
-    expect('no such container', run('logs', 'box', '-c', 'x'), (2, '', "dray logs: the pod has no container 'x'; there is: main side ('dray help logs' says more)\n"))
+    expect('no such container', run('logs', 'box', '-c', 'x'), (2, '', "dray logs: the pod has no container 'x'; there is: main side (see 'dray help logs')\n"))
     expect('no such pod', run('logs', 'nobody'), (1, '', 'dray logs: pods "nobody" not found\n'))
     expect('exec', run('exec', 'box', '-c', 'main', '--', 'sh', '-c', 'echo out; echo err >&2; exit 7'), (7, 'out\n', 'err\n'))
     expect('input', run('exec', '-i', 'box', '-c', 'main', '--', 'wc', '-c', stdin='x' * 300000), (0, '300000\n', ''))

@@ -27,6 +27,9 @@ def contents(package, top):
     for path in ('usr/share/man/man1/dray.1.gz', 'usr/share/doc/dray/copyright', 'usr/share/bash-completion/completions/dray',
                  'usr/share/zsh/vendor-completions/_dray', 'usr/share/fish/vendor_completions.d/dray.fish'):
         assert os.path.getsize(os.path.join(root, path)) > 0, path
+    verbs = [line.split('\t')[0] for line in run(DRAY, 'completion', '--candidates', '--', '').stdout.splitlines()]
+    pages = [os.path.join(root, 'usr/share/man/man1', f'dray-{verb}.1.gz') for verb in verbs]
+    assert len(pages) >= 42 and all(os.path.getsize(page) > 200 for page in pages), pages
     fields = run('dpkg-deb', '-f', package).stdout
     assert 'libc6' in fields and 'libssl' in fields, fields
     if shutil.which('systemd-analyze'):

@@ -94,10 +94,10 @@ COMMANDS = (
 
 
 def verbs():
-    listed = subprocess.run([DRAY, 'help'], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([DRAY, 'help', 'all'], capture_output=True, text=True, check=True).stdout
     found = re.findall(r'^  ([a-z-]+) +\S', listed, re.M)
-    completed = subprocess.run([DRAY, 'completion', 'fish'], capture_output=True, text=True, check=True).stdout
-    known = set(re.findall(r'-n __fish_use_subcommand -x -a ([a-z-]+)', completed))
+    completed = subprocess.run([DRAY, 'completion', '--candidates', '--', ''], capture_output=True, text=True, check=True).stdout
+    known = {line.split('\t')[0] for line in completed.splitlines()}
     assert len(found) == len(set(found)) >= 40 and set(found) == known, (set(found) ^ known)
     return found
 
