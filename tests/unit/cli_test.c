@@ -55,18 +55,19 @@ static const struct cli_option sub_options[] = {
 };
 static const struct cli_group sub_group = CLI_GROUP("Options", sub_options);
 
-static const struct cli_verb try_verb = {.name = "try",
-                                         .summary = "try things",
-                                         .synopsis = "try WORD…\ntry -- WORD…",
-                                         .text = "Tries\nthings.\n\n  kept as\n  it is",
-                                         .examples = "dray try a",
-                                         .groups = {&group},
-                                         .words = &args.words,
-                                         .word = "WORD",
-                                         .words_most = 3,
-                                         .behind = &args.behind,
-                                         .config = true,
-                                         .run = run_nothing};
+static const struct cli_verb try_verb = {
+    .name = "try",
+    .summary = "try things",
+    .synopsis = "try WORD…\ntry -- WORD…",
+    .text = "Tries\nthings.\n\n  kept as\n  it is\n\n.SH is 'no' \\request",
+    .examples = "dray try a",
+    .groups = {&group},
+    .words = &args.words,
+    .word = "WORD",
+    .words_most = 3,
+    .behind = &args.behind,
+    .config = true,
+    .run = run_nothing};
 static const struct cli_verb sub_one = {.name = "one",
                                         .summary = "do one",
                                         .synopsis = "one NAME -k KIND",
@@ -483,6 +484,9 @@ static void manual_pages(void **state)
         str_contains(sbuf_str(&page), STR("Tries things.\n.PP\n.nf\n  kept as\n  it is\n.fi")));
     assert_true(str_contains(sbuf_str(&page), STR("\\fB\\-f, \\-\\-filename FILE\\[u2026]\\fR\n")));
     assert_true(str_contains(sbuf_str(&page), STR("show lines from this time on\n")));
+    assert_true(str_contains(sbuf_str(&page), STR("\n.PP\n\\&.SH is \\(aqno\\(aq \\erequest\n")));
+    check_troff("try", sbuf_str(&page));
+    lint_page("try", &page);
     for (size_t i = 0; i <= program.n; i++) {
         const struct cli_verb *v = i < program.n ? program.verbs[i] : NULL;
         sbuf_clear(&page);

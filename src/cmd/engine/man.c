@@ -58,7 +58,7 @@ static void man_add_text(struct sbuf *out, const char *text)
     for (struct str rest = str_z(text); cli_text_next(&rest, &one, &verbatim); before = verbatim) {
         if (before && !verbatim)
             sbuf_addz(out, ".fi\n");
-        if (!before && !first)
+        if (!first && !(before && verbatim))
             sbuf_addz(out, ".PP\n");
         if (verbatim && !before)
             sbuf_addz(out, ".nf\n");
