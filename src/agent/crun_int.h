@@ -136,12 +136,9 @@ struct crun {
     bool left;  // nothing is watched any more
     bool freed; // by who had it: it goes with the last that is under way
     uint64_t execs;
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
 
 struct crun *crun_of(struct runtime *r);
-void crun_step(const struct crun *c, const char *what);
 
 // --- Jobs ----------------------------------------------------------------------------------------
 

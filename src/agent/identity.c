@@ -9,6 +9,7 @@
 #include "client/kubeconfig.h"
 #include "net/csr.h"
 #include "net/tls.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -105,7 +106,7 @@ static void on_answer(void *arg, int code, const struct err *err, struct str pem
     struct identity *i = k->owner;
     struct err why = {0};
     k->ask = NULL;
-    if (code == 0 && tls_write_file(k->file.p, pem.p, &why) < 0) {
+    if (code == 0 && file_replace_durable(AT_FDCWD, k->file.p, pem, 0600, &why) < 0) {
         err = &why;
         code = -why.code;
     }
@@ -188,7 +189,7 @@ int identity_placeholder(const char *folder, const char *node, int64_t now_s, st
     int code = tls_make_ca(&subject, &pair, err);
     if (code == 0) {
         sbuf_addf(&pem, "%s%s", pair.certificate_pem, pair.key_pem);
-        code = tls_write_file(file.p, pem.p, err);
+        code = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
     }
     tls_key_pair_done(&pair);
     return code;

@@ -11,12 +11,6 @@
 
 #include "base/banned.h"
 
-void pods_step(struct pods *p, const char *what)
-{
-    if (p->options.step)
-        p->options.step(p->options.arg, what);
-}
-
 // --- Calls ---------------------------------------------------------------------------------------
 
 struct pod_call *pod_call_new(struct pod *p, struct pod_container *c)

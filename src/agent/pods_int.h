@@ -161,8 +161,6 @@ struct pod_call *pod_call_new(struct pod *p, struct pod_container *c);
 // what it knew in *ret.
 bool pod_call_take(void *arg, struct pod_call *ret);
 
-void pods_step(struct pods *p, const char *what);
-
 // --- pods.c --------------------------------------------------------------------------------------
 
 const struct api_pod *pod_spec_of(const struct pod *p);

@@ -12,10 +12,10 @@
 #include "base/exec.h"
 #include "base/vec.h"
 #include "driver/fault.h"
-#include "driver/files.h"
 #include "driver/hw_sim.h"
 #include "driver/profile.h"
 #include "driver/sdk.h"
+#include "os/fault.h"
 
 struct hw_driver;
 
@@ -61,8 +61,8 @@ struct hw_driver {
     struct hw_devices devices;
     struct hw_counters counters; // sets of all pools
     struct heals heals;
-    struct files files;
-    _Atomic int64_t steps;                      // of files since there is a fault "crash"
+    struct fault_hook hook;
+    _Atomic int64_t steps;                      // fault points since there is a fault "crash"
     struct fault_file faults;                   // of the node
     struct VEC(struct hw_attaching) attachings; // the driver's thread alone
 };

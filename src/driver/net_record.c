@@ -4,6 +4,7 @@
 #include <dirent.h>
 
 #include "dray/driver.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -81,8 +82,7 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     json_write_object_end(w);
 }
 
-int net_record_write(const struct files *f, const char *dir, const struct net_record *r,
-                     struct err *err)
+int net_record_write(const char *dir, const struct net_record *r, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -94,14 +94,14 @@ int net_record_write(const struct files *f, const char *dir, const struct net_re
                        "the interface of %.*s has too many addresses and routes",
                        STR_ARG(r->device));
     net_record_path(&path, dir, r->device);
-    return files_replace(f, path.p, sbuf_str(&out), err);
+    return file_replace_atomic(AT_FDCWD, path.p, sbuf_str(&out), 0644, err);
 }
 
-int net_record_remove(const struct files *f, const char *dir, struct str device, struct err *err)
+int net_record_remove(const char *dir, struct str device, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     net_record_path(&path, dir, device);
-    return files_remove(f, path.p, err);
+    return file_remove(path.p, err);
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ int net_record_read(const char *dir, struct str device, struct arena *arena, str
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf bytes = {0};
     net_record_path(&path, dir, device);
-    int code = files_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
+    int code = file_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
     if (code == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no claim has the device %.*s", STR_ARG(device));
     if (code == 0)
@@ -228,7 +228,7 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
     int code = d || errno == ENOENT
                    ? 0
                    : err_set(err, errno, "cannot open %s: %s", dir, strerrordesc_np(errno));
-    for (const struct dirent *e; code == 0 && d && (e = files_next(d));) {
+    for (const struct dirent *e; code == 0 && d && (e = file_next_entry(d));) {
         struct str name = str_z(e->d_name);
         struct net_record r;
         if (name.p[0] == '.' || !str_ends(name, STR(".json")))

@@ -14,7 +14,6 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/vec.h"
-#include "driver/files.h"
 #include "driver/net_link.h"
 #include "driver/net_plan.h"
 
@@ -59,10 +58,8 @@ int net_record_parse(struct str text, struct arena *arena, struct net_record *re
                      struct err *err) MUST_USE;
 
 // net_record_write replaces it: a reader sees the old one or the new one.
-int net_record_write(const struct files *f, const char *dir, const struct net_record *r,
-                     struct err *err) MUST_USE;
-int net_record_remove(const struct files *f, const char *dir, struct str device,
-                      struct err *err) MUST_USE;
+int net_record_write(const char *dir, const struct net_record *r, struct err *err) MUST_USE;
+int net_record_remove(const char *dir, struct str device, struct err *err) MUST_USE;
 
 struct net_records VEC(struct net_record);
 
