@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/rand.h"
 #include "client/kubeconfig.h"
 #include "net/csr.h"
@@ -13,10 +14,11 @@
 
 #include "base/banned.h"
 
-#define RETRY_FIRST_NS (60 * CLOCK_NS_PER_SEC)
-#define RETRY_MOST_NS  (600 * CLOCK_NS_PER_SEC)
-#define WAIT_NS        (120 * CLOCK_NS_PER_SEC)
-#define PLACEHOLDER_S  INT64_C(86400)
+static const struct backoff_policy retry_policy = {.first_ns = 60 * CLOCK_NS_PER_SEC,
+                                                   .max_ns = 600 * CLOCK_NS_PER_SEC};
+
+#define WAIT_NS       (120 * CLOCK_NS_PER_SEC)
+#define PLACEHOLDER_S INT64_C(86400)
 
 struct kept {
     struct identity *owner;
@@ -97,7 +99,7 @@ static void on_failed(struct kept *k, const struct err *err)
         say(i, "could not be renewed, trying again", what_of(k), err->msg);
     k->failing = true;
     exec_timer_start(i->options.client->exec, &k->timer, k->retry_ns);
-    k->retry_ns = k->retry_ns * 2 < RETRY_MOST_NS ? k->retry_ns * 2 : RETRY_MOST_NS;
+    k->retry_ns = backoff_grow_ns(&retry_policy, k->retry_ns);
 }
 
 static void on_answer(void *arg, int code, const struct err *err, struct str pem)
@@ -116,7 +118,7 @@ static void on_answer(void *arg, int code, const struct err *err, struct str pem
     }
     say(i, "is new", what_of(k), NULL);
     k->failing = false;
-    k->retry_ns = RETRY_FIRST_NS;
+    k->retry_ns = retry_policy.first_ns;
     if (i->options.renewed)
         i->options.renewed(i->options.arg, k->serving);
     plan(k);
@@ -153,7 +155,7 @@ struct identity *identity_new(const struct identity_options *options)
         *k = (struct kept){.owner = i,
                            .serving = n == 1,
                            .timer = {.fn = on_time, .arg = k},
-                           .retry_ns = RETRY_FIRST_NS};
+                           .retry_ns = retry_policy.first_ns};
         sbuf_addf(&k->file, "%s/%s", options->folder, n ? IDENTITY_SERVING : IDENTITY_CLIENT);
         plan(k);
     }

@@ -46,8 +46,8 @@ void pod_container_wait(struct pod_container *c, const char *reason, const char 
 static void try_later(struct pod_container *c, const char *reason, const char *message)
 {
     const struct pods_times *t = &c->pod->owner->options.times;
-    int64_t wait =
-        pod_backoff_next(&c->pull, c->pod->owner, t->backoff_first_ns, t->backoff_max_ns);
+    int64_t wait = pod_backoff_next(&c->pull, exec_now_ns(c->pod->owner->exec), t->backoff_first_ns,
+                                    t->backoff_max_ns);
     c->not_before_ns = exec_now_ns(c->pod->owner->exec) + wait;
     pod_container_wait(c, reason, message);
     c->pod->busy = false;

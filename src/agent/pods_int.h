@@ -182,7 +182,7 @@ void pod_container_event(struct pod_container *c, struct str type, const char *r
 void pod_run_done(struct pod_run *r);
 void pod_run_take(struct pod_run *to, const struct runtime_container_status *s);
 
-int64_t pod_backoff_next(struct pod_backoff *b, const struct pods *p, int64_t first_ns,
+int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first_ns,
                          int64_t max_ns);
 
 // --- pod_admit.c ---------------------------------------------------------------------------------
