@@ -14,11 +14,6 @@ static const char *const phases[] = {[NET_PLANNED] = "planned",
                                      [NET_RETURNING] = "returning",
                                      NULL};
 
-const char *net_phase_name(enum net_phase phase)
-{
-    return phases[phase];
-}
-
 struct str net_record_mark(const struct net_record *r, struct arena *arena)
 {
     return arena_strf(arena, "dray %.*s %.*s", STR_ARG(r->uid), STR_ARG(r->device));

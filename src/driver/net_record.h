@@ -77,6 +77,4 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
 // net_record_mark is the alias an interface carries while a claim has it.
 struct str net_record_mark(const struct net_record *r, struct arena *arena);
 
-const char *net_phase_name(enum net_phase phase);
-
 #endif

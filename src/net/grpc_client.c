@@ -647,8 +647,3 @@ bool grpc_client_connected(const struct grpc_client *c)
 {
     return c->link == LINK_READY;
 }
-
-const char *grpc_client_path(const struct grpc_client *c)
-{
-    return c->path;
-}

@@ -194,14 +194,6 @@ void rbac_free(struct rbac *r)
     free(r);
 }
 
-bool rbac_synced(const struct rbac *r)
-{
-    for (size_t i = 0; i < WATCHES; i++)
-        if (!informer_synced(r->informers[i]))
-            return false;
-    return true;
-}
-
 // --- Questions -----------------------------------------------------------------------------------
 
 // Calls fn for each grant of a user that holds in a namespace (empty: those of the whole cluster), until it

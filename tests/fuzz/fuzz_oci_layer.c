@@ -66,7 +66,7 @@ static void make_lower(int root)
     if (symlinkat("/usr/lib", root, "lib") < 0 || symlinkat("../..", root, "out") < 0 ||
         symlinkat("loop", root, "loop") < 0)
         abort();
-    (void)file_replace_atomic(root, "file", STR("lower"), 0644, NULL);
+    (void)!file_replace_atomic(root, "file", STR("lower"), 0644, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
