@@ -81,7 +81,7 @@ void crun_box_free(struct crun_box *b)
     free(b);
 }
 
-void crun_box_tell(struct crun_box *b)
+static void crun_box_tell(struct crun_box *b)
 {
     struct crun *c = b->crun;
     if (!b->end_untold)
@@ -136,15 +136,6 @@ static void copy_security(struct runtime_security *s, struct arena *a)
     s->seccomp_file = copy_z(s->seccomp_file, a);
 }
 
-static const struct runtime_pair *copy_pairs(const struct runtime_pair *from, size_t n,
-                                             struct arena *a)
-{
-    struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
-    for (size_t i = 0; i < n; i++)
-        to[i] = (struct runtime_pair){arena_str(a, from[i].name), arena_str(a, from[i].value)};
-    return to;
-}
-
 static const struct runtime_device *copy_devices(const struct runtime_device *from, size_t n,
                                                  struct arena *a)
 {
@@ -168,8 +159,8 @@ struct runtime_container *crun_copy_container(const struct runtime_container *fr
     to->args = copy_texts(from->args, from->args_len, a);
     to->cdi_devices = copy_texts(from->cdi_devices, from->cdi_devices_len, a);
     to->devices = copy_devices(from->devices, from->devices_len, a);
-    to->env = copy_pairs(from->env, from->env_len, a);
-    to->annotations = copy_pairs(from->annotations, from->annotations_len, a);
+    to->env = crun_copy_pairs(from->env, from->env_len, a);
+    to->annotations = crun_copy_pairs(from->annotations, from->annotations_len, a);
     struct runtime_mount *mounts = arena_array(a, struct runtime_mount, from->mounts_len + 1);
     for (size_t i = 0; i < from->mounts_len; i++) {
         mounts[i] = from->mounts[i];

@@ -366,7 +366,7 @@ struct str crun_image_of_making(const struct list_node *n)
     return container_of(n, const struct create, making)->container->image;
 }
 
-static bool name_ok(struct str s)
+bool crun_name_ok(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (s.p[i] == '/' || s.p[i] == '\0')
@@ -389,7 +389,7 @@ void crun_box_create(struct runtime *r, struct str pod_id,
 {
     struct crun *c = crun_of(r);
     struct crun_pod *p = crun_pod_find(c, pod_id);
-    if (!p || !name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
+    if (!p || !crun_name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
         answer_badly(c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
                      p ? "a container needs a name that can be a file's, and at most 512 mounts"
                        : "there is no such pod",

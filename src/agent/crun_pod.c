@@ -52,7 +52,7 @@ struct run {
     struct crun_pod_meta meta;
 };
 
-static struct runtime_pair *copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a)
+struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a)
 {
     struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
     for (size_t i = 0; i < n; i++)
@@ -71,7 +71,7 @@ static void copy_pod(const struct runtime_pod *from, struct arena *a, struct run
     to->resolv_conf = arena_str(a, from->resolv_conf);
     to->hosts = arena_str(a, from->hosts);
     to->cgroup_parent = arena_str(a, from->cgroup_parent);
-    to->sysctls = copy_pairs(from->sysctls, from->sysctls_len, a);
+    to->sysctls = crun_copy_pairs(from->sysctls, from->sysctls_len, a);
 }
 
 static void copy_pod_meta(const struct crun_pod_meta *from, struct arena *a,
@@ -230,14 +230,6 @@ static struct str cgroup_of(const struct crun *c, const struct runtime_pod *p, s
                       p->cgroup_parent.n ? "/" : "", STR_ARG(p->uid));
 }
 
-static bool name_ok(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '/' || s.p[i] == '\0')
-            return false;
-    return s.n > 0 && s.n < 250 && !str_eq(s, STR(".")) && !str_eq(s, STR(".."));
-}
-
 void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_fn done, void *arg)
 {
     struct crun *c = crun_of(rt);
@@ -272,7 +264,7 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     j->before = before_run;
     j->work = work_run;
     j->after = after_run;
-    if (!name_ok(pod->uid)) {
+    if (!crun_name_ok(pod->uid)) {
         j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
         j->before = NULL;
         j->work = NULL;

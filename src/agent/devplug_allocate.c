@@ -86,14 +86,6 @@ void device_op_cancel_all(struct devplug *d, struct str uid)
 
 // --- What is there to take -----------------------------------------------------------------------
 
-static bool has_id(const struct id_list *l, struct str id)
-{
-    vec_foreach(l, one)
-        if (str_eq(*one, id))
-            return true;
-    return false;
-}
-
 static void drop_ids(struct id_list *l, const struct device_grant *g)
 {
     size_t kept = 0;
@@ -117,7 +109,7 @@ static void pass_on(struct device_op *op, const struct api_container *c, struct 
         return;
     }
     vec_foreach(&g->devices, d)
-        if (!has_id(out, d->id))
+        if (!str_listed(out->p, out->n, d->id))
             vec_push_arena(&op->arena, out, d->id);
 }
 

@@ -39,7 +39,9 @@ void unpack_init(struct unpack *u, int root)
                          .keep_owners = geteuid() == 0};
 }
 
-int unpack_path(struct str name, struct sbuf *out, struct err *err)
+// unpack_path simplifies a name of an archive: no empty parts, no ".", ".." undone. Empty for the folder itself.
+// Returns 0 or -ERR_INVALID (leaves the folder, too deep).
+static int unpack_path(struct str name, struct sbuf *out, struct err *err)
 {
     size_t starts[UNPACK_DEPTH_MAX], depth = 0, begin = out->n;
     struct str rest = name, part;

@@ -64,7 +64,8 @@ static bool is_hex(struct str s)
     return true;
 }
 
-int join_check(const struct join_options *o, struct err *err)
+// join_check says whether what was typed can be meant. Returns 0 or -ERR_INVALID with what to do.
+static int join_check(const struct join_options *o, struct err *err)
 {
     struct bootstrap_token token;
     struct str host, port, pin = str_from(o->ca_hash, sizeof(PIN_PREFIX) - 1);

@@ -225,7 +225,7 @@ static void end(int number)
     _exit(0);
 }
 
-int monitor_pause(void)
+static int monitor_pause(void)
 {
     char known;
     // Whoever made us writes down that we are here, and says so. Else nobody would ever end us.

@@ -111,6 +111,5 @@ _Noreturn void monitor_give_up(const char *text); // "error TEXT", and the end
 int monitor_run(const char *folder);
 int monitor_exec(int argc, char **argv);
 int monitor_attach(const char *folder);
-int monitor_pause(void);
 
 #endif

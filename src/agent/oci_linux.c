@@ -19,7 +19,8 @@
 #define DEVICES_MAX       4096
 #define DEVICE_DEPTH_MAX  4
 
-void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts, size_t n)
+static void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts,
+                            size_t n)
 {
     json_write_key(w, str_z(key));
     json_write_array_begin(w);

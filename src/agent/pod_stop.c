@@ -149,7 +149,8 @@ void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *m
         stop_now(c, grace_ns);
 }
 
-void pod_stop_again(struct pod_container *c, int64_t grace_ns)
+// a shorter grace
+static void pod_stop_again(struct pod_container *c, int64_t grace_ns)
 {
     c->grace_ns = grace_ns;
     if (c->hook || exec_timer_armed(&c->hook_timer)) { // the hook's time is cut short as well

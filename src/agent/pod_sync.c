@@ -58,7 +58,7 @@ bool pod_container_over(const struct pod_container *c)
 }
 
 // An init container failed for good, or every container has ended for good.
-bool pod_is_over(const struct pod *p)
+static bool pod_is_over(const struct pod *p)
 {
     bool all = true;
     for (size_t i = 0; i < p->containers_len; i++) {

@@ -208,7 +208,6 @@ void pod_step_over(struct pod *p);                      // a step ended well: lo
 void pod_step_failed(struct pod *p);                    // later again
 void pod_stop(struct pod *p, const char *why);          // begin the end
 bool pod_container_over(const struct pod_container *c); // ended, and is not started again
-bool pod_is_over(const struct pod *p);                  // no container will ever run again
 void pod_container_exited(struct pod_container *c);
 bool pod_run_stale(const struct pod *p, const struct pod_run *r); // of other namespaces
 bool pod_container_alive(const struct pod_container *c);          // may have processes
@@ -231,7 +230,6 @@ void pod_logs_drop(const struct pod_container *c, uint32_t attempt); // of a run
 
 // pod_stop_container ends one: preStop, then the stop with the rest of the grace.
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message);
-void pod_stop_again(struct pod_container *c, int64_t grace_ns); // a shorter grace
 void pod_go_on_ending(struct pod *p);
 int64_t pod_grace_ns(const struct pod *p);
 // pod_seconds_ns: a pod's seconds are any number; of more than an int32 holds, which the server cuts deletions to, as many.

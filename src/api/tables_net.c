@@ -88,11 +88,6 @@ static void ingress_hosts(struct cells *c, const struct api_ingress *ingress)
     cell_text_or(c, sbuf_str(&text), "*");
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 static void ingress_addresses(struct cells *c, const struct api_ingress *ingress)
 {
     const struct api_ingress_load_balancer_ingress_array *all =
@@ -105,7 +100,7 @@ static void ingress_addresses(struct cells *c, const struct api_ingress *ingress
         if (one.n)
             list[n++] = one;
     }
-    qsort(list, n, sizeof(list[0]), by_text);
+    qsort(list, n, sizeof(list[0]), str_cmp_elements);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || !str_eq(list[i], list[i - 1]))
             sbuf_addf(&text, "%s%.*s", i ? "," : "", STR_ARG(list[i]));

@@ -69,11 +69,6 @@ static void check_pod_claims(struct validator *v, const struct path *at,
 
 // --- resources.claims ----------------------------------------------------------------------------
 
-static int compare_texts(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 static struct str missing_claim(struct pod_rules *c)
 {
     cleanup_sbuf struct sbuf b = {0};
@@ -87,7 +82,7 @@ static struct str missing_claim(struct pod_rules *c)
     for (size_t i = 0; i < claims->n; i++)
         if (claims->p[i].name.n && !seen_add(&names, claims->p[i].name))
             sorted[n++] = claims->p[i].name;
-    qsort(sorted, n, sizeof(*sorted), compare_texts);
+    qsort(sorted, n, sizeof(*sorted), str_cmp_elements);
     sbuf_addz(&b, "must be one of the names in pod.spec.resourceClaims");
     sbuf_addz(&b, n ? ": " : " which is empty");
     for (size_t i = 0; i < n; i++)

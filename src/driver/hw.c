@@ -51,7 +51,8 @@ int64_t hw_int(const struct hw_device *d, const char *name)
     return a && a->has_int_value ? a->int_value : -1;
 }
 
-int64_t hw_number(struct str device)
+// hw_number is the number at the end of a device's name, or -1.
+static int64_t hw_number(struct str device)
 {
     size_t i = device.n;
     int64_t n = -1;

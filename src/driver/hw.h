@@ -119,9 +119,6 @@ const struct hw_device *hw_find(const struct hw_driver *d, struct str pool, stru
 struct str hw_text(const struct hw_device *d, const char *name);
 int64_t hw_int(const struct hw_device *d, const char *name);
 
-// hw_number is the number at the end of a device's name, or -1.
-int64_t hw_number(struct str device);
-
 // hw_env_name adds the name of the variable that shows a device: GPU_DEVICE_0.
 void hw_env_name(const struct hw_setting *s, struct sbuf *out);
 

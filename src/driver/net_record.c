@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 
+#include "codec/json_writer.h"
 #include "dray/driver.h"
 #include "os/file.h"
 
@@ -19,20 +20,13 @@ struct str net_record_mark(const struct net_record *r, struct arena *arena)
     return arena_strf(arena, "dray %.*s %.*s", STR_ARG(r->uid), STR_ARG(r->device));
 }
 
-void net_record_path(struct sbuf *out, const char *dir, struct str device)
+// net_record_path adds the name of a device's file.
+static void net_record_path(struct sbuf *out, const char *dir, struct str device)
 {
     sbuf_addf(out, "%s/%.*s.json", dir, STR_ARG(device));
 }
 
 // --- Writing -------------------------------------------------------------------------------------
-
-static void text(struct json_writer *w, const char *key, struct str value)
-{
-    if (value.n == 0)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
 
 static void number(struct json_writer *w, const char *key, uint64_t value)
 {
@@ -45,22 +39,22 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     char permanent[NET_MAC_TEXT_MAX];
     net_mac_text(&r->permanent, permanent);
     json_write_object_begin(w);
-    text(w, "phase", str_z(phases[r->phase]));
-    text(w, "boot", r->boot);
-    text(w, "namespace", r->namespace);
-    text(w, "claim", r->claim);
-    text(w, "uid", r->uid);
-    text(w, "pool", r->pool);
-    text(w, "device", r->device);
-    text(w, "what", r->kind);
-    text(w, "parent", r->parent);
+    json_write_text_if(w, "phase", str_z(phases[r->phase]));
+    json_write_text_if(w, "boot", r->boot);
+    json_write_text_if(w, "namespace", r->namespace);
+    json_write_text_if(w, "claim", r->claim);
+    json_write_text_if(w, "uid", r->uid);
+    json_write_text_if(w, "pool", r->pool);
+    json_write_text_if(w, "device", r->device);
+    json_write_text_if(w, "what", r->kind);
+    json_write_text_if(w, "parent", r->parent);
     number(w, "vlan", r->vlan);
-    text(w, "hostKind", r->host_kind);
-    text(w, "hostAlias", r->host_alias);
+    json_write_text_if(w, "hostKind", r->host_kind);
+    json_write_text_if(w, "hostAlias", r->host_alias);
     json_write_key(w, STR("hostUp"));
     json_write_bool(w, r->host_up);
-    text(w, "permanentMac", str_z(permanent));
-    text(w, "pci", r->pci);
+    json_write_text_if(w, "permanentMac", str_z(permanent));
+    json_write_text_if(w, "pci", r->pci);
     json_write_key(w, STR("runtimeMoves"));
     json_write_bool(w, r->runtime_moves);
     if (r->ns.inode) {
@@ -68,8 +62,8 @@ static void write_record(const struct net_record *r, struct json_writer *w)
         number(w, "nsInode", r->ns.inode);
         number(w, "pid", (uint64_t)r->pid);
     }
-    text(w, "error", r->error);
-    text(w, "attributes", r->attributes);
+    json_write_text_if(w, "error", r->error);
+    json_write_text_if(w, "attributes", r->attributes);
     json_write_key(w, STR("host"));
     net_plan_write(&r->host, w);
     json_write_key(w, STR("plan"));

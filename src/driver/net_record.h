@@ -45,9 +45,6 @@ struct net_record {
     struct str error; // why it could not be attached last; empty: nothing went wrong
 };
 
-// net_record_path adds the name of a device's file.
-void net_record_path(struct sbuf *out, const char *dir, struct str device);
-
 // net_record_read reads a device's file. Returns 0, -ERR_NOT_FOUND, or another code for one that
 // cannot be understood.
 int net_record_read(const char *dir, struct str device, struct arena *arena, struct net_record *ret,
