@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "api/amounts.h"
+#include "api/api.h"
 
 #include "base/banned.h"
 
@@ -83,10 +84,8 @@ int env_expand(struct str text, const struct env_pairs *env, size_t *left, struc
 
 static struct str map_value_of(const struct api_str_map *m, struct str key)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (str_eq(m->p[i].key, key))
-            return m->p[i].value;
-    return STR("");
+    const struct str *value = api_map_find(m, key);
+    return value ? *value : STR("");
 }
 
 // The form of labels and annotations as a file: key="value", one a line, sorted.

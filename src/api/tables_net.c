@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
 #include "api/tables_int.h"
 
 #include "base/banned.h"
@@ -128,10 +129,8 @@ static const struct table_column ingress_class_columns[] = {
 
 static bool is_default(const struct api_object_meta *meta)
 {
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eqz(meta->annotations.p[i].key, "ingressclass.kubernetes.io/is-default-class"))
-            return str_eqz(meta->annotations.p[i].value, "true");
-    return false;
+    const struct str key = STR("ingressclass.kubernetes.io/is-default-class");
+    return str_eqz(meta_annotation(meta, key), "true");
 }
 
 static void ingress_class_cells(struct cells *c, const void *value)

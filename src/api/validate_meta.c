@@ -193,7 +193,8 @@ static void check_finalizers(struct validator *v, const struct path *at,
 {
     for (size_t i = 0; i < finalizers->n; i++)
         check_format(v, at, finalizers->p[i], name_label_key, NULL);
-    if (has_string(finalizers, STR("orphan")) && has_string(finalizers, STR("foregroundDeletion")))
+    if (api_str_listed(finalizers, STR("orphan")) &&
+        api_str_listed(finalizers, STR("foregroundDeletion")))
         cause_invalid_json(v->causes, at, json_of_strings(finalizers->p, finalizers->n, scratch(v)),
                            STR("finalizer orphan and foregroundDeletion cannot be both set"));
 }
