@@ -17,6 +17,7 @@
 
 #include "bench.h"
 #include "net/http.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -55,8 +56,9 @@ static void make_tls(struct running *r)
     struct tls_server_options options = {.certificate_file = crt, .key_file = key};
     if (fd < 0 || fd2 < 0 || tls_make_ca(&subject, &ca, NULL) < 0 ||
         tls_make_certificate(&ca, &subject, &pair, NULL) < 0 ||
-        tls_write_file(crt, pair.certificate_pem, NULL) < 0 ||
-        tls_write_file(key, pair.key_pem, NULL) < 0 || tls_server_new(&options, &r->tls, NULL) < 0)
+        file_replace_durable(AT_FDCWD, crt, str_z(pair.certificate_pem), 0600, NULL) < 0 ||
+        file_replace_durable(AT_FDCWD, key, str_z(pair.key_pem), 0600, NULL) < 0 ||
+        tls_server_new(&options, &r->tls, NULL) < 0)
         abort();
     (void)close(fd);
     (void)close(fd2);

@@ -402,9 +402,6 @@ int alloc_view_renew(const struct alloc_view *v, const struct api_resource_claim
                      size_t claims_len, struct alloc_cluster **ret_cluster,
                      struct alloc_view **ret_view, struct err *err) MUST_USE;
 
-// alloc_view_idle counts the devices of usable pools that nobody uses.
-size_t alloc_view_idle(const struct alloc_view *v);
-
 // alloc_view_has_pool says whether a node can use a pool.
 bool alloc_view_has_pool(const struct alloc_view *v, struct str driver, struct str pool);
 

@@ -86,13 +86,6 @@ static void on_plugin_failed(void *arg, struct str path, const struct err *err)
     say(arg, "driver refused:", path, err->msg);
 }
 
-static void on_step(void *arg, const char *what)
-{
-    struct agent *a = arg;
-    if (a->options.step)
-        a->options.step(a->options.arg, what);
-}
-
 static void on_work(void *arg, exec_fn work, exec_fn after, void *job)
 {
     struct agent *a = arg;
@@ -191,16 +184,14 @@ static int make_runtime(struct agent *a, struct err *err)
                                            .cgroup_top = o->cgroup_top,
                                            .bridge = o->bridge,
                                            .boot_id = o->boot_id,
-                                           .subnet = o->subnet,
-                                           .step = o->step ? on_step : NULL,
-                                           .step_arg = a};
+                                           .subnet = o->subnet};
     return runtime_crun_new(&r, &a->runtime, err);
 }
 
 static int make_claims(struct agent *a, struct err *err)
 {
     const struct agent_options *o = &a->options;
-    int code = disk_folder_new(o->data_dir, o->step ? on_step : NULL, a, &a->disk, err);
+    int code = disk_folder_new(o->data_dir, &a->disk, err);
     if (code < 0)
         return code;
     a->transport = transport_grpc_new(o->loop);
@@ -218,8 +209,7 @@ static int make_claims(struct agent *a, struct err *err)
                                   .health_changed = on_health,
                                   .plugin_changed = on_plugin,
                                   .plugin_failed = on_plugin_failed,
-                                  .arg = a,
-                                  .step = on_step};
+                                  .arg = a};
     return dra_new(&d, &a->dra, err);
 }
 
@@ -230,8 +220,7 @@ static void make_devices(struct agent *a)
     struct err err = {0};
     int code = volume_make_folder(o->device_plugins, 0755, &err);
     if (code == 0)
-        code =
-            disk_folder_new(o->device_plugins, o->step ? on_step : NULL, a, &a->plugins_disk, &err);
+        code = disk_folder_new(o->device_plugins, &a->plugins_disk, &err);
     const struct devplug_options d = {.exec = loop_exec(o->loop),
                                       .transport = a->transport,
                                       .disk = a->plugins_disk,
@@ -240,8 +229,7 @@ static void make_devices(struct agent *a)
                                       .changed = on_devices_changed,
                                       .health_changed = on_health,
                                       .plugin_changed = on_device_plugin,
-                                      .arg = a,
-                                      .step = on_step};
+                                      .arg = a};
     if (code == 0) {
         a->devices = devplug_new(&d);
         code = devplug_serve(a->devices, o->loop, &err);
@@ -288,7 +276,6 @@ static void make_pods(struct agent *a)
                                    .node_object = the_node,
                                    .disk_full = on_disk_full,
                                    .arg = a,
-                                   .step = on_step,
                                    .work = on_work};
     a->pods = pods_new(&p);
     pods_set_dra(a->pods, a->dra);

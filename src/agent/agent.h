@@ -49,8 +49,6 @@ struct agent_options {
     // registered: the Node is there.
     void (*registered)(void *arg);
     void *arg;
-    // step is called, on any thread, before everything that changes something outside.
-    void (*step)(void *arg, const char *what);
 };
 
 // agent_new looks at the machine and takes over what it has. Returns 0; -ERR_UNSUPPORTED (not root, no crun and no

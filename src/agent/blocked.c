@@ -70,12 +70,6 @@ static void on_condition(void *arg, const struct client_answer *a)
         b->written = false; // once more with the next round
 }
 
-static void write_text(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void add_message(const struct blocked *b, struct sbuf *out)
 {
     vec_foreach(&b->entries, e) {
@@ -105,13 +99,13 @@ static void write_condition(struct blocked *b, struct sbuf *out)
     json_write_key(&w, STR("conditions"));
     json_write_array_begin(&w);
     json_write_object_begin(&w);
-    write_text(&w, "type", STR(DRA_BLOCKED_CONDITION));
-    write_text(&w, "status", is ? STR("True") : STR("False"));
-    write_text(&w, "reason", is ? str_z(b->entries.p[0].reason) : STR("DriversAnswer"));
-    write_text(&w, "message", sbuf_str(&message));
-    write_text(&w, "lastHeartbeatTime", sbuf_str(&now));
+    json_write_text(&w, "type", STR(DRA_BLOCKED_CONDITION));
+    json_write_text(&w, "status", is ? STR("True") : STR("False"));
+    json_write_text(&w, "reason", is ? str_z(b->entries.p[0].reason) : STR("DriversAnswer"));
+    json_write_text(&w, "message", sbuf_str(&message));
+    json_write_text(&w, "lastHeartbeatTime", sbuf_str(&now));
     if (is != b->condition_true)
-        write_text(&w, "lastTransitionTime", sbuf_str(&now));
+        json_write_text(&w, "lastTransitionTime", sbuf_str(&now));
     json_write_object_end(&w);
     json_write_array_end(&w);
     json_write_object_end(&w);

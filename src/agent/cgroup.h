@@ -46,10 +46,6 @@ bool cgroup_oom_killed(const struct cgroup_layout *l, const char *path);
 // cgroup_remove removes the groups at path and below, as far as they are empty.
 void cgroup_remove(const struct cgroup_layout *l, const char *path);
 
-// cgroup_each_pid calls fn for each process in the group at path and below, until it returns false.
-void cgroup_each_pid(const struct cgroup_layout *l, const char *path,
-                     bool (*fn)(void *arg, int64_t pid), void *arg);
-
 #define CGROUP_MARK "DRAY_EXEC=" // in the environment of commands run in a container
 
 // cgroup_kill_marked kills those in the group whose environment has CGROUP_MARK and mark, until there are

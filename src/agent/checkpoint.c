@@ -22,12 +22,6 @@ uint32_t checkpoint_crc(struct str bytes)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void write_text(struct json_writer *w, struct str key, struct str value)
-{
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void write_texts(struct json_writer *w, struct str key, const struct str *texts, size_t n)
 {
     json_write_key(w, key);
@@ -44,8 +38,8 @@ static void write_texts(struct json_writer *w, struct str key, const struct str 
 static void write_device(struct json_writer *w, const struct plugin_device *d)
 {
     json_write_object_begin(w);
-    write_text(w, STR("PoolName"), d->pool_name);
-    write_text(w, STR("DeviceName"), d->device_name);
+    json_write_text(w, "PoolName", d->pool_name);
+    json_write_text(w, "DeviceName", d->device_name);
     json_write_key(w, STR("ShareID"));
     if (d->has_share_id)
         json_write_str(w, d->share_id);
@@ -76,9 +70,9 @@ static void write_driver(struct json_writer *w, const struct node_claim_driver *
 static void write_claim(struct json_writer *w, const struct node_claim *c)
 {
     json_write_object_begin(w);
-    write_text(w, STR("ClaimUID"), c->uid);
-    write_text(w, STR("ClaimName"), c->name);
-    write_text(w, STR("Namespace"), c->namespace);
+    json_write_text(w, "ClaimUID", c->uid);
+    json_write_text(w, "ClaimName", c->name);
+    json_write_text(w, "Namespace", c->namespace);
     json_write_key(w, STR("PodUIDs"));
     json_write_object_begin(w);
     vec_foreach(&c->pods, uid) {
@@ -102,8 +96,8 @@ void checkpoint_write(const struct node_claims *claims, struct sbuf *out)
     cleanup_sbuf struct sbuf data = {0};
     struct json_writer w = {.out = &data, .html = true};
     json_write_object_begin(&w);
-    write_text(&w, STR("kind"), STR(KIND));
-    write_text(&w, STR("apiVersion"), STR(API_VERSION));
+    json_write_text(&w, "kind", STR(KIND));
+    json_write_text(&w, "apiVersion", STR(API_VERSION));
     json_write_key(&w, STR("ClaimInfoStateList"));
     json_write_array_begin(&w);
     map_foreach(&claims->by_key, i)
@@ -113,7 +107,7 @@ void checkpoint_write(const struct node_claims *claims, struct sbuf *out)
 
     w = (struct json_writer){.out = out, .html = true};
     json_write_object_begin(&w);
-    write_text(&w, STR("Data"), sbuf_str(&data));
+    json_write_text(&w, "Data", sbuf_str(&data));
     json_write_key(&w, STR("Checksum"));
     json_write_u64(&w, checkpoint_crc(sbuf_str(&data)));
     json_write_object_end(&w);

@@ -3,7 +3,8 @@
 
 #include "base/banned.h"
 
-bool cri_log_parse(struct str line, struct cri_line *ret)
+// cri_log_parse reads one line without its end. False: it is none.
+static bool cri_log_parse(struct str line, struct cri_line *ret)
 {
     struct str rest, stream, tags, first;
     struct cri_line l = {0};

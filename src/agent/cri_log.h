@@ -23,9 +23,6 @@ struct cri_line {
     struct str text; // without the line's end
 };
 
-// cri_log_parse reads one line without its end. False: it is none.
-bool cri_log_parse(struct str line, struct cri_line *ret);
-
 struct cri_log_options {
     struct moment since; // earlier lines are left out
     bool timestamps;

@@ -9,19 +9,13 @@
 #include <sys/stat.h>
 
 #include "agent/crun_int.h"
-#include "agent/tree.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
 struct crun *crun_of(struct runtime *r)
 {
     return container_of(r, struct crun, runtime);
-}
-
-void crun_step(const struct crun *c, const char *what)
-{
-    if (c->step)
-        c->step(c->step_arg, what);
 }
 
 // --- Jobs ----------------------------------------------------------------------------------------
@@ -268,7 +262,7 @@ static const struct runtime_ops ops = {
 static int take_folder(struct crun *c, const char *path, struct err *err)
 {
     static const char *const parts[] = {"pods", "containers", "crun", "net"};
-    int rc = tree_make(path, 0711);
+    int rc = file_make_dirs(path, 0711, NULL);
     cleanup_free char *real = rc == 0 ? realpath(path, NULL) : NULL;
     if (!real)
         return err_set(err, rc < 0 ? -rc : errno, "cannot use the folder %s: %s", path,
@@ -279,7 +273,7 @@ static int take_folder(struct crun *c, const char *path, struct err *err)
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", real, parts[i]);
         // Root in a container makes files that are set-user-id root: others of the machine must not get to them.
-        rc = tree_make(part.p, 0700);
+        rc = file_make_dirs(part.p, 0700, NULL);
         if (rc == 0 && chmod(part.p, 0700) != 0)
             rc = -errno;
         if (rc < 0)
@@ -300,15 +294,11 @@ static int open_parts(struct crun *c, const struct runtime_crun_options *o, stru
     const struct image_store_options images = {
         .folder = arena_strf(&c->arena, "%s/images", c->root).p,
         .local = o->image_dir,
-        .step = o->step,
-        .step_arg = o->step_arg,
     };
     const struct podnet_options net = {
         .bridge = o->bridge ? o->bridge : "dray0",
         .subnet = o->subnet ? o->subnet : "10.199.0.0/16",
         .folder = arena_strf(&c->arena, "%s/net", c->root).p,
-        .step = o->step,
-        .step_arg = o->step_arg,
     };
     int rc = image_store_new(&images, &c->images, err);
     if (rc < 0)
@@ -335,8 +325,6 @@ int runtime_crun_new(const struct runtime_crun_options *o, struct runtime **ret,
     c->runtime.ops = &ops;
     c->loop = o->loop;
     c->exec = loop_exec(o->loop);
-    c->step = o->step;
-    c->step_arg = o->step_arg;
     c->lock = -1;
     list_init(&c->pulls);
     list_init(&c->making);

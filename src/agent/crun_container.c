@@ -14,8 +14,9 @@
 
 #include "agent/crun_int.h"
 #include "agent/oci.h"
-#include "agent/process.h"
-#include "agent/tree.h"
+#include "os/fault.h"
+#include "os/file.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
@@ -80,7 +81,7 @@ void crun_box_free(struct crun_box *b)
     free(b);
 }
 
-void crun_box_tell(struct crun_box *b)
+static void crun_box_tell(struct crun_box *b)
 {
     struct crun *c = b->crun;
     if (!b->end_untold)
@@ -135,15 +136,6 @@ static void copy_security(struct runtime_security *s, struct arena *a)
     s->seccomp_file = copy_z(s->seccomp_file, a);
 }
 
-static const struct runtime_pair *copy_pairs(const struct runtime_pair *from, size_t n,
-                                             struct arena *a)
-{
-    struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
-    for (size_t i = 0; i < n; i++)
-        to[i] = (struct runtime_pair){arena_str(a, from[i].name), arena_str(a, from[i].value)};
-    return to;
-}
-
 static const struct runtime_device *copy_devices(const struct runtime_device *from, size_t n,
                                                  struct arena *a)
 {
@@ -167,8 +159,8 @@ struct runtime_container *crun_copy_container(const struct runtime_container *fr
     to->args = copy_texts(from->args, from->args_len, a);
     to->cdi_devices = copy_texts(from->cdi_devices, from->cdi_devices_len, a);
     to->devices = copy_devices(from->devices, from->devices_len, a);
-    to->env = copy_pairs(from->env, from->env_len, a);
-    to->annotations = copy_pairs(from->annotations, from->annotations_len, a);
+    to->env = crun_copy_pairs(from->env, from->env_len, a);
+    to->annotations = crun_copy_pairs(from->annotations, from->annotations_len, a);
     struct runtime_mount *mounts = arena_array(a, struct runtime_mount, from->mounts_len + 1);
     for (size_t i = 0; i < from->mounts_len; i++) {
         mounts[i] = from->mounts[i];
@@ -186,9 +178,9 @@ struct runtime_container *crun_copy_container(const struct runtime_container *fr
 static void work_start(struct crun_job *j)
 {
     struct str folder = crun_box_folder(j->crun, j->id, &j->arena);
-    crun_step(j->crun, "start the container");
+    fault_point("start the container");
     j->code = crun_monitor_ask(folder.p, "start", &j->err);
-    crun_step(j->crun, "the container is started");
+    fault_point("the container is started");
 }
 
 static void after_start(struct crun_job *j)
@@ -252,7 +244,7 @@ void crun_box_start(struct runtime *r, struct str id, runtime_done_fn done, void
 static void work_signal(struct crun_job *j)
 {
     struct str folder = crun_box_folder(j->crun, j->id, &j->arena);
-    crun_step(j->crun, "send the container a signal");
+    fault_point("send the container a signal");
     j->code = crun_monitor_ask(folder.p, j->answer.p, &j->err);
 }
 
@@ -332,7 +324,7 @@ static void delete_in_runtime(const struct crun *c, const char *id)
     argv[n++] = "delete";
     argv[n++] = "--force";
     argv[n] = id;
-    const struct process p = {.argv = argv, .timeout_ns = CRUN_CALL_NS};
+    const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
     (void)!process_run(&p, NULL, NULL); // one that it does not know is fine
 }
 
@@ -353,7 +345,7 @@ static int write_end(const char *folder, int code, struct err *err)
     cleanup_sbuf struct sbuf text = {0};
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     sbuf_addf(&text, "%d 0 0 %lld\n", code, (long long)clock_wall_ns(clock_system()));
-    int rc = fd < 0 ? -errno : tree_write_file(fd, "exit", sbuf_str(&text));
+    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "exit", sbuf_str(&text), 0644, NULL);
     return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
 }
 
@@ -363,13 +355,13 @@ int crun_box_kill(const struct crun *c, const char *id, struct str cgroup, struc
     struct str folder = crun_box_folder(c, id, &arena);
     if (access(folder.p, F_OK) != 0)
         return 0;
-    crun_step(c, "kill the container");
+    fault_point("kill the container");
     // A live monitor does it best: it knows the process and writes how it ended.
     (void)!crun_monitor_ask(folder.p, "kill 9", NULL);
     int lock = wait_for_lock(folder.p, KILL_NS);
     if (lock < 0)
         return err_set(err, ERR_TIMEOUT, "the monitor of container %s does not end", id);
-    crun_step(c, "clean up behind the monitor");
+    fault_point("clean up behind the monitor");
     if (known_to_runtime(c, id))
         delete_in_runtime(c, id);
     bool dead = c->no_cgroups || cgroup_kill(&c->cgroups, cgroup.p, KILL_NS);
@@ -393,8 +385,8 @@ int crun_box_destroy(const struct crun *c, const char *id, struct str cgroup, st
     int rc = crun_box_kill(c, id, cgroup, err);
     if (rc < 0)
         return rc;
-    crun_step(c, "remove the container's folder");
-    rc = tree_remove_path(folder.p);
+    fault_point("remove the container's folder");
+    rc = file_remove_tree(folder.p, NULL);
     return rc < 0 ? err_set(err, -rc, "cannot remove %s: %s", folder.p, strerrordesc_np(-rc)) : 0;
 }
 

@@ -14,8 +14,10 @@
 #include "agent/crun_int.h"
 #include "agent/monitor_plan.h"
 #include "agent/oci.h"
-#include "agent/process.h"
 #include "agent/tree.h"
+#include "os/fault.h"
+#include "os/file.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
@@ -89,7 +91,7 @@ static int make_layer(const struct crun *c, const struct create *k, int folder, 
     if (stat(k->image.rootfs.p, &st) != 0)
         return fail("use the image's folder", k->image.rootfs.p, err);
     for (size_t i = 0; i < array_len(parts); i++) {
-        int rc = tree_mkdir_at(folder, parts[i], 0755);
+        int rc = file_make_dir_at(folder, parts[i], 0755);
         errno = -rc;
         if (rc < 0 && rc != -EEXIST)
             return fail("make a folder in", k->folder, err);
@@ -131,7 +133,7 @@ static int target_pidns(const struct crun *c, struct create *k, struct arena *ar
     if (!crun_id_ok(id))
         return err_set(err, ERR_INVALID, "there is no such target container");
     struct str folder = crun_box_folder(c, id.p, arena);
-    int rc = tree_read(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
+    int rc = file_read_at(AT_FDCWD, arena_strf(arena, "%s/pid", folder.p).p, 64, &text);
     if (rc == 0 && str_to_i64(str_trim(sbuf_str(&text)), &pid) == 0 && pid > 1)
         k->target =
             open(arena_strf(arena, "/proc/%lld/ns/pid", (long long)pid).p, O_RDONLY | O_CLOEXEC);
@@ -220,10 +222,10 @@ static int write_bundle(struct crun *c, const char *id, struct create *k, int fo
     if (rc < 0)
         return rc;
     make_plan(c, id, k, &plan);
-    crun_step(c, "write the container's configuration");
-    rc = tree_write_file(folder, "config.json", sbuf_str(&config));
+    fault_point("write the container's configuration");
+    rc = file_replace_atomic(folder, "config.json", sbuf_str(&config), 0644, NULL);
     if (rc == 0)
-        rc = tree_write_file(folder, "plan", sbuf_str(&plan));
+        rc = file_replace_atomic(folder, "plan", sbuf_str(&plan), 0644, NULL);
     if (rc < 0)
         return err_set(err, -rc, "cannot write to %s: %s", k->folder, strerrordesc_np(-rc));
     return crun_write_box(c, id, &k->meta, err);
@@ -235,7 +237,8 @@ static int start_monitor(const struct crun *c, const struct create *k, int lock,
 {
     cleanup_sbuf struct sbuf said = {0}, why = {0};
     const char *argv[] = {c->monitor, "run", k->folder, NULL};
-    const struct process p = {.argv = argv, .pass_fd = lock, .timeout_ns = CRUN_CALL_NS};
+    const struct process p = {
+        .argv = argv, .err = PROCESS_OUTPUT, .pass_fd = lock, .timeout_ns = CRUN_CALL_NS};
     int rc = process_run(&p, &said, err);
     if (rc <= 0)
         return rc;
@@ -267,14 +270,15 @@ static void keep_filter(const struct crun *c, const char *id, const struct creat
         return;
     sbuf_addf(&from, "%s/%s/seccomp.bpf", c->state, id);
     cleanup_fd int folder = open(c->filters, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder >= 0 && tree_read(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 && filter.n > 0)
-        (void)tree_write_file(folder, k->filter, sbuf_str(&filter));
+    if (folder >= 0 && file_read_at(AT_FDCWD, from.p, (size_t)1 << 20, &filter) == 0 &&
+        filter.n > 0)
+        (void)!file_replace_atomic(folder, k->filter, sbuf_str(&filter), 0644, NULL);
 }
 
 static int make_bundle(struct crun *c, const char *id, struct create *k, struct arena *arena,
                        struct err *err)
 {
-    int rc = tree_mkdir_at(AT_FDCWD, k->folder, 0711);
+    int rc = file_make_dir_at(AT_FDCWD, k->folder, 0711);
     errno = -rc;
     if (rc < 0)
         return fail("make", k->folder, err);
@@ -284,9 +288,9 @@ static int make_bundle(struct crun *c, const char *id, struct create *k, struct 
         return fail("lock", k->folder, err);
     rc = write_bundle(c, id, k, folder, arena, err);
     if (rc == 0) {
-        crun_step(c, "start the container's monitor");
+        fault_point("start the container's monitor");
         rc = start_monitor(c, k, lock, err);
-        crun_step(c, "the container is made");
+        fault_point("the container is made");
     }
     if (rc == 0)
         keep_filter(c, id, k);
@@ -306,13 +310,13 @@ static void work_create(struct crun_job *j)
     k->meta.image_id = k->image.name.n ? k->image.name : k->image.id;
     int number = oci_signal(k->image.config.stop_signal);
     k->meta.stop_signal = number ? number : SIGTERM;
-    crun_step(c, "make the container's folder");
+    fault_point("make the container's folder");
     // What an interrupted attempt left.
     j->code = crun_box_destroy(c, j->id, k->meta.cgroup, &j->err);
     if (j->code == 0 && k->meta.log.n) {
         cleanup_sbuf struct sbuf above = {0};
         sbuf_add(&above, str_upto(k->meta.log, (size_t)str_rfind_char(k->meta.log, '/')));
-        (void)tree_make(above.p, 0755);
+        (void)file_make_dirs(above.p, 0755, NULL);
     }
     if (j->code == 0)
         j->code = target_pidns(c, k, &j->arena, &j->err);
@@ -362,7 +366,7 @@ struct str crun_image_of_making(const struct list_node *n)
     return container_of(n, const struct create, making)->container->image;
 }
 
-static bool name_ok(struct str s)
+bool crun_name_ok(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (s.p[i] == '/' || s.p[i] == '\0')
@@ -385,7 +389,7 @@ void crun_box_create(struct runtime *r, struct str pod_id,
 {
     struct crun *c = crun_of(r);
     struct crun_pod *p = crun_pod_find(c, pod_id);
-    if (!p || !name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
+    if (!p || !crun_name_ok(container->name) || container->mounts_len > MONITOR_BINDS_MAX) {
         answer_badly(c, p ? -ERR_INVALID : -ERR_NOT_FOUND,
                      p ? "a container needs a name that can be a file's, and at most 512 mounts"
                        : "there is no such pod",

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 #include "agent/crun_int.h"
-#include "agent/process.h"
-#include "agent/tree.h"
+#include "os/file.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
@@ -69,7 +69,7 @@ static int ask_version(struct crun *c, struct err *err)
 {
     cleanup_sbuf struct sbuf said = {0};
     const char *argv[] = {c->program, "--version", NULL};
-    const struct process p = {.argv = argv, .timeout_ns = CRUN_CALL_NS};
+    const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = CRUN_CALL_NS};
     int rc = process_run(&p, &said, err);
     if (rc < 0)
         return rc;
@@ -139,14 +139,14 @@ static void look_at_overlay(struct crun *c)
     for (size_t i = 0; i < array_len(parts); i++) {
         cleanup_sbuf struct sbuf part = {0};
         sbuf_addf(&part, "%s/%s", folder.p, parts[i]);
-        (void)tree_make(part.p, 0700);
+        (void)file_make_dirs(part.p, 0700, NULL);
     }
     // Names with a comma or a colon would be options; the monitor does without names.
     if (strpbrk(c->root, ",:\\"))
         works = folder.p;
     else if (pthread_create(&thread, NULL, try_overlay, folder.p) == 0)
         (void)pthread_join(thread, &works);
-    (void)tree_remove_path(folder.p);
+    (void)file_remove_tree(folder.p, NULL);
     c->no_overlay = !works;
     if (c->no_overlay)
         lacks(c, "root file systems are copied for each container: overlayfs does not work here");
@@ -165,11 +165,11 @@ int crun_detect(struct crun *c, const struct runtime_crun_options *o, struct err
     if (o->boot_id)
         sbuf_addz(&boot, o->boot_id);
     else
-        (void)tree_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
+        (void)!file_read_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot);
     c->boot_id = arena_str(&c->arena, str_trim(sbuf_str(&boot)));
     // Filters of one version of crun may not suit another.
     c->filters = arena_strf(&c->arena, "%s/filters/%.*s", c->root, STR_ARG(c->version)).p;
-    (void)tree_make(c->filters, 0700);
+    (void)file_make_dirs(c->filters, 0700, NULL);
     look_at_cgroups(c);
     look_at_overlay(c);
     if (c->no_seccomp)

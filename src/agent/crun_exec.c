@@ -15,7 +15,7 @@
 #include "agent/crun_int.h"
 #include "agent/monitor_plan.h"
 #include "agent/oci.h"
-#include "agent/tree.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -45,7 +45,7 @@ static void finish(struct runtime_exec *x)
 {
     struct crun *c = x->crun;
     if (x->folder[0])
-        (void)tree_remove_path(x->folder);
+        (void)file_remove_tree(x->folder, NULL);
     sbuf_done(&x->said);
     sbuf_done(&x->problem);
     free(x);
@@ -244,7 +244,7 @@ static int prepare(struct runtime_exec *x, const char *box_folder, struct sbuf *
     (void)snprintf(x->folder, sizeof(x->folder), "%s/%s", box_folder, mark->p);
     sbuf_addf(&variable, CGROUP_MARK "%s", mark->p);
     sbuf_addf(&path, "%s/config.json", box_folder);
-    int rc = tree_read(AT_FDCWD, path.p, CONFIG_BYTES_MAX, &config);
+    int rc = file_read_at(AT_FDCWD, path.p, CONFIG_BYTES_MAX, &config);
     if (rc == 0)
         rc = oci_process_write(sbuf_str(&config), o->command, o->command_len, o->tty,
                                sbuf_str(&variable), &process, &err);

@@ -136,12 +136,13 @@ struct crun {
     bool left;  // nothing is watched any more
     bool freed; // by who had it: it goes with the last that is under way
     uint64_t execs;
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
 
 struct crun *crun_of(struct runtime *r);
-void crun_step(const struct crun *c, const char *what);
+
+// crun_name_ok: a name can be a file's. crun_copy_pairs copies pairs and their strings.
+bool crun_name_ok(struct str s);
+struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a);
 
 // --- Jobs ----------------------------------------------------------------------------------------
 
@@ -203,7 +204,6 @@ void crun_box_free(struct crun_box *b);
 void crun_box_leave(struct crun_box *b);
 // crun_box_ended: it came to its end; whoever waits hears of it.
 void crun_box_ended(struct crun_box *b);
-void crun_box_tell(struct crun_box *b);
 
 // crun_box_kill ends a container's processes and waits for its monitor, from what is on disk alone; afterwards the
 // file `exit` is there. It blocks. Returns 0, or -ERR_TIMEOUT when something would not die.

@@ -14,8 +14,8 @@
 
 #include "agent/crun_int.h"
 #include "agent/monitor_plan.h"
-#include "agent/tree.h"
 #include "codec/json.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -33,7 +33,7 @@ int crun_monitor_say(const char *folder, const char *text)
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         send(fd, text, strlen(text), MSG_NOSIGNAL) < 0)
         return -errno;
-    return tree_take(&fd);
+    return fd_take(&fd);
 }
 
 ssize_t crun_monitor_hear(int fd, char *buf, size_t cap, int64_t timeout_ns)

@@ -12,7 +12,8 @@
 
 #include "agent/crun_int.h"
 #include "agent/podns.h"
-#include "agent/tree.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -51,7 +52,7 @@ struct run {
     struct crun_pod_meta meta;
 };
 
-static struct runtime_pair *copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a)
+struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a)
 {
     struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
     for (size_t i = 0; i < n; i++)
@@ -70,7 +71,7 @@ static void copy_pod(const struct runtime_pod *from, struct arena *a, struct run
     to->resolv_conf = arena_str(a, from->resolv_conf);
     to->hosts = arena_str(a, from->hosts);
     to->cgroup_parent = arena_str(a, from->cgroup_parent);
-    to->sysctls = copy_pairs(from->sysctls, from->sysctls_len, a);
+    to->sysctls = crun_copy_pairs(from->sysctls, from->sysctls_len, a);
 }
 
 static void copy_pod_meta(const struct crun_pod_meta *from, struct arena *a,
@@ -87,8 +88,7 @@ static void copy_pod_meta(const struct crun_pod_meta *from, struct arena *a,
     to->boot_id = arena_str(a, from->boot_id);
 }
 
-static int write_files(const struct crun *c, const char *folder, const struct run *r,
-                       struct err *err)
+static int write_files(const char *folder, const struct run *r, struct err *err)
 {
     cleanup_sbuf struct sbuf hosts = {0}, hostname = {0}, resolv = {0};
     const struct runtime_pod *p = &r->pod;
@@ -96,7 +96,7 @@ static int write_files(const struct crun *c, const char *folder, const struct ru
     if (p->hosts.n)
         sbuf_add(&hosts, p->hosts);
     else if (p->host_network)
-        (void)tree_read(AT_FDCWD, "/etc/hosts", CRUN_META_BYTES, &hosts);
+        (void)!file_read_at(AT_FDCWD, "/etc/hosts", CRUN_META_BYTES, &hosts);
     if (!hosts.n) {
         sbuf_addz(&hosts, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
                           "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\n"
@@ -106,27 +106,23 @@ static int write_files(const struct crun *c, const char *folder, const struct ru
     }
     if (p->resolv_conf.n)
         sbuf_add(&resolv, p->resolv_conf);
-    else {
-        // Often a link, which is the host's to make.
-        cleanup_fd int in = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC);
-        ssize_t n = in >= 0 ? read(in, sbuf_space(&resolv, 65536), 65536) : 0;
-        sbuf_commit(&resolv, n > 0 ? (size_t)n : 0);
-    }
+    else // often a link, which is the host's to make
+        (void)!file_read("/etc/resolv.conf", 65536, &resolv, NULL);
     sbuf_addf(&hostname, "%.*s\n", STR_ARG(p->hostname));
-    crun_step(c, "write the pod's files");
-    int rc = fd < 0 ? -errno : tree_write_file(fd, "hosts", sbuf_str(&hosts));
+    fault_point("write the pod's files");
+    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "hosts", sbuf_str(&hosts), 0644, NULL);
     if (rc == 0)
-        rc = tree_write_file(fd, "resolv.conf", sbuf_str(&resolv));
+        rc = file_replace_atomic(fd, "resolv.conf", sbuf_str(&resolv), 0644, NULL);
     if (rc == 0)
-        rc = tree_write_file(fd, "hostname", sbuf_str(&hostname));
+        rc = file_replace_atomic(fd, "hostname", sbuf_str(&hostname), 0644, NULL);
     return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
 }
 
-static int mount_shm(const struct crun *c, const char *folder, struct err *err)
+static int mount_shm(const char *folder, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/shm", folder);
-    crun_step(c, "mount the pod's shared memory");
+    fault_point("mount the pod's shared memory");
     if (mkdir(path.p, 0700) != 0 && errno != EEXIST)
         return err_set(err, errno, "cannot make %s: %s", path.p, strerrordesc_np(errno));
     if (mount("shm", path.p, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, SHM_OPTIONS) != 0)
@@ -162,19 +158,19 @@ static int make_pod(const struct crun *c, const char *id, struct run *r, struct 
         .sysctls = r->pod.sysctls,
         .sysctls_len = r->pod.sysctls_len,
     };
-    crun_step(c, "make the pod's folder");
-    int rc = tree_mkdir_at(AT_FDCWD, folder.p, 0711);
+    fault_point("make the pod's folder");
+    int rc = file_make_dir_at(AT_FDCWD, folder.p, 0711);
     if (rc < 0)
         return err_set(err, -rc, "cannot make %s: %s", folder.p, strerrordesc_np(-rc));
-    crun_step(c, "make the pod's namespaces");
+    fault_point("make the pod's namespaces");
     rc = podns_make(&ns, err);
     if (rc == 0)
         rc = add_network(c, id, folder.p, r, arena, err);
     if (rc == 0)
-        rc = write_files(c, folder.p, r, err);
+        rc = write_files(folder.p, r, err);
     if (rc == 0 && !r->pod.host_ipc)
-        rc = mount_shm(c, folder.p, err);
-    crun_step(c, "describe the pod");
+        rc = mount_shm(folder.p, err);
+    fault_point("describe the pod");
     // The description comes last: a pod without one was never made.
     return rc < 0 ? rc : crun_write_pod(c, id, &r->meta, err);
 }
@@ -183,10 +179,10 @@ void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_
 {
     cleanup_arena struct arena arena = {0};
     struct str folder = crun_pod_folder(c, id, &arena);
-    crun_step(c, "take the pod's network away");
+    fault_point("take the pod's network away");
     if (c->net)
         podnet_remove(c->net, id);
-    crun_step(c, "take the pod's namespaces apart");
+    fault_point("take the pod's namespaces apart");
     podns_remove(folder.p);
     if (m && m->cgroup.n && !c->no_cgroups)
         cgroup_remove(&c->cgroups, m->cgroup.p);
@@ -199,11 +195,11 @@ static void work_run(struct crun_job *j)
     struct str folder = crun_pod_folder(c, j->id, &j->arena);
     // What an interrupted attempt left.
     crun_pod_dismantle(c, j->id, NULL);
-    (void)tree_remove_path(folder.p);
+    (void)file_remove_tree(folder.p, NULL);
     j->code = make_pod(c, j->id, r, &j->arena, &j->err);
     if (j->code < 0) {
         crun_pod_dismantle(c, j->id, &r->meta);
-        (void)tree_remove_path(folder.p);
+        (void)file_remove_tree(folder.p, NULL);
     }
 }
 
@@ -232,14 +228,6 @@ static struct str cgroup_of(const struct crun *c, const struct runtime_pod *p, s
 {
     return arena_strf(arena, "/%s/%.*s%spod%.*s", c->cgroup_top, STR_ARG(p->cgroup_parent),
                       p->cgroup_parent.n ? "/" : "", STR_ARG(p->uid));
-}
-
-static bool name_ok(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '/' || s.p[i] == '\0')
-            return false;
-    return s.n > 0 && s.n < 250 && !str_eq(s, STR(".")) && !str_eq(s, STR(".."));
 }
 
 void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_fn done, void *arg)
@@ -276,7 +264,7 @@ void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_
     j->before = before_run;
     j->work = work_run;
     j->after = after_run;
-    if (!name_ok(pod->uid)) {
+    if (!crun_name_ok(pod->uid)) {
         j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
         j->before = NULL;
         j->work = NULL;
@@ -328,7 +316,7 @@ static void work_end(struct crun_job *j)
     // Said before it is done: a pod that is half taken apart is not ready.
     e->meta.stopped = true;
     e->meta.address = STR("");
-    crun_step(j->crun, "say that the pod is stopped");
+    fault_point("say that the pod is stopped");
     j->code = crun_write_pod(j->crun, j->id, &e->meta, &j->err);
     if (j->code < 0)
         j->code = forget_pod(j);
@@ -337,8 +325,8 @@ static void work_end(struct crun_job *j)
     crun_pod_dismantle(j->crun, j->id, &e->meta);
     if (!e->remove)
         return;
-    crun_step(j->crun, "remove the pod's folder");
-    int rc = tree_remove_path(crun_pod_folder(j->crun, j->id, &j->arena).p);
+    fault_point("remove the pod's folder");
+    int rc = file_remove_tree(crun_pod_folder(j->crun, j->id, &j->arena).p, NULL);
     if (rc < 0)
         j->code = err_set(&j->err, -rc, "cannot remove a pod's folder: %s", strerrordesc_np(-rc));
 }

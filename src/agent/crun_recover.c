@@ -17,7 +17,7 @@
 
 #include "agent/crun_int.h"
 #include "agent/monitor_plan.h"
-#include "agent/tree.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -45,7 +45,7 @@ static void recover_pod(struct crun *c, const char *id)
     struct str folder = crun_pod_folder(c, id, &arena);
     if (!crun_id_ok(str_z(id)) || crun_read_pod(folder.p, &arena, &meta) < 0) {
         crun_pod_dismantle(c, id, NULL);
-        (void)tree_remove_path(folder.p);
+        (void)file_remove_tree(folder.p, NULL);
         arena_done(&arena);
         return;
     }
@@ -97,7 +97,7 @@ static void end_commands(const struct crun *c, const char *folder, struct str cg
             continue;
         cgroup_kill_marked(&c->cgroups, c->no_cgroups ? "" : cgroup.p, e->d_name,
                            10 * CLOCK_NS_PER_SEC);
-        (void)tree_remove_at(dirfd(d), e->d_name);
+        (void)file_remove_tree_at(dirfd(d), e->d_name);
     }
     if (d)
         (void)closedir(d);

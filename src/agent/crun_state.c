@@ -8,9 +8,9 @@
 
 #include "agent/crun_int.h"
 #include "agent/image_blob.h"
-#include "agent/tree.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -82,7 +82,7 @@ static int write_rows(const char *folder, const struct row *rows, size_t n, stru
     }
     json_write_object_end(&w);
     cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd < 0 ? -errno : tree_write_file(fd, "meta", sbuf_str(&text));
+    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "meta", sbuf_str(&text), 0644, NULL);
     return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
 }
 
@@ -91,7 +91,7 @@ static int read_rows(const char *folder, const struct row *rows, size_t n, struc
     cleanup_sbuf struct sbuf text = {0}, path = {0};
     cleanup_json_doc struct json_doc doc = {0};
     sbuf_addf(&path, "%s/meta", folder);
-    int rc = tree_read(AT_FDCWD, path.p, CRUN_META_BYTES, &text);
+    int rc = file_read_at(AT_FDCWD, path.p, CRUN_META_BYTES, &text);
     if (rc == 0)
         rc = json_parse(sbuf_str(&text), NULL, &doc, NULL);
     for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -193,7 +193,7 @@ static bool read_words(const char *folder, const char *name, struct sbuf *out)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", folder, name);
-    return tree_read(AT_FDCWD, path.p, 4096, out) == 0;
+    return file_read_at(AT_FDCWD, path.p, 4096, out) == 0;
 }
 
 bool crun_read_end(const char *folder, struct runtime_container_status *ret)

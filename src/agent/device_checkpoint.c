@@ -121,12 +121,6 @@ static uint32_t checksum(const struct device_ledger *l, const struct device_regi
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void write_text(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void write_devices(struct json_writer *w, const struct device_grant *g, struct arena *a)
 {
     struct node_list nodes = nodes_of(g, a);
@@ -148,11 +142,11 @@ static void write_grant(struct json_writer *w, const struct device_grant *g, str
     cleanup_sbuf struct sbuf response = {0};
     base64_encode(g->response, BASE64_STD, &response);
     json_write_object_begin(w);
-    write_text(w, "PodUID", g->pod_uid);
-    write_text(w, "ContainerName", g->container);
-    write_text(w, "ResourceName", g->resource);
+    json_write_text(w, "PodUID", g->pod_uid);
+    json_write_text(w, "ContainerName", g->container);
+    json_write_text(w, "ResourceName", g->resource);
     write_devices(w, g, a);
-    write_text(w, "AllocResp", sbuf_str(&response));
+    json_write_text(w, "AllocResp", sbuf_str(&response));
     json_write_object_end(w);
 }
 

@@ -9,6 +9,7 @@
 #include "agent/devplug_int.h"
 #include "api/names.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -18,12 +19,6 @@
 #define PRE_START_NS (30 * CLOCK_NS_PER_SEC)
 
 struct log_module devplug_log = LOG_MODULE("agent");
-
-void devplug_step(struct devplug *d, const char *what)
-{
-    if (d->options.step)
-        d->options.step(d->options.arg, what);
-}
 
 static void tell_changed(struct devplug *d)
 {
@@ -436,7 +431,7 @@ int devplug_save(struct devplug *d, struct err *err)
         vec_push_arena(&a, &all, one);
     }
     device_ledger_write(&d->ledger, &all, &text);
-    devplug_step(d, "save the devices");
+    fault_point("save the devices");
     struct err why = {0};
     int rc =
         d->options.disk->replace(d->options.disk, DEVICE_CHECKPOINT_FILE, sbuf_str(&text), &why);

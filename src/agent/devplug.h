@@ -51,8 +51,6 @@ struct devplug_options {
     // plugin_changed (may be NULL): a plugin came, or the last one of a resource went.
     void (*plugin_changed)(void *arg, struct str resource, bool there);
     void *arg;
-    // step is called before everything that changes something outside: tests crash there. May be NULL.
-    void (*step)(void *arg, const char *what);
 };
 
 // devplug_new reads the checkpoint. One that cannot be read is told of and begun anew, as by kubelet.

@@ -11,6 +11,7 @@
 #include "agent/devplug_int.h"
 #include "api/pod_claims.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -85,14 +86,6 @@ void device_op_cancel_all(struct devplug *d, struct str uid)
 
 // --- What is there to take -----------------------------------------------------------------------
 
-static bool has_id(const struct id_list *l, struct str id)
-{
-    vec_foreach(l, one)
-        if (str_eq(*one, id))
-            return true;
-    return false;
-}
-
 static void drop_ids(struct id_list *l, const struct device_grant *g)
 {
     size_t kept = 0;
@@ -116,7 +109,7 @@ static void pass_on(struct device_op *op, const struct api_container *c, struct 
         return;
     }
     vec_foreach(&g->devices, d)
-        if (!has_id(out, d->id))
+        if (!str_listed(out->p, out->n, d->id))
             vec_push_arena(&op->arena, out, d->id);
 }
 
@@ -247,7 +240,7 @@ static void pre_start(struct device_op *op)
     struct plugin_device_ids q = {0};
     ids_of(grant_of(op), &op->arena, &q.ids);
     op->waiting = true;
-    devplug_step(op->owner, "pre-start a container");
+    fault_point("pre-start a container");
     device_plugin_call(p, "PreStartContainer", &plugin_device_ids_message, &q,
                        op->owner->options.times.pre_start_ns, on_pre_started, op);
 }
@@ -292,7 +285,7 @@ static void allocate(struct device_op *op)
     ids_of(grant_of(op), &op->arena, &one.ids);
     vec_push_arena(&op->arena, &q.containers, one);
     op->waiting = true;
-    devplug_step(op->owner, "allocate devices");
+    fault_point("allocate devices");
     device_plugin_call(p, "Allocate", &plugin_devices_by_container_message, &q,
                        op->owner->options.times.allocate_ns, on_allocated, op);
 }

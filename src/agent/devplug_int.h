@@ -92,7 +92,6 @@ struct devplug {
     bool closing;
 };
 
-void devplug_step(struct devplug *d, const char *what);
 int devplug_save(struct devplug *d, struct err *err) MUST_USE;
 
 struct resource *devplug_find(const struct devplug *d, struct str name);

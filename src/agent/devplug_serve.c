@@ -11,6 +11,7 @@
 #include "agent/devplug_int.h"
 #include "base/mem.h"
 #include "net/loop.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -72,7 +73,7 @@ int devplug_serve(struct devplug *d, struct loop *loop, struct err *err)
     int code = net_clear_path(path.p, err); // nothing is removed under the eyes of a kubelet
     if (code < 0)
         return code;
-    devplug_step(d, "remove the sockets of plugins");
+    fault_point("remove the sockets of plugins");
     wipe(d->folder);
     d->server = grpc_server_new(loop, NULL);
     grpc_server_handle(d->server, STR(PLUGIN_REGISTER), on_register, d);

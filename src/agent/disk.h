@@ -22,10 +22,8 @@ struct disk {
 };
 
 // disk_folder is a folder of the file system, made (0755, with those above it) if it is missing.
-// step (may be NULL) is called before each thing that is done to the disk: tests crash there. The
-// caller frees it with disk_folder_free.
-int disk_folder_new(const char *path, void (*step)(void *arg, const char *what), void *arg,
-                    struct disk **ret, struct err *err) MUST_USE;
+// Temporary files of a killed process go. The caller frees it with disk_folder_free.
+int disk_folder_new(const char *path, struct disk **ret, struct err *err) MUST_USE;
 void disk_folder_free(struct disk *d);
 
 #endif

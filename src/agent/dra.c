@@ -8,16 +8,11 @@
 
 #include "agent/dra_int.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
 struct log_module dra_log = LOG_MODULE("agent");
-
-void dra_step(struct dra *d, const char *what)
-{
-    if (d->options.step)
-        d->options.step(d->options.arg, what);
-}
 
 // --- Operations ----------------------------------------------------------------------------------
 
@@ -178,7 +173,7 @@ void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *p
     op->waiting = true;
     op->called_ns = exec_now_ns(d->options.exec);
     op->method = arena_strf(&op->arena, "%s%.*s", plugin_service(plugin), STR_ARG(method));
-    dra_step(d, "call the driver");
+    fault_point("call the driver");
     plugin_call(plugin, method, proto_written(&w),
                 d->options.times.call_ns ? d->options.times.call_ns : DRA_CALL_NS, done, op);
 }

@@ -67,8 +67,6 @@ struct dra_options {
     void (*plugin_failed)(void *arg, struct str socket, const struct err *err);
     void (*looked)(void *arg, size_t unsettled);
     void *arg;
-    // step is called before everything that changes something outside: tests crash there.
-    void (*step)(void *arg, const char *what);
 };
 
 // dra_new loads the state. Returns 0, or -ERR_INVALID when it cannot be read (drain the node and

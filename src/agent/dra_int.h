@@ -104,7 +104,6 @@ void dra_unprepare_run(struct dra_op *op);
 
 // dra_save writes the checkpoint if memory is ahead of it.
 int dra_save(struct dra *d, struct err *err) MUST_USE;
-void dra_step(struct dra *d, const char *what);
 // dra_load reads it, by the rules of docs/agent.md.
 int dra_load(struct dra *d, struct err *err) MUST_USE;
 

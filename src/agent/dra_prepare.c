@@ -4,6 +4,7 @@
 // they said.
 #include "agent/dra_int.h"
 #include "api/pod_claims.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -313,7 +314,7 @@ static void finish(struct dra_op *op)
     int rc = dra_save(d, &op->err);
     if (rc < 0)
         (void)err_wrap(&op->err, "checkpoint ResourceClaim state");
-    dra_step(d, "tell that it is prepared");
+    fault_point("tell that it is prepared");
     dra_op_end(op, rc);
 }
 
@@ -387,7 +388,7 @@ static void on_prepared(void *arg, const struct grpc_result *r)
     struct dra_op *op = dra_op_back(arg);
     if (!op)
         return;
-    dra_step(op->dra, "take the driver's answer");
+    fault_point("take the driver's answer");
     dra_op_answered(op, r);
     int rc;
     if (r->status != GRPC_OK) {

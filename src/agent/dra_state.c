@@ -3,6 +3,7 @@
 // The manager's state on disk: when it is believed, and when an older copy is.
 #include "agent/checkpoint.h"
 #include "agent/dra_int.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -13,7 +14,7 @@ int dra_save(struct dra *d, struct err *err)
     struct disk *disk = d->options.disk;
     cleanup_sbuf struct sbuf text = {0};
     checkpoint_write(&d->claims, &text);
-    dra_step(d, "save the state");
+    fault_point("save the state");
     // The version before stays as a second copy; without it things go on.
     struct err why = {0};
     int rc = disk->copy(disk, DRA_STATE_FILE, DRA_STATE_OLD, &why);

@@ -3,6 +3,7 @@
 // Unpreparing, from the checkpoint: strike the pod off, and let drivers go of claims that nobody uses any
 // more.
 #include "agent/dra_int.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -80,7 +81,7 @@ static void finish(struct dra_op *op)
     int rc = dra_save(d, &op->err);
     if (rc < 0)
         (void)err_wrap(&op->err, "checkpoint ResourceClaim state");
-    dra_step(d, "tell that it is unprepared");
+    fault_point("tell that it is unprepared");
     dra_op_end(op, rc);
 }
 
@@ -114,7 +115,7 @@ static void on_unprepared(void *arg, const struct grpc_result *r)
     struct dra_op *op = dra_op_back(arg);
     if (!op)
         return;
-    dra_step(op->dra, "take the driver's answer");
+    fault_point("take the driver's answer");
     dra_op_answered(op, r);
     struct dra_op_batch *b = &op->batches.p[op->next_batch];
     int rc;

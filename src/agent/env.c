@@ -3,6 +3,9 @@
 
 #include <assert.h>
 
+#include "api/amounts.h"
+#include "api/api.h"
+
 #include "base/banned.h"
 
 // Names to look through that cost as much as a byte.
@@ -81,10 +84,8 @@ int env_expand(struct str text, const struct env_pairs *env, size_t *left, struc
 
 static struct str map_value_of(const struct api_str_map *m, struct str key)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (str_eq(m->p[i].key, key))
-            return m->p[i].value;
-    return STR("");
+    const struct str *value = api_map_find(m, key);
+    return value ? *value : STR("");
 }
 
 // The form of labels and annotations as a file: key="value", one a line, sorted.
@@ -158,14 +159,6 @@ int env_field(const struct env_facts *f, struct str path, struct arena *arena, s
     return 0;
 }
 
-static const struct quantity *amount_of(const struct api_quantity_map *m, struct str key)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (str_eq(m->p[i].key, key))
-            return &m->p[i].value;
-    return NULL;
-}
-
 static const struct api_container *container_named(const struct api_pod *pod, struct str name)
 {
     for (size_t i = 0; i < pod->spec.containers.n; i++)
@@ -201,9 +194,9 @@ int env_resource(const struct env_facts *f, const struct api_resource_field_sele
         return err_set(err, ERR_INVALID, "unsupported container resource : %.*s",
                        STR_ARG(s->resource));
     const struct quantity *q =
-        amount_of(limits ? &c->resources.limits : &c->resources.requests, resource);
+        amounts_get(limits ? &c->resources.limits : &c->resources.requests, resource);
     if (!q && limits && f->node) // no limit: all that pods of the node can have
-        q = amount_of(&f->node->status.allocatable, resource);
+        q = amounts_get(&f->node->status.allocatable, resource);
     struct quantity zero = {0};
     *ret = arena_strf(arena, "%lld",
                       (long long)divided(q ? q : &zero, &s->divisor, str_eqz(resource, "cpu")));

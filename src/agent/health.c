@@ -243,24 +243,18 @@ struct str health_name(enum plugin_health health)
 
 // --- The file ------------------------------------------------------------------------------------
 
-static void write_text(struct json_writer *w, struct str key, struct str value)
-{
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void write_device(struct json_writer *w, const struct device *d)
 {
     cleanup_sbuf struct sbuf time = {0};
     rfc3339_write_nanos(moment_from_ns(d->updated_ns), &time);
     json_write_object_begin(w);
-    write_text(w, STR("PoolName"), d->pool);
-    write_text(w, STR("DeviceName"), d->name);
-    write_text(w, STR("Health"), health_name(d->health));
-    write_text(w, STR("LastUpdated"), sbuf_str(&time));
+    json_write_text(w, "PoolName", d->pool);
+    json_write_text(w, "DeviceName", d->name);
+    json_write_text(w, "Health", health_name(d->health));
+    json_write_text(w, "LastUpdated", sbuf_str(&time));
     json_write_key(w, STR("HealthCheckTimeout"));
     json_write_i64(w, d->timeout_ns);
-    write_text(w, STR("Message"), str_z(d->message));
+    json_write_text(w, "Message", str_z(d->message));
     json_write_object_end(w);
 }
 

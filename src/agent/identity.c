@@ -5,17 +5,20 @@
 
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/rand.h"
 #include "client/kubeconfig.h"
 #include "net/csr.h"
 #include "net/tls.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
-#define RETRY_FIRST_NS (60 * CLOCK_NS_PER_SEC)
-#define RETRY_MOST_NS  (600 * CLOCK_NS_PER_SEC)
-#define WAIT_NS        (120 * CLOCK_NS_PER_SEC)
-#define PLACEHOLDER_S  INT64_C(86400)
+static const struct backoff_policy retry_policy = {.first_ns = 60 * CLOCK_NS_PER_SEC,
+                                                   .max_ns = 600 * CLOCK_NS_PER_SEC};
+
+#define WAIT_NS       (120 * CLOCK_NS_PER_SEC)
+#define PLACEHOLDER_S INT64_C(86400)
 
 struct kept {
     struct identity *owner;
@@ -96,7 +99,7 @@ static void on_failed(struct kept *k, const struct err *err)
         say(i, "could not be renewed, trying again", what_of(k), err->msg);
     k->failing = true;
     exec_timer_start(i->options.client->exec, &k->timer, k->retry_ns);
-    k->retry_ns = k->retry_ns * 2 < RETRY_MOST_NS ? k->retry_ns * 2 : RETRY_MOST_NS;
+    k->retry_ns = backoff_grow_ns(&retry_policy, k->retry_ns);
 }
 
 static void on_answer(void *arg, int code, const struct err *err, struct str pem)
@@ -105,7 +108,7 @@ static void on_answer(void *arg, int code, const struct err *err, struct str pem
     struct identity *i = k->owner;
     struct err why = {0};
     k->ask = NULL;
-    if (code == 0 && tls_write_file(k->file.p, pem.p, &why) < 0) {
+    if (code == 0 && file_replace_durable(AT_FDCWD, k->file.p, pem, 0600, &why) < 0) {
         err = &why;
         code = -why.code;
     }
@@ -115,7 +118,7 @@ static void on_answer(void *arg, int code, const struct err *err, struct str pem
     }
     say(i, "is new", what_of(k), NULL);
     k->failing = false;
-    k->retry_ns = RETRY_FIRST_NS;
+    k->retry_ns = retry_policy.first_ns;
     if (i->options.renewed)
         i->options.renewed(i->options.arg, k->serving);
     plan(k);
@@ -152,7 +155,7 @@ struct identity *identity_new(const struct identity_options *options)
         *k = (struct kept){.owner = i,
                            .serving = n == 1,
                            .timer = {.fn = on_time, .arg = k},
-                           .retry_ns = RETRY_FIRST_NS};
+                           .retry_ns = retry_policy.first_ns};
         sbuf_addf(&k->file, "%s/%s", options->folder, n ? IDENTITY_SERVING : IDENTITY_CLIENT);
         plan(k);
     }
@@ -188,7 +191,7 @@ int identity_placeholder(const char *folder, const char *node, int64_t now_s, st
     int code = tls_make_ca(&subject, &pair, err);
     if (code == 0) {
         sbuf_addf(&pem, "%s%s", pair.certificate_pem, pair.key_pem);
-        code = tls_write_file(file.p, pem.p, err);
+        code = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
     }
     tls_key_pair_done(&pair);
     return code;

@@ -7,6 +7,7 @@
 #include "agent/identity.h"
 #include "api/api.h"
 #include "api/certificate.h"
+#include "base/backoff.h"
 #include "base/rand.h"
 #include "net/csr.h"
 
@@ -104,7 +105,8 @@ static void on_looked(void *arg, const struct client_answer *answer)
         return;
     }
     exec_timer_start(exec, &a->timer, a->pause_ns);
-    a->pause_ns = a->pause_ns * 2 < POLL_MOST_NS ? a->pause_ns * 2 : POLL_MOST_NS;
+    static const struct backoff_policy p = {.first_ns = POLL_FIRST_NS, .max_ns = POLL_MOST_NS};
+    a->pause_ns = backoff_grow_ns(&p, a->pause_ns);
 }
 
 static const struct api_kind *csr_kind(void)

@@ -15,37 +15,33 @@
 #include "agent/image_pull.h"
 #include "agent/image_source.h"
 #include "agent/image_unpack.h"
-#include "agent/tree.h"
 #include "codec/json.h"
 #include "codec/json_writer.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
-
-void image_step(struct image_store *s, const char *what)
-{
-    if (s->step)
-        s->step(s->step_arg, what);
-}
 
 int image_store_new(const struct image_store_options *o, struct image_store **ret, struct err *err)
 {
     static const char *const parts[] = {"unpacked", "refs", "tmp"};
-    int rc = tree_make(o->folder, 0700);
+    int rc = file_make_dirs(o->folder, 0700, NULL);
     cleanup_fd int fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)
         return err_set(err, rc < 0 ? -rc : errno, "cannot use the image folder %s: %s", o->folder,
                        strerrordesc_np(rc < 0 ? -rc : errno));
-    (void)tree_remove_at(fd, "tmp");
+    (void)file_remove_tree_at(fd, "tmp");
     for (size_t i = 0; i < array_len(parts); i++)
         if (mkdirat(fd, parts[i], 0700) != 0 && errno != EEXIST)
             return err_set(err, errno, "cannot make %s/%s: %s", o->folder, parts[i],
                            strerrordesc_np(errno));
+    cleanup_sbuf struct sbuf refs = {0};
+    sbuf_addf(&refs, "%s/refs", o->folder);
+    file_remove_temporaries(refs.p, STR(""));
     struct image_store *s = xcalloc(1, sizeof(*s));
     s->folder = xstrndup(o->folder, strlen(o->folder));
     s->local = o->local ? xstrndup(o->local, strlen(o->local)) : NULL;
-    s->fd = tree_take(&fd);
-    s->step = o->step;
-    s->step_arg = o->step_arg;
+    s->fd = fd_take(&fd);
     s->clock = o->clock ? o->clock : clock_system();
     s->measure = o->measure;
     s->measure_arg = o->measure_arg;
@@ -140,7 +136,7 @@ int image_read_info(struct image_store *s, struct str hex, struct arena *arena,
     cleanup_sbuf struct sbuf name = {0}, text = {0};
     cleanup_json_doc struct json_doc doc = {0};
     sbuf_addf(&name, "unpacked/%.*s/info", STR_ARG(hex));
-    if (tree_read(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
+    if (file_read_at(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no image sha256:%.*s here", STR_ARG(hex));
     int rc = json_parse(sbuf_str(&text), NULL, &doc, err);
     if (rc < 0)
@@ -175,7 +171,7 @@ int image_load_unused(struct image_store *s, struct str id, struct arena *arena,
     if (rc < 0)
         return rc;
     sbuf_addf(&name, "unpacked/%.*s/config", STR_ARG(hex));
-    rc = tree_read(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
+    rc = file_read_at(s->fd, name.p, IMAGE_DOCUMENT_BYTES_MAX, &text);
     if (rc < 0)
         return err_set(err, ERR_NOT_FOUND, "the image %.*s has no configuration", STR_ARG(id));
     return image_config_read(sbuf_str(&text), arena, &ret->config, err);
@@ -221,7 +217,7 @@ static int find(struct image_store *s, struct str full, struct arena *arena, str
     cleanup_sbuf struct sbuf name = {0}, text = {0};
     struct str id, rest;
     ref_name(full, &name);
-    if (tree_read(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
+    if (file_read_at(s->fd, name.p, IMAGE_INFO_BYTES_MAX, &text) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no image '%.*s' here", STR_ARG(full));
     (void)str_cut(sbuf_str(&text), '\n', &id, &rest);
     return image_load(s, id, arena, ret, err);
@@ -250,8 +246,8 @@ static int keep_reference(struct image_store *s, struct str full, struct str id,
     ref_name(full, &name);
     sbuf_addf(&text, "%.*s\n%.*s\n", STR_ARG(id), STR_ARG(full));
     cleanup_fd int refs = openat(s->fd, "refs", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    image_step(s, "keep the reference of an image");
-    int rc = tree_write_file(refs, name.p + 5, sbuf_str(&text));
+    fault_point("keep the reference of an image");
+    int rc = file_replace_atomic(refs, name.p + 5, sbuf_str(&text), 0644, NULL);
     return rc < 0 ? fail("keep a reference in", s->folder, -rc, err) : 0;
 }
 
@@ -300,17 +296,16 @@ static int write_info(int folder, const struct image_content *c, struct str full
     json_write_key(&w, STR("size"));
     json_write_u64(&w, size);
     json_write_object_end(&w);
-    int rc = tree_write_file(folder, "info", sbuf_str(&text));
+    int rc = file_replace_atomic(folder, "info", sbuf_str(&text), 0644, NULL);
     if (rc == 0)
-        rc = tree_write_file(folder, "config", c->config_text);
+        rc = file_replace_atomic(folder, "config", c->config_text, 0644, NULL);
     return rc < 0 ? fail("write", "an image's description", -rc, err) : 0;
 }
 
-static int fill(struct image_store *s, int folder, const struct image_content *c, struct str full,
-                struct err *err)
+static int fill(int folder, const struct image_content *c, struct str full, struct err *err)
 {
     struct unpack u;
-    int rc = tree_mkdir_at(folder, "rootfs", 0755);
+    int rc = file_make_dir_at(folder, "rootfs", 0755);
     if (rc < 0)
         return fail("make", "a root file system", -rc, err);
     cleanup_fd int root = openat(folder, "rootfs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -318,10 +313,10 @@ static int fill(struct image_store *s, int folder, const struct image_content *c
         return fail("open", "a root file system", errno, err);
     unpack_init(&u, root);
     for (size_t i = 0; rc == 0 && i < c->layers.n; i++) {
-        image_step(s, "unpack a layer");
+        fault_point("unpack a layer");
         rc = unpack_one(&c->layers.p[i], c->config.diff_ids.p[i], &u, err);
     }
-    image_step(s, "describe an image");
+    fault_point("describe an image");
     return rc < 0 ? rc : write_info(folder, c, full, STR(""), UNPACK_BYTES_MAX - u.bytes_left, err);
 }
 
@@ -337,21 +332,21 @@ static int install(struct image_store *s, const struct image_content *c, struct 
     if (fstatat(s->fd, to.p, &st, 0) == 0)
         return 0;
     sbuf_addf(&temporary, "tmp/%lu", s->next++);
-    image_step(s, "make a folder for an image");
+    fault_point("make a folder for an image");
     if (mkdirat(s->fd, temporary.p, 0700) != 0)
         return fail("make a folder in", s->folder, errno, err);
     int folder = openat(s->fd, temporary.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = folder < 0 ? fail("open a folder in", s->folder, errno, err)
-                        : fill(s, folder, c, full, err);
+    int rc =
+        folder < 0 ? fail("open a folder in", s->folder, errno, err) : fill(folder, c, full, err);
     if (rc == 0 && syncfs(folder) != 0)
         rc = fail("write to", s->folder, errno, err);
     if (folder >= 0)
         (void)close(folder);
-    image_step(s, "let an image appear");
+    fault_point("let an image appear");
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
         rc = fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
-        (void)tree_remove_at(s->fd, temporary.p);
+        (void)file_remove_tree_at(s->fd, temporary.p);
     return rc;
 }
 
@@ -403,7 +398,7 @@ static int install_folder(struct image_store *s, struct str path, struct str ful
     if (rc == 0 && renameat(s->fd, temporary.p, s->fd, to.p) != 0)
         rc = fail("rename a folder in", s->folder, errno, err);
     if (rc < 0)
-        (void)tree_remove_at(s->fd, temporary.p);
+        (void)file_remove_tree_at(s->fd, temporary.p);
     return rc;
 }
 
@@ -452,7 +447,7 @@ static int pull(struct image_store *s, const struct runtime_image *image, struct
 {
     cleanup_sbuf struct sbuf folder = {0}, layout = {0};
     sbuf_addf(&folder, "%s/tmp/%lu", s->folder, s->next++);
-    image_step(s, "make a folder for a pulled image");
+    fault_point("make a folder for a pulled image");
     if (mkdir(folder.p, 0700) != 0)
         return fail("make", folder.p, errno, err);
     sbuf_addf(&layout, "%s/layout", folder.p);
@@ -460,7 +455,7 @@ static int pull(struct image_store *s, const struct runtime_image *image, struct
     const struct place at = {.path = layout.p};
     if (rc == 0)
         rc = install_from(s, &at, full, arena, ret_id, err);
-    (void)tree_remove_path(folder.p);
+    (void)file_remove_tree(folder.p, NULL);
     return rc;
 }
 

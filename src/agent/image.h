@@ -34,8 +34,6 @@ struct image_store_options {
     // Returns 0 or -errno.
     int (*measure)(void *arg, uint64_t *ret_capacity, uint64_t *ret_available);
     void *measure_arg;
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
 
 // image_store_new makes the folder and clears away what a crash left. Returns 0 or -errno.

@@ -13,8 +13,9 @@
 #include <sys/statvfs.h>
 
 #include "agent/image_int.h"
-#include "agent/tree.h"
 #include "base/vec.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -55,7 +56,7 @@ static void drop_references(struct image_store *s)
         struct str id, rest;
         sbuf_addf(&path, "refs/%s", names[i]->d_name);
         if (names[i]->d_name[0] != '.' &&
-            tree_read(s->fd, path.p, IMAGE_INFO_BYTES_MAX, &text) == 0) {
+            file_read_at(s->fd, path.p, IMAGE_INFO_BYTES_MAX, &text) == 0) {
             (void)str_cut(sbuf_str(&text), '\n', &id, &rest);
             if (image_load_unused(s, id, &arena, &info, NULL) < 0)
                 (void)unlinkat(s->fd, path.p, 0);
@@ -196,7 +197,7 @@ static int remove_one(struct image_store *s, const struct image_gc *how, const s
     int rc = 0;
     folder_of(o->hex, &from);
     sbuf_addf(&to, "tmp/%lu", s->next++);
-    image_step(s, "let an image disappear");
+    fault_point("let an image disappear");
     (void)pthread_mutex_lock(&s->use_lock);
     if (!last_use(s, from.p, &used_ns) || clock_wall_ns(s->clock) - used_ns < how->rules.min_age_ns)
         rc = -EBUSY;
@@ -205,8 +206,8 @@ static int remove_one(struct image_store *s, const struct image_gc *how, const s
     (void)pthread_mutex_unlock(&s->use_lock);
     if (rc < 0)
         return rc;
-    image_step(s, "remove an image");
-    return tree_remove_at(s->fd, to.p);
+    fault_point("remove an image");
+    return file_remove_tree_at(s->fd, to.p);
 }
 
 static int remove_old(struct image_store *s, const struct image_gc *how,

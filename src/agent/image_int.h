@@ -21,11 +21,7 @@ struct image_store {
     const struct clock *clock;
     int (*measure)(void *arg, uint64_t *ret_capacity, uint64_t *ret_available);
     void *measure_arg;
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
-
-void image_step(struct image_store *s, const char *what);
 
 // image_id_ok: "sha256:" and 64 digits; the digits name the image's folder.
 bool image_id_ok(struct str id);

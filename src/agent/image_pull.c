@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "agent/process.h"
-#include "agent/tree.h"
 #include "base/clock.h"
+#include "os/file.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
@@ -56,7 +56,7 @@ static int pull_once(struct str full, const char *auth_file, const char *layout,
     }
     argv[n++] = from.p;
     argv[n] = to.p;
-    const struct process p = {.argv = argv, .timeout_ns = PULL_NS};
+    const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = PULL_NS};
     int rc = process_run(&p, &said, err);
     if (rc <= 0)
         return rc;

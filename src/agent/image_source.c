@@ -12,6 +12,7 @@
 #include "agent/tree.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -112,7 +113,7 @@ int image_source_open(const char *path, struct image_source **ret, struct err *e
         return err_set(err, ERR_INVALID, "%s is neither a folder nor a file", path);
     struct image_source *s = xcalloc(1, sizeof(*s));
     *s = (struct image_source){.path = xstrndup(path, strlen(path)),
-                               .fd = tree_take(&fd),
+                               .fd = fd_take(&fd),
                                .is_archive = S_ISREG(st.st_mode)};
     int rc = s->is_archive ? look_at_archive(s, err) : 0;
     if (rc < 0)

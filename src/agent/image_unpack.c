@@ -17,6 +17,7 @@
 #include "agent/tree.h"
 #include "base/arena.h"
 #include "base/map.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -38,7 +39,9 @@ void unpack_init(struct unpack *u, int root)
                          .keep_owners = geteuid() == 0};
 }
 
-int unpack_path(struct str name, struct sbuf *out, struct err *err)
+// unpack_path simplifies a name of an archive: no empty parts, no ".", ".." undone. Empty for the folder itself.
+// Returns 0 or -ERR_INVALID (leaves the folder, too deep).
+static int unpack_path(struct str name, struct sbuf *out, struct err *err)
 {
     size_t starts[UNPACK_DEPTH_MAX], depth = 0, begin = out->n;
     struct str rest = name, part;
@@ -85,7 +88,7 @@ static int make_above(struct layer *l, const char *path)
         if (slash)
             *slash = '\0';
         int fd = tree_open_in(l->u->root, copy, O_PATH | O_DIRECTORY);
-        if (fd == -ENOENT && tree_mkdir_at(above, at, 0755) == 0)
+        if (fd == -ENOENT && file_make_dir_at(above, at, 0755) == 0)
             fd = tree_open_in(l->u->root, copy, O_PATH | O_DIRECTORY);
         (void)close(above);
         above = fd;
@@ -94,7 +97,7 @@ static int make_above(struct layer *l, const char *path)
         *slash = '/';
         at = slash + 1;
     }
-    return tree_take(&above);
+    return fd_take(&above);
 }
 
 // Opens the folder a simplified path lies in, making what is missing; *ret_name is the last part.
@@ -131,7 +134,7 @@ static int clear_lower(struct layer *l, int folder, struct sbuf *path, int depth
             sbuf_addc(path, '/');
         sbuf_addz(path, e->d_name);
         if (!map_has(&l->made, sbuf_str(path))) {
-            rc = tree_remove_at(dirfd(d), e->d_name);
+            rc = file_remove_tree_at(dirfd(d), e->d_name);
         } else if (e->d_type == DT_DIR && depth < UNPACK_DEPTH_MAX) {
             int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             rc = fd < 0 ? -errno : clear_lower(l, fd, path, depth + 1);
@@ -159,7 +162,7 @@ static int whiteout(struct layer *l, const char *path, const char *name, int abo
     if (hidden.n == 0 || str_eq(hidden, STR(".")) || str_eq(hidden, STR("..")))
         return err_set(l->err, ERR_INVALID, "the layer removes something without a name: '%s'",
                        path);
-    int rc = tree_remove_at(above, hidden.p);
+    int rc = file_remove_tree_at(above, hidden.p);
     return rc < 0 ? fail(l, "remove what is hidden by", str_z(path), -rc) : 0;
 }
 
@@ -272,7 +275,7 @@ static int make_entry(struct layer *l, int above, const char *name, const struct
     // A folder over a folder changes it; everything else takes the place of what is there.
     bool there = fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (there && !(S_ISDIR(st.st_mode) && e->type == TAR_FOLDER)) {
-        int rc = tree_remove_at(above, name);
+        int rc = file_remove_tree_at(above, name);
         if (rc < 0)
             return fail(l, "replace", e->name, -rc);
     }

@@ -33,8 +33,4 @@ void unpack_init(struct unpack *u, int root);
 // -ERR_TOO_LARGE, -errno of the disk, or as the reader.
 int unpack_layer(struct unpack *u, struct tar_reader *r, struct err *err) MUST_USE;
 
-// unpack_path simplifies a name of an archive: no empty parts, no ".", ".." undone. Empty for the folder itself.
-// Returns 0 or -ERR_INVALID (leaves the folder, too deep).
-int unpack_path(struct str name, struct sbuf *out, struct err *err) MUST_USE;
-
 #endif

@@ -15,6 +15,7 @@
 #include "net/address.h"
 #include "net/csr.h"
 #include "net/https.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -63,7 +64,8 @@ static bool is_hex(struct str s)
     return true;
 }
 
-int join_check(const struct join_options *o, struct err *err)
+// join_check says whether what was typed can be meant. Returns 0 or -ERR_INVALID with what to do.
+static int join_check(const struct join_options *o, struct err *err)
 {
     struct bootstrap_token token;
     struct str host, port, pin = str_from(o->ca_hash, sizeof(PIN_PREFIX) - 1);
@@ -299,10 +301,10 @@ static int save(struct joining *j, struct err *err)
     sbuf_addf(&client, "%s/" IDENTITY_CLIENT, j->pki.p);
     sbuf_addf(&config, "%s/node.kubeconfig", j->options->data_dir);
     write_kubeconfig(j, &text);
-    int code = tls_write_file(ca.p, j->info.ca_pem.p, err);
+    int code = file_replace_durable(AT_FDCWD, ca.p, str_z(j->info.ca_pem.p), 0600, err);
     if (code == 0)
-        code = tls_write_file(client.p, j->body.p, err);
-    return code < 0 ? code : tls_write_file(config.p, text.p, err);
+        code = file_replace_durable(AT_FDCWD, client.p, str_z(j->body.p), 0600, err);
+    return code < 0 ? code : file_replace_durable(AT_FDCWD, config.p, sbuf_str(&text), 0600, err);
 }
 
 static int make_folders(struct joining *j, struct err *err)
@@ -312,6 +314,7 @@ static int make_folders(struct joining *j, struct err *err)
         return err_set(err, errno, "cannot make the folder %s: %m", j->options->data_dir);
     if (mkdir(j->pki.p, 0700) < 0 && errno != EEXIST)
         return err_set(err, errno, "cannot make the folder %s: %m", j->pki.p);
+    file_remove_temporaries(j->pki.p, STR(""));
     return 0;
 }
 

@@ -38,9 +38,6 @@ int join_look(const char *data_dir, int64_t now_s, struct join_state *ret,
               struct err *err) MUST_USE;
 void join_state_done(struct join_state *s);
 
-// join_check says whether what was typed can be meant. Returns 0 or -ERR_INVALID with what to do.
-int join_check(const struct join_options *options, struct err *err) MUST_USE;
-
 // join_run joins. Returns 0; -ERR_UNAVAILABLE (nobody answers there), -ERR_CONFLICT (another CA, or a living node of that name),
 // -ERR_UNAUTHORIZED (the token), -ERR_FORBIDDEN (denied), -ERR_TIMEOUT, -ERR_INVALID, or -errno of a file.
 int join_run(const struct join_options *options, struct err *err) MUST_USE;

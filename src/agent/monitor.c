@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dray-monitor: the process that stays with a container. It makes the container's mounts, lets crun make the
-// container, keeps what it says and how it ends, and tells whoever asks. It links against src/base alone and
+// container, keeps what it says and how it ends, and tells whoever asks. It links against src/base and src/os alone and
 // stays small. Not for people to call:
 //     dray-monitor run FOLDER      one container (agent/monitor_plan.h); comes back when it is made
 //     dray-monitor exec ...        one command in a container, for as long as the caller lives
@@ -26,8 +26,11 @@
 
 #include "agent/monitor_int.h"
 #include "base/clock.h"
+#include "os/file.h"
 
 #include "base/banned.h"
+
+#define PLAN_BYTES_MAX ((size_t)4 << 20)
 
 // --- The plan ------------------------------------------------------------------------------------
 
@@ -64,22 +67,12 @@ static const char *next_word(const struct sbuf *text, size_t *at)
     return word;
 }
 
-static void read_all(int fd, struct sbuf *out)
-{
-    for (ssize_t n = 1; n > 0 && out->n < (size_t)4 << 20;) {
-        n = read(fd, sbuf_space(out, 4096), 4096);
-        if (n > 0)
-            sbuf_commit(out, (size_t)n);
-    }
-}
-
 int monitor_plan_read(struct monitor_plan *p, struct err *err)
 {
-    int fd = open("plan", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return err_set(err, errno, "cannot read the plan: %s", strerrordesc_np(errno));
-    read_all(fd, &p->text);
-    (void)close(fd);
+    int r = file_read_at(AT_FDCWD, "plan", PLAN_BYTES_MAX, &p->text);
+    if (r < 0)
+        return err_set(err, -r, "cannot read the plan: %s",
+                       r == -ERR_TOO_LARGE ? "it is too large" : strerrordesc_np(-r));
     for (size_t at = 0; at < p->text.n;) {
         const char *key = next_word(&p->text, &at);
         const char *value = next_word(&p->text, &at);
@@ -99,21 +92,7 @@ int monitor_plan_read(struct monitor_plan *p, struct err *err)
     return 0;
 }
 
-// --- Files, time ---------------------------------------------------------------------------------
-
-int monitor_write_file(const char *name, struct str text)
-{
-    char temporary[64];
-    (void)snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -errno;
-    ssize_t n = write(fd, text.p, text.n);
-    (void)close(fd);
-    if (n != (ssize_t)text.n)
-        return -EIO;
-    return rename(temporary, name) == 0 ? 0 : -errno;
-}
+// --- Time ----------------------------------------------------------------------------------------
 
 int64_t monitor_now_ns(void)
 {
@@ -246,7 +225,7 @@ static void end(int number)
     _exit(0);
 }
 
-int monitor_pause(void)
+static int monitor_pause(void)
 {
     char known;
     // Whoever made us writes down that we are here, and says so. Else nobody would ever end us.

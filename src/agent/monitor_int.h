@@ -33,10 +33,8 @@ struct monitor_plan {
 // monitor_plan_read reads the file `plan` of the folder that is the working directory.
 int monitor_plan_read(struct monitor_plan *p, struct err *err) MUST_USE;
 
-// --- Files ---------------------------------------------------------------------------------------
+// --- Time ----------------------------------------------------------------------------------------
 
-// monitor_write_file replaces a file of the folder whole.
-int monitor_write_file(const char *name, struct str text);
 int64_t monitor_now_ns(void); // on the wall clock
 
 // --- Mounts --------------------------------------------------------------------------------------
@@ -113,6 +111,5 @@ _Noreturn void monitor_give_up(const char *text); // "error TEXT", and the end
 int monitor_run(const char *folder);
 int monitor_exec(int argc, char **argv);
 int monitor_attach(const char *folder);
-int monitor_pause(void);
 
 #endif

@@ -20,6 +20,7 @@
 
 #include "agent/monitor_int.h"
 #include "base/clock.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -301,7 +302,7 @@ static int set_up(struct monitor *m, struct err *err)
     monitor_log_reopen(&m->log);
     set_nonblocking(m->out.fd);
     set_nonblocking(m->err.fd);
-    if (monitor_write_file("created", STR("\n")) < 0)
+    if (file_replace_atomic(AT_FDCWD, "created", STR("\n"), 0600, NULL) < 0)
         return fail(err, "write to the container's folder");
     return 0;
 }
@@ -354,7 +355,7 @@ static void start(struct monitor *m, int fd)
     }
     m->started_ns = now_ns;
     (void)snprintf(text, sizeof(text), "%lld\n", (long long)now_ns);
-    (void)monitor_write_file("started", str_z(text));
+    (void)!file_replace_atomic(AT_FDCWD, "started", str_z(text), 0600, NULL);
     say(fd, "ok");
     tell_watchers(m);
 }
@@ -489,7 +490,7 @@ static void finish(struct monitor *m)
     drain(m);
     (void)snprintf(text, sizeof(text), "%d %d %d %lld\n", m->code, m->signal, m->oom,
                    (long long)m->finished_ns);
-    (void)monitor_write_file("exit", str_z(text));
+    (void)!file_replace_atomic(AT_FDCWD, "exit", str_z(text), 0600, NULL);
     accept_clients(m);
     for (size_t i = 0; i < m->clients_len; i++)
         (void)serve(m, &m->clients[i]);

@@ -3,9 +3,11 @@
 
 #include <stdlib.h>
 
+#include "api/amounts.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "client/informer.h"
+#include "codec/json_writer.h"
 
 #include "base/banned.h"
 
@@ -55,24 +57,18 @@ const struct client_object *node_object(const struct node *n)
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void text(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void amount(struct json_writer *w, const char *key, int64_t value)
 {
     char number[24];
     (void)snprintf(number, sizeof(number), "%lld", (long long)value);
-    text(w, key, str_z(number));
+    json_write_text(w, key, str_z(number));
 }
 
 static void kibibytes(struct json_writer *w, const char *key, int64_t bytes)
 {
     char number[24];
     (void)snprintf(number, sizeof(number), "%lldKi", (long long)(bytes / 1024));
-    text(w, key, str_z(number));
+    json_write_text(w, key, str_z(number));
 }
 
 static void write_amounts(const struct node *n, struct json_writer *w, bool allocatable)
@@ -98,18 +94,18 @@ static void write_addresses(const struct node *n, struct json_writer *w)
     json_write_array_begin(w);
     // Addresses are merged by type on the server: several of one type need the whole list.
     json_write_object_begin(w);
-    text(w, "$patch", STR("replace"));
+    json_write_text(w, "$patch", STR("replace"));
     json_write_object_end(w);
     while (rest.n > 0) {
         (void)str_cut(rest, ',', &one, &rest);
         json_write_object_begin(w);
-        text(w, "type", STR("InternalIP"));
-        text(w, "address", one);
+        json_write_text(w, "type", STR("InternalIP"));
+        json_write_text(w, "address", one);
         json_write_object_end(w);
     }
     json_write_object_begin(w);
-    text(w, "type", STR("Hostname"));
-    text(w, "address", n->machine.hostname.n ? n->machine.hostname : n->options.name);
+    json_write_text(w, "type", STR("Hostname"));
+    json_write_text(w, "address", n->machine.hostname.n ? n->machine.hostname : n->options.name);
     json_write_object_end(w);
     json_write_array_end(w);
 }
@@ -119,16 +115,16 @@ static void write_info(const struct node *n, struct json_writer *w)
     const struct node_machine *m = &n->machine;
     json_write_key(w, STR("nodeInfo"));
     json_write_object_begin(w);
-    text(w, "machineID", m->machine_id);
-    text(w, "systemUUID", m->system_uuid);
-    text(w, "bootID", m->boot_id);
-    text(w, "kernelVersion", m->kernel);
-    text(w, "osImage", m->os_image);
-    text(w, "containerRuntimeVersion", n->options.runtime_version);
-    text(w, "kubeletVersion", STR("v1.37.1+dray"));
-    text(w, "kubeProxyVersion", STR(""));
-    text(w, "operatingSystem", STR("linux"));
-    text(w, "architecture", m->architecture);
+    json_write_text(w, "machineID", m->machine_id);
+    json_write_text(w, "systemUUID", m->system_uuid);
+    json_write_text(w, "bootID", m->boot_id);
+    json_write_text(w, "kernelVersion", m->kernel);
+    json_write_text(w, "osImage", m->os_image);
+    json_write_text(w, "containerRuntimeVersion", n->options.runtime_version);
+    json_write_text(w, "kubeletVersion", STR("v1.37.1+dray"));
+    json_write_text(w, "kubeProxyVersion", STR(""));
+    json_write_text(w, "operatingSystem", STR("linux"));
+    json_write_text(w, "architecture", m->architecture);
     json_write_object_end(w);
 }
 
@@ -176,7 +172,7 @@ static void write_time(struct json_writer *w, const char *key, const struct api_
 {
     cleanup_sbuf struct sbuf out = {0};
     rfc3339_write_seconds(t->at, &out);
-    text(w, key, sbuf_str(&out));
+    json_write_text(w, key, sbuf_str(&out));
 }
 
 static void write_conditions(const struct node *n, const struct condition *all,
@@ -192,12 +188,12 @@ static void write_conditions(const struct node *n, const struct condition *all,
             condition_of(o ? o->object.value : NULL, all[i].type);
         bool same = old && str_eqz(old->status, all[i].status) && old->last_transition_time.set;
         json_write_object_begin(w);
-        text(w, "type", str_z(all[i].type));
-        text(w, "status", str_z(all[i].status));
+        json_write_text(w, "type", str_z(all[i].type));
+        json_write_text(w, "status", str_z(all[i].status));
         write_time(w, "lastHeartbeatTime", &now);
         write_time(w, "lastTransitionTime", same ? &old->last_transition_time : &now);
-        text(w, "reason", str_z(all[i].reason));
-        text(w, "message", all[i].message);
+        json_write_text(w, "reason", str_z(all[i].reason));
+        json_write_text(w, "message", all[i].message);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -238,20 +234,12 @@ static void write_status(const struct node *n, const struct condition *condition
     json_write_object_end(w);
 }
 
-static const struct quantity *amount_of(const struct api_quantity_map *m, const char *key)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (str_eqz(m->p[i].key, key))
-            return &m->p[i].value;
-    return NULL;
-}
-
 // Whether what the API has says the same, times aside.
 static bool is_told(const struct node *n, const struct api_node *node,
                     const struct condition *conditions)
 {
-    const struct quantity *cpu = amount_of(&node->status.allocatable, "cpu");
-    const struct quantity *memory = amount_of(&node->status.capacity, "memory");
+    const struct quantity *cpu = amounts_get(&node->status.allocatable, STR("cpu"));
+    const struct quantity *memory = amounts_get(&node->status.capacity, STR("memory"));
     for (size_t i = 0; i < CONDITIONS; i++) {
         const struct api_node_condition *c = condition_of(node, conditions[i].type);
         if (!c || !str_eqz(c->status, conditions[i].status) ||
@@ -332,7 +320,7 @@ static void write_labels(const struct node *n, struct json_writer *w)
     json_write_key(w, STR("labels"));
     json_write_object_begin(w);
     for (size_t i = 0; i < array_len(usual); i++)
-        text(w, usual[i].key, usual[i].value);
+        json_write_text(w, usual[i].key, usual[i].value);
     while (rest.n > 0) {
         (void)str_cut(rest, ',', &one, &rest);
         (void)str_cut(one, '=', &key, &value);
@@ -357,9 +345,9 @@ static void write_taints(const struct node *n, struct json_writer *w)
         (void)str_cut(one, ':', &left, &effect);
         (void)str_cut(left, '=', &key, &value);
         json_write_object_begin(w);
-        text(w, "key", key);
-        text(w, "value", value);
-        text(w, "effect", effect);
+        json_write_text(w, "key", key);
+        json_write_text(w, "value", value);
+        json_write_text(w, "effect", effect);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -393,7 +381,7 @@ static void create(struct node *n)
     json_write_object_begin(&w);
     json_write_key(&w, STR("metadata"));
     json_write_object_begin(&w);
-    text(&w, "name", n->options.name);
+    json_write_text(&w, "name", n->options.name);
     write_labels(n, &w);
     json_write_object_end(&w);
     write_taints(n, &w);

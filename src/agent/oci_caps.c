@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include "agent/oci_int.h"
-#include "agent/tree.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -63,7 +63,7 @@ static uint64_t ours(void)
 {
     cleanup_sbuf struct sbuf text = {0};
     uint64_t bits = 0;
-    if (tree_read(AT_FDCWD, "/proc/self/status", 65536, &text) < 0)
+    if (file_read_at(AT_FDCWD, "/proc/self/status", 65536, &text) < 0)
         return UINT64_MAX;
     ptrdiff_t at = str_find(sbuf_str(&text), STR("CapBnd:\t"));
     struct str hex = at < 0 ? STR("") : str_upto(str_from(sbuf_str(&text), (size_t)at + 8), 16);

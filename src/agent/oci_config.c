@@ -6,11 +6,11 @@
 
 #include "agent/image_blob.h"
 #include "agent/oci_int.h"
-#include "agent/tree.h"
 #include "base/map.h"
 #include "cdi/apply.h"
 #include "codec/base64.h"
 #include "codec/json.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -216,7 +216,7 @@ static void use_filter(const struct oci_options *o, struct sbuf *seccomp, struct
         return;
     image_sha256(sbuf_str(seccomp), false, &name);
     sbuf_addf(&path, "%s/%s", o->filters, name.p);
-    if (tree_read(AT_FDCWD, path.p, FILTER_BYTES_MAX, &filter) < 0 || filter.n == 0 ||
+    if (file_read_at(AT_FDCWD, path.p, FILTER_BYTES_MAX, &filter) < 0 || filter.n == 0 ||
         filter.n % 8 != 0) {
         if (o->ret_filter)
             memcpy(o->ret_filter, name.p, name.n + 1);

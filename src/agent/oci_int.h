@@ -27,8 +27,6 @@ int oci_write_mounts(struct json_writer *w, const struct oci_options *o, struct 
                      struct err *err) MUST_USE;
 void oci_write_linux(struct json_writer *w, const struct oci_options *o, struct str seccomp);
 
-void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts, size_t n);
-
 // oci_path_check refuses a path in a container that is not absolute or has "..".
 int oci_path_check(struct str path, const char *what, struct err *err) MUST_USE;
 

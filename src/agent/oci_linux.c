@@ -11,7 +11,7 @@
 #include <sys/sysmacros.h>
 
 #include "agent/oci_int.h"
-#include "agent/tree.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -19,7 +19,8 @@
 #define DEVICES_MAX       4096
 #define DEVICE_DEPTH_MAX  4
 
-void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts, size_t n)
+static void oci_write_texts(struct json_writer *w, const char *key, const char *const *texts,
+                            size_t n)
 {
     json_write_key(w, str_z(key));
     json_write_array_begin(w);
@@ -374,8 +375,8 @@ int oci_make_seccomp(const struct oci_options *o, const struct oci_caps *caps, s
     }
     cleanup_sbuf struct sbuf text = {0};
     cleanup_json_doc struct json_doc doc = {0};
-    int rc =
-        s->seccomp_file ? tree_read(AT_FDCWD, s->seccomp_file, SECCOMP_BYTES_MAX, &text) : -ENOENT;
+    int rc = s->seccomp_file ? file_read_at(AT_FDCWD, s->seccomp_file, SECCOMP_BYTES_MAX, &text)
+                             : -ENOENT;
     if (rc < 0)
         return err_set(err, ERR_INVALID, "cannot load seccomp profile %s: %s",
                        s->seccomp_file ? s->seccomp_file : "", strerrordesc_np(-rc));

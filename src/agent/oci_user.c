@@ -11,6 +11,7 @@
 #include "agent/oci.h"
 #include "agent/tree.h"
 #include "base/vec.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 

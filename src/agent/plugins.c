@@ -94,7 +94,9 @@ static int check_name(const struct plugin_info *info, struct err *err)
     return 0;
 }
 
-int plugins_check(const struct plugin_info *info, struct err *err)
+// plugins_check says whether a plugin of this name that supports these can be used. Returns 0 or
+// -ERR_INVALID with kubelet's text where kubelet has one.
+static int plugins_check(const struct plugin_info *info, struct err *err)
 {
     int rc = check_name(info, err);
     if (rc < 0)

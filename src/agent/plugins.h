@@ -36,10 +36,6 @@ struct plugins_options {
 struct plugins *plugins_new(const struct plugins_options *options);
 void plugins_free(struct plugins *p);
 
-// plugins_check says whether a plugin of this name that supports these can be used. Returns 0 or
-// -ERR_INVALID with kubelet's text where kubelet has one.
-int plugins_check(const struct plugin_info *info, struct err *err) MUST_USE;
-
 // plugins_add registers an instance and connects to it. Returns 0, -ERR_INVALID, or
 // -ERR_ALREADY_EXISTS (that endpoint is taken).
 int plugins_add(struct plugins *p, const struct plugin_info *info, struct err *err) MUST_USE;

@@ -12,6 +12,7 @@
 #include "agent/env.h"
 #include "agent/pods_int.h"
 #include "agent/volume.h"
+#include "api/amounts.h"
 #include "api/service_names.h"
 #include "sched/select.h"
 
@@ -280,14 +281,6 @@ static int take_security(struct pod_container *c, struct arena *arena, struct ru
 
 // --- Limits --------------------------------------------------------------------------------------
 
-static const struct quantity *amount_of(const struct api_quantity_map *m, const char *key)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (str_eqz(m->p[i].key, key))
-            return &m->p[i].value;
-    return NULL;
-}
-
 static bool write_score(int64_t score)
 {
     char number[24];
@@ -328,7 +321,7 @@ static int64_t oom_score(struct pod_container *c, int64_t memory_request)
     struct str qos = pod_spec_of(p)->status.qos_class;
     const struct client_object *node = p->owner->options.node_object(p->owner->options.arg);
     const struct api_node *n = node ? node->object.value : NULL;
-    const struct quantity *all = n ? amount_of(&n->status.capacity, "memory") : NULL;
+    const struct quantity *all = n ? amounts_get(&n->status.capacity, STR("memory")) : NULL;
     int64_t capacity = all ? quantity_value(all) : 0;
     if (str_eqz(qos, "Guaranteed"))
         return GUARANTEED_SCORE;
@@ -341,10 +334,10 @@ static int64_t oom_score(struct pod_container *c, int64_t memory_request)
 static void take_limits(struct pod_container *c, struct runtime_limits *l)
 {
     const struct api_resource_requirements *r = &pod_container_spec(c)->resources;
-    const struct quantity *cpu = amount_of(&r->limits, "cpu");
-    const struct quantity *memory = amount_of(&r->limits, "memory");
-    const struct quantity *cpu_request = amount_of(&r->requests, "cpu");
-    const struct quantity *memory_request = amount_of(&r->requests, "memory");
+    const struct quantity *cpu = amounts_get(&r->limits, STR("cpu"));
+    const struct quantity *memory = amounts_get(&r->limits, STR("memory"));
+    const struct quantity *cpu_request = amounts_get(&r->requests, STR("cpu"));
+    const struct quantity *memory_request = amounts_get(&r->requests, STR("memory"));
     const struct quantity *shares_of = cpu_request ? cpu_request : cpu;
     int64_t shares = shares_of ? quantity_milli(shares_of) * 1024 / 1000 : CPU_SHARES_MIN;
     l->cpu_shares = shares < CPU_SHARES_MIN   ? CPU_SHARES_MIN

@@ -6,6 +6,7 @@
 
 #include "agent/pods_int.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -45,8 +46,8 @@ void pod_container_wait(struct pod_container *c, const char *reason, const char 
 static void try_later(struct pod_container *c, const char *reason, const char *message)
 {
     const struct pods_times *t = &c->pod->owner->options.times;
-    int64_t wait =
-        pod_backoff_next(&c->pull, c->pod->owner, t->backoff_first_ns, t->backoff_max_ns);
+    int64_t wait = pod_backoff_next(&c->pull, exec_now_ns(c->pod->owner->exec), t->backoff_first_ns,
+                                    t->backoff_max_ns);
     c->not_before_ns = exec_now_ns(c->pod->owner->exec) + wait;
     pod_container_wait(c, reason, message);
     c->pod->busy = false;
@@ -271,7 +272,7 @@ static void on_started(void *arg, int code, const struct err *err)
 
 static void start(struct pod_container *c)
 {
-    pods_step(c->pod->owner, "container_start");
+    fault_point("container_start");
     runtime_of(c)->ops->container_start(runtime_of(c), str_z(c->now.id), on_started,
                                         pod_call_new(c->pod, c));
 }
@@ -336,7 +337,7 @@ static void create(struct pod_container *c, struct str image)
         try_later(c, "CreateContainerConfigError", err.msg);
         return;
     }
-    pods_step(c->pod->owner, "container_create");
+    fault_point("container_create");
     runtime_of(c)->ops->container_create(runtime_of(c), str_z(c->pod->sandbox_id), &q.container,
                                          on_created, pod_call_new(c->pod, c));
 }
@@ -453,7 +454,7 @@ static void pull(struct pod_container *c)
 {
     pod_container_event(c, EVENT_NORMAL, "Pulling", "Pulling image \"%.*s\"",
                         STR_ARG(pod_container_spec(c)->image));
-    pods_step(c->pod->owner, "image_pull");
+    fault_point("image_pull");
     ensure_image(c, policy_of(pod_container_spec(c)), on_pulled);
 }
 

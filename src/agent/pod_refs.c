@@ -322,8 +322,3 @@ const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, st
                   STR_ARG(ref->object->meta->namespace), STR_ARG(claim), problem);
     return NULL;
 }
-
-bool pod_refs_follow(const struct pod_refs *r)
-{
-    return r->all.n > 0;
-}

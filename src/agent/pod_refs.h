@@ -62,7 +62,4 @@ const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str na
 const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,
                                                     struct err *err);
 
-// pod_refs_volumes_change: there is something that volumes should follow.
-bool pod_refs_follow(const struct pod_refs *r);
-
 #endif

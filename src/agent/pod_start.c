@@ -7,6 +7,7 @@
 #include "agent/pods_int.h"
 #include "agent/volume.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -182,7 +183,7 @@ static void make_namespaces(struct pod *p)
         .sysctls = sysctls,
         .sysctls_len = sysctls_len,
         .cgroup_parent = cgroup_of(pod)};
-    pods_step(p->owner, "pod_run");
+    fault_point("pod_run");
     runtime_of(p)->ops->pod_run(runtime_of(p), &q, on_sandbox, pod_call_new(p, NULL));
 }
 
@@ -204,7 +205,7 @@ static void stop_old(struct pod *p)
         make_namespaces(p);
         return;
     }
-    pods_step(p->owner, "pod_stop");
+    fault_point("pod_stop");
     runtime_of(p)->ops->pod_stop(runtime_of(p), str_z(p->sandbox_id), on_old_stopped,
                                  pod_call_new(p, NULL));
 }
@@ -244,11 +245,6 @@ static void prepare_claims(struct pod *p)
 
 // --- Volumes -------------------------------------------------------------------------------------
 
-static void volume_step(void *arg, const char *what)
-{
-    pods_step(arg, what);
-}
-
 static int set_up_volumes(struct pod *p, bool update, struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0};
@@ -257,9 +253,7 @@ static int set_up_volumes(struct pod *p, bool update, struct err *err)
     struct volume_options o = {.folder = folder.p,
                                .refs = &p->refs,
                                .may_mount = p->owner->options.may_mount,
-                               .on_disk = &on_disk,
-                               .step = volume_step,
-                               .arg = p->owner};
+                               .on_disk = &on_disk};
     facts_of(p, &o.facts);
     int code = update ? volumes_update(&o, err) : volume_make_folder(folder.p, 0750, err);
     if (code == 0 && !update)

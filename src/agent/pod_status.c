@@ -9,6 +9,7 @@
 #include "api/pod_claims.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -461,7 +462,7 @@ static void write_status(struct pod *p)
                                   p->object->meta->name};
     const struct client_write how = {.subresource = STR("status")};
     p->status_busy = true;
-    pods_step(p->owner, "status");
+    fault_point("status");
     client_patch(p->owner->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how,
                  on_written, pod_call_new(p, NULL));
 }

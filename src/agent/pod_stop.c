@@ -7,6 +7,7 @@
 #include "agent/pod_sweep.h"
 #include "agent/pods_int.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -83,7 +84,7 @@ static void stop_now(struct pod_container *c, int64_t grace_ns)
 {
     struct pod_call *call = pod_call_new(c->pod, c);
     call->text = xstrndup(c->now.id, strlen(c->now.id));
-    pods_step(c->pod->owner, "container_stop");
+    fault_point("container_stop");
     runtime_of(c)->ops->container_stop(runtime_of(c), str_z(c->now.id), grace_ns, on_stopped, call);
 }
 
@@ -123,7 +124,7 @@ static void pre_stop(struct pod_container *c, const struct api_lifecycle_handler
     pod_probe_target(c, &t);
     const struct api_probe_handler handler = {
         .exec = h->exec, .http_get = h->http_get, .tcp_socket = h->tcp_socket};
-    pods_step(c->pod->owner, "pre_stop");
+    fault_point("pre_stop");
     c->hook = probe_run(&t, &handler, c->grace_ns, on_pre_stop, c);
 }
 
@@ -148,7 +149,8 @@ void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *m
         stop_now(c, grace_ns);
 }
 
-void pod_stop_again(struct pod_container *c, int64_t grace_ns)
+// a shorter grace
+static void pod_stop_again(struct pod_container *c, int64_t grace_ns)
 {
     c->grace_ns = grace_ns;
     if (c->hook || exec_timer_armed(&c->hook_timer)) { // the hook's time is cut short as well
@@ -265,7 +267,7 @@ static void on_volumes_gone(void *arg, int code, const struct err *err)
 
 static void remove_volumes(struct pod *p)
 {
-    pods_step(p->owner, "volumes down");
+    fault_point("volumes down");
     pods_remove_files(p->owner, str_z(p->uid_text), false, on_volumes_gone, pod_call_new(p, NULL));
 }
 
@@ -283,7 +285,7 @@ static void on_removed(void *arg, int code, const struct err *err)
     struct pod *p = well_done(arg, code, "", err);
     if (!p)
         return;
-    pods_step(p->owner, "pod folder");
+    fault_point("pod folder");
     pods_remove_files(p->owner, str_z(p->uid_text), true, on_folder_gone, pod_call_new(p, NULL));
 }
 
@@ -309,7 +311,7 @@ static void delete_object(struct pod *p)
         .preconditions = &same, .grace_period_seconds = 0, .has_grace_period_seconds = true};
     const struct client_key at = {p->object->object.kind, m->namespace, m->name};
     p->deleting = true;
-    pods_step(p->owner, "delete pod");
+    fault_point("delete pod");
     client_delete(p->owner->options.client, &at, &now, on_deleted, pod_call_new(p, NULL));
 }
 

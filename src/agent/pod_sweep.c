@@ -7,6 +7,7 @@
 #include "agent/volume.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -79,7 +80,7 @@ static void go_on(struct sweep *s)
         return;
     }
     const struct todo *t = &s->todo.p[s->next];
-    pods_step(s->owner, names[t->op]);
+    fault_point(names[t->op]);
     switch (t->op) {
     case OP_CONTAINER_STOP:
         r->ops->container_stop(r, str_z(t->id), s->grace_ns, did, s);

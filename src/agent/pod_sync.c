@@ -58,7 +58,7 @@ bool pod_container_over(const struct pod_container *c)
 }
 
 // An init container failed for good, or every container has ended for good.
-bool pod_is_over(const struct pod *p)
+static bool pod_is_over(const struct pod *p)
 {
     bool all = true;
     for (size_t i = 0; i < p->containers_len; i++) {
@@ -116,10 +116,7 @@ static void crash_next(struct pod_container *c)
 {
     const struct pods_times *t = &c->pod->owner->options.times;
     struct pod_backoff *b = &c->crash;
-    if (b->delay_ns == 0 || c->now.finished_ns - b->updated_ns > 2 * t->backoff_max_ns)
-        b->delay_ns = t->backoff_first_ns;
-    else
-        b->delay_ns = b->delay_ns > t->backoff_max_ns / 2 ? t->backoff_max_ns : 2 * b->delay_ns;
+    (void)pod_backoff_next(b, c->now.finished_ns, t->backoff_first_ns, t->backoff_max_ns);
     b->updated_ns = exec_wall_ns(c->pod->owner->exec);
 }
 
@@ -477,7 +474,8 @@ void pod_step_failed(struct pod *p)
 {
     const struct pods_times *t = &p->owner->options.times;
     p->busy = p->again = false;
-    int64_t wait = pod_backoff_next(&p->retry, p->owner, t->retry_first_ns, t->retry_max_ns);
+    int64_t wait = pod_backoff_next(&p->retry, exec_now_ns(p->owner->exec), t->retry_first_ns,
+                                    t->retry_max_ns);
     p->retry_at_ns = exec_now_ns(p->owner->exec) + wait;
     pod_status_changed(p);
     pod_wake(p, wait);

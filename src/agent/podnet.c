@@ -21,10 +21,11 @@
 
 #include <arpa/inet.h>
 
-#include "agent/tree.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -40,15 +41,7 @@ struct podnet {
     struct addresses addresses;
     struct arena names;
     uint32_t next;
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
-
-static void step(const struct podnet *n, const char *what)
-{
-    if (n->step)
-        n->step(n->step_arg, what);
-}
 
 // --- Netlink -------------------------------------------------------------------------------------
 
@@ -161,7 +154,7 @@ static int make_bridge(const struct podnet *n, struct nl_sock *s, struct rtnl_li
         rtnl_link_set_name(made, n->bridge);
         rc = rtnl_link_set_type(made, "bridge");
         if (rc == 0) {
-            step(n, "make the bridge");
+            fault_point("make the bridge");
             rc = rtnl_link_add(s, made, NLM_F_CREATE | NLM_F_EXCL);
         }
         if (rc < 0 && rc != -NLE_EXIST)
@@ -170,7 +163,7 @@ static int make_bridge(const struct podnet *n, struct nl_sock *s, struct rtnl_li
         if (rc < 0)
             return nl_fail(err, "find the bridge", n->bridge, rc);
     }
-    step(n, "set up the bridge");
+    fault_point("set up the bridge");
     rc = give_address(s, rtnl_link_get_ifindex(*ret), n->base + 1, n->prefix);
     if (rc == 0 && !(rtnl_link_get_flags(*ret) & IFF_UP))
         rc = raise_link(s, *ret);
@@ -253,7 +246,7 @@ static int take_address(struct podnet *n, const char *pod_id, uint32_t *ret, str
         if (is_taken(n, address))
             continue;
         file_name(address, pod_id, &name);
-        step(n, "keep the pod's address");
+        fault_point("keep the pod's address");
         int fd = openat(n->fd, name.p, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0)
             return err_set(err, errno, "cannot write to %s: %s", n->folder, strerrordesc_np(errno));
@@ -371,12 +364,12 @@ static int connect_pod(const struct podnet *n, const char *pod_id, const char *n
         rc = make_bridge(n, s, &bridge, err);
     if (rc < 0)
         return rc;
-    step(n, "make the pod's link");
+    fault_point("make the pod's link");
     (void)delete_link(s, host);
     rc = make_pair(host, fd, rtnl_link_get_ifindex(bridge), s);
     if (rc < 0)
         return nl_fail(err, "make the link", host, rc);
-    step(n, "set up the pod's link");
+    fault_point("set up the pod's link");
     int r = pthread_create(&thread, NULL, go_inside, &in);
     if (r != 0)
         return err_set(err, r, "cannot make a thread: %s", strerrordesc_np(r));
@@ -413,14 +406,14 @@ void podnet_remove(struct podnet *n, const char *pod_id)
     if (had && open_socket(&s, NULL) == 0) {
         cleanup_sbuf struct sbuf name = {0};
         link_name(pod_id, host);
-        step(n, "remove the pod's link");
+        fault_point("remove the pod's link");
         (void)delete_link(s, host);
         file_name(*had, pod_id, &name);
-        step(n, "let the pod's address go");
+        fault_point("let the pod's address go");
         (void)unlinkat(n->fd, name.p, 0);
         (void)map_del(&n->addresses, str_z(pod_id));
         if (map_len(&n->addresses) == 0 && !has_ports(n->bridge)) {
-            step(n, "remove the bridge");
+            fault_point("remove the bridge");
             (void)delete_link(s, n->bridge);
         }
     }
@@ -488,14 +481,12 @@ int podnet_new(const struct podnet_options *o, struct podnet **ret, struct err *
     n->fd = -1;
     (void)pthread_mutex_init(&n->lock, NULL);
     n->folder = xstrndup(o->folder, strlen(o->folder));
-    n->step = o->step;
-    n->step_arg = o->step_arg;
     int rc = read_subnet(n, o->subnet, err);
     if (rc == 0 && (strlen(o->bridge) == 0 || strlen(o->bridge) >= IFNAMSIZ))
         rc = err_set(err, ERR_INVALID, "'%s' is not a name for a bridge", o->bridge);
     if (rc == 0) {
         (void)snprintf(n->bridge, sizeof(n->bridge), "%s", o->bridge);
-        rc = tree_make(o->folder, 0700);
+        rc = file_make_dirs(o->folder, 0700, NULL);
         n->fd = rc == 0 ? open(o->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         if (n->fd < 0)
             rc = err_set(err, rc < 0 ? -rc : errno, "cannot use %s", o->folder);

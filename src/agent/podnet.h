@@ -15,8 +15,6 @@ struct podnet_options {
     const char *bridge; // its name, at most 15 characters
     const char *subnet; // "10.199.0.0/16"; /8 to /29
     const char *folder; // for the files; made
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
 
 // podnet_new reads the subnet and looks whether links may be made here. Returns 0, -ERR_INVALID or -errno.

@@ -6,8 +6,6 @@
 #include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +18,8 @@
 
 #include "agent/tree.h"
 #include "base/mem.h"
+#include "os/file.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
@@ -93,26 +93,9 @@ static int keep(struct making *m, const char *from, const char *name)
 static pid_t spawn_pause(struct making *m, int hears)
 {
     const char *argv[] = {m->o->monitor, "pause", NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t all;
+    const struct process p = {.argv = argv, .in = hears, .new_session = true};
     pid_t pid;
-    (void)sigfillset(&all);
-    (void)posix_spawn_file_actions_init(&files);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawn_file_actions_adddup2(&files, hears, 0);
-    for (int i = 1; i < 3; i++)
-        (void)posix_spawn_file_actions_addopen(&files, i, "/dev/null", O_RDWR, 0);
-    (void)posix_spawnattr_setsigdefault(&attributes, &all);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    int r = posix_spawn(&pid, m->o->monitor, &files, &attributes, (char *const *)(uintptr_t)argv,
-                        environ);
-    (void)posix_spawn_file_actions_destroy(&files);
-    (void)posix_spawnattr_destroy(&attributes);
-    if (r == 0)
-        return pid;
-    (void)err_set(m->err, r, "cannot run %s: %s", m->o->monitor, strerrordesc_np(r));
-    return -1;
+    return process_start(&p, &pid, m->err) == 0 ? pid : -1;
 }
 
 static int start_pause(struct making *m)
@@ -132,7 +115,7 @@ static int start_pause(struct making *m)
     sbuf_addf(&text, "%d\n", (int)pid);
     sbuf_addf(&from, "/proc/%d/ns/pid", (int)pid);
     cleanup_fd int folder = open(m->o->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int rc = tree_write_file(folder, "pause", sbuf_str(&text));
+    int rc = file_replace_atomic(folder, "pause", sbuf_str(&text), 0644, NULL);
     if (rc < 0)
         rc = err_set(m->err, -rc, "cannot write to %s: %s", m->o->folder, strerrordesc_np(-rc));
     else
@@ -194,7 +177,7 @@ static void kill_pause(const char *folder)
     struct stat a, b;
     int64_t pid;
     sbuf_addf(&file, "%s/pause", folder);
-    if (tree_read(AT_FDCWD, file.p, 64, &text) < 0 ||
+    if (file_read_at(AT_FDCWD, file.p, 64, &text) < 0 ||
         str_to_i64(str_trim(sbuf_str(&text)), &pid) != 0 || pid < 2)
         return;
     sbuf_addf(&of_process, "/proc/%lld/ns/pid", (long long)pid);
@@ -213,5 +196,5 @@ void podns_remove(const char *folder)
     tree_unmount(folder);
     cleanup_sbuf struct sbuf ns = {0};
     sbuf_addf(&ns, "%s/ns", folder);
-    (void)tree_remove_path(ns.p);
+    (void)file_remove_tree(ns.p, NULL);
 }

@@ -7,15 +7,10 @@
 
 #include "agent/pods_int.h"
 #include "api/pod_claims.h"
+#include "base/backoff.h"
 #include "base/mem.h"
 
 #include "base/banned.h"
-
-void pods_step(struct pods *p, const char *what)
-{
-    if (p->options.step)
-        p->options.step(p->options.arg, what);
-}
 
 // --- Calls ---------------------------------------------------------------------------------------
 
@@ -121,15 +116,13 @@ void pod_container_event(struct pod_container *c, struct str type, const char *r
     va_end(ap);
 }
 
-int64_t pod_backoff_next(struct pod_backoff *b, const struct pods *p, int64_t first_ns,
-                         int64_t max_ns)
+int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first_ns, int64_t max_ns)
 {
-    int64_t now = exec_now_ns(p->exec);
-    if (b->delay_ns == 0 || now - b->updated_ns > 2 * max_ns)
-        b->delay_ns = first_ns;
-    else
-        b->delay_ns = b->delay_ns > max_ns / 2 ? max_ns : 2 * b->delay_ns;
-    b->updated_ns = now;
+    const struct backoff_policy p = {.first_ns = first_ns, .max_ns = max_ns};
+    if (failed_ns - b->updated_ns > 2 * max_ns)
+        b->delay_ns = 0;
+    b->delay_ns = backoff_grow_ns(&p, b->delay_ns);
+    b->updated_ns = failed_ns;
     return b->delay_ns;
 }
 

@@ -50,8 +50,6 @@ struct pods_options {
     // disk_full: a pull found no space. May be NULL.
     void (*disk_full)(void *arg);
     void *arg;
-    // step is called before everything that changes something outside: tests crash there.
-    void (*step)(void *arg, const char *what);
     // work runs work(job) where it may block, then after(job) on the exec: a volume may hold a million files.
     // NULL: both at once.
     void (*work)(void *arg, exec_fn work, exec_fn after, void *job);

@@ -161,8 +161,6 @@ struct pod_call *pod_call_new(struct pod *p, struct pod_container *c);
 // what it knew in *ret.
 bool pod_call_take(void *arg, struct pod_call *ret);
 
-void pods_step(struct pods *p, const char *what);
-
 // --- pods.c --------------------------------------------------------------------------------------
 
 const struct api_pod *pod_spec_of(const struct pod *p);
@@ -184,7 +182,7 @@ void pod_container_event(struct pod_container *c, struct str type, const char *r
 void pod_run_done(struct pod_run *r);
 void pod_run_take(struct pod_run *to, const struct runtime_container_status *s);
 
-int64_t pod_backoff_next(struct pod_backoff *b, const struct pods *p, int64_t first_ns,
+int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first_ns,
                          int64_t max_ns);
 
 // --- pod_admit.c ---------------------------------------------------------------------------------
@@ -210,7 +208,6 @@ void pod_step_over(struct pod *p);                      // a step ended well: lo
 void pod_step_failed(struct pod *p);                    // later again
 void pod_stop(struct pod *p, const char *why);          // begin the end
 bool pod_container_over(const struct pod_container *c); // ended, and is not started again
-bool pod_is_over(const struct pod *p);                  // no container will ever run again
 void pod_container_exited(struct pod_container *c);
 bool pod_run_stale(const struct pod *p, const struct pod_run *r); // of other namespaces
 bool pod_container_alive(const struct pod_container *c);          // may have processes
@@ -233,7 +230,6 @@ void pod_logs_drop(const struct pod_container *c, uint32_t attempt); // of a run
 
 // pod_stop_container ends one: preStop, then the stop with the rest of the grace.
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message);
-void pod_stop_again(struct pod_container *c, int64_t grace_ns); // a shorter grace
 void pod_go_on_ending(struct pod *p);
 int64_t pod_grace_ns(const struct pod *p);
 // pod_seconds_ns: a pod's seconds are any number; of more than an int32 holds, which the server cuts deletions to, as many.

@@ -287,8 +287,3 @@ bool probe_good(const struct probe *p)
 {
     return p->good;
 }
-
-bool probe_known(const struct probe *p)
-{
-    return p->known;
-}

@@ -92,7 +92,5 @@ void probe_free(struct probe *p);
 void probe_start(struct probe *p);
 
 bool probe_good(const struct probe *p);
-// probe_known: there was a result since it began.
-bool probe_known(const struct probe *p);
 
 #endif

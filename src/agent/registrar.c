@@ -10,6 +10,7 @@
 
 #include <sys/stat.h>
 
+#include "base/backoff.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -94,8 +95,8 @@ static void give_up(struct socket *s)
     forget_plugin(s);
     s->phase = PHASE_IDLE;
     s->refused = true;
-    s->retry_ns = s->retry_ns ? s->retry_ns * 2 : RETRY_MIN_NS;
-    s->retry_ns = s->retry_ns < RETRY_MAX_NS ? s->retry_ns : RETRY_MAX_NS;
+    static const struct backoff_policy p = {.first_ns = RETRY_MIN_NS, .max_ns = RETRY_MAX_NS};
+    s->retry_ns = backoff_grow_ns(&p, s->retry_ns);
     s->next_ns = exec_now_ns(o->exec) + s->retry_ns;
     hang_up(s);
     if (o->failed)

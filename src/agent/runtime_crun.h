@@ -25,9 +25,6 @@ struct runtime_crun_options {
     const char *bridge;     // NULL: "dray0"
     const char *boot_id;    // NULL: the machine's
     const char *subnet;     // of pods, IPv4; NULL: "10.199.0.0/16"; "": pods have a loopback only
-    // step is called, on any thread, before each thing that changes something outside: tests crash there.
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
 
 // runtime_crun_new looks for a runtime, takes over what the folder has, and clears away what a crash left

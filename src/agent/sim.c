@@ -288,18 +288,12 @@ static struct sim_call *pod_call(struct sim_nodes *s, struct str key)
     return c;
 }
 
-static void write_text(struct json_writer *w, struct str key, struct str value)
-{
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void write_condition(struct json_writer *w, struct str type, struct str now)
 {
     json_write_object_begin(w);
-    write_text(w, STR("type"), type);
-    write_text(w, STR("status"), STR("True"));
-    write_text(w, STR("lastTransitionTime"), now);
+    json_write_text(w, "type", type);
+    json_write_text(w, "status", STR("True"));
+    json_write_text(w, "lastTransitionTime", now);
     json_write_object_end(w);
 }
 
@@ -309,9 +303,9 @@ static void write_containers(struct json_writer *w, const struct api_pod *pod, s
     for (size_t i = 0; i < pod->spec.containers.n; i++) {
         const struct api_container *c = &pod->spec.containers.p[i];
         json_write_object_begin(w);
-        write_text(w, STR("name"), c->name);
-        write_text(w, STR("image"), c->image);
-        write_text(w, STR("imageID"), STR(""));
+        json_write_text(w, "name", c->name);
+        json_write_text(w, "image", c->image);
+        json_write_text(w, "imageID", STR(""));
         json_write_key(w, STR("ready"));
         json_write_bool(w, true);
         json_write_key(w, STR("started"));
@@ -322,7 +316,7 @@ static void write_containers(struct json_writer *w, const struct api_pod *pod, s
         json_write_object_begin(w);
         json_write_key(w, STR("running"));
         json_write_object_begin(w);
-        write_text(w, STR("startedAt"), now);
+        json_write_text(w, "startedAt", now);
         json_write_object_end(w);
         json_write_object_end(w);
         json_write_object_end(w);
@@ -343,13 +337,13 @@ static void run_pod(struct sim_nodes *s, struct str key, const struct client_obj
     json_write_object_begin(&w);
     json_write_key(&w, STR("metadata"));
     json_write_object_begin(&w);
-    write_text(&w, STR("uid"), o->meta->uid);
-    write_text(&w, STR("resourceVersion"), o->meta->resource_version); // nothing newer is undone
+    json_write_text(&w, "uid", o->meta->uid);
+    json_write_text(&w, "resourceVersion", o->meta->resource_version); // nothing newer is undone
     json_write_object_end(&w);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
-    write_text(&w, STR("phase"), STR("Running"));
-    write_text(&w, STR("startTime"), sbuf_str(&now));
+    json_write_text(&w, "phase", STR("Running"));
+    json_write_text(&w, "startTime", sbuf_str(&now));
     json_write_key(&w, STR("conditions"));
     json_write_array_begin(&w);
     for (size_t i = 0; i < array_len(conditions); i++)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Root file systems of containers: opened as their processes see them, copied, unmounted.
 #include "agent/tree.h"
 
 #include <dirent.h>
@@ -15,17 +17,9 @@
 #include <sys/xattr.h>
 
 #include "base/vec.h"
+#include "os/file.h"
 
 #include "base/banned.h"
-
-#define DEPTH_MAX 64 // of recursion; what lies deeper is moved up first
-
-void tree_close(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
 
 int tree_open_in(int root, const char *path, int flags)
 {
@@ -43,131 +37,7 @@ int tree_open_in(int root, const char *path, int flags)
     return fd < 0 ? -errno : (int)fd;
 }
 
-// --- Removing ------------------------------------------------------------------------------------
-
-struct removal {
-    int top; // where deep folders are moved to
-    dev_t device;
-    unsigned long next; // number of the next one
-    int failed;
-};
-
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
-}
-
-static void remove_at(struct removal *r, int folder, const char *name, int depth);
-
-static void remove_content(struct removal *r, int folder, int depth)
-{
-    DIR *d = fdopendir(folder); // takes it
-    struct dirent *e;
-    if (!d) {
-        r->failed = errno;
-        (void)close(folder);
-        return;
-    }
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread has a stream of its own
-    while ((e = readdir(d)))
-        if (!is_dots(e->d_name))
-            remove_at(r, dirfd(d), e->d_name, depth);
-    (void)closedir(d);
-}
-
-static void remove_at(struct removal *r, int folder, const char *name, int depth)
-{
-    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
-        return;
-    if (errno != EISDIR && errno != EPERM) {
-        r->failed = errno;
-        return;
-    }
-    if (depth >= DEPTH_MAX) {
-        char moved[48];
-        (void)snprintf(moved, sizeof(moved), ".deep-%d-%lu", (int)getpid(), r->next++);
-        if (renameat(folder, name, r->top, moved) == 0)
-            return; // found there later
-    }
-    struct stat st;
-    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != r->device) {
-        r->failed = fd < 0 ? errno : EXDEV;
-        tree_close(&fd);
-        return;
-    }
-    remove_content(r, fd, depth + 1);
-    if (unlinkat(folder, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
-        r->failed = errno;
-}
-
-int tree_remove_at(int folder, const char *name)
-{
-    if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return -errno;
-    struct stat st;
-    bool below = folder != AT_FDCWD && fstat(folder, &st) == 0;
-    dev_t device = below ? st.st_dev : 0;
-    unsigned long moved = 0;
-    while (true) {
-        struct removal r = {.next = moved};
-        r.top = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (r.top < 0)
-            return errno == ENOENT ? 0 : -errno;
-        if (fstat(r.top, &st) != 0 || (below && st.st_dev != device)) {
-            (void)close(r.top);
-            return -EXDEV;
-        }
-        r.device = st.st_dev;
-        int content = openat(r.top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (content >= 0)
-            remove_content(&r, content, 0);
-        else
-            r.failed = errno;
-        (void)close(r.top);
-        if (unlinkat(folder, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-            return 0;
-        if (r.failed || r.next == moved) // nothing was moved up, so nothing will change
-            return r.failed ? -r.failed : -errno;
-        moved = r.next;
-    }
-}
-
-int tree_remove_path(const char *path)
-{
-    return tree_remove_at(AT_FDCWD, path);
-}
-
 // --- Copying -------------------------------------------------------------------------------------
-
-__attribute__((noinline)) static int copy_data(int from, int to)
-{
-    while (true) {
-        ssize_t n = copy_file_range(from, NULL, to, NULL, (size_t)1 << 30, 0);
-        if (n == 0)
-            return 0;
-        if (n < 0 && errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
-            return -errno;
-        if (n < 0)
-            break;
-    }
-    char buf[65536];
-    while (true) {
-        ssize_t n = read(from, buf, sizeof(buf));
-        if (n == 0)
-            return 0;
-        if (n < 0)
-            return -errno;
-        for (ssize_t at = 0; at < n;) {
-            ssize_t w = write(to, buf + at, (size_t)(n - at));
-            if (w < 0)
-                return -errno;
-            at += w;
-        }
-    }
-}
 
 __attribute__((noinline)) static void copy_attributes(int from, int to)
 {
@@ -188,27 +58,22 @@ static int copy_node(int from, int to, const char *name, const struct stat *st);
 static int copy_content(int from, int to)
 {
     DIR *d = fdopendir(dup(from));
-    struct dirent *e;
     struct stat st;
     int rc = 0;
     if (!d)
         return -errno;
     rewinddir(d);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread has a stream of its own
-    while (rc == 0 && (e = readdir(d))) {
-        if (is_dots(e->d_name))
-            continue;
+    for (const struct dirent *e; rc == 0 && (e = file_next_entry(d));)
         rc = fstatat(from, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0
                  ? copy_node(from, to, e->d_name, &st)
                  : -errno;
-    }
     (void)closedir(d);
     return rc;
 }
 
 static int copy_opened(int from, int to, const struct stat *st)
 {
-    int rc = S_ISDIR(st->st_mode) ? copy_content(from, to) : copy_data(from, to);
+    int rc = S_ISDIR(st->st_mode) ? copy_content(from, to) : file_copy_fd(from, to);
     if (rc == 0 &&
         (fchown(to, st->st_uid, st->st_gid) != 0 || fchmod(to, st->st_mode & 07777) != 0))
         rc = -errno;
@@ -256,72 +121,7 @@ int tree_copy_all(int from, int to, struct err *err)
                   : 0;
 }
 
-// --- Small things --------------------------------------------------------------------------------
-
-int tree_mkdir_at(int folder, const char *name, unsigned mode)
-{
-    if (mkdirat(folder, name, mode) != 0)
-        return -errno;
-    cleanup_fd int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 || fchmod(fd, mode) != 0 ? -errno : 0;
-}
-
-int tree_make(const char *path, unsigned mode)
-{
-    cleanup_free char *copy = xstrndup(path, strlen(path));
-    for (char *at = copy + 1; *at; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        (void)tree_mkdir_at(AT_FDCWD, copy, mode); // the last one tells whether it worked
-        *at = '/';
-    }
-    int rc = tree_mkdir_at(AT_FDCWD, copy, mode);
-    return rc == -EEXIST ? 0 : rc;
-}
-
-static int read_all(int fd, size_t max, struct sbuf *out)
-{
-    size_t start = out->n;
-    while (true) {
-        ssize_t n = read(fd, sbuf_space(out, 65536), 65536);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : 0;
-        sbuf_commit(out, (size_t)n);
-        if (out->n - start > max)
-            return -ERR_TOO_LARGE;
-    }
-}
-
-int tree_read(int folder, const char *name, size_t max, struct sbuf *out)
-{
-    cleanup_fd int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    return fd < 0 ? -errno : read_all(fd, max, out);
-}
-
-int tree_write_file(int folder, const char *name, struct str bytes)
-{
-    cleanup_sbuf struct sbuf temporary = {0};
-    sbuf_addf(&temporary, ".%s.tmp", name);
-    int fd =
-        openat(folder, temporary.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-    int rc = fd < 0 || fchmod(fd, 0644) != 0 ? -errno : 0;
-    while (rc == 0 && bytes.n > 0) {
-        ssize_t n = write(fd, bytes.p, bytes.n);
-        if (n < 0 && errno != EINTR)
-            rc = -errno;
-        bytes = str_from(bytes, n > 0 ? (size_t)n : 0);
-    }
-    if (fd >= 0)
-        (void)close(fd);
-    if (rc == 0 && renameat(folder, temporary.p, folder, name) != 0)
-        rc = -errno;
-    if (rc < 0 && fd >= 0)
-        (void)unlinkat(folder, temporary.p, 0);
-    return rc;
-}
+// --- Mounts --------------------------------------------------------------------------------------
 
 // mountinfo writes blanks and the like as \ooo.
 static void add_unescaped(struct sbuf *out, struct str s)
@@ -343,11 +143,7 @@ void tree_unmount(const char *path)
     cleanup_sbuf struct sbuf text = {0};
     struct paths VEC(char *) found = {0};
     struct str top = str_z(path);
-    int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)read_all(fd, (size_t)64 << 20, &text);
-    (void)close(fd);
+    (void)!file_read("/proc/self/mountinfo", (size_t)64 << 20, &text, NULL);
     struct str rest = sbuf_str(&text), line, field;
     while (rest.n > 0) {
         struct sbuf at = {0};

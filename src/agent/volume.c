@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/map.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -103,8 +104,7 @@ static int mount_memory(const struct volume_options *o, const char *path,
     char data[64] = "mode=0777";
     if (is_mounted(path))
         return 0;
-    if (o->step)
-        o->step(o->arg, "mount tmpfs");
+    fault_point("mount tmpfs");
     if (limit && quantity_sign(limit) > 0)
         (void)snprintf(data, sizeof(data), "mode=0777,size=%lld", (long long)quantity_value(limit));
     if (o->may_mount && mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOATIME, data) == 0)
@@ -415,7 +415,7 @@ static int write_files(const struct volume_options *o, const struct api_volume *
     for (size_t i = 0; group >= 0 && i < p.files.n; i++)
         p.files.p[i].mode |= (p.files.p[i].mode & 0700) >> 3 & 0050; // the group may read
     if (code == 0)
-        code = volume_files_write(path, &p.files, group, o->step, o->arg, err);
+        code = volume_files_write(path, &p.files, group, err);
     return code < 0 ? code : 0;
 }
 

@@ -22,8 +22,6 @@ struct volume_options {
     const struct pod_refs *refs;
     bool may_mount; // tmpfs where memory is asked for
     bool *on_disk;  // set when memory was asked for and could not be had; may be NULL
-    void (*step)(void *arg, const char *what); // before each change; may be NULL
-    void *arg;
 };
 
 // volumes_set_up makes all volumes of the pod, or brings those that are there up to date. Returns 0, or -ERR_…
@@ -55,7 +53,6 @@ struct volume_files VEC(struct volume_file);
 // volume_files_write makes the files of a folder exactly these, all at once. group: their group, -1 for
 // none. Returns 0 (1: nothing had to be changed) or -errno.
 int volume_files_write(const char *folder, const struct volume_files *files, int64_t group,
-                       void (*step)(void *arg, const char *what), void *arg,
                        struct err *err) MUST_USE;
 
 // volume_check_host looks whether a path of the host is what its type says, and makes it where the type wants that.

@@ -8,10 +8,11 @@
 
 #include <sys/stat.h>
 
-#include "agent/tree.h"
 #include "agent/volume.h"
 #include "base/map.h"
 #include "base/rand.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -31,7 +32,7 @@ int volume_make_folder(const char *path, uint32_t mode, struct err *err)
         struct str name;
         (void)str_cut(rest, '/', &name, &rest);
         sbuf_add(&part, name);
-        int code = name.n > 0 ? tree_mkdir_at(AT_FDCWD, part.p, rest.n ? 0750 : mode) : 0;
+        int code = name.n > 0 ? file_make_dir_at(AT_FDCWD, part.p, rest.n ? 0750 : mode) : 0;
         if (code < 0 && code != -EEXIST)
             return err_set(err, -code, "mkdir %s: %s", part.p, strerrordesc_np(-code));
         sbuf_addc(&part, '/');
@@ -44,7 +45,7 @@ int volume_remove_tree(const char *path, struct err *err)
     struct stat st;
     if (lstat(path, &st) != 0)
         return errno == ENOENT ? 0 : err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
-    int code = S_ISDIR(st.st_mode) ? tree_remove_path(path) : -ENOTDIR;
+    int code = S_ISDIR(st.st_mode) ? file_remove_tree(path, NULL) : -ENOTDIR;
     if (code == -EXDEV)
         return err_set(err, EXDEV, "%s: something is still mounted below", path);
     return code < 0 ? err_set(err, -code, "removing %s: %s", path, strerrordesc_np(-code)) : 0;
@@ -131,7 +132,7 @@ static int write_file(int dir, const struct volume_file *f, int64_t group)
     struct str rest = f->path, part;
     while (str_cut(rest, '/', &part, &rest)) { // folders on the way
         sbuf_add(&path, part);
-        int made = tree_mkdir_at(dir, path.p, 0755);
+        int made = file_make_dir_at(dir, path.p, 0755);
         if (made < 0 && made != -EEXIST)
             return made;
         sbuf_addc(&path, '/');
@@ -157,7 +158,7 @@ static int write_file(int dir, const struct volume_file *f, int64_t group)
 
 static int write_set(int dir, const char *name, const struct volume_files *files, int64_t group)
 {
-    int code = tree_mkdir_at(dir, name, 0755);
+    int code = file_make_dir_at(dir, name, 0755);
     if (code < 0)
         return code;
     int set = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -210,31 +211,27 @@ static int remove_others(int dir, const struct volume_files *files, const char *
         const char *n = e->d_name;
         if (strcmp(n, ".") != 0 && strcmp(n, "..") != 0 && strcmp(n, DATA) != 0 &&
             strcmp(n, set) != 0 && !map_has(&heads, str_z(n)))
-            code = tree_remove_at(dir, n);
+            code = file_remove_tree_at(dir, n);
     }
     (void)closedir(d);
     map_done(&heads);
     return code;
 }
 
-static int replace(int dir, const struct volume_files *files, int64_t group,
-                   void (*step)(void *arg, const char *what), void *arg)
+static int replace(int dir, const struct volume_files *files, int64_t group)
 {
     char set[32];
     (void)snprintf(set, sizeof(set), "..set_%016llx", (unsigned long long)rng_u64(rng_system()));
-    if (step)
-        step(arg, "volume files");
+    fault_point("volume files");
     int code = write_set(dir, set, files, group);
     if (code == 0 && unlinkat(dir, DATA_TMP, 0) != 0 && errno != ENOENT)
         code = -errno;
     if (code == 0 && symlinkat(set, dir, DATA_TMP) != 0)
         code = -errno;
-    if (step)
-        step(arg, "volume data link");
+    fault_point("volume data link");
     if (code == 0 && renameat(dir, DATA_TMP, dir, DATA) != 0)
         code = -errno;
-    if (step)
-        step(arg, "volume links");
+    fault_point("volume links");
     if (code == 0)
         code = link_names(dir, files);
     return code == 0 ? remove_others(dir, files, set) : code;
@@ -253,7 +250,7 @@ static int settle(int dir, const struct volume_files *files)
 }
 
 int volume_files_write(const char *folder, const struct volume_files *files, int64_t group,
-                       void (*step)(void *arg, const char *what), void *arg, struct err *err)
+                       struct err *err)
 {
     for (size_t i = 0; i < files->n; i++)
         if (!path_is_safe(files->p[i].path))
@@ -263,7 +260,7 @@ int volume_files_write(const char *folder, const struct volume_files *files, int
     if (dir < 0)
         return err_set(err, errno, "%s: %s", folder, strerrordesc_np(errno));
     bool current = is_current(dir, files);
-    int code = current ? settle(dir, files) : replace(dir, files, group, step, arg);
+    int code = current ? settle(dir, files) : replace(dir, files, group);
     (void)close(dir);
     return code < 0 ? err_set(err, -code, "%s: %s", folder, strerrordesc_np(-code)) : current;
 }

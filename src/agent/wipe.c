@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -80,11 +81,9 @@ static struct job *job_new(struct wipe *w, struct str driver, int64_t delay_ns)
 static void later(struct job *j)
 {
     struct exec *e = j->owner->options.exec;
-    int64_t wait_ns = RETRY_MIN_NS;
-    for (unsigned i = 0; i < j->tries && wait_ns < RETRY_MAX_NS; i++)
-        wait_ns *= 2;
-    wait_ns = wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS;
-    wait_ns += (int64_t)rng_below(e->rng, (uint64_t)wait_ns / 5);
+    static const struct backoff_policy p = {
+        .first_ns = RETRY_MIN_NS, .max_ns = RETRY_MAX_NS, .later_percent = 20};
+    int64_t wait_ns = backoff_spread_ns(&p, backoff_wait_ns(&p, j->tries), e->rng);
     if (++j->tries >= TRIES_MAX)
         job_free(j);
     else

@@ -11,7 +11,6 @@
 #include "alloc/amount.h"
 #include "alloc/node.h"
 #include "base/arena.h"
-#include "base/bits.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "dray/alloc.h"

@@ -92,11 +92,6 @@ static void add_run(struct sbuf *out, const struct str *names, size_t n)
             sbuf_addf(out, "%s%.*s", i ? ", " : "", STR_ARG(names[i]));
 }
 
-static int name_cmp(const void *x, const void *y)
-{
-    return str_cmp(*(const struct str *)x, *(const struct str *)y);
-}
-
 static void names_short(struct sbuf *out, const struct str *names, size_t n)
 {
     if (n == 0)
@@ -105,7 +100,7 @@ static void names_short(struct sbuf *out, const struct str *names, size_t n)
     size_t runs = 0;
     size_t rest = 0;
     memcpy(sorted, names, n * sizeof(*sorted));
-    qsort(sorted, n, sizeof(*sorted), name_cmp);
+    qsort(sorted, n, sizeof(*sorted), str_cmp_elements);
     for (size_t i = 0; i < n;) {
         size_t end = i;
         while (end < n && str_eq(namespace_of(sorted[end]), namespace_of(sorted[i])))
@@ -551,7 +546,7 @@ static void holders_short(struct sbuf *out, const struct cause *c)
     sbuf_addz(out, ", held by ");
     names_short(out, c->holders.p, c->holders.n);
     if (c->hidden.n)
-        qsort(c->hidden.p, c->hidden.n, sizeof(*c->hidden.p), name_cmp);
+        qsort(c->hidden.p, c->hidden.n, sizeof(*c->hidden.p), str_cmp_elements);
     for (size_t i = 0; i < c->hidden.n; i++)
         others += i == 0 || !str_eq(c->hidden.p[i], c->hidden.p[i - 1]);
     if (others)
@@ -660,14 +655,6 @@ static void write_size(struct json_writer *w, const char *key, size_t v)
     json_write_u64(w, v);
 }
 
-static void write_text(struct json_writer *w, const char *key, struct str v)
-{
-    if (!v.n)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, v);
-}
-
 static void write_bool(struct json_writer *w, const char *key, bool v)
 {
     json_write_key(w, str_z(key));
@@ -684,13 +671,13 @@ static void write_reasons(struct json_writer *w, const struct alloc_funnel *f)
         if (r->row == ALLOC_ROW_IN_USE && ++owners > OWNERS_LISTED)
             continue;
         json_write_object_begin(w);
-        write_text(w, "row", str_z(row_key(r->row)));
-        write_text(w, r->row == ALLOC_ROW_IN_USE ? "claim" : "what", r->what);
+        json_write_text_if(w, "row", str_z(row_key(r->row)));
+        json_write_text_if(w, r->row == ALLOC_ROW_IN_USE ? "claim" : "what", r->what);
         write_size(w, "devices", r->devices);
-        write_text(w, "needs", r->needs);
-        write_text(w, "has", r->has);
-        write_text(w, "whole", r->whole);
-        write_text(w, "error", r->error);
+        json_write_text_if(w, "needs", r->needs);
+        json_write_text_if(w, "has", r->has);
+        json_write_text_if(w, "whole", r->whole);
+        json_write_text_if(w, "error", r->error);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -701,8 +688,8 @@ static void write_reasons(struct json_writer *w, const struct alloc_funnel *f)
 static void write_funnel(struct json_writer *w, const struct alloc_funnel *f)
 {
     json_write_object_begin(w);
-    write_text(w, "claim", f->claim);
-    write_text(w, "request", f->request);
+    json_write_text_if(w, "claim", f->claim);
+    json_write_text_if(w, "request", f->request);
     write_size(w, "wanted", f->wanted);
     if (f->all)
         write_bool(w, "all", true);
@@ -725,10 +712,10 @@ static const char *const conflict_kinds[] = {
 static void write_conflict(struct json_writer *w, const struct alloc_conflict *c)
 {
     json_write_object_begin(w);
-    write_text(w, "kind", str_z(conflict_kinds[c->kind]));
-    write_text(w, "claim", c->claim);
-    write_text(w, "requests", c->requests);
-    write_text(w, "attribute", c->what);
+    json_write_text_if(w, "kind", str_z(conflict_kinds[c->kind]));
+    json_write_text_if(w, "claim", c->claim);
+    json_write_text_if(w, "requests", c->requests);
+    json_write_text_if(w, "attribute", c->what);
     write_size(w, "needed", c->needed);
     write_size(w, "best", c->best);
     if (c->values_len) {
@@ -736,8 +723,8 @@ static void write_conflict(struct json_writer *w, const struct alloc_conflict *c
         json_write_array_begin(w);
         for (size_t i = 0; i < c->values_len; i++) {
             json_write_object_begin(w);
-            write_text(w, "value", c->values[i].value);
-            write_text(w, "devices", c->values[i].devices);
+            json_write_text_if(w, "value", c->values[i].value);
+            json_write_text_if(w, "devices", c->values[i].devices);
             json_write_object_end(w);
         }
         json_write_array_end(w);
@@ -745,7 +732,7 @@ static void write_conflict(struct json_writer *w, const struct alloc_conflict *c
     }
     cleanup_sbuf struct sbuf text = {0};
     conflict_text(c, &text);
-    write_text(w, "text", sbuf_str(&text));
+    json_write_text_if(w, "text", sbuf_str(&text));
     json_write_object_end(w);
 }
 
@@ -763,7 +750,7 @@ static void write_explanation(struct json_writer *w, const struct alloc_explanat
             write_conflict(w, &e->conflicts[i]);
         json_write_array_end(w);
     }
-    write_text(w, "pools", e->pools);
+    json_write_text_if(w, "pools", e->pools);
     if (e->nearest != SIZE_MAX)
         write_size(w, "nearest", e->nearest);
     write_bool(w, "enoughEach", e->enough_each);
@@ -785,7 +772,7 @@ void alloc_report_json(struct alloc_report *r, struct sbuf *out)
     const struct alloc_group *g = alloc_report_finish(r, &n);
     alloc_report_summary(r, NULL, &summary);
     json_write_object_begin(&w);
-    write_text(&w, "summary", sbuf_str(&summary));
+    json_write_text_if(&w, "summary", sbuf_str(&summary));
     write_size(&w, "nodes", r->nodes);
     json_write_key(&w, STR("groups"));
     json_write_array_begin(&w);
@@ -797,7 +784,7 @@ void alloc_report_json(struct alloc_report *r, struct sbuf *out)
         for (size_t k = 0; k < g[i].names_len; k++)
             json_write_str(&w, g[i].names[k]);
         json_write_array_end(&w);
-        write_text(&w, "refused", g[i].refused);
+        json_write_text_if(&w, "refused", g[i].refused);
         if (g[i].view)
             write_explanation(&w, &g[i].explanation);
         json_write_object_end(&w);

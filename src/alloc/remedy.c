@@ -203,24 +203,16 @@ static const char *const kinds[] = {
     [ALLOC_CHANGE_NODE] = "nodeAdded",
 };
 
-static void write_text(struct json_writer *w, const char *key, struct str v)
-{
-    if (!v.n)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, v);
-}
-
 static void write_change(struct json_writer *w, const struct alloc_change *c)
 {
     json_write_object_begin(w);
-    write_text(w, "kind", str_z(kinds[c->kind]));
-    write_text(w, "claim", c->claim);
-    write_text(w, "request", c->request);
-    write_text(w, "what", c->what);
-    write_text(w, "from", c->from);
-    write_text(w, "to", c->to);
-    write_text(w, "text", c->text);
+    json_write_text_if(w, "kind", str_z(kinds[c->kind]));
+    json_write_text_if(w, "claim", c->claim);
+    json_write_text_if(w, "request", c->request);
+    json_write_text_if(w, "what", c->what);
+    json_write_text_if(w, "from", c->from);
+    json_write_text_if(w, "to", c->to);
+    json_write_text_if(w, "text", c->text);
     json_write_object_end(w);
 }
 
@@ -237,7 +229,7 @@ void alloc_remedies_json(const struct alloc_remedies *r, struct sbuf *out)
         for (size_t k = 0; k < r->remedies[i].changes_len; k++)
             write_change(&w, &r->remedies[i].changes[k]);
         json_write_array_end(&w);
-        write_text(&w, "node", r->remedies[i].node);
+        json_write_text_if(&w, "node", r->remedies[i].node);
         json_write_object_end(&w);
     }
     json_write_array_end(&w);

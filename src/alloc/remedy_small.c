@@ -53,14 +53,6 @@ int alloc_view_renew(const struct alloc_view *v, const struct api_resource_claim
     return r;
 }
 
-size_t alloc_view_idle(const struct alloc_view *v)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < v->devices_len; i++)
-        n += !v->devices[i].exclusive_use && !v->devices[i].shared_use;
-    return n;
-}
-
 bool alloc_view_has_pool(const struct alloc_view *v, struct str driver, struct str pool)
 {
     for (size_t i = 0; i < v->pools_len; i++)

@@ -202,20 +202,12 @@ static void class_configs(struct alloc_solver *s, const struct claim *c,
     }
 }
 
-static bool names(const struct api_str_array *list, struct str name)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->p[i], name))
-            return true;
-    return false;
-}
-
 // Does the list name this request, or the alternative chosen for it?
 static bool names_request(const struct alloc_solver *s, const struct claim *c, uint32_t i,
                           const struct api_str_array *list)
 {
-    return names(list, c->api->spec.devices.requests.p[i].name) ||
-           names(list, chosen_of(s, c->first_request + i)->full_name);
+    return api_str_listed(list, c->api->spec.devices.requests.p[i].name) ||
+           api_str_listed(list, chosen_of(s, c->first_request + i)->full_name);
 }
 
 static void claim_configs(struct alloc_solver *s, const struct claim *c,

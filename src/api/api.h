@@ -40,6 +40,9 @@ int api_decode_as(const struct api_kind *kind, const struct json_doc *doc, const
                   struct arena *arena, struct json_strict *strict, struct api_object *ret,
                   struct err *err) MUST_USE;
 
+// api_map_find is the value of a label, an annotation or another key; NULL when there is none.
+const struct str *api_map_find(const struct api_str_map *map, struct str key);
+
 // api_object_meta is the metadata of an object, NULL when its kind has none.
 struct api_object_meta *api_object_meta(const struct api_object *o);
 

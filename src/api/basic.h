@@ -31,4 +31,9 @@ struct api_str_array {
     size_t n;
 };
 
+static inline bool api_str_listed(const struct api_str_array *list, struct str s)
+{
+    return str_listed(list->p, list->n, s);
+}
+
 #endif

@@ -329,13 +329,6 @@ int crd_schema_read(struct str json, struct json_strict *strict, struct crd_sche
     return 0;
 }
 
-struct crd_schema *crd_schema_ref(struct crd_schema *s)
-{
-    if (s)
-        s->refs++;
-    return s;
-}
-
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the document
 static void node_done(struct crd_node *n)
 {

@@ -87,7 +87,6 @@ struct crd_schema {
 // -ERR_BAD_REQUEST with its path; unknown members are dropped and reported to strict.
 int crd_schema_read(struct str json, struct json_strict *strict, struct crd_schema **ret,
                     struct err *err) MUST_USE;
-struct crd_schema *crd_schema_ref(struct crd_schema *s);
 void crd_schema_free(struct crd_schema *s);
 
 const struct crd_node *crd_property(const struct crd_node *n, struct str name);

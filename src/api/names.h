@@ -50,9 +50,6 @@ void name_config_key(struct str value, struct name_msgs *out);
 void name_http_header(struct str value, struct name_msgs *out);
 void name_dns_search(struct str value, struct name_msgs *out);
 
-// name_decimal: a whole number as people write it, and one that fits 64 bits.
-void name_decimal(struct str value, struct name_msgs *out);
-
 // What is wrong with an IP address, told as upstream does; no message for a good one.
 void name_ip(struct str value, struct name_msgs *out);
 bool name_is_ipv6(struct str value); // of an address

@@ -128,15 +128,3 @@ void name_dns_search(struct str value, struct name_msgs *out)
                      "character (e.g. 'example.com', regex used for validation is "
                      "'_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')"));
 }
-
-void name_decimal(struct str value, struct name_msgs *out)
-{
-    struct str digits = value.n && value.p[0] == '-' ? str_from(value, 1) : value;
-    bool good = digits.n > 0 && (digits.p[0] != '0' || value.n == 1);
-    for (size_t i = 0; i < digits.n; i++)
-        good = good && is_digit(digits.p[i]);
-    if (value.n == 0)
-        say(out, STR("must be non-empty"));
-    else if (!good)
-        say(out, STR("must be a valid decimal integer in canonical form"));
-}

@@ -215,3 +215,17 @@ bool api_equal(const struct api_type *t, const void *a, const void *b)
             return false;
     return !t->custom || custom_equal(a, b);
 }
+
+const struct str *api_map_find(const struct api_str_map *map, struct str key)
+{
+    size_t from = 0, to = map->n; // sorted by key
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = str_cmp(map->p[middle].key, key);
+        if (order == 0)
+            return &map->p[middle].value;
+        from = order < 0 ? middle + 1 : from;
+        to = order < 0 ? to : middle;
+    }
+    return NULL;
+}

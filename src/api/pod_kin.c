@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/pod_kin.h"
 
+#include "api/api.h"
 #include "api/pod_claims.h"
 #include "base/mem.h"
 
@@ -8,10 +9,7 @@
 
 bool pod_is_mirror(const struct api_pod *pod)
 {
-    for (size_t i = 0; i < pod->metadata.annotations.n; i++)
-        if (str_eqz(pod->metadata.annotations.p[i].key, "kubernetes.io/config.mirror"))
-            return true;
-    return false;
+    return api_map_find(&pod->metadata.annotations, STR("kubernetes.io/config.mirror")) != NULL;
 }
 
 struct visit {

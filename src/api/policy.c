@@ -276,21 +276,3 @@ int policy_ask(const struct policy *p, const struct policy_request *q, struct ar
     cel_run_free(k.run);
     return holds == 0 ? -1 : refused;
 }
-
-int policy_conditions(const struct api_match_condition_array *conditions,
-                      const struct policy_request *q, struct arena *arena, struct err *err)
-{
-    struct asking k;
-    struct cel_val error = cel_null;
-    if (conditions->n == 0)
-        return 1;
-    struct cel_env *env = make_env();
-    struct named *list = compile_conditions(env, conditions, arena);
-    asking_start(&k, q, arena);
-    int holds = conditions_hold(&k, list, conditions->n, &error);
-    for (size_t i = 0; i < conditions->n; i++)
-        cel_program_free(list[i].e.program);
-    cel_env_free(env);
-    cel_run_free(k.run);
-    return holds < 0 ? err_set(err, ERR_INVALID, "%.*s", STR_ARG(error.error->text)) : holds;
-}

@@ -34,10 +34,4 @@ struct policy_verdict {
 int policy_ask(const struct policy *p, const struct policy_request *q, struct arena *arena,
                struct policy_verdict **ret);
 
-// policy_conditions is the same for conditions alone, of webhooks: 1 they hold, 0 one does not, -ERR_INVALID with why
-// one cannot be evaluated.
-int policy_conditions(const struct api_match_condition_array *conditions,
-                      const struct policy_request *q, struct arena *arena,
-                      struct err *err) MUST_USE;
-
 #endif

@@ -20,14 +20,6 @@ static const struct str per_storage_class = STR_INIT(".storageclass.storage.k8s.
 
 struct texts VEC(struct str);
 
-static bool is_one_of(struct str s, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eqz(s, list[i]))
-            return true;
-    return false;
-}
-
 static void put(struct api_quantity_map *m, struct str key, int64_t n, struct arena *arena)
 {
     const struct quantity q = quantity_from_i64(n, QUANTITY_DECIMAL_SI);
@@ -76,7 +68,8 @@ static void add_compute(struct api_quantity_map *all, const struct api_quantity_
     struct amounts found = {0};
     for (size_t i = 0; i < requested->n; i++) {
         struct str name = requested->p[i].key;
-        bool plain = is_one_of(name, compute, array_len(compute)) || str_starts(name, hugepages);
+        bool plain =
+            str_is_one_of(name, compute, array_len(compute)) || str_starts(name, hugepages);
         if (plain)
             add_as(&found, "", &requested->p[i], arena);
         if (plain || str_starts(name, STR("deviceclass.resource.kubernetes.io/")) ||
@@ -84,7 +77,7 @@ static void add_compute(struct api_quantity_map *all, const struct api_quantity_
             add_as(&found, "requests.", &requested->p[i], arena);
     }
     for (size_t i = 0; i < limits->n; i++)
-        if (is_one_of(limits->p[i].key, compute, array_len(compute)))
+        if (str_is_one_of(limits->p[i].key, compute, array_len(compute)))
             add_as(&found, "limits.", &limits->p[i], arena);
     struct api_quantity_map sorted = amounts_sorted(&found);
     amounts_put(all, &sorted, arena);
@@ -113,7 +106,7 @@ static bool counts_pods(struct str resource)
                                         "limits.cpu",
                                         "limits.memory",
                                         "limits.ephemeral-storage"};
-    return is_one_of(resource, names, array_len(names)) || str_starts(resource, hugepages) ||
+    return str_is_one_of(resource, names, array_len(names)) || str_starts(resource, hugepages) ||
            str_starts(resource, STR("requests.hugepages-")) || is_extended(resource);
 }
 
@@ -126,11 +119,6 @@ static void add_lacking(struct str resource, const struct api_container_array *l
         if (!amounts_get(&have, resource))
             vec_push_arena(arena, out, list->p[i].name);
     }
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
 void quota_lacks(const struct api_pod *pod, const struct api_str_array *resources, struct sbuf *out)
@@ -152,7 +140,7 @@ void quota_lacks(const struct api_pod *pod, const struct api_str_array *resource
         }
         if (!names.n)
             continue;
-        qsort(names.p, names.n, sizeof(names.p[0]), by_text);
+        qsort(names.p, names.n, sizeof(names.p[0]), str_cmp_elements);
         sbuf_addf(out, "%s%s for: ", out->n ? "; " : "", asked[i]);
         for (size_t k = 0; k < names.n; k++)
             sbuf_addf(out, "%s%.*s", k ? "," : "", STR_ARG(names.p[k]));
@@ -314,7 +302,7 @@ static bool has_old_name(const struct api_kind *kind)
 {
     static const char *const names[] = {"configmaps", "resourcequotas", "replicationcontrollers",
                                         "secrets"};
-    return !kind->group.n && is_one_of(kind->plural, names, array_len(names));
+    return !kind->group.n && str_is_one_of(kind->plural, names, array_len(names));
 }
 
 struct api_quantity_map quota_usage(const struct api_object *o, const struct quota_world *w,
@@ -351,9 +339,9 @@ bool quota_counts(struct str resource, const struct api_kind *kind, const struct
     if (kind->type == &api_resource_claim_type)
         return counts_claims(resource, w);
     if (kind->type == &api_service_type)
-        return is_one_of(resource, services, array_len(services));
+        return str_is_one_of(resource, services, array_len(services));
     return kind->type == &api_persistent_volume_claim_type &&
-           (is_one_of(resource, volumes, array_len(volumes)) ||
+           (str_is_one_of(resource, volumes, array_len(volumes)) ||
             str_find(resource, per_storage_class) >= 0);
 }
 

@@ -134,16 +134,11 @@ static void sort_by_key(struct label_requirement *p, size_t n, struct arena *are
     memcpy(p, sorted, n * sizeof(*p));
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 static void sort_values(struct str *p, size_t *n, bool unique)
 {
     if (*n < 2)
         return;
-    qsort(p, *n, sizeof(*p), by_text);
+    qsort(p, *n, sizeof(*p), str_cmp_elements);
     size_t kept = 1;
     for (size_t i = 1; i < *n; i++)
         if (!unique || !str_eq(p[i], p[kept - 1]))

@@ -200,11 +200,6 @@ static void split(struct str text, struct arena *arena, struct terms *out)
         vec_push_arena(arena, out, str_from(text, start));
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 // character is the length of the character at p.
 static size_t character(struct str s, size_t at)
 {
@@ -298,7 +293,7 @@ int field_selector_parse(struct str text, const struct api_kind *kind,
     text = arena_str(arena, text);
     split(text, arena, &terms);
     if (terms.n)
-        qsort(terms.p, terms.n, sizeof(*terms.p), by_text);
+        qsort(terms.p, terms.n, sizeof(*terms.p), str_cmp_elements);
     struct field_requirement *p = arena_array(arena, struct field_requirement, terms.n);
     size_t n = 0;
     for (size_t i = 0; i < terms.n; i++) {

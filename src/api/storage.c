@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/storage.h"
 
+#include "api/api.h"
 #include "api/pod_claims.h"
 
 #include "base/banned.h"
@@ -8,19 +9,11 @@
 #define CLASS_BEFORE   "volume.beta.kubernetes.io/storage-class" // older than the field
 #define DEFAULT_BEFORE "storageclass.beta.kubernetes.io/is-default-class"
 
-static bool has_annotation(const struct api_object_meta *meta, struct str key)
-{
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eq(meta->annotations.p[i].key, key))
-            return true;
-    return false;
-}
-
 // The older annotation counts before the field, also when it says that there is no class.
 static struct str class_of(const struct api_object_meta *meta, struct str field)
 {
-    return has_annotation(meta, STR(CLASS_BEFORE)) ? meta_annotation(meta, STR(CLASS_BEFORE))
-                                                   : field;
+    const struct str *before = api_map_find(&meta->annotations, STR(CLASS_BEFORE));
+    return before ? *before : field;
 }
 
 struct str volume_class(const struct api_persistent_volume *volume)
@@ -36,13 +29,13 @@ struct str volume_claim_class(const struct api_persistent_volume_claim *claim)
 bool volume_claim_names_class(const struct api_persistent_volume_claim *claim)
 {
     return claim->spec.has_storage_class_name ||
-           has_annotation(&claim->metadata, STR(CLASS_BEFORE));
+           (api_map_find(&claim->metadata.annotations, STR(CLASS_BEFORE)) != NULL);
 }
 
 bool volume_is_bound(const struct api_persistent_volume_claim *claim)
 {
     return claim->spec.volume_name.n &&
-           has_annotation(&claim->metadata, STR(STORAGE_BIND_COMPLETED));
+           (api_map_find(&claim->metadata.annotations, STR(STORAGE_BIND_COMPLETED)) != NULL);
 }
 
 bool volume_is_for(const struct api_persistent_volume *volume,

@@ -258,17 +258,12 @@ static void node_status(struct cells *c, const struct api_node *node)
                             node->spec.unschedulable ? ",SchedulingDisabled" : ""));
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 // cell_set shows texts sorted, each once.
 static void cell_set(struct cells *c, struct str *items, size_t n, const char *otherwise)
 {
     cleanup_sbuf struct sbuf text = {0};
     if (n)
-        qsort(items, n, sizeof(*items), by_text);
+        qsort(items, n, sizeof(*items), str_cmp_elements);
     for (size_t i = 0; i < n; i++) {
         if (i && str_eq(items[i], items[i - 1]))
             continue;
@@ -465,7 +460,7 @@ static void balancer_addresses(struct cells *c, const struct api_service *servic
             found[n++] = address;
     }
     if (n)
-        qsort(found, n, sizeof(*found), by_text);
+        qsort(found, n, sizeof(*found), str_cmp_elements);
     for (size_t i = 0; i < n; i++) {
         if (i && str_eq(found[i], found[i - 1]))
             continue;

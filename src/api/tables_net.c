@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
 #include "api/tables_int.h"
 
 #include "base/banned.h"
@@ -88,11 +89,6 @@ static void ingress_hosts(struct cells *c, const struct api_ingress *ingress)
     cell_text_or(c, sbuf_str(&text), "*");
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 static void ingress_addresses(struct cells *c, const struct api_ingress *ingress)
 {
     const struct api_ingress_load_balancer_ingress_array *all =
@@ -105,7 +101,7 @@ static void ingress_addresses(struct cells *c, const struct api_ingress *ingress
         if (one.n)
             list[n++] = one;
     }
-    qsort(list, n, sizeof(list[0]), by_text);
+    qsort(list, n, sizeof(list[0]), str_cmp_elements);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || !str_eq(list[i], list[i - 1]))
             sbuf_addf(&text, "%s%.*s", i ? "," : "", STR_ARG(list[i]));
@@ -133,10 +129,8 @@ static const struct table_column ingress_class_columns[] = {
 
 static bool is_default(const struct api_object_meta *meta)
 {
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eqz(meta->annotations.p[i].key, "ingressclass.kubernetes.io/is-default-class"))
-            return str_eqz(meta->annotations.p[i].value, "true");
-    return false;
+    const struct str key = STR("ingressclass.kubernetes.io/is-default-class");
+    return str_eqz(meta_annotation(meta, key), "true");
 }
 
 static void ingress_class_cells(struct cells *c, const void *value)

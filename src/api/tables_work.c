@@ -3,6 +3,7 @@
 // Tables of workloads, storage, quotas, roles and leases.
 #include <ctype.h>
 
+#include "api/api.h"
 #include "api/tables_int.h"
 
 #include "base/banned.h"
@@ -311,11 +312,9 @@ static void cell_access_modes(struct cells *c, const struct api_str_array *modes
 
 static void cell_storage_class(struct cells *c, struct str class)
 {
-    const struct api_str_map *annotations = &c->meta->annotations;
-    for (size_t i = 0; i < annotations->n; i++)
-        if (str_eqz(annotations->p[i].key, "volume.beta.kubernetes.io/storage-class"))
-            class = annotations->p[i].value;
-    cell_text(c, class);
+    const struct str *before =
+        api_map_find(&c->meta->annotations, STR("volume.beta.kubernetes.io/storage-class"));
+    cell_text(c, before ? *before : class);
 }
 
 static const struct table_column volume_columns[] = {

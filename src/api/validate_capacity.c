@@ -71,7 +71,7 @@ static void check_repeats(struct validator *v, const struct path *at,
         struct path item = path_index(at, i);
         keys[i] = value_key(v, &values->p[i]);
         struct api_str_array before = {keys, i};
-        if (has_string(&before, keys[i]))
+        if (api_str_listed(&before, keys[i]))
             cause_duplicate(v->causes, &item, keys[i]);
     }
 }

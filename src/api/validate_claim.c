@@ -362,7 +362,7 @@ void check_request_refs(struct validator *v, const struct path *at,
     for (size_t i = 0; i < names->n; i++) {
         struct path item = path_index(at, i);
         struct api_str_array before = {names->p, i};
-        if (has_string(&before, names->p[i]))
+        if (api_str_listed(&before, names->p[i]))
             causes_mark(v->causes, cause_duplicate(v->causes, &item, names->p[i]), NULL, COVERED);
     }
 }

@@ -71,11 +71,6 @@ struct str internal_json_of(const struct api_type *t, const void *value, struct 
 struct str json_of_strings(const struct str *p, size_t n, struct arena *arena);
 struct str quantity_text(const struct quantity *q, struct arena *arena);
 
-bool has_string(const struct api_str_array *list, struct str s);
-
-// find_text is the value of a key; NULL when there is none.
-const struct str *find_text(const struct api_str_map *map, struct str key);
-
 // struct seen is a set of texts, for lists without a bound. seen_add says whether a text, which must
 // live on, was there before. Zeroed, it is empty.
 struct seen MAP(bool);

@@ -23,7 +23,7 @@ static struct path top(const char *field)
 
 static bool has_key(const struct api_str_map *map, struct str key)
 {
-    return find_text(map, key) != NULL;
+    return api_map_find(map, key) != NULL;
 }
 
 static size_t check_data(struct validator *v, const struct path *at, const struct api_str_map *data)

@@ -193,7 +193,8 @@ static void check_finalizers(struct validator *v, const struct path *at,
 {
     for (size_t i = 0; i < finalizers->n; i++)
         check_format(v, at, finalizers->p[i], name_label_key, NULL);
-    if (has_string(finalizers, STR("orphan")) && has_string(finalizers, STR("foregroundDeletion")))
+    if (api_str_listed(finalizers, STR("orphan")) &&
+        api_str_listed(finalizers, STR("foregroundDeletion")))
         cause_invalid_json(v->causes, at, json_of_strings(finalizers->p, finalizers->n, scratch(v)),
                            STR("finalizer orphan and foregroundDeletion cannot be both set"));
 }
@@ -296,11 +297,6 @@ void check_object_meta(struct validator *v, const struct api_object_meta *meta, 
     check_managed_fields(v, &managed, &meta->managed_fields);
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 static void check_new_finalizers(struct validator *v, const struct path *at,
                                  const struct api_str_array *now, const struct api_str_array *old)
 {
@@ -314,7 +310,7 @@ static void check_new_finalizers(struct validator *v, const struct path *at,
             extra.p[extra.n++] = now->p[i];
     if (extra.n == 0)
         return;
-    qsort(extra.p, extra.n, sizeof(*extra.p), compare_texts);
+    qsort(extra.p, extra.n, sizeof(*extra.p), str_cmp_elements);
     sbuf_addz(&b, "no new finalizers can be added if the object is being deleted, found new "
                   "finalizers []string{");
     for (size_t i = 0; i < extra.n; i++) {

@@ -3,6 +3,7 @@
 // Pods and pod templates: the spec as a whole, what claims it names, and what may change later.
 #include <stdlib.h>
 
+#include "api/pod_claims.h"
 #include "api/validate_core.h"
 
 #include "base/banned.h"
@@ -16,10 +17,7 @@ static const char mirror_annotation[] = "kubernetes.io/config.mirror";
 
 static bool has_annotation(const struct api_object_meta *meta, const char *key)
 {
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eqz(meta->annotations.p[i].key, key))
-            return true;
-    return false;
+    return api_map_find(&meta->annotations, str_z(key)) != NULL;
 }
 
 // --- spec.resourceClaims -------------------------------------------------------------------------
@@ -69,11 +67,6 @@ static void check_pod_claims(struct validator *v, const struct path *at,
 
 // --- resources.claims ----------------------------------------------------------------------------
 
-static int compare_texts(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 static struct str missing_claim(struct pod_rules *c)
 {
     cleanup_sbuf struct sbuf b = {0};
@@ -87,7 +80,7 @@ static struct str missing_claim(struct pod_rules *c)
     for (size_t i = 0; i < claims->n; i++)
         if (claims->p[i].name.n && !seen_add(&names, claims->p[i].name))
             sorted[n++] = claims->p[i].name;
-    qsort(sorted, n, sizeof(*sorted), compare_texts);
+    qsort(sorted, n, sizeof(*sorted), str_cmp_elements);
     sbuf_addz(&b, "must be one of the names in pod.spec.resourceClaims");
     sbuf_addz(&b, n ? ": " : " which is empty");
     for (size_t i = 0; i < n; i++)
@@ -524,23 +517,15 @@ static void check_pod_spec(struct pod_rules *p, const struct path *spec)
 
 // --- Pods alone ----------------------------------------------------------------------------------
 
-static struct str annotation_of(const struct api_object_meta *meta, const char *key)
-{
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eqz(meta->annotations.p[i].key, key))
-            return meta->annotations.p[i].value;
-    return (struct str){0};
-}
-
 static void check_pod_annotations(struct pod_rules *p)
 {
     static const char cost_key[] = "controller.kubernetes.io/pod-deletion-cost";
     const struct path *at = AT(&(const struct path){.name = STR_INIT("metadata")}, "annotations");
-    struct str cost = annotation_of(p->meta, cost_key);
+    struct str cost = meta_annotation(p->meta, str_z(cost_key));
     int64_t number = 0;
     if (has_annotation(p->meta, mirror_annotation) && p->spec->node_name.n == 0)
         cause_invalid(p->v->causes, AT_KEY(at, str_z(mirror_annotation)),
-                      annotation_of(p->meta, mirror_annotation),
+                      meta_annotation(p->meta, str_z(mirror_annotation)),
                       STR("must set spec.nodeName if mirror pod annotation is set"));
     bool plus = cost.n && cost.p[0] == '+';
     bool padded = cost.n > 1 && (cost.p[0] == '0' || (cost.p[0] == '-' && cost.p[1] == '0'));

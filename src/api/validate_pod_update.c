@@ -95,7 +95,7 @@ static void check_annotation_changes(struct validator *v, const struct api_str_m
         bool armor = str_starts(key, app_armor);
         if (!armor && !str_eqz(key, "kubernetes.io/config.mirror"))
             continue;
-        const struct str *is = find_text(now, key);
+        const struct str *is = api_map_find(now, key);
         if (!is || (!added && !str_eq(*is, old->p[i].value)))
             cause_forbidden(v->causes, AT_KEY(at, key),
                             arena_strf(scratch(v), "may not %s %s annotation%s",
@@ -109,7 +109,7 @@ static void check_annotation_changes(struct validator *v, const struct api_str_m
 static bool only_additions(const struct api_str_map *now, const struct api_str_map *old)
 {
     for (size_t i = 0; i < old->n; i++) {
-        const struct str *is = find_text(now, old->p[i].key);
+        const struct str *is = api_map_find(now, old->p[i].key);
         if (!is || !str_eq(*is, old->p[i].value))
             return false;
     }

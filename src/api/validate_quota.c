@@ -204,8 +204,8 @@ static void check_scopes(struct validator *v, const struct path *at,
     for (size_t i = 0; i < list->n && !causes_full(v->causes); i++)
         if (!scope_fits_all(list->p[i], hard))
             cause_invalid_json(v->causes, at, shown, STR("unsupported scope applied to resource"));
-    if ((has_string(list, STR("BestEffort")) && has_string(list, STR("NotBestEffort"))) ||
-        (has_string(list, STR("Terminating")) && has_string(list, STR("NotTerminating"))))
+    if ((api_str_listed(list, STR("BestEffort")) && api_str_listed(list, STR("NotBestEffort"))) ||
+        (api_str_listed(list, STR("Terminating")) && api_str_listed(list, STR("NotTerminating"))))
         cause_invalid_json(v->causes, at, shown, STR("conflicting scopes"));
 }
 
@@ -247,9 +247,9 @@ void check_quota(struct validator *v, const struct api_resource_quota *quota,
         return;
     bool same = true;
     for (size_t i = 0; i < list->n; i++)
-        same = same && has_string(&old->spec.scopes, list->p[i]);
+        same = same && api_str_listed(&old->spec.scopes, list->p[i]);
     for (size_t i = 0; i < old->spec.scopes.n; i++)
-        same = same && has_string(list, old->spec.scopes.p[i]);
+        same = same && api_str_listed(list, old->spec.scopes.p[i]);
     if (!same)
         cause_invalid_json(v->causes, AT(spec, "scopes"),
                            json_of_strings(list->p, list->n, scratch(v)),

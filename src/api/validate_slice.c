@@ -292,8 +292,9 @@ static void check_partition_type(struct validator *v, const struct path *at,
 void check_skip_node_operations(struct validator *v, const struct path *at,
                                 const struct api_str_array *operations)
 {
-    if (has_string(operations, STR("NodePrepareResources")) &&
-        !has_string(operations, STR("NodeUnprepareResources")) && !has_string(operations, STR("*")))
+    if (api_str_listed(operations, STR("NodePrepareResources")) &&
+        !api_str_listed(operations, STR("NodeUnprepareResources")) &&
+        !api_str_listed(operations, STR("*")))
         cause_invalid_json(v->causes, at, json_of_strings(operations->p, operations->n, scratch(v)),
                            STR("NodePrepareResources cannot be skipped unless "
                                "NodeUnprepareResources is also skipped"));

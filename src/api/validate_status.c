@@ -166,7 +166,7 @@ static void check_network_data(struct validator *v, const struct path *at,
     for (size_t i = 0; i < data->ips.n; i++) {
         struct path item = path_index(&ips, i);
         struct api_str_array before = {data->ips.p, i};
-        if (has_string(&before, data->ips.p[i]))
+        if (api_str_listed(&before, data->ips.p[i]))
             causes_mark(v->causes, cause_duplicate(v->causes, &item, data->ips.p[i]), NULL,
                         COVERED);
     }

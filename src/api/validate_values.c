@@ -227,28 +227,6 @@ size_t cause_immutable(struct validator *v, const struct path *at, const struct 
     return cause_invalid_json(v->causes, at, shown, STR("field is immutable"));
 }
 
-const struct str *find_text(const struct api_str_map *map, struct str key)
-{
-    size_t from = 0, to = map->n; // sorted by key
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        int order = str_cmp(map->p[middle].key, key);
-        if (order == 0)
-            return &map->p[middle].value;
-        from = order < 0 ? middle + 1 : from;
-        to = order < 0 ? to : middle;
-    }
-    return NULL;
-}
-
-bool has_string(const struct api_str_array *list, struct str s)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->p[i], s))
-            return true;
-    return false;
-}
-
 struct str quantity_text(const struct quantity *q, struct arena *arena)
 {
     cleanup_sbuf struct sbuf b = {0};

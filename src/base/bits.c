@@ -13,11 +13,6 @@ void bits_init(struct bits *b, size_t len)
     *b = (struct bits){xcalloc(bits_words(len), sizeof(uint64_t)), len};
 }
 
-void bits_init_arena(struct bits *b, size_t len, struct arena *a)
-{
-    *b = (struct bits){arena_array(a, uint64_t, bits_words(len)), len};
-}
-
 void bits_done(struct bits *b)
 {
     free(b->words);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fixed-size bitsets. Bits past the length are always zero, so words can be compared and counted
-// whole. The words live on the heap (bits_init, bits_done) or in an arena (bits_init_arena).
+// whole. The words live on the heap.
 #ifndef BASE_BITS_H
 #define BASE_BITS_H
 
@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/arena.h"
 
 struct bits {
     uint64_t *words;
@@ -23,7 +21,6 @@ static inline size_t bits_words(size_t len)
 }
 
 void bits_init(struct bits *b, size_t len);
-void bits_init_arena(struct bits *b, size_t len, struct arena *a);
 void bits_done(struct bits *b);
 
 static inline void bits_set(struct bits *b, size_t i)

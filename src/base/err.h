@@ -7,6 +7,7 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,5 +79,12 @@ const char *err_reason(int code);
 
 // err_text formats position, path and message on one line into buf (always NUL-terminated).
 void err_text(const struct err *err, char *buf, size_t cap);
+
+// must_succeed is for calls that fail only when they are used wrongly, such as pthread_mutex_lock.
+static inline void must_succeed(int r)
+{
+    assert(r == 0);
+    (void)r;
+}
 
 #endif

@@ -18,6 +18,27 @@ int str_cmp(struct str a, struct str b)
     return (a.n > b.n) - (a.n < b.n);
 }
 
+int str_cmp_elements(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+bool str_listed(const struct str *list, size_t n, struct str s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(list[i], s))
+            return true;
+    return false;
+}
+
+bool str_is_one_of(struct str s, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eqz(s, words[i]))
+            return true;
+    return false;
+}
+
 bool str_starts(struct str s, struct str prefix)
 {
     return s.n >= prefix.n && str_eq(str_upto(s, prefix.n), prefix);

@@ -52,6 +52,24 @@ static inline bool str_eqz(struct str a, const char *z)
 // str_cmp orders by bytes, a prefix before the longer one: <0, 0, >0.
 int str_cmp(struct str a, struct str b);
 
+// str_cmp_elements is str_cmp of two elements of an array, for qsort and bsearch. Elements that begin with a
+// struct str are fine, too.
+int str_cmp_elements(const void *a, const void *b);
+
+// str_listed: s is one of n strings. str_is_one_of: of n words.
+bool str_listed(const struct str *list, size_t n, struct str s);
+bool str_is_one_of(struct str s, const char *const *words, size_t n);
+
+// str_hex_digit is the value of a hexadecimal digit of either case, or -1.
+static inline int str_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/uuid.h"
 
+#include "base/str.h"
+
 #include "base/banned.h"
 
 struct uuid uuid_random(struct rng *r)
@@ -44,17 +46,6 @@ void uuid_write(const struct uuid *u, char out[UUID_TEXT_LEN + 1])
     out[UUID_TEXT_LEN] = '\0';
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool uuid_parse(struct str s, struct uuid *ret)
 {
     struct uuid u;
@@ -64,8 +55,8 @@ bool uuid_parse(struct str s, struct uuid *ret)
     for (size_t i = 0; i < 16; i++) {
         if (dash_before(i) && s.p[at++] != '-')
             return false;
-        int high = hex_value(s.p[at++]);
-        int low = hex_value(s.p[at++]);
+        int high = str_hex_digit(s.p[at++]);
+        int low = str_hex_digit(s.p[at++]);
         if (high < 0 || low < 0)
             return false;
         u.bytes[i] = (uint8_t)(high << 4 | low);

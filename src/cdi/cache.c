@@ -82,11 +82,6 @@ static bool is_spec_name(struct str name)
     return str_ends(name, STR(".json")) || str_ends(name, STR(".yaml"));
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 // Lists the spec files of a folder by name. A folder that does not exist is an empty one.
 static int list_folder(struct str dir, struct arena *arena, struct file_names *ret, struct err *err)
 {
@@ -113,7 +108,7 @@ static int list_folder(struct str dir, struct arena *arena, struct file_names *r
         rc = err_set(err, errno, "cannot read the folder: %s", strerrordesc_np(errno));
     (void)closedir(d);
     if (ret->n)
-        qsort(ret->p, ret->n, sizeof(*ret->p), by_bytes);
+        qsort(ret->p, ret->n, sizeof(*ret->p), str_cmp_elements);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "cdi/spec.h"
 #include "codec/docs.h"
 #include "codec/json.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -302,34 +303,20 @@ int cdi_spec_load(struct str text, struct arena *arena, struct cdi_spec **ret,
     return rc;
 }
 
-static int read_all(int fd, struct sbuf *out, struct err *err)
-{
-    size_t before = out->n;
-    while (true) {
-        ssize_t n = read(fd, sbuf_space(out, 16384), 16384);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(err, errno, "cannot read: %s", strerrordesc_np(errno));
-        if (n == 0)
-            return 0;
-        sbuf_commit(out, (size_t)n);
-        if (out->n - before > CDI_SPEC_BYTES_MAX)
-            return err_set(err, ERR_TOO_LARGE, "a CDI spec may have %zu bytes at most",
-                           CDI_SPEC_BYTES_MAX);
-    }
-}
-
 int cdi_spec_read_file(const char *path, struct sbuf *out, struct err *err)
 {
     // A pipe that someone left there must not stop us.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return err_set(err, errno, "cannot open: %s", strerrordesc_np(errno));
     struct stat st;
-    int rc = fstat(fd, &st) != 0    ? err_set(err, errno, "cannot stat: %s", strerrordesc_np(errno))
-             : !S_ISREG(st.st_mode) ? err_set(err, ERR_INVALID, "a CDI spec must be a regular file")
-                                    : read_all(fd, out, err);
-    (void)close(fd);
-    return rc;
+    if (fstat(fd, &st) != 0)
+        return err_set(err, errno, "cannot stat: %s", strerrordesc_np(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_INVALID, "a CDI spec must be a regular file");
+    int r = file_read_fd(fd, CDI_SPEC_BYTES_MAX, out);
+    if (r == -ERR_TOO_LARGE)
+        return err_set(err, ERR_TOO_LARGE, "a CDI spec may have %zu bytes at most",
+                       CDI_SPEC_BYTES_MAX);
+    return r < 0 ? err_set(err, -r, "cannot read: %s", strerrordesc_np(-r)) : 0;
 }

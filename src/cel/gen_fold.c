@@ -19,26 +19,18 @@ static void set_const(struct cel_node *n, struct cel_val v)
     n->value = v;
 }
 
-static bool in_words(struct str name, const char *const *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eqz(name, words[i]))
-            return true;
-    return false;
-}
-
 static bool is_conversion(struct str name)
 {
     static const char *const words[] = {"bool", "bytes",  "double",    "duration", "dyn",
                                         "int",  "string", "timestamp", "type",     "uint"};
-    return in_words(name, words, array_len(words));
+    return str_is_one_of(name, words, array_len(words));
 }
 
 static bool is_parser(struct str name)
 {
     static const char *const words[] = {"quantity", "isQuantity", "semver", "isSemver", "ip",
                                         "isIP",     "cidr",       "isCIDR", "url",      "isURL"};
-    return in_words(name, words, array_len(words));
+    return str_is_one_of(name, words, array_len(words));
 }
 
 static void fold_list(struct cel_gen *g, struct cel_node *n)

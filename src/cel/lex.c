@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cel/lex.h"
 
+#include "base/str.h"
 #include "base/utf8.h"
 
 #include "base/banned.h"
@@ -248,21 +249,12 @@ struct cel_token cel_lex(struct cel_lexer *l)
     }
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // Reads n digits of a base at s[*i]; -1 when one is missing.
 static int64_t read_digits(struct str s, size_t *i, size_t n, int base)
 {
     int64_t v = 0;
     for (size_t k = 0; k < n; k++, (*i)++) {
-        int d = *i < s.n ? hex_value(s.p[*i]) : -1;
+        int d = *i < s.n ? str_hex_digit(s.p[*i]) : -1;
         if (d < 0 || d >= base)
             return -1;
         v = v * base + d;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/civil.h"
+#include "base/str.h"
 #include "cel/value.h"
 
 #include "base/banned.h"
@@ -405,13 +406,6 @@ static bool read_v4(struct str s, uint8_t out[4], const char **why)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
 static bool fail(const char **why, const char *text)
 {
     *why = text;
@@ -433,8 +427,8 @@ static bool read_v6(struct str s, uint8_t out[16], const char **why)
     while (n < 16) {
         size_t start = i;
         unsigned acc = 0;
-        for (; i < s.n && hex_digit(s.p[i]) >= 0; i++) {
-            acc = acc << 4 | (unsigned)hex_digit(s.p[i]);
+        for (; i < s.n && str_hex_digit(s.p[i]) >= 0; i++) {
+            acc = acc << 4 | (unsigned)str_hex_digit(s.p[i]);
             if (i - start > 3)
                 return fail(why, "each group must have 4 or fewer digits");
         }

@@ -4,6 +4,7 @@
 #include <ctype.h>
 
 #include "base/ip.h"
+#include "base/str.h"
 #include "cel/lib.h"
 
 #include "base/banned.h"
@@ -37,13 +38,6 @@ static bool should_escape(char c, enum mode mode)
     return !(mode == MODE_FRAGMENT && c && strchr("!()*", c));
 }
 
-static int hex_value(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
 static bool fail(struct err *err, const char *what, struct str part)
 {
     cleanup_sbuf struct sbuf b = {0};
@@ -59,10 +53,10 @@ static bool decode(struct arena *a, struct str s, enum mode mode, struct str *re
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
         if (c == '%') {
-            if (i + 2 >= s.n || hex_value(s.p[i + 1]) < 0 || hex_value(s.p[i + 2]) < 0)
+            if (i + 2 >= s.n || str_hex_digit(s.p[i + 1]) < 0 || str_hex_digit(s.p[i + 2]) < 0)
                 return fail(err, "invalid URL escape", str_upto(str_from(s, i), 3));
             // In a host only non-ASCII bytes may be encoded, and '%' for zones.
-            if (mode == MODE_HOST && hex_value(s.p[i + 1]) < 8 &&
+            if (mode == MODE_HOST && str_hex_digit(s.p[i + 1]) < 8 &&
                 !str_eqz(str_upto(str_from(s, i), 3), "%25"))
                 return fail(err, "invalid URL escape", str_upto(str_from(s, i), 3));
             changed = true;
@@ -85,8 +79,8 @@ static bool decode(struct arena *a, struct str s, enum mode mode, struct str *re
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '%') {
-            unsigned high = (unsigned)hex_value(s.p[i + 1]); // checked above
-            out[n++] = (char)(high << 4 | (unsigned)hex_value(s.p[i + 2]));
+            unsigned high = (unsigned)str_hex_digit(s.p[i + 1]); // checked above
+            out[n++] = (char)(high << 4 | (unsigned)str_hex_digit(s.p[i + 2]));
             i += 2;
         } else {
             out[n++] = s.p[i] == '+' && mode == MODE_QUERY ? ' ' : s.p[i];

@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/rand.h"
 
 #define BACKOFF_FIRST_NS       (800 * CLOCK_NS_PER_MS)
 #define BACKOFF_MAX_NS         (30 * CLOCK_NS_PER_SEC)
@@ -32,13 +32,13 @@ static inline bool backoff_passing(int code)
 // backoff_next is how long to wait after another failure.
 static inline int64_t backoff_next(struct backoff *b, int code, struct rng *rng)
 {
+    const struct backoff_policy p = {
+        .first_ns = BACKOFF_FIRST_NS, .max_ns = BACKOFF_MAX_NS, .later_percent = 100};
     int64_t most = code == -ERR_UNAVAILABLE ? BACKOFF_UNREACHABLE_NS : BACKOFF_MAX_NS;
     int64_t wait = b->ns < most ? b->ns : most;
-    b->ns = b->ns ? b->ns * 2 : BACKOFF_FIRST_NS;
-    if (b->ns > BACKOFF_MAX_NS)
-        b->ns = BACKOFF_MAX_NS;
+    b->ns = backoff_grow_ns(&p, b->ns);
     b->tries++;
-    return wait + (int64_t)rng_below(rng, (uint64_t)wait + 1);
+    return backoff_spread_ns(&p, wait, rng);
 }
 
 // backoff_worth_telling: the failure that backoff_next was just called for should be told of. What goes by itself is given some time

@@ -25,10 +25,6 @@ void cluster_info_write(struct str url, struct str ca_pem, struct sbuf *out);
 // cluster_info_sign adds the signature of a text with a token: HEADER..SIGNATURE.
 void cluster_info_sign(struct str text, const struct bootstrap_token *token, struct sbuf *out);
 
-// cluster_info_verify: the signature is of this text and by this token. In constant time.
-bool cluster_info_verify(struct str text, const struct bootstrap_token *token,
-                         struct str signature);
-
 struct cluster_info {
     struct str server; // the URL it gives itself
     struct str ca_pem;

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exec plugins: a program is told what it is for in its environment and prints an ExecCredential.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <sys/wait.h>
 
 #include "base/clock.h"
 #include "client/kubeconfig.h"
 #include "codec/base64.h"
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
 #define ANSWER_BYTES_MAX ((size_t)1024 * 1024)
-#define RUN_MS_MAX       60000
+#define RUN_NS_MAX       (60 * CLOCK_NS_PER_SEC)
 
 void kubeconfig_exec_info(const struct kubeconfig_target *t, struct sbuf *out)
 {
@@ -116,7 +111,7 @@ int kubeconfig_exec_answer(const struct kubeconfig_exec *exec, struct str text, 
 
 // --- Running one ---------------------------------------------------------------------------------
 
-struct strings VEC(char *);
+struct strings VEC(const char *);
 
 static bool replaced(const struct kubeconfig_exec *exec, const char *line)
 {
@@ -130,7 +125,7 @@ static bool replaced(const struct kubeconfig_exec *exec, const char *line)
     return false;
 }
 
-static char **make_environment(const struct kubeconfig_target *t, struct arena *a)
+static const char **make_environment(const struct kubeconfig_target *t, struct arena *a)
 {
     struct strings all = {0};
     for (char **e = environ; *e; e++)
@@ -139,107 +134,50 @@ static char **make_environment(const struct kubeconfig_target *t, struct arena *
     for (size_t i = 0; i < t->exec.env_len; i++) {
         const struct kubeconfig_env *e = &t->exec.env[i];
         struct str line = arena_strf(a, "%.*s=%.*s", STR_ARG(e->name), STR_ARG(e->value));
-        vec_push_arena(a, &all, (char *)(uintptr_t)line.p);
+        vec_push_arena(a, &all, line.p);
     }
     cleanup_sbuf struct sbuf info = {0};
     sbuf_addz(&info, "KUBERNETES_EXEC_INFO=");
     kubeconfig_exec_info(t, &info);
-    vec_push_arena(a, &all, (char *)(uintptr_t)arena_str(a, sbuf_str(&info)).p);
+    vec_push_arena(a, &all, arena_str(a, sbuf_str(&info)).p);
     vec_push_arena(a, &all, NULL);
     return all.p;
 }
 
-static char **make_arguments(const struct kubeconfig_exec *exec, struct arena *a)
+static const char **make_arguments(const struct kubeconfig_exec *exec, struct arena *a)
 {
     struct strings all = {0};
-    vec_push_arena(a, &all, (char *)(uintptr_t)arena_str(a, exec->command).p);
+    vec_push_arena(a, &all, arena_str(a, exec->command).p);
     for (size_t i = 0; i < exec->args_len; i++)
-        vec_push_arena(a, &all, (char *)(uintptr_t)arena_str(a, exec->args[i]).p);
+        vec_push_arena(a, &all, arena_str(a, exec->args[i]).p);
     vec_push_arena(a, &all, NULL);
     return all.p;
-}
-
-// collect reads until the plugin closes its output. Returns 0, -ETIMEDOUT, -ERR_TOO_LARGE or -errno.
-static int collect(int fd, struct sbuf *out)
-{
-    int64_t end_ns = clock_mono_ns(clock_system()) + RUN_MS_MAX * (int64_t)CLOCK_NS_PER_MS;
-    for (;;) {
-        int64_t left_ms = (end_ns - clock_mono_ns(clock_system())) / CLOCK_NS_PER_MS;
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int r = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
-        if (r == 0)
-            return -ETIMEDOUT;
-        ssize_t n = r < 0 ? -1 : read(fd, sbuf_space(out, 4096), 4096);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n == 0)
-            return 0;
-        if (n > 0)
-            sbuf_commit(out, (size_t)n);
-        if (out->n > ANSWER_BYTES_MAX)
-            return -ERR_TOO_LARGE;
-    }
-}
-
-static int start(const struct kubeconfig_target *t, struct arena *a, int *ret_fd, pid_t *ret_pid)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    (void)posix_spawn_file_actions_init(&files);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&files, ends[1], 1);
-    // Loops ignore SIGPIPE; a child must not inherit that.
-    sigset_t defaults;
-    (void)sigemptyset(&defaults);
-    (void)sigaddset(&defaults, SIGPIPE);
-    (void)posix_spawnattr_setsigdefault(&attributes, &defaults);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-    char **argv = make_arguments(&t->exec, a);
-    int r = posix_spawnp(ret_pid, argv[0], &files, &attributes, argv, make_environment(t, a));
-    (void)posix_spawn_file_actions_destroy(&files);
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)close(ends[1]);
-    if (r != 0) {
-        (void)close(ends[0]);
-        return -r;
-    }
-    *ret_fd = ends[0];
-    return 0;
 }
 
 int kubeconfig_exec_run(const struct kubeconfig_target *t, struct arena *arena,
                         struct kubeconfig_credential *ret, struct err *err)
 {
     struct arena cleanup_arena scratch = {0};
-    int fd = -1;
-    pid_t pid = 0;
-    int r = start(t, &scratch, &fd, &pid);
-    if (r < 0) {
-        errno = -r;
-        return err_set(err, -r, "cannot run the credential plugin %.*s: %m%s%.*s",
-                       STR_ARG(t->exec.command), t->exec.install_hint.n ? "; " : "",
-                       STR_ARG(t->exec.install_hint));
-    }
     cleanup_sbuf struct sbuf out = {0};
-    r = collect(fd, &out);
-    (void)close(fd);
-    if (r < 0)
-        (void)kill(pid, SIGKILL);
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (r < 0)
+    struct err why = {0};
+    const struct process p = {.argv = make_arguments(&t->exec, &scratch),
+                              .env = make_environment(t, &scratch),
+                              .err = PROCESS_OURS,
+                              .timeout_ns = RUN_NS_MAX,
+                              .output_max = ANSWER_BYTES_MAX,
+                              .output_whole = true};
+    int r = process_run(&p, &out, &why);
+    if (r == -ERR_TIMEOUT || r == -ERR_TOO_LARGE)
         return err_set(err, -r, "the credential plugin %.*s: %s", STR_ARG(t->exec.command),
-                       r == -ETIMEDOUT       ? "no answer within a minute"
-                       : r == -ERR_TOO_LARGE ? "its answer is larger than a megabyte"
-                                             : "its output cannot be read");
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                       r == -ERR_TIMEOUT ? "no answer within a minute"
+                                         : "its answer is larger than a megabyte");
+    if (r < 0)
+        return err_set(err, -r, "cannot run the credential plugin %.*s: %s%s%.*s",
+                       STR_ARG(t->exec.command), strerrordesc_np(-r),
+                       t->exec.install_hint.n ? "; " : "", STR_ARG(t->exec.install_hint));
+    if (r > 0)
         return err_set(err, ERR_UNAUTHORIZED,
                        "the credential plugin %.*s failed (status %d); run it by hand to see why",
-                       STR_ARG(t->exec.command), WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+                       STR_ARG(t->exec.command), r);
     return kubeconfig_exec_answer(&t->exec, sbuf_str(&out), arena, ret, err);
 }

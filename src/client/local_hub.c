@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/partial.h"
+#include "base/err.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "client/local_int.h"
@@ -33,11 +34,6 @@ struct local_hub {
 static pthread_mutex_t hubs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list hubs = {{&hubs.head, &hubs.head}};
 
-static void must(int r)
-{
-    assert(r == 0);
-}
-
 static struct local_hub *find(const struct registry *registry)
 {
     list_foreach(&hubs, n) {
@@ -50,16 +46,16 @@ static struct local_hub *find(const struct registry *registry)
 
 struct local_hub *local_hub_get(const struct registry *registry)
 {
-    must(pthread_mutex_lock(&hubs_lock));
+    must_succeed(pthread_mutex_lock(&hubs_lock));
     struct local_hub *h = find(registry);
     if (!h) {
         h = xcalloc(1, sizeof(*h));
         h->registry = registry;
-        must(pthread_mutex_init(&h->lock, NULL));
+        must_succeed(pthread_mutex_init(&h->lock, NULL));
         list_push_back(&hubs, &h->node);
     }
     h->users++;
-    must(pthread_mutex_unlock(&hubs_lock));
+    must_succeed(pthread_mutex_unlock(&hubs_lock));
     return h;
 }
 
@@ -69,17 +65,17 @@ static void hub_free(struct local_hub *h)
         object_unref(h->slots[i].object);
         client_object_unref(h->slots[i].decoded);
     }
-    must(pthread_mutex_destroy(&h->lock));
+    must_succeed(pthread_mutex_destroy(&h->lock));
     free(h);
 }
 
 void local_hub_put(struct local_hub *h)
 {
-    must(pthread_mutex_lock(&hubs_lock));
+    must_succeed(pthread_mutex_lock(&hubs_lock));
     bool last = --h->users == 0;
     if (last)
         list_remove(&h->node);
-    must(pthread_mutex_unlock(&hubs_lock));
+    must_succeed(pthread_mutex_unlock(&hubs_lock));
     if (last)
         hub_free(h);
 }
@@ -110,20 +106,20 @@ struct client_object *local_hub_decode(struct local_hub *h, const struct object 
     struct hub_slot *slot = &h->slots[o->revision % HUB_SLOTS];
     if (api_kind_is_partial(as)) // which has an end, and nobody shares it
         return decode(o, as, err);
-    must(pthread_mutex_lock(&h->lock));
+    must_succeed(pthread_mutex_lock(&h->lock));
     struct client_object *found =
         slot->object == o && slot->as == as ? client_object_ref(slot->decoded) : NULL;
-    must(pthread_mutex_unlock(&h->lock));
+    must_succeed(pthread_mutex_unlock(&h->lock));
     if (found)
         return found;
     found = decode(o, as, err);
     if (!found || !remember)
         return found;
     struct hub_slot fresh = {object_ref(o), as, client_object_ref(found)};
-    must(pthread_mutex_lock(&h->lock));
+    must_succeed(pthread_mutex_lock(&h->lock));
     struct hub_slot old = *slot;
     *slot = fresh;
-    must(pthread_mutex_unlock(&h->lock));
+    must_succeed(pthread_mutex_unlock(&h->lock));
     object_unref(old.object);
     client_object_unref(old.decoded);
     return found;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/partial.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "client/local_int.h"
@@ -54,11 +55,6 @@ struct client_watch {
     bool posted;
 };
 
-static void must(int r)
-{
-    assert(r == 0);
-}
-
 static void queue_drop(struct queued_list *queue)
 {
     for (size_t i = 0; i < queue->n; i++)
@@ -71,7 +67,7 @@ static void watch_unref(struct client_watch *w)
     if (atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel) > 1)
         return;
     queue_drop(&w->queue);
-    must(pthread_mutex_destroy(&w->lock));
+    must_succeed(pthread_mutex_destroy(&w->lock));
     arena_done(&w->arena);
     free(w);
 }
@@ -102,13 +98,13 @@ static bool give(struct client_watch *w, const struct queued *q, const struct er
 static void watch_deliver(void *arg)
 {
     struct client_watch *w = arg;
-    must(pthread_mutex_lock(&w->lock));
+    must_succeed(pthread_mutex_lock(&w->lock));
     struct queued_list queue = w->queue;
     struct err end_err = w->end_err;
     w->queue = (struct queued_list){0};
     w->events = w->bytes = 0;
     w->posted = false;
-    must(pthread_mutex_unlock(&w->lock));
+    must_succeed(pthread_mutex_unlock(&w->lock));
     for (size_t i = 0; i < queue.n && !w->stopped; i++)
         if (!give(w, &queue.p[i], &end_err))
             break;
@@ -121,7 +117,7 @@ static void watch_deliver(void *arg)
 // queue_event adds an event for the client, which takes o's reference.
 static void queue_event(struct client_watch *w, const struct queued *q)
 {
-    must(pthread_mutex_lock(&w->lock));
+    must_succeed(pthread_mutex_lock(&w->lock));
     vec_push(&w->queue, *q);
     if (!q->initial) {
         w->events++;
@@ -129,7 +125,7 @@ static void queue_event(struct client_watch *w, const struct queued *q)
     }
     bool post = !w->posted;
     w->posted = true;
-    must(pthread_mutex_unlock(&w->lock));
+    must_succeed(pthread_mutex_unlock(&w->lock));
     if (!post)
         return;
     atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
@@ -146,17 +142,17 @@ static void watch_unlink(struct client_watch *w)
 static void watch_over(struct client_watch *w, const struct err *err)
 {
     watch_unlink(w);
-    must(pthread_mutex_lock(&w->lock));
+    must_succeed(pthread_mutex_lock(&w->lock));
     w->end_err = *err;
-    must(pthread_mutex_unlock(&w->lock));
+    must_succeed(pthread_mutex_unlock(&w->lock));
     queue_event(w, &(struct queued){.type = CLIENT_ENDED});
 }
 
 static bool overflowing(struct client_watch *w)
 {
-    must(pthread_mutex_lock(&w->lock));
+    must_succeed(pthread_mutex_lock(&w->lock));
     bool yes = w->events >= WATCH_EVENTS_MAX || w->bytes >= WATCH_BYTES_MAX;
-    must(pthread_mutex_unlock(&w->lock));
+    must_succeed(pthread_mutex_unlock(&w->lock));
     return yes;
 }
 
@@ -316,7 +312,7 @@ struct client_watch *local_watch(struct client *c, const struct api_kind *kind,
     w->since = since;
     w->event = event;
     w->arg = arg;
-    must(pthread_mutex_init(&w->lock, NULL));
+    must_succeed(pthread_mutex_init(&w->lock, NULL));
     l->busy++;
     exec_post(l->registry_exec, watch_begin, w);
     return w;

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/api.h"
 #include "base/log.h"
 #include "client/backoff.h"
 #include "client/frames.h"
@@ -127,10 +128,8 @@ static void lost(struct client_watch *w, int code, struct err *err)
 
 static bool ends_initial_events(const struct api_object_meta *m)
 {
-    for (size_t i = 0; i < m->annotations.n; i++)
-        if (str_eqz(m->annotations.p[i].key, "k8s.io/initial-events-end"))
-            return str_eqz(m->annotations.p[i].value, "true");
-    return false;
+    const struct str *value = api_map_find(&m->annotations, STR("k8s.io/initial-events-end"));
+    return value && str_eqz(*value, "true");
 }
 
 static void on_bookmark(struct client_watch *w, const struct client_object *o)

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -235,14 +236,6 @@ void workqueue_add_after(struct workqueue *q, struct str key, int64_t delay_ns)
 
 // --- Failures ------------------------------------------------------------------------------------
 
-static int64_t backoff_ns(const struct workqueue *q, size_t failures)
-{
-    int64_t delay = q->options.retry_first_ns;
-    for (size_t i = 0; i < failures && delay < q->options.retry_max_ns; i++)
-        delay *= 2;
-    return delay < q->options.retry_max_ns ? delay : q->options.retry_max_ns;
-}
-
 // take_token is how long one more retry has to wait for its turn among all.
 static int64_t take_token(struct workqueue *q)
 {
@@ -261,7 +254,9 @@ static int64_t take_token(struct workqueue *q)
 void workqueue_retry(struct workqueue *q, struct str key)
 {
     struct work_key *k = key_make(q, key);
-    int64_t backoff = backoff_ns(q, k->failures++);
+    const struct backoff_policy p = {.first_ns = q->options.retry_first_ns,
+                                     .max_ns = q->options.retry_max_ns};
+    int64_t backoff = backoff_wait_ns(&p, k->failures++);
     int64_t turn = take_token(q);
     workqueue_add_after(q, key, backoff > turn ? backoff : turn);
 }

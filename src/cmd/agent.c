@@ -24,6 +24,8 @@
 #include "cmd/process.h"
 #include "cmd/verb.h"
 #include "net/tls_follow.h"
+#include "os/fault.h"
+#include "os/file.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -161,11 +163,11 @@ static int own_certificate(const char *folder, const char *node, const char *con
     if (code == 0)
         code = tls_make_certificate(&ca, &leaf, &pair, err);
     if (code == 0)
-        code = tls_write_file(ca_file.p, ca.certificate_pem, err);
+        code = file_replace_durable(AT_FDCWD, ca_file.p, str_z(ca.certificate_pem), 0600, err);
     if (code == 0)
-        code = tls_write_file(key->p, pair.key_pem, err);
+        code = file_replace_durable(AT_FDCWD, key->p, str_z(pair.key_pem), 0600, err);
     if (code == 0)
-        code = tls_write_file(crt->p, pair.certificate_pem, err);
+        code = file_replace_durable(AT_FDCWD, crt->p, str_z(pair.certificate_pem), 0600, err);
     tls_key_pair_done(&ca);
     tls_key_pair_done(&pair);
     return code;
@@ -203,6 +205,7 @@ static int open_tls(struct running *r, const char *data_dir, struct err *err)
     sbuf_addf(&folder, "%s/pki", data_dir);
     (void)mkdir(data_dir, 0755);
     (void)mkdir(folder.p, 0700);
+    file_remove_temporaries(folder.p, STR(""));
     if (a->certificate && a->key) {
         sbuf_addz(&crt, a->certificate);
         sbuf_addz(&key, a->key);
@@ -219,7 +222,7 @@ static int open_tls(struct running *r, const char *data_dir, struct err *err)
         cleanup_sbuf struct sbuf pem = {0};
         sbuf_addf(&ca, "%s/client-ca.crt", folder.p);
         sbuf_add(&pem, r->target.ca_pem);
-        code = tls_write_file(ca.p, pem.p, err);
+        code = file_replace_durable(AT_FDCWD, ca.p, sbuf_str(&pem), 0600, err);
     }
     const struct tls_server_options o = {
         .certificate_file = crt.p, .key_file = key.p, .client_ca_file = ca.n ? ca.p : NULL};
@@ -234,7 +237,7 @@ static atomic_long steps;
 static int64_t kill_at = -1;
 static FILE *steps_file;
 
-static void on_step(void *arg, const char *what)
+static int on_step(void *arg, const char *what)
 {
     (void)arg;
     int64_t at = atomic_fetch_add(&steps, 1);
@@ -245,10 +248,12 @@ static void on_step(void *arg, const char *what)
     }
     if (at == kill_at)
         (void)raise(SIGKILL);
+    return 0;
 }
 
-static bool wants_steps(void)
+static void count_steps(void)
 {
+    static const struct fault_hook hook = {on_step, NULL};
     // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment
     const char *at = getenv("DRAY_AGENT_KILL_AT");
     const char *file = getenv("DRAY_AGENT_STEPS");
@@ -257,7 +262,8 @@ static bool wants_steps(void)
         (void)!str_to_i64(str_z(at), &kill_at);
     if (file)
         steps_file = fopen(file, "we");
-    return at || file;
+    if (at || file)
+        fault_hook_set(&hook);
 }
 
 static void to_stderr(void *ctx, enum log_level level, struct str record)
@@ -379,8 +385,8 @@ static int start(struct running *r, struct err *err)
                                     .trim = true,
                                     .say = say,
                                     .registered = on_registered,
-                                    .arg = r,
-                                    .step = wants_steps() ? on_step : NULL};
+                                    .arg = r};
+    count_steps();
     if (code == 0)
         code = agent_new(&o, &r->agent, err);
     r->stop = (struct exec_timer){.fn = on_stop_tick, .arg = r};

@@ -8,10 +8,10 @@
 #include "base/vec.h"
 #include "cdi/apply.h"
 #include "cdi/cache.h"
-#include "cdi/store.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
 #include "codec/yaml.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -306,7 +306,7 @@ static int cdi_run_apply(void)
         rc = apply_to(a, &in, &out, &err);
     bool to_file = a->output && strcmp(a->output, "-") != 0;
     if (rc == 0 && to_file)
-        rc = cdi_store_replace(a->output, sbuf_str(&out), &err);
+        rc = file_replace_durable(AT_FDCWD, a->output, sbuf_str(&out), 0644, &err);
     if (rc != 0) {
         (void)fprintf(stderr, "dray cdi: %s\n", err.msg);
         return VERB_NO;

@@ -4,20 +4,15 @@
 #include "base/vec.h"
 #include "cel/text.h"
 #include "codec/base64.h"
+#include "codec/json_writer.h"
 
 #include "base/banned.h"
-
-static void write_field(struct json_writer *w, const char *name, struct str text)
-{
-    json_write_key(w, str_z(name));
-    json_write_str(w, text);
-}
 
 static void write_text_of(struct json_writer *w, const char *name, struct cel_val v)
 {
     cleanup_sbuf struct sbuf b = {0};
     cel_write(v, &b);
-    write_field(w, name, sbuf_str(&b));
+    json_write_text(w, name, sbuf_str(&b));
 }
 
 static void write_double(struct json_writer *w, struct cel_val v)
@@ -51,7 +46,7 @@ static void write_bytes(struct json_writer *w, struct cel_val v)
 {
     cleanup_sbuf struct sbuf b = {0};
     base64_encode(cel_str(v), BASE64_STD, &b);
-    write_field(w, "bytes", sbuf_str(&b));
+    json_write_text(w, "bytes", sbuf_str(&b));
 }
 
 static void write_optional(struct json_writer *w, struct cel_val v)
@@ -115,7 +110,7 @@ void cel_json_write_value(struct json_writer *w, struct cel_val v)
         write_optional(w, v);
         break;
     case CEL_TYPE:
-        write_field(w, "type", v.type->name);
+        json_write_text(w, "type", v.type->name);
         break;
     default:
         write_text_of(w, names[v.kind] ? names[v.kind] : "unknown", v);

@@ -12,7 +12,7 @@
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
 #include "conform/conform.h"
-#include "driver/files.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -92,7 +92,7 @@ static int read_spec(const char *path, struct arena *arena, struct str *ret, str
     cleanup_sbuf struct sbuf out = {0};
     cleanup_json_doc struct json_doc doc = {0};
     struct json_writer w = {.out = &out};
-    int code = files_read(path, (size_t)1 << 20, &bytes, err);
+    int code = file_read(path, (size_t)1 << 20, &bytes, err);
     if (code == 0)
         code = yaml_parse(sbuf_str(&bytes), NULL, &doc, err);
     if (code < 0)
@@ -121,7 +121,7 @@ static void progress(void *arg, const char *id, const enum conform_result *resul
 static int write_file(const char *path, struct str text)
 {
     struct err err = {0};
-    if (files_replace(NULL, path, text, &err) == 0)
+    if (file_replace_atomic(AT_FDCWD, path, text, 0644, &err) == 0)
         return VERB_OK;
     return fail(err.msg);
 }

@@ -229,7 +229,7 @@ int stub_open(struct stub *s, void (*more)(struct stub *s, struct dra_options *o
     if (a->plugins)
         (void)mkdir(a->plugins, 0750); // drivers say what is wrong with it
     name_state(s);
-    int rc = disk_folder_new(s->state.p, NULL, NULL, &s->disk, err);
+    int rc = disk_folder_new(s->state.p, &s->disk, err);
     if (rc == 0)
         rc = loop_new(&s->loop, err);
     if (rc == 0)

@@ -112,12 +112,6 @@ static void show_text(const struct stub_args *args, const struct node_claim *c, 
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void write_text(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void write_texts(struct json_writer *w, const char *key, const struct plugin_strs *texts)
 {
     json_write_key(w, str_z(key));
@@ -131,11 +125,11 @@ static void write_device(struct json_writer *w, const struct node_claim_driver *
                          const struct plugin_device *d)
 {
     json_write_object_begin(w);
-    write_text(w, "driver", part->name);
-    write_text(w, "pool", d->pool_name);
-    write_text(w, "device", d->device_name);
+    json_write_text(w, "driver", part->name);
+    json_write_text(w, "pool", d->pool_name);
+    json_write_text(w, "device", d->device_name);
     if (d->has_share_id)
-        write_text(w, "shareID", d->share_id);
+        json_write_text(w, "shareID", d->share_id);
     write_texts(w, "requestNames", &d->request_names);
     write_texts(w, "cdiDeviceIDs", &d->cdi_device_ids);
     json_write_object_end(w);
@@ -152,7 +146,7 @@ static void write_edits(struct json_writer *w, const struct stub_args *args,
         json_write_key(w, STR("containerEdits"));
         cdi_write_edits(w, &edits);
     } else {
-        write_text(w, "cdiError", str_z(err.msg));
+        json_write_text(w, "cdiError", str_z(err.msg));
     }
     cdi_cache_free(cache);
 }
@@ -164,9 +158,9 @@ static void show_json(const struct stub_args *args, const struct node_claim *c, 
     struct json_writer w = {.out = &out};
     struct id_list ids = {0};
     json_write_object_begin(&w);
-    write_text(&w, "namespace", c->namespace);
-    write_text(&w, "name", c->name);
-    write_text(&w, "uid", c->uid);
+    json_write_text(&w, "namespace", c->namespace);
+    json_write_text(&w, "name", c->name);
+    json_write_text(&w, "uid", c->uid);
     if (took_ns >= 0) {
         json_write_key(&w, STR("microseconds"));
         json_write_i64(&w, took_ns / CLOCK_NS_PER_US);

@@ -24,6 +24,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tls_follow.h"
+#include "os/file.h"
 #include "server/pki.h"
 
 #include "base/banned.h"
@@ -106,23 +107,8 @@ static int prepare_folder(const char *path, struct err *err)
         return err_set(err, EPERM,
                        "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
                        path);
+    file_remove_temporaries(path, STR(""));
     return 0;
-}
-
-static int copy_bytes(int from, int to)
-{
-    static char buf[65536];
-    for (;;) {
-        ssize_t n = read(from, buf, sizeof(buf));
-        if (n <= 0)
-            return n < 0 ? -errno : 0;
-        for (ssize_t at = 0; at < n;) {
-            ssize_t w = write(to, buf + at, (size_t)(n - at));
-            if (w < 0)
-                return -errno;
-            at += w;
-        }
-    }
 }
 
 // restore puts a backup in the place of a database that is not there yet.
@@ -135,19 +121,9 @@ static int restore(const char *backup, const char *database, struct err *err)
     int from = open(backup, O_RDONLY | O_CLOEXEC);
     if (from < 0)
         return err_set(err, errno, "cannot read the backup %s: %m", backup);
-    cleanup_sbuf struct sbuf part = {0};
-    sbuf_addf(&part, "%s.restoring", database);
-    int to = open(part.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int r = to < 0 ? -errno : copy_bytes(from, to);
-    if (r == 0 && fsync(to) < 0)
-        r = -errno;
-    if (to >= 0)
-        (void)close(to);
+    int r = file_copy_durable(from, AT_FDCWD, database, 0600, err);
     (void)close(from);
-    if (r == 0 && rename(part.p, database) < 0)
-        r = -errno;
-    errno = -r;
-    return r < 0 ? err_set(err, -r, "cannot restore to %s: %m", database) : 0;
+    return r < 0 ? err_wrap(err, "cannot restore a backup") : 0;
 }
 
 // --- Starting ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "base/map.h"
 #include "cmd/device_verb.h"
 #include "net/tls.h"
+#include "os/file.h"
 #include "view/human.h"
 
 #include "base/banned.h"
@@ -88,7 +89,8 @@ static int save(struct err *err)
         const struct snapshot_about about = {.server = server_version(&s),
                                              .taken = sbuf_str(&taken)};
         snapshot_write(s.world, &about, &out);
-        r = words.n ? tls_write_file(words.p[0], out.p, err) : common_print(sbuf_str(&out), err);
+        r = words.n ? file_replace_durable(AT_FDCWD, words.p[0], sbuf_str(&out), 0600, err)
+                    : common_print(sbuf_str(&out), err);
     }
     if (r == 0 && words.n)
         (void)fprintf(stderr, "%s: %zu bytes\n", words.p[0], out.n);

@@ -109,39 +109,33 @@ static void add_random(struct sbuf *out, size_t n)
         sbuf_addc(out, letters[rng_below(rng_system(), sizeof(letters) - 1)]);
 }
 
-static void member(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void write_secret(const struct bootstrap_token *token, struct json_writer *w)
 {
     cleanup_sbuf struct sbuf name = {0}, until = {0};
     int64_t now_ns = clock_wall_ns(clock_system());
     sbuf_addf(&name, BOOTSTRAP_PREFIX "%.*s", STR_ARG(token->id));
     json_write_object_begin(w);
-    member(w, "apiVersion", STR("v1"));
-    member(w, "kind", STR("Secret"));
+    json_write_text(w, "apiVersion", STR("v1"));
+    json_write_text(w, "kind", STR("Secret"));
     json_write_key(w, STR("metadata"));
     json_write_object_begin(w);
-    member(w, "name", sbuf_str(&name));
-    member(w, "namespace", STR(BOOTSTRAP_NAMESPACE));
+    json_write_text(w, "name", sbuf_str(&name));
+    json_write_text(w, "namespace", STR(BOOTSTRAP_NAMESPACE));
     json_write_object_end(w);
-    member(w, "type", STR(BOOTSTRAP_TYPE));
+    json_write_text(w, "type", STR(BOOTSTRAP_TYPE));
     json_write_key(w, STR("stringData"));
     json_write_object_begin(w);
-    member(w, "token-id", token->id);
-    member(w, "token-secret", token->secret);
-    member(w, "usage-bootstrap-authentication", STR("true"));
-    member(w, "usage-bootstrap-signing", STR("true"));
+    json_write_text(w, "token-id", token->id);
+    json_write_text(w, "token-secret", token->secret);
+    json_write_text(w, "usage-bootstrap-authentication", STR("true"));
+    json_write_text(w, "usage-bootstrap-signing", STR("true"));
     if (args.groups[0])
-        member(w, "auth-extra-groups", str_z(args.groups));
+        json_write_text(w, "auth-extra-groups", str_z(args.groups));
     if (args.description)
-        member(w, "description", str_z(args.description));
+        json_write_text(w, "description", str_z(args.description));
     if (args.ttl_ns > 0) {
         rfc3339_write_seconds(moment_from_ns(now_ns + args.ttl_ns), &until);
-        member(w, "expiration", sbuf_str(&until));
+        json_write_text(w, "expiration", sbuf_str(&until));
     }
     json_write_object_end(w);
     json_write_object_end(w);

@@ -99,14 +99,6 @@ static int cmp_magnitude(const struct bigint *x, const struct bigint *y)
     return 0;
 }
 
-int bigint_cmp(const struct bigint *x, const struct bigint *y)
-{
-    if (x->negative != y->negative)
-        return x->negative ? -1 : 1;
-    int c = cmp_magnitude(x, y);
-    return x->negative ? -c : c;
-}
-
 static struct bigint *copy(const struct bigint *b, struct arena *a)
 {
     struct bigint *c = make(a, b->n, b->negative);

@@ -33,9 +33,6 @@ bool bigint_to_i64(const struct bigint *b, int64_t *ret);
 // bigint_low64 is what two's complement keeps in 64 bits (Go's big.Int.Int64 on overflow).
 int64_t bigint_low64(const struct bigint *b);
 
-// bigint_cmp: <0, 0, >0.
-int bigint_cmp(const struct bigint *x, const struct bigint *y);
-
 const struct bigint *bigint_neg(const struct bigint *b, struct arena *a);
 const struct bigint *bigint_add(const struct bigint *x, const struct bigint *y, struct arena *a);
 

@@ -351,3 +351,15 @@ void json_write_value(struct json_writer *w, const yyjson_val *v)
         break;
     }
 }
+
+void json_write_text(struct json_writer *w, const char *key, struct str value)
+{
+    json_write_key(w, str_z(key));
+    json_write_str(w, value);
+}
+
+void json_write_text_if(struct json_writer *w, const char *key, struct str value)
+{
+    if (value.n)
+        json_write_text(w, key, value);
+}

@@ -38,6 +38,10 @@ void json_write_u64(struct json_writer *w, uint64_t v);
 void json_write_bool(struct json_writer *w, bool v);
 void json_write_null(struct json_writer *w);
 
+// json_write_text writes a key and a string, json_write_text_if only if the string is not empty.
+void json_write_text(struct json_writer *w, const char *key, struct str value);
+void json_write_text_if(struct json_writer *w, const char *key, struct str value);
+
 // json_write_double writes the shortest text that reads back as v; v must be finite.
 void json_write_double(struct json_writer *w, double v);
 

@@ -57,11 +57,6 @@ static inline struct proto_reader proto_reader_of(struct str message)
 // proto_next reads a field. Returns 1, 0 at the end, or -ERR_BAD_REQUEST.
 int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err) MUST_USE;
 
-// proto_wire_error says that a field has not the wire type its schema asks for. Returns
-// -ERR_BAD_REQUEST.
-int proto_wire_error(const struct proto_reader *r, const struct proto_field *f,
-                     enum proto_wire want, struct err *err);
-
 // proto_to_*: a field's value as the schema's type. Return 0 or -ERR_BAD_REQUEST by
 // proto_wire_error. As everywhere, a varint is cut to the type's bits and any bool but 0 is true.
 int proto_to_u64(const struct proto_reader *r, const struct proto_field *f, uint64_t *ret,

@@ -174,8 +174,10 @@ int proto_next(struct proto_reader *r, struct proto_field *ret, struct err *err)
     return 1;
 }
 
-int proto_wire_error(const struct proto_reader *r, const struct proto_field *f,
-                     enum proto_wire want, struct err *err)
+// proto_wire_error says that a field has not the wire type its schema asks for. Returns
+// -ERR_BAD_REQUEST.
+static int proto_wire_error(const struct proto_reader *r, const struct proto_field *f,
+                            enum proto_wire want, struct err *err)
 {
     return err_set(err, ERR_BAD_REQUEST,
                    "invalid protobuf at byte %zu: field %u has wire type %d, not %d",

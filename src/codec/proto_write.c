@@ -113,16 +113,11 @@ void proto_close(struct proto_writer *w, uint32_t number, size_t mark)
     put_tag(w, number, PROTO_BYTES);
 }
 
-static int by_key(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 void proto_sort_by_key(void *entries, size_t count, size_t size)
 {
     assert(size >= sizeof(struct str));
     if (count > 1)
-        qsort(entries, count, size, by_key);
+        qsort(entries, count, size, str_cmp_elements);
 }
 
 void proto_writer_done(struct proto_writer *w)

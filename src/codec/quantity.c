@@ -128,7 +128,8 @@ int quantity_cmp(const struct quantity *a, const struct quantity *b)
     return sign_a * cmp_by_digits(a, b);
 }
 
-bool quantity_scale_up(int64_t value, int64_t by, int64_t *ret)
+// quantity_scale_up multiplies by 10^by; false when 64 bits do not hold it.
+static bool quantity_scale_up(int64_t value, int64_t by, int64_t *ret)
 {
     if (value == 0 || by == 0) {
         *ret = value;
@@ -137,7 +138,8 @@ bool quantity_scale_up(int64_t value, int64_t by, int64_t *ret)
     return by <= POW10_MAX && !__builtin_mul_overflow(value, pow10_i64[by], ret);
 }
 
-bool quantity_scale_down(int64_t value, int64_t by, int64_t *ret)
+// quantity_scale_down divides by 10^by, rounding away from zero; false when digits were lost.
+static bool quantity_scale_down(int64_t value, int64_t by, int64_t *ret)
 {
     if (by > POW10_MAX) {
         *ret = (value > 0) - (value < 0);

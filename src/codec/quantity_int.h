@@ -21,10 +21,4 @@ struct quantity quantity_decimal(const struct bigint *unscaled, int32_t scale,
 bool quantity_decimal_round(struct quantity *ret, const struct quantity *q, int32_t scale,
                             struct arena *arena);
 
-// quantity_scale_up multiplies by 10^by; false when 64 bits do not hold it.
-bool quantity_scale_up(int64_t value, int64_t by, int64_t *ret);
-
-// quantity_scale_down divides by 10^by, rounding away from zero; false when digits were lost.
-bool quantity_scale_down(int64_t value, int64_t by, int64_t *ret);
-
 #endif

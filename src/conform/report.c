@@ -48,17 +48,11 @@ void conform_write_table(const struct conform_report *r, bool evidence, struct s
 
 // --- JSON --------------------------------------------------------------------------------------------
 
-static void text(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void when(struct json_writer *w, const char *key, int64_t ns)
 {
     cleanup_sbuf struct sbuf t = {0};
     rfc3339_write_micros(moment_from_ns(ns), &t);
-    text(w, key, sbuf_str(&t));
+    json_write_text(w, key, sbuf_str(&t));
 }
 
 static void took(struct json_writer *w, int64_t ns)
@@ -72,13 +66,13 @@ static void took(struct json_writer *w, int64_t ns)
 static void write_outcome(const struct conform_outcome *o, struct json_writer *w)
 {
     json_write_object_begin(w);
-    text(w, "id", str_z(o->id));
-    text(w, "title", str_z(o->title));
-    text(w, "requirement", str_z(o->requirement));
-    text(w, "level", o->must ? STR("MUST") : STR("SHOULD"));
-    text(w, "result", str_z(results[o->result]));
+    json_write_text(w, "id", str_z(o->id));
+    json_write_text(w, "title", str_z(o->title));
+    json_write_text(w, "requirement", str_z(o->requirement));
+    json_write_text(w, "level", o->must ? STR("MUST") : STR("SHOULD"));
+    json_write_text(w, "result", str_z(results[o->result]));
     if (o->why.n)
-        text(w, "reason", o->why);
+        json_write_text(w, "reason", o->why);
     when(w, "started", o->started_ns);
     took(w, o->took_ns);
     json_write_key(w, STR("evidence"));
@@ -86,8 +80,8 @@ static void write_outcome(const struct conform_outcome *o, struct json_writer *w
     vec_foreach(&o->evidence, e) {
         json_write_object_begin(w);
         when(w, "time", e->at_ns);
-        text(w, "type", e->type);
-        text(w, "text", e->text);
+        json_write_text(w, "type", e->type);
+        json_write_text(w, "text", e->text);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -98,10 +92,10 @@ void conform_write_json(const struct conform_report *r, struct sbuf *out)
 {
     struct json_writer w = {.out = out, .indent = 2};
     json_write_object_begin(&w);
-    text(&w, "kind", STR("ConformanceReport"));
-    text(&w, "server", r->server);
-    text(&w, "kubernetesVersion", r->version);
-    text(&w, "namespace", r->namespace);
+    json_write_text(&w, "kind", STR("ConformanceReport"));
+    json_write_text(&w, "server", r->server);
+    json_write_text(&w, "kubernetesVersion", r->version);
+    json_write_text(&w, "namespace", r->namespace);
     when(&w, "started", r->started_ns);
     took(&w, r->took_ns);
     json_write_key(&w, STR("passed"));
@@ -115,7 +109,7 @@ void conform_write_json(const struct conform_report *r, struct sbuf *out)
     json_write_key(&w, STR("interrupted"));
     json_write_bool(&w, r->interrupted);
     if (r->leftover.n)
-        text(&w, "leftover", r->leftover);
+        json_write_text(&w, "leftover", r->leftover);
     json_write_key(&w, STR("checks"));
     json_write_array_begin(&w);
     vec_foreach(&r->outcomes, o)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/pod_claims.h"
+#include "base/backoff.h"
 #include "ctl/job_int.h"
 
 #include "base/banned.h"
@@ -157,10 +158,9 @@ static int64_t backoff_left(const struct job *j)
     }
     if (failures == 0)
         return 0;
-    int64_t pause = BACKOFF_FIRST_S;
-    for (int i = 1; i < failures && pause < BACKOFF_MAX_S; i++)
-        pause *= 2;
-    pause = pause > BACKOFF_MAX_S ? BACKOFF_MAX_S : pause;
+    static const struct backoff_policy p = {.first_ns = BACKOFF_FIRST_S * CLOCK_NS_PER_SEC,
+                                            .max_ns = BACKOFF_MAX_S * CLOCK_NS_PER_SEC};
+    int64_t pause = backoff_wait_ns(&p, (uint64_t)failures - 1) / CLOCK_NS_PER_SEC;
     return last_failure + pause - ctl_now(j->l->ctl).at.sec;
 }
 

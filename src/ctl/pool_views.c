@@ -91,11 +91,6 @@ static struct left all_counters(const struct pool *p, struct arena *arena)
     return left;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 // cost_text is the same for devices that draw the same.
 static struct str cost_text(const struct api_device *d, struct arena *arena)
 {
@@ -115,7 +110,7 @@ static struct str cost_text(const struct api_device *d, struct arena *arena)
         }
     }
     if (n > 0)
-        qsort(parts, n, sizeof(parts[0]), by_text);
+        qsort(parts, n, sizeof(parts[0]), str_cmp_elements);
     struct sbuf all = {0};
     for (size_t i = 0; i < n; i++)
         sbuf_addf(&all, "%.*s,", STR_ARG(parts[i]));
@@ -293,7 +288,7 @@ static void sharing(const struct pool *p, struct arena *arena, struct api_pool_s
         }
         // name is the first member
         if (n > 0)
-            qsort(list, n, sizeof(list[0]), by_text);
+            qsort(list, n, sizeof(list[0]), str_cmp_elements);
         struct api_shareable_summary_status *s =
             arena_one(arena, struct api_shareable_summary_status);
         *s = (struct api_shareable_summary_status){

@@ -157,12 +157,6 @@ static bool is_marked(const struct api_pod *pod)
     return false;
 }
 
-static void write_pair(struct json_writer *w, struct str key, struct str value)
-{
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void mark(struct taint_ctl *t, struct str key, const struct client_object *pod)
 {
     struct sbuf body = {0};
@@ -173,18 +167,18 @@ static void mark(struct taint_ctl *t, struct str key, const struct client_object
     json_write_object_begin(&w);
     json_write_key(&w, STR("metadata"));
     json_write_object_begin(&w);
-    write_pair(&w, STR("uid"), pod->meta->uid);
+    json_write_text(&w, "uid", pod->meta->uid);
     json_write_object_end(&w);
     json_write_key(&w, STR("status"));
     json_write_object_begin(&w);
     json_write_key(&w, STR("conditions"));
     json_write_array_begin(&w);
     json_write_object_begin(&w);
-    write_pair(&w, STR("type"), STR("DisruptionTarget"));
-    write_pair(&w, STR("status"), STR("True"));
-    write_pair(&w, STR("reason"), STR(TAINT_REASON));
-    write_pair(&w, STR("message"), STR("Device Taint manager: deleting due to NoExecute taint"));
-    write_pair(&w, STR("lastTransitionTime"), sbuf_str(&now));
+    json_write_text(&w, "type", STR("DisruptionTarget"));
+    json_write_text(&w, "status", STR("True"));
+    json_write_text(&w, "reason", STR(TAINT_REASON));
+    json_write_text(&w, "message", STR("Device Taint manager: deleting due to NoExecute taint"));
+    json_write_text(&w, "lastTransitionTime", sbuf_str(&now));
     json_write_object_end(&w);
     json_write_array_end(&w);
     json_write_object_end(&w);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A ResourceClaim as a driver's callbacks see it.
+#include "api/api.h"
 #include "driver/sdk.h"
 
 #include "base/banned.h"
@@ -71,10 +72,10 @@ int sdk_claim(const struct api_resource_claim *object, struct str driver, struct
     *ret = (struct dray_claim){.namespace_ = text(arena, object->metadata.namespace),
                                .name = text(arena, object->metadata.name),
                                .uid = text(arena, object->metadata.uid)};
-    for (size_t i = 0; i < object->metadata.annotations.n; i++)
-        if (str_eq(object->metadata.annotations.p[i].key,
-                   STR("resource.kubernetes.io/pod-claim-name")))
-            ret->pod_claim_name = text(arena, object->metadata.annotations.p[i].value);
+    const struct str *pod_claim =
+        api_map_find(&object->metadata.annotations, STR("resource.kubernetes.io/pod-claim-name"));
+    if (pod_claim)
+        ret->pod_claim_name = text(arena, *pod_claim);
     if (!object->status.allocation)
         return err_set(err, ERR_INVALID, "claim %s/%s is not allocated", ret->namespace_,
                        ret->name);

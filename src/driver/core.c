@@ -17,6 +17,8 @@
 #include "codec/rfc3339.h"
 #include "driver/intents.h"
 #include "driver/outcome.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -74,7 +76,7 @@ static struct held *load(const char *path, const char *uid, const struct stat *s
     h->inode = st->st_ino;
     h->size = st->st_size;
     h->changed = st->st_mtim;
-    if (files_read(path, JOURNAL_BYTES_MAX, &text, NULL) != 0)
+    if (file_read(path, JOURNAL_BYTES_MAX, &text, NULL) != 0)
         h->damaged = true;
     else
         h->good = journal_read(sbuf_str(&text), &h->arena, &h->entry, &h->damaged) == 0;
@@ -129,7 +131,7 @@ static int scan(struct core *c, struct err *err)
         struct held **h = map_value(&c->helds, at);
         (*h)->seen = false;
     }
-    for (const struct dirent *e; (e = files_next(dir));) {
+    for (const struct dirent *e; (e = file_next_entry(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_ends(name, STR(".journal")))
             continue;
@@ -164,7 +166,7 @@ static int append(struct core *c, const struct journal_entry *e, struct err *err
     cleanup_sbuf struct sbuf path = {0}, line = {0};
     journal_path(c, e->claim.uid, &path);
     journal_write(e, &line);
-    return files_append(&c->o.files, path.p, sbuf_str(&line), false, err);
+    return file_append(path.p, sbuf_str(&line), err);
 }
 
 static bool is_held(void *arg, const char *uid)
@@ -184,14 +186,15 @@ static int promise(struct core *c, const struct journal_entry *e, struct err *er
     if (stored < 0)
         return stored;
     c->unsettled = c->unsettled || stored;
-    return files_append(&c->o.files, path.p, sbuf_str(&line), !stored, err);
+    return stored ? file_append(path.p, sbuf_str(&line), err)
+                  : file_append_durable(path.p, sbuf_str(&line), err);
 }
 
 static int remove_journal(struct core *c, const char *uid, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     journal_path(c, uid, &path);
-    int rc = files_remove(&c->o.files, path.p, err);
+    int rc = file_remove(path.p, err);
     if (rc != 0)
         return rc;
     if (c->intents)
@@ -232,10 +235,10 @@ static int ensure_metadata(struct core *c, const struct journal_entry *e, struct
         cleanup_sbuf struct sbuf path = {0};
         metadata_dir(c, &e->claim, &path);
         sbuf_addf(&path, "/%.*s", STR_ARG(json_str(request)));
-        rc = files_make_dirs(&c->o.files, path.p, err);
+        rc = file_make_dirs(path.p, 0755, err);
         sbuf_addz(&path, "/metadata.json");
         if (rc == 0)
-            rc = files_ensure(&c->o.files, path.p, json_str(file), err);
+            rc = file_ensure_atomic(AT_FDCWD, path.p, json_str(file), 0644, err);
         if (rc != 0)
             return rc;
     }
@@ -252,8 +255,8 @@ static int ensure_files(struct core *c, const struct journal_entry *e, struct er
     spec_path(c, e->claim.uid, &path);
     sbuf_add(&bytes, e->spec);
     sbuf_addc(&bytes, '\n');
-    rc = files_make_dirs(&c->o.files, c->o.cdi_dir, err);
-    return rc == 0 ? files_ensure(&c->o.files, path.p, sbuf_str(&bytes), err) : rc;
+    rc = file_make_dirs(c->o.cdi_dir, 0755, err);
+    return rc == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&bytes), 0644, err) : rc;
 }
 
 static int remove_files(struct core *c, const struct dray_claim *claim, struct err *err)
@@ -261,8 +264,8 @@ static int remove_files(struct core *c, const struct dray_claim *claim, struct e
     cleanup_sbuf struct sbuf spec = {0}, metadata = {0};
     spec_path(c, claim->uid, &spec);
     metadata_dir(c, claim, &metadata);
-    int rc = files_remove(&c->o.files, spec.p, err);
-    return rc == 0 ? files_remove_tree(&c->o.files, metadata.p, err) : rc;
+    int rc = file_remove(spec.p, err);
+    return rc == 0 ? file_remove_tree(metadata.p, err) : rc;
 }
 
 // --- Calling the driver --------------------------------------------------------------------------
@@ -276,13 +279,13 @@ static int told(const struct dray_error *from, struct err *err)
 
 static int call_unprepare(struct core *c, const struct dray_claim *claim, struct err *err)
 {
-    int rc = files_step(&c->o.files, "call unprepare", err);
+    int rc = fault_check("call unprepare", err);
     if (rc != 0 || !c->o.callbacks.unprepare)
         return rc;
     struct dray_error why = {0};
     if (c->o.callbacks.unprepare(c->o.arg, claim, &why) < 0)
         return told(&why, err);
-    return files_step(&c->o.files, "after unprepare", err);
+    return fault_check("after unprepare", err);
 }
 
 static int call_verify(struct core *c, const struct dray_claim *claim, struct err *err)
@@ -298,13 +301,13 @@ static int call_prepare(struct core *c, struct journal_entry *e, struct arena *a
 {
     struct dray_outcome outcome;
     outcome_init(&outcome, &e->claim, arena);
-    int rc = files_step(&c->o.files, "call prepare", err);
+    int rc = fault_check("call prepare", err);
     if (rc != 0)
         return rc;
     struct dray_error why = {0};
     if (c->o.callbacks.prepare(c->o.arg, &e->claim, &outcome, &why) < 0)
         return told(&why, err);
-    rc = files_step(&c->o.files, "after prepare", err);
+    rc = fault_check("after prepare", err);
     if (rc != 0)
         return rc;
     cleanup_sbuf struct sbuf now = {0}, metadata = {0};
@@ -534,7 +537,7 @@ static void settle_one(void *arg, const char *uid, struct str line)
     cleanup_sbuf struct sbuf path = {0};
     (void)line;
     journal_path(c, uid, &path);
-    if (!is_held(c, uid) || files_append(NULL, path.p, STR(""), true, NULL) == 0)
+    if (!is_held(c, uid) || file_append_durable(path.p, STR(""), NULL) == 0)
         intents_clear(c->intents, uid);
 }
 
@@ -592,13 +595,14 @@ static int remove_strays(struct core *c, struct err *err)
     cleanup_sbuf struct sbuf prefix = {0};
     cdi_file_name(&prefix, str_z(c->o.driver), str_z(c->o.cdi_class), STR(""));
     sbuf_addc(&prefix, '_');
+    file_remove_temporaries(c->o.cdi_dir, sbuf_str(&prefix));
     DIR *dir = opendir(c->o.cdi_dir);
     if (!dir)
         return errno == ENOENT ? 0
                                : err_set(err, errno, "cannot read %s: %s", c->o.cdi_dir,
                                          strerrordesc_np(errno));
     int rc = 0;
-    for (const struct dirent *e; rc == 0 && (e = files_next(dir));) {
+    for (const struct dirent *e; rc == 0 && (e = file_next_entry(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_starts(name, sbuf_str(&prefix)) || !str_ends(name, STR(".json")))
             continue;
@@ -607,7 +611,7 @@ static int remove_strays(struct core *c, struct err *err)
             continue;
         cleanup_sbuf struct sbuf path = {0};
         sbuf_addf(&path, "%s/%s", c->o.cdi_dir, e->d_name);
-        rc = files_remove(&c->o.files, path.p, err);
+        rc = file_remove(path.p, err);
     }
     (void)closedir(dir);
     return rc;
@@ -629,7 +633,7 @@ static void take_intent(void *arg, const char *uid, struct str line)
         journal_path(c, uid, &path);
         sbuf_addc(&text, '\n');
         sbuf_add(&text, line);
-        if (files_append(&c->o.files, path.p, sbuf_str(&text), true, NULL) != 0)
+        if (file_append_durable(path.p, sbuf_str(&text), NULL) != 0)
             return; // the slot stays
         (void)look(c, uid);
     }
@@ -641,7 +645,7 @@ static int recover(struct core *c, struct err *err)
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/intents", c->o.data_dir);
     // Without it everything works, only slower.
-    if (intents_open(&c->o.files, path.p, &c->intents, NULL) == 0)
+    if (intents_open(path.p, &c->intents, NULL) == 0)
         intents_each(c->intents, take_intent, c);
     int rc = remove_strays(c, err);
     map_foreach(&c->helds, at) {
@@ -659,7 +663,7 @@ static const char *keep(struct core *c, const char *text)
 
 static int open_folders(struct core *c, struct err *err)
 {
-    int rc = files_make_dirs(&c->o.files, c->claims_dir.p, err);
+    int rc = file_make_dirs(c->claims_dir.p, 0755, err);
     if (rc != 0)
         return rc;
     cleanup_sbuf struct sbuf path = {0};
@@ -722,7 +726,7 @@ void core_boot_id(char buf[64])
 {
     cleanup_sbuf struct sbuf text = {0};
     struct str id = STR("unknown");
-    if (files_read("/proc/sys/kernel/random/boot_id", 64, &text, NULL) == 0)
+    if (file_read("/proc/sys/kernel/random/boot_id", 64, &text, NULL) == 0)
         id = str_trim(sbuf_str(&text));
     size_t n = id.n < 63 ? id.n : 63;
     memcpy(buf, id.p, n);

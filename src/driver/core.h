@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "dray/driver.h"
-#include "driver/files.h"
 #include "driver/journal.h"
 
 struct core_options {
@@ -27,7 +26,6 @@ struct core_options {
     bool metadata;
     struct dray_callbacks callbacks;
     void *arg;
-    struct files files;
     const struct clock *clock;
 };
 

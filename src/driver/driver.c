@@ -6,6 +6,7 @@
 
 #include "driver/sdk.h"
 #include "driver/sdk_error.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -56,6 +57,7 @@ static void *work_off(void *arg)
             continue;
         }
         pthread_mutex_unlock(&d->lock);
+        FAULT_SCOPE(d->faults);
         struct sdk_job *job = list_entry(n, struct sdk_job, node);
         job->run(job->arg);
         exec_post(d->runtime->exec, job->done, job->arg);
@@ -142,7 +144,6 @@ static int open_core(struct dray_driver *d, struct err *err)
                                    .metadata = d->o.metadata,
                                    .callbacks = d->o.callbacks,
                                    .arg = d->o.arg,
-                                   .files = d->files,
                                    .clock = d->runtime->exec->clock};
     return core_open(&o, &d->core, err);
 }
@@ -166,12 +167,12 @@ static void open_publisher(struct dray_driver *d)
 }
 
 int sdk_driver_start(struct dray_runtime *r, const struct dray_driver_options *options,
-                     const struct files *files, struct dray_driver **ret, struct err *err)
+                     const struct fault_hook *faults, struct dray_driver **ret, struct err *err)
 {
     struct dray_driver *d = xcalloc(1, sizeof(*d));
     d->runtime = r;
-    if (files)
-        d->files = *files;
+    d->faults = faults;
+    FAULT_SCOPE(faults);
     list_init(&d->jobs);
     list_init(&d->pendings);
     list_init(&d->streams);

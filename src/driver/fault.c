@@ -7,7 +7,7 @@
 
 #include "codec/json.h"
 #include "codec/json_writer.h"
-#include "driver/files.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -139,7 +139,7 @@ int faults_load(const char *path, struct arena *arena, struct faults *ret, struc
     struct stat st;
     if (stat(path, &st) != 0 && errno == ENOENT)
         return 0;
-    int rc = files_read(path, FAULT_BYTES_MAX, &text, err);
+    int rc = file_read(path, FAULT_BYTES_MAX, &text, err);
     if (rc == 0)
         rc = faults_parse(sbuf_str(&text), arena, ret, err);
     return rc == 0 ? 0 : err_wrap(err, "%s", path);
@@ -151,8 +151,8 @@ int faults_save(const char *path, const struct faults *f, struct err *err)
     faults_write(f, &text);
     const char *slash = strrchr(path, '/');
     cleanup_free char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
-    int rc = *dir ? files_make_dirs(NULL, dir, err) : 0;
-    return rc == 0 ? files_replace(NULL, path, sbuf_str(&text), err) : rc;
+    int rc = *dir ? file_make_dirs(dir, 0755, err) : 0;
+    return rc == 0 ? file_replace_atomic(AT_FDCWD, path, sbuf_str(&text), 0644, err) : rc;
 }
 
 void fault_file_init(struct fault_file *f, const char *path)

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "codec/json_writer.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -50,7 +51,8 @@ int64_t hw_int(const struct hw_device *d, const char *name)
     return a && a->has_int_value ? a->int_value : -1;
 }
 
-int64_t hw_number(struct str device)
+// hw_number is the number at the end of a device's name, or -1.
+static int64_t hw_number(struct str device)
 {
     size_t i = device.n;
     int64_t n = -1;
@@ -95,9 +97,9 @@ int hw_write_identity(const struct hw_driver *d, const struct hw_device *device,
     cleanup_free char *name = xstrndup(device->device->name.p, device->device->name.n);
     folder_of(d, pool, name, &path);
     if (rc == 0)
-        rc = files_make_dirs(&d->files, path.p, err);
+        rc = file_make_dirs(path.p, 0755, err);
     sbuf_addz(&path, "/identity");
-    return rc == 0 ? files_ensure(&d->files, path.p, sbuf_str(&text), err) : rc;
+    return rc == 0 ? file_ensure_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, err) : rc;
 }
 
 // --- Who a device is set up for ------------------------------------------------------------------
@@ -120,13 +122,13 @@ static void read_setups(const char *folder, const char *except, struct setups *r
     DIR *dir = opendir(folder);
     if (!dir)
         return;
-    for (const struct dirent *e; (e = files_next(dir));) {
+    for (const struct dirent *e; (e = file_next_entry(dir));) {
         struct str name = str_z(e->d_name);
         if (!str_starts(name, STR("claim.")) || str_eqz(str_from(name, 6), except))
             continue;
         cleanup_sbuf struct sbuf path = {0}, text = {0};
         sbuf_addf(&path, "%s/%s", folder, e->d_name);
-        if (files_read(path.p, 65536, &text, NULL) != 0)
+        if (file_read(path.p, 65536, &text, NULL) != 0)
             continue;
         vec_push(&ret->uids, arena_str(&ret->arena, str_from(name, 6)));
         vec_push(&ret->texts, arena_str(&ret->arena, sbuf_str(&text)));
@@ -182,7 +184,7 @@ static void add_used(const struct hw_driver *d, const char *except, struct total
     DIR *dir = opendir(d->hw);
     if (!dir)
         return;
-    for (const struct dirent *e; (e = files_next(dir));) {
+    for (const struct dirent *e; (e = file_next_entry(dir));) {
         const struct hw_device *one = device_of_folder(d, str_z(e->d_name));
         if (!one || one->device->consumes_counters.n == 0)
             continue;
@@ -338,7 +340,7 @@ static int set_up(struct hw_driver *d, struct hw_setting s, struct dray_error *e
     sbuf_addz(&text, "}\n");
     sbuf_addf(&path, "%s/claim.%s", folder.p, s.claim->uid);
     if (hw_write_identity(d, s.device, &why) != 0 ||
-        files_replace(&d->files, path.p, sbuf_str(&text), &why) != 0)
+        file_replace_atomic(AT_FDCWD, path.p, sbuf_str(&text), 0644, &why) != 0)
         return failed(&why, err);
     show(&s);
     return 0;
@@ -398,13 +400,12 @@ int hw_prepare(void *arg, const struct dray_claim *claim, struct dray_outcome *o
 
 // --- Unprepare, verify ---------------------------------------------------------------------------
 
-static int release(struct hw_driver *d, const char *device_folder, const char *uid,
-                   struct dray_error *err)
+static int release(const char *device_folder, const char *uid, struct dray_error *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     struct err why = {0};
     sbuf_addf(&path, "%s/claim.%s", device_folder, uid);
-    return files_remove(&d->files, path.p, &why) == 0 ? 0 : failed(&why, err);
+    return file_remove(path.p, &why) == 0 ? 0 : failed(&why, err);
 }
 
 // Nothing is known of the claim but its name: every device is looked at.
@@ -412,12 +413,12 @@ static int release_all(struct hw_driver *d, const char *uid, struct dray_error *
 {
     DIR *dir = opendir(d->hw);
     int rc = 0;
-    for (const struct dirent *e; dir && rc == 0 && (e = files_next(dir));) {
+    for (const struct dirent *e; dir && rc == 0 && (e = file_next_entry(dir));) {
         if (e->d_name[0] == '.')
             continue;
         cleanup_sbuf struct sbuf folder = {0};
         sbuf_addf(&folder, "%s/%s", d->hw, e->d_name);
-        rc = release(d, folder.p, uid, err);
+        rc = release(folder.p, uid, err);
     }
     if (dir)
         (void)closedir(dir);
@@ -431,7 +432,7 @@ int hw_unprepare(void *arg, const struct dray_claim *claim, struct dray_error *e
     for (size_t i = 0; rc == 0 && i < claim->devices_len; i++) {
         cleanup_sbuf struct sbuf folder = {0};
         folder_of(d, claim->devices[i].pool, claim->devices[i].device, &folder);
-        rc = release(d, folder.p, claim->uid, err);
+        rc = release(folder.p, claim->uid, err);
     }
     return rc == 0 && claim->devices_len == 0 ? release_all(d, claim->uid, err) : rc;
 }

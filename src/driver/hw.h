@@ -12,10 +12,10 @@
 #include "base/exec.h"
 #include "base/vec.h"
 #include "driver/fault.h"
-#include "driver/files.h"
 #include "driver/hw_sim.h"
 #include "driver/profile.h"
 #include "driver/sdk.h"
+#include "os/fault.h"
 
 struct hw_driver;
 
@@ -61,8 +61,8 @@ struct hw_driver {
     struct hw_devices devices;
     struct hw_counters counters; // sets of all pools
     struct heals heals;
-    struct files files;
-    _Atomic int64_t steps;                      // of files since there is a fault "crash"
+    struct fault_hook hook;
+    _Atomic int64_t steps;                      // fault points since there is a fault "crash"
     struct fault_file faults;                   // of the node
     struct VEC(struct hw_attaching) attachings; // the driver's thread alone
 };
@@ -118,9 +118,6 @@ const struct hw_device *hw_find(const struct hw_driver *d, struct str pool, stru
 // hw_text and hw_int are attributes of a device, by name without domain or with; empty, -1: none.
 struct str hw_text(const struct hw_device *d, const char *name);
 int64_t hw_int(const struct hw_device *d, const char *name);
-
-// hw_number is the number at the end of a device's name, or -1.
-int64_t hw_number(struct str device);
 
 // hw_env_name adds the name of the variable that shows a device: GPU_DEVICE_0.
 void hw_env_name(const struct hw_setting *s, struct sbuf *out);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "driver/hw.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -122,7 +123,7 @@ static int apply_mps(const struct hw_setting *s, const struct mps *mps, struct d
     cleanup_sbuf struct sbuf pipe = {0};
     struct err why = {0};
     sbuf_addf(&pipe, "%s/mps", s->folder);
-    if (files_make_dirs(&s->driver->files, pipe.p, &why) != 0)
+    if (file_make_dirs(pipe.p, 0755, &why) != 0)
         return dray_fail(err, "%s", why.msg);
     dray_env(s->out, s->index, "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps");
     dray_mount(s->out, s->index, pipe.p, "/tmp/nvidia-mps", "rw,nosuid,nodev,bind");

@@ -6,6 +6,7 @@
 
 #include "driver/hw.h"
 #include "driver/pool.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -56,7 +57,7 @@ static void trouble(void *arg, const struct dray_error *err)
     tell(arg, err->message);
 }
 
-// The fault "crash" counts down steps of files and ends the process, once.
+// The fault "crash" counts fault points of the driver's thread and ends the process, once.
 static int on_step(void *arg, const char *what)
 {
     struct hw_driver *d = arg;
@@ -180,7 +181,7 @@ static struct hw_driver *driver_new(struct hw_sim *s, struct str name, const cha
                         : s->o.root ? s->o.root
                                     : path(s, plugins, "dray-sim", "");
     fault_file_init(&d->faults, path(s, state, node ? node : "shared", "faults.json"));
-    d->files = (struct files){on_step, d};
+    d->hook = (struct fault_hook){on_step, d};
     list_push_back(&s->drivers, &d->node_of);
     return d;
 }
@@ -215,7 +216,7 @@ static int start_driver(const struct start *st, struct str name, struct err *err
         add_devices(d, st->own, false);
     add_devices(d, st->shared, true);
     const struct dray_driver_options o = options_of(d);
-    int rc = sdk_driver_start(s->runtime, &o, &d->files, &d->driver, err);
+    int rc = sdk_driver_start(s->runtime, &o, &d->hook, &d->driver, err);
     if (rc != 0)
         return err_wrap(err, "driver %s", d->name);
     rc = publish(d, st->own ? st->own : st->shared, err);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "os/fault.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -15,7 +17,6 @@
 enum { UID_MAX_LEN = 128 };
 
 struct intents {
-    const struct files *files;
     int fd;
 };
 
@@ -72,15 +73,14 @@ static int fill(struct intents *i, struct err *err)
     return fsync(i->fd) == 0 ? 0 : failed("sync", err);
 }
 
-int intents_open(const struct files *files, const char *path, struct intents **ret, struct err *err)
+int intents_open(const char *path, struct intents **ret, struct err *err)
 {
     // Made with its name on the disk.
-    int rc = access(path, F_OK) == 0 ? 0 : files_append(NULL, path, STR(""), true, err);
+    int rc = access(path, F_OK) == 0 ? 0 : file_append_durable(path, STR(""), err);
     int fd = rc == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0)
         return rc == 0 ? failed("open", err) : rc;
     struct intents *i = xcalloc(1, sizeof(*i));
-    i->files = files;
     i->fd = fd;
     rc = fill(i, err);
     if (rc != 0) {
@@ -121,11 +121,11 @@ int intents_put(struct intents *i, const char *uid, struct str line, intents_hel
         slot++;
     if (slot == INTENT_SLOTS || text.n > INTENT_BYTES)
         return 0;
-    int rc = files_step(i->files, "write an intent", err);
+    int rc = fault_check("write an intent", err);
     if (rc == 0 && write_at(i->fd, sbuf_str(&text), (off_t)(slot * INTENT_BYTES)) != 0)
         rc = failed("write", err);
     if (rc == 0)
-        rc = files_step(i->files, "sync an intent", err);
+        rc = fault_check("sync an intent", err);
     if (rc == 0 && fdatasync(i->fd) != 0)
         rc = failed("sync", err);
     return rc == 0 ? 1 : rc;

@@ -9,15 +9,13 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "driver/files.h"
 
 enum { INTENT_SLOTS = 32, INTENT_BYTES = 4096 };
 
 struct intents;
 
-// intents_open opens a file, or makes one. files is borrowed. Returns 0 or -errno.
-int intents_open(const struct files *files, const char *path, struct intents **ret,
-                 struct err *err) MUST_USE;
+// intents_open opens a file, or makes one. Returns 0 or -errno.
+int intents_open(const char *path, struct intents **ret, struct err *err) MUST_USE;
 void intents_close(struct intents *i);
 
 // intents_put writes a line of a claim's journal into a slot that held does not say is needed, and

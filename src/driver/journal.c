@@ -28,14 +28,6 @@ static uint32_t crc32_of(struct str bytes)
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void text(struct json_writer *w, struct str key, struct str value)
-{
-    if (value.n == 0)
-        return;
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void write_configs(struct json_writer *w, const struct dray_allocated *d)
 {
     if (d->configs_len == 0)
@@ -46,7 +38,7 @@ static void write_configs(struct json_writer *w, const struct dray_allocated *d)
         json_write_object_begin(w);
         json_write_key(w, STR("class"));
         json_write_bool(w, d->configs[i].from_class);
-        text(w, STR("parameters"), str_z(d->configs[i].parameters));
+        json_write_text_if(w, "parameters", str_z(d->configs[i].parameters));
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -56,10 +48,10 @@ static void write_device(struct json_writer *w, const struct dray_allocated *d,
                          const struct journal_ids *ids)
 {
     json_write_object_begin(w);
-    text(w, STR("request"), str_z(d->request_ref));
-    text(w, STR("pool"), str_z(d->pool));
-    text(w, STR("device"), str_z(d->device));
-    text(w, STR("share"), str_z(d->share_id));
+    json_write_text_if(w, "request", str_z(d->request_ref));
+    json_write_text_if(w, "pool", str_z(d->pool));
+    json_write_text_if(w, "device", str_z(d->device));
+    json_write_text_if(w, "share", str_z(d->share_id));
     if (d->admin_access) {
         json_write_key(w, STR("admin"));
         json_write_bool(w, true);
@@ -68,7 +60,7 @@ static void write_device(struct json_writer *w, const struct dray_allocated *d,
         json_write_key(w, STR("consumed"));
         json_write_object_begin(w);
         for (size_t i = 0; i < d->consumed_len; i++)
-            text(w, str_z(d->consumed[i].name), str_z(d->consumed[i].quantity));
+            json_write_text_if(w, d->consumed[i].name, str_z(d->consumed[i].quantity));
         json_write_object_end(w);
     }
     write_configs(w, d);
@@ -97,12 +89,12 @@ void journal_write(const struct journal_entry *e, struct sbuf *out)
     json_write_object_begin(&w);
     json_write_key(&w, STR("version"));
     json_write_i64(&w, 1);
-    text(&w, STR("step"), str_z(steps[e->step]));
-    text(&w, STR("boot"), e->boot);
-    text(&w, STR("namespace"), str_z(e->claim.namespace_));
-    text(&w, STR("name"), str_z(e->claim.name));
-    text(&w, STR("uid"), str_z(e->claim.uid));
-    text(&w, STR("podClaim"), str_z(e->claim.pod_claim_name));
+    json_write_text_if(&w, "step", str_z(steps[e->step]));
+    json_write_text_if(&w, "boot", e->boot);
+    json_write_text_if(&w, "namespace", str_z(e->claim.namespace_));
+    json_write_text_if(&w, "name", str_z(e->claim.name));
+    json_write_text_if(&w, "uid", str_z(e->claim.uid));
+    json_write_text_if(&w, "podClaim", str_z(e->claim.pod_claim_name));
     json_write_key(&w, STR("devices"));
     json_write_array_begin(&w);
     for (size_t i = 0; i < e->claim.devices_len; i++)

@@ -17,6 +17,7 @@
 #include "driver/core.h"
 #include "driver/net_prepare.h"
 #include "driver/sdk.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -349,9 +350,8 @@ static int open_world(struct net_driver *d, struct err *err)
                             .host_ns = -1,
                             .wait_ns = NET_WAIT_NS,
                             .clock = clock_system()};
-    if (d->o.files)
-        w->files = *d->o.files;
-    int code = files_make_dirs(NULL, d->state_dir, err);
+    int code = file_make_dirs(d->state_dir, 0755, err);
+    file_remove_temporaries(d->state_dir, STR(""));
     return code == 0 ? net_ns_open("/proc/self/ns/net", &w->host_ns, err) : code;
 }
 
@@ -372,7 +372,7 @@ static int start_driver(struct net_driver *d, struct err *err)
                                                         .registered = on_registered,
                                                         .trouble = on_trouble},
                                           .arg = d};
-    return sdk_driver_start(d->o.runtime, &o, d->o.files, &d->driver, err);
+    return sdk_driver_start(d->o.runtime, &o, NULL, &d->driver, err);
 }
 
 static int publish_first(struct net_driver *d, struct err *err)

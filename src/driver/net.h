@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 #include "dray/driver.h"
-#include "driver/files.h"
 #include "driver/net_inventory.h"
 
 #define NET_DRIVER_NAME "dra.net"
@@ -25,7 +24,6 @@ struct net_options {
     const char *hook;   // the program that runtimes call, as a path of the host
     bool runtime_moves; // let the runtime move interfaces (CDI 1.1); the hook only sets them up
     const struct net_filter *filter; // borrowed
-    const struct files *files;       // of tests; NULL: none
     // told is called on any thread with what people may want to know; may be NULL.
     void (*told)(void *arg, const char *what);
     void *arg;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "driver/net_attach_int.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -12,21 +13,20 @@
 
 // --- Into the pod --------------------------------------------------------------------------------
 
-static int move_in(const struct net_world *w, const struct net_record *r, struct net_found *f,
-                   int pod_ns, struct err *err)
+static int move_in(const struct net_record *r, struct net_found *f, int pod_ns, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     int index = f->link.index;
-    int code = files_step(&w->files, "mark the interface", err);
+    int code = fault_check("mark the interface", err);
     if (code == 0)
         code = net_link_change(f->sock, index,
                                &(struct net_change){.alias = net_record_mark(r, &arena).p}, err);
     if (code == 0)
-        code = files_step(&w->files, "bring the interface down", err);
+        code = fault_check("bring the interface down", err);
     if (code == 0)
         code = net_link_change(f->sock, index, &(struct net_change){.down = true}, err);
     if (code == 0)
-        code = files_step(&w->files, "move the interface into the pod", err);
+        code = fault_check("move the interface into the pod", err);
     if (code != 0)
         return code;
     code =
@@ -77,8 +77,7 @@ static int settle_peer(struct net_sock *host, const struct net_record *r, const 
     return net_link_change(host, l->index, &c, err);
 }
 
-static int make_once(const struct net_world *w, struct net_sock *host, const struct net_record *r,
-                     int pod_ns, struct err *err)
+static int make_once(struct net_sock *host, const struct net_record *r, int pod_ns, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct net_links links = {0};
@@ -99,11 +98,11 @@ static int make_once(const struct net_world *w, struct net_sock *host, const str
                               .vlan = r->vlan,
                               .ns_fd = pod_ns,
                               .elsewhere = true};
-    code = files_step(&w->files, "make the interface", err);
+    code = fault_check("make the interface", err);
     if (code == 0)
         code = net_link_add(host, &n, err);
     if (code == 0)
-        code = files_step(&w->files, "settle the host's end", err);
+        code = fault_check("settle the host's end", err);
     return code == 0 && veth ? settle_peer(host, r, peer, err) : code;
 }
 
@@ -127,7 +126,7 @@ static int make(const struct net_world *w, const struct net_record *r, int pod_n
     int64_t until = clock_mono_ns(w->clock) + w->wait_ns;
     int code = net_sock_open(w->host_ns, &host, err);
     while (code == 0) {
-        code = make_once(w, host, r, pod_ns, err);
+        code = make_once(host, r, pod_ns, err);
         if (code != -EEXIST)
             break;
         int there = pod_has(pod_ns, r->plan.name, err);
@@ -171,7 +170,7 @@ static int move_over(const struct net_world *w, const struct net_record *r, stru
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface %s did not come back", r->host.name);
     if (code == 1)
-        code = move_in(w, r, &host, pod_ns, err);
+        code = move_in(r, &host, pod_ns, err);
     net_sock_free(host.sock);
     return code;
 }
@@ -185,7 +184,7 @@ static int bring_in(const struct net_world *w, const struct net_record *r, struc
     case IN_POD:
         return mark_in_pod(f, r, err);
     case ON_HOST:
-        return move_in(w, r, f, pod_ns, err);
+        return move_in(r, f, pod_ns, err);
     case IN_OTHER:
         return err_set(err, ERR_CONFLICT,
                        "the interface of device %.*s is in another pod's network namespace "
@@ -208,7 +207,7 @@ static int configure(const struct net_world *w, const struct net_record *r, int 
     if (code == 0)
         return err_set(err, ERR_NOT_FOUND, "the interface %s went away", r->plan.name);
     if (code == 1) {
-        code = files_step(&w->files, "set the interface up", err);
+        code = fault_check("set the interface up", err);
         if (code == 0)
             code = mark_in_pod(&f, r, err);
         if (code == 0)
@@ -247,7 +246,7 @@ static int give_up(const struct net_world *w, struct net_record *r, int pod_ns,
     }
     net_found_done(&f);
     r->error = str_z(err->msg);
-    (void)!net_record_write(&w->files, w->state_dir, r, &why);
+    (void)!net_record_write(w->state_dir, r, &why);
     return code;
 }
 
@@ -272,7 +271,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
         r->phase = NET_ATTACHING;
         r->ns = pod;
         r->pid = pid;
-        code = net_record_write(&w->files, w->state_dir, r, err);
+        code = net_record_write(w->state_dir, r, err);
     }
     if (code == 0 && !ready)
         code = bring_in(w, r, &f, pod_ns, err);
@@ -282,7 +281,7 @@ static int attach(const struct net_world *w, struct net_record *r, int pod_ns, i
     if (code == 0 && !ready) {
         r->phase = NET_ATTACHED;
         r->error = STR("");
-        code = net_record_write(&w->files, w->state_dir, r, err);
+        code = net_record_write(w->state_dir, r, err);
     }
     return code == 0 ? 0 : give_up(w, r, pod_ns, pod, code, err);
 }
@@ -317,11 +316,11 @@ static int move_out(const struct net_world *w, const struct net_record *r, struc
                     struct err *err)
 {
     struct net_change c = {.name = r->host.name, .ns_fd = w->host_ns, .moves = true};
-    int code = files_step(&w->files, "bring the pod's interface down", err);
+    int code = fault_check("bring the pod's interface down", err);
     if (code == 0)
         code = net_link_change(f->sock, f->link.index, &(struct net_change){.down = true}, err);
     if (code == 0)
-        code = files_step(&w->files, "move the interface to the host", err);
+        code = fault_check("move the interface to the host", err);
     if (code == 0)
         code = net_link_change(f->sock, f->link.index, &c, err);
     // The kernel may have moved it before it found that the name is taken.
@@ -333,12 +332,12 @@ static int move_out(const struct net_world *w, const struct net_record *r, struc
     return code == 0 ? 0 : err_wrap(err, "cannot move %s back to the host", f->link.name);
 }
 
-static int rename_back(const struct net_world *w, const struct net_record *r, struct net_found *f,
-                       enum net_returned *ret, struct err *err)
+static int rename_back(const struct net_record *r, struct net_found *f, enum net_returned *ret,
+                       struct err *err)
 {
     if (strcmp(f->link.name, r->host.name) == 0)
         return 0;
-    int code = files_step(&w->files, "give the interface its name again", err);
+    int code = fault_check("give the interface its name again", err);
     if (code == 0) // only what is down can be renamed everywhere
         code = net_link_change(f->sock, f->link.index, &(struct net_change){.down = true}, err);
     if (code == 0)
@@ -362,30 +361,30 @@ static void restore_addresses(struct net_found *f, const struct net_plan *host, 
             *note = why;
 }
 
-static int restore(const struct net_world *w, const struct net_record *r, struct net_found *f,
-                   enum net_returned *ret, struct err *note, struct err *err)
+static int restore(const struct net_record *r, struct net_found *f, enum net_returned *ret,
+                   struct err *note, struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     struct net_change c = {.mtu = (uint32_t)r->host.mtu, .mac = &r->host.mac, .master = -1};
     for (size_t i = 0; i < NET_SIZES; i++)
         c.sizes[i] = (uint32_t)r->host.sizes[i];
-    int code = rename_back(w, r, f, ret, err);
+    int code = rename_back(r, f, ret, err);
     if (code == 0)
-        code = files_step(&w->files, "restore MTU and hardware address", err);
+        code = fault_check("restore MTU and hardware address", err);
     if (code == 0)
         code = net_link_change(f->sock, f->link.index, &c, err);
     if (code == 0)
-        code = files_step(&w->files, "restore whether it is up", err);
+        code = fault_check("restore whether it is up", err);
     if (code == 0)
         code = net_link_change(f->sock, f->link.index,
                                &(struct net_change){.up = r->host_up, .down = !r->host_up}, err);
     if (code == 0)
-        code = files_step(&w->files, "restore addresses", err);
+        code = fault_check("restore addresses", err);
     if (code == 0)
         restore_addresses(f, &r->host, note);
     // The mark goes last: by it the interface is found again after a crash.
     if (code == 0)
-        code = files_step(&w->files, "take the mark away", err);
+        code = fault_check("take the mark away", err);
     if (code == 0)
         code =
             net_link_change(f->sock, f->link.index,
@@ -403,7 +402,7 @@ static int bring_back(const struct net_world *w, const struct net_record *r, str
     if (net_is_made(r))
         return net_link_delete(f->sock, f->link.index, err);
     if (f->place == ON_HOST)
-        return restore(w, r, f, ret, note, err);
+        return restore(r, f, ret, note, err);
     int code = move_out(w, r, f, err);
     if (code == 0)
         code = net_look_in(w->host_ns, r, true, &host, err);
@@ -411,7 +410,7 @@ static int bring_back(const struct net_world *w, const struct net_record *r, str
         return err_set(err, ERR_NOT_FOUND, "the interface of %.*s did not arrive on the host",
                        STR_ARG(r->device));
     if (code == 1)
-        code = restore(w, r, &host, ret, note, err);
+        code = restore(r, &host, ret, note, err);
     net_sock_free(host.sock);
     return code;
 }
@@ -459,9 +458,9 @@ int net_return(const struct net_world *w, const struct net_record *r, enum net_r
     *ret = NET_RETURNED;
     // Nothing of an earlier boot is anywhere but where it was at start; what was never begun either.
     if (!this_boot || (r->phase == NET_PLANNED && !r->runtime_moves))
-        return net_record_remove(&w->files, w->state_dir, r->device, err);
+        return net_record_remove(w->state_dir, r->device, err);
     now.phase = NET_RETURNING;
-    int code = net_record_write(&w->files, w->state_dir, &now, err);
+    int code = net_record_write(w->state_dir, &now, err);
     if (code == 0)
         code = net_look_patiently(w, &now, -1, (struct net_ns_id){0}, &f, err);
     if (code == 0 && f.place != NOWHERE)
@@ -471,5 +470,5 @@ int net_return(const struct net_world *w, const struct net_record *r, enum net_r
     net_found_done(&f);
     if (code == 0 && str_eqz(r->kind, "veth"))
         code = end_peer(w, r, err);
-    return code == 0 ? net_record_remove(&w->files, w->state_dir, r->device, err) : code;
+    return code == 0 ? net_record_remove(w->state_dir, r->device, err) : code;
 }

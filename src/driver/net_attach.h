@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "driver/files.h"
 #include "driver/net_record.h"
 
 struct net_world {
@@ -22,7 +21,6 @@ struct net_world {
     const char *boot_id;
     int host_ns;
     int64_t wait_ns; // how long to wait for an interface whose namespace is ending
-    struct files files;
     const struct clock *clock;
 };
 

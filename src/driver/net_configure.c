@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "driver/net_attach.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -95,9 +96,9 @@ static int add_routes(struct net_sock *s, int index, const struct net_plan *p, s
     return code;
 }
 
-static int step(const struct net_world *w, int code, const char *what, struct err *err)
+static int configure_step(int code, const char *what, struct err *err)
 {
-    return code == 0 ? files_step(&w->files, what, err) : code;
+    return code == 0 ? fault_check(what, err) : code;
 }
 
 static int basics(struct net_sock *s, int index, const struct net_plan *p, struct err *err)
@@ -115,18 +116,18 @@ int net_configure(const struct net_world *w, int ns, struct net_sock *s, int ind
     int code = set_all(w, ns, p, err);
     if (code == 0 && p->drop_ebpf)
         code = net_programs_drop(s, index, err);
-    code = step(w, code, "set MTU and hardware address", err);
+    code = configure_step(code, "set MTU and hardware address", err);
     if (code == 0)
         code = basics(s, index, p, err);
     if (code == 0 && p->vrf[0])
         code = join_vrf(s, index, p, err);
-    code = step(w, code, "add addresses", err);
+    code = configure_step(code, "add addresses", err);
     for (size_t i = 0; code == 0 && i < p->addresses.n; i++)
         code = net_address_add(s, index, &p->addresses.p[i], err);
-    code = step(w, code, "bring the interface up", err);
+    code = configure_step(code, "bring the interface up", err);
     if (code == 0)
         code = net_link_change(s, index, &(struct net_change){.up = true}, err);
-    code = step(w, code, "add routes", err);
+    code = configure_step(code, "add routes", err);
     if (code == 0)
         code = add_routes(s, index, p, err);
     for (size_t i = 0; code == 0 && i < p->rules.n; i++)

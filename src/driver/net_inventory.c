@@ -170,7 +170,9 @@ static bool is_label(struct str s)
     return s.n > 0 && s.n <= 63;
 }
 
-struct str net_device_name(struct str interface, struct arena *arena)
+// net_device_name is what an interface without PCI address is published as: its name, or, when that is
+// no DNS label, "net-" and the name in base 32.
+static struct str net_device_name(struct str interface, struct arena *arena)
 {
     static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
     if (is_label(interface))
@@ -249,11 +251,6 @@ static void flag(struct json_writer *w, const char *name, bool value)
 
 struct texts VEC(struct str);
 
-static int by_text(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 // As many addresses as fit an attribute.
 static void addresses(struct json_writer *w, const char *name, const struct net_view *v, int index,
                       uint8_t family, struct arena *a)
@@ -268,7 +265,7 @@ static void addresses(struct json_writer *w, const char *name, const struct net_
         vec_push_arena(a, &all, arena_str(a, str_z(buf)));
     }
     if (all.n)
-        qsort(all.p, all.n, sizeof(all.p[0]), by_text);
+        qsort(all.p, all.n, sizeof(all.p[0]), str_cmp_elements);
     vec_foreach(&all, one) {
         if (joined.n + one->n + 1 > ATTRIBUTE_MAX)
             break;

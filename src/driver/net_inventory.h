@@ -69,8 +69,4 @@ void net_inventory(const struct net_view *view, const struct net_filter *filter,
 const char *net_why_not(const struct net_view *view, const struct net_filter *filter,
                         const struct net_link *link);
 
-// net_device_name is what an interface without PCI address is published as: its name, or, when that is
-// no DNS label, "net-" and the name in base 32.
-struct str net_device_name(struct str interface, struct arena *arena);
-
 #endif

@@ -5,6 +5,8 @@
 
 #include <arpa/inet.h>
 
+#include "base/str.h"
+
 #include "base/banned.h"
 
 // --- Addresses -----------------------------------------------------------------------------------
@@ -89,23 +91,14 @@ bool net_ip_is_global(const struct net_ip *ip)
 
 // --- Hardware addresses --------------------------------------------------------------------------
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // Reads groups of `group` bytes between separators.
 static bool read_mac(struct str text, char separator, size_t group, struct net_mac *ret)
 {
     size_t at = 0;
     while (at < text.n) {
         for (size_t i = 0; i < group; i++, at += 2) {
-            int high = at + 1 < text.n ? hex(text.p[at]) : -1;
-            int low = at + 1 < text.n ? hex(text.p[at + 1]) : -1;
+            int high = at + 1 < text.n ? str_hex_digit(text.p[at]) : -1;
+            int low = at + 1 < text.n ? str_hex_digit(text.p[at + 1]) : -1;
             if (high < 0 || low < 0 || ret->n == NET_MAC_MAX)
                 return false;
             ret->bytes[ret->n++] = (uint8_t)(high * 16 + low);

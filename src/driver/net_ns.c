@@ -8,8 +8,8 @@
 
 #include <sys/stat.h>
 
-#include "driver/files.h"
 #include "driver/net_link.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -62,7 +62,7 @@ static bool look_in(const char *dir, const char *behind, bool numbers, struct ne
     bool found = false;
     if (!d)
         return false;
-    for (const struct dirent *e; !found && (e = files_next(d));) {
+    for (const struct dirent *e; !found && (e = file_next_entry(d));) {
         char path[512];
         bool fits = numbers ? e->d_name[0] >= '1' && e->d_name[0] <= '9' : e->d_name[0] != '.';
         int n = snprintf(path, sizeof(path), "%s/%s%s", dir, e->d_name, behind);

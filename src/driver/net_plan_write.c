@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plans as parameters: what is kept on disk has the form of what a user writes.
+#include "codec/json_writer.h"
 #include "driver/net_plan.h"
 
 #include "base/banned.h"
-
-static void text(struct json_writer *w, struct str key, const char *value)
-{
-    if (!*value)
-        return;
-    json_write_key(w, key);
-    json_write_str(w, str_z(value));
-}
 
 static void number(struct json_writer *w, struct str key, int64_t value)
 {
@@ -21,18 +14,18 @@ static void number(struct json_writer *w, struct str key, int64_t value)
     json_write_i64(w, value);
 }
 
-static void ip(struct json_writer *w, struct str key, const struct net_ip *value, bool prefix)
+static void ip(struct json_writer *w, const char *key, const struct net_ip *value, bool prefix)
 {
     char buf[NET_IP_TEXT_MAX];
     net_ip_text(value, prefix, buf);
-    text(w, key, buf);
+    json_write_text_if(w, key, str_z(buf));
 }
 
-static void mac(struct json_writer *w, struct str key, const struct net_mac *value)
+static void mac(struct json_writer *w, const char *key, const struct net_mac *value)
 {
     char buf[NET_MAC_TEXT_MAX];
     net_mac_text(value, buf);
-    text(w, key, buf);
+    json_write_text_if(w, key, str_z(buf));
 }
 
 static void write_interface(const struct net_plan *p, struct json_writer *w)
@@ -42,7 +35,7 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
                                                 STR_INIT("groIPv4MaxSize")};
     json_write_key(w, STR("interface"));
     json_write_object_begin(w);
-    text(w, STR("name"), p->name);
+    json_write_text_if(w, "name", str_z(p->name));
     if (p->addresses.n) {
         json_write_key(w, STR("addresses"));
         json_write_array_begin(w);
@@ -54,7 +47,7 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
         json_write_array_end(w);
     }
     number(w, STR("mtu"), p->mtu);
-    mac(w, STR("hardwareAddr"), &p->mac);
+    mac(w, "hardwareAddr", &p->mac);
     for (size_t i = 0; i < NET_SIZES; i++)
         number(w, sizes[i], p->sizes[i]);
     if (p->drop_ebpf) {
@@ -76,7 +69,7 @@ static void write_interface(const struct net_plan *p, struct json_writer *w)
     if (p->vrf[0]) {
         json_write_key(w, STR("vrf"));
         json_write_object_begin(w);
-        text(w, STR("name"), p->vrf);
+        json_write_text_if(w, "name", str_z(p->vrf));
         number(w, STR("table"), p->vrf_table);
         json_write_object_end(w);
     }
@@ -89,9 +82,9 @@ static void write_routes(const struct net_plan *p, struct json_writer *w)
     json_write_array_begin(w);
     vec_foreach(&p->routes, r) {
         json_write_object_begin(w);
-        ip(w, STR("destination"), &r->destination, true);
-        ip(w, STR("gateway"), &r->gateway, false);
-        ip(w, STR("source"), &r->source, false);
+        ip(w, "destination", &r->destination, true);
+        ip(w, "gateway", &r->gateway, false);
+        ip(w, "source", &r->source, false);
         number(w, STR("scope"), r->scope);
         number(w, STR("table"), r->table);
         number(w, STR("metric"), r->metric);
@@ -107,8 +100,8 @@ static void write_rules(const struct net_plan *p, struct json_writer *w)
     vec_foreach(&p->rules, r) {
         json_write_object_begin(w);
         number(w, STR("priority"), r->priority);
-        ip(w, STR("source"), &r->source, true);
-        ip(w, STR("destination"), &r->destination, true);
+        ip(w, "source", &r->source, true);
+        ip(w, "destination", &r->destination, true);
         number(w, STR("table"), r->table);
         json_write_object_end(w);
     }
@@ -121,8 +114,8 @@ static void write_neighbors(const struct net_plan *p, struct json_writer *w)
     json_write_array_begin(w);
     vec_foreach(&p->neighbors, n) {
         json_write_object_begin(w);
-        ip(w, STR("destination"), &n->destination, false);
-        mac(w, STR("hardwareAddr"), &n->mac);
+        ip(w, "destination", &n->destination, false);
+        mac(w, "hardwareAddr", &n->mac);
         json_write_object_end(w);
     }
     json_write_array_end(w);

@@ -288,7 +288,7 @@ static int prepare(struct net_preparer *p, struct scene *s, const struct dray_cl
     if (code == 0)
         code = check_names(all, claim->devices_len, err);
     for (size_t i = 0; code == 0 && i < claim->devices_len; i++) {
-        code = net_record_write(&p->world.files, p->world.state_dir, &all[i], err);
+        code = net_record_write(p->world.state_dir, &all[i], err);
         if (code == 0)
             code = mark_now(p, s, &all[i], err);
         if (code == 0)

@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 
+#include "codec/json_writer.h"
 #include "dray/driver.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -13,30 +15,18 @@ static const char *const phases[] = {[NET_PLANNED] = "planned",
                                      [NET_RETURNING] = "returning",
                                      NULL};
 
-const char *net_phase_name(enum net_phase phase)
-{
-    return phases[phase];
-}
-
 struct str net_record_mark(const struct net_record *r, struct arena *arena)
 {
     return arena_strf(arena, "dray %.*s %.*s", STR_ARG(r->uid), STR_ARG(r->device));
 }
 
-void net_record_path(struct sbuf *out, const char *dir, struct str device)
+// net_record_path adds the name of a device's file.
+static void net_record_path(struct sbuf *out, const char *dir, struct str device)
 {
     sbuf_addf(out, "%s/%.*s.json", dir, STR_ARG(device));
 }
 
 // --- Writing -------------------------------------------------------------------------------------
-
-static void text(struct json_writer *w, const char *key, struct str value)
-{
-    if (value.n == 0)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
 
 static void number(struct json_writer *w, const char *key, uint64_t value)
 {
@@ -49,22 +39,22 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     char permanent[NET_MAC_TEXT_MAX];
     net_mac_text(&r->permanent, permanent);
     json_write_object_begin(w);
-    text(w, "phase", str_z(phases[r->phase]));
-    text(w, "boot", r->boot);
-    text(w, "namespace", r->namespace);
-    text(w, "claim", r->claim);
-    text(w, "uid", r->uid);
-    text(w, "pool", r->pool);
-    text(w, "device", r->device);
-    text(w, "what", r->kind);
-    text(w, "parent", r->parent);
+    json_write_text_if(w, "phase", str_z(phases[r->phase]));
+    json_write_text_if(w, "boot", r->boot);
+    json_write_text_if(w, "namespace", r->namespace);
+    json_write_text_if(w, "claim", r->claim);
+    json_write_text_if(w, "uid", r->uid);
+    json_write_text_if(w, "pool", r->pool);
+    json_write_text_if(w, "device", r->device);
+    json_write_text_if(w, "what", r->kind);
+    json_write_text_if(w, "parent", r->parent);
     number(w, "vlan", r->vlan);
-    text(w, "hostKind", r->host_kind);
-    text(w, "hostAlias", r->host_alias);
+    json_write_text_if(w, "hostKind", r->host_kind);
+    json_write_text_if(w, "hostAlias", r->host_alias);
     json_write_key(w, STR("hostUp"));
     json_write_bool(w, r->host_up);
-    text(w, "permanentMac", str_z(permanent));
-    text(w, "pci", r->pci);
+    json_write_text_if(w, "permanentMac", str_z(permanent));
+    json_write_text_if(w, "pci", r->pci);
     json_write_key(w, STR("runtimeMoves"));
     json_write_bool(w, r->runtime_moves);
     if (r->ns.inode) {
@@ -72,8 +62,8 @@ static void write_record(const struct net_record *r, struct json_writer *w)
         number(w, "nsInode", r->ns.inode);
         number(w, "pid", (uint64_t)r->pid);
     }
-    text(w, "error", r->error);
-    text(w, "attributes", r->attributes);
+    json_write_text_if(w, "error", r->error);
+    json_write_text_if(w, "attributes", r->attributes);
     json_write_key(w, STR("host"));
     net_plan_write(&r->host, w);
     json_write_key(w, STR("plan"));
@@ -81,8 +71,7 @@ static void write_record(const struct net_record *r, struct json_writer *w)
     json_write_object_end(w);
 }
 
-int net_record_write(const struct files *f, const char *dir, const struct net_record *r,
-                     struct err *err)
+int net_record_write(const char *dir, const struct net_record *r, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf out = {0};
@@ -94,14 +83,14 @@ int net_record_write(const struct files *f, const char *dir, const struct net_re
                        "the interface of %.*s has too many addresses and routes",
                        STR_ARG(r->device));
     net_record_path(&path, dir, r->device);
-    return files_replace(f, path.p, sbuf_str(&out), err);
+    return file_replace_atomic(AT_FDCWD, path.p, sbuf_str(&out), 0644, err);
 }
 
-int net_record_remove(const struct files *f, const char *dir, struct str device, struct err *err)
+int net_record_remove(const char *dir, struct str device, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     net_record_path(&path, dir, device);
-    return files_remove(f, path.p, err);
+    return file_remove(path.p, err);
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -211,7 +200,7 @@ int net_record_read(const char *dir, struct str device, struct arena *arena, str
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf bytes = {0};
     net_record_path(&path, dir, device);
-    int code = files_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
+    int code = file_read(path.p, NET_RECORD_BYTES_MAX, &bytes, err);
     if (code == -ENOENT)
         return err_set(err, ERR_NOT_FOUND, "no claim has the device %.*s", STR_ARG(device));
     if (code == 0)
@@ -228,7 +217,7 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
     int code = d || errno == ENOENT
                    ? 0
                    : err_set(err, errno, "cannot open %s: %s", dir, strerrordesc_np(errno));
-    for (const struct dirent *e; code == 0 && d && (e = files_next(d));) {
+    for (const struct dirent *e; code == 0 && d && (e = file_next_entry(d));) {
         struct str name = str_z(e->d_name);
         struct net_record r;
         if (name.p[0] == '.' || !str_ends(name, STR(".json")))

@@ -14,7 +14,6 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/vec.h"
-#include "driver/files.h"
 #include "driver/net_link.h"
 #include "driver/net_plan.h"
 
@@ -46,9 +45,6 @@ struct net_record {
     struct str error; // why it could not be attached last; empty: nothing went wrong
 };
 
-// net_record_path adds the name of a device's file.
-void net_record_path(struct sbuf *out, const char *dir, struct str device);
-
 // net_record_read reads a device's file. Returns 0, -ERR_NOT_FOUND, or another code for one that
 // cannot be understood.
 int net_record_read(const char *dir, struct str device, struct arena *arena, struct net_record *ret,
@@ -59,10 +55,8 @@ int net_record_parse(struct str text, struct arena *arena, struct net_record *re
                      struct err *err) MUST_USE;
 
 // net_record_write replaces it: a reader sees the old one or the new one.
-int net_record_write(const struct files *f, const char *dir, const struct net_record *r,
-                     struct err *err) MUST_USE;
-int net_record_remove(const struct files *f, const char *dir, struct str device,
-                      struct err *err) MUST_USE;
+int net_record_write(const char *dir, const struct net_record *r, struct err *err) MUST_USE;
+int net_record_remove(const char *dir, struct str device, struct err *err) MUST_USE;
 
 struct net_records VEC(struct net_record);
 
@@ -79,7 +73,5 @@ int net_records_read(const char *dir, struct arena *arena, struct net_records *r
 
 // net_record_mark is the alias an interface carries while a claim has it.
 struct str net_record_mark(const struct net_record *r, struct arena *arena);
-
-const char *net_phase_name(enum net_phase phase);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/files.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -24,7 +24,7 @@ struct net_pci_names {
 struct net_pci_names *net_pci_names_open(const char *path)
 {
     struct net_pci_names *n = xcalloc(1, sizeof(*n));
-    if (files_read(path, PCI_IDS_MAX, &n->text, NULL) != 0)
+    if (file_read(path, PCI_IDS_MAX, &n->text, NULL) != 0)
         sbuf_clear(&n->text);
     return n;
 }
@@ -80,7 +80,7 @@ static struct str read_text(const char *dir, const char *file, struct arena *a)
     cleanup_sbuf struct sbuf path = {0};
     cleanup_sbuf struct sbuf bytes = {0};
     sbuf_addf(&path, "%s/%s", dir, file);
-    if (files_read(path.p, FILE_MAX, &bytes, NULL) != 0)
+    if (file_read(path.p, FILE_MAX, &bytes, NULL) != 0)
         return STR("");
     return arena_str(a, str_trim(sbuf_str(&bytes)));
 }
@@ -104,7 +104,7 @@ static struct str first_entry(const char *dir, const char *below, struct arena *
     sbuf_addf(&path, "%s/%s", dir, below);
     struct str best = {0};
     DIR *d = opendir(path.p);
-    for (const struct dirent *e; d && (e = files_next(d));)
+    for (const struct dirent *e; d && (e = file_next_entry(d));)
         if (e->d_name[0] != '.' && (best.n == 0 || str_cmp(str_z(e->d_name), best) < 0))
             best = arena_str(a, str_z(e->d_name));
     if (d)

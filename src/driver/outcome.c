@@ -164,24 +164,16 @@ void dray_describe(struct dray_outcome *o, size_t device, const char *attribute,
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void text(struct json_writer *w, struct str key, struct str value)
-{
-    if (value.n == 0)
-        return;
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void write_conditions(struct json_writer *w, const struct outcome_device *d, struct str now)
 {
     json_write_key(w, STR("conditions"));
     json_write_array_begin(w);
     vec_foreach(&d->conditions, c) {
         json_write_object_begin(w);
-        text(w, STR("type"), c->type);
-        text(w, STR("status"), c->yes ? STR("True") : STR("False"));
-        text(w, STR("lastTransitionTime"), now);
-        text(w, STR("reason"), c->reason);
+        json_write_text_if(w, "type", c->type);
+        json_write_text_if(w, "status", c->yes ? STR("True") : STR("False"));
+        json_write_text_if(w, "lastTransitionTime", now);
+        json_write_text_if(w, "reason", c->reason);
         json_write_key(w, STR("message"));
         json_write_str(w, c->message);
         json_write_object_end(w);
@@ -193,7 +185,7 @@ static void write_network(struct json_writer *w, const struct outcome_network *n
 {
     json_write_key(w, STR("networkData"));
     json_write_object_begin(w);
-    text(w, STR("interfaceName"), n->interface);
+    json_write_text_if(w, "interfaceName", n->interface);
     if (n->ips.n) {
         json_write_key(w, STR("ips"));
         json_write_array_begin(w);
@@ -201,7 +193,7 @@ static void write_network(struct json_writer *w, const struct outcome_network *n
             json_write_str(w, *ip);
         json_write_array_end(w);
     }
-    text(w, STR("hardwareAddress"), n->hardware_address);
+    json_write_text_if(w, "hardwareAddress", n->hardware_address);
     json_write_object_end(w);
 }
 
@@ -221,10 +213,10 @@ static void write_status(const struct dray_outcome *o, struct str driver, struct
         if (!has_status(d))
             continue;
         json_write_object_begin(&w);
-        text(&w, STR("driver"), driver);
-        text(&w, STR("pool"), str_z(a->pool));
-        text(&w, STR("device"), str_z(a->device));
-        text(&w, STR("shareID"), str_z(a->share_id));
+        json_write_text_if(&w, "driver", driver);
+        json_write_text_if(&w, "pool", str_z(a->pool));
+        json_write_text_if(&w, "device", str_z(a->device));
+        json_write_text_if(&w, "shareID", str_z(a->share_id));
         if (d->conditions.n)
             write_conditions(&w, d, now);
         if (d->data.n) {
@@ -249,7 +241,7 @@ static void write_attributes(struct json_writer *w, const struct outcome_device 
     vec_foreach(&d->attributes, a) {
         json_write_key(w, a->key);
         json_write_object_begin(w);
-        text(w, STR("string"), a->value);
+        json_write_text_if(w, "string", a->value);
         json_write_object_end(w);
     }
     json_write_object_end(w);
@@ -264,9 +256,9 @@ static void write_described(struct json_writer *w, const struct dray_outcome *o,
         if (!str_eqz(request, a->request_ref))
             continue;
         json_write_object_begin(w);
-        text(w, STR("driver"), driver);
-        text(w, STR("pool"), str_z(a->pool));
-        text(w, STR("name"), str_z(a->device));
+        json_write_text_if(w, "driver", driver);
+        json_write_text_if(w, "pool", str_z(a->pool));
+        json_write_text_if(w, "name", str_z(a->device));
         write_attributes(w, &o->devices[i]);
         if (o->devices[i].network)
             write_network(w, o->devices[i].network);
@@ -275,29 +267,31 @@ static void write_described(struct json_writer *w, const struct dray_outcome *o,
     json_write_array_end(w);
 }
 
-void outcome_metadata(const struct dray_outcome *o, struct str driver, struct str request,
-                      struct sbuf *out)
+// outcome_metadata writes the content of a request's metadata file: the same object in each version of
+// metadata.resource.k8s.io, newest first.
+static void outcome_metadata(const struct dray_outcome *o, struct str driver, struct str request,
+                             struct sbuf *out)
 {
     static const struct str versions[] = {STR_INIT("metadata.resource.k8s.io/v1beta1"),
                                           STR_INIT("metadata.resource.k8s.io/v1alpha1")};
     for (size_t v = 0; v < array_len(versions); v++) {
         struct json_writer w = {.out = out, .indent = 2};
         json_write_object_begin(&w);
-        text(&w, STR("kind"), STR("DeviceMetadata"));
-        text(&w, STR("apiVersion"), versions[v]);
+        json_write_text_if(&w, "kind", STR("DeviceMetadata"));
+        json_write_text_if(&w, "apiVersion", versions[v]);
         json_write_key(&w, STR("metadata"));
         json_write_object_begin(&w);
-        text(&w, STR("name"), str_z(o->claim->name));
-        text(&w, STR("namespace"), str_z(o->claim->namespace_));
-        text(&w, STR("uid"), str_z(o->claim->uid));
+        json_write_text_if(&w, "name", str_z(o->claim->name));
+        json_write_text_if(&w, "namespace", str_z(o->claim->namespace_));
+        json_write_text_if(&w, "uid", str_z(o->claim->uid));
         json_write_key(&w, STR("generation"));
         json_write_i64(&w, 1);
         json_write_object_end(&w);
-        text(&w, STR("podClaimName"), str_z(o->claim->pod_claim_name));
+        json_write_text_if(&w, "podClaimName", str_z(o->claim->pod_claim_name));
         json_write_key(&w, STR("requests"));
         json_write_array_begin(&w);
         json_write_object_begin(&w);
-        text(&w, STR("name"), request);
+        json_write_text_if(&w, "name", request);
         json_write_key(&w, STR("devices"));
         write_described(&w, o, driver, request);
         json_write_object_end(&w);
@@ -371,8 +365,8 @@ static void add_metadata(struct finish *f, size_t i)
     cleanup_sbuf struct sbuf file = {0};
     outcome_metadata(f->o, f->names->driver, str_z(a->request_ref), &file);
     json_write_object_begin(&f->w);
-    text(&f->w, STR("request"), str_z(a->request));
-    text(&f->w, STR("file"), sbuf_str(&file));
+    json_write_text_if(&f->w, "request", str_z(a->request));
+    json_write_text_if(&f->w, "file", sbuf_str(&file));
     json_write_object_end(&f->w);
 }
 

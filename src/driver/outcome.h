@@ -53,9 +53,4 @@ void outcome_init(struct dray_outcome *o, const struct dray_claim *claim, struct
 int outcome_finish(const struct dray_outcome *o, const struct outcome_names *names, struct str now,
                    struct journal_entry *ret, struct err *err) MUST_USE;
 
-// outcome_metadata writes the content of a request's metadata file: the same object in each version of
-// metadata.resource.k8s.io, newest first.
-void outcome_metadata(const struct dray_outcome *o, struct str driver, struct str request,
-                      struct sbuf *out);
-
 #endif

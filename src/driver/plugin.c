@@ -10,6 +10,7 @@
 
 #include "codec/base64.h"
 #include "driver/sdk.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -383,7 +384,7 @@ int sdk_plugin_open(struct dray_driver *d, struct err *err)
     d->server = grpc_server_new(d->runtime->loop, &limits);
     d->registrar = grpc_server_new(d->runtime->loop, &limits);
     add_services(d);
-    int code = files_make_dirs(NULL, d->o.registry_dir, err);
+    int code = file_make_dirs(d->o.registry_dir, 0755, err);
     if (code == 0)
         code = grpc_server_listen(d->server, d->endpoint, err);
     // The registration last: kubelet calls as soon as it sees it.

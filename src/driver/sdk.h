@@ -20,6 +20,7 @@
 #include "driver/publish.h"
 #include "net/grpc.h"
 #include "net/loop.h"
+#include "os/fault.h"
 
 struct dray_runtime {
     struct loop *loop;
@@ -79,7 +80,7 @@ struct dray_driver {
     struct exec_timer collect_timer;
     struct informer *claims; // of attach
     struct work *attach;
-    struct files files;
+    const struct fault_hook *faults; // of the driver's thread; NULL: none
     size_t open_servers;
 
     pthread_t thread;
@@ -90,9 +91,10 @@ struct dray_driver {
     bool quit;
 };
 
-// sdk_driver_start is dray_driver_start with a hook on the steps that touch files.
+// sdk_driver_start is dray_driver_start with a fault hook for the driver's thread (borrowed; may be NULL).
 int sdk_driver_start(struct dray_runtime *r, const struct dray_driver_options *options,
-                     const struct files *files, struct dray_driver **ret, struct err *err) MUST_USE;
+                     const struct fault_hook *faults, struct dray_driver **ret,
+                     struct err *err) MUST_USE;
 
 // sdk_driver_stop ends the sockets; the runtime is told when nothing is under way.
 void sdk_driver_stop(struct dray_driver *d);

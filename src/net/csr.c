@@ -242,7 +242,8 @@ static bool read_time(const ASN1_TIME *t, int64_t *ret)
     return ok;
 }
 
-bool csr_read_times(const X509 *x, int64_t *ret_from, int64_t *ret_until)
+// csr_read_times: from when to when, in seconds since 1970.
+static bool csr_read_times(const X509 *x, int64_t *ret_from, int64_t *ret_until)
 {
     return read_time(X509_get0_notBefore(x), ret_from) &&
            read_time(X509_get0_notAfter(x), ret_until);

@@ -15,7 +15,4 @@ X509_REQ *csr_read(struct str pem, struct err *err);
 // csr_read_certificate gives the first certificate of a text, or NULL.
 X509 *csr_read_certificate(struct str pem);
 
-// csr_read_times: from when to when, in seconds since 1970.
-bool csr_read_times(const X509 *x, int64_t *ret_from, int64_t *ret_until);
-
 #endif

@@ -139,9 +139,6 @@ void grpc_client_free(struct grpc_client *c);
 
 bool grpc_client_connected(const struct grpc_client *c);
 
-// grpc_client_path is where it connects to.
-const char *grpc_client_path(const struct grpc_client *c);
-
 // How a call ended. Everything lives until done returns.
 struct grpc_result {
     enum grpc_status status;

@@ -8,6 +8,7 @@
 
 #include <sys/un.h>
 
+#include "base/backoff.h"
 #include "net/grpc_int.h"
 
 #include "base/banned.h"
@@ -431,11 +432,14 @@ static void on_sock_gone(void *arg)
 // Between four and six fifths of the time that it is now; the next one is longer.
 static int64_t next_backoff(struct grpc_client *c)
 {
-    int64_t base = c->backoff_ns;
-    int64_t next = base + base / 5 * 3;
-    c->backoff_ns = next < c->backoff_max_ns ? next : c->backoff_max_ns;
-    uint64_t spread = (uint64_t)(base / 5 * 2) + 1;
-    return base - base / 5 + (int64_t)rng_below(c->exec->rng, spread);
+    const struct backoff_policy p = {.first_ns = c->backoff_min_ns,
+                                     .max_ns = c->backoff_max_ns,
+                                     .growth_percent = 160,
+                                     .sooner_percent = 20,
+                                     .later_percent = 20};
+    int64_t now_ns = c->backoff_ns;
+    c->backoff_ns = backoff_grow_ns(&p, now_ns);
+    return backoff_spread_ns(&p, now_ns, c->exec->rng);
 }
 
 static void attempt_failed(struct grpc_client *c, const char *why)
@@ -642,9 +646,4 @@ void grpc_client_free(struct grpc_client *c)
 bool grpc_client_connected(const struct grpc_client *c)
 {
     return c->link == LINK_READY;
-}
-
-const char *grpc_client_path(const struct grpc_client *c)
-{
-    return c->path;
 }

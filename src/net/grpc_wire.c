@@ -4,6 +4,8 @@
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 
+#include "base/str.h"
+
 #include "base/banned.h"
 
 #define TIMEOUT_DIGITS_MAX ((size_t)8)
@@ -110,21 +112,13 @@ void grpc_percent_encode(struct str s, struct sbuf *out)
     }
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 struct str grpc_percent_decode(struct str s, struct arena *a)
 {
     char *out = arena_alloc(a, s.n + 1, 1);
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
-        int high = s.p[i] == '%' && i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(s.p[i + 2]) : -1;
+        int high = s.p[i] == '%' && i + 2 < s.n ? str_hex_digit(s.p[i + 1]) : -1;
+        int low = high >= 0 ? str_hex_digit(s.p[i + 2]) : -1;
         if (low < 0) {
             out[n++] = s.p[i];
             continue;

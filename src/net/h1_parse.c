@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <limits.h>
 
+#include "base/str.h"
+
 #include "base/banned.h"
 
 // Classes of bytes (RFC 9110, 9112, 3986).
@@ -296,14 +298,6 @@ int h1_parse_head(char *bytes, size_t n, struct arena *a, struct h1_head *ret, c
 
 // --- The target ----------------------------------------------------------------------------------
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int decode(struct str s, struct arena *a, struct str *ret, const char **ret_why)
 {
     if (str_find_char(s, '%') < 0) {
@@ -315,8 +309,8 @@ static int decode(struct str s, struct arena *a, struct str *ret, const char **r
     for (size_t i = 0; i < s.n; i++) {
         to[n] = s.p[i];
         if (s.p[i] == '%') {
-            int high = i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1;
-            int low = i + 2 < s.n ? hex_digit(s.p[i + 2]) : -1;
+            int high = i + 2 < s.n ? str_hex_digit(s.p[i + 1]) : -1;
+            int low = i + 2 < s.n ? str_hex_digit(s.p[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return refuse(400, "the path has a % that is not followed by two hex digits",
                               ret_why);
@@ -386,7 +380,7 @@ enum {
 
 static int size_byte(struct h1_chunks *c, char b, const char **ret_why)
 {
-    int digit = hex_digit(b);
+    int digit = str_hex_digit(b);
     if (digit >= 0) {
         if (c->left >> 56)
             return refuse(400, "a chunk's size is too large", ret_why);

@@ -93,7 +93,4 @@ bool tls_certificate_names(const char *certificate_pem, const struct tls_subject
 // tls_pair_matches: both can be read, and the key is the certificate's.
 bool tls_pair_matches(const char *certificate_pem, const char *key_pem);
 
-// tls_write_file writes a text with mode 0600, atomically: the file is there whole, or as it was.
-int tls_write_file(const char *path, const char *text, struct err *err) MUST_USE;
-
 #endif

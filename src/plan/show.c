@@ -161,14 +161,6 @@ void plan_notes(const struct plan *p, struct sbuf *out)
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static void write_text(struct json_writer *w, const char *key, struct str v)
-{
-    if (!v.n)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, v);
-}
-
 static void write_raw(struct json_writer *w, const char *key, struct str v)
 {
     if (!v.n)
@@ -184,7 +176,7 @@ static void write_claims(const struct plan *p, const struct unit *u, struct json
     for (size_t i = 0; i < u->claims.n; i++) {
         const struct held_claim *c = &p->claims.p[u->claims.p[i]];
         json_write_object_begin(w);
-        write_text(w, "name", c->name);
+        json_write_text_if(w, "name", c->name);
         if (c->claim->status.allocation) {
             json_write_key(w, STR("allocation"));
             if (api_json_write(&api_allocation_result_type, c->claim->status.allocation, w, NULL) <
@@ -199,11 +191,11 @@ static void write_claims(const struct plan *p, const struct unit *u, struct json
 static void write_step(const struct plan *p, const struct step *s, struct json_writer *w)
 {
     json_write_object_begin(w);
-    write_text(w, s->unit->pod ? "pod" : "claim", s->unit->name);
-    write_text(w, "status", str_z(status_words[s->pub.status]));
-    write_text(w, "node", s->pub.node);
+    json_write_text_if(w, s->unit->pod ? "pod" : "claim", s->unit->name);
+    json_write_text_if(w, "status", str_z(status_words[s->pub.status]));
+    json_write_text_if(w, "node", s->pub.node);
     write_claims(p, s->unit, w);
-    write_text(w, s->pub.status == PLAN_ERROR ? "error" : "summary", s->pub.summary);
+    json_write_text_if(w, s->pub.status == PLAN_ERROR ? "error" : "summary", s->pub.summary);
     write_raw(w, "explanation", s->explanation_json);
     write_raw(w, "remedies", s->remedies_json);
     json_write_object_end(w);

@@ -56,14 +56,6 @@ static void set_condition(struct op *op, definition *crd, condition c)
 
 // --- Names ---------------------------------------------------------------------------------------
 
-static bool is_in(const struct api_str_array *list, struct str text)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->p[i], text))
-            return true;
-    return false;
-}
-
 // A name that a definition wants, as a resource or as a kind.
 struct wish {
     const struct op *op;
@@ -87,7 +79,7 @@ static void look_at_other(void *arg, const struct object *o)
         return;
     w->taken = w->kind ? str_eq(n->kind, w->name) || str_eq(n->list_kind, w->name)
                        : str_eq(n->plural, w->name) || str_eq(n->singular, w->name) ||
-                             is_in(&n->short_names, w->name);
+                             api_str_listed(&n->short_names, w->name);
 }
 
 // Whether another definition of the group has accepted a name; also one that is being written.
@@ -141,7 +133,7 @@ static condition accept_names(struct op *op, definition *crd)
     };
     struct str bad_short = {0};
     for (size_t i = 0; i < want->short_names.n; i++)
-        if (!is_in(&got->short_names, want->short_names.p[i]) &&
+        if (!api_str_listed(&got->short_names, want->short_names.p[i]) &&
             is_taken(op, crd, want->short_names.p[i], false))
             bad_short = want->short_names.p[i];
     if (bad_short.n == 0)
@@ -324,7 +316,7 @@ int delete_definition(struct op *op, const struct object *old, const struct api_
     if (crd->metadata.deletion_timestamp.set)
         return delete_decoded(op, old, decoded, options);
     crd->metadata.deletion_timestamp = op->now;
-    if (!is_in(have, CLEANUP_FINALIZER)) {
+    if (!api_str_listed(have, CLEANUP_FINALIZER)) {
         struct str *list = arena_array(op->arena, struct str, have->n + 1);
         for (size_t i = 0; i < have->n; i++)
             list[i] = have->p[i];
@@ -375,7 +367,7 @@ static void sweep_one(struct registry *r, const struct object *o, bool all)
         return;
     const definition *crd = object.value;
     if (!crd->metadata.deletion_timestamp.set ||
-        !is_in(&crd->metadata.finalizers, CLEANUP_FINALIZER))
+        !api_str_listed(&crd->metadata.finalizers, CLEANUP_FINALIZER))
         return;
     const struct api_kind *hub = hub_of(r, crd);
     size_t left = hub ? store_count(r->store, hub, STR("")) : 0;

@@ -77,14 +77,6 @@ int check_preconditions(struct op *op, const struct object *old, const struct ap
 #define ORPHAN     STR("orphan")
 #define FOREGROUND STR("foregroundDeletion")
 
-static bool has_text(const struct api_str_array *list, struct str text)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->p[i], text))
-            return true;
-    return false;
-}
-
 // What is to become of dependents.
 enum dependents { GO_LATER, ARE_ORPHANED, GO_FIRST };
 
@@ -113,8 +105,8 @@ static void set_finalizers(struct op *op, struct api_object_meta *meta,
 {
     enum dependents what = dependents(op, meta, o);
     struct api_str_array *have = &meta->finalizers;
-    if (has_text(have, ORPHAN) == (what == ARE_ORPHANED) &&
-        has_text(have, FOREGROUND) == (what == GO_FIRST))
+    if (api_str_listed(have, ORPHAN) == (what == ARE_ORPHANED) &&
+        api_str_listed(have, FOREGROUND) == (what == GO_FIRST))
         return;
     struct str *list = arena_array(op->arena, struct str, have->n + 1);
     size_t n = 0;

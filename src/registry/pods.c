@@ -9,7 +9,8 @@
 
 #include "base/banned.h"
 
-void pod_set_condition(struct op *op, struct api_pod *pod, const struct api_pod_condition *c)
+// pod_set_condition adds or changes a condition, as a controller would.
+static void pod_set_condition(struct op *op, struct api_pod *pod, const struct api_pod_condition *c)
 {
     struct api_pod_condition_array *list = &pod->status.conditions;
     for (size_t i = 0; i < list->n; i++) {

@@ -370,9 +370,6 @@ void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api
 void pod_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old);
 int scale_object(struct op *op, const struct api_scale *scale, const struct object *old);
 
-// pod_set_condition adds or changes a condition, as a controller would.
-void pod_set_condition(struct op *op, struct api_pod *pod, const struct api_pod_condition *c);
-
 // pod_change_denied: why a deletion or eviction of a pod must not be, by preconditions.
 int check_preconditions(struct op *op, const struct object *old,
                         const struct api_preconditions *preconditions);

@@ -270,24 +270,18 @@ static void written(struct sched *s, void *arg, const struct client_answer *answ
     answered(v->b);
 }
 
-static void add_field(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 // metadata with an annotation, such that the patch holds for this version alone.
 static void add_metadata(struct json_writer *w, const struct api_object_meta *m, const char *key,
                          struct str value)
 {
     json_write_key(w, STR("metadata"));
     json_write_object_begin(w);
-    add_field(w, "uid", m->uid);
-    add_field(w, "resourceVersion", m->resource_version);
+    json_write_text(w, "uid", m->uid);
+    json_write_text(w, "resourceVersion", m->resource_version);
     if (key) {
         json_write_key(w, STR("annotations"));
         json_write_object_begin(w);
-        add_field(w, key, value);
+        json_write_text(w, key, value);
         json_write_object_end(w);
     }
     json_write_object_end(w);
@@ -301,13 +295,13 @@ static void add_claim_ref(struct json_writer *w, const struct bind_volume *v)
     json_write_object_begin(w);
     json_write_key(w, STR("claimRef"));
     json_write_object_begin(w);
-    add_field(w, "apiVersion", STR("v1"));
-    add_field(w, "kind", STR("PersistentVolumeClaim"));
-    add_field(w, "namespace", bind_pod(v->b)->metadata.namespace);
-    add_field(w, "name", v->name);
-    add_field(w, "uid", v->uid);
+    json_write_text(w, "apiVersion", STR("v1"));
+    json_write_text(w, "kind", STR("PersistentVolumeClaim"));
+    json_write_text(w, "namespace", bind_pod(v->b)->metadata.namespace);
+    json_write_text(w, "name", v->name);
+    json_write_text(w, "uid", v->uid);
     if (claim)
-        add_field(w, "resourceVersion", claim->meta->resource_version);
+        json_write_text(w, "resourceVersion", claim->meta->resource_version);
     json_write_object_end(w);
     json_write_object_end(w);
 }

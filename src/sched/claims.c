@@ -257,15 +257,6 @@ bool claims_progress(struct claims *c, uint64_t revision,
     return any;
 }
 
-void claims_restore(struct claims *c, struct sched_claim *k)
-{
-    if (k->latest == k->seen)
-        return;
-    set_latest(k, k->seen);
-    settle(c, k);
-    (void)forget(c, k);
-}
-
 struct flight *claims_fly(struct claims *c, struct sched_claim *k,
                           const struct api_allocation_result *allocation, uint64_t gang)
 {

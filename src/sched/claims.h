@@ -80,9 +80,6 @@ void claims_learn(struct claims *c, struct sched_claim *k, const struct client_o
 bool claims_progress(struct claims *c, uint64_t revision,
                      void (*gone)(void *arg, struct sched_claim *k), void *arg);
 
-// claims_restore drops what was assumed.
-void claims_restore(struct claims *c, struct sched_claim *k);
-
 // claims_fly marks an allocation as in flight, copied; claims_share adds a pod of the same group cycle to
 // it. Either returns a reference for claims_land, which ends that for one of them: the last lets the
 // devices go, unless the claim has them by then. flight may be NULL.

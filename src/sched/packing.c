@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "alloc/fleet.h"
-#include "base/bits.h"
 
 #include "base/banned.h"
 

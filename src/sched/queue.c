@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sched/queue.h"
 
+#include "base/backoff.h"
+
 #include "base/banned.h"
 
 static bool active_less(const struct heap_node *a, const struct heap_node *b)
@@ -178,17 +180,12 @@ void queue_wait(struct queue *q, struct sched_pod *p, uint32_t whys)
             list_push_back(&q->waiting[w], &p->waits[w]);
 }
 
-static int64_t backoff_ns(const struct sched_pod *p)
-{
-    int64_t wait = QUEUE_BACKOFF_FIRST_NS;
-    for (uint32_t i = 1; i < p->attempts && wait < QUEUE_BACKOFF_MAX_NS; i++)
-        wait *= 2;
-    return wait < QUEUE_BACKOFF_MAX_NS ? wait : QUEUE_BACKOFF_MAX_NS;
-}
-
 void queue_retry(struct queue *q, struct sched_pod *p)
 {
-    int64_t due = p->attempts ? p->tried_ns + backoff_ns(p) + p->jitter_ns : 0;
+    static const struct backoff_policy policy = {.first_ns = QUEUE_BACKOFF_FIRST_NS,
+                                                 .max_ns = QUEUE_BACKOFF_MAX_NS};
+    int64_t due =
+        p->attempts ? p->tried_ns + backoff_wait_ns(&policy, p->attempts - 1) + p->jitter_ns : 0;
     if (due <= exec_now_ns(q->exec)) {
         queue_activate(q, p);
         return;

@@ -713,7 +713,7 @@ void sched_start(struct sched *s)
             informer_start(s->informers[w]);
 }
 
-static void stop(struct sched *s, bool answers_come)
+static void stop(struct sched *s)
 {
     exec_timer_stop(s->exec, &s->run_timer);
     exec_timer_stop(s->exec, &s->warm_timer);
@@ -727,10 +727,6 @@ static void stop(struct sched *s, bool answers_come)
         struct call *c = list_entry(node, struct call, node);
         list_remove(&c->node);
         c->s = NULL;
-        if (!answers_come) {
-            free(c->owned);
-            free(c);
-        }
     }
     queue_done(&s->queue);
     meter_done(&s->meter);
@@ -757,13 +753,7 @@ static void stop(struct sched *s, bool answers_come)
 void sched_free(struct sched *s)
 {
     if (s)
-        stop(s, true);
-}
-
-void sched_kill(struct sched *s)
-{
-    if (s)
-        stop(s, false);
+        stop(s);
 }
 
 void sched_get_stats(const struct sched *s, struct sched_stats *ret)

@@ -42,9 +42,8 @@ void sched_start(struct sched *s);
 void sched_lead(struct sched *s);
 
 // sched_free stops watching. Calls of the client that are under way are forgotten: their answers find
-// nobody. sched_kill does the same when the exec has dropped its work and no answer will ever come.
+// nobody.
 void sched_free(struct sched *s);
-void sched_kill(struct sched *s);
 
 // sched_synced says whether every kind has been listed once.
 bool sched_synced(const struct sched *s);

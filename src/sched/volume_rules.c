@@ -51,19 +51,11 @@ static bool usable(struct attempt *a, const struct volume_ref *ref,
     return false;
 }
 
-static bool has_mode(const struct api_str_array *modes, struct str mode)
-{
-    for (size_t i = 0; i < modes->n; i++)
-        if (str_eq(modes->p[i], mode))
-            return true;
-    return false;
-}
-
 // Another pod on a node that has the claim, when only one may.
 static const struct sched_pod *sole_user(const struct attempt *a, const struct pod_volume *v)
 {
     struct list *on_nodes = &cluster_namespace(&a->s->cluster, a->api->metadata.namespace)->pods;
-    if (!has_mode(&v->claim->spec.access_modes, STR("ReadWriteOncePod")))
+    if (!api_str_listed(&v->claim->spec.access_modes, STR("ReadWriteOncePod")))
         return NULL;
     list_foreach(on_nodes, node) {
         const struct sched_pod *p = list_entry(node, struct sched_pod, by_namespace);

@@ -88,24 +88,16 @@ static void make_user(const struct jwt *t, struct arena *arena, struct registry_
 
 static struct str own_audience[] = {STR_INIT(JWT_ISSUER)};
 
-static bool has(const struct str *list, size_t n, struct str one)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(list[i], one))
-            return true;
-    return false;
-}
-
 // narrow keeps of the audiences that are wanted those there are; none wanted: this server. False: it is for none of them.
 static bool narrow(struct api_str_array *wanted, const struct str *there, size_t n,
                    struct arena *arena)
 {
     if (!wanted->n)
-        return has(there, n, own_audience[0]);
+        return str_listed(there, n, own_audience[0]);
     struct str *both = arena_array(arena, struct str, wanted->n);
     size_t both_len = 0;
     for (size_t i = 0; i < wanted->n; i++)
-        if (has(there, n, wanted->p[i]))
+        if (str_listed(there, n, wanted->p[i]))
             both[both_len++] = wanted->p[i];
     *wanted = (struct api_str_array){both, both_len};
     return both_len > 0;

@@ -222,7 +222,7 @@ void answer_object(struct exchange *ex, int code, const struct object *o)
 
 // --- Statuses ------------------------------------------------------------------------------------
 
-void status_json(const struct api_status *status, struct sbuf *out)
+static void status_json(const struct api_status *status, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     struct err err = {0};

@@ -170,8 +170,10 @@ static void made_roles(void *arg, int code, const struct err *err)
                  log_str("error", str_z(err->msg)));
 }
 
-int authz_guard(void *server, const struct registry_request *request,
-                const struct api_object *object, const struct api_object *old, struct sbuf *why)
+// authz_guard is all that is asked of a write beyond the right to it; for registry_set_guard.
+static int authz_guard(void *server, const struct registry_request *request,
+                       const struct api_object *object, const struct api_object *old,
+                       struct sbuf *why)
 {
     struct server *s = server;
     int code = s->nodeauth ? noderestrict(s->store, request, object, old, why) : 0;

@@ -7,8 +7,9 @@
 
 #include "base/banned.h"
 
-int body_cannot_be(struct str kind, struct str version, const struct api_kind *want, struct str why,
-                   struct err *err)
+// body_cannot_be makes upstream's text for an object of a known kind that is not what was wanted.
+static int body_cannot_be(struct str kind, struct str version, const struct api_kind *want,
+                          struct str why, struct err *err)
 {
     cleanup_sbuf struct sbuf quoted = {0};
     sbuf_add_quoted(&quoted, version);

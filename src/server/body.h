@@ -16,10 +16,6 @@
 int body_decode(struct str body, enum media media, const struct api_kind *want, struct arena *arena,
                 struct json_strict *strict, struct api_object *ret, struct err *err) MUST_USE;
 
-// body_cannot_be makes upstream's text for an object of a known kind that is not what was wanted.
-int body_cannot_be(struct str kind, struct str version, const struct api_kind *want, struct str why,
-                   struct err *err);
-
 // body_delete_options reads DeleteOptions of any group. Returns 0 or -ERR_BAD_REQUEST.
 int body_delete_options(struct str body, enum media media, struct arena *arena,
                         struct api_delete_options **ret, struct err *err) MUST_USE;

@@ -5,16 +5,10 @@
 
 #include "base/banned.h"
 
-static void kv(struct json_writer *w, struct str key, struct str value)
-{
-    json_write_key(w, key);
-    json_write_str(w, value);
-}
-
 static void type_meta(struct json_writer *w, struct str kind, struct str api_version)
 {
-    kv(w, STR("kind"), kind);
-    kv(w, STR("apiVersion"), api_version);
+    json_write_text(w, "kind", kind);
+    json_write_text(w, "apiVersion", api_version);
 }
 
 static void words(struct json_writer *w, struct str key, const char *const *items)
@@ -42,7 +36,7 @@ void discovery_versions(const struct catalog *c, struct str address, struct sbuf
 {
     struct json_writer w = {.out = out};
     json_write_object_begin(&w);
-    kv(&w, STR("kind"), STR("APIVersions"));
+    json_write_text(&w, "kind", STR("APIVersions"));
     json_write_key(&w, STR("versions"));
     json_write_array_begin(&w);
     const struct catalog_group *core = catalog_find_group(c, STR(""));
@@ -52,8 +46,8 @@ void discovery_versions(const struct catalog *c, struct str address, struct sbuf
     json_write_key(&w, STR("serverAddressByClientCIDRs"));
     json_write_array_begin(&w);
     json_write_object_begin(&w);
-    kv(&w, STR("clientCIDR"), STR("0.0.0.0/0"));
-    kv(&w, STR("serverAddress"), address);
+    json_write_text(&w, "clientCIDR", STR("0.0.0.0/0"));
+    json_write_text(&w, "serverAddress", address);
     json_write_object_end(&w);
     json_write_array_end(&w);
     json_write_object_end(&w);
@@ -68,13 +62,13 @@ static void group_version(struct json_writer *w, const struct catalog_version *v
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "%.*s/%.*s", STR_ARG(v->group), STR_ARG(v->version));
     json_write_str(w, sbuf_str(&name));
-    kv(w, STR("version"), v->version);
+    json_write_text(w, "version", v->version);
     json_write_object_end(w);
 }
 
 static void group_body(struct json_writer *w, const struct catalog_group *g)
 {
-    kv(w, STR("name"), g->name);
+    json_write_text(w, "name", g->name);
     json_write_key(w, STR("versions"));
     json_write_array_begin(w);
     vec_foreach(&g->versions, v)
@@ -117,11 +111,11 @@ static void resource_entry(struct json_writer *w, const struct catalog_resource 
 {
     const struct api_kind *k = r->kind;
     json_write_object_begin(w);
-    kv(w, STR("name"), k->plural);
-    kv(w, STR("singularName"), k->singular);
+    json_write_text(w, "name", k->plural);
+    json_write_text(w, "singularName", k->singular);
     json_write_key(w, STR("namespaced"));
     json_write_bool(w, k->namespaced);
-    kv(w, STR("kind"), k->kind);
+    json_write_text(w, "kind", k->kind);
     verbs(w, r->verbs);
     words(w, STR("shortNames"), k->short_names);
     words(w, STR("categories"), k->categories);
@@ -135,15 +129,15 @@ static void sub_entry(struct json_writer *w, const struct catalog_resource *r,
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "%.*s/%.*s", STR_ARG(k->plural), STR_ARG(sub->name));
     json_write_object_begin(w);
-    kv(w, STR("name"), sbuf_str(&name));
-    kv(w, STR("singularName"), STR(""));
+    json_write_text(w, "name", sbuf_str(&name));
+    json_write_text(w, "singularName", STR(""));
     json_write_key(w, STR("namespaced"));
     json_write_bool(w, k->namespaced);
     if (!str_eq(sub->kind->api_version, k->api_version)) {
-        kv(w, STR("group"), sub->kind->group);
-        kv(w, STR("version"), sub->kind->version);
+        json_write_text(w, "group", sub->kind->group);
+        json_write_text(w, "version", sub->kind->version);
     }
-    kv(w, STR("kind"), sub->shown.n ? sub->shown : sub->kind->kind);
+    json_write_text(w, "kind", sub->shown.n ? sub->shown : sub->kind->kind);
     verbs(w, sub->verbs);
     json_write_object_end(w);
 }
@@ -152,13 +146,13 @@ void discovery_resources(const struct catalog_version *v, struct sbuf *out)
 {
     struct json_writer w = {.out = out};
     json_write_object_begin(&w);
-    kv(&w, STR("kind"), STR("APIResourceList"));
+    json_write_text(&w, "kind", STR("APIResourceList"));
     // Upstream leaves apiVersion out for the core group's old form, and has v1 elsewhere.
     if (v->group.n)
-        kv(&w, STR("apiVersion"), STR("v1"));
+        json_write_text(&w, "apiVersion", STR("v1"));
     cleanup_sbuf struct sbuf name = {0};
     sbuf_addf(&name, "%.*s%s%.*s", STR_ARG(v->group), v->group.n ? "/" : "", STR_ARG(v->version));
-    kv(&w, STR("groupVersion"), sbuf_str(&name));
+    json_write_text(&w, "groupVersion", sbuf_str(&name));
     json_write_key(&w, STR("resources"));
     json_write_array_begin(&w);
     vec_foreach(&v->resources, r) {
@@ -176,9 +170,9 @@ static void response_kind(struct json_writer *w, const struct api_kind *k, struc
 {
     json_write_key(w, STR("responseKind"));
     json_write_object_begin(w);
-    kv(w, STR("group"), k->group);
-    kv(w, STR("version"), k->version);
-    kv(w, STR("kind"), shown.n ? shown : k->kind);
+    json_write_text(w, "group", k->group);
+    json_write_text(w, "version", k->version);
+    json_write_text(w, "kind", shown.n ? shown : k->kind);
     json_write_object_end(w);
 }
 
@@ -186,10 +180,10 @@ static void aggregated_resource(struct json_writer *w, const struct catalog_reso
 {
     const struct api_kind *k = r->kind;
     json_write_object_begin(w);
-    kv(w, STR("resource"), k->plural);
+    json_write_text(w, "resource", k->plural);
     response_kind(w, k, STR(""));
-    kv(w, STR("scope"), k->namespaced ? STR("Namespaced") : STR("Cluster"));
-    kv(w, STR("singularResource"), k->singular);
+    json_write_text(w, "scope", k->namespaced ? STR("Namespaced") : STR("Cluster"));
+    json_write_text(w, "singularResource", k->singular);
     verbs(w, r->verbs);
     words(w, STR("shortNames"), k->short_names);
     words(w, STR("categories"), k->categories);
@@ -198,7 +192,7 @@ static void aggregated_resource(struct json_writer *w, const struct catalog_reso
         json_write_array_begin(w);
         for (size_t i = 0; i < r->subs_len; i++) {
             json_write_object_begin(w);
-            kv(w, STR("subresource"), r->subs[i].name);
+            json_write_text(w, "subresource", r->subs[i].name);
             response_kind(w, r->subs[i].kind, r->subs[i].shown);
             verbs(w, r->subs[i].verbs);
             json_write_object_end(w);
@@ -214,7 +208,7 @@ static void aggregated_group(struct json_writer *w, const struct catalog_group *
     json_write_key(w, STR("metadata"));
     json_write_object_begin(w);
     if (g->name.n)
-        kv(w, STR("name"), g->name);
+        json_write_text(w, "name", g->name);
     json_write_key(w, STR("creationTimestamp"));
     json_write_null(w);
     json_write_object_end(w);
@@ -222,13 +216,13 @@ static void aggregated_group(struct json_writer *w, const struct catalog_group *
     json_write_array_begin(w);
     vec_foreach(&g->versions, v) {
         json_write_object_begin(w);
-        kv(w, STR("version"), v->version);
+        json_write_text(w, "version", v->version);
         json_write_key(w, STR("resources"));
         json_write_array_begin(w);
         vec_foreach(&v->resources, r)
             aggregated_resource(w, *r);
         json_write_array_end(w);
-        kv(w, STR("freshness"), STR("Current"));
+        json_write_text(w, "freshness", STR("Current"));
         json_write_object_end(w);
     }
     json_write_array_end(w);

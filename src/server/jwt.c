@@ -15,12 +15,6 @@
 
 // --- Writing -------------------------------------------------------------------------------------
 
-static void text_member(struct json_writer *w, const char *key, struct str value)
-{
-    json_write_key(w, str_z(key));
-    json_write_str(w, value);
-}
-
 static void number_member(struct json_writer *w, const char *key, int64_t value)
 {
     json_write_key(w, str_z(key));
@@ -33,9 +27,9 @@ static void object_member(struct json_writer *w, const char *key, const struct j
         return;
     json_write_key(w, str_z(key));
     json_write_object_begin(w);
-    text_member(w, "name", o->name);
+    json_write_text(w, "name", o->name);
     if (o->uid.n)
-        text_member(w, "uid", o->uid);
+        json_write_text(w, "uid", o->uid);
     json_write_object_end(w);
 }
 
@@ -45,8 +39,8 @@ static void write_header(const struct sign_key *key, struct sbuf *out)
     char id[SIGN_ID_BYTES];
     sign_key_id(key, id);
     json_write_object_begin(&w);
-    text_member(&w, "alg", STR("ES256"));
-    text_member(&w, "kid", str_z(id));
+    json_write_text(&w, "alg", STR("ES256"));
+    json_write_text(&w, "kid", str_z(id));
     json_write_object_end(&w);
 }
 
@@ -64,18 +58,18 @@ static void write_claims(const struct jwt *t, struct sbuf *out)
     json_write_array_end(&w);
     number_member(&w, "exp", t->expires);
     number_member(&w, "iat", t->issued);
-    text_member(&w, "iss", t->issuer);
-    text_member(&w, "jti", t->id);
+    json_write_text(&w, "iss", t->issuer);
+    json_write_text(&w, "jti", t->id);
     json_write_key(&w, STR("kubernetes.io"));
     json_write_object_begin(&w);
-    text_member(&w, "namespace", t->namespace);
+    json_write_text(&w, "namespace", t->namespace);
     object_member(&w, "node", &t->node);
     object_member(&w, "pod", &t->pod);
     object_member(&w, "secret", &t->secret);
     object_member(&w, "serviceaccount", &t->account);
     json_write_object_end(&w);
     number_member(&w, "nbf", t->not_before);
-    text_member(&w, "sub", sbuf_str(&subject));
+    json_write_text(&w, "sub", sbuf_str(&subject));
     json_write_object_end(&w);
 }
 
@@ -111,13 +105,13 @@ void jwt_key_set(const struct sign_key *key, struct sbuf *out)
     json_write_key(&w, STR("keys"));
     json_write_array_begin(&w);
     json_write_object_begin(&w);
-    text_member(&w, "use", STR("sig"));
-    text_member(&w, "kty", STR("EC"));
-    text_member(&w, "kid", str_z(id));
-    text_member(&w, "crv", STR("P-256"));
-    text_member(&w, "alg", STR("ES256"));
-    text_member(&w, "x", sbuf_str(&x_text));
-    text_member(&w, "y", sbuf_str(&y_text));
+    json_write_text(&w, "use", STR("sig"));
+    json_write_text(&w, "kty", STR("EC"));
+    json_write_text(&w, "kid", str_z(id));
+    json_write_text(&w, "crv", STR("P-256"));
+    json_write_text(&w, "alg", STR("ES256"));
+    json_write_text(&w, "x", sbuf_str(&x_text));
+    json_write_text(&w, "y", sbuf_str(&y_text));
     json_write_object_end(&w);
     json_write_array_end(&w);
     json_write_object_end(&w);

@@ -224,11 +224,6 @@ static void add_forbidden(const struct api_str_map *a, const struct api_str_map 
     }
 }
 
-static int compare_str(const void *a, const void *b)
-{
-    return str_cmp(*(const struct str *)a, *(const struct str *)b);
-}
-
 // The labels that differ and must not, in order, each once; empty when there are none.
 static void forbidden_labels(const struct api_str_map *now, const struct api_str_map *old,
                              struct sbuf *out)
@@ -237,7 +232,7 @@ static void forbidden_labels(const struct api_str_map *now, const struct api_str
     add_forbidden(now, old, &list);
     add_forbidden(old, now, &list);
     if (list.n)
-        qsort(list.p, list.n, sizeof(*list.p), compare_str);
+        qsort(list.p, list.n, sizeof(*list.p), str_cmp_elements);
     for (size_t i = 0; i < list.n; i++) {
         if (i && str_eq(list.p[i], list.p[i - 1]))
             continue;

@@ -11,6 +11,7 @@
 #include "codec/base64.h"
 #include "net/address.h"
 #include "net/sign.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -32,17 +33,13 @@ static char *join(const char *folder, const char *name)
 
 int pki_read_file(const char *path, char **ret, struct err *err)
 {
-    FILE *f = fopen(path, "rbe");
-    if (!f && errno == ENOENT)
-        return -ENOENT;
-    if (!f)
-        return err_set(err, errno, "cannot read %s: %m", path);
     struct sbuf b = {0};
-    for (size_t n = 1; n && b.n < FILE_BYTES_MAX;) {
-        n = fread(sbuf_space(&b, 8192), 1, 8192, f);
-        sbuf_commit(&b, n);
+    struct err why = {0};
+    int r = file_read(path, FILE_BYTES_MAX, &b, &why);
+    if (r < 0) {
+        sbuf_done(&b);
+        return r == -ENOENT ? r : err_set(err, -r, "%s", why.msg);
     }
-    (void)fclose(f);
     *ret = sbuf_take(&b);
     return 0;
 }
@@ -51,6 +48,7 @@ static int make_folder(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return err_set(err, errno, "cannot make the folder %s: %m", path);
+    file_remove_temporaries(path, STR(""));
     return 0;
 }
 
@@ -82,9 +80,10 @@ static int load(const char *certificate_file, const char *key_file, int64_t unti
 static int save(const struct tls_key_pair *pair, const char *certificate_file, const char *key_file,
                 struct err *err)
 {
-    int r = tls_write_file(key_file, pair->key_pem, err);
+    int r = file_replace_durable(AT_FDCWD, key_file, str_z(pair->key_pem), 0600, err);
     if (r == 0)
-        r = tls_write_file(certificate_file, pair->certificate_pem, err);
+        r = file_replace_durable(AT_FDCWD, certificate_file, str_z(pair->certificate_pem), 0600,
+                                 err);
     return r;
 }
 
@@ -219,7 +218,7 @@ static int prepare_server(struct pki *p, const struct tls_key_pair *ca, const st
     int r =
         prepare_leaf(ca, &subject, p->server_file, p->server_key_file, now, renew || changed, err);
     if (r == 0 && changed)
-        r = tls_write_file(names_file, text.p, err);
+        r = file_replace_durable(AT_FDCWD, names_file, sbuf_str(&text), 0600, err);
     free(names_file);
     return r;
 }
@@ -364,7 +363,9 @@ int pki_write_kubeconfig(const struct pki *p, const char *url, const char *path,
         r = add_data(&out, "client-certificate-data", p->admin_file, err);
     if (r == 0 && p)
         r = add_data(&out, "client-key-data", p->admin_key_file, err);
-    return r < 0 || has_text(path, sbuf_str(&out)) ? r : tls_write_file(path, out.p, err);
+    return r < 0 || has_text(path, sbuf_str(&out))
+               ? r
+               : file_replace_durable(AT_FDCWD, path, sbuf_str(&out), 0600, err);
 }
 
 int pki_account_key(const char *folder, char **ret, struct err *err)
@@ -377,7 +378,7 @@ int pki_account_key(const char *folder, char **ret, struct err *err)
         struct sbuf pem = {0};
         r = sign_key_make(&pem, err);
         if (r == 0)
-            r = tls_write_file(path, pem.p, err);
+            r = file_replace_durable(AT_FDCWD, path, sbuf_str(&pem), 0600, err);
         if (r == 0)
             *ret = sbuf_take(&pem);
         sbuf_done(&pem);

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/query.h"
 
-#include "base/banned.h"
+#include "base/str.h"
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
+#include "base/banned.h"
 
 // decode_part undoes percent signs and pluses. False when a percent sign is not followed by two
 // hexadecimal digits.
@@ -27,8 +20,8 @@ static bool decode_part(struct str s, struct arena *arena, struct str *ret)
         if (c == '+') {
             c = ' ';
         } else if (c == '%') {
-            int high = s.n - i > 2 ? hex_digit(s.p[i + 1]) : -1;
-            int low = s.n - i > 2 ? hex_digit(s.p[i + 2]) : -1;
+            int high = s.n - i > 2 ? str_hex_digit(s.p[i + 1]) : -1;
+            int low = s.n - i > 2 ? str_hex_digit(s.p[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return false;
             c = (char)(high * 16 + low);

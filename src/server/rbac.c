@@ -31,17 +31,9 @@ struct rbac {
 
 // --- Rules ---------------------------------------------------------------------------------------
 
-static bool has(const struct api_str_array *list, struct str s)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->p[i], s))
-            return true;
-    return false;
-}
-
 static bool has_or_all(const struct api_str_array *list, struct str s)
 {
-    return has(list, STR("*")) || has(list, s);
+    return api_str_listed(list, STR("*")) || api_str_listed(list, s);
 }
 
 // "pods/log" is matched by itself, by "*/log" and by "*"; never by "pods".
@@ -81,7 +73,7 @@ bool rbac_rule_allows(const struct api_policy_rule *rule, const struct access *q
         return names_path(&rule->non_resource_urls, q->path);
     return has_or_all(&rule->api_groups, q->group) &&
            names_resource(&rule->resources, q->resource, q->subresource) &&
-           (rule->resource_names.n == 0 || has(&rule->resource_names, q->name));
+           (rule->resource_names.n == 0 || api_str_listed(&rule->resource_names, q->name));
 }
 
 // --- Index ---------------------------------------------------------------------------------------
@@ -192,14 +184,6 @@ void rbac_free(struct rbac *r)
     for (size_t i = 0; i < WATCHES; i++)
         informer_free(r->informers[i]);
     free(r);
-}
-
-bool rbac_synced(const struct rbac *r)
-{
-    for (size_t i = 0; i < WATCHES; i++)
-        if (!informer_synced(r->informers[i]))
-            return false;
-    return true;
 }
 
 // --- Questions -----------------------------------------------------------------------------------

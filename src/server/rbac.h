@@ -30,9 +30,6 @@ struct rbac;
 struct rbac *rbac_new(struct client *client);
 void rbac_free(struct rbac *r);
 
-// rbac_synced: everything that was stored at the start is known.
-bool rbac_synced(const struct rbac *r);
-
 // rbac_allows answers. why (may be NULL) gets upstream's reason for a yes, and for a no the roles that are
 // named by bindings of the user but do not exist.
 bool rbac_allows(struct rbac *r, const struct access *q, struct sbuf *why);

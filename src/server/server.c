@@ -142,11 +142,6 @@ int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct 
     return 0;
 }
 
-const struct registry_user *server_user_of_token(const struct server *s, struct str token)
-{
-    return map_get(&s->auth.tokens, token);
-}
-
 // --- One request ---------------------------------------------------------------------------------
 
 static struct exchange *exchange_new(struct server *s, struct http_request *q)

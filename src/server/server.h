@@ -80,9 +80,6 @@ void server_found_cluster(struct server *s, struct str client_ca_pem, struct str
 bool server_may(struct server *s, const struct registry_user *user, struct str group,
                 struct str resource, struct str subresource, struct str verb);
 
-// server_user_of_token finds whose static token it is; NULL: nobody's. Good until the server is freed.
-const struct registry_user *server_user_of_token(const struct server *s, struct str token);
-
 // server_set_explainer lets GET /dray/explain?kind=&namespace=&name= answer with what fn adds to out,
 // a JSON object. fn returns 0, -ERR_NOT_FOUND, -ERR_BAD_REQUEST or, to be asked
 // again, -ERR_UNAVAILABLE. NULL: nobody explains.

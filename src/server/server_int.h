@@ -171,9 +171,6 @@ void exchange_end(struct exchange *ex, int code);
 // exchange_how is the version and form in which objects are wanted.
 struct encode_how exchange_how(const struct exchange *ex);
 
-// status_json adds a Status as JSON.
-void status_json(const struct api_status *status, struct sbuf *out);
-
 // exchange_warn adds a warning for the answer's headers; text is copied.
 void exchange_warn(struct exchange *ex, struct str text);
 
@@ -223,10 +220,6 @@ int escalate_guard(void *server, const struct registry_request *request,
 int certificate_guard(struct server *s, const struct registry_request *request,
                       const struct api_object *object, const struct api_object *old,
                       struct sbuf *why);
-
-// authz_guard is all that is asked of a write beyond the right to it; for registry_set_guard.
-int authz_guard(void *server, const struct registry_request *request,
-                const struct api_object *object, const struct api_object *old, struct sbuf *why);
 
 // authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
 struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "store/db.h"
 
@@ -58,20 +59,15 @@ struct committer {
     struct backup_job *job;
 };
 
-static void must(int r)
-{
-    assert(r == 0);
-}
-
 // --- Going up ------------------------------------------------------------------------------------
 
 static struct commit_result *take_results(struct committer *c)
 {
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     struct commit_result *first = c->results;
     c->results = c->results_last = NULL;
     c->mailbox->posted = false;
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
     return first;
 }
 
@@ -97,7 +93,7 @@ static void on_post(void *arg)
 // report takes a result, which the exec will free.
 static void report(struct committer *c, struct commit_result *result)
 {
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     if (c->results_last)
         c->results_last->next = result;
     else
@@ -106,7 +102,7 @@ static void report(struct committer *c, struct commit_result *result)
     bool post = c->threaded && !c->mailbox->posted;
     if (post)
         c->mailbox->posted = true;
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
     if (post)
         exec_post(c->options.exec, on_post, c->mailbox);
 }
@@ -158,14 +154,14 @@ static const struct write *take_group(struct committer *c, struct commit_result 
 // commit_next commits one group; false when nothing waits.
 static bool commit_next(struct committer *c)
 {
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     if (!c->first) {
-        must(pthread_mutex_unlock(&c->lock));
+        must_succeed(pthread_mutex_unlock(&c->lock));
         return false;
     }
     struct commit_result *result = xcalloc(1, sizeof(*result));
     const struct write *first = take_group(c, result);
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
     commit_group(c, first, result);
     report(c, result);
     return true;
@@ -190,13 +186,13 @@ static void end_job(struct committer *c, int code, const struct err *err)
 
 static bool take_job(struct committer *c)
 {
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     c->job = c->jobs;
     if (c->job)
         c->jobs = c->job->next;
     if (!c->jobs)
         c->jobs_last = NULL;
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
     return c->job != NULL;
 }
 
@@ -232,17 +228,17 @@ static void *thread_main(void *arg)
     for (;;) {
         bool worked = commit_next(c);
         worked |= backup_next(c);
-        must(pthread_mutex_lock(&c->lock));
+        must_succeed(pthread_mutex_lock(&c->lock));
         bool idle = !has_work(c);
-        must(pthread_mutex_unlock(&c->lock));
+        must_succeed(pthread_mutex_unlock(&c->lock));
         db_checkpoint(c->options.db, idle);
         if (worked)
             continue;
-        must(pthread_mutex_lock(&c->lock));
+        must_succeed(pthread_mutex_lock(&c->lock));
         while (!has_work(c) && !c->stop)
-            must(pthread_cond_wait(&c->work, &c->lock));
+            must_succeed(pthread_cond_wait(&c->work, &c->lock));
         bool end = !has_work(c);
-        must(pthread_mutex_unlock(&c->lock));
+        must_succeed(pthread_mutex_unlock(&c->lock));
         if (end)
             return NULL;
     }
@@ -265,7 +261,7 @@ static void on_timer(void *arg)
 static void wake(struct committer *c)
 {
     if (c->threaded)
-        must(pthread_cond_signal(&c->work));
+        must_succeed(pthread_cond_signal(&c->work));
     else if (!exec_timer_armed(&c->timer))
         exec_timer_start(c->options.exec, &c->timer, 0);
 }
@@ -274,10 +270,10 @@ static int start_thread(struct committer *c, struct err *err)
 {
     // Signals belong to the program's own threads.
     sigset_t all, before;
-    must(sigfillset(&all));
-    must(pthread_sigmask(SIG_SETMASK, &all, &before));
+    must_succeed(sigfillset(&all));
+    must_succeed(pthread_sigmask(SIG_SETMASK, &all, &before));
     int r = pthread_create(&c->thread, NULL, thread_main, c);
-    must(pthread_sigmask(SIG_SETMASK, &before, NULL));
+    must_succeed(pthread_sigmask(SIG_SETMASK, &before, NULL));
     if (r)
         c->threaded = false;
     return r == 0 ? 0 : err_set(err, r, "cannot start the commit thread: %s", strerrordesc_np(r));
@@ -290,8 +286,8 @@ int committer_new(const struct commit_options *options, struct committer **ret, 
     c->timer = (struct exec_timer){.fn = on_timer, .arg = c};
     c->mailbox = xcalloc(1, sizeof(*c->mailbox));
     c->mailbox->committer = c;
-    must(pthread_mutex_init(&c->lock, NULL));
-    must(pthread_cond_init(&c->work, NULL));
+    must_succeed(pthread_mutex_init(&c->lock, NULL));
+    must_succeed(pthread_cond_init(&c->work, NULL));
     c->threaded = !options->on_exec; // before the thread looks
     int r = options->on_exec ? 0 : start_thread(c, err);
     if (r < 0) {
@@ -307,11 +303,11 @@ void committer_close(struct committer *c)
     if (!c)
         return;
     if (c->threaded) {
-        must(pthread_mutex_lock(&c->lock));
+        must_succeed(pthread_mutex_lock(&c->lock));
         c->stop = true;
-        must(pthread_cond_signal(&c->work));
-        must(pthread_mutex_unlock(&c->lock));
-        must(pthread_join(c->thread, NULL));
+        must_succeed(pthread_cond_signal(&c->work));
+        must_succeed(pthread_mutex_unlock(&c->lock));
+        must_succeed(pthread_join(c->thread, NULL));
         c->threaded = false;
     }
     // Answers may ask for more; that is committed here.
@@ -324,8 +320,8 @@ void committer_close(struct committer *c)
         c->mailbox->committer = NULL;
     else
         free(c->mailbox);
-    must(pthread_mutex_destroy(&c->lock));
-    must(pthread_cond_destroy(&c->work));
+    must_succeed(pthread_mutex_destroy(&c->lock));
+    must_succeed(pthread_cond_destroy(&c->work));
     vec_done(&c->doomed);
     vec_done(&c->doomed_now);
     free(c);
@@ -335,23 +331,23 @@ void committer_close(struct committer *c)
 
 void committer_submit(struct committer *c, struct write *w)
 {
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     if (c->last)
         c->last->queue_next = w;
     else
         c->first = w;
     c->last = w;
     wake(c);
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
 }
 
 void committer_doom(struct committer *c, struct revisions *doomed, uint64_t oldest)
 {
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     c->oldest = oldest;
     for (size_t i = 0; c->options.db && i < doomed->n; i++)
         vec_push(&c->doomed, doomed->p[i]);
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
     vec_clear(doomed);
 }
 
@@ -361,12 +357,12 @@ void committer_backup(struct committer *c, const char *path, store_done_fn done,
     job->path = xstrndup(path, strlen(path));
     job->done = done;
     job->arg = arg;
-    must(pthread_mutex_lock(&c->lock));
+    must_succeed(pthread_mutex_lock(&c->lock));
     if (c->jobs_last)
         c->jobs_last->next = job;
     else
         c->jobs = job;
     c->jobs_last = job;
     wake(c);
-    must(pthread_mutex_unlock(&c->lock));
+    must_succeed(pthread_mutex_unlock(&c->lock));
 }

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What -o json and yaml show of devices.
+#include "codec/json_writer.h"
 #include "view/devices.h"
 
 #include "base/banned.h"
-
-static void text(struct json_writer *w, const char *key, struct str v)
-{
-    if (!v.n)
-        return;
-    json_write_key(w, str_z(key));
-    json_write_str(w, v);
-}
 
 static void number(struct json_writer *w, const char *key, size_t v)
 {
@@ -29,7 +22,7 @@ static void when(struct json_writer *w, const char *key, struct moment m)
 {
     cleanup_sbuf struct sbuf b = {0};
     rfc3339_write_seconds(m, &b);
-    text(w, key, sbuf_str(&b));
+    json_write_text_if(w, key, sbuf_str(&b));
 }
 
 // --- Free ----------------------------------------------------------------------------------------
@@ -49,12 +42,12 @@ static void free_row(struct json_writer *w, const struct free_row *r)
 static void free_class(struct json_writer *w, const struct view_free *f)
 {
     json_write_object_begin(w);
-    text(w, "class", f->class_name);
+    json_write_text_if(w, "class", f->class_name);
     free_row(w, &f->answer->total);
     list(w, "nodes");
     for (size_t i = 0; i < f->answer->rows_len; i++) {
         json_write_object_begin(w);
-        text(w, "node", f->answer->rows[i].node);
+        json_write_text_if(w, "node", f->answer->rows[i].node);
         free_row(w, &f->answer->rows[i]);
         json_write_object_end(w);
     }
@@ -88,15 +81,15 @@ static void holder(struct json_writer *w, const struct inventory *inv,
                                       "creationTimestamp"};
     const struct inventory_claim *c = &inv->claims[h->claim];
     json_write_object_begin(w);
-    text(w, "namespace", c->claim->metadata.namespace);
-    text(w, "claim", c->claim->metadata.name);
-    text(w, "request", h->result->request);
-    text(w, "pods", c->pods);
-    text(w, "node", c->node);
-    text(w, "shareID", h->result->share_id);
+    json_write_text_if(w, "namespace", c->claim->metadata.namespace);
+    json_write_text_if(w, "claim", c->claim->metadata.name);
+    json_write_text_if(w, "request", h->result->request);
+    json_write_text_if(w, "pods", c->pods);
+    json_write_text_if(w, "node", c->node);
+    json_write_text_if(w, "shareID", h->result->share_id);
     if (c->since.set)
         when(w, "since", c->since.at);
-    text(w, "sinceFrom", str_z(how[c->since_how]));
+    json_write_text_if(w, "sinceFrom", str_z(how[c->since_how]));
     if (h->result->consumed_capacity.n) {
         json_write_key(w, STR("consumedCapacity"));
         json_write_object_begin(w);
@@ -115,12 +108,12 @@ static void device(struct json_writer *w, const struct inventory *inv,
                    const struct inventory_device *d)
 {
     json_write_object_begin(w);
-    text(w, "driver", d->id.driver);
-    text(w, "pool", d->id.pool);
-    text(w, "device", d->id.device);
-    text(w, "node", d->node);
-    text(w, "state", str_z(inventory_state_name(d->state)));
-    text(w, "why", d->why);
+    json_write_text_if(w, "driver", d->id.driver);
+    json_write_text_if(w, "pool", d->id.pool);
+    json_write_text_if(w, "device", d->id.device);
+    json_write_text_if(w, "node", d->node);
+    json_write_text_if(w, "state", str_z(inventory_state_name(d->state)));
+    json_write_text_if(w, "why", d->why);
     json_write_key(w, STR("unhealthy"));
     json_write_bool(w, d->unhealthy);
     if (d->left) {
@@ -160,12 +153,12 @@ void view_topo_json(struct json_writer *w, const struct inventory *inv, const st
         cleanup_sbuf struct sbuf name = {0};
         inventory_name(&inv->devices[topo->devices[i]].id, &name);
         json_write_object_begin(w);
-        text(w, "device", sbuf_str(&name));
+        json_write_text_if(w, "device", sbuf_str(&name));
         if (topo->folded[i])
             number(w, "parts", topo->folded[i]);
-        text(w, "numa", topo->numa[i]);
-        text(w, "socket", topo->socket[i]);
-        text(w, "pcieRoot", topo->pcie[i]);
+        json_write_text_if(w, "numa", topo->numa[i]);
+        json_write_text_if(w, "socket", topo->socket[i]);
+        json_write_text_if(w, "pcieRoot", topo->pcie[i]);
         list(w, "near");
         for (size_t k = 0; k < topo->n; k++)
             json_write_str(w, str_z(topo_word(topo->near[i * topo->n + k])));
@@ -180,14 +173,14 @@ void view_doctor_json(struct json_writer *w, const struct doctor *d)
 {
     static const char *const words[] = {"good", "warn", "bad"};
     json_write_object_begin(w);
-    text(w, "worst", str_z(words[doctor_worst(d)]));
+    json_write_text_if(w, "worst", str_z(words[doctor_worst(d)]));
     list(w, "findings");
     for (size_t i = 0; i < d->findings.n; i++) {
         json_write_object_begin(w);
-        text(w, "level", str_z(words[d->findings.p[i].level]));
-        text(w, "check", str_z(d->findings.p[i].check));
-        text(w, "what", d->findings.p[i].what);
-        text(w, "remedy", d->findings.p[i].remedy);
+        json_write_text_if(w, "level", str_z(words[d->findings.p[i].level]));
+        json_write_text_if(w, "check", str_z(d->findings.p[i].check));
+        json_write_text_if(w, "what", d->findings.p[i].what);
+        json_write_text_if(w, "remedy", d->findings.p[i].remedy);
         json_write_object_end(w);
     }
     json_write_array_end(w);
@@ -197,13 +190,13 @@ void view_doctor_json(struct json_writer *w, const struct doctor *d)
 void view_history_json(struct json_writer *w, const struct past *h)
 {
     json_write_object_begin(w);
-    text(w, "subject", h->subject);
+    json_write_text_if(w, "subject", h->subject);
     list(w, "entries");
     for (size_t i = 0; i < h->entries.n; i++) {
         json_write_object_begin(w);
         when(w, "at", h->entries.p[i].at);
-        text(w, "what", h->entries.p[i].what);
-        text(w, "source", h->entries.p[i].source);
+        json_write_text_if(w, "what", h->entries.p[i].what);
+        json_write_text_if(w, "source", h->entries.p[i].source);
         json_write_object_end(w);
     }
     json_write_array_end(w);

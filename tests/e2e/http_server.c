@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "net/http.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -118,7 +119,7 @@ static void save(const char *folder, const char *name, const char *text)
     struct err err;
     struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", folder, name);
-    if (tls_write_file(path.p, text, &err) < 0)
+    if (file_replace_durable(AT_FDCWD, path.p, str_z(text), 0600, &err) < 0)
         die(&err);
     sbuf_done(&path);
 }

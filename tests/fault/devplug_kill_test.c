@@ -5,6 +5,7 @@
 // the same time, no pod is stuck, and in the end nothing is held. Registry, machine, plugin and disk go on.
 #include "agent/devplug.h"
 #include "devplug_kit.h"
+#include "os/fault.h"
 #include "pods_world.h"
 
 #include "base/banned.h"
@@ -33,11 +34,11 @@ static void look(struct plug_world *w)
     w->violations += users > 1;
 }
 
-static void on_step(void *arg, const char *what)
+static int on_step(void *arg, const char *what)
 {
     struct plug_world *w = arg;
     look(w);
-    pods_world_step(&w->p, what);
+    return pods_world_step(&w->p, what);
 }
 
 static bool each_pod(void *arg, dra_pod_fn each, void *ctx)
@@ -108,16 +109,16 @@ static void boot(struct plug_world *w, const char *devices)
                                    .host_ips = STR("192.0.2.1"),
                                    .features = &p->w->features,
                                    .node_object = pods_world_node,
-                                   .arg = w,
-                                   .step = on_step};
+                                   .arg = w};
+    p->hook = (struct fault_hook){on_step, w};
+    fault_hook_set(&p->hook);
     p->pods = pods_new(&o);
     const struct devplug_options d = {.exec = exec,
                                       .transport = &w->transport.transport,
                                       .disk = &w->disk,
                                       .folder = p->dir,
                                       .pods = each_pod,
-                                      .arg = w,
-                                      .step = on_step};
+                                      .arg = w};
     w->d = devplug_new(&d);
     enrol(w, devices);
     pods_set_devices(p->pods, w->d);
@@ -126,6 +127,7 @@ static void boot(struct plug_world *w, const char *devices)
 
 static void bury(struct plug_world *w)
 {
+    fault_hook_set(NULL);
     struct pods_world *p = &w->p;
     p->dead = p->client.cut = p->runtime.cut = true;
     pods_free(p->pods);

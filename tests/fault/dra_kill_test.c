@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "dra_kit.h"
+#include "os/fault.h"
 
 #include "base/banned.h"
 
@@ -240,11 +241,12 @@ struct manager {
     bool ready[array_len(pods)];
 };
 
-static void manager_step(void *arg, const char *what)
+static int manager_step(void *arg, const char *what)
 {
     (void)arg;
     (void)what;
     crash(&shared->manager_steps, shared->manager_crash);
+    return 0;
 }
 
 static bool active_pods(void *arg, dra_pod_fn each, void *ctx)
@@ -352,7 +354,9 @@ static void run_manager(int phase)
     features_init(&features, FEATURES_MINOR);
     (void)snprintf(state, sizeof(state), "%s/state", dir);
     (void)snprintf(registry, sizeof(registry), "%s/registry", dir);
-    must(disk_folder_new(state, manager_step, NULL, &disk, &err) == 0);
+    static const struct fault_hook hook = {manager_step, NULL};
+    fault_hook_set(&hook);
+    must(disk_folder_new(state, &disk, &err) == 0);
     const struct dra_options o = {
         .exec = loop_exec(m.loop),
         .client = &m.api.client,
@@ -366,7 +370,6 @@ static void run_manager(int phase)
         .times = {.look_ns = 5 * MS, .reconcile_ns = 3600 * CLOCK_NS_PER_SEC},
         .pods = active_pods,
         .arg = &m,
-        .step = manager_step,
     };
     if (dra_new(&o, &m.dra, &err) < 0) {
         (void)fprintf(stderr, "%s\n", err.msg);

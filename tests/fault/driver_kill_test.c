@@ -16,6 +16,8 @@
 #include "cdi/cache.h"
 #include "driver/core.h"
 #include "driver/intents.h"
+#include "os/fault.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -68,7 +70,7 @@ static int hw_unprepare(void *arg, const struct dray_claim *claim, struct dray_e
     DIR *dir = opendir(w->hw);
     assert_non_null(dir);
     int rc = 0;
-    for (const struct dirent *e; rc == 0 && (e = files_next(dir));) {
+    for (const struct dirent *e; rc == 0 && (e = file_next_entry(dir));) {
         if (!str_ends(str_z(e->d_name), str_z(claim->uid)))
             continue;
         char path[512];
@@ -116,6 +118,9 @@ static const struct dray_claim claim_c = {.namespace_ = "default",
 
 static struct core *open_core(struct world *w, bool hooked)
 {
+    static struct fault_hook hook;
+    hook = (struct fault_hook){on_step, w};
+    fault_hook_set(hooked ? &hook : NULL);
     const struct core_options o = {.driver = "gpu.example.com",
                                    .cdi_class = "device",
                                    .data_dir = w->data,
@@ -124,7 +129,6 @@ static struct core *open_core(struct world *w, bool hooked)
                                    .metadata = true,
                                    .callbacks = {.prepare = hw_prepare, .unprepare = hw_unprepare},
                                    .arg = w,
-                                   .files = {hooked ? on_step : NULL, w},
                                    .clock = clock_system()};
     struct core *c = NULL;
     struct err err = {0};
@@ -160,9 +164,21 @@ static size_t count(const char *dir, const char *with)
     DIR *d = opendir(dir);
     if (!d)
         return 0;
-    for (const struct dirent *e; (e = files_next(d));)
+    for (const struct dirent *e; (e = file_next_entry(d));)
         n += e->d_name[0] != '.' && str_contains(str_z(e->d_name), str_z(with));
     (void)closedir(d);
+    return n;
+}
+
+// What a death while a file was replaced has left.
+static size_t temporaries(const char *dir)
+{
+    size_t n = 0;
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = file_next_entry(d));)
+        n += str_ends(str_z(e->d_name), STR(".tmp"));
+    if (d)
+        (void)closedir(d);
     return n;
 }
 
@@ -189,6 +205,7 @@ static void check_clean(const struct world *w)
 {
     assert_int_equal(count(w->hw, "."), 0);
     assert_int_equal(count(w->cdi, ".json"), 0);
+    assert_int_equal(temporaries(w->cdi), 0);
     assert_int_equal(journals(w), 0);
     char dir[160];
     (void)snprintf(dir, sizeof(dir), "%s/dra-device-metadata", w->data);
@@ -238,7 +255,7 @@ static void world_new(struct world *w)
 
 static void world_free(struct world *w)
 {
-    assert_int_equal(files_remove_tree(NULL, w->top, NULL), 0);
+    assert_int_equal(file_remove_tree(w->top, NULL), 0);
 }
 
 enum plan { PREPARE, BOTH };
@@ -346,7 +363,7 @@ static void lose_journals(const struct world *w, bool names)
     char dir[128], path[400];
     (void)snprintf(dir, sizeof(dir), "%s/claims", w->data);
     DIR *d = opendir(dir);
-    for (const struct dirent *e; d && (e = files_next(d));) {
+    for (const struct dirent *e; d && (e = file_next_entry(d));) {
         if (e->d_name[0] == '.')
             continue;
         (void)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
@@ -354,7 +371,7 @@ static void lose_journals(const struct world *w, bool names)
     }
     if (d)
         (void)closedir(d);
-    assert_int_equal(files_remove_tree(NULL, w->cdi, NULL), 0);
+    assert_int_equal(file_remove_tree(w->cdi, NULL), 0);
 }
 
 // The machine stops at each step: no device that was touched is without a claim.
@@ -395,7 +412,7 @@ static size_t intents(const struct world *w)
     size_t n = 0;
     char path[128];
     (void)snprintf(path, sizeof(path), "%s/intents", w->data);
-    assert_int_equal(intents_open(NULL, path, &i, NULL), 0);
+    assert_int_equal(intents_open(path, &i, NULL), 0);
     intents_each(i, count_intent, &n);
     intents_close(i);
     return n;

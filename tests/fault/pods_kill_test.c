@@ -6,6 +6,7 @@
 #include "agent/plugins.h"
 #include "ctl/ctl.h"
 #include "dra_kit.h"
+#include "os/fault.h"
 #include "pods_world.h"
 
 #include "base/banned.h"
@@ -32,11 +33,11 @@ static void look(struct fault_world *f)
         f->violations++;
 }
 
-static void on_step(void *arg, const char *what)
+static int on_step(void *arg, const char *what)
 {
     struct fault_world *f = arg;
     look(f);
-    pods_world_step(&f->p, what);
+    return pods_world_step(&f->p, what);
 }
 
 static bool each_pod(void *arg, dra_pod_fn each, void *ctx)
@@ -99,8 +100,9 @@ static void boot(struct fault_world *f)
                                    .host_ips = STR("192.0.2.1"),
                                    .features = &p->w->features,
                                    .node_object = pods_world_node,
-                                   .arg = f,
-                                   .step = on_step};
+                                   .arg = f};
+    p->hook = (struct fault_hook){on_step, f};
+    fault_hook_set(&p->hook);
     p->pods = pods_new(&o);
     const struct dra_options d = {.exec = exec,
                                   .client = &p->client.client,
@@ -111,10 +113,12 @@ static void boot(struct fault_world *f)
                                   .boot_id = str_z(boot_id),
                                   .keep_slices = true,
                                   .pods = each_pod,
-                                  .arg = f,
-                                  .step = on_step};
-    if (dra_new(&d, &f->dra, &err) < 0)
-        fail_msg("%s", err.msg);
+                                  .arg = f};
+    while (dra_new(&d, &f->dra, &err) < 0) { // it may die as early as this, and is started again
+        if (!p->dead)
+            fail_msg("%s", err.msg);
+        p->dead = p->client.cut = p->runtime.cut = false;
+    }
     static struct str versions[] = {STR_INIT("v1.DRAPlugin")};
     const struct plugin_info info = {.type = STR("DRAPlugin"),
                                      .name = STR(DRIVER),
@@ -128,6 +132,7 @@ static void boot(struct fault_world *f)
 
 static void bury(struct fault_world *f)
 {
+    fault_hook_set(NULL);
     struct pods_world *p = &f->p;
     p->dead = p->client.cut = p->runtime.cut = true;
     dra_free(f->dra);
@@ -256,7 +261,7 @@ static int live(int at, bool reboot, bool forced)
     kit_transport_init(&f.transport, exec_sim_exec(f.p.w->sim));
     kit_transport_add(&f.transport, ENDPOINT, &f.driver);
     sbuf_addf(&state, "%s/state", f.p.dir);
-    assert_int_equal(disk_folder_new(state.p, NULL, NULL, &f.disk, &err), 0);
+    assert_int_equal(disk_folder_new(state.p, &f.disk, &err), 0);
     f.p.steps = 0;
     f.p.crash_at = at;
     boot(&f);

@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/process.h"
-#include "agent/tree.h"
+#include "os/fault.h"
+#include "os/file.h"
+#include "os/process.h"
 #include "runtime_kit.h"
 
 #include "base/banned.h"
@@ -46,7 +47,7 @@ static void kill_monitors(void)
         if (str_to_i64(str_z(e->d_name), &pid) != 0)
             continue;
         (void)snprintf(path, sizeof(path), "/proc/%s/cmdline", e->d_name);
-        if (tree_read(AT_FDCWD, path, 65536, &words) == 0 &&
+        if (file_read_at(AT_FDCWD, path, 65536, &words) == 0 &&
             str_contains(sbuf_str(&words), STR("dray-monitor")) &&
             str_contains(sbuf_str(&words), str_z(dir)))
             (void)kill((pid_t)pid, SIGKILL);
@@ -55,7 +56,7 @@ static void kill_monitors(void)
         (void)closedir(d);
 }
 
-static void on_step(void *arg, const char *what)
+static int on_step(void *arg, const char *what)
 {
     (void)arg;
     int step = __atomic_fetch_add(&shared->steps, 1, __ATOMIC_SEQ_CST);
@@ -69,6 +70,7 @@ static void on_step(void *arg, const char *what)
         shared->monitor_crash = NEVER;
         kill_monitors();
     }
+    return 0;
 }
 
 // --- The story -----------------------------------------------------------------------------------
@@ -104,7 +106,9 @@ static void story(struct kit_runtime *k, bool must_work)
 
 static void run_agent(const char *root, const char *program, bool must_work)
 {
-    struct kit_runtime k = {.program = program, .step = on_step};
+    static const struct fault_hook hook = {on_step, NULL};
+    struct kit_runtime k = {.program = program};
+    fault_hook_set(&hook);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)snprintf(k.dir, sizeof(k.dir), "%s", root);
     (void)snprintf(k.bridge, sizeof(k.bridge), "drk%d", (int)getppid());
@@ -151,7 +155,7 @@ static const char *left_behind(const char *root)
     char path[160];
     struct kit_runtime k = {0};
     (void)snprintf(k.bridge, sizeof(k.bridge), "drk%d", (int)getpid());
-    assert_int_equal(tree_read(AT_FDCWD, "/proc/self/mountinfo", (size_t)64 << 20, &text), 0);
+    assert_int_equal(file_read_at(AT_FDCWD, "/proc/self/mountinfo", (size_t)64 << 20, &text), 0);
     if (str_contains(sbuf_str(&text), str_z(root)))
         return "a mount";
     (void)snprintf(path, sizeof(path), "/sys/class/net/%s", k.bridge);

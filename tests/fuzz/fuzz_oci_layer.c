@@ -15,8 +15,8 @@
 
 #include "agent/image_blob.h"
 #include "agent/image_unpack.h"
-#include "agent/tree.h"
 #include "fuzz.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -25,7 +25,7 @@ static char path[64];
 
 static void remove_top(void)
 {
-    (void)tree_remove_path(path);
+    (void)file_remove_tree(path, NULL);
 }
 
 // A folder with the root in it and a file beside it, which must stay as it is.
@@ -37,7 +37,7 @@ static void make_top(void)
     assert(made);
     top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert(top >= 0);
-    int rc = tree_write_file(top, "canary", STR("alive"));
+    int rc = file_replace_atomic(top, "canary", STR("alive"), 0644, NULL);
     assert(rc == 0);
     (void)atexit(remove_top);
 }
@@ -47,7 +47,7 @@ static void check_top(void)
     cleanup_sbuf struct sbuf text = {0};
     struct stat st;
     size_t n = 0;
-    int rc = tree_read(top, "canary", 100, &text);
+    int rc = file_read_at(top, "canary", 100, &text);
     assert(rc == 0 && str_eq(sbuf_str(&text), STR("alive")));
     rc = fstatat(top, "canary", &st, AT_SYMLINK_NOFOLLOW);
     assert(rc == 0 && st.st_nlink == 1 && (st.st_mode & 07777) == 0644);
@@ -66,7 +66,7 @@ static void make_lower(int root)
     if (symlinkat("/usr/lib", root, "lib") < 0 || symlinkat("../..", root, "out") < 0 ||
         symlinkat("loop", root, "loop") < 0)
         abort();
-    (void)tree_write_file(root, "file", STR("lower"));
+    (void)!file_replace_atomic(root, "file", STR("lower"), 0644, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)close(root);
     (void)close(fd);
     check_top();
-    rc = tree_remove_at(top, "root");
+    rc = file_remove_tree_at(top, "root");
     assert(rc == 0);
     return 0;
 }

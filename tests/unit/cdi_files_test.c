@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CDI spec files: writing and removing, folders with priorities and conflicts, noticing changes.
+// CDI spec files: folders with priorities and conflicts, noticing changes.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -8,8 +8,8 @@
 
 #include "cdi/apply.h"
 #include "cdi/cache.h"
-#include "cdi/store.h"
-#include "cdi/watch.h"
+#include "codec/json_writer.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -80,72 +80,23 @@ static void put(const char *dir, const char *file, const char *device, const cha
     struct str value = str_z(env);
     struct cdi_device d = {.name = str_z(device), .edits = {.env = {&value, 1, 1}}};
     struct cdi_spec spec = {.kind = STR("v/c"), .devices = {&d, 1, 1}};
-    struct err err = {0};
-    if (cdi_store_write(dir, str_z(file), &spec, &err) != 0)
-        fail_msg("%s: %s", err.path, err.msg);
-}
-
-static void writes_whole_files(void **state)
-{
-    struct world *w = *state;
+    spec.version = str_z(cdi_spec_min_version(&spec));
     char path[512];
-    struct stat st;
-    (void)umask(077); // must not show
-    put(w->low, "a", "x", "A=1");
-    put(w->low, "b.json", "y", "B=1");
-    (void)umask(022);
-    (void)snprintf(path, sizeof(path), "%s/a.yaml", w->low);
-    assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0644);
     struct sbuf text = {0};
-    read_file(path, &text);
-    assert_string_equal(text.p, "---\ncdiVersion: 0.3.0\nkind: v/c\ndevices:\n- name: x\n"
-                                "  containerEdits:\n    env:\n    - A=1\n");
-    sbuf_clear(&text);
-    (void)snprintf(path, sizeof(path), "%s/b.json", w->low);
-    read_file(path, &text);
-    assert_string_equal(text.p,
-                        "{\"cdiVersion\":\"0.3.0\",\"kind\":\"v/c\",\"devices\":[{\"name\":\"y\","
-                        "\"containerEdits\":{\"env\":[\"B=1\"]}}]}\n");
+    struct json_writer w = {.out = &text};
+    cdi_write_spec(&w, &spec);
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, file);
+    assert_int_equal(file_make_dirs(dir, 0755, NULL), 0);
+    assert_int_equal(file_replace_atomic(AT_FDCWD, path, sbuf_str(&text), 0644, NULL), 0);
     sbuf_done(&text);
-    put(w->low, "a.yaml", "x", "A=2"); // in its place
-    assert_int_equal(cdi_store_remove(w->low, STR("a"), NULL), 0);
-    assert_int_equal(cdi_store_remove(w->low, STR("b.json"), NULL), 0);
-    assert_int_equal(cdi_store_remove(w->low, STR("b.json"), NULL), 0);
-    assert_int_equal(rmdir(w->low), 0); // so nothing is left over
 }
 
-static void refuses_bad_writes(void **state)
+// Takes a spec away.
+static void drop(const char *dir, const char *file)
 {
-    struct world *w = *state;
-    struct err err = {0};
-    struct str bad = STR("novalue");
-    struct cdi_device d = {.name = STR("a"), .edits = {.env = {&bad, 1, 1}}};
-    struct cdi_spec spec = {.kind = STR("v/c"), .devices = {&d, 1, 1}};
-    assert_int_equal(cdi_store_write(w->high, STR("a"), &spec, &err), -ERR_INVALID);
-    assert_string_equal(err.path, "devices[0].containerEdits.env[0]");
-    assert_int_not_equal(access(w->high, F_OK), 0);
-    struct sbuf path = {0};
-    char longest[300] = {0};
-    memset(longest, 'x', sizeof(longest) - 1);
-    const char *const names[] = {"", ".", "..", ".hidden", "a/b", "../x", longest};
-    for (size_t i = 0; i < array_len(names); i++)
-        assert_int_equal(cdi_store_path(&path, w->high, str_z(names[i]), &err), -ERR_INVALID);
-    assert_int_equal(path.n, 0);
-    sbuf_done(&path);
-    // A folder that cannot be made, and a file in whose place a folder stands.
-    write_text(w->top, "run", "");
-    bad = STR("A=1");
-    assert_int_equal(cdi_store_write(w->high, STR("a"), &spec, &err), -ENOTDIR);
-    assert_int_equal(unlink(w->high), 0);
-    put(w->high, "b", "b", "B=1");
-    char folder[128];
-    (void)snprintf(folder, sizeof(folder), "%s/a.yaml", w->high);
-    assert_int_equal(mkdir(folder, 0755), 0);
-    assert_int_equal(cdi_store_write(w->high, STR("a"), &spec, &err), -EISDIR);
-    assert_int_equal(rmdir(folder), 0);
-    assert_int_equal(cdi_store_remove(w->high, STR("b"), NULL), 0);
-    assert_int_equal(rmdir(w->high), 0); // no temporary file stayed
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, file);
+    assert_int_equal(file_remove(path, NULL), 0);
 }
 
 static size_t device_count(const struct world *w)
@@ -167,9 +118,9 @@ static void later_folders_win(void **state)
     struct world *w = *state;
     cdi_cache_rescan(w->cache);
     assert_int_equal(device_count(w), 0);
-    put(w->low, "one", "a", "FROM=low");
-    put(w->low, "two", "b", "FROM=low");
-    put(w->high, "one", "a", "FROM=high");
+    put(w->low, "one.yaml", "a", "FROM=low");
+    put(w->low, "two.yaml", "b", "FROM=low");
+    put(w->high, "one.yaml", "a", "FROM=high");
     cdi_cache_rescan(w->cache);
     size_t n;
     const struct cdi_cached_device *all = cdi_cache_devices(w->cache, &n);
@@ -185,10 +136,10 @@ static void later_folders_win(void **state)
 static void conflicts_hide_a_device(void **state)
 {
     struct world *w = *state;
-    put(w->low, "one", "a", "A=1");
-    put(w->low, "two", "a", "A=2");
-    put(w->low, "three", "b", "B=1");
-    put(w->high, "one", "a", "A=3");
+    put(w->low, "one.yaml", "a", "A=1");
+    put(w->low, "two.yaml", "a", "A=2");
+    put(w->low, "three.yaml", "b", "B=1");
+    put(w->high, "one.yaml", "a", "A=3");
     cdi_cache_rescan(w->cache);
     assert_null(cdi_cache_find(w->cache, STR("v/c=a")));
     assert_int_equal(device_count(w), 1);
@@ -203,7 +154,7 @@ static void conflicts_hide_a_device(void **state)
 static void broken_files_hide_nothing(void **state)
 {
     struct world *w = *state;
-    put(w->low, "m-good", "a", "A=1");
+    put(w->low, "m-good.yaml", "a", "A=1");
     write_text(w->low, "a-broken.json", "{\n  \"cdiVersion\": ");
     write_text(w->low, "z-broken.yaml", "cdiVersion: 1.1.0\nkind: v/c\ndevices: []\n");
     write_text(w->low, "notes.txt", "not a spec");
@@ -252,9 +203,9 @@ static void notices_changes(void **state)
 {
     struct world *w = *state;
     assert_true(cdi_cache_refresh(w->cache));
-    put(w->low, "a", "a", "A=1");
+    put(w->low, "a.yaml", "a", "A=1");
     assert_true(cdi_cache_refresh(w->cache));
-    put(w->low, "a", "a", "A=2"); // as long as before, and maybe in the same moment
+    put(w->low, "a.yaml", "a", "A=2"); // as long as before, and maybe in the same moment
     assert_true(cdi_cache_refresh(w->cache));
     assert_str(env_of(w, "v/c=a"), "A=2");
     // Once nothing has changed for a moment, looking is enough.
@@ -264,30 +215,9 @@ static void notices_changes(void **state)
         calm = !cdi_cache_refresh(w->cache);
     }
     assert_true(calm);
-    assert_int_equal(cdi_store_remove(w->low, STR("a"), NULL), 0);
+    drop(w->low, "a.yaml");
     assert_true(cdi_cache_refresh(w->cache));
     assert_int_equal(device_count(w), 0);
-}
-
-static void is_told_of_changes(void **state)
-{
-    struct world *w = *state;
-    struct cdi_watch *watch = NULL;
-    assert_int_equal(cdi_watch_new((const char *const[]){w->low, w->high}, 2, &watch, NULL), 0);
-    assert_true(cdi_watch_fd(watch) >= 0);
-    assert_false(cdi_watch_drain(watch));
-    put(w->low, "a", "a", "A=1"); // makes two folders on the way
-    assert_true(cdi_watch_drain(watch));
-    (void)cdi_watch_drain(watch);
-    assert_false(cdi_watch_drain(watch));
-    put(w->low, "a", "a", "A=2");
-    assert_true(cdi_watch_drain(watch));
-    put(w->high, "b", "b", "B=1");
-    assert_true(cdi_watch_drain(watch));
-    assert_int_equal(cdi_store_remove(w->high, STR("b"), NULL), 0);
-    assert_true(cdi_watch_drain(watch));
-    assert_false(cdi_watch_drain(watch));
-    cdi_watch_free(watch);
 }
 
 static void looks_at_the_real_host(void **state)
@@ -305,7 +235,6 @@ static void looks_at_the_real_host(void **state)
 
 #define IN_WORLD(f) cmocka_unit_test_setup_teardown(f, make_world, end_world)
 
-RUN_TESTS(IN_WORLD(writes_whole_files), IN_WORLD(refuses_bad_writes), IN_WORLD(later_folders_win),
-          IN_WORLD(conflicts_hide_a_device), IN_WORLD(broken_files_hide_nothing),
-          IN_WORLD(names_all_that_is_missing), IN_WORLD(notices_changes),
-          IN_WORLD(is_told_of_changes), TEST_CASE(looks_at_the_real_host))
+RUN_TESTS(IN_WORLD(later_folders_win), IN_WORLD(conflicts_hide_a_device),
+          IN_WORLD(broken_files_hide_nothing), IN_WORLD(names_all_that_is_missing),
+          IN_WORLD(notices_changes), TEST_CASE(looks_at_the_real_host))

@@ -6,7 +6,7 @@
 
 #include "cdi/apply.h"
 #include "cdi/cache.h"
-#include "cdi/store.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -102,7 +102,7 @@ static void check_devices(struct fixture *f, const yyjson_val *row)
     struct cdi_edits edits = {0};
     struct err err = {0};
     (void)snprintf(path, sizeof(path), "%s/spec.yaml", f->dir);
-    assert_int_equal(cdi_store_replace(path, text(row, STR("spec")), &err), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, path, text(row, STR("spec")), 0644, &err), 0);
     cdi_cache_rescan(f->cache);
     const yyjson_val *asked = json_get(row, STR("names"));
     if (asked && json_is_array(asked))

@@ -96,7 +96,7 @@ static void world_init(struct world *w)
     fake_plugin_init(&w->second);
     kit_transport_add(&w->transport, w->one, &w->plugin.driver);
     kit_transport_add(&w->transport, w->two, &w->second.driver);
-    assert_int_equal(disk_folder_new(w->dir, NULL, NULL, &w->disk, &err), 0);
+    assert_int_equal(disk_folder_new(w->dir, &w->disk, &err), 0);
     start(w);
 }
 

@@ -132,7 +132,7 @@ static void a_file_is_replaced_whole_or_not_at_all(void **state)
     cleanup_sbuf struct sbuf text = {0};
     assert_non_null(mkdtemp(dir));
     (void)snprintf(path, sizeof(path), "%s/a/b", dir);
-    assert_int_equal(disk_folder_new(path, NULL, NULL, &d, &err), 0);
+    assert_int_equal(disk_folder_new(path, &d, &err), 0);
     assert_int_equal(d->read(d, "x", &text, &err), -ENOENT);
     assert_int_equal(d->copy(d, "x", "y", &err), -ENOENT);
     assert_int_equal(d->replace(d, "x", STR("one"), &err), 0);

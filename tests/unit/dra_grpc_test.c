@@ -87,7 +87,7 @@ static void world_init(struct world *w, const char *version, const char *health)
     (void)snprintf(path, sizeof(path), "%s/plugins", w->dir);
     assert_int_equal(mkdir(path, 0755), 0);
     (void)snprintf(path, sizeof(path), "%s/state", w->dir);
-    assert_int_equal(disk_folder_new(path, NULL, NULL, &w->disk, &err), 0);
+    assert_int_equal(disk_folder_new(path, &w->disk, &err), 0);
     (void)snprintf(path, sizeof(path), "%s/registry", w->dir);
     assert_int_equal(mkdir(path, 0755), 0);
     kit_api_init(&w->api, loop_exec(w->loop));

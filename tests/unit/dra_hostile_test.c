@@ -70,7 +70,7 @@ static void start(struct world *w, const char *rival)
     kit_api_init(&w->api, w->exec);
     kit_transport_init(&w->transport, w->exec);
     features_init(&w->features, FEATURES_MINOR);
-    assert_int_equal(disk_folder_new(w->state, NULL, NULL, &w->disk, &err), 0);
+    assert_int_equal(disk_folder_new(w->state, &w->disk, &err), 0);
     (void)kit_api_add(&w->api, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":"
                                "\"node-a\",\"uid\":\"node-uid\"}}");
     add_driver(w, 0, &w->victim, VICTIM);
@@ -385,7 +385,7 @@ static void a_state_that_is_too_large_is_refused(void **state)
     cleanup_sbuf struct sbuf text = {0};
     (void)state;
     assert_non_null(mkdtemp(path));
-    assert_int_equal(disk_folder_new(path, NULL, NULL, &disk, &err), 0);
+    assert_int_equal(disk_folder_new(path, &disk, &err), 0);
     assert_int_equal(disk->replace(disk, "state", STR("before"), &err), 0);
     void *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     assert_true(bytes != MAP_FAILED);

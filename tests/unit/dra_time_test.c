@@ -158,7 +158,7 @@ static void world_init(struct world *w)
         .name = DRIVER, .versions = {PLUGIN_ID_DRA_V1}, .endpoint = w->endpoint};
     kit_transport_add(&w->transport, w->endpoint, &w->driver);
     kit_transport_add(&w->transport, w->socket, &w->driver);
-    assert_int_equal(disk_folder_new(w->state, NULL, NULL, &w->disk, &err), 0);
+    assert_int_equal(disk_folder_new(w->state, &w->disk, &err), 0);
     full = (struct full_disk){{full_read, full_replace, full_copy}, w->disk, w};
     assert_int_equal(mkdir(w->registry, 0755), 0);
     (void)kit_api_add(&w->api, "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":"

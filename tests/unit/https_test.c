@@ -8,6 +8,7 @@
 #include "net/http.h"
 #include "net/https.h"
 #include "net/tls.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -171,9 +172,13 @@ static void make_tls(struct world *w)
     assert_int_equal(tls_make_certificate(&ca, &subject, &server, &err), 0);
     (void)snprintf(w->folder, sizeof(w->folder), "/tmp/dray_https_test.XXXXXX");
     assert_non_null(mkdtemp(w->folder));
-    assert_int_equal(tls_write_file(path(w, "ca"), ca.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(path(w, "crt"), server.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(path(w, "key"), server.key_pem, NULL), 0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, path(w, "ca"), str_z(ca.certificate_pem), 0600, NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, path(w, "crt"), str_z(server.certificate_pem),
+                                          0600, NULL),
+                     0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, path(w, "key"), str_z(server.key_pem), 0600, NULL), 0);
     const struct tls_server_options o = {path(w, "crt"), path(w, "key"), path(w, "ca")};
     assert_int_equal(tls_server_new(&o, &w->tls, &err), 0);
     sbuf_addz(&w->ca, ca.certificate_pem);

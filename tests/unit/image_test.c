@@ -12,8 +12,8 @@
 #include "agent/image_source.h"
 #include "agent/image_unpack.h"
 #include "agent/tar.h"
-#include "agent/tree.h"
 #include "image_kit.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -171,7 +171,7 @@ static bool there(const struct root *r, const char *name)
 static void has_text(const struct root *r, const char *name, const char *text)
 {
     cleanup_sbuf struct sbuf got = {0};
-    if (tree_read(r->fd, name, 4096, &got) < 0)
+    if (file_read_at(r->fd, name, 4096, &got) < 0)
         fail_msg("there is no %s", name);
     assert_str(sbuf_str(&got), text);
 }
@@ -236,9 +236,9 @@ static void modes_do_not_depend_on_the_umask(void **state)
     mode_t before = umask(077);
     add(&t, '0', "made/above/file", "3", NULL);
     assert_int_equal(lay(&r, &t), 0);
-    assert_int_equal(tree_write_file(r.fd, "hosts", STR("x")), 0);
-    assert_int_equal(tree_mkdir_at(r.fd, "open", 0777), 0);
-    assert_int_equal(tree_mkdir_at(r.fd, "open", 0700), -EEXIST);
+    assert_int_equal(file_replace_atomic(r.fd, "hosts", STR("x"), 0644, NULL), 0);
+    assert_int_equal(file_make_dir_at(r.fd, "open", 0777), 0);
+    assert_int_equal(file_make_dir_at(r.fd, "open", 0700), -EEXIST);
     (void)umask(before);
     assert_int_equal(mode_of(&r, "made"), 0755);
     assert_int_equal(mode_of(&r, "made/above"), 0755);
@@ -476,7 +476,7 @@ static void no_tree_is_too_deep_to_remove(void **state)
         at = next;
     }
     (void)close(at);
-    assert_int_equal(tree_remove_path(path.p), 0);
+    assert_int_equal(file_remove_tree(path.p, NULL), 0);
     assert_int_not_equal(access(path.p, F_OK), 0);
 }
 
@@ -717,7 +717,7 @@ static void make_below(const char *path)
 {
     cleanup_sbuf struct sbuf whole = {0};
     sbuf_addf(&whole, "%s/%s", dir, path);
-    assert_int_equal(tree_make(whole.p, 0755), 0);
+    assert_int_equal(file_make_dirs(whole.p, 0755, NULL), 0);
 }
 
 // The folder of local images is the only one: not the machine, not beside it, not by dots or links.

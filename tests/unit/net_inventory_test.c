@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "driver/net_inventory.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -19,8 +20,8 @@ static void put(const char *path, const char *text)
     cleanup_sbuf struct sbuf dir = {0};
     sbuf_addf(&whole, "%s/%s", sys, path);
     sbuf_add(&dir, str_upto(sbuf_str(&whole), (size_t)str_rfind_char(sbuf_str(&whole), '/')));
-    assert_int_equal(files_make_dirs(NULL, dir.p, NULL), 0);
-    assert_int_equal(files_replace(NULL, whole.p, str_z(text), NULL), 0);
+    assert_int_equal(file_make_dirs(dir.p, 0755, NULL), 0);
+    assert_int_equal(file_replace_atomic(AT_FDCWD, whole.p, str_z(text), 0644, NULL), 0);
 }
 
 static void point(const char *from, const char *to)
@@ -29,7 +30,7 @@ static void point(const char *from, const char *to)
     sbuf_addf(&a, "%s/%s", sys, from);
     sbuf_addf(&b, "%s/%s", sys, to);
     sbuf_add(&dir, str_upto(sbuf_str(&a), (size_t)str_rfind_char(sbuf_str(&a), '/')));
-    assert_int_equal(files_make_dirs(NULL, dir.p, NULL), 0);
+    assert_int_equal(file_make_dirs(dir.p, 0755, NULL), 0);
     assert_int_equal(symlink(b.p, a.p), 0);
 }
 
@@ -70,7 +71,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    return files_remove_tree(NULL, sys, NULL);
+    return file_remove_tree(sys, NULL);
 }
 
 static struct net_link link_of(int index, const char *name, const char *kind)

@@ -8,6 +8,8 @@
 
 #include <sys/wait.h>
 
+#include "os/file.h"
+
 #include "base/banned.h"
 
 #define BOOT "boot-1"
@@ -316,15 +318,16 @@ struct kit *kit_new(void)
     (void)snprintf(k->top, sizeof(k->top), "/tmp/dray-net-XXXXXX");
     assert_non_null(mkdtemp(k->top));
     (void)snprintf(k->state, sizeof(k->state), "%s/interfaces", k->top);
-    assert_int_equal(files_make_dirs(NULL, k->state, NULL), 0);
+    assert_int_equal(file_make_dirs(k->state, 0755, NULL), 0);
     make_host(k);
+    k->hook = (struct fault_hook){on_step, k};
+    fault_hook_set(&k->hook);
     k->preparer = (struct net_preparer){.world = {.state_dir = k->state,
                                                   .proc = "/proc",
                                                   .sys = k->top, // no hardware
                                                   .boot_id = BOOT,
                                                   .host_ns = k->host.fd,
                                                   .wait_ns = 2 * CLOCK_NS_PER_SEC,
-                                                  .files = {on_step, k},
                                                   .clock = clock_system()},
                                         .filter = &k->filter,
                                         .hook = "/usr/bin/dray",
@@ -335,8 +338,9 @@ struct kit *kit_new(void)
 
 void kit_free(struct kit *k)
 {
+    fault_hook_set(NULL);
     kit_ns_end(&k->host);
-    assert_int_equal(files_remove_tree(NULL, k->top, NULL), 0);
+    assert_int_equal(file_remove_tree(k->top, NULL), 0);
     vec_done(&k->filter.only);
     vec_done(&k->filter.skip);
     vec_done(&k->filter.allow);

@@ -9,6 +9,7 @@
 
 #include "driver/net_prepare.h"
 #include "driver/outcome.h"
+#include "os/fault.h"
 #include "unit.h"
 
 // A namespace that lives as long as its process, unless somebody holds it open.
@@ -24,6 +25,7 @@ struct kit {
     struct net_filter filter;
     struct net_preparer preparer;
     struct arena arena;
+    struct fault_hook hook;
     int steps, die_at, fail_at;
     char told[1024]; // reasons, each with a space behind it
 };

@@ -299,7 +299,7 @@ static void records_keep_what_the_kernel_has(void **state)
         r.host.mac = r.permanent = rows[i].host.mac;
         r.plan = r.host;
         assert_non_null(mkdtemp(dir));
-        assert_int_equal(net_record_write(NULL, dir, &r, &err), 0);
+        assert_int_equal(net_record_write(dir, &r, &err), 0);
         if (net_record_read(dir, r.device, &arena, &again, &err) != 0)
             fail_msg("%s: %s", rows[i].what, err.msg);
         assert_string_equal(again.host.name, r.host.name);
@@ -310,7 +310,7 @@ static void records_keep_what_the_kernel_has(void **state)
         net_plan_init(&asked);
         if (rows[i].host.mtu != INT32_MAX && rows[i].host.mac.n != NET_MAC_MAX)
             assert_true(net_plan_add(&asked, written(&r.host, &arena), &arena, NULL) < 0);
-        assert_int_equal(net_record_remove(NULL, dir, r.device, &err), 0);
+        assert_int_equal(net_record_remove(dir, r.device, &err), 0);
         assert_int_equal(rmdir(dir), 0);
     }
 }

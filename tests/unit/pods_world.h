@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/local.h"
+#include "os/fault.h"
 #include "pods_kit.h"
 #include "registry_world.h"
 
@@ -23,6 +24,7 @@ struct pods_world {
     struct pods *pods;
     struct client_object *node;
     char dir[64];
+    struct fault_hook hook;
     int steps, crash_at; // crash_at < 0: never
     bool dead;
     int64_t backoff_max_ns;
@@ -34,12 +36,14 @@ static inline const struct client_object *pods_world_node(void *arg)
     return ((struct pods_world *)arg)->node;
 }
 
-static inline void pods_world_step(void *arg, const char *what)
+// A dead process changes no file either.
+static inline int pods_world_step(void *arg, const char *what)
 {
     struct pods_world *p = arg;
     (void)what;
     if (p->steps++ == p->crash_at)
         p->dead = p->client.cut = p->runtime.cut = true;
+    return p->dead ? -EIO : 0;
 }
 
 static inline void pods_world_disk_full(void *arg)
@@ -87,8 +91,9 @@ static inline void pods_world_boot(struct pods_world *p)
                                    .times = {.backoff_max_ns = p->backoff_max_ns},
                                    .node_object = pods_world_node,
                                    .disk_full = pods_world_disk_full,
-                                   .arg = p,
-                                   .step = pods_world_step};
+                                   .arg = p};
+    p->hook = (struct fault_hook){pods_world_step, p};
+    fault_hook_set(&p->hook);
     p->pods = pods_new(&o);
     pods_start(p->pods);
 }
@@ -96,6 +101,7 @@ static inline void pods_world_boot(struct pods_world *p)
 // pods_world_kill ends the agent as kill -9 does.
 static inline void pods_world_kill(struct pods_world *p)
 {
+    fault_hook_set(NULL);
     p->client.cut = p->runtime.cut = true;
     pods_free(p->pods);
     p->pods = NULL;
@@ -110,7 +116,9 @@ static inline void pods_world_start(struct pods_world *p)
     const struct registry_user user = {.name = STR("system:node:n1")};
     p->w = world_new_without(STR("ServiceAccount")); // nobody gives out tokens here
     p->crash_at = -1;
-    (void)snprintf(p->dir, sizeof(p->dir), "/tmp/dray-pods-XXXXXX");
+    // In memory where that is possible: tests that kill the agent sync thousands of times.
+    (void)snprintf(p->dir, sizeof(p->dir), "%s/dray-pods-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     assert_non_null(mkdtemp(p->dir));
     p->machine.clock = &p->w->clock;
     p->machine.images = "busybox:1";

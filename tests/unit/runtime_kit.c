@@ -7,8 +7,8 @@
 
 #include <sys/stat.h>
 
-#include "agent/process.h"
-#include "agent/tree.h"
+#include "os/file.h"
+#include "os/process.h"
 
 #include "base/banned.h"
 
@@ -103,8 +103,6 @@ void kit_runtime_again(struct kit_runtime *k)
         .cgroup_top = k->cgroup_top,
         .bridge = k->bridge,
         .subnet = subnet,
-        .step = k->step,
-        .step_arg = k->step_arg,
     };
     if (runtime_crun_new(&o, &k->runtime, &err) < 0)
         fail_msg("%s", err.msg);
@@ -156,7 +154,7 @@ static void on_list(void *arg, const struct runtime_list *all)
 static void check_nothing_left(struct kit_runtime *k)
 {
     cleanup_sbuf struct sbuf mounts = {0}, path = {0};
-    assert_true(tree_read(AT_FDCWD, "/proc/self/mountinfo", (size_t)64 << 20, &mounts) == 0);
+    assert_true(file_read_at(AT_FDCWD, "/proc/self/mountinfo", (size_t)64 << 20, &mounts) == 0);
     if (str_contains(sbuf_str(&mounts), str_z(k->dir)))
         fail_msg("a mount was left");
     sbuf_addf(&path, "/sys/class/net/%s", k->bridge);

@@ -27,8 +27,6 @@ struct kit_runtime {
     bool exited;
     struct runtime_container_status end;
     char end_id[80];
-    void (*step)(void *arg, const char *what);
-    void *step_arg;
 };
 
 // kit_runtime_possible says why tests with containers cannot run here, or NULL.

@@ -11,7 +11,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "agent/tree.h"
+#include "os/fault.h"
+#include "os/file.h"
 #include "runtime_kit.h"
 
 #include "base/banned.h"
@@ -55,7 +56,7 @@ static pid_t find_monitor(const char *id)
         cleanup_sbuf struct sbuf words = {0};
         (void)snprintf(path, sizeof(path), "/proc/%s/cmdline", e->d_name);
         if (str_to_i64(str_z(e->d_name), &pid) == 0 &&
-            tree_read(AT_FDCWD, path, 65536, &words) == 0 &&
+            file_read_at(AT_FDCWD, path, 65536, &words) == 0 &&
             str_contains(sbuf_str(&words), STR("dray-monitor")) &&
             str_contains(sbuf_str(&words), str_z(id)))
             found = pid;
@@ -293,11 +294,12 @@ static void a_full_disk_does_not_keep_a_pod_alive(void **state)
     assert_int_equal(umount(pods), 0);
 }
 
-static void take_time(void *arg, const char *what)
+static int take_time(void *arg, const char *what)
 {
     (void)arg;
     if (strcmp(what, "send the container a signal") == 0)
         (void)usleep(200000);
+    return 0;
 }
 
 static void nobody(void *arg, int code, const struct err *err)
@@ -311,13 +313,14 @@ static void what_is_at_work_may_end_after_the_runtime_was_freed(void **state)
 {
     char pod[80], id[80];
     (void)state;
-    kit.step = take_time;
+    static const struct fault_hook hook = {take_time, NULL};
+    fault_hook_set(&hook);
     restart();
     must(kit_pod(&kit, "late", pod));
     must(kit_shell(&kit, pod, "box", "sleep 1000", id));
     must(kit_start(&kit, id));
     kit.runtime->ops->container_stop(kit.runtime, str_z(id), 60 * CLOCK_NS_PER_SEC, nobody, NULL);
-    kit.step = NULL;
+    fault_hook_set(NULL);
     restart();
     must(kit_stop(&kit, id, 0));
     must(kit_pod_remove(&kit, pod));

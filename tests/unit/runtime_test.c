@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "agent/tree.h"
+#include "os/file.h"
 #include "runtime_kit.h"
 
 #include "base/banned.h"
@@ -759,7 +759,7 @@ static void processor_time_is_limited(void **state)
     must(kit_create(&kit, pod, &c, id));
     sbuf_addf(&path, "/sys/fs/cgroup/cpu/%s/burstable/podcpu/%s/cpu.cfs_quota_us", kit.cgroup_top,
               id);
-    must(tree_read(AT_FDCWD, path.p, 64, &out));
+    must(file_read_at(AT_FDCWD, path.p, 64, &out));
     assert_str(sbuf_str(&out), "20000\n");
     must(kit_pod_remove(&kit, pod));
     // The groups go with the pod.

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "http_fixture.h"
+#include "os/file.h"
 
 #include "base/banned.h"
 
@@ -59,9 +60,13 @@ static void pki_make(struct pki *p)
     make(&p->ca, true, "server", end, &p->server);
     make(&p->ca, false, "admin", end, &p->client);
     make(&p->other_ca, false, "admin", end, &p->stranger);
-    assert_int_equal(tls_write_file(file(p, "ca"), p->ca.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(file(p, "crt"), p->server.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(file(p, "key"), p->server.key_pem, NULL), 0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, file(p, "ca"), str_z(p->ca.certificate_pem), 0600, NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, file(p, "crt"),
+                                          str_z(p->server.certificate_pem), 0600, NULL),
+                     0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, file(p, "key"), str_z(p->server.key_pem), 0600, NULL), 0);
 }
 
 static void pki_done(struct pki *p)
@@ -170,11 +175,12 @@ static void writes_files_for_the_owner_alone(void **state)
     pki_make(&p);
     assert_int_equal(stat(file(&p, "key"), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    assert_int_equal(tls_write_file(file(&p, "key"), "new", NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, file(&p, "key"), str_z("new"), 0600, NULL), 0);
     cleanup_sbuf struct sbuf b = {0};
     read_file(file(&p, "key"), &b);
     assert_str(sbuf_str(&b), "new");
-    assert_int_equal(tls_write_file("/nonexistent/key", "x", &err), -ENOENT);
+    assert_int_equal(file_replace_durable(AT_FDCWD, "/nonexistent/key", str_z("x"), 0600, &err),
+                     -ENOENT);
     assert_non_null(strstr(err.msg, "/nonexistent/key"));
     pki_done(&p);
 }
@@ -418,7 +424,8 @@ static void reloads_certificates(void **state)
     talk_context(&again, &p, NULL);
     assert_true(talk_open(&t, &f, NULL));
     // A broken file changes nothing.
-    assert_int_equal(tls_write_file(file(&p, "crt"), "broken", NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, file(&p, "crt"), str_z("broken"), 0600, NULL),
+                     0);
     exec_post(loop_exec(f.loop), do_reload, &reload);
     fixture_wait(&reload.done, 1);
     assert_true(reload.r < 0);
@@ -429,8 +436,11 @@ static void reloads_certificates(void **state)
     assert_true(talk_open(&again, &f, NULL));
     talk_close(&again);
     make(&p.ca, true, "fresh", now_sec() + DAY, &fresh);
-    assert_int_equal(tls_write_file(file(&p, "crt"), fresh.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(file(&p, "key"), fresh.key_pem, NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, file(&p, "crt"), str_z(fresh.certificate_pem),
+                                          0600, NULL),
+                     0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, file(&p, "key"), str_z(fresh.key_pem), 0600, NULL), 0);
     exec_post(loop_exec(f.loop), do_reload, &reload);
     fixture_wait(&reload.done, 3);
     assert_int_equal(reload.r, 1);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "net/tunnel.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -207,9 +208,13 @@ static void make_tls(struct world *w, bool trusted)
     assert_int_equal(tls_make_certificate(&ca, &subject, &client, &err), 0);
     (void)snprintf(w->folder, sizeof(w->folder), "/tmp/dray_tunnel_test.XXXXXX");
     assert_non_null(mkdtemp(w->folder));
-    assert_int_equal(tls_write_file(path(w, "ca"), ca.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(path(w, "crt"), server.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(path(w, "key"), server.key_pem, NULL), 0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, path(w, "ca"), str_z(ca.certificate_pem), 0600, NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, path(w, "crt"), str_z(server.certificate_pem),
+                                          0600, NULL),
+                     0);
+    assert_int_equal(
+        file_replace_durable(AT_FDCWD, path(w, "key"), str_z(server.key_pem), 0600, NULL), 0);
     const struct tls_server_options so = {path(w, "crt"), path(w, "key"), path(w, "ca")};
     assert_int_equal(tls_server_new(&so, &w->tls_server, &err), 0);
     const struct tls_client_options co = {.ca_pem = str_z(trusted ? ca.certificate_pem

@@ -73,7 +73,7 @@ static int put(const struct room *r, const struct volume_file *files, size_t n, 
     struct volume_file copy[4];
     memcpy(copy, files, n * sizeof(*files));
     const struct volume_files all = {copy, n, n};
-    return volume_files_write(r->volume, &all, -1, NULL, NULL, err);
+    return volume_files_write(r->volume, &all, -1, err);
 }
 
 static void sets_switch_at_once(void **state)
