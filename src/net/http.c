@@ -51,7 +51,7 @@ void server_init(struct http_server *s, struct exec *exec,
 static void stream_destroy(struct stream *s)
 {
     sbuf_done(&s->body);
-    outq_done(&s->data);
+    outq_done(&s->h2.out);
     arena_done(&s->arena);
     free(s);
 }
@@ -148,7 +148,7 @@ void stream_free(struct stream *s)
         stream_destroy(s);
         return;
     }
-    outq_done(&s->data);
+    outq_done(&s->h2.out);
     if (s->arena.used_bytes > POOL_ARENA_MAX)
         arena_done(&s->arena);
     else
