@@ -2,6 +2,8 @@
 //
 // Calls as streams of an HTTP/2 connection. A stream's window is opened when its owner has taken the bytes, the
 // connection's as they come: a call that is held never stalls the others.
+#include <stdio.h>
+
 #include "net/https_int.h"
 
 #include "base/banned.h"
