@@ -215,13 +215,12 @@ void conn_eof(struct conn *c)
 // One stream that was over its limit and is below half of it now.
 static struct stream *find_drained(struct conn *c)
 {
-    size_t half = c->server->limits.queued_bytes / 2;
     bool others = false;
     list_foreach(&c->live, node) {
         struct stream *s = list_entry(node, struct stream, node);
         if (!s->over || s->state != STREAM_STREAMING)
             continue;
-        if (c->proto->queued(s) <= half)
+        if (c->proto->queued(s) <= s->queue_max / 2)
             return s;
         others = true;
     }

@@ -124,6 +124,7 @@ struct stream *stream_new(struct conn *c)
         s = xcalloc(1, sizeof(*s));
     }
     s->conn = c;
+    s->queue_max = server->limits.queued_bytes;
     s->began_ns = exec_now_ns(server->exec);
     s->q.arena = &s->arena;
     s->q.tls = c->tls;
@@ -276,10 +277,15 @@ bool http_write(struct http_request *q, struct net_buf *b)
     else
         net_buf_unref(b);
     relief_count(s->conn->server, bytes);
-    if (http_queued(q) <= s->conn->server->limits.queued_bytes)
+    if (http_queued(q) <= s->queue_max)
         return true;
     s->over = s->conn->any_over = true;
     return false;
+}
+
+void http_set_queue(struct http_request *q, size_t bytes)
+{
+    stream_of(q)->queue_max = bytes;
 }
 
 void http_end(struct http_request *q)

@@ -58,6 +58,7 @@ struct stream {
     enum stream_state state;
     bool head_only;   // HEAD: the answer has no body
     bool over;        // http_write said no; drained is due
+    size_t queue_max; // beyond, http_write says no
     bool patient;     // its reader may be slow
     bool held;        // after an upgrade: the handler takes no bytes for now
     int64_t began_ns; // when its first byte came
@@ -68,9 +69,9 @@ struct stream {
     struct h2_stream h2; // its out waits for the peer's windows
     bool discard;        // what more comes of the body
     size_t discarded;
-    bool whole_head; // all headers are here
-    bool ticked;     // the timer has looked at it before
-    size_t progress; // bytes since then, in or out
+    bool whole_head;            // all headers are here
+    bool ticked;                // the timer has looked at it before
+    size_t progress;            // bytes since then, in or out
     struct header_list headers; // in the arena
 };
 

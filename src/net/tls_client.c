@@ -82,6 +82,9 @@ int tls_client_new(const struct tls_client_options *options, struct tls_client *
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     (void)SSL_CTX_set_alpn_protos(ctx, offered, offered_len);
+    // As Go's clients do: 128 bits are as safe here and cost both ends a quarter less.
+    (void)SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                                        "TLS_CHACHA20_POLY1305_SHA256");
     SSL_CTX_set_verify(ctx, options->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     int r = options->insecure
                 ? 0

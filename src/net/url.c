@@ -139,7 +139,7 @@ int net_url_parse(struct str text, struct net_url *ret, struct err *err)
     ptrdiff_t slash = str_find_char(rest, '/');
     struct str authority = slash < 0 ? rest : str_upto(rest, (size_t)slash);
     ok = ok && net_url_read_user(&authority, &u) && net_url_read_host(authority, &u) &&
-         net_url_read_prefix(str_from(rest, authority.p - rest.p + authority.n), &u);
+         net_url_read_prefix(slash < 0 ? (struct str){0} : str_from(rest, (size_t)slash), &u);
     if (!ok) {
         net_url_done(&u);
         return err_set(err, ERR_INVALID, "'%.*s' is not a URL of the form https://HOST[:PORT]",
