@@ -52,11 +52,10 @@ static int local_judge(int status, struct str body, struct sbuf *out, struct err
 static void local_on_answer(void *arg, const struct https_answer *a)
 {
     struct local_question *q = arg;
-    q->code = a->code;
-    if (a->code < 0 && q->err)
-        *q->err = *a->err;
     if (a->code == 0)
         q->code = local_judge(a->status, a->body, q->out, q->err);
+    else // ERR_UNAVAILABLE is for a server that runs and cannot answer yet
+        q->code = err_set(q->err, a->unsent ? ECONNREFUSED : -a->code, "%s", a->err->msg);
     loop_stop(q->loop);
 }
 
