@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "net/dial.h"
+#include "net/h1_answer.h"
 #include "net/tls.h"
 
 #include "base/banned.h"
@@ -24,7 +25,8 @@ struct probe_net_call {
     struct dial *dial;
     struct exec_timer timer;
     enum probe_net_kind kind;
-    struct sbuf request, answer;
+    struct sbuf request, answer; // the answer of gRPC alone
+    struct h1_answer http;
     probe_net_fn done;
     void *arg;
 };
@@ -36,6 +38,7 @@ static void call_free(struct probe_net_call *c)
         dial_close(c->dial);
     sbuf_done(&c->request);
     sbuf_done(&c->answer);
+    h1_answer_done(&c->http);
     free(c);
 }
 
@@ -49,21 +52,6 @@ static void finish(struct probe_net_call *c, bool ok, const char *text)
 
 // --- HTTP ----------------------------------------------------------------------------------------
 
-int probe_http_status(struct str answer)
-{
-    uint64_t status;
-    ptrdiff_t end = str_find_char(answer, '\n');
-    if (end < 0)
-        return answer.n > 1024 ? -1 : 0;
-    struct str line = str_upto(answer, (size_t)end), version, rest, code;
-    (void)str_cut(line, ' ', &version, &rest);
-    (void)str_cut(str_trim(rest), ' ', &code, &rest);
-    if (!str_starts(version, STR("HTTP/1.")) || code.n != 3 || str_to_u64(code, &status) < 0 ||
-        status < 100)
-        return -1;
-    return (int)status;
-}
-
 static bool has_header(const struct probe_net_request *q, const char *name)
 {
     for (size_t i = 0; i < q->headers_len; i++)
@@ -73,21 +61,12 @@ static bool has_header(const struct probe_net_request *q, const char *name)
     return false;
 }
 
-static bool is_clean(struct str s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '\r' || s.p[i] == '\n' || s.p[i] == '\0')
-            return false;
-    return true;
-}
-
 static void add_authority(struct sbuf *out, const struct probe_net_request *q)
 {
-    bool six = str_find_char(q->host, ':') >= 0;
-    if (q->host_header.n && is_clean(q->host_header))
+    if (q->host_header.n && h1_is_value(q->host_header))
         sbuf_add(out, q->host_header);
     else
-        sbuf_addf(out, "%s%.*s%s:%u", six ? "[" : "", STR_ARG(q->host), six ? "]" : "", q->port);
+        h1_add_authority(out, q->host, q->port);
 }
 
 // A path is any text: what cannot stand in a request's line is escaped, as kubelet does. Else a pod could have its node send
@@ -97,21 +76,19 @@ static void add_path(struct sbuf *out, struct str path)
     if (path.n == 0 || path.p[0] != '/')
         sbuf_addc(out, '/');
     for (size_t i = 0; i < path.n; i++) {
-        unsigned char c = (unsigned char)path.p[i];
-        if (c > ' ' && c < 0x7f)
-            sbuf_addc(out, (char)c);
+        if (h1_is_target(str_make(path.p + i, 1)))
+            sbuf_addc(out, path.p[i]);
         else
-            sbuf_addf(out, "%%%02X", c);
+            sbuf_addf(out, "%%%02X", (unsigned char)path.p[i]);
     }
 }
 
 void probe_http_request(struct sbuf *out, const struct probe_net_request *q)
 {
-    sbuf_addz(out, "GET ");
-    add_path(out, q->path);
-    sbuf_addz(out, " HTTP/1.1\r\nHost: ");
-    add_authority(out, q);
-    sbuf_addz(out, "\r\n");
+    cleanup_sbuf struct sbuf path = {0}, authority = {0};
+    add_path(&path, q->path);
+    add_authority(&authority, q);
+    (void)h1_add_request_line(out, STR("GET"), sbuf_str(&path), sbuf_str(&authority));
     if (!has_header(q, "user-agent"))
         sbuf_addz(out, "User-Agent: kube-probe/1.37\r\n");
     if (!has_header(q, "accept"))
@@ -120,8 +97,7 @@ void probe_http_request(struct sbuf *out, const struct probe_net_request *q)
         struct str name = q->headers[i].name;
         if (name.n == 4 && strncasecmp(name.p, "host", 4) == 0)
             continue;
-        if (is_clean(name) && is_clean(q->headers[i].value))
-            sbuf_addf(out, "%.*s: %.*s\r\n", STR_ARG(name), STR_ARG(q->headers[i].value));
+        (void)h1_add_field(out, name, q->headers[i].value); // one that is none is left out
     }
     sbuf_addz(out, "Connection: close\r\n\r\n");
 }
@@ -205,23 +181,28 @@ static void on_connected(void *arg)
         (void)dial_write(c->dial, sbuf_str(&c->request));
 }
 
-static void on_http(struct probe_net_call *c)
+static void on_http(struct probe_net_call *c, struct str bytes)
 {
     char text[64];
-    int status = probe_http_status(sbuf_str(&c->answer));
-    if (status == 0)
+    struct str piece;
+    struct err err = {0};
+    int r = h1_answer_read(&c->http, &bytes, &piece, &err);
+    if (r == H1_ANSWER_MORE)
         return;
-    if (status < 0) {
-        finish(c, false, "the server does not speak HTTP");
+    if (r < 0) {
+        finish(c, false, err.msg);
         return;
     }
+    int status = c->http.status;
     (void)snprintf(text, sizeof(text), "HTTP probe failed with statuscode: %d", status);
     bool ok = status >= 200 && status < 400;
     finish(c, ok, ok ? "" : text);
 }
 
-static void on_grpc(struct probe_net_call *c)
+static void on_grpc(struct probe_net_call *c, struct str bytes)
 {
+    if (c->answer.n < ANSWER_MAX)
+        sbuf_add(&c->answer, str_upto(bytes, ANSWER_MAX - c->answer.n));
     int status = probe_grpc_status(sbuf_str(&c->answer));
     if (status != 0)
         finish(c, status > 0,
@@ -231,12 +212,10 @@ static void on_grpc(struct probe_net_call *c)
 static void on_input(void *arg, struct str bytes)
 {
     struct probe_net_call *c = arg;
-    if (c->answer.n < ANSWER_MAX)
-        sbuf_add(&c->answer, str_upto(bytes, ANSWER_MAX - c->answer.n));
     if (c->kind == PROBE_NET_GRPC)
-        on_grpc(c);
+        on_grpc(c, bytes);
     else if (c->kind != PROBE_NET_TCP)
-        on_http(c);
+        on_http(c, bytes);
 }
 
 static void on_closed(void *arg, const struct err *err)

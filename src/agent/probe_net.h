@@ -15,9 +15,6 @@ void probe_net_free(struct probe_net *n);
 // probe_http_request adds a check's request: one GET, whatever the pod's path and headers are.
 void probe_http_request(struct sbuf *out, const struct probe_net_request *q);
 
-// probe_http_status reads the status line of an answer: 0 when it is not whole yet, -1 when it is none.
-int probe_http_status(struct str answer);
-
 // probe_grpc_status looks for the answer of a health check in the frames a server sent: 1 serving, 0 not
 // there yet, -1 anything else.
 int probe_grpc_status(struct str bytes);

@@ -41,7 +41,6 @@ void remote_release(struct remote *r)
     if (--r->busy > 0 || !r->freed)
         return;
     remote_auth_done(r);
-    tls_client_free(r->tls);
     arena_done(&r->arena);
     free(r);
 }

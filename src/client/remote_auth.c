@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "client/remote_int.h"
-#include "net/tls.h"
 
 #include "base/banned.h"
 
@@ -41,8 +40,6 @@ static void set_identity(struct remote *r, struct str certificate_pem, struct st
     https_set_identity(r->https, certificate_pem, key_pem);
     t->certificate_pem = arena_str(&r->arena, certificate_pem);
     t->key_pem = arena_str(&r->arena, key_pem);
-    tls_client_free(r->tls); // tunnels begin with the new one
-    r->tls = NULL;
 }
 
 static void take_credential(struct remote *r, const struct kubeconfig_credential *c)

@@ -7,7 +7,6 @@
 #include "base/list.h"
 #include "client/remote.h"
 #include "net/https.h"
-#include "net/tls.h"
 
 // Who we are at the server; see remote_auth.c.
 struct remote_auth {
@@ -33,8 +32,7 @@ struct remote {
     struct client client;
     struct loop *loop;
     struct https *https;
-    struct tls_client *tls; // of tunnels; NULL: there was none yet
-    struct arena arena;     // of auth.target
+    struct arena arena; // of auth.target
     struct remote_auth auth;
     struct list calls;
     size_t busy; // calls, watches and refreshes that are not over

@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One request over the server's Unix socket, on a loop of its own: the command waits for nothing else.
 #include "cmd/local.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "codec/json.h"
+#include "net/https.h"
 
 #include "base/banned.h"
 
-static int connect_to(const char *path, struct err *err)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t n = strlen(path);
-    if (n >= sizeof(address.sun_path))
-        return err_set(err, ENAMETOOLONG, "the path of the socket %s is too long", path);
-    memcpy(address.sun_path, path, n);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return err_set(err, errno, "no socket: %s", strerrordesc_np(errno));
-    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
-        int code = errno;
-        (void)close(fd);
-        return err_set(err, code, "cannot reach a server at %s: %s; does it run on this folder?",
-                       path, strerrordesc_np(code));
-    }
-    return fd;
-}
+#define LOCAL_TIMEOUT_MS 600000 // a backup of a large store takes minutes
+
+struct local_question {
+    struct loop *loop;
+    struct sbuf *out;
+    int code;
+    struct err *err;
+};
 
 void local_escape(struct sbuf *out, struct str text)
 {
@@ -43,40 +32,10 @@ void local_escape(struct sbuf *out, struct str text)
     }
 }
 
-static int exchange(int fd, const char *method, const char *target, struct sbuf *answer,
-                    struct err *err)
+// local_judge finds the body or, for a failure, the message of the answer.
+static int local_judge(int status, struct str body, struct sbuf *out, struct err *err)
 {
-    cleanup_sbuf struct sbuf request = {0};
-    sbuf_addf(&request,
-              "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-              method, target);
-    for (size_t at = 0; at < request.n;) {
-        ssize_t n = write(fd, request.p + at, request.n - at);
-        if (n < 0)
-            return err_set(err, errno, "the server hung up: %s", strerrordesc_np(errno));
-        at += (size_t)n;
-    }
-    for (;;) {
-        ssize_t n = read(fd, sbuf_space(answer, 4096), 4096);
-        if (n < 0)
-            return err_set(err, errno, "the server hung up: %s", strerrordesc_np(errno));
-        if (n == 0)
-            return 0;
-        sbuf_commit(answer, (size_t)n);
-    }
-}
-
-// judge finds the code, the body and, for a failure, the message of the answer.
-static int judge(struct str answer, struct sbuf *out, struct err *err)
-{
-    struct str head;
-    struct str rest;
-    struct str code;
-    str_cut(answer, ' ', &head, &rest);
-    str_cut(rest, ' ', &code, &rest);
-    ptrdiff_t at = str_find(answer, STR("\r\n\r\n"));
-    struct str body = at < 0 ? (struct str){0} : str_from(answer, (size_t)at + 4);
-    if (str_eq(code, STR("200"))) {
+    if (status == 200) {
         sbuf_add(out, body);
         return 0;
     }
@@ -84,24 +43,46 @@ static int judge(struct str answer, struct sbuf *out, struct err *err)
     const yyjson_val *message = NULL;
     if (json_parse(body, NULL, &doc, NULL) == 0)
         message = json_get(doc.root, STR("message"));
-    int failure = str_eq(code, STR("404"))   ? ERR_NOT_FOUND
-                  : str_eq(code, STR("503")) ? ERR_UNAVAILABLE
-                                             : ERR_INTERNAL;
+    int failure = status == 404 ? ERR_NOT_FOUND : status == 503 ? ERR_UNAVAILABLE : ERR_INTERNAL;
     if (message && json_is_string(message))
         return err_set(err, failure, "%.*s", STR_ARG(json_str(message)));
-    return err_set(err, failure, "the server answered %.*s", STR_ARG(code));
+    return err_set(err, failure, "the server answered %d", status);
+}
+
+static void local_on_answer(void *arg, const struct https_answer *a)
+{
+    struct local_question *q = arg;
+    if (a->code == 0)
+        q->code = local_judge(a->status, a->body, q->out, q->err);
+    else // ERR_UNAVAILABLE is for a server that runs and cannot answer yet
+        q->code = err_set(q->err, a->unsent ? ECONNREFUSED : -a->code, "%s", a->err->msg);
+    loop_stop(q->loop);
 }
 
 int local_ask(const char *socket_path, const char *method, const char *target, struct sbuf *out,
               struct err *err)
 {
-    cleanup_sbuf struct sbuf answer = {0};
-    int fd = connect_to(socket_path, err);
-    if (fd < 0)
-        return fd;
-    int r = exchange(fd, method, target, &answer, err);
-    (void)close(fd);
-    return r < 0 ? r : judge(sbuf_str(&answer), out, err);
+    struct local_question q = {.out = out, .err = err};
+    struct https *https = NULL;
+    const struct https_options o = {.url = STR("http://localhost"),
+                                    .unix_socket = str_z(socket_path)};
+    const struct https_request request = {.method = method,
+                                          .target = str_z(target),
+                                          .timeout_ms = LOCAL_TIMEOUT_MS,
+                                          .done = local_on_answer,
+                                          .arg = &q};
+    int r = loop_new(&q.loop, err);
+    if (r < 0)
+        return r;
+    r = https_new(q.loop, &o, &https, err);
+    if (r == 0) {
+        (void)https_start(https, &request);
+        loop_run(q.loop);
+        https_free(https);
+        r = q.code;
+    }
+    loop_free(q.loop);
+    return r;
 }
 
 void local_socket(struct sbuf *out, const char *path, const char *data_dir)

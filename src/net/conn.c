@@ -124,7 +124,7 @@ static void update_phase(struct conn *c)
     if (phase == PHASE_LINGER && c->out.bytes)
         phase = PHASE_WRITE; // the peer's last words are waited for behind ours
     // The streams of HTTP/2 share a deadline that new ones do not push off.
-    bool same = c->epoch == c->phase_epoch || (c->h2 && phase == PHASE_BODY);
+    bool same = c->epoch == c->phase_epoch || (c->h2.ng && phase == PHASE_BODY);
     if (phase == c->phase && same && c->deadline_ns)
         return;
     c->phase = phase;
@@ -151,7 +151,7 @@ static void on_timer(void *arg)
     } else if (c->phase == PHASE_WRITE && !moved) {
         c->server->stats.refused++;
         c->doomed = true;
-    } else if (c->phase == PHASE_WRITE || (c->phase == PHASE_BODY && moved && !c->h2)) {
+    } else if (c->phase == PHASE_WRITE || (c->phase == PHASE_BODY && moved && !c->h2.ng)) {
         start_deadline(c);
     } else {
         c->proto->tick(c);
@@ -215,13 +215,12 @@ void conn_eof(struct conn *c)
 // One stream that was over its limit and is below half of it now.
 static struct stream *find_drained(struct conn *c)
 {
-    size_t half = c->server->limits.queued_bytes / 2;
     bool others = false;
     list_foreach(&c->live, node) {
         struct stream *s = list_entry(node, struct stream, node);
         if (!s->over || s->state != STREAM_STREAMING)
             continue;
-        if (c->proto->queued(s) <= half)
+        if (c->proto->queued(s) <= s->queue_max / 2)
             return s;
         others = true;
     }

@@ -254,8 +254,8 @@ static void end_of_trailers(struct grpc_client_call *k)
         return;
     }
     cleanup_sbuf struct sbuf why = {0};
-    sbuf_addf(&why, "the server answered with HTTP status %d and no grpc-status", s->http_status);
-    set_end(k, s->http_status == 200 ? GRPC_INTERNAL : grpc_status_of_http(s->http_status),
+    sbuf_addf(&why, "the server answered with HTTP status %d and no grpc-status", s->h2.status);
+    set_end(k, s->h2.status == 200 ? GRPC_INTERNAL : grpc_status_of_http(s->h2.status),
             sbuf_str(&why));
 }
 
@@ -289,11 +289,10 @@ static bool try_again(struct grpc_client_call *k)
     list_remove(&s->node);
     list_remove(&s->ready);
     s->conn = NULL;
-    s->closed = s->out_end = s->deferred = false;
+    s->closed = false;
     s->close_code = 0;
-    s->unconsumed = 0;
-    outq_done(&s->out);
-    s->out = (struct outq){0};
+    outq_done(&s->h2.out);
+    s->h2 = (struct h2_stream){0};
     if (k->client->link == LINK_READY && !k->client->conn->peer_leaves)
         (void)send_call(k);
     return true;
@@ -346,21 +345,21 @@ static bool send_call(struct grpc_client_call *k)
     nghttp2_nv *fields = arena_array(&s->arena, nghttp2_nv, 8 + k->meta.n);
     cleanup_sbuf struct sbuf timeout = {0};
     size_t n = 0;
-    fields[n++] = grpc_field(STR(":method"), STR("POST"));
-    fields[n++] = grpc_field(STR(":scheme"), STR("http"));
-    fields[n++] = grpc_field(STR(":path"), k->path);
-    fields[n++] = grpc_field(STR(":authority"), STR("localhost"));
-    fields[n++] = grpc_field(STR("te"), STR("trailers"));
-    fields[n++] = grpc_field(STR("content-type"), STR("application/grpc"));
-    fields[n++] = grpc_field(STR("user-agent"), STR("dray-grpc"));
+    fields[n++] = h2_field(STR(":method"), STR("POST"));
+    fields[n++] = h2_field(STR(":scheme"), STR("http"));
+    fields[n++] = h2_field(STR(":path"), k->path);
+    fields[n++] = h2_field(STR(":authority"), STR("localhost"));
+    fields[n++] = h2_field(STR("te"), STR("trailers"));
+    fields[n++] = h2_field(STR("content-type"), STR("application/grpc"));
+    fields[n++] = h2_field(STR("user-agent"), STR("dray-grpc"));
     if (k->deadline_ns != INT64_MAX) {
         grpc_timeout_write(k->deadline_ns - exec_now_ns(c->exec), &timeout);
-        fields[n++] = grpc_field(STR("grpc-timeout"), sbuf_str(&timeout));
+        fields[n++] = h2_field(STR("grpc-timeout"), sbuf_str(&timeout));
     }
     vec_foreach(&k->meta, m)
-        fields[n++] = grpc_field(m->name, m->value);
+        fields[n++] = h2_field(m->name, m->value);
     grpc_stream_message(s, k->message);
-    s->out_end = true;
+    s->h2.out_end = true;
     k->sent = true;
     if (grpc_stream_request(s, c->conn, fields, n))
         return true;

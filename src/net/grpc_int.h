@@ -8,13 +8,11 @@
 #ifndef NET_GRPC_INT_H
 #define NET_GRPC_INT_H
 
-#include <nghttp2/nghttp2.h>
-
 #include "base/list.h"
 #include "base/vec.h"
 #include "net/grpc.h"
 #include "net/grpc_wire.h"
-#include "net/outq.h"
+#include "net/h2_session.h"
 
 struct grpc_conn;
 struct grpc_stream;
@@ -41,20 +39,16 @@ struct grpc_stream {
     size_t *in_total;      // what all streams of the owner hold
     struct list_node node; // in conn->streams
     struct list_node ready;
-    int32_t id;
+    struct h2_stream h2;
     struct arena arena;
     struct grpc_meta_list headers, trailers; // as received, without pseudo headers; in the arena
-    size_t header_bytes;
     struct str path, method; // server
-    int http_status;         // client
     struct sbuf in;
-    size_t in_used;    // bytes of in that are consumed
-    size_t unconsumed; // of the stream's window
-    struct outq out;
+    size_t in_used;                   // bytes of in that are consumed
     struct grpc_meta_list end_fields; // trailers to send
     uint32_t close_code;
     bool headers_done : 1, remote_end : 1, closed : 1, lost : 1, overflow : 1;
-    bool paused : 1, deferred : 1, out_end : 1, end_trailers : 1, was_full : 1;
+    bool paused : 1, was_full : 1;
     bool entered : 1, orphan : 1;
 };
 
@@ -63,7 +57,7 @@ struct grpc_conn {
     const struct grpc_conn_io *io;
     struct exec *exec;
     const struct grpc_limits *limits; // all set
-    nghttp2_session *session;
+    struct h2_session h2;
     bool server;
     struct list streams;
     struct list ready;
@@ -72,13 +66,11 @@ struct grpc_conn {
     struct exec_timer keepalive;
     int64_t heard_ns;
     bool pinged;
-    bool introduced; // the peer's SETTINGS came
+    bool introduced; // ready was called, or is about to be
     bool tell_ready, tell_leaving;
     bool peer_leaves; // it sent GOAWAY
     bool leaving;     // we do: ends when there are no streams
     bool lost, ended, running;
-    uint32_t control_frames; // in this window of time
-    int64_t control_window_ns;
     size_t *in_bytes; // what all streams of the owner hold
     void *owner;
     char why[128];
@@ -128,9 +120,6 @@ static inline struct str grpc_stream_in(const struct grpc_stream *s)
 }
 
 struct str grpc_meta_find(const struct grpc_meta_list *l, struct str name);
-
-// grpc_field makes a header field; nghttp2 copies it when it is submitted.
-nghttp2_nv grpc_field(struct str name, struct str value);
 
 // --- Sockets (grpc_sock.c) -----------------------------------------------------------------------
 

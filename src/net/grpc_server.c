@@ -107,14 +107,14 @@ static void send_head(struct server_call *k, const struct grpc_meta_list *last)
     size_t n = 0;
     nghttp2_nv *fields =
         arena_array(&s->arena, nghttp2_nv, 3 + k->headers.n + (last ? last->n : 0));
-    fields[n++] = grpc_field(STR(":status"), STR("200"));
-    fields[n++] = grpc_field(STR("content-type"), STR("application/grpc"));
-    fields[n++] = grpc_field(STR("grpc-accept-encoding"), STR("identity"));
+    fields[n++] = h2_field(STR(":status"), STR("200"));
+    fields[n++] = h2_field(STR("content-type"), STR("application/grpc"));
+    fields[n++] = h2_field(STR("grpc-accept-encoding"), STR("identity"));
     vec_foreach(&k->headers, m)
-        fields[n++] = grpc_field(m->name, m->value);
+        fields[n++] = h2_field(m->name, m->value);
     if (last)
         vec_foreach(last, m)
-            fields[n++] = grpc_field(m->name, m->value);
+            fields[n++] = h2_field(m->name, m->value);
     k->started = true;
     grpc_stream_respond(s, fields, n, !last);
 }
@@ -127,7 +127,7 @@ bool grpc_send(struct grpc_call *call, struct str message)
         send_head(k, NULL);
     grpc_stream_message(&k->stream, message);
     grpc_stream_wake(&k->stream);
-    bool full = k->stream.out.bytes > k->server->limits.queued_bytes;
+    bool full = k->stream.h2.out.bytes > k->server->limits.queued_bytes;
     k->stream.was_full |= full;
     return !full;
 }
@@ -152,7 +152,7 @@ void grpc_finish(struct grpc_call *call, enum grpc_status status, struct str mes
     if (!k->started) {
         send_head(k, &s->end_fields);
     } else {
-        s->out_end = s->end_trailers = true;
+        s->h2.out_end = s->h2.out_trailers = true;
         grpc_stream_wake(s);
     }
 }
@@ -193,7 +193,7 @@ static void refuse(struct server_call *k, enum grpc_status status, const char *w
 
 static void refuse_http(struct server_call *k, const char *status)
 {
-    const nghttp2_nv fields[] = {grpc_field(STR(":status"), str_z(status))};
+    const nghttp2_nv fields[] = {h2_field(STR(":status"), str_z(status))};
     k->finished = k->started = true;
     grpc_stream_respond(&k->stream, fields, 1, false);
 }
@@ -280,7 +280,7 @@ static void server_event(struct grpc_stream *s)
         return;
     if (k->finished && !k->handed)
         grpc_stream_take(s, s->in.n - s->in_used); // refused: the rest is of no interest
-    if (s->was_full && s->out.bytes < k->server->limits.queued_bytes / 2) {
+    if (s->was_full && s->h2.out.bytes < k->server->limits.queued_bytes / 2) {
         s->was_full = false;
         if (k->handed && !k->finished && k->call.drained)
             k->call.drained(k->call.arg);

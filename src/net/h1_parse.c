@@ -57,6 +57,16 @@ bool h1_is_token(struct str s)
     return s.n > 0 && all_class(s, TOKEN);
 }
 
+bool h1_is_value(struct str s)
+{
+    return all_class(s, VALUE);
+}
+
+bool h1_is_target(struct str s)
+{
+    return s.n > 0 && all_class(s, TARGET);
+}
+
 static int refuse(int status, const char *why, const char **ret_why)
 {
     assert(status >= 400 && status < 600);
@@ -69,7 +79,7 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-static bool equals_ignoring_case(struct str s, struct str lower_case)
+bool h1_same_ignoring_case(struct str s, struct str lower_case)
 {
     if (s.n != lower_case.n)
         return false;
@@ -135,7 +145,7 @@ static int parse_request_line(struct str line, struct h1_head *h, const char **r
         return refuse(400, "the request line is not \"METHOD TARGET VERSION\"", ret_why);
     if (!h1_is_token(h->method))
         return refuse(400, "the method is not a token", ret_why);
-    if (h->target.n == 0 || !all_class(h->target, TARGET))
+    if (!h1_is_target(h->target))
         return refuse(400, "the request target has characters that must be escaped", ret_why);
     if (h->target.n > H1_TARGET_MAX)
         return refuse(414, "the request target is too long", ret_why);
@@ -153,7 +163,7 @@ static struct str trim_blanks(struct str s)
     return s;
 }
 
-static int parse_field(char *line, size_t n, struct http_header *ret, const char **ret_why)
+int h1_parse_field(char *line, size_t n, struct http_header *ret, const char **ret_why)
 {
     struct str s = {line, n};
     ptrdiff_t colon = str_find_char(s, ':');
@@ -190,13 +200,13 @@ static int note_length(struct str value, struct h1_head *h, struct about *about,
     return 0;
 }
 
-static void note_connection(struct str value, struct about *about)
+void h1_note_connection(struct str value, bool *close, bool *keep_alive)
 {
     for (struct str item; value.n;) {
         (void)str_cut(value, ',', &item, &value);
         item = trim_blanks(item);
-        about->close |= equals_ignoring_case(item, STR("close"));
-        about->keep_alive |= equals_ignoring_case(item, STR("keep-alive"));
+        *close |= h1_same_ignoring_case(item, STR("close"));
+        *keep_alive |= h1_same_ignoring_case(item, STR("keep-alive"));
     }
 }
 
@@ -204,7 +214,7 @@ static int note_encoding(struct str value, struct about *about, const char **ret
 {
     if (about->chunked)
         return refuse(400, "there are two Transfer-Encodings", ret_why);
-    if (!equals_ignoring_case(value, STR("chunked")))
+    if (!h1_same_ignoring_case(value, STR("chunked")))
         return refuse(501, "the only transfer coding known here is chunked", ret_why);
     about->chunked = true;
     return 0;
@@ -224,13 +234,13 @@ static int note_field(const struct http_header *f, struct h1_head *h, struct abo
     case 6:
         if (!str_eqz(f->name, "expect"))
             return 0;
-        if (!equals_ignoring_case(f->value, STR("100-continue")))
+        if (!h1_same_ignoring_case(f->value, STR("100-continue")))
             return refuse(417, "the only expectation known here is 100-continue", ret_why);
         h->expect_continue = true;
         return 0;
     case 10:
         if (str_eqz(f->name, "connection"))
-            note_connection(f->value, about);
+            h1_note_connection(f->value, &about->close, &about->keep_alive);
         return 0;
     case 14:
         return str_eqz(f->name, "content-length") ? note_length(f->value, h, about, ret_why) : 0;
@@ -285,7 +295,7 @@ int h1_parse_head(char *bytes, size_t n, struct arena *a, struct h1_head *ret, c
             r = parse_request_line(str_make(bytes + at, len), ret, ret_why);
         } else {
             struct http_header *f = &ret->headers[ret->headers_len++];
-            r = parse_field(bytes + at, len, f, ret_why);
+            r = h1_parse_field(bytes + at, len, f, ret_why);
             if (r == 0)
                 r = note_field(f, ret, &about, ret_why);
         }

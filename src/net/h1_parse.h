@@ -67,7 +67,20 @@ struct h1_chunks {
 int h1_read_chunks(struct h1_chunks *c, struct str *in, struct sbuf *body, size_t limit,
                    const char **ret_why);
 
-// h1_is_token tells whether s is a token: a method, a field name.
+// h1_is_token: a method, a field name. h1_is_value: what may be a field's value, or be empty. h1_is_target: what
+// may be a request's target.
 bool h1_is_token(struct str s);
+bool h1_is_value(struct str s);
+bool h1_is_target(struct str s);
+
+// h1_same_ignoring_case compares with a text in lower case.
+bool h1_same_ignoring_case(struct str s, struct str lower_case);
+
+// h1_parse_field reads one header field, without its line's end, and puts its name into lower case in
+// place. Returns 0 or -400.
+int h1_parse_field(char *line, size_t n, struct http_header *ret, const char **ret_why) MUST_USE;
+
+// h1_note_connection reads a Connection field; sets what it finds.
+void h1_note_connection(struct str value, bool *close, bool *keep_alive);
 
 #endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP/2 on a connection: nghttp2 without I/O.
+// HTTP/2 on a connection of the server, over a session without I/O (h2_session.c).
 #include <assert.h>
-#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,84 +9,23 @@
 
 #include "base/banned.h"
 
-// How much a client may send before it hears from us: of one stream, of a connection.
-#define STREAM_WINDOW     (256 * 1024)
-#define CONNECTION_WINDOW (4 * 1024 * 1024)
-
-// What a connection may do in one window of time before it is told to calm down. A client that
-// gives up all its streams at once is well behaved; one that does it over and over is not. (Rapid
-// reset: CVE-2023-44487; floods of control frames: CVE-2019-9512 and its kin.)
-#define FLOOD_WINDOW_NS (10 * CLOCK_NS_PER_SEC)
-#define FLOOD_FRAMES    ((uint32_t)2000)
-#define FLOOD_RESETS(c) (2 * (uint32_t)(c)->server->limits.streams)
-
-// What nghttp2 may hold of answers to PING and SETTINGS.
-#define OUTBOUND_ACKS 100
-#define SETTINGS_MAX  32
+#define H2_STREAM_WINDOW  (256 * 1024)
+#define H2_CONTROL_FRAMES ((uint32_t)2000)
+#define H2_OUTBOUND_ACKS  100
 
 // How much of a refused body is still read.
 #define DISCARD_BYTES ((size_t)16 * 1024 * 1024)
 
-#define FIELDS_MAX ((size_t)128)
-
-static struct stream *stream_at(const struct conn *c, int32_t id)
+static struct stream *h2_stream_of(struct h2_stream *t)
 {
-    return nghttp2_session_get_stream_user_data(c->h2, id);
-}
-
-// --- Floods --------------------------------------------------------------------------------------
-
-static void calm_down(struct conn *c)
-{
-    if (c->calm)
-        return;
-    c->calm = true;
-    c->server->stats.refused++;
-    (void)nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM);
-}
-
-static void count_flood(struct conn *c, bool reset)
-{
-    int64_t now_ns = exec_now_ns(c->server->exec);
-    if (now_ns - c->flood_window_ns > FLOOD_WINDOW_NS) {
-        c->flood_window_ns = now_ns;
-        c->flood_resets = c->flood_frames = 0;
-    }
-    c->flood_frames++;
-    c->flood_resets += reset;
-    if (c->flood_frames > FLOOD_FRAMES || c->flood_resets > FLOOD_RESETS(c))
-        calm_down(c);
+    return container_of(t, struct stream, h2);
 }
 
 // --- Answers -------------------------------------------------------------------------------------
 
-static ssize_t on_read_data(nghttp2_session *session, int32_t id, uint8_t *buf, size_t cap,
-                            uint32_t *flags, nghttp2_data_source *source, void *arg)
+static void h2_on_moved(struct h2_stream *t, size_t n)
 {
-    (void)session, (void)id, (void)buf, (void)arg;
-    struct stream *s = source->ptr;
-    size_t n = s->data.bytes < cap ? s->data.bytes : cap;
-    if (n == 0 && !s->ended) {
-        s->deferred = true;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (s->ended && n == s->data.bytes)
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-    return (ssize_t)n;
-}
-
-static int on_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head,
-                        size_t n, nghttp2_data_source *source, void *arg)
-{
-    (void)session;
-    struct conn *c = arg;
-    struct stream *s = source->ptr;
-    assert(frame->data.padlen == 0);
-    outq_add(&c->out, str_make((const char *)head, 9));
-    outq_move(&c->out, &s->data, n);
-    s->progress += n;
-    return 0;
+    h2_stream_of(t)->progress += n;
 }
 
 static nghttp2_nv make_field(struct arena *a, struct str name, struct str value)
@@ -106,9 +44,7 @@ static nghttp2_nv make_field(struct arena *a, struct str name, struct str value)
 
 static void submit(struct stream *s, const nghttp2_nv *fields, size_t n, bool body)
 {
-    nghttp2_data_provider provider = {.source.ptr = s, .read_callback = on_read_data};
-    // Fails only when memory does, or the stream is gone, which on_stream_close tells.
-    (void)nghttp2_submit_response(s->conn->h2, s->id, fields, n, body ? &provider : NULL);
+    h2_stream_respond(&s->h2, fields, n, body);
     conn_mark(s->conn);
 }
 
@@ -133,16 +69,13 @@ static void h2_start(struct stream *s, int status, struct str type, const struct
     bool body = !s->head_only && length != 0;
     if (!body && length < 0)
         body = !no_body && !s->head_only;
-    s->ended = !body;
+    s->h2.out_end = !body;
     submit(s, fields, n, body);
 }
 
 static void wake_data(struct stream *s)
 {
-    if (s->deferred) {
-        s->deferred = false;
-        (void)nghttp2_session_resume_data(s->conn->h2, s->id);
-    }
+    h2_stream_wake(&s->h2);
     conn_mark(s->conn);
 }
 
@@ -152,25 +85,25 @@ static void h2_write(struct stream *s, struct net_buf *b)
         net_buf_unref(b);
         return;
     }
-    outq_add_buf(&s->data, b, b->bytes.p, b->bytes.n);
+    outq_add_buf(&s->h2.out, b, b->bytes.p, b->bytes.n);
     wake_data(s);
 }
 
 static void h2_end(struct stream *s)
 {
-    s->ended = true;
+    s->h2.out_end = true;
     wake_data(s);
 }
 
 static void h2_abort(struct stream *s)
 {
-    (void)nghttp2_submit_rst_stream(s->conn->h2, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_INTERNAL_ERROR);
+    h2_stream_reset(&s->h2, NGHTTP2_INTERNAL_ERROR);
     conn_mark(s->conn);
 }
 
 static size_t h2_queued(const struct stream *s)
 {
-    return s->data.bytes;
+    return s->h2.out.bytes;
 }
 
 // Answers a request that never reaches the handler.
@@ -188,16 +121,13 @@ static void refuse(struct stream *s, int status, const char *why)
 
 // --- Requests ------------------------------------------------------------------------------------
 
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+static struct h2_stream *h2_on_open(struct h2_session *session)
 {
-    struct conn *c = arg;
-    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-        return 0;
+    struct conn *c = container_of(session, struct conn, h2);
     struct stream *s = stream_new(c);
-    s->id = frame->hd.stream_id;
     s->q.version = 2;
     c->epoch++;
-    return nghttp2_session_set_stream_user_data(session, s->id, s);
+    return &s->h2;
 }
 
 static bool take_pseudo(struct stream *s, struct str name, struct str value)
@@ -214,28 +144,16 @@ static bool take_pseudo(struct stream *s, struct str name, struct str value)
     return true;
 }
 
-// NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
-                     void *arg)
+static void h2_on_field(struct h2_stream *t, struct str name, struct str value)
 {
-    (void)flags;
-    struct conn *c = arg;
-    struct stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (!s || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-        return 0; // trailers are of no interest
-    struct str n = {(const char *)name, name_len}, v = {(const char *)value, value_len};
-    s->header_bytes += name_len + value_len + 32; // as SETTINGS_MAX_HEADER_LIST_SIZE counts
-    s->progress += name_len + value_len;
-    if (s->header_bytes > c->server->limits.header_bytes || s->headers.n >= FIELDS_MAX)
-        return 0; // refused when they are all here; kept are no more
-    if (take_pseudo(s, n, v))
-        return 0;
-    if (str_eqz(n, "host") && s->headers.n && str_eqz(s->headers.p[0].name, "host"))
-        return 0; // says the same as :authority, or should
+    struct stream *s = h2_stream_of(t);
+    s->progress += name.n + value.n;
+    if (t->head_done || take_pseudo(s, name, value))
+        return; // trailers are of no interest
+    if (str_eqz(name, "host") && s->headers.n && str_eqz(s->headers.p[0].name, "host"))
+        return; // says the same as :authority, or should
     vec_push_arena(&s->arena, &s->headers,
-                   ((struct http_header){arena_str(&s->arena, n), arena_str(&s->arena, v)}));
-    return 0;
+                   ((struct http_header){arena_str(&s->arena, name), arena_str(&s->arena, value)}));
 }
 
 static void begin_request(struct stream *s)
@@ -244,7 +162,7 @@ static void begin_request(struct stream *s)
     s->whole_head = true;
     s->q.headers = s->headers.p;
     s->q.headers_len = s->headers.n;
-    if (s->header_bytes > s->conn->server->limits.header_bytes || s->headers.n >= FIELDS_MAX) {
+    if (s->h2.overflow) {
         refuse(s, 431, "the header fields are too large");
         return;
     }
@@ -261,152 +179,110 @@ static void discard(struct stream *s, size_t n)
 {
     s->discarded += n;
     if (s->discarded > DISCARD_BYTES)
-        (void)nghttp2_submit_rst_stream(s->conn->h2, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+        h2_stream_reset(&s->h2, NGHTTP2_CANCEL);
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
-                   size_t n, void *arg)
+static void h2_on_body(struct h2_stream *t, struct str bytes)
 {
-    (void)session, (void)flags;
-    struct conn *c = arg;
-    struct stream *s = stream_at(c, id);
-    if (!s)
-        return 0;
-    s->progress += n;
+    struct stream *s = h2_stream_of(t);
+    const struct http_limits *l = &s->conn->server->limits;
+    s->progress += bytes.n;
+    h2_stream_consume(t, bytes.n);
     if (s->discard) {
-        discard(s, n);
-        return 0;
+        discard(s, bytes.n);
+        return;
     }
     if (s->state != STREAM_READING)
-        return 0;
-    if (s->body.n + n > c->server->limits.body_bytes) {
+        return;
+    if (s->body.n + bytes.n > l->body_bytes) {
         char why[80];
-        (void)snprintf(why, sizeof(why), "Request entity too large: limit is %zu",
-                       c->server->limits.body_bytes);
+        (void)snprintf(why, sizeof(why), "Request entity too large: limit is %zu", l->body_bytes);
         refuse(s, 413, why);
-    } else if (!stream_grow_body(s, n)) {
+    } else if (!stream_grow_body(s, bytes.n)) {
         refuse(s, 503, "too many requests with large bodies at once");
     } else {
-        sbuf_add(&s->body, str_make((const char *)bytes, n));
+        sbuf_add(&s->body, bytes);
     }
-    return 0;
 }
 
-static void request_part(struct conn *c, const nghttp2_frame *frame)
+static void h2_on_head(struct h2_stream *t)
 {
-    struct stream *s = stream_at(c, frame->hd.stream_id);
-    bool end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-    if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == 0 && !end)
-        count_flood(c, false);
-    if (!s || s->state != STREAM_READING)
-        return;
-    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+    struct stream *s = h2_stream_of(t);
+    if (!t->head_done && s->state == STREAM_READING)
         begin_request(s);
-    if (end && s->state == STREAM_READING) {
-        s->q.body = sbuf_str(&s->body);
-        stream_dispatch(s);
-    }
 }
 
-static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+static void h2_on_end(struct h2_stream *t)
 {
-    (void)session;
-    struct conn *c = arg;
-    switch (frame->hd.type) {
-    case NGHTTP2_HEADERS:
-    case NGHTTP2_DATA:
-        request_part(c, frame);
-        break;
-    case NGHTTP2_RST_STREAM: {
-        const struct stream *s = stream_at(c, frame->hd.stream_id);
-        count_flood(c, s && s->state != STREAM_COMPLETE);
-        break;
-    }
-    case NGHTTP2_WINDOW_UPDATE:
-        break; // as many as there is data
-    default:
-        count_flood(c, false);
-        break;
-    }
-    return c->calm && c->flood_frames > 2 * FLOOD_FRAMES ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    struct stream *s = h2_stream_of(t);
+    if (s->state != STREAM_READING)
+        return;
+    s->q.body = sbuf_str(&s->body);
+    stream_dispatch(s);
 }
 
-static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code,
-                            void *arg)
-{
-    (void)session, (void)frame, (void)code;
-    struct conn *c = arg;
-    c->server->stats.refused++;
-    count_flood(c, frame->hd.type == NGHTTP2_HEADERS);
-    return 0;
-}
-
-static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
+static void h2_on_closed(struct h2_stream *t, uint32_t code)
 {
     (void)code;
-    struct conn *c = arg;
-    struct stream *s = nghttp2_session_get_stream_user_data(session, id);
-    if (!s)
-        return 0;
-    (void)nghttp2_session_set_stream_user_data(session, id, NULL);
+    struct stream *s = h2_stream_of(t);
+    struct conn *c = s->conn;
     stream_gone(s);
-    outq_done(&s->data);
+    outq_done(&t->out);
     stream_complete(s);
     c->epoch++;
-    return 0;
+}
+
+static bool h2_is_unanswered(const struct h2_stream *t)
+{
+    return container_of(t, const struct stream, h2)->state != STREAM_COMPLETE;
+}
+
+static void h2_on_violation(struct h2_session *session)
+{
+    container_of(session, struct conn, h2)->server->stats.refused++;
 }
 
 // --- Session -------------------------------------------------------------------------------------
 
-static nghttp2_session_callbacks *make_callbacks(void)
-{
-    nghttp2_session_callbacks *cb;
-    if (nghttp2_session_callbacks_new(&cb) != 0)
-        abort(); // out of memory
-    nghttp2_session_callbacks_set_send_data_callback(cb, on_send_data);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-    return cb;
-}
+static const struct h2_ops h2_server_ops = {
+    .open = h2_on_open,
+    .field = h2_on_field,
+    .head = h2_on_head,
+    .data = h2_on_body,
+    .end = h2_on_end,
+    .closed = h2_on_closed,
+    .sent = h2_on_moved,
+    .unanswered = h2_is_unanswered,
+    .violation = h2_on_violation,
+};
 
+// A client that gives up all its streams at once is well behaved; one that does it over and over is not.
 static void open_session(struct conn *c)
 {
     const struct http_limits *l = &c->server->limits;
-    nghttp2_session_callbacks *callbacks = make_callbacks();
-    nghttp2_option *option;
-    if (nghttp2_option_new(&option) != 0)
-        abort(); // out of memory
-    nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACKS);
-    nghttp2_option_set_max_settings(option, SETTINGS_MAX);
-    nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_max_reserved_remote_streams(option, 0);
-    if (nghttp2_session_server_new2(&c->h2, callbacks, c, option) != 0)
-        abort(); // out of memory
-    nghttp2_option_del(option);
-    nghttp2_session_callbacks_del(callbacks);
-    const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)l->streams},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)l->header_bytes},
-    };
-    (void)nghttp2_submit_settings(c->h2, NGHTTP2_FLAG_NONE, settings, array_len(settings));
-    (void)nghttp2_session_set_local_window_size(c->h2, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
+    c->h2 = (struct h2_session){.ops = &h2_server_ops,
+                                .exec = c->server->exec,
+                                .server = true,
+                                .out = &c->out,
+                                .limits = {.header_bytes = l->header_bytes,
+                                           .streams = (uint32_t)l->streams,
+                                           .stream_window = H2_STREAM_WINDOW,
+                                           .control_frames = H2_CONTROL_FRAMES,
+                                           .resets = 2 * (uint32_t)l->streams,
+                                           .acks = H2_OUTBOUND_ACKS}};
+    h2_session_open(&c->h2);
 }
 
 static void h2_input(struct conn *c, struct str bytes)
 {
-    if (!c->h2)
+    if (!c->h2.ng)
         open_session(c);
-    ssize_t n = nghttp2_session_mem_recv(c->h2, (const uint8_t *)bytes.p, bytes.n);
-    if (n < 0) {
+    int r = h2_session_input(&c->h2, bytes);
+    if (r < 0) {
         c->server->stats.refused++;
         // A client that does not speak HTTP/2 gets no word; others hear what went wrong.
-        (void)nghttp2_session_terminate_session(
-            c->h2, n == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR);
+        h2_session_terminate(&c->h2, r == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM
+                                                              : NGHTTP2_PROTOCOL_ERROR);
         c->close_after = true;
     }
     bool on = c->out.bytes < CONN_OUT_HIGH;
@@ -428,18 +304,11 @@ static void h2_resume(struct conn *c)
 
 static void h2_pull(struct conn *c)
 {
-    if (!c->h2)
+    if (!c->h2.ng)
         return;
-    while (c->out.bytes < CONN_OUT_HIGH) {
-        const uint8_t *bytes;
-        ssize_t n = nghttp2_session_mem_send(c->h2, &bytes);
-        if (n < 0)
-            c->doomed = true;
-        if (n <= 0)
-            break;
-        outq_add(&c->out, str_make((const char *)bytes, (size_t)n));
-    }
-    if (!nghttp2_session_want_read(c->h2) && !nghttp2_session_want_write(c->h2))
+    if (h2_session_pull(&c->h2, CONN_OUT_HIGH) < 0)
+        c->doomed = true;
+    if (h2_session_over(&c->h2))
         c->close_after = true;
 }
 
@@ -450,7 +319,7 @@ static enum conn_phase h2_phase(const struct conn *c)
     enum conn_phase phase = PHASE_IDLE;
     list_foreach(&c->live, node) {
         const struct stream *s = list_entry(node, const struct stream, node);
-        if (s->state == STREAM_READING || s->discard || (s->data.bytes > 0 && !s->patient))
+        if (s->state == STREAM_READING || s->discard || (s->h2.out.bytes > 0 && !s->patient))
             return PHASE_BODY;
         phase = PHASE_NONE;
     }
@@ -474,11 +343,11 @@ static void tick_stream(struct stream *s)
             return;
         }
         c->server->stats.refused++;
-        (void)nghttp2_session_terminate_session(c->h2, NGHTTP2_PROTOCOL_ERROR);
-    } else if (s->state != STREAM_READING && !s->patient && (s->discard || s->data.bytes > 0) &&
+        h2_session_terminate(&c->h2, NGHTTP2_PROTOCOL_ERROR);
+    } else if (s->state != STREAM_READING && !s->patient && (s->discard || s->h2.out.bytes > 0) &&
                moved == 0) {
         c->server->stats.refused++;
-        (void)nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_CANCEL);
+        h2_stream_reset(&s->h2, NGHTTP2_CANCEL);
     }
 }
 
@@ -486,7 +355,7 @@ static void tick_stream(struct stream *s)
 static void h2_tick(struct conn *c)
 {
     if (c->phase == PHASE_IDLE) {
-        (void)nghttp2_session_terminate_session(c->h2, NGHTTP2_NO_ERROR);
+        h2_session_terminate(&c->h2, NGHTTP2_NO_ERROR);
         conn_mark(c);
         return;
     }
@@ -501,18 +370,15 @@ static void h2_eof(struct conn *c)
 
 static void h2_stopping(struct conn *c)
 {
-    if (!c->h2)
+    if (!c->h2.ng)
         return;
-    // Streams up to the last one we have seen are served; there will be no more.
-    int32_t last = nghttp2_session_get_last_proc_stream_id(c->h2);
-    (void)nghttp2_submit_goaway(c->h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0);
+    h2_session_leave(&c->h2);
     conn_mark(c);
 }
 
 static void h2_done(struct conn *c)
 {
-    nghttp2_session_del(c->h2);
-    c->h2 = NULL;
+    h2_session_close(&c->h2);
 }
 
 const struct proto_ops h2_ops = {

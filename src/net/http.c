@@ -51,7 +51,7 @@ void server_init(struct http_server *s, struct exec *exec,
 static void stream_destroy(struct stream *s)
 {
     sbuf_done(&s->body);
-    outq_done(&s->data);
+    outq_done(&s->h2.out);
     arena_done(&s->arena);
     free(s);
 }
@@ -124,6 +124,7 @@ struct stream *stream_new(struct conn *c)
         s = xcalloc(1, sizeof(*s));
     }
     s->conn = c;
+    s->queue_max = server->limits.queued_bytes;
     s->began_ns = exec_now_ns(server->exec);
     s->q.arena = &s->arena;
     s->q.tls = c->tls;
@@ -148,7 +149,7 @@ void stream_free(struct stream *s)
         stream_destroy(s);
         return;
     }
-    outq_done(&s->data);
+    outq_done(&s->h2.out);
     if (s->arena.used_bytes > POOL_ARENA_MAX)
         arena_done(&s->arena);
     else
@@ -276,10 +277,15 @@ bool http_write(struct http_request *q, struct net_buf *b)
     else
         net_buf_unref(b);
     relief_count(s->conn->server, bytes);
-    if (http_queued(q) <= s->conn->server->limits.queued_bytes)
+    if (http_queued(q) <= s->queue_max)
         return true;
     s->over = s->conn->any_over = true;
     return false;
+}
+
+void http_set_queue(struct http_request *q, size_t bytes)
+{
+    stream_of(q)->queue_max = bytes;
 }
 
 void http_end(struct http_request *q)

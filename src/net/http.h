@@ -150,6 +150,9 @@ void http_hold(struct http_request *q, bool hold);
 // through a log, a terminal is stopped. What waits stays bounded, a peer that is gone is noticed.
 void http_set_patient(struct http_request *q);
 
+// http_set_queue lets http_write of this answer say no beyond so many bytes instead of the server's queued_bytes.
+void http_set_queue(struct http_request *q, size_t bytes);
+
 // http_queued is how many bytes wait for the peer.
 size_t http_queued(const struct http_request *q);
 

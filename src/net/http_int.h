@@ -17,10 +17,10 @@
 #include "base/list.h"
 #include "base/vec.h"
 #include "net/h1_parse.h"
+#include "net/h2_session.h"
 #include "net/http.h"
 #include "net/outq.h"
 
-struct nghttp2_session;
 struct conn;
 struct server_uv;
 
@@ -58,6 +58,7 @@ struct stream {
     enum stream_state state;
     bool head_only;   // HEAD: the answer has no body
     bool over;        // http_write said no; drained is due
+    size_t queue_max; // beyond, http_write says no
     bool patient;     // its reader may be slow
     bool held;        // after an upgrade: the handler takes no bytes for now
     int64_t began_ns; // when its first byte came
@@ -65,16 +66,12 @@ struct stream {
     size_t body_counted; // in the server's body_bytes
     uint64_t finish_at;  // freed when the connection has sent this much
     // HTTP/2 alone.
-    int32_t id;
-    struct outq data; // waits for the peer's windows
-    bool ended;       // no more data comes
-    bool deferred;    // nghttp2 waits for data
-    bool discard;     // what more comes of the body
+    struct h2_stream h2; // its out waits for the peer's windows
+    bool discard;        // what more comes of the body
     size_t discarded;
-    bool whole_head; // all headers are here
-    bool ticked;     // the timer has looked at it before
-    size_t progress; // bytes since then, in or out
-    size_t header_bytes;
+    bool whole_head;            // all headers are here
+    bool ticked;                // the timer has looked at it before
+    size_t progress;            // bytes since then, in or out
     struct header_list headers; // in the arena
 };
 
@@ -169,11 +166,8 @@ struct conn {
     size_t drained_bytes;
 
     // HTTP/2
-    struct nghttp2_session *h2;
+    struct h2_session h2; // no ng: not open
     size_t streams;
-    int64_t flood_window_ns;
-    uint32_t flood_resets, flood_frames;
-    bool calm; // told to go away for flooding
 };
 
 struct http_server {

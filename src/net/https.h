@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTPS requests to one server, on libcurl's multi interface driven by a loop. Connections are kept
-// and shared: over HTTP/2 all requests go through as few as the server's limit of streams allows.
-// Everything runs on the loop's thread. No callback runs before https_start has returned, none from
-// within libcurl: whatever this header offers may be called from each of them.
+// HTTP requests to one server, on a loop: HTTP/2 where the server offers it, else HTTP/1.1; with TLS or without, directly or
+// through a proxy. Connections are kept and shared. Why it is ours: docs/design/http-client.md.
+// Everything runs on the loop's thread. No callback runs before https_start has returned; whatever this
+// header offers may be called from each of them.
 #ifndef NET_HTTPS_H
 #define NET_HTTPS_H
 
@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "net/loop.h"
+#include "net/tunnel.h"
 
 struct https;
 struct https_call;
@@ -24,7 +25,8 @@ struct https_options {
     struct str unix_socket; // path: connect here, whatever the URL says
     struct str ca_pem;      // who vouches for the server; default: the system's
     struct str server_name; // its certificate's name; default: the URL's host
-    struct str proxy;       // URL; default: http_proxy, https_proxy, no_proxy of the environment
+    struct str
+        proxy; // URL: http, https or socks5; default: HTTPS_PROXY, NO_PROXY … of the environment
     struct str user_agent;
     bool insecure;              // take any certificate
     bool no_proxy;              // never through a proxy, whatever the environment says
@@ -79,5 +81,10 @@ void https_cancel(struct https_call *call);
 
 // https_hold stops handing out data (true) or goes on (false): the server is held up meanwhile.
 void https_hold(struct https_call *call, bool hold);
+
+// https_tunnel opens a connection of its own to the same server, by the same way, that switches protocols. Of the options, loop, server and
+// TLS are filled in; the target is behind the URL's prefix. Returns 0 or a negative code.
+int https_tunnel(struct https *h, const struct tunnel_options *options, struct tunnel **ret,
+                 struct err *err) MUST_USE;
 
 #endif

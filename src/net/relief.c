@@ -27,7 +27,7 @@ static size_t weigh_streams(const struct list *streams)
 {
     size_t n = 0;
     list_foreach(streams, node)
-        n += weigh(&list_entry(node, struct stream, node)->data);
+        n += weigh(&list_entry(node, struct stream, node)->h2.out);
     return n;
 }
 

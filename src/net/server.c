@@ -111,6 +111,7 @@ void server_handle_closed(struct server_uv *u)
     struct http_server *s = u->server;
     server_done(s);
     sbuf_done(&u->cipher);
+    sbuf_done(&u->spare);
     free(u);
     free(s);
 }

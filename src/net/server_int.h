@@ -35,6 +35,7 @@ struct server_uv {
     struct list listeners;
     size_t handles;     // not yet closed, listeners and sockets included
     struct sbuf cipher; // made by TLS, to be written
+    struct sbuf spare;  // memory for the next one while a connection has that of cipher
     char plain[TLS_RECORD_MAX];
     char read[READ_BYTES];
 };

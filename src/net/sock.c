@@ -10,7 +10,7 @@
 
 // One writev takes this many pieces; with TLS, one round encrypts this much.
 #define WRITE_PIECES  64
-#define ENCRYPT_BYTES ((size_t)64 * 1024)
+#define ENCRYPT_BYTES ((size_t)128 * 1024)
 
 // Ciphertext nobody asked for (alerts, key updates) behind a write that does not end.
 #define WAITING_MAX ((size_t)64 * 1024)
@@ -46,6 +46,18 @@ static void write_waiting(struct sock *k)
     start_write(k, &buf, 1);
 }
 
+// keep_spare takes the memory of what was written for the next ciphertext.
+static void keep_spare(struct sock *k)
+{
+    struct sbuf *spare = &uv_of(k)->spare;
+    if (!spare->p && k->flight.cap >= ENCRYPT_BYTES) {
+        *spare = k->flight;
+        sbuf_clear(spare);
+        k->flight = (struct sbuf){0};
+    }
+    sbuf_done(&k->flight);
+}
+
 static void on_written(uv_write_t *req, int status)
 {
     struct sock *k = container_of(req, struct sock, write);
@@ -58,7 +70,7 @@ static void on_written(uv_write_t *req, int status)
     c->server->stats.bytes_out += k->in_flight;
     outq_drop(&c->out, k->in_flight);
     k->in_flight = 0;
-    sbuf_done(&k->flight);
+    keep_spare(k);
     if (status < 0)
         c->doomed = true;
     else if (k->waiting.n)
@@ -89,6 +101,17 @@ static void flush_plain(struct sock *k)
     start_write(k, (const uv_buf_t *)iov, n);
 }
 
+// lend_cipher gives the shared buffer to a connection whose socket did not take most of it, rather than a copy.
+static void lend_cipher(struct sock *k, size_t done)
+{
+    struct server_uv *u = uv_of(k);
+    k->flight = u->cipher;
+    u->cipher = u->spare;
+    u->spare = (struct sbuf){0};
+    uv_buf_t buf = uv_buf_init(k->flight.p + done, (unsigned)(k->flight.n - done));
+    start_write(k, &buf, 1);
+}
+
 // Sends the ciphertext in the shared buffer; what the socket does not take moves to the connection.
 static void push_cipher(struct sock *k)
 {
@@ -103,7 +126,9 @@ static void push_cipher(struct sock *k)
             k->conn.doomed = true;
         done = r > 0 ? (size_t)r : 0;
     }
-    if (done < cipher->n && !k->conn.doomed) {
+    if (!k->conn.blocked && !k->conn.doomed && cipher->n - done >= cipher->cap / 2) {
+        lend_cipher(k, done);
+    } else if (done < cipher->n && !k->conn.doomed) {
         sbuf_add(&k->waiting, str_from(sbuf_str(cipher), done));
         if (!k->conn.blocked)
             write_waiting(k);

@@ -40,6 +40,7 @@ struct tls_conn {
     struct str in;
     struct sbuf *out;
     bool ready;
+    unsigned long problem; // OpenSSL's code of what broke it
 };
 
 int tls_fail(struct err *err, int code, const char *what)
@@ -274,10 +275,13 @@ struct tls_conn *tls_conn_new(struct tls_server *t)
 int tls_conn_problem(const struct tls_conn *c, struct err *err)
 {
     long verdict = SSL_get_verify_result(c->ssl);
-    if (verdict != X509_V_OK)
-        return err_set(err, ERR_UNAVAILABLE, "its certificate is not trusted: %s",
+    if (!c->ready && verdict != X509_V_OK && SSL_get_verify_mode(c->ssl) != SSL_VERIFY_NONE)
+        return err_set(err, ERR_FORBIDDEN, "its certificate is not trusted: %s",
                        X509_verify_cert_error_string(verdict));
-    return err_set(err, ERR_UNAVAILABLE, "the TLS handshake failed");
+    const char *why = c->problem ? ERR_reason_error_string(c->problem) : NULL;
+    return err_set(err, ERR_UNAVAILABLE, "%s%s%s",
+                   c->ready ? "the TLS connection broke" : "the TLS handshake failed",
+                   why ? ": " : "", why ? why : "");
 }
 
 void tls_conn_free(struct tls_conn *c)
@@ -311,6 +315,7 @@ static int outcome(struct tls_conn *c, int r)
     case SSL_ERROR_ZERO_RETURN:
         return -ENOTCONN;
     default:
+        c->problem = ERR_peek_error();
         ERR_clear_error();
         return -EPROTO;
     }

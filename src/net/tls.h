@@ -48,9 +48,11 @@ struct tls_client;
 
 struct tls_client_options {
     struct str ca_pem;          // who vouches for servers; empty: the system's
+    bool system_too;            // trust the system's beside ca_pem
     struct str certificate_pem; // ours, with chain; empty: none
     struct str key_pem;
     bool insecure; // take any certificate
+    bool h2;       // offer HTTP/2 beside HTTP/1.1
 };
 
 // tls_client_new reads the texts. Returns 0 or -ERR_INVALID.

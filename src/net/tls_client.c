@@ -24,12 +24,12 @@ static BIO *open_pem(struct str pem)
     return pem.n <= INT_MAX ? BIO_new_mem_buf(pem.p, (int)pem.n) : NULL;
 }
 
-static int trust(SSL_CTX *ctx, struct str pem, struct err *err)
+static int trust(SSL_CTX *ctx, struct str pem, bool system, struct err *err)
 {
+    if (system && SSL_CTX_set_default_verify_paths(ctx) != 1)
+        return tls_fail(err, ERR_INVALID, "cannot read the system's CA certificates");
     if (pem.n == 0)
-        return SSL_CTX_set_default_verify_paths(ctx) == 1
-                   ? 0
-                   : tls_fail(err, ERR_INVALID, "cannot read the system's CA certificates");
+        return 0;
     BIO *bio = open_pem(pem);
     size_t found = 0;
     for (X509 *x; bio && (x = PEM_read_bio_X509(bio, NULL, NULL, NULL)); found++) {
@@ -70,7 +70,9 @@ static int show(SSL_CTX *ctx, struct str certificate, struct str key, struct err
 int tls_client_new(const struct tls_client_options *options, struct tls_client **ret,
                    struct err *err)
 {
-    static const unsigned char http1[] = "\x08http/1.1";
+    static const unsigned char protocols[] = "\x02h2\x08http/1.1";
+    const unsigned char *offered = protocols + (options->h2 ? 0 : 3);
+    const unsigned offered_len = (unsigned)(sizeof(protocols) - 1) - (options->h2 ? 0 : 3);
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (!ctx)
         return tls_fail(err, ERR_INTERNAL, "cannot set up TLS");
@@ -79,9 +81,14 @@ int tls_client_new(const struct tls_client_options *options, struct tls_client *
                                        SSL_OP_IGNORE_UNEXPECTED_EOF);
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    (void)SSL_CTX_set_alpn_protos(ctx, http1, sizeof(http1) - 1);
+    (void)SSL_CTX_set_alpn_protos(ctx, offered, offered_len);
+    // As Go's clients do: 128 bits are as safe here and cost both ends a quarter less.
+    (void)SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                                        "TLS_CHACHA20_POLY1305_SHA256");
     SSL_CTX_set_verify(ctx, options->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
-    int r = options->insecure ? 0 : trust(ctx, options->ca_pem, err);
+    int r = options->insecure
+                ? 0
+                : trust(ctx, options->ca_pem, options->ca_pem.n == 0 || options->system_too, err);
     if (r == 0)
         r = show(ctx, options->certificate_pem, options->key_pem, err);
     if (r < 0) {

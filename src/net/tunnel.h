@@ -18,7 +18,10 @@ struct tunnel_options {
     struct loop *loop;
     struct str host;
     uint16_t port;
-    struct tls_client *tls; // borrowed; NULL: plain text
+    struct str unix_path; // as in struct dial_options, and the next three
+    const struct net_url *proxy;
+    struct tls_client *proxy_tls;
+    struct tls_client *tls;
     struct str server_name;
     int64_t timeout_ns; // to connect, and again to be answered; 0: 10 s, and 30 s
     struct str method;
@@ -44,11 +47,5 @@ bool tunnel_write(struct tunnel *t, struct str bytes);
 void tunnel_hold(struct tunnel *t, bool hold);
 void tunnel_end(struct tunnel *t);
 void tunnel_close(struct tunnel *t);
-
-// tunnel_parse_answer reads the head of an answer, up to its empty line; for tests and fuzzers. Returns 0 or
-// -ERR_BAD_REQUEST.
-int tunnel_parse_answer(struct str head, struct arena *a, int *ret_status,
-                        const struct http_header **ret_headers, size_t *ret_len,
-                        struct err *err) MUST_USE;
 
 #endif

@@ -135,8 +135,11 @@ int encode_item(const struct object *o, const struct encode_how *how, struct sbu
         return encode_object(o, how, 0, out, err);
     if (!is_stored_version(o, how))
         return registry_json(o, how->as, true, out, err);
-    sbuf_addc(out, '{');
-    sbuf_add(out, str_from(o->json, o->body_offset));
+    struct str body = str_from(o->json, o->body_offset);
+    char *to = sbuf_space(out, body.n + 1);
+    to[0] = '{';
+    memcpy(to + 1, body.p, body.n);
+    sbuf_commit(out, body.n + 1);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protobuf for clients. An object is decoded from its JSON and written by the tables; a list's items
+// Protobuf for clients. An object is decoded from its JSON and written by the tables, once for all lists; a list's items
 // come one after the other, and what stands before them is written last, because the envelope says
 // how long they are.
 #include <stdio.h>
@@ -67,8 +67,8 @@ int encode_proto_object(const struct object *o, const struct encode_how *how, ui
     return 0;
 }
 
-int encode_proto_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
-                      struct err *err)
+static int make_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
+                     struct err *err)
 {
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf message = {0};
@@ -81,6 +81,23 @@ int encode_proto_item(const struct object *o, const struct encode_how *how, stru
     proto_put_bytes(&w, LIST_ITEMS, sbuf_str(&message));
     sbuf_add(out, proto_written(&w));
     return 0;
+}
+
+int encode_proto_item(const struct object *o, const struct encode_how *how, struct sbuf *out,
+                      struct err *err)
+{
+    // Whoever lists objects lists them again, and they do not change.
+    bool kept = how->form == FORM_OBJECT && o->kind == how->as;
+    struct str note = kept ? object_note(o) : (struct str){0};
+    if (note.n) {
+        sbuf_add(out, note);
+        return 0;
+    }
+    size_t start = out->n;
+    int r = make_item(o, how, out, err);
+    if (r == 0 && kept)
+        object_set_note(o, str_from(sbuf_str(out), start));
+    return r;
 }
 
 static void list_meta(const struct encode_list *list, struct sbuf *out)

@@ -241,12 +241,12 @@ static void write_pieces(void *arg)
         lister_end(l, 499);
         return;
     }
-    struct sbuf piece = {0};
+    struct sbuf piece = piece_take(ex->s->pieces);
     struct err err = {0};
-    sbuf_reserve(&piece, SERVER_PIECE_BYTES + 4096);
     if (!l->started) {
         l->started = true;
         answer_start(ex, 200, l->how.protobuf ? type_proto : STR("application/json"));
+        http_set_queue(ex->q, SERVER_LIST_QUEUE);
         list_head(l, &piece);
     }
     int r = add_items(l, SERVER_PIECE_BYTES, &piece, &err);
@@ -256,7 +256,7 @@ static void write_pieces(void *arg)
     struct http_request *q = ex->q;
     if (r < 0 || last)
         q->closed = q->drained = NULL;
-    bool room = http_write(q, net_buf_new(&piece));
+    bool room = http_write(q, piece_buf(ex->s->pieces, &piece));
     if (r < 0 || last) {
         if (r < 0)
             http_abort(q);
@@ -373,33 +373,43 @@ static void list_write(struct lister *l)
     write_pieces(l);
 }
 
+// list_take adds an object that the walk has found; false: the page is full.
+static bool list_take(struct lister *l, const struct object *o)
+{
+    if (!select_matches(&l->select, o))
+        return true;
+    if (l->found.n == l->limit) {
+        l->more = true;
+        l->last = object_ref(vec_last(&l->found)[0]);
+        return false;
+    }
+    vec_push(&l->found, object_ref(o));
+    l->bytes += o->json.n;
+    return true;
+}
+
 static void list_step(void *arg)
 {
     struct lister *l = arg;
+    const struct object *some[STORE_WALK_SOME];
     l->posted = false;
     if (!l->ex->q) {
         lister_end(l, 499);
         return;
     }
-    for (size_t i = 0; i < SERVER_STEP_OBJECTS; i++) {
-        const struct object *o = store_walk_next(l->ex->s->store, &l->walk);
-        if (!o) {
-            if (l->walk.expired)
-                answer_expired(l);
-            else
-                list_write(l);
+    for (size_t seen = 0; seen < SERVER_STEP_OBJECTS; seen += STORE_WALK_SOME) {
+        size_t n = store_walk_some(l->ex->s->store, &l->walk, some);
+        bool room = true;
+        for (size_t i = 0; i < n && room; i++)
+            room = list_take(l, some[i]);
+        if (l->walk.expired) {
+            answer_expired(l);
             return;
         }
-        if (!select_matches(&l->select, o))
-            continue;
-        if (l->found.n == l->limit) {
-            l->more = true;
-            l->last = object_ref(vec_last(&l->found)[0]);
+        if (n < STORE_WALK_SOME || !room) {
             list_write(l);
             return;
         }
-        vec_push(&l->found, object_ref(o));
-        l->bytes += o->json.n;
     }
     l->posted = true;
     exec_post(l->ex->s->exec, list_step, l);

@@ -39,6 +39,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
         free(s);
         return r;
     }
+    s->pieces = piece_pool_new();
     catalog_set_customs(&s->catalog, registry_customs(s->registry));
     r = auth_load(&s->auth, options->token_file, err);
     if (r == 0 && options->account_key.n)
@@ -75,6 +76,7 @@ void server_free(struct server *s)
     }
     fair_done(&s->fair);
     encode_cache_done(&s->cache);
+    piece_pool_free(s->pieces);
     sign_key_free(s->accounts);
     tls_client_free(s->node_tls);
     arena_done(&s->nodes_arena);

@@ -22,6 +22,7 @@
 #include "server/negotiate.h"
 #include "server/node.h"
 #include "server/nodeauth.h"
+#include "server/piece.h"
 #include "server/query.h"
 #include "server/rbac.h"
 #include "server/roles.h"
@@ -30,7 +31,10 @@
 #include "server/server.h"
 
 // Bodies of more than this are streamed in pieces of about this size.
-#define SERVER_PIECE_BYTES ((size_t)128 * 1024)
+#define SERVER_PIECE_BYTES ((size_t)64 * 1024)
+
+// What a list lets wait for its reader: enough to keep a connection busy, little enough to stay in the processor's cache.
+#define SERVER_LIST_QUEUE ((size_t)128 * 1024)
 
 // Longer lists are not indented, and not written in YAML: both are made at once, which takes the loop and much memory.
 #define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
@@ -67,6 +71,7 @@ struct server {
     struct auth auth;
     struct metrics metrics;
     struct encode_cache cache;
+    struct piece_pool *pieces;   // of lists
     struct server_nodes nodes;   // texts in nodes_arena; no loop: they cannot be reached
     struct tls_client *node_tls; // for upgrades
     struct arena nodes_arena;

@@ -177,6 +177,55 @@ struct object *object_new(const struct object_parts *parts)
     return o;
 }
 
+// --- Notes ---------------------------------------------------------------------------------------
+
+struct object_note {
+    size_t n;
+    char bytes[];
+};
+
+static _Atomic size_t notes_bytes; // of all objects
+
+static void note_free(struct object_note *note)
+{
+    if (!note)
+        return;
+    (void)atomic_fetch_sub_explicit(&notes_bytes, sizeof(*note) + note->n, memory_order_relaxed);
+    free(note);
+}
+
+struct str object_note(const struct object *o)
+{
+    const struct object_note *note = atomic_load_explicit(&o->note, memory_order_acquire);
+    return note ? str_make(note->bytes, note->n) : (struct str){0};
+}
+
+void object_set_note(const struct object *o, struct str bytes)
+{
+    struct object *shared =
+        (struct object *)(uintptr_t)o; // like counting: readers do not see it change
+    struct object_note *none = NULL;
+    size_t size = sizeof(*none) + bytes.n;
+    size_t before = atomic_fetch_add_explicit(&notes_bytes, size, memory_order_relaxed);
+    if (before + size > OBJECT_NOTES_MAX) {
+        (void)atomic_fetch_sub_explicit(&notes_bytes, size, memory_order_relaxed);
+        return;
+    }
+    struct object_note *note = xmalloc(size);
+    note->n = bytes.n;
+    memcpy(note->bytes, bytes.p, bytes.n);
+    if (!atomic_compare_exchange_strong_explicit(&shared->note, &none, note, memory_order_acq_rel,
+                                                 memory_order_relaxed))
+        note_free(note);
+}
+
+size_t object_notes_bytes(void)
+{
+    return atomic_load_explicit(&notes_bytes, memory_order_relaxed);
+}
+
+// --- References ----------------------------------------------------------------------------------
+
 struct object *object_ref(const struct object *o)
 {
     if (!o)
@@ -195,8 +244,10 @@ void object_unref(const struct object *o)
     struct object *shared = (struct object *)(uintptr_t)o;
     uint32_t before = atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel);
     assert(before > 0);
-    if (before == 1)
+    if (before == 1) {
+        note_free(atomic_load_explicit(&shared->note, memory_order_acquire));
         free(shared);
+    }
 }
 
 static bool find_pair(const struct object_pair *pairs, size_t n, struct str key, struct str *ret)

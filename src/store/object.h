@@ -19,6 +19,8 @@ struct object_pair {
     struct str value;
 };
 
+struct object_note;
+
 struct object {
     _Atomic uint32_t refs;
     uint32_t
@@ -36,7 +38,8 @@ struct object {
     uint32_t labels_len;
     uint32_t fields_len;
     uint32_t owners_len;
-    uint32_t block_size; // bytes of the whole block, for accounting
+    uint32_t block_size;                // bytes of the whole block, for accounting
+    _Atomic(struct object_note *) note; // see object_note
 };
 
 // What an object is made of; everything is copied.
@@ -65,5 +68,15 @@ void object_unref(const struct object *o);
 // object_label and object_field find a value. False: there is none.
 bool object_label(const struct object *o, struct str key, struct str *ret);
 bool object_field(const struct object *o, struct str key, struct str *ret);
+
+// object_note is an encoding of the object that was made once and is kept with it: the item of a list in protobuf, in the
+// stored version. Empty: there is none. object_set_note keeps a copy unless the notes of all objects would take over
+// OBJECT_NOTES_MAX bytes; the first one stays. Both on any thread.
+#define OBJECT_NOTES_MAX ((size_t)64 * 1024 * 1024)
+struct str object_note(const struct object *o);
+void object_set_note(const struct object *o, struct str bytes);
+
+// object_notes_bytes is how much the notes of all objects take.
+size_t object_notes_bytes(void);
 
 #endif

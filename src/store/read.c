@@ -55,34 +55,48 @@ static struct sorted_place walk_place(const struct sorted *x, const struct store
     return sorted_seek(x, &from, false);
 }
 
-const struct object *store_walk_next(const struct store *s, struct store_walk *w)
+// walk_take finds up to `most` objects from where the walk stands. The index is sorted by namespace: whoever walks through one ends
+// where the next begins.
+static size_t walk_take(const struct store *s, struct store_walk *w, const struct object **ret,
+                        size_t most)
 {
     const struct kind_state *k = kind_state_get(s, w->kind);
     if (!k)
-        return NULL;
+        return 0;
     if (w->revision < s->history.oldest) {
         w->expired = true;
-        return NULL;
+        return 0;
     }
     const struct sorted *x = &k->index;
     struct sorted_place p = walk_place(x, w);
-    const struct object *found = NULL;
-    for (struct entry *e; !found && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
-        if (w->one_namespace) {
-            struct store_key key = entry_key(e);
-            if (!str_eq(key.namespace, w->namespace))
-                break;
-        }
-        found = entry_at(s, e, w->revision);
+    size_t n = 0;
+    for (struct entry *e; n < most && (e = sorted_at(x, p)); p = sorted_step(x, p)) {
+        if (w->one_namespace && !str_eq(entry_key(e).namespace, w->namespace))
+            break;
+        const struct object *found = entry_at(s, e, w->revision);
+        if (found)
+            ret[n++] = found;
     }
     w->block = p.block;
     w->at = p.at;
     w->changes = x->changes;
-    if (found) {
+    if (n > 0) {
         object_unref(w->last);
-        w->last = object_ref(found);
+        w->last = object_ref(ret[n - 1]);
     }
-    return found;
+    return n;
+}
+
+const struct object *store_walk_next(const struct store *s, struct store_walk *w)
+{
+    const struct object *found = NULL;
+    return walk_take(s, w, &found, 1) ? found : NULL;
+}
+
+size_t store_walk_some(const struct store *s, struct store_walk *w,
+                       const struct object *ret[STORE_WALK_SOME])
+{
+    return walk_take(s, w, ret, STORE_WALK_SOME);
 }
 
 void store_walk_done(struct store_walk *w)

@@ -95,6 +95,12 @@ struct store_walk {
 // store_walk_next gives is good until the next call on this walk; NULL at the end.
 int store_walk_start(const struct store *s, struct store_walk *w, struct err *err) MUST_USE;
 const struct object *store_walk_next(const struct store *s, struct store_walk *w);
+
+// store_walk_some finds the next objects, up to STORE_WALK_SOME of them; fewer: there are no more, or the walk has
+// expired. They are valid until the store changes.
+#define STORE_WALK_SOME 64
+size_t store_walk_some(const struct store *s, struct store_walk *w,
+                       const struct object *ret[STORE_WALK_SOME]);
 void store_walk_done(struct store_walk *w);
 
 // store_count is the number of visible objects of a kind, in a namespace if that is not empty.

@@ -12,30 +12,6 @@
 
 #include "base/banned.h"
 
-static void status_lines(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        int want;
-    } rows[] = {
-        {"HTTP/1.1 200 OK\r\n", 200},
-        {"HTTP/1.0 404\r\n", 404},
-        {"HTTP/1.1 503 x\n", 503},
-        {"HTTP/1.1 2", 0},
-        {"", 0},
-        {"SSH-2.0-x\r\n", -1},
-        {"HTTP/1.1 20 OK\r\n", -1},
-        {"HTTP/1.1 abc\r\n", -1},
-        {"HTTP/2 200\r\n", -1},
-        {"\r\n", -1},
-        {"HTTP/1.1 099 x\r\n", -1},
-    };
-    for (size_t i = 0; i < array_len(rows); i++)
-        if (probe_http_status(str_z(rows[i].text)) != rows[i].want)
-            fail_msg("'%s': %d", rows[i].text, probe_http_status(str_z(rows[i].text)));
-}
-
 // Paths and headers are a tenant's: what the node sends is one request, and a GET.
 static void a_check_is_one_request(void **state)
 {
@@ -185,6 +161,6 @@ static void a_health_request_is_http2(void **state)
     sbuf_done(&b);
 }
 
-RUN_TESTS(TEST_CASE(status_lines), TEST_CASE(a_check_is_one_request),
+RUN_TESTS(TEST_CASE(a_check_is_one_request),
           TEST_CASE(an_address_is_checked_while_threads_are_busy), TEST_CASE(health_answers),
           TEST_CASE(a_health_request_is_http2))

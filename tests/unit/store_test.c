@@ -60,19 +60,31 @@ static void check_get(const struct store *s, const char *namespace, const char *
     assert_str(text_of(o), text);
 }
 
-// A walk as text: "name=text name=text".
+static void add_walked(struct sbuf *out, const struct object *o)
+{
+    sbuf_addf(out, "%s%.*s/%.*s=%.*s", out->n ? " " : "", STR_ARG(o->namespace), STR_ARG(o->name),
+              STR_ARG(text_of(o)));
+}
+
+// A walk as text: "name=text name=text", one at a time and many at once.
 static void check_walk(const struct store *s, struct store_walk w, const char *expected)
 {
-    struct sbuf got = {0};
+    cleanup_sbuf struct sbuf got = {0}, at_once = {0};
+    const struct object *some[STORE_WALK_SOME];
     struct err err;
     w.kind = claims();
+    struct store_walk again = w;
     assert_int_equal(store_walk_start(s, &w, &err), 0);
     for (const struct object *o; (o = store_walk_next(s, &w));)
-        sbuf_addf(&got, "%s%.*s/%.*s=%.*s", got.n ? " " : "", STR_ARG(o->namespace),
-                  STR_ARG(o->name), STR_ARG(text_of(o)));
+        add_walked(&got, o);
     store_walk_done(&w);
     assert_str(sbuf_str(&got), expected);
-    sbuf_done(&got);
+    assert_int_equal(store_walk_start(s, &again, &err), 0);
+    for (size_t n; (n = store_walk_some(s, &again, some));)
+        for (size_t i = 0; i < n; i++)
+            add_walked(&at_once, some[i]);
+    store_walk_done(&again);
+    assert_str(sbuf_str(&at_once), expected);
 }
 
 static void objects_share_their_json(void **state)
@@ -99,6 +111,59 @@ static void objects_share_their_json(void **state)
     o = object_new(&(struct object_parts){.kind = claims(), .revision = 1, .json = bare});
     assert_str(str_from(o->json, o->body_offset), "}");
     object_unref(o);
+}
+
+static void notes_go_with_their_objects_and_are_bounded(void **state)
+{
+    (void)state;
+    struct object *o = made(claims(), "default", "first", 7, "a-text");
+    struct object *other = made(claims(), "default", "second", 8, "a-text");
+    assert_int_equal(object_note(o).n, 0);
+    object_set_note(o, STR("bytes"));
+    object_set_note(o, STR("others")); // the first one stays
+    assert_str(object_note(o), "bytes");
+    size_t one = object_notes_bytes();
+    assert_true(one > 5 && one < 100);
+    char *large = xcalloc(1, OBJECT_NOTES_MAX);
+    object_set_note(other, str_make(large, OBJECT_NOTES_MAX)); // more than all may take
+    assert_int_equal(object_note(other).n, 0);
+    assert_int_equal(object_notes_bytes(), one);
+    object_set_note(other, str_make(large, OBJECT_NOTES_MAX / 2));
+    assert_int_equal(object_note(other).n, OBJECT_NOTES_MAX / 2);
+    free(large);
+    object_unref(other);
+    object_unref(o);
+    assert_int_equal(object_notes_bytes(), 0);
+}
+
+static void many_are_walked_at_once_through_writes(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 0);
+    char name[16];
+    for (size_t i = 0; i < STORE_WALK_SOME + 10; i++) {
+        (void)snprintf(name, sizeof(name), "n%03zu", i);
+        assert_int_equal(put(w.store, claims(), "one", name, "t", NULL), 0);
+    }
+    assert_int_equal(put(w.store, claims(), "two", "x", "t", NULL), 0);
+    run(&w);
+    const struct object *some[STORE_WALK_SOME];
+    struct store_walk walk = {.kind = claims(), .one_namespace = true, .namespace = STR("one")};
+    struct err err;
+    assert_int_equal(store_walk_start(w.store, &walk, &err), 0);
+    assert_int_equal(store_walk_some(w.store, &walk, some), STORE_WALK_SOME);
+    assert_str(some[0]->name, "n000");
+    assert_int_equal(put(w.store, claims(), "one", "n063", NULL, NULL), 0); // the last one seen
+    assert_int_equal(put(w.store, claims(), "one", "n064", NULL, NULL), 0);
+    assert_int_equal(put(w.store, claims(), "one", "n0641", "new", NULL), 0);
+    run(&w);
+    assert_int_equal(store_walk_some(w.store, &walk, some), 10);
+    assert_str(some[0]->name, "n064"); // as it was
+    assert_str(some[1]->name, "n065");
+    assert_int_equal(store_walk_some(w.store, &walk, some), 0);
+    store_walk_done(&walk);
+    end(&w);
 }
 
 static void a_write_is_head_at_once_and_visible_when_safe(void **state)
@@ -409,6 +474,8 @@ static void closing_answers_what_was_accepted(void **state)
 }
 
 RUN_TESTS(TEST_CASE(objects_share_their_json),
+          TEST_CASE(notes_go_with_their_objects_and_are_bounded),
+          TEST_CASE(many_are_walked_at_once_through_writes),
           TEST_CASE(a_write_is_head_at_once_and_visible_when_safe),
           TEST_CASE(compare_and_swap_is_against_the_head),
           TEST_CASE(walks_go_in_order_and_through_writes),
