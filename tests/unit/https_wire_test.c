@@ -10,6 +10,7 @@
 #include "net/http.h"
 #include "net/https.h"
 #include "net/tls_int.h"
+#include "os/file.h"
 #include "unit.h"
 
 #include "base/banned.h"
@@ -623,8 +624,9 @@ static SSL_CTX *make_tls(void)
     assert_non_null(mkdtemp(folder));
     (void)snprintf(crt, sizeof(crt), "%s/crt", folder);
     (void)snprintf(key, sizeof(key), "%s/key", folder);
-    assert_int_equal(tls_write_file(crt, pair.certificate_pem, NULL), 0);
-    assert_int_equal(tls_write_file(key, pair.key_pem, NULL), 0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, crt, str_z(pair.certificate_pem), 0600, NULL),
+                     0);
+    assert_int_equal(file_replace_durable(AT_FDCWD, key, str_z(pair.key_pem), 0600, NULL), 0);
     assert_int_equal(SSL_CTX_use_certificate_file(tls, crt, SSL_FILETYPE_PEM), 1);
     assert_int_equal(SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM), 1);
     tls_key_pair_done(&pair);
