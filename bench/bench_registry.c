@@ -8,6 +8,7 @@
 #include "api/cel_check.h"
 #include "base/exec.h"
 #include "bench.h"
+#include "client/local.h"
 #include "registry/registry.h"
 
 #include "base/banned.h"
@@ -41,6 +42,9 @@ struct state {
     struct sbuf text;
     int next;
     int answers;
+    struct client *client;
+    struct client_watch *watch;
+    int seen; // events of the client's watch
 };
 
 static void answered(void *arg, const struct registry_answer *answer)
@@ -122,6 +126,26 @@ static void create_and_delete(struct state *s)
     finish(s);
 }
 
+static void on_event(void *arg, const struct client_event *e)
+{
+    struct state *s = arg;
+    s->seen += e->object != NULL;
+}
+
+// create_watched is a creation that a client in the same process sees, as the scheduler does.
+static void create_watched(struct state *s)
+{
+    static const struct client_list_options everything;
+    if (!s->watch) {
+        s->watch = client_watch(s->client, s->kind, &everything, 0, on_event, s);
+        finish(s);
+    }
+    int seen = s->seen;
+    create(s);
+    assert(s->seen == seen + 1);
+    (void)seen;
+}
+
 static void decode_only(struct state *s)
 {
     struct api_object body;
@@ -138,6 +162,7 @@ static void measure(struct state *s)
     BENCH("update a claim", update(s, false));
     BENCH("update a claim's status", update(s, true));
     BENCH("create and delete a claim", create_and_delete(s));
+    BENCH("create a claim that is watched", create_watched(s));
 }
 
 static void count(struct state *s)
@@ -146,6 +171,8 @@ static void count(struct state *s)
     COUNT("update a claim", 20, update(s, false));
     COUNT("update a claim's status", 20, update(s, true));
     COUNT("create and delete a claim", 20, create_and_delete(s));
+    create_watched(s);
+    COUNT("create a claim that is watched", 20, create_watched(s));
 }
 
 int main(int argc, char **argv)
@@ -168,10 +195,16 @@ int main(int argc, char **argv)
         return 1;
     finish(&s);
     create(&s);
+    static const struct registry_user user = {.name = STR_INIT("bench")};
+    s.client = client_local_new(s.registry, exec_sim_exec(s.sim), &user);
     if (bench_counting(argc, argv))
         count(&s);
     else
         measure(&s);
+    if (s.watch)
+        client_watch_stop(s.client, s.watch);
+    client_free(s.client);
+    finish(&s);
     registry_free(s.registry);
     store_close(s.store);
     api_cel_engine_free(s.cel);

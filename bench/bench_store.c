@@ -65,7 +65,6 @@ static struct object *make_claim(size_t i, uint64_t revision)
     struct object_pair labels[] = {{STR("app"), STR("trainer")}, {STR("job"), str_z(job)}};
     struct object_pair fields[] = {{STR("metadata.name"), str_z(name)},
                                    {STR("metadata.namespace"), str_z(namespace)}};
-    struct str owners[] = {str_z(owner)};
     return object_new(&(struct object_parts){.kind = claim_kind,
                                              .revision = revision,
                                              .namespace = str_z(namespace),
@@ -75,9 +74,7 @@ static struct object *make_claim(size_t i, uint64_t revision)
                                              .labels = labels,
                                              .labels_len = 2,
                                              .fields = fields,
-                                             .fields_len = 2,
-                                             .owners = owners,
-                                             .owners_len = 1});
+                                             .fields_len = 2});
 }
 
 static void count_down(void *arg, int code, const struct err *err)

@@ -116,6 +116,10 @@ int api_convert(const struct api_object *in, const struct api_kind *to, struct a
 // api_copy makes *out a deep copy of *in in arena. out must not be in.
 void api_copy(const struct api_type *t, const void *in, void *out, struct arena *arena);
 
+// api_copy_bytes is what an arena must reserve to hold a value of type t and all that api_copy puts behind
+// it. Not for custom kinds.
+size_t api_copy_bytes(const struct api_type *t, const void *value);
+
 // api_equal compares as apimachinery's semantic equality: quantities by value, times as moments,
 // nil and empty lists and maps alike; a string pointer that is nil differs from one to "".
 bool api_equal(const struct api_type *t, const void *a, const void *b);

@@ -267,7 +267,9 @@ static struct str item_key(const struct api_field *f, const void *item, struct a
         const struct api_field *part = api_type_field(f->sub, key);
         bool set = part->shape != API_OPT || api_field_present(part, item);
         struct str text = set ? *(const struct str *)api_member_const(part, item) : STR("");
-        sbuf_addf(&b, "%d %zu ", set, text.n);
+        sbuf_addc(&b, set ? '1' : '0');
+        sbuf_add_u64(&b, text.n);
+        sbuf_addc(&b, ' ');
         sbuf_add(&b, text);
     }
     return arena_str(arena, sbuf_str(&b));

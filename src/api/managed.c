@@ -159,25 +159,36 @@ void managed_encode(struct work *w, struct api_managed_fields_entry_array *ret)
     }
 }
 
-// Nobody manages what says which object it is and what the server keeps.
+// Fields that no manager owns: what identifies the object and what the server maintains. Sorted.
+#define MANAGED_NAME(text)                                                   \
+    {                                                                        \
+        .elem = {.kind = FIELD_NAME, .name = STR_INIT(text)}, .member = true \
+    }
+static struct field_node unmanaged_metadata[] = {
+    MANAGED_NAME("clusterName"),
+    MANAGED_NAME("creationTimestamp"),
+    MANAGED_NAME("generation"),
+    MANAGED_NAME("managedFields"),
+    MANAGED_NAME("name"),
+    MANAGED_NAME("namespace"),
+    MANAGED_NAME("resourceVersion"),
+    MANAGED_NAME("selfLink"),
+    MANAGED_NAME("uid"),
+};
+static struct field_set unmanaged_metadata_set = {unmanaged_metadata, array_len(unmanaged_metadata),
+                                                  array_len(unmanaged_metadata)};
+static struct field_node unmanaged[] = {
+    MANAGED_NAME("apiVersion"),
+    MANAGED_NAME("kind"),
+    {.elem = {.kind = FIELD_NAME, .name = STR_INIT("metadata")},
+     .member = true,
+     .children = &unmanaged_metadata_set},
+};
+
 struct field_set managed_strip(struct work *w, const struct field_set *s)
 {
-    static const char *const metadata[] = {"name",       "namespace",     "creationTimestamp",
-                                           "selfLink",   "uid",           "clusterName",
-                                           "generation", "managedFields", "resourceVersion"};
-    const struct field_elem api_version = {.kind = FIELD_NAME, .name = STR("apiVersion")};
-    const struct field_elem kind = {.kind = FIELD_NAME, .name = STR("kind")};
-    const struct field_elem meta = {.kind = FIELD_NAME, .name = STR("metadata")};
-    const struct field_path root = {NULL, &meta};
-    struct field_set out = {0};
-    field_set_add(&out, &(struct field_path){NULL, &api_version}, w->arena);
-    field_set_add(&out, &(struct field_path){NULL, &kind}, w->arena);
-    field_set_add(&out, &root, w->arena);
-    for (size_t i = 0; i < array_len(metadata); i++) {
-        const struct field_elem e = {.kind = FIELD_NAME, .name = str_z(metadata[i])};
-        field_set_add(&out, &(struct field_path){&root, &e}, w->arena);
-    }
-    return field_set_difference(s, &out, w->arena);
+    static const struct field_set all = {unmanaged, array_len(unmanaged), array_len(unmanaged)};
+    return field_set_difference(s, &all, w->arena);
 }
 
 struct field_set managed_unignored(const struct work *w, const struct field_set *s)

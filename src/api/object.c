@@ -118,6 +118,98 @@ void api_copy(const struct api_type *t, const void *in, void *out, struct arena 
         custom_copy(in, out, arena);
 }
 
+// --- What a copy takes ---------------------------------------------------------------------------
+
+static void count_struct(const struct api_type *t, const void *in, size_t *bytes);
+
+static void count_str(struct str s, size_t *bytes)
+{
+    if (s.p)
+        arena_count(bytes, s.n + 1, 1);
+}
+
+static void count_strlist(const struct api_str_array *in, size_t *bytes)
+{
+    if (!in->p)
+        return;
+    arena_count(bytes, in->n * sizeof(struct str), _Alignof(struct str));
+    for (size_t i = 0; i < in->n; i++)
+        count_str(in->p[i], bytes);
+}
+
+static void count_elem(const struct api_field *f, const void *in, size_t *bytes)
+{
+    switch (f->elem) {
+    case API_STR:
+    case API_RAW:
+    case API_FIELDS:
+    case API_BYTES:
+        count_str(*(const struct str *)in, bytes);
+        break;
+    case API_QUANTITY:
+        quantity_count(in, bytes);
+        break;
+    case API_INTSTR:
+        count_str(((const struct api_int_or_string *)in)->text, bytes);
+        break;
+    case API_STRLIST:
+        count_strlist(in, bytes);
+        break;
+    case API_STRUCT:
+        count_struct(f->sub, in, bytes);
+        break;
+    case API_BOOL:
+    case API_I32:
+    case API_I64:
+    case API_TIME:
+    case API_MICROTIME:
+    case API_ELEMS: // all of it is in the struct
+        break;
+    }
+}
+
+static void count_span(const struct api_field *f, const struct api_span *in, size_t *bytes)
+{
+    if (!in->p)
+        return;
+    bool map = f->shape == API_MAP;
+    size_t size = map ? api_entry_size(f) : api_elem_size(f);
+    const char *from = in->p;
+    arena_count(bytes, in->n * size, _Alignof(max_align_t));
+    for (size_t i = 0; i < in->n; i++, from += size) {
+        if (map)
+            arena_count(bytes, ((const struct str *)(const void *)from)->n + 1, 1);
+        count_elem(f, from + (map ? API_ENTRY_VALUE : 0), bytes);
+    }
+}
+
+static void count_struct(const struct api_type *t, const void *in, size_t *bytes)
+{
+    for (size_t i = 0; i < t->fields_len; i++) {
+        const struct api_field *f = &t->fields[i];
+        const void *from = api_member_const(f, in);
+        if (f->shape == API_LIST || f->shape == API_MAP) {
+            count_span(f, from, bytes);
+        } else if (!api_field_is_pointer(f)) {
+            count_elem(f, from, bytes);
+        } else if (*(void *const *)from) {
+            arena_count(bytes, api_elem_size(f), _Alignof(max_align_t));
+            count_elem(f, *(void *const *)from, bytes);
+        }
+    }
+}
+
+size_t api_copy_bytes(const struct api_type *t, const void *value)
+{
+    size_t bytes = 0;
+    assert(!t->custom);
+    arena_count(&bytes, t->size, _Alignof(max_align_t));
+    count_struct(t, value, &bytes);
+    return bytes;
+}
+
+// --- Comparison ----------------------------------------------------------------------------------
+
 static bool equal_int_or_string(const struct api_int_or_string *a,
                                 const struct api_int_or_string *b)
 {

@@ -11,34 +11,56 @@
 struct scan {
     const char *p;
     const char *end;
+    bool rewritten; // the text differs from what is written: white space, characters to escape
 };
 
 static void skip_space(struct scan *s)
 {
-    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r')) {
+        s->rewritten = true;
         s->p++;
+    }
 }
+
+// What a byte within a string means to the scanner; most mean nothing.
+enum raw_class { RAW_PLAIN, RAW_QUOTE, RAW_ESCAPE, RAW_CONTROL, RAW_HTML };
+
+static const unsigned char raw_classes[256] = {
+    [0x00 ... 0x1f] = RAW_CONTROL,
+    ['"'] = RAW_QUOTE,
+    ['\\'] = RAW_ESCAPE,
+    ['<'] = RAW_HTML,
+    ['>'] = RAW_HTML,
+    ['&'] = RAW_HTML,
+    [0xe2] = RAW_HTML, // U+2028 begins with it
+};
 
 // scan_string takes a string with its quotes; false when it does not end or holds a control
 // character.
 static bool scan_string(struct scan *s, struct str *ret)
 {
     const char *start = s->p++;
-    while (s->p < s->end && *s->p != '"') {
-        if ((unsigned char)*s->p < 0x20)
+    for (; s->p < s->end; s->p++) {
+        switch ((enum raw_class)raw_classes[(unsigned char)*s->p]) {
+        case RAW_PLAIN:
+            break;
+        case RAW_HTML:
+            s->rewritten = true;
+            break;
+        case RAW_CONTROL:
             return false;
-        if (*s->p == '\\') {
+        case RAW_ESCAPE:
             s->p++;
             if (s->p == s->end || !*s->p || !strchr("\"\\/bfnrtu", *s->p))
                 return false;
+            break;
+        case RAW_QUOTE:
+            s->p++;
+            *ret = str_make(start, (size_t)(s->p - start));
+            return true;
         }
-        s->p++;
     }
-    if (s->p >= s->end)
-        return false;
-    s->p++;
-    *ret = str_make(start, (size_t)(s->p - start));
-    return true;
+    return false;
 }
 
 static size_t scan_digits(struct scan *s)
@@ -96,7 +118,7 @@ static bool scan_scalar(struct scan *s, struct str *ret)
 static bool needs_escape(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '<' || s.p[i] == '>' || s.p[i] == '&' || (unsigned char)s.p[i] == 0xe2)
+        if (raw_classes[(unsigned char)s.p[i]] == RAW_HTML)
             return true;
     return false;
 }
@@ -118,9 +140,12 @@ static void add_escaped(struct sbuf *out, struct str s)
     }
 }
 
-static void put(struct json_writer *w, struct str token, bool key)
+// raw_put writes a token, if there is a writer.
+static void raw_put(struct json_writer *w, struct str token, bool key)
 {
     cleanup_sbuf struct sbuf escaped = {0};
+    if (!w)
+        return;
     if (w->html && needs_escape(token)) {
         add_escaped(&escaped, token);
         token = sbuf_str(&escaped);
@@ -131,13 +156,29 @@ static void put(struct json_writer *w, struct str token, bool key)
         json_write_raw(w, token);
 }
 
+static void raw_put_begin(struct json_writer *w, bool object)
+{
+    if (w && object)
+        json_write_object_begin(w);
+    else if (w)
+        json_write_array_begin(w);
+}
+
+static void raw_put_end(struct json_writer *w, bool object)
+{
+    if (w && object)
+        json_write_object_end(w);
+    else if (w)
+        json_write_array_end(w);
+}
+
 static bool put_key(struct scan *s, struct json_writer *w)
 {
     struct str key;
     skip_space(s);
     if (s->p >= s->end || *s->p != '"' || !scan_string(s, &key))
         return false;
-    put(w, key, true);
+    raw_put(w, key, true);
     skip_space(s);
     return s->p < s->end && *s->p++ == ':';
 }
@@ -150,10 +191,7 @@ static bool put_open(struct scan *s, struct json_writer *w, bool *ret_open, bool
     if (!*ret_open)
         return true;
     bool object = *s->p++ == '{';
-    if (object)
-        json_write_object_begin(w);
-    else
-        json_write_array_begin(w);
+    raw_put_begin(w, object);
     skip_space(s);
     *ret_empty = s->p < s->end && *s->p == (object ? '}' : ']');
     return *ret_empty || !object || put_key(s, w);
@@ -173,15 +211,13 @@ static bool put_after(struct scan *s, struct json_writer *w, const bool *open, s
             return !object || put_key(s, w);
         if (c != (object ? '}' : ']'))
             return false;
-        if (object)
-            json_write_object_end(w);
-        else
-            json_write_array_end(w);
+        raw_put_end(w, object);
         (*depth)--;
     }
     return true;
 }
 
+// copy_value checks one value and writes it in compact form; with w NULL it only checks.
 static bool copy_value(struct scan *s, struct json_writer *w)
 {
     bool open[DRAY_DOC_DEPTH_MAX];
@@ -202,7 +238,7 @@ static bool copy_value(struct scan *s, struct json_writer *w)
             struct str token;
             if (!scan_scalar(s, &token))
                 return false;
-            put(w, token, false);
+            raw_put(w, token, false);
         }
         if (!put_after(s, w, open, &depth))
             return false;
@@ -212,12 +248,19 @@ static bool copy_value(struct scan *s, struct json_writer *w)
 
 int raw_write(struct str text, struct json_writer *w, struct err *err)
 {
-    struct scan s = {text.p, text.p + text.n};
-    if (!utf8_valid(text, NULL) || !copy_value(&s, w))
+    struct scan s = {text.p, text.p + text.n, false};
+    if (!utf8_valid(text, NULL) || !copy_value(&s, NULL))
         return err_set(err, ERR_INVALID, "the raw value is not JSON");
     skip_space(&s);
     if (s.p != s.end)
         return err_set(err, ERR_INVALID, "the raw value is more than one JSON value");
+    // Most values are compact already: they were written here before.
+    if (!s.rewritten && !w->indent) {
+        json_write_raw(w, text);
+        return 0;
+    }
+    s = (struct scan){text.p, text.p + text.n, false};
+    (void)copy_value(&s, w);
     return 0;
 }
 
@@ -268,7 +311,7 @@ struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const y
     const char *p = doc->source.p + at;
     if (p[-1] != '"' || p[name.n] != '"' || memcmp(p, name.p, name.n) != 0)
         return nothing;
-    struct scan s = {p + name.n + 1, doc->source.p + doc->source.n};
+    struct scan s = {.p = p + name.n + 1, .end = doc->source.p + doc->source.n};
     skip_space(&s);
     if (s.p >= s.end || *s.p++ != ':')
         return nothing;

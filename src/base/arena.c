@@ -78,6 +78,11 @@ void arena_reserve(struct arena *a, size_t size)
     add_chunk_of(a, size);
 }
 
+void arena_count(size_t *bytes, size_t size, size_t align)
+{
+    *bytes += (-*bytes & (align - 1)) + size + GAP;
+}
+
 static char *align_up(char *p, size_t align)
 {
     return p + (-(uintptr_t)p & (align - 1));

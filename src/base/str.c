@@ -154,24 +154,9 @@ void sbuf_commit(struct sbuf *b, size_t n)
     b->p[b->n] = '\0';
 }
 
-void sbuf_add(struct sbuf *b, struct str s)
-{
-    sbuf_reserve(b, s.n);
-    if (s.n)
-        memcpy(b->p + b->n, s.p, s.n);
-    sbuf_commit(b, s.n);
-}
-
 void sbuf_addz(struct sbuf *b, const char *z)
 {
     sbuf_add(b, str_z(z));
-}
-
-void sbuf_addc(struct sbuf *b, char c)
-{
-    sbuf_reserve(b, 1);
-    b->p[b->n] = c;
-    sbuf_commit(b, 1);
 }
 
 void sbuf_add_repeat(struct sbuf *b, char c, size_t count)

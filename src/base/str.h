@@ -115,9 +115,27 @@ struct sbuf {
 };
 
 void sbuf_reserve(struct sbuf *b, size_t extra);
-void sbuf_add(struct sbuf *b, struct str s);
 void sbuf_addz(struct sbuf *b, const char *z);
-void sbuf_addc(struct sbuf *b, char c);
+
+// Inline: encoders are made of these two.
+static inline void sbuf_add(struct sbuf *b, struct str s)
+{
+    if (b->n + s.n + 1 > b->cap)
+        sbuf_reserve(b, s.n);
+    if (s.n)
+        memcpy(b->p + b->n, s.p, s.n);
+    b->n += s.n;
+    b->p[b->n] = '\0';
+}
+
+static inline void sbuf_addc(struct sbuf *b, char c)
+{
+    if (b->n + 2 > b->cap)
+        sbuf_reserve(b, 1);
+    b->p[b->n++] = c;
+    b->p[b->n] = '\0';
+}
+
 void sbuf_add_repeat(struct sbuf *b, char c, size_t count);
 void sbuf_addf(struct sbuf *b, const char *fmt, ...) ERR_PRINTF(2, 3);
 void sbuf_add_u64(struct sbuf *b, uint64_t v);

@@ -11,37 +11,6 @@
 
 static const struct client_write plain_write = {0};
 
-struct client_object *client_object_new(void)
-{
-    struct client_object *o = xcalloc(1, sizeof(*o));
-    o->refs = 1;
-    return o;
-}
-
-struct client_object *client_object_ref(const struct client_object *o)
-{
-    if (!o)
-        return NULL;
-    // Counting is the one thing that changes in an object that everyone shares.
-    struct client_object *shared = (struct client_object *)(uintptr_t)o;
-    uint32_t before = atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
-    assert(before > 0 && before < UINT32_MAX);
-    return shared;
-}
-
-void client_object_unref(const struct client_object *o)
-{
-    if (!o)
-        return;
-    struct client_object *shared = (struct client_object *)(uintptr_t)o;
-    uint32_t before = atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel);
-    assert(before > 0);
-    if (before > 1)
-        return;
-    arena_done(&shared->arena);
-    free(shared);
-}
-
 void client_get(struct client *c, const struct client_key *key, client_done_fn done, void *arg)
 {
     c->ops->get(c, key, done, arg);

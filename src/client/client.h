@@ -19,21 +19,15 @@
 #include <stdint.h>
 
 #include "api/api.h"
+#include "api/typed_object.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/exec.h"
 
-// A typed object in an arena of its own: immutable, shared by reference count, any thread.
-struct client_object {
-    _Atomic uint32_t refs;
-    uint64_t revision;
-    struct api_object object;     // value lives in arena
-    struct api_object_meta *meta; // of the object
-    struct arena arena;
-};
-
-struct client_object *client_object_ref(const struct client_object *o);
-void client_object_unref(const struct client_object *o);
+#define client_object typed_object
+#define client_object_ref typed_object_ref
+#define client_object_unref typed_object_unref
+#define client_object_new typed_object_new
 
 struct client;
 
@@ -142,10 +136,6 @@ void client_watch_stop(struct client *c, struct client_watch *w);
 // client_free ends a client whose watches have been stopped. Calls that were not answered yet still
 // will be: whatever became of them, with -ECANCELED.
 void client_free(struct client *c);
-
-// client_object_new makes an object with one reference around an empty arena, for transports:
-// decode into its arena and set the rest.
-struct client_object *client_object_new(void);
 
 // client_bind binds a pod to a node (pods/binding). The pod must have the UID and be at the
 // resourceVersion that pod says, if it says any: else the answer is a conflict.

@@ -41,7 +41,7 @@ void local_release(struct local *l)
     assert(l->busy > 0);
     if (--l->busy > 0 || !l->freed)
         return;
-    local_hub_put(l->hub);
+    typed_cache_unref(l->typed);
     arena_done(&l->arena);
     free(l);
 }
@@ -55,7 +55,7 @@ static void call_answer(struct call *call)
     if (l->freed) {
         call->code = err_set(&call->err, ECANCELED, "the client is gone");
     } else if (call->code == 0 && call->object) {
-        object = local_hub_decode(l->hub, call->object, call->as, true, &call->err);
+        object = typed_cache_get(l->typed, call->object, call->as, true, &call->err);
         if (!object)
             call->code = -call->err.code;
     }
@@ -369,7 +369,7 @@ struct client *client_local_new(struct registry *registry, struct exec *exec,
     l->client = (struct client){&local_ops, exec};
     l->registry = registry;
     l->registry_exec = store_exec(registry_store(registry));
-    l->hub = local_hub_get(registry);
+    l->typed = typed_cache_ref(registry_typed(registry));
     copy_user(l, user);
     return &l->client;
 }

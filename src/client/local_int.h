@@ -6,24 +6,13 @@
 
 #include "api/selector.h"
 #include "client/local.h"
-
-// What all local clients of a registry share: typed forms of the newest objects, so that an event is
-// decoded once however many informers see it. Any thread.
-struct local_hub;
-
-struct local_hub *local_hub_get(const struct registry *registry);
-void local_hub_put(struct local_hub *h);
-
-// local_hub_decode makes the typed form of o, or finds it; one reference, the caller's. remember says
-// whether others will ask for it soon. NULL when the bytes are damaged.
-struct client_object *local_hub_decode(struct local_hub *h, const struct object *o,
-                                       const struct api_kind *as, bool remember, struct err *err);
+#include "registry/typed_cache.h"
 
 struct local {
     struct client client;
     struct registry *registry;
     struct exec *registry_exec;
-    struct local_hub *hub;
+    struct typed_cache *typed;
     struct registry_user user;
     struct arena arena; // of user
     size_t busy;        // calls and watches that are not over

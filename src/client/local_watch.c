@@ -81,7 +81,7 @@ static bool give(struct client_watch *w, const struct queued *q, const struct er
     struct client_object *object = NULL;
     struct client_event event = {.type = q->type, .revision = q->revision};
     if (q->object) {
-        object = local_hub_decode(w->local->hub, q->object, w->kind, !q->initial, &err);
+        object = typed_cache_get(w->local->typed, q->object, w->kind, !q->initial, &err);
         if (!object)
             event = (struct client_event){.type = CLIENT_ENDED, .code = -err.code, .err = &err};
         event.object = object;
@@ -132,11 +132,20 @@ static void queue_event(struct client_watch *w, const struct queued *q)
     exec_post(w->client_exec, watch_deliver, w);
 }
 
+// watch_link makes the watch one of the store's, or not one any more; who writes the objects of a
+// watched kind keeps their typed form.
+static void watch_link(struct client_watch *w, bool watching)
+{
+    if (w->watching != watching)
+        typed_cache_want(registry_typed(w->registry), w->stored, watching);
+    w->watching = watching;
+}
+
 static void watch_unlink(struct client_watch *w)
 {
     if (w->watching)
         store_watch_stop(registry_store(w->registry), &w->watch);
-    w->watching = false;
+    watch_link(w, false);
 }
 
 static void watch_over(struct client_watch *w, const struct err *err)
@@ -274,9 +283,9 @@ static void watch_begin(void *arg)
         .event = on_store_event,
         .arg = w,
     };
-    w->watching = true; // the replay may overflow already
+    watch_link(w, true); // the replay may overflow already
     if (store_watch_start(store, &w->watch, &err) < 0) {
-        w->watching = false;
+        watch_link(w, false);
         watch_over(w, &err);
     }
 }

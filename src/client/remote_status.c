@@ -136,16 +136,6 @@ int client_remote_status(int http_status, struct str body, struct err *err)
 
 // --- Objects -------------------------------------------------------------------------------------
 
-static struct client_object *compacted(const struct api_object *from, size_t bytes)
-{
-    struct client_object *o = client_object_new();
-    arena_reserve(&o->arena, bytes + bytes / 8 + 64);
-    o->object.kind = from->kind;
-    o->object.value = arena_alloc(&o->arena, from->kind->type->size, _Alignof(max_align_t));
-    api_copy(from->kind->type, from->value, o->object.value, &o->arena);
-    return o;
-}
-
 // Takes what was decoded, or gives it up.
 static struct client_object *finished(struct client_object *o, struct err *err)
 {
@@ -163,7 +153,7 @@ static struct client_object *finished(struct client_object *o, struct err *err)
 // squeezed is the same object in an arena of its own size.
 static struct client_object *squeezed(struct client_object *o)
 {
-    struct client_object *small = compacted(&o->object, o->arena.used_bytes);
+    struct client_object *small = typed_object_copy(&o->object, o->arena.used_bytes, 0);
     client_object_unref(o);
     return small;
 }

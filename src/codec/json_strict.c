@@ -27,8 +27,11 @@ size_t json_strict_field_slow(struct json_strict *s, struct str name)
 size_t json_strict_index_slow(struct json_strict *s, size_t index)
 {
     size_t mark = s->path.n;
-    if (mark <= JSON_STRICT_PATH_MAX)
-        sbuf_addf(&s->path, "[%zu]", index);
+    if (mark <= JSON_STRICT_PATH_MAX) {
+        sbuf_addc(&s->path, '[');
+        sbuf_add_u64(&s->path, index);
+        sbuf_addc(&s->path, ']');
+    }
     return mark;
 }
 

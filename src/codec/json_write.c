@@ -43,16 +43,46 @@ static char *put_sequence(char *to, struct str s, size_t at, size_t *ret_len)
     return to + *ret_len;
 }
 
+// json_plain_word: none of eight bytes needs an escape. Each test finds a byte that is zero after the
+// exclusive or; quote and ampersand, and the two angle brackets, differ in one bit that is set first.
+static bool json_plain_word(uint64_t word)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+    uint64_t quote = (word | ones * 0x04) ^ ones * ('"' | 0x04);
+    uint64_t angle = (word | ones * 0x02) ^ ones * ('<' | 0x02);
+    uint64_t slash = word ^ ones * '\\';
+    uint64_t control = (word - ones * 0x20) & ~word;
+    uint64_t found = ((quote - ones) & ~quote) | ((angle - ones) & ~angle) |
+                     ((slash - ones) & ~slash) | control | word;
+    return (found & tops) == 0;
+}
+
+// json_copy_plain copies the bytes of s from i on that need no escape, and returns how many.
+static size_t json_copy_plain(char *to, struct str s, size_t i)
+{
+    size_t start = i;
+    // Whole words while they last, the end as a word that overlaps the one before it.
+    while (s.n - start >= sizeof(uint64_t) && i < s.n) {
+        uint64_t word;
+        size_t at = s.n - i >= sizeof(word) ? i : s.n - sizeof(word);
+        memcpy(&word, s.p + at, sizeof(word));
+        if (!json_plain_word(word))
+            break;
+        memcpy(to + (at - start), &word, sizeof(word));
+        i = at + sizeof(word);
+    }
+    for (; i < s.n && !escapes[(unsigned char)s.p[i]]; i++)
+        to[i - start] = s.p[i];
+    return i - start;
+}
+
 // The escaped form of s, which is at most six times as long, written to `to`.
 static char *put_escaped(char *to, struct str s, bool html)
 {
     for (size_t i = 0; i < s.n;) {
-        size_t run = i;
-        while (run < s.n && !escapes[(unsigned char)s.p[run]])
-            run++;
-        memcpy(to, s.p + i, run - i);
-        to += run - i;
-        i = run;
+        size_t run = json_copy_plain(to, s, i);
+        to += run;
+        i += run;
         if (i == s.n)
             break;
         char e = escapes[(unsigned char)s.p[i]];

@@ -363,13 +363,25 @@ double quantity_as_double(const struct quantity *q)
     return q->scale ? base * pow10_double(q->scale) : base;
 }
 
+static size_t bigint_bytes(const struct bigint *b)
+{
+    return sizeof(*b) + b->n * sizeof(b->limbs[0]);
+}
+
+void quantity_count(const struct quantity *q, size_t *bytes)
+{
+    if (q->original.n)
+        arena_count(bytes, q->original.n + 1, 1);
+    if (q->big)
+        arena_count(bytes, bigint_bytes(q->big), _Alignof(struct bigint));
+}
+
 struct quantity quantity_copy(const struct quantity *q, struct arena *arena)
 {
     struct quantity c = *q;
     if (q->original.n)
         c.original = arena_str(arena, q->original);
     if (q->big)
-        c.big = arena_dup(arena, q->big, sizeof(*q->big) + q->big->n * sizeof(q->big->limbs[0]),
-                          _Alignof(struct bigint));
+        c.big = arena_dup(arena, q->big, bigint_bytes(q->big), _Alignof(struct bigint));
     return c;
 }

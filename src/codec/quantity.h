@@ -96,4 +96,7 @@ double quantity_as_double(const struct quantity *q);
 // quantity_copy copies into another arena.
 struct quantity quantity_copy(const struct quantity *q, struct arena *arena);
 
+// quantity_count adds to *bytes what quantity_copy takes of an arena (arena_count).
+void quantity_count(const struct quantity *q, size_t *bytes);
+
 #endif

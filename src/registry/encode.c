@@ -35,9 +35,26 @@ int decode_stored(const struct object *o, const struct api_time *now, struct are
     return 0;
 }
 
+// op_decode_cached copies the typed form of o into the op's arena. False: there is none.
+static bool op_decode_cached(struct op *op, const struct object *o, struct api_object *ret)
+{
+    struct typed_object *typed = typed_cache_find(op->r->typed, o, o->kind);
+    if (!typed)
+        return false;
+    const struct api_default_options defaults = {.now = op->now};
+    const struct api_type *type = o->kind->type;
+    *ret = (struct api_object){o->kind, arena_alloc(op->arena, type->size, _Alignof(max_align_t))};
+    api_copy(type, typed->object.value, ret->value, op->arena);
+    api_default(type, ret->value, &defaults, op->arena);
+    typed_object_unref(typed);
+    return true;
+}
+
 int op_decode(struct op *op, const struct object *o, struct api_object *ret)
 {
     struct err err = {0};
+    if (!o->kind->custom && op_decode_cached(op, o, ret))
+        return 0;
     if (decode_stored(o, &op->now, op->arena, ret, &err) < 0)
         return fail_internal(op, "%s", err.msg);
     // What was stored may know more, or less, than the schema of today.
@@ -123,11 +140,8 @@ static void fill_parts(const struct api_object *object, struct arena *arena,
     const struct api_object_meta *meta = api_object_meta(object);
     struct pairs fields = {0};
     struct object_pair *labels = arena_array(arena, struct object_pair, meta->labels.n + 1);
-    struct str *owners = arena_array(arena, struct str, meta->owner_references.n + 1);
     for (size_t i = 0; i < meta->labels.n; i++)
         labels[i] = (struct object_pair){meta->labels.p[i].key, meta->labels.p[i].value};
-    for (size_t i = 0; i < meta->owner_references.n; i++)
-        owners[i] = meta->owner_references.p[i].uid;
     kind_fields(object, arena, &fields);
     parts->kind = object->kind;
     parts->namespace = meta->namespace;
@@ -135,8 +149,6 @@ static void fill_parts(const struct api_object *object, struct arena *arena,
     parts->uid = meta->uid;
     parts->labels = labels;
     parts->labels_len = meta->labels.n;
-    parts->owners = owners;
-    parts->owners_len = meta->owner_references.n;
     parts->fields = fields.p;
     parts->fields_len = fields.n;
 }
@@ -182,6 +194,8 @@ struct object *encoded_object_at(struct registry *r, const struct api_object *ob
 {
     sbuf_clear(&r->spliced);
     with_revision(sbuf_str(&r->scratch), revision, &r->spliced);
+    api_object_meta(object)->resource_version =
+        arena_strf(arena, "%llu", (unsigned long long)revision);
     struct object_parts parts = {.revision = revision, .json = sbuf_str(&r->spliced)};
     fill_parts(object, arena, &parts);
     return object_new(&parts);
@@ -200,8 +214,6 @@ struct object *object_at(struct registry *r, const struct object *o, uint64_t re
                                        .labels = o->labels,
                                        .labels_len = o->labels_len,
                                        .fields = o->fields,
-                                       .fields_len = o->fields_len,
-                                       .owners = o->owners,
-                                       .owners_len = o->owners_len};
+                                       .fields_len = o->fields_len};
     return object_new(&parts);
 }

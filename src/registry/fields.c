@@ -3,8 +3,11 @@
 // Who manages which fields, kept with every write; and server-side apply. The comparing and merging is done in
 // api/managed; here is what is compared with what: the object as the request's version shows it, before admission
 // and preparation, as in upstream.
+#include <stdlib.h>
+
 #include "api/field_walk.h"
 #include "api/managed.h"
+#include "base/mem.h"
 #include "codec/yaml.h"
 #include "registry/registry_int.h"
 
@@ -99,10 +102,63 @@ static int show_typed(struct op *op, const struct api_object *object, struct sho
     return r < 0 ? r : shown_parse(ret, sbuf_str(&ret->text), err);
 }
 
+// A creation is compared with an object in which nothing is set. Built-in kinds keep theirs.
+struct empty_object {
+    const struct api_kind *kind;
+    struct shown shown;
+};
+
+struct empty_objects {
+    struct VEC(struct empty_object *) all;
+};
+
 static int show_empty(struct op *op, struct shown *ret, struct err *err)
 {
     int r = managed_empty(op->request->kind, op->arena, &ret->text, err);
     return r < 0 ? r : shown_parse(ret, sbuf_str(&ret->text), err);
+}
+
+// empty_of finds the empty object of the request's kind, or makes it; in *own where it is not kept.
+static int empty_of(struct op *op, struct shown *own, const yyjson_val **ret, struct err *err)
+{
+    const struct api_kind *kind = op->request->kind;
+    struct registry *r = op->r;
+    if (kind->custom) {
+        int code = show_empty(op, own, err);
+        *ret = own->doc.root;
+        return code;
+    }
+    if (!r->empty)
+        r->empty = xcalloc(1, sizeof(*r->empty));
+    vec_foreach(&r->empty->all, e) {
+        if ((*e)->kind == kind) {
+            *ret = (*e)->shown.doc.root;
+            return 0;
+        }
+    }
+    struct empty_object *made = xcalloc(1, sizeof(*made));
+    int code = show_empty(op, &made->shown, err);
+    if (code < 0) {
+        shown_done(&made->shown);
+        free(made);
+        return code;
+    }
+    made->kind = kind;
+    vec_push(&r->empty->all, made);
+    *ret = made->shown.doc.root;
+    return 0;
+}
+
+void fields_done(struct registry *r)
+{
+    if (!r->empty)
+        return;
+    vec_foreach(&r->empty->all, e) {
+        shown_done(&(*e)->shown);
+        free(*e);
+    }
+    vec_done(&r->empty->all);
+    free(r->empty);
 }
 
 static struct managed_request request_of(struct op *op, const struct field_set *ignored)
@@ -125,11 +181,13 @@ static int work_out(struct op *op, const struct api_object *object, const struct
     struct err err = {0};
     const struct field_set ignored = ignored_by(op);
     const struct managed_request q = request_of(op, &ignored);
-    int r = old ? show_stored(op, old, &before, &err) : show_empty(op, &before, &err);
+    const yyjson_val *was = NULL;
+    int r = old ? show_stored(op, old, &before, &err) : empty_of(op, &before, &was, &err);
     if (r == 0)
         r = show_typed(op, object, &after, &err);
     if (r == 0)
-        r = managed_update(&q, before.doc.root, after.doc.root, entries, op->arena, ret, &err);
+        r = managed_update(&q, old ? before.doc.root : was, after.doc.root, entries, op->arena, ret,
+                           &err);
     return r;
 }
 
@@ -315,9 +373,10 @@ static int apply_new(struct op *op, const yyjson_val *config, struct api_object 
                              "uid mismatch: the provided object specified uid %.*s, and no "
                              "existing object was found",
                              STR_ARG(uid));
-    if (show_empty(op, &empty, &err) < 0)
+    const yyjson_val *was = NULL;
+    if (empty_of(op, &empty, &was, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    return merge(op, empty.doc.root, config, &(struct api_managed_fields_entry_array){0}, ret);
+    return merge(op, was, config, &(struct api_managed_fields_entry_array){0}, ret);
 }
 
 static int apply_old(struct op *op, const yyjson_val *config, const struct object *old,

@@ -234,7 +234,9 @@ static struct write *begin_write(struct op *op, const struct object *o)
     return w;
 }
 
-static int put(struct op *op, const struct object *o, uint64_t expect)
+// put writes o, which object was encoded to.
+static int put(struct op *op, const struct object *o, const struct api_object *object,
+               uint64_t expect)
 {
     struct err err = {0};
     struct write *w = begin_write(op, o);
@@ -242,6 +244,8 @@ static int put(struct op *op, const struct object *o, uint64_t expect)
     if (o->kind == op->r->namespace_kind)
         w->terminating = terminating(op, o);
     int code = store_put(op->r->store, o, expect, written, w, &err);
+    if (code == 0)
+        typed_cache_keep(op->r->typed, o, object);
     return begun(op, o->revision, code, &err);
 }
 
@@ -270,7 +274,7 @@ int write_new(struct op *op, const struct api_object *object)
     if (op->dry_run)
         op_answer_with(op, o);
     else
-        code = put(op, o, 0);
+        code = put(op, o, object, 0);
     object_unref(o);
     return code;
 }
@@ -291,7 +295,7 @@ int write_change(struct op *op, const struct api_object *object, const struct ob
     if (op->dry_run)
         op_answer_with(op, o);
     else
-        code = put(op, o, old->revision);
+        code = put(op, o, object, old->revision);
     object_unref(o);
     return code;
 }

@@ -13,6 +13,11 @@ struct store *registry_store(struct registry *r)
     return r->store;
 }
 
+struct typed_cache *registry_typed(struct registry *r)
+{
+    return r->typed;
+}
+
 void registry_set_authorizer(struct registry *r, registry_authorize_fn fn, void *arg)
 {
     r->authorize = fn;
@@ -139,6 +144,7 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
     r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};
     r->events_timer = (struct exec_timer){.fn = events_look, .arg = r};
+    r->typed = typed_cache_new();
     list_init(&r->waiting);
     list_init(&r->sweeps);
     cel_memo_init(&r->cel, options->cel);
@@ -179,5 +185,7 @@ void registry_free(struct registry *r)
     free((void *)(uintptr_t)r->default_priority.class_name.p);
     sbuf_done(&r->scratch);
     sbuf_done(&r->spliced);
+    typed_cache_unref(r->typed);
+    fields_done(r);
     free(r);
 }

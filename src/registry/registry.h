@@ -39,6 +39,10 @@ void registry_stop(struct registry *r);
 
 struct store *registry_store(struct registry *r);
 
+// registry_typed is the cache of typed objects; take a reference to keep it.
+struct typed_cache;
+struct typed_cache *registry_typed(struct registry *r);
+
 struct registry_request;
 struct registry_user;
 

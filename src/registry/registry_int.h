@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "registry/registry.h"
+#include "registry/typed_cache.h"
 
 struct texts VEC(struct str);
 
@@ -109,6 +110,8 @@ struct registry {
     void (*kinds_changed)(void *arg);
     void *kinds_changed_arg;
     struct policies *policies; // policies.c
+    struct typed_cache *typed;
+    struct empty_objects *empty; // fields.c
 };
 
 // --- Ops -----------------------------------------------------------------------------------------
@@ -320,6 +323,9 @@ int update_body(struct op *op, const struct api_object *body, const struct objec
 // fields after this write. before and old are NULL for a creation.
 void fields_manage(struct op *op, const struct api_object *object, const struct api_object *before,
                    const struct object *old);
+
+// fields_done frees what fields.c keeps in a registry.
+void fields_done(struct registry *r);
 
 // fields_settle gives the managers' times back where nothing else has changed: a write that changes nothing is
 // none.

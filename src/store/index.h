@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory index, private to the store: an entry for every key that exists, existed within the
-// history or is being written; a hash to find one, sets by label
-// and owner. (Ordered sets: base/sorted.h.)
+// history or is being written, and a hash to find one. (Ordered sets: base/sorted.h.)
 #ifndef STORE_INDEX_H
 #define STORE_INDEX_H
 
@@ -49,32 +48,5 @@ struct entry *entry_table_find(const struct entry_table *t, const struct store_k
 void entry_table_add(struct entry_table *t, struct entry *e);
 void entry_table_remove(struct entry_table *t, const struct entry *e);
 void entry_table_done(struct entry_table *t);
-
-// --- Labels and owners ---------------------------------------------------------------------------
-
-// Sets of entries by the hash of a term (a kind's label with its value, an owner's UID). Different
-// terms may share a set: who looks one up compares what the objects say.
-struct term {
-    uint64_t hash;
-    struct entry *one; // the only one; NULL: see many
-    struct sorted *many;
-};
-
-struct term_table {
-    struct term *slots;
-    size_t slots_len;
-    size_t n;
-};
-
-uint64_t term_label_hash(const struct api_kind *kind, struct str key, struct str value);
-uint64_t term_owner_hash(struct str uid);
-
-// term_table_add_object and term_table_remove_object: e is found by every label and owner of o.
-void term_table_add_object(struct term_table *t, struct entry *e, const struct object *o);
-void term_table_remove_object(struct term_table *t, struct entry *e, const struct object *o);
-void term_table_done(struct term_table *t);
-
-// term_table_find is the term's set, NULL when it is empty.
-const struct term *term_table_find(const struct term_table *t, uint64_t hash);
 
 #endif

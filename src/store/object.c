@@ -65,7 +65,7 @@ static void find(struct layout *l, struct str s, bool look)
 
 static void find_all(struct layout *l, const struct object_parts *parts)
 {
-    vec_reserve(&l->texts, 3 + 2 * (parts->labels_len + parts->fields_len) + parts->owners_len);
+    vec_reserve(&l->texts, 3 + 2 * (parts->labels_len + parts->fields_len));
     find(l, parts->namespace, true);
     find(l, parts->name, true);
     find(l, parts->uid, true);
@@ -79,8 +79,6 @@ static void find_all(struct layout *l, const struct object_parts *parts)
         find(l, parts->fields[i].key, false);
         find(l, parts->fields[i].value, true);
     }
-    for (size_t i = 0; i < parts->owners_len; i++)
-        find(l, parts->owners[i], true);
 }
 
 // Places texts in the order in which they were found.
@@ -137,8 +135,7 @@ static uint32_t body_offset(const struct api_kind *kind, struct str json)
 struct object *object_new(const struct object_parts *parts)
 {
     assert(parts->json.n < UINT32_MAX / 2 && parts->labels_len < UINT32_MAX / 64);
-    size_t tables = (parts->labels_len + parts->fields_len) * sizeof(struct object_pair) +
-                    parts->owners_len * sizeof(struct str);
+    size_t tables = (parts->labels_len + parts->fields_len) * sizeof(struct object_pair);
     struct layout l = {.json = parts->json};
     find_all(&l, parts);
     size_t size = sizeof(struct object) + tables + parts->json.n + l.extra_bytes;
@@ -146,7 +143,6 @@ struct object *object_new(const struct object_parts *parts)
     char *at = (char *)(o + 1);
     struct object_pair *labels = (struct object_pair *)(void *)at;
     struct object_pair *fields = labels + parts->labels_len;
-    struct str *owners = (struct str *)(void *)(fields + parts->fields_len);
     char *json = at + tables;
     if (parts->json.n)
         memcpy(json, parts->json.p, parts->json.n);
@@ -158,10 +154,8 @@ struct object *object_new(const struct object_parts *parts)
         .json = str_make(json, parts->json.n),
         .labels = labels,
         .fields = fields,
-        .owners = owners,
         .labels_len = (uint32_t)parts->labels_len,
         .fields_len = (uint32_t)parts->fields_len,
-        .owners_len = (uint32_t)parts->owners_len,
         .block_size = (uint32_t)size,
     };
     struct placing p = {l.texts.p, json, json + parts->json.n};
@@ -170,8 +164,6 @@ struct object *object_new(const struct object_parts *parts)
     o->uid = place(&p);
     place_pairs(&p, labels, parts->labels_len);
     place_pairs(&p, fields, parts->fields_len);
-    for (size_t i = 0; i < parts->owners_len; i++)
-        owners[i] = place(&p);
     assert(p.next == l.texts.p + l.texts.n && p.extra == (char *)o + size);
     vec_done(&l.texts);
     return o;

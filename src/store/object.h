@@ -33,11 +33,9 @@ struct object {
     struct str json;                  // compact; kind and apiVersion are the first two members
     const struct object_pair *labels; // sorted by key
     const struct object_pair
-        *fields;              // what field selectors of this kind may ask for, sorted by key
-    const struct str *owners; // UIDs of the owner references
+        *fields; // what field selectors of this kind may ask for, sorted by key
     uint32_t labels_len;
     uint32_t fields_len;
-    uint32_t owners_len;
     uint32_t block_size;                // bytes of the whole block, for accounting
     _Atomic(struct object_note *) note; // see object_note
 };
@@ -54,8 +52,6 @@ struct object_parts {
     size_t labels_len;
     const struct object_pair *fields;
     size_t fields_len;
-    const struct str *owners;
-    size_t owners_len;
 };
 
 // object_new makes an object with one reference, the caller's.

@@ -98,9 +98,7 @@ void record_write(const struct record_row *row, const struct object *o, struct s
     add_text(out, o->uid);
     add_pairs(out, o->labels, o->labels_len);
     add_pairs(out, o->fields, o->fields_len);
-    add_number(out, o->owners_len);
-    for (size_t i = 0; i < o->owners_len; i++)
-        add_text(out, o->owners[i]);
+    add_number(out, 0); // owners, in rows of version 0.1
     sbuf_add(out, o->json);
     put_sum(out->p + start + 1, row_sum(row, str_from(sbuf_str(out), start + RECORD_HEAD_BYTES)));
 }
@@ -150,7 +148,6 @@ static size_t read_count(struct reader *r)
 }
 
 struct pair_list VEC(struct object_pair);
-struct text_list VEC(struct str);
 
 static void read_pairs(struct reader *r, struct arena *arena, struct pair_list *out)
 {
@@ -174,13 +171,12 @@ int record_read(const struct record_row *row, const struct api_kind *kind, struc
         return err_set(err, ERR_INVALID, "the row's checksum is wrong");
     struct arena cleanup_arena arena = {0};
     struct pair_list labels = {0}, fields = {0};
-    struct text_list owners = {0};
     struct str uid = read_text(&r);
     read_pairs(&r, &arena, &labels);
     read_pairs(&r, &arena, &fields);
     size_t owners_len = read_count(&r);
     for (size_t i = 0; i < owners_len && !r.bad; i++)
-        vec_push_arena(&arena, &owners, read_text(&r));
+        (void)read_text(&r);
     if (r.bad)
         return err_set(err, ERR_INVALID, "the row ends too early");
     *ret = object_new(&(struct object_parts){
@@ -194,8 +190,6 @@ int record_read(const struct record_row *row, const struct api_kind *kind, struc
         .labels_len = labels.n,
         .fields = fields.p,
         .fields_len = fields.n,
-        .owners = owners.p,
-        .owners_len = owners.n,
     });
     return 0;
 }

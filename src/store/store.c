@@ -96,20 +96,6 @@ static void count(struct kind_state *k, struct str namespace, bool more)
     free(owned);
 }
 
-static bool same_terms(const struct object *a, const struct object *b)
-{
-    if (a->labels_len != b->labels_len || a->owners_len != b->owners_len)
-        return false;
-    for (size_t i = 0; i < a->labels_len; i++)
-        if (!str_eq(a->labels[i].key, b->labels[i].key) ||
-            !str_eq(a->labels[i].value, b->labels[i].value))
-            return false;
-    for (size_t i = 0; i < a->owners_len; i++)
-        if (!str_eq(a->owners[i], b->owners[i]))
-            return false;
-    return true;
-}
-
 void entry_show(struct store *s, struct entry *e, const struct object *o)
 {
     const struct object *before = e->visible;
@@ -118,16 +104,11 @@ void entry_show(struct store *s, struct entry *e, const struct object *o)
         count(k, o->namespace, true);
     else if (!o && before)
         count(k, before->namespace, false);
-    bool same = o && before && same_terms(o, before);
-    if (before && !same)
-        term_table_remove_object(&s->terms, e, before);
     s->objects += (o ? 1U : 0U);
     s->objects -= (before ? 1U : 0U);
     s->object_bytes += (o ? o->block_size : 0U);
     s->object_bytes -= (before ? before->block_size : 0U);
     e->visible = object_ref(o);
-    if (o && !same)
-        term_table_add_object(&s->terms, e, o);
     object_unref(before);
 }
 
@@ -434,7 +415,6 @@ void store_close(struct store *s)
     committer_close(s->committer);
     assert(!s->pending_first);
     history_done(s);
-    term_table_done(&s->terms);
     for (size_t i = 0; i < s->entries.slots_len; i++) {
         struct entry *e = s->entries.slots[i];
         if (e)

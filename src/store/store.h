@@ -106,15 +106,6 @@ void store_walk_done(struct store_walk *w);
 // store_count is the number of visible objects of a kind, in a namespace if that is not empty.
 size_t store_count(const struct store *s, const struct api_kind *kind, struct str namespace);
 
-// store_find_owned calls fn for each visible object with an owner reference to uid.
-void store_find_owned(const struct store *s, struct str uid,
-                      void (*fn)(void *arg, const struct object *o), void *arg);
-
-// store_find_labelled calls fn for each visible object of a kind whose label has this value.
-void store_find_labelled(const struct store *s, const struct api_kind *kind, struct str key,
-                         struct str value, void (*fn)(void *arg, const struct object *o),
-                         void *arg);
-
 // --- Writing -------------------------------------------------------------------------------------
 
 // store_next_revision is the revision the next accepted write will have; the caller writes it into

@@ -66,7 +66,6 @@ struct store {
     size_t kinds_len;
     struct custom_kinds *customs;
     struct entry_table entries;
-    struct term_table terms;
     struct history history;
     struct revisions doomed; // rows that the next transaction deletes
     struct write *pending_first, *pending_last;

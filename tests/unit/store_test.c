@@ -422,45 +422,6 @@ static void a_failing_commit_loses_all_that_waited(void **state)
     end(&w);
 }
 
-static void note_found(void *arg, const struct object *o)
-{
-    struct sbuf *found = arg;
-    sbuf_addf(found, "%.*s ", STR_ARG(o->name));
-}
-
-static void check_labelled(struct world *w, const char *value, const char *expected)
-{
-    struct sbuf found = {0};
-    store_find_labelled(w->store, claims(), STR("tier"), str_z(value), note_found, &found);
-    assert_str(sbuf_str(&found), expected);
-    sbuf_clear(&found);
-    store_find_owned(w->store, str_z(value), note_found, &found);
-    assert_str(sbuf_str(&found), expected);
-    sbuf_done(&found);
-}
-
-static void labels_and_owners_are_found(void **state)
-{
-    (void)state;
-    struct world w;
-    begin(&w, 2);
-    assert_int_equal(put(w.store, claims(), "ns", "c", "red", NULL), 0);
-    check_labelled(&w, "red", "");
-    run(&w);
-    check_labelled(&w, "red", "c ");
-    assert_int_equal(put(w.store, claims(), "ns", "a", "red", NULL), 0);
-    assert_int_equal(put(w.store, claims(), "ns", "b", "blue", NULL), 0);
-    run(&w);
-    check_labelled(&w, "red", "a c ");
-    check_labelled(&w, "blue", "b ");
-    assert_int_equal(put(w.store, claims(), "ns", "c", "blue", NULL), 0);
-    assert_int_equal(put(w.store, claims(), "ns", "a", NULL, NULL), 0);
-    run(&w);
-    check_labelled(&w, "red", "");
-    check_labelled(&w, "blue", "b c ");
-    end(&w);
-}
-
 static void closing_answers_what_was_accepted(void **state)
 {
     (void)state;
@@ -481,5 +442,5 @@ RUN_TESTS(TEST_CASE(objects_share_their_json),
           TEST_CASE(walks_go_in_order_and_through_writes),
           TEST_CASE(history_is_bounded_and_says_so), TEST_CASE(watches_replay_then_follow),
           TEST_CASE(callbacks_may_stop_any_watch),
-          TEST_CASE(a_failing_commit_loses_all_that_waited), TEST_CASE(labels_and_owners_are_found),
+          TEST_CASE(a_failing_commit_loses_all_that_waited),
           TEST_CASE(closing_answers_what_was_accepted))

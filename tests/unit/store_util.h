@@ -21,7 +21,7 @@ static inline const struct api_kind *classes(void)
     return api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceClass"));
 }
 
-// made makes an object with one label and one owner; text tells versions apart.
+// made makes an object with one label; text tells versions apart.
 static inline struct object *made(const struct api_kind *kind, const char *namespace,
                                   const char *name, uint64_t revision, const char *text)
 {
@@ -34,7 +34,6 @@ static inline struct object *made(const struct api_kind *kind, const char *names
               (unsigned long long)revision, text);
     struct object_pair label = {STR("tier"), str_z(text)};
     struct object_pair field = {STR("metadata.name"), str_z(name)};
-    struct str owner = str_z(text);
     struct object *o = object_new(&(struct object_parts){.kind = kind,
                                                          .revision = revision,
                                                          .namespace = str_z(namespace),
@@ -44,9 +43,7 @@ static inline struct object *made(const struct api_kind *kind, const char *names
                                                          .labels = &label,
                                                          .labels_len = 1,
                                                          .fields = &field,
-                                                         .fields_len = 1,
-                                                         .owners = &owner,
-                                                         .owners_len = 1});
+                                                         .fields_len = 1});
     sbuf_done(&json);
     return o;
 }
