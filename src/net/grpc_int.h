@@ -42,7 +42,7 @@ struct grpc_stream {
     struct h2_stream h2;
     struct arena arena;
     struct grpc_meta_list headers, trailers; // as received, without pseudo headers; in the arena
-    struct str path, method; // server
+    struct str path, method;                 // server
     struct sbuf in;
     size_t in_used;                   // bytes of in that are consumed
     struct grpc_meta_list end_fields; // trailers to send

@@ -524,7 +524,8 @@ static void names_are_resolved(void **state)
     struct world w;
     world_start(&w);
     https_free(w.https);
-    world_open(&w, "http://localhost", w.peer.port, NULL, 0); // also ::1, where nobody listens
+    world_open(&w, "http://localhost", w.peer.port, NULL,
+               0); // may also be ::1, where nobody listens
     struct call c = {0}, none = {0}, refused = {0};
     ask(&w, &c, "/length");
     assert_hello(&c);
