@@ -105,7 +105,7 @@ static void ask_for_nobody(struct sched *s, const struct api_resource_claim *cla
 }
 
 static void write_unused(struct sched *s, const struct api_resource_claim *claim,
-                         struct json_writer *w)
+                         struct json_writer *w, struct sbuf *text)
 {
     struct told t = {0};
     cleanup_sbuf struct sbuf cause = {0};
@@ -129,6 +129,8 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
         json_write_key(w, STR("now"));
         json_write_raw(w, sbuf_str(&t.now));
     }
+    if (text)
+        sbuf_add(text, sbuf_str(&t.text));
     told_done(&t);
 }
 
@@ -176,7 +178,7 @@ static struct str state_of(const struct sched_claim *k, const struct api_resourc
                                                   : STR("pending");
 }
 
-void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)
+void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out, struct sbuf *text)
 {
     const struct api_resource_claim *claim = claims_api(k);
     struct json_writer w = {.out = out};
@@ -190,12 +192,12 @@ void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)
     json_write_array_begin(&w);
     for (size_t i = 0; i < k->pods.n; i++) {
         cleanup_sbuf struct sbuf pod = {0};
-        explain_pod(s, k->pods.p[i], &pod);
+        explain_pod(s, k->pods.p[i], &pod, NULL);
         json_write_raw(&w, sbuf_str(&pod));
     }
     json_write_array_end(&w);
     if (!claim->status.allocation && !k->flight && !k->pods.n &&
         !claim->metadata.deletion_timestamp.set)
-        write_unused(s, claim, &w);
+        write_unused(s, claim, &w, text);
     json_write_object_end(&w);
 }
