@@ -106,17 +106,26 @@ static void memory_set_version(struct client_object *o)
     o->meta->resource_version = arena_strf(&o->arena, "%llu", (unsigned long long)o->revision);
 }
 
+// memory_generate_name takes the plain base of the name if it is free: people read it.
+static void memory_generate_name(struct memory *m, struct client_object *o)
+{
+    struct str base = o->meta->generate_name;
+    if (base.n && base.p[base.n - 1] == '-')
+        base.n--;
+    o->meta->name = arena_str(&o->arena, base);
+    for (uint64_t i = 1; memory_get(m, o->object.kind, o->meta->namespace, o->meta->name); i++)
+        o->meta->name = arena_strf(&o->arena, "%.*s-%llu", STR_ARG(base), (unsigned long long)i);
+}
+
 static void memory_identify(struct memory *m, struct client_object *o)
 {
-    char text[UUID_TEXT_LEN + 1];
-    if (!o->meta->uid.n || !o->meta->name.n) {
+    if (!o->meta->name.n)
+        memory_generate_name(m, o);
+    if (!o->meta->uid.n) {
+        char text[UUID_TEXT_LEN + 1];
         struct uuid u = uuid_random(m->exec->rng);
         uuid_write(&u, text);
-        if (!o->meta->name.n)
-            o->meta->name =
-                arena_strf(&o->arena, "%.*s%.5s", STR_ARG(o->meta->generate_name), text);
-        if (!o->meta->uid.n)
-            o->meta->uid = arena_str(&o->arena, str_z(text));
+        o->meta->uid = arena_str(&o->arena, str_z(text));
     }
     if (!o->meta->creation_timestamp.set) {
         o->meta->creation_timestamp.at = moment_from_ns(exec_wall_ns(m->exec));
@@ -228,7 +237,9 @@ static void memory_op_watch_stop(struct client_watch *watch)
 
 static bool memory_is_over(const struct client_object *o)
 {
-    return o->meta->deletion_timestamp.set && o->meta->finalizers.n == 0;
+    const struct api_object_meta *m = o->meta;
+    return m->deletion_timestamp.set && m->finalizers.n == 0 &&
+           (!m->has_deletion_grace_period_seconds || m->deletion_grace_period_seconds == 0);
 }
 
 static void memory_publish(struct memory *m, struct memory_table *t,
@@ -279,6 +290,7 @@ static void memory_remove(struct memory *m, const struct client_object *old)
         o->meta->deletion_timestamp.at = moment_from_ns(exec_wall_ns(m->exec));
         o->meta->deletion_timestamp.set = true;
     }
+    o->meta->has_deletion_grace_period_seconds = false;
     memory_store(m, o);
 }
 
