@@ -95,7 +95,7 @@ static int verb_free(void)
     struct answers a = {0};
     struct err err = {0};
     bool any = false;
-    int r = device_open(&s, false, &err);
+    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == 0)
         r = ask_all(&s, &a, &err);
     if (r == 0)

@@ -83,7 +83,7 @@ static int save(struct err *err)
 {
     struct device_source s = {0};
     cleanup_sbuf struct sbuf out = {0}, taken = {0};
-    int r = device_open(&s, true, err);
+    int r = device_open(&s, DEVICE_WORLD_EVENTS | DEVICE_WORLD_ALL, err);
     if (r == 0) {
         rfc3339_write_seconds(view_now(), &taken);
         const struct snapshot_about about = {.server = server_version(&s),
@@ -287,10 +287,10 @@ static int load(struct err *err)
     struct device_source file = {0}, cluster = {0};
     struct inventory *inv = NULL;
     device_snapshot = words.p[0];
-    int r = device_open(&file, false, err);
+    int r = device_open(&file, DEVICE_WORLD_DEVICES, err);
     device_snapshot = NULL;
     if (r == 0)
-        r = device_open(&cluster, false, err);
+        r = device_open(&cluster, DEVICE_WORLD_DEVICES, err);
     if (r == 0)
         r = device_inventory(&cluster, &inv, err);
     if (r == 0 && (inv->devices_len || inv->claims_len) && !force)
