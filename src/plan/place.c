@@ -8,7 +8,8 @@
 
 #include "base/banned.h"
 
-#define SETTLE_S 3600 // on the clock of the cluster in memory
+#define SETTLE_S        3600 // on the clock of the cluster in memory
+#define PROBE_SCHEDULER "default-scheduler"
 
 struct placing {
     struct plan *p;
@@ -57,7 +58,7 @@ static void place_learn_schedulers(void *arg, const struct client_object *o)
 
 // --- Before the scheduler ------------------------------------------------------------------------
 
-// place_probe puts in a pod that wants nothing but a claim that no pod names. It comes last.
+// place_probe puts in a pod that wants nothing but a claim that no pod names.
 static void place_probe(struct placing *at, const struct unit *u)
 {
     struct api_pod_resource_claim entry = {
@@ -66,9 +67,7 @@ static void place_probe(struct placing *at, const struct unit *u)
     struct api_pod pod = {.metadata = {.namespace = u->namespace, .name = u->pod},
                           .spec = {.resource_claims = {.p = &entry, .n = 1},
                                    .containers = {.p = &container, .n = 1},
-                                   .scheduler_name = STR("default-scheduler"),
-                                   .priority = INT32_MIN,
-                                   .has_priority = true}};
+                                   .scheduler_name = STR(PROBE_SCHEDULER)}};
     sim_put(&at->sim, &api_pod_type, &pod);
 }
 
@@ -128,12 +127,8 @@ static void place_prepare(struct placing *at)
     place_return_evicted(at);
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
-        if (!place_takes_part(at, i))
-            continue;
-        if (u->fresh)
+        if (u->fresh && place_takes_part(at, i))
             (void)!sim_admit_pod(&at->sim, u->fresh); // a refusal is told later
-        else if (!u->is_pod && !u->bound)
-            place_probe(at, u);
     }
     sim_settle(&at->sim, SETTLE_S);
 }
@@ -141,6 +136,7 @@ static void place_prepare(struct placing *at)
 static void place_schedule(struct placing *at)
 {
     const struct api_kind *pods = api_kind_find(STR("v1"), STR("Pod"));
+    vec_push(&at->schedulers, STR(PROBE_SCHEDULER));
     memory_foreach(at->sim.memory, pods, place_learn_schedulers, at);
     sim_schedule(&at->sim, at->p->options.policy, at->schedulers.p, at->schedulers.n);
     sim_settle(&at->sim, SETTLE_S);
@@ -422,14 +418,27 @@ static int place_begin(struct plan_world *w, const struct plan_options *options,
     return 0;
 }
 
+static void place_take_steps(struct placing *at, bool pods)
+{
+    for (size_t i = 0; i < at->p->units.n; i++)
+        if (at->p->units.p[i].is_pod == pods && (at->target == SIZE_MAX || i == at->target))
+            place_take_step(at, &at->p->units.p[i]);
+}
+
 static void place_run(struct plan *p, size_t target)
 {
     struct placing at = {.p = p, .target = target};
     place_prepare(&at);
     place_schedule(&at);
-    for (size_t i = 0; i < p->units.n; i++)
-        if (target == SIZE_MAX || i == target)
-            place_take_step(&at, &p->units.p[i]);
+    place_take_steps(&at, true);
+    // Claims that no pod names come last, in a cluster that has told of the pods.
+    for (size_t i = 0; i < p->units.n; i++) {
+        const struct unit *u = &p->units.p[i];
+        if (!u->is_pod && !u->bound && place_takes_part(&at, i))
+            place_probe(&at, u);
+    }
+    sim_settle(&at.sim, SETTLE_S);
+    place_take_steps(&at, false);
     sim_end(&at.sim);
     vec_done(&at.schedulers);
     map_done(&at.told);
