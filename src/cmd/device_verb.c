@@ -46,6 +46,7 @@ static const struct {
     {{"/api/v1/namespaces"}, DEVICE_WORLD_ALL, false},
     {{"/apis/scheduling.k8s.io/v1/priorityclasses"}, DEVICE_WORLD_ALL, false},
     {{"/api/v1/resourcequotas"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/limitranges"}, DEVICE_WORLD_ALL, false},
     {{"/apis/scheduling.k8s.io/v1beta1/podgroups", "/apis/scheduling.k8s.io/v1alpha1/podgroups"},
      DEVICE_WORLD_ALL,
      false},

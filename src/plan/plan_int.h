@@ -68,6 +68,9 @@ struct plan_object *world_node_named(struct plan_world *w, struct str name);
 int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str name,
                   struct err *err) MUST_USE;
 
+// world_kind is the kind of objects of a type.
+const struct api_kind *world_kind(const struct api_type *type);
+
 // world_note records a line for people.
 void world_note(struct plan_world *w, const char *fmt, ...) ERR_PRINTF(2, 3);
 

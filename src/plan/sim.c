@@ -3,6 +3,7 @@
 // The cluster in memory: its life, what is admitted to it, and when it has come to rest.
 #include "plan/sim.h"
 
+#include "api/limits.h"
 #include "api/quota.h"
 
 #include "base/banned.h"
@@ -15,17 +16,9 @@
 
 // --- Objects -------------------------------------------------------------------------------------
 
-static const struct api_kind *sim_kind(const struct api_type *type)
-{
-    for (size_t i = 0; i < api_kinds_len; i++)
-        if (api_kinds[i].type == type && api_kinds[i].plural.n)
-            return &api_kinds[i];
-    return NULL;
-}
-
 void sim_put(struct sim *s, const struct api_type *type, void *value)
 {
-    const struct api_object o = {sim_kind(type), value};
+    const struct api_object o = {world_kind(type), value};
     assert(o.kind);
     (void)memory_put(s->memory, &o);
 }
@@ -111,7 +104,7 @@ static int sim_charge(struct sim *s, const struct api_object *object, struct sbu
                                       .pod_of = sim_pod_of,
                                       .ctx = s};
     int r = 0;
-    memory_foreach(s->memory, sim_kind(&api_resource_quota_type), sim_match_quota, &q);
+    memory_foreach(s->memory, world_kind(&api_resource_quota_type), sim_match_quota, &q);
     struct api_resource_quota *changed =
         arena_array(&arena, struct api_resource_quota, q.found.n + 1);
     bool *counted = arena_array(&arena, bool, q.found.n + 1);
@@ -190,7 +183,7 @@ static void sim_set_priority(struct sim *s, struct api_pod *pod)
     struct priority_search p = {.name = pod->spec.priority_class_name};
     if (pod->spec.has_priority)
         return;
-    memory_foreach(s->memory, sim_kind(&api_priority_class_type), sim_match_priority, &p);
+    memory_foreach(s->memory, world_kind(&api_priority_class_type), sim_match_priority, &p);
     pod->spec.priority = p.found ? p.found->value : 0;
     for (size_t i = 0; !p.found && i < array_len(system); i++)
         if (str_eqz(p.name, system[i].name))
@@ -198,18 +191,36 @@ static void sim_set_priority(struct sim *s, struct api_pod *pod)
     pod->spec.has_priority = true;
 }
 
+struct limiting {
+    struct api_pod *pod;
+    struct arena *arena;
+};
+
+static void sim_apply_limits(void *arg, const struct client_object *o)
+{
+    const struct limiting *l = arg;
+    cleanup_sbuf struct sbuf told = {0};
+    if (str_eq(o->meta->namespace, l->pod->metadata.namespace))
+        limits_default_pod(l->pod, o->object.value, &told, l->arena);
+}
+
 int sim_admit_pod(struct sim *s, const struct api_pod *pod)
 {
-    struct api_pod own = *pod;
-    const struct api_object object = {sim_kind(&api_pod_type), &own};
+    struct arena arena = {0};
+    struct api_pod own;
+    const struct api_object object = {world_kind(&api_pod_type), &own};
     cleanup_sbuf struct sbuf why = {0};
+    api_copy(&api_pod_type, pod, &own, &arena);
     sim_set_priority(s, &own);
+    memory_foreach(s->memory, world_kind(&api_limit_range_type), sim_apply_limits,
+                   &(struct limiting){&own, &arena});
     int r = sim_charge(s, &object, &why);
     if (r == 0)
         sim_put(s, &api_pod_type, &own);
     else
         sim_refuse(s, "pods", own.metadata.namespace, own.metadata.name, own.metadata.name,
                    sbuf_str(&why));
+    arena_done(&arena);
     return r;
 }
 

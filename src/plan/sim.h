@@ -53,7 +53,7 @@ void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, 
 void sim_load_rule(struct sim *s, const struct api_device_taint_rule *rule);
 
 // sim_put puts an object in, as it is. sim_admit_pod does what the server does to a new pod: its
-// priority, the quotas. Returns 0, or -ERR_FORBIDDEN; then the pod is not there, and sim_refusal says why.
+// priority, limits, quotas. Returns 0, or -ERR_FORBIDDEN; then the pod is not there, and sim_refusal says why.
 void sim_put(struct sim *s, const struct api_type *type, void *value);
 int sim_admit_pod(struct sim *s, const struct api_pod *pod) MUST_USE;
 struct str sim_refusal(const struct sim *s, struct str pod);

@@ -43,6 +43,14 @@ struct str world_full_name(struct arena *a, struct str namespace, struct str nam
     return namespace.n ? arena_strf(a, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name)) : name;
 }
 
+const struct api_kind *world_kind(const struct api_type *type)
+{
+    for (size_t i = 0; i < api_kinds_len; i++)
+        if (api_kinds[i].type == type && api_kinds[i].plural.n)
+            return &api_kinds[i];
+    return NULL;
+}
+
 // --- By name -------------------------------------------------------------------------------------
 
 static struct str key_of(struct arena *a, enum plan_kind kind, const struct api_type *type,
@@ -111,6 +119,7 @@ static const struct {
     {&api_namespace_type, PLAN_OTHER},
     {&api_priority_class_type, PLAN_OTHER},
     {&api_resource_quota_type, PLAN_OTHER},
+    {&api_limit_range_type, PLAN_OTHER},
     {&api_pod_group_type, PLAN_OTHER},
     {&api_persistent_volume_type, PLAN_OTHER},
     {&api_persistent_volume_claim_type, PLAN_OTHER},

@@ -146,16 +146,18 @@ static void random_template(struct live *l, int i)
 
 static void random_pod(struct live *l, const char *name, bool old, struct sbuf *out)
 {
-    sbuf_addf(
-        out,
-        "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s','namespace':'default',"
-        "'labels':{'app':'a%u'}},'spec':{'schedulerName':'default-scheduler','containers':[{"
-        "'name':'c','image':'i','resources':{'requests':{'cpu':'%u00m','memory':'%uGi'}%s}%s}]",
-        name, dice(l, 3), 1 + dice(l, old ? 10 : 40), 1 + dice(l, 8),
-        !dice(l, 8)   ? ",'limits':{'x.io/y':'1'}"
-        : !dice(l, 8) ? ",'limits':{'drv.io/gpu':'1'}"
-                      : "",
-        dice(l, 8) ? "" : ",'ports':[{'containerPort':80,'hostPort':80}]");
+    char cpu[32] = "";
+    if (dice(l, 8))
+        (void)snprintf(cpu, sizeof(cpu), "'cpu':'%u00m',", 1 + dice(l, old ? 10 : 40));
+    sbuf_addf(out,
+              "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'%s','namespace':'default',"
+              "'labels':{'app':'a%u'}},'spec':{'schedulerName':'default-scheduler','containers':[{"
+              "'name':'c','image':'i','resources':{'requests':{%s'memory':'%uGi'}%s}%s}]",
+              name, dice(l, 3), cpu, 1 + dice(l, 8),
+              !dice(l, 8)   ? ",'limits':{'x.io/y':'1'}"
+              : !dice(l, 8) ? ",'limits':{'drv.io/gpu':'1'}"
+                            : "",
+              dice(l, 8) ? "" : ",'ports':[{'containerPort':80,'hostPort':80}]");
     if (dice(l, 3))
         sbuf_addf(out, ",'resourceClaims':[{'name':'gen','resourceClaimTemplateName':'t%u'}]",
                   dice(l, 4));
@@ -222,6 +224,12 @@ static void random_cluster(struct live *l)
                   4 + dice(l, 6), 3 + dice(l, 6));
         live_must(l, "v1", "ResourceQuota", "default", &b);
     }
+    if (!dice(l, 4)) {
+        cleanup_sbuf struct sbuf b = {0};
+        sbuf_addz(&b, "{'metadata':{'name':'lr','namespace':'default'},'spec':{'limits':[{'type':"
+                      "'Container','defaultRequest':{'cpu':'2','memory':'2Gi'}}]}}");
+        live_must(l, "v1", "LimitRange", "default", &b);
+    }
 }
 
 static void random_start(struct live *l, uint64_t seed)
@@ -270,6 +278,7 @@ static struct plan_world *live_snapshot(struct live *l)
         {"resource.k8s.io/v1", "ResourceClaim"},
         {"scheduling.k8s.io/v1", "PriorityClass"},
         {"v1", "ResourceQuota"},
+        {"v1", "LimitRange"},
         {"v1", "Pod"},
     };
     struct plan_world *pw = plan_world_new();
