@@ -134,6 +134,46 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
     told_done(&t);
 }
 
+// --- Nodes that take nobody ----------------------------------------------------------------------
+
+// The taint of a cordon is no taint that somebody would tolerate.
+static size_t tolerate_all(const struct api_node *node, struct api_toleration *all)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < node->spec.taints.n; i++)
+        if (!str_eqz(node->spec.taints.p[i].key, "node.kubernetes.io/unschedulable"))
+            all[n++] = (struct api_toleration){.key = node->spec.taints.p[i].key,
+                                               .operator= STR("Exists")};
+    return n;
+}
+
+static bool takes_nobody(struct sched *s, const struct sched_node *n, struct sbuf *why)
+{
+    struct arena arena = {0};
+    struct api_toleration *all =
+        arena_array(&arena, struct api_toleration, n->api->spec.taints.n + 1);
+    struct api_pod api = {.spec.tolerations = {.p = all, .n = tolerate_all(n->api, all)}};
+    struct pod_need need = {.res = RES_PODS, .amount = 1};
+    struct sched_pod pod = {.key = STR(""), .api = &api, .needs = &need, .needs_len = 1};
+    struct attempt a;
+    bool closed = cycle_begin(s, &pod, &a) == DRA_OK && filter_node(&a, n, why) != WHY_NONE;
+    cycle_end(&a);
+    arena_done(&arena);
+    return closed;
+}
+
+void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node, struct str why),
+                        void *arg)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    for (size_t i = 0; i < s->cluster.order.n; i++) {
+        const struct sched_node *n = s->cluster.order.p[i];
+        sbuf_clear(&why);
+        if (n && n->api && takes_nobody(s, n, &why))
+            fn(arg, n->name, sbuf_str(&why));
+    }
+}
+
 // --- Who has it ----------------------------------------------------------------------------------
 
 static void write_holder(struct sched *s, const struct api_resource_claim *claim,

@@ -228,6 +228,28 @@ static void test_free_counts(void **state)
     check_free(text, &(struct free_question){.cel = STR("device.nothing +")}, NULL);
 }
 
+// Devices of a node that takes no pod are there, and nobody gets them.
+static void test_free_knows_closed_nodes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        GPUS NODE("n1") SLICE("n1", "{name: a}") SLICE("n2", "{name: a}") SLICE("n3", "{name: a}")
+            SLICE("n4", "{name: a}") "---\napiVersion: v1\nkind: Node\nmetadata: {name: n2}\nspec: "
+                                     "{unschedulable: true}\n"
+                                     "---\napiVersion: v1\nkind: Node\nmetadata: {name: "
+                                     "n3}\nstatus: {allocatable: {pods: 1}}\n"
+                                     "---\napiVersion: v1\nkind: Node\nmetadata: {name: n4}\nspec: "
+                                     "{taints: [{key: gpu, "
+                                     "effect: NoSchedule}]}\n" POD("full", "n3");
+    struct plan_world *w = world(text);
+    struct free_closed *closed = free_closed_new(w);
+    check_free(text,
+               &(struct free_question){.class_name = STR("gpu.example.com"), .closed = closed},
+               "n1 1 1 1\nn2 1 1 0\nn3 1 1 0\nn4 1 1 1\n4 4 2\n");
+    free_closed_free(closed);
+    plan_world_free(w);
+}
+
 static void test_free_asks_the_allocator_for_partitions_and_shares(void **state)
 {
     (void)state;
@@ -644,6 +666,7 @@ static void test_snapshot_reads_back_and_keeps_no_secret(void **state)
 RUN_TESTS(TEST_CASE(test_states), TEST_CASE(test_only_the_newest_complete_generation_counts),
           TEST_CASE(test_partitions_block_each_other), TEST_CASE(test_shares_tell_what_is_left),
           TEST_CASE(test_holders), TEST_CASE(test_names), TEST_CASE(test_free_counts),
+          TEST_CASE(test_free_knows_closed_nodes),
           TEST_CASE(test_free_asks_the_allocator_for_partitions_and_shares),
           TEST_CASE(test_free_counts_network_devices_once), TEST_CASE(test_topology),
           TEST_CASE(test_topology_folds_partitions), TEST_CASE(test_taint_tells_whom_it_evicts),
