@@ -58,15 +58,14 @@ static void memory_set_version(struct client_object *o)
     o->meta->resource_version = arena_strf(&o->arena, "%llu", (unsigned long long)o->revision);
 }
 
-// memory_generate_name takes the plain base of the name if it is free: people read it.
+// memory_generate_name counts where a server rolls dice: people read it.
 static void memory_generate_name(struct memory *m, struct client_object *o)
 {
     struct str base = o->meta->generate_name;
-    if (base.n && base.p[base.n - 1] == '-')
-        base.n--;
-    o->meta->name = arena_str(&o->arena, base);
-    for (uint64_t i = 1; memory_get(m, o->object.kind, o->meta->namespace, o->meta->name); i++)
-        o->meta->name = arena_strf(&o->arena, "%.*s-%llu", STR_ARG(base), (unsigned long long)i);
+    uint64_t i = 0;
+    do
+        o->meta->name = arena_strf(&o->arena, "%.*s%llu", STR_ARG(base), (unsigned long long)++i);
+    while (memory_get(m, o->object.kind, o->meta->namespace, o->meta->name));
 }
 
 static void memory_identify(struct memory *m, struct client_object *o)

@@ -141,9 +141,9 @@ static void creation_is_that_of_a_server(void **state)
     assert_str(pod_of(&k, "p")->spec.restart_policy, "Always");
     assert_int_equal(do_create(&k, A_POD("'name':'p'", "")), -ERR_ALREADY_EXISTS);
     assert_int_equal(do_create(&k, A_POD("'generateName':'g-'", "")), 0);
-    assert_str(k.object->meta->name, "g");
-    assert_int_equal(do_create(&k, A_POD("'generateName':'g-'", "")), 0);
     assert_str(k.object->meta->name, "g-1");
+    assert_int_equal(do_create(&k, A_POD("'generateName':'g-'", "")), 0);
+    assert_str(k.object->meta->name, "g-2");
     kit_end(&k);
 }
 

@@ -298,25 +298,22 @@ static struct plan_world *live_snapshot(struct live *l)
     return pw;
 }
 
-static bool is_generated(struct str rest)
+static bool is_plain(char c)
 {
-    bool yes = rest.n >= 6 && rest.p[0] == '-';
-    for (size_t i = 1; yes && i < 6; i++)
-        yes = (rest.p[i] >= 'a' && rest.p[i] <= 'z') || (rest.p[i] >= '0' && rest.p[i] <= '9');
-    return yes;
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
 // Names that are generated differ: NAME-gen-x7k2p is NAME-gen.
 static void plain(struct str text, struct sbuf *out)
 {
-    static const char *const marks[] = {"-gen", "-extended-resources"};
+    static const char *const marks[] = {"-gen-", "-extended-resources-"};
     for (size_t i = 0; i < text.n; i++) {
         bool marked = false;
         sbuf_addc(out, text.p[i]);
         for (size_t m = 0; m < array_len(marks); m++)
             marked |= str_ends(str_upto(text, i + 1), str_z(marks[m]));
-        if (marked && is_generated(str_from(text, i + 1)))
-            i += 6;
+        while (marked && i + 1 < text.n && is_plain(text.p[i + 1]))
+            i++;
     }
 }
 
