@@ -48,6 +48,10 @@ struct alloc_features {
 // (DRAAdminAccess); also "all" and "default-1.37". False: no such feature.
 bool alloc_features_add(struct alloc_features *f, struct str name);
 
+// alloc_gates_add turns on the gates that such a name stands for; any other gate by its own name.
+struct features;
+bool alloc_gates_add(struct features *gates, struct str name);
+
 // alloc_features_of is what gates say.
 struct features;
 struct alloc_features alloc_features_of(const struct features *f);

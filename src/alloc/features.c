@@ -60,6 +60,20 @@ bool alloc_features_add(struct alloc_features *f, struct str name)
     return found;
 }
 
+bool alloc_gates_add(struct features *gates, struct str name)
+{
+    enum feature gate = feature_find(name);
+    bool all = str_eqz(name, "all");
+    for (size_t i = 0; all && i < FEATURES; i++)
+        gates->on[i] = true;
+    for (size_t i = 0; i < array_len(features); i++)
+        if (str_eqz(name, features[i].name))
+            gate = feature_find(str_z(features[i].gate));
+    if (gate != FEATURE_NONE)
+        gates->on[gate] = true;
+    return all || gate != FEATURE_NONE;
+}
+
 struct alloc_features alloc_features_default(void)
 {
     struct alloc_features f = {0};

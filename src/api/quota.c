@@ -427,3 +427,116 @@ bool quota_in_scope(const struct api_resource_quota *q, const struct api_object 
             return false;
     return true;
 }
+
+// --- Admission -----------------------------------------------------------------------------------
+
+struct quota_change quota_change_of(const struct api_object *object, const struct api_object *old,
+                                    const struct quota_world *world, struct arena *arena)
+{
+    struct quota_change c = {
+        .object = object, .old = old, .world = world, .usage = quota_usage(object, world, arena)};
+    if (!old)
+        return c;
+    struct api_quantity_map before = quota_usage(old, world, arena);
+    struct amounts grown = {0}; // in the order of usage, which is sorted
+    for (size_t i = 0; i < c.usage.n; i++) {
+        const struct quantity *had = amounts_get(&before, c.usage.p[i].key);
+        struct quantity more = c.usage.p[i].value;
+        if (had)
+            quantity_sub(&more, &c.usage.p[i].value, had, arena);
+        if (quantity_sign(&more) > 0)
+            vec_push_arena(arena, &grown, ((struct api_quantity_entry){c.usage.p[i].key, more}));
+    }
+    c.more = (struct api_quantity_map){grown.p, grown.n};
+    return c;
+}
+
+// quota_names is what the quota counts of the changed object.
+static struct api_str_array quota_names(const struct quota_change *c,
+                                        const struct api_quantity_map *hard, struct arena *arena)
+{
+    struct VEC(struct str) list = {0};
+    for (size_t i = 0; i < hard->n; i++)
+        if (quota_counts(hard->p[i].key, c->object->kind, c->world))
+            vec_push_arena(arena, &list, hard->p[i].key);
+    return (struct api_str_array){list.p, list.n};
+}
+
+static int quota_check_ready(const struct quota_change *c, const struct api_resource_quota *q,
+                             const struct api_str_array *names, struct sbuf *why)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    if (c->object->kind->type == &api_pod_type)
+        quota_lacks(c->object->value, names, &text);
+    if (text.n) {
+        sbuf_addf(why, "failed quota: %.*s: must specify %.*s", STR_ARG(q->metadata.name),
+                  STR_ARG(sbuf_str(&text)));
+        return -ERR_FORBIDDEN;
+    }
+    bool known = true;
+    for (size_t i = 0; i < names->n; i++) {
+        known &= amounts_get(&q->status.used, names->p[i]) != NULL;
+        sbuf_addf(&text, "%s%.*s", i ? "," : "", STR_ARG(names->p[i]));
+    }
+    if (known)
+        return 0;
+    sbuf_addf(why, "status unknown for quota: %.*s, resources: %.*s", STR_ARG(q->metadata.name),
+              STR_ARG(sbuf_str(&text)));
+    return -ERR_FORBIDDEN;
+}
+
+static int quota_exceeded(const struct api_resource_quota *q, const struct api_quantity_map *wanted,
+                          const struct api_quantity_map *exceeded, struct arena *arena,
+                          struct sbuf *why)
+{
+    struct api_quantity_map used = {0}, hard = {0}, asked = {0};
+    cleanup_sbuf struct sbuf a = {0}, b = {0}, d = {0};
+    for (size_t i = 0; i < exceeded->n; i++) {
+        struct str name = exceeded->p[i].key;
+        const struct quantity *have = amounts_get(&q->status.used, name);
+        amounts_set(&asked, name, amounts_get(wanted, name), arena);
+        amounts_set(&hard, name, amounts_get(&q->status.hard, name), arena);
+        if (have)
+            amounts_set(&used, name, have, arena);
+    }
+    amounts_write(&asked, &a);
+    amounts_write(&used, &b);
+    amounts_write(&hard, &d);
+    sbuf_addf(why, "exceeded quota: %.*s, requested: %.*s, used: %.*s, limited: %.*s",
+              STR_ARG(q->metadata.name), STR_ARG(sbuf_str(&a)), STR_ARG(sbuf_str(&b)),
+              STR_ARG(sbuf_str(&d)));
+    return -ERR_FORBIDDEN;
+}
+
+int quota_admit(struct api_resource_quota *q, const struct quota_change *c, struct arena *arena,
+                bool *ret_counted, struct sbuf *why)
+{
+    struct api_str_array names = quota_names(c, &q->status.hard, arena);
+    *ret_counted = false;
+    if (!names.n || !quota_in_scope(q, c->object))
+        return 0;
+    int r = quota_check_ready(c, q, &names, why);
+    if (r < 0)
+        return r;
+    const struct api_quantity_map *more =
+        c->old && quota_in_scope(q, c->old) ? &c->more : &c->usage;
+    struct api_quantity_map wanted = {0}, exceeded = {0}, used = q->status.used;
+    for (size_t i = 0; i < q->status.hard.n; i++) {
+        struct str name = q->status.hard.p[i].key;
+        const struct quantity *need = amounts_get(more, name), *have = amounts_get(&used, name);
+        if (!need || quantity_sign(need) <= 0)
+            continue;
+        struct quantity sum = *need;
+        if (have)
+            quantity_add(&sum, have, need, arena);
+        amounts_set(&wanted, name, need, arena);
+        amounts_set(&used, name, &sum, arena);
+        if (quantity_cmp(&sum, &q->status.hard.p[i].value) > 0)
+            amounts_set(&exceeded, name, &sum, arena);
+    }
+    if (exceeded.n)
+        return quota_exceeded(q, &wanted, &exceeded, arena, why);
+    q->status.used = used;
+    *ret_counted = wanted.n > 0;
+    return 0;
+}

@@ -38,4 +38,20 @@ bool quota_in_scope(const struct api_resource_quota *q, const struct api_object 
 void quota_lacks(const struct api_pod *pod, const struct api_str_array *resources,
                  struct sbuf *out);
 
+// What a change of an object means to quotas. old is NULL for a creation.
+struct quota_change {
+    const struct api_object *object, *old;
+    const struct quota_world *world;
+    struct api_quantity_map usage; // of the object
+    struct api_quantity_map more;  // than that of the old one
+};
+
+struct quota_change quota_change_of(const struct api_object *object, const struct api_object *old,
+                                    const struct quota_world *world, struct arena *arena);
+
+// quota_admit counts a change in a quota of its namespace: *ret_counted says whether q's status.used
+// has grown. Returns 0, or -ERR_FORBIDDEN with the reason in why; q is unchanged then.
+int quota_admit(struct api_resource_quota *q, const struct quota_change *c, struct arena *arena,
+                bool *ret_counted, struct sbuf *why) MUST_USE;
+
 #endif

@@ -3,69 +3,21 @@
 // Objects in memory behind the client's interface. Each kind has a table of its own, in the order in
 // which objects were put in, so that runs repeat exactly. Every write makes a new object; answers and
 // events share it by reference count and are delivered by the exec, never by the call itself.
-#include "client/memory.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
 #include "api/patch.h"
 #include "api/validate.h"
-#include "base/list.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/uuid.h"
+#include "client/memory_int.h"
 #include "codec/json.h"
 
 #include "base/banned.h"
 
-struct memory_objects MAP(const struct client_object *); // by "namespace/name"; keys are owned
-
-struct memory_table {
-    const struct api_kind *kind;
-    struct memory_objects objects;
-    struct list watches;
-};
-
-struct memory_tables MAP(struct memory_table *); // by kind and group; keys are owned
-
-struct memory {
-    struct exec *exec;
-    struct features features;
-    struct memory_tables tables;
-    uint64_t revision;
-    uint64_t writes;
-    memory_guard_fn guard;
-    void *guard_arg;
-    memory_hook_fn hook;
-    void *hook_arg;
-};
-
-struct memory_client {
-    struct client client; // first
-    struct memory *m;
-    uint32_t busy; // answers to come
-    bool freed;
-};
-
-struct client_watch {
-    struct list_node node;
-    struct memory *m;
-    char *namespace; // NULL: all
-    client_event_fn event;
-    void *arg;
-    uint32_t posted; // events on the exec
-    bool stopped;
-};
-
-static struct memory_client *memory_client_of(struct client *c)
-{
-    return container_of(c, struct memory_client, client);
-}
-
 // --- Tables --------------------------------------------------------------------------------------
 
-// memory_table finds the table of a kind, whatever its version.
-static struct memory_table *memory_table(struct memory *m, const struct api_kind *kind)
+struct memory_table *memory_table(struct memory *m, const struct api_kind *kind)
 {
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s.%.*s", STR_ARG(kind->kind), STR_ARG(kind->group));
@@ -106,17 +58,25 @@ static void memory_set_version(struct client_object *o)
     o->meta->resource_version = arena_strf(&o->arena, "%llu", (unsigned long long)o->revision);
 }
 
+// memory_generate_name counts where a server rolls dice: people read it.
+static void memory_generate_name(struct memory *m, struct client_object *o)
+{
+    struct str base = o->meta->generate_name;
+    uint64_t i = 0;
+    do
+        o->meta->name = arena_strf(&o->arena, "%.*s%llu", STR_ARG(base), (unsigned long long)++i);
+    while (memory_get(m, o->object.kind, o->meta->namespace, o->meta->name));
+}
+
 static void memory_identify(struct memory *m, struct client_object *o)
 {
-    char text[UUID_TEXT_LEN + 1];
-    if (!o->meta->uid.n || !o->meta->name.n) {
+    if (!o->meta->name.n)
+        memory_generate_name(m, o);
+    if (!o->meta->uid.n) {
+        char text[UUID_TEXT_LEN + 1];
         struct uuid u = uuid_random(m->exec->rng);
         uuid_write(&u, text);
-        if (!o->meta->name.n)
-            o->meta->name =
-                arena_strf(&o->arena, "%.*s%.5s", STR_ARG(o->meta->generate_name), text);
-        if (!o->meta->uid.n)
-            o->meta->uid = arena_str(&o->arena, str_z(text));
+        o->meta->uid = arena_str(&o->arena, str_z(text));
     }
     if (!o->meta->creation_timestamp.set) {
         o->meta->creation_timestamp.at = moment_from_ns(exec_wall_ns(m->exec));
@@ -141,94 +101,13 @@ static void memory_prepare(struct memory *m, enum api_op op, struct client_objec
     api_prepare(op, &o->object, old ? &before : NULL, &rules, &o->arena);
 }
 
-// --- Events --------------------------------------------------------------------------------------
-
-struct memory_event {
-    struct client_watch *watch;
-    struct client_event event;
-    struct err err;
-};
-
-static void memory_release_watch(struct client_watch *watch)
-{
-    if (!watch->stopped || watch->posted)
-        return;
-    free(watch->namespace);
-    free(watch);
-}
-
-static void memory_deliver_event(void *arg)
-{
-    struct memory_event *e = arg;
-    struct client_watch *watch = e->watch;
-    if (!watch->stopped)
-        watch->event(watch->arg, &e->event);
-    client_object_unref(e->event.object);
-    free(e);
-    watch->posted--;
-    memory_release_watch(watch);
-}
-
-static void memory_send_event(struct client_watch *watch, enum client_event_type type,
-                              const struct client_object *o, uint64_t revision)
-{
-    if (o && watch->namespace && !str_eqz(o->meta->namespace, watch->namespace))
-        return;
-    struct memory_event *e = xcalloc(1, sizeof(*e));
-    e->watch = watch;
-    e->event =
-        (struct client_event){.type = type, .object = client_object_ref(o), .revision = revision};
-    watch->posted++;
-    exec_post(watch->m->exec, memory_deliver_event, e);
-}
-
-static void memory_end_watch(struct client_watch *watch, int code, const char *why)
-{
-    struct memory_event *e = xcalloc(1, sizeof(*e));
-    e->watch = watch;
-    e->event = (struct client_event){
-        .type = CLIENT_ENDED, .code = err_set(&e->err, code, "%s", why), .err = &e->err};
-    watch->posted++;
-    exec_post(watch->m->exec, memory_deliver_event, e);
-}
-
-static struct client_watch *memory_op_watch(struct client *c, const struct api_kind *kind,
-                                            const struct client_list_options *options,
-                                            uint64_t since, client_event_fn event, void *arg)
-{
-    struct memory *m = memory_client_of(c)->m;
-    struct memory_table *t = memory_table(m, kind);
-    struct client_watch *watch = xcalloc(1, sizeof(*watch));
-    *watch = (struct client_watch){.m = m, .event = event, .arg = arg};
-    if (options && options->namespace.n)
-        watch->namespace = xstrndup(options->namespace.p, options->namespace.n);
-    list_push_back(&t->watches, &watch->node);
-    if (options && (options->label_selector.n || options->field_selector.n)) {
-        memory_end_watch(watch, ERR_UNSUPPORTED, "objects in memory are not selected by fields");
-    } else if (since && since != m->revision) {
-        memory_end_watch(watch, ERR_EXPIRED, "old events are not kept in memory");
-    } else if (!since) {
-        map_foreach(&t->objects, i) {
-            const struct client_object *o = *map_value(&t->objects, i);
-            memory_send_event(watch, CLIENT_ADDED, o, o->revision);
-        }
-        memory_send_event(watch, CLIENT_SYNCED, NULL, m->revision);
-    }
-    return watch;
-}
-
-static void memory_op_watch_stop(struct client_watch *watch)
-{
-    list_remove(&watch->node);
-    watch->stopped = true;
-    memory_release_watch(watch);
-}
-
 // --- Storing -------------------------------------------------------------------------------------
 
 static bool memory_is_over(const struct client_object *o)
 {
-    return o->meta->deletion_timestamp.set && o->meta->finalizers.n == 0;
+    const struct api_object_meta *m = o->meta;
+    return m->deletion_timestamp.set && m->finalizers.n == 0 &&
+           (!m->has_deletion_grace_period_seconds || m->deletion_grace_period_seconds == 0);
 }
 
 static void memory_publish(struct memory *m, struct memory_table *t,
@@ -279,6 +158,7 @@ static void memory_remove(struct memory *m, const struct client_object *old)
         o->meta->deletion_timestamp.at = moment_from_ns(exec_wall_ns(m->exec));
         o->meta->deletion_timestamp.set = true;
     }
+    o->meta->has_deletion_grace_period_seconds = false;
     memory_store(m, o);
 }
 

@@ -25,7 +25,7 @@ struct client *memory_client(struct memory *m);
 
 // memory_put creates an object, or replaces one with its status, as it is given; watchers see it. Names,
 // UIDs and creation times that are missing are filled in. An object that is marked for deletion and
-// has no finalizers goes. Returns the stored object, borrowed until it is written again, NULL when
+// has neither finalizers nor time left goes. Returns the stored object, borrowed until it is written again, NULL when
 // it is gone.
 const struct client_object *memory_put(struct memory *m, const struct api_object *object);
 

@@ -13,35 +13,49 @@ const char *device_snapshot;
 // --- A cluster -----------------------------------------------------------------------------------
 
 // What is listed, with the versions in which servers may have it, newest first.
+#define RESOURCE(version, plural) "/apis/resource.k8s.io/" version "/" plural
+#define STORAGE(plural)           "/apis/storage.k8s.io/v1/" plural
 static const struct {
     const char *targets[3];
-    bool needed; // without it there is nothing to tell
-    bool event;
+    unsigned only; // of enum device_world: read if one of these is asked for; 0: always
+    bool needed;   // without it there is nothing to tell
 } lists[] = {
-    {{"/api/v1/nodes"}, false, false},
-    {{"/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1beta2/deviceclasses",
-      "/apis/resource.k8s.io/v1beta1/deviceclasses"},
-     true,
+    {{"/api/v1/nodes"}, 0, false},
+    {{RESOURCE("v1", "deviceclasses"), RESOURCE("v1beta2", "deviceclasses"),
+      RESOURCE("v1beta1", "deviceclasses")},
+     0,
+     true},
+    {{RESOURCE("v1", "resourceslices"), RESOURCE("v1beta2", "resourceslices"),
+      RESOURCE("v1beta1", "resourceslices")},
+     0,
+     true},
+    {{RESOURCE("v1", "devicetaintrules"), RESOURCE("v1beta2", "devicetaintrules"),
+      RESOURCE("v1alpha3", "devicetaintrules")},
+     0,
      false},
-    {{"/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1beta2/resourceslices",
-      "/apis/resource.k8s.io/v1beta1/resourceslices"},
-     true,
+    {{RESOURCE("v1", "resourceclaimtemplates"), RESOURCE("v1beta2", "resourceclaimtemplates"),
+      RESOURCE("v1beta1", "resourceclaimtemplates")},
+     0,
      false},
-    {{"/apis/resource.k8s.io/v1/devicetaintrules", "/apis/resource.k8s.io/v1beta2/devicetaintrules",
-      "/apis/resource.k8s.io/v1alpha3/devicetaintrules"},
-     false,
+    {{RESOURCE("v1", "resourceclaims"), RESOURCE("v1beta2", "resourceclaims"),
+      RESOURCE("v1beta1", "resourceclaims")},
+     0,
+     true},
+    {{"/api/v1/pods"}, 0, false},
+    {{"/api/v1/events"}, DEVICE_WORLD_EVENTS, false},
+    {{"/api/v1/namespaces"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/scheduling.k8s.io/v1/priorityclasses"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/resourcequotas"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/limitranges"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/scheduling.k8s.io/v1beta1/podgroups", "/apis/scheduling.k8s.io/v1alpha1/podgroups"},
+     DEVICE_WORLD_ALL,
      false},
-    {{"/apis/resource.k8s.io/v1/resourceclaimtemplates",
-      "/apis/resource.k8s.io/v1beta2/resourceclaimtemplates",
-      "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates"},
-     false,
-     false},
-    {{"/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.k8s.io/v1beta2/resourceclaims",
-      "/apis/resource.k8s.io/v1beta1/resourceclaims"},
-     true,
-     false},
-    {{"/api/v1/pods"}, false, false},
-    {{"/api/v1/events"}, false, true},
+    {{"/api/v1/persistentvolumes"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/persistentvolumeclaims"}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("storageclasses")}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("csinodes")}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("csidrivers")}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("csistoragecapacities")}, DEVICE_WORLD_ALL, false},
 };
 
 enum { LIST_RULES = 3 }; // in lists
@@ -59,10 +73,10 @@ static int read_list(struct cluster *c, struct plan_world *w, size_t at, struct 
     return r;
 }
 
-int device_world(struct cluster *c, struct plan_world *w, bool events, struct err *err)
+int device_world(struct cluster *c, struct plan_world *w, unsigned what, struct err *err)
 {
     for (size_t i = 0; i < array_len(lists); i++) {
-        if (lists[i].event && !events)
+        if (lists[i].only && !(lists[i].only & what))
             continue;
         int r = read_list(c, w, i, err);
         if (r == -ERR_NOT_FOUND && lists[i].needed)
@@ -79,10 +93,9 @@ int device_world(struct cluster *c, struct plan_world *w, bool events, struct er
 
 static void offered(struct device_source *s)
 {
-    struct features f;
-    if (cluster_features(&s->cluster, &f, NULL) < 0)
+    if (cluster_features(&s->cluster, &s->gates, NULL) < 0)
         return; // the defaults do
-    s->features = alloc_features_of(&f);
+    s->features = alloc_features_of(&s->gates);
 }
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -120,16 +133,18 @@ static int read_snapshot(struct device_source *s, struct err *err)
         r = plan_world_read(s->world, str_z(device_snapshot), sbuf_str(&in.bytes), err);
     if (r < 0)
         return err_wrap(err, "%s", device_snapshot);
-    (void)alloc_features_add(&s->features,
-                             STR("all")); // it shows what was allocated, whatever was on
+    // It shows what was allocated, whatever was on.
+    (void)alloc_gates_add(&s->gates, STR("all"));
+    s->features = alloc_features_of(&s->gates);
     s->namespace = common.namespace ? str_z(common.namespace) : STR("default");
     return 0;
 }
 
-int device_open(struct device_source *s, bool events, struct err *err)
+int device_open(struct device_source *s, unsigned what, struct err *err)
 {
     s->world = plan_world_new();
-    s->features = alloc_features_default();
+    features_init(&s->gates, FEATURES_MINOR);
+    s->features = alloc_features_of(&s->gates);
     int r = common_layout(&s->layout, err);
     if (r == 0)
         r = common_format(VIEW_FORMATS_DATA | 1U << VIEW_TABLE | 1U << VIEW_WIDE, &s->arena,
@@ -142,7 +157,7 @@ int device_open(struct device_source *s, bool events, struct err *err)
     if (r == 0) {
         offered(s);
         s->namespace = common_namespace(&s->cluster);
-        r = device_world(&s->cluster, s->world, events, err);
+        r = device_world(&s->cluster, s->world, what, err);
     }
     return r;
 }
@@ -161,12 +176,12 @@ int device_inventory(struct device_source *s, struct inventory **ret, struct err
     return inventory_new(s->world, &o, ret, err);
 }
 
-int device_run(const char *verb, bool events, device_fn fn)
+int device_run(const char *verb, unsigned what, device_fn fn)
 {
     struct device_source s = {0};
     struct inventory *inv = NULL;
     struct err err = {0};
-    int r = device_open(&s, events, &err);
+    int r = device_open(&s, what, &err);
     if (r == 0)
         r = device_inventory(&s, &inv, &err);
     if (r == 0)

@@ -25,19 +25,26 @@ struct device_source {
     struct cluster cluster;
     bool connected;
     struct str namespace; // of -n or the context
-    struct alloc_features features;
+    struct features gates;
+    struct alloc_features features; // what they mean to devices
     struct view_output format;
     struct view_layout layout;
     struct arena arena;
 };
 
-// device_open reads everything that matters; with events too, if they are wanted. device_close in any case.
-// Kinds that may not be listed are told on standard error and left out, but for slices.
-int device_open(struct device_source *s, bool events, struct err *err) MUST_USE;
+// device_open reads what matters, of enum device_world. device_close in any case. Kinds that may not be
+// listed are told on standard error and left out, but for slices.
+int device_open(struct device_source *s, unsigned what, struct err *err) MUST_USE;
 void device_close(struct device_source *s);
 
-// device_world adds what matters of a cluster to a world.
-int device_world(struct cluster *c, struct plan_world *w, bool events, struct err *err) MUST_USE;
+// device_world adds what matters of a cluster to a world: what devices are about, with events, or with
+// all that the scheduler looks at.
+enum device_world {
+    DEVICE_WORLD_DEVICES = 0,
+    DEVICE_WORLD_EVENTS = 1,
+    DEVICE_WORLD_ALL = 2,
+};
+int device_world(struct cluster *c, struct plan_world *w, unsigned what, struct err *err) MUST_USE;
 
 // device_send sends a request with a JSON body and adds the answer's body, if out is not NULL. Returns 0 or what the
 // server said.
@@ -52,7 +59,7 @@ int device_inventory(struct device_source *s, struct inventory **ret, struct err
 
 // device_run opens a source, has fn answer from its inventory, and closes it. Returns one of VERB_*.
 typedef int (*device_fn)(struct device_source *s, const struct inventory *inv, struct err *err);
-int device_run(const char *verb, bool events, device_fn fn);
+int device_run(const char *verb, unsigned what, device_fn fn);
 
 // device_show_json prints a JSON text in the format that was asked for; device_show_table a table.
 int device_show_json(struct device_source *s, const struct sbuf *json, struct err *err) MUST_USE;

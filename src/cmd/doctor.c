@@ -189,7 +189,7 @@ static int verb_doctor(void)
     struct inventory *inv = NULL;
     struct doctor d = {0};
     struct err err = {0};
-    int r = device_open(&s, false, &err);
+    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (s.connected)
         check_server(&d, &s.cluster);
     if (r == 0)

@@ -28,7 +28,9 @@ const struct cli_verb free_verb = {
             "(FITS): by class, or node by node "
             "for one class or expression. Shares, counters and mutually exclusive partitions count "
             "as the scheduler counts them; "
-            "tainted devices do not count. Exit status 1 if nothing is free.",
+            "tainted devices do not count, nor do nodes that take no more pods (cordoned or full). "
+            "Exit "
+            "status 1 if nothing is free.",
     .examples = "dray free\n"
                 "dray free --class gpu.example.com\n"
                 "dray free --cel "
@@ -39,6 +41,7 @@ const struct cli_verb free_verb = {
 };
 
 struct answers {
+    struct free_closed *closed;
     struct view_free *all;
     struct free_answer *answers;
     size_t n;
@@ -49,6 +52,7 @@ static int ask(struct device_source *s, struct str class_of, struct answers *a, 
     const struct free_question q = {.class_name = class_of,
                                     .cel = str_z(expression),
                                     .node = str_z(node),
+                                    .closed = a->closed,
                                     .clock = clock_system()};
     struct inventory *inv = NULL;
     int r = free_find(s->world, &q, &s->features, &s->arena, &inv, &a->answers[a->n], err);
@@ -66,6 +70,7 @@ static int ask_all(struct device_source *s, struct answers *a, struct err *err)
     bool one = class_name || expression || n == 0;
     size_t most = one ? 1 : n;
     int r = 0;
+    a->closed = free_closed_new(s->world);
     a->all = arena_array(&s->arena, struct view_free, most);
     a->answers = arena_array(&s->arena, struct free_answer, most);
     for (size_t i = 0; r == 0 && i < most; i++)
@@ -95,7 +100,7 @@ static int verb_free(void)
     struct answers a = {0};
     struct err err = {0};
     bool any = false;
-    int r = device_open(&s, false, &err);
+    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == 0)
         r = ask_all(&s, &a, &err);
     if (r == 0)
@@ -104,6 +109,7 @@ static int verb_free(void)
         any |= a.answers[i].total.fits > 0;
         inventory_free((struct inventory *)(uintptr_t)a.all[i].inv);
     }
+    free_closed_free(a.closed);
     device_close(&s);
     return r < 0 ? common_fail("free", &err) : any ? VERB_OK : VERB_NO;
 }

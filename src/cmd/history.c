@@ -48,5 +48,5 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
 
 static int verb_history(void)
 {
-    return device_run("history", true, show);
+    return device_run("history", DEVICE_WORLD_EVENTS, show);
 }

@@ -12,6 +12,9 @@ static int verb_plan(void);
 static const struct cli_option plan_options[] = {
     {"--all", NULL, NULL, "show pods and claims that are placed already as well",
      .flag = &plan_args.options.show_running},
+    {"--needed", NULL, NULL,
+     "find the smallest number of nodes of the kinds that --add-node names with which all fits",
+     .flag = &plan_args.needed, .needs = "--add-node"},
     {"--output", "-o", "FORMAT", "print text, json, yaml or jsonpath='{.field}'",
      .text = &common.output, .suggest = "text json yaml jsonpath="},
 };
@@ -22,20 +25,21 @@ const struct cli_verb plan_verb = {
     .summary = "show where pods and claims would land, and what if",
     .chapter = CLI_PLANNING,
     .synopsis = "plan -f FILE… [WHAT IF] [OPTIONS]\nplan [WHAT IF] [OPTIONS]\n"
-                "plan --kubeconfig FILE -f FILE… [WHAT IF] [OPTIONS]",
-    .text = "Places pods and claims one after the other, in the order of the files, and explains "
-            "what does not fit and what would "
-            "help. With -f alone it uses the files and no cluster, without -f the cluster, with -f "
-            "and --kubeconfig or "
-            "--context both. Nothing is written to a cluster.\n\n"
+                "plan --offline -f FILE… [WHAT IF] [OPTIONS]",
+    .text = "Runs the scheduler and the controllers on a copy of the cluster in memory. Pods and "
+            "claims are placed in order of priority, then of the files; what does not fit is "
+            "explained, with what would help. The cluster is the one that other verbs ask, "
+            "changed by the files; --offline uses the files alone. Nothing is written to a "
+            "cluster.\n\n"
             "Files need ResourceSlices, DeviceClasses, and Pods, Deployments, Jobs, ResourceClaims "
             "or templates. Allocated "
             "claims count as in use. Without Nodes, the slices name the nodes.\n\n"
-            "Exit status: 0 all placed, 1 some not placed or a file cannot be read, 2 wrong usage.",
-    .examples =
-        "dray plan -f examples/slices.yaml examples/claim.yaml\n"
-        "dray plan --drain gpu-node-3\n"
-        "dray plan --kubeconfig ~/.kube/config -f job.yaml --add-node like=gpu-node-3,count=2",
+            "Exit status: 0 all placed, 1 some not placed or something cannot be read, 2 wrong "
+            "usage.",
+    .examples = "dray plan --offline -f examples/slices.yaml examples/claim.yaml\n"
+                "dray plan --drain gpu-node-3\n"
+                "dray plan -f job.yaml --add-node like=gpu-node-3,count=2\n"
+                "dray plan -f job.yaml --needed --add-node profile=nvidia-h100",
     .groups = {&plan_group, &plan_file_group, &plan_change_group, &common_cluster},
     .check = plan_args_format,
     .run = verb_plan,

@@ -14,6 +14,8 @@
 #include "cmd/device_verb.h"
 #include "cmd/input.h"
 #include "cmd/verb.h"
+#include "cmd/why_show.h"
+#include "view/text.h"
 
 #include "base/banned.h"
 
@@ -21,6 +23,7 @@
 
 struct plan_args plan_args;
 static struct arena plan_args_arena;
+static struct features plan_args_gates;
 
 static int plan_args_change(const struct cli_option *o, const char *value, struct err *err)
 {
@@ -36,6 +39,8 @@ static const struct cli_option plan_file_options[] = {
      .many = &plan_args.files, .greedy = true},
     {"--recursive", "-R", NULL, "read directories recursively", .flag = &plan_args.recursive,
      .needs = "--filename"},
+    {"--offline", NULL, NULL, "read no cluster: the files are all there is",
+     .flag = &plan_args.offline, .needs = "--filename"},
     {"--policy", NULL, "POLICY", "choose nodes and devices by this policy; default pack",
      .text = &plan_args.policy, .choices = "pack spread first"},
     {"--node", NULL, "NODE", "use this node only", .text = &plan_args.node},
@@ -50,8 +55,9 @@ static const struct cli_option plan_change_options[] = {
      .take = plan_args_change, .repeats = true},
     {"--without", NULL, "[NAMESPACE/]CLAIM", "remove a claim and its pods",
      .take = plan_args_change, .repeats = true},
-    {"--add-node", NULL, "like=NODE[,count=N][,name=PREFIX]", "add nodes like an existing one",
-     .take = plan_args_change, .repeats = true},
+    {"--add-node", NULL, "like=NODE|profile=NAME[,count=N][,name=PREFIX]",
+     "add nodes like an existing one, or of a simulated profile", .take = plan_args_change,
+     .repeats = true},
 };
 const struct cli_group plan_file_group = CLI_GROUP("Files and placement", plan_file_options);
 const struct cli_group plan_change_group = CLI_GROUP("What if; repeatable", plan_change_options);
@@ -125,16 +131,27 @@ static int read_path(const struct plan_args *a, struct plan_world *w, const char
 
 // --- A cluster -----------------------------------------------------------------------------------
 
-// read_cluster adds everything that matters of a cluster.
-static int read_cluster(const struct plan_args *a, struct plan_world *w)
+// plan_read_cluster adds everything that matters of a cluster. What it offers is what counts, and what
+// --features says.
+static int plan_read_cluster(const struct plan_args *a, struct plan_world *w)
 {
     struct cluster c = {0};
+    struct features offered;
     struct err err = {0};
     int r = common_open(&c, &err);
     if (r == 0)
-        r = device_world(&c, w, false, &err);
+        r = device_world(&c, w, DEVICE_WORLD_ALL, &err);
+    if (r == 0 && cluster_features(&c, &offered, NULL) == 0)
+        plan_args_gates = offered;
     cluster_close(&c);
-    return r < 0 ? common_fail(a->verb, &err) : VERB_OK;
+    if (r >= 0)
+        return VERB_OK;
+    if (!a->files.n)
+        return common_fail(a->verb, &err);
+    (void)fprintf(stderr,
+                  "dray %s: the cluster cannot be read: %s; --offline plans on the files alone\n",
+                  a->verb, err.msg);
+    return VERB_NO;
 }
 
 // --- What if -------------------------------------------------------------------------------------
@@ -149,12 +166,19 @@ static const struct {
     {"--add-node", plan_add_node},
 };
 
+// With --needed, nodes to add are candidates, not there.
+static bool plan_is_candidate(const struct plan_args *a, size_t change)
+{
+    return a->needed && strcmp(a->changes.p[change].o->name, "--add-node") == 0;
+}
+
 static int change_world(const struct plan_args *a, struct plan_world *w)
 {
     for (size_t i = 0; i < a->changes.n; i++)
         for (size_t k = 0; k < array_len(changes); k++) {
             struct err err = {0};
             if (strcmp(a->changes.p[i].o->name, changes[k].option) == 0 &&
+                !plan_is_candidate(a, i) &&
                 changes[k].change(w, str_z(a->changes.p[i].value), &err) < 0)
                 return verb_usage_error(a->verb, err.msg);
         }
@@ -171,26 +195,52 @@ int plan_args_format(struct err *err)
                              &plan_args.format, err);
 }
 
-static int plan_args_read_options(struct plan_args *a, struct rng_seeded *shares, struct err *err)
+// plan_args_add_gates turns on what --features names.
+static int plan_args_add_gates(const struct plan_args *a, struct err *err)
 {
     struct str list = str_z(a->features);
-    a->options.features = alloc_features_default();
-    a->options.clock = clock_system();
-    a->options.node = str_z(a->node);
-    rng_seeded_init(shares, rng_u64(rng_system()));
-    a->options.rng = &shares->rng;
-    if (a->policy)
-        (void)alloc_policy_parse(str_z(a->policy), &a->options.policy);
     for (struct str one; list.n;) {
         (void)str_cut(list, ',', &one, &list);
-        if (!alloc_features_add(&a->options.features, str_trim(one)))
+        if (!alloc_gates_add(&plan_args_gates, str_trim(one)))
             return err_set(err, ERR_INVALID, "--features: '%.*s' is no feature or gate",
                            STR_ARG(one));
     }
     return 0;
 }
 
+static int plan_args_read_options(struct plan_args *a, struct err *err)
+{
+    features_init(&plan_args_gates, FEATURES_MINOR);
+    a->options.features = &plan_args_gates;
+    a->options.clock = clock_system();
+    a->options.node = str_z(a->node);
+    if (a->policy)
+        (void)alloc_policy_parse(str_z(a->policy), &a->options.policy);
+    bool named = common.kubeconfig || common.context;
+    if (a->offline && named)
+        return err_set(err, ERR_INVALID, "--offline reads no cluster, and one is named");
+    if (strcmp(a->verb, "why") == 0 && !named)
+        a->offline = true; // a pod of a cluster is asked about without -f
+    return plan_args_add_gates(a, err);
+}
+
 // --- The answer ----------------------------------------------------------------------------------
+
+// plan_waits: a pod or claim that waits is told of as `dray why` tells of those of a cluster; else as a
+// plan.
+static bool plan_waits(const struct plan_args *a, const struct plan *p, struct sbuf *out)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    const struct json_options whole = {.max_bytes = SIZE_MAX};
+    const struct why_event none = {0};
+    struct str why = strcmp(a->verb, "why") == 0 ? plan_step_at(p, 0).why : (struct str){0};
+    if (!plan_complete(p) && why.n && json_parse(why, &whole, &doc, NULL) == 0) {
+        (void)!why_show(doc.root, &none, out);
+        return true;
+    }
+    plan_text(p, out);
+    return false;
+}
 
 static int print(const struct plan_args *a, struct plan *p, struct err *err)
 {
@@ -211,20 +261,34 @@ static int print(const struct plan_args *a, struct plan *p, struct err *err)
     plan_notes(p, &notes);
     if (notes.n)
         (void)fprintf(stderr, "%s", notes.p);
-    plan_text(p, &answer);
-    view_add_hanging(&out, sbuf_str(&answer), how.term.columns);
+    if (plan_waits(a, p, &answer))
+        view_add_wrapped(&out, sbuf_str(&answer), how.term.tty ? how.term.columns : 0);
+    else
+        view_add_hanging(&out, sbuf_str(&answer), how.term.columns);
     return r < 0 ? r : common_print(sbuf_str(&out), err);
+}
+
+// plan_find_needed finds how many nodes are needed, and makes the plan with them.
+static int plan_find_needed(const struct plan_args *a, struct plan_world *w, struct plan **ret,
+                            struct err *err)
+{
+    struct VEC(struct str) kinds = {0};
+    for (size_t i = 0; i < a->changes.n; i++)
+        if (plan_is_candidate(a, i))
+            vec_push_arena(&plan_args_arena, &kinds, str_z(a->changes.p[i].value));
+    return plan_needed(w, kinds.p, kinds.n, &a->options, ret, err);
 }
 
 static int ask(struct plan_args *a, const char *target, struct plan_world *w)
 {
     struct plan *p = NULL;
     struct err err = {0};
-    int r = target ? plan_why(w, str_z(target), &a->options, &p, &err)
-                   : plan_make(w, &a->options, &p, &err);
+    int r = target      ? plan_why(w, str_z(target), &a->options, &p, &err)
+            : a->needed ? plan_find_needed(a, w, &p, &err)
+                        : plan_make(w, &a->options, &p, &err);
     if (r < 0) {
         (void)common_fail(a->verb, &err);
-        return r == -ERR_NOT_FOUND ? VERB_USAGE : VERB_NO;
+        return r == -ERR_NOT_FOUND || r == -ERR_INVALID ? VERB_USAGE : VERB_NO;
     }
     r = print(a, p, &err);
     bool complete = plan_complete(p);
@@ -235,14 +299,14 @@ static int ask(struct plan_args *a, const char *target, struct plan_world *w)
 int plan_args_answer(const char *verb, const char *target)
 {
     struct plan_args *a = &plan_args;
-    struct rng_seeded shares;
     struct err err = {0};
     a->verb = verb;
-    if (plan_args_read_options(a, &shares, &err) < 0)
+    if (plan_args_read_options(a, &err) < 0)
         return verb_usage_error(verb, err.msg);
     struct plan_world *w = plan_world_new();
-    bool cluster = common.kubeconfig || common.context || a->files.n == 0;
-    int r = cluster ? read_cluster(a, w) : VERB_OK;
+    int r = a->offline ? VERB_OK : plan_read_cluster(a, w);
+    if (r == VERB_OK)
+        (void)!plan_args_add_gates(a, NULL); // on top of what the cluster offers
     for (size_t i = 0; r == VERB_OK && i < a->files.n; i++)
         r = read_path(a, w, a->files.p[i], 0);
     if (r == VERB_OK)

@@ -5,6 +5,7 @@
 #ifndef CMD_PLAN_ARGS_H
 #define CMD_PLAN_ARGS_H
 
+#include "api/features.h"
 #include "cmd/engine/cli.h"
 #include "plan/plan.h"
 #include "view/output.h"
@@ -23,6 +24,8 @@ struct plan_args {
     struct VEC(struct plan_change) changes; // in the order of the command line
     const char *node, *policy, *features;
     bool recursive;
+    bool offline; // the files are all there is
+    bool needed;  // how many nodes more?
 };
 
 extern struct plan_args plan_args;

@@ -124,7 +124,7 @@ static void tell_fit(struct device_source *s, struct str yaml, struct str name)
 {
     struct plan *p = NULL;
     cleanup_sbuf struct sbuf text = {0};
-    const struct plan_options o = {.features = s->features, .clock = clock_system(), .alone = true};
+    const struct plan_options o = {.features = &s->gates, .clock = clock_system(), .alone = true};
     struct str what =
         arena_strf(&s->arena, "%s/%.*s/%.*s", pod ? "pod" : "claim",
                    STR_ARG(s->namespace.n ? s->namespace : STR("default")), STR_ARG(name));
@@ -195,7 +195,7 @@ static int verb_request(void)
     if (!request_words.requests.n) {
         r = verb_usage_error("request", "WORD is missing, as in: dray request gpu --memory 40Gi");
     } else {
-        r = device_open(&s, false, &err);
+        r = device_open(&s, DEVICE_WORLD_ALL, &err);
         if (r == 0)
             r = make(&s, &request_words, &err);
         device_close(&s);

@@ -30,10 +30,9 @@ static const struct cli_verb snapshot_save = {
     .summary = "write the state of devices to a file",
     .synopsis = "save [FILE] [OPTIONS]",
     .text = "Writes nodes, classes, slices, taint rules, claims, templates, pods and their events "
-            "as one JSON List to FILE or "
-            "standard output. Environment, commands, volumes, annotations, opaque parameters of "
-            "drivers and Secrets are never "
-            "included.",
+            "as one JSON List to FILE or standard output, with what else the scheduler looks at "
+            "(quotas, priorities, volume claims). Environment, commands, contents of volumes, "
+            "annotations, opaque parameters of drivers and Secrets are never included.",
     .groups = {&common_cluster},
     .words = &words,
     .words_most = 1,
@@ -43,7 +42,9 @@ static const struct cli_verb snapshot_load = {
     .name = "load",
     .summary = "create the objects of a snapshot in an empty cluster",
     .synopsis = "load FILE [OPTIONS]",
-    .text = "Creates the objects of a snapshot in an empty cluster; claims keep their allocations.",
+    .text =
+        "Creates nodes, devices, pods and claims of a snapshot in an empty cluster; claims keep "
+        "their allocations.",
     .groups = {&load_group, &common_cluster},
     .words = &words,
     .word = "FILE",
@@ -61,7 +62,7 @@ const struct cli_verb snapshot_verb = {
             "plan and why, and for bug "
             "reports.",
     .examples = "dray snapshot save bug.json\n"
-                "dray why pod/default/train -f bug.json\n"
+                "dray plan --offline -f bug.json\n"
                 "dray snapshot load bug.json --kubeconfig test.kubeconfig",
     .subverbs = snapshot_verbs,
 };
@@ -83,7 +84,7 @@ static int save(struct err *err)
 {
     struct device_source s = {0};
     cleanup_sbuf struct sbuf out = {0}, taken = {0};
-    int r = device_open(&s, true, err);
+    int r = device_open(&s, DEVICE_WORLD_EVENTS | DEVICE_WORLD_ALL, err);
     if (r == 0) {
         rfc3339_write_seconds(view_now(), &taken);
         const struct snapshot_about about = {.server = server_version(&s),
@@ -177,8 +178,11 @@ static void make_new(const struct api_object *o, struct arena *arena)
     m->owner_references = (struct api_owner_reference_array){0};
     m->finalizers = (struct api_str_array){0};
     m->managed_fields = (struct api_managed_fields_entry_array){0};
-    if (o->kind->type == &api_pod_type)
-        name_claims(o->value, arena);
+    if (o->kind->type != &api_pod_type)
+        return;
+    name_claims(o->value, arena);
+    ((struct api_pod *)o->value)->spec.volumes =
+        (struct api_volume_array){0}; // they stay where they are
 }
 
 static void remember_pod(struct loading *l, const struct api_object *o, const struct sbuf *answer)
@@ -257,10 +261,17 @@ static void give_status(struct loading *l, const struct api_object *o, struct ar
                            STR_ARG(api_object_meta(o)->name));
 }
 
+// Devices, and who holds them. Quotas, volumes and classes of the old cluster are for plans on the file.
+static bool is_loaded(const struct api_object *o)
+{
+    return str_eqz(o->kind->group, "resource.k8s.io") || o->kind->type == &api_node_type ||
+           o->kind->type == &api_pod_type;
+}
+
 static void load_one(void *arg, const struct api_object *o, struct arena *arena)
 {
     struct loading *l = arg;
-    if (l->code < 0 || o->kind->type == &api_event_type)
+    if (l->code < 0 || !is_loaded(o))
         return;
     if (l->statuses)
         give_status(l, o, arena);
@@ -287,10 +298,10 @@ static int load(struct err *err)
     struct device_source file = {0}, cluster = {0};
     struct inventory *inv = NULL;
     device_snapshot = words.p[0];
-    int r = device_open(&file, false, err);
+    int r = device_open(&file, DEVICE_WORLD_DEVICES, err);
     device_snapshot = NULL;
     if (r == 0)
-        r = device_open(&cluster, false, err);
+        r = device_open(&cluster, DEVICE_WORLD_DEVICES, err);
     if (r == 0)
         r = device_inventory(&cluster, &inv, err);
     if (r == 0 && (inv->devices_len || inv->claims_len) && !force)

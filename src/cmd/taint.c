@@ -122,12 +122,13 @@ static bool preview(struct device_source *s, const struct inventory *inv,
 {
     cleanup_sbuf struct sbuf out = {0}, fitted = {0};
     bool evicts = false;
+    struct taint_effect *effects = arena_array(&s->arena, struct taint_effect, rules->n);
+    taint_find(inv, rules, clock_system(), &s->arena, effects);
     for (size_t i = 0; i < rules->n; i++) {
-        struct taint_effect e;
-        taint_find(inv, rules->p[i], &s->arena, &e);
-        view_taint(&out, inv, &e);
-        for (size_t k = 0; e.evicts && k < e.hits_len; k++)
-            evicts |= !e.hits[k].tolerates || e.hits[k].for_a_while;
+        const struct taint_effect *e = &effects[i];
+        view_taint(&out, inv, e);
+        for (size_t k = 0; e->evicts && k < e->hits_len; k++)
+            evicts |= !e->hits[k].tolerates || e->hits[k].for_a_while;
     }
     view_add_wrapped(&fitted, sbuf_str(&out), s->layout.term.columns);
     printf("%s", fitted.n ? fitted.p : "");
@@ -160,7 +161,7 @@ static int verb_taint(void)
         return verb_usage_error("taint",
                                 class_name ? "with --class, KEY[=VALUE]:EFFECT is the only argument"
                                            : "DEVICE and KEY[=VALUE]:EFFECT are needed");
-    return device_run("taint", false, taint);
+    return device_run("taint", DEVICE_WORLD_DEVICES, taint);
 }
 
 // --- Untaint -------------------------------------------------------------------------------------
@@ -191,5 +192,5 @@ static int untaint(struct device_source *s, const struct inventory *inv, struct 
 
 static int verb_untaint(void)
 {
-    return device_run("untaint", false, untaint);
+    return device_run("untaint", DEVICE_WORLD_DEVICES, untaint);
 }

@@ -66,7 +66,7 @@ static int show_once(struct top_look *look, struct err *err)
     struct device_source s = {0};
     struct inventory *inv = NULL;
     cleanup_sbuf struct sbuf out = {0};
-    int r = device_open(&s, false, err);
+    int r = device_open(&s, DEVICE_WORLD_DEVICES, err);
     if (r == 0)
         r = device_inventory(&s, &inv, err);
     if (r == 0) {

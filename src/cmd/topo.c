@@ -56,5 +56,5 @@ static int show(struct device_source *s, const struct inventory *inv, struct err
 
 static int verb_topo(void)
 {
-    return device_run("topo", false, show);
+    return device_run("topo", DEVICE_WORLD_DEVICES, show);
 }

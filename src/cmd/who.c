@@ -91,7 +91,7 @@ static int verb_who(void)
     struct found f = {.s = &s};
     struct err err = {0};
     bool held = false;
-    int r = device_open(&s, false, &err);
+    int r = device_open(&s, DEVICE_WORLD_DEVICES, &err);
     if (r == 0)
         r = device_inventory(&s, &inv, &err);
     if (r == 0)

@@ -5,6 +5,7 @@
 
 #include "api/pod_claims.h"
 #include "ctl/load.h"
+#include "ctl/template.h"
 
 #include "base/banned.h"
 
@@ -16,15 +17,7 @@ const struct load_event load_pod_deleted = {"SuccessfulDelete", "Deleted pod: ",
 struct api_pod load_pod_of(const struct api_pod_template_spec *template, const struct load *l,
                            const struct client_object *owner, struct arena *arena)
 {
-    struct api_pod pod = {
-        .metadata = {.namespace = owner->meta->namespace,
-                     .labels = template->metadata.labels,
-                     .annotations = template->metadata.annotations,
-                     .finalizers = template->metadata.finalizers},
-        .spec = template->spec,
-    };
-    ctl_own(&pod.metadata, ctl_kind(l->cache), owner->meta, true, arena);
-    return pod;
+    return template_pod(template, ctl_kind(l->cache), owner->meta, arena);
 }
 
 struct str load_generate_name(struct str owner, struct arena *arena)

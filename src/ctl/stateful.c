@@ -5,6 +5,7 @@
 
 #include "api/pod_claims.h"
 #include "ctl/load.h"
+#include "ctl/template.h"
 
 #include "base/banned.h"
 
@@ -110,48 +111,10 @@ static struct str hash_of(const struct client_object *revision)
     return revision ? revision->meta->name : STR("");
 }
 
-static struct str claim_name(const struct stateful *s, const struct api_object_meta *template,
-                             struct str pod)
-{
-    return arena_strf(s->arena, "%.*s-%.*s", STR_ARG(template->name), STR_ARG(pod));
-}
-
-// add_storage makes volumes of the set's claims for a pod; those of the template with their names give way.
-static void add_storage(const struct stateful *s, struct api_pod *pod)
-{
-    const struct api_persistent_volume_claim_array *claims = &s->set->spec.volume_claim_templates;
-    size_t most = pod->spec.volumes.n + claims->n, n = 0;
-    struct api_volume *all = arena_array(s->arena, struct api_volume, most + 1);
-    for (size_t i = 0; i < claims->n; i++) {
-        struct api_persistent_volume_claim_volume_source *source =
-            arena_one(s->arena, struct api_persistent_volume_claim_volume_source);
-        source->claim_name = claim_name(s, &claims->p[i].metadata, pod->metadata.name);
-        all[n].name = claims->p[i].metadata.name;
-        all[n++].volume_source.persistent_volume_claim = source;
-    }
-    for (size_t i = 0; i < pod->spec.volumes.n; i++) {
-        bool taken = false;
-        for (size_t k = 0; k < claims->n; k++)
-            taken |= str_eq(pod->spec.volumes.p[i].name, claims->p[k].metadata.name);
-        if (!taken)
-            all[n++] = pod->spec.volumes.p[i];
-    }
-    pod->spec.volumes = (struct api_volume_array){n > 0 ? all : NULL, n};
-}
-
 static bool create_storage(const struct stateful *s, struct str pod)
 {
-    const struct api_persistent_volume_claim_array *claims = &s->set->spec.volume_claim_templates;
-    for (size_t i = 0; i < claims->n; i++) {
-        struct api_persistent_volume_claim claim = {.spec = claims->p[i].spec};
-        claim.metadata.name = claim_name(s, &claims->p[i].metadata, pod);
-        claim.metadata.namespace = s->o->meta->namespace;
-        claim.metadata.annotations = claims->p[i].metadata.annotations;
-        claim.metadata.labels = claims->p[i].metadata.labels;
-        if (s->set->spec.selector)
-            for (size_t k = 0; k < s->set->spec.selector->match_labels.n; k++)
-                ctl_map_put(&claim.metadata.labels, s->set->spec.selector->match_labels.p[k].key,
-                            s->set->spec.selector->match_labels.p[k].value, s->arena);
+    for (size_t i = 0; i < s->set->spec.volume_claim_templates.n; i++) {
+        struct api_persistent_volume_claim claim = template_storage_claim(s->set, i, pod, s->arena);
         if (ctl_find(s->l->ctl, CACHE_VOLUME_CLAIMS, claim.metadata.namespace, claim.metadata.name))
             continue;
         struct str good =
@@ -196,7 +159,7 @@ static bool create_slot(struct stateful *s, int64_t slot)
     ctl_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), hash_of(revision), s->arena);
     pod.spec.hostname = pod.metadata.name;
     pod.spec.subdomain = s->set->spec.service_name;
-    add_storage(s, &pod);
+    template_add_storage(s->set, &pod, s->arena);
     const struct load_event event = event_of(s, "create", pod.metadata.name);
     load_create(s->l, s->key, s->o, CACHE_PODS, &pod, &event);
     return true;

@@ -188,7 +188,8 @@ static void ask_nodes(struct counting *c)
     for (size_t i = 0; i < c->inv->nodes_len; i++) {
         const struct inventory_node *n = &c->inv->nodes[i];
         size_t tried = 0;
-        if (!n->view || !is_hard(c, n->name) || !asked_for(c, n->name))
+        if (!n->view || !is_hard(c, n->name) || !asked_for(c, n->name) ||
+            free_closed_has(c->q->closed, n->name))
             continue;
         while (tried < FITS_MAX && !out_of_time(c) && try_one(c, s, n))
             tried++;
@@ -212,7 +213,7 @@ static void count_all(struct counting *c)
         if (!counted[i])
             count_device(c, (uint32_t)i);
     for (size_t i = 0; i < c->rows.n; i++)
-        if (!is_hard(c, c->rows.p[i].node))
+        if (!is_hard(c, c->rows.p[i].node) && !free_closed_has(c->q->closed, c->rows.p[i].node))
             c->rows.p[i].fits = c->rows.p[i].states[INVENTORY_FREE];
     ask_nodes(c);
 }

@@ -146,10 +146,17 @@ void inventory_value(const struct api_device_attribute *a, struct sbuf *out);
 
 // --- What is free --------------------------------------------------------------------------------
 
+// free_closed_new finds the nodes that take no pod more: cordoned, or full of pods.
+struct free_closed;
+struct free_closed *free_closed_new(struct plan_world *w);
+bool free_closed_has(const struct free_closed *c, struct str node); // c may be NULL
+void free_closed_free(struct free_closed *c);
+
 struct free_question {
-    struct str class_name; // empty: any device
-    struct str cel;        // one more selector; may be empty
-    struct str node;       // empty: all
+    struct str class_name;            // empty: any device
+    struct str cel;                   // one more selector; may be empty
+    struct str node;                  // empty: all
+    const struct free_closed *closed; // whose devices nobody gets; NULL: none
     const struct clock *clock;
 };
 

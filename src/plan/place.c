@@ -1,530 +1,486 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Placing units one after the other: nodes that a pod may run on, the allocator on each, one of them
-// chosen by the policy; why and what would help for those that fit nowhere.
-#include "alloc/fleet.h"
+// Plans: the world goes into a cluster in memory, the controllers make what is missing, the scheduler
+// places what has no place yet, and what came of it is read from the objects and from the scheduler.
 #include "alloc/node.h"
-#include "plan/plan_int.h"
+#include "api/pod_claims.h"
+#include "plan/sim.h"
 
 #include "base/banned.h"
 
-#define SOLVE_MS     10000 // Kubernetes' filter timeout
-#define REMEDIES_MS  500
-#define REMEDIES_TOP 5
+#define SETTLE_S        3600 // on the clock of the cluster in memory
+#define PROBE_SCHEDULER "default-scheduler"
 
-struct claim_list VEC(const struct api_resource_claim *);
-
-static bool expired(void *arg)
-{
-    const struct deadline *d = arg;
-    return d->clock && clock_mono_ns(d->clock) >= d->at_ns;
-}
-
-static void set_deadline(struct plan *p, int64_t ms)
-{
-    if (p->deadline.clock)
-        p->deadline.at_ns = clock_mono_ns(p->deadline.clock) + ms * CLOCK_NS_PER_MS;
-}
-
-// --- The snapshot --------------------------------------------------------------------------------
-
-static void add_site(struct plan *p, const struct api_node *node)
-{
-    if (p->options.node.n && !str_eq(p->options.node, node->metadata.name))
-        return;
-    *map_put(&p->site_names, node->metadata.name) = (uint32_t)p->sites.n;
-    vec_push(&p->sites, node);
-}
-
-static void infer_nodes(struct plan *p)
-{
-    struct names_seen MAP(bool) seen = {0};
-    world_foreach(p->world, PLAN_SLICE, o)
-    {
-        const struct api_resource_slice_spec *s =
-            &((const struct api_resource_slice *)o->value)->spec;
-        bool is_new = false;
-        if (s->node_name.n)
-            (void)map_put_new(&seen, s->node_name, &is_new);
-        if (!is_new)
-            continue;
-        struct api_node *node = arena_one(&p->arena, struct api_node);
-        node->metadata.name = s->node_name;
-        add_site(p, node);
-    }
-    // Devices that every node can use do not name one.
-    if (map_len(&seen) == 0 && !p->options.node.n) {
-        struct api_node *any = arena_one(&p->arena, struct api_node);
-        any->metadata.name = STR("any-node");
-        add_site(p, any);
-    }
-    map_done(&seen);
-}
-
-static void find_nodes(struct plan *p)
-{
-    size_t nodes = 0;
-    size_t strangers = 0;
-    world_foreach(p->world, PLAN_NODE, o)
-    {
-        nodes++;
-        add_site(p, o->value);
-    }
-    if (nodes == 0) {
-        infer_nodes(p);
-        return;
-    }
-    world_foreach(p->world, PLAN_SLICE, o)
-    {
-        struct str name = ((const struct api_resource_slice *)o->value)->spec.node_name;
-        strangers += name.n && !world_find(p->world, PLAN_NODE, name);
-    }
-    if (strangers)
-        world_note(p->world,
-                   "%zu slices are of nodes that are not in the files; they do not count. "
-                   "Add the nodes, or leave all nodes out.",
-                   strangers);
-}
-
-// What a claim has got is in use.
-static void hold(struct plan *p, struct held_claim *c)
-{
-    c->user.owner = c->claim->metadata.namespace.n ? c->name : c->claim->metadata.name;
-    if (c->claim->status.allocation)
-        index_use(p->index, &c->user, c->claim->status.allocation);
-}
-
-static struct index_object as_object(const void *value)
-{
-    return (struct index_object){.value = value}; // the world outlives the index
-}
-
-static void make_index(struct plan *p)
-{
-    const struct index_object none = {0};
-    p->index = index_new(
-        &(struct index_options){.features = p->options.features, .policy = p->options.policy});
-    vec_foreach(&p->classes, c)
-        index_class(p->index, none, as_object(*c));
-    world_foreach(p->world, PLAN_RULE, o) index_rule(p->index, none, as_object(o->value));
-    world_foreach(p->world, PLAN_SLICE, o) index_slice(p->index, none, as_object(o->value));
-    for (uint32_t i = 0; i < p->sites.n; i++)
-        index_node(p->index, i, p->sites.p[i]->metadata.name, as_object(p->sites.p[i]));
-    for (size_t i = 0; i < p->claims.n; i++)
-        hold(p, &p->claims.p[i]);
-}
-
-// --- Packing -------------------------------------------------------------------------------------
-
-static const struct alloc_view *view_at(void *arg, uint32_t site)
-{
-    const struct plan *p = arg;
-    struct err err = {0};
-    return index_view(p->index, site, &err);
-}
-
-// Processors and memory are not considered: what is known of nodes are their devices.
-static void tell_fleet(const struct plan *p, uint32_t site)
-{
-    struct fleet_room room = {.order = site};
-    fleet_set_state(p->fleet, site, &room, index_state(p->index, site));
-}
-
-// Nodes that see other devices than before, or others of them in use.
-static void renew_fleet(struct plan *p)
-{
-    struct index_numbers *changed = index_touched(p->index);
-    bool all = changed->n > p->sites.n;
-    for (uint32_t i = 0; p->fleet && all && i < p->sites.n; i++)
-        tell_fleet(p, i);
-    for (size_t i = 0; p->fleet && !all && i < changed->n; i++)
-        tell_fleet(p, changed->p[i]);
-    vec_clear(changed);
-}
-
-static struct claim_list open_claims(struct plan *p, const struct unit *u);
-
-// What is to be placed is what will be asked for.
-static void make_fleet(struct plan *p)
-{
-    if (p->options.policy != ALLOC_PACK)
-        return;
-    p->fleet = fleet_new(&(struct fleet_options){.view = view_at, .view_arg = p});
-    renew_fleet(p);
-    for (size_t i = 0; i < p->units.n; i++) {
-        struct claim_list open = open_claims(p, &p->units.p[i]);
-        if (!open.n || p->units.p[i].error.n)
-            continue;
-        (void)fleet_ask(p->fleet, fleet_hash(open.p, open.n), open.p, open.n, 0, 0);
-        fleet_learn(p->fleet, 1);
-    }
-    fleet_settle(p->fleet);
-    alloc_solver_set_options(p->solver, &(struct alloc_options){.policy = p->options.policy,
-                                                                .rng = p->options.rng,
-                                                                .expired = expired,
-                                                                .expired_arg = &p->deadline,
-                                                                .loss = fleet_loss,
-                                                                .loss_arg = p->fleet});
-}
-
-// --- One unit ------------------------------------------------------------------------------------
-
-// Claims of a unit that have nothing yet.
-static struct claim_list open_claims(struct plan *p, const struct unit *u)
-{
-    struct claim_list list = {0};
-    for (size_t i = 0; i < u->claims.n; i++) {
-        const struct api_resource_claim *c = p->claims.p[u->claims.p[i]].claim;
-        if (!c->status.allocation)
-            vec_push_arena(&p->arena, &list, c);
-    }
-    return list;
-}
-
-// Is there a reason, devices apart, that a node does not do?
-static bool site_fits(struct plan *p, const struct unit *u, const struct api_node *node,
-                      struct str *ret_reason)
-{
-    if (!fits_node(u->pod, node, &p->arena, ret_reason))
-        return false;
-    for (size_t i = 0; i < u->claims.n; i++) {
-        const struct held_claim *c = &p->claims.p[u->claims.p[i]];
-        if (fits_allocation(c->claim, node))
-            continue;
-        *ret_reason =
-            arena_strf(&p->arena, "claim %.*s is allocated for other nodes", STR_ARG(c->name));
-        return false;
-    }
-    return true;
-}
-
-struct search {
+struct placing {
     struct plan *p;
-    const struct unit *u;
-    struct claim_list open;
-    uint64_t hash;    // of what is asked
-    uint32_t best;    // site; UINT32_MAX: none
-    struct str error; // fatal for the unit
-    size_t timeouts;  // nodes on which the search did not end
+    struct sim sim;
+    size_t target; // of plan_why; SIZE_MAX: everything
+    struct VEC(struct str) schedulers;
+    struct told_before MAP(uint32_t) told; // step that was explained, by workload and message
 };
 
-static enum alloc_verdict try_site(struct search *at, uint32_t site)
+// --- What takes part -----------------------------------------------------------------------------
+
+// place_takes_part: of plan_why only what comes before the target, and its own group.
+static bool place_takes_part(const struct placing *at, size_t number)
 {
-    struct plan *p = at->p;
-    struct alloc_answer a = {.verdict = ALLOC_NODE_ERROR};
-    struct err err = {0};
-    const struct alloc_view *v = index_view(p->index, site, &err);
-    set_deadline(p, p->options.solve_ms ? p->options.solve_ms : SOLVE_MS);
-    if (v)
-        alloc_solve(p->solver, v, at->open.p, at->open.n, &a);
-    if (a.verdict == ALLOC_ERROR)
-        at->error = arena_str(&p->arena, a.error);
-    at->timeouts += a.verdict == ALLOC_TIMEOUT;
-    return a.verdict;
+    const struct unit *u = &at->p->units.p[number];
+    if (at->target == SIZE_MAX || number == at->target || u->bound)
+        return true;
+    const struct unit *target = &at->p->units.p[at->target];
+    bool together = target->group.n && str_eq(target->group, u->group) &&
+                    str_eq(target->namespace, u->namespace);
+    return together || (number < at->target && !at->p->options.alone);
 }
 
-static enum index_reply ask_site(void *arg, uint32_t site)
+struct left_out MAP(bool);
+
+static bool place_is_left_out(void *arg, struct str pod)
 {
-    struct search *at = arg;
-    struct str reason;
-    struct arena_mark m = arena_mark(&at->p->arena);
-    bool fits = site_fits(at->p, at->u, at->p->sites.p[site], &reason);
-    arena_rewind(&at->p->arena, m);
-    if (!fits)
-        return INDEX_SKIP;
-    enum alloc_verdict v = at->open.n ? try_site(at, site) : ALLOC_ALLOCATED;
-    if (v == ALLOC_UNSATISFIABLE || v == ALLOC_NODE_ERROR)
-        return INDEX_NO;
-    if (v == ALLOC_TIMEOUT)
-        return INDEX_SKIP;
-    if (v == ALLOC_ALLOCATED)
-        at->best = site;
-    return INDEX_ENOUGH;
+    const struct left_out *left = arg;
+    return map_has(left, pod);
 }
 
-// The node where the claims cost those that come later the least; if worth offers none, by devices.
-static void find_site(struct search *at)
+static void place_learn_scheduler(struct placing *at, const struct api_pod *pod)
 {
-    struct plan *p = at->p;
-    struct index_ask ask = {.hash = at->hash,
-                            .claims = at->open.p,
-                            .claims_len = at->open.n,
-                            .fleet = at->open.n ? p->fleet : NULL,
-                            .ask = ask_site,
-                            .arg = at};
-    if (ask.fleet) {
-        (void)fleet_ask(p->fleet, at->hash, at->open.p, at->open.n, 0, 0);
-        fleet_start(p->fleet);
-        index_find(p->index, &ask);
-        if (at->best != UINT32_MAX || at->error.n)
+    vec_foreach(&at->schedulers, name)
+        if (str_eq(*name, pod->spec.scheduler_name))
             return;
-        fleet_at(p->fleet, UINT32_MAX);
-        ask.fleet = NULL;
-    }
-    index_find(p->index, &ask);
+    vec_push(&at->schedulers, arena_str(&at->p->arena, pod->spec.scheduler_name));
 }
 
-// Gives the claims what the allocator found.
-static bool take(struct plan *p, const struct unit *u, const struct search *at)
+static void place_learn_schedulers(void *arg, const struct client_object *o)
 {
-    struct alloc_answer a = {.verdict = ALLOC_ALLOCATED};
-    size_t k = 0;
-    set_deadline(p, p->options.solve_ms ? p->options.solve_ms : SOLVE_MS);
-    struct err err = {0};
-    const struct alloc_view *v = index_view(p->index, at->best, &err);
-    if (at->open.n && v)
-        alloc_solve(p->solver, v, at->open.p, at->open.n, &a);
-    if (a.verdict != ALLOC_ALLOCATED)
-        return false; // it ran out of time
-    for (size_t i = 0; i < u->claims.n; i++) {
-        struct held_claim *c = &p->claims.p[u->claims.p[i]];
-        if (c->claim->status.allocation)
-            continue;
-        struct api_resource_claim *copy = arena_one(&p->arena, struct api_resource_claim);
-        struct api_allocation_result *got = arena_one(&p->arena, struct api_allocation_result);
-        api_copy(&api_allocation_result_type, &a.results[k++], got, &p->arena);
-        *copy = *c->claim;
-        copy->status.allocation = got;
-        c->claim = copy;
-        hold(p, c);
-    }
-    renew_fleet(p);
-    return true;
+    const struct api_pod *pod = o->object.value;
+    if (!pod->spec.node_name.n)
+        place_learn_scheduler(arg, pod);
 }
 
-// --- Why not -------------------------------------------------------------------------------------
+// --- Before the scheduler ------------------------------------------------------------------------
 
-// A node that was refused, but whose devices would do.
-static void tell_refused(struct search *at, struct sbuf *out)
+// place_probe puts in a pod that wants nothing but a claim that no pod names.
+static void place_probe(struct placing *at, const struct unit *u)
+{
+    struct api_pod_resource_claim entry = {
+        .name = STR("claim"), .resource_claim_name = u->claim, .has_resource_claim_name = true};
+    struct api_container container = {.name = STR("none"), .image = STR("none")};
+    struct api_pod pod = {.metadata = {.namespace = u->namespace, .name = u->pod},
+                          .spec = {.resource_claims = {.p = &entry, .n = 1},
+                                   .containers = {.p = &container, .n = 1},
+                                   .scheduler_name = STR(PROBE_SCHEDULER)}};
+    sim_put(&at->sim, &api_pod_type, &pod);
+}
+
+// place_return gives an evicted pod back to the scheduler, as its controller makes it anew, without
+// what was made for it alone.
+static void place_return(struct placing *at, const struct client_object *evicted)
+{
+    const struct api_pod *was = evicted->object.value;
+    struct api_pod pod = *was;
+    for (size_t i = 0; i < was->status.resource_claim_statuses.n; i++) {
+        struct str name = was->status.resource_claim_statuses.p[i].resource_claim_name;
+        const struct client_object *o = sim_claim(&at->sim, was->metadata.namespace, name);
+        if (!o || !claim_is_for(o->object.value, was, false))
+            continue;
+        struct api_resource_claim claim = *(const struct api_resource_claim *)o->object.value;
+        claim.metadata.finalizers = (struct api_str_array){0};
+        claim.metadata.deletion_timestamp = claim.metadata.creation_timestamp;
+        sim_put(&at->sim, &api_resource_claim_type, &claim);
+    }
+    pod.metadata.uid = STR("");
+    pod.metadata.deletion_timestamp = (struct api_time){0};
+    pod.spec.node_name = STR("");
+    pod.status = (struct api_pod_status){.phase = STR("Pending")};
+    sim_put(&at->sim, &api_pod_type, &pod);
+}
+
+static void place_return_evicted(struct placing *at)
 {
     struct plan *p = at->p;
-    struct index_question *q = index_question(p->index, at->hash, at->open.p, at->open.n);
-    for (uint32_t i = 0; i < p->sites.n; i++) {
-        struct str reason;
-        struct alloc_answer a = {.verdict = ALLOC_NODE_ERROR};
-        struct err err = {0};
-        if (expired(&p->deadline) || (at->u->pod && at->u->pod->spec.node_name.n))
-            return;
-        if (index_ruled_out(p->index, q, i) || site_fits(p, at->u, p->sites.p[i], &reason))
-            continue;
-        const struct alloc_view *v = index_view(p->index, i, &err);
-        if (v)
-            alloc_solve(p->solver, v, at->open.p, at->open.n, &a);
-        if (a.verdict == ALLOC_UNSATISFIABLE || a.verdict == ALLOC_NODE_ERROR)
-            index_rule_out(p->index, q, i);
-        if (a.verdict != ALLOC_ALLOCATED)
-            continue;
-        sbuf_addf(out, "Node %.*s has the devices, but: %.*s.\n",
-                  STR_ARG(p->sites.p[i]->metadata.name), STR_ARG(reason));
+    struct sim *s = &at->sim;
+    size_t n = s->evictions.n;
+    for (size_t i = 0; i < n; i++) {
+        const struct client_object *pod = s->evictions.p[i].pod;
+        place_return(at, pod);
+        for (size_t k = 0; k < p->units.n; k++)
+            if (p->units.p[k].is_pod && str_eq(p->units.p[k].pod, pod->meta->name) &&
+                str_eq(p->units.p[k].namespace, pod->meta->namespace))
+                p->units.p[k].bound = false;
+    }
+}
+
+static void place_prepare(struct placing *at)
+{
+    struct plan *p = at->p;
+    struct left_out left = {0};
+    const struct clock *clock = p->options.clock;
+    sim_start(&at->sim, p->options.features, clock ? clock_wall_ns(clock) : SIM_FIXED_WALL_NS);
+    for (size_t i = 0; i < p->units.n; i++)
+        if (!place_takes_part(at, i))
+            *map_put(&left, p->units.p[i].name) = true;
+    sim_load_world(p, &at->sim, place_is_left_out, &left);
+    map_done(&left);
+    if (p->world->evicts)
+        sim_evict(&at->sim);
+    sim_control(&at->sim);
+    sim_settle(&at->sim, SETTLE_S); // reservations of pods that are gone go
+    place_return_evicted(at);
+    for (size_t i = 0; i < p->units.n; i++) {
+        const struct unit *u = &p->units.p[i];
+        if (u->fresh && place_takes_part(at, i))
+            (void)!sim_admit_pod(&at->sim, u->fresh); // a refusal is told later
+    }
+    sim_settle(&at->sim, SETTLE_S);
+}
+
+static void place_schedule(struct placing *at)
+{
+    const struct api_kind *pods = api_kind_find(STR("v1"), STR("Pod"));
+    vec_push(&at->schedulers, STR(PROBE_SCHEDULER));
+    memory_foreach(at->sim.memory, pods, place_learn_schedulers, at);
+    sim_schedule(&at->sim, at->p->options.policy, at->schedulers.p, at->schedulers.n);
+    sim_settle(&at->sim, SETTLE_S);
+}
+
+// --- What came of it -----------------------------------------------------------------------------
+
+static void place_take_claim(struct placing *at, struct step *step, struct str name)
+{
+    const struct client_object *o = sim_claim(&at->sim, step->unit->namespace, name);
+    if (o)
+        vec_push(&step->claims, client_object_ref(o));
+}
+
+static void place_take_claims(struct placing *at, struct step *step, const struct api_pod *pod)
+{
+    if (!step->unit->is_pod) {
+        place_take_claim(at, step, step->unit->claim);
         return;
     }
-}
-
-static void explain_site(struct search *at, struct index_explaining *e, uint32_t site)
-{
-    const struct api_node *node = at->p->sites.p[site];
-    struct str reason;
-    struct err err = {0};
-    if (site_fits(at->p, at->u, node, &reason)) {
-        if (index_explain(at->p->index, e, site))
-            return;
-        reason = index_view(at->p->index, site, &err) ? STR("the claims cannot be judged there")
-                                                      : str_z(err.msg);
+    for (size_t i = 0; pod && i < pod->spec.resource_claims.n; i++) {
+        struct str name;
+        bool check;
+        if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check) == CLAIM_NAMED)
+            place_take_claim(at, step, name);
     }
-    alloc_report_refuse(e->report, node->metadata.name, reason);
+    if (pod && pod->status.extended_resource_claim_status)
+        place_take_claim(at, step, pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
-static struct alloc_report *make_report(struct search *at)
+static const struct api_allocation_result *place_allocation(const struct client_object *claim)
 {
-    struct index_explaining e = {.solver = at->p->solver,
-                                 .report = alloc_report_new(),
-                                 .claims = at->open.p,
-                                 .claims_len = at->open.n};
-    for (uint32_t i = 0; i < at->p->sites.n; i++)
-        explain_site(at, &e, i);
-    map_done(&e.seen);
-    return e.report;
+    return ((const struct api_resource_claim *)claim->object.value)->status.allocation;
 }
-
-static void explain(struct search *at, struct step *step)
-{
-    struct plan *p = at->p;
-    struct alloc_remedies remedies;
-    cleanup_sbuf struct sbuf b = {0};
-    struct alloc_report *r = make_report(at);
-    alloc_report_text(r, &b);
-    step->explanation = arena_str(&p->arena, sbuf_str(&b));
-    sbuf_clear(&b);
-    alloc_report_json(r, &b);
-    step->explanation_json = arena_str(&p->arena, sbuf_str(&b));
-    set_deadline(p, p->options.remedies_ms ? p->options.remedies_ms : REMEDIES_MS);
-    alloc_remedies_find(r, p->solver, &remedies);
-    sbuf_clear(&b);
-    if (at->timeouts)
-        sbuf_addf(&b, "The search did not end in time on %zu nodes: they may fit after all.\n",
-                  at->timeouts);
-    tell_refused(at, &b);
-    alloc_remedies_text(&remedies, REMEDIES_TOP, &b);
-    step->remedies = arena_str(&p->arena, sbuf_str(&b));
-    sbuf_clear(&b);
-    alloc_remedies_json(&remedies, &b);
-    step->remedies_json = arena_str(&p->arena, sbuf_str(&b));
-    sbuf_clear(&b);
-    alloc_report_summary(r, &remedies, &b);
-    step->pub.summary = arena_str(&p->arena, sbuf_str(&b));
-    alloc_report_free(r);
-    index_unpin(p->index);
-}
-
-// --- Steps ---------------------------------------------------------------------------------------
 
 // "; gpu: ", with the claim's name, short of the pod's, where there are several claims.
-static void begin_request(const struct plan *p, const struct unit *u, size_t claim,
-                          struct str request, struct sbuf *out)
+static void place_begin_request(const struct step *step, size_t claim, struct str request,
+                                struct sbuf *out)
 {
     sbuf_addz(out, out->n ? "; " : "");
-    if (u->claims.n > 1) {
-        const struct api_object_meta *m = &p->claims.p[u->claims.p[claim]].claim->metadata;
-        struct str short_name = m->name;
-        struct str pod = u->pod->metadata.name;
-        if (str_starts(m->name, pod) && m->name.n > pod.n + 1)
-            short_name = str_from(m->name, pod.n + 1);
-        sbuf_addf(out, "%.*s/", STR_ARG(short_name));
+    if (step->claims.n > 1) {
+        struct str name = step->claims.p[claim]->meta->name;
+        struct str pod = step->unit->pod;
+        if (str_starts(name, pod) && name.n > pod.n + 1)
+            name = str_from(name, pod.n + 1);
+        sbuf_addf(out, "%.*s/", STR_ARG(name));
     }
     sbuf_addf(out, "%.*s: ", STR_ARG(request));
 }
 
+static void place_add_device(const struct api_device_request_allocation_result *r, struct str node,
+                             struct sbuf *out)
+{
+    if (!str_eq(r->pool, node))
+        sbuf_addf(out, "%.*s/", STR_ARG(r->pool));
+    sbuf_add(out, r->device);
+    for (size_t m = 0; m < r->consumed_capacity.n; m++) {
+        sbuf_addf(out, "%s%.*s=", m ? "," : "(", STR_ARG(r->consumed_capacity.p[m].key));
+        quantity_write(&r->consumed_capacity.p[m].value, out);
+    }
+    if (r->consumed_capacity.n)
+        sbuf_addc(out, ')');
+}
+
 // "gpu: gpu-0, gpu-1; nic: rdma-0"; the pool is named where it is not the node's name.
-static struct str devices_text(struct plan *p, const struct unit *u, struct str node)
+static struct str place_devices_text(struct plan *p, const struct step *step)
 {
     cleanup_sbuf struct sbuf b = {0};
-    struct str last = {0};
-    for (size_t i = 0; i < u->claims.n; i++) {
-        const struct api_allocation_result *a =
-            p->claims.p[u->claims.p[i]].claim->status.allocation;
-        last = (struct str){0};
+    for (size_t i = 0; i < step->claims.n; i++) {
+        const struct api_allocation_result *a = place_allocation(step->claims.p[i]);
+        struct str last = {0};
         for (size_t k = 0; a && k < a->devices.results.n; k++) {
             const struct api_device_request_allocation_result *r = &a->devices.results.p[k];
             if (last.p && str_eq(last, r->request))
                 sbuf_addz(&b, ", ");
             else
-                begin_request(p, u, i, r->request, &b);
+                place_begin_request(step, i, r->request, &b);
             last = r->request;
-            if (!str_eq(r->pool, node))
-                sbuf_addf(&b, "%.*s/", STR_ARG(r->pool));
-            sbuf_add(&b, r->device);
-            for (size_t m = 0; m < r->consumed_capacity.n; m++) {
-                sbuf_addf(&b, "%s%.*s=", m ? "," : "(", STR_ARG(r->consumed_capacity.p[m].key));
-                quantity_write(&r->consumed_capacity.p[m].value, &b);
-            }
-            if (r->consumed_capacity.n)
-                sbuf_addc(&b, ')');
+            place_add_device(r, step->pub.node, &b);
         }
     }
     return arena_str(&p->arena, sbuf_str(&b));
 }
 
-static bool running(const struct plan *p, const struct unit *u)
+static bool place_usable_on(const struct client_object *claim, const struct api_node *node)
 {
-    for (size_t i = 0; i < u->claims.n; i++)
-        if (!p->claims.p[u->claims.p[i]].claim->status.allocation)
-            return false;
-    return !u->pod || u->pod->spec.node_name.n;
+    const struct api_node_selector *s = place_allocation(claim)->node_selector;
+    return !s || node_matches(node, STR(""), false, s, NULL) > 0;
 }
 
-// The one node where an allocated claim can be used.
-static struct str node_of_claim(const struct plan *p, const struct api_resource_claim *c)
+// place_node_of_claim is the one node where an allocated claim can be used.
+static struct str place_node_of_claim(const struct plan *p, const struct client_object *claim)
 {
-    struct str name = node_only_name(c->status.allocation->node_selector);
-    const uint32_t *site = name.n ? map_get(&p->site_names, name) : NULL;
-    const struct api_node *only = NULL;
-    if (name.n)
-        return site && fits_allocation(c, p->sites.p[*site]) ? name : (struct str){0};
-    for (size_t i = 0; i < p->sites.n; i++) {
-        if (!fits_allocation(c, p->sites.p[i]))
+    struct str only = {0};
+    for (size_t i = 0; i < p->nodes.n; i++) {
+        if (!place_usable_on(claim, p->nodes.p[i]))
             continue;
-        if (only)
+        if (only.n)
             return STR("(several)");
-        only = p->sites.p[i];
+        only = p->nodes.p[i]->metadata.name;
     }
-    return only ? only->metadata.name : (struct str){0};
+    return only;
 }
 
-static struct str node_of(const struct plan *p, const struct unit *u)
+// --- Why not -------------------------------------------------------------------------------------
+
+static struct str place_text_of(struct arena *arena, const yyjson_val *v, const char *key)
 {
-    return u->pod ? u->pod->spec.node_name : node_of_claim(p, p->claims.p[u->claims.p[0]].claim);
+    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
+    return t && json_is_string(t) ? arena_str(arena, json_str(t)) : (struct str){0};
 }
 
-static void place(struct plan *p, const struct unit *u, bool tell)
+static struct str place_json_of(struct arena *arena, const yyjson_val *v, const char *key)
 {
-    struct step step = {.unit = u};
-    struct search at = {
-        .p = p, .u = u, .open = open_claims(p, u), .best = UINT32_MAX, .error = u->error};
-    at.hash = at.open.n ? fleet_hash(at.open.p, at.open.n) : 0;
-    step.pub.name = arena_strf(&p->arena, "%s %.*s", u->pod ? "pod" : "claim", STR_ARG(u->name));
-    if (!at.error.n && running(p, u)) {
-        step.pub.status = PLAN_RUNNING;
-        step.pub.node = node_of(p, u);
+    cleanup_sbuf struct sbuf b = {0};
+    struct json_writer w = {.out = &b};
+    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
+    if (t)
+        json_write_value(&w, t);
+    return arena_str(arena, sbuf_str(&b));
+}
+
+static void place_add_advice(const yyjson_val *root, struct sbuf *text)
+{
+    const yyjson_val *advice = json_get(root, STR("advice"));
+    if (!advice || !json_is_array(advice))
+        return;
+    json_arr_foreach(advice, line)
+        if (json_is_string(line))
+            sbuf_addf(text, "What would help: %.*s\n", STR_ARG(json_str(line)));
+}
+
+// place_read_answer takes over what the scheduler says of a pod that waits.
+static void place_read_answer(struct placing *at, struct step *step, const yyjson_val *root,
+                              struct sbuf *text)
+{
+    struct arena *arena = &at->p->arena;
+    const yyjson_val *now = json_get(root, STR("now"));
+    struct str cause = place_text_of(arena, root, "cause");
+    struct str state = place_text_of(arena, root, "state");
+    step->pub.node = place_text_of(arena, root, "node");
+    if (str_eqz(state, "binding") && step->pub.node.n) {
+        step->pub.status = PLAN_PLACED; // what it still waits for is not here: drivers, storage
+        return;
+    }
+    step->pub.node = STR("");
+    step->pub.status = now || !at->p->nodes.n ? PLAN_NO : PLAN_ERROR;
+    step->pub.summary = now ? place_text_of(arena, now, "summary") : cause;
+    step->explanation_json = place_json_of(arena, now, "report");
+    step->remedies_json = place_json_of(arena, now, "remedies");
+    if (!text->n)
+        sbuf_addf(text, "%.*s\n", STR_ARG(cause));
+    place_add_advice(root, text);
+    step->explanation = arena_str(arena, sbuf_str(text));
+}
+
+static void place_explain(struct placing *at, struct step *step)
+{
+    const struct unit *u = step->unit;
+    cleanup_sbuf struct sbuf json = {0}, text = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    const struct json_options whole = {.max_bytes = SIZE_MAX};
+    struct err err = {0};
+    if (!u->is_pod) { // as a claim that no pod uses
+        (void)memory_delete(at->sim.memory,
+                            &(struct client_key){api_kind_find(STR("v1"), STR("Pod")), u->namespace,
+                                                 u->pod});
+        sim_settle(&at->sim, 0);
+    }
+    int r = sched_explain_text(at->sim.sched, u->is_pod ? STR("Pod") : STR("ResourceClaim"),
+                               u->namespace, u->is_pod ? u->pod : u->claim, &json, &text, &err);
+    if (r == 0)
+        r = json_parse(sbuf_str(&json), &whole, &doc, &err);
+    if (r < 0) {
+        step->pub.status = PLAN_ERROR;
+        step->pub.summary = arena_str(&at->p->arena, str_z(err.msg));
+        return;
+    }
+    step->pub.why = arena_str(&at->p->arena, sbuf_str(&json));
+    place_read_answer(at, step, doc.root, &text);
+}
+
+static struct str place_condition(const struct api_pod *pod)
+{
+    for (size_t i = 0; i < pod->status.conditions.n; i++)
+        if (str_eqz(pod->status.conditions.p[i].type, "PodScheduled"))
+            return pod->status.conditions.p[i].message;
+    return (struct str){0};
+}
+
+// place_explain_once explains one of many replicas that were told the same.
+static void place_explain_once(struct placing *at, struct step *step, const struct api_pod *pod)
+{
+    struct plan *p = at->p;
+    if (p->options.only_verdict)
+        return;
+    if (!step->unit->alike.n || !pod) {
+        place_explain(at, step);
+        return;
+    }
+    bool is_new = false;
+    struct str key = arena_strf(&p->arena, "%.*s\n%.*s", STR_ARG(step->unit->alike),
+                                STR_ARG(place_condition(pod)));
+    uint32_t *known = map_put_new(&at->told, key, &is_new);
+    if (is_new) {
+        *known = (uint32_t)p->steps.n;
+        place_explain(at, step);
+        return;
+    }
+    const struct step *first = &p->steps.p[*known];
+    step->pub.status = first->pub.status;
+    step->pub.node = first->pub.node;
+    step->pub.summary = first->pub.summary;
+    step->explanation = first->explanation;
+    step->explanation_json = first->explanation_json;
+    step->remedies_json = first->remedies_json;
+}
+
+static void place_refused(struct placing *at, struct step *step, struct str why)
+{
+    cleanup_sbuf struct sbuf json = {0};
+    struct json_writer w = {.out = &json};
+    step->pub.summary = why;
+    step->explanation = arena_strf(&at->p->arena, "%.*s\n", STR_ARG(why));
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("kind"));
+    json_write_str(&w, STR("Pod"));
+    json_write_key(&w, STR("name"));
+    json_write_str(&w, step->unit->name);
+    json_write_key(&w, STR("cause"));
+    json_write_str(&w, why);
+    json_write_object_end(&w);
+    step->pub.why = arena_str(&at->p->arena, sbuf_str(&json));
+}
+
+static void place_take_step(struct placing *at, const struct unit *u)
+{
+    struct plan *p = at->p;
+    struct step step = {.unit = u, .pub = {.status = PLAN_NO}};
+    const struct client_object *o = u->pod.n ? sim_pod(&at->sim, u->namespace, u->pod) : NULL;
+    const struct api_pod *pod = o ? o->object.value : NULL;
+    struct str refusal = sim_refusal(&at->sim, u->name);
+    step.pub.name = arena_strf(&p->arena, "%s %.*s", u->is_pod ? "pod" : "claim", STR_ARG(u->name));
+    if (u->bound || (pod && pod->spec.node_name.n)) {
+        step.pub.status = u->bound ? PLAN_RUNNING : PLAN_PLACED;
+        step.pub.node = arena_str(&p->arena, pod ? pod->spec.node_name : STR(""));
+    } else if (refusal.n) {
+        place_refused(at, &step, arena_str(&p->arena, refusal));
     } else {
-        if (!at.error.n)
-            find_site(&at);
-        bool found = at.best != UINT32_MAX;
-        step.pub.status = at.error.n                 ? PLAN_ERROR
-                          : found && take(p, u, &at) ? PLAN_PLACED
-                                                     : PLAN_NO;
-        step.pub.summary = at.error;
-        if (p->fleet)
-            fleet_at(p->fleet, UINT32_MAX);
-        if (step.pub.status == PLAN_PLACED)
-            step.pub.node = p->sites.p[at.best]->metadata.name;
-        else if (step.pub.status == PLAN_NO && tell)
-            explain(&at, &step);
+        place_explain_once(at, &step, pod);
+        o = u->pod.n ? sim_pod(&at->sim, u->namespace, u->pod) : NULL;
+        pod = o ? o->object.value : NULL;
     }
-    step.pub.devices = devices_text(p, u, step.pub.node);
-    if (tell)
-        vec_push(&p->steps, step);
+    place_take_claims(at, &step, pod);
+    if (!pod && !step.pub.node.n && u->bound && step.claims.n)
+        step.pub.node = place_node_of_claim(p, step.claims.p[0]);
+    step.pub.devices = place_devices_text(p, &step);
+    vec_push(&p->steps, step);
 }
 
 // --- Whole plans ---------------------------------------------------------------------------------
 
-static int begin(struct plan_world *w, const struct plan_options *options, struct plan **ret,
-                 struct err *err)
+static int place_begin(struct plan_world *w, const struct plan_options *options, struct plan **ret,
+                       struct err *err)
 {
+    bool known = !options->node.n;
+    world_foreach(w, PLAN_NODE, o) known = known || str_eq(o->name, options->node);
+    world_foreach(w, PLAN_SLICE, o) known =
+        known ||
+        str_eq(((const struct api_resource_slice *)o->value)->spec.node_name, options->node);
+    if (!known)
+        return err_set(err, ERR_NOT_FOUND, "there is no node %.*s in the files",
+                       STR_ARG(options->node));
     struct plan *p = xcalloc(1, sizeof(*p));
     p->world = w;
     p->options = *options;
-    p->deadline.clock = options->clock;
-    p->solver = alloc_solver_new(&(struct alloc_options){.policy = options->policy,
-                                                         .rng = options->rng,
-                                                         .expired = expired,
-                                                         .expired_arg = &p->deadline});
-    world_foreach(w, PLAN_CLASS, o) vec_push(&p->classes, o->value);
     units_collect(p);
-    find_nodes(p);
-    if (p->sites.n == 0 && options->node.n) {
-        plan_free(p);
-        return err_set(err, ERR_NOT_FOUND, "there is no node %.*s in the files",
-                       STR_ARG(options->node));
-    }
-    make_index(p);
-    make_fleet(p);
     *ret = p;
     return 0;
+}
+
+static void place_take_steps(struct placing *at, bool pods)
+{
+    for (size_t i = 0; i < at->p->units.n; i++)
+        if (at->p->units.p[i].is_pod == pods && (at->target == SIZE_MAX || i == at->target))
+            place_take_step(at, &at->p->units.p[i]);
+}
+
+static void place_run(struct plan *p, size_t target)
+{
+    struct placing at = {.p = p, .target = target};
+    place_prepare(&at);
+    place_schedule(&at);
+    place_take_steps(&at, true);
+    // Claims that no pod names come last, in a cluster that has told of the pods.
+    for (size_t i = 0; i < p->units.n; i++) {
+        const struct unit *u = &p->units.p[i];
+        if (!u->is_pod && !u->bound && place_takes_part(&at, i))
+            place_probe(&at, u);
+    }
+    sim_settle(&at.sim, SETTLE_S);
+    place_take_steps(&at, false);
+    sim_end(&at.sim);
+    vec_done(&at.schedulers);
+    map_done(&at.told);
 }
 
 int plan_make(struct plan_world *w, const struct plan_options *options, struct plan **ret,
               struct err *err)
 {
-    int r = begin(w, options, ret, err);
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < (*ret)->units.n; i++)
-        place(*ret, &(*ret)->units.p[i], true);
-    return 0;
+    int r = place_begin(w, options, ret, err);
+    if (r == 0)
+        place_run(*ret, SIZE_MAX);
+    return r;
 }
 
-// The unit that a name means, SIZE_MAX when there is none. A claim of a pod means the pod.
-static size_t unit_named(const struct plan *p, struct str name)
+static bool place_is_called(struct str full, struct str name)
+{
+    struct str namespace, rest;
+    return str_eq(full, name) || (str_cut(full, '/', &namespace, &rest) &&
+                                  str_eqz(namespace, "default") && str_eq(rest, name));
+}
+
+// place_uses_claim: a pod names the claim, or one would be made for it under that name.
+static bool place_uses_claim(const struct plan *p, const struct unit *u, struct str name)
+{
+    const struct plan_object *o = u->fresh ? NULL : world_find(p->world, PLAN_POD, u->name);
+    const struct api_pod *pod = u->fresh ? u->fresh : o ? o->value : NULL;
+    struct arena tmp = {0};
+    bool uses = false;
+    for (size_t i = 0; pod && i < pod->spec.resource_claims.n && !uses; i++) {
+        const struct api_pod_resource_claim *entry = &pod->spec.resource_claims.p[i];
+        struct str claim;
+        bool check;
+        if (claim_name_of(pod, entry, &claim, &check) != CLAIM_NAMED)
+            claim = arena_strf(&tmp, "%.*s-%.*s", STR_ARG(u->pod), STR_ARG(entry->name));
+        uses = place_is_called(world_full_name(&tmp, u->namespace, claim), name);
+    }
+    arena_done(&tmp);
+    return uses;
+}
+
+// place_unit_named finds the unit that a name means, SIZE_MAX: none. A claim of a pod means the pod.
+static size_t place_unit_named(const struct plan *p, struct str name)
 {
     bool pods = true;
     bool claims = true;
@@ -535,26 +491,19 @@ static size_t unit_named(const struct plan *p, struct str name)
     }
     for (size_t i = 0; i < p->units.n; i++) {
         const struct unit *u = &p->units.p[i];
-        struct str namespace, rest;
-        bool in_default = str_cut(u->name, '/', &namespace, &rest) && str_eqz(namespace, "default");
-        if ((u->pod ? pods : claims) &&
-            (str_eq(u->name, name) || (in_default && str_eq(rest, name))))
+        if ((u->is_pod ? pods : claims) && place_is_called(u->name, name))
             return i;
-        for (size_t k = 0; claims && k < u->claims.n; k++) {
-            struct str claim = p->claims.p[u->claims.p[k]].name;
-            in_default = str_cut(claim, '/', &namespace, &rest) && str_eqz(namespace, "default");
-            if (str_eq(claim, name) || (in_default && str_eq(rest, name)))
-                return i;
-        }
+        if (claims && u->is_pod && place_uses_claim(p, u, name))
+            return i;
     }
     return SIZE_MAX;
 }
 
-static int no_unit(const struct plan *p, struct str name, struct err *err)
+static int place_no_unit(const struct plan *p, struct str name, struct err *err)
 {
     cleanup_sbuf struct sbuf b = {0};
     for (size_t i = 0; i < p->units.n && i < 6; i++)
-        sbuf_addf(&b, "%s%s %.*s", i ? ", " : "", p->units.p[i].pod ? "pod" : "claim",
+        sbuf_addf(&b, "%s%s %.*s", i ? ", " : "", p->units.p[i].is_pod ? "pod" : "claim",
                   STR_ARG(p->units.p[i].name));
     if (b.n == 0)
         return err_set(err, ERR_NOT_FOUND, "no pod or claim %.*s: the files have none at all",
@@ -566,21 +515,19 @@ static int no_unit(const struct plan *p, struct str name, struct err *err)
 int plan_why(struct plan_world *w, struct str name, const struct plan_options *options,
              struct plan **ret, struct err *err)
 {
-    int r = begin(w, options, ret, err);
+    int r = place_begin(w, options, ret, err);
     if (r < 0)
         return r;
     struct plan *p = *ret;
-    size_t at = unit_named(p, name);
-    if (at == SIZE_MAX) {
-        r = no_unit(p, name, err);
+    size_t target = place_unit_named(p, name);
+    if (target == SIZE_MAX) {
+        r = place_no_unit(p, name, err);
         plan_free(p);
         *ret = NULL;
         return r;
     }
     p->why = true;
-    for (size_t i = 0; i < at && !options->alone; i++)
-        place(p, &p->units.p[i], false);
-    place(p, &p->units.p[at], true);
+    place_run(p, target);
     return 0;
 }
 
@@ -588,18 +535,14 @@ void plan_free(struct plan *p)
 {
     if (!p)
         return;
-    alloc_solver_free(p->solver);
-    fleet_free(p->fleet);
-    index_free(p->index);
-    for (size_t i = 0; i < p->claims.n; i++)
-        vec_done(&p->claims.p[i].user.pools);
+    vec_foreach(&p->steps, s) {
+        for (size_t i = 0; i < s->claims.n; i++)
+            client_object_unref(s->claims.p[i]);
+        vec_done(&s->claims);
+    }
     vec_done(&p->units);
-    vec_done(&p->claims);
-    vec_done(&p->sites);
+    vec_done(&p->nodes);
     vec_done(&p->steps);
-    vec_done(&p->classes);
-    map_done(&p->claim_names);
-    map_done(&p->site_names);
     arena_done(&p->arena);
     free(p);
 }

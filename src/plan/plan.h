@@ -8,7 +8,8 @@
 //   plan = plan_make(world, &options, …)
 //   plan_text(plan, …) or plan_json(plan, …)
 //
-// Nothing is written to a cluster, no file is read. Time comes in through the options.
+// The scheduler and the controllers answer, on a copy of the world in memory (sim.h). Nothing is
+// written to a cluster, no file but that of a profile is read. Time comes in through the options.
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
@@ -18,10 +19,10 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/rand.h"
 #include "base/str.h"
 #include "dray/alloc.h"
 
+struct features;
 struct plan_world;
 
 struct plan_world *plan_world_new(void);
@@ -62,21 +63,19 @@ int plan_taint(struct plan_world *w, struct str text, struct err *err) MUST_USE;
 // plan_without removes a claim, NAMESPACE/NAME or NAME, with what it holds and the pods that need it.
 int plan_without(struct plan_world *w, struct str claim, struct err *err) MUST_USE;
 
-// plan_add_node adds empty nodes: like=NODE[,count=N][,name=PREFIX].
+// plan_add_node adds empty nodes: like=NODE or profile=NAME, [,count=N][,name=PREFIX].
 int plan_add_node(struct plan_world *w, struct str text, struct err *err) MUST_USE;
 
 // --- Answers -------------------------------------------------------------------------------------
 
 struct plan_options {
     enum alloc_policy policy;
-    struct alloc_features features;
-    struct str node;           // only this one; empty: all
-    const struct clock *clock; // for deadlines
-    struct rng *rng;           // for share IDs; NULL: fixed ones
-    int64_t solve_ms;          // for one question on one node; 0: 10 s, as Kubernetes has it
-    int64_t remedies_ms;       // for the remedies of one pod; 0: 500
-    bool alone;                // of plan_why: pods before it are not placed first
-    bool show_running;         // in text: what is placed already, too
+    const struct features *features; // NULL: defaults of the newest release
+    struct str node;                 // only this one; empty: all
+    const struct clock *clock;       // says what time it is; NULL: a fixed one
+    bool alone;                      // of plan_why: pods before it are not placed first
+    bool show_running;               // in text: what is placed already, too
+    bool only_verdict;               // whether everything fits; nothing is explained
 };
 
 enum plan_status {
@@ -88,15 +87,23 @@ enum plan_status {
 
 struct plan;
 
-// plan_make places everything that is not placed yet, in the order of the files. Returns 0, or
-// -ERR_INVALID when a device cannot be read, or -ERR_NOT_FOUND when options->node does not exist.
+// plan_make places everything that is not placed yet, in order of priority, then of the files. Returns
+// 0, or -ERR_NOT_FOUND when options->node does not exist.
 int plan_make(struct plan_world *w, const struct plan_options *options, struct plan **ret,
               struct err *err) MUST_USE;
 
 // plan_why answers for one pod or claim: [pod/|claim/][NAMESPACE/]NAME. Those before it in the files
-// are placed first. Returns as plan_make, or -ERR_NOT_FOUND when there is none of that name.
+// are placed first; those behind it are not there. Returns as plan_make, or -ERR_NOT_FOUND when there is none of that name.
 int plan_why(struct plan_world *w, struct str name, const struct plan_options *options,
              struct plan **ret, struct err *err) MUST_USE;
+
+// plan_needed finds the smallest number of nodes of some kinds (as of plan_add_node, without count) with
+// which everything has its place, and makes the plan with them. It was tried that one node less of
+// all kinds does not do, whichever. Of several ways to the same number the one with the most of the kinds that come
+// first is taken. Returns 0; -ERR_INVALID or -ERR_NOT_FOUND for a kind that makes no sense, or when no
+// number does; -ERR_TOO_LARGE when the kinds mix too badly.
+int plan_needed(struct plan_world *w, const struct str *kinds, size_t kinds_len,
+                const struct plan_options *options, struct plan **ret, struct err *err) MUST_USE;
 
 void plan_free(struct plan *p);
 
@@ -110,6 +117,7 @@ struct plan_step {
     struct str node;
     struct str devices; // for people
     struct str summary; // why not, in a line
+    struct str why;     // all that the scheduler says of one that waits, as JSON; may be empty
 };
 size_t plan_steps(const struct plan *p);
 struct plan_step plan_step_at(const struct plan *p, size_t i);

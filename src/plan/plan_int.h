@@ -4,11 +4,11 @@
 #ifndef PLAN_PLAN_INT_H
 #define PLAN_PLAN_INT_H
 
-#include "alloc/index.h"
 #include "api/api.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "client/client.h"
 #include "plan/plan.h"
 
 // --- World ---------------------------------------------------------------------------------------
@@ -23,6 +23,7 @@ enum plan_kind {
     PLAN_POD,
     PLAN_WORKLOAD, // Deployment, ReplicaSet, StatefulSet, Job
     PLAN_EVENT,
+    PLAN_OTHER, // what the scheduler and the controllers look at, and plans do not
 };
 
 // An object as it was read. value is a struct of type, in the hub version.
@@ -34,6 +35,7 @@ struct plan_object {
     struct str file;
     size_t line;
     bool gone;
+    bool moved; // a pod that has to find another place
 };
 
 struct plan_world {
@@ -42,10 +44,15 @@ struct plan_world {
     struct object_names MAP(uint32_t) names;             // by kind and name
     struct plan_notes VEC(struct str) notes;
     size_t skipped; // objects of other kinds
+    bool evicts;    // a taint was added that evicts
 };
 
 // world_find finds an object that is not gone, or NULL.
 struct plan_object *world_find(const struct plan_world *w, enum plan_kind kind, struct str name);
+
+// world_find_other finds an object of PLAN_OTHER.
+struct plan_object *world_find_other(const struct plan_world *w, const struct api_type *type,
+                                     struct str name);
 
 // world_add puts an object in; one of the same kind and name is replaced.
 struct plan_object *world_add(struct plan_world *w, const struct plan_object *o);
@@ -53,6 +60,16 @@ struct plan_object *world_add(struct plan_world *w, const struct plan_object *o)
 // rule_parse reads a taint as plan_taint does.
 int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
                struct err *err) MUST_USE;
+
+// world_copy_of makes an object's value a copy that may be changed. world_node_named finds a node; one
+// that only slices name becomes an object. world_no_such says that there is no object of a name.
+void *world_copy_of(struct plan_world *w, struct plan_object *o);
+struct plan_object *world_node_named(struct plan_world *w, struct str name);
+int world_no_such(const struct plan_world *w, enum plan_kind kind, struct str name,
+                  struct err *err) MUST_USE;
+
+// world_kind is the kind of objects of a type.
+const struct api_kind *world_kind(const struct api_type *type);
 
 // world_note records a line for people.
 void world_note(struct plan_world *w, const char *fmt, ...) ERR_PRINTF(2, 3);
@@ -68,6 +85,36 @@ struct str world_full_name(struct arena *a, struct str namespace, struct str nam
 
 // NOLINTEND(bugprone-macro-parentheses)
 
+// --- New nodes -----------------------------------------------------------------------------------
+
+struct profile;
+
+// Where the objects of a node that was added stand.
+struct addition_node {
+    size_t first, end;
+};
+
+// A kind of node that may be added, and how many of it have been.
+struct addition {
+    struct str text; // as it was asked for
+    struct str like; // a node of the world; else empty
+    struct profile *profile;
+    struct str prefix;
+    uint64_t count;           // asked for; 0: not said
+    uint64_t added, number;   // in the world now; of the last name
+    struct plan_object shape; // of like
+    size_t known;             // objects before any was added
+    struct VEC(struct addition_node) nodes;
+};
+
+// addition_read reads like=NODE or profile=NAME, [,count=N][,name=PREFIX]. Returns 0, -ERR_INVALID or -ERR_NOT_FOUND.
+int addition_read(struct plan_world *w, struct str text, struct addition *a,
+                  struct err *err) MUST_USE;
+
+// addition_set has exactly n of the nodes in the world.
+int addition_set(struct plan_world *w, struct addition *a, uint64_t n, struct err *err) MUST_USE;
+void addition_done(struct addition *a);
+
 // --- Inventory -----------------------------------------------------------------------------------
 
 struct inventory;
@@ -78,63 +125,45 @@ void inventory_pending(struct inventory *inv);
 
 // --- Units ---------------------------------------------------------------------------------------
 
-// What is placed at once: a pod with its claims, or a claim alone.
+// What is placed at once: a pod with its claims, or a claim that no pod names. For the latter a pod
+// that wants nothing else is put in.
 struct unit {
     struct str name; // namespace/name
-    const struct api_pod *pod;
-    struct VEC(uint32_t) claims; // positions in plan.claims
-    struct str error;            // what is missing; else empty
-};
-
-// A claim with what it has got so far.
-struct held_claim {
-    const struct api_resource_claim *claim;
-    struct str name;
-    bool generated; // of a template or for extended resources: nobody else sees it
-    struct index_user user;
+    bool is_pod;
+    struct str namespace;
+    struct str pod;              // name of the pod
+    struct str claim;            // name of the claim that no pod names
+    const struct api_pod *fresh; // a pod that is not in the cluster yet; else NULL
+    struct str group;            // its PodGroup
+    bool bound;                  // before the scheduler did anything
+    struct str alike;            // the workload of which it is one of many
 };
 
 struct step {
     struct plan_step pub;
     const struct unit *unit;
-    struct str explanation; // text
-    struct str remedies;    // text
+    struct VEC(const struct client_object *) claims; // referenced
+    struct str explanation;                          // text, with remedies
     struct str explanation_json;
     struct str remedies_json;
-};
-
-struct deadline {
-    const struct clock *clock;
-    int64_t at_ns;
 };
 
 struct plan {
     struct arena arena;
     struct plan_options options;
     struct plan_world *world;
-    struct VEC(struct unit) units;
-    struct VEC(struct held_claim) claims;
-    struct claim_names MAP(uint32_t) claim_names;
-    struct VEC(const struct api_node *) sites; // nodes, by their number in the index
-    struct site_names MAP(uint32_t) site_names;
+    struct plan_units VEC(struct unit) units;
+    struct VEC(const struct api_node *) nodes; // that the scheduler sees
     struct VEC(struct step) steps;
-    struct VEC(const struct api_device_class *) classes;
-    struct index *index; // their devices, and who has them
-    struct alloc_solver *solver;
-    struct fleet *fleet; // of the sites; NULL unless the policy is pack
-    struct deadline deadline;
-    bool why; // one answer, told at length
+    bool why;               // one answer, told at length
+    struct str needed;      // of plan_needed: in words
+    struct str needed_json; // and for programs
 };
 
-// units_collect makes the units of a world, and all claims.
+// units_collect finds what there is to place, in the order of the files.
 void units_collect(struct plan *p);
 
-// fits_node says whether a pod may run on a node as far as anything but devices is concerned. pod may be
-// NULL. False with the reason in arena.
-bool fits_node(const struct api_pod *pod, const struct api_node *node, struct arena *arena,
-               struct str *ret_reason);
-
-// fits_allocation says whether an allocated claim can be used on a node.
-bool fits_allocation(const struct api_resource_claim *claim, const struct api_node *node);
+// unit_is_fresh: a pod that is not in the cluster yet. Those of a cluster have a UID.
+bool unit_is_fresh(const struct plan_object *o);
 
 #endif

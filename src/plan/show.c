@@ -112,8 +112,7 @@ static void add_problem(const struct plan *p, size_t at, struct sbuf *out)
     if (s->pub.status == PLAN_ERROR)
         sbuf_addf(out, " cannot be judged: %.*s\n", STR_ARG(s->pub.summary));
     else
-        sbuf_addf(out, " %s not fit:\n%.*s%.*s", n > 1 ? "do" : "does", STR_ARG(s->explanation),
-                  STR_ARG(s->remedies));
+        sbuf_addf(out, " %s not fit:\n%.*s", n > 1 ? "do" : "does", STR_ARG(s->explanation));
 }
 
 static void add_answer(const struct step *s, struct sbuf *out)
@@ -132,6 +131,7 @@ static void add_answer(const struct step *s, struct sbuf *out)
 void plan_text(const struct plan *p, struct sbuf *out)
 {
     size_t no = 0;
+    sbuf_add(out, p->needed);
     if (p->steps.n == 0) {
         sbuf_addz(out, "There is nothing to place: the files have no pods, workloads or claims.\n");
         return;
@@ -169,18 +169,19 @@ static void write_raw(struct json_writer *w, const char *key, struct str v)
     json_write_raw(w, v);
 }
 
-static void write_claims(const struct plan *p, const struct unit *u, struct json_writer *w)
+static void write_claims(const struct step *s, struct json_writer *w)
 {
     json_write_key(w, STR("claims"));
     json_write_array_begin(w);
-    for (size_t i = 0; i < u->claims.n; i++) {
-        const struct held_claim *c = &p->claims.p[u->claims.p[i]];
+    for (size_t i = 0; i < s->claims.n; i++) {
+        const struct api_resource_claim *c = s->claims.p[i]->object.value;
+        cleanup_sbuf struct sbuf name = {0};
+        sbuf_addf(&name, "%.*s/%.*s", STR_ARG(c->metadata.namespace), STR_ARG(c->metadata.name));
         json_write_object_begin(w);
-        json_write_text_if(w, "name", c->name);
-        if (c->claim->status.allocation) {
+        json_write_text_if(w, "name", sbuf_str(&name));
+        if (c->status.allocation) {
             json_write_key(w, STR("allocation"));
-            if (api_json_write(&api_allocation_result_type, c->claim->status.allocation, w, NULL) <
-                0)
+            if (api_json_write(&api_allocation_result_type, c->status.allocation, w, NULL) < 0)
                 json_write_null(w);
         }
         json_write_object_end(w);
@@ -188,13 +189,13 @@ static void write_claims(const struct plan *p, const struct unit *u, struct json
     json_write_array_end(w);
 }
 
-static void write_step(const struct plan *p, const struct step *s, struct json_writer *w)
+static void write_step(const struct step *s, struct json_writer *w)
 {
     json_write_object_begin(w);
-    json_write_text_if(w, s->unit->pod ? "pod" : "claim", s->unit->name);
+    json_write_text_if(w, s->unit->is_pod ? "pod" : "claim", s->unit->name);
     json_write_text_if(w, "status", str_z(status_words[s->pub.status]));
     json_write_text_if(w, "node", s->pub.node);
-    write_claims(p, s->unit, w);
+    write_claims(s, w);
     json_write_text_if(w, s->pub.status == PLAN_ERROR ? "error" : "summary", s->pub.summary);
     write_raw(w, "explanation", s->explanation_json);
     write_raw(w, "remedies", s->remedies_json);
@@ -207,10 +208,11 @@ void plan_json(const struct plan *p, struct sbuf *out)
     json_write_object_begin(&w);
     json_write_key(&w, STR("complete"));
     json_write_bool(&w, plan_complete(p));
+    write_raw(&w, "needed", p->needed_json);
     json_write_key(&w, STR("steps"));
     json_write_array_begin(&w);
     for (size_t i = 0; i < p->steps.n; i++)
-        write_step(p, &p->steps.p[i], &w);
+        write_step(&p->steps.p[i], &w);
     json_write_array_end(&w);
     if (p->world->notes.n) {
         json_write_key(&w, STR("notes"));

@@ -32,8 +32,24 @@ static struct api_container_array safe_containers(const struct api_container_arr
         out[i].resources = in->p[i].resources;
         out[i].restart_policy = in->p[i].restart_policy;
         out[i].has_restart_policy = in->p[i].has_restart_policy;
+        out[i].ports = in->p[i].ports;
     }
     return (struct api_container_array){out, in->n};
+}
+
+// Of volumes that the scheduler looks at the names of claims are kept; what is in the others is nobody's business.
+static struct api_volume_array safe_volumes(const struct api_volume_array *in, struct arena *arena)
+{
+    struct api_volume *out = arena_array(arena, struct api_volume, in->n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < in->n; i++) {
+        if (!in->p[i].volume_source.persistent_volume_claim)
+            continue;
+        out[n].name = in->p[i].name;
+        out[n++].volume_source.persistent_volume_claim =
+            in->p[i].volume_source.persistent_volume_claim;
+    }
+    return (struct api_volume_array){out, n};
 }
 
 static struct api_pod *safe_pod(const struct api_pod *in, struct arena *arena)
@@ -58,6 +74,8 @@ static struct api_pod *safe_pod(const struct api_pod *in, struct arena *arena)
     p->spec.scheduling_gates = s->scheduling_gates;
     p->spec.resource_claims = s->resource_claims;
     p->spec.resources = s->resources;
+    p->spec.volumes = safe_volumes(&s->volumes, arena);
+    p->spec.scheduling_group = s->scheduling_group;
     p->status.phase = in->status.phase;
     p->status.conditions = in->status.conditions;
     p->status.reason = in->status.reason;
@@ -109,6 +127,23 @@ static struct api_resource_claim *safe_claim(const struct api_resource_claim *in
     return c;
 }
 
+// What the scheduler looks at beside devices: amounts, classes, where volumes are.
+static void *safe_plain(const struct plan_object *o, struct arena *arena)
+{
+    void *copy = arena_alloc(arena, o->type->size, _Alignof(max_align_t));
+    memcpy(copy, o->value, o->type->size); // it shares the rest
+    struct api_object object = {world_kind(o->type), copy};
+    struct api_object_meta *m = api_object_meta(&object);
+    *m = safe_meta(m);
+    if (o->type == &api_storage_class_type)
+        ((struct api_storage_class *)copy)->parameters = (struct api_str_map){0};
+    if (o->type == &api_persistent_volume_type) { // where it is, not what it is
+        struct api_persistent_volume *v = copy;
+        v->spec.persistent_volume_source = (struct api_persistent_volume_source){0};
+    }
+    return copy;
+}
+
 static void *safe_other(const struct plan_object *o, struct arena *arena)
 {
     if (o->kind == PLAN_CLASS) {
@@ -127,6 +162,8 @@ static void *safe_other(const struct plan_object *o, struct arena *arena)
         t->spec.spec.devices.config = (struct api_device_claim_configuration_array){0};
         return t;
     }
+    if (o->kind == PLAN_OTHER)
+        return safe_plain(o, arena);
     if (o->kind == PLAN_RULE) {
         struct api_device_taint_rule *r = arena_one(arena, struct api_device_taint_rule);
         *r = *(const struct api_device_taint_rule *)o->value;
@@ -190,6 +227,7 @@ static const struct {
     {PLAN_TEMPLATE, "resource.k8s.io/v1", "ResourceClaimTemplate"},
     {PLAN_CLAIM, "resource.k8s.io/v1", "ResourceClaim"},
     {PLAN_POD, "v1", "Pod"},
+    {PLAN_OTHER, NULL, NULL},
     {PLAN_EVENT, "v1", "Event"},
 };
 
@@ -198,11 +236,13 @@ void snapshot_each(const struct plan_world *w,
                    void *arg)
 {
     for (size_t i = 0; i < array_len(order); i++) {
-        const struct api_kind *kind = api_kind_find(str_z(order[i].version), str_z(order[i].name));
-        assert(kind);
         world_foreach(w, order[i].kind, o)
         {
+            const struct api_kind *kind =
+                order[i].name ? api_kind_find(str_z(order[i].version), str_z(order[i].name))
+                              : world_kind(o->type);
             struct arena arena = {0};
+            assert(kind);
             if (o->kind == PLAN_EVENT && !event_matters(w, o->value))
                 continue;
             struct api_object out = {kind, safe(o, &arena)};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// DeviceTaintRules from words, and what they would do: the controller that evicts says it, on a copy of
+// the world in memory.
 #include "plan/taint.h"
 
 #include "api/match/device_taint.h"
-#include "plan/plan_int.h"
+#include "plan/sim.h"
 
 #include "base/banned.h"
 
@@ -12,57 +15,76 @@ int taint_parse(struct str text, struct arena *arena, struct api_device_taint_ru
     return rule_parse(text, arena, ret, err);
 }
 
-static struct taint_hit hit_of(uint32_t hold, const struct inventory_hold *h,
-                               const struct api_device_taint *taint)
+// --- What rules do -------------------------------------------------------------------------------
+
+// Pods that the controller evicts, by NAMESPACE/NAME, with the seconds until then.
+struct taint_evicted MAP(int64_t);
+
+// taint_simulate lets the controller of device taints loose on a copy of the world with the rules.
+static void taint_simulate(const struct inventory *inv, const struct taint_rules *rules,
+                           const struct clock *clock, struct arena *arena,
+                           struct taint_evicted *ret)
 {
-    struct taint_hit hit = {.hold = hold};
-    int64_t wait_s = 0;
-    bool is_evicted = device_taint_evicts(&h->result->tolerations, taint, &wait_s);
-    hit.tolerates = !is_evicted || wait_s > 0;
-    hit.for_a_while = is_evicted && wait_s > 0;
-    hit.seconds = wait_s;
+    struct sim s;
+    struct plan p = {.world = inv->world};
+    size_t notes = p.world->notes.n; // what is noted about files is not for this answer
+    sim_start(&s, NULL, clock ? clock_wall_ns(clock) : SIM_FIXED_WALL_NS);
+    sim_load_world(&p, &s, NULL, NULL);
+    p.world->notes.n = notes;
+    for (size_t i = 0; i < rules->n; i++) {
+        struct api_device_taint_rule rule = *rules->p[i];
+        rule.metadata.name = arena_strf(arena, "rule %zu", i);
+        sim_load_rule(&s, &rule);
+    }
+    sim_evict(&s);
+    vec_foreach(&s.evictions, e) {
+        struct str name = world_full_name(arena, e->pod->meta->namespace, e->pod->meta->name);
+        *map_put(ret, name) = e->after_s;
+    }
+    sim_end(&s);
+    vec_done(&p.nodes);
+    arena_done(&p.arena);
+}
+
+// taint_hit_of says what becomes of the pods of a claim: those that go first count.
+static struct taint_hit taint_hit_of(const struct inventory *inv, uint32_t hold,
+                                     const struct taint_evicted *evicted, struct arena *arena)
+{
+    const struct api_resource_claim *c = inv->claims[inv->holds[hold].claim].claim;
+    struct taint_hit hit = {.hold = hold, .tolerates = true};
+    for (size_t i = 0; i < c->status.reserved_for.n; i++) {
+        const int64_t *after = map_get(evicted, world_full_name(arena, c->metadata.namespace,
+                                                                c->status.reserved_for.p[i].name));
+        if (!after || (!hit.tolerates && *after > 0))
+            continue;
+        if (*after == 0)
+            hit = (struct taint_hit){.hold = hold};
+        else if (!hit.for_a_while || *after < hit.seconds)
+            hit = (struct taint_hit){
+                .hold = hold, .tolerates = true, .for_a_while = true, .seconds = *after};
+    }
     return hit;
 }
 
-static bool hit_is_sooner(const struct taint_hit *a, const struct taint_hit *b)
-{
-    if (a->tolerates != b->tolerates)
-        return !a->tolerates;
-    if (a->for_a_while != b->for_a_while)
-        return a->for_a_while;
-    return a->seconds < b->seconds;
-}
-
-struct taint_hits VEC(struct taint_hit);
-
-// One hit a claim: of its devices, the one that its pods must leave first counts.
-static void add_hit(struct taint_hits *hits, size_t *place, struct taint_hit hit,
-                    struct arena *arena)
-{
-    if (*place == 0) {
-        vec_push_arena(arena, hits, hit);
-        *place = hits->n;
-    } else if (hit_is_sooner(&hit, &hits->p[*place - 1])) {
-        hits->p[*place - 1] = hit;
-    }
-}
-
-void taint_find(const struct inventory *inv, const struct api_device_taint_rule *rule,
-                struct arena *arena, struct taint_effect *ret)
+static void taint_find_one(const struct inventory *inv, const struct api_device_taint_rule *rule,
+                           const struct taint_evicted *evicted, struct arena *arena,
+                           struct taint_effect *ret)
 {
     const struct api_device_taint_selector *s = rule->spec.device_selector;
     struct VEC(uint32_t) devices = {0};
-    struct taint_hits hits = {0};
-    size_t *places = arena_array(arena, size_t, inv->claims_len + 1); // by claim, from 1 on
-    memset(places, 0, (inv->claims_len + 1) * sizeof(*places));
+    struct VEC(struct taint_hit) hits = {0};
+    bool *told = arena_array(arena, bool, inv->claims_len + 1);
     for (size_t i = 0; i < inv->devices_len; i++) {
         const struct inventory_device *d = &inv->devices[i];
         if (!device_taint_selects(s, d->id.driver, d->id.pool, &d->id.device))
             continue;
         vec_push_arena(arena, &devices, (uint32_t)i);
-        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++)
-            add_hit(&hits, &places[inv->holds[k].claim],
-                    hit_of(k, &inv->holds[k], &rule->spec.taint), arena);
+        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++) {
+            uint32_t claim = inv->holds[k].claim;
+            if (!told[claim])
+                vec_push_arena(arena, &hits, taint_hit_of(inv, k, evicted, arena));
+            told[claim] = true;
+        }
     }
     *ret = (struct taint_effect){.rule = rule,
                                  .devices = devices.p,
@@ -70,6 +92,20 @@ void taint_find(const struct inventory *inv, const struct api_device_taint_rule 
                                  .hits = hits.p,
                                  .hits_len = hits.n,
                                  .evicts = str_eqz(rule->spec.taint.effect, "NoExecute")};
+}
+
+void taint_find(const struct inventory *inv, const struct taint_rules *rules,
+                const struct clock *clock, struct arena *arena, struct taint_effect *ret)
+{
+    struct taint_evicted evicted = {0};
+    bool evicts = false;
+    for (size_t i = 0; i < rules->n; i++)
+        evicts |= str_eqz(rules->p[i]->spec.taint.effect, "NoExecute");
+    if (evicts)
+        taint_simulate(inv, rules, clock, arena, &evicted);
+    for (size_t i = 0; i < rules->n; i++)
+        taint_find_one(inv, rules->p[i], &evicted, arena, &ret[i]);
+    map_done(&evicted);
 }
 
 // --- Rules for a class ---------------------------------------------------------------------------

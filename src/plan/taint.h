@@ -9,9 +9,9 @@
 // A claim that holds a device of the rule.
 struct taint_hit {
     uint32_t hold;    // in the inventory
-    bool tolerates;   // its pods are not evicted at once
-    bool for_a_while; // but after seconds
-    int64_t seconds;
+    bool tolerates;   // no pod of the claim goes at once
+    bool for_a_while; // one goes later
+    int64_t seconds;  // until then
 };
 
 struct taint_effect {
@@ -28,16 +28,18 @@ struct taint_effect {
 int taint_parse(struct str text, struct arena *arena, struct api_device_taint_rule **ret,
                 struct err *err) MUST_USE;
 
-// taint_find tells what a rule would do. It lives in arena.
-void taint_find(const struct inventory *inv, const struct api_device_taint_rule *rule,
-                struct arena *arena, struct taint_effect *ret);
-
-// taint_of_class makes rules for the devices of a class out of one without a selector: one for each driver all of
-// whose devices are of the class, one a device for others. Returns 0, or -ERR_NOT_FOUND when no device is of it.
 struct taint_rules {
     struct api_device_taint_rule **p;
     size_t n;
 };
+
+// taint_find tells what each of the rules would do if all were made now; ret has room for them. It
+// lives in arena. clock NULL: a fixed time.
+void taint_find(const struct inventory *inv, const struct taint_rules *rules,
+                const struct clock *clock, struct arena *arena, struct taint_effect *ret);
+
+// taint_of_class makes rules for the devices of a class out of one without a selector: one for each driver all of
+// whose devices are of the class, one a device for others. Returns 0, or -ERR_NOT_FOUND when no device is of it.
 int taint_of_class(const struct inventory *inv, struct str class_name,
                    const struct api_device_taint *taint, struct arena *arena,
                    struct taint_rules *ret, struct err *err) MUST_USE;

@@ -43,22 +43,43 @@ struct str world_full_name(struct arena *a, struct str namespace, struct str nam
     return namespace.n ? arena_strf(a, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name)) : name;
 }
 
+const struct api_kind *world_kind(const struct api_type *type)
+{
+    for (size_t i = 0; i < api_kinds_len; i++)
+        if (api_kinds[i].type == type && api_kinds[i].plural.n)
+            return &api_kinds[i];
+    return NULL;
+}
+
 // --- By name -------------------------------------------------------------------------------------
 
 static struct str key_of(struct arena *a, enum plan_kind kind, const struct api_type *type,
                          struct str name)
 {
-    // Workloads of different kinds may have the same name.
-    struct str of = kind == PLAN_WORKLOAD && type ? type->name : (struct str){0};
+    // Workloads of different kinds may have the same name, and so may other objects.
+    bool several = kind == PLAN_WORKLOAD || kind == PLAN_OTHER;
+    struct str of = several && type ? type->name : (struct str){0};
     return arena_strf(a, "%d%.*s:%.*s", (int)kind, STR_ARG(of), STR_ARG(name));
+}
+
+static struct plan_object *world_look_up(const struct plan_world *w, enum plan_kind kind,
+                                         const struct api_type *type, struct str name)
+{
+    struct arena tmp = {0};
+    const uint32_t *at = map_get(&w->names, key_of(&tmp, kind, type, name));
+    arena_done(&tmp);
+    return at && !w->objects.p[*at].gone ? &w->objects.p[*at] : NULL;
 }
 
 struct plan_object *world_find(const struct plan_world *w, enum plan_kind kind, struct str name)
 {
-    struct arena tmp = {0};
-    const uint32_t *at = map_get(&w->names, key_of(&tmp, kind, NULL, name));
-    arena_done(&tmp);
-    return at && !w->objects.p[*at].gone ? &w->objects.p[*at] : NULL;
+    return world_look_up(w, kind, NULL, name);
+}
+
+struct plan_object *world_find_other(const struct plan_world *w, const struct api_type *type,
+                                     struct str name)
+{
+    return world_look_up(w, PLAN_OTHER, type, name);
 }
 
 struct plan_object *world_add(struct plan_world *w, const struct plan_object *o)
@@ -95,6 +116,17 @@ static const struct {
     {&api_stateful_set_type, PLAN_WORKLOAD},
     {&api_job_type, PLAN_WORKLOAD},
     {&api_event_type, PLAN_EVENT},
+    {&api_namespace_type, PLAN_OTHER},
+    {&api_priority_class_type, PLAN_OTHER},
+    {&api_resource_quota_type, PLAN_OTHER},
+    {&api_limit_range_type, PLAN_OTHER},
+    {&api_pod_group_type, PLAN_OTHER},
+    {&api_persistent_volume_type, PLAN_OTHER},
+    {&api_persistent_volume_claim_type, PLAN_OTHER},
+    {&api_storage_class_type, PLAN_OTHER},
+    {&api_csi_node_type, PLAN_OTHER},
+    {&api_csi_driver_type, PLAN_OTHER},
+    {&api_csi_storage_capacity_type, PLAN_OTHER},
 };
 
 static struct str given_name(struct plan_world *w, const struct api_object_meta *m, size_t number)

@@ -2,6 +2,8 @@
 //
 // LimitRanges: what containers get that ask for nothing, and how much or little containers, pods and volume claims
 // may ask for.
+#include "api/limits.h"
+
 #include "api/amounts.h"
 #include "registry/registry_int.h"
 
@@ -43,56 +45,12 @@ static bool concerns(const struct op *op, const struct api_object *object,
 
 // --- Defaults ------------------------------------------------------------------------------------
 
-// Adds what is missing; says what, in out.
-static void fill(struct api_quantity_map *have, const struct api_quantity_map *from,
-                 const char *what, struct sbuf *out, struct arena *arena)
-{
-    bool first = true;
-    for (size_t i = 0; i < from->n; i++) {
-        if (amounts_get(have, from->p[i].key))
-            continue;
-        sbuf_addf(out, "%s%.*s", first ? out->n ? "; " : "" : ", ", STR_ARG(from->p[i].key));
-        amounts_set(have, from->p[i].key, &from->p[i].value, arena);
-        first = false;
-    }
-    if (!first)
-        sbuf_addz(out, what);
-}
-
-static void fill_containers(struct api_container_array *list, const char *which,
-                            const struct api_resource_requirements *defaults, struct sbuf *out,
-                            struct arena *arena)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        struct api_container *c = &list->p[i];
-        cleanup_sbuf struct sbuf request = {0}, limit = {0};
-        sbuf_addf(&request, " request for %s %.*s", which, STR_ARG(c->name));
-        sbuf_addf(&limit, " limit for %s %.*s", which, STR_ARG(c->name));
-        // Upstream decides on both before it tells of requests first.
-        fill(&c->resources.requests, &defaults->requests, request.p, out, arena);
-        fill(&c->resources.limits, &defaults->limits, limit.p, out, arena);
-    }
-}
-
 static int fill_pod(struct op *op, const struct api_object *object,
                     const struct api_limit_range *range)
 {
     struct api_pod *pod = object->value;
-    struct api_resource_requirements defaults = {0};
     cleanup_sbuf struct sbuf told = {0};
-    for (size_t i = 0; i < range->spec.limits.n; i++) {
-        const struct api_limit_range_item *item = &range->spec.limits.p[i];
-        if (!str_eqz(item->type, "Container"))
-            continue;
-        for (size_t k = 0; k < item->default_request.n; k++)
-            amounts_set(&defaults.requests, item->default_request.p[k].key,
-                        &item->default_request.p[k].value, op->arena);
-        for (size_t k = 0; k < item->default_value.n; k++)
-            amounts_set(&defaults.limits, item->default_value.p[k].key,
-                        &item->default_value.p[k].value, op->arena);
-    }
-    fill_containers(&pod->spec.containers, "container", &defaults, &told, op->arena);
-    fill_containers(&pod->spec.init_containers, "init container", &defaults, &told, op->arena);
+    limits_default_pod(pod, range, &told, op->arena);
     if (told.n)
         meta_annotate(op, &pod->metadata, STR(ANNOTATION),
                       arena_strf(op->arena, "LimitRanger plugin set: %.*s",

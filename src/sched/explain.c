@@ -81,17 +81,19 @@ void told_done(struct told *t)
     advice_done(&t->advice);
     sbuf_done(&t->cause);
     sbuf_done(&t->now);
+    sbuf_done(&t->text);
 }
 
 void explain_attempt(struct attempt *a, enum dra_begin begun, struct told *t)
 {
     a->tips = &t->advice;
     if (begun == DRA_OK)
-        report_whole(a, &t->now, &t->cause);
+        report_whole(a, &t->now, &t->cause, &t->text);
     if (t->advice.note.n && !t->advice.fits)
         sbuf_addf(&t->cause, " (%.*s)", STR_ARG(t->advice.note));
     if (a->failed || begun != DRA_OK) { // no node is to blame
         sbuf_clear(&t->now);
+        sbuf_clear(&t->text);
         sbuf_clear(&t->cause);
         sbuf_add(&t->cause, sbuf_str(&a->text));
         advice_pod(&t->advice, a);
@@ -167,7 +169,7 @@ static void look_at(struct sched *s, struct sched_pod *p, struct told *t)
     }
 }
 
-void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
+void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct sbuf *text)
 {
     struct json_writer w = {.out = out};
     struct told told = {0};
@@ -199,11 +201,19 @@ void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out)
         json_write_raw(&w, sbuf_str(&told.now));
     }
     json_write_object_end(&w);
+    if (text)
+        sbuf_add(text, sbuf_str(&told.text));
     told_done(&told);
 }
 
 static int explain_object(struct sched *s, struct str kind, struct str namespace, struct str name,
                           struct sbuf *out, struct err *err)
+{
+    return sched_explain_text(s, kind, namespace, name, out, NULL, err);
+}
+
+int sched_explain_text(struct sched *s, struct str kind, struct str namespace, struct str name,
+                       struct sbuf *out, struct sbuf *text, struct err *err)
 {
     const struct api_kind *k = api_kind_by_name(kind);
     cleanup_sbuf struct sbuf key = {0};
@@ -212,14 +222,14 @@ static int explain_object(struct sched *s, struct str kind, struct str namespace
         struct sched_pod *p = cluster_pod(&s->cluster, sbuf_str(&key));
         if (!p)
             return err_set(err, ERR_NOT_FOUND, "pod %s not found", key.p);
-        explain_pod(s, p, out);
+        explain_pod(s, p, out, text);
         return 0;
     }
     if (k && str_eqz(k->kind, "ResourceClaim")) {
         struct sched_claim *c = claims_find(&s->claims, namespace, name);
         if (!claims_api(c))
             return err_set(err, ERR_NOT_FOUND, "claim %s not found", key.p);
-        explain_claim(s, c, out);
+        explain_claim(s, c, out, text);
         return 0;
     }
     if (k && str_eqz(k->kind, "PodGroup")) {

@@ -105,7 +105,7 @@ static void ask_for_nobody(struct sched *s, const struct api_resource_claim *cla
 }
 
 static void write_unused(struct sched *s, const struct api_resource_claim *claim,
-                         struct json_writer *w)
+                         struct json_writer *w, struct sbuf *text)
 {
     struct told t = {0};
     cleanup_sbuf struct sbuf cause = {0};
@@ -129,7 +129,49 @@ static void write_unused(struct sched *s, const struct api_resource_claim *claim
         json_write_key(w, STR("now"));
         json_write_raw(w, sbuf_str(&t.now));
     }
+    if (text)
+        sbuf_add(text, sbuf_str(&t.text));
     told_done(&t);
+}
+
+// --- Nodes that take nobody ----------------------------------------------------------------------
+
+// The taint of a cordon is no taint that somebody would tolerate.
+static size_t tolerate_all(const struct api_node *node, struct api_toleration *all)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < node->spec.taints.n; i++)
+        if (!str_eqz(node->spec.taints.p[i].key, "node.kubernetes.io/unschedulable"))
+            all[n++] = (struct api_toleration){.key = node->spec.taints.p[i].key,
+                                               .operator= STR("Exists")};
+    return n;
+}
+
+static bool takes_nobody(struct sched *s, const struct sched_node *n, struct sbuf *why)
+{
+    struct arena arena = {0};
+    struct api_toleration *all =
+        arena_array(&arena, struct api_toleration, n->api->spec.taints.n + 1);
+    struct api_pod api = {.spec.tolerations = {.p = all, .n = tolerate_all(n->api, all)}};
+    struct pod_need need = {.res = RES_PODS, .amount = 1};
+    struct sched_pod pod = {.key = STR(""), .api = &api, .needs = &need, .needs_len = 1};
+    struct attempt a;
+    bool closed = cycle_begin(s, &pod, &a) == DRA_OK && filter_node(&a, n, why) != WHY_NONE;
+    cycle_end(&a);
+    arena_done(&arena);
+    return closed;
+}
+
+void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node, struct str why),
+                        void *arg)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    for (size_t i = 0; i < s->cluster.order.n; i++) {
+        const struct sched_node *n = s->cluster.order.p[i];
+        sbuf_clear(&why);
+        if (n && n->api && takes_nobody(s, n, &why))
+            fn(arg, n->name, sbuf_str(&why));
+    }
 }
 
 // --- Who has it ----------------------------------------------------------------------------------
@@ -176,7 +218,7 @@ static struct str state_of(const struct sched_claim *k, const struct api_resourc
                                                   : STR("pending");
 }
 
-void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)
+void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out, struct sbuf *text)
 {
     const struct api_resource_claim *claim = claims_api(k);
     struct json_writer w = {.out = out};
@@ -190,12 +232,12 @@ void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out)
     json_write_array_begin(&w);
     for (size_t i = 0; i < k->pods.n; i++) {
         cleanup_sbuf struct sbuf pod = {0};
-        explain_pod(s, k->pods.p[i], &pod);
+        explain_pod(s, k->pods.p[i], &pod, NULL);
         json_write_raw(&w, sbuf_str(&pod));
     }
     json_write_array_end(&w);
     if (!claim->status.allocation && !k->flight && !k->pods.n &&
         !claim->metadata.deletion_timestamp.set)
-        write_unused(s, claim, &w);
+        write_unused(s, claim, &w, text);
     json_write_object_end(&w);
 }

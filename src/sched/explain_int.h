@@ -13,7 +13,8 @@
 struct told {
     struct advice advice;
     struct sbuf cause;
-    struct sbuf now; // the whole, as JSON; empty: there is none
+    struct sbuf now;  // the whole, as JSON; empty: there is none
+    struct sbuf text; // the same in words
 };
 
 void told_done(struct told *t);
@@ -33,8 +34,9 @@ bool explain_group_fits(struct sched *s, struct sched_group *g, struct told *t);
 // explain_group_begin begins an object about a group; the caller ends it.
 void explain_group_begin(struct json_writer *w, const struct sched_group *g);
 
-void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out);
-void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out);
+// explain_pod and explain_claim add all as JSON, and what nodes say in words, if text is not NULL.
+void explain_pod(struct sched *s, struct sched_pod *p, struct sbuf *out, struct sbuf *text);
+void explain_claim(struct sched *s, struct sched_claim *k, struct sbuf *out, struct sbuf *text);
 void explain_group(struct sched *s, struct sched_group *g, struct sbuf *out);
 
 #endif

@@ -20,6 +20,7 @@
 // Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
 #define REMEDY_CALLS_LINE UINT64_C(40)
 #define REMEDY_CALLS_FULL UINT64_C(4000)
+#define REMEDIES_TOLD     5 // in words; all of them are in the JSON
 
 // --- The pod's condition -------------------------------------------------------------------------
 
@@ -325,7 +326,7 @@ void report_line(struct attempt *a, struct sbuf *out)
     index_unpin(a->s->devices);
 }
 
-void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
+void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
 {
     struct alloc_remedies remedies = {0};
     cleanup_sbuf struct sbuf line = {0};
@@ -337,6 +338,9 @@ void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause)
     advice_report(a->tips, a, r);
     alloc_report_summary(r, NULL, cause);
     alloc_report_summary(r, &remedies, &line);
+    alloc_report_text(r, text);
+    if (remedies.possible)
+        alloc_remedies_text(&remedies, REMEDIES_TOLD, text);
     sbuf_addz(out, "{\"summary\":");
     sbuf_add_json_str(out, sbuf_str(&line), false);
     sbuf_addz(out, ",\"report\":");

@@ -90,6 +90,16 @@ struct json_writer;
 int sched_judge(struct sched *s, struct str namespace, struct str name, struct json_writer *w,
                 struct err *err) MUST_USE;
 
+// sched_explain_text does the same, and adds to text what nodes and devices say, in words, if it is
+// not NULL. text stays empty where no node is to blame.
+int sched_explain_text(struct sched *s, struct str kind, struct str namespace, struct str name,
+                       struct sbuf *out, struct sbuf *text, struct err *err) MUST_USE;
+
+// sched_closed_nodes gives the nodes that would take no pod more, not even one that asks for nothing and
+// tolerates their taints: cordoned, or full of pods. The reason is good until fn returns.
+void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node, struct str why),
+                        void *arg);
+
 // sched_check compares the caches with what the watches have delivered: every node's sums made anew,
 // every claim's allocation, every index. Returns true, or false with a line for each difference.
 bool sched_check(const struct sched *s, struct sbuf *problems);

@@ -419,10 +419,11 @@ void call_answered(void *arg, const struct client_answer *answer); // the client
 
 // --- report.c ------------------------------------------------------------------------------------
 
-// report_line says in one line why no node fits. report_whole is for a->tips: all there is to say as JSON, the cause in one line. report_tell says anything else: what is said already is not
+// report_line says in one line why no node fits. report_whole is for a->tips: all there is to say as
+// JSON and as text, the cause in one line. report_tell says anything else: what is said already is not
 // repeated, and a text that changes often is written every few seconds.
 void report_line(struct attempt *a, struct sbuf *out);
-void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause);
+void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text);
 void report_init(struct sched *s);
 void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message);
 

@@ -360,9 +360,9 @@ void view_taint(struct sbuf *out, const struct inventory *inv, const struct tain
         const struct inventory_claim *c = &inv->claims[inv->holds[h->hold].claim];
         bool goes = e->evicts && (!h->tolerates || h->for_a_while);
         sbuf_addf(out, "  %s %.*s, claim %.*s%s",
-                  goes         ? "evicts"
-                  : !e->evicts ? "stays:"
-                               : "tolerates it:",
+                  goes                       ? "evicts"
+                  : !e->evicts || !c->pods.n ? "stays:"
+                                             : "tolerates it:",
                   STR_ARG(c->pods.n ? c->pods : STR("(no pod)")), STR_ARG(c->name),
                   h->for_a_while && e->evicts ? "" : "\n");
         if (h->for_a_while && e->evicts)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs on devices against `dray up` with simulated nodes: request, free, who, topo, top, history, taint, untaint, doctor, snapshot;
+"""The verbs on devices against `dray up` with simulated nodes: request, free, who, topo, top, history, taint, untaint, plan, doctor, snapshot;
 the same answers from a snapshot; top's screen in terminals of 80 and 200 columns. Usage: devices.py DRAY"""
 import fcntl, json, os, pty, re, select, shutil, signal, socket, struct, subprocess, sys, tempfile, termios, time
 
@@ -19,7 +19,7 @@ class Cluster:
 
     def run(self, *words, code=0):
         r = subprocess.run([DRAY, *words], env=self.env, capture_output=True, text=True, timeout=120)
-        assert r.returncode == code, f'{words}: exit {r.returncode}\n{r.stdout}\n{r.stderr}'
+        assert code is None or r.returncode == code, f'{words}: exit {r.returncode}\n{r.stdout}\n{r.stderr}'
         return r
 
     def json(self, *words, code=0):
@@ -149,6 +149,34 @@ def tolerant(c):
         c.run('delete', 'resourceclaim', name)
 
 
+POD = '''apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  schedulerName: dray
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: holder}]
+  containers: [{name: c, image: busybox, resources: {requests: {cpu: %s}}}]
+'''
+
+
+def plans(c):
+    """A plan for files is one for the cluster that KUBECONFIG names, and comes true there."""
+    path = os.path.join(c.folder, 'pods.yaml')
+    with open(path, 'w') as f:
+        f.write(POD % ('huge', '5000') + '---\n' + POD % ('next', '100m'))
+    steps = {s['pod']: s for s in c.json('plan', '-f', path, code=1)['steps'] if 'pod' in s}
+    huge, following = steps['default/huge'], steps['default/next']
+    assert steps['default/holder']['status'] == 'running' and following['status'] == 'placed', steps
+    assert huge['status'] == 'unplaced' and 'insufficient cpu' in huge['summary'], huge
+    c.run('apply', '-f', path)
+    until('the pod has its node', lambda: c.json('get', 'pod', 'next')['spec'].get('nodeName'))
+    assert c.json('get', 'pod', 'next')['spec']['nodeName'] == following['node'], following
+    live = c.json('why', 'huge', code=None)['now']['summary']
+    assert live == huge['summary'], (live, huge['summary'])
+    c.run('delete', 'pod', 'huge', 'next')
+    until('its device is free', lambda: len([d for d in c.json('who', '--all')['devices'] if d['holders']]) == 1)
+
+
 def doctor(c):
     d = c.json('doctor')
     by = {}
@@ -264,6 +292,9 @@ def main():
         metrics(c, held)
         taint(c, name)
         tolerant(c)
+
+
+        plans(c)
         doctor(c)
         for columns in (80, 200):
             for line in lines_of(screen(c, columns)):
@@ -271,7 +302,7 @@ def main():
         snapshot(c, name)
     finally:
         c.stop()
-    print('devices: 10 verbs, 2 screens, 1 snapshot loaded elsewhere')
+    print('devices: 11 verbs, 2 screens, 1 snapshot loaded elsewhere')
 
 
 if __name__ == '__main__':

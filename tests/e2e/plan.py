@@ -9,8 +9,11 @@ DRAY = os.path.abspath(sys.argv[1])
 failures = []
 
 
-def dray(*args, text='', cwd=None):
-    return subprocess.run([DRAY, *args], input=text, capture_output=True, text=True, cwd=cwd)
+def dray(*args, text='', cwd=None, env=None):
+    """Runs a verb; plans are of the files alone unless the environment is said."""
+    if args[0] == 'plan' and env is None and '--offline' not in args:
+        args = ('plan', '--offline', *args[1:])
+    return subprocess.run([DRAY, *args], input=text, capture_output=True, text=True, cwd=cwd, env=env)
 
 
 def expect(what, got, want):
@@ -99,7 +102,7 @@ def tables(folder):
     expect('table', lines[:4], ['WHAT                NODE   DEVICES', 'pod default/first   large  gpu: gpu-2, gpu-3',
                                 'pod default/second  -      does not fit', '1 more stay where they are (--all shows them)'])
     expect_in('why not', r.stdout, 'pod default/second does not fit:',
-              '1 node (large):\n  request gpu: wants 2, 1 of 4 usable\n      3 in use, held by default/first-gpus, team-b/train-0',
+              '1 node (large):\n  request gpu: wants 2, 1 of 4 usable\n      3 in use, held by default/first-gpus-',
               '1 node (small):\n  request gpu: wants 2, 0 of 4 usable\n      4 refused by the selector (device.capacity',
               '4 tainted (maintenance=true:NoSchedule)', 'Nearest: 1 node (large): request gpu lacks 1 of 2.')
     expect_in('remedies', r.stdout, 'It would fit with request gpu tolerating the taint maintenance=true:NoSchedule (on sick)',
@@ -132,11 +135,13 @@ def what_if(folder):
     expect('tainted', tainted['default/first'], None)
     r = dray('why', 'claim/team-b/train-0', '-f', 'cluster.json', '--taint',
              'driver=gpu.example.com,pool=large,device=gpu-0,key=broken,effect=NoExecute', cwd=folder)
-    expect('evicted', r.stdout, 'claim team-b/train-0 fits: it would land on large with g: gpu-1.\n')
+    # Pods are evicted, not claims: one that no pod uses stays where it is.
+    expect('not evicted', r.stdout, 'claim team-b/train-0 is placed already: on large with g: gpu-0.\n')
     for wrong, why in ((['--drain', 'nope'], 'there is no node nope; there are large, small, sick'),
                        (['--without', 'nope'], 'there is no claim default/nope'),
                        (['--taint', 'x'], 'want DRIVER'), (['--add-node', 'like=nope'], 'there is no node nope'),
-                       (['--add-node', 'count=0'], 'want like=NODE'), (['--node', 'nope'], 'there is no node nope')):
+                       (['--add-node', 'count=0'], 'want like=NODE or profile=NAME'),
+                       (['--add-node', 'profile=nope'], 'nope'), (['--node', 'nope'], 'there is no node nope')):
         r = dray('plan', '-f', '.', *wrong, cwd=folder)
         expect(f'{wrong} exit', r.returncode, 2)
         expect_in(f'{wrong}', r.stderr, why)
@@ -146,7 +151,8 @@ def whys(folder):
     r = dray('why', 'first', '-f', '.', cwd=folder)
     expect('fits', (r.returncode, r.stdout), (0, 'pod default/first fits: it would land on large with gpu: gpu-2, gpu-3.\n'))
     r = dray('why', 'pod/default/second', '-f', '.', cwd=folder)
-    expect('does not', (r.returncode, r.stdout.startswith('pod default/second does not fit:\n')), (1, True))
+    expect('does not', (r.returncode, r.stdout.startswith('Pod default/second waits: 0/3 nodes: ')), (1, True))
+    expect_in('as of a cluster', r.stdout, '\nIt would fit with\n', '\nNodes\n  1 node (large)\n')
     expect('alone', dray('why', 'second', '--alone', '-f', '.', cwd=folder).returncode, 0)
     r = dray('why', 'claim/team-b/train-0', '-f', '.', cwd=folder)
     expect('placed', (r.returncode, r.stdout), (0, 'claim team-b/train-0 is placed already: on large with g: gpu-0.\n'))
@@ -178,7 +184,61 @@ def mistakes(folder):
     lone = {'apiVersion': 'v1', 'kind': 'Pod', 'metadata': {'name': 'p'}, 'spec': {
         'containers': [{'name': 'c', 'image': 'i'}], 'resourceClaims': [{'name': 'x', 'resourceClaimName': 'gone'}]}}
     r = dray('plan', '-f', '-', text=json.dumps(lone))
-    expect_in('missing claim', r.stdout, 'pod default/p cannot be judged: the pod names claim default/gone, which is not in the files')
+    expect_in('missing claim', r.stdout, 'pod default/p cannot be judged: ', 'could not find ResourceClaim "default/gone"')
+
+
+ROOM = '''apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: big}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 5000, memory: 100Ti}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: nv}
+spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}
+'''
+
+
+def room():
+    """Processors, memory and extended resources count."""
+    r = dray('plan', '-f', '-', text=ROOM)
+    expect('too large', r.returncode, 1)
+    expect_in('too large', r.stdout, 'pod default/big does not fit:\n1 node (n1): have insufficient cpu, insufficient memory\n',
+              'pod default/nv does not fit:\n1 node (n1): have insufficient nvidia.com/gpu\n')
+    r = dray('why', 'big', '-f', '-', text=ROOM)
+    expect('why', (r.returncode, r.stdout.splitlines()[0]),
+           (1, 'Pod default/big waits: 0/1 nodes: 1 has insufficient cpu, insufficient memory'))
+
+
+def needed(folder):
+    r = dray('plan', '-f', '.', '--needed', '--add-node', 'like=large', cwd=folder)
+    expect('needed', (r.returncode, r.stdout.splitlines()[0]),
+           (0, 'Needed: 1 more node: 1 of like=large; with 0 something does not fit'))
+    answer = json.loads(dray('plan', '-f', '.', '-o', 'json', '--needed', '--add-node', 'like=large', '--add-node',
+                             'profile=example-gpu', cwd=folder).stdout)
+    expect('needed, for programs', answer['needed'],
+           {'total': 1, 'nodes': [{'kind': 'like=large', 'count': 1}, {'kind': 'profile=example-gpu', 'count': 0}]})
+    for wrong, why in ((['--needed'], '--needed wants 1 to 4 kinds of nodes'),
+                       (['--needed', '--add-node', 'like=large,count=2'], '--needed finds the count'),
+                       (['--needed', '--add-node', 'like=small'], 'more nodes either')):
+        r = dray('plan', '-f', '.', *wrong, cwd=folder)
+        expect(f'{wrong} exit', r.returncode, 2)
+        expect_in(f'{wrong}', r.stderr, why)
+
+
+def clusters(folder):
+    """Without --offline the cluster of KUBECONFIG is read; that it cannot be is told with what helps."""
+    env = {'PATH': os.environ['PATH'], 'HOME': folder, 'KUBECONFIG': os.path.join(folder, 'none')}
+    r = dray('plan', '-f', 'pods.yaml', cwd=folder, env=env)
+    expect('no cluster', (r.returncode, r.stdout), (1, ''))
+    expect_in('no cluster', r.stderr, 'dray plan: the cluster cannot be read: ', '; --offline plans on the files alone')
+    for wrong in (['--offline'], ['--offline', '-f', 'pods.yaml', '--context', 'x']):
+        expect(f'{wrong}', dray('plan', *wrong, cwd=folder, env=env).returncode, 2)
 
 
 with tempfile.TemporaryDirectory() as top:
@@ -186,6 +246,9 @@ with tempfile.TemporaryDirectory() as top:
     tables(top)
     what_if(top)
     whys(top)
+    needed(top)
+    room()
+    clusters(top)
     mistakes(top)
 for failure in failures:
     print(failure)

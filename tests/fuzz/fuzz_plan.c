@@ -4,6 +4,7 @@
 // or is refused; nothing crashes and everything ends.
 #include <assert.h>
 
+#include "api/features.h"
 #include "fuzz.h"
 #include "plan/plan.h"
 
@@ -38,10 +39,12 @@ static void plan(struct plan_world *w, const struct plan_options *o)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct steps steps = {.clock = {look, look}};
-    struct plan_options o = {.clock = &steps.clock, .solve_ms = 20, .remedies_ms = 5};
+    struct features all;
+    struct plan_options o = {.clock = &steps.clock, .features = &all};
     if (size > BYTES_MAX)
         return 0;
-    (void)alloc_features_add(&o.features, STR("all"));
+    features_init(&all, FEATURES_MINOR);
+    (void)alloc_gates_add(&all, STR("all"));
     struct plan_world *w = plan_world_new();
     if (plan_world_read(w, STR("fuzz"), str_make((const char *)data, size), NULL) == 0) {
         plan(w, &o);

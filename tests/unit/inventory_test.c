@@ -29,12 +29,19 @@
     "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\n"                              \
     "metadata: {name: " name ", creationTimestamp: '2026-11-16T10:00:00Z'}\n"                 \
     "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}\n" \
-    "status:\n  reservedFor: [{resource: pods, name: p-" name ", uid: u}]\n"                  \
+    "status:\n  reservedFor: [{resource: pods, name: p-" name ", uid: u-" name "}]\n"         \
     "  allocation: {devices: {results: [{request: r, driver: gpu.example.com, pool: " node    \
     ", device: " device more "}]}}\n"
 #define POD(name, node)                                                                  \
     "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name "}\nspec: {nodeName: " node \
     ", containers: [{name: c, image: i, env: [{name: PASSWORD, value: hunter2}]}]}\n"
+
+// The pod that holds the claim of that name.
+#define USER(name, node)                                                                     \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p-" name ", uid: u-" name "}\nspec: {" \
+    "nodeName: " node ", containers: [{name: c, image: i}], resourceClaims: [{name: g, "     \
+    "resourceClaimName: " name "}]}\n"
+#define TOLERATES(more) ", tolerations: [{key: k, operator: Exists, effect: NoExecute" more "}]"
 
 static struct plan_world *world(const char *text)
 {
@@ -221,6 +228,28 @@ static void test_free_counts(void **state)
     check_free(text, &(struct free_question){.cel = STR("device.nothing +")}, NULL);
 }
 
+// Devices of a node that takes no pod are there, and nobody gets them.
+static void test_free_knows_closed_nodes(void **state)
+{
+    (void)state;
+    static const char text[] =
+        GPUS NODE("n1") SLICE("n1", "{name: a}") SLICE("n2", "{name: a}") SLICE("n3", "{name: a}")
+            SLICE("n4", "{name: a}") "---\napiVersion: v1\nkind: Node\nmetadata: {name: n2}\nspec: "
+                                     "{unschedulable: true}\n"
+                                     "---\napiVersion: v1\nkind: Node\nmetadata: {name: "
+                                     "n3}\nstatus: {allocatable: {pods: 1}}\n"
+                                     "---\napiVersion: v1\nkind: Node\nmetadata: {name: n4}\nspec: "
+                                     "{taints: [{key: gpu, "
+                                     "effect: NoSchedule}]}\n" POD("full", "n3");
+    struct plan_world *w = world(text);
+    struct free_closed *closed = free_closed_new(w);
+    check_free(text,
+               &(struct free_question){.class_name = STR("gpu.example.com"), .closed = closed},
+               "n1 1 1 1\nn2 1 1 0\nn3 1 1 0\nn4 1 1 1\n4 4 2\n");
+    free_closed_free(closed);
+    plan_world_free(w);
+}
+
 static void test_free_asks_the_allocator_for_partitions_and_shares(void **state)
 {
     (void)state;
@@ -296,7 +325,7 @@ static void test_topology_folds_partitions(void **state)
 
 // --- Taints --------------------------------------------------------------------------------------
 
-// What-if takes the same claims away as the eviction controller does.
+// What-if evicts the same pods as the eviction controller does, sooner or later.
 static void test_a_plan_evicts_as_the_controller_does(void **state)
 {
     (void)state;
@@ -311,14 +340,15 @@ static void test_a_plan_evicts_as_the_controller_does(void **state)
         cleanup_sbuf struct sbuf text = {0};
         sbuf_addf(&text,
                   GPUS NODE("n1") SLICE("n1", "{name: a}")
-                      HELD("x", "n1", "a", ", tolerations: [%s]"),
+                      HELD("x", "n1", "a", ", tolerations: [%s]") USER("x", "n1"),
                   rows[i].toleration);
         struct plan_world *w = world(text.p);
+        struct plan *p = NULL;
         assert_int_equal(plan_taint(w, STR("gpu.example.com=k=v:NoExecute"), NULL), 0);
-        struct inventory *inv = inventory(w);
-        if ((inv->devices[0].holds_len == 1) != rows[i].stays)
-            fail_msg("%s: %u holders", rows[i].toleration, (unsigned)inv->devices[0].holds_len);
-        inventory_free(inv);
+        assert_int_equal(plan_make(w, &(struct plan_options){0}, &p, NULL), 0);
+        if ((plan_step_at(p, 0).status == PLAN_RUNNING) != rows[i].stays)
+            fail_msg("%s: status %d", rows[i].toleration, (int)plan_step_at(p, 0).status);
+        plan_free(p);
         plan_world_free(w);
     }
 }
@@ -327,9 +357,13 @@ static void test_taint_tells_whom_it_evicts(void **state)
 {
     (void)state;
     struct plan_world *w = world(
-        GPUS NODE("n1") SLICE("n1", "{name: a}, {name: b}, {name: c}") HELD("x", "n1", "a", "")
-            HELD("w", "n1", "b", ", tolerations: [{key: k, operator: Exists, effect: NoExecute}]")
-                HELD("z", "n1", "c", ", tolerations: [{key: k, operator: Exists}]"));
+        GPUS NODE("n1") SLICE("n1", "{name: a}, {name: b}, {name: c}, {name: d}, {name: e}")
+            HELD("x", "n1", "a", "") USER("x", "n1")
+                HELD("w", "n1", "d", TOLERATES(", tolerationSeconds: 300")) USER("w", "n1")
+                    HELD("z", "n1", "b", TOLERATES("")) USER("z", "n1")
+                        HELD("nobody", "n1", "c", "")
+                            HELD("v", "n1", "e", ", tolerations: [{key: k, operator: Exists}]")
+                                USER("v", "n1"));
     struct inventory *inv = inventory(w);
     struct arena arena = {0};
     struct api_device_taint_rule *rule = NULL;
@@ -337,13 +371,16 @@ static void test_taint_tells_whom_it_evicts(void **state)
     cleanup_sbuf struct sbuf name = {0}, again = {0};
     assert_int_equal(taint_parse(STR("gpu.example.com=k=v:NoExecute"), &arena, &rule, NULL), 0);
     assert_non_null(rule);
-    taint_find(inv, rule, &arena, &e);
-    assert_int_equal(e.devices_len, 3);
+    taint_find(inv, &(struct taint_rules){&rule, 1}, NULL, &arena, &e);
+    assert_int_equal(e.devices_len, 5);
     assert_true(e.evicts);
-    assert_int_equal(e.hits_len, 3);
-    assert_false(e.hits[0].tolerates);
-    assert_true(e.hits[1].tolerates);
-    assert_false(e.hits[2].tolerates); // without the effect it counts for the scheduler alone
+    assert_int_equal(e.hits_len, 5);
+    assert_false(e.hits[0].tolerates); // by device
+    assert_true(e.hits[1].tolerates && !e.hits[1].for_a_while);
+    assert_true(e.hits[2].tolerates); // pods are evicted, not claims
+    assert_true(e.hits[3].for_a_while);
+    assert_int_equal(e.hits[3].seconds, 300);
+    assert_false(e.hits[4].tolerates); // without the effect it counts for the scheduler alone
     taint_rule_name(rule, &name);
     taint_rule_name(rule, &again);
     assert_str(sbuf_str(&name), again.p);
@@ -477,7 +514,7 @@ static void test_words_become_a_claim_that_fits(void **state)
     assert_true(str_contains(sbuf_str(&notes), STR("taken as 'NVIDIA A100'")));
     // The claim is one, and fits.
     struct plan *p = NULL;
-    const struct plan_options o = {.features = all_features()};
+    const struct plan_options o = {0};
     assert_int_equal(plan_world_read(w, STR("made"), sbuf_str(&yaml), &err), 0);
     assert_int_equal(plan_why(w, STR("claim/gpu-nic"), &o, &p, &err), 0);
     assert_true(plan_complete(p));
@@ -515,7 +552,7 @@ static void test_words_ask_for_a_share_that_fits(void **state)
         if (!str_contains(sbuf_str(&yaml), sbuf_str(&line)))
             fail_msg("no %s in\n%s", line.p, yaml.p);
         struct plan *p = NULL;
-        const struct plan_options o = {.features = all_features()};
+        const struct plan_options o = {0};
         assert_int_equal(plan_world_read(w, STR("made"), sbuf_str(&yaml), &err), 0);
         assert_int_equal(plan_why(w, STR("claim/gpu"), &o, &p, &err), 0);
         assert_true(plan_complete(p));
@@ -629,6 +666,7 @@ static void test_snapshot_reads_back_and_keeps_no_secret(void **state)
 RUN_TESTS(TEST_CASE(test_states), TEST_CASE(test_only_the_newest_complete_generation_counts),
           TEST_CASE(test_partitions_block_each_other), TEST_CASE(test_shares_tell_what_is_left),
           TEST_CASE(test_holders), TEST_CASE(test_names), TEST_CASE(test_free_counts),
+          TEST_CASE(test_free_knows_closed_nodes),
           TEST_CASE(test_free_asks_the_allocator_for_partitions_and_shares),
           TEST_CASE(test_free_counts_network_devices_once), TEST_CASE(test_topology),
           TEST_CASE(test_topology_folds_partitions), TEST_CASE(test_taint_tells_whom_it_evicts),

@@ -49,7 +49,7 @@ static struct plan *make(struct plan_world *w, enum alloc_policy policy)
 {
     struct plan *p = NULL;
     struct err err = {0};
-    struct plan_options o = {.policy = policy, .features = alloc_features_default()};
+    struct plan_options o = {.policy = policy};
     if (plan_make(w, &o, &p, &err) < 0)
         fail_msg("%s", err.msg);
     return p;
@@ -167,7 +167,8 @@ static void test_missing_template(void **state)
     struct plan *p = make(w, ALLOC_PACK);
     assert_int_equal(plan_step_at(p, 0).status, PLAN_ERROR);
     assert_str(plan_step_at(p, 0).summary,
-               "the pod names claim template default/nope, which is not in the files");
+               "pod \"default/p\": ResourceClaim not created yet: ResourceClaimTemplate \"nope\" "
+               "does not exist");
     assert_false(plan_complete(p));
     plan_free(p);
     plan_world_free(w);
@@ -196,9 +197,9 @@ static void test_taint(void **state)
     struct plan_world *w = world(CLASS SLICE("n1", TWO) CLAIM("c", HAS("n1", "a")) CLAIM("d", ""));
     assert_int_equal(plan_taint(w, STR("d.example.com/n1/b=k=v:NoSchedule"), &err), 0);
     check_plan(w, ALLOC_PACK, "claim default/c n1! r: a\nclaim default/d -\n");
-    // NoExecute frees what is held; the tainted devices cannot be had again.
+    // Pods are evicted, not claims: one that no pod uses stays.
     assert_int_equal(plan_taint(w, STR("driver=d.example.com,key=k,effect=NoExecute"), &err), 0);
-    check_plan(w, ALLOC_PACK, "claim default/c -\nclaim default/d -\n");
+    check_plan(w, ALLOC_PACK, "claim default/c n1! r: a\nclaim default/d -\n");
     assert_int_equal(plan_taint(w, STR("d.example.com/n7=k:NoSchedule"), &err), -ERR_NOT_FOUND);
     assert_int_equal(plan_taint(w, STR("d.example.com=k:Sometimes"), &err), -ERR_INVALID);
     assert_int_equal(plan_taint(w, STR("nonsense"), &err), -ERR_INVALID);
@@ -239,12 +240,27 @@ static void check_why(struct plan_world *w, const char *name, bool alone, const 
     struct plan *p = NULL;
     struct err err = {0};
     cleanup_sbuf struct sbuf text = {0};
-    struct plan_options o = {.features = alloc_features_default(), .alone = alone};
+    struct plan_options o = {.alone = alone};
     if (plan_why(w, str_z(name), &o, &p, &err) < 0)
         fail_msg("%s", err.msg);
     plan_text(p, &text);
     plan_free(p);
     assert_str(str_upto(sbuf_str(&text), strlen(want)), want);
+}
+
+// What is told of a pod or claim has this in it, as text and as the summary.
+static void check_told(struct plan_world *w, const char *name, const char *part)
+{
+    struct plan *p = NULL;
+    struct err err = {0};
+    cleanup_sbuf struct sbuf text = {0};
+    if (plan_why(w, str_z(name), &(struct plan_options){0}, &p, &err) < 0)
+        fail_msg("%s", err.msg);
+    plan_text(p, &text);
+    sbuf_add(&text, plan_step_at(p, 0).summary);
+    plan_free(p);
+    if (!str_contains(sbuf_str(&text), str_z(part)))
+        fail_msg("'%s' is not in: %s", part, text.p);
 }
 
 static void test_why(void **state)
@@ -255,9 +271,9 @@ static void test_why(void **state)
     check_why(w, "p1", false, "pod default/p1 fits: it would land on n1 with r: a.\n");
     check_why(w, "pod/default/p2", false,
               "pod default/p2 does not fit:\n1 node (n1):\n  request r: wants 1, 0 of 1 usable\n"
-              "      1 in use, held by default/p1-c\n"
-              "It would fit with claim default/p1-c gone (on n1)\n"
-              "  or with one more node like n1\n");
+              "      1 in use, held by default/p1-c-");
+    check_told(w, "p2", "\nIt would fit with claim default/p1-c-");
+    check_told(w, "p2", " gone (on n1)\n  or with one more node like n1\n");
     check_why(w, "p2", true, "pod default/p2 fits: ");
     check_why(w, "claim/p2-c", true, "pod default/p2 fits: ");
     struct plan *p = NULL;
@@ -267,6 +283,205 @@ static void test_why(void **state)
     assert_string_equal(
         err.msg, "no pod or claim p3 in the files; there are pod default/p1, pod default/p2");
     plan_world_free(w);
+}
+
+// --- All that the scheduler looks at --------------------------------------------------------------
+
+#define ROOM(name, cpu, more)                                                                 \
+    "---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {host: " name "}}\n" \
+    "status: {allocatable: {cpu: " cpu ", memory: 8Gi, pods: 10" more "}}\n"
+#define ASKS(name, spec, resources)                                                         \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: a}}\nspec:\n" \
+    "  containers: [{name: m, image: i, resources: {" resources "}}]\n" spec
+
+static void test_room_counts(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(ROOM("n1", "4", "") ASKS("huge", "", "requests: {cpu: 5000, memory: 100Ti}")
+                  ASKS("nv", "", "limits: {nvidia.com/gpu: 1}") ASKS("a", "", "requests: {cpu: 3}")
+                      ASKS("b", "", "requests: {cpu: 3}"));
+    check_plan(w, ALLOC_PACK,
+               "pod default/huge -\npod default/nv -\npod default/a n1 \npod default/b -\n");
+    check_told(w, "huge", "1 node (n1): have insufficient cpu, insufficient memory\n");
+    check_told(w, "huge", "0/1 nodes: 1 has insufficient cpu, insufficient memory");
+    check_told(w, "nv", "insufficient nvidia.com/gpu");
+    check_told(w, "b", "insufficient cpu");
+    plan_world_free(w);
+    w = world(ROOM("n1", "4", ", nvidia.com/gpu: 1") ASKS("nv", "", "limits: {nvidia.com/gpu: 1}")
+                  ASKS("nw", "", "limits: {nvidia.com/gpu: 1}"));
+    check_plan(w, ALLOC_PACK, "pod default/nv n1 \npod default/nw -\n");
+    plan_world_free(w);
+}
+
+static void test_other_pods_count(void **state)
+{
+    (void)state;
+    static const char apart[] =
+        "  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+        "[{topologyKey: host, labelSelector: {matchLabels: {app: a}}}]}}\n";
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addz(&text, ROOM("n1", "4", "") ROOM("n2", "4", ""));
+    for (int i = 0; i < 3; i++)
+        sbuf_addf(&text, ASKS("p%d", "%s", ""), i, apart);
+    struct plan_world *w = world(text.p);
+    struct plan *p = make(w, ALLOC_PACK);
+    assert_int_equal(plan_step_at(p, 0).status, PLAN_PLACED);
+    assert_int_equal(plan_step_at(p, 1).status, PLAN_PLACED);
+    assert_false(str_eq(plan_step_at(p, 0).node, plan_step_at(p, 1).node));
+    assert_int_equal(plan_step_at(p, 2).status, PLAN_NO);
+    plan_free(p);
+    plan_world_free(w);
+    w = world(ROOM("n1", "4", "") "---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
+                                  "  containers: [{name: m, image: i, ports: [{containerPort: 80, "
+                                  "hostPort: 80}]}]\n"
+                                  "---\napiVersion: v1\nkind: Pod\nmetadata: {name: q}\nspec:\n"
+                                  "  containers: [{name: m, image: i, ports: [{containerPort: 80, "
+                                  "hostPort: 80}]}]\n");
+    check_plan(w, ALLOC_PACK, "pod default/p n1 \npod default/q -\n");
+    check_told(w, "q", "host port");
+    plan_world_free(w);
+}
+
+static void test_storage_counts(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(ROOM("n1", "4", "") ROOM("n2", "4", "") ASKS(
+        "p", "  volumes: [{name: v, persistentVolumeClaim: {claimName: nope}}]\n",
+        "") ASKS("q", "  volumes: [{name: v, persistentVolumeClaim: {claimName: far}}]\n",
+                 "") "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: far}\n"
+                     "spec: {volumeName: far, accessModes: [ReadWriteOnce], storageClassName: '', "
+                     "resources: {requests: {storage: 1Gi}}}\nstatus: {phase: Bound}\n"
+                     "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: far}\n"
+                     "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], "
+                     "storageClassName: '', "
+                     "hostPath: {path: /x}, claimRef: {namespace: default, name: far}, "
+                     "nodeAffinity: {required: "
+                     "{nodeSelectorTerms: [{matchExpressions: [{key: host, operator: In, values: "
+                     "[n2]}]}]}}}\n"
+                     "status: {phase: Bound}\n");
+    check_told(w, "p", "persistentvolumeclaim \"nope\" not found");
+    check_why(w, "q", false, "pod default/q fits: it would land on n2.\n");
+    plan_world_free(w);
+}
+
+static void test_priority_comes_first(void **state)
+{
+    (void)state;
+    struct plan_world *w =
+        world(ROOM("n1", "4", "") ASKS("low", "", "requests: {cpu: 3}")
+                  ASKS("high", "  priorityClassName: vip\n",
+                       "requests: {cpu: 3}") "---\napiVersion: "
+                                             "scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: "
+                                             "{name: vip}\nvalue: 1000\n");
+    check_plan(w, ALLOC_PACK, "pod default/low -\npod default/high n1 \n");
+    plan_world_free(w);
+}
+
+#define QUOTA(hard)                                                                       \
+    "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: default}\n" \
+    "spec: {hard: {" hard "}}\n"
+
+static void test_quotas_count(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(ROOM("n1", "8", "") QUOTA("pods: '2'") ASKS("a", "", "")
+                                     ASKS("b", "", "") ASKS("c", "", ""));
+    check_plan(w, ALLOC_PACK, "pod default/a n1 \npod default/b n1 \npod default/c -\n");
+    check_told(w, "c",
+               "pods \"c\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, "
+               "limited: pods=2");
+    plan_world_free(w);
+    w = world(CLASS SLICE("n1", TWO) TEMPLATE("one", "count: 1") QUOTA(
+        "gpu.deviceclass.resource.k8s.io/devices: '1'") POD("p1", "one", "") POD("p2", "one", ""));
+    check_plan(w, ALLOC_PACK, "pod default/p1 n1 r: a\npod default/p2 -\n");
+    check_told(w, "p2", "is forbidden: exceeded quota: q");
+    plan_world_free(w);
+}
+
+// --- Evictions, as the controller does them -------------------------------------------------------
+
+#define RUNS(name, claim)                                                                  \
+    "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", uid: u-" name "}\nspec:\n" \
+    "  nodeName: n1\n  resourceClaims: [{name: c, resourceClaimName: " claim "}]\n"        \
+    "  containers: [{name: m, image: i}]\n"
+#define HOLDS(pod, device, tolerations)                                                        \
+    "status: {reservedFor: [{resource: pods, name: " pod ", uid: u-" pod "}], allocation: "    \
+    "{devices: {results: [{request: r, driver: d.example.com, pool: n1, device: " device       \
+    ", tolerations: [" tolerations "]}]}, nodeSelector: {nodeSelectorTerms: [{matchFields: [{" \
+    "key: metadata.name, operator: In, values: [n1]}]}]}}}\n"
+
+static void test_evicted_pods_move(void **state)
+{
+    (void)state;
+    struct plan_world *w = world(
+        CLASS SLICE("n1", TWO) SLICE("n2", TWO) CLAIM("c", HOLDS("p", "a", "")) RUNS("p", "c")
+            CLAIM("d", HOLDS("q", "b", "{operator: Exists, effect: NoExecute}")) RUNS("q", "d"));
+    assert_int_equal(plan_taint(w, STR("d.example.com/n1=k:NoExecute"), NULL), 0);
+    check_plan(w, ALLOC_PACK, "pod default/p n2 r: a\npod default/q n1! r: b\n");
+    plan_world_free(w);
+}
+
+// --- More nodes ----------------------------------------------------------------------------------
+
+static void test_profiles_make_nodes(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct plan_world *w = world(
+        "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: c}\nspec: "
+        "{devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}\n");
+    if (plan_add_node(w, STR("profile=example-gpu,count=2,name=sim"), &err) < 0)
+        fail_msg("%s", err.msg);
+    check_why(w, "claim/c", false, "claim default/c fits: it would land on sim-1 with r: gpu-0.\n");
+    assert_int_equal(plan_add_node(w, STR("profile=nope"), &err), -ERR_NOT_FOUND);
+    assert_int_equal(plan_add_node(w, STR("profile=example-gpu,like=sim-1"), &err), -ERR_INVALID);
+    plan_world_free(w);
+}
+
+static void check_needed(const char *text, const struct str *kinds, size_t n, const char *want)
+{
+    struct plan_world *w = world(text);
+    struct plan *p = NULL;
+    struct err err = {0};
+    cleanup_sbuf struct sbuf out = {0};
+    int r = plan_needed(w, kinds, n, &(struct plan_options){0}, &p, &err);
+    if (r == 0)
+        plan_text(p, &out);
+    else
+        sbuf_addz(&out, err.msg);
+    plan_free(p);
+    plan_world_free(w);
+    assert_str(str_upto(sbuf_str(&out), strlen(want)), want);
+}
+
+static void test_needed_nodes(void **state)
+{
+    (void)state;
+    static const struct str small = STR_INIT("like=small");
+    static const struct str both[] = {STR_INIT("like=small"), STR_INIT("like=large")};
+    static const char three[] =
+        ROOM("small", "2", "") ROOM("large", "8", "") ASKS("a", "", "requests: {cpu: 8}")
+            ASKS("b", "", "requests: {cpu: 8}") ASKS("c", "", "requests: {cpu: 2}")
+                ASKS("d", "", "requests: {cpu: 2}") ASKS("e", "", "requests: {cpu: 2}");
+    check_needed(ROOM("small", "2", "") ASKS("a", "", "requests: {cpu: 2}"), &small, 1,
+                 "Needed: 0 more nodes; everything fits as it is\n");
+    check_needed(ROOM("small", "2", "") ASKS("a", "", "requests: {cpu: 2}")
+                     ASKS("b", "", "requests: {cpu: 2}") ASKS("c", "", "requests: {cpu: 2}"),
+                 &small, 1,
+                 "Needed: 2 more nodes: 2 of like=small; with 1 something does not fit\n");
+    check_needed(three, both, 2,
+                 "Needed: 2 more nodes: 2 of like=large; with 1 something does not fit\n");
+    // The kinds mix where one alone would not do with so few.
+    check_needed(ROOM("small", "2", ", x.com/y: 1") ROOM("large", "8", "")
+                     ASKS("a", "", "requests: {cpu: 8}") ASKS("b", "", "requests: {cpu: 8}")
+                         ASKS("c", "", "limits: {cpu: 2, x.com/y: 1}")
+                             ASKS("d", "", "limits: {cpu: 2, x.com/y: 1}"),
+                 both, 2,
+                 "Needed: 2 more nodes: 1 of like=small, 1 of like=large; with 1 something does "
+                 "not fit\n");
+    check_needed(three, &small, 1, "something does not fit with 512 more nodes either");
+    check_needed(three, NULL, 0, "--needed wants 1 to 4 kinds of nodes");
 }
 
 static void test_bad_input_has_a_place(void **state)
@@ -297,4 +512,8 @@ RUN_TESTS(TEST_CASE(test_one_after_the_other), TEST_CASE(test_allocated_claims_a
           TEST_CASE(test_extended_resources_and_replicas), TEST_CASE(test_missing_template),
           TEST_CASE(test_drain_moves_what_runs_there), TEST_CASE(test_taint),
           TEST_CASE(test_without), TEST_CASE(test_add_node), TEST_CASE(test_why),
+          TEST_CASE(test_room_counts), TEST_CASE(test_other_pods_count),
+          TEST_CASE(test_storage_counts), TEST_CASE(test_priority_comes_first),
+          TEST_CASE(test_quotas_count), TEST_CASE(test_evicted_pods_move),
+          TEST_CASE(test_profiles_make_nodes), TEST_CASE(test_needed_nodes),
           TEST_CASE(test_bad_input_has_a_place))
