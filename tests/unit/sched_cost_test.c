@@ -120,6 +120,78 @@ static void a_device_is_found_behind_costly_ones(void **state)
     kit_end(&k);
 }
 
+static char first_claim[16]; // of those that got devices
+
+static int note_first_claim(struct world *w, const char *verb, const struct api_kind *kind,
+                            struct str name)
+{
+    (void)w;
+    (void)verb;
+    if (!first_claim[0] && str_eqz(kind->kind, "ResourceClaim"))
+        (void)snprintf(first_claim, sizeof(first_claim), "%.*s", STR_ARG(name));
+    return 0;
+}
+
+// Whoever keeps creating costly pods does not keep the first one from its end.
+static void postponed_pods_go_on_first_come_first(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    first_claim[0] = '\0';
+    k.w.refuse = note_first_claim;
+    claim_pod(&k, "old", COSTLY SERIAL " == 31", "");
+    claim_pod(&k, "new-1", COSTLY SERIAL " == 32", "");
+    claim_pod(&k, "new-2", COSTLY SERIAL " == 33", "");
+    claim_pod(&k, "new-3", COSTLY SERIAL " == 34", "");
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/old", "n31");
+    kit_on(&k, "ns/new-3", "n34");
+    assert_true(kit_stats(&k).postponed > 0);
+    assert_string_equal(first_claim, "old");
+    kit_end(&k);
+}
+
+static void a_pod_of_higher_priority_goes_on_first(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    first_claim[0] = '\0';
+    k.w.refuse = note_first_claim;
+    claim_pod(&k, "low", COSTLY SERIAL " == 31", "");
+    claim_pod(&k, "high", COSTLY SERIAL " == 32", ",'priority':5");
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/low", "n31");
+    kit_on(&k, "ns/high", "n32");
+    assert_string_equal(first_claim, "high");
+    kit_end(&k);
+}
+
+static void step_until_postponed(struct kit *k, uint64_t times)
+{
+    for (int i = 0; i < 100000 && kit_stats(k).postponed < times; i++)
+        if (!exec_sim_step(k->w.sim))
+            world_run(&k->w, 1);
+    assert_true(kit_stats(k).postponed >= times);
+}
+
+static void postponed_pods_are_counted_as_active(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    claim_pod(&k, "p", COSTLY SERIAL " == 99", "");
+    step_until_postponed(&k, 1);
+    assert_int_equal(kit_stats(&k).active, 1);
+    cleanup_sbuf struct sbuf metrics = {0};
+    sched_metrics(k.s, &metrics);
+    assert_true(kit_holds(sbuf_str(&metrics), "scheduler_pending_pods{queue=\"active\"} 1\n"));
+    world_run(&k.w, 100);
+    assert_int_equal(kit_stats(&k).active, 0);
+    kit_end(&k);
+}
+
 // A selector that fails is an error of the pod's, told with its text as if it were cheap.
 static void failures_are_kept_with_their_texts(void **state)
 {
@@ -207,6 +279,9 @@ static void pods_of_a_group_are_placed_in_slices(void **state)
 
 RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(a_verdict_is_made_once), TEST_CASE(a_device_is_found_behind_costly_ones),
+          TEST_CASE(postponed_pods_go_on_first_come_first),
+          TEST_CASE(a_pod_of_higher_priority_goes_on_first),
+          TEST_CASE(postponed_pods_are_counted_as_active),
           TEST_CASE(failures_are_kept_with_their_texts),
           TEST_CASE(too_costly_claims_are_told_so_and_left_alone),
           TEST_CASE(whoever_asks_why_gets_an_answer_in_slices),
