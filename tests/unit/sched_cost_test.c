@@ -192,6 +192,24 @@ static void postponed_pods_are_counted_as_active(void **state)
     kit_end(&k);
 }
 
+// What an attempt cost that ended for another reason is not held against the next one.
+static void a_claim_that_goes_takes_its_cost_along(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){.selector_budget = 6000000});
+    claim_pod(&k, "p", COSTLY SERIAL " == 99", "");
+    step_until_postponed(&k, 4);
+    world_delete(&k.w, "ResourceClaim", "ns/p");
+    world_run(&k.w, 100);
+    uint64_t before = kit_stats(&k).selector_cost;
+    claim_pod(&k, "p", COSTLY SERIAL " == 31", "");
+    world_run(&k.w, 5000);
+    assert_true(kit_stats(&k).selector_cost - before > 2000000);
+    kit_on(&k, "ns/p", "n31");
+    kit_end(&k);
+}
+
 // A selector that fails is an error of the pod's, told with its text as if it were cheap.
 static void failures_are_kept_with_their_texts(void **state)
 {
@@ -282,6 +300,7 @@ RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(postponed_pods_go_on_first_come_first),
           TEST_CASE(a_pod_of_higher_priority_goes_on_first),
           TEST_CASE(postponed_pods_are_counted_as_active),
+          TEST_CASE(a_claim_that_goes_takes_its_cost_along),
           TEST_CASE(failures_are_kept_with_their_texts),
           TEST_CASE(too_costly_claims_are_told_so_and_left_alone),
           TEST_CASE(whoever_asks_why_gets_an_answer_in_slices),
