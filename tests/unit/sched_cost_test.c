@@ -274,24 +274,55 @@ static void whoever_asks_why_gets_an_answer_in_slices(void **state)
     kit_end(&k);
 }
 
+#define IN_GROUP ",'schedulingGroup':{'podGroupName':'g'}"
+
+static void start_group(struct kit *k, struct features *features, uint64_t budget)
+{
+    features_init(features, FEATURES_MINOR);
+    assert_int_equal(features_set(features, STR("GenericWorkload"), true, NULL), 0);
+    start(k, (struct sched_options){.features = features, .selector_budget = budget});
+    world_put(&k->w,
+              "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':{'name':"
+              "'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{'minCount':2}}}}");
+}
+
 static void pods_of_a_group_are_placed_in_slices(void **state)
 {
     (void)state;
     struct kit k;
     struct features features;
-    features_init(&features, FEATURES_MINOR);
-    assert_int_equal(features_set(&features, STR("GenericWorkload"), true, NULL), 0);
-    start(&k, (struct sched_options){.features = &features});
-    world_put(&k.w,
-              "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':{'name':"
-              "'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{'minCount':2}}}}");
-    claim_pod(&k, "a", COSTLY SERIAL " == 31", ",'schedulingGroup':{'podGroupName':'g'}");
-    claim_pod(&k, "b", COSTLY SERIAL " == 32", ",'schedulingGroup':{'podGroupName':'g'}");
+    start_group(&k, &features, 0);
+    claim_pod(&k, "a", COSTLY SERIAL " == 31", IN_GROUP);
+    claim_pod(&k, "b", COSTLY SERIAL " == 32", IN_GROUP);
     world_run(&k.w, 200);
     kit_on(&k, "ns/a", "n31");
     kit_on(&k, "ns/b", "n32");
     assert_true(kit_stats(&k).postponed > 0);
     assert_true(kit_stats(&k).selector_turn_most <= TURN_MOST);
+    kit_end(&k);
+}
+
+// The long pause is for what cost too much: a failure of another kind is tried again soon.
+static void a_group_pauses_long_for_cost_alone(void **state)
+{
+    (void)state;
+    struct kit k;
+    struct features features;
+    start_group(&k, &features, 3000000);
+    claim_pod(&k, "a", COSTLY SERIAL " == 99", IN_GROUP);
+    claim_pod(&k, "b", COSTLY SERIAL " == 98", IN_GROUP);
+    world_run(&k.w, 1000);
+    kit_told(&k, "ns/a", "cost too much; simplify them");
+    uint64_t errors = kit_stats(&k).errors;
+    world_run(&k.w, 200000);
+    assert_int_equal(kit_stats(&k).errors, errors);
+    world_delete(&k.w, "ResourceClaim", "ns/a");
+    claim_pod(&k, "a", "device.attributes[\\\"drv\\\"].none == 1", IN_GROUP);
+    world_run(&k.w, 120000);
+    kit_told(&k, "ns/a", "no such key: none");
+    errors = kit_stats(&k).errors;
+    world_run(&k.w, 60000);
+    assert_true(kit_stats(&k).errors >= errors + 3);
     kit_end(&k);
 }
 
@@ -304,4 +335,5 @@ RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(failures_are_kept_with_their_texts),
           TEST_CASE(too_costly_claims_are_told_so_and_left_alone),
           TEST_CASE(whoever_asks_why_gets_an_answer_in_slices),
-          TEST_CASE(pods_of_a_group_are_placed_in_slices))
+          TEST_CASE(pods_of_a_group_are_placed_in_slices),
+          TEST_CASE(a_group_pauses_long_for_cost_alone))
