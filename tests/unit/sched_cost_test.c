@@ -274,6 +274,35 @@ static void whoever_asks_why_gets_an_answer_in_slices(void **state)
     kit_end(&k);
 }
 
+// More kinds fail than have their texts kept: saying so must not evaluate them all again.
+static void an_explanation_evaluates_no_failure_again(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){.standby = true});
+    for (int i = 0; i < 2 * NODES; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "m%d", i);
+        kit_node(&k, name, "");
+        put_device(&k, name, 100 + i);
+    }
+    claim_pod(&k, "p", "(" COSTLY SERIAL " + device.attributes[\\\"drv\\\"].none == 1) || false",
+              "");
+    world_run(&k.w, 5);
+    int r = -ERR_UNAVAILABLE;
+    for (int i = 0; r == -ERR_UNAVAILABLE && i < 100; i++) {
+        cleanup_sbuf struct sbuf out = {0};
+        r = sched_explain(k.s, STR("Pod"), STR("ns"), STR("p"), &out, NULL);
+    }
+    assert_int_equal(r, 0);
+    uint64_t cost = kit_stats(&k).selector_cost;
+    cleanup_sbuf struct sbuf out = {0};
+    assert_int_equal(sched_explain(k.s, STR("Pod"), STR("ns"), STR("p"), &out, NULL), 0);
+    assert_true(kit_holds(sbuf_str(&out), "no such key: none"));
+    assert_in_range(kit_stats(&k).selector_cost - cost, 0, 2 * 130000);
+    kit_end(&k);
+}
+
 #define IN_GROUP ",'schedulingGroup':{'podGroupName':'g'}"
 
 static void start_group(struct kit *k, struct features *features, uint64_t budget)
@@ -335,5 +364,6 @@ RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(failures_are_kept_with_their_texts),
           TEST_CASE(too_costly_claims_are_told_so_and_left_alone),
           TEST_CASE(whoever_asks_why_gets_an_answer_in_slices),
+          TEST_CASE(an_explanation_evaluates_no_failure_again),
           TEST_CASE(pods_of_a_group_are_placed_in_slices),
           TEST_CASE(a_group_pauses_long_for_cost_alone))
