@@ -156,7 +156,7 @@ struct alloc_options {
     void *loss_arg;
     struct alloc_meter *meter; // NULL: selectors may cost whatever they cost
     bool no_pruning;           // search as upstream does; for tests
-    bool eager_pruning; // look for reasons to turn back from the first device on; for tests
+    bool eager_pruning;        // look for reasons to turn back from the first device on; for tests
 };
 
 struct alloc_solver *alloc_solver_new(const struct alloc_options *options);
