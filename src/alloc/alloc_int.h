@@ -158,14 +158,17 @@ void answers_learn(struct answers *a, struct str expression, uint32_t reads);
 
 // answers_of are those of an expression on devices of this cluster; NULL: none are kept. Good until the next
 // answers_learn or answers_begin. answers_passing are those of a part of an expression, such as a term; good until the
-// next answers_trim, which makes room, or answers_begin.
+// next answers_trim, which makes room, or answers_begin. answers_kept are one or the other.
 struct answer_set;
 struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression);
 struct answer_set *answers_passing(const struct alloc_cluster *c, struct str expression);
+struct answer_set *answers_kept(const struct alloc_cluster *c, struct str expression);
 void answers_trim(struct answers *a);
 
 // answer_find is what is known; answer_make evaluates, charges the meter and keeps the answer, or says MATCH_UNKNOWN:
-// the meter has nothing left. answer_failure finds the text of a failure, if it was kept; borrowed from the set.
+// the meter has nothing left. answer_failure is the text of a known failure, or stands for one that is not kept;
+// borrowed from the set. A failure is not evaluated again for its text: a question that does so for each of many nodes
+// would use up every slice without getting further.
 struct evaluator {
     struct cel_run *run;
     const struct cel_program *program;
@@ -174,7 +177,7 @@ struct evaluator {
 enum match_state answer_find(const struct answer_set *s, const struct cl_device *d);
 enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s,
                              const struct cl_device *d, const struct evaluator *e);
-bool answer_failure(const struct answer_set *s, const struct cl_device *d, struct str *ret);
+struct str answer_failure(const struct answer_set *s, const struct cl_device *d);
 
 // meter_charge counts an evaluation; meter_refuses says that no other may be made, and remembers that one was wanted.
 void meter_charge(struct alloc_meter *m, uint64_t cost);

@@ -9,33 +9,31 @@
 #include <stdlib.h>
 
 #include "alloc/alloc_int.h"
+#include "base/utf8.h"
 
 #include "base/banned.h"
 
-// Distinct kinds that are told apart, and expressions whose answers are kept: 16 MiB at the most.
+// Distinct kinds that are told apart, and expressions whose answers are kept (twice so many, with those in passing):
+// 24 KiB each at the most, and 128 KiB for one that fails everywhere, each time with another text.
 #define KINDS_MAX       65536
 #define EXPRESSIONS_MAX 1024
 
 // What an evaluation costs beside its own cost: the call, the record, the bits.
 #define COST_PER_EVALUATION 10
 
-// Error texts kept of an expression, and the longest of them.
+// Error texts kept of an expression, and how much of each.
 #define ERRORS_MAX      64
 #define ERROR_BYTES_MAX 1024
 
 struct answer_bits VEC(uint64_t);
-
-struct answer_error {
-    uint32_t kind;
-    struct str text; // owned
-};
 
 struct answer_set {
     struct str expression; // owned
     uint32_t reads;        // kinds must tell apart what these attributes are (cl_kinds.reads)
     uint64_t used;         // when, to find the oldest
     struct answer_bits known, yes, failed;
-    struct VEC(struct answer_error) errors;
+    struct VEC(struct str) errors;     // distinct texts; owned
+    struct VEC(uint8_t) error_of_kind; // 1 + the place of its text; 0: it is not kept
 };
 
 struct answers {
@@ -150,9 +148,10 @@ struct answers *answers_new(void)
 static void answer_set_forget(struct answer_set *s)
 {
     s->known.n = 0;
-    vec_foreach(&s->errors, e)
-        free((void *)(uintptr_t)e->text.p);
+    vec_foreach(&s->errors, text)
+        free((void *)(uintptr_t)text->p);
     s->errors.n = 0;
+    s->error_of_kind.n = 0;
 }
 
 static void set_free(struct answer_set *s)
@@ -162,6 +161,7 @@ static void set_free(struct answer_set *s)
     vec_done(&s->yes);
     vec_done(&s->failed);
     vec_done(&s->errors);
+    vec_done(&s->error_of_kind);
     free((void *)(uintptr_t)s->expression.p);
     free(s);
 }
@@ -261,6 +261,12 @@ struct answer_set *answers_passing(const struct alloc_cluster *c, struct str exp
     return map_len(&a->passing) < EXPRESSIONS_MAX ? answer_set_add(&a->passing, expression) : NULL;
 }
 
+struct answer_set *answers_kept(const struct alloc_cluster *c, struct str expression)
+{
+    struct answer_set *learnt = answers_of(c, expression);
+    return learnt ? learnt : answers_passing(c, expression);
+}
+
 struct answer_set *answers_of(const struct alloc_cluster *c, struct str expression)
 {
     struct answers *a = c->answers;
@@ -295,21 +301,33 @@ enum match_state answer_find(const struct answer_set *s, const struct cl_device 
     return get_bit(&s->yes, d->kind_number) ? MATCH_YES : MATCH_NO;
 }
 
-bool answer_failure(const struct answer_set *s, const struct cl_device *d, struct str *ret)
+struct str answer_failure(const struct answer_set *s, const struct cl_device *d)
 {
-    for (size_t i = 0; s && d->kind_number && i < s->errors.n; i++)
-        if (s->errors.p[i].kind == d->kind_number) {
-            *ret = s->errors.p[i].text;
-            return true;
-        }
-    return false;
+    size_t at = d->kind_number < s->error_of_kind.n ? s->error_of_kind.p[d->kind_number] : 0;
+    return at ? s->errors.p[at - 1] : STR("the expression fails");
+}
+
+// The place of a text, from 1 on; 0: there is no room for it.
+static uint8_t answer_put_text(struct answer_set *s, struct str text)
+{
+    struct str kept = str_upto(text, ERROR_BYTES_MAX);
+    size_t whole; // characters
+    if (kept.n < text.n && !utf8_valid(kept, &whole))
+        kept = str_upto(kept, whole);
+    for (size_t i = 0; i < s->errors.n; i++)
+        if (str_eq(s->errors.p[i], kept))
+            return (uint8_t)(i + 1);
+    if (s->errors.n == ERRORS_MAX)
+        return 0;
+    vec_push(&s->errors, str_make(xstrndup(kept.p ? kept.p : "", kept.n), kept.n));
+    return (uint8_t)s->errors.n;
 }
 
 static void answer_keep_error(struct answer_set *s, uint32_t kind, struct str text)
 {
-    if (s->errors.n < ERRORS_MAX && text.n <= ERROR_BYTES_MAX)
-        vec_push(&s->errors, (struct answer_error){
-                                 kind, str_make(xstrndup(text.p ? text.p : "", text.n), text.n)});
+    while (s->error_of_kind.n <= kind)
+        vec_push(&s->error_of_kind, 0);
+    s->error_of_kind.p[kind] = answer_put_text(s, text);
 }
 
 void meter_charge(struct alloc_meter *m, uint64_t cost)

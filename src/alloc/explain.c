@@ -336,10 +336,12 @@ static bool explain_failed(const struct explainer *x, const struct cel_program *
     struct cel_result r;
     enum match_state known = answer_find(answers, d);
     *ret = STR("the expression does not compile");
-    if (!p || (known == MATCH_ERROR && answer_failure(answers, d, ret)))
+    if (!p)
         return true;
-    if (known == MATCH_YES || known == MATCH_NO)
-        return false;
+    if (known == MATCH_ERROR)
+        *ret = answer_failure(answers, d);
+    if (known != MATCH_UNKNOWN)
+        return known == MATCH_ERROR;
     (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
     meter_charge(x->s->options.meter, r.cost);
     *ret = r.error;

@@ -15,9 +15,7 @@ static struct answer_set *answers_for(struct alloc_solver *s, struct selset *set
 {
     if (!set->asked[i]) {
         set->asked[i] = true;
-        struct str expression = set->selectors->p[i].cel->expression;
-        struct answer_set *known = answers_of(s->view->cluster, expression);
-        set->answers[i] = known ? known : answers_passing(s->view->cluster, expression);
+        set->answers[i] = answers_kept(s->view->cluster, set->selectors->p[i].cel->expression);
     }
     return set->answers[i];
 }
@@ -79,7 +77,16 @@ enum match_state select_match(struct alloc_solver *s, const struct alternative *
     return m;
 }
 
-// One selector again, for its error. True when it is the one that failed. Selectors before that one are known.
+static void write_runtime_error(struct sbuf *out, struct str text, bool missing_key)
+{
+    sbuf_add(out, text);
+    if (missing_key || str_starts(text, STR("no such key")) ||
+        str_contains(text, STR("no such key:")))
+        sbuf_addz(out, ". consider using CEL optional chaining (.? followed by orValue()) "
+                       "or guarding the check with has() for optional fields");
+}
+
+// One selector again, for its error. True when it is the one that failed. What is known is not evaluated again.
 static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
                         const struct api_device_selector *sel, struct sbuf *compile,
                         struct sbuf *runtime)
@@ -88,12 +95,16 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
     struct cel_program *p = NULL;
     struct cel_result r;
     struct err err = {0};
-    if (sel->cel && answer_find(answers_of(c, sel->cel->expression), d->cl) == MATCH_YES)
-        return false;
     if (!sel->cel) {
         sbuf_addz(compile, "CEL expression empty (unsupported selector type?)");
         return true;
     }
+    const struct answer_set *answers = answers_kept(c, sel->cel->expression);
+    enum match_state known = answer_find(answers, d->cl);
+    if (known == MATCH_ERROR)
+        write_runtime_error(runtime, answer_failure(answers, d->cl), false);
+    if (known != MATCH_UNKNOWN)
+        return known == MATCH_ERROR;
     if (cel_cache_get(c->cache, c->env, sel->cel->expression, &p, compile, &err) < 0) {
         if (!compile->n)
             sbuf_addz(compile, err.msg);
@@ -101,12 +112,8 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
     }
     (void)device_eval(c, d->cl, s->run, p, &r);
     meter_charge(s->options.meter, r.cost);
-    if (r.failed) {
-        sbuf_add(runtime, r.error);
-        if (r.missing_key || str_contains(r.error, STR("no such key:")))
-            sbuf_addz(runtime, ". consider using CEL optional chaining (.? followed by orValue()) "
-                               "or guarding the check with has() for optional fields");
-    }
+    if (r.failed)
+        write_runtime_error(runtime, r.error, r.missing_key);
     cel_program_free(p);
     return r.failed;
 }

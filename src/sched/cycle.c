@@ -414,8 +414,6 @@ void cycle_run(struct sched *s, struct sched_pod *p)
     case DRA_OK:
         meter_prefilter(s, p, resolved(&a));
         try_nodes(&a);
-        if (p->state != POD_POSTPONED)
-            p->cost = 0;
         break;
     case DRA_GATED:
     case DRA_WAIT: // the claim's next change gives the pod its turn; this was no attempt
@@ -431,5 +429,7 @@ void cycle_run(struct sched *s, struct sched_pod *p)
         failed(&a);
         break;
     }
+    if (p->state != POD_POSTPONED)
+        p->cost = 0; // however it ended, the next attempt has a budget of its own
     cycle_end(&a);
 }

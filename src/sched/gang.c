@@ -522,6 +522,7 @@ static void run(struct cycle *c)
     } else if (!gang_valid(c)) {
         fail(c);
     } else {
+        c->g->jitter_ns = 0; // the last attempt's
         gang_try_all(c);
         finish(c);
     }

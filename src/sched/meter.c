@@ -135,7 +135,7 @@ static void write_queue(const struct sched *s, struct sbuf *out)
               "scheduler_pending_pods{queue=\"backoff\"} %zu\n"
               "scheduler_pending_pods{queue=\"unschedulable\"} %zu\n"
               "scheduler_pending_pods{queue=\"gated\"} %zu\n",
-              q->active.n, q->backoff.n, q->waiting_len, q->gated_len);
+              queue_ready_len(q), q->backoff.n, q->waiting_len, q->gated_len);
     prom_head(out, "scheduler_cache_size", "gauge",
               "Nodes, pods and assumed (bound) pods in the cache.");
     sbuf_addf(out,

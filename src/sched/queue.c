@@ -64,9 +64,9 @@ void queue_init(struct queue *q, struct exec *exec, void (*ready)(void *arg), vo
     *q = (struct queue){.exec = exec, .ready = ready, .arg = arg};
     heap_init(&q->active, active_less);
     heap_init(&q->backoff, backoff_less);
+    heap_init(&q->postponed, active_less);
     for (size_t w = 0; w < WHYS; w++)
         list_init(&q->waiting[w]);
-    list_init(&q->postponed);
     q->backoff_timer = (struct exec_timer){.fn = backoff_over, .arg = q};
     q->flush_timer = (struct exec_timer){.fn = flush, .arg = q};
     exec_timer_start(exec, &q->flush_timer, QUEUE_FLUSH_NS);
@@ -78,6 +78,7 @@ void queue_done(struct queue *q)
     exec_timer_stop(q->exec, &q->flush_timer);
     heap_done(&q->active);
     heap_done(&q->backoff);
+    heap_done(&q->postponed);
 }
 
 static void leave_waiting(struct queue *q, struct sched_pod *p)
@@ -110,7 +111,7 @@ static void take_out(struct queue *q, struct sched_pod *p)
         leave_waiting(q, p);
         break;
     case POD_POSTPONED:
-        list_remove(&p->waits[0]);
+        heap_remove(&q->postponed, &p->heap);
         break;
     case POD_GATED:
         q->gated_len--;
@@ -146,7 +147,7 @@ void queue_postpone(struct queue *q, struct sched_pod *p)
 {
     take_out(q, p);
     p->state = POD_POSTPONED;
-    list_push_front(&q->postponed, &p->waits[0]);
+    heap_push(&q->postponed, &p->heap);
     q->ready(q->arg);
 }
 
@@ -211,9 +212,9 @@ const struct sched_pod *queue_peek(const struct queue *q)
     return first ? heap_entry(first, const struct sched_pod, heap) : NULL;
 }
 
-struct sched_pod *queue_pop(struct queue *q)
+static struct sched_pod *queue_pop_first(struct queue *q, const struct heap *from)
 {
-    struct heap_node *first = heap_peek(&q->active);
+    struct heap_node *first = heap_peek(from);
     if (!first)
         return NULL;
     struct sched_pod *p = heap_entry(first, struct sched_pod, heap);
@@ -221,13 +222,19 @@ struct sched_pod *queue_pop(struct queue *q)
     return p;
 }
 
+struct sched_pod *queue_pop(struct queue *q)
+{
+    return queue_pop_first(q, &q->active);
+}
+
 struct sched_pod *queue_pop_postponed(struct queue *q)
 {
-    if (list_empty(&q->postponed))
-        return NULL;
-    struct sched_pod *p = list_entry(q->postponed.head.next, struct sched_pod, waits[0]);
-    queue_leave(q, p);
-    return p;
+    return queue_pop_first(q, &q->postponed);
+}
+
+size_t queue_ready_len(const struct queue *q)
+{
+    return q->active.n + q->postponed.n;
 }
 
 void queue_wake(struct queue *q, uint32_t whys)

@@ -19,9 +19,9 @@ struct queue {
     struct exec *exec;
     struct heap active;
     struct heap backoff;
+    struct heap
+        postponed; // in the order of active; their turns alternate with those of active pods
     struct list waiting[WHYS];
-    struct list
-        postponed; // their turns alternate with those of active pods; the first goes on until it is done
     size_t waiting_len, gated_len, binding_len;
     size_t blocked[QUEUE_BLOCKS]; // pods by what kept them last; until they are tried again
     uint64_t order;
@@ -39,7 +39,7 @@ void queue_activate(struct queue *q, struct sched_pod *p);
 void queue_gate(struct queue *q, struct sched_pod *p);
 void queue_wait(struct queue *q, struct sched_pod *p, uint32_t whys);
 void queue_retry(struct queue *q, struct sched_pod *p); // after its back-off, if that is not over
-void queue_postpone(struct queue *q, struct sched_pod *p); // to the front
+void queue_postpone(struct queue *q, struct sched_pod *p);
 void queue_bind(struct queue *q, struct sched_pod *p);
 void queue_leave(struct queue *q, struct sched_pod *p);
 
@@ -49,8 +49,12 @@ const struct sched_pod *queue_peek(const struct queue *q);
 // queue_pop takes the pod whose turn it is: highest priority, then first come. NULL: none.
 struct sched_pod *queue_pop(struct queue *q);
 
-// queue_pop_postponed takes the one that goes on next. NULL: none.
+// queue_pop_postponed takes the one that goes on: as with queue_pop, so that one which came later does not keep it
+// from its end. NULL: none.
 struct sched_pod *queue_pop_postponed(struct queue *q);
+
+// queue_ready_len counts pods whose turn comes without anything else happening: active and postponed ones.
+size_t queue_ready_len(const struct queue *q);
 
 // queue_wake gives every pod that waits for one of these reasons its turn, after its back-off.
 void queue_wake(struct queue *q, uint32_t whys);

@@ -53,8 +53,8 @@ static bool acting(const struct sched *s)
 
 bool sched_idle(const struct sched *s)
 {
-    return acting(s) && s->queue.active.n == 0 && list_empty(&s->queue.postponed) &&
-           s->queue.binding_len == 0 && list_empty(&s->bindings);
+    return acting(s) && queue_ready_len(&s->queue) == 0 && s->queue.binding_len == 0 &&
+           list_empty(&s->bindings);
 }
 
 void sched_wake(struct sched *s, uint32_t whys)
@@ -115,7 +115,7 @@ static void run(void *arg)
     cost_end_turn(s, spent);
     if (wait_ns)
         exec_timer_start(s->exec, &s->run_timer, wait_ns);
-    else if (s->queue.active.n || !list_empty(&s->queue.postponed))
+    else if (queue_ready_len(&s->queue))
         ready(s);
     else
         warm_soon(s);
@@ -761,7 +761,7 @@ void sched_get_stats(const struct sched *s, struct sched_stats *ret)
     *ret = s->stats;
     ret->selector_cost = s->cost.spent;
     ret->selector_evaluations = s->cost.evaluations;
-    ret->active = s->queue.active.n;
+    ret->active = queue_ready_len(&s->queue);
     ret->backing_off = s->queue.backoff.n;
     ret->waiting = s->queue.waiting_len;
     ret->gated = s->queue.gated_len;

@@ -120,6 +120,96 @@ static void a_device_is_found_behind_costly_ones(void **state)
     kit_end(&k);
 }
 
+static char first_claim[16]; // of those that got devices
+
+static int note_first_claim(struct world *w, const char *verb, const struct api_kind *kind,
+                            struct str name)
+{
+    (void)w;
+    (void)verb;
+    if (!first_claim[0] && str_eqz(kind->kind, "ResourceClaim"))
+        (void)snprintf(first_claim, sizeof(first_claim), "%.*s", STR_ARG(name));
+    return 0;
+}
+
+// Whoever keeps creating costly pods does not keep the first one from its end.
+static void postponed_pods_go_on_first_come_first(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    first_claim[0] = '\0';
+    k.w.refuse = note_first_claim;
+    claim_pod(&k, "old", COSTLY SERIAL " == 31", "");
+    claim_pod(&k, "new-1", COSTLY SERIAL " == 32", "");
+    claim_pod(&k, "new-2", COSTLY SERIAL " == 33", "");
+    claim_pod(&k, "new-3", COSTLY SERIAL " == 34", "");
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/old", "n31");
+    kit_on(&k, "ns/new-3", "n34");
+    assert_true(kit_stats(&k).postponed > 0);
+    assert_string_equal(first_claim, "old");
+    kit_end(&k);
+}
+
+static void a_pod_of_higher_priority_goes_on_first(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    first_claim[0] = '\0';
+    k.w.refuse = note_first_claim;
+    claim_pod(&k, "low", COSTLY SERIAL " == 31", "");
+    claim_pod(&k, "high", COSTLY SERIAL " == 32", ",'priority':5");
+    world_run(&k.w, 100);
+    kit_on(&k, "ns/low", "n31");
+    kit_on(&k, "ns/high", "n32");
+    assert_string_equal(first_claim, "high");
+    kit_end(&k);
+}
+
+static void step_until_postponed(struct kit *k, uint64_t times)
+{
+    for (int i = 0; i < 100000 && kit_stats(k).postponed < times; i++)
+        if (!exec_sim_step(k->w.sim))
+            world_run(&k->w, 1);
+    assert_true(kit_stats(k).postponed >= times);
+}
+
+static void postponed_pods_are_counted_as_active(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){0});
+    claim_pod(&k, "p", COSTLY SERIAL " == 99", "");
+    step_until_postponed(&k, 1);
+    assert_int_equal(kit_stats(&k).active, 1);
+    cleanup_sbuf struct sbuf metrics = {0};
+    sched_metrics(k.s, &metrics);
+    assert_true(kit_holds(sbuf_str(&metrics), "scheduler_pending_pods{queue=\"active\"} 1\n"));
+    world_run(&k.w, 100);
+    assert_int_equal(kit_stats(&k).active, 0);
+    kit_end(&k);
+}
+
+// What an attempt cost that ended for another reason is not held against the next one.
+static void a_claim_that_goes_takes_its_cost_along(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){.selector_budget = 6000000});
+    claim_pod(&k, "p", COSTLY SERIAL " == 99", "");
+    step_until_postponed(&k, 4);
+    world_delete(&k.w, "ResourceClaim", "ns/p");
+    world_run(&k.w, 100);
+    uint64_t before = kit_stats(&k).selector_cost;
+    claim_pod(&k, "p", COSTLY SERIAL " == 31", "");
+    world_run(&k.w, 5000);
+    assert_true(kit_stats(&k).selector_cost - before > 2000000);
+    kit_on(&k, "ns/p", "n31");
+    kit_end(&k);
+}
+
 // A selector that fails is an error of the pod's, told with its text as if it were cheap.
 static void failures_are_kept_with_their_texts(void **state)
 {
@@ -184,19 +274,55 @@ static void whoever_asks_why_gets_an_answer_in_slices(void **state)
     kit_end(&k);
 }
 
+// More kinds fail than have their texts kept: saying so must not evaluate them all again.
+static void an_explanation_evaluates_no_failure_again(void **state)
+{
+    (void)state;
+    struct kit k;
+    start(&k, (struct sched_options){.standby = true});
+    for (int i = 0; i < 2 * NODES; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "m%d", i);
+        kit_node(&k, name, "");
+        put_device(&k, name, 100 + i);
+    }
+    claim_pod(&k, "p", "(" COSTLY SERIAL " + device.attributes[\\\"drv\\\"].none == 1) || false",
+              "");
+    world_run(&k.w, 5);
+    int r = -ERR_UNAVAILABLE;
+    for (int i = 0; r == -ERR_UNAVAILABLE && i < 100; i++) {
+        cleanup_sbuf struct sbuf out = {0};
+        r = sched_explain(k.s, STR("Pod"), STR("ns"), STR("p"), &out, NULL);
+    }
+    assert_int_equal(r, 0);
+    uint64_t cost = kit_stats(&k).selector_cost;
+    cleanup_sbuf struct sbuf out = {0};
+    assert_int_equal(sched_explain(k.s, STR("Pod"), STR("ns"), STR("p"), &out, NULL), 0);
+    assert_true(kit_holds(sbuf_str(&out), "no such key: none"));
+    assert_in_range(kit_stats(&k).selector_cost - cost, 0, 2 * 130000);
+    kit_end(&k);
+}
+
+#define IN_GROUP ",'schedulingGroup':{'podGroupName':'g'}"
+
+static void start_group(struct kit *k, struct features *features, uint64_t budget)
+{
+    features_init(features, FEATURES_MINOR);
+    assert_int_equal(features_set(features, STR("GenericWorkload"), true, NULL), 0);
+    start(k, (struct sched_options){.features = features, .selector_budget = budget});
+    world_put(&k->w,
+              "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':{'name':"
+              "'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{'minCount':2}}}}");
+}
+
 static void pods_of_a_group_are_placed_in_slices(void **state)
 {
     (void)state;
     struct kit k;
     struct features features;
-    features_init(&features, FEATURES_MINOR);
-    assert_int_equal(features_set(&features, STR("GenericWorkload"), true, NULL), 0);
-    start(&k, (struct sched_options){.features = &features});
-    world_put(&k.w,
-              "{'apiVersion':'scheduling.k8s.io/v1beta1','kind':'PodGroup','metadata':{'name':"
-              "'g','namespace':'ns'},'spec':{'schedulingPolicy':{'gang':{'minCount':2}}}}");
-    claim_pod(&k, "a", COSTLY SERIAL " == 31", ",'schedulingGroup':{'podGroupName':'g'}");
-    claim_pod(&k, "b", COSTLY SERIAL " == 32", ",'schedulingGroup':{'podGroupName':'g'}");
+    start_group(&k, &features, 0);
+    claim_pod(&k, "a", COSTLY SERIAL " == 31", IN_GROUP);
+    claim_pod(&k, "b", COSTLY SERIAL " == 32", IN_GROUP);
     world_run(&k.w, 200);
     kit_on(&k, "ns/a", "n31");
     kit_on(&k, "ns/b", "n32");
@@ -205,9 +331,39 @@ static void pods_of_a_group_are_placed_in_slices(void **state)
     kit_end(&k);
 }
 
+// The long pause is for what cost too much: a failure of another kind is tried again soon.
+static void a_group_pauses_long_for_cost_alone(void **state)
+{
+    (void)state;
+    struct kit k;
+    struct features features;
+    start_group(&k, &features, 3000000);
+    claim_pod(&k, "a", COSTLY SERIAL " == 99", IN_GROUP);
+    claim_pod(&k, "b", COSTLY SERIAL " == 98", IN_GROUP);
+    world_run(&k.w, 1000);
+    kit_told(&k, "ns/a", "cost too much; simplify them");
+    uint64_t errors = kit_stats(&k).errors;
+    world_run(&k.w, 200000);
+    assert_int_equal(kit_stats(&k).errors, errors);
+    world_delete(&k.w, "ResourceClaim", "ns/a");
+    claim_pod(&k, "a", "device.attributes[\\\"drv\\\"].none == 1", IN_GROUP);
+    world_run(&k.w, 120000);
+    kit_told(&k, "ns/a", "no such key: none");
+    errors = kit_stats(&k).errors;
+    world_run(&k.w, 60000);
+    assert_true(kit_stats(&k).errors >= errors + 3);
+    kit_end(&k);
+}
+
 RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(a_verdict_is_made_once), TEST_CASE(a_device_is_found_behind_costly_ones),
+          TEST_CASE(postponed_pods_go_on_first_come_first),
+          TEST_CASE(a_pod_of_higher_priority_goes_on_first),
+          TEST_CASE(postponed_pods_are_counted_as_active),
+          TEST_CASE(a_claim_that_goes_takes_its_cost_along),
           TEST_CASE(failures_are_kept_with_their_texts),
           TEST_CASE(too_costly_claims_are_told_so_and_left_alone),
           TEST_CASE(whoever_asks_why_gets_an_answer_in_slices),
-          TEST_CASE(pods_of_a_group_are_placed_in_slices))
+          TEST_CASE(an_explanation_evaluates_no_failure_again),
+          TEST_CASE(pods_of_a_group_are_placed_in_slices),
+          TEST_CASE(a_group_pauses_long_for_cost_alone))
