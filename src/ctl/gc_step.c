@@ -390,13 +390,14 @@ void gc_step(void *arg, struct str key)
     l.kind = l.g->kinds.p[n];
     l.o = l.kind->cache ? informer_get(l.kind->cache, namespace, name) : NULL;
     bool going = l.o && l.o->meta->deletion_timestamp.set;
-    if (!l.o || going)
+    bool owned = l.o && l.o->meta->owner_references.n > 0;
+    if (going || !owned)
         gc_inquiry_end(l.g, key);
     if (going && gc_has_finalizer(l.o->meta, GC_ORPHAN))
         orphan(&l);
     else if (going && gc_has_finalizer(l.o->meta, GC_FOREGROUND))
         delete_below(&l);
-    else if (!l.o || going || l.o->meta->owner_references.n == 0)
+    else if (going || !owned)
         work_done(l.g->work, key);
     else
         look_at_owners(&l);
