@@ -368,6 +368,7 @@ static void look_at_owners(struct look *l)
         patch_owners(l, l->kind, l->o, false, is_solid, l);
     else
         go_too(l, counts.waiting > 0);
+    l->inquiry = NULL;
     bits_done(&closed.gone);
     free(closed.key);
 }
