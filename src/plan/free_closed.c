@@ -14,10 +14,9 @@ struct free_closed {
     struct arena arena;
 };
 
-static void free_closed_add(void *arg, struct str node, struct str why)
+static void free_closed_add(void *arg, struct str node)
 {
     struct free_closed *c = arg;
-    (void)why;
     *map_put(&c->nodes, arena_str(&c->arena, node)) = true;
 }
 

@@ -147,7 +147,7 @@ static size_t tolerate_all(const struct api_node *node, struct api_toleration *a
     return n;
 }
 
-static bool takes_nobody(struct sched *s, const struct sched_node *n, struct sbuf *why)
+static bool takes_nobody(struct sched *s, const struct sched_node *n)
 {
     struct arena arena = {0};
     struct api_toleration *all =
@@ -156,21 +156,18 @@ static bool takes_nobody(struct sched *s, const struct sched_node *n, struct sbu
     struct pod_need need = {.res = RES_PODS, .amount = 1};
     struct sched_pod pod = {.key = STR(""), .api = &api, .needs = &need, .needs_len = 1};
     struct attempt a;
-    bool closed = cycle_begin(s, &pod, &a) == DRA_OK && filter_node(&a, n, why) != WHY_NONE;
+    bool closed = cycle_begin(s, &pod, &a) == DRA_OK && filter_node(&a, n, NULL) != WHY_NONE;
     cycle_end(&a);
     arena_done(&arena);
     return closed;
 }
 
-void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node, struct str why),
-                        void *arg)
+void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node), void *arg)
 {
-    cleanup_sbuf struct sbuf why = {0};
     for (size_t i = 0; i < s->cluster.order.n; i++) {
         const struct sched_node *n = s->cluster.order.p[i];
-        sbuf_clear(&why);
-        if (n && n->api && takes_nobody(s, n, &why))
-            fn(arg, n->name, sbuf_str(&why));
+        if (n && n->api && takes_nobody(s, n))
+            fn(arg, n->name);
     }
 }
 

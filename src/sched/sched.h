@@ -96,9 +96,8 @@ int sched_explain_text(struct sched *s, struct str kind, struct str namespace, s
                        struct sbuf *out, struct sbuf *text, struct err *err) MUST_USE;
 
 // sched_closed_nodes gives the nodes that would take no pod more, not even one that asks for nothing and
-// tolerates their taints: cordoned, or full of pods. The reason is good until fn returns.
-void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node, struct str why),
-                        void *arg);
+// tolerates their taints: cordoned, or full of pods.
+void sched_closed_nodes(struct sched *s, void (*fn)(void *arg, struct str node), void *arg);
 
 // sched_check compares the caches with what the watches have delivered: every node's sums made anew,
 // every claim's allocation, every index. Returns true, or false with a line for each difference.

@@ -223,7 +223,7 @@ def needed(folder):
                              'profile=example-gpu', cwd=folder).stdout)
     expect('needed, for programs', answer['needed'],
            {'total': 1, 'nodes': [{'kind': 'like=large', 'count': 1}, {'kind': 'profile=example-gpu', 'count': 0}]})
-    for wrong, why in ((['--needed'], '--needed wants 1 to 4 kinds of nodes'),
+    for wrong, why in ((['--needed'], '--needed needs --add-node'),
                        (['--needed', '--add-node', 'like=large,count=2'], '--needed finds the count'),
                        (['--needed', '--add-node', 'like=small'], 'more nodes either')):
         r = dray('plan', '-f', '.', *wrong, cwd=folder)
