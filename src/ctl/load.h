@@ -8,7 +8,7 @@
 #ifndef CTL_LOAD_H
 #define CTL_LOAD_H
 
-#include "api/selector.h"
+#include "api/match/label_selector.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "ctl/ctl_int.h"

@@ -6,6 +6,7 @@
 // in an annotation that the Lease is renewed within its duration.
 #include <stdlib.h>
 
+#include "api/match/taint.h"
 #include "base/map.h"
 #include "ctl/load.h"
 
@@ -123,7 +124,7 @@ static void create_rule(struct stale_ctl *s, struct str key, struct str name, co
         .spec = {.device_selector = &selector,
                  .taint = {.key = STR(STALE_KEY),
                            .value = str_z(why),
-                           .effect = STR("NoSchedule")}},
+                           .effect = STR(TAINT_NO_SCHEDULE)}},
     };
     const struct api_object object = {ctl_kind(CACHE_RULES), &rule};
     api_set_type_meta(&object);

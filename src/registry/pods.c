@@ -3,8 +3,8 @@
 // The subresources of pods: binding, eviction, resize, ephemeralcontainers.
 #include <assert.h>
 
+#include "api/match/label_selector.h"
 #include "api/names.h"
-#include "api/selector.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "alloc/node.h"
+#include "api/match/node.h"
 #include "api/pod_claims.h"
 #include "check.h"
 #include "ops.h"

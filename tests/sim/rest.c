@@ -4,7 +4,7 @@
 // pod that can run does, every other one is told why not.
 #include <stdlib.h>
 
-#include "alloc/node.h"
+#include "api/match/node.h"
 #include "api/pod_claims.h"
 #include "check.h"
 
