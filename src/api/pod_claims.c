@@ -26,16 +26,6 @@ enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_re
     return CLAIM_NOT_CREATED;
 }
 
-const struct api_owner_reference *meta_controller(const struct api_object_meta *meta)
-{
-    for (size_t i = 0; i < meta->owner_references.n; i++) {
-        const struct api_owner_reference *o = &meta->owner_references.p[i];
-        if (o->has_controller && o->controller)
-            return o;
-    }
-    return NULL;
-}
-
 bool group_is_controller(const struct api_owner_reference *owner)
 {
     return str_eq(owner->kind, STR("PodGroup")) &&
@@ -52,22 +42,6 @@ bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *
     return groups && group_is_controller(owner) && pod->spec.scheduling_group &&
            pod->spec.scheduling_group->has_pod_group_name &&
            str_eq(owner->name, pod->spec.scheduling_group->pod_group_name);
-}
-
-bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer)
-{
-    for (size_t i = 0; i < meta->finalizers.n; i++)
-        if (str_eq(meta->finalizers.p[i], finalizer))
-            return true;
-    return false;
-}
-
-struct str meta_annotation(const struct api_object_meta *meta, struct str key)
-{
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eq(meta->annotations.p[i].key, key))
-            return meta->annotations.p[i].value;
-    return (struct str){0};
 }
 
 bool pod_resource_is_claimed(const struct api_pod *pod, struct str container, struct str resource)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "api/meta.h"
 #include "api/types.h"
 #include "base/str.h"
 
@@ -35,13 +36,6 @@ enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_re
 // claim_is_for says whether a claim that was made from a template belongs to the pod, or (groups) to
 // its PodGroup.
 bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *pod, bool groups);
-
-// meta_controller is the owner reference that controls an object, NULL when there is none.
-const struct api_owner_reference *meta_controller(const struct api_object_meta *meta);
-
-// meta_has_finalizer, meta_annotation: the latter is empty when it is not there.
-bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer);
-struct str meta_annotation(const struct api_object_meta *meta, struct str key);
 
 // claim_is_extended: a scheduler made it for a pod's extended resources.
 bool claim_is_extended(const struct api_object_meta *meta);

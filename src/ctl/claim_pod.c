@@ -2,9 +2,9 @@
 //
 // Claims for pods and PodGroups: made from templates, named in the consumer's status, and reserved
 // for pods that were bound without a scheduler that knows claims.
+#include "api/meta.h"
 #include "codec/json_writer.h"
 #include "ctl/claim_int.h"
-#include "ctl/meta.h"
 
 #include "base/banned.h"
 
@@ -28,9 +28,9 @@ static struct str base_name(struct str consumer, struct str entry, struct arena 
 // the next attempt, not made twice. The letters are those the server would take.
 static struct str own_name(struct str base, struct str uid, struct str entry, struct arena *arena)
 {
-    uint64_t hash = ctl_hash(ctl_hash(ctl_hash(CTL_HASH_START, uid), STR("/")), entry);
+    uint64_t hash = meta_hash(meta_hash(meta_hash(META_HASH_START, uid), STR("/")), entry);
     char rest[5];
-    ctl_hash_letters(hash, rest, sizeof(rest));
+    meta_hash_letters(hash, rest, sizeof(rest));
     return arena_strf(arena, "%.*s%.*s", STR_ARG(base), (int)sizeof(rest), rest);
 }
 
@@ -50,9 +50,9 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
         claim.metadata.name = name; // else it is taken, or on its way out: any other will do
     claim.metadata.labels = t->spec.metadata.labels;
     claim.metadata.annotations = t->spec.metadata.annotations;
-    ctl_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
-    ctl_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
-            &arena);
+    meta_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
+    meta_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
+             &arena);
     // Kept from the start: a scheduler that finds it there needs not write it first. It goes with the
     // claim, which nobody but its pod will use.
     struct str guard = STR(CLAIM_FINALIZER);

@@ -190,7 +190,7 @@ static bool create_on(struct daemon *d, struct str node)
 {
     struct api_pod pod = load_pod_of(&d->set->spec.template, d->l, d->o, d->arena);
     pod.metadata.generate_name = load_generate_name(d->o->meta->name, d->arena);
-    ctl_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), d->hash, d->arena);
+    meta_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), d->hash, d->arena);
     pod.spec.affinity = aim(pod.spec.affinity, node, d->arena);
     pod.spec.tolerations = d->tolerations;
     load_create(d->l, d->key, d->o, CACHE_PODS, &pod, &load_pod_created);
@@ -363,8 +363,8 @@ void daemon_set_step(struct load *l, struct str key, const struct client_object 
         load_revision_sync(l, key, o, &set->spec.template, set->spec.selector, &arena,
                            &d.revisions))
         return;
-    const struct str *hash = d.revisions.current ? ctl_map_get(&d.revisions.current->meta->labels,
-                                                               STR(LOAD_REVISION_LABEL))
+    const struct str *hash = d.revisions.current ? label_find(&d.revisions.current->meta->labels,
+                                                              STR(LOAD_REVISION_LABEL))
                                                  : NULL;
     d.hash = hash ? *hash : STR("");
     d.tolerations = tolerations_of(&set->spec.template.spec, &arena);

@@ -9,10 +9,10 @@
 #define CTL_LOAD_H
 
 #include "api/match/label_selector.h"
+#include "api/meta.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "ctl/ctl_int.h"
-#include "ctl/meta.h"
 
 enum load_kind {
     LOAD_REPLICA_SET,
