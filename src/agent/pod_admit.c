@@ -3,10 +3,10 @@
 // Whether a pod that was bound to this node may run on it: kubelet's own look at what a scheduler should have
 // looked at, with its reasons and texts.
 #include "agent/pods_int.h"
+#include "api/match/claim.h"
 #include "api/match/label.h"
 #include "api/match/node.h"
 #include "api/match/taint.h"
-#include "api/pod_claims.h"
 
 #include "base/banned.h"
 

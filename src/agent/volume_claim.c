@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "agent/volume.h"
+#include "api/match/claim.h"
 #include "api/match/node.h"
-#include "api/pod_claims.h"
 #include "api/storage.h"
 
 #include "base/banned.h"

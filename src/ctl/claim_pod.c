@@ -250,8 +250,8 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
         return false;
     const struct api_pod_group *group = pod_group_of(c, pod);
     bool as_group_member = pod_entry_is_of_group(group, entry);
-    struct str uid = as_group_member ? group->metadata.uid : pod->metadata.uid;
-    if (claim_is_reserved_for(claim, uid))
+    const struct api_object_meta *consumer = as_group_member ? &group->metadata : &pod->metadata;
+    if (claim_is_reserved_for(claim, consumer->uid))
         return false;
     struct arena arena = {0};
     struct api_resource_claim changed = *claim;
@@ -260,12 +260,7 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
         arena_array(&arena, struct api_resource_claim_consumer_reference, n + 1);
     for (size_t i = 0; i < n; i++)
         all[i] = claim->status.reserved_for.p[i];
-    all[n] = (struct api_resource_claim_consumer_reference){
-        .api_group = as_group_member ? STR("scheduling.k8s.io") : STR(""),
-        .resource = as_group_member ? STR("podgroups") : STR("pods"),
-        .name = as_group_member ? group->metadata.name : pod->metadata.name,
-        .uid = uid,
-    };
+    all[n] = consumer_reference_to(consumer, as_group_member);
     changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){all, n + 1};
     const struct api_object object = {o->object.kind, &changed};
     const struct client_write how = {.subresource = STR("status")};

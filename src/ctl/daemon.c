@@ -3,9 +3,9 @@
 // DaemonSets: a pod on every node that wants it. The scheduler places them; each pod's node affinity names its node.
 #include <stdlib.h>
 
+#include "api/match/claim.h"
 #include "api/match/node.h"
 #include "api/match/taint.h"
-#include "api/pod_claims.h"
 #include "ctl/load.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 // Deployments: one ReplicaSet for each template they had, the newest grows while the others shrink.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/deploy_int.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 // Jobs: pods until enough have succeeded or too many have failed, each counted once (README.md).
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/backoff.h"
 #include "ctl/job_int.h"
 

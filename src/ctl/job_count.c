@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the pods of a Job mean: which are counted and how, and whether the Job is over.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/job_int.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 // Pods of workloads: how they are made, what they count as, which goes first.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/load.h"
 #include "ctl/template.h"
 

@@ -3,8 +3,8 @@
 // Taint eviction: pods leave nodes with NoExecute taints that they do not tolerate, or no longer.
 #include <stdlib.h>
 
+#include "api/match/claim.h"
 #include "api/match/taint.h"
-#include "api/pod_claims.h"
 #include "base/map.h"
 #include "ctl/load.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ReplicaSets: as many pods as are wanted, and a status that says how they are.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/load.h"
 
 #include "base/banned.h"

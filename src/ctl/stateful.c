@@ -3,7 +3,7 @@
 // StatefulSets: pods with lasting names, made and ended in order, or all at once (Parallel).
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/load.h"
 #include "ctl/template.h"
 

@@ -106,12 +106,7 @@ static void count_claim(const struct taint_ctl *t, struct eviction *e, const str
     if (!claim || !claim->status.allocation ||
         (check_owner && !claim_is_for(claim, pod, t->groups)))
         return;
-    bool reserved = claim_is_reserved_for(claim, pod->metadata.uid);
-    for (size_t i = 0; t->groups && !reserved && i < claim->status.reserved_for.n; i++) {
-        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
-        reserved = str_eq(r->resource, STR("podgroups")) && pod->spec.scheduling_group &&
-                   str_eq(r->name, pod->spec.scheduling_group->pod_group_name);
-    }
+    bool reserved = claim_is_reserved_for_pod(claim, pod, t->groups);
     const struct api_device_request_allocation_result_array *results =
         &claim->status.allocation->devices.results;
     for (size_t i = 0; reserved && i < results->n; i++)

@@ -2,7 +2,7 @@
 //
 // A claim's step: it gets a volume, or is told why not; one that has lost its volume says so.
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/volume_int.h"
 
 #include "base/banned.h"

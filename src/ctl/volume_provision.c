@@ -3,7 +3,7 @@
 // Volumes that are made for claims. Those of dray's own provisioner are folders on the node that the scheduler has chosen; the agent there makes
 // them. All others are left to their provisioners, who look for the annotation.
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/volume_int.h"
 
 #include "base/banned.h"

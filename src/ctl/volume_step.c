@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A volume's step: its phase follows its claim, and when the claim is gone its reclaim policy says what becomes of it.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/volume_int.h"
 
 #include "base/banned.h"

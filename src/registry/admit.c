@@ -5,8 +5,8 @@
 // table, to which others can be added.
 #include <stdlib.h>
 
+#include "api/match/claim.h"
 #include "api/match/taint.h"
-#include "api/pod_claims.h"
 #include "api/storage.h"
 #include "registry/registry_int.h"
 
