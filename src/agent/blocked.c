@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/dra_int.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
 

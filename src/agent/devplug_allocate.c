@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/devplug_int.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/mem.h"
 #include "os/fault.h"
 

@@ -3,7 +3,7 @@
 // Preparing: look at everything, write down what is about to be owed, ask the drivers, write down what
 // they said.
 #include "agent/dra_int.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -49,23 +49,6 @@ int dra_pod_claim_name(const struct api_pod *pod, const struct api_pod_resource_
 static void look_at_next(struct dra_op *op);
 static void commit(struct dra_op *op);
 
-static bool is_reserved(const struct dra_op *op, const struct api_resource_claim *claim)
-{
-    const struct api_pod *pod = pod_of(op);
-    if (claim_is_reserved_for(claim, pod->metadata.uid))
-        return true;
-    const struct api_pod_scheduling_group *group = pod->spec.scheduling_group;
-    if (!gate(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS) || !group || !group->has_pod_group_name)
-        return false;
-    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
-        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
-        if (str_eqz(r->api_group, "scheduling.k8s.io") && str_eqz(r->resource, "podgroups") &&
-            str_eq(r->name, group->pod_group_name))
-            return true;
-    }
-    return false;
-}
-
 static int check_owner(struct dra_op *op, const struct api_resource_claim *claim)
 {
     const struct api_pod *pod = pod_of(op);
@@ -90,7 +73,8 @@ static int check_pod(struct dra_op *op, const struct dra_op_claim *c)
     const struct api_resource_claim *claim = api_claim(c->object);
     const struct api_pod *pod = pod_of(op);
     int rc = c->check_owner ? check_owner(op, claim) : 0;
-    if (rc == 0 && !is_reserved(op, claim))
+    if (rc == 0 &&
+        !claim_is_reserved_for_pod(claim, pod, gate(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS)))
         rc = err_set(&op->err, ERR_FORBIDDEN,
                      "pod %.*s (%.*s) is not allowed to use ResourceClaim %.*s (%.*s)",
                      STR_ARG(pod->metadata.name), STR_ARG(pod->metadata.uid), STR_ARG(c->name),

@@ -6,7 +6,7 @@
 
 #include "agent/kubelet_http.h"
 #include "base/list.h"
-#include "server/query.h"
+#include "net/query.h"
 
 struct kubelet_http {
     struct kubelet_http_options o;

@@ -3,8 +3,10 @@
 // Whether a pod that was bound to this node may run on it: kubelet's own look at what a scheduler should have
 // looked at, with its reasons and texts.
 #include "agent/pods_int.h"
-#include "api/pod_claims.h"
-#include "sched/select.h"
+#include "api/match/claim.h"
+#include "api/match/label.h"
+#include "api/match/node.h"
+#include "api/match/taint.h"
 
 #include "base/banned.h"
 
@@ -95,29 +97,6 @@ static bool fits(const struct pods *p, const struct pod *pod, const struct api_n
     return true;
 }
 
-static bool matches_node(const struct api_pod *pod, const struct api_node *node)
-{
-    for (size_t i = 0; i < pod->spec.node_selector.n; i++) {
-        const struct str *v =
-            select_label(&node->metadata.labels, pod->spec.node_selector.p[i].key);
-        if (!v || !str_eq(*v, pod->spec.node_selector.p[i].value))
-            return false;
-    }
-    const struct api_node_affinity *a =
-        pod->spec.affinity ? pod->spec.affinity->node_affinity : NULL;
-    return !a || !a->required_during_scheduling_ignored_during_execution ||
-           select_node(a->required_during_scheduling_ignored_during_execution, node) > 0;
-}
-
-static bool tolerates(const struct api_pod *pod, const struct api_node *node)
-{
-    for (size_t i = 0; i < node->spec.taints.n; i++)
-        if (str_eqz(node->spec.taints.p[i].effect, "NoExecute") &&
-            !select_tolerates(&pod->spec.tolerations, &node->spec.taints.p[i]))
-            return false;
-    return true;
-}
-
 static bool uses_host_port(const struct api_pod *pod, const struct api_container_port *port)
 {
     for (size_t i = 0; i < pod->spec.containers.n; i++)
@@ -162,7 +141,7 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
 {
     const struct api_pod *a = pod_spec_of(pod);
     const struct api_node *node = p->options.node_object(p->options.arg)->object.value;
-    const struct str *os = select_label(&a->metadata.labels, STR("kubernetes.io/os"));
+    const struct str *os = label_find(&a->metadata.labels, STR("kubernetes.io/os"));
     if (os && !str_eqz(*os, "linux"))
         return no(reason, message, "PodOSSelectorNodeLabelDoesNotMatch",
                   "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label");
@@ -173,7 +152,7 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
         return false;
     if (!fits(p, pod, node, reason, message))
         return false;
-    if (!matches_node(a, node))
+    if (!node_takes_pod(&a->spec, node))
         return no(reason, message, "NodeAffinity",
                   "Predicate NodeAffinity failed: node(s) didn't match Pod's node "
                   "affinity/selector");
@@ -181,7 +160,7 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
         return no(reason, message, "NodePorts",
                   "Predicate NodePorts failed: node(s) didn't have free ports for the requested "
                   "pod ports");
-    if (!tolerates(a, node))
+    if (taint_untolerated(&node->spec.taints, &a->spec.tolerations, taint_is_evicting))
         return no(reason, message, "TaintToleration",
                   "Predicate TaintToleration failed: node(s) had taints that the pod didn't "
                   "tolerate");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/pod_conditions.h"
 
+#include "api/match/claim.h"
 #include "base/str.h"
 
 #include "base/banned.h"
@@ -83,7 +84,7 @@ static void containers_ready(const struct api_pod *pod, const struct api_pod_sta
 {
     cleanup_sbuf struct sbuf missing = {0};
     say(c, "True", NULL, (struct str){0});
-    if (str_eqz(s->phase, "Succeeded") || str_eqz(s->phase, "Failed")) {
+    if (pod_phase_is_final(s->phase)) {
         say(c, "False", str_eqz(s->phase, "Failed") ? "PodFailed" : "PodCompleted",
             (struct str){0});
         return;

@@ -6,7 +6,7 @@
 
 #include "agent/pod_conditions.h"
 #include "agent/pods_int.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "os/fault.h"
@@ -235,8 +235,7 @@ struct str pod_phase(const struct pod *p)
     if (p->rejected || (p->failed_reason && p->stage == POD_STOPPED))
         return STR("Failed");
     struct str phase = computed_phase(p);
-    bool final = str_eqz(phase, "Succeeded") || str_eqz(phase, "Failed");
-    if (!final || p->stage == POD_STOPPED)
+    if (!pod_phase_is_final(phase) || p->stage == POD_STOPPED)
         return phase;
     // Not before claims and volumes are let go: others take a final phase for that.
     return str_eqz(pod->status.phase, "Running") || p->containers_len == 0 ? STR("Running")

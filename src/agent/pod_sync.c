@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/pods_int.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/mem.h"
 
 #include "base/banned.h"

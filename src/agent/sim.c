@@ -6,9 +6,9 @@
 #include "base/list.h"
 #include "base/vec.h"
 #include "client/informer.h"
+#include "client/work.h"
 #include "codec/json_writer.h"
 #include "codec/rfc3339.h"
-#include "ctl/work.h"
 
 #include "base/banned.h"
 

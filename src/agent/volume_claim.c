@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "agent/volume.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/node.h"
 #include "api/storage.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -68,7 +68,7 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
                        "this node's Node is not known yet: whether it has PersistentVolume %.*s is "
                        "open",
                        STR_ARG(volume->metadata.name));
-    if (affinity && affinity->required && select_node(affinity->required, node) <= 0)
+    if (affinity && affinity->required && node_selector_match(affinity->required, node) <= 0)
         return err_set(err, ERR_INVALID,
                        "PersistentVolume %.*s is not on this node: no matching NodeSelectorTerms",
                        STR_ARG(volume->metadata.name));

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "alloc/amount.h"
-#include "alloc/node.h"
+#include "api/match/node.h"
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/vec.h"

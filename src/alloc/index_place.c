@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "alloc/index_int.h"
-#include "alloc/node.h"
+#include "api/match/node.h"
 #include "base/hash.h"
 
 #include "base/banned.h"

@@ -5,6 +5,7 @@
 // a device.
 #include "alloc/alloc_int.h"
 #include "api/match/device_taint.h"
+#include "api/match/taint.h"
 
 #include "base/banned.h"
 
@@ -163,9 +164,7 @@ const struct api_device_taint *taint_refusing(const struct cl_device *d,
 {
     for (size_t i = 0; i < d->taints.n; i++) {
         const struct api_device_taint *taint = &d->taints.p[i];
-        if (!str_eqz(taint->effect, "NoSchedule") && !str_eqz(taint->effect, "NoExecute"))
-            continue;
-        if (!device_taint_is_tolerated(t, taint))
+        if (taint_is_hard(taint->effect) && !device_taint_is_tolerated(t, taint))
             return taint;
     }
     return NULL;

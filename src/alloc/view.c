@@ -3,6 +3,7 @@
 // What one node sees: which slices count, which pools are complete and valid, and their devices in
 // the order of the search, with counters, groups and capacities in dense arrays.
 #include "alloc/alloc_int.h"
+#include "api/match/taint.h"
 
 #include "base/banned.h"
 
@@ -472,8 +473,7 @@ static void device_facts(struct builder *b, struct vw_device *d)
         d->node = r < 0 ? NODE_ERROR : r ? NODE_YES : NODE_NO;
     }
     for (size_t i = 0; f->device_taints && i < d->cl->taints.n; i++)
-        d->hard_taints |= str_eqz(d->cl->taints.p[i].effect, "NoSchedule") ||
-                          str_eqz(d->cl->taints.p[i].effect, "NoExecute");
+        d->hard_taints |= taint_is_hard(d->cl->taints.p[i].effect);
     b->v->any_shared |= d->shared;
 }
 

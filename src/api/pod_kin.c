@@ -2,7 +2,7 @@
 #include "api/pod_kin.h"
 
 #include "api/api.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/mem.h"
 
 #include "base/banned.h"

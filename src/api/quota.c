@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/vec.h"
 
 #include "base/banned.h"

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "api/custom_table.h"
-#include "api/selector.h"
+#include "api/match/label_selector.h"
 #include "api/storage.h"
 #include "api/tables_int.h"
 

@@ -3,8 +3,8 @@
 // The kinds of admissionregistration.k8s.io: policies and bindings by their rules; webhooks are refused, because a
 // request that a webhook should have judged must not pass unjudged.
 #include "api/extension.h"
+#include "api/match/label_selector.h"
 #include "api/policy.h"
-#include "api/selector.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 // Pods and pod templates: the spec as a whole, what claims it names, and what may change later.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "api/validate_core.h"
 
 #include "base/banned.h"

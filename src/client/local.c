@@ -27,7 +27,7 @@ struct call {
     enum registry_patch_type patch_type;
     struct str patch;
     struct client_list_options list; // of CALL_DELETE_ALL
-    struct local_select select;
+    struct store_select select;
     client_done_fn done;
     void *arg;
     // The answer:
@@ -120,15 +120,16 @@ static void call_get(struct call *call)
 
 static bool call_selects(void *arg, const struct object *o)
 {
-    return local_select_matches(arg, o);
+    return store_select_matches(arg, o);
 }
 
 static void call_delete_all(struct call *call)
 {
     struct registry_filter *filter = arena_one(&call->arena, struct registry_filter);
     *filter = (struct registry_filter){call_selects, &call->select};
-    call->code = local_select_parse(&call->list, call->request.kind, &call->arena, &call->select,
-                                    &call->err);
+    call->code = store_select_parse(call->list.label_selector, call->list.field_selector,
+                                    call->request.kind, registry_stored_kind(call->request.kind),
+                                    &call->arena, &call->select, &call->err);
     if (call->code < 0)
         call_return(call);
     else

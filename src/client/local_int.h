@@ -4,9 +4,9 @@
 #ifndef CLIENT_LOCAL_INT_H
 #define CLIENT_LOCAL_INT_H
 
-#include "api/selector.h"
 #include "client/local.h"
 #include "registry/typed_cache.h"
+#include "store/select.h"
 
 struct local {
     struct client client;
@@ -30,17 +30,6 @@ const struct api_kind *local_kind(const struct registry *registry, const struct 
 
 // local_release ends one call or watch; a freed client goes with the last.
 void local_release(struct local *l);
-
-// What a list or watch selects.
-struct local_select {
-    struct label_selector labels;
-    struct field_selector fields;
-};
-
-// local_select_parse reads selectors of a kind into arena; local_select_matches asks them.
-int local_select_parse(const struct client_list_options *list, const struct api_kind *kind,
-                       struct arena *arena, struct local_select *ret, struct err *err) MUST_USE;
-bool local_select_matches(const struct local_select *s, const struct object *o);
 
 struct client_watch *local_watch(struct client *c, const struct api_kind *kind,
                                  const struct client_list_options *options, uint64_t since,

@@ -43,7 +43,7 @@ struct client_watch {
 
     // The registry side's alone:
     const struct api_kind *asked, *stored;
-    struct local_select select;
+    struct store_select select;
     struct store_watch watch;
     bool begun, watching, cancelled;
 
@@ -165,30 +165,9 @@ static bool overflowing(struct client_watch *w)
     return yes;
 }
 
-static bool fields_match(const struct field_selector *s, const struct object *o)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        struct str value = {0};
-        (void)object_field(o, s->p[i].field, &value);
-        if (str_eq(value, s->p[i].value) == s->p[i].differs)
-            return false;
-    }
-    return true;
-}
-
-bool local_select_matches(const struct local_select *s, const struct object *o)
-{
-    // Both are lists of key and value, sorted by key.
-    _Static_assert(sizeof(struct object_pair) == sizeof(struct api_str_entry) &&
-                       offsetof(struct object_pair, value) == offsetof(struct api_str_entry, value),
-                   "labels of stored and typed objects look alike");
-    struct api_str_map labels = {(struct api_str_entry *)(uintptr_t)o->labels, o->labels_len};
-    return label_selector_matches(&s->labels, &labels) && fields_match(&s->fields, o);
-}
-
 static bool matches(const struct client_watch *w, const struct object *o)
 {
-    return o && local_select_matches(&w->select, o);
+    return o && store_select_matches(&w->select, o);
 }
 
 static void on_store_event(void *arg, const struct store_event *e)
@@ -213,26 +192,15 @@ static void on_store_event(void *arg, const struct store_event *e)
                    });
 }
 
-int local_select_parse(const struct client_list_options *list, const struct api_kind *kind,
-                       struct arena *arena, struct local_select *ret, struct err *err)
-{
-    int r = label_selector_parse(list->label_selector, arena, &ret->labels, err);
-    if (r == 0)
-        r = field_selector_parse(list->field_selector, kind, registry_stored_kind(kind)->type,
-                                 arena, &ret->fields, err);
-    return r;
-}
-
 // find_kind finds out what is watched, and what of it.
 static int find_kind(struct client_watch *w, struct err *err)
 {
-    const struct client_list_options list = {.label_selector = w->label_text,
-                                             .field_selector = w->field_text};
     const struct api_kind *kind = local_kind(w->registry, w->asked);
     if (!kind)
         return err_set(err, ERR_NOT_FOUND, "the server could not find the requested resource");
     w->stored = registry_stored_kind(kind);
-    return local_select_parse(&list, kind, &w->arena, &w->select, err);
+    return store_select_parse(w->label_text, w->field_text, kind, w->stored, &w->arena, &w->select,
+                              err);
 }
 
 // list queues everything that is there now and returns its revision.

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/podresources.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "client/events.h"
 #include "client/informer.h"
 #include "client/workqueue.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/mem.h"
 #include "client/informer.h"
 #include "view/term.h"

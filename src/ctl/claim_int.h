@@ -7,7 +7,7 @@
 #ifndef CTL_CLAIM_INT_H
 #define CTL_CLAIM_INT_H
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/map.h"
 #include "ctl/ctl_int.h"
 #include "ctl/gone.h"

@@ -2,9 +2,9 @@
 //
 // Claims for pods and PodGroups: made from templates, named in the consumer's status, and reserved
 // for pods that were bound without a scheduler that knows claims.
+#include "api/meta.h"
 #include "codec/json_writer.h"
 #include "ctl/claim_int.h"
-#include "ctl/meta.h"
 
 #include "base/banned.h"
 
@@ -28,9 +28,9 @@ static struct str base_name(struct str consumer, struct str entry, struct arena 
 // the next attempt, not made twice. The letters are those the server would take.
 static struct str own_name(struct str base, struct str uid, struct str entry, struct arena *arena)
 {
-    uint64_t hash = ctl_hash(ctl_hash(ctl_hash(CTL_HASH_START, uid), STR("/")), entry);
+    uint64_t hash = meta_hash(meta_hash(meta_hash(META_HASH_START, uid), STR("/")), entry);
     char rest[5];
-    ctl_hash_letters(hash, rest, sizeof(rest));
+    meta_hash_letters(hash, rest, sizeof(rest));
     return arena_strf(arena, "%.*s%.*s", STR_ARG(base), (int)sizeof(rest), rest);
 }
 
@@ -50,9 +50,9 @@ static void make_claim(struct claim_ctl *c, struct str key, const struct consume
         claim.metadata.name = name; // else it is taken, or on its way out: any other will do
     claim.metadata.labels = t->spec.metadata.labels;
     claim.metadata.annotations = t->spec.metadata.annotations;
-    ctl_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
-    ctl_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
-            &arena);
+    meta_map_put(&claim.metadata.annotations, STR(CLAIM_POD_ANNOTATION), entry, &arena);
+    meta_own(&claim.metadata, ctl_kind(who->group ? CACHE_GROUPS : CACHE_PODS), who->meta, false,
+             &arena);
     // Kept from the start: a scheduler that finds it there needs not write it first. It goes with the
     // claim, which nobody but its pod will use.
     struct str guard = STR(CLAIM_FINALIZER);
@@ -250,8 +250,8 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
         return false;
     const struct api_pod_group *group = pod_group_of(c, pod);
     bool as_group_member = pod_entry_is_of_group(group, entry);
-    struct str uid = as_group_member ? group->metadata.uid : pod->metadata.uid;
-    if (claim_is_reserved_for(claim, uid))
+    const struct api_object_meta *consumer = as_group_member ? &group->metadata : &pod->metadata;
+    if (claim_is_reserved_for(claim, consumer->uid))
         return false;
     struct arena arena = {0};
     struct api_resource_claim changed = *claim;
@@ -260,12 +260,7 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
         arena_array(&arena, struct api_resource_claim_consumer_reference, n + 1);
     for (size_t i = 0; i < n; i++)
         all[i] = claim->status.reserved_for.p[i];
-    all[n] = (struct api_resource_claim_consumer_reference){
-        .api_group = as_group_member ? STR("scheduling.k8s.io") : STR(""),
-        .resource = as_group_member ? STR("podgroups") : STR("pods"),
-        .name = as_group_member ? group->metadata.name : pod->metadata.name,
-        .uid = uid,
-    };
+    all[n] = consumer_reference_to(consumer, as_group_member);
     changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){all, n + 1};
     const struct api_object object = {o->object.kind, &changed};
     const struct client_write how = {.subresource = STR("status")};

@@ -18,9 +18,7 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
                                           const struct api_resource_claim *claim,
                                           const struct api_resource_claim_consumer_reference *r)
 {
-    bool pod = r->api_group.n == 0 && str_eq(r->resource, STR("pods"));
-    bool group = c->groups && str_eq(r->api_group, STR("scheduling.k8s.io")) &&
-                 str_eq(r->resource, STR("podgroups"));
+    bool pod = consumer_is_pod(r), group = c->groups && consumer_is_group(r);
     if (!pod && !group)
         return CONSUMER_USES;
     if (gone_has(&c->gone, r->uid))
@@ -37,15 +35,9 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
 static bool is_surplus(const struct claim_ctl *c, const struct api_resource_claim *claim)
 {
     const struct api_owner_reference *owner = meta_controller(&claim->metadata);
-    if (!owner || !claim_is_extended(&claim->metadata))
-        return false;
-    const struct api_pod *pod =
-        maybe_pod(ctl_find(c->ctl, CACHE_PODS, claim->metadata.namespace, owner->name));
-    if (!pod || !str_eq(pod->metadata.uid, owner->uid) || !pod->spec.node_name.n)
-        return false;
-    const struct api_pod_extended_resource_claim_status *s =
-        pod->status.extended_resource_claim_status;
-    return !s || !str_eq(s->resource_claim_name, claim->metadata.name);
+    return owner &&
+           claim_is_surplus(claim, maybe_pod(ctl_find(c->ctl, CACHE_PODS, claim->metadata.namespace,
+                                                      owner->name)));
 }
 
 // keep_users puts the consumers that still use the claim into out; one that is not known counts as a

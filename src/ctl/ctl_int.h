@@ -8,8 +8,8 @@
 #include "client/client.h"
 #include "client/events.h"
 #include "client/informer.h"
+#include "client/work.h"
 #include "ctl/ctl.h"
-#include "ctl/work.h"
 
 // The caches; also the sources of struct work.
 enum ctl_cache {

@@ -3,9 +3,10 @@
 // DaemonSets: a pod on every node that wants it. The scheduler places them; each pod's node affinity names its node.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/node.h"
+#include "api/match/taint.h"
 #include "ctl/load.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -47,13 +48,13 @@ static struct api_toleration_array tolerations_of(const struct api_pod_spec *spe
     static const struct {
         struct str key, effect;
     } always[] = {
-        {STR_INIT("node.kubernetes.io/not-ready"), STR_INIT("NoExecute")},
-        {STR_INIT("node.kubernetes.io/unreachable"), STR_INIT("NoExecute")},
-        {STR_INIT("node.kubernetes.io/disk-pressure"), STR_INIT("NoSchedule")},
-        {STR_INIT("node.kubernetes.io/memory-pressure"), STR_INIT("NoSchedule")},
-        {STR_INIT("node.kubernetes.io/pid-pressure"), STR_INIT("NoSchedule")},
-        {STR_INIT("node.kubernetes.io/unschedulable"), STR_INIT("NoSchedule")},
-        {STR_INIT("node.kubernetes.io/network-unavailable"), STR_INIT("NoSchedule")}, // last
+        {STR_INIT("node.kubernetes.io/not-ready"), STR_INIT(TAINT_NO_EXECUTE)},
+        {STR_INIT("node.kubernetes.io/unreachable"), STR_INIT(TAINT_NO_EXECUTE)},
+        {STR_INIT("node.kubernetes.io/disk-pressure"), STR_INIT(TAINT_NO_SCHEDULE)},
+        {STR_INIT("node.kubernetes.io/memory-pressure"), STR_INIT(TAINT_NO_SCHEDULE)},
+        {STR_INIT("node.kubernetes.io/pid-pressure"), STR_INIT(TAINT_NO_SCHEDULE)},
+        {STR_INIT("node.kubernetes.io/unschedulable"), STR_INIT(TAINT_NO_SCHEDULE)},
+        {STR_INIT("node.kubernetes.io/network-unavailable"), STR_INIT(TAINT_NO_SCHEDULE)}, // last
     };
     size_t n = 0;
     struct api_toleration *all =
@@ -62,7 +63,7 @@ static struct api_toleration_array tolerations_of(const struct api_pod_spec *spe
         all[n++] = spec->tolerations.p[i];
     for (size_t i = 0; i < array_len(always) - (spec->host_network ? 0 : 1); i++)
         all[n++] = (struct api_toleration){
-            .key = always[i].key, .operator= STR("Exists"), .effect = always[i].effect};
+            .key = always[i].key, .operator= STR(TOLERATION_EXISTS), .effect = always[i].effect};
     return (struct api_toleration_array){all, n};
 }
 
@@ -70,25 +71,7 @@ static bool selects_node(const struct api_pod_spec *spec, const struct api_node 
 {
     if (spec->node_name.n && !str_eq(spec->node_name, node->metadata.name))
         return false;
-    for (size_t i = 0; i < spec->node_selector.n; i++) {
-        const struct str *have = ctl_map_get(&node->metadata.labels, spec->node_selector.p[i].key);
-        if (!have || !str_eq(*have, spec->node_selector.p[i].value))
-            return false;
-    }
-    const struct api_node_affinity *affinity =
-        spec->affinity ? spec->affinity->node_affinity : NULL;
-    const struct api_node_selector *required =
-        affinity ? affinity->required_during_scheduling_ignored_during_execution : NULL;
-    return !required || select_node(required, node) > 0;
-}
-
-static bool tolerates(const struct daemon *d, const struct api_node *node, const char *effect)
-{
-    for (size_t i = 0; i < node->spec.taints.n; i++)
-        if (str_eqz(node->spec.taints.p[i].effect, effect) &&
-            !select_tolerates(&d->tolerations, &node->spec.taints.p[i]))
-            return false;
-    return true;
+    return node_takes_pod(spec, node);
 }
 
 static void add_node(void *arg, const struct client_object *o)
@@ -96,20 +79,18 @@ static void add_node(void *arg, const struct client_object *o)
     struct daemon *d = arg;
     const struct api_node *node = as_node(o);
     struct daemon_node *at = map_put(&d->nodes, node->metadata.name);
+    const struct api_taint_array *taints = &node->spec.taints;
     bool selected = selects_node(&d->set->spec.template.spec, node);
     at->node = node;
-    at->stays = selected && tolerates(d, node, "NoExecute");
-    at->wanted = at->stays && tolerates(d, node, "NoSchedule");
+    at->stays = selected && !taint_untolerated(taints, &d->tolerations, taint_is_evicting);
+    at->wanted = at->stays && !taint_untolerated(taints, &d->tolerations, taint_is_hard);
 }
 
 static struct str node_of(const struct api_pod *pod)
 {
     if (pod->spec.node_name.n)
         return pod->spec.node_name;
-    const struct api_node_affinity *affinity =
-        pod->spec.affinity ? pod->spec.affinity->node_affinity : NULL;
-    return node_only_name(affinity ? affinity->required_during_scheduling_ignored_during_execution
-                                   : NULL);
+    return node_only_name(node_required(&pod->spec));
 }
 
 // pause_of is the pause between failures of this revision on the node of a pod.
@@ -209,7 +190,7 @@ static bool create_on(struct daemon *d, struct str node)
 {
     struct api_pod pod = load_pod_of(&d->set->spec.template, d->l, d->o, d->arena);
     pod.metadata.generate_name = load_generate_name(d->o->meta->name, d->arena);
-    ctl_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), d->hash, d->arena);
+    meta_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), d->hash, d->arena);
     pod.spec.affinity = aim(pod.spec.affinity, node, d->arena);
     pod.spec.tolerations = d->tolerations;
     load_create(d->l, d->key, d->o, CACHE_PODS, &pod, &load_pod_created);
@@ -382,8 +363,8 @@ void daemon_set_step(struct load *l, struct str key, const struct client_object 
         load_revision_sync(l, key, o, &set->spec.template, set->spec.selector, &arena,
                            &d.revisions))
         return;
-    const struct str *hash = d.revisions.current ? ctl_map_get(&d.revisions.current->meta->labels,
-                                                               STR(LOAD_REVISION_LABEL))
+    const struct str *hash = d.revisions.current ? label_find(&d.revisions.current->meta->labels,
+                                                              STR(LOAD_REVISION_LABEL))
                                                  : NULL;
     d.hash = hash ? *hash : STR("");
     d.tolerations = tolerations_of(&set->spec.template.spec, &arena);

@@ -3,7 +3,7 @@
 // Deployments: one ReplicaSet for each template they had, the newest grows while the others shrink.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/deploy_int.h"
 
 #include "base/banned.h"
@@ -23,8 +23,8 @@ static bool has_template(const struct client_object *set, const struct api_pod_t
 {
     struct api_pod_template_spec theirs = as_replica_set(set)->spec.template;
     struct api_pod_template_spec ours = *t;
-    ctl_map_drop(&theirs.metadata.labels, STR(DEPLOY_HASH), arena);
-    ctl_map_drop(&ours.metadata.labels, STR(DEPLOY_HASH), arena);
+    meta_map_drop(&theirs.metadata.labels, STR(DEPLOY_HASH), arena);
+    meta_map_drop(&ours.metadata.labels, STR(DEPLOY_HASH), arena);
     return api_equal(&api_pod_template_spec_type, &theirs, &ours);
 }
 
@@ -61,7 +61,7 @@ static void find_bounds(struct deploy *d)
 static int64_t revision_of(const struct client_object *set)
 {
     int64_t revision = 0;
-    return ctl_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
+    return meta_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
 }
 
 static bool stays_with_deployment(struct str annotation)
@@ -80,7 +80,7 @@ static bool stays_with_deployment(struct str annotation)
 
 static void put_number(struct api_str_map *map, const char *key, int64_t value, struct arena *arena)
 {
-    ctl_map_put(map, str_z(key), arena_strf(arena, "%lld", (long long)value), arena);
+    meta_map_put(map, str_z(key), arena_strf(arena, "%lld", (long long)value), arena);
 }
 
 static void annotate_new(const struct deploy *d, struct api_str_map *map, bool is_new)
@@ -91,16 +91,16 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
     for (size_t i = 0; i < d->o->meta->annotations.n; i++) {
         const struct api_str_entry *e = &d->o->meta->annotations.p[i];
         if (!stays_with_deployment(e->key))
-            ctl_map_put(map, e->key, e->value, d->arena);
+            meta_map_put(map, e->key, e->value, d->arena);
     }
     int64_t had = 0;
-    bool has = ctl_map_int(map, STR(DEPLOY_REVISION), &had);
+    bool has = meta_map_int(map, STR(DEPLOY_REVISION), &had);
     int64_t next = load_next(last);
     if (!has || had < next)
         put_number(map, DEPLOY_REVISION, next, d->arena);
     if (has && had < next) {
-        const struct str *history = ctl_map_get(map, STR(DEPLOY_HISTORY));
-        ctl_map_put(map, STR(DEPLOY_HISTORY),
+        const struct str *history = label_find(map, STR(DEPLOY_HISTORY));
+        meta_map_put(map, STR(DEPLOY_HISTORY),
                     history && history->n
                         ? arena_strf(d->arena, "%.*s,%lld", STR_ARG(*history), (long long)had)
                         : arena_strf(d->arena, "%lld", (long long)had),
@@ -121,8 +121,8 @@ static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
 // tell_new says in the status which set the rollout is about now.
 static bool tell_new(const struct deploy *d)
 {
-    const struct str *revision = ctl_map_get(&d->newest->meta->annotations, STR(DEPLOY_REVISION));
-    const struct str *told = ctl_map_get(&d->o->meta->annotations, STR(DEPLOY_REVISION));
+    const struct str *revision = label_find(&d->newest->meta->annotations, STR(DEPLOY_REVISION));
+    const struct str *told = label_find(&d->o->meta->annotations, STR(DEPLOY_REVISION));
     const struct api_deployment_condition *c = deploy_condition(d->d, "Progressing");
     struct str quoted = arena_strf(d->arena, "\"%.*s\"", STR_ARG(d->newest->meta->name));
     int64_t since = c ? c->last_update_time.at.sec : d->o->meta->creation_timestamp.at.sec;
@@ -159,12 +159,12 @@ static struct api_replica_set new_set(const struct deploy *d, struct str hash)
         .metadata = {.namespace = d->o->meta->namespace, .labels = spec->template.metadata.labels},
         .spec = {.min_ready_seconds = spec->min_ready_seconds, .template = spec->template},
     };
-    ctl_own(&set.metadata, ctl_kind(CACHE_DEPLOYMENTS), d->o->meta, true, d->arena);
-    ctl_map_put(&set.metadata.labels, STR(DEPLOY_HASH), hash, d->arena);
+    meta_own(&set.metadata, ctl_kind(CACHE_DEPLOYMENTS), d->o->meta, true, d->arena);
+    meta_map_put(&set.metadata.labels, STR(DEPLOY_HASH), hash, d->arena);
     set.spec.template.metadata.labels = set.metadata.labels;
     set.spec.selector = arena_one(d->arena, struct api_label_selector);
     *set.spec.selector = *spec->selector;
-    ctl_map_put(&set.spec.selector->match_labels, STR(DEPLOY_HASH), hash, d->arena);
+    meta_map_put(&set.spec.selector->match_labels, STR(DEPLOY_HASH), hash, d->arena);
     annotate_new(d, &set.metadata.annotations, true);
     return set;
 }
@@ -210,18 +210,18 @@ bool deploy_create_new(const struct deploy *d)
 static bool roll_back(const struct deploy *d)
 {
     int64_t wanted = 0;
-    if (!ctl_map_get(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK)))
+    if (!label_find(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK)))
         return false;
-    (void)ctl_map_int(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK), &wanted);
+    (void)meta_map_int(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK), &wanted);
     struct api_deployment changed = *d->d;
-    ctl_map_drop(&changed.metadata.annotations, STR(DEPLOY_ROLLBACK), d->arena);
+    meta_map_drop(&changed.metadata.annotations, STR(DEPLOY_ROLLBACK), d->arena);
     const struct client_object *found = NULL;
     vec_foreach(&d->old, set)
         if (wanted ? revision_of(*set) == wanted : !found || revision_of(*set) > revision_of(found))
             found = *set;
     if (found) {
         changed.spec.template = as_replica_set(found)->spec.template;
-        ctl_map_drop(&changed.spec.template.metadata.labels, STR(DEPLOY_HASH), d->arena);
+        meta_map_drop(&changed.spec.template.metadata.labels, STR(DEPLOY_HASH), d->arena);
     }
     struct str text =
         arena_strf(d->arena, "Rolled back deployment \"%.*s\" to revision %lld",
@@ -241,7 +241,7 @@ static bool is_scaling(const struct deploy *d)
     vec_foreach(&d->sets, set) {
         int64_t desired = 0;
         if (as_replica_set(*set)->spec.replicas > 0 &&
-            ctl_map_int(&(*set)->meta->annotations, STR(DEPLOY_DESIRED), &desired) &&
+            meta_map_int(&(*set)->meta->annotations, STR(DEPLOY_DESIRED), &desired) &&
             desired != d->wanted)
             return true;
     }

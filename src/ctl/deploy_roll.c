@@ -38,7 +38,7 @@ int64_t deploy_available(const struct load_objects *sets)
 static bool number_is(const struct client_object *set, const char *key, int64_t wanted)
 {
     int64_t value = 0;
-    return ctl_map_int(&set->meta->annotations, str_z(key), &value) && value == wanted;
+    return meta_map_int(&set->meta->annotations, str_z(key), &value) && value == wanted;
 }
 
 bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int64_t wanted,
@@ -51,10 +51,10 @@ bool deploy_scale_one(const struct deploy *d, const struct client_object *set, i
         return false;
     struct api_replica_set changed = *as_replica_set(set);
     changed.spec.replicas = size;
-    ctl_map_put(&changed.metadata.annotations, STR(DEPLOY_DESIRED),
-                arena_strf(d->arena, "%lld", (long long)desired), d->arena);
-    ctl_map_put(&changed.metadata.annotations, STR(DEPLOY_MAX),
-                arena_strf(d->arena, "%lld", (long long)most), d->arena);
+    meta_map_put(&changed.metadata.annotations, STR(DEPLOY_DESIRED),
+                 arena_strf(d->arena, "%lld", (long long)desired), d->arena);
+    meta_map_put(&changed.metadata.annotations, STR(DEPLOY_MAX),
+                 arena_strf(d->arena, "%lld", (long long)most), d->arena);
     struct str text = arena_strf(d->arena, "Scaled %s replica set %.*s from %d to %d",
                                  size > was ? "up" : "down", STR_ARG(set->meta->name), was, size);
     const struct load_event event = {"ScalingReplicaSet", text.p, NULL, NULL};
@@ -170,7 +170,7 @@ static int64_t part_of(const struct deploy *d, const struct client_object *set, 
         return 0;
     int64_t part = -size;
     if (d->wanted > 0) {
-        if (!ctl_map_int(&set->meta->annotations, STR(DEPLOY_MAX), &before) || before <= 0)
+        if (!meta_map_int(&set->meta->annotations, STR(DEPLOY_MAX), &before) || before <= 0)
             before = d->d->status.replicas;
         if (before <= 0)
             return 0;
@@ -225,7 +225,7 @@ bool deploy_scale(const struct deploy *d)
 static int64_t revision_of(const struct client_object *set)
 {
     int64_t revision = 0;
-    return ctl_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
+    return meta_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
 }
 
 // deploy_trim deletes the set of the oldest revision when there are more than the history keeps.

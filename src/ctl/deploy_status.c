@@ -61,7 +61,7 @@ bool deploy_set_progressing(const struct deploy *d, const char *status, const ch
     if (reason)
         put_condition(d, &changed, progressing(status, reason, message), true);
     if (revision.n)
-        ctl_map_put(&changed.metadata.annotations, STR(DEPLOY_REVISION), revision, d->arena);
+        meta_map_put(&changed.metadata.annotations, STR(DEPLOY_REVISION), revision, d->arena);
     load_update_status(d->l, d->key, &changed);
     return true;
 }

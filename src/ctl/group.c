@@ -5,7 +5,7 @@
 // its pods: those that are older than the group's deletion are all in that answer.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/ctl_int.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 // Jobs: pods until enough have succeeded or too many have failed, each counted once (README.md).
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/backoff.h"
 #include "ctl/job_int.h"
 
@@ -47,7 +47,7 @@ static void untrack(struct load *l, struct str key, const struct client_object *
 {
     cleanup_arena struct arena arena = {0};
     struct api_pod changed = *as_pod(pod);
-    ctl_list_drop(&changed.metadata.finalizers, STR(JOB_FINALIZER), &arena);
+    meta_list_drop(&changed.metadata.finalizers, STR(JOB_FINALIZER), &arena);
     load_update(l, key, o, CACHE_PODS, &changed, NULL);
 }
 
@@ -58,8 +58,8 @@ static bool let_go(struct job *j, const struct client_object *pod)
     if (!pod)
         return false;
     struct api_pod changed = *as_pod(pod);
-    ctl_list_drop(&changed.metadata.finalizers, STR(JOB_FINALIZER), j->arena);
-    ctl_map_drop(&changed.metadata.annotations, STR(JOB_INDEX), j->arena);
+    meta_list_drop(&changed.metadata.finalizers, STR(JOB_FINALIZER), j->arena);
+    meta_map_drop(&changed.metadata.annotations, STR(JOB_INDEX), j->arena);
     load_update(j->l, j->key, j->o, CACHE_PODS, &changed, NULL);
     return true;
 }

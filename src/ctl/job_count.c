@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the pods of a Job mean: which are counted and how, and whether the Job is over.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/job_int.h"
 
 #include "base/banned.h"
@@ -124,7 +124,7 @@ static void settle(struct job *j, struct api_str_array *list, int32_t *counter)
 static bool was_uncounted(const struct job *j, struct str uid, bool success)
 {
     const struct api_uncounted_terminated_pods *u = j->was->status.uncounted_terminated_pods;
-    return u && ctl_list_has(success ? &u->succeeded : &u->failed, uid);
+    return u && meta_list_has(success ? &u->succeeded : &u->failed, uid);
 }
 
 static void count_success(struct job *j, const struct client_object *pod)
@@ -139,7 +139,8 @@ static void count_success(struct job *j, const struct client_object *pod)
     if (was_uncounted(j, pod->meta->uid, true))
         vec_push_arena(j->arena, &j->counted, pod);
     else
-        ctl_list_add(&j->now.status.uncounted_terminated_pods->succeeded, pod->meta->uid, j->arena);
+        meta_list_add(&j->now.status.uncounted_terminated_pods->succeeded, pod->meta->uid,
+                      j->arena);
 }
 
 static void break_index(struct job *j, const struct client_object *pod, enum job_failure what)
@@ -169,7 +170,7 @@ static void count_failure(struct job *j, const struct client_object *pod)
     if (what == JOB_IGNORE || was_uncounted(j, pod->meta->uid, false))
         vec_push_arena(j->arena, &j->counted, pod);
     else
-        ctl_list_add(&j->now.status.uncounted_terminated_pods->failed, pod->meta->uid, j->arena);
+        meta_list_add(&j->now.status.uncounted_terminated_pods->failed, pod->meta->uid, j->arena);
 }
 
 static bool job_pod_succeeded(const struct client_object *pod)

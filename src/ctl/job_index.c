@@ -8,14 +8,14 @@
 size_t job_index_of(const struct job *j, const struct client_object *pod)
 {
     int64_t index = 0;
-    bool has = ctl_map_int(&pod->meta->annotations, STR(JOB_INDEX), &index);
+    bool has = meta_map_int(&pod->meta->annotations, STR(JOB_INDEX), &index);
     return has && index >= 0 && (size_t)index < j->indexes ? (size_t)index : SIZE_MAX;
 }
 
 int64_t job_index_failures(const struct client_object *pod)
 {
     int64_t failures = 0;
-    (void)ctl_map_int(&pod->meta->annotations, STR(JOB_INDEX_FAILURE), &failures);
+    (void)meta_map_int(&pod->meta->annotations, STR(JOB_INDEX_FAILURE), &failures);
     return failures;
 }
 
@@ -77,15 +77,15 @@ static void annotate_failures(const struct job *j, struct api_pod *pod, size_t i
         if (f->index == index && next > count)
             count = next;
     }
-    ctl_map_put(&pod->metadata.annotations, STR(JOB_INDEX_FAILURE),
-                arena_strf(j->arena, "%lld", (long long)count), j->arena);
+    meta_map_put(&pod->metadata.annotations, STR(JOB_INDEX_FAILURE),
+                 arena_strf(j->arena, "%lld", (long long)count), j->arena);
 }
 
 struct api_pod job_new_pod(const struct job *j, size_t index)
 {
     struct str name = j->o->meta->name;
     struct api_pod pod = load_pod_of(&j->was->spec.template, j->l, j->o, j->arena);
-    ctl_list_add(&pod.metadata.finalizers, STR(JOB_FINALIZER), j->arena);
+    meta_list_add(&pod.metadata.finalizers, STR(JOB_FINALIZER), j->arena);
     pod.metadata.generate_name = load_generate_name(name, j->arena);
     if (index == SIZE_MAX)
         return pod;
@@ -93,8 +93,8 @@ struct api_pod job_new_pod(const struct job *j, size_t index)
     pod.metadata.generate_name = arena_strf(j->arena, "%.*s-%.*s-", STR_ARG(name), STR_ARG(number));
     if (pod.spec.hostname.n == 0)
         pod.spec.hostname = arena_strf(j->arena, "%.*s-%.*s", STR_ARG(name), STR_ARG(number));
-    ctl_map_put(&pod.metadata.annotations, STR(JOB_INDEX), number, j->arena);
-    ctl_map_put(&pod.metadata.labels, STR(JOB_INDEX), number, j->arena);
+    meta_map_put(&pod.metadata.annotations, STR(JOB_INDEX), number, j->arena);
+    meta_map_put(&pod.metadata.labels, STR(JOB_INDEX), number, j->arena);
     annotate_failures(j, &pod, index);
     pod.spec.containers = with_index(&pod.spec.containers, j->arena);
     pod.spec.init_containers = with_index(&pod.spec.init_containers, j->arena);

@@ -8,11 +8,11 @@
 #ifndef CTL_LOAD_H
 #define CTL_LOAD_H
 
-#include "api/selector.h"
+#include "api/match/label_selector.h"
+#include "api/meta.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "ctl/ctl_int.h"
-#include "ctl/meta.h"
 
 enum load_kind {
     LOAD_REPLICA_SET,

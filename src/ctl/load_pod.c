@@ -3,7 +3,7 @@
 // Pods of workloads: how they are made, what they count as, which goes first.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/load.h"
 #include "ctl/template.h"
 
@@ -129,8 +129,8 @@ void load_rank(struct load_objects *pods)
     for (size_t i = 0; i < pods->n; i++) {
         const struct client_object *o = pods->p[i];
         all[i] = (struct ranked){.object = o, .pod = as_pod(o)};
-        (void)ctl_map_int(&o->meta->annotations, STR("controller.kubernetes.io/pod-deletion-cost"),
-                          &all[i].cost);
+        (void)meta_map_int(&o->meta->annotations, STR("controller.kubernetes.io/pod-deletion-cost"),
+                           &all[i].cost);
         ++*map_put(&on_node, all[i].pod->spec.node_name);
     }
     for (size_t i = 0; i < pods->n; i++)
@@ -170,6 +170,6 @@ struct str load_template_hash(const struct api_pod_template_spec *template, bool
     if (has_collisions)
         sbuf_addf(&text, "#%d", collisions);
     char *letters = arena_array(arena, char, LETTERS);
-    ctl_hash_letters(ctl_hash(CTL_HASH_START, sbuf_str(&text)), letters, LETTERS);
+    meta_hash_letters(meta_hash(META_HASH_START, sbuf_str(&text)), letters, LETTERS);
     return str_make(letters, LETTERS);
 }

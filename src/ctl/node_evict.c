@@ -3,10 +3,10 @@
 // Taint eviction: pods leave nodes with NoExecute taints that they do not tolerate, or no longer.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/taint.h"
 #include "base/map.h"
 #include "ctl/load.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -51,24 +51,6 @@ static int64_t seen_since(struct evict_ctl *e, struct str key, struct str uid)
     return t->since;
 }
 
-// seconds_of is how long a pod may stay with a taint: INT64_MAX for ever, 0 not at all.
-static int64_t seconds_of(const struct api_pod *pod, const struct api_taint *taint)
-{
-    int64_t least = INT64_MAX;
-    bool tolerated = false;
-    for (size_t i = 0; i < pod->spec.tolerations.n; i++) {
-        const struct api_toleration *t = &pod->spec.tolerations.p[i];
-        const struct api_toleration_array one = {&pod->spec.tolerations.p[i], 1};
-        if (!select_tolerates(&one, taint))
-            continue;
-        tolerated = true;
-        int64_t seconds = t->toleration_seconds > 0 ? t->toleration_seconds : 0;
-        if (t->has_toleration_seconds && seconds < least)
-            least = seconds;
-    }
-    return tolerated ? least : 0;
-}
-
 // due is when a pod must go, in seconds of the wall clock; INT64_MAX: never. Taints that do not say when they came count from seen.
 static int64_t due(const struct evict_ctl *e, const struct api_pod *pod, int64_t seen)
 {
@@ -77,9 +59,9 @@ static int64_t due(const struct evict_ctl *e, const struct api_pod *pod, int64_t
     int64_t first = INT64_MAX;
     for (size_t i = 0; node && i < node->spec.taints.n; i++) {
         const struct api_taint *t = &node->spec.taints.p[i];
-        if (!str_eqz(t->effect, "NoExecute"))
+        int64_t seconds;
+        if (!taint_is_evicting(t->effect) || !taint_evicts(&pod->spec.tolerations, t, &seconds))
             continue;
-        int64_t seconds = seconds_of(pod, t);
         int64_t since = t->time_added.set ? t->time_added.at.sec : seen, at;
         if (!__builtin_add_overflow(since, seconds, &at) && at < first)
             first = at;

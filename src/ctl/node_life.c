@@ -4,6 +4,7 @@
 // not to be ready (README.md, Nodes and drivers).
 #include <stdlib.h>
 
+#include "api/match/taint.h"
 #include "base/map.h"
 #include "ctl/load.h"
 
@@ -121,9 +122,9 @@ static bool holds(const struct api_node *node, size_t rule)
 static size_t rule_of(const struct api_taint *t)
 {
     size_t i = 0;
-    while (i < array_len(rules) && !(str_eqz(t->key, rules[i].key) &&
-                                     (str_eqz(t->effect, "NoSchedule") ||
-                                      (rules[i].evicts && str_eqz(t->effect, "NoExecute")))))
+    while (i < array_len(rules) &&
+           !(str_eqz(t->key, rules[i].key) && (str_eqz(t->effect, TAINT_NO_SCHEDULE) ||
+                                               (rules[i].evicts && taint_is_evicting(t->effect)))))
         i++;
     return i;
 }
@@ -139,7 +140,7 @@ static bool has_taint(const struct api_taint *all, size_t n, const char *key, co
 // taint_node writes the taints that follow from conditions; those of others stay. True: a write is under way.
 static bool taint_node(struct node_ctl *n, struct str key, const struct client_object *o)
 {
-    static const char *const effects[] = {"NoSchedule", "NoExecute"};
+    static const char *const effects[] = {TAINT_NO_SCHEDULE, TAINT_NO_EXECUTE};
     cleanup_arena struct arena arena = {0};
     struct api_node changed = *as_node(o);
     const struct api_taint_array old = changed.spec.taints;

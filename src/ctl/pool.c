@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/match/device_taint.h"
+#include "api/match/taint.h"
 #include "ctl/ctl_int.h"
 #include "ctl/pool_int.h"
 #include "ctl/taint_int.h"
@@ -72,11 +73,6 @@ static void see_generation(void *arg, const struct client_object *o)
         p->generation = spec->pool.generation;
 }
 
-static bool makes_unavailable(struct str effect)
-{
-    return str_eq(effect, STR("NoSchedule")) || str_eq(effect, STR("NoExecute"));
-}
-
 struct rule_question {
     struct str driver;
     struct str pool;
@@ -88,7 +84,7 @@ static void ask_rule(void *arg, const struct client_object *o)
 {
     struct rule_question *q = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
-    if (makes_unavailable(rule->spec.taint.effect) &&
+    if (taint_is_hard(rule->spec.taint.effect) &&
         device_taint_selects(rule->spec.device_selector, q->driver, q->pool, &q->device))
         q->yes = true;
 }
@@ -96,7 +92,7 @@ static void ask_rule(void *arg, const struct client_object *o)
 static bool is_unavailable(const struct survey *s, const struct pool *p, const struct api_device *d)
 {
     for (size_t i = 0; i < d->taints.n; i++)
-        if (makes_unavailable(d->taints.p[i].effect))
+        if (taint_is_hard(d->taints.p[i].effect))
             return true;
     struct rule_question q = {p->driver, p->name, d->name, false};
     if (s->owner->ctl->caches[CACHE_RULES])

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "api/validate.h"
 #include "base/map.h"
 #include "base/vec.h"

@@ -4,7 +4,7 @@
 // name, each rule once. Whoever writes rules into such a role sees them replaced.
 #include <stdlib.h>
 
-#include "api/selector.h"
+#include "api/match/label_selector.h"
 #include "base/vec.h"
 #include "ctl/ctl_int.h"
 

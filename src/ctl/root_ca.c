@@ -3,8 +3,8 @@
 // Every namespace has a ConfigMap kube-root-ca.crt: who vouches for the API server. Pods mount it beside their token.
 #include <stdlib.h>
 
+#include "api/meta.h"
 #include "ctl/ctl_int.h"
-#include "ctl/meta.h"
 
 #include "base/banned.h"
 
@@ -25,8 +25,8 @@ struct root_ca_ctl {
 
 static bool is_right(const struct root_ca_ctl *r, const struct api_config_map *map)
 {
-    const struct str *note = ctl_map_get(&map->metadata.annotations, STR(NOTE_KEY));
-    const struct str *pem = ctl_map_get(&map->data, STR(CA_KEY));
+    const struct str *note = label_find(&map->metadata.annotations, STR(NOTE_KEY));
+    const struct str *pem = label_find(&map->data, STR(CA_KEY));
     return map->data.n == 1 && pem && str_eq(*pem, sbuf_str(&r->pem)) && note && note->n;
 }
 
@@ -38,7 +38,7 @@ static void write_map(struct root_ca_ctl *r, struct str namespace, const struct 
     if (old)
         map = *(const struct api_config_map *)old->object.value;
     map.data = (struct api_str_map){&pem, 1};
-    ctl_map_put(&map.metadata.annotations, STR(NOTE_KEY), STR(NOTE_TEXT), &arena);
+    meta_map_put(&map.metadata.annotations, STR(NOTE_KEY), STR(NOTE_TEXT), &arena);
     const struct api_object object = {ctl_kind(CACHE_ROOT_CAS), &map};
     api_set_type_meta(&object);
     struct ctl_call *call = ctl_call_new(&r->calls, r->work, namespace, CACHE_ROOT_CAS);

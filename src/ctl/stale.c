@@ -6,6 +6,7 @@
 // in an annotation that the Lease is renewed within its duration.
 #include <stdlib.h>
 
+#include "api/match/taint.h"
 #include "base/map.h"
 #include "ctl/load.h"
 
@@ -97,7 +98,7 @@ static void judge(void *arg, const struct client_object *o)
 {
     struct verdict *v = arg;
     const struct api_resource_slice *slice = as_slice(o);
-    const struct str *lease = ctl_map_get(&o->meta->annotations, STR(CTL_PUBLISHER_LEASE));
+    const struct str *lease = label_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
     if (slice->spec.has_node_name && slice->spec.node_name.n)
         judge_node(v, slice);
     if (lease)
@@ -109,7 +110,7 @@ static void judge(void *arg, const struct client_object *o)
 static struct str rule_name(struct str key, struct arena *arena)
 {
     char letters[12];
-    ctl_hash_letters(ctl_hash(CTL_HASH_START, key), letters, sizeof(letters));
+    meta_hash_letters(meta_hash(META_HASH_START, key), letters, sizeof(letters));
     return arena_strf(arena, "dray-stale-%.*s", (int)sizeof(letters), letters);
 }
 
@@ -123,7 +124,7 @@ static void create_rule(struct stale_ctl *s, struct str key, struct str name, co
         .spec = {.device_selector = &selector,
                  .taint = {.key = STR(STALE_KEY),
                            .value = str_z(why),
-                           .effect = STR("NoSchedule")}},
+                           .effect = STR(TAINT_NO_SCHEDULE)}},
     };
     const struct api_object object = {ctl_kind(CACHE_RULES), &rule};
     api_set_type_meta(&object);
@@ -186,7 +187,7 @@ struct of_node {
 static void add_if_of(void *arg, const struct client_object *o)
 {
     const struct of_node *of = arg;
-    const struct str *lease = ctl_map_get(&o->meta->annotations, STR(CTL_PUBLISHER_LEASE));
+    const struct str *lease = label_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
     if ((of->node.n && str_eq(as_slice(o)->spec.node_name, of->node)) ||
         (of->lease.n && lease && str_eq(*lease, of->lease)))
         add_pool(of->ctl, o);

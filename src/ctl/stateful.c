@@ -3,7 +3,7 @@
 // StatefulSets: pods with lasting names, made and ended in order, or all at once (Parallel).
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/load.h"
 #include "ctl/template.h"
 
@@ -154,9 +154,9 @@ static bool create_slot(struct stateful *s, int64_t slot)
         arena_strf(s->arena, "%.*s-%.*s", STR_ARG(s->o->meta->name), STR_ARG(number));
     if (create_storage(s, pod.metadata.name))
         return true;
-    ctl_map_put(&pod.metadata.labels, STR(POD_NAME_LABEL), pod.metadata.name, s->arena);
-    ctl_map_put(&pod.metadata.labels, STR(POD_INDEX_LABEL), number, s->arena);
-    ctl_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), hash_of(revision), s->arena);
+    meta_map_put(&pod.metadata.labels, STR(POD_NAME_LABEL), pod.metadata.name, s->arena);
+    meta_map_put(&pod.metadata.labels, STR(POD_INDEX_LABEL), number, s->arena);
+    meta_map_put(&pod.metadata.labels, STR(LOAD_REVISION_LABEL), hash_of(revision), s->arena);
     pod.spec.hostname = pod.metadata.name;
     pod.spec.subdomain = s->set->spec.service_name;
     template_add_storage(s->set, &pod, s->arena);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "api/match/taint.h"
+
 #include <stdlib.h>
 
 #include "api/match/device_taint.h"
@@ -10,11 +12,6 @@
 
 // How long after an eviction the status of its rules is brought up to date.
 static const int64_t rule_status_delay_ns = 10 * CLOCK_NS_PER_SEC;
-
-static bool is_no_execute(struct str effect)
-{
-    return str_eq(effect, STR("NoExecute"));
-}
 
 // --- When ----------------------------------------------------------------------------------------
 
@@ -66,7 +63,7 @@ static void count_rule(void *arg, const struct client_object *o)
 {
     const struct rule_search *s = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
-    if (is_no_execute(rule->spec.taint.effect) &&
+    if (taint_is_evicting(rule->spec.taint.effect) &&
         device_taint_selects(rule->spec.device_selector, s->result->driver, s->result->pool,
                              &s->result->device))
         count_taint(s->eviction, s->result, &rule->spec.taint, rule->metadata.uid);
@@ -93,7 +90,7 @@ static void count_result(const struct taint_ctl *t, struct eviction *e,
     informer_by(t->ctl->caches[CACHE_SLICES], t->slices_by_pool, sbuf_str(&key), search_slice, &s);
     sbuf_done(&key);
     for (size_t i = 0; s.device && i < s.device->taints.n; i++)
-        if (is_no_execute(s.device->taints.p[i].effect))
+        if (taint_is_evicting(s.device->taints.p[i].effect))
             count_taint(e, result, &s.device->taints.p[i], STR(""));
     struct rule_search r = {e, result};
     if (t->ctl->caches[CACHE_RULES])
@@ -109,12 +106,7 @@ static void count_claim(const struct taint_ctl *t, struct eviction *e, const str
     if (!claim || !claim->status.allocation ||
         (check_owner && !claim_is_for(claim, pod, t->groups)))
         return;
-    bool reserved = claim_is_reserved_for(claim, pod->metadata.uid);
-    for (size_t i = 0; t->groups && !reserved && i < claim->status.reserved_for.n; i++) {
-        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
-        reserved = str_eq(r->resource, STR("podgroups")) && pod->spec.scheduling_group &&
-                   str_eq(r->name, pod->spec.scheduling_group->pod_group_name);
-    }
+    bool reserved = claim_is_reserved_for_pod(claim, pod, t->groups);
     const struct api_device_request_allocation_result_array *results =
         &claim->status.allocation->devices.results;
     for (size_t i = 0; reserved && i < results->n; i++)

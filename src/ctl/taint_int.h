@@ -7,7 +7,7 @@
 #ifndef CTL_TAINT_INT_H
 #define CTL_TAINT_INT_H
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/map.h"
 #include "codec/prom.h"
 #include "ctl/ctl_int.h"

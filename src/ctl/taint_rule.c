@@ -3,6 +3,7 @@
 // The condition EvictionInProgress of a DeviceTaintRule: how many pods are still to go, or, for a
 // rule without effect, what it would do.
 #include "api/match/device_taint.h"
+#include "api/match/taint.h"
 #include "ctl/taint_int.h"
 
 #include "base/banned.h"
@@ -112,7 +113,7 @@ static void describe(const struct taint_ctl *t, const struct api_device_taint_ru
     *ret = (struct api_condition){.type = STR(CONDITION_TYPE),
                                   .status = STR("False"),
                                   .observed_generation = rule->metadata.generation};
-    if (str_eq(rule->spec.taint.effect, STR("NoExecute"))) {
+    if (taint_is_evicting(rule->spec.taint.effect)) {
         describe_eviction(&c, ret, message);
     } else if (str_eq(rule->spec.taint.effect, STR("None"))) {
         describe_no_effect(&c, ret, message);

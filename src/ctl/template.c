@@ -3,7 +3,7 @@
 // Pods of templates, and the storage that StatefulSets ask for.
 #include "ctl/template.h"
 
-#include "ctl/meta.h"
+#include "api/meta.h"
 
 #include "base/banned.h"
 
@@ -18,7 +18,7 @@ struct api_pod template_pod(const struct api_pod_template_spec *template,
                      .finalizers = template->metadata.finalizers},
         .spec = template->spec,
     };
-    ctl_own(&pod.metadata, kind, owner, true, arena);
+    meta_own(&pod.metadata, kind, owner, true, arena);
     return pod;
 }
 
@@ -63,7 +63,7 @@ struct api_persistent_volume_claim template_storage_claim(const struct api_state
     claim.metadata.labels = from->metadata.labels;
     if (set->spec.selector)
         for (size_t k = 0; k < set->spec.selector->match_labels.n; k++)
-            ctl_map_put(&claim.metadata.labels, set->spec.selector->match_labels.p[k].key,
+            meta_map_put(&claim.metadata.labels, set->spec.selector->match_labels.p[k].key,
                         set->spec.selector->match_labels.p[k].value, arena);
     return claim;
 }

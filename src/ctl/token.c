@@ -3,9 +3,9 @@
 // Bootstrap tokens: each that may signs the ConfigMap cluster-info, and goes when it has expired.
 #include <stdlib.h>
 
+#include "api/meta.h"
 #include "client/cluster_info.h"
 #include "ctl/ctl_int.h"
-#include "ctl/meta.h"
 
 #include "base/banned.h"
 
@@ -65,8 +65,9 @@ static void add_signature(void *arg, const struct client_object *o)
         return;
     cleanup_sbuf struct sbuf signature = {0};
     cluster_info_sign(g->text, &s.token, &signature);
-    ctl_map_put(&g->data, arena_strf(&g->arena, CLUSTER_INFO_SIGNATURE "%.*s", STR_ARG(s.token.id)),
-                arena_str(&g->arena, sbuf_str(&signature)), &g->arena);
+    meta_map_put(&g->data,
+                 arena_strf(&g->arena, CLUSTER_INFO_SIGNATURE "%.*s", STR_ARG(s.token.id)),
+                 arena_str(&g->arena, sbuf_str(&signature)), &g->arena);
 }
 
 static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
@@ -86,11 +87,11 @@ static void sign_info(struct token_ctl *t, struct str key)
         return;
     }
     const struct api_config_map *map = o->object.value;
-    const struct str *text = ctl_map_get(&map->data, STR(CLUSTER_INFO_TEXT));
+    const struct str *text = label_find(&map->data, STR(CLUSTER_INFO_TEXT));
     struct signing g = {.ctl = t, .text = text ? *text : STR("")};
     for (size_t i = 0; i < map->data.n; i++)
         if (!str_starts(map->data.p[i].key, STR(CLUSTER_INFO_SIGNATURE)))
-            ctl_map_put(&g.data, map->data.p[i].key, map->data.p[i].value, &g.arena);
+            meta_map_put(&g.data, map->data.p[i].key, map->data.p[i].value, &g.arena);
     if (text)
         informer_foreach(t->ctl->caches[CACHE_TOKENS], add_signature, &g);
     if (same_map(&g.data, &map->data)) {

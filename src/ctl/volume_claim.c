@@ -2,7 +2,7 @@
 //
 // A claim's step: it gets a volume, or is told why not; one that has lost its volume says so.
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/volume_int.h"
 
 #include "base/banned.h"
@@ -21,8 +21,8 @@ static void reserve(struct volume_ctl *c, struct str key, const struct client_ob
                                        .uid = claim->meta->uid,
                                        .resource_version = claim->meta->resource_version};
     if (!volume_is_for(&changed, as_storage_claim(claim)))
-        ctl_map_put(&changed.metadata.annotations, STR(STORAGE_BOUND_BY_CONTROLLER), STR("yes"),
-                    &arena);
+        meta_map_put(&changed.metadata.annotations, STR(STORAGE_BOUND_BY_CONTROLLER), STR("yes"),
+                     &arena);
     changed.spec.claim_ref = &ref;
     volume_write(c, key, CACHE_VOLUMES, &changed);
 }
@@ -33,9 +33,9 @@ static void complete(struct volume_ctl *c, struct str key, const struct client_o
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
     if (!changed.spec.volume_name.n)
-        ctl_map_put(&changed.metadata.annotations, STR(STORAGE_BOUND_BY_CONTROLLER), STR("yes"),
-                    &arena);
-    ctl_map_put(&changed.metadata.annotations, STR(STORAGE_BIND_COMPLETED), STR("yes"), &arena);
+        meta_map_put(&changed.metadata.annotations, STR(STORAGE_BOUND_BY_CONTROLLER), STR("yes"),
+                     &arena);
+    meta_map_put(&changed.metadata.annotations, STR(STORAGE_BIND_COMPLETED), STR("yes"), &arena);
     changed.spec.volume_name = volume->meta->name;
     volume_write(c, key, CACHE_VOLUME_CLAIMS, &changed);
 }
@@ -191,7 +191,7 @@ void volume_claim_step(struct volume_ctl *c, struct str key, const struct client
     const struct api_persistent_volume_claim *claim = as_storage_claim(o);
     if (volume_is_bound(claim))
         step_bound(c, key, o);
-    else if (ctl_map_get(&claim->metadata.annotations, STR(STORAGE_BIND_COMPLETED)))
+    else if (label_find(&claim->metadata.annotations, STR(STORAGE_BIND_COMPLETED)))
         lose(c, key, o, "ClaimLost",
              "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!");
     else if (o->meta->deletion_timestamp.set)

@@ -4,10 +4,10 @@
 #ifndef CTL_VOLUME_INT_H
 #define CTL_VOLUME_INT_H
 
+#include "api/meta.h"
 #include "api/storage.h"
 #include "ctl/ctl_int.h"
 #include "ctl/gone.h"
-#include "ctl/meta.h"
 
 struct volume_ctl {
     struct ctl *ctl;

@@ -2,8 +2,8 @@
 //
 // Which volume a claim may have.
 #include "api/amounts.h"
+#include "api/match/label.h"
 #include "ctl/volume_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -48,7 +48,7 @@ static bool has_access(const struct api_persistent_volume *volume,
                        const struct api_persistent_volume_claim *claim)
 {
     for (size_t i = 0; i < claim->spec.access_modes.n; i++)
-        if (!ctl_list_has(&volume->spec.access_modes, claim->spec.access_modes.p[i]))
+        if (!meta_list_has(&volume->spec.access_modes, claim->spec.access_modes.p[i]))
             return false;
     return true;
 }
@@ -108,7 +108,7 @@ static void look_at_free(void *arg, const struct client_object *o)
     const struct api_persistent_volume *volume = as_volume(o);
     const struct api_label_selector *selector = m->claim->spec.selector;
     if (str_eqz(volume->status.phase, "Available") && could_do(m, volume) &&
-        (!selector || select_labels(selector, &volume->metadata.labels)) &&
+        (!selector || labels_match(selector, &volume->metadata.labels) > 0) &&
         (!m->best || is_better(o, m->best)))
         m->best = o;
 }

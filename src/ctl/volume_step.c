@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A volume's step: its phase follows its claim, and when the claim is gone its reclaim policy says what becomes of it.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/volume_int.h"
 
 #include "base/banned.h"
@@ -93,7 +93,7 @@ static void unbind(struct volume_ctl *c, struct str key, const struct client_obj
     ref.uid = ref.resource_version = STR("");
     changed.spec.claim_ref =
         meta_annotation(volume->meta, STR(STORAGE_BOUND_BY_CONTROLLER)).n ? NULL : &ref;
-    ctl_map_drop(&changed.metadata.annotations, STR(STORAGE_BOUND_BY_CONTROLLER), &arena);
+    meta_map_drop(&changed.metadata.annotations, STR(STORAGE_BOUND_BY_CONTROLLER), &arena);
     volume_write(c, key, CACHE_VOLUMES, &changed);
 }
 

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
+#include "api/meta.h"
 #include "base/arena.h"
 #include "base/list.h"
 #include "codec/rfc3339.h"
-#include "ctl/meta.h"
 
 #include "base/banned.h"
 
@@ -136,7 +136,7 @@ static struct str lease_name(const struct alive_options *o, struct arena *arena)
     if (whole.n <= NAME_MAX_LEN)
         return str_make(at, whole.n);
     char letters[12];
-    ctl_hash_letters(ctl_hash(CTL_HASH_START, whole), letters, sizeof(letters));
+    meta_hash_letters(meta_hash(META_HASH_START, whole), letters, sizeof(letters));
     return arena_strf(arena, "%.*s-%.*s", NAME_MAX_LEN, at, (int)sizeof(letters), letters);
 }
 

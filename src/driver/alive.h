@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sign of life for those who cannot see a driver's socket: a Lease that is renewed while the driver lives. Slices name
-// it in the annotation CTL_PUBLISHER_LEASE; when it is not renewed, src/ctl/stale.c keeps new allocations from the
+// it in the annotation META_PUBLISHER_LEASE; when it is not renewed, src/ctl/stale.c keeps new allocations from the
 // pool's devices. Nobody competes for it: a second instance of the driver renews the same one.
 #ifndef DRIVER_ALIVE_H
 #define DRIVER_ALIVE_H

@@ -8,6 +8,7 @@
 // restart the loop begins anew from the faults, which is safe because every step may be repeated.
 #include <stdio.h>
 
+#include "api/match/taint.h"
 #include "driver/hw.h"
 
 #include "base/banned.h"
@@ -58,7 +59,7 @@ static void mark(struct hw_driver *d, const struct heal *h, bool broken)
     char value[32] = "";
     char message[96];
     bool benign = h->kind == FAULT_XID && is_benign_xid(h->code);
-    const char *effect = benign ? "None" : d->sim->o.evict ? "NoExecute" : "NoSchedule";
+    const char *effect = benign ? "None" : d->sim->o.evict ? TAINT_NO_EXECUTE : TAINT_NO_SCHEDULE;
     taint_key(d, h, key, sizeof(key));
     if (h->kind == FAULT_XID)
         (void)snprintf(value, sizeof(value), "%lld", (long long)h->code);

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
+#include "api/meta.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "client/informer.h"
-#include "ctl/meta.h"
-#include "ctl/work.h"
+#include "client/work.h"
 #include "driver/alive.h"
 
 #include "base/banned.h"
@@ -260,7 +260,7 @@ static struct str lease_of(const struct desired *d)
 // names_lease: the slice's annotation is as it should be.
 static bool names_lease(const struct desired *d, const struct api_resource_slice *slice)
 {
-    const struct str *has = ctl_map_get(&slice->metadata.annotations, STR(CTL_PUBLISHER_LEASE));
+    const struct str *has = label_find(&slice->metadata.annotations, STR(META_PUBLISHER_LEASE));
     return str_eq(has ? *has : STR(""), lease_of(d));
 }
 
@@ -269,9 +269,9 @@ static void name_lease(const struct desired *d, struct api_resource_slice *slice
 {
     struct api_str_map *notes = &slice->metadata.annotations;
     if (lease_of(d).n)
-        ctl_map_put(notes, STR(CTL_PUBLISHER_LEASE), lease_of(d), arena);
+        meta_map_put(notes, STR(META_PUBLISHER_LEASE), lease_of(d), arena);
     else
-        ctl_map_drop(notes, STR(CTL_PUBLISHER_LEASE), arena);
+        meta_map_drop(notes, STR(META_PUBLISHER_LEASE), arena);
 }
 
 static void alive_trouble(void *arg, const struct err *err)

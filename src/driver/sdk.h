@@ -13,7 +13,7 @@
 #include "client/events.h"
 #include "client/informer.h"
 #include "client/kubeconfig.h"
-#include "ctl/work.h"
+#include "client/work.h"
 #include "dray/driver.h"
 #include "driver/core.h"
 #include "driver/plugin_api.h"

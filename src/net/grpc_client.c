@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "base/backoff.h"
+#include "codec/percent.h"
 #include "net/grpc_int.h"
 
 #include "base/banned.h"
@@ -250,7 +251,7 @@ static void end_of_trailers(struct grpc_client_call *k)
         else if (code == GRPC_OK && !k->received && !k->has_response)
             set_end(k, GRPC_INTERNAL, STR("the server sent no message"));
         else
-            set_end(k, code, grpc_percent_decode(why, &s->arena));
+            set_end(k, code, percent_decode_lenient(why, &s->arena));
         return;
     }
     cleanup_sbuf struct sbuf why = {0};

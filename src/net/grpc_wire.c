@@ -4,7 +4,7 @@
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>
 
-#include "base/str.h"
+#include "codec/percent.h"
 
 #include "base/banned.h"
 
@@ -97,36 +97,14 @@ void grpc_timeout_write(int64_t ns, struct sbuf *out)
 
 // --- Messages of errors --------------------------------------------------------------------------
 
-void grpc_percent_encode(struct str s, struct sbuf *out)
+static bool grpc_message_plain(unsigned char c)
 {
-    static const char hex[] = "0123456789ABCDEF";
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c >= 0x20 && c < 0x7f && c != '%') {
-            sbuf_addc(out, (char)c);
-            continue;
-        }
-        sbuf_addc(out, '%');
-        sbuf_addc(out, hex[c >> 4]);
-        sbuf_addc(out, hex[c & 15]);
-    }
+    return c >= 0x20 && c < 0x7f && c != '%';
 }
 
-struct str grpc_percent_decode(struct str s, struct arena *a)
+void grpc_percent_encode(struct str s, struct sbuf *out)
 {
-    char *out = arena_alloc(a, s.n + 1, 1);
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++) {
-        int high = s.p[i] == '%' && i + 2 < s.n ? str_hex_digit(s.p[i + 1]) : -1;
-        int low = high >= 0 ? str_hex_digit(s.p[i + 2]) : -1;
-        if (low < 0) {
-            out[n++] = s.p[i];
-            continue;
-        }
-        out[n++] = (char)(high << 4 | low);
-        i += 2;
-    }
-    return str_make(out, n);
+    percent_encode(s, grpc_message_plain, out);
 }
 
 // --- Frames --------------------------------------------------------------------------------------

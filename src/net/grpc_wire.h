@@ -15,9 +15,8 @@ int grpc_timeout_read(struct str s, int64_t *ret_ns) MUST_USE;
 // grpc_timeout_write says a time in the finest unit that fits, rounded up.
 void grpc_timeout_write(int64_t ns, struct sbuf *out);
 
-// grpc_percent_encode and _decode: grpc-message. Decoding keeps what it does not understand.
+// grpc_percent_encode adds a grpc-message; percent_decode_lenient (codec/percent.h) reads one.
 void grpc_percent_encode(struct str s, struct sbuf *out);
-struct str grpc_percent_decode(struct str s, struct arena *a);
 
 // grpc_frame_next finds a message at the beginning of `in`. Returns GRPC_OK with *ret_used 0 when
 // there is none yet; GRPC_UNIMPLEMENTED for a compressed one, GRPC_RESOURCE_EXHAUSTED over the limit.

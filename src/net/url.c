@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
+#include "base/mem.h"
 #include "codec/base64.h"
+#include "codec/percent.h"
 #include "net/h1_parse.h"
 
 #include "base/banned.h"
@@ -39,35 +42,14 @@ static bool net_url_read_scheme(struct str *text, struct net_url *ret)
     return false;
 }
 
-static int net_url_hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // net_url_decode resolves percent-encoding. NULL: malformed, or a NUL.
 static char *net_url_decode(struct str s)
 {
-    struct sbuf out = {0};
-    sbuf_reserve(&out, 1);
-    for (size_t i = 0; i < s.n; i++) {
-        int c = (unsigned char)s.p[i];
-        if (c == '%') {
-            int high = i + 2 < s.n ? net_url_hex(s.p[i + 1]) : -1;
-            int low = i + 2 < s.n ? net_url_hex(s.p[i + 2]) : -1;
-            c = high < 0 || low < 0 ? 0 : high * 16 + low;
-            i += 2;
-        }
-        if (c == 0) {
-            sbuf_done(&out);
-            return NULL;
-        }
-        sbuf_addc(&out, (char)c);
-    }
-    return sbuf_take(&out);
+    cleanup_arena struct arena arena = {0};
+    struct str plain;
+    if (!percent_decode(s, false, &arena, &plain) || str_find_char(plain, '\0') >= 0)
+        return NULL;
+    return xstrndup(plain.p, plain.n);
 }
 
 static bool net_url_read_user(struct str *authority, struct net_url *ret)

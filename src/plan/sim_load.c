@@ -2,7 +2,7 @@
 //
 // From a world to a cluster in memory: objects as they are, nodes that files leave out, what files do
 // not say of nodes.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "plan/sim.h"
 
 #include "base/banned.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is to be placed: pods, replicas of workloads that are not there yet, claims that no pod names.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "ctl/template.h"
 #include "plan/plan_int.h"
 

@@ -5,7 +5,8 @@
 // table, to which others can be added.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/taint.h"
 #include "api/storage.h"
 #include "registry/registry_int.h"
 
@@ -215,17 +216,6 @@ static int admit_priority(struct op *op, const struct api_object *object,
 
 // --- Tolerations ---------------------------------------------------------------------------------
 
-static bool tolerates(const struct api_toleration_array *list, struct str taint)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        const struct api_toleration *t = &list->p[i];
-        if ((t->key.n == 0 || str_eq(t->key, taint)) &&
-            (t->effect.n == 0 || str_eqz(t->effect, "NoExecute")))
-            return true;
-    }
-    return false;
-}
-
 // Pods leave a node that is not ready or cannot be reached after five minutes, unless they say when.
 static int admit_tolerations(struct op *op, const struct api_object *object,
                              const struct api_object *old)
@@ -241,10 +231,10 @@ static int admit_tolerations(struct op *op, const struct api_object *object,
     for (size_t i = 0; i < list->n; i++)
         all.p[i] = list->p[i];
     for (size_t i = 0; i < array_len(taints); i++)
-        if (!tolerates(list, taints[i]))
+        if (!toleration_names(list, taints[i]))
             all.p[all.n++] = (struct api_toleration){.key = taints[i],
-                                                     .operator= STR("Exists"),
-                                                     .effect = STR("NoExecute"),
+                                                     .operator= STR(TOLERATION_EXISTS),
+                                                     .effect = STR(TAINT_NO_EXECUTE),
                                                      .has_toleration_seconds = true,
                                                      .toleration_seconds = 300};
     *list = all;

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "api/match/claim.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -168,8 +169,7 @@ static enum grace pod_grace(struct op *op, struct api_pod *pod, const struct api
         period = o->grace_period_seconds;
     else if (pod->spec.has_termination_grace_period_seconds)
         period = pod->spec.termination_grace_period_seconds;
-    if (pod->spec.node_name.n == 0 || str_eqz(pod->status.phase, "Failed") ||
-        str_eqz(pod->status.phase, "Succeeded"))
+    if (pod->spec.node_name.n == 0 || pod_is_terminal(pod))
         period = 0;
     if (period < 0)
         period = 1;

@@ -3,8 +3,9 @@
 // The subresources of pods: binding, eviction, resize, ephemeralcontainers.
 #include <assert.h>
 
+#include "api/match/claim.h"
+#include "api/match/label_selector.h"
 #include "api/names.h"
-#include "api/selector.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -343,8 +344,8 @@ static int ask_budgets(struct op *op, const struct api_pod *pod)
 
 static bool outside_budgets(const struct api_pod *pod)
 {
-    return str_eqz(pod->status.phase, "Succeeded") || str_eqz(pod->status.phase, "Failed") ||
-           str_eqz(pod->status.phase, "Pending") || pod->metadata.deletion_timestamp.set;
+    return pod_is_terminal(pod) || str_eqz(pod->status.phase, "Pending") ||
+           pod->metadata.deletion_timestamp.set;
 }
 
 static int evict(struct op *op, const struct object *old, const struct api_delete_options *options)

@@ -5,8 +5,8 @@
 // bindings, are nobody's business.
 #include <stdlib.h>
 
+#include "api/match/label_selector.h"
 #include "api/policy.h"
-#include "api/selector.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -162,7 +162,7 @@ static bool rule_matches(const struct question *q,
            (!exact || has(&r->rule.api_versions, kind->version));
 }
 
-static bool labels_match(const struct label_selector *s, const struct api_object *o)
+static bool policies_labels_match(const struct label_selector *s, const struct api_object *o)
 {
     return o && label_selector_matches(s, &api_object_meta(o)->labels);
 }
@@ -172,20 +172,20 @@ static bool selectors_match(const struct question *q, const struct api_match_res
     struct label_selector objects, namespaces;
     struct arena *a = q->op->arena;
     if (m->object_selector && label_selector_of(m->object_selector, a, &objects, NULL) == 0 &&
-        !label_selector_everything(&objects) && !labels_match(&objects, q->object) &&
-        !labels_match(&objects, q->old))
+        !label_selector_everything(&objects) && !policies_labels_match(&objects, q->object) &&
+        !policies_labels_match(&objects, q->old))
         return false;
     if (!m->namespace_selector ||
         label_selector_of(m->namespace_selector, a, &namespaces, NULL) < 0 ||
         label_selector_everything(&namespaces))
         return true;
     if (q->op->stored == q->op->r->namespace_kind)
-        return labels_match(&namespaces, q->object ? q->object : q->old);
+        return policies_labels_match(&namespaces, q->object ? q->object : q->old);
     if (!q->namespace)
         return !q->op->stored->namespaced;
     struct api_object ns = {0};
     return decode_stored(q->namespace, &q->op->now, a, &ns, NULL) == 0 &&
-           labels_match(&namespaces, &ns);
+           policies_labels_match(&namespaces, &ns);
 }
 
 static bool any_rule(const struct question *q,

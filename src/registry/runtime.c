@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Admission of pods that name a RuntimeClass: what running them takes besides, where they can run.
+#include "api/match/taint.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"
@@ -62,30 +63,14 @@ static bool same(const struct api_toleration *a, const struct api_toleration *b)
     return api_equal(&api_toleration_type, a, b);
 }
 
-// Whatever t tolerates, by tolerates.
-static bool covers(const struct api_toleration *by, const struct api_toleration *t)
-{
-    bool exists = str_eqz(by->operator, "Exists");
-    if (same(by, t))
-        return true;
-    if (!str_eq(t->key, by->key) && !(by->key.n == 0 && exists))
-        return false;
-    if (!str_eq(t->effect, by->effect) && by->effect.n)
-        return false;
-    if (str_eqz(by->effect, "NoExecute") && by->has_toleration_seconds &&
-        (!t->has_toleration_seconds || t->toleration_seconds > by->toleration_seconds))
-        return false;
-    return exists || (str_eqz(t->operator, "Equal") && str_eq(t->value, by->value));
-}
-
 static bool is_redundant(const struct api_toleration_array *kept,
                          const struct api_toleration_array *all, size_t i)
 {
     for (size_t k = 0; k < kept->n; k++)
-        if (covers(&kept->p[k], &all->p[i]))
+        if (toleration_covers(&kept->p[k], &all->p[i]))
             return true;
     for (size_t k = i + 1; k < all->n; k++)
-        if (!same(&all->p[i], &all->p[k]) && covers(&all->p[k], &all->p[i]))
+        if (!same(&all->p[i], &all->p[k]) && toleration_covers(&all->p[k], &all->p[i]))
             return true;
     return false;
 }

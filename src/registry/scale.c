@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The scale of workloads: their number of replicas, seen as an object of its own.
-#include "api/selector.h"
+#include "api/match/label_selector.h"
 #include "registry/registry_int.h"
 
 #include "base/banned.h"

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/nearest.h"
 #include "sched/bind_int.h"
 #include "sched/select.h"

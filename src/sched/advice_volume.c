@@ -2,7 +2,7 @@
 //
 // What would help a pod whose claims for storage, or their volumes, keep it from a node.
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/advice.h"
 #include "sched/bind_int.h"
 #include "sched/volume_int.h"

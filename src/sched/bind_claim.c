@@ -111,15 +111,10 @@ static void finish(struct bind_claim *c)
 }
 
 // Whom the claim is reserved for: the pod, or its group.
-static struct api_resource_claim_consumer_reference consumer_of(const struct bind_claim *c)
+static struct api_resource_claim_consumer_reference bind_claim_consumer(const struct bind_claim *c)
 {
-    const struct api_object_meta *m = c->group ? c->b->group->meta : &bind_pod(c->b)->metadata;
-    return (struct api_resource_claim_consumer_reference){
-        .api_group = c->group ? STR("scheduling.k8s.io") : (struct str){0},
-        .resource = c->group ? STR("podgroups") : STR("pods"),
-        .name = m->name,
-        .uid = m->uid,
-    };
+    return consumer_reference_to(c->group ? c->b->group->meta : &bind_pod(c->b)->metadata,
+                                 c->group);
 }
 
 static bool lists(const struct api_resource_claim_consumer_reference *list, size_t n,
@@ -158,7 +153,7 @@ static size_t take_along(struct bind_claim *c, const struct api_resource_claim *
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
         if ((n >= RESERVED_MAX && !other->group) || !can_ride(other, claim, allocation))
             continue;
-        struct api_resource_claim_consumer_reference who = consumer_of(other);
+        struct api_resource_claim_consumer_reference who = bind_claim_consumer(other);
         bool listed = lists(list, n, who.uid);
         if (!listed && n >= RESERVED_MAX)
             continue;
@@ -300,7 +295,7 @@ static void write_status(struct bind_claim *c, const struct api_resource_claim *
         arena_array(&tmp, struct api_resource_claim_consumer_reference, n + 1 + RESERVED_MAX);
     if (n)
         memcpy(list, claim->status.reserved_for.p, n * sizeof(*list));
-    struct api_resource_claim_consumer_reference who = consumer_of(c);
+    struct api_resource_claim_consumer_reference who = bind_claim_consumer(c);
     if (!lists(list, n, who.uid))
         list[n++] = who;
     changed.status.reserved_for.p = list;
@@ -343,7 +338,7 @@ static void touch(struct bind_claim *c, const struct api_resource_claim *claim)
          node = node->next) {
         struct bind_claim *other = list_entry(node, struct bind_claim, wait);
         other->riding = other->group && can_ride(other, claim, claim->status.allocation) &&
-                        str_eq(consumer_of(other).uid, consumer_of(c).uid);
+                        str_eq(bind_claim_consumer(other).uid, bind_claim_consumer(c).uid);
     }
     update(c, &changed, (struct str){0}, status_written);
     arena_done(&tmp);
@@ -395,7 +390,7 @@ static void write_claim(struct bind_claim *c)
         give_up(c, "got allocated elsewhere in the meantime");
     } else if (c->group && stored &&
                lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
-                     consumer_of(c).uid)) {
+                     bind_claim_consumer(c).uid)) {
         touch(c, claim);
     } else if (stored && claims_reserved(claim, bind_pod(c->b)) && !c->fresh) {
         read_again(c); // an earlier attempt reserved it, and may have taken that back

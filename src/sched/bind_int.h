@@ -6,7 +6,7 @@
 #ifndef SCHED_BIND_INT_H
 #define SCHED_BIND_INT_H
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/sched_int.h"
 
 #define CLAIM_TRIES  5

@@ -3,7 +3,7 @@
 // Claims for storage that wait for their first pod: the volume is given to the claim, or the provisioner is told the node;
 // then somebody else, the PersistentVolume controller of Kubernetes, binds them, and the pod waits for that. What was
 // written stays when the attempt fails: the next one finds it, and so does the controller.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind_int.h"
 #include "sched/select.h"

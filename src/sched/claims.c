@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 
 #include "base/banned.h"
 

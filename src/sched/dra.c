@@ -2,7 +2,7 @@
 //
 // The claims of a pod: which they are, what has to be allocated, whether a node can give it.
 #include "alloc/fleet.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/hash.h"
 #include "sched/packing.h"
 #include "sched/sched_int.h"

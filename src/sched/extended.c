@@ -2,7 +2,7 @@
 //
 // Extended resources with a device class behind them: a pod that asks for example.com/gpu: 2 gets a
 // claim made for it, on nodes that do not offer the resource themselves.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 

@@ -2,7 +2,7 @@
 //
 // Pods of a group on their way together. None is bound before as many as the group needs have got all
 // they need: devices written and ready. If so many cannot come any more, all go back.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/bind_int.h"
 
 #include "base/banned.h"

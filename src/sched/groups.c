@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind_int.h"
 

@@ -4,7 +4,7 @@
 // are placed; only nothing is chosen, and all nodes are asked.
 #include <stdlib.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"

@@ -2,7 +2,7 @@
 //
 // Devices that take of the node's own resources: what a pod's allocations cost in cpu, memory and
 // huge pages, and whether the node has that much.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/sched_int.h"
 
 #include "base/banned.h"

@@ -2,7 +2,7 @@
 //
 // The scheduler as a whole: what it watches, what each change means, when it works.
 #include "alloc/fleet.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/packing.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"

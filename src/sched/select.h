@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "alloc/node.h"
+#include "api/match/node.h"
 #include "api/types.h"
 
 // select_labels: an absent selector matches nothing, an empty one everything.

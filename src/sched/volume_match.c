@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/bind_int.h"
 #include "sched/select.h"
 #include "sched/volume_int.h"

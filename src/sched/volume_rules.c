@@ -2,7 +2,7 @@
 //
 // The rules for volumes: what keeps a pod from every node, and what from some. Texts are kube-scheduler's, with names.
 #include "api/amounts.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched/sched_int.h"
 #include "sched/select.h"
 #include "sched/volume_int.h"

@@ -2,7 +2,7 @@
 //
 // May they? Whoever is in system:masters may do everything; nodes what they need; the others, and they as well,
 // what roles give them.
-#include "api/selector.h"
+#include "api/match/field_selector.h"
 #include "base/log.h"
 #include "server/server_int.h"
 

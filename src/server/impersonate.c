@@ -3,7 +3,7 @@
 // Acting as somebody else: a user whom roles let `impersonate` users, groups, service accounts, uids and extra
 // fields names them in headers. Nothing of the true user is left afterwards but their right to do it.
 #include "base/vec.h"
-#include "net/grpc_wire.h"
+#include "codec/percent.h"
 #include "server/server_int.h"
 
 #include "base/banned.h"
@@ -22,7 +22,7 @@ struct wish {
 // Keys come with percent signs for what a header's name cannot have; the same key again is one more value.
 static void add_extra(struct exchange *ex, struct wish *w, struct str name, struct str value)
 {
-    struct str key = arena_str(&ex->arena, grpc_percent_decode(name, &ex->arena));
+    struct str key = arena_str(&ex->arena, percent_decode_lenient(name, &ex->arena));
     struct registry_extra *e = NULL;
     for (size_t i = 0; i < w->extra.n; i++)
         if (str_eq(w->extra.p[i].key, key))

@@ -5,9 +5,9 @@
 // never held long, and no second copy of the objects is made.
 #include <stdlib.h>
 
-#include "server/select.h"
 #include "server/server_int.h"
 #include "server/token.h"
+#include "store/select.h"
 
 #include "base/banned.h"
 
@@ -86,7 +86,7 @@ void read_get(struct exchange *ex)
 struct lister {
     struct exchange *ex;
     struct store_walk walk;
-    struct select select;
+    struct store_select select;
     struct encode_how how;
     struct VEC(const struct object *) found; // referenced
     size_t bytes;                            // of their JSON
@@ -171,7 +171,7 @@ static void list_head(struct lister *l, struct sbuf *out)
                           .namespace = l->last->namespace,
                           .name = l->last->name,
                           .left = -1};
-        if (select_everything(&l->select) && l->left_before >= 0)
+        if (store_select_everything(&l->select) && l->left_before >= 0)
             t.left = head.remaining = l->left_before - (int64_t)l->found.n;
         token_write(&t, l->ex->route.resource->kind->namespaced, &text);
         head.continue_token = sbuf_str(&text);
@@ -376,7 +376,7 @@ static void list_write(struct lister *l)
 // list_take adds an object that the walk has found; false: the page is full.
 static bool list_take(struct lister *l, const struct object *o)
 {
-    if (!select_matches(&l->select, o))
+    if (!store_select_matches(&l->select, o))
         return true;
     if (l->found.n == l->limit) {
         l->more = true;
@@ -481,8 +481,8 @@ void read_list(struct exchange *ex, const struct list_options *options)
                                   .one_namespace = ex->route.namespace.n > 0,
                                   .namespace = ex->route.namespace};
     uint64_t wait = 0;
-    int r = select_parse(options->label_selector, options->field_selector, kind, stored, &ex->arena,
-                         &l->select, &err);
+    int r = store_select_parse(options->label_selector, options->field_selector, kind, stored,
+                               &ex->arena, &l->select, &err);
     if (r == 0)
         r = list_from(l, &wait, &err);
     if (r < 0) {

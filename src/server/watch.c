@@ -7,8 +7,8 @@
 
 #include "api/status.h"
 #include "server/flow.h"
-#include "server/select.h"
 #include "server/server_int.h"
+#include "store/select.h"
 
 #include "base/banned.h"
 
@@ -21,7 +21,7 @@ struct watcher {
     struct list_node node; // in the server's
     struct exchange *ex;
     struct store_watch watch;
-    struct select select;
+    struct store_select select;
     struct encode_how how;
     struct exec_timer deadline;
     struct exec_timer bookmark;
@@ -126,10 +126,10 @@ static bool judge(const struct watcher *w, const struct store_event *e,
 {
     *ret_type = e->type;
     *ret = e->object;
-    if (select_everything(&w->select))
+    if (store_select_everything(&w->select))
         return true;
-    bool is = e->type != STORE_DELETED && select_matches(&w->select, e->object);
-    bool was = e->before && select_matches(&w->select, e->before);
+    bool is = e->type != STORE_DELETED && store_select_matches(&w->select, e->object);
+    bool was = e->before && store_select_matches(&w->select, e->before);
     if (is) {
         *ret_type = was ? STORE_MODIFIED : STORE_ADDED;
         return true;
@@ -199,7 +199,7 @@ static bool collect(struct watcher *w)
         const struct object *o = store_walk_next(w->ex->s->store, &w->walk);
         if (!o)
             return true;
-        if (select_matches(&w->select, o))
+        if (store_select_matches(&w->select, o))
             vec_push(&w->initial, object_ref(o));
     }
     return false;
@@ -383,10 +383,10 @@ void watch_begin(struct exchange *ex, const struct list_options *options)
 {
     const struct api_kind *kind = ex->route.resource->kind;
     struct err err = {0};
-    struct select select;
+    struct store_select select;
     ex->verb = VERB_WATCH;
-    int r = select_parse(options->label_selector, options->field_selector, kind,
-                         registry_stored_kind(kind), &ex->arena, &select, &err);
+    int r = store_select_parse(options->label_selector, options->field_selector, kind,
+                               registry_stored_kind(kind), &ex->arena, &select, &err);
     if (r < 0) {
         answer_error(ex, &err);
         return;

@@ -2,8 +2,8 @@
 //
 // Create, update, patch, delete: bodies are read here, everything else is the registry's.
 #include "server/body.h"
-#include "server/select.h"
 #include "server/server_int.h"
+#include "store/select.h"
 
 #include "base/banned.h"
 
@@ -265,7 +265,7 @@ void write_delete(struct exchange *ex)
 
 static bool filter_matches(void *arg, const struct object *o)
 {
-    return select_matches(arg, o);
+    return store_select_matches(arg, o);
 }
 
 void write_delete_collection(struct exchange *ex)
@@ -281,12 +281,12 @@ void write_delete_collection(struct exchange *ex)
         answer_invalid(ex, STR("ListOptions"), &causes);
         return;
     }
-    struct select *select = arena_one(&ex->arena, struct select);
+    struct store_select *select = arena_one(&ex->arena, struct store_select);
     struct registry_filter *filter = arena_one(&ex->arena, struct registry_filter);
     *filter = (struct registry_filter){filter_matches, select};
     if (r == 0)
-        r = select_parse(o.label_selector, o.field_selector, kind, registry_stored_kind(kind),
-                         &ex->arena, select, &err);
+        r = store_select_parse(o.label_selector, o.field_selector, kind, registry_stored_kind(kind),
+                               &ex->arena, select, &err);
     if (r < 0) {
         answer_error(ex, &err);
         return;

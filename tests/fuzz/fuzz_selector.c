@@ -4,7 +4,8 @@
 // read must read back as itself and match the same.
 #include <assert.h>
 
-#include "api/selector.h"
+#include "api/match/field_selector.h"
+#include "api/match/label_selector.h"
 #include "fuzz.h"
 
 #include "base/banned.h"

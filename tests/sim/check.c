@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-#include "alloc/node.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/node.h"
 #include "base/hash.h"
 
 #include "base/banned.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "alloc/node.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/node.h"
 #include "check.h"
 #include "ops.h"
 

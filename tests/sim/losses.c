@@ -5,7 +5,7 @@
 // keeps nothing.
 #include <stdio.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "check.h"
 #include "ops.h"
 

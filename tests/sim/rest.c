@@ -4,8 +4,8 @@
 // pod that can run does, every other one is told why not.
 #include <stdlib.h>
 
-#include "alloc/node.h"
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
+#include "api/match/node.h"
 #include "check.h"
 
 #include "base/banned.h"

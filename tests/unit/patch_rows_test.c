@@ -2,8 +2,9 @@
 //
 // Patches and selectors with the answers of Kubernetes' own packages (tests/oracle/patches). The file
 // that PATCH_ROWS names replaces the sample.
+#include "api/match/field_selector.h"
+#include "api/match/label_selector.h"
 #include "api/patch.h"
-#include "api/selector.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Volumes that outlive pods: claims that are not there, volumes that cannot be reached, claims that wait for their first pod.
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "sched_volume_kit.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-#include "api/pod_claims.h"
+#include "api/match/claim.h"
 #include "base/mem.h"
 #include "codec/json.h"
 

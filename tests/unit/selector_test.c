@@ -2,7 +2,8 @@
 //
 // Selectors: which fields kinds offer, selectors in objects. Texts are compared with upstream's answers
 // in patch_rows_test.c.
-#include "api/selector.h"
+#include "api/match/field_selector.h"
+#include "api/match/label_selector.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -4,6 +4,8 @@
 // toleration without an effect lets a claim have a tainted device, but does not keep its pod there.
 #include "api/match/device_taint.h"
 
+#include "api/match/taint.h"
+
 #include "base/banned.h"
 
 bool device_toleration_matches(const struct api_device_toleration *t,
@@ -15,7 +17,7 @@ bool device_toleration_matches(const struct api_device_toleration *t,
         return false;
     if (t->operator.n == 0 || str_eqz(t->operator, "Equal"))
         return str_eq(t->value, taint->value);
-    return str_eqz(t->operator, "Exists");
+    return str_eqz(t->operator, TOLERATION_EXISTS);
 }
 
 bool device_taint_is_tolerated(const struct api_device_toleration_array *all,
@@ -33,10 +35,10 @@ bool device_taint_evicts(const struct api_device_toleration_array *all,
     struct api_device_taint evicting = *taint;
     bool is_limited = false;
     int64_t wait_s = 0;
-    evicting.effect = STR("NoExecute");
+    evicting.effect = STR(TAINT_NO_EXECUTE);
     for (size_t i = 0; i < all->n; i++) {
         const struct api_device_toleration *t = &all->p[i];
-        if (!str_eqz(t->effect, "NoExecute") || !device_toleration_matches(t, &evicting))
+        if (!taint_is_evicting(t->effect) || !device_toleration_matches(t, &evicting))
             continue;
         if (!t->has_toleration_seconds)
             return false;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Field selectors: which fields each kind offers, and where they are.
+#include "api/match/field_selector.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/custom.h"
-#include "api/selector.h"
 
 #include "base/banned.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Label selectors.
-#include "api/selector.h"
+#include "api/match/label_selector.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 
 #include "api/cause.h"
 #include "api/names.h"
+#include "base/vec.h"
+#include "codec/json_writer.h"
 
 #include "base/banned.h"
 
@@ -32,14 +34,6 @@ static struct str bad_key(struct str key, struct arena *arena)
     struct name_msgs msgs = {.arena = arena};
     name_label_key(key, &msgs);
     return msgs.n ? join_msgs(&msgs) : STR("");
-}
-
-// read_number reads as Go's ParseInt: a sign of either kind may lead.
-static bool read_number(struct str text, int64_t *ret)
-{
-    if (text.n > 1 && text.p[0] == '+' && text.p[1] != '-' && text.p[1] != '+')
-        text = str_from(text, 1);
-    return str_to_i64(text, ret) == 0;
 }
 
 static void check_values(struct label_requirement *r, const struct path *at, struct causes *causes)
@@ -71,7 +65,7 @@ static void check_values(struct label_requirement *r, const struct path *at, str
     case LABEL_LESS: {
         assert(r->values_len == 1); // by the grammar
         struct path first = path_index(&values, 0);
-        if (!read_number(r->values[0], &r->number))
+        if (!label_number_read(r->values[0], &r->number))
             (void)cause_invalid(causes, &first, r->values[0],
                                 STR("for 'Gt', 'Lt' operators, the value must be an integer"));
         break;
@@ -413,23 +407,13 @@ int label_selector_parse(struct str text, struct arena *arena, struct label_sele
 static int of_expression(const struct api_label_selector_requirement *in, struct arena *arena,
                          struct label_requirement *ret, struct err *err)
 {
-    static const struct {
-        const char *name;
-        enum label_operator relation;
-    } operators[] = {{"In", LABEL_IN},
-                     {"NotIn", LABEL_NOT_IN},
-                     {"Exists", LABEL_EXISTS},
-                     {"DoesNotExist", LABEL_DOES_NOT_EXIST}};
-    size_t i = 0;
-    while (i < array_len(operators) && !str_eqz(in->operator, operators[i].name))
-        i++;
-    if (i == array_len(operators)) {
+    enum label_operator relation;
+    if (!label_operator_read(in->operator, false, &relation)) {
         cleanup_sbuf struct sbuf quoted = {0};
         sbuf_add_quoted(&quoted, in->operator);
         return err_set(err, ERR_INVALID, "%s is not a valid label selector operator", quoted.p);
     }
-    *ret = (struct label_requirement){.key = arena_str(arena, in->key),
-                                      .relation = operators[i].relation};
+    *ret = (struct label_requirement){.key = arena_str(arena, in->key), .relation = relation};
     if (in->values.n) {
         ret->values = arena_array(arena, struct str, in->values.n);
         ret->values_len = in->values.n;
@@ -472,59 +456,12 @@ int label_selector_of(const struct api_label_selector *in, struct arena *arena,
 
 // --- Matching and writing ------------------------------------------------------------------------
 
-static const struct str *find_label(const struct api_str_map *labels, struct str key)
-{
-    size_t low = 0, high = labels->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = str_cmp(labels->p[middle].key, key);
-        if (order == 0)
-            return &labels->p[middle].value;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
-static bool has_value(const struct label_requirement *r, struct str value)
-{
-    for (size_t i = 0; i < r->values_len; i++)
-        if (str_eq(r->values[i], value))
-            return true;
-    return false;
-}
-
-static bool holds(const struct label_requirement *r, const struct str *value)
-{
-    int64_t number;
-    switch (r->relation) {
-    case LABEL_EQUALS:
-    case LABEL_DOUBLE_EQUALS:
-    case LABEL_IN:
-        return value && has_value(r, *value);
-    case LABEL_NOT_EQUALS:
-    case LABEL_NOT_IN:
-        return !value || !has_value(r, *value);
-    case LABEL_EXISTS:
-        return value != NULL;
-    case LABEL_DOES_NOT_EXIST:
-        return value == NULL;
-    case LABEL_GREATER:
-        return value && read_number(*value, &number) && number > r->number;
-    case LABEL_LESS:
-        return value && read_number(*value, &number) && number < r->number;
-    }
-    return false;
-}
-
 bool label_selector_matches(const struct label_selector *s, const struct api_str_map *labels)
 {
     if (s->nothing)
         return false;
     for (size_t i = 0; i < s->n; i++)
-        if (!holds(&s->p[i], find_label(labels, s->p[i].key)))
+        if (!label_requirement_holds(&s->p[i], label_find(labels, s->p[i].key)))
             return false;
     return true;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which claim does an entry of a pod mean, and whose is it? What the scheduler and the controllers
-// must agree on.
-#ifndef API_POD_CLAIMS_H
-#define API_POD_CLAIMS_H
+// Kubernetes' rules about pods and their claims: which claim an entry of a pod means, whose it is,
+// for whom it is reserved, and when a pod needs it no more. The one place of these rules: the
+// scheduler, the controllers, the agent and the server must agree on them.
+#ifndef API_MATCH_CLAIM_H
+#define API_MATCH_CLAIM_H
 
 #include <stdbool.h>
 
+#include "api/meta.h"
 #include "api/types.h"
 #include "base/str.h"
 
@@ -33,15 +35,8 @@ enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_re
                               struct str *ret, bool *ret_check);
 
 // claim_is_for says whether a claim that was made from a template belongs to the pod, or (groups) to
-// its PodGroup.
+// its PodGroup. One of another namespace never does.
 bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *pod, bool groups);
-
-// meta_controller is the owner reference that controls an object, NULL when there is none.
-const struct api_owner_reference *meta_controller(const struct api_object_meta *meta);
-
-// meta_has_finalizer, meta_annotation: the latter is empty when it is not there.
-bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer);
-struct str meta_annotation(const struct api_object_meta *meta, struct str key);
 
 // claim_is_extended: a scheduler made it for a pod's extended resources.
 bool claim_is_extended(const struct api_object_meta *meta);
@@ -49,12 +44,34 @@ bool claim_is_extended(const struct api_object_meta *meta);
 // pod_resource_is_claimed: a container's extended resource is given by a claim, not by the node.
 bool pod_resource_is_claimed(const struct api_pod *pod, struct str container, struct str resource);
 
-// pod_is_terminal: it ran and is over. pod_is_done: it uses no claim any more, or never will.
+// pod_is_terminal: it ran and is over, Succeeded or Failed; pod_phase_is_final is the same of a
+// phase. pod_is_done: it uses no claim any more, or never will.
+bool pod_phase_is_final(struct str phase);
 bool pod_is_terminal(const struct api_pod *pod);
 bool pod_is_done(const struct api_pod *pod);
 
-// claim_is_reserved_for looks for a consumer by UID.
+// claim_is_reserved_for looks for a consumer by UID. claim_is_reserved_for_pod: the consumer is the
+// pod or (groups) its PodGroup, of which a pod knows the name alone.
 bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str uid);
+bool claim_is_reserved_for_pod(const struct api_resource_claim *claim, const struct api_pod *pod,
+                               bool groups);
+
+// consumer_is_pod and consumer_is_group: what a reference in status.reservedFor is to. There may be
+// others, which count as in use for ever.
+bool consumer_is_pod(const struct api_resource_claim_consumer_reference *r);
+bool consumer_is_group(const struct api_resource_claim_consumer_reference *r);
+
+// consumer_reference_to is a reference to a pod, or (group) to a PodGroup.
+struct api_resource_claim_consumer_reference consumer_reference_to(
+    const struct api_object_meta *meta, bool group);
+
+// consumer_is_group_named says whether a reference is to the PodGroup of this name; empty: to none.
+bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r,
+                             struct str name);
+
+// claim_is_surplus: a claim for extended resources whose pod was bound with another one, or with
+// none. pod is the claim's controller; it may be NULL.
+bool claim_is_surplus(const struct api_resource_claim *claim, const struct api_pod *pod);
 
 // pod_group_name is the name of the PodGroup that a pod belongs to, empty when it has none.
 struct str pod_group_name(const struct api_pod *pod);

@@ -4,8 +4,8 @@
 // a key under way at a time. A step reads the caches, does at most one write, and says how it went:
 // done, try again later (with growing pauses), or look again when the cache has seen the write. So a
 // controller needs no memory of its own writes, and a crash between two steps costs nothing.
-#ifndef CTL_WORK_H
-#define CTL_WORK_H
+#ifndef CLIENT_WORK_H
+#define CLIENT_WORK_H
 
 #include <stdbool.h>
 #include <stddef.h>

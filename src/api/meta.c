@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ctl/meta.h"
+//
+// Changing and asking metadata. Objects are immutable: what changes is copied into the arena of the
+// object that is being made.
+#include "api/meta.h"
 
 #include "api/table.h"
 
 #include "base/banned.h"
 
-void ctl_map_put(struct api_str_map *map, struct str key, struct str value, struct arena *arena)
+void meta_map_put(struct api_str_map *map, struct str key, struct str value, struct arena *arena)
 {
     struct api_str_entry *all = arena_array(arena, struct api_str_entry, map->n + 1);
     size_t n = 0;
@@ -24,7 +27,7 @@ void ctl_map_put(struct api_str_map *map, struct str key, struct str value, stru
     *map = (struct api_str_map){all, n};
 }
 
-void ctl_map_drop(struct api_str_map *map, struct str key, struct arena *arena)
+void meta_map_drop(struct api_str_map *map, struct str key, struct arena *arena)
 {
     struct api_str_entry *all = arena_array(arena, struct api_str_entry, map->n + 1);
     size_t n = 0;
@@ -34,21 +37,13 @@ void ctl_map_drop(struct api_str_map *map, struct str key, struct arena *arena)
     *map = (struct api_str_map){n > 0 ? all : NULL, n};
 }
 
-const struct str *ctl_map_get(const struct api_str_map *map, struct str key)
+bool meta_map_int(const struct api_str_map *map, struct str key, int64_t *ret)
 {
-    for (size_t i = 0; i < map->n; i++)
-        if (str_eq(map->p[i].key, key))
-            return &map->p[i].value;
-    return NULL;
-}
-
-bool ctl_map_int(const struct api_str_map *map, struct str key, int64_t *ret)
-{
-    const struct str *text = ctl_map_get(map, key);
+    const struct str *text = label_find(map, key);
     return text && str_to_i64(*text, ret) == 0;
 }
 
-void ctl_list_drop(struct api_str_array *list, struct str text, struct arena *arena)
+void meta_list_drop(struct api_str_array *list, struct str text, struct arena *arena)
 {
     struct str *kept = arena_array(arena, struct str, list->n + 1);
     size_t n = 0;
@@ -58,7 +53,7 @@ void ctl_list_drop(struct api_str_array *list, struct str text, struct arena *ar
     *list = (struct api_str_array){n > 0 ? kept : NULL, n};
 }
 
-void ctl_list_add(struct api_str_array *list, struct str text, struct arena *arena)
+void meta_list_add(struct api_str_array *list, struct str text, struct arena *arena)
 {
     struct str *all = arena_array(arena, struct str, list->n + 1);
     for (size_t i = 0; i < list->n; i++)
@@ -67,7 +62,7 @@ void ctl_list_add(struct api_str_array *list, struct str text, struct arena *are
     *list = (struct api_str_array){all, list->n + 1};
 }
 
-bool ctl_list_has(const struct api_str_array *list, struct str text)
+bool meta_list_has(const struct api_str_array *list, struct str text)
 {
     for (size_t i = 0; i < list->n; i++)
         if (str_eq(list->p[i], text))
@@ -75,8 +70,8 @@ bool ctl_list_has(const struct api_str_array *list, struct str text)
     return false;
 }
 
-void ctl_own(struct api_object_meta *meta, const struct api_kind *kind,
-             const struct api_object_meta *owner, bool block, struct arena *arena)
+void meta_own(struct api_object_meta *meta, const struct api_kind *kind,
+              const struct api_object_meta *owner, bool block, struct arena *arena)
 {
     struct api_owner_reference *o = arena_one(arena, struct api_owner_reference);
     *o = (struct api_owner_reference){
@@ -92,14 +87,35 @@ void ctl_own(struct api_object_meta *meta, const struct api_kind *kind,
     meta->owner_references = (struct api_owner_reference_array){o, 1};
 }
 
-uint64_t ctl_hash(uint64_t hash, struct str bytes)
+const struct api_owner_reference *meta_controller(const struct api_object_meta *meta)
+{
+    for (size_t i = 0; i < meta->owner_references.n; i++) {
+        const struct api_owner_reference *o = &meta->owner_references.p[i];
+        if (o->has_controller && o->controller)
+            return o;
+    }
+    return NULL;
+}
+
+bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer)
+{
+    return meta_list_has(&meta->finalizers, finalizer);
+}
+
+struct str meta_annotation(const struct api_object_meta *meta, struct str key)
+{
+    const struct str *value = label_find(&meta->annotations, key);
+    return value ? *value : (struct str){0};
+}
+
+uint64_t meta_hash(uint64_t hash, struct str bytes)
 {
     for (size_t i = 0; i < bytes.n; i++)
         hash = (hash ^ (unsigned char)bytes.p[i]) * UINT64_C(1099511628211);
     return hash;
 }
 
-void ctl_hash_letters(uint64_t hash, char *out, size_t n)
+void meta_hash_letters(uint64_t hash, char *out, size_t n)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/pod_claims.h"
+//
+// Pods and their claims, as Kubernetes' resourceclaim package sees them.
+#include "api/match/claim.h"
 
 #include "base/banned.h"
+
+static const struct str claim_pods = STR_INIT("pods");
+static const struct str claim_groups = STR_INIT("podgroups");
+static const struct str claim_groups_api = STR_INIT("scheduling.k8s.io");
 
 enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_resource_claim *entry,
                               struct str *ret, bool *ret_check)
@@ -26,16 +32,6 @@ enum claim_name claim_name_of(const struct api_pod *pod, const struct api_pod_re
     return CLAIM_NOT_CREATED;
 }
 
-const struct api_owner_reference *meta_controller(const struct api_object_meta *meta)
-{
-    for (size_t i = 0; i < meta->owner_references.n; i++) {
-        const struct api_owner_reference *o = &meta->owner_references.p[i];
-        if (o->has_controller && o->controller)
-            return o;
-    }
-    return NULL;
-}
-
 bool group_is_controller(const struct api_owner_reference *owner)
 {
     return str_eq(owner->kind, STR("PodGroup")) &&
@@ -45,29 +41,13 @@ bool group_is_controller(const struct api_owner_reference *owner)
 bool claim_is_for(const struct api_resource_claim *claim, const struct api_pod *pod, bool groups)
 {
     const struct api_owner_reference *owner = meta_controller(&claim->metadata);
-    if (!owner)
+    const struct api_pod_scheduling_group *group = pod->spec.scheduling_group;
+    if (!owner || !str_eq(claim->metadata.namespace, pod->metadata.namespace))
         return false;
     if (str_eq(owner->uid, pod->metadata.uid))
         return true;
-    return groups && group_is_controller(owner) && pod->spec.scheduling_group &&
-           pod->spec.scheduling_group->has_pod_group_name &&
-           str_eq(owner->name, pod->spec.scheduling_group->pod_group_name);
-}
-
-bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer)
-{
-    for (size_t i = 0; i < meta->finalizers.n; i++)
-        if (str_eq(meta->finalizers.p[i], finalizer))
-            return true;
-    return false;
-}
-
-struct str meta_annotation(const struct api_object_meta *meta, struct str key)
-{
-    for (size_t i = 0; i < meta->annotations.n; i++)
-        if (str_eq(meta->annotations.p[i].key, key))
-            return meta->annotations.p[i].value;
-    return (struct str){0};
+    return groups && group_is_controller(owner) && group && group->has_pod_group_name &&
+           str_eq(owner->name, group->pod_group_name);
 }
 
 bool pod_resource_is_claimed(const struct api_pod *pod, struct str container, struct str resource)
@@ -86,9 +66,14 @@ bool claim_is_extended(const struct api_object_meta *meta)
     return str_eq(meta_annotation(meta, STR(CLAIM_EXTENDED)), STR("true"));
 }
 
+bool pod_phase_is_final(struct str phase)
+{
+    return str_eq(phase, STR("Succeeded")) || str_eq(phase, STR("Failed"));
+}
+
 bool pod_is_terminal(const struct api_pod *pod)
 {
-    return str_eq(pod->status.phase, STR("Succeeded")) || str_eq(pod->status.phase, STR("Failed"));
+    return pod_phase_is_final(pod->status.phase);
 }
 
 bool pod_is_done(const struct api_pod *pod)
@@ -103,6 +88,55 @@ bool claim_is_reserved_for(const struct api_resource_claim *claim, struct str ui
         if (str_eq(claim->status.reserved_for.p[i].uid, uid))
             return true;
     return false;
+}
+
+bool consumer_is_pod(const struct api_resource_claim_consumer_reference *r)
+{
+    return r->api_group.n == 0 && str_eq(r->resource, claim_pods);
+}
+
+bool consumer_is_group(const struct api_resource_claim_consumer_reference *r)
+{
+    return str_eq(r->api_group, claim_groups_api) && str_eq(r->resource, claim_groups);
+}
+
+struct api_resource_claim_consumer_reference consumer_reference_to(
+    const struct api_object_meta *meta, bool group)
+{
+    return (struct api_resource_claim_consumer_reference){
+        .api_group = group ? claim_groups_api : STR(""),
+        .resource = group ? claim_groups : claim_pods,
+        .name = meta->name,
+        .uid = meta->uid,
+    };
+}
+
+bool consumer_is_group_named(const struct api_resource_claim_consumer_reference *r, struct str name)
+{
+    return name.n && consumer_is_group(r) && str_eq(r->name, name);
+}
+
+bool claim_is_reserved_for_pod(const struct api_resource_claim *claim, const struct api_pod *pod,
+                               bool groups)
+{
+    struct str group = groups ? pod_group_name(pod) : (struct str){0};
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        if (str_eq(r->uid, pod->metadata.uid) || consumer_is_group_named(r, group))
+            return true;
+    }
+    return false;
+}
+
+bool claim_is_surplus(const struct api_resource_claim *claim, const struct api_pod *pod)
+{
+    const struct api_owner_reference *owner = meta_controller(&claim->metadata);
+    if (!owner || !claim_is_extended(&claim->metadata) || !pod ||
+        !str_eq(pod->metadata.uid, owner->uid) || !pod->spec.node_name.n)
+        return false;
+    const struct api_pod_extended_resource_claim_status *s =
+        pod->status.extended_resource_claim_status;
+    return !s || !str_eq(s->resource_claim_name, claim->metadata.name);
 }
 
 struct str pod_group_name(const struct api_pod *pod)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ctl/work.h"
+#include "client/work.h"
 
 #include <assert.h>
 #include <stdlib.h>
