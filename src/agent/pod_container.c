@@ -14,7 +14,6 @@
 #include "agent/volume.h"
 #include "api/amounts.h"
 #include "api/service_names.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -38,7 +37,7 @@ static void add_service(void *arg, const struct client_object *o)
 {
     struct service_walk *w = arg;
     bool api = str_eqz(o->meta->namespace, "default") && str_eqz(o->meta->name, "kubernetes");
-    if (api && select_label(&o->meta->annotations, STR(SERVICE_DIRECT)))
+    if (api && api_map_find(&o->meta->annotations, STR(SERVICE_DIRECT)))
         return; // its cluster IP leads nowhere: add_api gives the server's own address
     if (api)
         w->api = true;
