@@ -525,7 +525,7 @@ static bool explain_failed(const struct explainer *x, const struct cel_program *
     if (known == MATCH_YES || known == MATCH_NO)
         return false;
     (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
-    meter_charge(x->s->options.meter, r.cost);
+    meter_charge(x->s->options.meter, &r);
     *ret = r.error;
     return r.failed;
 }

@@ -100,7 +100,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         return true;
     }
     (void)device_eval(c, d->cl, s->run, p, &r);
-    meter_charge(s->options.meter, r.cost);
+    meter_charge(s->options.meter, &r);
     if (r.failed) {
         sbuf_add(runtime, r.error);
         if (r.missing_key || str_contains(r.error, STR("no such key:")))
