@@ -167,6 +167,7 @@ struct cel_result {
     bool failed;      // error holds why
     bool missing_key; // the error is upstream's "no such key"
     uint64_t cost;
+    uint64_t work;               // values and pieces of text handled beside; bounded as well
     uint32_t error_pos;          // code points from the start of the source; UINT32_MAX: unknown
     struct str error;            // valid until the next evaluation with the same run
     const struct cel_val *value; // likewise; NULL when failed

@@ -180,7 +180,7 @@ enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s
 struct str answer_failure(const struct answer_set *s, const struct cl_device *d);
 
 // meter_charge counts an evaluation; meter_refuses says that no other may be made, and remembers that one was wanted.
-void meter_charge(struct alloc_meter *m, uint64_t cost);
+void meter_charge(struct alloc_meter *m, const struct cel_result *r);
 static inline bool meter_refuses(struct alloc_meter *m)
 {
     if (!m || m->left)

@@ -21,6 +21,9 @@
 // What an evaluation costs beside its own cost: the call, the record, the bits.
 #define COST_PER_EVALUATION 10
 
+// Work that cost does not tell of takes about as long.
+#define WORK_PER_COST 8
+
 // Error texts kept of an expression, and how much of each.
 #define ERRORS_MAX      64
 #define ERROR_BYTES_MAX 1024
@@ -330,11 +333,11 @@ static void answer_keep_error(struct answer_set *s, uint32_t kind, struct str te
     s->error_of_kind.p[kind] = answer_put_text(s, text);
 }
 
-void meter_charge(struct alloc_meter *m, uint64_t cost)
+void meter_charge(struct alloc_meter *m, const struct cel_result *r)
 {
     if (!m)
         return;
-    cost += COST_PER_EVALUATION;
+    uint64_t cost = r->cost + r->work / WORK_PER_COST + COST_PER_EVALUATION;
     m->evaluations++;
     m->spent += cost;
     m->left = m->left > cost ? m->left - cost : 0;
@@ -347,7 +350,7 @@ enum match_state answer_make(const struct alloc_cluster *c, struct answer_set *s
     if (meter_refuses(e->meter))
         return MATCH_UNKNOWN;
     bool yes = device_eval(c, d, e->run, e->program, &r);
-    meter_charge(e->meter, r.cost);
+    meter_charge(e->meter, &r);
     if (s && d->kind_number) {
         put_bit(&s->yes, d->kind_number, yes);
         put_bit(&s->failed, d->kind_number, r.failed);

@@ -222,7 +222,7 @@ static struct attr_value derive(struct alloc_solver *s, struct column *c, uint32
         return failed;
     cel_eval_value(s->run, c->program, device_record(s->view->cluster, s->view->devices[device].cl),
                    NULL, &r);
-    meter_charge(s->options.meter, r.cost);
+    meter_charge(s->options.meter, &r);
     if (r.failed || !value_attribute(r.value, &s->arena, &a))
         return failed;
     return attr_value_of(&a, s->view->cluster->features.list_type_attributes, intern_local, s,

@@ -343,7 +343,7 @@ static bool explain_failed(const struct explainer *x, const struct cel_program *
     if (known != MATCH_UNKNOWN)
         return known == MATCH_ERROR;
     (void)device_eval(x->s->view->cluster, d, x->s->run, p, &r);
-    meter_charge(x->s->options.meter, r.cost);
+    meter_charge(x->s->options.meter, &r);
     *ret = r.error;
     return r.failed;
 }

@@ -112,7 +112,7 @@ static bool failed_here(struct alloc_solver *s, const struct vw_device *d,
         return true;
     }
     (void)device_eval(c, d->cl, s->run, p, &r);
-    meter_charge(s->options.meter, r.cost);
+    meter_charge(s->options.meter, &r);
     if (r.failed)
         write_runtime_error(runtime, r.error, r.missing_key);
     cel_program_free(p);

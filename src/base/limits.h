@@ -73,6 +73,9 @@
 #define DRAY_CEL_EXPRESSION_BYTES_MAX 10240
 #define DRAY_CEL_COST_MAX             1000000
 
+// CEL: values and pieces of text that one evaluation may handle (src/cel/work.c).
+#define DRAY_CEL_WORK_MAX 8000000
+
 // One log record; longer ones are cut and marked.
 #define DRAY_LOG_RECORD_MAX 4096
 

@@ -101,6 +101,7 @@ struct cel_call {
     cel_fn impl;
     uint8_t args;
     uint8_t cost; // enum cel_cost
+    uint8_t work; // enum cel_work
     bool takes_string;
     uint8_t zero_kind;                // kind of the sum of nothing
     const struct cel_overload *guard; // the arguments must fit this overload; NULL: any

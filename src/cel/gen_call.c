@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cel/generate.h"
 #include "cel/run.h"
+#include "cel/work.h"
 
 #include "base/banned.h"
 
@@ -233,6 +234,7 @@ void cel_gen_call(struct cel_gen *g, struct cel_node *n)
     }
     call.name = arena_str(&g->p->arena, f ? f->name : n->call.function);
     call.impl = f ? f->impl : NULL;
+    call.work = (uint8_t)cel_work_of(call.name);
     if (f && !f->impl && n->overload_count)
         g->p->runnable = false;
     if (f) {

@@ -3,6 +3,7 @@
 // Lists and sets: ext.Lists, ext.Sets and Kubernetes' list functions; and the insertion into maps
 // that the two-variable macros use.
 #include "cel/lib.h"
+#include "cel/work.h"
 
 #include "base/banned.h"
 
@@ -299,7 +300,7 @@ static struct cel_val insert_one(struct cel_run *run, struct cel_map *m, struct 
 {
     if (cel_map_get(m, key)) {
         cleanup_sbuf struct sbuf b = {0};
-        cel_write(key, &b);
+        cel_work_write(run, key, &b);
         return cel_errorf(&run->arena, "insert failed: key %.*s already exists",
                           STR_ARG(sbuf_str(&b)));
     }

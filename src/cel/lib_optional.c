@@ -2,6 +2,7 @@
 //
 // Optional values.
 #include "cel/lib.h"
+#include "cel/work.h"
 
 #include "base/banned.h"
 
@@ -91,7 +92,7 @@ static struct cel_val fn_unwrap(struct cel_run *run, const struct cel_val *args,
     for (uint32_t i = 0; i < in->n; i++) {
         if (in->items[i].kind != CEL_OPTIONAL) {
             cleanup_sbuf struct sbuf b = {0};
-            cel_write(in->items[i], &b);
+            cel_work_write(run, in->items[i], &b);
             return cel_errorf(&run->arena, "value %.*s is not optional", STR_ARG(sbuf_str(&b)));
         }
         if (in->items[i].opt)

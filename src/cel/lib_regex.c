@@ -3,6 +3,7 @@
 // matches, find, findAll.
 #include "base/utf8.h"
 #include "cel/lib.h"
+#include "cel/work.h"
 
 #include "base/banned.h"
 
@@ -71,7 +72,8 @@ static void find_all(struct cel_run *run, const struct cel_regex *re, struct str
     while (pos <= s.n && (limit < 0 || (int64_t)out->n < limit)) {
         size_t from;
         size_t to;
-        if (!cel_regex_find(re, s.p, s.n, pos, &from, &to))
+        // A short match may have been looked for up to the end.
+        if (!cel_work_add(run, (s.n - pos) / 4) || !cel_regex_find(re, s.p, s.n, pos, &from, &to))
             break;
         bool accept = true;
         if (to == pos) {

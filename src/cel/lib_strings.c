@@ -3,6 +3,7 @@
 // ext.Strings: functions on text, counted in code points.
 #include "base/utf8.h"
 #include "cel/lib.h"
+#include "cel/work.h"
 
 #include "base/banned.h"
 
@@ -102,6 +103,10 @@ struct cel_val cel_text_index(struct cel_run *run, const struct cel_val *args, u
         from = size > 0 ? size - 1 : 0;
     if (from >= size)
         return cel_int(-1);
+    // From behind, the part is compared at each place.
+    if (last && args[0].n > args[1].n &&
+        !cel_work_add(run, (uint64_t)(args[0].n - args[1].n) * (1 + args[1].n / 64) / 4))
+        return cel_no_such_overload(); // and it ends
     return cel_int(search(args[0], args[1], from, last));
 }
 
@@ -138,7 +143,7 @@ static struct cel_val fn_join(struct cel_run *run, const struct cel_val *args, u
             sbuf_add(&run->text, cel_str(args[1]));
         if (l->items[i].kind != CEL_STRING) {
             sbuf_clear(&run->text);
-            cel_write(l->items[i], &run->text);
+            cel_work_write(run, l->items[i], &run->text);
             return cel_errorf(&run->arena, "join: invalid input: %.*s",
                               STR_ARG(sbuf_str(&run->text)));
         }

@@ -225,7 +225,7 @@ static inline struct cel_val evaluate(struct cel_run *run, const struct cel_prog
     if (run->arena.used_bytes)
         arena_reset(&run->arena);
     if (d && __builtin_expect(d->failure.kind == CEL_ERROR, 0)) {
-        run->cost = 0;
+        run->cost = run->work = 0;
         return d->failure;
     }
     return cel_execute(run, p, d, vars, NULL);
@@ -233,7 +233,7 @@ static inline struct cel_val evaluate(struct cel_run *run, const struct cel_prog
 
 static void fill(struct cel_run *run, struct cel_val v, struct cel_result *ret)
 {
-    *ret = (struct cel_result){.cost = run->cost, .error_pos = CEL_NO_POS};
+    *ret = (struct cel_result){.cost = run->cost, .work = run->work, .error_pos = CEL_NO_POS};
     if (v.kind == CEL_ERROR) {
         ret->failed = true;
         ret->error = v.error->text;

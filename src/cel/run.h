@@ -20,6 +20,7 @@ struct cel_path_cache {
 struct cel_run {
     struct arena arena; // values made by this evaluation
     uint64_t cost;
+    uint64_t work; // really done (work.h)
     uint64_t limit;
     const volatile bool *cancel;
     const struct cel_call *call;       // the call being made, NULL while constants are computed

@@ -93,6 +93,7 @@ struct cel_list {
     struct cel_val *items;
     uint32_t n;
     uint32_t cap;
+    uint32_t weight; // once it is known (work.c); 0: it is not
     bool open;
 };
 
@@ -110,6 +111,7 @@ struct cel_map {
     uint32_t cap;
     uint32_t *index;
     uint32_t mask;
+    uint32_t weight; // once it is known (work.c); 0: it is not
     bool open;
     bool always;
 };

@@ -11,6 +11,7 @@
 #include "cel/env.h"
 #include "cel/message.h"
 #include "cel/vm_slow.h"
+#include "cel/work.h"
 
 #include "base/banned.h"
 
@@ -23,6 +24,9 @@ enum { SLOT_UNSET = 254, SLOT_COMPUTING = 255 };
 enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 
 #define INTERRUPT_EVERY 100
+
+// Calls with shorter texts and no containers are not weighed.
+#define LIGHT_TEXT 64
 
 static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
@@ -89,25 +93,29 @@ static inline uint64_t equal_cost(struct cel_val l, struct cel_val r)
     return unlikely(l.kind >= CEL_QUANTITY) ? 1 : size_cost(l, r);
 }
 
-__attribute__((noinline, cold)) static struct cel_val equal_slow(struct cel_val l, struct cel_val r,
+__attribute__((noinline, cold)) static struct cel_val equal_slow(struct cel_run *run,
+                                                                 struct cel_val l, struct cel_val r,
                                                                  bool negate)
 {
     if (cel_is_error(l))
         return l;
     if (cel_is_error(r))
         return r;
+    if (!cel_work_equal(run, l, r))
+        return cel_no_such_overload(); // and it ends
     struct cel_val eq = cel_equal(l, r);
     // != is "not known to be equal": it does not fail where == does.
     return negate ? cel_bool(!cel_is_true(eq)) : eq;
 }
 
-static inline struct cel_val equal(struct cel_val l, struct cel_val r, bool negate)
+static inline struct cel_val equal(struct cel_run *run, struct cel_val l, struct cel_val r,
+                                   bool negate)
 {
     if (likely(l.kind == CEL_STRING && r.kind == CEL_STRING)) {
         bool eq = l.n == r.n && cel_same_bytes(l.s, r.s, l.n);
         return cel_bool(eq != negate);
     }
-    return equal_slow(l, r, negate);
+    return equal_slow(run, l, r, negate);
 }
 
 static struct cel_val order(struct cel_val l, struct cel_val r, enum cel_op op)
@@ -182,6 +190,15 @@ static inline uint32_t path_slot(struct cel_run *run, const struct cel_program *
         cost += (uint64_t)(int64_t)(x);  \
         if (unlikely(cost > run->limit)) \
             goto over;                   \
+    } while (0)
+// An error gets its place, unless it is that too much was done.
+#define PLACE(v)                                         \
+    do {                                                 \
+        if (unlikely((v).kind == CEL_ERROR)) {           \
+            if (unlikely(run->work > DRAY_CEL_WORK_MAX)) \
+                goto over;                               \
+            (v) = cel_slow_placed(run, p, PC, (v));      \
+        }                                                \
     } while (0)
 // A comparison with a constant; whole numbers without a call.
 #define ORDER_CONST(op, sign)                                           \
@@ -309,6 +326,7 @@ struct cel_val cel_execute(struct cel_run *run, const struct cel_program *p,
         }
     }
     run->iterations = 0;
+    run->work = 0;
     goto *labels[ip->op];
 
 op_return:
@@ -347,7 +365,7 @@ op_driver_eq : {
         NEXT;
     }
     CHARGE(ip->b + equal_cost(*l, *r));
-    *sp++ = equal(*l, *r, false);
+    *sp++ = equal(run, *l, *r, false);
     NEXT;
 }
 op_path_eq : {
@@ -365,9 +383,8 @@ op_path_eq : {
                                 : cel_slow_placed(run, p, PC, cel_slow_no_name(run, p, ip->c));
     CHARGE(ip->b);
     CHARGE(equal_cost(*sp, *r));
-    *sp = equal_slow(*sp, *r, false);
-    if (sp->kind == CEL_ERROR)
-        *sp = cel_slow_placed(run, p, PC, *sp);
+    *sp = equal_slow(run, *sp, *r, false);
+    PLACE(*sp);
     sp++;
     NEXT_WORD;
 }
@@ -452,8 +469,11 @@ op_qual_dyn : {
         v.flags |= CEL_F_CHAIN;
     sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : v;
     CHARGE(0);
-    if (f != FOUND)
+    if (f != FOUND) {
+        if (unlikely(run->work > DRAY_CEL_WORK_MAX))
+            goto over;
         JUMP(ip[1].c);
+    }
     NEXT_WORD;
 }
 op_qual : {
@@ -476,8 +496,11 @@ op_qual : {
         v.flags |= CEL_F_CHAIN;
     sp[-1] = f == FAILED ? cel_slow_placed(run, p, PC, v) : v;
     CHARGE(0);
-    if (f != FOUND)
+    if (f != FOUND) {
+        if (unlikely(run->work > DRAY_CEL_WORK_MAX))
+            goto over;
         JUMP(ip[1].c);
+    }
     NEXT_WORD;
 }
 op_test : {
@@ -544,7 +567,9 @@ op_call : {
     struct cel_val *args = sp - c->args;
     struct cel_val v;
     bool bad = false;
+    bool heavy = false;
     for (unsigned i = 0; i < c->args; i++) {
+        heavy |= args[i].kind >= CEL_LIST || args[i].n > LIGHT_TEXT;
         if (unlikely(args[i].kind == CEL_ERROR)) {
             v = args[i];
             bad = true;
@@ -553,13 +578,16 @@ op_call : {
     }
     if (likely(!bad)) {
         run->call = c;
+        if (heavy && unlikely(!cel_work_call(run, c, args)))
+            goto over;
         if (c->guard && unlikely(!fits_guard(c->guard, args)))
             v = cel_slow_misfit(run, c, args);
         else
             v = likely(c->impl != NULL) ? c->impl(run, args, c->args)
                                         : cel_slow_unbound(run, c, args);
-        if (unlikely(v.kind == CEL_ERROR))
-            v = cel_slow_placed(run, p, PC, v);
+        if (unlikely(run->work > DRAY_CEL_WORK_MAX))
+            goto over;
+        PLACE(v);
     }
     if (c->cost == CEL_COST_ONE || c->cost == CEL_COST_NOMINAL) {
         cost += 1;
@@ -579,16 +607,14 @@ op_call : {
 op_eq:
     sp--;
     CHARGE(equal_cost(sp[-1], sp[0]));
-    sp[-1] = equal(sp[-1], sp[0], false);
-    if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
+    sp[-1] = equal(run, sp[-1], sp[0], false);
+    PLACE(sp[-1]);
     NEXT;
 op_eq_const : {
     const struct cel_val *r = &p->constants.p[ip->c];
     CHARGE(equal_cost(sp[-1], *r));
-    sp[-1] = equal(sp[-1], *r, false);
-    if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
+    sp[-1] = equal(run, sp[-1], *r, false);
+    PLACE(sp[-1]);
     NEXT;
 }
 op_lt_const:
@@ -602,9 +628,8 @@ op_ge_const:
 op_ne:
     sp--;
     CHARGE(size_cost(sp[-1], sp[0]));
-    sp[-1] = equal(sp[-1], sp[0], true);
-    if (unlikely(sp[-1].kind == CEL_ERROR))
-        sp[-1] = cel_slow_placed(run, p, PC, sp[-1]);
+    sp[-1] = equal(run, sp[-1], sp[0], true);
+    PLACE(sp[-1]);
     NEXT;
 op_order:
     sp--;
@@ -645,8 +670,11 @@ op_append : {
     struct cel_val v = cel_slow_append(run, sp[-2], sp[-1], ip->a);
     sp--;
     sp[-1] = v;
-    if (v.kind == CEL_ERROR)
+    if (v.kind == CEL_ERROR) {
+        if (run->work > DRAY_CEL_WORK_MAX)
+            goto over;
         JUMP(ip->c);
+    }
     NEXT;
 }
 op_map_new:
@@ -656,8 +684,11 @@ op_put : {
     struct cel_val v = cel_slow_put(run, p, sp - 3, ip->a);
     sp -= 2;
     sp[-1] = v;
-    if (v.kind == CEL_ERROR)
+    if (v.kind == CEL_ERROR) {
+        if (run->work > DRAY_CEL_WORK_MAX)
+            goto over;
         JUMP(ip->c);
+    }
     NEXT;
 }
 op_struct:
@@ -785,6 +816,7 @@ finish:
     if (unlikely(run->arena.used_bytes))
         arena_reset(&run->arena);
     cost = 0;
+    run->work = 0;
     run->iterations = 0;
     sp = run->stack;
     ip = code;

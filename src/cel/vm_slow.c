@@ -6,12 +6,14 @@
 
 #include <math.h>
 
+#include "cel/work.h"
+
 #include "base/banned.h"
 
 static struct cel_val missing_key(struct cel_run *run, struct cel_val key, const char *what)
 {
     cleanup_sbuf struct sbuf b = {0};
-    cel_write(key, &b);
+    cel_work_write(run, key, &b);
     return cel_errorf(&run->arena, "%s: %.*s", what, STR_ARG(sbuf_str(&b)));
 }
 
@@ -53,6 +55,10 @@ enum found cel_slow_qualify(struct cel_run *run, struct cel_val obj, struct cel_
         *ret = cel_is_error(key) ? key
                                  : cel_errorf(&run->arena, "invalid qualifier type: %.*s",
                                               STR_ARG(cel_type_name(key)));
+        return FAILED;
+    }
+    if (key.kind == CEL_STRING && !cel_work_add(run, cel_weight(key))) {
+        *ret = cel_no_such_overload(); // and it ends
         return FAILED;
     }
     if (obj.kind == CEL_MAP) {
@@ -189,13 +195,13 @@ static struct cel_val optional_element(struct cel_run *run, struct cel_val v,
                                        const struct cel_val *key)
 {
     cleanup_sbuf struct sbuf b = {0};
-    cel_write(v, &b);
+    cel_work_write(run, v, &b);
     if (!key)
         return cel_errorf(&run->arena,
                           "cannot initialize optional list element from non-optional value %.*s",
                           STR_ARG(sbuf_str(&b)));
     cleanup_sbuf struct sbuf k = {0};
-    cel_write(*key, &k);
+    cel_work_write(run, *key, &k);
     return cel_errorf(&run->arena,
                       "cannot initialize optional entry '%.*s' from non-optional value %.*s",
                       STR_ARG(sbuf_str(&k)), STR_ARG(sbuf_str(&b)));
@@ -238,6 +244,10 @@ struct cel_val cel_slow_put(struct cel_run *run, const struct cel_program *p,
         }
         v = *v.opt;
     }
+    // A key that is a container is compared with those that are there.
+    if ((key.kind == CEL_LIST || key.kind == CEL_MAP || key.kind == CEL_OPTIONAL) &&
+        !cel_work_add(run, cel_weight(key) * (map.map->n + (uint64_t)1)))
+        return cel_no_such_overload(); // and it ends
     if (!cel_map_set(&run->arena, map.map, key, v) && p->strict_rules)
         return missing_key(run, key, "Failed with repeated key");
     return map;

@@ -10,6 +10,8 @@ SLOW = 10 if SANITIZED else 1
 NODES, DEVICES = 65, 64
 TEN = '[0,1,2,3,4,5,6,7,8,9]'
 COSTLY = f'{TEN}.all(x,{TEN}.all(y,{TEN}.all(z,{TEN}.all(w, x + y + z + w + 1 >= 0))))'
+# Lists of lists of lists: 60 bindings, each a list of the one before, twice, and a comparison of the last one. What that costs is next to nothing.
+HEAVY = ''.join(f'cel.bind(v{i}, [v{i - 1}, v{i - 1}], ' if i else 'cel.bind(v0, [1], ' for i in range(60)) + 'v59 == v59' + ')' * 60
 PODS = '/api/v1/namespaces/default/pods'
 
 
@@ -64,6 +66,8 @@ with Cluster(verb='up', flags=('--nodes', '0', '--controllers', '*,-node-lifecyc
     neighbour.start()
     try:
         attack(c, 'greedy')
+        for i in range(10):
+            pod(c, f'heavy-{i}', [f'{HEAVY} && device.attributes["d.example.com"].serial != {-i}'])
         time.sleep(2)
         pod(c, 'modest', ['device.attributes["d.example.com"].serial == 77'])
         until('modest gets its node', lambda: c.good('GET', PODS + '/modest')['spec'].get('nodeName') == 'n1')

@@ -146,6 +146,100 @@ static void garbage(struct sbuf *b)
         sbuf_addz(b, words[pick(array_len(words))]);
 }
 
+// --- What costs little and is much ---------------------------------------------------------------
+
+// let_many binds v0, v1, … each to what is made of the one before, given twice, and v to the last.
+static void let_many(struct sbuf *b, const char *first, const char *open, const char *between,
+                     const char *close, size_t depth, const char *end)
+{
+    sbuf_addf(b, "cel.bind(v0, %s, ", first);
+    for (size_t i = 1; i < depth; i++)
+        sbuf_addf(b, "cel.bind(v%zu, %sv%zu%sv%zu%s, ", i, open, i - 1, between, i - 1, close);
+    sbuf_addf(b, "cel.bind(v, v%zu, %s)", depth - 1, end);
+    repeat(b, ")", depth);
+}
+
+#define BOUND "operation cancelled: actual cost limit exceeded"
+
+static void test_much_for_little(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *first, *open, *between, *close, *end;
+        size_t depth;
+    } cases[] = {
+        {"[1, 2]", "", " + ", "", "v.size() > 0", 60},
+        {"['a']", "", " + ", "", "v[0] == 'a'", 60},
+        {"[1]", "[", ", ", "]", "v == v", 60},
+        {"[1]", "[", ", ", "]", "v != v", 60},
+        {"[1]", "[", ", ", "]", "v in [v]", 60},
+        {"[1]", "[", ", ", "]", "{'a': v} == {'a': v}", 60},
+        {"[1]", "[", ", ", "]", "[optional.of(v)] == [optional.of(v)]", 60},
+        {"[1]", "[", ", ", "]", "v.flatten(60).size() > 0", 60},
+        {"[1]", "[", ", ", "]", "'%s'.format([v]).size() > 0", 60},
+        {"[1]", "[", ", ", "]", "{dyn(v): 1, dyn([v]): 2}.size() > 0", 60},
+        {"[1]", "[", ", ", "]", "lists.range(50000).all(i, v == v)", 16},
+        {"[1]", "[", ", ", "]", "sets.contains(v, v)", 60},
+        {"'a'", "'%s%s'.format([", ", ", "])", "v.size() > 0", 60},
+        {"'aa'", "", " + ", "", "v.replace('a', v).size() > 0", 18},
+        {"'aa'", "", " + ", "", "v.findAll('(a*b)?').size() > 0", 18},
+        {"'aa'", "", " + ", "", "v.lastIndexOf(v.substring(65536) + 'b') == -1", 17},
+        {"'\\u00e4'", "", " + ", "", "lists.range(10000).all(i, v.size() > 0)", 20},
+    };
+    struct cel_env *env = cel_env_new(&(struct cel_env_options){.kind = CEL_ENV_DRA});
+    struct cel_run *run = cel_run_new();
+    for (size_t i = 0; i < array_len(cases); i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        struct cel_program *p = NULL;
+        struct cel_result r;
+        struct err err;
+        let_many(&text, cases[i].first, cases[i].open, cases[i].between, cases[i].close,
+                 cases[i].depth, cases[i].end);
+        if (cel_compile(env, sbuf_str(&text), &p, NULL, &err) < 0)
+            fail_msg("%s: %s", cases[i].end, err.msg);
+        // The API takes it.
+        if (cel_program_max_cost(p) > DRAY_CEL_COST_MAX)
+            fail_msg("%s: the API refuses it", cases[i].end);
+        cel_eval_value(run, p, NULL, NULL, &r);
+        if (!r.failed || !str_eqz(r.error, BOUND))
+            fail_msg("%s: %.*s", cases[i].end, STR_ARG(r.error));
+        assert_true(r.cost <= DRAY_CEL_COST_MAX && r.work > DRAY_CEL_WORK_MAX);
+        cel_program_free(p);
+    }
+    cel_run_free(run);
+    cel_env_free(env);
+}
+
+// Whoever builds no mountains does not meet the bound: these come near to the highest cost.
+static void test_work_of_ordinary_ones(void **unused)
+{
+    (void)unused;
+    static const char *const cases[] = {
+        "cel.bind(l, lists.range(300), l.all(x, x in l))",
+        "cel.bind(l, lists.range(100000), l.all(x, l.size() == 100000))",
+        "cel.bind(l, lists.range(100000), l.all(x, l[x] == x))",
+        "lists.range(60000).map(x, x + 1).size() == 60000",
+        "cel.bind(m, {'a': lists.range(100000)}, lists.range(50000).all(x, 'a' in m))",
+        "lists.range(200000) == lists.range(200000)",
+        "lists.range(400).distinct().size() == 400",
+    };
+    struct cel_env *env = cel_env_new(&(struct cel_env_options){.kind = CEL_ENV_DRA});
+    struct cel_run *run = cel_run_new();
+    for (size_t i = 0; i < array_len(cases); i++) {
+        struct cel_program *p = NULL;
+        struct cel_result r;
+        struct err err;
+        if (cel_compile(env, str_z(cases[i]), &p, NULL, &err) < 0)
+            fail_msg("%s: %s", cases[i], err.msg);
+        cel_eval_value(run, p, NULL, NULL, &r);
+        if (!r.match)
+            fail_msg("%s: cost %llu, %.*s", cases[i], (unsigned long long)r.cost, STR_ARG(r.error));
+        cel_program_free(p);
+    }
+    cel_run_free(run);
+    cel_env_free(env);
+}
+
 static void test_hostile(void **unused)
 {
     (void)unused;
@@ -182,4 +276,5 @@ static void test_hostile(void **unused)
     cel_env_free(env);
 }
 
-RUN_TESTS(TEST_CASE(test_hostile))
+RUN_TESTS(TEST_CASE(test_hostile), TEST_CASE(test_much_for_little),
+          TEST_CASE(test_work_of_ordinary_ones))
