@@ -24,10 +24,10 @@
 #include "base/err.h"
 #include "base/exec.h"
 
-#define client_object typed_object
-#define client_object_ref typed_object_ref
+#define client_object       typed_object
+#define client_object_ref   typed_object_ref
 #define client_object_unref typed_object_unref
-#define client_object_new typed_object_new
+#define client_object_new   typed_object_new
 
 struct client;
 

@@ -101,10 +101,10 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
     if (has && had < next) {
         const struct str *history = label_find(map, STR(DEPLOY_HISTORY));
         meta_map_put(map, STR(DEPLOY_HISTORY),
-                    history && history->n
-                        ? arena_strf(d->arena, "%.*s,%lld", STR_ARG(*history), (long long)had)
-                        : arena_strf(d->arena, "%lld", (long long)had),
-                    d->arena);
+                     history && history->n
+                         ? arena_strf(d->arena, "%.*s,%lld", STR_ARG(*history), (long long)had)
+                         : arena_strf(d->arena, "%lld", (long long)had),
+                     d->arena);
     }
     if (is_new) {
         put_number(map, DEPLOY_DESIRED, d->wanted, d->arena);

@@ -64,6 +64,6 @@ struct api_persistent_volume_claim template_storage_claim(const struct api_state
     if (set->spec.selector)
         for (size_t k = 0; k < set->spec.selector->match_labels.n; k++)
             meta_map_put(&claim.metadata.labels, set->spec.selector->match_labels.p[k].key,
-                        set->spec.selector->match_labels.p[k].value, arena);
+                         set->spec.selector->match_labels.p[k].value, arena);
     return claim;
 }

@@ -2,8 +2,8 @@
 //
 // Plans: the world goes into a cluster in memory, the controllers make what is missing, the scheduler
 // places what has no place yet, and what came of it is read from the objects and from the scheduler.
-#include "api/match/node.h"
 #include "api/match/claim.h"
+#include "api/match/node.h"
 #include "plan/sim.h"
 
 #include "base/banned.h"

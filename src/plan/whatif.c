@@ -2,8 +2,8 @@
 //
 // What if: a node drained, devices tainted, a claim gone. Objects are copied before they are changed.
 // Whom a taint evicts is for the controller to say (place.c).
-#include "api/match/device_taint.h"
 #include "api/match/claim.h"
+#include "api/match/device_taint.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
