@@ -9,7 +9,11 @@
 #include <stdlib.h>
 
 #include "alloc/alloc_int.h"
+<<<<<<< HEAD
 #include "base/utf8.h"
+=======
+#include "base/list.h"
+>>>>>>> w-r2
 
 #include "base/banned.h"
 
@@ -31,9 +35,9 @@
 struct answer_bits VEC(uint64_t);
 
 struct answer_set {
+    struct list_node lru;
     struct str expression; // owned
     uint32_t reads;        // kinds must tell apart what these attributes are (cl_kinds.reads)
-    uint64_t used;         // when, to find the oldest
     struct answer_bits known, yes, failed;
     struct VEC(struct str) errors;     // distinct texts; owned
     struct VEC(uint8_t) error_of_kind; // 1 + the place of its text; 0: it is not kept
@@ -45,8 +49,8 @@ struct answers {
     struct answer_sets MAP(struct answer_set *) sets;
     struct answer_sets
         passing;         // of expressions that no object has: terms, and selectors a remedy changes
+    struct list lru;     // of sets; the one asked last is first
     uint32_t generation; // kinds of older ones have other numbers
-    uint64_t clock;
 };
 
 // --- Records -------------------------------------------------------------------------------------
@@ -145,7 +149,9 @@ bool device_eval(const struct alloc_cluster *c, const struct cl_device *d, struc
 
 struct answers *answers_new(void)
 {
-    return xcalloc(1, sizeof(struct answers));
+    struct answers *a = xcalloc(1, sizeof(*a));
+    list_init(&a->lru);
+    return a;
 }
 
 static void answer_set_forget(struct answer_set *s)
@@ -215,16 +221,10 @@ struct device_kind *answers_kind(struct answers *a, uint64_t hash)
 
 static void forget_oldest(struct answers *a)
 {
-    struct answer_set *oldest = NULL;
-    map_foreach(&a->sets, i) {
-        struct answer_set *s = *map_value(&a->sets, i);
-        if (!oldest || s->used < oldest->used)
-            oldest = s;
-    }
-    if (oldest) {
-        (void)map_del(&a->sets, oldest->expression);
-        set_free(oldest);
-    }
+    struct answer_set *oldest = list_entry(a->lru.head.prev, struct answer_set, lru);
+    list_remove(&oldest->lru);
+    (void)map_del(&a->sets, oldest->expression);
+    set_free(oldest);
 }
 
 static struct answer_set *answer_set_add(struct answer_sets *to, struct str expression)
@@ -243,7 +243,7 @@ void answers_learn(struct answers *a, struct str expression, uint32_t reads)
         forget_oldest(a);
     struct answer_set *s = answer_set_add(&a->sets, expression);
     s->reads = reads;
-    s->used = ++a->clock;
+    list_push_front(&a->lru, &s->lru);
 }
 
 void answers_trim(struct answers *a)
@@ -278,7 +278,8 @@ struct answer_set *answers_of(const struct alloc_cluster *c, struct str expressi
     struct answer_set **s = map_get(&a->sets, expression);
     if (!s || (*s)->reads > c->kinds.reads)
         return NULL;
-    (*s)->used = ++a->clock;
+    list_remove(&(*s)->lru);
+    list_push_front(&a->lru, &(*s)->lru);
     return *s;
 }
 

@@ -4,6 +4,7 @@
 // a small table: a lookup is a hash and a few comparisons, compiling happens outside of it.
 #include <pthread.h>
 
+#include "base/list.h"
 #include "base/mem.h"
 #include "cel/code.h"
 #include "dray/cel.h"
@@ -11,17 +12,20 @@
 #include "base/banned.h"
 
 struct entry {
+    struct list_node lru;
+    struct entry *next; // of those with the same end of the hash
     const struct cel_env *env;
     struct cel_program *program;
     uint64_t hash;
-    uint64_t used; // time of last use, in lookups
 };
 
 struct cel_cache {
     pthread_mutex_t lock;
     struct entry *entries;
     size_t n, capacity;
-    uint64_t clock;
+    struct entry **heads; // by the end of the hash
+    uint64_t mask;
+    struct list lru; // the one used last is first
 };
 
 struct cel_cache *cel_cache_new(size_t capacity)
@@ -29,6 +33,12 @@ struct cel_cache *cel_cache_new(size_t capacity)
     struct cel_cache *c = xcalloc(1, sizeof(*c));
     c->capacity = capacity ? capacity : 1;
     c->entries = xcalloc(c->capacity, sizeof(*c->entries));
+    size_t heads = 1;
+    while (heads < c->capacity)
+        heads *= 2;
+    c->heads = xcalloc(heads, sizeof(struct entry *));
+    c->mask = heads - 1;
+    list_init(&c->lru);
     (void)pthread_mutex_init(&c->lock, NULL);
     return c;
 }
@@ -40,6 +50,7 @@ void cel_cache_free(struct cel_cache *c)
     for (size_t i = 0; i < c->n; i++)
         cel_program_free(c->entries[i].program);
     (void)pthread_mutex_destroy(&c->lock);
+    free((void *)c->heads);
     free(c->entries);
     free(c);
 }
@@ -64,30 +75,37 @@ static uint64_t quick_hash(struct str s)
 static struct entry *find(struct cel_cache *c, const struct cel_env *env, struct str text,
                           uint64_t hash)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        struct entry *e = &c->entries[i];
-        if (e->hash == hash && e->env == env && str_eq(e->program->source, text)) {
-            e->used = ++c->clock;
-            return e;
-        }
+    for (struct entry *e = c->heads[hash & c->mask]; e; e = e->next) {
+        if (e->hash != hash || e->env != env || !str_eq(e->program->source, text))
+            continue;
+        list_remove(&e->lru);
+        list_push_front(&c->lru, &e->lru);
+        return e;
     }
     return NULL;
 }
 
-static void keep(struct cel_cache *c, struct entry e)
+// cache_drop takes the one that was used longest ago out.
+static struct entry *cache_drop(struct cel_cache *c)
 {
-    size_t at = c->n;
-    if (c->n == c->capacity) {
-        at = 0;
-        for (size_t i = 1; i < c->n; i++)
-            if (c->entries[i].used < c->entries[at].used)
-                at = i;
-        cel_program_free(c->entries[at].program);
-    } else {
-        c->n++;
-    }
-    e.used = ++c->clock;
-    c->entries[at] = e;
+    struct entry *e = list_entry(c->lru.head.prev, struct entry, lru);
+    struct entry **at = &c->heads[e->hash & c->mask];
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    list_remove(&e->lru);
+    cel_program_free(e->program);
+    return e;
+}
+
+static void keep(struct cel_cache *c, const struct cel_env *env, struct cel_program *p,
+                 uint64_t hash)
+{
+    struct entry *e = c->n < c->capacity ? &c->entries[c->n++] : cache_drop(c);
+    struct entry **head = &c->heads[hash & c->mask];
+    *e = (struct entry){.next = *head, .env = env, .program = p, .hash = hash};
+    *head = e;
+    list_push_front(&c->lru, &e->lru);
 }
 
 int cel_cache_get(struct cel_cache *c, const struct cel_env *env, struct str text,
@@ -105,7 +123,7 @@ int cel_cache_get(struct cel_cache *c, const struct cel_env *env, struct str tex
         (void)pthread_mutex_lock(&c->lock);
         // Another thread may have been as quick; its program then stays.
         if (!find(c, env, text, hash))
-            keep(c, (struct entry){.env = env, .program = cel_program_ref(p), .hash = hash});
+            keep(c, env, cel_program_ref(p), hash);
         (void)pthread_mutex_unlock(&c->lock);
     }
     *ret = p;

@@ -26,7 +26,8 @@ enum { SLOT_AT = 1, SLOT_VAR = 2, SLOT_VAR2 = 3 };
 #define INTERRUPT_EVERY 100
 
 // Calls with shorter texts and no containers are not weighed.
-#define LIGHT_TEXT 64
+#define LIGHT_TEXT  64
+#define HEAVY_KINDS (1U << CEL_LIST | 1U << CEL_MAP | 1U << CEL_OPTIONAL)
 
 static inline bool fits_guard(const struct cel_overload *o, const struct cel_val *args)
 {
@@ -569,7 +570,7 @@ op_call : {
     bool bad = false;
     bool heavy = false;
     for (unsigned i = 0; i < c->args; i++) {
-        heavy |= args[i].kind >= CEL_LIST || args[i].n > LIGHT_TEXT;
+        heavy |= (HEAVY_KINDS >> args[i].kind & 1U) || args[i].n > LIGHT_TEXT;
         if (unlikely(args[i].kind == CEL_ERROR)) {
             v = args[i];
             bad = true;

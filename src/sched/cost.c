@@ -12,6 +12,10 @@
 #define COST_SLICE    UINT64_C(1000000)
 #define COST_REMEDIES UINT64_C(500000)
 
+// Selectors of a pod's claims. Reading one takes as long as a thousand units of cost, and it is read again in each
+// turn once there are more than are kept.
+#define COST_SELECTORS_MAX 2048
+
 // A pod whose selectors cost too much is not tried again before.
 #define COSTLY_BACKOFF_NS (300 * CLOCK_NS_PER_SEC)
 
@@ -46,6 +50,30 @@ void cost_find_remedies(struct attempt *a, struct alloc_report *r, struct alloc_
     alloc_remedies_find(r, a->s->solver, ret);
     m->left = left;
     m->refused = refused;
+}
+
+static size_t cost_count_selectors(const struct api_resource_claim *claim)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < claim->spec.devices.requests.n; i++) {
+        const struct api_device_request *r = &claim->spec.devices.requests.p[i];
+        n += r->exactly ? r->exactly->selectors.n + r->exactly->derived_attributes.n : 0;
+        for (size_t k = 0; k < r->first_available.n; k++)
+            n += r->first_available.p[k].selectors.n + r->first_available.p[k].derived_attributes.n;
+    }
+    return n;
+}
+
+bool cost_has_too_many(struct attempt *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->open_len; i++)
+        n += cost_count_selectors(a->open[i]);
+    if (n <= COST_SELECTORS_MAX)
+        return false;
+    sbuf_addf(&a->text, "the pod's claims have %zu selectors, at most %d are evaluated; use fewer",
+              n, COST_SELECTORS_MAX);
+    return true;
 }
 
 void cost_learn_again(struct attempt *a)

@@ -243,6 +243,8 @@ enum dra_begin dra_begin(struct attempt *a)
         if (r != DRA_OK)
             return r;
     }
+    if (cost_has_too_many(a))
+        return DRA_REFUSED;
     hash_questions(a);
     cost_learn_again(a);
     return DRA_OK;

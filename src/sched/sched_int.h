@@ -329,6 +329,10 @@ void cost_begin(struct sched *s);
 bool cost_turn_over(const struct sched *s, uint64_t spent_before);
 void cost_end_turn(struct sched *s, uint64_t spent_before);
 
+// cost_has_too_many says that the claims of the pod have more selectors than anybody needs; why is in
+// the attempt's text then.
+bool cost_has_too_many(struct attempt *a);
+
 // cost_learn_again comes before a postponed attempt goes on.
 void cost_learn_again(struct attempt *a);
 
