@@ -9,11 +9,8 @@
 #include <stdlib.h>
 
 #include "alloc/alloc_int.h"
-<<<<<<< HEAD
-#include "base/utf8.h"
-=======
 #include "base/list.h"
->>>>>>> w-r2
+#include "base/utf8.h"
 
 #include "base/banned.h"
 

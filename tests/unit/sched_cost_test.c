@@ -331,7 +331,6 @@ static void pods_of_a_group_are_placed_in_slices(void **state)
     kit_end(&k);
 }
 
-<<<<<<< HEAD
 // The long pause is for what cost too much: a failure of another kind is tried again soon.
 static void a_group_pauses_long_for_cost_alone(void **state)
 {
@@ -353,7 +352,9 @@ static void a_group_pauses_long_for_cost_alone(void **state)
     errors = kit_stats(&k).errors;
     world_run(&k.w, 60000);
     assert_true(kit_stats(&k).errors >= errors + 3);
-=======
+    kit_end(&k);
+}
+
 // Selectors that cost nothing and are many: each would be read anew in each turn.
 static void claims_of_thousands_of_selectors_are_refused(void **state)
 {
@@ -381,7 +382,6 @@ static void claims_of_thousands_of_selectors_are_refused(void **state)
     world_run(&k.w, 100);
     kit_told(&k, "ns/many", "0/40 nodes are available: the pod's claims have 2080 selectors");
     assert_true(world_node_of(&k.w, "ns/few").n > 0);
->>>>>>> w-r2
     kit_end(&k);
 }
 
@@ -394,11 +394,7 @@ RUN_TESTS(TEST_CASE(turns_are_short_and_the_answer_is_that_of_a_cheap_selector),
           TEST_CASE(failures_are_kept_with_their_texts),
           TEST_CASE(too_costly_claims_are_told_so_and_left_alone),
           TEST_CASE(whoever_asks_why_gets_an_answer_in_slices),
-<<<<<<< HEAD
           TEST_CASE(an_explanation_evaluates_no_failure_again),
           TEST_CASE(pods_of_a_group_are_placed_in_slices),
-          TEST_CASE(a_group_pauses_long_for_cost_alone))
-=======
-          TEST_CASE(pods_of_a_group_are_placed_in_slices),
+          TEST_CASE(a_group_pauses_long_for_cost_alone),
           TEST_CASE(claims_of_thousands_of_selectors_are_refused))
->>>>>>> w-r2
