@@ -55,13 +55,25 @@ static bool isolation_is_confined(const struct api_app_armor_profile *profile)
     return profile && !str_eqz(profile->type, "Unconfined");
 }
 
+// Before there was a field, an annotation for each container named its profile; it still counts.
+static bool isolation_is_annotated(const struct api_pod *pod)
+{
+    static const struct str prefix = STR_INIT("container.apparmor.security.beta.kubernetes.io/");
+    const struct api_str_map *all = &pod->metadata.annotations;
+    for (size_t i = 0; i < all->n; i++)
+        if (str_starts(all->p[i].key, prefix) && all->p[i].value.n > 0 &&
+            !str_eqz(all->p[i].value, "unconfined"))
+            return true;
+    return false;
+}
+
 static bool isolation_pod_asks_apparmor(const struct pods *p, const struct api_pod *pod,
                                         struct sbuf *detail)
 {
     (void)p;
     (void)detail;
     const struct api_pod_security_context *s = pod->spec.security_context;
-    return s && isolation_is_confined(s->app_armor_profile);
+    return (s && isolation_is_confined(s->app_armor_profile)) || isolation_is_annotated(pod);
 }
 
 static bool isolation_container_asks_apparmor(const struct api_container *c)

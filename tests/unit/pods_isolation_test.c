@@ -131,6 +131,29 @@ TEST_WITH_PODS(an_ephemeral_container_cannot_ask_for_more_either)
                "CreateContainerConfigError");
 }
 
+// Profiles were annotations once, and pods that have only those are still about.
+TEST_WITH_PODS(a_profile_in_an_annotation_is_one)
+{
+    static const struct {
+        const char *name, *profile, *phase;
+    } rows[] = {{"localhost", "localhost/tight", "Failed"},
+                {"runtime", "runtime/default", "Failed"},
+                {"none", "unconfined", "Running"}};
+    for (size_t i = 0; i < array_len(rows); i++) {
+        cleanup_sbuf struct sbuf json = {0};
+        sbuf_addf(&json,
+                  "{\"metadata\":{\"name\":\"%s\",\"annotations\":{"
+                  "\"container.apparmor.security.beta.kubernetes.io/c\":\"%s\"}},\"spec\":{" ON_NODE
+                  "," SIMPLE "}}",
+                  rows[i].name, rows[i].profile);
+        assert_ok(do_create(p->w, POD(rows[i].name), json.p));
+        world_pass(p->w, 1);
+        assert_pod(p, rows[i].name, "status.phase", rows[i].phase);
+    }
+    assert_pod(p, "localhost", "status.reason", "AppArmor");
+}
+
 RUN_TESTS(TEST_CASE(what_cannot_be_provided_is_refused), TEST_CASE(what_asks_for_nothing_more_runs),
           TEST_CASE(a_runtime_class_that_is_gone_is_waited_for),
-          TEST_CASE(an_ephemeral_container_cannot_ask_for_more_either))
+          TEST_CASE(an_ephemeral_container_cannot_ask_for_more_either),
+          TEST_CASE(a_profile_in_an_annotation_is_one))
