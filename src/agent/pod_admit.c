@@ -141,7 +141,7 @@ bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf
 {
     const struct api_pod *a = pod_spec_of(pod);
     const struct api_node *node = p->options.node_object(p->options.arg)->object.value;
-    const struct str *os = label_find(&a->metadata.labels, STR("kubernetes.io/os"));
+    const struct str *os = api_map_find(&a->metadata.labels, STR("kubernetes.io/os"));
     if (os && !str_eqz(*os, "linux"))
         return no(reason, message, "PodOSSelectorNodeLabelDoesNotMatch",
                   "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "alloc/index_int.h"
+#include "api/match/label.h"
 #include "api/match/node.h"
 #include "base/hash.h"
 
@@ -258,19 +259,11 @@ static void set_take(struct index_set *s, size_t at)
     }
 }
 
-static const struct str *label_of(const struct api_node *node, struct str key)
-{
-    for (size_t i = 0; i < node->metadata.labels.n; i++)
-        if (str_eq(node->metadata.labels.p[i].key, key))
-            return &node->metadata.labels.p[i].value;
-    return NULL;
-}
-
 static void write_labels(const struct index *x, const struct index_node *n, struct sbuf *out)
 {
     const struct api_node *node = n->object.value;
     map_foreach(&x->label_keys, i) {
-        const struct str *v = label_of(node, map_key(&x->label_keys, i));
+        const struct str *v = api_map_find(&node->metadata.labels, map_key(&x->label_keys, i));
         sbuf_addc(out, v ? '=' : '-');
         if (v)
             sbuf_add(out, *v);

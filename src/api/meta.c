@@ -39,7 +39,7 @@ void meta_map_drop(struct api_str_map *map, struct str key, struct arena *arena)
 
 bool meta_map_int(const struct api_str_map *map, struct str key, int64_t *ret)
 {
-    const struct str *text = label_find(map, key);
+    const struct str *text = api_map_find(map, key);
     return text && str_to_i64(*text, ret) == 0;
 }
 
@@ -60,14 +60,6 @@ void meta_list_add(struct api_str_array *list, struct str text, struct arena *ar
         all[i] = list->p[i];
     all[list->n] = text;
     *list = (struct api_str_array){all, list->n + 1};
-}
-
-bool meta_list_has(const struct api_str_array *list, struct str text)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->p[i], text))
-            return true;
-    return false;
 }
 
 void meta_own(struct api_object_meta *meta, const struct api_kind *kind,
@@ -99,12 +91,12 @@ const struct api_owner_reference *meta_controller(const struct api_object_meta *
 
 bool meta_has_finalizer(const struct api_object_meta *meta, struct str finalizer)
 {
-    return meta_list_has(&meta->finalizers, finalizer);
+    return api_str_listed(&meta->finalizers, finalizer);
 }
 
 struct str meta_annotation(const struct api_object_meta *meta, struct str key)
 {
-    const struct str *value = label_find(&meta->annotations, key);
+    const struct str *value = api_map_find(&meta->annotations, key);
     return value ? *value : (struct str){0};
 }
 

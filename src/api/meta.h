@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/match/label.h" // label_find: values of labels and annotations
+#include "api/api.h"
 #include "api/types.h"
 #include "base/arena.h"
 #include "base/str.h"
@@ -28,7 +28,6 @@ bool meta_map_int(const struct api_str_map *map, struct str key, int64_t *ret);
 // meta_list_drop makes *list a copy in arena without text.
 void meta_list_drop(struct api_str_array *list, struct str text, struct arena *arena);
 void meta_list_add(struct api_str_array *list, struct str text, struct arena *arena);
-bool meta_list_has(const struct api_str_array *list, struct str text);
 
 // meta_own makes kind/owner the one and controlling owner of an object.
 void meta_own(struct api_object_meta *meta, const struct api_kind *kind,

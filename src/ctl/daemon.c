@@ -363,8 +363,8 @@ void daemon_set_step(struct load *l, struct str key, const struct client_object 
         load_revision_sync(l, key, o, &set->spec.template, set->spec.selector, &arena,
                            &d.revisions))
         return;
-    const struct str *hash = d.revisions.current ? label_find(&d.revisions.current->meta->labels,
-                                                              STR(LOAD_REVISION_LABEL))
+    const struct str *hash = d.revisions.current ? api_map_find(&d.revisions.current->meta->labels,
+                                                                STR(LOAD_REVISION_LABEL))
                                                  : NULL;
     d.hash = hash ? *hash : STR("");
     d.tolerations = tolerations_of(&set->spec.template.spec, &arena);

@@ -99,7 +99,7 @@ static void annotate_new(const struct deploy *d, struct api_str_map *map, bool i
     if (!has || had < next)
         put_number(map, DEPLOY_REVISION, next, d->arena);
     if (has && had < next) {
-        const struct str *history = label_find(map, STR(DEPLOY_HISTORY));
+        const struct str *history = api_map_find(map, STR(DEPLOY_HISTORY));
         meta_map_put(map, STR(DEPLOY_HISTORY),
                      history && history->n
                          ? arena_strf(d->arena, "%.*s,%lld", STR_ARG(*history), (long long)had)
@@ -121,8 +121,8 @@ static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
 // tell_new says in the status which set the rollout is about now.
 static bool tell_new(const struct deploy *d)
 {
-    const struct str *revision = label_find(&d->newest->meta->annotations, STR(DEPLOY_REVISION));
-    const struct str *told = label_find(&d->o->meta->annotations, STR(DEPLOY_REVISION));
+    const struct str *revision = api_map_find(&d->newest->meta->annotations, STR(DEPLOY_REVISION));
+    const struct str *told = api_map_find(&d->o->meta->annotations, STR(DEPLOY_REVISION));
     const struct api_deployment_condition *c = deploy_condition(d->d, "Progressing");
     struct str quoted = arena_strf(d->arena, "\"%.*s\"", STR_ARG(d->newest->meta->name));
     int64_t since = c ? c->last_update_time.at.sec : d->o->meta->creation_timestamp.at.sec;
@@ -210,7 +210,7 @@ bool deploy_create_new(const struct deploy *d)
 static bool roll_back(const struct deploy *d)
 {
     int64_t wanted = 0;
-    if (!label_find(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK)))
+    if (!api_map_find(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK)))
         return false;
     (void)meta_map_int(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK), &wanted);
     struct api_deployment changed = *d->d;

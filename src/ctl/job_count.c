@@ -124,7 +124,7 @@ static void settle(struct job *j, struct api_str_array *list, int32_t *counter)
 static bool was_uncounted(const struct job *j, struct str uid, bool success)
 {
     const struct api_uncounted_terminated_pods *u = j->was->status.uncounted_terminated_pods;
-    return u && meta_list_has(success ? &u->succeeded : &u->failed, uid);
+    return u && api_str_listed(success ? &u->succeeded : &u->failed, uid);
 }
 
 static void count_success(struct job *j, const struct client_object *pod)

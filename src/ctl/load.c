@@ -186,7 +186,7 @@ static bool tracked_by(const struct client_object *o, struct api_object_meta *re
     const struct api_owner_reference *owner = meta_controller(o->meta);
     if (!meta_has_finalizer(o->meta, STR(TRACKING)) || (owner && !str_eqz(owner->kind, "Job")))
         return false;
-    const struct str *made = label_find(&o->meta->labels, STR("batch.kubernetes.io/job-name"));
+    const struct str *made = api_map_find(&o->meta->labels, STR("batch.kubernetes.io/job-name"));
     *ret = (struct api_object_meta){.namespace = o->meta->namespace,
                                     .name = owner             ? owner->name
                                             : made && made->n ? *made

@@ -102,7 +102,7 @@ bool load_revision_sync(struct load *l, struct str key, const struct client_obje
 
 struct str load_pod_revision(const struct api_pod *pod)
 {
-    const struct str *hash = label_find(&pod->metadata.labels, STR(LOAD_REVISION_LABEL));
+    const struct str *hash = api_map_find(&pod->metadata.labels, STR(LOAD_REVISION_LABEL));
     return hash ? *hash : STR("");
 }
 
@@ -121,7 +121,7 @@ bool load_revision_trim(struct load *l, struct str key, const struct client_obje
     const struct client_object *oldest = NULL;
     int32_t old = 0;
     vec_foreach(&revisions->all, revision) {
-        const struct str *hash = label_find(&(*revision)->meta->labels, STR(LOAD_REVISION_LABEL));
+        const struct str *hash = api_map_find(&(*revision)->meta->labels, STR(LOAD_REVISION_LABEL));
         if (*revision == revisions->current || (*revision)->meta->deletion_timestamp.set ||
             str_eq((*revision)->meta->name, keep) || (hash && is_used(pods, *hash)))
             continue;

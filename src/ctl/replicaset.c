@@ -39,7 +39,7 @@ static bool one_pod_step(struct load *l, struct str key, const struct client_obj
 static bool has_all_labels(const struct api_str_map *wanted, const struct api_str_map *have)
 {
     for (size_t i = 0; i < wanted->n; i++) {
-        const struct str *value = label_find(have, wanted->p[i].key);
+        const struct str *value = api_map_find(have, wanted->p[i].key);
         if (!value || !str_eq(*value, wanted->p[i].value))
             return false;
     }

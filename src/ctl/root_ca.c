@@ -25,8 +25,8 @@ struct root_ca_ctl {
 
 static bool is_right(const struct root_ca_ctl *r, const struct api_config_map *map)
 {
-    const struct str *note = label_find(&map->metadata.annotations, STR(NOTE_KEY));
-    const struct str *pem = label_find(&map->data, STR(CA_KEY));
+    const struct str *note = api_map_find(&map->metadata.annotations, STR(NOTE_KEY));
+    const struct str *pem = api_map_find(&map->data, STR(CA_KEY));
     return map->data.n == 1 && pem && str_eq(*pem, sbuf_str(&r->pem)) && note && note->n;
 }
 

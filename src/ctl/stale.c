@@ -98,7 +98,7 @@ static void judge(void *arg, const struct client_object *o)
 {
     struct verdict *v = arg;
     const struct api_resource_slice *slice = as_slice(o);
-    const struct str *lease = label_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
+    const struct str *lease = api_map_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
     if (slice->spec.has_node_name && slice->spec.node_name.n)
         judge_node(v, slice);
     if (lease)
@@ -187,7 +187,7 @@ struct of_node {
 static void add_if_of(void *arg, const struct client_object *o)
 {
     const struct of_node *of = arg;
-    const struct str *lease = label_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
+    const struct str *lease = api_map_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
     if ((of->node.n && str_eq(as_slice(o)->spec.node_name, of->node)) ||
         (of->lease.n && lease && str_eq(*lease, of->lease)))
         add_pool(of->ctl, o);

@@ -87,7 +87,7 @@ static void sign_info(struct token_ctl *t, struct str key)
         return;
     }
     const struct api_config_map *map = o->object.value;
-    const struct str *text = label_find(&map->data, STR(CLUSTER_INFO_TEXT));
+    const struct str *text = api_map_find(&map->data, STR(CLUSTER_INFO_TEXT));
     struct signing g = {.ctl = t, .text = text ? *text : STR("")};
     for (size_t i = 0; i < map->data.n; i++)
         if (!str_starts(map->data.p[i].key, STR(CLUSTER_INFO_SIGNATURE)))

@@ -191,7 +191,7 @@ void volume_claim_step(struct volume_ctl *c, struct str key, const struct client
     const struct api_persistent_volume_claim *claim = as_storage_claim(o);
     if (volume_is_bound(claim))
         step_bound(c, key, o);
-    else if (label_find(&claim->metadata.annotations, STR(STORAGE_BIND_COMPLETED)))
+    else if (api_map_find(&claim->metadata.annotations, STR(STORAGE_BIND_COMPLETED)))
         lose(c, key, o, "ClaimLost",
              "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!");
     else if (o->meta->deletion_timestamp.set)

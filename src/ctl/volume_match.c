@@ -48,7 +48,7 @@ static bool has_access(const struct api_persistent_volume *volume,
                        const struct api_persistent_volume_claim *claim)
 {
     for (size_t i = 0; i < claim->spec.access_modes.n; i++)
-        if (!meta_list_has(&volume->spec.access_modes, claim->spec.access_modes.p[i]))
+        if (!api_str_listed(&volume->spec.access_modes, claim->spec.access_modes.p[i]))
             return false;
     return true;
 }

@@ -87,7 +87,7 @@ static struct api_persistent_volume volume_for(const struct api_persistent_volum
                                                struct str host, struct arena *arena)
 {
     struct str name = arena_strf(arena, "pvc-%.*s", STR_ARG(claim->metadata.uid));
-    const struct str *base = label_find(&class->parameters, STR(STORAGE_LOCAL_PATH));
+    const struct str *base = api_map_find(&class->parameters, STR(STORAGE_LOCAL_PATH));
     struct str folder = base ? *base : STR(STORAGE_LOCAL_FOLDER);
     struct api_host_path_volume_source *path = arena_one(arena, struct api_host_path_volume_source);
     struct api_object_reference *ref = arena_one(arena, struct api_object_reference);
@@ -121,15 +121,15 @@ static struct api_persistent_volume volume_for(const struct api_persistent_volum
 static const char *impossible(const struct api_persistent_volume_claim *claim,
                               const struct api_storage_class *class)
 {
-    const struct str *base = label_find(&class->parameters, STR(STORAGE_LOCAL_PATH));
+    const struct str *base = api_map_find(&class->parameters, STR(STORAGE_LOCAL_PATH));
     if (claim->spec.selector)
         return "claim.Spec.Selector is not supported for dynamic provisioning";
     if (claim->spec.has_volume_mode && !str_eqz(claim->spec.volume_mode, "Filesystem"))
         return STORAGE_LOCAL " makes folders, not raw block volumes: use volumeMode Filesystem";
     if (claim->spec.data_source || claim->spec.data_source_ref)
         return STORAGE_LOCAL " cannot fill a volume from a dataSource";
-    if (meta_list_has(&claim->spec.access_modes, STR("ReadWriteMany")) ||
-        meta_list_has(&claim->spec.access_modes, STR("ReadOnlyMany")))
+    if (api_str_listed(&claim->spec.access_modes, STR("ReadWriteMany")) ||
+        api_str_listed(&claim->spec.access_modes, STR("ReadOnlyMany")))
         return STORAGE_LOCAL " makes volumes on one node: use ReadWriteOnce or ReadWriteOncePod";
     if (base && (!str_starts(*base, STR("/")) || str_contains(*base, STR("/../")) ||
                  str_ends(*base, STR("/.."))))
@@ -155,7 +155,7 @@ static void make_local(struct volume_ctl *c, struct str key, const struct client
             forget_node(c, key, claim);
         return;
     }
-    const struct str *host = label_find(&node->meta->labels, STR(HOSTNAME));
+    const struct str *host = api_map_find(&node->meta->labels, STR(HOSTNAME));
     struct api_persistent_volume v =
         volume_for(as_storage_claim(claim), class, host ? *host : name, &arena);
     const struct api_object object = {ctl_kind(CACHE_VOLUMES), &v};

@@ -260,7 +260,7 @@ static struct str lease_of(const struct desired *d)
 // names_lease: the slice's annotation is as it should be.
 static bool names_lease(const struct desired *d, const struct api_resource_slice *slice)
 {
-    const struct str *has = label_find(&slice->metadata.annotations, STR(META_PUBLISHER_LEASE));
+    const struct str *has = api_map_find(&slice->metadata.annotations, STR(META_PUBLISHER_LEASE));
     return str_eq(has ? *has : STR(""), lease_of(d));
 }
 

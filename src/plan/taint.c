@@ -5,6 +5,7 @@
 #include "plan/taint.h"
 
 #include "api/match/device_taint.h"
+#include "api/match/taint.h"
 #include "plan/sim.h"
 
 #include "base/banned.h"
@@ -91,7 +92,7 @@ static void taint_find_one(const struct inventory *inv, const struct api_device_
                                  .devices_len = devices.n,
                                  .hits = hits.p,
                                  .hits_len = hits.n,
-                                 .evicts = str_eqz(rule->spec.taint.effect, "NoExecute")};
+                                 .evicts = taint_is_evicting(rule->spec.taint.effect)};
 }
 
 void taint_find(const struct inventory *inv, const struct taint_rules *rules,
@@ -100,7 +101,7 @@ void taint_find(const struct inventory *inv, const struct taint_rules *rules,
     struct taint_evicted evicted = {0};
     bool evicts = false;
     for (size_t i = 0; i < rules->n; i++)
-        evicts |= str_eqz(rules->p[i]->spec.taint.effect, "NoExecute");
+        evicts |= taint_is_evicting(rules->p[i]->spec.taint.effect);
     if (evicts)
         taint_simulate(inv, rules, clock, arena, &evicted);
     for (size_t i = 0; i < rules->n; i++)

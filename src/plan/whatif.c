@@ -4,6 +4,7 @@
 // Whom a taint evicts is for the controller to say (place.c).
 #include "api/match/claim.h"
 #include "api/match/device_taint.h"
+#include "api/match/taint.h"
 #include "plan/plan_int.h"
 
 #include "base/banned.h"
@@ -221,8 +222,7 @@ int rule_parse(struct str text, struct arena *arena, struct api_device_taint_rul
         return err_set(err, ERR_INVALID,
                        "want DRIVER[/POOL[/DEVICE]]=KEY[=VALUE]:EFFECT or "
                        "driver=D,pool=P,device=X,key=K,value=V,effect=E");
-    if (!str_eqz(t->effect, "NoSchedule") && !str_eqz(t->effect, "NoExecute") &&
-        !str_eqz(t->effect, "None"))
+    if (!taint_is_hard(t->effect) && !str_eqz(t->effect, "None"))
         return err_set(err, ERR_INVALID, "the effect is one of NoSchedule, NoExecute, None");
     s->has_driver = s->driver.n > 0;
     s->has_pool = s->pool.n > 0;
@@ -248,7 +248,7 @@ int plan_taint(struct plan_world *w, struct str text, struct err *err)
                                              .value = rule,
                                              .name = name,
                                              .file = STR("(command line)")});
-    w->evicts |= str_eqz(rule->spec.taint.effect, "NoExecute");
+    w->evicts |= taint_is_evicting(rule->spec.taint.effect);
     return 0;
 }
 

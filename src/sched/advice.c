@@ -5,9 +5,11 @@
 #include <stdio.h>
 
 #include "api/match/claim.h"
+#include "api/match/label.h"
+#include "api/match/node.h"
+#include "api/match/taint.h"
 #include "base/nearest.h"
 #include "sched/bind_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -188,7 +190,7 @@ static void selector(struct advice *t, const struct attempt *a, const struct sch
 {
     for (size_t i = 0; i < a->api->spec.node_selector.n; i++) {
         const struct api_str_entry *want = &a->api->spec.node_selector.p[i];
-        const struct str *have = select_label(&n->api->metadata.labels, want->key);
+        const struct str *have = api_map_find(&n->api->metadata.labels, want->key);
         if (have && str_eq(*have, want->value))
             continue;
         if (have)
@@ -205,8 +207,7 @@ static void taints(struct advice *t, const struct attempt *a, const struct sched
 {
     for (size_t i = 0; i < n->api->spec.taints.n; i++) {
         const struct api_taint *x = &n->api->spec.taints.p[i];
-        if (str_eqz(x->effect, "PreferNoSchedule") ||
-            select_tolerates(&a->api->spec.tolerations, x))
+        if (taint_is_soft(x->effect) || taint_is_tolerated(&a->api->spec.tolerations, x))
             continue;
         advice_add(t, "give the pod a toleration for the taint %.*s%s%.*s:%.*s", STR_ARG(x->key),
                    x->value.n ? "=" : "", STR_ARG(x->value), STR_ARG(x->effect));

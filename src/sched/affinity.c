@@ -2,8 +2,8 @@
 //
 // Pods that want to be near others, or far from them. Required terms count matching pods by domain
 // (a label key of nodes and its value) once per attempt; preferred ones make a sum by domain.
+#include "api/match/label.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -32,7 +32,7 @@ static struct str pair_key(struct arena *arena, struct str key, struct str value
 static void bump(const struct attempt *a, struct domains *d, const struct sched_node *n,
                  struct str key, int64_t by)
 {
-    const struct str *value = n->api ? select_label(&n->api->metadata.labels, key) : NULL;
+    const struct str *value = n->api ? api_map_find(&n->api->metadata.labels, key) : NULL;
     if (value)
         *map_put(d, pair_key(a->arena, key, *value)) += by;
 }
@@ -40,7 +40,7 @@ static void bump(const struct attempt *a, struct domains *d, const struct sched_
 static int64_t at(const struct attempt *a, struct domains *d, const struct sched_node *n,
                   struct str key, bool *ret_has)
 {
-    const struct str *value = select_label(&n->api->metadata.labels, key);
+    const struct str *value = api_map_find(&n->api->metadata.labels, key);
     if (ret_has)
         *ret_has = value != NULL;
     if (!value || !map_len(d))
@@ -68,21 +68,21 @@ static bool in_namespaces(const struct attempt *a, const struct api_pod_affinity
         return true;
     struct sched_namespace **ns = map_get(&a->s->cluster.namespaces, namespace);
     return ns && (*ns)->object &&
-           select_labels(t->namespace_selector, &(*ns)->object->meta->labels);
+           labels_match(t->namespace_selector, &(*ns)->object->meta->labels) > 0;
 }
 
 static bool keys_agree(const struct api_pod_affinity_term *t, const struct api_pod *owner,
                        const struct api_pod *other)
 {
     for (size_t i = 0; i < t->match_label_keys.n; i++) {
-        const struct str *mine = select_label(&owner->metadata.labels, t->match_label_keys.p[i]);
-        const struct str *its = select_label(&other->metadata.labels, t->match_label_keys.p[i]);
+        const struct str *mine = api_map_find(&owner->metadata.labels, t->match_label_keys.p[i]);
+        const struct str *its = api_map_find(&other->metadata.labels, t->match_label_keys.p[i]);
         if (mine && !(its && str_eq(*mine, *its)))
             return false;
     }
     for (size_t i = 0; i < t->mismatch_label_keys.n; i++) {
-        const struct str *mine = select_label(&owner->metadata.labels, t->mismatch_label_keys.p[i]);
-        const struct str *its = select_label(&other->metadata.labels, t->mismatch_label_keys.p[i]);
+        const struct str *mine = api_map_find(&owner->metadata.labels, t->mismatch_label_keys.p[i]);
+        const struct str *its = api_map_find(&other->metadata.labels, t->mismatch_label_keys.p[i]);
         if (mine && its && str_eq(*mine, *its))
             return false;
     }
@@ -94,7 +94,8 @@ static bool term_matches(const struct attempt *a, const struct api_pod_affinity_
                          const struct api_pod *owner, const struct api_pod *other)
 {
     return in_namespaces(a, t, owner, other->metadata.namespace) &&
-           select_labels(t->label_selector, &other->metadata.labels) && keys_agree(t, owner, other);
+           labels_match(t->label_selector, &other->metadata.labels) > 0 &&
+           keys_agree(t, owner, other);
 }
 
 static bool all_match(const struct attempt *a, const struct api_pod_affinity_term_array *ts,
@@ -283,7 +284,7 @@ static int64_t sum_at(const struct attempt *a, struct domains *d, const struct s
         struct str key;
         struct str value;
         (void)str_cut(map_key(d, i), '\0', &key, &value);
-        const struct str *have = select_label(labels, key);
+        const struct str *have = api_map_find(labels, key);
         if (have && str_eq(*have, value))
             sum += *map_value(d, i);
     }

@@ -7,6 +7,7 @@
 // a few writes take here, and gives way to what has come meanwhile (bind.c: stands).
 //
 // Two of ours need none of this: each looks before it binds (docs/scheduler.md, "Several schedulers").
+#include "api/match/claim.h"
 #include "sched/sched_int.h"
 
 #include "base/banned.h"
@@ -31,8 +32,7 @@ static bool given_up(const struct api_pod *pod)
 static bool is_anothers(const struct sched *s, const struct api_pod *pod)
 {
     return pod->spec.resource_claims.n && !pod->spec.node_name.n &&
-           !pod->metadata.deletion_timestamp.set && !cluster_pod_finished(pod) &&
-           !sched_is_mine(s, pod);
+           !pod->metadata.deletion_timestamp.set && !pod_is_terminal(pod) && !sched_is_mine(s, pod);
 }
 
 static void set(struct sched *s, struct sched_pod *p, bool waits, bool tried)

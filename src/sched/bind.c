@@ -4,6 +4,7 @@
 // is written, devices get ready, the pod is bound. Many pods are on this way at once.
 #include <stdarg.h>
 
+#include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind_int.h"
 
@@ -250,7 +251,7 @@ static bool in_use(const struct binding *b, const struct api_resource_claim *cla
     cleanup_sbuf struct sbuf key = {0};
     for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
         const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
-        if (claims_is_group(r)) {
+        if (consumer_is_group(r)) {
             if (group_runs_with(b->s, r, claim))
                 return true;
             continue;

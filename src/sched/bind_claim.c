@@ -2,6 +2,7 @@
 //
 // Writing a claim for a pod: finalizer, then allocation and reservation in one status update. A
 // conflict is answered by reading the claim and trying again.
+#include "api/match/claim.h"
 #include "sched/bind_int.h"
 
 #include "base/banned.h"
@@ -135,7 +136,7 @@ static bool can_ride(const struct bind_claim *other, const struct api_resource_c
 {
     if (other->b->failed || !str_eq(other->uid, claim->metadata.uid))
         return false;
-    if (!other->group && claims_reserved(claim, bind_pod(other->b)))
+    if (!other->group && claim_is_reserved_for(claim, bind_pod(other->b)->metadata.uid))
         return false; // another attempt's
     if (other->allocation && !(allocation && is_ours(allocation, other->allocation)))
         return false;
@@ -392,9 +393,9 @@ static void write_claim(struct bind_claim *c)
                lists(claim->status.reserved_for.p, claim->status.reserved_for.n,
                      bind_claim_consumer(c).uid)) {
         touch(c, claim);
-    } else if (stored && claims_reserved(claim, bind_pod(c->b)) && !c->fresh) {
+    } else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid) && !c->fresh) {
         read_again(c); // an earlier attempt reserved it, and may have taken that back
-    } else if (stored && claims_reserved(claim, bind_pod(c->b))) {
+    } else if (stored && claim_is_reserved_for(claim, bind_pod(c->b)->metadata.uid)) {
         found_reserved(c);
     } else if (c->allocation && !has_finalizer(claim)) {
         write_finalizer(c, claim);

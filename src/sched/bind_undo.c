@@ -3,6 +3,7 @@
 // Taking back: reservations, allocations that gave way, special claims, the pod's place. First the
 // fence, so that no Binding that relies on them can come any more; then the claims, each in the version
 // known before the fence. Whatever stays behind is found by the next attempt or by the claim controller.
+#include "api/match/claim.h"
 #include "sched/bind_int.h"
 
 #include "base/banned.h"
@@ -133,8 +134,8 @@ static bool needs_fence(const struct binding *b)
 {
     for (size_t i = 0; i < b->claims_len; i++) {
         const struct bind_claim *c = &b->claims[i];
-        if (must_take(c) &&
-            (c->special || c->reserved || claims_reserved(claim_of(c), bind_pod(b))))
+        if (must_take(c) && (c->special || c->reserved ||
+                             claim_is_reserved_for(claim_of(c), bind_pod(b)->metadata.uid)))
             return true;
     }
     return b->sent;
@@ -172,7 +173,7 @@ static void claim_read(struct sched *s, void *arg, const struct client_answer *a
         bind_hold_claim(c, o);
         struct sched_claim *k = claims_get(&s->claims, o->meta->namespace, o->meta->name);
         claims_learn(&s->claims, k, o);
-        c->reserved = !c->special && claims_reserved(claim_of(c), bind_pod(b));
+        c->reserved = !c->special && claim_is_reserved_for(claim_of(c), bind_pod(b)->metadata.uid);
         c->gives_way = c->gives_way && claim_of(c)->status.allocation;
         c->again = must_take(c);
     }
@@ -325,7 +326,8 @@ static void remember(struct bind_claim *c)
     if (newest && (!c->object || (newest->revision > c->object->revision &&
                                   str_eq(newest->meta->uid, c->object->meta->uid))))
         bind_hold_claim(c, newest);
-    if (c->reserved && c->object && !claims_reserved(claim_of(c), bind_pod(c->b)))
+    if (c->reserved && c->object &&
+        !claim_is_reserved_for(claim_of(c), bind_pod(c->b)->metadata.uid))
         c->reserved = false; // gone already
 }
 
@@ -419,7 +421,7 @@ bool bind_leftovers(struct sched *s, struct sched_pod *p)
         struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
         const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
         bool special = claim && dra_is_special(claim, p->api);
-        if (!claim || (!special && !claims_reserved(claim, p->api)))
+        if (!claim || (!special && !claim_is_reserved_for(claim, p->api->metadata.uid)))
             continue;
         if (!b)
             b = cleanup_new(s, p, p->claims_len);

@@ -6,7 +6,6 @@
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/bind_int.h"
-#include "sched/select.h"
 #include "sched/volume_int.h"
 
 #include "base/banned.h"

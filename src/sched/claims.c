@@ -310,29 +310,6 @@ void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p)
         }
 }
 
-bool claims_reserved(const struct api_resource_claim *claim, const struct api_pod *pod)
-{
-    for (size_t i = 0; i < claim->status.reserved_for.n; i++)
-        if (str_eq(claim->status.reserved_for.p[i].uid, pod->metadata.uid))
-            return true;
-    return false;
-}
-
-bool claims_is_group(const struct api_resource_claim_consumer_reference *r)
-{
-    return str_eqz(r->api_group, "scheduling.k8s.io") && str_eqz(r->resource, "podgroups");
-}
-
-bool claims_reserved_by_name(const struct api_resource_claim *claim, const struct api_pod *pod)
-{
-    struct str group = pod_group_name(pod);
-    for (size_t i = 0; group.n && i < claim->status.reserved_for.n; i++)
-        if (claims_is_group(&claim->status.reserved_for.p[i]) &&
-            str_eq(claim->status.reserved_for.p[i].name, group))
-            return true;
-    return false;
-}
-
 bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod)
 {
     const struct api_resource_claim_consumer_reference_array *r = &claim->status.reserved_for;

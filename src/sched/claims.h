@@ -92,13 +92,6 @@ void claims_land(struct claims *c, struct sched_claim *k, struct flight *flight)
 void claims_pod_add(struct claims *c, struct str key, struct sched_pod *p);
 void claims_pod_remove(struct claims *c, struct str key, struct sched_pod *p);
 
-// claims_reserved says whether a claim is reserved for a pod itself.
-bool claims_reserved(const struct api_resource_claim *claim, const struct api_pod *pod);
-
-// claims_reserved_by_name: for a group of the name of the pod's. claims_is_group: the consumer is one.
-bool claims_reserved_by_name(const struct api_resource_claim *claim, const struct api_pod *pod);
-bool claims_is_group(const struct api_resource_claim_consumer_reference *r);
-
 // claims_only_for: nobody but this pod has it reserved.
 bool claims_only_for(const struct api_resource_claim *claim, const struct api_pod *pod);
 

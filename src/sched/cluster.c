@@ -3,6 +3,8 @@
 // Nodes, pods and namespaces as the scheduler sees them.
 #include "sched/cluster.h"
 
+#include "api/match/claim.h"
+
 #include "base/banned.h"
 
 static const char *const fixed_names[RES_FIXED + 1] = {"cpu", "memory", "ephemeral-storage", "pods",
@@ -124,11 +126,6 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
 }
 
 // --- Pods ----------------------------------------------------------------------------------------
-
-bool cluster_pod_finished(const struct api_pod *pod)
-{
-    return str_eqz(pod->status.phase, "Succeeded") || str_eqz(pod->status.phase, "Failed");
-}
 
 struct sched_pod *cluster_pod(const struct cluster *c, struct str key)
 {
@@ -434,7 +431,7 @@ bool cluster_check(const struct cluster *c, struct sbuf *problems)
         good &= check_node(c, *map_value(&c->nodes, i), problems);
     map_foreach(&c->pods, i) {
         const struct sched_pod *p = *map_value(&c->pods, i);
-        struct str should = cluster_pod_finished(p->api) ? (struct str){0} : p->api->spec.node_name;
+        struct str should = pod_is_terminal(p->api) ? (struct str){0} : p->api->spec.node_name;
         struct str is = p->node && !p->assumed ? p->node->name : (struct str){0};
         if (p->assumed || str_eq(is, should))
             continue;

@@ -207,9 +207,6 @@ void cluster_lift(struct cluster *c, struct sched_pod *p);
 struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
 void cluster_namespace_set(struct cluster *c, struct str name, const struct client_object *object);
 
-// cluster_pod_finished: Succeeded or Failed.
-bool cluster_pod_finished(const struct api_pod *pod);
-
 // cluster_check makes all sums anew and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);
 

@@ -2,10 +2,10 @@
 //
 // One attempt to place a pod: its claims, the nodes that may do, the best of them.
 #include "alloc/fleet.h"
+#include "api/match/node.h"
 #include "base/hash.h"
 #include "sched/packing.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 

@@ -3,10 +3,10 @@
 // The claims of a pod: which they are, what has to be allocated, whether a node can give it.
 #include "alloc/fleet.h"
 #include "api/match/claim.h"
+#include "api/match/node.h"
 #include "base/hash.h"
 #include "sched/packing.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -357,7 +357,7 @@ static bool allocated_fits(const struct attempt *a, const struct want *w,
 {
     const struct sched *s = a->s;
     const struct api_allocation_result *r = w->allocation;
-    if (r->node_selector && select_node(r->node_selector, node) <= 0)
+    if (r->node_selector && node_selector_match(r->node_selector, node) <= 0)
         return false;
     if (features_on(&s->features, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS))
         for (size_t i = 0; i < r->devices.results.n; i++)

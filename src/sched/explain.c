@@ -2,6 +2,7 @@
 //
 // The whole answer for one pod or claim, as JSON, made when it is asked for; and the check that the
 // caches are what the watches have delivered.
+#include "api/match/claim.h"
 #include "sched/explain_int.h"
 
 #include "base/banned.h"
@@ -135,7 +136,7 @@ static void ask_nodes(struct sched *s, struct sched_pod *p, struct told *t)
 
 static void other_scheduler(const struct sched *s, const struct sched_pod *p, struct told *t)
 {
-    if (p->node || p->api->spec.node_name.n || cluster_pod_finished(p->api))
+    if (p->node || p->api->spec.node_name.n || pod_is_terminal(p->api))
         return;
     sbuf_addf(&t->cause, "it is for schedulerName %.*s, which is none of ours",
               STR_ARG(p->api->spec.scheduler_name));

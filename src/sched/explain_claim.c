@@ -2,6 +2,8 @@
 //
 // What is told of a claim: who has it, what its pods wait for, and, while no pod uses it, what would become of one that did.
 #include "alloc/fleet.h"
+#include "api/match/claim.h"
+#include "api/match/taint.h"
 #include "sched/explain_int.h"
 
 #include "base/banned.h"
@@ -143,7 +145,7 @@ static size_t tolerate_all(const struct api_node *node, struct api_toleration *a
     for (size_t i = 0; i < node->spec.taints.n; i++)
         if (!str_eqz(node->spec.taints.p[i].key, "node.kubernetes.io/unschedulable"))
             all[n++] = (struct api_toleration){.key = node->spec.taints.p[i].key,
-                                               .operator= STR("Exists")};
+                                               .operator= STR(TOLERATION_EXISTS)};
     return n;
 }
 
@@ -189,7 +191,7 @@ static void write_holder(struct sched *s, const struct api_resource_claim *claim
         explain_field(w, "node", p->api->spec.node_name);
         explain_field(w, "phase", p->api->status.phase);
     }
-    explain_field(w, "state", p || claims_is_group(r) ? STR("") : STR("gone"));
+    explain_field(w, "state", p || consumer_is_group(r) ? STR("") : STR("gone"));
     json_write_object_end(w);
 }
 

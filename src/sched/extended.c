@@ -4,7 +4,6 @@
 // claim made for it, on nodes that do not offer the resource themselves.
 #include "api/match/claim.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 

@@ -1,42 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which nodes a pod may run on, devices aside.
+#include "api/match/node.h"
+#include "api/match/taint.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
 static bool unschedulable(const struct attempt *a, const struct api_node *node)
 {
     static const struct api_taint taint = {.key = STR_INIT("node.kubernetes.io/unschedulable"),
-                                           .effect = STR_INIT("NoSchedule")};
-    return node->spec.unschedulable && !select_tolerates(&a->api->spec.tolerations, &taint);
+                                           .effect = STR_INIT(TAINT_NO_SCHEDULE)};
+    return node->spec.unschedulable && !taint_is_tolerated(&a->api->spec.tolerations, &taint);
 }
 
 static const struct api_taint *untolerated(const struct attempt *a, const struct api_node *node)
 {
-    for (size_t i = 0; i < node->spec.taints.n; i++) {
-        const struct api_taint *t = &node->spec.taints.p[i];
-        if ((str_eqz(t->effect, "NoSchedule") || str_eqz(t->effect, "NoExecute")) &&
-            !select_tolerates(&a->api->spec.tolerations, t))
-            return t;
-    }
-    return NULL;
+    return taint_untolerated(&node->spec.taints, &a->api->spec.tolerations, taint_is_hard);
 }
 
 bool filter_selected(const struct api_pod *pod, const struct api_node *node)
 {
-    for (size_t i = 0; i < pod->spec.node_selector.n; i++) {
-        const struct str *have =
-            select_label(&node->metadata.labels, pod->spec.node_selector.p[i].key);
-        if (!have || !str_eq(*have, pod->spec.node_selector.p[i].value))
-            return false;
-    }
-    const struct api_node_affinity *f =
-        pod->spec.affinity ? pod->spec.affinity->node_affinity : NULL;
-    const struct api_node_selector *required =
-        f ? f->required_during_scheduling_ignored_during_execution : NULL;
-    return !required || select_node(required, node) > 0;
+    return node_takes_pod(&pod->spec, node);
 }
 
 bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)

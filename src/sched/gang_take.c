@@ -4,6 +4,7 @@
 // put up for each of them; and since one may have come that is not known here, nothing is taken before
 // the watch of pods has shown a fence: what came before it has been shown then, too. Who comes later writes the
 // claim before it relies on it, and that makes the taking fail. docs/scheduler.md ("Late writes").
+#include "api/match/claim.h"
 #include "sched/bind_int.h"
 
 #include "base/banned.h"
@@ -82,7 +83,7 @@ static void take_claim(struct group_take *t, const struct taken_claim *c)
             arena_array(&tmp, struct api_resource_claim_consumer_reference, was.n + 1);
         size_t n = 0;
         for (size_t i = 0; i < was.n; i++)
-            if (!claims_is_group(&was.p[i]))
+            if (!consumer_is_group(&was.p[i]))
                 list[n++] = was.p[i];
         changed.status.reserved_for = (struct api_resource_claim_consumer_reference_array){list, n};
     }

@@ -141,7 +141,7 @@ void groups_pod(struct sched *s, struct sched_pod *p)
     struct str name = pod_group_name(p->api);
     if (!s->groups_on || !name.n)
         return;
-    bool over = cluster_pod_finished(p->api) ||
+    bool over = pod_is_terminal(p->api) ||
                 (p->api->metadata.deletion_timestamp.set && !p->api->spec.node_name.n);
     if (over && p->group) {
         leave(s, p);

@@ -7,7 +7,6 @@
 #include "api/match/claim.h"
 #include "codec/json_writer.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 

@@ -174,8 +174,8 @@ static int claim_demand(struct attempt *a, const struct want *w,
         }
     }
     if (r == 0 && mapped && w->claim &&
-        (w->pending || (w->claim->status.reserved_for.n && !claims_reserved(w->claim, a->api) &&
-                        !(w->group && claims_reserved_by_name(w->claim, a->api))))) {
+        (w->pending || (w->claim->status.reserved_for.n &&
+                        !claim_is_reserved_for_pod(w->claim, a->api, w->group)))) {
         if (why)
             refuse_demand(a, why,
                           arena_strf(a->arena,

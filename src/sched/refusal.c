@@ -4,7 +4,8 @@
 // lacking.
 #include "sched/refusal.h"
 
-#include "sched/select.h"
+#include "api/match/label.h"
+#include "api/match/node.h"
 #include "sched/volume_int.h"
 
 #include "base/banned.h"
@@ -113,7 +114,7 @@ static void write_term(const struct api_node_selector_term *t, const struct api_
         else
             one.match_expressions =
                 (struct api_node_selector_requirement_array){t->match_expressions.p + i, 1};
-        if (select_node_term(&one, node) > 0)
+        if (node_term_match(&one, node) > 0)
             continue;
         sbuf_addz(out, ": ");
         write_requirement(field ? one.match_fields.p : one.match_expressions.p, out);
@@ -128,7 +129,7 @@ static void write_unselected(const struct api_pod *pod, const struct api_node *n
     sbuf_addz(out, "do not match the pod's node selector or affinity");
     for (size_t i = 0; i < pod->spec.node_selector.n; i++) {
         const struct api_str_entry *want = &pod->spec.node_selector.p[i];
-        const struct str *have = select_label(&node->metadata.labels, want->key);
+        const struct str *have = api_map_find(&node->metadata.labels, want->key);
         if (have && str_eq(*have, want->value))
             continue;
         sbuf_addf(out, ": %.*s=%.*s", STR_ARG(want->key), STR_ARG(want->value));

@@ -5,7 +5,6 @@
 #include "api/match/claim.h"
 #include "sched/packing.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -131,7 +130,7 @@ static bool expired(void *arg)
 
 bool sched_is_mine(const struct sched *s, const struct api_pod *pod)
 {
-    if (pod->spec.node_name.n || pod->metadata.deletion_timestamp.set || cluster_pod_finished(pod))
+    if (pod->spec.node_name.n || pod->metadata.deletion_timestamp.set || pod_is_terminal(pod))
         return false;
     for (size_t i = 0; i < s->names.n; i++)
         if (str_eq(s->names.p[i], pod->spec.scheduler_name))
@@ -277,7 +276,7 @@ static void pods_moved(struct sched *s)
 // The pod is on a node, or has ended.
 static void pod_settled(struct sched *s, struct sched_pod *p, bool moved, bool smaller)
 {
-    bool finished = cluster_pod_finished(p->api);
+    bool finished = pod_is_terminal(p->api);
     struct str where = finished ? (struct str){0} : p->api->spec.node_name;
     if (p->state != POD_BINDING || p->api->spec.node_name.n)
         queue_leave(&s->queue, p);
@@ -361,7 +360,7 @@ static void pod_changed(void *arg, const struct client_object *before,
                      sched_is_mine(s, p->api) && p->api->status.nominated_node_name.n);
     if (sched_is_mine(s, p->api))
         pod_pending(s, p, held);
-    else if (p->api->spec.node_name.n || cluster_pod_finished(p->api))
+    else if (p->api->spec.node_name.n || pod_is_terminal(p->api))
         pod_settled(s, p, moved, smaller);
     else if (p->state != POD_BINDING)
         queue_leave(&s->queue, p); // being deleted, or another scheduler's
@@ -459,7 +458,8 @@ static bool has_allocation(const struct client_object *o)
 static bool worth_a_turn(struct sched *s, const struct sched_claim *k, const struct sched_pod *p)
 {
     const struct api_resource_claim *claim = claims_api(k);
-    if (claim && (claims_reserved(claim, p->api) || dra_is_special(claim, p->api)))
+    if (claim &&
+        (claim_is_reserved_for(claim, p->api->metadata.uid) || dra_is_special(claim, p->api)))
         return true;
     cleanup_sbuf struct sbuf why = {0};
     return (p->whys & WHY_BIT(WHY_DEVICES)) && dra_gate(s, p->api, &why);

@@ -5,8 +5,9 @@
 // how empty its cpus stay.
 #include <math.h>
 
+#include "api/match/node.h"
+#include "api/match/taint.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -50,8 +51,8 @@ static int64_t soft_taints(const struct attempt *a, const struct api_node *node)
 {
     int64_t n = 0;
     for (size_t i = 0; i < node->spec.taints.n; i++)
-        n += str_eqz(node->spec.taints.p[i].effect, "PreferNoSchedule") &&
-             !select_tolerates(&a->api->spec.tolerations, &node->spec.taints.p[i]);
+        n += taint_is_soft(node->spec.taints.p[i].effect) &&
+             !taint_is_tolerated(&a->api->spec.tolerations, &node->spec.taints.p[i]);
     return n;
 }
 
@@ -63,7 +64,7 @@ static int64_t preferred(const struct attempt *a, const struct api_node *node)
     for (size_t i = 0; f && i < f->preferred_during_scheduling_ignored_during_execution.n; i++) {
         const struct api_preferred_scheduling_term *t =
             &f->preferred_during_scheduling_ignored_during_execution.p[i];
-        if (select_node_term(&t->preference, node) > 0)
+        if (node_term_match(&t->preference, node) > 0)
             sum += t->weight;
     }
     return sum;

@@ -3,8 +3,8 @@
 // Topology spread: matching pods are counted by domain once per attempt.
 #include <math.h>
 
+#include "api/match/label.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 
 #include "base/banned.h"
 
@@ -19,11 +19,11 @@ struct spread {
 static bool matches(const struct attempt *a, const struct api_topology_spread_constraint *c,
                     const struct api_pod *pod)
 {
-    if (!select_labels(c->label_selector, &pod->metadata.labels))
+    if (labels_match(c->label_selector, &pod->metadata.labels) <= 0)
         return false;
     for (size_t i = 0; i < c->match_label_keys.n; i++) {
-        const struct str *mine = select_label(&a->api->metadata.labels, c->match_label_keys.p[i]);
-        const struct str *its = select_label(&pod->metadata.labels, c->match_label_keys.p[i]);
+        const struct str *mine = api_map_find(&a->api->metadata.labels, c->match_label_keys.p[i]);
+        const struct str *its = api_map_find(&pod->metadata.labels, c->match_label_keys.p[i]);
         if (mine && !(its && str_eq(*mine, *its)))
             return false;
     }
@@ -37,7 +37,7 @@ static bool counts_none(const struct attempt *a, const struct api_topology_sprea
     if (!s || s->match_labels.n || s->match_expressions.n)
         return false;
     for (size_t i = 0; i < c->match_label_keys.n; i++)
-        if (select_label(&a->api->metadata.labels, c->match_label_keys.p[i]))
+        if (api_map_find(&a->api->metadata.labels, c->match_label_keys.p[i]))
             return false;
     return true;
 }
@@ -50,7 +50,7 @@ static bool eligible(const struct attempt *a, const struct spread *s, const stru
     // A node counts only if it has the keys of all constraints of the kind.
     for (size_t i = 0; i < a->spreads_len; i++)
         if (a->spreads[i].hard == s->hard &&
-            !select_label(&n->api->metadata.labels, a->spreads[i].api->topology_key))
+            !api_map_find(&n->api->metadata.labels, a->spreads[i].api->topology_key))
             return false;
     bool affinity = !c->has_node_affinity_policy || !str_eqz(c->node_affinity_policy, "Ignore");
     bool taints = c->has_node_taints_policy && str_eqz(c->node_taints_policy, "Honor");
@@ -64,7 +64,7 @@ static void count(struct attempt *a, struct spread *s)
     struct str key = s->api->topology_key;
     for (size_t i = 0; i < c->order.n; i++)
         if (eligible(a, s, c->order.p[i]))
-            (void)map_put(&s->counts, *select_label(&c->order.p[i]->api->metadata.labels, key));
+            (void)map_put(&s->counts, *api_map_find(&c->order.p[i]->api->metadata.labels, key));
     struct sched_namespace **ns = map_get(&c->namespaces, a->api->metadata.namespace);
     const struct list *pods = ns && !counts_none(a, s->api) ? &(*ns)->pods : NULL;
     for (struct list_node *node = pods ? pods->head.next : NULL; node && node != &pods->head;
@@ -73,7 +73,7 @@ static void count(struct attempt *a, struct spread *s)
         if (p == a->pod || p->api->metadata.deletion_timestamp.set || !matches(a, s->api, p->api) ||
             !eligible(a, s, p->node))
             continue;
-        ++*map_put(&s->counts, *select_label(&p->node->api->metadata.labels, key));
+        ++*map_put(&s->counts, *api_map_find(&p->node->api->metadata.labels, key));
     }
     s->least = map_len(&s->counts) ? INT64_MAX : 0;
     map_foreach(&s->counts, i)
@@ -113,7 +113,7 @@ enum why spread_filter(struct attempt *a, const struct sched_node *n, struct ref
         const struct spread *s = &a->spreads[i];
         if (!s->hard)
             continue;
-        const struct str *value = select_label(&n->api->metadata.labels, s->api->topology_key);
+        const struct str *value = api_map_find(&n->api->metadata.labels, s->api->topology_key);
         if (!value) {
             refusal_add(a, why, (struct refusal){.code = REFUSED_SPREAD_LABEL, .spread = s->api});
             return WHY_SPREAD;
@@ -136,7 +136,7 @@ static double raw_score(const struct attempt *a, const struct sched_node *n, siz
         const struct spread *s = &a->spreads[i];
         if (s->hard)
             continue;
-        const struct str *value = select_label(&n->api->metadata.labels, s->api->topology_key);
+        const struct str *value = api_map_find(&n->api->metadata.labels, s->api->topology_key);
         if (!value) {
             *ret_ignored = true;
             return 0;

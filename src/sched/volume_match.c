@@ -6,8 +6,9 @@
 
 #include "api/amounts.h"
 #include "api/match/claim.h"
+#include "api/match/label.h"
+#include "api/match/node.h"
 #include "sched/bind_int.h"
-#include "sched/select.h"
 #include "sched/volume_int.h"
 
 #include "base/banned.h"
@@ -76,7 +77,7 @@ static bool is_free(const struct sched *s, const struct api_persistent_volume *v
 {
     return !v->spec.claim_ref && !given_to(s, v->metadata.name) &&
            str_eqz(v->status.phase, "Available") &&
-           (!c->spec.selector || select_labels(c->spec.selector, &v->metadata.labels)) &&
+           (!c->spec.selector || labels_match(c->spec.selector, &v->metadata.labels) > 0) &&
            has_modes(&v->spec.access_modes, &c->spec.access_modes);
 }
 
@@ -177,32 +178,6 @@ static const struct client_object *choose(const struct attempt *a, const struct 
 
 // --- Volumes to be made --------------------------------------------------------------------------
 
-static bool requirement_met(const struct api_topology_selector_label_requirement *r,
-                            const struct api_node *node)
-{
-    const struct str *have = select_label(&node->metadata.labels, r->key);
-    for (size_t i = 0; have && i < r->values.n; i++)
-        if (str_eq(r->values.p[i], *have))
-            return true;
-    return false;
-}
-
-static bool term_met(const struct api_topology_selector_term *t, const struct api_node *node)
-{
-    for (size_t i = 0; i < t->match_label_expressions.n; i++)
-        if (!requirement_met(&t->match_label_expressions.p[i], node))
-            return false;
-    return t->match_label_expressions.n > 0;
-}
-
-static bool allowed(const struct api_storage_class *class, const struct api_node *node)
-{
-    for (size_t i = 0; i < class->allowed_topologies.n; i++)
-        if (term_met(&class->allowed_topologies.p[i], node))
-            return true;
-    return class->allowed_topologies.n == 0;
-}
-
 static void show_capacity(void *arg, const struct client_object *o)
 {
     struct matching *m = arg;
@@ -237,7 +212,7 @@ static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_n
     find_rooms(a, v);
     for (size_t i = 0; i < v->rooms.n; i++) {
         const struct api_csi_storage_capacity *c = v->rooms.p[i]->object.value;
-        if (select_labels(c->node_topology, &node->metadata.labels))
+        if (labels_match(c->node_topology, &node->metadata.labels) > 0)
             return true;
     }
     return false;
@@ -249,7 +224,7 @@ static bool can_make(struct attempt *a, struct pod_volume *v, const struct api_n
 {
     *ret = REFUSED_VOLUME_NONE;
     if (!v->class->provisioner.n || str_eqz(v->class->provisioner, STORAGE_NO_PROVISIONER) ||
-        !allowed(v->class, node))
+        !node_is_in_topologies(&v->class->allowed_topologies, node))
         return false;
     *ret = REFUSED_VOLUME_ROOM;
     return has_room(a, v, node);

@@ -4,7 +4,7 @@
 // every node would take nodes times volumes.
 #include <stdlib.h>
 
-#include "sched/select.h"
+#include "api/match/label.h"
 #include "sched/volume_int.h"
 
 #include "base/banned.h"
@@ -75,7 +75,7 @@ const struct client_object *volume_pins_best(const struct volume_pins *all,
     const struct volume_pin *best = NULL;
     for (size_t at = 0; at < all->n; at = place_of(all, all->p[at].key, NULL)) {
         struct str key = all->p[at].key;
-        const struct str *value = key.n ? select_label(&node->metadata.labels, key) : &none;
+        const struct str *value = key.n ? api_map_find(&node->metadata.labels, key) : &none;
         for (size_t i = value ? place_of(all, key, value) : all->n;
              i < all->n && str_eq(all->p[i].key, key) && str_eq(all->p[i].value, *value); i++) {
             const struct volume_pin *p = &all->p[i];

@@ -3,8 +3,9 @@
 // The rules for volumes: what keeps a pod from every node, and what from some. Texts are kube-scheduler's, with names.
 #include "api/amounts.h"
 #include "api/match/claim.h"
+#include "api/match/label.h"
+#include "api/match/node.h"
 #include "sched/sched_int.h"
-#include "sched/select.h"
 #include "sched/volume_int.h"
 
 #include "base/banned.h"
@@ -13,7 +14,7 @@ bool volume_reaches(const struct api_persistent_volume *volume, const struct api
 {
     const struct api_node_selector *s =
         volume->spec.node_affinity ? volume->spec.node_affinity->required : NULL;
-    return !s || select_node(s, node) > 0;
+    return !s || node_selector_match(s, node) > 0;
 }
 
 // --- The pod as a whole --------------------------------------------------------------------------
@@ -196,10 +197,10 @@ enum { ZONE_LABELS_NOW = 2 }; // the older ones follow in the same order
 // The node's label of the same name; for an older one also the newer, but not the other way round.
 static const struct str *zone_of(const struct api_node *node, size_t i)
 {
-    const struct str *v = select_label(&node->metadata.labels, zone_labels[i]);
+    const struct str *v = api_map_find(&node->metadata.labels, zone_labels[i]);
     return v || i < ZONE_LABELS_NOW
                ? v
-               : select_label(&node->metadata.labels, zone_labels[i - ZONE_LABELS_NOW]);
+               : api_map_find(&node->metadata.labels, zone_labels[i - ZONE_LABELS_NOW]);
 }
 
 // A volume of several zones has them joined by two underscores. A label with an empty zone says nothing.
@@ -223,9 +224,9 @@ bool volume_in_zone(const struct api_persistent_volume *volume, const struct api
 {
     bool zoned = false;
     for (size_t i = 0; i < array_len(zone_labels); i++)
-        zoned = zoned || select_label(&node->metadata.labels, zone_labels[i]);
+        zoned = zoned || api_map_find(&node->metadata.labels, zone_labels[i]);
     for (size_t i = 0; zoned && i < array_len(zone_labels); i++) {
-        const struct str *want = select_label(&volume->metadata.labels, zone_labels[i]);
+        const struct str *want = api_map_find(&volume->metadata.labels, zone_labels[i]);
         if (want && keeps_out(*want, zone_of(node, i)))
             return false;
     }

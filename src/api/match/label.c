@@ -7,31 +7,6 @@
 
 #include "base/banned.h"
 
-// Up to here comparing lengths first is faster than halving: most labels differ in length.
-enum { LABELS_SCANNED_MAX = 12 };
-
-const struct str *label_find(const struct api_str_map *labels, struct str key)
-{
-    if (labels->n <= LABELS_SCANNED_MAX) {
-        for (size_t i = 0; i < labels->n; i++)
-            if (str_eq(labels->p[i].key, key))
-                return &labels->p[i].value;
-        return NULL;
-    }
-    size_t low = 0, high = labels->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = str_cmp(labels->p[middle].key, key);
-        if (order == 0)
-            return &labels->p[middle].value;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
 bool label_operator_read(struct str text, bool numbers, enum label_operator *ret)
 {
     static const struct {
@@ -85,14 +60,6 @@ bool label_requirement_read(struct str key, struct str operator,
     return false;
 }
 
-static bool label_requirement_lists(const struct label_requirement *r, struct str value)
-{
-    for (size_t i = 0; i < r->values_len; i++)
-        if (str_eq(r->values[i], value))
-            return true;
-    return false;
-}
-
 bool label_requirement_holds(const struct label_requirement *r, const struct str *value)
 {
     int64_t number;
@@ -100,10 +67,10 @@ bool label_requirement_holds(const struct label_requirement *r, const struct str
     case LABEL_EQUALS:
     case LABEL_DOUBLE_EQUALS:
     case LABEL_IN:
-        return value && label_requirement_lists(r, *value);
+        return value && str_listed(r->values, r->values_len, *value);
     case LABEL_NOT_EQUALS:
     case LABEL_NOT_IN:
-        return !value || !label_requirement_lists(r, *value);
+        return !value || !str_listed(r->values, r->values_len, *value);
     case LABEL_EXISTS:
         return value != NULL;
     case LABEL_DOES_NOT_EXIST:
@@ -119,7 +86,7 @@ bool label_requirement_holds(const struct label_requirement *r, const struct str
 bool labels_include(const struct api_str_map *labels, const struct api_str_map *wanted)
 {
     for (size_t i = 0; i < wanted->n; i++) {
-        const struct str *have = label_find(labels, wanted->p[i].key);
+        const struct str *have = api_map_find(labels, wanted->p[i].key);
         if (!have || !str_eq(*have, wanted->p[i].value))
             return false;
     }
@@ -136,7 +103,7 @@ enum selection labels_match(const struct api_label_selector *s, const struct api
         struct label_requirement q;
         if (!label_requirement_read(e->key, e->operator, & e->values, false, &q))
             return SELECTION_INVALID;
-        if (r == SELECTION_YES && !label_requirement_holds(&q, label_find(labels, q.key)))
+        if (r == SELECTION_YES && !label_requirement_holds(&q, api_map_find(labels, q.key)))
             r = SELECTION_NO;
     }
     return r;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/api.h" // api_map_find
 #include "api/match/selection.h"
 #include "api/types.h"
 #include "base/str.h"
@@ -33,9 +34,6 @@ struct label_requirement {
     size_t values_len;
     int64_t number; // LABEL_GREATER, LABEL_LESS
 };
-
-// label_find is the value of a label, NULL when there is none. For every map of strings.
-const struct str *label_find(const struct api_str_map *labels, struct str key);
 
 // label_operator_read understands an operator as it stands in objects. numbers: Gt and Lt are
 // operators too, as in NodeSelectors. False: unknown.

@@ -461,7 +461,7 @@ bool label_selector_matches(const struct label_selector *s, const struct api_str
     if (s->nothing)
         return false;
     for (size_t i = 0; i < s->n; i++)
-        if (!label_requirement_holds(&s->p[i], label_find(labels, s->p[i].key)))
+        if (!label_requirement_holds(&s->p[i], api_map_find(labels, s->p[i].key)))
             return false;
     return true;
 }

@@ -19,7 +19,7 @@ static enum selection node_expressions_match(const struct api_node_selector_requ
         struct label_requirement q;
         if (!label_requirement_read(e->key, e->operator, & e->values, true, &q))
             return SELECTION_INVALID;
-        if (r == SELECTION_YES && !label_requirement_holds(&q, label_find(labels, q.key)))
+        if (r == SELECTION_YES && !label_requirement_holds(&q, api_map_find(labels, q.key)))
             r = SELECTION_NO;
     }
     return r;
@@ -87,6 +87,28 @@ bool node_takes_pod(const struct api_pod_spec *spec, const struct api_node *node
     const struct api_node_selector *required = node_required(spec);
     return labels_include(&node->metadata.labels, &spec->node_selector) &&
            (!required || node_selector_match(required, node) > 0);
+}
+
+static bool node_topology_matches(const struct api_topology_selector_term *t,
+                                  const struct api_str_map *labels)
+{
+    for (size_t i = 0; i < t->match_label_expressions.n; i++) {
+        const struct api_topology_selector_label_requirement *e = &t->match_label_expressions.p[i];
+        const struct label_requirement q = {
+            .key = e->key, .relation = LABEL_IN, .values = e->values.p, .values_len = e->values.n};
+        if (!label_requirement_holds(&q, api_map_find(labels, e->key)))
+            return false;
+    }
+    return t->match_label_expressions.n > 0;
+}
+
+bool node_is_in_topologies(const struct api_topology_selector_term_array *terms,
+                           const struct api_node *node)
+{
+    for (size_t i = 0; i < terms->n; i++)
+        if (node_topology_matches(&terms->p[i], &node->metadata.labels))
+            return true;
+    return terms->n == 0;
 }
 
 // --- Devices -------------------------------------------------------------------------------------

@@ -37,6 +37,11 @@ const struct api_node_selector *node_required(const struct api_pod_spec *spec);
 int node_matches(const struct api_node *node, struct str name, bool all,
                  const struct api_node_selector *selector, struct err *err) MUST_USE;
 
+// node_is_in_topologies: one of the terms of a StorageClass is for the node, or there is none. Every
+// requirement of a term must hold; an empty term matches nothing.
+bool node_is_in_topologies(const struct api_topology_selector_term_array *terms,
+                           const struct api_node *node);
+
 // node_only_name is the name of the one node that a selector can match, empty when it may match
 // others.
 struct str node_only_name(const struct api_node_selector *selector);
