@@ -132,8 +132,8 @@ static void random_template(struct live *l, int i)
         "", ",'tolerations':[{'key':'sick','operator':'Exists'}]",
         ",'tolerations':[{'operator':'Exists','effect':'NoExecute'}]",
         ",'tolerations':[{'key':'k','operator':'Exists'}]",
-        ",'tolerations':[{'key':'k','operator':'Equal','value':'v','effect':'NoExecute',"
-        "'tolerationSeconds':300}]"};
+        (",'tolerations':[{'key':'k','operator':'Equal','value':'v','effect':'NoExecute',"
+         "'tolerationSeconds':300}]")};
     cleanup_sbuf struct sbuf b = {0};
     sbuf_addf(&b,
               "{'metadata':{'name':'t%d','namespace':'default'},'spec':{'spec':{'devices':{"
