@@ -163,9 +163,9 @@ void check_security_annotations(struct pod_rules *p, const struct path *at);
 // (validate_work.c). The rules of Jobs are in validate_job.c.
 void check_work_numbers(struct validator *v, const struct api_type *t, const void *value,
                         const void *old);
-void check_job(struct validator *v, const void *job, const void *old);
-void check_job_status(struct validator *v, const void *job, const void *old);
-void check_cron_job(struct validator *v, const void *cron_job, const void *old);
+void check_job(struct validator *v, const void *value, const void *old);
+void check_job_status(struct validator *v, const void *value, const void *old);
+void check_cron_job(struct validator *v, const void *value, const void *old);
 
 // check_pod_group, check_pod_group_status, check_workload: what the schema's rules do not say.
 void check_pod_group(struct validator *v, const struct api_pod_group *group, bool is_new);

@@ -148,7 +148,8 @@ static bool create_slot(struct stateful *s, int64_t slot)
     struct api_pod_template_spec template = s->set->spec.template;
     if (revision != s->revisions.current && !load_revision_template(revision, s->arena, &template))
         revision = s->revisions.current;
-    struct str number = arena_strf(s->arena, "%lld", (long long)(s->start + slot));
+    long long ordinal = s->start + slot;
+    struct str number = arena_strf(s->arena, "%lld", ordinal);
     struct api_pod pod = load_pod_of(&template, s->l, s->o, s->arena);
     pod.metadata.name =
         arena_strf(s->arena, "%.*s-%.*s", STR_ARG(s->o->meta->name), STR_ARG(number));
