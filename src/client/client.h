@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/exec.h"
 
+// Clients hand out the shared typed objects of the API room; their users still say client_object.
 #define client_object       typed_object
 #define client_object_ref   typed_object_ref
 #define client_object_unref typed_object_unref
