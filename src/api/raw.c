@@ -259,6 +259,7 @@ int raw_write(struct str text, struct json_writer *w, struct err *err)
         json_write_raw(w, text);
         return 0;
     }
+    w->altered |= s.rewritten;
     s = (struct scan){text.p, text.p + text.n, false};
     (void)copy_value(&s, w);
     return 0;

@@ -14,8 +14,8 @@
 struct str raw_source(const struct json_doc *doc, const yyjson_val *key, const yyjson_val *v);
 
 // raw_write writes a JSON text through w, without its white space and with Go's HTML escapes if w
-// has them. Returns 0, or -ERR_INVALID when the text is not one JSON value nested less deep than
-// DRAY_DOC_DEPTH_MAX.
+// has them; w->altered is set when that is another text. Returns 0, or -ERR_INVALID when the text
+// is not one JSON value nested less deep than DRAY_DOC_DEPTH_MAX.
 int raw_write(struct str text, struct json_writer *w, struct err *err) MUST_USE;
 
 #endif

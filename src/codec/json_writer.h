@@ -19,8 +19,9 @@ struct json_writer {
     bool html;       // write <, > and & as \u003c, \u003e, \u0026 (what Go does unless told not to)
     unsigned indent; // spaces a level; 0: compact
     unsigned depth;
-    bool comma; // something stands before the next item at this level
-    bool value; // a key has been written and its value is next
+    bool comma;   // something stands before the next item at this level
+    bool value;   // a key has been written and its value is next
+    bool altered; // a text given as JSON was written otherwise: without white space, or escaped
 };
 
 // json_write_object_begin ... json_write_end: containers. An empty one is {} or [] in any layout.

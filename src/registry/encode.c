@@ -162,7 +162,9 @@ int encode_json(struct registry *r, const struct api_object *object, uint64_t re
     api_set_type_meta(object);
     sbuf_clear(&r->scratch);
     struct json_writer w = {.out = &r->scratch, .html = true};
-    return api_json_write(object->kind->type, object->value, &w, err);
+    int code = api_json_write(object->kind->type, object->value, &w, err);
+    r->scratch_altered = w.altered;
+    return code;
 }
 
 struct object *encoded_object(struct registry *r, const struct api_object *object,

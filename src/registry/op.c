@@ -244,7 +244,7 @@ static int put(struct op *op, const struct object *o, const struct api_object *o
     if (o->kind == op->r->namespace_kind)
         w->terminating = terminating(op, o);
     int code = store_put(op->r->store, o, expect, written, w, &err);
-    if (code == 0)
+    if (code == 0 && !op->r->scratch_altered)
         typed_cache_keep(op->r->typed, o, object);
     return begun(op, o->revision, code, &err);
 }

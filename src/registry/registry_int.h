@@ -92,8 +92,9 @@ struct registry {
     struct list sweeps; // namespaces to be emptied
     struct exec_timer sweep_timer;
     struct default_priority default_priority;
-    struct sbuf scratch; // JSON being made
-    struct sbuf spliced; // the same with another resourceVersion
+    struct sbuf scratch;  // JSON being made
+    bool scratch_altered; // it does not read back as the typed object it was made from
+    struct sbuf spliced;  // the same with another resourceVersion
     const struct api_kind *namespace_kind, *pod_kind, *priority_kind, *storage_kind, *budget_kind,
         *runtime_kind, *quota_kind, *limits_kind, *account_kind, *event_kind;
     struct exec_timer events_timer; // events.c
