@@ -58,7 +58,7 @@ static void say(struct agent *a, const char *what, struct str about, const char 
 
 // --- What the parts ask of each other ------------------------------------------------------------
 
-static const struct client_object *the_node(void *arg)
+static const struct typed_object *the_node(void *arg)
 {
     struct agent *a = arg;
     return a->node ? node_object(a->node) : NULL;

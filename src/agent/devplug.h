@@ -88,12 +88,12 @@ bool devplug_wanted(const struct devplug *d, const struct api_pod *pod);
 
 // devplug_allocate gives every container of a pod its devices; what it has already stays. All or nothing: on
 // failure nothing is held. done comes later, once, with 0 or kubelet's text; -errno when it could not be saved.
-void devplug_allocate(struct devplug *d, const struct client_object *pod, devplug_done_fn done,
+void devplug_allocate(struct devplug *d, const struct typed_object *pod, devplug_done_fn done,
                       void *arg);
 
 // devplug_pre_start makes sure that a container has its devices, and calls PreStartContainer where that is asked
 // for. Returns false, and done is not called, when there is nothing to do.
-bool devplug_pre_start(struct devplug *d, const struct client_object *pod,
+bool devplug_pre_start(struct devplug *d, const struct typed_object *pod,
                        const struct api_container *container, devplug_done_fn done, void *arg);
 
 // devplug_release ends what is under way for a pod with -ECANCELED, and takes back what it has.

@@ -28,7 +28,7 @@ static struct str pod_uid(const struct device_op *op)
 
 static void op_free(struct device_op *op)
 {
-    client_object_unref(op->pod);
+    typed_object_unref(op->pod);
     vec_done(&op->made);
     arena_done(&op->arena);
     free(op);
@@ -485,7 +485,7 @@ static void add_step(void *arg, const struct device_step *s)
 
 // --- Grants of pods that are gone ----------------------------------------------------------------
 
-static void note_pod(void *ctx, const struct client_object *pod)
+static void note_pod(void *ctx, const struct typed_object *pod)
 {
     *map_put((struct device_set *)ctx, pod->meta->uid) = true;
 }
@@ -514,12 +514,12 @@ static void on_begin(void *arg)
     go_on(op);
 }
 
-static struct device_op *op_new(struct devplug *d, const struct client_object *pod,
+static struct device_op *op_new(struct devplug *d, const struct typed_object *pod,
                                 devplug_done_fn done, void *arg)
 {
     struct device_op *op = xcalloc(1, sizeof(*op));
     op->owner = d;
-    op->pod = client_object_ref(pod);
+    op->pod = typed_object_ref(pod);
     op->done = done;
     op->arg = arg;
     op->begin = (struct exec_timer){.fn = on_begin, .arg = op};
@@ -528,7 +528,7 @@ static struct device_op *op_new(struct devplug *d, const struct client_object *p
     return op;
 }
 
-void devplug_allocate(struct devplug *d, const struct client_object *pod, devplug_done_fn done,
+void devplug_allocate(struct devplug *d, const struct typed_object *pod, devplug_done_fn done,
                       void *arg)
 {
     struct device_op *op = op_new(d, pod, done, arg);
@@ -550,7 +550,7 @@ static void note_due(void *arg, const struct device_step *s)
               !device_ledger_find(&n->devices->ledger, n->pod_uid, s->container->name, s->resource);
 }
 
-bool devplug_pre_start(struct devplug *d, const struct client_object *pod,
+bool devplug_pre_start(struct devplug *d, const struct typed_object *pod,
                        const struct api_container *container, devplug_done_fn done, void *arg)
 {
     struct need_check n = {.devices = d, .pod_uid = pod->meta->uid};

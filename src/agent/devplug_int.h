@@ -67,7 +67,7 @@ struct device_op {
     struct list_node node; // of devplug.ops; not linked: over, and freed with its last answer
     struct devplug *owner;
     struct arena arena;
-    const struct client_object *pod; // kept
+    const struct typed_object *pod; // kept
     struct VEC(struct device_step) steps;
     size_t next;
     struct VEC(struct device_grant *) made; // taken back if it fails

@@ -19,10 +19,10 @@ struct log_module dra_log = LOG_MODULE("agent");
 static void op_free(struct dra_op *op)
 {
     for (size_t i = 0; i < op->claims.n; i++) {
-        client_object_unref(op->claims.p[i].object);
+        typed_object_unref(op->claims.p[i].object);
         node_claim_free(op->claims.p[i].fresh);
     }
-    client_object_unref(op->pod);
+    typed_object_unref(op->pod);
     arena_done(&op->arena);
     free(op);
 }
@@ -192,41 +192,41 @@ void dra_metrics(const struct dra *d, struct sbuf *out)
 
 // --- What callers ask for ------------------------------------------------------------------------
 
-static const struct api_pod *pod_of(const struct client_object *o)
+static const struct api_pod *pod_of(const struct typed_object *o)
 {
     return o->object.value;
 }
 
-static struct dra_op *pod_op(struct dra *d, const struct client_object *pod, bool preparing,
+static struct dra_op *pod_op(struct dra *d, const struct typed_object *pod, bool preparing,
                              dra_done_fn done, void *arg)
 {
     struct dra_op *op =
         dra_op_new(d, pod->meta->uid, preparing ? dra_prepare_run : dra_unprepare_run, done, arg);
-    op->pod = client_object_ref(pod);
+    op->pod = typed_object_ref(pod);
     op->namespace = arena_str(&op->arena, pod->meta->namespace);
     op->preparing = preparing;
     return op;
 }
 
-void dra_prepare(struct dra *d, const struct client_object *pod, dra_done_fn done, void *arg)
+void dra_prepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
 {
     (void)pod_op(d, pod, true, done, arg);
 }
 
-void dra_unprepare(struct dra *d, const struct client_object *pod, dra_done_fn done, void *arg)
+void dra_unprepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
 {
     (void)pod_op(d, pod, false, done, arg);
 }
 
 void dra_prepare_claims(struct dra *d, struct str consumer_uid,
-                        const struct client_object *const *claims, size_t n, dra_done_fn done,
+                        const struct typed_object *const *claims, size_t n, dra_done_fn done,
                         void *arg)
 {
     struct dra_op *op = dra_op_new(d, consumer_uid, dra_prepare_run, done, arg);
     op->preparing = true;
     for (size_t i = 0; i < n; i++) {
         const struct dra_op_claim c = {.name = arena_str(&op->arena, claims[i]->meta->name),
-                                       .object = client_object_ref(claims[i])};
+                                       .object = typed_object_ref(claims[i])};
         vec_push_arena(&op->arena, &op->claims, c);
     }
 }
@@ -266,7 +266,7 @@ struct round {
     struct arena arena;
 };
 
-static void note_active(void *ctx, const struct client_object *pod)
+static void note_active(void *ctx, const struct typed_object *pod)
 {
     struct round *r = ctx;
     *map_put(&r->active, arena_str(&r->arena, pod->meta->uid)) = true;
@@ -349,7 +349,7 @@ static void on_healed(void *arg, int code, const struct err *err)
         d->rebuilding = false;
 }
 
-static void heal_pod(void *ctx, const struct client_object *pod)
+static void heal_pod(void *ctx, const struct typed_object *pod)
 {
     struct dra *d = ctx;
     bool has_claims = pod_of(pod)->spec.resource_claims.n > 0 ||

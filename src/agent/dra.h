@@ -42,7 +42,7 @@ struct dra_times {
     int64_t health_retry_ns; // 5 s
 };
 
-typedef void (*dra_pod_fn)(void *ctx, const struct client_object *pod);
+typedef void (*dra_pod_fn)(void *ctx, const struct typed_object *pod);
 
 struct dra_options {
     struct exec *exec;
@@ -85,15 +85,15 @@ typedef void (*dra_done_fn)(void *arg, int code, const struct err *err);
 // dra_prepare prepares all claims of a pod. Codes: -ERR_NOT_FOUND (claim or driver), -ERR_FORBIDDEN
 // (not reserved for the pod), -ERR_INVALID, -ERR_CONFLICT, -ERR_UNAVAILABLE, -ERR_TIMEOUT, -errno of the
 // checkpoint … with kubelet's texts.
-void dra_prepare(struct dra *d, const struct client_object *pod, dra_done_fn done, void *arg);
+void dra_prepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg);
 
 // dra_unprepare lets go of the claims of a pod whose containers have stopped.
-void dra_unprepare(struct dra *d, const struct client_object *pod, dra_done_fn done, void *arg);
+void dra_unprepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg);
 
 // dra_prepare_claims prepares claims for a consumer without a Pod object, and without asking whether
 // they are reserved for it.
 void dra_prepare_claims(struct dra *d, struct str consumer_uid,
-                        const struct client_object *const *claims, size_t n, dra_done_fn done,
+                        const struct typed_object *const *claims, size_t n, dra_done_fn done,
                         void *arg);
 
 // dra_unprepare_uid lets go of all claims of a consumer, from the checkpoint alone.

@@ -47,9 +47,9 @@ struct dra {
 struct dra_op_claim {
     struct str name;
     bool check_owner;
-    const struct client_object *object; // from the API; referenced
-    struct node_claim *fresh;           // made from it; owned until it is added
-    bool calls;                         // its drivers are to be called
+    const struct typed_object *object; // from the API; referenced
+    struct node_claim *fresh;          // made from it; owned until it is added
+    bool calls;                        // its drivers are to be called
 };
 
 // One call: a driver and the claims it is asked about.
@@ -64,7 +64,7 @@ struct dra_op {
     void (*run)(struct dra_op *op);
     struct arena arena;
     struct str pod_uid, namespace;
-    const struct client_object *pod; // referenced; may be NULL
+    const struct typed_object *pod; // referenced; may be NULL
     struct VEC(struct dra_op_claim) claims;
     struct VEC(struct dra_op_batch) batches;
     size_t next_claim, next_batch;

@@ -8,7 +8,7 @@
 
 #include "base/banned.h"
 
-static const struct api_resource_claim *api_claim(const struct client_object *o)
+static const struct api_resource_claim *api_claim(const struct typed_object *o)
 {
     return o->object.value;
 }
@@ -116,7 +116,7 @@ static void on_claim(void *arg, const struct client_answer *a)
                                a->err ? a->err->msg : "no answer"));
         return;
     }
-    c->object = client_object_ref(a->object);
+    c->object = typed_object_ref(a->object);
     look_at_next(op);
 }
 

@@ -50,7 +50,7 @@ static struct node *call_take(void *arg)
     return n;
 }
 
-const struct client_object *node_object(const struct node *n)
+const struct typed_object *node_object(const struct node *n)
 {
     return informer_get(n->informer, STR(""), n->options.name);
 }
@@ -178,7 +178,7 @@ static void write_time(struct json_writer *w, const char *key, const struct api_
 static void write_conditions(const struct node *n, const struct condition *all,
                              struct json_writer *w)
 {
-    const struct client_object *o = node_object(n);
+    const struct typed_object *o = node_object(n);
     struct api_time now = {.at = {.sec = exec_wall_ns(n->options.exec) / CLOCK_NS_PER_SEC},
                            .set = true};
     json_write_key(w, STR("conditions"));
@@ -268,7 +268,7 @@ static void on_status(void *arg, const struct client_answer *a)
         node_check(n);
 }
 
-static void tell_reboot(struct node *n, const struct client_object *o)
+static void tell_reboot(struct node *n, const struct typed_object *o)
 {
     const struct api_node *node = o->object.value;
     struct str old = node->status.node_info.boot_id;
@@ -280,7 +280,7 @@ static void tell_reboot(struct node *n, const struct client_object *o)
 
 static void write_if_new(struct node *n)
 {
-    const struct client_object *o = node_object(n);
+    const struct typed_object *o = node_object(n);
     struct condition conditions[CONDITIONS];
     cleanup_sbuf struct sbuf why = {0}, body = {0};
     n->again |= n->patching;
@@ -443,8 +443,8 @@ static void on_look(void *arg)
     node_check(n);
 }
 
-static void on_changed(void *arg, const struct client_object *before,
-                       const struct client_object *after)
+static void on_changed(void *arg, const struct typed_object *before,
+                       const struct typed_object *after)
 {
     struct node *n = arg;
     (void)before;
@@ -497,7 +497,7 @@ static void on_namespace(void *arg, const struct client_answer *a)
 {
     struct node *n = call_take(arg);
     (void)a; // there already, or nobody may make it: the lease tells
-    const struct client_object *o = n ? node_object(n) : NULL;
+    const struct typed_object *o = n ? node_object(n) : NULL;
     if (!o) {
         if (n)
             n->leasing = false;

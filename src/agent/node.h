@@ -86,7 +86,7 @@ void node_start(struct node *n);
 void node_free(struct node *n);
 
 // node_object is the Node as it is known, NULL before. Borrowed until control is back at the exec.
-const struct client_object *node_object(const struct node *n);
+const struct typed_object *node_object(const struct node *n);
 
 // node_extended_write writes amounts of extended resources into an open object; reset (may be NULL) is the object
 // whose others are set to 0. node_extended_is_told: the object says the same already.

@@ -33,7 +33,7 @@ struct service_walk {
     bool api;
 };
 
-static void add_service(void *arg, const struct client_object *o)
+static void add_service(void *arg, const struct typed_object *o)
 {
     struct service_walk *w = arg;
     bool api = str_eqz(o->meta->namespace, "default") && str_eqz(o->meta->name, "kubernetes");
@@ -63,7 +63,7 @@ static int make_env(struct pod_container *c, struct arena *arena, struct env_pai
 {
     const struct pod *p = c->pod;
     const struct api_pod *pod = pod_spec_of(p);
-    const struct client_object *node = p->owner->options.node_object(p->owner->options.arg);
+    const struct typed_object *node = p->owner->options.node_object(p->owner->options.arg);
     struct service_walk w = {.arena = arena,
                              .namespace = pod->metadata.namespace,
                              .all = !pod->spec.has_enable_service_links ||
@@ -318,7 +318,7 @@ static int64_t oom_score(struct pod_container *c, int64_t memory_request)
 {
     const struct pod *p = c->pod;
     struct str qos = pod_spec_of(p)->status.qos_class;
-    const struct client_object *node = p->owner->options.node_object(p->owner->options.arg);
+    const struct typed_object *node = p->owner->options.node_object(p->owner->options.arg);
     const struct api_node *n = node ? node->object.value : NULL;
     const struct quantity *all = n ? amounts_get(&n->status.capacity, STR("memory")) : NULL;
     int64_t capacity = all ? quantity_value(all) : 0;

@@ -30,7 +30,7 @@ static bool isolation_asks_user_namespace(const struct pods *p, const struct api
 static const struct api_runtime_class *isolation_find_class(const struct pods *p,
                                                             const struct api_pod *pod)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         informer_get(p->runtime_classes, STR(""), pod->spec.runtime_class_name);
     return o ? o->object.value : NULL;
 }
@@ -192,8 +192,8 @@ bool pod_runtime_class_is_known(const struct pod *pod)
 
 // --- Runtime classes -----------------------------------------------------------------------------
 
-static void isolation_class_changed(void *arg, const struct client_object *before,
-                                    const struct client_object *after)
+static void isolation_class_changed(void *arg, const struct typed_object *before,
+                                    const struct typed_object *after)
 {
     (void)before;
     (void)after;

@@ -116,8 +116,8 @@ void pod_refs_done(struct pod_refs *r)
     vec_foreach(&r->all, ref) {
         free(ref->name);
         free(ref->audience);
-        client_object_unref(ref->object);
-        client_object_unref(ref->volume);
+        typed_object_unref(ref->object);
+        typed_object_unref(ref->volume);
     }
     vec_done(&r->all);
 }
@@ -136,10 +136,10 @@ struct fetch {
 
 static void take(struct pod_ref *ref, const struct fetch *f, const struct client_answer *a)
 {
-    struct client_object **slot = f->of_claim ? &ref->volume : &ref->object;
+    struct typed_object **slot = f->of_claim ? &ref->volume : &ref->object;
     if (a->code == 0 && a->object) {
-        client_object_unref(*slot);
-        *slot = client_object_ref(a->object);
+        typed_object_unref(*slot);
+        *slot = typed_object_ref(a->object);
         ref->err = (struct err){0};
         int64_t life = ref->expiration_s * CLOCK_NS_PER_SEC / 5 * 4;
         ref->renew_ns = exec_now_ns(f->client->exec) + (life < TOKEN_DAY_NS ? life : TOKEN_DAY_NS);
@@ -147,7 +147,7 @@ static void take(struct pod_ref *ref, const struct fetch *f, const struct client
     }
     ref->err = *a->err;
     if (a->code == -ERR_NOT_FOUND) { // what is only out of reach stays as it was
-        client_object_unref(*slot);
+        typed_object_unref(*slot);
         *slot = NULL;
     }
 }
@@ -195,7 +195,7 @@ static void fetched(void *arg, const struct client_answer *a)
         done(done_arg);
 }
 
-static void fetch_token(struct client *client, const struct client_object *pod,
+static void fetch_token(struct client *client, const struct typed_object *pod,
                         const struct pod_ref *ref, struct fetch *f)
 {
     struct str audience = str_z(ref->audience);
@@ -235,7 +235,7 @@ static const char *claim_problem(const struct pod_ref *ref)
     return NULL;
 }
 
-void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct client_object *pod,
+void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct typed_object *pod,
                     void (*done)(void *arg), void *arg)
 {
     int64_t now = exec_now_ns(client->exec);

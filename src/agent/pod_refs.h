@@ -18,13 +18,13 @@ enum pod_ref_kind { REF_CONFIG_MAP, REF_SECRET, REF_TOKEN, REF_VOLUME_CLAIM };
 
 struct pod_ref {
     enum pod_ref_kind kind;
-    char *name;                   // of the service account for tokens
-    char *audience;               // of tokens
-    int64_t expiration_s;         // of tokens
-    struct client_object *object; // NULL: not there; of tokens a TokenRequest
-    struct client_object *volume; // of claims: the PersistentVolume; NULL: not bound, or not there
-    int64_t renew_ns;             // of tokens: when another one is due, monotonic
-    struct err err;               // why it is not there; code 0: it is
+    char *name;                  // of the service account for tokens
+    char *audience;              // of tokens
+    int64_t expiration_s;        // of tokens
+    struct typed_object *object; // NULL: not there; of tokens a TokenRequest
+    struct typed_object *volume; // of claims: the PersistentVolume; NULL: not bound, or not there
+    int64_t renew_ns;            // of tokens: when another one is due, monotonic
+    struct err err;              // why it is not there; code 0: it is
 };
 
 struct pod_refs {
@@ -39,7 +39,7 @@ void pod_refs_done(struct pod_refs *r);
 
 // pod_refs_fetch fetches everything (tokens only when they are due, claims until their volumes are known); done runs once, after the call has
 // returned. What could not be fetched has its err set: that may be legal (optional).
-void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct client_object *pod,
+void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct typed_object *pod,
                     void (*done)(void *arg), void *arg);
 
 // pod_refs_cancel: done does not come.

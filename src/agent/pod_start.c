@@ -31,7 +31,7 @@ static bool step_goes_on(void *arg, struct pod_call *call)
 
 static void facts_of(const struct pod *p, struct env_facts *f)
 {
-    const struct client_object *node = p->owner->options.node_object(p->owner->options.arg);
+    const struct typed_object *node = p->owner->options.node_object(p->owner->options.arg);
     *f = (struct env_facts){.pod = pod_spec_of(p),
                             .pod_ip = pod_spec_of(p)->spec.host_network ? p->owner->options.host_ips
                                                                         : str_z(p->address),

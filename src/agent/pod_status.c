@@ -244,7 +244,7 @@ struct str pod_phase(const struct pod *p)
 
 // --- The status ----------------------------------------------------------------------------------
 
-static const struct client_object *newest(const struct pod *p)
+static const struct typed_object *newest(const struct pod *p)
 {
     return p->written && p->written->revision > p->object->revision ? p->written : p->object;
 }
@@ -423,8 +423,8 @@ static void on_written(void *arg, const struct client_answer *a)
     p->status_busy = false;
     p->status_refused = false;
     if (a->code == 0 && a->object) {
-        client_object_unref(p->written);
-        p->written = client_object_ref(a->object);
+        typed_object_unref(p->written);
+        p->written = typed_object_ref(a->object);
     } else if (a->code != -ERR_NOT_FOUND && a->code != -ERR_CONFLICT) {
         LOG_WARN(&log_mod, "the status of a pod cannot be written",
                  log_str("namespace", p->object->meta->namespace),
@@ -447,7 +447,7 @@ static void on_written(void *arg, const struct client_answer *a)
 
 static void write_status(struct pod *p)
 {
-    const struct client_object *base = newest(p);
+    const struct typed_object *base = newest(p);
     const struct api_pod *pod = base->object.value;
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf body = {0};

@@ -67,7 +67,7 @@ static void add_container(struct podresources *p, struct arena *a, const struct 
 }
 
 static struct plugin_pod_resources resources_of(struct podresources *p, struct arena *a,
-                                                const struct client_object *o)
+                                                const struct typed_object *o)
 {
     const struct api_pod *pod = o->object.value;
     struct plugin_pod_resources r = {.name = o->meta->name, .namespace = o->meta->namespace};
@@ -95,10 +95,10 @@ struct listing {
     struct arena *arena;
     struct plugin_list_pods_response response;
     struct str name, namespace; // of Get
-    const struct client_object *found;
+    const struct typed_object *found;
 };
 
-static void list_one(void *ctx, const struct client_object *pod)
+static void list_one(void *ctx, const struct typed_object *pod)
 {
     struct listing *l = ctx;
     vec_push_arena(l->arena, &l->response.pod_resources, resources_of(l->owner, l->arena, pod));
@@ -121,7 +121,7 @@ static void on_allocatable(void *arg, struct grpc_call *call)
     reply(call, &plugin_allocatable_response_message, &r);
 }
 
-static void find_one(void *ctx, const struct client_object *pod)
+static void find_one(void *ctx, const struct typed_object *pod)
 {
     struct listing *l = ctx;
     if (str_eq(pod->meta->name, l->name) && str_eq(pod->meta->namespace, l->namespace))

@@ -275,11 +275,11 @@ static void remember(struct pod *p)
     }
 }
 
-static struct pod *pod_new(struct pods *owner, const struct client_object *o)
+static struct pod *pod_new(struct pods *owner, const struct typed_object *o)
 {
     struct pod *p = xcalloc(1, sizeof(*p));
     p->owner = owner;
-    p->object = client_object_ref(o);
+    p->object = typed_object_ref(o);
     p->uid_text = copy(o->meta->uid);
     p->wake = (struct exec_timer){.fn = on_wake, .arg = p};
     list_init(&p->calls);
@@ -322,8 +322,8 @@ static void pod_free(struct pod *p)
         container_done(p->containers[i]);
     free(p->containers);
     pod_refs_done(&p->refs);
-    client_object_unref(p->written);
-    client_object_unref(p->object);
+    typed_object_unref(p->written);
+    typed_object_unref(p->object);
     free(p->uid_text);
     free(p->sandbox_id);
     free(p->address);
@@ -339,11 +339,11 @@ void pod_release(struct pod *p)
         pod_free(p);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct pods *owner = arg;
-    const struct client_object *o = after ? after : before;
+    const struct typed_object *o = after ? after : before;
     struct pod **known = map_get(&owner->by_uid, o->meta->uid);
     struct pod *p = known ? *known : NULL;
     if (!after) {
@@ -356,12 +356,12 @@ static void pod_changed(void *arg, const struct client_object *before,
     if (!p) {
         p = pod_new(owner, after);
     } else {
-        const struct client_object *old = p->object;
-        p->object = client_object_ref(after);
+        const struct typed_object *old = p->object;
+        p->object = typed_object_ref(after);
         take_debug_containers(p); // before the old one goes, which their specs are in
-        client_object_unref(old);
+        typed_object_unref(old);
         if (p->written && p->written->revision <= after->revision) {
-            client_object_unref(p->written);
+            typed_object_unref(p->written);
             p->written = NULL;
         }
         p->gone = false;

@@ -46,7 +46,7 @@ struct pods_options {
     bool may_mount; // tmpfs for secrets; else they are on disk, and an event says so
     struct pods_times times;
     // node tells the Node object as it is known, for admission. NULL: not known yet.
-    const struct client_object *(*node_object)(void *arg);
+    const struct typed_object *(*node_object)(void *arg);
     // disk_full: a pull found no space. May be NULL.
     void (*disk_full)(void *arg);
     void *arg;

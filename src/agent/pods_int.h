@@ -74,8 +74,8 @@ enum pod_end { END_CONTAINERS, END_SANDBOX, END_CLAIMS, END_VOLUMES, END_DONE };
 struct pod {
     struct pods *owner;
     struct list_node node;
-    const struct client_object *object; // the newest; kept
-    struct str uid;                     // in object's memory: refreshed with it
+    const struct typed_object *object; // the newest; kept
+    struct str uid;                    // in object's memory: refreshed with it
     char *uid_text;
     enum pod_stage stage;
     enum pod_end end;
@@ -113,8 +113,8 @@ struct pod {
     bool status_refused; // the server does not take it: nothing waits for it
     bool status_lost;    // the object is another one now: there is nothing to write to
     struct exec_timer status_soon, status_again;
-    struct client_object *written; // the last answer
-    char *last_event;              // reason and message of the last failure told
+    struct typed_object *written; // the last answer
+    char *last_event;             // reason and message of the last failure told
 };
 
 struct pod_table MAP(struct pod *); // by UID

@@ -250,7 +250,7 @@ struct probe *probe_new(const struct probe_options *options)
 {
     struct probe *p = xcalloc(1, sizeof(*p));
     p->options = *options;
-    p->options.pod = client_object_ref(options->pod);
+    p->options.pod = typed_object_ref(options->pod);
     struct probe_target *t = &p->options.target;
     t->container_id = arena_str(&p->arena, t->container_id);
     t->address = arena_str(&p->arena, t->address);
@@ -278,7 +278,7 @@ void probe_free(struct probe *p)
         return;
     exec_timer_stop(p->options.target.exec, &p->timer);
     probe_cancel(p->action);
-    client_object_unref(p->options.pod);
+    typed_object_unref(p->options.pod);
     arena_done(&p->arena);
     free(p);
 }

@@ -73,8 +73,8 @@ const char *probe_type_name(enum probe_type t); // Startup, Liveness, Readiness
 struct probe;
 
 struct probe_options {
-    struct probe_target target;      // texts are copied; container and probe are in `pod`
-    const struct client_object *pod; // kept
+    struct probe_target target;     // texts are copied; container and probe are in `pod`
+    const struct typed_object *pod; // kept
     enum probe_type type;
     const struct api_probe *probe;
     int64_t started_ns; // of the container, wall clock

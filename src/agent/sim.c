@@ -324,7 +324,7 @@ static void write_containers(struct json_writer *w, const struct api_pod *pod, s
     json_write_array_end(w);
 }
 
-static void run_pod(struct sim_nodes *s, struct str key, const struct client_object *o)
+static void run_pod(struct sim_nodes *s, struct str key, const struct typed_object *o)
 {
     static const struct str conditions[] = {STR_INIT("PodReadyToStartContainers"),
                                             STR_INIT("Initialized"), STR_INIT("ContainersReady"),
@@ -361,7 +361,7 @@ static void run_pod(struct sim_nodes *s, struct str key, const struct client_obj
     sbuf_done(&body);
 }
 
-static void stop_pod(struct sim_nodes *s, struct str key, const struct client_object *o)
+static void stop_pod(struct sim_nodes *s, struct str key, const struct typed_object *o)
 {
     const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
@@ -376,7 +376,7 @@ static void step(void *arg, struct str key)
     struct str namespace;
     struct str name;
     str_cut(key, '/', &namespace, &name);
-    const struct client_object *o = informer_get(s->pods, namespace, name);
+    const struct typed_object *o = informer_get(s->pods, namespace, name);
     const struct api_pod *pod = o ? o->object.value : NULL;
     if (!pod || !is_simulated(s, pod->spec.node_name))
         work_done(s->work, key);
@@ -388,8 +388,8 @@ static void step(void *arg, struct str key)
         work_done(s->work, key);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct sim_nodes *s = arg;
     (void)before;

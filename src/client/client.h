@@ -5,7 +5,7 @@
 // to one exec; every answer comes there, never before the call that asked has returned.
 //
 // Objects come and go typed. What an answer or an event points to is good until the callback
-// returns; client_object_ref keeps an object.
+// returns; typed_object_ref keeps an object.
 //
 // A kind that dray was not built with is partial (api_kind_partial): it can be read, watched, patched and deleted,
 // not created or updated. Whoever made it keeps it as long as a watch; calls copy it, so that the kind of an
@@ -24,12 +24,6 @@
 #include "base/err.h"
 #include "base/exec.h"
 
-// Clients hand out the shared typed objects of the API room; their users still say client_object.
-#define client_object       typed_object
-#define client_object_ref   typed_object_ref
-#define client_object_unref typed_object_unref
-#define client_object_new   typed_object_new
-
 struct client;
 
 struct client_key {
@@ -43,7 +37,7 @@ struct client_key {
 struct client_answer {
     int code;
     const struct err *err;
-    const struct client_object *object; // NULL for failures, and where the server sends none
+    const struct typed_object *object; // NULL for failures, and where the server sends none
 };
 
 // Runs exactly once for each call.
@@ -80,8 +74,8 @@ enum client_event_type {
 
 struct client_event {
     enum client_event_type type;
-    const struct client_object *object; // of a deletion: as it was last
-    uint64_t revision;                  // of the change; always set but in CLIENT_ENDED
+    const struct typed_object *object; // of a deletion: as it was last
+    uint64_t revision;                 // of the change; always set but in CLIENT_ENDED
     int code;
     const struct err *err;
 };

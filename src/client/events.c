@@ -350,7 +350,7 @@ void event_record_ref(struct event_recorder *r, const struct api_object_referenc
         send_next(r);
 }
 
-void event_record(struct event_recorder *r, const struct client_object *about, struct str type,
+void event_record(struct event_recorder *r, const struct typed_object *about, struct str type,
                   struct str reason, struct str message)
 {
     struct api_object_reference ref = {

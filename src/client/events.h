@@ -25,7 +25,7 @@ void event_recorder_free(struct event_recorder *r);
 #define EVENT_WARNING STR("Warning")
 
 // event_record says something about an object. Everything is copied.
-void event_record(struct event_recorder *r, const struct client_object *about, struct str type,
+void event_record(struct event_recorder *r, const struct typed_object *about, struct str type,
                   struct str reason, struct str message);
 
 // event_record_ref is the same for an object that is known by reference alone.

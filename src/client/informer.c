@@ -19,8 +19,8 @@
 static struct log_module log_mod = LOG_MODULE("informer");
 
 struct item {
-    const struct client_object *object; // referenced
-    uint64_t listed;                    // number of the list that showed it
+    const struct typed_object *object; // referenced
+    uint64_t listed;                   // number of the list that showed it
 };
 
 struct item_key {
@@ -61,7 +61,7 @@ struct informer {
     bool synced;
 };
 
-static struct item_key key_of(const struct client_object *o)
+static struct item_key key_of(const struct typed_object *o)
 {
     return (struct item_key){o->meta->namespace, o->meta->name};
 }
@@ -128,8 +128,8 @@ static void index_item(struct informer *i, struct item *item, bool put)
 
 // --- The cache -----------------------------------------------------------------------------------
 
-static void tell(const struct informer *i, const struct client_object *before,
-                 const struct client_object *after)
+static void tell(const struct informer *i, const struct typed_object *before,
+                 const struct typed_object *after)
 {
     for (size_t n = 0; n < i->handlers.n; n++)
         if (i->handlers.p[n].changed)
@@ -143,13 +143,13 @@ static void tell_progress(const struct informer *i)
             i->handlers.p[n].progress(i->handlers.p[n].arg, i->revision);
 }
 
-static void store_object(struct informer *i, const struct client_object *o)
+static void store_object(struct informer *i, const struct typed_object *o)
 {
     struct item_key key = key_of(o);
     struct item *item = sorted_find(&i->items, &key);
     if (!item) {
         item = xmalloc(sizeof(*item));
-        *item = (struct item){client_object_ref(o), i->lists};
+        *item = (struct item){typed_object_ref(o), i->lists};
         (void)sorted_add(&i->items, &key, item);
         index_item(i, item, true);
         tell(i, NULL, o);
@@ -158,9 +158,9 @@ static void store_object(struct informer *i, const struct client_object *o)
     item->listed = i->lists;
     if (item->object->revision >= o->revision)
         return; // known already: a list shows again what a watch had given
-    const struct client_object *before = item->object;
+    const struct typed_object *before = item->object;
     index_item(i, item, false);
-    item->object = client_object_ref(o);
+    item->object = typed_object_ref(o);
     index_item(i, item, true);
     // Deleted and made anew between two lists: two changes, as a watch would have shown.
     if (!str_eq(before->meta->uid, o->meta->uid)) {
@@ -169,7 +169,7 @@ static void store_object(struct informer *i, const struct client_object *o)
     } else {
         tell(i, before, o);
     }
-    client_object_unref(before);
+    typed_object_unref(before);
 }
 
 static void remove_item(struct informer *i, struct item *item)
@@ -178,11 +178,11 @@ static void remove_item(struct informer *i, struct item *item)
     index_item(i, item, false);
     (void)sorted_remove(&i->items, &key);
     tell(i, item->object, NULL);
-    client_object_unref(item->object);
+    typed_object_unref(item->object);
     free(item);
 }
 
-static void remove_object(struct informer *i, const struct client_object *o)
+static void remove_object(struct informer *i, const struct typed_object *o)
 {
     struct item_key key = key_of(o);
     struct item *item = sorted_find(&i->items, &key);
@@ -328,7 +328,7 @@ void informer_free(struct informer *i)
     }
     struct sorted_place p = {0};
     for (struct item *item; (item = sorted_at(&i->items, p)); p = sorted_step(&i->items, p)) {
-        client_object_unref(item->object);
+        typed_object_unref(item->object);
         free(item);
     }
     sorted_done(&i->items);
@@ -367,8 +367,8 @@ uint64_t informer_revision(const struct informer *i)
     return i->revision;
 }
 
-const struct client_object *informer_get(const struct informer *i, struct str namespace,
-                                         struct str name)
+const struct typed_object *informer_get(const struct informer *i, struct str namespace,
+                                        struct str name)
 {
     struct item_key key = {namespace, name};
     const struct item *item = sorted_find(&i->items, &key);
@@ -380,7 +380,7 @@ size_t informer_len(const struct informer *i)
     return i->items.len;
 }
 
-static void walk(const struct sorted *items, void (*fn)(void *arg, const struct client_object *o),
+static void walk(const struct sorted *items, void (*fn)(void *arg, const struct typed_object *o),
                  void *arg)
 {
     struct sorted_place p = {0};
@@ -388,14 +388,14 @@ static void walk(const struct sorted *items, void (*fn)(void *arg, const struct 
         fn(arg, item->object);
 }
 
-void informer_foreach(const struct informer *i,
-                      void (*fn)(void *arg, const struct client_object *o), void *arg)
+void informer_foreach(const struct informer *i, void (*fn)(void *arg, const struct typed_object *o),
+                      void *arg)
 {
     walk(&i->items, fn, arg);
 }
 
 void informer_by(const struct informer *i, size_t index, struct str key,
-                 void (*fn)(void *arg, const struct client_object *o), void *arg)
+                 void (*fn)(void *arg, const struct typed_object *o), void *arg)
 {
     assert(index < i->indexes.n);
     struct bucket *const *b = map_get(&i->indexes.p[index].buckets, key);

@@ -15,8 +15,7 @@ struct informer;
 struct informer_handler {
     // changed (may be NULL): before is NULL for an addition, after for a deletion. A relist after a lost watch
     // gives the same calls, with nothing doubled and nothing left out.
-    void (*changed)(void *arg, const struct client_object *before,
-                    const struct client_object *after);
+    void (*changed)(void *arg, const struct typed_object *before, const struct typed_object *after);
     void (*synced)(void *arg); // once, when the first list is complete; may be NULL
     // refused: the server does not know the kind (-ERR_NOT_FOUND, -ERR_UNSUPPORTED), or does not let us list it
     // (-ERR_FORBIDDEN). Comes with each try until it does; may be NULL.
@@ -40,7 +39,7 @@ void informer_add_handler(struct informer *i, const struct informer_handler *h);
 
 // informer_add_index: key names what an object is found by (it may call add several times, or not
 // at all). Before informer_start. Returns the index's number.
-typedef void (*informer_index_fn)(const struct client_object *o,
+typedef void (*informer_index_fn)(const struct typed_object *o,
                                   void (*add)(void *ctx, struct str key), void *ctx);
 size_t informer_add_index(struct informer *i, informer_index_fn key);
 
@@ -49,15 +48,15 @@ bool informer_synced(const struct informer *i);
 uint64_t informer_revision(const struct informer *i);
 
 // informer_get finds by namespace and name; borrowed until control returns to the exec.
-const struct client_object *informer_get(const struct informer *i, struct str namespace,
-                                         struct str name);
+const struct typed_object *informer_get(const struct informer *i, struct str namespace,
+                                        struct str name);
 size_t informer_len(const struct informer *i);
 
 // informer_foreach and informer_by call fn for all objects, for those an index has under key; in
 // order of their keys.
-void informer_foreach(const struct informer *i,
-                      void (*fn)(void *arg, const struct client_object *o), void *arg);
+void informer_foreach(const struct informer *i, void (*fn)(void *arg, const struct typed_object *o),
+                      void *arg);
 void informer_by(const struct informer *i, size_t index, struct str key,
-                 void (*fn)(void *arg, const struct client_object *o), void *arg);
+                 void (*fn)(void *arg, const struct typed_object *o), void *arg);
 
 #endif

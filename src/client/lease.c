@@ -22,10 +22,10 @@ struct lease {
     struct arena arena; // of its texts
     struct exec *exec;
     struct lease_call *call;
-    const struct client_object *seen; // the newest known; NULL: none
-    int64_t seen_ns;                  // when it was seen to change
-    int64_t slow_ns;                  // how long an answer takes, the slowest of late
-    int64_t asked_ns;                 // when the request under way was sent
+    const struct typed_object *seen; // the newest known; NULL: none
+    int64_t seen_ns;                 // when it was seen to change
+    int64_t slow_ns;                 // how long an answer takes, the slowest of late
+    int64_t asked_ns;                // when the request under way was sent
     struct exec_timer turn, deadline;
     bool leading, stopping;
     exec_fn released;
@@ -82,12 +82,12 @@ static void call_drop(struct lease *l)
         take_ptr(l->call)->l = NULL;
 }
 
-static const struct api_lease_spec *spec_of(const struct client_object *o)
+static const struct api_lease_spec *spec_of(const struct typed_object *o)
 {
     return &((const struct api_lease *)o->object.value)->spec;
 }
 
-static struct str holder_of(const struct client_object *o)
+static struct str holder_of(const struct typed_object *o)
 {
     return o && spec_of(o)->has_holder_identity ? spec_of(o)->holder_identity : (struct str){0};
 }
@@ -114,18 +114,18 @@ static void next_turn(struct lease *l)
 }
 
 // see notes a version of the lease. Renewals count from here, whatever time stands in them.
-static void see(struct lease *l, const struct client_object *o)
+static void see(struct lease *l, const struct typed_object *o)
 {
     struct str before = holder_of(l->seen), now = holder_of(o);
     bool other = !l->seen || !str_eq(before, now);
     bool news = !l->seen || l->seen->revision != o->revision;
-    const struct client_object *old = l->seen;
-    l->seen = client_object_ref(o);
+    const struct typed_object *old = l->seen;
+    l->seen = typed_object_ref(o);
     if (news)
         l->seen_ns = exec_now_ns(l->exec);
     if (other && l->o.holder)
         l->o.holder(l->o.arg, now);
-    client_object_unref(old);
+    typed_object_unref(old);
 }
 
 // --- Taking and keeping --------------------------------------------------------------------------
@@ -202,7 +202,7 @@ static void on_read(void *arg, const struct client_answer *a)
     if (!l)
         return;
     if (a->code == -ERR_NOT_FOUND) {
-        client_object_unref(l->seen);
+        typed_object_unref(l->seen);
         l->seen = NULL;
         write_lease(l);
         return;
@@ -308,7 +308,7 @@ void lease_free(struct lease *l)
     exec_timer_stop(l->exec, &l->turn);
     exec_timer_stop(l->exec, &l->deadline);
     call_drop(l);
-    client_object_unref(l->seen);
+    typed_object_unref(l->seen);
     arena_done(&l->arena);
     free(l);
 }

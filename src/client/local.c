@@ -51,7 +51,7 @@ void local_release(struct local *l)
 static void call_answer(struct call *call)
 {
     struct local *l = call->local;
-    struct client_object *object = NULL;
+    struct typed_object *object = NULL;
     if (l->freed) {
         call->code = err_set(&call->err, ECANCELED, "the client is gone");
     } else if (call->code == 0 && call->object) {
@@ -66,7 +66,7 @@ static void call_answer(struct call *call)
     };
     if (call->done)
         call->done(call->arg, &answer);
-    client_object_unref(object);
+    typed_object_unref(object);
 }
 
 static void call_finish(void *arg)

@@ -78,7 +78,7 @@ static void watch_unref(struct client_watch *w)
 static bool give(struct client_watch *w, const struct queued *q, const struct err *end_err)
 {
     struct err err = {0};
-    struct client_object *object = NULL;
+    struct typed_object *object = NULL;
     struct client_event event = {.type = q->type, .revision = q->revision};
     if (q->object) {
         object = typed_cache_get(w->local->typed, q->object, w->kind, !q->initial, &err);
@@ -91,7 +91,7 @@ static bool give(struct client_watch *w, const struct queued *q, const struct er
     }
     bool last = event.type == CLIENT_ENDED;
     w->event(w->arg, &event);
-    client_object_unref(object);
+    typed_object_unref(object);
     return !last;
 }
 

@@ -31,18 +31,18 @@ struct memory_table *memory_table(struct memory *m, const struct api_kind *kind)
     return t;
 }
 
-static const struct client_object *memory_get(struct memory *m, const struct api_kind *kind,
-                                              struct str namespace, struct str name)
+static const struct typed_object *memory_get(struct memory *m, const struct api_kind *kind,
+                                             struct str namespace, struct str name)
 {
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(name));
-    const struct client_object **o = map_get(&memory_table(m, kind)->objects, sbuf_str(&key));
+    const struct typed_object **o = map_get(&memory_table(m, kind)->objects, sbuf_str(&key));
     return o ? *o : NULL;
 }
 
-static struct client_object *memory_make_object(struct memory *m, const struct api_object *from)
+static struct typed_object *memory_make_object(struct memory *m, const struct api_object *from)
 {
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     o->revision = ++m->revision;
     o->object.kind = from->kind;
     o->object.value = arena_alloc(&o->arena, from->kind->type->size, _Alignof(max_align_t));
@@ -53,13 +53,13 @@ static struct client_object *memory_make_object(struct memory *m, const struct a
 }
 
 // memory_set_version comes last: preparing an object may take its metadata from the old one.
-static void memory_set_version(struct client_object *o)
+static void memory_set_version(struct typed_object *o)
 {
     o->meta->resource_version = arena_strf(&o->arena, "%llu", (unsigned long long)o->revision);
 }
 
 // memory_generate_name counts where a server rolls dice: people read it.
-static void memory_generate_name(struct memory *m, struct client_object *o)
+static void memory_generate_name(struct memory *m, struct typed_object *o)
 {
     struct str base = o->meta->generate_name;
     uint64_t i = 0;
@@ -68,7 +68,7 @@ static void memory_generate_name(struct memory *m, struct client_object *o)
     while (memory_get(m, o->object.kind, o->meta->namespace, o->meta->name));
 }
 
-static void memory_identify(struct memory *m, struct client_object *o)
+static void memory_identify(struct memory *m, struct typed_object *o)
 {
     if (!o->meta->name.n)
         memory_generate_name(m, o);
@@ -85,8 +85,8 @@ static void memory_identify(struct memory *m, struct client_object *o)
 }
 
 // memory_prepare leaves the status as it is in an update of the rest, and the rest in one of the status.
-static void memory_prepare(struct memory *m, enum api_op op, struct client_object *o,
-                           const struct client_object *old)
+static void memory_prepare(struct memory *m, enum api_op op, struct typed_object *o,
+                           const struct typed_object *old)
 {
     const struct api_rules rules = {.features = &m->features,
                                     .now = {.set = true,
@@ -103,7 +103,7 @@ static void memory_prepare(struct memory *m, enum api_op op, struct client_objec
 
 // --- Storing -------------------------------------------------------------------------------------
 
-static bool memory_is_over(const struct client_object *o)
+static bool memory_is_over(const struct typed_object *o)
 {
     const struct api_object_meta *m = o->meta;
     return m->deletion_timestamp.set && m->finalizers.n == 0 &&
@@ -111,7 +111,7 @@ static bool memory_is_over(const struct client_object *o)
 }
 
 static void memory_publish(struct memory *m, struct memory_table *t,
-                           const struct client_object *before, const struct client_object *after,
+                           const struct typed_object *before, const struct typed_object *after,
                            bool gone)
 {
     list_foreach(&t->watches, node)
@@ -125,14 +125,14 @@ static void memory_publish(struct memory *m, struct memory_table *t,
 }
 
 // memory_store takes the reference of o.
-static void memory_store(struct memory *m, struct client_object *o)
+static void memory_store(struct memory *m, struct typed_object *o)
 {
     struct memory_table *t = memory_table(m, o->object.kind);
     bool gone = memory_is_over(o);
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
     size_t at = map_index_find(&t->objects.index, sbuf_str(&key));
-    const struct client_object *old = at == SIZE_MAX ? NULL : *map_value(&t->objects, at);
+    const struct typed_object *old = at == SIZE_MAX ? NULL : *map_value(&t->objects, at);
     m->writes++;
     memory_set_version(o);
     if (old || !gone)
@@ -142,18 +142,18 @@ static void memory_store(struct memory *m, struct client_object *o)
         (void)map_del(&t->objects, sbuf_str(&key));
         free(mine);
     }
-    client_object_unref(old);
+    typed_object_unref(old);
     if (gone)
-        client_object_unref(o);
+        typed_object_unref(o);
     else if (old)
         *map_value(&t->objects, at) = o;
     else
         *map_put(&t->objects, str_make(xstrndup(key.p, key.n), key.n)) = o;
 }
 
-static void memory_remove(struct memory *m, const struct client_object *old)
+static void memory_remove(struct memory *m, const struct typed_object *old)
 {
-    struct client_object *o = memory_make_object(m, &old->object);
+    struct typed_object *o = memory_make_object(m, &old->object);
     if (!o->meta->deletion_timestamp.set) {
         o->meta->deletion_timestamp.at = moment_from_ns(exec_wall_ns(m->exec));
         o->meta->deletion_timestamp.set = true;
@@ -170,7 +170,7 @@ struct memory_answer {
     void *arg;
     int code;
     struct err err;
-    const struct client_object *object;
+    const struct typed_object *object;
 };
 
 static void memory_give_answer(void *arg)
@@ -181,7 +181,7 @@ static void memory_give_answer(void *arg)
         a->code = err_set(&a->err, ECANCELED, "the client is gone");
     a->done(a->arg, &(struct client_answer){a->code, a->code < 0 ? &a->err : NULL,
                                             a->code < 0 ? NULL : a->object});
-    client_object_unref(a->object);
+    typed_object_unref(a->object);
     free(a);
     c->busy--;
     if (c->freed && !c->busy)
@@ -189,14 +189,14 @@ static void memory_give_answer(void *arg)
 }
 
 static void memory_answer(struct client *c, int code, const struct err *err,
-                          const struct client_object *o, client_done_fn done, void *arg)
+                          const struct typed_object *o, client_done_fn done, void *arg)
 {
     struct memory_answer *a = xcalloc(1, sizeof(*a));
     *a = (struct memory_answer){.client = memory_client_of(c),
                                 .done = done,
                                 .arg = arg,
                                 .code = code,
-                                .object = client_object_ref(o)};
+                                .object = typed_object_ref(o)};
     if (err)
         a->err = *err;
     a->client->busy++;
@@ -213,7 +213,7 @@ static void memory_refuse(struct client *c, int code, const char *what, const st
 
 // memory_guarded answers a write that the guard refuses.
 static bool memory_guarded(struct client *c, const struct api_object *object,
-                           const struct client_object *old, client_done_fn done, void *arg)
+                           const struct typed_object *old, client_done_fn done, void *arg)
 {
     struct memory *m = memory_client_of(c)->m;
     struct err err = {0};
@@ -228,7 +228,7 @@ static bool memory_guarded(struct client *c, const struct api_object *object,
 static void memory_op_get(struct client *c, const struct client_key *key, client_done_fn done,
                           void *arg)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         memory_get(memory_client_of(c)->m, key->kind, key->namespace, key->name);
     if (o)
         memory_answer(c, 0, NULL, o, done, arg);
@@ -242,7 +242,7 @@ static void memory_bind_pod(struct client *c, const struct api_binding *b, clien
     struct memory *m = memory_client_of(c)->m;
     const struct api_kind *pods = api_kind_find(STR("v1"), STR("Pod"));
     const struct api_object_meta *want = &b->metadata;
-    const struct client_object *old = memory_get(m, pods, want->namespace, want->name);
+    const struct typed_object *old = memory_get(m, pods, want->namespace, want->name);
     const struct api_pod *pod = old ? old->object.value : NULL;
     if (!pod || (want->uid.n && !str_eq(want->uid, old->meta->uid))) {
         memory_refuse(c, ERR_NOT_FOUND, "not found", pods, want->name, done, arg);
@@ -253,7 +253,7 @@ static void memory_bind_pod(struct client *c, const struct api_binding *b, clien
         memory_refuse(c, ERR_CONFLICT, "is assigned to a node already", pods, want->name, done,
                       arg);
     } else {
-        struct client_object *o = memory_make_object(m, &old->object);
+        struct typed_object *o = memory_make_object(m, &old->object);
         ((struct api_pod *)o->object.value)->spec.node_name = arena_str(&o->arena, b->target.name);
         memory_store(m, o);
         memory_answer(c, 0, NULL, NULL, done, arg);
@@ -275,7 +275,7 @@ static void memory_op_create(struct client *c, const struct api_object *object,
     }
     if (memory_guarded(c, object, NULL, done, arg))
         return;
-    struct client_object *o = memory_make_object(m, object);
+    struct typed_object *o = memory_make_object(m, object);
     api_default(o->object.kind->type, o->object.value, NULL, &o->arena);
     memory_prepare(m, API_CREATE, o, NULL);
     memory_identify(m, o);
@@ -286,13 +286,13 @@ static void memory_op_create(struct client *c, const struct api_object *object,
 
 // memory_replace writes an object in place of old; the caller has compared their versions.
 static void memory_replace(struct client *c, const struct api_object *object,
-                           const struct client_object *old, bool status, client_done_fn done,
+                           const struct typed_object *old, bool status, client_done_fn done,
                            void *arg)
 {
     struct memory *m = memory_client_of(c)->m;
     if (!status && memory_guarded(c, object, old, done, arg))
         return;
-    struct client_object *o = memory_make_object(m, object);
+    struct typed_object *o = memory_make_object(m, object);
     memory_prepare(m, status ? API_STATUS_UPDATE : API_UPDATE, o, old);
     memory_set_version(o);
     memory_answer(c, 0, NULL, o, done, arg);
@@ -300,7 +300,7 @@ static void memory_replace(struct client *c, const struct api_object *object,
 }
 
 // memory_stale says whether a write is meant for another version of an object, or for another object.
-static bool memory_stale(const struct api_object_meta *want, const struct client_object *old)
+static bool memory_stale(const struct api_object_meta *want, const struct typed_object *old)
 {
     return (want->uid.n && !str_eq(want->uid, old->meta->uid)) ||
            (want->resource_version.n &&
@@ -311,7 +311,7 @@ static void memory_op_update(struct client *c, const struct api_object *object,
                              const struct client_write *how, client_done_fn done, void *arg)
 {
     const struct api_object_meta *meta = api_object_meta(object);
-    const struct client_object *old =
+    const struct typed_object *old =
         memory_get(memory_client_of(c)->m, object->kind, meta->namespace, meta->name);
     if (!old)
         memory_refuse(c, ERR_NOT_FOUND, "not found", object->kind, meta->name, done, arg);
@@ -322,7 +322,7 @@ static void memory_op_update(struct client *c, const struct api_object *object,
 }
 
 // memory_patch_object makes the patched object in arena.
-static int memory_patch_object(const struct client_object *old, enum client_patch type,
+static int memory_patch_object(const struct typed_object *old, enum client_patch type,
                                struct str body, struct arena *arena, struct api_object *ret,
                                struct err *err)
 {
@@ -353,7 +353,7 @@ static void memory_op_patch(struct client *c, const struct client_key *key, enum
                             struct str body, const struct client_write *how, client_done_fn done,
                             void *arg)
 {
-    const struct client_object *old =
+    const struct typed_object *old =
         memory_get(memory_client_of(c)->m, key->kind, key->namespace, key->name);
     struct api_object object = {0};
     struct err err = {0};
@@ -376,7 +376,7 @@ static void memory_op_remove(struct client *c, const struct client_key *key,
                              void *arg)
 {
     struct memory *m = memory_client_of(c)->m;
-    const struct client_object *old = memory_get(m, key->kind, key->namespace, key->name);
+    const struct typed_object *old = memory_get(m, key->kind, key->namespace, key->name);
     const struct api_preconditions *p = options ? options->preconditions : NULL;
     if (!old) {
         memory_refuse(c, ERR_NOT_FOUND, "not found", key->kind, key->name, done, arg);
@@ -433,7 +433,7 @@ void memory_free(struct memory *m)
         struct memory_table *t = *map_value(&m->tables, i);
         assert(list_empty(&t->watches));
         map_foreach(&t->objects, k) {
-            client_object_unref(*map_value(&t->objects, k));
+            typed_object_unref(*map_value(&t->objects, k));
             free((void *)(uintptr_t)map_key(&t->objects, k).p);
         }
         map_done(&t->objects);
@@ -452,11 +452,11 @@ struct client *memory_client(struct memory *m)
     return &c->client;
 }
 
-const struct client_object *memory_put(struct memory *m, const struct api_object *object)
+const struct typed_object *memory_put(struct memory *m, const struct api_object *object)
 {
     const struct api_object_meta *meta = api_object_meta(object);
-    const struct client_object *old = memory_get(m, object->kind, meta->namespace, meta->name);
-    struct client_object *o = memory_make_object(m, object);
+    const struct typed_object *old = memory_get(m, object->kind, meta->namespace, meta->name);
+    struct typed_object *o = memory_make_object(m, object);
     if (old && !o->meta->uid.n)
         o->meta->uid = arena_str(&o->arena, old->meta->uid);
     if (old && !o->meta->creation_timestamp.set)
@@ -469,19 +469,19 @@ const struct client_object *memory_put(struct memory *m, const struct api_object
 
 bool memory_delete(struct memory *m, const struct client_key *key)
 {
-    const struct client_object *old = memory_get(m, key->kind, key->namespace, key->name);
+    const struct typed_object *old = memory_get(m, key->kind, key->namespace, key->name);
     if (old)
         memory_remove(m, old);
     return old != NULL;
 }
 
-const struct client_object *memory_find(const struct memory *m, const struct client_key *key)
+const struct typed_object *memory_find(const struct memory *m, const struct client_key *key)
 {
     return memory_get((struct memory *)(uintptr_t)m, key->kind, key->namespace, key->name);
 }
 
 void memory_foreach(const struct memory *m, const struct api_kind *kind,
-                    void (*fn)(void *arg, const struct client_object *o), void *arg)
+                    void (*fn)(void *arg, const struct typed_object *o), void *arg)
 {
     const struct memory_table *t = memory_table((struct memory *)(uintptr_t)m, kind);
     map_foreach(&t->objects, i)

@@ -27,17 +27,17 @@ struct client *memory_client(struct memory *m);
 // UIDs and creation times that are missing are filled in. An object that is marked for deletion and
 // has neither finalizers nor time left goes. Returns the stored object, borrowed until it is written again, NULL when
 // it is gone.
-const struct client_object *memory_put(struct memory *m, const struct api_object *object);
+const struct typed_object *memory_put(struct memory *m, const struct api_object *object);
 
 // memory_delete removes an object, or marks it for deletion if it has finalizers. False: there is none.
 bool memory_delete(struct memory *m, const struct client_key *key);
 
 // memory_find gives what is stored, NULL when there is none. Borrowed until it is written again.
-const struct client_object *memory_find(const struct memory *m, const struct client_key *key);
+const struct typed_object *memory_find(const struct memory *m, const struct client_key *key);
 
 // memory_foreach gives all objects of a kind, those put in first first. fn must not write.
 void memory_foreach(const struct memory *m, const struct api_kind *kind,
-                    void (*fn)(void *arg, const struct client_object *o), void *arg);
+                    void (*fn)(void *arg, const struct typed_object *o), void *arg);
 size_t memory_count(const struct memory *m, const struct api_kind *kind);
 
 // memory_revision is that of the newest write; memory_writes counts writes.
@@ -47,13 +47,13 @@ uint64_t memory_writes(const struct memory *m);
 // memory_set_guard has fn asked before a client creates or replaces an object (not its status). A
 // negative code refuses it with the message in err.
 typedef int (*memory_guard_fn)(void *arg, const struct api_object *object,
-                               const struct client_object *old, struct err *err);
+                               const struct typed_object *old, struct err *err);
 void memory_set_guard(struct memory *m, memory_guard_fn fn, void *arg);
 
 // memory_set_hook has fn called after each write, with what was there before and what is there now;
 // either may be NULL. fn must not write.
-typedef void (*memory_hook_fn)(void *arg, const struct client_object *before,
-                               const struct client_object *after);
+typedef void (*memory_hook_fn)(void *arg, const struct typed_object *before,
+                               const struct typed_object *after);
 void memory_set_hook(struct memory *m, memory_hook_fn fn, void *arg);
 
 #endif

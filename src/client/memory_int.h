@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "client/memory.h"
 
-struct memory_objects MAP(const struct client_object *); // by "namespace/name"; keys are owned
+struct memory_objects MAP(const struct typed_object *); // by "namespace/name"; keys are owned
 
 struct memory_table {
     const struct api_kind *kind;
@@ -57,7 +57,7 @@ struct memory_table *memory_table(struct memory *m, const struct api_kind *kind)
 
 // memory_send_event posts an event to a watch, unless it looks at another namespace. o may be NULL.
 void memory_send_event(struct client_watch *watch, enum client_event_type type,
-                       const struct client_object *o, uint64_t revision);
+                       const struct typed_object *o, uint64_t revision);
 
 struct client_watch *memory_op_watch(struct client *c, const struct api_kind *kind,
                                      const struct client_list_options *options, uint64_t since,

@@ -28,21 +28,21 @@ static void memory_deliver_event(void *arg)
     struct client_watch *watch = e->watch;
     if (!watch->stopped)
         watch->event(watch->arg, &e->event);
-    client_object_unref(e->event.object);
+    typed_object_unref(e->event.object);
     free(e);
     watch->posted--;
     memory_release_watch(watch);
 }
 
 void memory_send_event(struct client_watch *watch, enum client_event_type type,
-                       const struct client_object *o, uint64_t revision)
+                       const struct typed_object *o, uint64_t revision)
 {
     if (o && watch->namespace && !str_eqz(o->meta->namespace, watch->namespace))
         return;
     struct memory_event *e = xcalloc(1, sizeof(*e));
     e->watch = watch;
     e->event =
-        (struct client_event){.type = type, .object = client_object_ref(o), .revision = revision};
+        (struct client_event){.type = type, .object = typed_object_ref(o), .revision = revision};
     watch->posted++;
     exec_post(watch->m->exec, memory_deliver_event, e);
 }
@@ -74,7 +74,7 @@ struct client_watch *memory_op_watch(struct client *c, const struct api_kind *ki
         memory_end_watch(watch, ERR_EXPIRED, "old events are not kept in memory");
     } else if (!since) {
         map_foreach(&t->objects, i) {
-            const struct client_object *o = *map_value(&t->objects, i);
+            const struct typed_object *o = *map_value(&t->objects, i);
             memory_send_event(watch, CLIENT_ADDED, o, o->revision);
         }
         memory_send_event(watch, CLIENT_SYNCED, NULL, m->revision);

@@ -245,7 +245,7 @@ static void call_free(struct call *call)
 }
 
 static void call_answer(struct call *call, int code, const struct err *err,
-                        const struct client_object *object)
+                        const struct typed_object *object)
 {
     struct client_answer answer = {.code = code, .err = code ? err : NULL, .object = object};
     list_remove(&call->node); // whoever frees the client now does not find it any more
@@ -262,7 +262,7 @@ static bool is_status(const yyjson_val *v)
     return kind && json_is_string(kind) && str_eqz(json_str(kind), "Status");
 }
 
-static int decode(const struct call *call, struct str body, struct client_object **ret,
+static int decode(const struct call *call, struct str body, struct typed_object **ret,
                   struct err *err)
 {
     static const struct json_options options = {.max_bytes = DRAY_FILE_BYTES_MAX,
@@ -302,11 +302,11 @@ static void on_done(void *arg, const struct https_answer *a)
         call_free(call);
         return;
     }
-    struct client_object *object = NULL;
+    struct typed_object *object = NULL;
     if (code == 0 && a->body.n && !call->no_object)
         code = decode(call, a->body, &object, &err);
     call_answer(call, code, &err, object);
-    client_object_unref(object);
+    typed_object_unref(object);
 }
 
 // --- Calls ---------------------------------------------------------------------------------------

@@ -121,11 +121,11 @@ static int page_json(const struct api_kind *kind, struct str body, remote_item_f
         return err_set(err, ERR_INTERNAL, "the server sent a list without items");
     if (items && json_is_array(items)) {
         json_arr_foreach(items, v) {
-            struct client_object *o = remote_decode(kind, &doc, v, true, err);
+            struct typed_object *o = remote_decode(kind, &doc, v, true, err);
             if (!o)
                 return -err->code;
             r = item(arg, o);
-            client_object_unref(o);
+            typed_object_unref(o);
             if (r != 0)
                 return r;
         }
@@ -164,10 +164,10 @@ static int page_items(const struct api_kind *kind, struct str message, remote_it
         if (f.number == 1) {
             code = page_meta(&r, &f, &version, &ret->next, err);
         } else if (f.number == 2) {
-            struct client_object *o = NULL;
+            struct typed_object *o = NULL;
             code = remote_decode_message(kind, f.bytes, &o, err);
             code = code < 0 ? code : item(arg, o);
-            client_object_unref(o);
+            typed_object_unref(o);
         }
         if (code != 0)
             return code;

@@ -91,16 +91,16 @@ void remote_query(struct sbuf *out, bool *first, const char *name, struct str va
 
 // remote_decode makes an object of a JSON value; compact copies it into an arena of its own size, for
 // those who keep many. NULL and err if it is not one.
-struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
-                                    const yyjson_val *v, bool compact, struct err *err);
+struct typed_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
+                                   const yyjson_val *v, bool compact, struct err *err);
 
 // remote_decode_envelope makes an object of a body in protobuf, compact or not as above. Returns 0, with *ret
 // untouched when it is a Status, or a negative code. remote_decode_message does it for an object's bare message,
 // compact.
 int remote_decode_envelope(const struct api_kind *kind, struct str body, bool compact,
-                           struct client_object **ret, struct err *err) MUST_USE;
+                           struct typed_object **ret, struct err *err) MUST_USE;
 int remote_decode_message(const struct api_kind *kind, struct str message,
-                          struct client_object **ret, struct err *err) MUST_USE;
+                          struct typed_object **ret, struct err *err) MUST_USE;
 
 // --- What watches and lists bring (remote_event.c) ------------------------------------------------
 
@@ -110,7 +110,7 @@ int remote_decode_message(const struct api_kind *kind, struct str message,
 // An event: ADDED, MODIFIED, DELETED or BOOKMARK. The object is the reader's to release.
 struct remote_event {
     enum client_event_type type;
-    struct client_object *object;
+    struct typed_object *object;
 };
 
 // remote_event_json and remote_event_frame read one. Return 0 or a negative code: what the server said in an
@@ -128,7 +128,7 @@ struct remote_page {
 
 // remote_page_read hands every item of a page to item, which returns 0 to go on. Returns 0, what item
 // returned, or a negative code.
-typedef int (*remote_item_fn)(void *arg, struct client_object *o);
+typedef int (*remote_item_fn)(void *arg, struct typed_object *o);
 int remote_page_read(const struct api_kind *kind, struct str body, remote_item_fn item, void *arg,
                      struct remote_page *ret, struct err *err) MUST_USE;
 

@@ -137,12 +137,12 @@ int client_remote_status(int http_status, struct str body, struct err *err)
 // --- Objects -------------------------------------------------------------------------------------
 
 // Takes what was decoded, or gives it up.
-static struct client_object *finished(struct client_object *o, struct err *err)
+static struct typed_object *finished(struct typed_object *o, struct err *err)
 {
     o->meta = api_object_meta(&o->object);
     if (!o->meta) {
         (void)err_set(err, ERR_INTERNAL, "the server sent an object without metadata");
-        client_object_unref(o);
+        typed_object_unref(o);
         return NULL;
     }
     api_set_type_meta(&o->object); // items of lists come without
@@ -151,34 +151,34 @@ static struct client_object *finished(struct client_object *o, struct err *err)
 }
 
 // squeezed is the same object in an arena of its own size.
-static struct client_object *squeezed(struct client_object *o)
+static struct typed_object *squeezed(struct typed_object *o)
 {
-    struct client_object *small = typed_object_copy(&o->object, o->arena.used_bytes, 0);
-    client_object_unref(o);
+    struct typed_object *small = typed_object_copy(&o->object, o->arena.used_bytes, 0);
+    typed_object_unref(o);
     return small;
 }
 
-struct client_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
-                                    const yyjson_val *v, bool compact, struct err *err)
+struct typed_object *remote_decode(const struct api_kind *kind, const struct json_doc *doc,
+                                   const yyjson_val *v, bool compact, struct err *err)
 {
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     if (api_decode_as(kind, doc, v, &o->arena, NULL, &o->object, err) < 0) {
-        client_object_unref(o);
+        typed_object_unref(o);
         return NULL;
     }
     return finished(compact ? squeezed(o) : o, err);
 }
 
 int remote_decode_message(const struct api_kind *kind, struct str message,
-                          struct client_object **ret, struct err *err)
+                          struct typed_object **ret, struct err *err)
 {
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     o->object.kind = kind;
     o->object.value = arena_alloc(&o->arena, kind->type->size, _Alignof(max_align_t));
     memset(o->object.value, 0, kind->type->size);
     int code = api_proto_read(kind->type, message, o->object.value, &o->arena, err);
     if (code < 0) {
-        client_object_unref(o);
+        typed_object_unref(o);
         return code;
     }
     *ret = finished(squeezed(o), err);
@@ -186,9 +186,9 @@ int remote_decode_message(const struct api_kind *kind, struct str message,
 }
 
 int remote_decode_envelope(const struct api_kind *kind, struct str body, bool compact,
-                           struct client_object **ret, struct err *err)
+                           struct typed_object **ret, struct err *err)
 {
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     // Typed, an object takes about this much; answers may stay for a while, many at once.
     arena_reserve(&o->arena, 512 + 2 * body.n);
     int code = api_envelope_read(body, &o->arena, &o->object, err);
@@ -199,6 +199,6 @@ int remote_decode_envelope(const struct api_kind *kind, struct str body, bool co
     if (code == 0 && o->object.kind->type != &api_status_type)
         code = err_set(err, ERR_INTERNAL, "the server sent a %.*s instead of a %.*s",
                        STR_ARG(o->object.kind->kind), STR_ARG(kind->kind));
-    client_object_unref(o);
+    typed_object_unref(o);
     return code;
 }

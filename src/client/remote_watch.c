@@ -132,7 +132,7 @@ static bool ends_initial_events(const struct api_object_meta *m)
     return value && str_eqz(*value, "true");
 }
 
-static void on_bookmark(struct client_watch *w, const struct client_object *o)
+static void on_bookmark(struct client_watch *w, const struct typed_object *o)
 {
     struct client_event event = {.type = CLIENT_BOOKMARK, .revision = o->revision};
     if (o->revision == 0)
@@ -148,7 +148,7 @@ static void on_bookmark(struct client_watch *w, const struct client_object *o)
 }
 
 static void on_object(struct client_watch *w, enum client_event_type type,
-                      const struct client_object *object)
+                      const struct typed_object *object)
 {
     struct client_event event = {.type = type, .object = object, .revision = object->revision};
     if (w->stage != STAGE_LIST && object->revision > w->revision)
@@ -178,7 +178,7 @@ static int on_piece(void *arg, struct str bytes)
         on_bookmark(w, event.object);
     else
         on_object(w, event.type, event.object);
-    client_object_unref(event.object);
+    typed_object_unref(event.object);
     return 0;
 }
 
@@ -217,7 +217,7 @@ static void on_sending_data(void *arg, struct str bytes)
 
 // --- Lists ---------------------------------------------------------------------------------------
 
-static int on_item(void *arg, struct client_object *o)
+static int on_item(void *arg, struct typed_object *o)
 {
     struct client_watch *w = arg;
     on_object(w, CLIENT_ADDED, o);

@@ -124,7 +124,7 @@ static void on_listed(void *arg, const struct client_event *e)
 {
     struct listing *l = arg;
     if (e->type == CLIENT_ADDED) {
-        vec_push(l->out, client_object_ref(e->object));
+        vec_push(l->out, typed_object_ref(e->object));
     } else if (e->type == CLIENT_SYNCED || e->type == CLIENT_ENDED) {
         l->code = e->code;
         if (e->err)
@@ -156,7 +156,7 @@ int bench_list(struct bench *b, const struct api_kind *kind, struct str namespac
     int r = list_once(b, kind, namespace, out);
     for (int tries = 1; r < 0 && backoff_passing(r) && tries < LIST_TRIES; tries++) {
         while (out->n > before)
-            client_object_unref(out->p[--out->n]);
+            typed_object_unref(out->p[--out->n]);
         bench_sleep(b, CLOCK_NS_PER_SEC);
         r = list_once(b, kind, namespace, out);
     }
@@ -166,7 +166,7 @@ int bench_list(struct bench *b, const struct api_kind *kind, struct str namespac
 void bench_objects_done(struct bench_objects *o)
 {
     vec_foreach(o, it)
-        client_object_unref(*it);
+        typed_object_unref(*it);
     vec_done(o);
 }
 

@@ -48,7 +48,7 @@ void bench_finished(struct bench *b, int code, const struct err *err);
 // bench_sleep runs the loop for a while.
 void bench_sleep(struct bench *b, int64_t ns);
 
-struct bench_objects VEC(const struct client_object *);
+struct bench_objects VEC(const struct typed_object *);
 
 // bench_list adds all objects of a kind in a namespace (empty: all), referenced.
 int bench_list(struct bench *b, const struct api_kind *kind, struct str namespace,

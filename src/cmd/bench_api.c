@@ -349,7 +349,7 @@ static void run_watch(struct api_bench *a)
 
 static int by_name(const void *x, const void *y)
 {
-    const struct client_object *const *a = x, *const *b = y;
+    const struct typed_object *const *a = x, *const *b = y;
     return str_cmp((*a)->meta->name, (*b)->meta->name);
 }
 
@@ -366,7 +366,7 @@ static int load(struct api_bench *a, struct err *err)
     }
     for (size_t i = 0; i < all.n; i++)
         if (str_starts(all.p[i]->meta->name, STR("bench-")))
-            vec_push(&a->objects, client_object_ref(all.p[i]));
+            vec_push(&a->objects, typed_object_ref(all.p[i]));
     bench_objects_done(&all);
     if (a->objects.n < a->count)
         return err_set(err, ERR_NOT_FOUND, "only %zu of %zu claims are there; run create first",

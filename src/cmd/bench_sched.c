@@ -123,7 +123,7 @@ static void delete_pod(struct run *r, struct str name)
 
 // replace keeps the load as it is: for a pod that was bound another one is made, or with a rate the
 // oldest one goes.
-static void replace(struct run *r, const struct client_object *o, size_t number)
+static void replace(struct run *r, const struct typed_object *o, size_t number)
 {
     if (r->s->rate <= 0) {
         delete_pod(r, o->meta->name);
@@ -138,7 +138,7 @@ static void replace(struct run *r, const struct client_object *o, size_t number)
     delete_pod(r, str_z(name));
 }
 
-static void see(struct run *r, const struct client_object *o)
+static void see(struct run *r, const struct typed_object *o)
 {
     const struct api_pod *pod = o->object.value;
     uint64_t i = 0;

@@ -509,7 +509,7 @@ static const struct api_delete_options at_once = {.has_grace_period_seconds = tr
 static void remove_object(struct bench *b, size_t i, void *arg)
 {
     const struct bench_objects *all = arg;
-    const struct client_object *o = all->p[i];
+    const struct typed_object *o = all->p[i];
     const struct client_key key = {o->object.kind, o->meta->namespace, o->meta->name};
     client_delete(b->client, &key, &at_once, on_removed, b);
 }
@@ -524,7 +524,7 @@ static int remove_all(struct sched_bench *s, const char *version, const char *ki
         if (str_starts(all.p[i]->meta->name, str_z(prefix)))
             all.p[n++] = all.p[i];
         else
-            client_object_unref(all.p[i]);
+            typed_object_unref(all.p[i]);
     }
     all.n = n;
     if (r == 0)
@@ -569,7 +569,7 @@ static void remove_claim(struct bench *b, size_t i, void *arg)
 {
     (void)b;
     struct claims *all = arg;
-    const struct client_object *o = all->all.p[i];
+    const struct typed_object *o = all->all.p[i];
     struct chain *c = chain_new(all->bench, i);
     c->key = (struct client_key){o->object.kind, arena_str(&c->arena, o->meta->namespace),
                                  arena_str(&c->arena, o->meta->name)};
@@ -657,7 +657,7 @@ static void check_result(struct check *c, const struct api_resource_claim *claim
     }
 }
 
-static void check_claim(struct check *c, const struct client_object *o)
+static void check_claim(struct check *c, const struct typed_object *o)
 {
     const struct api_resource_claim *claim = o->object.value;
     if (!claim->status.allocation)

@@ -250,7 +250,7 @@ static void on_settled(void *arg)
 void stub_close(struct stub *s)
 {
     vec_foreach(&s->claims, c)
-        client_object_unref(*c);
+        typed_object_unref(*c);
     vec_done(&s->claims);
     dra_free(s->dra);
     if (s->client)
@@ -394,7 +394,7 @@ static void prepare_next(struct stub *s)
         loop_stop(s->loop);
         return;
     }
-    const struct client_object *claim = s->claims.p[s->next];
+    const struct typed_object *claim = s->claims.p[s->next];
     cleanup_sbuf struct sbuf consumer = {0};
     add_consumer(&consumer, claim->meta->uid);
     s->begun_ns = exec_now_ns(loop_exec(s->loop));
@@ -406,7 +406,7 @@ static void on_fetched(void *arg, const struct client_answer *a)
     struct stub *s = arg;
     s->fetching--;
     if (a->code == 0) {
-        vec_push(&s->claims, client_object_ref(a->object));
+        vec_push(&s->claims, typed_object_ref(a->object));
     } else if (a->code != -ECANCELED) {
         (void)fprintf(stderr, "dray kubelet-stub: %s\n", a->err->msg);
         s->failed = true;
@@ -442,7 +442,7 @@ static int fetch_claims(struct stub *s, struct err *err)
 }
 
 // A claim of a file may have neither namespace nor UID; the UID must be the same each time.
-static void complete(struct client_object *o)
+static void complete(struct typed_object *o)
 {
     struct api_object_meta *meta = o->meta;
     if (meta->namespace.n == 0)
@@ -456,7 +456,7 @@ static void complete(struct client_object *o)
 static int take_document(struct stub *s, const struct json_doc *doc, struct err *err)
 {
     const struct api_kind *v1 = api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     struct api_object read = {0};
     int rc = api_decode(doc, doc->root, &o->arena, NULL, &read, err);
     bool is_claim = rc == 0 && str_eqz(read.kind->kind, "ResourceClaim");
@@ -464,7 +464,7 @@ static int take_document(struct stub *s, const struct json_doc *doc, struct err 
         rc = read.kind == v1 ? (o->object = read, 0)
                              : api_convert(&read, v1, &o->arena, &o->object, err);
     if (rc < 0 || !is_claim) {
-        client_object_unref(o);
+        typed_object_unref(o);
         return rc;
     }
     o->meta = api_object_meta(&o->object);

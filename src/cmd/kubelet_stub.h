@@ -19,7 +19,7 @@ struct stub_args {
     bool wipe;
 };
 
-struct stub_claims VEC(const struct client_object *);
+struct stub_claims VEC(const struct typed_object *);
 
 struct stub {
     const struct stub_args *args;

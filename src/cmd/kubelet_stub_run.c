@@ -78,7 +78,7 @@ struct visit {
     void *ctx;
 };
 
-static void visit_pod(void *arg, const struct client_object *o)
+static void visit_pod(void *arg, const struct typed_object *o)
 {
     const struct visit *v = arg;
     if (!pod_is_terminal(o->object.value))
@@ -119,7 +119,7 @@ static void on_worked(void *arg, int code, const struct err *err)
     free(k);
 }
 
-static bool is_over(const struct client_object *pod)
+static bool is_over(const struct typed_object *pod)
 {
     return pod_is_terminal(pod->object.value) || pod->meta->deletion_timestamp.set;
 }
@@ -129,7 +129,7 @@ static void work_on(void *arg, struct str key)
     struct staying *w = arg;
     struct str namespace, name;
     (void)str_cut(key, '/', &namespace, &name);
-    const struct client_object *pod = informer_get(w->pods, namespace, name);
+    const struct typed_object *pod = informer_get(w->pods, namespace, name);
     bool over = pod && is_over(pod);
     if (!pod || (over && !dra_needs_unprepare(w->stub.dra, pod->meta->uid))) {
         workqueue_done(w->queue, key);
@@ -145,11 +145,11 @@ static void work_on(void *arg, struct str key)
         dra_prepare(w->stub.dra, pod, on_worked, k);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct staying *w = arg;
-    const struct client_object *o = after ? after : before;
+    const struct typed_object *o = after ? after : before;
     const struct api_pod *pod = o->object.value;
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status)
         return;

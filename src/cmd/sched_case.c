@@ -90,7 +90,7 @@ static int case_read_features(const struct json_doc *doc, struct features *ret, 
 static struct str case_scheduler(const struct memory *m, struct str namespace, struct str name)
 {
     const struct client_key key = {api_kind_find(STR("v1"), STR("Pod")), namespace, name};
-    const struct client_object *o = memory_find(m, &key);
+    const struct typed_object *o = memory_find(m, &key);
     return o ? ((const struct api_pod *)o->object.value)->spec.scheduler_name : (struct str){0};
 }
 

@@ -100,8 +100,8 @@ struct live {
     struct informer *informers[sizeof(watched) / sizeof(watched[0])];
     struct inventory_parts *parts;
     struct VEC(
-        const struct client_object *) replaced; // since the last look, which may still show them
-    const struct inventory *inv;                // of the parts
+        const struct typed_object *) replaced; // since the last look, which may still show them
+    const struct inventory *inv;               // of the parts
     struct screen screen;
     struct top_look look;
     struct exec_timer timer;
@@ -130,7 +130,7 @@ static int look_again(struct live *l)
 {
     int r = inventory_parts_look(l->parts, &l->inv, l->err);
     for (size_t i = 0; i < l->replaced.n; i++)
-        client_object_unref(l->replaced.p[i]);
+        typed_object_unref(l->replaced.p[i]);
     vec_clear(&l->replaced);
     return r;
 }
@@ -230,14 +230,14 @@ static void tick(void *arg)
         exec_timer_start(exec, &l->timer, TICK_NS);
 }
 
-static void on_change(void *arg, const struct client_object *before,
-                      const struct client_object *after)
+static void on_change(void *arg, const struct typed_object *before,
+                      const struct typed_object *after)
 {
     struct live *l = arg;
     inventory_parts_change(l->parts, before ? &before->object : NULL,
                            after ? &after->object : NULL);
     if (before)
-        vec_push(&l->replaced, client_object_ref(before));
+        vec_push(&l->replaced, typed_object_ref(before));
     l->changed = true;
 }
 
@@ -284,7 +284,7 @@ static void live_done(struct live *l)
 {
     inventory_parts_free(l->parts);
     for (size_t i = 0; i < l->replaced.n; i++)
-        client_object_unref(l->replaced.p[i]);
+        typed_object_unref(l->replaced.p[i]);
     vec_done(&l->replaced);
     for (size_t i = 0; i < array_len(l->informers); i++)
         if (l->informers[i])

@@ -49,7 +49,7 @@ static void add_devices(const struct up_watch *w, const struct api_pod *pod, str
         bool check_owner;
         if (claim_name_of(pod, &pod->spec.resource_claims.p[i], &name, &check_owner) != CLAIM_NAMED)
             continue;
-        const struct client_object *o = informer_get(w->claims, pod->metadata.namespace, name);
+        const struct typed_object *o = informer_get(w->claims, pod->metadata.namespace, name);
         const struct api_resource_claim *claim = o ? o->object.value : NULL;
         for (size_t k = 0;
              claim && claim->status.allocation && k < claim->status.allocation->devices.results.n;
@@ -71,8 +71,8 @@ static const struct api_pod_condition *scheduled(const struct api_pod *pod)
     return NULL;
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     const struct up_watch *w = arg;
     cleanup_sbuf struct sbuf line = {0}, out = {0};

@@ -16,7 +16,7 @@ struct account_ctl {
 static void step(void *arg, struct str key)
 {
     struct account_ctl *a = arg;
-    const struct client_object *o = ctl_find(a->ctl, CACHE_NAMESPACES, STR(""), key);
+    const struct typed_object *o = ctl_find(a->ctl, CACHE_NAMESPACES, STR(""), key);
     if (!ctl_synced(a->ctl)) {
         work_retry(a->work, key);
         return;
@@ -33,15 +33,15 @@ static void step(void *arg, struct str key)
                   ctl_call_new(&a->calls, a->work, key, CACHE_ACCOUNTS));
 }
 
-static void namespace_changed(void *arg, const struct client_object *before,
-                              const struct client_object *after)
+static void namespace_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct account_ctl *a = arg;
     work_add(a->work, (after ? after : before)->meta->name);
 }
 
-static void account_changed(void *arg, const struct client_object *before,
-                            const struct client_object *after)
+static void account_changed(void *arg, const struct typed_object *before,
+                            const struct typed_object *after)
 {
     struct account_ctl *a = arg;
     if (!after)

@@ -27,7 +27,7 @@ static void add_pair(index_add_fn add, void *ctx, struct str namespace, struct s
     sbuf_done(&key);
 }
 
-static void index_pod_templates(const struct client_object *o, index_add_fn add, void *ctx)
+static void index_pod_templates(const struct typed_object *o, index_add_fn add, void *ctx)
 {
     const struct api_pod *pod = as_pod(o);
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
@@ -37,14 +37,14 @@ static void index_pod_templates(const struct client_object *o, index_add_fn add,
     }
 }
 
-static void index_pod_group(const struct client_object *o, index_add_fn add, void *ctx)
+static void index_pod_group(const struct typed_object *o, index_add_fn add, void *ctx)
 {
     const struct api_pod *pod = as_pod(o);
     if (pod->spec.scheduling_group && pod->spec.scheduling_group->has_pod_group_name)
         add_pair(add, ctx, pod->metadata.namespace, pod->spec.scheduling_group->pod_group_name);
 }
 
-static void index_group_templates(const struct client_object *o, index_add_fn add, void *ctx)
+static void index_group_templates(const struct typed_object *o, index_add_fn add, void *ctx)
 {
     const struct api_pod_group *group = as_group(o);
     for (size_t i = 0; i < group->spec.resource_claims.n; i++) {
@@ -54,7 +54,7 @@ static void index_group_templates(const struct client_object *o, index_add_fn ad
     }
 }
 
-static void index_owner(const struct client_object *o, index_add_fn add, void *ctx)
+static void index_owner(const struct typed_object *o, index_add_fn add, void *ctx)
 {
     const struct api_owner_reference *owner = meta_controller(o->meta);
     if (owner)
@@ -74,17 +74,17 @@ const struct api_pod_group *pod_group_of(const struct claim_ctl *c, const struct
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void add_pod(void *arg, const struct client_object *o)
+static void add_pod(void *arg, const struct typed_object *o)
 {
     add_key(arg, 'p', o->meta->namespace, o->meta->name);
 }
 
-static void add_claim(void *arg, const struct client_object *o)
+static void add_claim(void *arg, const struct typed_object *o)
 {
     add_key(arg, 'c', o->meta->namespace, o->meta->name);
 }
 
-static void add_group(void *arg, const struct client_object *o)
+static void add_group(void *arg, const struct typed_object *o)
 {
     add_key(arg, 'g', o->meta->namespace, o->meta->name);
 }
@@ -120,14 +120,14 @@ static void add_claims_of(struct claim_ctl *c, const struct api_pod *pod)
                 pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
-static void add_extended(void *arg, const struct client_object *o)
+static void add_extended(void *arg, const struct typed_object *o)
 {
     if (claim_is_extended(o->meta))
         add_claim(arg, o);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
@@ -158,8 +158,8 @@ static void forget_claim(struct claim_ctl *c, const struct api_object_meta *meta
     sbuf_done(&key);
 }
 
-static void claim_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void claim_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
@@ -180,8 +180,8 @@ static void claim_changed(void *arg, const struct client_object *before,
     }
 }
 
-static void template_changed(void *arg, const struct client_object *before,
-                             const struct client_object *after)
+static void template_changed(void *arg, const struct typed_object *before,
+                             const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     (void)before;
@@ -196,8 +196,8 @@ static void template_changed(void *arg, const struct client_object *before,
     sbuf_done(&key);
 }
 
-static void group_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void group_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct claim_ctl *c = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
@@ -273,7 +273,7 @@ void claim_ctl_free(struct claim_ctl *c)
     free(c);
 }
 
-static void see_user(void *arg, const struct client_object *o)
+static void see_user(void *arg, const struct typed_object *o)
 {
     bool *used = arg;
     *used |= !pod_is_done(as_pod(o));
@@ -309,7 +309,7 @@ static bool asks_admin(const struct api_resource_claim *claim)
     return false;
 }
 
-static void tally_claim(void *arg, const struct client_object *o)
+static void tally_claim(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_resource_claim *claim = as_claim(o);

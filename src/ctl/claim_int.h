@@ -33,7 +33,7 @@ struct claim_ctl {
 // Whoever claims are made for.
 struct consumer {
     bool group; // else a pod
-    const struct client_object *object;
+    const struct typed_object *object;
     const struct api_object_meta *meta;
 };
 

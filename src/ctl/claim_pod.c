@@ -81,7 +81,7 @@ static struct consumer consumer_of(const struct claim_ctl *c, struct str key)
     struct str name;
     str_cut(str_from(key, 2), '/', &namespace, &name);
     bool group = key.p[0] == 'g';
-    const struct client_object *o =
+    const struct typed_object *o =
         ctl_find(c->ctl, group ? CACHE_GROUPS : CACHE_PODS, namespace, name);
     return (struct consumer){group, o, o ? o->meta : NULL};
 }
@@ -99,11 +99,11 @@ static void create_failed(void *owner, struct str key, const struct client_answe
 
 struct owned_search {
     struct str entry;
-    const struct client_object *found;
+    const struct typed_object *found;
     bool leaving; // there is one that goes, and nobody but us holds it
 };
 
-static void match_owned(void *arg, const struct client_object *o)
+static void match_owned(void *arg, const struct typed_object *o)
 {
     struct owned_search *s = arg;
     if (!str_eq(meta_annotation(o->meta, STR(CLAIM_POD_ANNOTATION)), s->entry))
@@ -177,7 +177,7 @@ static enum entry_result pod_entry(struct claim_ctl *c, struct str key, const st
     const struct api_pod_group *group = pod_group_of(c, pod);
     if (!pod_entry_is_of_group(group, entry))
         return from_template(c, key, who, entry->name, entry->resource_claim_template_name, ret);
-    const struct client_object *of_group = find_owned(c, group->metadata.uid, entry->name).found;
+    const struct typed_object *of_group = find_owned(c, group->metadata.uid, entry->name).found;
     if (!of_group)
         return ENTRY_FAILED; // the group's own step makes it; its claim's event comes back here
     *ret = of_group->meta->name;
@@ -243,7 +243,7 @@ static bool reserve(struct claim_ctl *c, struct str key, const struct api_pod *p
     bool check;
     if (claim_name_of(pod, entry, &name, &check) != CLAIM_NAMED)
         return false;
-    const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name);
+    const struct typed_object *o = ctl_find(c->ctl, CACHE_CLAIMS, pod->metadata.namespace, name);
     const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim || !claim->status.allocation || claim->metadata.deletion_timestamp.set ||
         (check && !claim_is_for(claim, pod, c->groups)))
@@ -281,7 +281,7 @@ static bool lacks_group(const struct claim_ctl *c, const struct api_pod *pod)
 
 void claim_step_pod(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
-    const struct client_object *o = ctl_find(c->ctl, CACHE_PODS, namespace, name);
+    const struct typed_object *o = ctl_find(c->ctl, CACHE_PODS, namespace, name);
     const struct api_pod *pod = maybe_pod(o);
     if (!pod || pod->metadata.deletion_timestamp.set || pod_is_done(pod) || lacks_group(c, pod)) {
         work_done(c->work, key);
@@ -339,7 +339,7 @@ static bool group_has_name(const struct claim_ctl *c, const struct api_pod_group
 
 void claim_step_group(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
-    const struct client_object *o = ctl_find(c->ctl, CACHE_GROUPS, namespace, name);
+    const struct typed_object *o = ctl_find(c->ctl, CACHE_GROUPS, namespace, name);
     const struct api_pod_group *group = maybe_group(o);
     if (!group || group->metadata.deletion_timestamp.set) {
         work_done(c->work, key);

@@ -23,7 +23,7 @@ static enum consumer_state consumer_state(const struct claim_ctl *c,
         return CONSUMER_USES;
     if (gone_has(&c->gone, r->uid))
         return CONSUMER_GONE;
-    const struct client_object *o =
+    const struct typed_object *o =
         ctl_find(c->ctl, pod ? CACHE_PODS : CACHE_GROUPS, claim->metadata.namespace, r->name);
     if (!o || !str_eq(o->meta->uid, r->uid))
         return CONSUMER_UNKNOWN;
@@ -77,7 +77,7 @@ static void ask(struct claim_ctl *c, struct str key, struct str namespace,
 
 // --- Writes --------------------------------------------------------------------------------------
 
-static void update(struct claim_ctl *c, struct str key, const struct client_object *o,
+static void update(struct claim_ctl *c, struct str key, const struct typed_object *o,
                    const struct api_resource_claim *changed, bool status)
 {
     union {
@@ -90,7 +90,7 @@ static void update(struct claim_ctl *c, struct str key, const struct client_obje
                   ctl_call_new(&c->calls, c->work, key, CACHE_CLAIMS));
 }
 
-static void remove_finalizer(struct claim_ctl *c, struct str key, const struct client_object *o)
+static void remove_finalizer(struct claim_ctl *c, struct str key, const struct typed_object *o)
 {
     struct arena arena = {0};
     struct api_resource_claim changed = *as_claim(o);
@@ -122,7 +122,7 @@ static bool owner_is_over(const struct claim_ctl *c, const struct api_resource_c
     const struct api_owner_reference *owner = meta_controller(&claim->metadata);
     if (!owner || !str_eq(owner->kind, STR("Pod")) || !str_eq(owner->api_version, STR("v1")))
         return false;
-    const struct client_object *o =
+    const struct typed_object *o =
         ctl_find(c->ctl, CACHE_PODS, claim->metadata.namespace, owner->name);
     return o &&
            (!str_eq(o->meta->uid, owner->uid) || pod_is_done(as_pod(o)) || is_surplus(c, claim));
@@ -157,7 +157,7 @@ void claim_remember_left(struct claim_ctl *c, struct str key)
     remember(&c->left, key);
 }
 
-static void release(struct claim_ctl *c, struct str key, const struct client_object *o,
+static void release(struct claim_ctl *c, struct str key, const struct typed_object *o,
                     struct api_resource_claim_consumer_reference *users, size_t n, bool deallocate)
 {
     struct api_resource_claim changed = *as_claim(o);
@@ -173,7 +173,7 @@ static void release(struct claim_ctl *c, struct str key, const struct client_obj
 
 void claim_step_claim(struct claim_ctl *c, struct str key, struct str namespace, struct str name)
 {
-    const struct client_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
+    const struct typed_object *o = ctl_find(c->ctl, CACHE_CLAIMS, namespace, name);
     const struct api_resource_claim *claim = maybe_claim(o);
     if (!claim) {
         claim_forget(c, key);

@@ -53,7 +53,7 @@ static int64_t goes_at(const struct api_certificate_signing_request *r)
     return at;
 }
 
-static void remove_request(struct csr_ctl *c, const struct client_object *o)
+static void remove_request(struct csr_ctl *c, const struct typed_object *o)
 {
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
@@ -79,7 +79,7 @@ struct search {
     bool found;
 };
 
-static void look_at_node(void *arg, const struct client_object *o)
+static void look_at_node(void *arg, const struct typed_object *o)
 {
     struct search *s = arg;
     const struct api_node *node = o->object.value;
@@ -105,7 +105,7 @@ static bool may(const struct csr_ctl *c, const struct api_certificate_signing_re
 }
 
 // write_condition adds a condition to a copy of the request, and a certificate if there is one.
-static void write_condition(struct csr_ctl *c, const struct client_object *o, const char *part,
+static void write_condition(struct csr_ctl *c, const struct typed_object *o, const char *part,
                             const struct api_certificate_signing_request_condition *condition,
                             struct str certificate)
 {
@@ -132,7 +132,7 @@ static void write_condition(struct csr_ctl *c, const struct client_object *o, co
                   ctl_call_new(&c->calls, c->work, o->meta->name, CACHE_REQUESTS));
 }
 
-static void decide(struct csr_ctl *c, const struct client_object *o)
+static void decide(struct csr_ctl *c, const struct typed_object *o)
 {
     const struct api_certificate_signing_request *r = o->object.value;
     cleanup_arena struct arena arena = {0};
@@ -146,7 +146,7 @@ static void decide(struct csr_ctl *c, const struct client_object *o)
     }
     struct str name =
         str_starts(request.common_name, prefix) ? str_from(request.common_name, prefix.n) : STR("");
-    const struct client_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
+    const struct typed_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
     const struct csr_question q = {.object = r,
                                    .request = &request,
                                    .may_bootstrap = may(c, r, "nodeclient"),
@@ -171,7 +171,7 @@ static void decide(struct csr_ctl *c, const struct client_object *o)
 
 // --- Signing -------------------------------------------------------------------------------------
 
-static void sign(struct csr_ctl *c, const struct client_object *o)
+static void sign(struct csr_ctl *c, const struct typed_object *o)
 {
     const struct api_certificate_signing_request *r = o->object.value;
     cleanup_arena struct arena arena = {0};
@@ -199,7 +199,7 @@ static void step(void *arg, struct str key)
         work_retry(c->work, key);
         return;
     }
-    const struct client_object *o = ctl_find(c->ctl, CACHE_REQUESTS, STR(""), key);
+    const struct typed_object *o = ctl_find(c->ctl, CACHE_REQUESTS, STR(""), key);
     if (!o || o->meta->deletion_timestamp.set) {
         work_done(c->work, key);
         return;
@@ -218,8 +218,8 @@ static void step(void *arg, struct str key)
         rest(c, key, r);
 }
 
-static void request_changed(void *arg, const struct client_object *before,
-                            const struct client_object *after)
+static void request_changed(void *arg, const struct typed_object *before,
+                            const struct typed_object *after)
 {
     struct csr_ctl *c = arg;
     work_add(c->work, (after ? after : before)->meta->name);

@@ -200,8 +200,8 @@ void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void
     informer_add_handler(c->caches[which], &progress);
 }
 
-const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
-                                     struct str namespace, struct str name)
+const struct typed_object *ctl_find(const struct ctl *c, enum ctl_cache which, struct str namespace,
+                                    struct str name)
 {
     return c->caches[which] ? informer_get(c->caches[which], namespace, name) : NULL;
 }
@@ -215,7 +215,7 @@ static void add_claim_key(void (*add)(void *ctx, struct str key), void *ctx,
     sbuf_done(&key);
 }
 
-void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, struct str key),
+void ctl_index_pod_claims(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx)
 {
     const struct api_pod *pod = as_pod(o);
@@ -230,7 +230,7 @@ void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, 
                       pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
-void ctl_index_pod_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+void ctl_index_pod_node(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                         void *ctx)
 {
     if (as_pod(o)->spec.node_name.n)

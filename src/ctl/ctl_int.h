@@ -104,14 +104,14 @@ const struct api_kind *ctl_kind(enum ctl_cache which);
 bool ctl_has_all(const struct ctl *c, enum ctl_cache which);
 
 // Typed views of cached objects: as_… of one that is there, maybe_… NULL when there is none.
-#define CTL_VIEW(name, type)                                                     \
-    static inline const struct type *as_##name(const struct client_object *o)    \
-    {                                                                            \
-        return o->object.value;                                                  \
-    }                                                                            \
-    static inline const struct type *maybe_##name(const struct client_object *o) \
-    {                                                                            \
-        return o ? o->object.value : NULL;                                       \
+#define CTL_VIEW(name, type)                                                    \
+    static inline const struct type *as_##name(const struct typed_object *o)    \
+    {                                                                           \
+        return o->object.value;                                                 \
+    }                                                                           \
+    static inline const struct type *maybe_##name(const struct typed_object *o) \
+    {                                                                           \
+        return o ? o->object.value : NULL;                                      \
     }
 
 CTL_VIEW(pod, api_pod)
@@ -124,20 +124,20 @@ CTL_VIEW(role, api_cluster_role)
 
 // ctl_watch adds a handler to a cache and tells work how far the cache is; a cache that does not
 // exist is left alone.
-typedef void (*ctl_changed_fn)(void *arg, const struct client_object *before,
-                               const struct client_object *after);
+typedef void (*ctl_changed_fn)(void *arg, const struct typed_object *before,
+                               const struct typed_object *after);
 void ctl_watch(struct ctl *c, enum ctl_cache which, ctl_changed_fn changed, void *arg,
                struct work *work);
 
-const struct client_object *ctl_find(const struct ctl *c, enum ctl_cache which,
-                                     struct str namespace, struct str name);
+const struct typed_object *ctl_find(const struct ctl *c, enum ctl_cache which, struct str namespace,
+                                    struct str name);
 
 // ctl_index_pod_claims: pods by the claims they name, NAMESPACE/CLAIM, those of extended resources too.
-void ctl_index_pod_claims(const struct client_object *o, void (*add)(void *ctx, struct str key),
+void ctl_index_pod_claims(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx);
 
 // ctl_index_pod_node: pods by the node they are bound to.
-void ctl_index_pod_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+void ctl_index_pod_node(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                         void *ctx);
 
 // ctl_now is the wall clock in whole seconds.

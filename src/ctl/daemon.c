@@ -28,7 +28,7 @@ struct daemon_nodes MAP(struct daemon_node);
 struct daemon {
     struct load *l;
     struct str key;
-    const struct client_object *o;
+    const struct typed_object *o;
     const struct api_daemon_set *set;
     struct arena *arena;
     struct load_objects pods;
@@ -36,7 +36,7 @@ struct daemon {
     struct str hash;
     struct daemon_nodes nodes;
     struct api_toleration_array tolerations;
-    const struct client_object *failed; // a pod that has ended: it is deleted, and made again
+    const struct typed_object *failed; // a pod that has ended: it is deleted, and made again
     int64_t now_s, wait_s;
 };
 
@@ -74,7 +74,7 @@ static bool selects_node(const struct api_pod_spec *spec, const struct api_node 
     return node_takes_pod(spec, node);
 }
 
-static void add_node(void *arg, const struct client_object *o)
+static void add_node(void *arg, const struct typed_object *o)
 {
     struct daemon *d = arg;
     const struct api_node *node = as_node(o);
@@ -140,7 +140,7 @@ static void add_pods(struct daemon *d)
     }
 }
 
-static bool available(struct daemon *d, const struct client_object *pod)
+static bool available(struct daemon *d, const struct typed_object *pod)
 {
     return load_is_available(as_pod(pod), d->set->spec.min_ready_seconds, d->now_s, &d->wait_s);
 }
@@ -197,7 +197,7 @@ static bool create_on(struct daemon *d, struct str node)
     return true;
 }
 
-static bool delete_pod(struct daemon *d, const struct client_object *pod)
+static bool delete_pod(struct daemon *d, const struct typed_object *pod)
 {
     load_delete(d->l, d->key, d->o, CACHE_PODS, pod, &load_pod_deleted);
     return true;
@@ -249,7 +249,7 @@ static int32_t count_wanted(const struct daemon *d)
 // Old pods go while enough nodes have one that is available; those that are not go at once.
 static bool replace_within(struct daemon *d, int32_t budget)
 {
-    const struct client_object *next = NULL;
+    const struct typed_object *next = NULL;
     map_foreach(&d->nodes, i) {
         struct daemon_node *at = map_value(&d->nodes, i);
         if (!at->wanted)
@@ -352,7 +352,7 @@ static bool look(struct daemon *d)
                                             d->set->spec.revision_history_limit));
 }
 
-void daemon_set_step(struct load *l, struct str key, const struct client_object *o)
+void daemon_set_step(struct load *l, struct str key, const struct typed_object *o)
 {
     cleanup_arena struct arena arena = {0};
     const struct api_daemon_set *set = as_daemon_set(o);

@@ -12,13 +12,13 @@
 
 static int by_age(const void *x, const void *y)
 {
-    const struct client_object *a = *(const struct client_object *const *)x;
-    const struct client_object *b = *(const struct client_object *const *)y;
+    const struct typed_object *a = *(const struct typed_object *const *)x;
+    const struct typed_object *b = *(const struct typed_object *const *)y;
     int64_t s = a->meta->creation_timestamp.at.sec, t = b->meta->creation_timestamp.at.sec;
     return s != t ? (s > t) - (s < t) : str_cmp(a->meta->name, b->meta->name);
 }
 
-static bool has_template(const struct client_object *set, const struct api_pod_template_spec *t,
+static bool has_template(const struct typed_object *set, const struct api_pod_template_spec *t,
                          struct arena *arena)
 {
     struct api_pod_template_spec theirs = as_replica_set(set)->spec.template;
@@ -58,7 +58,7 @@ static void find_bounds(struct deploy *d)
 
 // --- The newest set ------------------------------------------------------------------------------
 
-static int64_t revision_of(const struct client_object *set)
+static int64_t revision_of(const struct typed_object *set)
 {
     int64_t revision = 0;
     return meta_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
@@ -215,7 +215,7 @@ static bool roll_back(const struct deploy *d)
     (void)meta_map_int(&d->o->meta->annotations, STR(DEPLOY_ROLLBACK), &wanted);
     struct api_deployment changed = *d->d;
     meta_map_drop(&changed.metadata.annotations, STR(DEPLOY_ROLLBACK), d->arena);
-    const struct client_object *found = NULL;
+    const struct typed_object *found = NULL;
     vec_foreach(&d->old, set)
         if (wanted ? revision_of(*set) == wanted : !found || revision_of(*set) > revision_of(found))
             found = *set;
@@ -318,7 +318,7 @@ static void look(const struct deploy *d)
     load_finish(d->l, d->key, wait_s);
 }
 
-void deployment_step(struct load *l, struct str key, const struct client_object *o)
+void deployment_step(struct load *l, struct str key, const struct typed_object *o)
 {
     cleanup_arena struct arena arena = {0};
     struct deploy d = {.l = l, .key = key, .o = o, .d = as_deployment(o), .arena = &arena};

@@ -16,12 +16,12 @@
 struct deploy {
     struct load *l;
     struct str key;
-    const struct client_object *o;
+    const struct typed_object *o;
     const struct api_deployment *d;
     struct arena *arena;
-    struct load_objects sets;           // all its ReplicaSets, oldest first
-    struct load_objects old;            // all but the newest
-    const struct client_object *newest; // the one with the template; NULL: there is none yet
+    struct load_objects sets;          // all its ReplicaSets, oldest first
+    struct load_objects old;           // all but the newest
+    const struct typed_object *newest; // the one with the template; NULL: there is none yet
     // Never negative, whatever is stored. Sums of these and of sets' sizes do not fit 32 bits.
     int64_t wanted;             // replicas
     int64_t surge, unavailable; // as numbers; 0 for Recreate
@@ -34,7 +34,7 @@ int64_t deploy_count(const struct load_objects *sets);
 int64_t deploy_available(const struct load_objects *sets);
 
 // Each returns true when a write is under way. A size that no set can have becomes the nearest one.
-bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int64_t size,
+bool deploy_scale_one(const struct deploy *d, const struct typed_object *set, int64_t size,
                       bool forced);
 bool deploy_scale(const struct deploy *d);
 bool deploy_roll(const struct deploy *d);

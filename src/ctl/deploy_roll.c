@@ -9,12 +9,12 @@
 
 #define DEPLOY_MOST (2 * (int64_t)INT32_MAX)
 
-static int64_t size_of(const struct client_object *set)
+static int64_t size_of(const struct typed_object *set)
 {
     return load_not_negative(as_replica_set(set)->spec.replicas);
 }
 
-static int64_t available_of(const struct client_object *set)
+static int64_t available_of(const struct typed_object *set)
 {
     return load_not_negative(as_replica_set(set)->status.available_replicas);
 }
@@ -35,13 +35,13 @@ int64_t deploy_available(const struct load_objects *sets)
     return sum;
 }
 
-static bool number_is(const struct client_object *set, const char *key, int64_t wanted)
+static bool number_is(const struct typed_object *set, const char *key, int64_t wanted)
 {
     int64_t value = 0;
     return meta_map_int(&set->meta->annotations, str_z(key), &value) && value == wanted;
 }
 
-bool deploy_scale_one(const struct deploy *d, const struct client_object *set, int64_t wanted,
+bool deploy_scale_one(const struct deploy *d, const struct typed_object *set, int64_t wanted,
                       bool forced)
 {
     int64_t desired = d->wanted, most = desired + d->surge;
@@ -119,9 +119,9 @@ bool deploy_roll(const struct deploy *d)
 
 // --- Scaling meanwhile ---------------------------------------------------------------------------
 
-static const struct client_object *active_or_latest(const struct deploy *d)
+static const struct typed_object *active_or_latest(const struct deploy *d)
 {
-    const struct client_object *active = NULL;
+    const struct typed_object *active = NULL;
     size_t n = 0;
     vec_foreach(&d->sets, set)
         if (size_of(*set) > 0) {
@@ -145,7 +145,7 @@ static bool is_saturated(const struct deploy *d)
 }
 
 struct share {
-    const struct client_object *set;
+    const struct typed_object *set;
     int64_t size;
     bool growing;
 };
@@ -162,7 +162,7 @@ static int by_size(const void *x, const void *y)
 }
 
 // A set's part of what is added to (or taken from) all of them.
-static int64_t part_of(const struct deploy *d, const struct client_object *set, int64_t left)
+static int64_t part_of(const struct deploy *d, const struct typed_object *set, int64_t left)
 {
     int64_t size = size_of(set);
     int64_t before = 0;
@@ -208,7 +208,7 @@ static bool scale_shares(const struct deploy *d)
 
 bool deploy_scale(const struct deploy *d)
 {
-    const struct client_object *one = active_or_latest(d);
+    const struct typed_object *one = active_or_latest(d);
     if (one)
         return deploy_scale_one(d, one, d->wanted, true);
     if (is_saturated(d)) {
@@ -222,7 +222,7 @@ bool deploy_scale(const struct deploy *d)
 
 // --- History -------------------------------------------------------------------------------------
 
-static int64_t revision_of(const struct client_object *set)
+static int64_t revision_of(const struct typed_object *set)
 {
     int64_t revision = 0;
     return meta_map_int(&set->meta->annotations, STR(DEPLOY_REVISION), &revision) ? revision : 0;
@@ -232,7 +232,7 @@ static int64_t revision_of(const struct client_object *set)
 bool deploy_trim(const struct deploy *d)
 {
     size_t alive = 0;
-    const struct client_object *oldest = NULL;
+    const struct typed_object *oldest = NULL;
     vec_foreach(&d->old, set) {
         const struct api_replica_set *s = as_replica_set(*set);
         if (s->metadata.deletion_timestamp.set)

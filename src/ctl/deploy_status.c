@@ -148,7 +148,7 @@ static void set_failures(const struct deploy *d, struct api_deployment *now)
 {
     const struct api_replica_set_condition *found = NULL;
     for (size_t i = 0; i <= d->sets.n && !found; i++) {
-        const struct client_object *set = i == 0 ? d->newest : d->sets.p[i - 1];
+        const struct typed_object *set = i == 0 ? d->newest : d->sets.p[i - 1];
         const struct api_replica_set *s = maybe_replica_set(set);
         for (size_t k = 0; s && k < s->status.conditions.n; k++)
             if (str_eqz(s->status.conditions.p[k].type, "ReplicaFailure"))

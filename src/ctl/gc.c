@@ -8,14 +8,14 @@
 
 #include "base/banned.h"
 
-static void index_owners(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_owners(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                          void *ctx)
 {
     for (size_t i = 0; i < o->meta->owner_references.n; i++)
         add(ctx, o->meta->owner_references.p[i].uid);
 }
 
-static void index_uid(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_uid(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                       void *ctx)
 {
     add(ctx, o->meta->uid);
@@ -50,16 +50,16 @@ const struct gc_kind *gc_kind_of_owner(const struct gc_ctl *g, const struct api_
     return past;
 }
 
-static void note_first(void *arg, const struct client_object *o)
+static void note_first(void *arg, const struct typed_object *o)
 {
-    const struct client_object **found = arg;
+    const struct typed_object **found = arg;
     if (!*found)
         *found = o;
 }
 
-const struct client_object *gc_by_uid(const struct gc_kind *k, struct str uid)
+const struct typed_object *gc_by_uid(const struct gc_kind *k, struct str uid)
 {
-    const struct client_object *found = NULL;
+    const struct typed_object *found = NULL;
     if (k->cache)
         informer_by(k->cache, k->by_uid, uid, note_first, &found);
     return found;
@@ -71,7 +71,7 @@ struct dependents {
     void *arg;
 };
 
-static void one_dependent(void *arg, const struct client_object *o)
+static void one_dependent(void *arg, const struct typed_object *o)
 {
     const struct dependents *d = arg;
     d->fn(d->arg, d->kind, o);
@@ -88,7 +88,7 @@ void gc_dependents(const struct gc_ctl *g, struct str uid, gc_dependent_fn fn, v
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void add_dependent(void *arg, const struct gc_kind *k, const struct client_object *o)
+static void add_dependent(void *arg, const struct gc_kind *k, const struct typed_object *o)
 {
     (void)arg;
     gc_add(k, o->meta);
@@ -105,15 +105,13 @@ static void add_waiting_owners(const struct gc_ctl *g, const struct api_object_m
 {
     for (size_t i = 0; i < meta->owner_references.n; i++) {
         const struct gc_kind *k = gc_kind_of_owner(g, &meta->owner_references.p[i]);
-        const struct client_object *owner =
-            k ? gc_by_uid(k, meta->owner_references.p[i].uid) : NULL;
+        const struct typed_object *owner = k ? gc_by_uid(k, meta->owner_references.p[i].uid) : NULL;
         if (owner && owner->meta->deletion_timestamp.set)
             gc_add(k, owner->meta);
     }
 }
 
-static void changed(void *arg, const struct client_object *before,
-                    const struct client_object *after)
+static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
 {
     const struct gc_kind *k = arg;
     if (before && (!after || !str_eq(before->meta->uid, after->meta->uid)))

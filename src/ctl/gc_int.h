@@ -65,10 +65,10 @@ void gc_add(const struct gc_kind *k, const struct api_object_meta *meta);
 const struct gc_kind *gc_kind_of_owner(const struct gc_ctl *g, const struct api_owner_reference *o);
 
 // gc_by_uid finds an object of a kind; NULL when there is none.
-const struct client_object *gc_by_uid(const struct gc_kind *k, struct str uid);
+const struct typed_object *gc_by_uid(const struct gc_kind *k, struct str uid);
 
 // gc_dependents calls fn with everything that names a UID as owner.
-typedef void (*gc_dependent_fn)(void *arg, const struct gc_kind *k, const struct client_object *o);
+typedef void (*gc_dependent_fn)(void *arg, const struct gc_kind *k, const struct typed_object *o);
 void gc_dependents(const struct gc_ctl *g, struct str uid, gc_dependent_fn fn, void *arg);
 
 void gc_remember(void *g, struct str uid); // that it is gone

@@ -101,7 +101,7 @@ struct naming {
     const struct gc_kind *owner, *kind;
 };
 
-static void add_if_it_names(void *arg, const struct client_object *o)
+static void add_if_it_names(void *arg, const struct typed_object *o)
 {
     const struct naming *n = arg;
     for (size_t i = 0; i < o->meta->owner_references.n; i++)
@@ -136,7 +136,7 @@ static void begin(struct gc_ctl *g, const definition *d, const struct api_kind *
         look_at_dependents(k);
 }
 
-static void now_gone(void *arg, const struct client_object *o)
+static void now_gone(void *arg, const struct typed_object *o)
 {
     gc_gone(arg, o->meta);
 }
@@ -154,8 +154,8 @@ static void end(struct gc_kind *k, bool undefined)
     work_forget(k->g->work, k->number);
 }
 
-static void definition_changed(void *arg, const struct client_object *before,
-                               const struct client_object *after)
+static void definition_changed(void *arg, const struct typed_object *before,
+                               const struct typed_object *after)
 {
     struct gc_ctl *g = arg;
     const definition *d = after ? after->object.value : NULL;

@@ -23,7 +23,7 @@ struct look {
     struct gc_ctl *g;
     struct str key;
     const struct gc_kind *kind;
-    const struct client_object *o;
+    const struct typed_object *o;
     struct gc_inquiry *inquiry; // into its owners; NULL: there is none
 };
 
@@ -41,7 +41,7 @@ static void begin_patch(struct sbuf *out, const struct api_object_meta *meta)
               STR_ARG(meta->uid), STR_ARG(meta->resource_version));
 }
 
-static void send_patch(const struct look *l, const struct gc_kind *k, const struct client_object *o,
+static void send_patch(const struct look *l, const struct gc_kind *k, const struct typed_object *o,
                        struct sbuf *patch)
 {
     const struct client_key at = {k->kind, o->meta->namespace, o->meta->name};
@@ -70,8 +70,8 @@ static void drop_finalizer(const struct look *l, const char *name)
 
 // patch_owners writes the references that keep says yes to; unblock: as none that anyone waits for.
 static void patch_owners(const struct look *l, const struct gc_kind *k,
-                         const struct client_object *o, bool unblock,
-                         bool (*keep)(const void *arg, const struct client_object *o, size_t i),
+                         const struct typed_object *o, bool unblock,
+                         bool (*keep)(const void *arg, const struct typed_object *o, size_t i),
                          const void *arg)
 {
     cleanup_sbuf struct sbuf patch = {0};
@@ -135,7 +135,7 @@ static enum owner owner_state(const struct look *l, const struct api_owner_refer
     const struct gc_kind *k = gc_kind_of_owner(l->g, r);
     if (!k)
         return OWNER_SOLID; // nobody here knows better
-    const struct client_object *owner = gc_by_uid(k, r->uid);
+    const struct typed_object *owner = gc_by_uid(k, r->uid);
     struct str namespace = k->kind->namespaced ? l->o->meta->namespace : STR("");
     if (owner && !str_eq(owner->meta->namespace, namespace))
         tell_misplaced(l, r);
@@ -239,13 +239,13 @@ static bool gc_inquire(struct look *l, size_t from, struct owner_counts *ret)
     return false;
 }
 
-static bool is_solid(const void *arg, const struct client_object *o, size_t i)
+static bool is_solid(const void *arg, const struct typed_object *o, size_t i)
 {
     (void)o;
     return gc_owner_at(arg, i) == OWNER_SOLID;
 }
 
-static bool any(const void *arg, const struct client_object *o, size_t i)
+static bool any(const void *arg, const struct typed_object *o, size_t i)
 {
     (void)arg;
     (void)o;
@@ -256,13 +256,13 @@ static bool any(const void *arg, const struct client_object *o, size_t i)
 // --- Dependents ----------------------------------------------------------------------------------
 
 struct below {
-    struct str uid, namespace;         // of the owner
-    size_t n, blocking, waiting;       // waiting: deleted in the foreground themselves
-    const struct gc_kind *first_kind;  // of a dependent
-    const struct client_object *first; // NULL: there is none
+    struct str uid, namespace;        // of the owner
+    size_t n, blocking, waiting;      // waiting: deleted in the foreground themselves
+    const struct gc_kind *first_kind; // of a dependent
+    const struct typed_object *first; // NULL: there is none
 };
 
-static void count_below(void *arg, const struct gc_kind *k, const struct client_object *o)
+static void count_below(void *arg, const struct gc_kind *k, const struct typed_object *o)
 {
     struct below *b = arg;
     // What lies in another namespace has no owner here, whatever it says, and holds nobody up.
@@ -289,14 +289,14 @@ static struct below look_below(const struct look *l)
     return b;
 }
 
-static void add_below(void *arg, const struct gc_kind *k, const struct client_object *o)
+static void add_below(void *arg, const struct gc_kind *k, const struct typed_object *o)
 {
     (void)arg;
     if (!o->meta->deletion_timestamp.set)
         gc_add(k, o->meta);
 }
 
-static bool is_another(const void *arg, const struct client_object *o, size_t i)
+static bool is_another(const void *arg, const struct typed_object *o, size_t i)
 {
     return !str_eq(*(const struct str *)arg, o->meta->owner_references.p[i].uid);
 }

@@ -45,7 +45,7 @@ static void group_key(struct sbuf *out, const struct api_pod *pod)
         sbuf_addf(out, "%.*s/%.*s", STR_ARG(pod->metadata.namespace), STR_ARG(name));
 }
 
-static void index_active(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_active(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                          void *ctx)
 {
     cleanup_sbuf struct sbuf key = {0};
@@ -55,7 +55,7 @@ static void index_active(const struct client_object *o, void (*add)(void *ctx, s
         add(ctx, sbuf_str(&key));
 }
 
-static void see(void *arg, const struct client_object *o)
+static void see(void *arg, const struct typed_object *o)
 {
     bool *any = arg;
     (void)o;
@@ -68,7 +68,7 @@ static bool is_candidate(const struct api_pod_group *group)
            meta_has_finalizer(&group->metadata, STR(GROUP_FINALIZER));
 }
 
-static const struct client_object *find(const struct group_ctl *g, struct str key)
+static const struct typed_object *find(const struct group_ctl *g, struct str key)
 {
     struct str namespace;
     struct str name;
@@ -78,7 +78,7 @@ static const struct client_object *find(const struct group_ctl *g, struct str ke
 
 static void let_go(struct group_ctl *g, struct str key)
 {
-    const struct client_object *o = find(g, key);
+    const struct typed_object *o = find(g, key);
     if (!is_candidate(maybe_group(o))) {
         work_done(g->work, key);
         return;
@@ -135,7 +135,7 @@ static void step(void *arg, struct str key)
         return;
     }
     bool used = false;
-    const struct client_object *o = find(g, key);
+    const struct typed_object *o = find(g, key);
     informer_by(pods, g->active, key, see, &used);
     if (!is_candidate(maybe_group(o)) || used) {
         work_done(g->work, key); // the end of its last pod comes back here
@@ -157,8 +157,8 @@ static void add_group_of(struct group_ctl *g, const struct api_pod *pod)
         work_add(g->work, sbuf_str(&key));
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     if (before && (!after || !str_eq(before->meta->uid, after->meta->uid)))
         add_group_of(arg, as_pod(before));
@@ -166,8 +166,8 @@ static void pod_changed(void *arg, const struct client_object *before,
         add_group_of(arg, as_pod(after));
 }
 
-static void group_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void group_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct group_ctl *g = arg;
     (void)before;

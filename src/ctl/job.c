@@ -42,8 +42,8 @@ void job_put_condition(struct job *j, const char *type, const char *status, cons
 
 // --- Letting pods go -----------------------------------------------------------------------------
 
-static void untrack(struct load *l, struct str key, const struct client_object *o,
-                    const struct client_object *pod)
+static void untrack(struct load *l, struct str key, const struct typed_object *o,
+                    const struct typed_object *pod)
 {
     cleanup_arena struct arena arena = {0};
     struct api_pod changed = *as_pod(pod);
@@ -53,7 +53,7 @@ static void untrack(struct load *l, struct str key, const struct client_object *
 
 // let_go is the first half of ending a pod that is not wanted any more: nobody counts it, nor its number, as failed then. The
 // second half, in the next step, is to delete it.
-static bool let_go(struct job *j, const struct client_object *pod)
+static bool let_go(struct job *j, const struct typed_object *pod)
 {
     if (!pod)
         return false;
@@ -64,7 +64,7 @@ static bool let_go(struct job *j, const struct client_object *pod)
     return true;
 }
 
-static const struct client_object *was_let_go(const struct job *j)
+static const struct typed_object *was_let_go(const struct job *j)
 {
     vec_foreach(&j->active, pod)
         if (!meta_has_finalizer((*pod)->meta, STR(JOB_FINALIZER)))
@@ -74,7 +74,7 @@ static const struct client_object *was_let_go(const struct job *j)
 
 bool job_gone(struct load *l, struct str key)
 {
-    const struct client_object *pod = load_tracked_pod(l, key);
+    const struct typed_object *pod = load_tracked_pod(l, key);
     if (pod)
         untrack(l, key, NULL, pod);
     return pod != NULL;
@@ -93,7 +93,7 @@ static int64_t finished_at(const struct api_job *job)
 static void step_finished(struct job *j)
 {
     int64_t wait_s = INT64_MAX;
-    const struct client_object *pod = load_tracked_pod(j->l, j->key);
+    const struct typed_object *pod = load_tracked_pod(j->l, j->key);
     if (pod) {
         untrack(j->l, j->key, j->o, pod);
         return;
@@ -111,7 +111,7 @@ static void step_finished(struct job *j)
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static bool delete_pod(struct job *j, const struct client_object *pod)
+static bool delete_pod(struct job *j, const struct typed_object *pod)
 {
     if (!pod)
         return false;
@@ -120,7 +120,7 @@ static bool delete_pod(struct job *j, const struct client_object *pod)
 }
 
 // The pod that goes first; NULL when there is none.
-static const struct client_object *first_to_go(struct job *j)
+static const struct typed_object *first_to_go(struct job *j)
 {
     load_rank(&j->active);
     return j->active.n > 0 ? j->active.p[0] : NULL;
@@ -177,7 +177,7 @@ static int job_compare_places(const void *x, const void *y)
 }
 
 // Of two pods with one number, the one that goes; NULL when there are none.
-static const struct client_object *doubled(const struct job *j)
+static const struct typed_object *doubled(const struct job *j)
 {
     size_t n = j->indexes ? j->active.n : 0, first = n;
     struct job_place *places = arena_array(j->arena, struct job_place, n + 1);
@@ -224,7 +224,7 @@ static bool create_one(struct job *j, int64_t *wait_s)
 static bool manage(struct job *j, int64_t *wait_s)
 {
     int64_t active = (int64_t)j->active.n, wanted = wanted_pods(j);
-    const struct client_object *twice = doubled(j);
+    const struct typed_object *twice = doubled(j);
     if (twice)
         return let_go(j, twice);
     if (active > wanted)
@@ -330,13 +330,13 @@ static void look(struct job *j)
         load_finish(j->l, j->key, j->behind ? 1 : wait_s);
 }
 
-static bool is_controlled_by(const struct client_object *pod, const struct client_object *o)
+static bool is_controlled_by(const struct typed_object *pod, const struct typed_object *o)
 {
     const struct api_owner_reference *owner = meta_controller(pod->meta);
     return owner && str_eq(owner->uid, o->meta->uid);
 }
 
-void job_step(struct load *l, struct str key, const struct client_object *o)
+void job_step(struct load *l, struct str key, const struct typed_object *o)
 {
     cleanup_arena struct arena arena = {0};
     const struct api_job *job = as_job(o);
@@ -350,7 +350,7 @@ void job_step(struct load *l, struct str key, const struct client_object *o)
         step_finished(&j);
         return;
     }
-    const struct client_object *other = load_tracked_pod(l, key);
+    const struct typed_object *other = load_tracked_pod(l, key);
     if (other && !is_controlled_by(other, o)) { // of an earlier Job of this name
         untrack(l, key, o, other);
         return;

@@ -90,12 +90,12 @@ enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
 
 // --- Counting ------------------------------------------------------------------------------------
 
-static bool is_tracked(const struct client_object *pod)
+static bool is_tracked(const struct typed_object *pod)
 {
     return meta_has_finalizer(pod->meta, STR(JOB_FINALIZER));
 }
 
-static const struct client_object *find_uid(const struct load_objects *pods, struct str uid)
+static const struct typed_object *find_uid(const struct load_objects *pods, struct str uid)
 {
     vec_foreach(pods, pod)
         if (str_eq((*pod)->meta->uid, uid))
@@ -109,7 +109,7 @@ static void settle(struct job *j, struct api_str_array *list, int32_t *counter)
     struct str *kept = arena_array(j->arena, struct str, list->n + 1);
     size_t n = 0;
     for (size_t i = 0; i < list->n; i++) {
-        const struct client_object *pod = find_uid(&j->pods, list->p[i]);
+        const struct typed_object *pod = find_uid(&j->pods, list->p[i]);
         // A pod that is not there may be one that the cache has not seen yet.
         bool unknown = !pod && informer_revision(j->l->ctl->caches[CACHE_PODS]) < j->o->revision;
         j->behind |= unknown;
@@ -127,7 +127,7 @@ static bool was_uncounted(const struct job *j, struct str uid, bool success)
     return u && api_str_listed(success ? &u->succeeded : &u->failed, uid);
 }
 
-static void count_success(struct job *j, const struct client_object *pod)
+static void count_success(struct job *j, const struct typed_object *pod)
 {
     size_t index = job_index_of(j, pod);
     if (j->indexes) {
@@ -143,7 +143,7 @@ static void count_success(struct job *j, const struct client_object *pod)
                       j->arena);
 }
 
-static void break_index(struct job *j, const struct client_object *pod, enum job_failure what)
+static void break_index(struct job *j, const struct typed_object *pod, enum job_failure what)
 {
     size_t index = job_index_of(j, pod);
     if (index == SIZE_MAX || !j->was->spec.has_backoff_limit_per_index)
@@ -153,7 +153,7 @@ static void break_index(struct job *j, const struct client_object *pod, enum job
         job_set_add(&j->broken, index, j->arena);
 }
 
-static void count_failure(struct job *j, const struct client_object *pod)
+static void count_failure(struct job *j, const struct typed_object *pod)
 {
     struct str message = STR("");
     enum job_failure what = job_failure_of(j, as_pod(pod), &message);
@@ -173,12 +173,12 @@ static void count_failure(struct job *j, const struct client_object *pod)
         meta_list_add(&j->now.status.uncounted_terminated_pods->failed, pod->meta->uid, j->arena);
 }
 
-static bool job_pod_succeeded(const struct client_object *pod)
+static bool job_pod_succeeded(const struct typed_object *pod)
 {
     return str_eqz(as_pod(pod)->status.phase, "Succeeded") && is_tracked(pod);
 }
 
-static void count_pod(struct job *j, const struct client_object *o)
+static void count_pod(struct job *j, const struct typed_object *o)
 {
     const struct api_pod *pod = as_pod(o);
     struct api_job_status *s = &j->now.status;

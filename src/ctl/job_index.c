@@ -5,14 +5,14 @@
 
 #include "base/banned.h"
 
-size_t job_index_of(const struct job *j, const struct client_object *pod)
+size_t job_index_of(const struct job *j, const struct typed_object *pod)
 {
     int64_t index = 0;
     bool has = meta_map_int(&pod->meta->annotations, STR(JOB_INDEX), &index);
     return has && index >= 0 && (size_t)index < j->indexes ? (size_t)index : SIZE_MAX;
 }
 
-int64_t job_index_failures(const struct client_object *pod)
+int64_t job_index_failures(const struct typed_object *pod)
 {
     int64_t failures = 0;
     (void)meta_map_int(&pod->meta->annotations, STR(JOB_INDEX_FAILURE), &failures);

@@ -17,14 +17,14 @@ enum job_failure { JOB_COUNT, JOB_IGNORE, JOB_FAIL_INDEX, JOB_FAIL_JOB };
 // A pod that failed, and that counts, with its index.
 struct job_failed_pod {
     size_t index;
-    const struct client_object *pod;
+    const struct typed_object *pod;
 };
 struct job_failed_pods VEC(struct job_failed_pod);
 
 struct job {
     struct load *l;
     struct str key;
-    const struct client_object *o;
+    const struct typed_object *o;
     const struct api_job *was;
     struct api_job now; // with the status to be
     struct arena *arena;
@@ -54,10 +54,10 @@ enum job_failure job_failure_of(const struct job *j, const struct api_pod *pod,
                                 struct str *ret_message);
 
 // job_index_of is a pod's index, SIZE_MAX when it has none that counts.
-size_t job_index_of(const struct job *j, const struct client_object *pod);
+size_t job_index_of(const struct job *j, const struct typed_object *pod);
 
 // job_index_failures is how often the index of a pod had failed before it.
-int64_t job_index_failures(const struct client_object *pod);
+int64_t job_index_failures(const struct typed_object *pod);
 
 // job_new_pod makes the pod for an index (SIZE_MAX: none).
 struct api_pod job_new_pod(const struct job *j, size_t index);

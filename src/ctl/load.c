@@ -15,7 +15,7 @@ static const struct {
     const char *component;
     const char *queue;
     enum ctl_controller controller;
-    void (*step)(struct load *l, struct str key, const struct client_object *o);
+    void (*step)(struct load *l, struct str key, const struct typed_object *o);
 } kinds[LOADS] = {
     [LOAD_REPLICA_SET] = {CACHE_REPLICA_SETS,
                           {CACHE_PODS, CACHES},
@@ -117,7 +117,7 @@ static void step(void *arg, struct str key)
         return;
     }
     str_cut(key, '/', &namespace, &name);
-    const struct client_object *o = ctl_find(l->ctl, l->cache, namespace, name);
+    const struct typed_object *o = ctl_find(l->ctl, l->cache, namespace, name);
     if (o) {
         kinds[l - all_of(l)->of].step(l, key, o);
         return;
@@ -140,7 +140,7 @@ void load_finish(struct load *l, struct str key, int64_t wait_s)
 // --- What changed --------------------------------------------------------------------------------
 
 static const struct api_label_selector *selector_of(enum load_kind kind,
-                                                    const struct client_object *o)
+                                                    const struct typed_object *o)
 {
     switch (kind) {
     case LOAD_REPLICA_SET:
@@ -170,10 +170,10 @@ static bool selects(const struct api_label_selector *selector, const struct api_
 struct orphan {
     struct load *load;
     enum load_kind kind;
-    const struct client_object *object;
+    const struct typed_object *object;
 };
 
-static void wake_if_matching(void *arg, const struct client_object *o)
+static void wake_if_matching(void *arg, const struct typed_object *o)
 {
     const struct orphan *orphan = arg;
     if (selects(selector_of(orphan->kind, o), &orphan->object->meta->labels))
@@ -181,7 +181,7 @@ static void wake_if_matching(void *arg, const struct client_object *o)
 }
 
 // The Job that has to let a pod go: its owner, or, when the pod was orphaned, who made it once.
-static bool tracked_by(const struct client_object *o, struct api_object_meta *ret)
+static bool tracked_by(const struct typed_object *o, struct api_object_meta *ret)
 {
     const struct api_owner_reference *owner = meta_controller(o->meta);
     if (!meta_has_finalizer(o->meta, STR(TRACKING)) || (owner && !str_eqz(owner->kind, "Job")))
@@ -194,7 +194,7 @@ static bool tracked_by(const struct client_object *o, struct api_object_meta *re
     return true;
 }
 
-static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct client_object *o)
+static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct typed_object *o)
 {
     const struct api_owner_reference *owner = meta_controller(o->meta);
     for (enum load_kind k = 0; k < LOADS; k++) {
@@ -218,7 +218,7 @@ static void wake_owner(struct load_ctl *c, enum ctl_cache which, const struct cl
 }
 
 static void dependent_changed(struct load_ctl *c, enum ctl_cache which,
-                              const struct client_object *before, const struct client_object *after)
+                              const struct typed_object *before, const struct typed_object *after)
 {
     const struct api_owner_reference *was = before ? meta_controller(before->meta) : NULL;
     const struct api_owner_reference *is = after ? meta_controller(after->meta) : NULL;
@@ -228,38 +228,38 @@ static void dependent_changed(struct load_ctl *c, enum ctl_cache which,
         wake_owner(c, which, after);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     dependent_changed(arg, CACHE_PODS, before, after);
 }
 
-static void replica_set_changed(void *arg, const struct client_object *before,
-                                const struct client_object *after)
+static void replica_set_changed(void *arg, const struct typed_object *before,
+                                const struct typed_object *after)
 {
     dependent_changed(arg, CACHE_REPLICA_SETS, before, after);
 }
 
-static void revision_changed(void *arg, const struct client_object *before,
-                             const struct client_object *after)
+static void revision_changed(void *arg, const struct typed_object *before,
+                             const struct typed_object *after)
 {
     dependent_changed(arg, CACHE_REVISIONS, before, after);
 }
 
-static void load_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void load_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     add_key(arg, after ? after->meta : before->meta);
 }
 
-static void add_node_waiter(void *arg, const struct client_object *o)
+static void add_node_waiter(void *arg, const struct typed_object *o)
 {
     add_key(arg, o->meta);
 }
 
 // What decides where DaemonSets run: the node's being, labels, taints, schedulability.
-static void node_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void node_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct load *l = arg;
     if (before && after &&
@@ -273,7 +273,7 @@ static void node_changed(void *arg, const struct client_object *before,
 
 // --- Ownership -----------------------------------------------------------------------------------
 
-static void index_controller(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_controller(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                              void *ctx)
 {
     const struct api_owner_reference *owner = meta_controller(o->meta);
@@ -281,20 +281,20 @@ static void index_controller(const struct client_object *o, void (*add)(void *ct
         add(ctx, owner->uid);
 }
 
-static void index_orphans(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_orphans(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx)
 {
     if (!meta_controller(o->meta))
         add(ctx, o->meta->namespace);
 }
 
-static void index_namespace(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_namespace(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                             void *ctx)
 {
     add(ctx, o->meta->namespace);
 }
 
-static void index_tracked(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_tracked(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                           void *ctx)
 {
     struct api_object_meta job;
@@ -305,16 +305,16 @@ static void index_tracked(const struct client_object *o, void (*add)(void *ctx, 
     add(ctx, sbuf_str(&key));
 }
 
-static void take_first(void *arg, const struct client_object *o)
+static void take_first(void *arg, const struct typed_object *o)
 {
-    const struct client_object **found = arg;
+    const struct typed_object **found = arg;
     if (!*found)
         *found = o;
 }
 
-const struct client_object *load_tracked_pod(const struct load *l, struct str job)
+const struct typed_object *load_tracked_pod(const struct load *l, struct str job)
 {
-    const struct client_object *found = NULL;
+    const struct typed_object *found = NULL;
     informer_by(l->ctl->caches[CACHE_PODS], all_of(l)->tracked, job, take_first, &found);
     return found;
 }
@@ -324,14 +324,14 @@ struct collect {
     struct load_objects objects;
 };
 
-static void collect(void *arg, const struct client_object *o)
+static void collect(void *arg, const struct typed_object *o)
 {
     struct collect *c = arg;
     vec_push_arena(c->arena, &c->objects, o);
 }
 
 struct load_objects load_owned(const struct load *l, enum ctl_cache which,
-                               const struct client_object *o, struct arena *arena)
+                               const struct typed_object *o, struct arena *arena)
 {
     struct collect c = {.arena = arena};
     informer_by(l->ctl->caches[which], all_of(l)->index[which].by_controller, o->meta->uid, collect,
@@ -344,7 +344,7 @@ struct pick {
     struct str member_of; // the StatefulSet whose pods it is about; empty: another kind
     bool matching;        // take one that matches, or one that does not
     enum ctl_cache which;
-    const struct client_object *found;
+    const struct typed_object *found;
 };
 
 // is_member: a pod's name is that of the set and a number.
@@ -355,7 +355,7 @@ static bool is_member(struct str name, struct str set)
            str_to_u64(str_from(name, set.n + 1), &ordinal) == 0;
 }
 
-static void pick(void *arg, const struct client_object *o)
+static void pick(void *arg, const struct typed_object *o)
 {
     struct pick *p = arg;
     bool over = o->meta->deletion_timestamp.set ||
@@ -372,8 +372,8 @@ struct load_call {
     struct list_node node; // in load.calls
     struct load *load;
     enum ctl_cache source;
-    const struct client_object *about; // referenced; NULL: nobody is told
-    struct load_event event;           // its texts are copies
+    const struct typed_object *about; // referenced; NULL: nobody is told
+    struct load_event event;          // its texts are copies
     struct arena arena;
     struct sbuf name; // of the object that is written
     struct sbuf key;
@@ -392,7 +392,7 @@ static struct load_call *call_new(struct load *l, struct str key, enum ctl_cache
 
 static void call_free(struct load_call *c)
 {
-    client_object_unref(c->about);
+    typed_object_unref(c->about);
     arena_done(&c->arena);
     sbuf_done(&c->name);
     sbuf_done(&c->key);
@@ -447,12 +447,11 @@ static void written(void *arg, const struct client_answer *a)
 }
 
 static struct load_call *told_call(struct load *l, struct str key, enum ctl_cache which,
-                                   const struct client_object *owner,
-                                   const struct load_event *event)
+                                   const struct typed_object *owner, const struct load_event *event)
 {
     struct load_call *c = call_new(l, key, which);
     if (event) {
-        c->about = client_object_ref(owner);
+        c->about = typed_object_ref(owner);
         c->event = *event;
         c->event.text = arena_str(&c->arena, str_z(event->text)).p;
         c->event.failed_text = arena_str(&c->arena, str_z(event->failed_text)).p;
@@ -460,7 +459,7 @@ static struct load_call *told_call(struct load *l, struct str key, enum ctl_cach
     return c;
 }
 
-void load_create(struct load *l, struct str key, const struct client_object *owner,
+void load_create(struct load *l, struct str key, const struct typed_object *owner,
                  enum ctl_cache which, void *value, const struct load_event *event)
 {
     const struct api_object object = {ctl_kind(which), value};
@@ -468,8 +467,8 @@ void load_create(struct load *l, struct str key, const struct client_object *own
     client_create(l->ctl->client, &object, NULL, written, told_call(l, key, which, owner, event));
 }
 
-void load_delete(struct load *l, struct str key, const struct client_object *owner,
-                 enum ctl_cache which, const struct client_object *victim,
+void load_delete(struct load *l, struct str key, const struct typed_object *owner,
+                 enum ctl_cache which, const struct typed_object *victim,
                  const struct load_event *event)
 {
     const struct client_key at = {victim->object.kind, victim->meta->namespace, victim->meta->name};
@@ -482,7 +481,7 @@ void load_delete(struct load *l, struct str key, const struct client_object *own
     client_delete(l->ctl->client, &at, &options, written, c);
 }
 
-void load_update(struct load *l, struct str key, const struct client_object *owner,
+void load_update(struct load *l, struct str key, const struct typed_object *owner,
                  enum ctl_cache which, const void *value, const struct load_event *event)
 {
     // The client copies; the interface has one struct for what it gives and what it gets.
@@ -505,7 +504,7 @@ void load_update_status(struct load *l, struct str key, const void *value)
     client_update(l->ctl->client, &object, &how, written, call_new(l, key, l->cache));
 }
 
-void load_tell(struct load *l, const struct client_object *about, struct str type,
+void load_tell(struct load *l, const struct typed_object *about, struct str type,
                const char *reason, struct str text)
 {
     event_record(l->events, about, type, str_z(reason), text);
@@ -538,12 +537,12 @@ static void asked(void *arg, const struct client_answer *a)
                  c);
 }
 
-static void adopt(struct load *l, struct str key, const struct client_object *o,
-                  enum ctl_cache which, const struct client_object *orphan)
+static void adopt(struct load *l, struct str key, const struct typed_object *o,
+                  enum ctl_cache which, const struct typed_object *orphan)
 {
     const struct api_kind *kind = ctl_kind(l->cache);
     struct load_call *c = call_new(l, key, which);
-    c->about = client_object_ref(o);
+    c->about = typed_object_ref(o);
     sbuf_add(&c->name, orphan->meta->name);
     sbuf_addf(&c->patch,
               "{\"metadata\":{\"uid\":\"%.*s\",\"ownerReferences\":[{\"apiVersion\":\"%.*s\","
@@ -557,8 +556,8 @@ static void adopt(struct load *l, struct str key, const struct client_object *o,
     client_get(l->ctl->client, &at, asked, c);
 }
 
-static void release(struct load *l, struct str key, const struct client_object *o,
-                    enum ctl_cache which, const struct client_object *owned)
+static void release(struct load *l, struct str key, const struct typed_object *o,
+                    enum ctl_cache which, const struct typed_object *owned)
 {
     cleanup_sbuf struct sbuf patch = {0};
     sbuf_addf(&patch,
@@ -574,7 +573,7 @@ static void release(struct load *l, struct str key, const struct client_object *
                  call_new(l, key, which));
 }
 
-bool load_claim(struct load *l, struct str key, const struct client_object *o, enum ctl_cache which,
+bool load_claim(struct load *l, struct str key, const struct typed_object *o, enum ctl_cache which,
                 const struct api_label_selector *selector)
 {
     cleanup_arena struct arena arena = {0};

@@ -66,11 +66,11 @@ struct load_ctl {
 
 // --- Steps of the kinds --------------------------------------------------------------------------
 
-void replica_set_step(struct load *l, struct str key, const struct client_object *o);
-void deployment_step(struct load *l, struct str key, const struct client_object *o);
-void daemon_set_step(struct load *l, struct str key, const struct client_object *o);
-void stateful_set_step(struct load *l, struct str key, const struct client_object *o);
-void job_step(struct load *l, struct str key, const struct client_object *o);
+void replica_set_step(struct load *l, struct str key, const struct typed_object *o);
+void deployment_step(struct load *l, struct str key, const struct typed_object *o);
+void daemon_set_step(struct load *l, struct str key, const struct typed_object *o);
+void stateful_set_step(struct load *l, struct str key, const struct typed_object *o);
+void job_step(struct load *l, struct str key, const struct typed_object *o);
 
 // job_gone lets a pod go whose Job is gone; true when it did.
 bool job_gone(struct load *l, struct str key);
@@ -85,18 +85,18 @@ CTL_VIEW(node, api_node)
 
 // --- Dependents ----------------------------------------------------------------------------------
 
-struct load_objects VEC(const struct client_object *);
+struct load_objects VEC(const struct typed_object *);
 
 // load_owned gives the objects of a cache that o controls, in order of their names.
 struct load_objects load_owned(const struct load *l, enum ctl_cache which,
-                               const struct client_object *o, struct arena *arena);
+                               const struct typed_object *o, struct arena *arena);
 
 // load_tracked_pod finds a pod of the Job NAMESPACE/NAME, be it there or gone, that has the finalizer of Jobs.
-const struct client_object *load_tracked_pod(const struct load *l, struct str job);
+const struct typed_object *load_tracked_pod(const struct load *l, struct str job);
 
 // load_claim releases one object that selector does not match any more, or adopts one without a controller that
 // it matches. Nothing is adopted for an o that is being deleted. True: a write is under way.
-bool load_claim(struct load *l, struct str key, const struct client_object *o, enum ctl_cache which,
+bool load_claim(struct load *l, struct str key, const struct typed_object *o, enum ctl_cache which,
                 const struct api_label_selector *selector);
 
 // --- Writes --------------------------------------------------------------------------------------
@@ -107,19 +107,19 @@ struct load_event {
     const char *failed_reason, *failed_text; // the server's message follows
 };
 
-void load_create(struct load *l, struct str key, const struct client_object *owner,
+void load_create(struct load *l, struct str key, const struct typed_object *owner,
                  enum ctl_cache which, void *value, const struct load_event *event);
-void load_delete(struct load *l, struct str key, const struct client_object *owner,
-                 enum ctl_cache which, const struct client_object *victim,
+void load_delete(struct load *l, struct str key, const struct typed_object *owner,
+                 enum ctl_cache which, const struct typed_object *victim,
                  const struct load_event *event);
-void load_update(struct load *l, struct str key, const struct client_object *owner,
+void load_update(struct load *l, struct str key, const struct typed_object *owner,
                  enum ctl_cache which, const void *value, const struct load_event *event);
 
 // load_update_status writes value's status.
 void load_update_status(struct load *l, struct str key, const void *value);
 
 // load_tell records an event about an object.
-void load_tell(struct load *l, const struct client_object *about, struct str type,
+void load_tell(struct load *l, const struct typed_object *about, struct str type,
                const char *reason, struct str text);
 
 const struct load_failure *load_failure(const struct load *l, struct str key);
@@ -131,7 +131,7 @@ struct load_pause *load_pause(struct load *l, struct str key, struct str what);
 
 // load_pod_of makes a pod of owner's template; the name is left to the caller. Shares with the template.
 struct api_pod load_pod_of(const struct api_pod_template_spec *template, const struct load *l,
-                           const struct client_object *owner, struct arena *arena);
+                           const struct typed_object *owner, struct arena *arena);
 
 // load_generate_name makes the base of a generated name of an owner's pods.
 struct str load_generate_name(struct str owner, struct arena *arena);
@@ -183,24 +183,24 @@ struct str load_template_hash(const struct api_pod_template_spec *template, bool
 // The newest revision of an object's template, and what else there is.
 struct load_revisions {
     struct load_objects all; // sorted by number
-    const struct client_object
+    const struct typed_object
         *current;    // equal to the template; NULL: load_revision_sync has written
     struct str data; // of the template as it is
 };
 
 // load_revision_sync makes sure that the template has a revision with the highest number. True: a write is under way.
-bool load_revision_sync(struct load *l, struct str key, const struct client_object *o,
+bool load_revision_sync(struct load *l, struct str key, const struct typed_object *o,
                         const struct api_pod_template_spec *template,
                         const struct api_label_selector *selector, struct arena *arena,
                         struct load_revisions *ret);
 
 // load_revision_trim deletes the oldest revision above the limit that neither a pod nor keep uses.
-bool load_revision_trim(struct load *l, struct str key, const struct client_object *o,
+bool load_revision_trim(struct load *l, struct str key, const struct typed_object *o,
                         const struct load_revisions *revisions, const struct load_objects *pods,
                         struct str keep, int32_t limit);
 
 // load_revision_template gives the template of a revision; false when it cannot be read.
-bool load_revision_template(const struct client_object *revision, struct arena *arena,
+bool load_revision_template(const struct typed_object *revision, struct arena *arena,
                             struct api_pod_template_spec *ret);
 
 struct str load_pod_revision(const struct api_pod *pod);

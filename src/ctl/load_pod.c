@@ -15,7 +15,7 @@ const struct load_event load_pod_deleted = {"SuccessfulDelete", "Deleted pod: ",
                                             "Error deleting: "};
 
 struct api_pod load_pod_of(const struct api_pod_template_spec *template, const struct load *l,
-                           const struct client_object *owner, struct arena *arena)
+                           const struct typed_object *owner, struct arena *arena)
 {
     return template_pod(template, ctl_kind(l->cache), owner->meta, arena);
 }
@@ -66,7 +66,7 @@ bool load_is_available(const struct api_pod *pod, int32_t min_ready, int64_t now
 // --- Which goes first ----------------------------------------------------------------------------
 
 struct ranked {
-    const struct client_object *object;
+    const struct typed_object *object;
     const struct api_pod *pod;
     size_t together; // pods of the list on its node
     int64_t cost;
@@ -127,7 +127,7 @@ void load_rank(struct load_objects *pods)
     struct node_counts on_node = {0};
     struct ranked *all = xcalloc(pods->n + 1, sizeof(*all));
     for (size_t i = 0; i < pods->n; i++) {
-        const struct client_object *o = pods->p[i];
+        const struct typed_object *o = pods->p[i];
         all[i] = (struct ranked){.object = o, .pod = as_pod(o)};
         (void)meta_map_int(&o->meta->annotations, STR("controller.kubernetes.io/pod-deletion-cost"),
                            &all[i].cost);

@@ -20,7 +20,7 @@ static struct str data_of(const struct api_pod_template_spec *template, struct a
     return arena_str(arena, sbuf_str(&text));
 }
 
-bool load_revision_template(const struct client_object *revision, struct arena *arena,
+bool load_revision_template(const struct typed_object *revision, struct arena *arena,
                             struct api_pod_template_spec *ret)
 {
     cleanup_json_doc struct json_doc doc = {0};
@@ -32,7 +32,7 @@ bool load_revision_template(const struct client_object *revision, struct arena *
     return api_json_read(&api_pod_template_spec_type, &doc, template, ret, arena, NULL, &err) == 0;
 }
 
-static bool same_template(const struct client_object *revision, struct str data,
+static bool same_template(const struct typed_object *revision, struct str data,
                           const struct api_pod_template_spec *template, struct arena *arena)
 {
     struct api_pod_template_spec theirs;
@@ -43,13 +43,13 @@ static bool same_template(const struct client_object *revision, struct str data,
 
 static int by_number(const void *x, const void *y)
 {
-    const struct client_object *a = *(const struct client_object *const *)x;
-    const struct client_object *b = *(const struct client_object *const *)y;
+    const struct typed_object *a = *(const struct typed_object *const *)x;
+    const struct typed_object *b = *(const struct typed_object *const *)y;
     int64_t m = as_revision(a)->revision, n = as_revision(b)->revision;
     return m != n ? (m > n) - (m < n) : str_cmp(a->meta->name, b->meta->name);
 }
 
-static void create_revision(struct load *l, struct str key, const struct client_object *o,
+static void create_revision(struct load *l, struct str key, const struct typed_object *o,
                             const struct api_pod_template_spec *template, struct str data,
                             int64_t number, struct arena *arena)
 {
@@ -71,7 +71,7 @@ static void create_revision(struct load *l, struct str key, const struct client_
     load_create(l, key, o, CACHE_REVISIONS, &revision, NULL);
 }
 
-bool load_revision_sync(struct load *l, struct str key, const struct client_object *o,
+bool load_revision_sync(struct load *l, struct str key, const struct typed_object *o,
                         const struct api_pod_template_spec *template,
                         const struct api_label_selector *selector, struct arena *arena,
                         struct load_revisions *ret)
@@ -114,11 +114,11 @@ static bool is_used(const struct load_objects *pods, struct str hash)
     return false;
 }
 
-bool load_revision_trim(struct load *l, struct str key, const struct client_object *o,
+bool load_revision_trim(struct load *l, struct str key, const struct typed_object *o,
                         const struct load_revisions *revisions, const struct load_objects *pods,
                         struct str keep, int32_t limit)
 {
-    const struct client_object *oldest = NULL;
+    const struct typed_object *oldest = NULL;
     int32_t old = 0;
     vec_foreach(&revisions->all, revision) {
         const struct str *hash = api_map_find(&(*revision)->meta->labels, STR(LOAD_REVISION_LABEL));

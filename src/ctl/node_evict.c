@@ -69,7 +69,7 @@ static int64_t due(const struct evict_ctl *e, const struct api_pod *pod, int64_t
     return first;
 }
 
-static void mark(struct evict_ctl *e, struct str key, const struct client_object *o)
+static void mark(struct evict_ctl *e, struct str key, const struct typed_object *o)
 {
     cleanup_sbuf struct sbuf patch = {0}, now = {0}, text = {0};
     rfc3339_write_seconds(ctl_now(e->ctl).at, &now);
@@ -97,7 +97,7 @@ static void step(void *arg, struct str key)
         return;
     }
     str_cut(key, '/', &namespace, &name);
-    const struct client_object *o = ctl_find(e->ctl, CACHE_PODS, namespace, name);
+    const struct typed_object *o = ctl_find(e->ctl, CACHE_PODS, namespace, name);
     const struct api_pod *pod = maybe_pod(o);
     int64_t now = ctl_now(e->ctl).at.sec, at = INT64_MAX;
     if (pod && !pod->metadata.deletion_timestamp.set && !pod_is_terminal(pod))
@@ -120,7 +120,7 @@ static void step(void *arg, struct str key)
     }
 }
 
-static void add_pod(void *arg, const struct client_object *o)
+static void add_pod(void *arg, const struct typed_object *o)
 {
     struct evict_ctl *e = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -128,8 +128,8 @@ static void add_pod(void *arg, const struct client_object *o)
     work_add(e->work, sbuf_str(&key));
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct evict_ctl *e = arg;
     bool bound = after && as_pod(after)->spec.node_name.n;
@@ -140,8 +140,8 @@ static void pod_changed(void *arg, const struct client_object *before,
         add_pod(arg, before); // to be forgotten
 }
 
-static void node_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void node_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct evict_ctl *e = arg;
     static const struct api_node_spec none;

@@ -45,7 +45,7 @@ static bool is(const struct api_node *node, const char *type, const char *status
     return c && str_eqz(c->status, status);
 }
 
-static const struct client_object *lease_of(const struct node_ctl *n, struct str node)
+static const struct typed_object *lease_of(const struct node_ctl *n, struct str node)
 {
     return ctl_find(n->ctl, CACHE_LEASES, STR("kube-node-lease"), node);
 }
@@ -54,7 +54,7 @@ static void lease_answered(const struct ctl_call *call, const struct client_answ
 {
     struct node_ctl *n = call->owner;
     struct heard *heard = map_get(&n->heard, call->key);
-    const struct client_object *known = lease_of(n, call->key);
+    const struct typed_object *known = lease_of(n, call->key);
     if (heard && known && a->code == 0 && a->object->revision == known->revision)
         heard->silent = true;
 }
@@ -70,7 +70,7 @@ static void ask_for_lease(struct node_ctl *n, struct str key)
     client_get(n->ctl->client, &at, ctl_call_done, call);
 }
 
-static void mark_unknown(struct node_ctl *n, struct str key, const struct client_object *o)
+static void mark_unknown(struct node_ctl *n, struct str key, const struct typed_object *o)
 {
     static const char *const kubelets[] = {"Ready", "MemoryPressure", "DiskPressure",
                                            "PIDPressure"};
@@ -138,7 +138,7 @@ static bool has_taint(const struct api_taint *all, size_t n, const char *key, co
 }
 
 // taint_node writes the taints that follow from conditions; those of others stay. True: a write is under way.
-static bool taint_node(struct node_ctl *n, struct str key, const struct client_object *o)
+static bool taint_node(struct node_ctl *n, struct str key, const struct typed_object *o)
 {
     static const char *const effects[] = {TAINT_NO_SCHEDULE, TAINT_NO_EXECUTE};
     cleanup_arena struct arena arena = {0};
@@ -174,16 +174,16 @@ static bool taint_node(struct node_ctl *n, struct str key, const struct client_o
 
 // --- Pods ----------------------------------------------------------------------------------------
 
-static void index_node(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_node(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                        void *ctx)
 {
     if (as_pod(o)->spec.node_name.n)
         add(ctx, as_pod(o)->spec.node_name);
 }
 
-static void find_ready(void *arg, const struct client_object *o)
+static void find_ready(void *arg, const struct typed_object *o)
 {
-    const struct client_object **found = arg;
+    const struct typed_object **found = arg;
     if (!*found && load_is_ready(as_pod(o)))
         *found = o;
 }
@@ -191,7 +191,7 @@ static void find_ready(void *arg, const struct client_object *o)
 // Pods of a node that nobody hears of cannot be relied on.
 static bool unready_pod(struct node_ctl *n, struct str key)
 {
-    const struct client_object *pod = NULL;
+    const struct typed_object *pod = NULL;
     informer_by(n->ctl->caches[CACHE_PODS], n->by_node, key, find_ready, &pod);
     if (!pod)
         return false;
@@ -217,7 +217,7 @@ static void step(void *arg, struct str key)
         work_retry(n->work, key);
         return;
     }
-    const struct client_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), key);
+    const struct typed_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), key);
     const struct heard *heard = map_get(&n->heard, key);
     int64_t left_ns = heard ? heard->at_ns + GRACE_NS - exec_now_ns(n->ctl->exec) : INT64_MAX;
     if (!o || !condition_of(as_node(o), "Ready")) {
@@ -239,15 +239,15 @@ static void step(void *arg, struct str key)
         work_again(n->work, key, left_ns);
 }
 
-static void node_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void node_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct node_ctl *n = arg;
     work_add(n->work, (after ? after : before)->meta->name);
 }
 
-static void lease_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void lease_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct node_ctl *n = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;
@@ -265,19 +265,19 @@ static void lease_changed(void *arg, const struct client_object *before,
             (struct heard){.name = name, .at_ns = exec_now_ns(n->ctl->exec)};
     }
     // A node that is well needs no look at each renewal: its next one is due in the grace period anyway.
-    const struct client_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), meta->name);
+    const struct typed_object *o = ctl_find(n->ctl, CACHE_NODES, STR(""), meta->name);
     if (!h || late || !after || !o || !is(as_node(o), "Ready", "True"))
         work_add(n->work, meta->name);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct node_ctl *n = arg;
     (void)before;
     if (!after || !as_pod(after)->spec.node_name.n || !load_is_ready(as_pod(after)))
         return;
-    const struct client_object *o =
+    const struct typed_object *o =
         ctl_find(n->ctl, CACHE_NODES, STR(""), as_pod(after)->spec.node_name);
     if (o && is(as_node(o), "Ready", "Unknown"))
         work_add(n->work, as_pod(after)->spec.node_name);

@@ -134,7 +134,7 @@ static bool is_dismissed(const struct api_pod *pod)
 
 // --- Writes --------------------------------------------------------------------------------------
 
-static void fail_pod(struct pod_gc *g, struct str key, const struct client_object *o, bool orphan)
+static void fail_pod(struct pod_gc *g, struct str key, const struct typed_object *o, bool orphan)
 {
     cleanup_sbuf struct sbuf patch = {0}, now = {0};
     rfc3339_write_seconds(ctl_now(g->ctl).at, &now);
@@ -155,7 +155,7 @@ static void fail_pod(struct pod_gc *g, struct str key, const struct client_objec
                  ctl_call_new(&g->calls, g->work, key, CACHE_PODS));
 }
 
-static void delete_pod(struct pod_gc *g, struct str key, const struct client_object *o)
+static void delete_pod(struct pod_gc *g, struct str key, const struct typed_object *o)
 {
     const struct client_key at = {o->object.kind, o->meta->namespace, o->meta->name};
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
@@ -167,9 +167,9 @@ static void delete_pod(struct pod_gc *g, struct str key, const struct client_obj
 
 // --- Too many ------------------------------------------------------------------------------------
 
-struct over VEC(const struct client_object *);
+struct over VEC(const struct typed_object *);
 
-static void gather_over(void *arg, const struct client_object *o)
+static void gather_over(void *arg, const struct typed_object *o)
 {
     struct over *list = arg;
     if (pod_is_terminal(as_pod(o)) && !is_dismissed(as_pod(o)))
@@ -184,8 +184,8 @@ static bool is_evicted(const struct api_pod *pod)
 // Evicted ones first: pods that controllers made are counted by them. Then the oldest.
 static int compare_over(const void *a, const void *b)
 {
-    const struct api_pod *x = as_pod(*(const struct client_object *const *)a);
-    const struct api_pod *y = as_pod(*(const struct client_object *const *)b);
+    const struct api_pod *x = as_pod(*(const struct typed_object *const *)a);
+    const struct api_pod *y = as_pod(*(const struct typed_object *const *)b);
     if (is_evicted(x) != is_evicted(y))
         return is_evicted(x) ? -1 : 1;
     int64_t at_x = x->metadata.creation_timestamp.at.sec;
@@ -195,7 +195,7 @@ static int compare_over(const void *a, const void *b)
     return str_cmp(x->metadata.name, y->metadata.name);
 }
 
-static void add_pod(void *arg, const struct client_object *o)
+static void add_pod(void *arg, const struct typed_object *o)
 {
     struct pod_gc *g = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -217,7 +217,7 @@ static void sweep(struct pod_gc *g)
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-static void remove_pod(struct pod_gc *g, struct str key, const struct client_object *o,
+static void remove_pod(struct pod_gc *g, struct str key, const struct typed_object *o,
                        enum verdict why)
 {
     const struct api_pod *pod = as_pod(o);
@@ -247,7 +247,7 @@ static void step(void *arg, struct str key)
     }
     struct str namespace, name;
     str_cut(key, '/', &namespace, &name);
-    const struct client_object *o = ctl_find(g->ctl, CACHE_PODS, namespace, name);
+    const struct typed_object *o = ctl_find(g->ctl, CACHE_PODS, namespace, name);
     enum verdict why = o ? judge(g, as_pod(o)) : STAYS;
     if (why != IS_ORPHAN)
         forget_orphan(g, key);
@@ -259,8 +259,8 @@ static void step(void *arg, struct str key)
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct pod_gc *g = arg;
     assert(before || after);
@@ -269,7 +269,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     g->over += (int64_t)is_over - (int64_t)was_over;
     if (is_over && !was_over && g->limit > 0 && g->over > g->limit)
         work_add(g->work, STR(SWEEP_KEY));
-    const struct client_object *o = after ? after : before;
+    const struct typed_object *o = after ? after : before;
     bool was_bound = before && as_pod(before)->spec.node_name.n;
     // A surplus is looked at when the sweep asks for it.
     if (o->meta->deletion_timestamp.set || !after ||
@@ -277,8 +277,8 @@ static void pod_changed(void *arg, const struct client_object *before,
         add_pod(g, o);
 }
 
-static void node_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void node_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct pod_gc *g = arg;
     assert(before || after);

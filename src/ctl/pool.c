@@ -62,7 +62,7 @@ static struct pool *pool_at(struct survey *s, struct str name)
     return *at;
 }
 
-static void see_generation(void *arg, const struct client_object *o)
+static void see_generation(void *arg, const struct typed_object *o)
 {
     struct survey *s = arg;
     const struct api_resource_slice_spec *spec = &as_slice(o)->spec;
@@ -80,7 +80,7 @@ struct rule_question {
     bool yes;
 };
 
-static void ask_rule(void *arg, const struct client_object *o)
+static void ask_rule(void *arg, const struct typed_object *o)
 {
     struct rule_question *q = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
@@ -100,7 +100,7 @@ static bool is_unavailable(const struct survey *s, const struct pool *p, const s
     return q.yes;
 }
 
-static void see_slice(void *arg, const struct client_object *o)
+static void see_slice(void *arg, const struct typed_object *o)
 {
     struct survey *s = arg;
     const struct api_resource_slice_spec *spec = &as_slice(o)->spec;
@@ -132,7 +132,7 @@ static void see_slice(void *arg, const struct client_object *o)
         vec_push(&p->counters, &spec->shared_counters.p[i]);
 }
 
-static void see_claim(void *arg, const struct client_object *o)
+static void see_claim(void *arg, const struct typed_object *o)
 {
     struct survey *s = arg;
     const struct api_allocation_result *a = as_claim(o)->status.allocation;
@@ -249,7 +249,7 @@ static void survey_done(struct survey *s)
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-static const struct api_resource_pool_status_request *as_request(const struct client_object *o)
+static const struct api_resource_pool_status_request *as_request(const struct typed_object *o)
 {
     return o ? o->object.value : NULL;
 }
@@ -288,7 +288,7 @@ static int64_t end_of_life(const struct api_resource_pool_status_request *q)
     return q->metadata.creation_timestamp.at.sec + answered_life_seconds;
 }
 
-static void remove_request(struct pool_ctl *p, struct str key, const struct client_object *o)
+static void remove_request(struct pool_ctl *p, struct str key, const struct typed_object *o)
 {
     const struct client_key at = {o->object.kind, STR(""), o->meta->name};
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
@@ -300,13 +300,13 @@ static void remove_request(struct pool_ctl *p, struct str key, const struct clie
 static void answered(const struct ctl_call *c, const struct client_answer *a)
 {
     struct pool_ctl *p = c->owner;
-    const struct client_object *o = ctl_find(p->ctl, CACHE_POOL_REQUESTS, STR(""), c->key);
+    const struct typed_object *o = ctl_find(p->ctl, CACHE_POOL_REQUESTS, STR(""), c->key);
     if (o)
         pool_meter_answered(&p->meter, as_request(o)->spec.driver, a->code == 0,
                             exec_now_ns(p->ctl->exec) - c->began_ns);
 }
 
-static void try_answer(struct pool_ctl *p, struct str key, const struct client_object *o)
+static void try_answer(struct pool_ctl *p, struct str key, const struct typed_object *o)
 {
     struct arena arena = {0};
     struct survey s = {.owner = p, .request = as_request(o), .arena = &arena};
@@ -342,7 +342,7 @@ static void step(void *arg, struct str key)
             return;
         }
     }
-    const struct client_object *o = ctl_find(p->ctl, CACHE_POOL_REQUESTS, STR(""), key);
+    const struct typed_object *o = ctl_find(p->ctl, CACHE_POOL_REQUESTS, STR(""), key);
     if (!o || o->meta->deletion_timestamp.set) {
         work_done(p->work, key);
         return;
@@ -356,8 +356,8 @@ static void step(void *arg, struct str key)
         try_answer(p, key, o);
 }
 
-static void request_changed(void *arg, const struct client_object *before,
-                            const struct client_object *after)
+static void request_changed(void *arg, const struct typed_object *before,
+                            const struct typed_object *after)
 {
     struct pool_ctl *p = arg;
     if (!after)

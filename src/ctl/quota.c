@@ -38,12 +38,12 @@ struct quota_ctl {
     struct MAP(int64_t) changed; // when, by key; keys on the heap
 };
 
-static const struct api_resource_quota *as_quota(const struct client_object *o)
+static const struct api_resource_quota *as_quota(const struct typed_object *o)
 {
     return o->object.value;
 }
 
-static void add_quota(void *arg, const struct client_object *o)
+static void add_quota(void *arg, const struct typed_object *o)
 {
     struct quota_ctl *c = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -58,7 +58,7 @@ struct in_namespace {
     struct str namespace;
 };
 
-static void add_if_there(void *arg, const struct client_object *o)
+static void add_if_there(void *arg, const struct typed_object *o)
 {
     const struct in_namespace *n = arg;
     if (str_eq(o->meta->namespace, n->namespace))
@@ -66,8 +66,8 @@ static void add_if_there(void *arg, const struct client_object *o)
 }
 
 // A new object was counted in; one that goes, or becomes another, is not counted out.
-static void counted_changed(void *arg, const struct client_object *before,
-                            const struct client_object *after)
+static void counted_changed(void *arg, const struct typed_object *before,
+                            const struct typed_object *after)
 {
     const struct counted_kind *k = arg;
     if (!before)
@@ -112,7 +112,7 @@ static struct counted_kind *share(struct quota_ctl *c, enum ctl_cache which)
 static struct str extended_of(void *ctx, struct str class_name, struct arena *arena)
 {
     const struct quota_ctl *c = ctx;
-    const struct client_object *o =
+    const struct typed_object *o =
         c->classes ? informer_get(c->classes->informer, STR(""), class_name) : NULL;
     return o ? arena_str(
                    arena,
@@ -125,7 +125,7 @@ struct class_search {
     bool found;
 };
 
-static void look_at_class(void *arg, const struct client_object *o)
+static void look_at_class(void *arg, const struct typed_object *o)
 {
     struct class_search *s = arg;
     const struct api_device_class *class = o->object.value;
@@ -197,7 +197,7 @@ struct counting {
     struct api_quantity_map used;
 };
 
-static void count(void *arg, const struct client_object *o)
+static void count(void *arg, const struct typed_object *o)
 {
     struct counting *n = arg;
     const struct api_resource_quota *q = n->quota;
@@ -239,7 +239,7 @@ static void step(void *arg, struct str key)
     struct quota_ctl *c = arg;
     struct str namespace, name;
     str_cut(key, '/', &namespace, &name);
-    const struct client_object *o = ctl_find(c->ctl, CACHE_QUOTAS, namespace, name);
+    const struct typed_object *o = ctl_find(c->ctl, CACHE_QUOTAS, namespace, name);
     if (!o) {
         work_done(c->work, key);
         return;
@@ -263,11 +263,11 @@ static void step(void *arg, struct str key)
     arena_done(&n.arena);
 }
 
-static void quota_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void quota_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct quota_ctl *c = arg;
-    const struct client_object *o = after ? after : before;
+    const struct typed_object *o = after ? after : before;
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
     size_t at = map_index_find(&c->changed.index, sbuf_str(&key));

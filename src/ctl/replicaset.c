@@ -16,7 +16,7 @@ static struct load_objects active_of(const struct load_objects *all, struct aren
 }
 
 // one_pod_step makes or deletes a pod when there are too few or too many; true when it did.
-static bool one_pod_step(struct load *l, struct str key, const struct client_object *o,
+static bool one_pod_step(struct load *l, struct str key, const struct typed_object *o,
                          struct load_objects *active, struct arena *arena)
 {
     const struct api_replica_set *set = as_replica_set(o);
@@ -73,7 +73,7 @@ static void set_failure(const struct load *l, struct str key, struct api_replica
 }
 
 static struct api_replica_set status_now(const struct load *l, struct str key,
-                                         const struct client_object *o,
+                                         const struct typed_object *o,
                                          const struct load_objects *pods,
                                          const struct load_objects *active, struct arena *arena,
                                          int64_t *wait_s)
@@ -100,7 +100,7 @@ static struct api_replica_set status_now(const struct load *l, struct str key,
     return set;
 }
 
-void replica_set_step(struct load *l, struct str key, const struct client_object *o)
+void replica_set_step(struct load *l, struct str key, const struct typed_object *o)
 {
     const struct api_replica_set *set = as_replica_set(o);
     if (load_claim(l, key, o, CACHE_PODS, set->spec.selector))

@@ -40,7 +40,7 @@ static void add_rule(struct gathering *g, const struct api_policy_rule *rule)
     vec_push_arena(&g->arena, &g->rules, *rule);
 }
 
-static void gather(void *arg, const struct client_object *o)
+static void gather(void *arg, const struct typed_object *o)
 {
     struct gathering *g = arg;
     bool chosen = false;
@@ -78,7 +78,7 @@ static void step(void *arg, struct str key)
 {
     struct role_ctl *c = arg;
     struct informer *roles = c->ctl->caches[CACHE_ROLES];
-    const struct client_object *o = informer_get(roles, STR(""), key);
+    const struct typed_object *o = informer_get(roles, STR(""), key);
     struct gathering g = {.own = key};
     if (!informer_synced(roles)) {
         work_retry(c->work, key);
@@ -102,7 +102,7 @@ static void step(void *arg, struct str key)
     arena_done(&g.arena);
 }
 
-static void look_at(void *arg, const struct client_object *o)
+static void look_at(void *arg, const struct typed_object *o)
 {
     struct role_ctl *c = arg;
     if (as_role(o)->aggregation_rule)
@@ -110,8 +110,7 @@ static void look_at(void *arg, const struct client_object *o)
 }
 
 // Any role may have come into or gone out of any selection.
-static void changed(void *arg, const struct client_object *before,
-                    const struct client_object *after)
+static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
 {
     struct role_ctl *c = arg;
     (void)before, (void)after;

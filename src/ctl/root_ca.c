@@ -30,7 +30,7 @@ static bool is_right(const struct root_ca_ctl *r, const struct api_config_map *m
     return map->data.n == 1 && pem && str_eq(*pem, sbuf_str(&r->pem)) && note && note->n;
 }
 
-static void write_map(struct root_ca_ctl *r, struct str namespace, const struct client_object *old)
+static void write_map(struct root_ca_ctl *r, struct str namespace, const struct typed_object *old)
 {
     cleanup_arena struct arena arena = {0};
     struct api_str_entry pem = {STR(CA_KEY), sbuf_str(&r->pem)};
@@ -55,8 +55,8 @@ static void step(void *arg, struct str key)
         work_retry(r->work, key);
         return;
     }
-    const struct client_object *namespace = ctl_find(r->ctl, CACHE_NAMESPACES, STR(""), key);
-    const struct client_object *o = ctl_find(r->ctl, CACHE_ROOT_CAS, key, STR(CA_NAME));
+    const struct typed_object *namespace = ctl_find(r->ctl, CACHE_NAMESPACES, STR(""), key);
+    const struct typed_object *o = ctl_find(r->ctl, CACHE_ROOT_CAS, key, STR(CA_NAME));
     if (!namespace || namespace->meta->deletion_timestamp.set ||
         (o && is_right(r, o->object.value)))
         work_done(r->work, key);
@@ -64,16 +64,16 @@ static void step(void *arg, struct str key)
         write_map(r, key, o);
 }
 
-static void namespace_changed(void *arg, const struct client_object *before,
-                              const struct client_object *after)
+static void namespace_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct root_ca_ctl *r = arg;
     if (!before && after)
         work_add(r->work, after->meta->name);
 }
 
-static void map_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void map_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct root_ca_ctl *r = arg;
     work_add(r->work, (after ? after : before)->meta->namespace);

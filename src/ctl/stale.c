@@ -30,13 +30,13 @@ struct stale_ctl {
     size_t by_pool;             // index of slices: DRIVER/POOL
 };
 
-static void pool_key(const struct client_object *o, struct sbuf *out)
+static void pool_key(const struct typed_object *o, struct sbuf *out)
 {
     const struct api_resource_slice *s = as_slice(o);
     sbuf_addf(out, "%.*s/%.*s", STR_ARG(s->spec.driver), STR_ARG(s->spec.pool.name));
 }
 
-static void index_pool(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_pool(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                        void *ctx)
 {
     cleanup_sbuf struct sbuf key = {0};
@@ -44,7 +44,7 @@ static void index_pool(const struct client_object *o, void (*add)(void *ctx, str
     add(ctx, sbuf_str(&key));
 }
 
-static void add_pool(void *arg, const struct client_object *o)
+static void add_pool(void *arg, const struct typed_object *o)
 {
     struct stale_ctl *s = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -78,7 +78,7 @@ static void judge_lease(struct verdict *v, struct str name)
     struct str namespace;
     struct str lease;
     str_cut(name, '/', &namespace, &lease);
-    const struct client_object *o = ctl_find(v->ctl->ctl, CACHE_LEASES, namespace, lease);
+    const struct typed_object *o = ctl_find(v->ctl->ctl, CACHE_LEASES, namespace, lease);
     const struct renewed *r = map_get(&v->ctl->renewed, name);
     if (!o || !r) {
         v->why = "LeaseGone";
@@ -94,7 +94,7 @@ static void judge_lease(struct verdict *v, struct str name)
         v->left_ns = left;
 }
 
-static void judge(void *arg, const struct client_object *o)
+static void judge(void *arg, const struct typed_object *o)
 {
     struct verdict *v = arg;
     const struct api_resource_slice *slice = as_slice(o);
@@ -143,7 +143,7 @@ static void step(void *arg, struct str key)
     struct verdict v = {.ctl = s, .left_ns = INT64_MAX};
     informer_by(s->ctl->caches[CACHE_SLICES], s->by_pool, key, judge, &v);
     struct str name = rule_name(key, &arena);
-    const struct client_object *rule = ctl_find(s->ctl, CACHE_RULES, STR(""), name);
+    const struct typed_object *rule = ctl_find(s->ctl, CACHE_RULES, STR(""), name);
     if (v.why && !rule) {
         create_rule(s, key, name, v.why);
     } else if (!v.why && rule) {
@@ -161,8 +161,8 @@ static void step(void *arg, struct str key)
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void slice_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void slice_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     if (before)
         add_pool(arg, before);
@@ -170,7 +170,7 @@ static void slice_changed(void *arg, const struct client_object *before,
         add_pool(arg, after);
 }
 
-static bool is_ready(const struct client_object *o)
+static bool is_ready(const struct typed_object *o)
 {
     const struct api_node *node = maybe_node(o);
     for (size_t i = 0; node && i < node->status.conditions.n; i++)
@@ -184,7 +184,7 @@ struct of_node {
     struct str node, lease;
 };
 
-static void add_if_of(void *arg, const struct client_object *o)
+static void add_if_of(void *arg, const struct typed_object *o)
 {
     const struct of_node *of = arg;
     const struct str *lease = api_map_find(&o->meta->annotations, STR(META_PUBLISHER_LEASE));
@@ -193,8 +193,8 @@ static void add_if_of(void *arg, const struct client_object *o)
         add_pool(of->ctl, o);
 }
 
-static void node_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void node_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct stale_ctl *s = arg;
     struct of_node of = {s, (after ? after : before)->meta->name, STR("")};
@@ -202,8 +202,8 @@ static void node_changed(void *arg, const struct client_object *before,
         informer_foreach(s->ctl->caches[CACHE_SLICES], add_if_of, &of);
 }
 
-static void lease_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void lease_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct stale_ctl *s = arg;
     const struct api_object_meta *meta = (after ? after : before)->meta;

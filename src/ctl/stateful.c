@@ -15,14 +15,14 @@
 // A pod with its number. The number of replicas is the user's, so only pods that exist are listed.
 struct stateful_pod {
     int64_t ordinal;
-    const struct client_object *pod;
+    const struct typed_object *pod;
 };
 struct stateful_pods VEC(struct stateful_pod);
 
 struct stateful {
     struct load *l;
     struct str key;
-    const struct client_object *o;
+    const struct typed_object *o;
     const struct api_stateful_set *set;
     struct arena *arena;
     struct load_objects pods;
@@ -35,7 +35,7 @@ struct stateful {
     bool in_order;
 };
 
-static int64_t ordinal_of(const struct stateful *s, const struct client_object *pod)
+static int64_t ordinal_of(const struct stateful *s, const struct typed_object *pod)
 {
     int64_t ordinal = 0;
     struct str name = pod->meta->name;
@@ -79,7 +79,7 @@ static void stateful_gather(struct stateful *s)
             vec_push_arena(s->arena, &s->inside, *p);
 }
 
-static bool is_healthy(struct stateful *s, const struct client_object *pod)
+static bool is_healthy(struct stateful *s, const struct typed_object *pod)
 {
     return str_eqz(as_pod(pod)->status.phase, "Running") && !pod->meta->deletion_timestamp.set &&
            load_is_available(as_pod(pod), s->set->spec.min_ready_seconds, s->now_s, &s->wait_s);
@@ -95,7 +95,7 @@ static int32_t partition_of(const struct stateful *s)
 }
 
 // Which revision a pod of an ordinal is made of: those below the partition keep the current one.
-static const struct client_object *revision_for(const struct stateful *s, int64_t slot)
+static const struct typed_object *revision_for(const struct stateful *s, int64_t slot)
 {
     if (str_eq(s->current, s->update) || slot >= partition_of(s))
         return s->revisions.current;
@@ -105,7 +105,7 @@ static const struct client_object *revision_for(const struct stateful *s, int64_
     return s->revisions.current;
 }
 
-static struct str hash_of(const struct client_object *revision)
+static struct str hash_of(const struct typed_object *revision)
 {
     // Upstream labels pods of StatefulSets with the revision's whole name.
     return revision ? revision->meta->name : STR("");
@@ -144,7 +144,7 @@ static struct load_event event_of(const struct stateful *s, const char *verb, st
 
 static bool create_slot(struct stateful *s, int64_t slot)
 {
-    const struct client_object *revision = revision_for(s, slot);
+    const struct typed_object *revision = revision_for(s, slot);
     struct api_pod_template_spec template = s->set->spec.template;
     if (revision != s->revisions.current && !load_revision_template(revision, s->arena, &template))
         revision = s->revisions.current;
@@ -166,7 +166,7 @@ static bool create_slot(struct stateful *s, int64_t slot)
     return true;
 }
 
-static bool delete_pod(struct stateful *s, const struct client_object *pod)
+static bool delete_pod(struct stateful *s, const struct typed_object *pod)
 {
     const struct load_event event = event_of(s, "delete", pod->meta->name);
     load_delete(s->l, s->key, s->o, CACHE_PODS, pod, &event);
@@ -182,7 +182,7 @@ static enum progress fill(struct stateful *s)
 {
     int64_t next = 0; // the lowest number that no pod had so far
     vec_foreach(&s->inside, p) {
-        const struct client_object *pod = p->pod;
+        const struct typed_object *pod = p->pod;
         if (p->ordinal - s->start > next)
             break;
         next++;
@@ -200,7 +200,7 @@ static enum progress fill(struct stateful *s)
 static enum progress shrink(struct stateful *s)
 {
     for (size_t i = s->extra.n; i > 0; i--) {
-        const struct client_object *pod = s->extra.p[i - 1].pod;
+        const struct typed_object *pod = s->extra.p[i - 1].pod;
         if (!pod->meta->deletion_timestamp.set)
             return delete_pod(s, pod) ? WROTE : WAIT;
         if (s->in_order)
@@ -216,7 +216,7 @@ static enum progress roll(struct stateful *s)
     if (!str_eqz(s->set->spec.update_strategy.type, "RollingUpdate"))
         return GO_ON;
     for (size_t i = s->inside.n; i > 0; i--) {
-        const struct client_object *pod = s->inside.p[i - 1].pod;
+        const struct typed_object *pod = s->inside.p[i - 1].pod;
         if (s->inside.p[i - 1].ordinal - s->start < partition_of(s))
             break;
         if (!pod->meta->deletion_timestamp.set &&
@@ -230,7 +230,7 @@ static enum progress roll(struct stateful *s)
 
 // --- Status --------------------------------------------------------------------------------------
 
-static void count_pod(struct stateful *s, const struct client_object *o,
+static void count_pod(struct stateful *s, const struct typed_object *o,
                       struct api_stateful_set_status *status)
 {
     const struct api_pod *pod = as_pod(o);
@@ -288,7 +288,7 @@ static void look(struct stateful *s)
     load_finish(s->l, s->key, s->wait_s);
 }
 
-void stateful_set_step(struct load *l, struct str key, const struct client_object *o)
+void stateful_set_step(struct load *l, struct str key, const struct typed_object *o)
 {
     cleanup_arena struct arena arena = {0};
     const struct api_stateful_set *set = as_stateful_set(o);

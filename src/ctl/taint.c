@@ -39,7 +39,7 @@ struct pool_search {
     const struct api_device *device;
 };
 
-static void search_slice(void *arg, const struct client_object *o)
+static void search_slice(void *arg, const struct typed_object *o)
 {
     struct pool_search *s = arg;
     const struct api_resource_slice *slice = as_slice(o);
@@ -59,7 +59,7 @@ struct rule_search {
     const struct api_device_request_allocation_result *result;
 };
 
-static void count_rule(void *arg, const struct client_object *o)
+static void count_rule(void *arg, const struct typed_object *o)
 {
     const struct rule_search *s = arg;
     const struct api_device_taint_rule *rule = as_rule(o);
@@ -133,7 +133,7 @@ struct eviction eviction_of_pod(const struct taint_ctl *t, const struct api_pod 
 
 // --- Sending a pod away --------------------------------------------------------------------------
 
-static void tell(struct taint_ctl *t, const struct client_object *pod, struct str message)
+static void tell(struct taint_ctl *t, const struct typed_object *pod, struct str message)
 {
     event_record(t->ctl->events, pod, STR("Normal"), STR("DeviceTaintManagerEviction"), message);
 }
@@ -149,7 +149,7 @@ static bool is_marked(const struct api_pod *pod)
     return false;
 }
 
-static void mark(struct taint_ctl *t, struct str key, const struct client_object *pod)
+static void mark(struct taint_ctl *t, struct str key, const struct typed_object *pod)
 {
     struct sbuf body = {0};
     struct sbuf now = {0};
@@ -220,7 +220,7 @@ void taint_ctl_metrics(const struct taint_ctl *t, struct sbuf *out)
     prom_write_times(out, late, "", &t->late, &late_buckets);
 }
 
-static void evict(struct taint_ctl *t, struct str key, const struct client_object *pod,
+static void evict(struct taint_ctl *t, struct str key, const struct typed_object *pod,
                   const struct eviction *e)
 {
     const struct client_key at = {pod->object.kind, pod->meta->namespace, pod->meta->name};
@@ -251,7 +251,7 @@ static void add_rule_by_uid(struct taint_ctl *t, struct str uid);
 
 static void step_pod(struct taint_ctl *t, struct str key, struct str namespace, struct str name)
 {
-    const struct client_object *o = ctl_find(t->ctl, CACHE_PODS, namespace, name);
+    const struct typed_object *o = ctl_find(t->ctl, CACHE_PODS, namespace, name);
     const struct api_pod *pod = maybe_pod(o);
     struct eviction e = {0};
     if (pod && !pod->metadata.deletion_timestamp.set)
@@ -296,7 +296,7 @@ static void step(void *arg, struct str key)
 
 // --- What changed --------------------------------------------------------------------------------
 
-static void add_pod(void *arg, const struct client_object *o)
+static void add_pod(void *arg, const struct typed_object *o)
 {
     struct taint_ctl *t = arg;
     struct sbuf key = {0};
@@ -321,7 +321,7 @@ struct uid_search {
     struct str uid;
 };
 
-static void match_uid(void *arg, const struct client_object *o)
+static void match_uid(void *arg, const struct typed_object *o)
 {
     const struct uid_search *s = arg;
     if (str_eq(o->meta->uid, s->uid))
@@ -334,7 +334,7 @@ static void add_rule_by_uid(struct taint_ctl *t, struct str uid)
     informer_foreach(t->ctl->caches[CACHE_RULES], match_uid, &s);
 }
 
-static void add_pods_of_claim(void *arg, const struct client_object *claim)
+static void add_pods_of_claim(void *arg, const struct typed_object *claim)
 {
     struct taint_ctl *t = arg;
     if (!as_claim(claim)->status.allocation)
@@ -345,8 +345,8 @@ static void add_pods_of_claim(void *arg, const struct client_object *claim)
     sbuf_done(&key);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct taint_ctl *t = arg;
     const struct api_pod *pod = as_pod(after ? after : before);
@@ -354,14 +354,14 @@ static void pod_changed(void *arg, const struct client_object *before,
         add_pod(t, after ? after : before);
 }
 
-static void claim_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void claim_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     add_pods_of_claim(arg, after ? after : before);
 }
 
-static void slice_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void slice_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct taint_ctl *t = arg;
     const struct api_resource_slice *slice = as_slice(after ? after : before);
@@ -372,8 +372,8 @@ static void slice_changed(void *arg, const struct client_object *before,
     sbuf_done(&key);
 }
 
-static void rule_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void rule_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct taint_ctl *t = arg;
     bool same = before && after && before->meta->generation == after->meta->generation &&
@@ -390,7 +390,7 @@ static void rule_changed(void *arg, const struct client_object *before,
 
 typedef void (*index_add_fn)(void *ctx, struct str key);
 
-static void index_claim_pools(const struct client_object *o, index_add_fn add, void *ctx)
+static void index_claim_pools(const struct typed_object *o, index_add_fn add, void *ctx)
 {
     const struct api_resource_claim *claim = as_claim(o);
     struct sbuf key = {0};
@@ -405,7 +405,7 @@ static void index_claim_pools(const struct client_object *o, index_add_fn add, v
     sbuf_done(&key);
 }
 
-static void index_slice_pool(const struct client_object *o, index_add_fn add, void *ctx)
+static void index_slice_pool(const struct typed_object *o, index_add_fn add, void *ctx)
 {
     const struct api_resource_slice *slice = as_slice(o);
     struct sbuf key = {0};

@@ -24,7 +24,7 @@ struct count {
     struct namespace_set namespaces;
 };
 
-static void count_pod(void *arg, const struct client_object *o)
+static void count_pod(void *arg, const struct typed_object *o)
 {
     struct count *c = arg;
     const struct api_pod *pod = as_pod(o);
@@ -37,7 +37,7 @@ static void count_pod(void *arg, const struct client_object *o)
     *map_put(&c->namespaces, pod->metadata.namespace) = true;
 }
 
-static void count_published(void *arg, const struct client_object *o)
+static void count_published(void *arg, const struct typed_object *o)
 {
     struct count *c = arg;
     const struct api_resource_slice *s = as_slice(o);
@@ -46,7 +46,7 @@ static void count_published(void *arg, const struct client_object *o)
                                              s->spec.pool.name, &s->spec.devices.p[i].name);
 }
 
-static void count_allocated(void *arg, const struct client_object *o)
+static void count_allocated(void *arg, const struct typed_object *o)
 {
     struct count *c = arg;
     const struct api_allocation_result *a = as_claim(o)->status.allocation;
@@ -146,7 +146,7 @@ static bool says_the_same(const struct api_condition *a, const struct api_condit
            str_eq(a->message, b->message) && a->observed_generation == b->observed_generation;
 }
 
-static void write_condition(struct taint_ctl *t, struct str key, const struct client_object *o,
+static void write_condition(struct taint_ctl *t, struct str key, const struct typed_object *o,
                             const struct api_condition *new)
 {
     struct arena arena = {0};
@@ -168,7 +168,7 @@ static void write_condition(struct taint_ctl *t, struct str key, const struct cl
 
 void taint_step_rule(struct taint_ctl *t, struct str key, struct str name)
 {
-    const struct client_object *o = ctl_find(t->ctl, CACHE_RULES, STR(""), name);
+    const struct typed_object *o = ctl_find(t->ctl, CACHE_RULES, STR(""), name);
     const struct api_device_taint_rule *rule = maybe_rule(o);
     if (!rule || rule->metadata.deletion_timestamp.set) {
         work_done(t->work, key);

@@ -21,7 +21,7 @@ struct token_ctl {
 
 // --- Cleaning ------------------------------------------------------------------------------------
 
-static void remove_token(struct token_ctl *t, const struct client_object *o)
+static void remove_token(struct token_ctl *t, const struct typed_object *o)
 {
     struct api_preconditions same = {.uid = o->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
@@ -33,7 +33,7 @@ static void remove_token(struct token_ctl *t, const struct client_object *o)
 
 static void look_at_token(struct token_ctl *t, struct str key)
 {
-    const struct client_object *o = ctl_find(t->ctl, CACHE_TOKENS, STR(BOOTSTRAP_NAMESPACE), key);
+    const struct typed_object *o = ctl_find(t->ctl, CACHE_TOKENS, STR(BOOTSTRAP_NAMESPACE), key);
     cleanup_arena struct arena arena = {0};
     struct bootstrap_secret s = {0};
     int64_t now = ctl_now(t->ctl).at.sec;
@@ -55,7 +55,7 @@ struct signing {
     struct api_str_map data; // what the ConfigMap is to hold
 };
 
-static void add_signature(void *arg, const struct client_object *o)
+static void add_signature(void *arg, const struct typed_object *o)
 {
     struct signing *g = arg;
     struct bootstrap_secret s = {0};
@@ -80,7 +80,7 @@ static bool same_map(const struct api_str_map *a, const struct api_str_map *b)
 
 static void sign_info(struct token_ctl *t, struct str key)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         ctl_find(t->ctl, CACHE_CLUSTER_INFO, STR(CLUSTER_INFO_NAMESPACE), STR(CLUSTER_INFO_NAME));
     if (!o || !t->sign) {
         work_done(t->work, key);
@@ -117,16 +117,16 @@ static void step(void *arg, struct str key)
         look_at_token(t, key);
 }
 
-static void token_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void token_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct token_ctl *t = arg;
     work_add(t->work, (after ? after : before)->meta->name);
     work_add(t->work, STR(SIGN_KEY));
 }
 
-static void info_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void info_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct token_ctl *t = arg;
     (void)before;

@@ -31,7 +31,7 @@ struct usage_ctl {
 // --- Device-seconds ------------------------------------------------------------------------------
 
 // Devices of a claim; access for administration holds none.
-static int64_t devices_of(const struct client_object *o)
+static int64_t devices_of(const struct typed_object *o)
 {
     const struct api_resource_claim *c = maybe_claim(o);
     int64_t n = 0;
@@ -65,8 +65,7 @@ static void settle(const struct usage_ctl *u, struct held *h)
     h->since_ns = now;
 }
 
-static void changed(void *arg, const struct client_object *before,
-                    const struct client_object *after)
+static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
 {
     struct usage_ctl *u = arg;
     int64_t more = devices_of(after) - devices_of(before);
@@ -123,7 +122,7 @@ static struct str key_of(struct tally *t, struct str driver, struct str pool)
     return arena_strf(&t->arena, "%.*s/%.*s", STR_ARG(driver), STR_ARG(pool));
 }
 
-static void newest(void *arg, const struct client_object *o)
+static void newest(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_resource_slice_spec *s = &as_slice(o)->spec;
@@ -134,7 +133,7 @@ static void newest(void *arg, const struct client_object *o)
         p->generation = s->pool.generation;
 }
 
-static void count_slice(void *arg, const struct client_object *o)
+static void count_slice(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_resource_slice_spec *s = &as_slice(o)->spec;
@@ -150,7 +149,7 @@ static void count_slice(void *arg, const struct client_object *o)
     }
 }
 
-static void count_claim(void *arg, const struct client_object *o)
+static void count_claim(void *arg, const struct typed_object *o)
 {
     struct tally *t = arg;
     const struct api_allocation_result *a = as_claim(o)->status.allocation;

@@ -25,12 +25,12 @@ static void add_volume(struct volume_ctl *c, struct str name)
     work_add(c->work, sbuf_str(&key));
 }
 
-static void add_found_claim(void *arg, const struct client_object *o)
+static void add_found_claim(void *arg, const struct typed_object *o)
 {
     add_claim(arg, o->meta->namespace, o->meta->name);
 }
 
-static void add_found_volume(void *arg, const struct client_object *o)
+static void add_found_volume(void *arg, const struct typed_object *o)
 {
     add_volume(arg, o->meta->name);
 }
@@ -43,7 +43,7 @@ static void add_claims_by(struct volume_ctl *c, const char *what, struct str nam
                 c);
 }
 
-static void index_claim(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_claim(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                         void *ctx)
 {
     const struct api_persistent_volume_claim *claim = as_storage_claim(o);
@@ -59,7 +59,7 @@ static void index_claim(const struct client_object *o, void (*add)(void *ctx, st
     }
 }
 
-static void index_volume(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_volume(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                          void *ctx)
 {
     const struct api_persistent_volume *volume = as_volume(o);
@@ -74,35 +74,35 @@ static void index_volume(const struct client_object *o, void (*add)(void *ctx, s
 
 // --- What changes --------------------------------------------------------------------------------
 
-static void claim_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void claim_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct volume_ctl *c = arg;
-    const struct client_object *o = after ? after : before;
+    const struct typed_object *o = after ? after : before;
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "claim/%.*s/%.*s", STR_ARG(o->meta->namespace), STR_ARG(o->meta->name));
     informer_by(c->ctl->caches[CACHE_VOLUMES], c->volumes_by, sbuf_str(&key), add_found_volume, c);
     add_claim(c, o->meta->namespace, o->meta->name);
 }
 
-static void add_its_claim(struct volume_ctl *c, const struct client_object *volume)
+static void add_its_claim(struct volume_ctl *c, const struct typed_object *volume)
 {
     const struct api_object_reference *ref = volume ? as_volume(volume)->spec.claim_ref : NULL;
     if (ref)
         add_claim(c, ref->namespace, ref->name);
 }
 
-static bool is_free(const struct client_object *volume)
+static bool is_free(const struct typed_object *volume)
 {
     return !as_volume(volume)->spec.claim_ref &&
            str_eqz(as_volume(volume)->status.phase, "Available");
 }
 
-static void volume_changed(void *arg, const struct client_object *before,
-                           const struct client_object *after)
+static void volume_changed(void *arg, const struct typed_object *before,
+                           const struct typed_object *after)
 {
     struct volume_ctl *c = arg;
-    const struct client_object *o = after ? after : before;
+    const struct typed_object *o = after ? after : before;
     add_volume(c, o->meta->name);
     add_its_claim(c, before);
     add_its_claim(c, after);
@@ -111,8 +111,8 @@ static void volume_changed(void *arg, const struct client_object *before,
         add_claims_by(c, "class", volume_class(as_volume(after)));
 }
 
-static void class_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void class_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     add_claims_by(arg, "class", (after ? after : before)->meta->name);
     add_claims_by(arg, "class", STR("")); // it may be the default now
@@ -139,7 +139,7 @@ void volume_write_status(struct volume_ctl *c, struct str key, enum ctl_cache wh
     write_part(c, key, which, value, STR("status"));
 }
 
-void volume_set_phase(struct volume_ctl *c, struct str key, const struct client_object *volume,
+void volume_set_phase(struct volume_ctl *c, struct str key, const struct typed_object *volume,
                       struct str phase, struct str message)
 {
     struct api_persistent_volume changed = *as_volume(volume);
@@ -148,7 +148,7 @@ void volume_set_phase(struct volume_ctl *c, struct str key, const struct client_
     volume_write_status(c, key, CACHE_VOLUMES, &changed);
 }
 
-void volume_tell(struct volume_ctl *c, const struct client_object *about, struct str type,
+void volume_tell(struct volume_ctl *c, const struct typed_object *about, struct str type,
                  const char *reason, const char *text)
 {
     event_record(c->events, about, type, str_z(reason), str_z(text));
@@ -167,7 +167,7 @@ static void step(void *arg, struct str key)
     struct str namespace = {0}, name = str_from(key, 2);
     if (is_claim)
         str_cut(name, '/', &namespace, &name);
-    const struct client_object *o =
+    const struct typed_object *o =
         ctl_find(c->ctl, is_claim ? CACHE_VOLUME_CLAIMS : CACHE_VOLUMES, namespace, name);
     if (!o)
         work_done(c->work, key);

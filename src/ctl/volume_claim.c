@@ -9,8 +9,8 @@
 
 // --- Binding -------------------------------------------------------------------------------------
 
-static void reserve(struct volume_ctl *c, struct str key, const struct client_object *claim,
-                    const struct client_object *volume)
+static void reserve(struct volume_ctl *c, struct str key, const struct typed_object *claim,
+                    const struct typed_object *volume)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume changed = *as_volume(volume);
@@ -27,8 +27,8 @@ static void reserve(struct volume_ctl *c, struct str key, const struct client_ob
     volume_write(c, key, CACHE_VOLUMES, &changed);
 }
 
-static void complete(struct volume_ctl *c, struct str key, const struct client_object *claim,
-                     const struct client_object *volume)
+static void complete(struct volume_ctl *c, struct str key, const struct typed_object *claim,
+                     const struct typed_object *volume)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
@@ -57,8 +57,8 @@ static bool status_is_right(const struct api_persistent_volume_claim *claim,
 }
 
 // bind makes both sides agree: the first thing that is not so is written.
-static void bind(struct volume_ctl *c, struct str key, const struct client_object *claim,
-                 const struct client_object *volume)
+static void bind(struct volume_ctl *c, struct str key, const struct typed_object *claim,
+                 const struct typed_object *volume)
 {
     const struct api_persistent_volume_claim *now = as_storage_claim(claim);
     const struct api_object_reference *ref = as_volume(volume)->spec.claim_ref;
@@ -81,7 +81,7 @@ static void bind(struct volume_ctl *c, struct str key, const struct client_objec
 
 // --- Claims that have had a volume ---------------------------------------------------------------
 
-static void lose(struct volume_ctl *c, struct str key, const struct client_object *claim,
+static void lose(struct volume_ctl *c, struct str key, const struct typed_object *claim,
                  const char *reason, const char *text)
 {
     if (str_eqz(as_storage_claim(claim)->status.phase, "Lost")) {
@@ -96,9 +96,9 @@ static void lose(struct volume_ctl *c, struct str key, const struct client_objec
     volume_write_status(c, key, CACHE_VOLUME_CLAIMS, &changed);
 }
 
-static void step_bound(struct volume_ctl *c, struct str key, const struct client_object *claim)
+static void step_bound(struct volume_ctl *c, struct str key, const struct typed_object *claim)
 {
-    const struct client_object *volume =
+    const struct typed_object *volume =
         ctl_find(c->ctl, CACHE_VOLUMES, STR(""), as_storage_claim(claim)->spec.volume_name);
     const struct api_object_reference *ref = volume ? as_volume(volume)->spec.claim_ref : NULL;
     if (!volume)
@@ -113,14 +113,14 @@ static void step_bound(struct volume_ctl *c, struct str key, const struct client
 
 // --- Claims that have none yet -------------------------------------------------------------------
 
-static void look_at_class(void *arg, const struct client_object *o)
+static void look_at_class(void *arg, const struct typed_object *o)
 {
     const struct api_storage_class **best = arg;
     *best = storage_default(*best, as_storage_class(o));
 }
 
 // A claim without a class that is older than the default gets it as soon as there is one. True: it is being written.
-static bool give_default(struct volume_ctl *c, struct str key, const struct client_object *claim)
+static bool give_default(struct volume_ctl *c, struct str key, const struct typed_object *claim)
 {
     const struct api_storage_class *best = NULL;
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
@@ -135,14 +135,14 @@ static bool give_default(struct volume_ctl *c, struct str key, const struct clie
     return true;
 }
 
-static void step_open(struct volume_ctl *c, struct str key, const struct client_object *o)
+static void step_open(struct volume_ctl *c, struct str key, const struct typed_object *o)
 {
     const struct api_persistent_volume_claim *claim = as_storage_claim(o);
     struct str name = volume_claim_class(claim);
     const struct api_storage_class *class =
         maybe_storage_class(name.n ? ctl_find(c->ctl, CACHE_STORAGE_CLASSES, STR(""), name) : NULL);
     bool delayed = class && str_eqz(class->volume_binding_mode, "WaitForFirstConsumer");
-    const struct client_object *volume = volume_match(c, claim, delayed);
+    const struct typed_object *volume = volume_match(c, claim, delayed);
     if (volume) {
         bind(c, key, o, volume);
         return;
@@ -162,10 +162,10 @@ static void step_open(struct volume_ctl *c, struct str key, const struct client_
     work_done(c->work, key);
 }
 
-static void step_named(struct volume_ctl *c, struct str key, const struct client_object *o)
+static void step_named(struct volume_ctl *c, struct str key, const struct typed_object *o)
 {
     const struct api_persistent_volume_claim *claim = as_storage_claim(o);
-    const struct client_object *volume =
+    const struct typed_object *volume =
         ctl_find(c->ctl, CACHE_VOLUMES, STR(""), claim->spec.volume_name);
     bool is_free = volume && !as_volume(volume)->spec.claim_ref;
     const char *misfit = is_free ? volume_misfit(as_volume(volume), claim) : NULL;
@@ -186,7 +186,7 @@ static void step_named(struct volume_ctl *c, struct str key, const struct client
     work_done(c->work, key); // the volume's changes come back here
 }
 
-void volume_claim_step(struct volume_ctl *c, struct str key, const struct client_object *o)
+void volume_claim_step(struct volume_ctl *c, struct str key, const struct typed_object *o)
 {
     const struct api_persistent_volume_claim *claim = as_storage_claim(o);
     if (volume_is_bound(claim))

@@ -73,7 +73,7 @@ const char *volume_misfit(const struct api_persistent_volume *volume,
 
 struct matching {
     const struct api_persistent_volume_claim *claim;
-    const struct client_object *reserved, *best;
+    const struct typed_object *reserved, *best;
 };
 
 // What every volume must have, be it reserved or not.
@@ -85,7 +85,7 @@ static bool could_do(const struct matching *m, const struct api_persistent_volum
 }
 
 // One that can do no more than was asked for comes first, then the smallest.
-static bool is_better(const struct client_object *a, const struct client_object *b)
+static bool is_better(const struct typed_object *a, const struct typed_object *b)
 {
     size_t modes = as_volume(a)->spec.access_modes.n, others = as_volume(b)->spec.access_modes.n;
     if (modes != others)
@@ -94,7 +94,7 @@ static bool is_better(const struct client_object *a, const struct client_object 
     return order ? order < 0 : str_cmp(a->meta->name, b->meta->name) < 0;
 }
 
-static void look_at_reserved(void *arg, const struct client_object *o)
+static void look_at_reserved(void *arg, const struct typed_object *o)
 {
     struct matching *m = arg;
     if (volume_is_for(as_volume(o), m->claim) && could_do(m, as_volume(o)) &&
@@ -102,7 +102,7 @@ static void look_at_reserved(void *arg, const struct client_object *o)
         m->reserved = o;
 }
 
-static void look_at_free(void *arg, const struct client_object *o)
+static void look_at_free(void *arg, const struct typed_object *o)
 {
     struct matching *m = arg;
     const struct api_persistent_volume *volume = as_volume(o);
@@ -113,9 +113,9 @@ static void look_at_free(void *arg, const struct client_object *o)
         m->best = o;
 }
 
-const struct client_object *volume_match(struct volume_ctl *c,
-                                         const struct api_persistent_volume_claim *claim,
-                                         bool delayed)
+const struct typed_object *volume_match(struct volume_ctl *c,
+                                        const struct api_persistent_volume_claim *claim,
+                                        bool delayed)
 {
     const struct informer *volumes = c->ctl->caches[CACHE_VOLUMES];
     struct matching m = {.claim = claim};

@@ -12,14 +12,14 @@
 #define PROVISIONER_BEFORE "volume.beta.kubernetes.io/storage-provisioner"
 #define HOSTNAME           "kubernetes.io/hostname"
 
-static void refuse(struct volume_ctl *c, struct str key, const struct client_object *claim,
+static void refuse(struct volume_ctl *c, struct str key, const struct typed_object *claim,
                    const char *why)
 {
     volume_tell(c, claim, EVENT_WARNING, "ProvisioningFailed", why);
     work_done(c->work, key);
 }
 
-static void annotate(struct volume_ctl *c, struct str key, const struct client_object *claim,
+static void annotate(struct volume_ctl *c, struct str key, const struct typed_object *claim,
                      const struct api_storage_class *class)
 {
     cleanup_arena struct arena arena = {0};
@@ -31,7 +31,7 @@ static void annotate(struct volume_ctl *c, struct str key, const struct client_o
 }
 
 // The node is gone: the scheduler shall choose another.
-static void forget_node(struct volume_ctl *c, struct str key, const struct client_object *claim)
+static void forget_node(struct volume_ctl *c, struct str key, const struct typed_object *claim)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume_claim changed = *as_storage_claim(claim);
@@ -46,7 +46,7 @@ static void tell_failure(struct volume_ctl *c, struct str key, const struct err 
 {
     struct str namespace, name;
     str_cut(str_from(key, 2), '/', &namespace, &name);
-    const struct client_object *claim = ctl_find(c->ctl, CACHE_VOLUME_CLAIMS, namespace, name);
+    const struct typed_object *claim = ctl_find(c->ctl, CACHE_VOLUME_CLAIMS, namespace, name);
     if (claim)
         volume_tell(c, claim, EVENT_WARNING, "ProvisioningFailed", err->msg);
 }
@@ -138,13 +138,13 @@ static const char *impossible(const struct api_persistent_volume_claim *claim,
     return NULL;
 }
 
-static void make_local(struct volume_ctl *c, struct str key, const struct client_object *claim,
+static void make_local(struct volume_ctl *c, struct str key, const struct typed_object *claim,
                        const struct api_storage_class *class)
 {
     cleanup_arena struct arena arena = {0};
     const char *why = impossible(as_storage_claim(claim), class);
     struct str name = meta_annotation(claim->meta, STR(STORAGE_SELECTED_NODE));
-    const struct client_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
+    const struct typed_object *node = ctl_find(c->ctl, CACHE_NODES, STR(""), name);
     if (!why && !name.n)
         why = "a volume of " STORAGE_LOCAL " lies on one node: its StorageClass needs "
               "volumeBindingMode WaitForFirstConsumer";
@@ -168,7 +168,7 @@ static void make_local(struct volume_ctl *c, struct str key, const struct client
 
 // --- All -----------------------------------------------------------------------------------------
 
-void volume_provision(struct volume_ctl *c, struct str key, const struct client_object *claim)
+void volume_provision(struct volume_ctl *c, struct str key, const struct typed_object *claim)
 {
     struct str name = volume_claim_class(as_storage_claim(claim));
     const struct api_storage_class *class =

@@ -6,7 +6,7 @@
 
 #include "base/banned.h"
 
-static void set_phase(struct volume_ctl *c, struct str key, const struct client_object *volume,
+static void set_phase(struct volume_ctl *c, struct str key, const struct typed_object *volume,
                       struct str phase)
 {
     if (str_eq(as_volume(volume)->status.phase, phase))
@@ -31,22 +31,22 @@ static void ask(struct volume_ctl *c, struct str key, const struct api_object_re
                  ref->uid, claim_is_gone, c);
 }
 
-static bool is_to_be_deleted(const struct client_object *volume)
+static bool is_to_be_deleted(const struct typed_object *volume)
 {
     return str_eqz(as_volume(volume)->spec.persistent_volume_reclaim_policy, "Delete");
 }
 
-static bool is_own(const struct client_object *volume)
+static bool is_own(const struct typed_object *volume)
 {
     return str_eqz(meta_annotation(volume->meta, STR(STORAGE_PROVISIONED_BY)), STORAGE_LOCAL);
 }
 
-static bool is_provisioned(const struct client_object *volume)
+static bool is_provisioned(const struct typed_object *volume)
 {
     return meta_annotation(volume->meta, STR(STORAGE_PROVISIONED_BY)).n > 0;
 }
 
-static void delete_volume(struct volume_ctl *c, struct str key, const struct client_object *volume)
+static void delete_volume(struct volume_ctl *c, struct str key, const struct typed_object *volume)
 {
     struct api_preconditions same = {.uid = volume->meta->uid, .has_uid = true};
     const struct api_delete_options options = {.preconditions = &same};
@@ -56,7 +56,7 @@ static void delete_volume(struct volume_ctl *c, struct str key, const struct cli
 }
 
 // Somebody else's provisioner deletes its own; a volume that a person made and wants deleted has nobody who could.
-static void reclaim(struct volume_ctl *c, struct str key, const struct client_object *volume)
+static void reclaim(struct volume_ctl *c, struct str key, const struct typed_object *volume)
 {
     cleanup_sbuf struct sbuf why = {0};
     if (volume->meta->deletion_timestamp.set || !is_to_be_deleted(volume) ||
@@ -75,7 +75,7 @@ static void reclaim(struct volume_ctl *c, struct str key, const struct client_ob
     }
 }
 
-static void release(struct volume_ctl *c, struct str key, const struct client_object *volume)
+static void release(struct volume_ctl *c, struct str key, const struct typed_object *volume)
 {
     struct str phase = as_volume(volume)->status.phase;
     if (str_eqz(phase, "Released") || str_eqz(phase, "Failed"))
@@ -85,7 +85,7 @@ static void release(struct volume_ctl *c, struct str key, const struct client_ob
 }
 
 // unbind takes back a reservation for a claim that has another volume: all of it, or, when a person made it, the UID.
-static void unbind(struct volume_ctl *c, struct str key, const struct client_object *volume)
+static void unbind(struct volume_ctl *c, struct str key, const struct typed_object *volume)
 {
     cleanup_arena struct arena arena = {0};
     struct api_persistent_volume changed = *as_volume(volume);
@@ -99,14 +99,14 @@ static void unbind(struct volume_ctl *c, struct str key, const struct client_obj
 
 // --- All -----------------------------------------------------------------------------------------
 
-void volume_step(struct volume_ctl *c, struct str key, const struct client_object *o)
+void volume_step(struct volume_ctl *c, struct str key, const struct typed_object *o)
 {
     const struct api_object_reference *ref = as_volume(o)->spec.claim_ref;
     if (!ref || !ref->uid.n) {
         set_phase(c, key, o, STR("Available"));
         return;
     }
-    const struct client_object *claim =
+    const struct typed_object *claim =
         ctl_find(c->ctl, CACHE_VOLUME_CLAIMS, ref->namespace, ref->name);
     struct str given = claim ? as_storage_claim(claim)->spec.volume_name : STR("");
     if (!claim || !str_eq(claim->meta->uid, ref->uid)) {

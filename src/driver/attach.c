@@ -24,7 +24,7 @@ struct attach_device {
 
 struct attach_call {
     struct sdk_pending waiting;
-    struct client_object *object;
+    struct typed_object *object;
     struct dray_claim claim;
     struct attach_device *devices;
     size_t devices_len;
@@ -36,7 +36,7 @@ struct attach_call {
 static void end(struct attach_call *c)
 {
     list_remove(&c->waiting.node);
-    client_object_unref(c->object);
+    typed_object_unref(c->object);
     arena_done(&c->arena);
     free(c->key);
     free(c);
@@ -206,7 +206,7 @@ static void step(void *arg, struct str key)
     struct str namespace;
     struct str name;
     str_cut(key, '/', &namespace, &name);
-    const struct client_object *o = informer_get(d->claims, namespace, name);
+    const struct typed_object *o = informer_get(d->claims, namespace, name);
     const struct api_resource_claim *claim = o ? o->object.value : NULL;
     if (!claim || !is_wanted(d, claim)) {
         work_done(d->attach, key);
@@ -214,7 +214,7 @@ static void step(void *arg, struct str key)
     }
     struct attach_call *c = xcalloc(1, sizeof(*c));
     c->waiting.driver = d;
-    c->object = client_object_ref(o);
+    c->object = typed_object_ref(o);
     c->key = xstrndup(key.p, key.n);
     list_push_back(&d->pendings, &c->waiting.node);
     const struct api_device_request_allocation_result_array *results =
@@ -235,8 +235,8 @@ static void step(void *arg, struct str key)
 
 // --- Watching ------------------------------------------------------------------------------------
 
-static void claim_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void claim_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct dray_driver *d = arg;
     (void)before;
@@ -265,7 +265,7 @@ void sdk_attach_open(struct dray_driver *d)
     informer_start(d->claims);
 }
 
-static void look_at(void *arg, const struct client_object *o)
+static void look_at(void *arg, const struct typed_object *o)
 {
     claim_changed(arg, NULL, o);
 }

@@ -19,8 +19,8 @@ enum { CLAIMS_MAX = 1024 }; // of one call
 struct sdk_claim_call {
     struct sdk_call *call;
     struct plugin_claim asked;
-    struct client_object *object; // NULL for unprepare and failures
-    struct journal_entry entry;   // answer of prepare
+    struct typed_object *object; // NULL for unprepare and failures
+    struct journal_entry entry;  // answer of prepare
     struct err err;
     int code;
 };
@@ -98,7 +98,7 @@ static void call_end(struct sdk_call *call)
     list_remove(&call->pending.node);
     for (size_t i = 0; i < call->claims_len; i++)
         if (call->claims[i].object)
-            client_object_unref(call->claims[i].object);
+            typed_object_unref(call->claims[i].object);
     arena_done(&call->arena);
     free(call);
 }
@@ -200,7 +200,7 @@ static void claim_answered(void *arg, const struct client_answer *a)
                           STR_ARG(c->asked.namespace), STR_ARG(c->asked.name),
                           STR_ARG(a->object->meta->uid), STR_ARG(c->asked.uid));
     } else {
-        c->object = client_object_ref(a->object);
+        c->object = typed_object_ref(a->object);
     }
     if (--call->waiting > 0)
         return;

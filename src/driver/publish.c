@@ -17,7 +17,7 @@ enum { SOURCE_NODE, SOURCE_SHARED, SOURCES };
 #define RETRY_MIN_NS (100 * CLOCK_NS_PER_MS)
 #define RETRY_MAX_NS (30 * CLOCK_NS_PER_SEC)
 
-struct accepted_list VEC(struct client_object *);
+struct accepted_list VEC(struct typed_object *);
 
 // A pool as the driver wants it.
 struct desired {
@@ -146,7 +146,7 @@ static void ask_node(void *arg)
 // --- What exists ---------------------------------------------------------------------------------
 
 struct existing {
-    const struct client_object *object;
+    const struct typed_object *object;
     const struct api_resource_slice *slice;
     ptrdiff_t index; // by its name; -1: not one of ours
 };
@@ -175,7 +175,7 @@ static ptrdiff_t index_of(struct str name)
     return index;
 }
 
-static void gather_one(void *arg, const struct client_object *o)
+static void gather_one(void *arg, const struct typed_object *o)
 {
     const struct gather *g = arg;
     const struct api_resource_slice *slice = o->object.value;
@@ -244,7 +244,7 @@ static bool is_wanted(const struct desired *d, size_t index, struct api_resource
     want->pool.generation = have->pool.generation;
     if (specs_equal(want, have))
         return true;
-    const struct client_object *as = index < d->accepted.n ? d->accepted.p[index] : NULL;
+    const struct typed_object *as = index < d->accepted.n ? d->accepted.p[index] : NULL;
     if (!as)
         return false;
     return specs_equal(&((const struct api_resource_slice *)as->object.value)->spec, have);
@@ -312,25 +312,25 @@ static void drop_accepted(struct desired *d)
 {
     vec_foreach(&d->accepted, o)
         if (*o)
-            client_object_unref(*o);
+            typed_object_unref(*o);
     vec_clear(&d->accepted);
 }
 
 // Remembers what the server made of a slice if that is not what was sent.
 static void note_accepted(struct publisher *p, struct desired *d, const struct call *c,
-                          const struct client_object *o)
+                          const struct typed_object *o)
 {
     while (d->accepted.n <= c->index)
         vec_push(&d->accepted, NULL);
-    struct client_object **at = &d->accepted.p[c->index];
+    struct typed_object **at = &d->accepted.p[c->index];
     if (*at)
-        client_object_unref(*at);
+        typed_object_unref(*at);
     *at = NULL;
     const struct api_resource_slice *slice = o->object.value;
     adopt_times(c->sent, &slice->spec);
     if (specs_equal(c->sent, &slice->spec))
         return;
-    *at = client_object_ref(o);
+    *at = typed_object_ref(o);
     struct err err;
     (void)err_set(&err, ERR_UNSUPPORTED,
                   "the API server did not keep all fields of slice %.*s: a feature gate may be off",
@@ -589,8 +589,8 @@ static void step(void *arg, struct str key)
 
 // --- Informers -----------------------------------------------------------------------------------
 
-static void slice_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void slice_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct publisher *p = arg;
     const struct api_resource_slice *slice = (after ? after : before)->object.value;

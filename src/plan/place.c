@@ -49,7 +49,7 @@ static void place_learn_scheduler(struct placing *at, const struct api_pod *pod)
     vec_push(&at->schedulers, arena_str(&at->p->arena, pod->spec.scheduler_name));
 }
 
-static void place_learn_schedulers(void *arg, const struct client_object *o)
+static void place_learn_schedulers(void *arg, const struct typed_object *o)
 {
     const struct api_pod *pod = o->object.value;
     if (!pod->spec.node_name.n)
@@ -73,13 +73,13 @@ static void place_probe(struct placing *at, const struct unit *u)
 
 // place_return gives an evicted pod back to the scheduler, as its controller makes it anew, without
 // what was made for it alone.
-static void place_return(struct placing *at, const struct client_object *evicted)
+static void place_return(struct placing *at, const struct typed_object *evicted)
 {
     const struct api_pod *was = evicted->object.value;
     struct api_pod pod = *was;
     for (size_t i = 0; i < was->status.resource_claim_statuses.n; i++) {
         struct str name = was->status.resource_claim_statuses.p[i].resource_claim_name;
-        const struct client_object *o = sim_claim(&at->sim, was->metadata.namespace, name);
+        const struct typed_object *o = sim_claim(&at->sim, was->metadata.namespace, name);
         if (!o || !claim_is_for(o->object.value, was, false))
             continue;
         struct api_resource_claim claim = *(const struct api_resource_claim *)o->object.value;
@@ -100,7 +100,7 @@ static void place_return_evicted(struct placing *at)
     struct sim *s = &at->sim;
     size_t n = s->evictions.n;
     for (size_t i = 0; i < n; i++) {
-        const struct client_object *pod = s->evictions.p[i].pod;
+        const struct typed_object *pod = s->evictions.p[i].pod;
         place_return(at, pod);
         for (size_t k = 0; k < p->units.n; k++)
             if (p->units.p[k].is_pod && str_eq(p->units.p[k].pod, pod->meta->name) &&
@@ -146,9 +146,9 @@ static void place_schedule(struct placing *at)
 
 static void place_take_claim(struct placing *at, struct step *step, struct str name)
 {
-    const struct client_object *o = sim_claim(&at->sim, step->unit->namespace, name);
+    const struct typed_object *o = sim_claim(&at->sim, step->unit->namespace, name);
     if (o)
-        vec_push(&step->claims, client_object_ref(o));
+        vec_push(&step->claims, typed_object_ref(o));
 }
 
 static void place_take_claims(struct placing *at, struct step *step, const struct api_pod *pod)
@@ -167,7 +167,7 @@ static void place_take_claims(struct placing *at, struct step *step, const struc
         place_take_claim(at, step, pod->status.extended_resource_claim_status->resource_claim_name);
 }
 
-static const struct api_allocation_result *place_allocation(const struct client_object *claim)
+static const struct api_allocation_result *place_allocation(const struct typed_object *claim)
 {
     return ((const struct api_resource_claim *)claim->object.value)->status.allocation;
 }
@@ -221,14 +221,14 @@ static struct str place_devices_text(struct plan *p, const struct step *step)
     return arena_str(&p->arena, sbuf_str(&b));
 }
 
-static bool place_usable_on(const struct client_object *claim, const struct api_node *node)
+static bool place_usable_on(const struct typed_object *claim, const struct api_node *node)
 {
     const struct api_node_selector *s = place_allocation(claim)->node_selector;
     return !s || node_matches(node, STR(""), false, s, NULL) > 0;
 }
 
 // place_node_of_claim is the one node where an allocated claim can be used.
-static struct str place_node_of_claim(const struct plan *p, const struct client_object *claim)
+static struct str place_node_of_claim(const struct plan *p, const struct typed_object *claim)
 {
     struct str only = {0};
     for (size_t i = 0; i < p->nodes.n; i++) {
@@ -376,7 +376,7 @@ static void place_take_step(struct placing *at, const struct unit *u)
 {
     struct plan *p = at->p;
     struct step step = {.unit = u, .pub = {.status = PLAN_NO}};
-    const struct client_object *o = u->pod.n ? sim_pod(&at->sim, u->namespace, u->pod) : NULL;
+    const struct typed_object *o = u->pod.n ? sim_pod(&at->sim, u->namespace, u->pod) : NULL;
     const struct api_pod *pod = o ? o->object.value : NULL;
     struct str refusal = sim_refusal(&at->sim, u->name);
     step.pub.name = arena_strf(&p->arena, "%s %.*s", u->is_pod ? "pod" : "claim", STR_ARG(u->name));
@@ -537,7 +537,7 @@ void plan_free(struct plan *p)
         return;
     vec_foreach(&p->steps, s) {
         for (size_t i = 0; i < s->claims.n; i++)
-            client_object_unref(s->claims.p[i]);
+            typed_object_unref(s->claims.p[i]);
         vec_done(&s->claims);
     }
     vec_done(&p->units);

@@ -142,8 +142,8 @@ struct unit {
 struct step {
     struct plan_step pub;
     const struct unit *unit;
-    struct VEC(const struct client_object *) claims; // referenced
-    struct str explanation;                          // text, with remedies
+    struct VEC(const struct typed_object *) claims; // referenced
+    struct str explanation;                         // text, with remedies
     struct str explanation_json;
     struct str remedies_json;
 };

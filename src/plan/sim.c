@@ -23,19 +23,19 @@ void sim_put(struct sim *s, const struct api_type *type, void *value)
     (void)memory_put(s->memory, &o);
 }
 
-static const struct client_object *sim_find(const struct sim *s, const char *version,
-                                            const char *kind, struct str namespace, struct str name)
+static const struct typed_object *sim_find(const struct sim *s, const char *version,
+                                           const char *kind, struct str namespace, struct str name)
 {
     return memory_find(s->memory, &(struct client_key){api_kind_find(str_z(version), str_z(kind)),
                                                        namespace, name});
 }
 
-const struct client_object *sim_pod(const struct sim *s, struct str namespace, struct str name)
+const struct typed_object *sim_pod(const struct sim *s, struct str namespace, struct str name)
 {
     return sim_find(s, "v1", "Pod", namespace, name);
 }
 
-const struct client_object *sim_claim(const struct sim *s, struct str namespace, struct str name)
+const struct typed_object *sim_claim(const struct sim *s, struct str namespace, struct str name)
 {
     return sim_find(s, "resource.k8s.io/v1", "ResourceClaim", namespace, name);
 }
@@ -44,7 +44,7 @@ const struct client_object *sim_claim(const struct sim *s, struct str namespace,
 
 static struct str sim_extended_of(void *ctx, struct str class_name, struct arena *arena)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         sim_find(ctx, "resource.k8s.io/v1", "DeviceClass", STR(""), class_name);
     const struct api_device_class *c = o ? o->object.value : NULL;
     return c ? arena_str(arena, c->spec.extended_resource_name) : STR("");
@@ -55,7 +55,7 @@ struct class_search {
     bool found;
 };
 
-static void sim_match_class(void *arg, const struct client_object *o)
+static void sim_match_class(void *arg, const struct typed_object *o)
 {
     struct class_search *c = arg;
     const struct api_device_class *class_ = o->object.value;
@@ -75,20 +75,20 @@ static const struct api_pod *sim_pod_of(void *ctx, struct str namespace, struct 
                                         struct arena *arena)
 {
     (void)arena;
-    const struct client_object *o = sim_pod(ctx, namespace, name);
+    const struct typed_object *o = sim_pod(ctx, namespace, name);
     return o ? o->object.value : NULL;
 }
 
 struct quota_search {
     struct str namespace;
-    struct VEC(const struct client_object *) found; // referenced
+    struct VEC(const struct typed_object *) found; // referenced
 };
 
-static void sim_match_quota(void *arg, const struct client_object *o)
+static void sim_match_quota(void *arg, const struct typed_object *o)
 {
     struct quota_search *q = arg;
     if (str_eq(o->meta->namespace, q->namespace))
-        vec_push(&q->found, client_object_ref(o));
+        vec_push(&q->found, typed_object_ref(o));
 }
 
 // sim_charge counts an object in the quotas of its namespace, in all of them or in none.
@@ -118,7 +118,7 @@ static int sim_charge(struct sim *s, const struct api_object *object, struct sbu
     for (size_t i = 0; i < q.found.n; i++) {
         if (r == 0 && counted[i])
             sim_put(s, &api_resource_quota_type, &changed[i]);
-        client_object_unref(q.found.p[i]);
+        typed_object_unref(q.found.p[i]);
     }
     vec_done(&q.found);
     arena_done(&arena);
@@ -140,7 +140,7 @@ struct str sim_refusal(const struct sim *s, struct str pod)
 }
 
 // sim_guard is the admission of what controllers and the scheduler create.
-static int sim_guard(void *arg, const struct api_object *object, const struct client_object *old,
+static int sim_guard(void *arg, const struct api_object *object, const struct typed_object *old,
                      struct err *err)
 {
     struct sim *s = arg;
@@ -164,7 +164,7 @@ struct priority_search {
     const struct api_priority_class *found;
 };
 
-static void sim_match_priority(void *arg, const struct client_object *o)
+static void sim_match_priority(void *arg, const struct typed_object *o)
 {
     struct priority_search *p = arg;
     const struct api_priority_class *c = o->object.value;
@@ -196,7 +196,7 @@ struct limiting {
     struct arena *arena;
 };
 
-static void sim_apply_limits(void *arg, const struct client_object *o)
+static void sim_apply_limits(void *arg, const struct typed_object *o)
 {
     const struct limiting *l = arg;
     cleanup_sbuf struct sbuf told = {0};
@@ -226,14 +226,14 @@ int sim_admit_pod(struct sim *s, const struct api_pod *pod)
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void sim_on_write(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void sim_on_write(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct sim *s = arg;
     if (after || !s->evicting || before->object.kind->type != &api_pod_type)
         return;
     int64_t after_s = (clock_mono_ns(&s->clock.clock) - s->started_ns) / CLOCK_NS_PER_SEC;
-    vec_push(&s->evictions, ((struct sim_eviction){client_object_ref(before), after_s}));
+    vec_push(&s->evictions, ((struct sim_eviction){typed_object_ref(before), after_s}));
 }
 
 void sim_start(struct sim *s, const struct features *features, int64_t wall_ns)
@@ -265,7 +265,7 @@ void sim_end(struct sim *s)
     memory_free(s->memory);
     exec_sim_free(s->exec);
     vec_foreach(&s->evictions, e)
-        client_object_unref(e->pod);
+        typed_object_unref(e->pod);
     vec_done(&s->evictions);
     map_done(&s->refusals);
     arena_done(&s->arena);

@@ -18,8 +18,8 @@
 
 // A pod that a controller has deleted.
 struct sim_eviction {
-    const struct client_object *pod; // referenced
-    int64_t after_s;                 // seconds after it started
+    const struct typed_object *pod; // referenced
+    int64_t after_s;                // seconds after it started
 };
 
 // Why an object was not admitted, by the pod that needs it.
@@ -70,7 +70,7 @@ void sim_schedule(struct sim *s, enum alloc_policy policy, const struct str *nam
 void sim_settle(struct sim *s, int64_t seconds);
 
 // What is there; NULL when it is not. Good until something is written.
-const struct client_object *sim_pod(const struct sim *s, struct str namespace, struct str name);
-const struct client_object *sim_claim(const struct sim *s, struct str namespace, struct str name);
+const struct typed_object *sim_pod(const struct sim *s, struct str namespace, struct str name);
+const struct typed_object *sim_claim(const struct sim *s, struct str namespace, struct str name);
 
 #endif

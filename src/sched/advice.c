@@ -64,7 +64,7 @@ struct name_search {
     size_t n;
 };
 
-static void show_name(void *arg, const struct client_object *o)
+static void show_name(void *arg, const struct typed_object *o)
 {
     struct name_search *f = arg;
     if (!str_eq(o->meta->namespace, f->namespace))
@@ -383,7 +383,7 @@ struct rule_search {
     struct str taint;
 };
 
-static void show_rule(void *arg, const struct client_object *o)
+static void show_rule(void *arg, const struct typed_object *o)
 {
     const struct rule_search *f = arg;
     const struct api_device_taint_rule *rule = o->object.value;

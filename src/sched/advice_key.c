@@ -94,7 +94,7 @@ static void show_key(struct key_search *f, struct str driver, struct str qualifi
         f->other_sort = true;
 }
 
-static void show_slice(void *arg, const struct client_object *o)
+static void show_slice(void *arg, const struct typed_object *o)
 {
     struct key_search *f = arg;
     const struct api_resource_slice *s = o->object.value;
@@ -112,7 +112,7 @@ struct class_search {
     struct str driver, name;
 };
 
-static void show_class(void *arg, const struct client_object *o)
+static void show_class(void *arg, const struct typed_object *o)
 {
     struct class_search *f = arg;
     const struct api_device_class *c = o->object.value;
@@ -242,7 +242,7 @@ static bool is_wanted(const struct reference *r, struct str driver, struct str q
     return str_eq(domain, r->domain) && str_eq(name, r->key);
 }
 
-static void show_values(void *arg, const struct client_object *o)
+static void show_values(void *arg, const struct typed_object *o)
 {
     struct value_search *f = arg;
     const struct api_resource_slice *s = o->object.value;
@@ -310,7 +310,7 @@ struct stale_search {
     int64_t newest;
 };
 
-static void show_newer(void *arg, const struct client_object *o)
+static void show_newer(void *arg, const struct typed_object *o)
 {
     struct stale_search *f = arg;
     const struct api_resource_slice *other = o->object.value;
@@ -320,7 +320,7 @@ static void show_newer(void *arg, const struct client_object *o)
         f->newest = other->spec.pool.generation;
 }
 
-static void show_stale(void *arg, const struct client_object *o)
+static void show_stale(void *arg, const struct typed_object *o)
 {
     struct stale_search *f = arg;
     f->slice = o->object.value;

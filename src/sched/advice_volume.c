@@ -36,7 +36,7 @@ static void advice_sole_user(struct advice *t, struct str claim)
 static void claim_advice(struct advice *t, const struct attempt *a, const struct volume_ref *ref)
 {
     struct str namespace = a->api->metadata.namespace;
-    const struct client_object *o = volumes_get(a->s, VOLUME_CLAIMS, namespace, ref->name);
+    const struct typed_object *o = volumes_get(a->s, VOLUME_CLAIMS, namespace, ref->name);
     const struct api_persistent_volume_claim *claim = o ? o->object.value : NULL;
     if (!claim && ref->made_for.n)
         advice_add(t,

@@ -37,8 +37,8 @@ void bind_free(struct binding *b)
     for (size_t i = 0; i < b->claims_len; i++)
         bind_claim_done(&b->claims[i]);
     bind_volumes_free(b);
-    client_object_unref(b->pod_object);
-    client_object_unref(b->group);
+    typed_object_unref(b->pod_object);
+    typed_object_unref(b->group);
     sbuf_done(&b->error);
     arena_done(&b->arena);
     free(b);
@@ -56,8 +56,8 @@ void bind_drop_all(struct sched *s)
 void bind_claim_done(struct bind_claim *c)
 {
     claims_land(&c->b->s->claims, NULL, c->flight);
-    client_object_unref(c->object);
-    client_object_unref(c->decided);
+    typed_object_unref(c->object);
+    typed_object_unref(c->decided);
 }
 
 void bind_land(struct binding *b)
@@ -126,8 +126,8 @@ static void take_claims(struct attempt *a, struct binding *b)
         }
         c->name = arena_str(&b->arena, w->claim->metadata.name);
         c->uid = arena_str(&b->arena, w->claim->metadata.uid);
-        c->object = client_object_ref(w->object);
-        c->decided = client_object_ref(w->object);
+        c->object = typed_object_ref(w->object);
+        c->decided = typed_object_ref(w->object);
         c->group = w->group;
         if (w->pending)
             c->flight = claims_share(w->entry);
@@ -166,10 +166,10 @@ struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
 {
     struct sched *s = a->s;
     struct binding *b = xcalloc(1, sizeof(*b));
-    *b = (struct binding){.s = s, .pod = a->pod, .pod_object = client_object_ref(a->pod->object)};
+    *b = (struct binding){.s = s, .pod = a->pod, .pod_object = typed_object_ref(a->pod->object)};
     b->node_name = arena_str(&b->arena, n->name);
     if (a->pod->group && a->pod->group->object)
-        b->group = client_object_ref(a->pod->group->object);
+        b->group = typed_object_ref(a->pod->group->object);
     list_push_back(&s->bindings, &b->node);
     take_claims(a, b);
     take_statuses(a, b);

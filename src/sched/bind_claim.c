@@ -16,11 +16,11 @@ struct sched_claim *bind_entry(const struct bind_claim *c)
                      : NULL;
 }
 
-void bind_hold_claim(struct bind_claim *c, const struct client_object *o)
+void bind_hold_claim(struct bind_claim *c, const struct typed_object *o)
 {
-    const struct client_object *old = c->object;
-    c->object = client_object_ref(o);
-    client_object_unref(old);
+    const struct typed_object *old = c->object;
+    c->object = typed_object_ref(o);
+    typed_object_unref(old);
 }
 
 // --- One writer a claim --------------------------------------------------------------------------

@@ -34,8 +34,8 @@ struct bind_claim {
     bool group; // it is reserved for the pod's group, not for the pod
     const struct api_allocation_result *allocation; // to be written; NULL: it has one
     struct flight *flight;                          // ours while it is in flight; referenced
-    const struct client_object *object;             // newest version of it; referenced
-    const struct client_object *decided;            // as the attempt saw it; referenced
+    const struct typed_object *object;              // newest version of it; referenced
+    const struct typed_object *decided;             // as the attempt saw it; referenced
     bool fresh; // object is what the API said just now, not what the cache believes
     unsigned tries;
     int64_t sent_ns;   // the last write
@@ -52,11 +52,11 @@ struct bind_volume {
     struct str key;  // of the claim: namespace/name
     struct str name; // of the claim
     struct str uid;
-    struct str volume;                  // to be bound; empty: to be made, for the node
-    const struct client_object *object; // the volume, or the claim, as decided; referenced
-    bool shared;                        // another pod on its way writes it
-    bool held;                          // it is in the scheduler's maps
-    uint64_t revision;                  // of our write; 0: none
+    struct str volume;                 // to be bound; empty: to be made, for the node
+    const struct typed_object *object; // the volume, or the claim, as decided; referenced
+    bool shared;                       // another pod on its way writes it
+    bool held;                         // it is in the scheduler's maps
+    uint64_t revision;                 // of our write; 0: none
 };
 
 enum bind_step {
@@ -90,11 +90,11 @@ struct binding {
     struct list_node node; // in sched.bindings
     struct gang *gang;     // NULL: it goes alone
     struct list_node gang_node;
-    const struct client_object *group; // the pod's PodGroup as it was; referenced; NULL: none
-    struct group_take *take;           // it is only fenced, for this
+    const struct typed_object *group; // the pod's PodGroup as it was; referenced; NULL: none
+    struct group_take *take;          // it is only fenced, for this
     struct sched *s;
-    struct sched_pod *pod;                  // NULL: gone
-    const struct client_object *pod_object; // as it was; referenced
+    struct sched_pod *pod;                 // NULL: gone
+    const struct typed_object *pod_object; // as it was; referenced
     struct str node_name;
     enum bind_step step;
     struct arena arena;
@@ -169,7 +169,7 @@ bool bind_volumes_left(const struct binding *b);
 
 // bind_volume_claim_changed, bind_volume_changed: news for bindings that wait for their volumes.
 void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim);
-void bind_volume_changed(struct sched *s, const struct client_object *volume);
+void bind_volume_changed(struct sched *s, const struct typed_object *volume);
 
 // bind_volume_open is the first claim that the binding still waits for; NULL: none.
 const struct bind_volume *bind_volume_open(const struct binding *b);
@@ -202,7 +202,7 @@ void bind_leave(struct binding *b);
 void bind_pod_is(struct binding *b, enum pod_is is);
 
 void bind_claim_done(struct bind_claim *c);
-void bind_hold_claim(struct bind_claim *c, const struct client_object *o);
+void bind_hold_claim(struct bind_claim *c, const struct typed_object *o);
 
 // --- meter_bind.c --------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ void fence_send(struct binding *b, call_fn done);
 void fence_look(struct binding *b);
 
 // fence_hold_pod takes a newer version of the pod for the one that this attempt knows.
-void fence_hold_pod(struct binding *b, const struct client_object *pod);
+void fence_hold_pod(struct binding *b, const struct typed_object *pod);
 
 // fence_write_identity adds metadata to a patch, such that it holds for this version alone.
 void fence_write_identity(struct json_writer *w, const struct api_object_meta *meta);

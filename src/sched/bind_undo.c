@@ -167,7 +167,7 @@ static void claim_read(struct sched *s, void *arg, const struct client_answer *a
 {
     struct bind_claim *c = arg;
     struct binding *b = c->b;
-    const struct client_object *o = answer->code == 0 ? answer->object : NULL;
+    const struct typed_object *o = answer->code == 0 ? answer->object : NULL;
     c->again = false;
     if (o && str_eq(o->meta->uid, c->object->meta->uid)) {
         bind_hold_claim(c, o);
@@ -322,7 +322,7 @@ static void take(struct binding *b)
 static void remember(struct bind_claim *c)
 {
     const struct sched_claim *k = bind_entry(c);
-    const struct client_object *newest = k ? k->latest : NULL;
+    const struct typed_object *newest = k ? k->latest : NULL;
     if (newest && (!c->object || (newest->revision > c->object->revision &&
                                   str_eq(newest->meta->uid, c->object->meta->uid))))
         bind_hold_claim(c, newest);
@@ -370,18 +370,18 @@ static struct binding *cleanup_new(struct sched *s, struct sched_pod *p, size_t 
 {
     struct binding *b = xcalloc(1, sizeof(*b));
     *b = (struct binding){.s = s, .pod = p, .cleanup = true};
-    b->pod_object = client_object_ref(p->object);
+    b->pod_object = typed_object_ref(p->object);
     b->claims = arena_array(&b->arena, struct bind_claim, claims);
     return b;
 }
 
-static struct bind_claim *cleanup_add(struct binding *b, const struct client_object *claim)
+static struct bind_claim *cleanup_add(struct binding *b, const struct typed_object *claim)
 {
     struct bind_claim *c = &b->claims[b->claims_len++];
     c->b = b;
     c->name = arena_str(&b->arena, claim->meta->name);
     c->uid = arena_str(&b->arena, claim->meta->uid);
-    c->object = client_object_ref(claim);
+    c->object = typed_object_ref(claim);
     return c;
 }
 
@@ -406,7 +406,7 @@ struct binding *bind_fence(struct sched *s, struct sched_pod *p, struct group_ta
     return b;
 }
 
-void bind_deallocate(struct sched *s, struct sched_pod *p, const struct client_object *claim)
+void bind_deallocate(struct sched *s, struct sched_pod *p, const struct typed_object *claim)
 {
     struct binding *b = cleanup_new(s, p, 1);
     cleanup_add(b, claim)->gives_way = true;

@@ -21,7 +21,7 @@ static void hold(struct binding *b, const struct pod_volume *from)
         .b = b,
         .key = arena_strf(&b->arena, "%.*s/%.*s", STR_ARG(m->namespace), STR_ARG(m->name)),
         .uid = arena_str(&b->arena, m->uid),
-        .object = client_object_ref(from->chosen ? from->chosen : from->object)};
+        .object = typed_object_ref(from->chosen ? from->chosen : from->object)};
     v->name = str_from(v->key, m->namespace.n + 1);
     if (from->chosen)
         v->volume = arena_str(&b->arena, from->chosen->meta->name);
@@ -64,14 +64,14 @@ void bind_volumes_free(struct binding *b)
 {
     bind_volumes_land(b);
     for (size_t i = 0; i < b->volumes_len; i++)
-        client_object_unref(b->volumes[i].object);
+        typed_object_unref(b->volumes[i].object);
 }
 
 // --- Waiting -------------------------------------------------------------------------------------
 
 static const struct api_persistent_volume_claim *claim_now(const struct bind_volume *v)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         volumes_get(v->b->s, VOLUME_CLAIMS, bind_pod(v->b)->metadata.namespace, v->name);
     return o && str_eq(o->meta->uid, v->uid) ? o->object.value : NULL;
 }
@@ -80,7 +80,7 @@ static const struct api_persistent_volume_claim *claim_now(const struct bind_vol
 static int bound_state(struct bind_volume *v, const struct api_persistent_volume_claim *claim,
                        const struct api_node *node)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         volumes_get(v->b->s, VOLUME_VOLUMES, (struct str){0}, claim->spec.volume_name);
     if (!o)
         return 0;
@@ -98,7 +98,7 @@ static int open_state(struct bind_volume *v, const struct api_persistent_volume_
     struct sched *s = b->s;
     if (v->shared && map_get(&s->volumes.by_claim, v->key))
         return 0;
-    const struct client_object *o =
+    const struct typed_object *o =
         v->volume.n ? volumes_get(s, VOLUME_VOLUMES, (struct str){0}, v->volume)
                     : volumes_get(s, VOLUME_CLAIMS, claim->metadata.namespace, v->name);
     if (o && o->revision < v->revision)
@@ -224,7 +224,7 @@ void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *cl
 }
 
 // A volume is news for the claim that it was chosen for, and for the one that it says it is for.
-void bind_volume_changed(struct sched *s, const struct client_object *volume)
+void bind_volume_changed(struct sched *s, const struct typed_object *volume)
 {
     const struct api_persistent_volume *v = volume->object.value;
     struct bind_volume **holder = map_get(&s->volumes.by_volume, volume->meta->name);
@@ -288,7 +288,7 @@ static void add_metadata(struct json_writer *w, const struct api_object_meta *m,
 
 static void add_claim_ref(struct json_writer *w, const struct bind_volume *v)
 {
-    const struct client_object *claim =
+    const struct typed_object *claim =
         volumes_get(v->b->s, VOLUME_CLAIMS, bind_pod(v->b)->metadata.namespace, v->name);
     json_write_key(w, STR("spec"));
     json_write_object_begin(w);

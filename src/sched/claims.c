@@ -22,9 +22,9 @@ static void flight_unref(struct flight *f)
 
 static void claim_free(struct sched_claim *k)
 {
-    client_object_unref(k->seen);
-    client_object_unref(k->latest);
-    client_object_unref(k->held);
+    typed_object_unref(k->seen);
+    typed_object_unref(k->latest);
+    typed_object_unref(k->held);
     flight_unref(k->held_flight);
     flight_unref(k->flight);
     vec_done(&k->user.pools);
@@ -136,9 +136,9 @@ static void settle(struct claims *c, struct sched_claim *k)
     k->user.revision = stored ? k->latest->revision : UINT64_MAX;
     k->user.not_before = stored && c->listing ? 0 : k->user.revision;
     index_use(c->devices, &k->user, force);
-    client_object_unref(k->held);
+    typed_object_unref(k->held);
     flight_unref(k->held_flight);
-    k->held = stored ? client_object_ref(k->latest) : NULL;
+    k->held = stored ? typed_object_ref(k->latest) : NULL;
     k->held_flight = NULL;
     if (force && !stored) {
         k->held_flight = k->flight;
@@ -146,18 +146,18 @@ static void settle(struct claims *c, struct sched_claim *k)
     }
 }
 
-static void set_latest(struct sched_claim *k, const struct client_object *object)
+static void set_latest(struct sched_claim *k, const struct typed_object *object)
 {
-    const struct client_object *old = k->latest;
-    k->latest = object ? client_object_ref(object) : NULL;
-    client_object_unref(old);
+    const struct typed_object *old = k->latest;
+    k->latest = object ? typed_object_ref(object) : NULL;
+    typed_object_unref(old);
 }
 
-static void set_seen(struct sched_claim *k, const struct client_object *object)
+static void set_seen(struct sched_claim *k, const struct typed_object *object)
 {
-    const struct client_object *old = k->seen;
-    k->seen = object ? client_object_ref(object) : NULL;
-    client_object_unref(old);
+    const struct typed_object *old = k->seen;
+    k->seen = object ? typed_object_ref(object) : NULL;
+    typed_object_unref(old);
 }
 
 static void drop_flight(struct sched_claim *k)
@@ -166,8 +166,8 @@ static void drop_flight(struct sched_claim *k)
     k->flight = NULL;
 }
 
-static struct sched_claim *take_in(struct claims *c, const struct client_object *before,
-                                   const struct client_object *after)
+static struct sched_claim *take_in(struct claims *c, const struct typed_object *before,
+                                   const struct typed_object *after)
 {
     const struct api_object_meta *m = after ? after->meta : before->meta;
     struct sched_claim *k = claims_get(c, m->namespace, m->name);
@@ -192,8 +192,8 @@ static struct sched_claim *take_in(struct claims *c, const struct client_object 
     return forget(c, k) ? NULL : k;
 }
 
-struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
-                                const struct client_object *after, bool listing)
+struct sched_claim *claims_seen(struct claims *c, const struct typed_object *before,
+                                const struct typed_object *after, bool listing)
 {
     c->listing = listing;
     struct sched_claim *k = take_in(c, before, after);
@@ -202,12 +202,12 @@ struct sched_claim *claims_seen(struct claims *c, const struct client_object *be
 }
 
 // An answer may be overtaken by the watch, also by a newer claim of the same name.
-static bool is_old(const struct sched_claim *k, const struct client_object *object)
+static bool is_old(const struct sched_claim *k, const struct typed_object *object)
 {
     return k->latest && object->revision < k->latest->revision;
 }
 
-void claims_learn(struct claims *c, struct sched_claim *k, const struct client_object *object)
+void claims_learn(struct claims *c, struct sched_claim *k, const struct typed_object *object)
 {
     if (is_old(k, object))
         return;
@@ -219,7 +219,7 @@ void claims_learn(struct claims *c, struct sched_claim *k, const struct client_o
         vec_push(&c->unseen, xstrndup(k->key.p, k->key.n));
 }
 
-bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object)
+bool claims_assume(struct claims *c, struct sched_claim *k, const struct typed_object *object)
 {
     if (is_old(k, object))
         return false;

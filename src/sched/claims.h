@@ -30,14 +30,14 @@ struct flight {
 };
 
 struct sched_claim {
-    struct str key;                     // namespace/name; owned
-    const struct client_object *seen;   // by the watch; NULL: none
-    const struct client_object *latest; // seen, or assumed if that is newer; NULL: none
+    struct str key;                    // namespace/name; owned
+    const struct typed_object *seen;   // by the watch; NULL: none
+    const struct typed_object *latest; // seen, or assumed if that is newer; NULL: none
     struct flight *flight;
-    struct index_user user;           // what it holds, by what is in force
-    const struct client_object *held; // what user.allocation lives in,
-    struct flight *held_flight;       // one or the other
-    bool ours;                        // the allocation in force was written by this scheduler
+    struct index_user user;          // what it holds, by what is in force
+    const struct typed_object *held; // what user.allocation lives in,
+    struct flight *held_flight;      // one or the other
+    bool ours;                       // the allocation in force was written by this scheduler
     bool lost;            // it collides with an earlier one, and only its group can clear it
     uint64_t unavailable; // the group cycle that found it out of reach
     uint64_t wanted;      // the attempt that has it among the pod's claims
@@ -65,15 +65,15 @@ const struct api_resource_claim *claims_api(const struct sched_claim *k);
 
 // claims_seen takes a change from the watch; listing says that it is from a list, which shows the newest
 // version only, so that it is not known when the allocation was stored. Returns the entry, or NULL when nothing is left of it.
-struct sched_claim *claims_seen(struct claims *c, const struct client_object *before,
-                                const struct client_object *after, bool listing);
+struct sched_claim *claims_seen(struct claims *c, const struct typed_object *before,
+                                const struct typed_object *after, bool listing);
 
 // claims_assume takes what a write of ours returned. False: something newer is known.
-bool claims_assume(struct claims *c, struct sched_claim *k, const struct client_object *object);
+bool claims_assume(struct claims *c, struct sched_claim *k, const struct typed_object *object);
 
 // claims_learn takes a claim that was read, or that a write returned which did not allocate: when its
 // allocation was stored is not known from it. Nothing happens when something newer is known.
-void claims_learn(struct claims *c, struct sched_claim *k, const struct client_object *object);
+void claims_learn(struct claims *c, struct sched_claim *k, const struct typed_object *object);
 
 // claims_progress: the watch has come to a revision. A claim that was assumed, is not newer than that and
 // was never shown came and went unseen: it is dropped, and gone (if not NULL) is told of its entry. True: there was one.

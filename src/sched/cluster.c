@@ -76,7 +76,7 @@ struct sched_node *cluster_node(struct cluster *c, struct str name)
 
 static void node_free(struct sched_node *n)
 {
-    client_object_unref(n->object);
+    typed_object_unref(n->object);
     disown(&n->name);
     vec_done(&n->allocatable);
     vec_done(&n->requested);
@@ -104,13 +104,13 @@ static bool node_forget(struct cluster *c, struct sched_node *n)
 }
 
 struct sched_node *cluster_node_set(struct cluster *c, struct str name,
-                                    const struct client_object *object)
+                                    const struct typed_object *object)
 {
     struct sched_node *n = cluster_node(c, name);
     c->nodes_known += object && !n->object;
     c->nodes_known -= !object && n->object;
-    const struct client_object *old = n->object;
-    n->object = object ? client_object_ref(object) : NULL;
+    const struct typed_object *old = n->object;
+    n->object = object ? typed_object_ref(object) : NULL;
     n->api = object ? object->object.value : NULL;
     node_changed(c, n);
     vec_clear(&n->allocatable);
@@ -121,7 +121,7 @@ struct sched_node *cluster_node_set(struct cluster *c, struct str name,
                                        : quantity_value(&offers->p[i].value);
         *amount_slot(&n->allocatable, res) = offer > 0 ? offer : 0;
     }
-    client_object_unref(old);
+    typed_object_unref(old);
     return node_forget(c, n) ? NULL : n;
 }
 
@@ -192,13 +192,13 @@ static bool asks_less(const struct sched_pod *p, const struct pod_need *before, 
     return false;
 }
 
-bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object)
+bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object)
 {
-    const struct client_object *old = p->object;
+    const struct typed_object *old = p->object;
     struct sched_node *at = p->node;
     if (at)
         take_off(c, p); // and back again below
-    p->object = client_object_ref(object);
+    p->object = typed_object_ref(object);
     p->api = object->object.value;
     p->priority = p->api->spec.has_priority ? p->api->spec.priority : 0;
     p->signature = 0;
@@ -211,11 +211,11 @@ bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client
     free(needs);
     if (at)
         cluster_place(c, p, at);
-    client_object_unref(old);
+    typed_object_unref(old);
     return less;
 }
 
-struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object *object)
+struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object)
 {
     const struct api_object_meta *m = object->meta;
     cleanup_sbuf struct sbuf key = {0};
@@ -229,7 +229,7 @@ struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object 
 
 static void pod_free(struct sched_pod *p)
 {
-    client_object_unref(p->object);
+    typed_object_unref(p->object);
     disown(&p->key);
     for (size_t i = 0; i < p->claims_len; i++)
         disown(&p->claims[i]);
@@ -362,17 +362,17 @@ struct sched_namespace *cluster_namespace(struct cluster *c, struct str name)
 
 static void namespace_free(struct sched_namespace *n)
 {
-    client_object_unref(n->object);
+    typed_object_unref(n->object);
     disown(&n->name);
     free(n);
 }
 
-void cluster_namespace_set(struct cluster *c, struct str name, const struct client_object *object)
+void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object)
 {
     struct sched_namespace *n = cluster_namespace(c, name);
-    const struct client_object *old = n->object;
-    n->object = object ? client_object_ref(object) : NULL;
-    client_object_unref(old);
+    const struct typed_object *old = n->object;
+    n->object = object ? typed_object_ref(object) : NULL;
+    typed_object_unref(old);
     if (!object && list_empty(&n->pods)) {
         (void)map_del(&c->namespaces, n->name);
         namespace_free(n);

@@ -72,8 +72,8 @@ struct binding;
 struct sched_group;
 
 struct sched_pod {
-    struct str key;                     // namespace/name; owned
-    const struct client_object *object; // referenced
+    struct str key;                    // namespace/name; owned
+    const struct typed_object *object; // referenced
     const struct api_pod *api;
     struct pod_need *needs; // pods: 1 is among them
     size_t needs_len;
@@ -129,8 +129,8 @@ struct sched_pod {
 struct pod_vec VEC(struct sched_pod *);
 
 struct sched_node {
-    struct str name;                    // owned
-    const struct client_object *object; // NULL: only its pods are known
+    struct str name;                   // owned
+    const struct typed_object *object; // NULL: only its pods are known
     const struct api_node *api;
     uint32_t index; // dense; reused
     uint64_t version;
@@ -142,9 +142,9 @@ struct sched_node {
 };
 
 struct sched_namespace {
-    struct str name;                    // owned
-    const struct client_object *object; // NULL: not seen
-    struct list pods;                   // on nodes
+    struct str name;                   // owned
+    const struct typed_object *object; // NULL: not seen
+    struct list pods;                  // on nodes
 };
 
 struct cluster {
@@ -187,14 +187,14 @@ struct sched_node *cluster_node(struct cluster *c, struct str name);
 // cluster_node_set takes the node's newest object, NULL when it is gone. Returns the node, or NULL
 // when nothing is left of it.
 struct sched_node *cluster_node_set(struct cluster *c, struct str name,
-                                    const struct client_object *object);
+                                    const struct typed_object *object);
 
 struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
 
 // cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it. True: it asks for less of
 // something than before.
-struct sched_pod *cluster_pod_add(struct cluster *c, const struct client_object *object);
-bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct client_object *object);
+struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object);
+bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object);
 // cluster_nominate says whether a pod without a node is nominated to one.
 void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated);
 
@@ -205,7 +205,7 @@ void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n)
 void cluster_lift(struct cluster *c, struct sched_pod *p);
 
 struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
-void cluster_namespace_set(struct cluster *c, struct str name, const struct client_object *object);
+void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object);
 
 // cluster_check makes all sums anew and adds a line for each difference.
 bool cluster_check(const struct cluster *c, struct sbuf *problems);

@@ -44,7 +44,7 @@ enum dra_begin cycle_begin(struct sched *s, struct sched_pod *p, struct attempt 
 void cycle_end(struct attempt *a)
 {
     for (size_t i = 0; i < a->wants_len; i++)
-        client_object_unref(a->wants[i].object);
+        typed_object_unref(a->wants[i].object);
     spread_end(a);
     affinity_end(a);
     sbuf_done(&a->text);

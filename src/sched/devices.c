@@ -5,12 +5,12 @@
 
 static void keep(const void *object)
 {
-    (void)client_object_ref(object);
+    (void)typed_object_ref(object);
 }
 
 static void drop(const void *object)
 {
-    client_object_unref(object);
+    typed_object_unref(object);
 }
 
 struct index *devices_new(const struct alloc_features *features, enum alloc_policy policy)

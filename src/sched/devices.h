@@ -11,7 +11,7 @@
 struct index *devices_new(const struct alloc_features *features, enum alloc_policy policy);
 
 // devices_object is an object as the index wants it; NULL: none.
-static inline struct index_object devices_object(const struct client_object *o)
+static inline struct index_object devices_object(const struct typed_object *o)
 {
     return o ? (struct index_object){o->object.value, o} : (struct index_object){0};
 }

@@ -193,7 +193,7 @@ static void begin_special(struct attempt *a)
     a->special = w;
     w->entry = find_special(s, a->pod);
     if (w->entry) {
-        w->object = client_object_ref(w->entry->latest);
+        w->object = typed_object_ref(w->entry->latest);
         w->claim = w->object->object.value;
         w->stale = true;
     }
@@ -232,7 +232,7 @@ enum dra_begin dra_begin(struct attempt *a)
         w->group = a->s->group_claims && a->pod->group &&
                    pod_entry_is_of_group(a->pod->group->api, &pod->spec.resource_claims.p[i]);
         w->entry = k;
-        w->object = client_object_ref(k->latest);
+        w->object = typed_object_ref(k->latest);
         w->claim = w->object->object.value;
     }
     begin_special(a);

@@ -267,7 +267,7 @@ struct checking {
     bool good;
 };
 
-static void check_pod(void *arg, const struct client_object *o)
+static void check_pod(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -279,7 +279,7 @@ static void check_pod(void *arg, const struct client_object *o)
     c->good = false;
 }
 
-static void check_node(void *arg, const struct client_object *o)
+static void check_node(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     struct sched_node **n = map_get(&c->s->cluster.nodes, o->meta->name);
@@ -290,7 +290,7 @@ static void check_node(void *arg, const struct client_object *o)
     c->good = false;
 }
 
-static void check_claim(void *arg, const struct client_object *o)
+static void check_claim(void *arg, const struct typed_object *o)
 {
     struct checking *c = arg;
     const struct sched_claim *k = claims_find(&c->s->claims, o->meta->namespace, o->meta->name);
@@ -308,7 +308,7 @@ const struct api_kind *sched_watched(size_t i)
 
 uint64_t sched_known(const struct sched *s, size_t i, struct str namespace, struct str name)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         s->informers[i] ? informer_get(s->informers[i], namespace, name) : NULL;
     return o ? o->revision : 0;
 }

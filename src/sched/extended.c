@@ -36,7 +36,7 @@ static void enter_name(struct sched *s, struct str name, const struct api_device
     enter(&s->extended, name, c);
 }
 
-static void enter_class(void *arg, const struct client_object *o)
+static void enter_class(void *arg, const struct typed_object *o)
 {
     struct sched *s = arg;
     const struct api_device_class *c = o->object.value;

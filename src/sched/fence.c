@@ -31,11 +31,11 @@ bool fence_between(const struct api_pod *before, const struct api_pod *after)
     return fence_of(before) != fence_of(after);
 }
 
-void fence_hold_pod(struct binding *b, const struct client_object *pod)
+void fence_hold_pod(struct binding *b, const struct typed_object *pod)
 {
-    const struct client_object *old = b->pod_object;
-    b->pod_object = client_object_ref(pod);
-    client_object_unref(old);
+    const struct typed_object *old = b->pod_object;
+    b->pod_object = typed_object_ref(pod);
+    typed_object_unref(old);
 }
 
 void fence_write_identity(struct json_writer *w, const struct api_object_meta *meta)
@@ -117,7 +117,7 @@ static void look(void *arg)
 static void pod_looked_at(struct sched *s, void *arg, const struct client_answer *answer)
 {
     struct binding *b = arg;
-    const struct client_object *o = answer->object;
+    const struct typed_object *o = answer->object;
     if (answer->code < 0 && answer->code != -ERR_NOT_FOUND) {
         b->timer = (struct exec_timer){.fn = look, .arg = b};
         exec_timer_start(s->exec, &b->timer, LOOK_NS);

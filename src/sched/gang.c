@@ -171,7 +171,7 @@ static void refuse(struct try *t, struct attempt *a, const struct verdict *known
     if (!known && !a->s->cost.refused)
         cycle_keep(a, str_z(t->line));
     const struct want *w = known ? NULL : cycle_give_up(a);
-    t->give_up = w ? client_object_ref(w->object) : NULL;
+    t->give_up = w ? typed_object_ref(w->object) : NULL;
 }
 
 static void place(struct cycle *c, struct try *t, struct attempt *a)
@@ -330,7 +330,7 @@ static void back_off(const struct cycle *c, struct sched_pod *p)
 }
 
 // A claim that was made for the pod, has devices, and is nobody's otherwise; NULL: none.
-static const struct client_object *made_and_allocated(struct sched *s, const struct sched_pod *p)
+static const struct typed_object *made_and_allocated(struct sched *s, const struct sched_pod *p)
 {
     for (size_t i = 0; i < p->claims_len; i++) {
         struct sched_claim **k = map_get(&s->claims.by_key, p->claims[i]);
@@ -360,7 +360,7 @@ static void fail(struct cycle *c)
         tell(c, t, "SchedulerError", sbuf_str(own ? &c->text : &others));
         back_off(c, t->pod);
         // A group that is wrong as it is holds nothing.
-        const struct client_object *held = c->tried ? NULL : made_and_allocated(c->s, t->pod);
+        const struct typed_object *held = c->tried ? NULL : made_and_allocated(c->s, t->pod);
         if (held)
             bind_deallocate(c->s, t->pod, held);
         else

@@ -170,7 +170,7 @@ static void group_read(struct sched *s, void *arg, const struct client_answer *a
 {
     struct gang *g = arg;
     (void)s;
-    const struct client_object *o = answer->code == 0 ? answer->object : NULL;
+    const struct typed_object *o = answer->code == 0 ? answer->object : NULL;
     for (bool more = true; more;) {
         more = false;
         for (struct list_node *n = g->members.head.next; n != &g->members.head && !more;

@@ -18,8 +18,8 @@ try {
     const struct sched_node *node; // where it was placed
     bool refused;                  // tried, and no node fits
     uint32_t whys;
-    char *line;                          // why not
-    const struct client_object *give_up; // a claim that keeps it away; referenced; NULL: none
+    char *line;                         // why not
+    const struct typed_object *give_up; // a claim that keeps it away; referenced; NULL: none
 };
 
 struct cycle {

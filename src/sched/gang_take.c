@@ -11,7 +11,7 @@
 
 struct taken_claim {
     struct group_take *t;
-    const struct client_object *object; // the version known before the fences; referenced
+    const struct typed_object *object; // the version known before the fences; referenced
     bool clear;
 };
 
@@ -32,7 +32,7 @@ static void take_free(struct group_take *t)
 {
     list_remove(&t->node);
     for (size_t i = 0; i < t->claims_len; i++)
-        client_object_unref(t->claims[i].object);
+        typed_object_unref(t->claims[i].object);
     free(t->claims);
     free(t);
 }
@@ -163,7 +163,7 @@ bool take_start(struct sched *s, struct sched_group *g, const struct take_want *
     t->claims = xcalloc(n, sizeof(*t->claims));
     for (size_t i = 0; i < n; i++)
         t->claims[i] =
-            (struct taken_claim){t, client_object_ref(wants[i].entry->latest), wants[i].clear};
+            (struct taken_claim){t, typed_object_ref(wants[i].entry->latest), wants[i].clear};
     g->take = t;
     list_push_back(&s->takes, &t->node);
     t->fences = open;

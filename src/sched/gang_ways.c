@@ -36,7 +36,7 @@ void gang_drop(struct cycle *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         free(c->tries[i].line);
-        client_object_unref(c->tries[i].give_up);
+        typed_object_unref(c->tries[i].give_up);
     }
     free(c->tries);
     sbuf_done(&c->text);

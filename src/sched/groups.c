@@ -40,7 +40,7 @@ static struct sched_group *get(struct sched *s, struct str namespace, struct str
 static void group_free(struct sched_group *g)
 {
     list_remove(&g->untold);
-    client_object_unref(g->object);
+    typed_object_unref(g->object);
     vec_done(&g->pods);
     free(g->message);
     free((void *)(uintptr_t)g->key.p);
@@ -85,21 +85,21 @@ void group_wake(struct sched *s, struct sched_group *g)
             sched_enqueue(s, g->pods.p[i]);
 }
 
-void groups_set(struct sched *s, const struct client_object *before,
-                const struct client_object *after)
+void groups_set(struct sched *s, const struct typed_object *before,
+                const struct typed_object *after)
 {
     const struct api_object_meta *m = after ? after->meta : before->meta;
     struct sched_group *g = get(s, m->namespace, m->name);
-    const struct client_object *old = g->object;
+    const struct typed_object *old = g->object;
     bool other = old && after && !str_eq(old->meta->uid, after->meta->uid);
     size_t min = group_min(g);
-    g->object = after ? client_object_ref(after) : NULL;
+    g->object = after ? typed_object_ref(after) : NULL;
     g->api = after ? after->object.value : NULL;
     if (!after || other) {
         g->attempts = 0;
         g->reason = NULL;
     }
-    client_object_unref(old);
+    typed_object_unref(old);
     // A group that came, or needs fewer pods than before, may be tried. Pods that were tried wait for what
     // they lack.
     bool helps = !old || other || group_min(g) < min;

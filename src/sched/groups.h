@@ -18,8 +18,8 @@ struct group_take;
 struct sched;
 
 struct sched_group {
-    struct str key;                     // namespace/name; owned
-    const struct client_object *object; // NULL: not seen
+    struct str key;                    // namespace/name; owned
+    const struct typed_object *object; // NULL: not seen
     const struct api_pod_group *api;
     struct pod_vec pods;
     uint32_t attempts; // in a row that did not place it
@@ -48,8 +48,8 @@ void groups_done(struct sched *s);
 struct sched_group *groups_find(const struct sched *s, struct str namespace, struct str name);
 
 // groups_set takes the group's newest object, NULL when it is gone.
-void groups_set(struct sched *s, const struct client_object *before,
-                const struct client_object *after);
+void groups_set(struct sched *s, const struct typed_object *before,
+                const struct typed_object *after);
 
 // groups_pod puts a pod into its group, or takes it out when it is over. groups_pod_gone: it is gone.
 void groups_pod(struct sched *s, struct sched_pod *p);

@@ -177,13 +177,13 @@ void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struc
         say(s, p);
 }
 
-void report_event(struct sched *s, const struct client_object *about, const char *type,
+void report_event(struct sched *s, const struct typed_object *about, const char *type,
                   const char *reason, struct str message)
 {
     event_record(s->recorder, about, str_z(type), str_z(reason), message);
 }
 
-void report_bound(struct sched *s, const struct client_object *pod, struct str node)
+void report_bound(struct sched *s, const struct typed_object *pod, struct str node)
 {
     int64_t now = exec_now_ns(s->exec);
     if (s->bound_told_ns < now)

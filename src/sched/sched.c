@@ -156,7 +156,7 @@ static struct str special_owner(const struct api_object_meta *meta)
     return special ? meta->owner_references.p[0].uid : (struct str){0};
 }
 
-static void index_by_owner(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_by_owner(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                            void *ctx)
 {
     struct str uid = special_owner(o->meta);
@@ -169,7 +169,7 @@ struct found {
     struct sched_pod *p;
 };
 
-static void index_found(void *arg, const struct client_object *o)
+static void index_found(void *arg, const struct typed_object *o)
 {
     const struct found *f = arg;
     cleanup_sbuf struct sbuf key = {0};
@@ -313,7 +313,7 @@ static bool relabelled(const struct api_object_meta *a, const struct api_object_
     return false;
 }
 
-static void pod_pending(struct sched *s, struct sched_pod *p, const struct client_object *before)
+static void pod_pending(struct sched *s, struct sched_pod *p, const struct typed_object *before)
 {
     index_claims(s, p);
     if (volumes_used(p->api))
@@ -330,8 +330,8 @@ static void pod_pending(struct sched *s, struct sched_pod *p, const struct clien
         queue_retry(&s->queue, p);
 }
 
-static void pod_changed(void *arg, const struct client_object *before,
-                        const struct client_object *after)
+static void pod_changed(void *arg, const struct typed_object *before,
+                        const struct typed_object *after)
 {
     struct sched *s = arg;
     const struct api_object_meta *m = after ? after->meta : before->meta;
@@ -349,7 +349,7 @@ static void pod_changed(void *arg, const struct client_object *before,
     bool moved = before && (relabelled(before->meta, m) ||
                             before->meta->deletion_timestamp.set != m->deletion_timestamp.set);
     bool smaller = false;
-    const struct client_object *held = before ? client_object_ref(before) : NULL;
+    const struct typed_object *held = before ? typed_object_ref(before) : NULL;
     if (p)
         smaller = cluster_pod_set(&s->cluster, p, after);
     else
@@ -364,7 +364,7 @@ static void pod_changed(void *arg, const struct client_object *before,
         pod_settled(s, p, moved, smaller);
     else if (p->state != POD_BINDING)
         queue_leave(&s->queue, p); // being deleted, or another scheduler's
-    client_object_unref(held);
+    typed_object_unref(held);
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
@@ -418,8 +418,8 @@ static uint32_t node_helps(const struct api_node *a, const struct api_node *b)
     return whys;
 }
 
-static void node_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void node_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct sched *s = arg;
     struct str name = after ? after->meta->name : before->meta->name;
@@ -437,8 +437,8 @@ static void node_changed(void *arg, const struct client_object *before,
     warm_soon(s);
 }
 
-static void namespace_changed(void *arg, const struct client_object *before,
-                              const struct client_object *after)
+static void namespace_changed(void *arg, const struct typed_object *before,
+                              const struct typed_object *after)
 {
     struct sched *s = arg;
     cluster_namespace_set(&s->cluster, after ? after->meta->name : before->meta->name, after);
@@ -448,7 +448,7 @@ static void namespace_changed(void *arg, const struct client_object *before,
 
 // --- Claims, slices, classes, rules --------------------------------------------------------------
 
-static bool has_allocation(const struct client_object *o)
+static bool has_allocation(const struct typed_object *o)
 {
     return o && ((const struct api_resource_claim *)o->object.value)->status.allocation;
 }
@@ -476,7 +476,7 @@ static void claim_users(struct sched *s, struct sched_claim *k, bool news)
     }
 }
 
-static void index_special(struct sched *s, const struct client_object *after, struct sched_claim *k)
+static void index_special(struct sched *s, const struct typed_object *after, struct sched_claim *k)
 {
     cleanup_sbuf struct sbuf key = {0};
     struct str uid = special_owner(after->meta);
@@ -489,15 +489,15 @@ static void index_special(struct sched *s, const struct client_object *after, st
         sched_index_claim(s, p, k->key);
 }
 
-static bool status_changed(const struct client_object *before, const struct client_object *after)
+static bool status_changed(const struct typed_object *before, const struct typed_object *after)
 {
     const struct api_resource_claim *a = before->object.value;
     const struct api_resource_claim *b = after->object.value;
     return !api_equal(&api_resource_claim_status_type, &a->status, &b->status);
 }
 
-static void claim_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void claim_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct sched *s = arg;
     bool listing = informer_revision(s->informers[WATCH_CLAIMS]) == 0;
@@ -520,8 +520,8 @@ static void claim_changed(void *arg, const struct client_object *before,
         bind_claim_changed(s, *still);
 }
 
-static void slice_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void slice_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct sched *s = arg;
     index_slice(s->devices, devices_object(before), devices_object(after));
@@ -532,8 +532,8 @@ static void slice_changed(void *arg, const struct client_object *before,
     warm_soon(s);
 }
 
-static void class_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void class_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct sched *s = arg;
     index_class(s->devices, devices_object(before), devices_object(after));
@@ -541,8 +541,8 @@ static void class_changed(void *arg, const struct client_object *before,
     sched_wake(s, WHY_BIT(WHY_DEVICES) | WHY_BIT(WHY_RESOURCES));
 }
 
-static void rule_changed(void *arg, const struct client_object *before,
-                         const struct client_object *after)
+static void rule_changed(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
 {
     struct sched *s = arg;
     if (!features_on(&s->features, FEATURE_DRA_DEVICE_TAINT_RULES))
@@ -672,16 +672,16 @@ static void pods_came_to(void *arg, uint64_t revision)
     take_pods_came_to(arg);
 }
 
-static void group_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void group_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     groups_set(arg, before, after);
 }
 
 void sched_start(struct sched *s)
 {
-    static void (*const changed[WATCHES])(void *, const struct client_object *,
-                                          const struct client_object *) = {
+    static void (*const changed[WATCHES])(void *, const struct typed_object *,
+                                          const struct typed_object *) = {
         [WATCH_PODS] = pod_changed,
         [WATCH_NODES] = node_changed,
         [WATCH_NAMESPACES] = namespace_changed,

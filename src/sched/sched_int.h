@@ -124,7 +124,7 @@ struct sched {
 // A claim of the pod.
 struct want {
     struct sched_claim *entry;              // NULL for the special claim until it is created
-    const struct client_object *object;     // as read at the start of the attempt
+    const struct typed_object *object;      // as read at the start of the attempt
     const struct api_resource_claim *claim; // same
     const struct api_allocation_result *allocation; // stored or pending; NULL: none
     bool allocated;
@@ -402,7 +402,7 @@ void bind_drop_all(struct sched *s);
 // bind_deallocate clears the allocation of a claim that keeps a pod from being placed (PostFilter).
 // bind_leftovers takes back what an earlier attempt left of a pod: reservations and special claims.
 // Either ends with the pod in the queue. bind_leftovers: false when there is nothing.
-void bind_deallocate(struct sched *s, struct sched_pod *p, const struct client_object *claim);
+void bind_deallocate(struct sched *s, struct sched_pod *p, const struct typed_object *claim);
 bool bind_leftovers(struct sched *s, struct sched_pod *p);
 
 // --- calls.c -------------------------------------------------------------------------------------
@@ -433,11 +433,11 @@ void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struc
 
 // report_gated tells a pod what it is waiting for before it can be tried, unless that comes soon.
 void report_gated(struct sched *s, struct sched_pod *p);
-void report_event(struct sched *s, const struct client_object *about, const char *type,
+void report_event(struct sched *s, const struct typed_object *about, const char *type,
                   const char *reason, struct str message);
 
 // report_bound tells that a pod got its node, unless many have been told of just now.
-void report_bound(struct sched *s, const struct client_object *pod, struct str node);
+void report_bound(struct sched *s, const struct typed_object *pod, struct str node);
 
 // --- sched.c -------------------------------------------------------------------------------------
 

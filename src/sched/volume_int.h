@@ -11,11 +11,11 @@
 // nearly all may be other nodes' own.
 struct volume_pin {
     struct str key, value; // empty: no single label decides
-    const struct client_object *volume;
+    const struct typed_object *volume;
     size_t rank; // the smallest volume's is 0
 };
 
-struct object_vec VEC(const struct client_object *);
+struct object_vec VEC(const struct typed_object *);
 
 struct volume_pins {
     struct volume_pin *p; // by key, value, rank
@@ -24,17 +24,17 @@ struct volume_pins {
 
 // volume_pins_make sorts volumes, the smallest first, so. volume_pins_best is the first of them that can be had from the node
 // and is free; NULL: none.
-typedef bool (*volume_free_fn)(const void *arg, const struct client_object *volume);
-void volume_pins_make(struct arena *arena, const struct client_object *const *volumes, size_t n,
+typedef bool (*volume_free_fn)(const void *arg, const struct typed_object *volume);
+void volume_pins_make(struct arena *arena, const struct typed_object *const *volumes, size_t n,
                       struct volume_pins *ret);
-const struct client_object *volume_pins_best(const struct volume_pins *all,
-                                             const struct api_node *node, volume_free_fn is_free,
-                                             const void *arg);
+const struct typed_object *volume_pins_best(const struct volume_pins *all,
+                                            const struct api_node *node, volume_free_fn is_free,
+                                            const void *arg);
 
 // A claim of the pod under way. All is borrowed: nothing changes during an attempt.
 struct pod_volume {
     struct volume_ref ref; // how the pod names it
-    const struct client_object *object;
+    const struct typed_object *object;
     const struct api_persistent_volume_claim *claim;
     const struct api_storage_class *class;      // NULL: none
     const struct api_persistent_volume *volume; // NULL: none yet, or it is gone
@@ -47,7 +47,7 @@ struct pod_volume {
     struct volume_pins pins; // volumes that would do
     struct object_vec rooms; // where its driver has room for one, once that was asked
     bool rooms_known;
-    const struct client_object *chosen; // for the node asked last; NULL: one has to be made
+    const struct typed_object *chosen; // for the node asked last; NULL: one has to be made
 };
 
 // volume_match_begin looks for volumes that unbound claims can have; volume_match_node chooses of them for a node. False:

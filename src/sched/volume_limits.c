@@ -17,7 +17,7 @@ static bool attached_of(const struct sched *s, const struct api_persistent_volum
                         struct arena *arena, struct attached *ret)
 {
     struct str none = {0}, class = volume_claim_class(claim);
-    const struct client_object *o =
+    const struct typed_object *o =
         claim->spec.volume_name.n ? volumes_get(s, VOLUME_VOLUMES, none, claim->spec.volume_name)
                                   : NULL;
     if (o) {
@@ -48,7 +48,7 @@ void volume_limits_begin(struct attempt *a)
 // The driver's limit on the node, -1: none.
 static int64_t limit_of(const struct sched *s, const struct sched_node *n, struct str driver)
 {
-    const struct client_object *o = volumes_get(s, VOLUME_NODES, (struct str){0}, n->name);
+    const struct typed_object *o = volumes_get(s, VOLUME_NODES, (struct str){0}, n->name);
     const struct api_csi_node *node = o ? o->object.value : NULL;
     for (size_t i = 0; node && i < node->spec.drivers.n; i++) {
         const struct api_csi_node_driver *d = &node->spec.drivers.p[i];
@@ -65,7 +65,7 @@ static void add_pod(const struct sched *s, const struct api_pod *pod, struct str
     struct attached at;
     size_t i = 0;
     while (volumes_next(pod, &i, arena, &ref)) {
-        const struct client_object *o =
+        const struct typed_object *o =
             volumes_get(s, VOLUME_CLAIMS, pod->metadata.namespace, ref.name);
         if (o && attached_of(s, o->object.value, arena, &at) && str_eq(at.driver, driver))
             *map_put(all, at.handle) = true;

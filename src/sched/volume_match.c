@@ -18,7 +18,7 @@ static struct str mode_of(bool has, struct str mode)
     return has ? mode : STR("Filesystem");
 }
 
-static const struct quantity *size_of(const struct client_object *volume)
+static const struct quantity *size_of(const struct typed_object *volume)
 {
     const struct api_persistent_volume *v = volume->object.value;
     return amounts_get(&v->spec.capacity, STR("storage"));
@@ -85,10 +85,10 @@ struct matching {
     struct attempt *a;
     struct pod_volume *v;
     struct object_vec found;
-    const struct client_object *given;
+    const struct typed_object *given;
 };
 
-static void show_volume(void *arg, const struct client_object *o)
+static void show_volume(void *arg, const struct typed_object *o)
 {
     struct matching *m = arg;
     const struct api_persistent_volume *volume = o->object.value;
@@ -104,8 +104,8 @@ static void show_volume(void *arg, const struct client_object *o)
 
 static int smaller(const void *x, const void *y)
 {
-    const struct client_object *a = *(const struct client_object *const *)x;
-    const struct client_object *b = *(const struct client_object *const *)y;
+    const struct typed_object *a = *(const struct typed_object *const *)x;
+    const struct typed_object *b = *(const struct typed_object *const *)y;
     static const struct quantity none = {0};
     const struct quantity *p = size_of(a), *q = size_of(b);
     int order = quantity_cmp(p ? p : &none, q ? q : &none);
@@ -161,7 +161,7 @@ struct chooser {
     const struct pod_volume *v; // those before it have chosen
 };
 
-static bool is_left(const void *arg, const struct client_object *volume)
+static bool is_left(const void *arg, const struct typed_object *volume)
 {
     const struct chooser *c = arg;
     for (const struct pod_volume *v = c->a->volumes; v < c->v; v++)
@@ -170,15 +170,15 @@ static bool is_left(const void *arg, const struct client_object *volume)
     return true;
 }
 
-static const struct client_object *choose(const struct attempt *a, const struct pod_volume *v,
-                                          const struct api_node *node)
+static const struct typed_object *choose(const struct attempt *a, const struct pod_volume *v,
+                                         const struct api_node *node)
 {
     return volume_pins_best(&v->pins, node, is_left, &(struct chooser){a, v});
 }
 
 // --- Volumes to be made --------------------------------------------------------------------------
 
-static void show_capacity(void *arg, const struct client_object *o)
+static void show_capacity(void *arg, const struct typed_object *o)
 {
     struct matching *m = arg;
     const struct api_csi_storage_capacity *c = o->object.value;
@@ -203,7 +203,7 @@ static void find_rooms(struct attempt *a, struct pod_volume *v)
 // A driver that publishes what room it has must have enough where the node is.
 static bool has_room(struct attempt *a, struct pod_volume *v, const struct api_node *node)
 {
-    const struct client_object *o =
+    const struct typed_object *o =
         volumes_get(a->s, VOLUME_DRIVERS, (struct str){0}, v->class->provisioner);
     const struct api_csi_driver *driver = o ? o->object.value : NULL;
     if (!request_of(v) || !driver || !driver->spec.storage_capacity ||

@@ -10,7 +10,7 @@
 #include "base/banned.h"
 
 // A requirement that has to be met, and by one value of its label only.
-static const struct api_node_selector_requirement *sole_value(const struct client_object *volume)
+static const struct api_node_selector_requirement *sole_value(const struct typed_object *volume)
 {
     const struct api_persistent_volume *v = volume->object.value;
     const struct api_node_selector *s =
@@ -34,7 +34,7 @@ static int pin_order(const void *x, const void *y)
     return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-void volume_pins_make(struct arena *arena, const struct client_object *const *volumes, size_t n,
+void volume_pins_make(struct arena *arena, const struct typed_object *const *volumes, size_t n,
                       struct volume_pins *ret)
 {
     *ret = (struct volume_pins){arena_array(arena, struct volume_pin, n), n};
@@ -67,9 +67,9 @@ static size_t place_of(const struct volume_pins *all, struct str key, const stru
     return low;
 }
 
-const struct client_object *volume_pins_best(const struct volume_pins *all,
-                                             const struct api_node *node, volume_free_fn is_free,
-                                             const void *arg)
+const struct typed_object *volume_pins_best(const struct volume_pins *all,
+                                            const struct api_node *node, volume_free_fn is_free,
+                                            const void *arg)
 {
     static const struct str none = {0};
     const struct volume_pin *best = NULL;

@@ -77,7 +77,7 @@ static void look_at_claim(struct attempt *a, struct pod_volume *v)
 {
     const struct sched *s = a->s;
     struct str class = volume_claim_class(v->claim);
-    const struct client_object *o =
+    const struct typed_object *o =
         class.n ? volumes_get(s, VOLUME_CLASSES, (struct str){0}, class) : NULL;
     v->class = o ? o->object.value : NULL;
     v->bound = volume_is_bound(v->claim);
@@ -87,7 +87,7 @@ static void look_at_claim(struct attempt *a, struct pod_volume *v)
     v->volume = o ? o->object.value : NULL;
 }
 
-static bool is_there(const struct attempt *a, const struct client_object *claim)
+static bool is_there(const struct attempt *a, const struct typed_object *claim)
 {
     for (size_t i = 0; i < a->volumes_len; i++)
         if (a->volumes[i].object == claim)
@@ -95,7 +95,7 @@ static bool is_there(const struct attempt *a, const struct client_object *claim)
     return false;
 }
 
-static const struct client_object *find_claim(const struct attempt *a, const struct volume_ref *ref)
+static const struct typed_object *find_claim(const struct attempt *a, const struct volume_ref *ref)
 {
     return volumes_get(a->s, VOLUME_CLAIMS, a->api->metadata.namespace, ref->name);
 }
@@ -122,7 +122,7 @@ static bool take_claims(struct attempt *a)
     size_t at = 0;
     a->volumes = arena_array(a->arena, struct pod_volume, a->api->spec.volumes.n);
     while (volumes_next(a->api, &at, a->arena, &ref)) {
-        const struct client_object *o = find_claim(a, &ref);
+        const struct typed_object *o = find_claim(a, &ref);
         if (!usable(a, &ref, o ? o->object.value : NULL) || !o) {
             a->volume_refused = ref;
             return false;

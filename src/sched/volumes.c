@@ -104,8 +104,8 @@ bool volumes_on(const struct sched *s)
     return true;
 }
 
-const struct client_object *volumes_get(const struct sched *s, enum volume_kind kind,
-                                        struct str namespace, struct str name)
+const struct typed_object *volumes_get(const struct sched *s, enum volume_kind kind,
+                                       struct str namespace, struct str name)
 {
     const struct informer *all = s->volumes.informers[kind];
     return all ? informer_get(all, namespace, name) : NULL;
@@ -119,8 +119,8 @@ static void wake_all(struct sched *s)
     queue_wake(&s->queue, WHY_BIT(WHY_VOLUMES));
 }
 
-static void claim_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void claim_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     struct sched *s = arg;
     const struct api_object_meta *m = after ? after->meta : before->meta;
@@ -132,8 +132,8 @@ static void claim_changed(void *arg, const struct client_object *before,
     bind_volume_claim_changed(s, m);
 }
 
-static void volume_changed(void *arg, const struct client_object *before,
-                           const struct client_object *after)
+static void volume_changed(void *arg, const struct typed_object *before,
+                           const struct typed_object *after)
 {
     struct sched *s = arg;
     if (after)
@@ -141,8 +141,8 @@ static void volume_changed(void *arg, const struct client_object *before,
     bind_volume_changed(s, after ? after : before);
 }
 
-static void other_changed(void *arg, const struct client_object *before,
-                          const struct client_object *after)
+static void other_changed(void *arg, const struct typed_object *before,
+                          const struct typed_object *after)
 {
     (void)before;
     if (after)
@@ -187,13 +187,13 @@ static void refused(void *arg, int code)
 
 // --- Life ----------------------------------------------------------------------------------------
 
-static void index_volume(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_volume(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                          void *ctx)
 {
     add(ctx, volume_class(o->object.value));
 }
 
-static void index_capacity(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void index_capacity(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                            void *ctx)
 {
     add(ctx, ((const struct api_csi_storage_capacity *)o->object.value)->storage_class_name);

@@ -81,8 +81,8 @@ const struct api_kind *volumes_forbidden(const struct sched *s);
 const struct api_kind *volumes_kind(enum volume_kind k);
 
 // volumes_get finds an object; NULL: there is none.
-const struct client_object *volumes_get(const struct sched *s, enum volume_kind kind,
-                                        struct str namespace, struct str name);
+const struct typed_object *volumes_get(const struct sched *s, enum volume_kind kind,
+                                       struct str namespace, struct str name);
 
 // volume_reaches: the volume can be had from the node.
 bool volume_reaches(const struct api_persistent_volume *volume, const struct api_node *node);

@@ -84,8 +84,8 @@ const struct api_policy_rule_array *rbac_role(const struct rbac *r, struct str n
     bool cluster = str_eqz(ref->kind, "ClusterRole");
     if (!cluster && (!namespace.n || !str_eqz(ref->kind, "Role")))
         return NULL;
-    const struct client_object *o = informer_get(r->informers[cluster ? CLUSTER_ROLES : ROLES],
-                                                 cluster ? STR("") : namespace, ref->name);
+    const struct typed_object *o = informer_get(r->informers[cluster ? CLUSTER_ROLES : ROLES],
+                                                cluster ? STR("") : namespace, ref->name);
     if (!o)
         return NULL;
     return cluster ? &((const struct api_cluster_role *)o->object.value)->rules
@@ -114,7 +114,7 @@ static void add_subject(struct rbac *r, const struct api_subject *s, const struc
     vec_push(list, one);
 }
 
-static void add_binding(void *arg, const struct client_object *o)
+static void add_binding(void *arg, const struct typed_object *o)
 {
     struct rbac *r = arg;
     bool cluster = o->object.kind->type == &api_cluster_role_binding_type;
@@ -148,8 +148,7 @@ static void make_index(struct rbac *r)
     r->stale = false;
 }
 
-static void changed(void *arg, const struct client_object *before,
-                    const struct client_object *after)
+static void changed(void *arg, const struct typed_object *before, const struct typed_object *after)
 {
     struct rbac *r = arg;
     (void)before, (void)after;

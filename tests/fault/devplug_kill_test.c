@@ -163,7 +163,7 @@ static void finish(struct plug_world *w)
     fake_plugin_done(&w->plugin);
     sbuf_done(&w->file);
     client_free(w->p.inner);
-    client_object_unref(w->p.node);
+    typed_object_unref(w->p.node);
     world_free(w->p.w);
     fake_machine_done(&w->p.machine);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread

@@ -287,7 +287,7 @@ static int live(int at, bool reboot, bool forced)
     disk_folder_free(f.disk);
     sbuf_done(&state);
     client_free(f.p.inner);
-    client_object_unref(f.p.node);
+    typed_object_unref(f.p.node);
     world_free(f.p.w);
     fake_machine_done(&f.p.machine);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread

@@ -44,7 +44,7 @@ struct net_call {
     struct exec_timer given_up; // on the client's exec
     int code;
     struct err err;
-    const struct client_object *object; // referenced
+    const struct typed_object *object; // referenced
 };
 
 struct queued {
@@ -114,7 +114,7 @@ static const char *const verb_names[] = {"get", "create", "update", "patch", "de
 static void call_free(struct net_call *call)
 {
     list_remove(&call->node);
-    client_object_unref(call->object);
+    typed_object_unref(call->object);
     arena_done(&call->arena);
     free(call);
 }
@@ -164,7 +164,7 @@ static void call_back(struct net_call *call)
 
 static void call_fail(struct net_call *call, int code)
 {
-    client_object_unref(call->object);
+    typed_object_unref(call->object);
     call->object = NULL;
     call->code = err_set(&call->err, code, "the network failed");
 }
@@ -175,7 +175,7 @@ static void at_server(void *arg, const struct client_answer *a)
     call->code = a->code;
     if (a->err)
         call->err = *a->err;
-    call->object = client_object_ref(a->object);
+    call->object = typed_object_ref(a->object);
     if (call->fate == FATE_ANSWER_LOST)
         call_fail(call, rng_below(call->net->rng, 2) ? ERR_UNAVAILABLE : ERR_TIMEOUT);
     call_back(call);
@@ -340,7 +340,7 @@ static void watch_close(struct client_watch *w)
 static void watch_drop_queue(struct client_watch *w)
 {
     for (size_t i = 0; i < w->queue.n; i++)
-        client_object_unref(w->queue.p[i].event.object);
+        typed_object_unref(w->queue.p[i].event.object);
     vec_clear(&w->queue);
 }
 
@@ -382,7 +382,7 @@ static void on_event(void *arg, const struct client_event *e)
         return;
     }
     struct queued q = {.event = *e};
-    q.event.object = client_object_ref(e->object);
+    q.event.object = typed_object_ref(e->object);
     q.event.err = NULL;
     vec_push(&w->queue, q);
     watch_later(w);
@@ -423,7 +423,7 @@ static void deliver(void *arg)
         net_trace(n, q.event.revision, (uint64_t)q.event.type);
         watch_tell(w, &q.event);
         w->event(w->arg, &q.event);
-        client_object_unref(q.event.object);
+        typed_object_unref(q.event.object);
     }
     w->delivering = false;
     size_t left = w->queue.n - i;

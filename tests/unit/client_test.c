@@ -31,7 +31,7 @@ struct answer {
     int calls;
     int code;
     char text[256];
-    const struct client_object *object;
+    const struct typed_object *object;
 };
 
 static void note_answer(void *arg, const struct client_answer *a)
@@ -41,14 +41,14 @@ static void note_answer(void *arg, const struct client_answer *a)
     got->code = a->code;
     (void)snprintf(got->text, sizeof(got->text), "%.*s", (int)sizeof(got->text) - 1,
                    a->err ? a->err->msg : "");
-    client_object_unref(got->object);
-    got->object = client_object_ref(a->object);
+    typed_object_unref(got->object);
+    got->object = typed_object_ref(a->object);
     assert_true((a->code == 0) == (a->err == NULL));
 }
 
 static void answer_done(struct answer *a)
 {
-    client_object_unref(a->object);
+    typed_object_unref(a->object);
     *a = (struct answer){0};
 }
 
@@ -235,23 +235,23 @@ TEST_IN_WORLD(a_watch_lists_then_follows)
 
 static void note_object(void *arg, const struct client_event *e)
 {
-    const struct client_object **out = arg;
-    client_object_unref(*out);
-    *out = client_object_ref(e->object);
+    const struct typed_object **out = arg;
+    typed_object_unref(*out);
+    *out = typed_object_ref(e->object);
 }
 
 TEST_IN_WORLD(an_event_is_decoded_once_for_all)
 {
     struct client *a = new_client(w), *b = new_client(w);
-    const struct client_object *seen_a = NULL, *seen_b = NULL;
+    const struct typed_object *seen_a = NULL, *seen_b = NULL;
     struct client_watch *wa = client_watch(a, config_kind(), NULL, 0, note_object, &seen_a);
     struct client_watch *wb = client_watch(b, config_kind(), NULL, 0, note_object, &seen_b);
     world_run(w);
     make(w, "a", "red");
     assert_non_null(seen_a);
     assert_ptr_equal(seen_a, seen_b);
-    client_object_unref(seen_a);
-    client_object_unref(seen_b);
+    typed_object_unref(seen_a);
+    typed_object_unref(seen_b);
     client_watch_stop(a, wa);
     client_watch_stop(b, wb);
     client_free(a);
@@ -370,7 +370,7 @@ struct mirror {
     size_t synced;
 };
 
-static size_t number_in(const struct client_object *o)
+static size_t number_in(const struct typed_object *o)
 {
     uint64_t n = 0;
     assert_int_equal(str_to_u64(str_from(o->meta->name, 1), &n), 0);
@@ -379,8 +379,8 @@ static size_t number_in(const struct client_object *o)
 }
 
 // Each change must fit the one before: nothing doubled, nothing left out.
-static void mirror_changed(void *arg, const struct client_object *before,
-                           const struct client_object *after)
+static void mirror_changed(void *arg, const struct typed_object *before,
+                           const struct typed_object *after)
 {
     struct mirror *m = arg;
     uint64_t *known = &m->revisions[number_in(before ? before : after)];
@@ -398,7 +398,7 @@ static void mirror_synced(void *arg)
     ((struct mirror *)arg)->synced++;
 }
 
-static void by_colour(const struct client_object *o, void (*add)(void *ctx, struct str key),
+static void by_colour(const struct typed_object *o, void (*add)(void *ctx, struct str key),
                       void *ctx)
 {
     for (size_t i = 0; i < o->meta->labels.n; i++)
@@ -406,7 +406,7 @@ static void by_colour(const struct client_object *o, void (*add)(void *ctx, stru
             add(ctx, o->meta->labels.p[i].value);
 }
 
-static void add_name(void *arg, const struct client_object *o)
+static void add_name(void *arg, const struct typed_object *o)
 {
     struct sbuf *out = arg;
     sbuf_addf(out, "%.*s ", STR_ARG(o->meta->name));

@@ -52,8 +52,8 @@ static void create_next(struct side *s)
     client_create(s->client, &object, NULL, on_created, s);
 }
 
-static void on_change(void *arg, const struct client_object *before,
-                      const struct client_object *after)
+static void on_change(void *arg, const struct typed_object *before,
+                      const struct typed_object *after)
 {
     struct side *s = arg;
     assert_null(before);

@@ -118,7 +118,7 @@ static void world_done(struct world *w)
     disk_folder_free(w->disk);
     exec_sim_free(w->sim);
     vec_foreach(&w->pods, pod)
-        client_object_unref(*pod);
+        typed_object_unref(*pod);
     vec_done(&w->pods);
     sbuf_done(&w->amounts);
     sbuf_done(&w->health);
@@ -183,8 +183,8 @@ static const char *amounts(struct world *w)
 #define LIMIT(n)       "\"resources\":{\"limits\":{\"" RESOURCE "\":\"" n "\"}}"
 #define WANTS(name, n) "{\"name\":\"" name "\",\"image\":\"i\"," LIMIT(n) "}"
 
-static const struct client_object *add_pod(struct world *w, const char *uid, const char *spec,
-                                           const char *status)
+static const struct typed_object *add_pod(struct world *w, const char *uid, const char *spec,
+                                          const char *status)
 {
     cleanup_sbuf struct sbuf json = {0};
     sbuf_addf(&json,
@@ -195,7 +195,7 @@ static const struct client_object *add_pod(struct world *w, const char *uid, con
     return *vec_last(&w->pods);
 }
 
-static const struct client_object *simple(struct world *w, const char *uid, const char *number)
+static const struct typed_object *simple(struct world *w, const char *uid, const char *number)
 {
     cleanup_sbuf struct sbuf spec = {0};
     sbuf_addf(&spec,
@@ -205,7 +205,7 @@ static const struct client_object *simple(struct world *w, const char *uid, cons
     return add_pod(w, uid, spec.p, "");
 }
 
-static struct kit_result allocate(struct world *w, const struct client_object *pod)
+static struct kit_result allocate(struct world *w, const struct typed_object *pod)
 {
     struct kit_result r = {0};
     devplug_allocate(w->d, pod, kit_done, &r);
@@ -214,7 +214,7 @@ static struct kit_result allocate(struct world *w, const struct client_object *p
     return r;
 }
 
-static void must_allocate(struct world *w, const struct client_object *pod)
+static void must_allocate(struct world *w, const struct typed_object *pod)
 {
     struct kit_result r = allocate(w, pod);
     if (r.done != 1 || r.code < 0)
@@ -362,7 +362,7 @@ TEST_IN_WORLD(what_the_plugin_answers_reaches_the_container)
     w->plugin.cdi_kind = "example.com/class";
     enrol(w, "one.sock");
     tell(w, w->one, "a b c");
-    const struct client_object *pod = simple(w, "u1", "2");
+    const struct typed_object *pod = simple(w, "u1", "2");
     assert_true(devplug_wanted(w->d, pod->object.value));
     must_allocate(w, pod);
     assert_int_equal(devplug_container(w->d, STR("u1"), STR("c"), &a, &g, &err), 0);
@@ -411,7 +411,7 @@ TEST_IN_WORLD(stranded_devices_are_collected)
     enrol(w, "one.sock");
     tell(w, w->one, "a");
     must_allocate(w, simple(w, "u1", "1"));
-    client_object_unref(vec_pop(&w->pods));
+    typed_object_unref(vec_pop(&w->pods));
     must_allocate(w, simple(w, "u2", "1"));
     assert_held(w, "u2/c=a");
 }
@@ -520,9 +520,9 @@ TEST_IN_WORLD(what_a_claim_satisfies_is_not_asked_of_a_plugin)
         "\"containerName\":\"c1\",\"resourceName\":\"" RESOURCE "\",\"requestName\":\"r\"}]}";
     enrol(w, "one.sock");
     tell(w, w->one, "a b");
-    const struct client_object *both =
+    const struct typed_object *both =
         add_pod(w, "u1", "\"containers\":[" WANTS("c1", "1") "," WANTS("c2", "1") "]", claimed);
-    const struct client_object *all =
+    const struct typed_object *all =
         add_pod(w, "u2", "\"containers\":[" WANTS("c1", "1") "]", claimed);
     assert_true(devplug_wanted(w->d, both->object.value));
     assert_false(devplug_wanted(w->d, all->object.value));
@@ -542,7 +542,7 @@ TEST_IN_WORLD(plugins_that_want_to_are_told_of_every_start)
     w->plugin.pre_start = true;
     enrol(w, "one.sock");
     tell(w, w->one, "a b");
-    const struct client_object *pod = simple(w, "u1", "2");
+    const struct typed_object *pod = simple(w, "u1", "2");
     const struct api_container *c =
         &((const struct api_pod *)pod->object.value)->spec.containers.p[0];
     must_allocate(w, pod);
@@ -576,7 +576,7 @@ TEST_IN_WORLD(others_are_not_asked_at_a_start)
 {
     enrol(w, "one.sock");
     tell(w, w->one, "a");
-    const struct client_object *pod = simple(w, "u1", "1");
+    const struct typed_object *pod = simple(w, "u1", "1");
     struct kit_result r = {0};
     must_allocate(w, pod);
     assert_false(devplug_pre_start(
@@ -594,7 +594,7 @@ TEST_IN_WORLD(a_restarted_manager_knows_who_holds_what)
     assert_true(devplug_is_new(w->d));
     enrol(w, "one.sock");
     tell(w, w->one, "a b@1");
-    const struct client_object *pod = simple(w, "u1", "1");
+    const struct typed_object *pod = simple(w, "u1", "1");
     must_allocate(w, pod);
     devplug_free(w->d);
     start(w);
@@ -610,7 +610,7 @@ TEST_IN_WORLD(a_restarted_manager_knows_who_holds_what)
     must_allocate(w, simple(w, "u2", "1"));
     assert_held(w, "u1/c=a u2/c=b");
     // A pod that asks for another number than it has is an error, as for kubelet.
-    const struct client_object *other = simple(w, "u1", "2");
+    const struct typed_object *other = simple(w, "u1", "2");
     assert_refused(allocate(w, other),
                    "pod \"u1\" container \"c\" changed request for resource \"" RESOURCE
                    "\" from 1 to 2");

@@ -131,14 +131,14 @@ static void world_done(struct world *w)
     kit_api_done(&w->api);
     kit_driver_done(&w->driver);
     vec_foreach(&w->pods, pod)
-        client_object_unref(*pod);
+        typed_object_unref(*pod);
     vec_done(&w->pods);
     char command[80];
     (void)snprintf(command, sizeof(command), "rm -rf %s", w->dir);
     assert_int_equal(system(command), 0); // NOLINT(concurrency-mt-unsafe,cert-env33-c): a test
 }
 
-static const struct client_object *pod_add(struct world *w, const char *uid, const char *claims)
+static const struct typed_object *pod_add(struct world *w, const char *uid, const char *claims)
 {
     vec_push(&w->pods, kit_pod(uid, uid, claims));
     return w->pods.p[w->pods.n - 1];
@@ -150,14 +150,14 @@ static struct kit_result finish(struct world *w, struct kit_result *r)
     return *r;
 }
 
-static struct kit_result prepare(struct world *w, const struct client_object *pod)
+static struct kit_result prepare(struct world *w, const struct typed_object *pod)
 {
     struct kit_result r = {0};
     dra_prepare(w->dra, pod, kit_done, &r);
     return finish(w, &r);
 }
 
-static struct kit_result unprepare(struct world *w, const struct client_object *pod)
+static struct kit_result unprepare(struct world *w, const struct typed_object *pod)
 {
     struct kit_result r = {0};
     dra_unprepare(w->dra, pod, kit_done, &r);
@@ -179,7 +179,7 @@ static void the_metrics_are_kubelets(void **state)
     struct world w;
     world_init(&w, PLUGIN_ID_DRA_V1, NULL);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_metric(&w, "dra_resource_claims_in_use{driver_name=\"<any>\"} 0\n");
     w.driver.hang = true;
     assert_int_equal(prepare(&w, pod).code, -ERR_TIMEOUT);
@@ -221,7 +221,7 @@ static void both_versions_work_over_sockets(void **state)
         struct world w;
         world_init(&w, versions[i], NULL);
         kit_claim(&w.api, "a", DRIVER, "p1");
-        const struct client_object *pod = pod_add(&w, "p1", "a");
+        const struct typed_object *pod = pod_add(&w, "p1", "a");
         struct kit_result r = prepare(&w, pod);
         assert_string_equal(r.err.msg, "");
         assert_true(kit_driver_has(&w.driver, "uid-a"));
@@ -237,7 +237,7 @@ static void a_driver_that_hangs_meets_the_deadline(void **state)
     struct world w;
     world_init(&w, PLUGIN_ID_DRA_V1, NULL);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     w.driver.hang = true;
     assert_int_equal(prepare(&w, pod).code, -ERR_TIMEOUT);
     w.driver.hang = false;
@@ -256,7 +256,7 @@ static void a_socket_that_vanishes_fails_the_call_and_comes_back(void **state)
     struct world w;
     world_init(&w, PLUGIN_ID_DRA_V1, NULL);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     w.driver.hang = true;
     struct kit_result r = {0};
     dra_prepare(w.dra, pod, kit_done, &r);
@@ -283,7 +283,7 @@ static void a_rolling_update_loses_nothing(void **state)
     world_init(&w, PLUGIN_ID_DRA_V1, NULL);
     kit_claim(&w.api, "a", DRIVER, "p1");
     kit_claim(&w.api, "b", DRIVER, "p2");
-    const struct client_object *one = pod_add(&w, "p1", "a"), *two = pod_add(&w, "p2", "b");
+    const struct typed_object *one = pod_add(&w, "p1", "a"), *two = pod_add(&w, "p2", "b");
     assert_int_equal(prepare(&w, one).code, 0);
     struct kit_driver next = {.name = DRIVER, .versions = {PLUGIN_ID_DRA_V1}};
     struct kit_served served;

@@ -103,7 +103,7 @@ static void end(struct world *w)
     disk_folder_free(w->disk);
     exec_sim_free(w->sim);
     vec_foreach(&w->pods, pod)
-        client_object_unref(*pod);
+        typed_object_unref(*pod);
     vec_done(&w->pods);
     char command[80];
     (void)snprintf(command, sizeof(command), "rm -rf %s", w->dir);

@@ -10,11 +10,11 @@
 
 #include "base/banned.h"
 
-struct client_object *kit_object(const char *json)
+struct typed_object *kit_object(const char *json)
 {
     struct json_doc doc = {0};
     struct err err = {0};
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     if (json_parse(str_z(json), NULL, &doc, &err) < 0 ||
         api_decode(&doc, doc.root, &o->arena, NULL, &o->object, &err) < 0)
         fail_msg("%s: %s", err.msg, json);
@@ -31,7 +31,7 @@ struct answer {
     client_done_fn done;
     void *arg;
     int code;
-    const struct client_object *object;
+    const struct typed_object *object;
 };
 
 static void on_answer(void *arg)
@@ -44,7 +44,7 @@ static void on_answer(void *arg)
         (void)err_set(&err, -a->code, "not found");
     const struct client_answer answer = {a->code, a->code ? &err : NULL, a->object};
     a->done(a->arg, &answer);
-    client_object_unref(a->object);
+    typed_object_unref(a->object);
     free(a);
 }
 
@@ -53,20 +53,19 @@ static struct kit_api *api_of(struct client *c)
     return container_of(c, struct kit_api, client);
 }
 
-static void answer(struct client *c, int code, const struct client_object *o, client_done_fn done,
+static void answer(struct client *c, int code, const struct typed_object *o, client_done_fn done,
                    void *arg)
 {
     struct answer *a = xcalloc(1, sizeof(*a));
     int refuse = api_of(c)->refuse;
-    *a =
-        (struct answer){c, done, arg, refuse ? refuse : code, refuse ? NULL : client_object_ref(o)};
+    *a = (struct answer){c, done, arg, refuse ? refuse : code, refuse ? NULL : typed_object_ref(o)};
     exec_post(c->exec, on_answer, a);
 }
 
 static void api_get(struct client *c, const struct client_key *key, client_done_fn done, void *arg)
 {
     vec_foreach(&api_of(c)->objects, it) {
-        const struct client_object *o = *it;
+        const struct typed_object *o = *it;
         if (o->object.kind == key->kind && str_eq(o->meta->name, key->name) &&
             str_eq(o->meta->namespace, key->namespace)) {
             answer(c, 0, o, done, arg);
@@ -124,14 +123,14 @@ void kit_api_init(struct kit_api *a, struct exec *exec)
 void kit_api_done(struct kit_api *a)
 {
     vec_foreach(&a->objects, o)
-        client_object_unref(*o);
+        typed_object_unref(*o);
     vec_done(&a->objects);
     sbuf_done(&a->log);
 }
 
-const struct client_object *kit_api_add(struct kit_api *a, const char *json)
+const struct typed_object *kit_api_add(struct kit_api *a, const char *json)
 {
-    struct client_object *o = kit_object(json);
+    struct typed_object *o = kit_object(json);
     kit_api_remove(a, o->object.kind->kind.p, o->meta->name.p);
     vec_push(&a->objects, o);
     return o;
@@ -141,9 +140,9 @@ void kit_api_remove(struct kit_api *a, const char *kind, const char *name)
 {
     size_t kept = 0;
     for (size_t i = 0; i < a->objects.n; i++) {
-        struct client_object *o = a->objects.p[i];
+        struct typed_object *o = a->objects.p[i];
         if (str_eqz(o->object.kind->kind, kind) && str_eqz(o->meta->name, name))
-            client_object_unref(o);
+            typed_object_unref(o);
         else
             a->objects.p[kept++] = o;
     }
@@ -169,7 +168,7 @@ void kit_claim(struct kit_api *a, const char *name, const char *driver, const ch
     (void)kit_api_add(a, json.p);
 }
 
-struct client_object *kit_pod(const char *name, const char *uid, const char *claims)
+struct typed_object *kit_pod(const char *name, const char *uid, const char *claims)
 {
     cleanup_sbuf struct sbuf json = {0}, entries = {0}, uses = {0};
     struct str rest = str_z(claims), claim;

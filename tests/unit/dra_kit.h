@@ -11,11 +11,11 @@
 #include "unit.h"
 
 // kit_object makes an object of JSON text; one reference.
-struct client_object *kit_object(const char *json);
+struct typed_object *kit_object(const char *json);
 
 // --- An API in memory ----------------------------------------------------------------------------
 
-struct kit_objects VEC(struct client_object *);
+struct kit_objects VEC(struct typed_object *);
 
 struct kit_api {
     struct client client;
@@ -26,7 +26,7 @@ struct kit_api {
 
 void kit_api_init(struct kit_api *a, struct exec *exec);
 void kit_api_done(struct kit_api *a);
-const struct client_object *kit_api_add(struct kit_api *a, const char *json);
+const struct typed_object *kit_api_add(struct kit_api *a, const char *json);
 void kit_api_remove(struct kit_api *a, const char *kind, const char *name);
 
 // kit_claim adds an allocated claim "default/NAME" with UID uid-NAME whose device dev-NAME is of a
@@ -35,7 +35,7 @@ void kit_claim(struct kit_api *a, const char *name, const char *driver, const ch
 
 // kit_pod makes a pod "default/NAME" of UID uid, with one container that uses all claims of the list
 // "claim claim …".
-struct client_object *kit_pod(const char *name, const char *uid, const char *claims);
+struct typed_object *kit_pod(const char *name, const char *uid, const char *claims);
 
 // --- A driver ------------------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ static void world_done(struct world *w)
     disk_folder_free(w->disk);
     exec_sim_free(w->sim);
     vec_foreach(&w->active, pod)
-        client_object_unref(*pod);
+        typed_object_unref(*pod);
     vec_done(&w->active);
     sbuf_done(&w->health_log);
     sbuf_done(&w->plugin_log);
@@ -196,9 +196,9 @@ static void world_ready(struct world *w)
     assert_int_equal(w->driver.registered, 1);
 }
 
-static const struct client_object *pod_add(struct world *w, const char *uid, const char *claims)
+static const struct typed_object *pod_add(struct world *w, const char *uid, const char *claims)
 {
-    struct client_object *pod = kit_pod(uid, uid, claims);
+    struct typed_object *pod = kit_pod(uid, uid, claims);
     vec_push(&w->active, pod);
     return pod;
 }
@@ -208,14 +208,14 @@ static void pod_gone(struct world *w, const char *uid)
     size_t kept = 0;
     for (size_t i = 0; i < w->active.n; i++) {
         if (str_eqz(w->active.p[i]->meta->uid, uid))
-            client_object_unref(w->active.p[i]);
+            typed_object_unref(w->active.p[i]);
         else
             w->active.p[kept++] = w->active.p[i];
     }
     w->active.n = kept;
 }
 
-static struct kit_result prepare(struct world *w, const struct client_object *pod)
+static struct kit_result prepare(struct world *w, const struct typed_object *pod)
 {
     struct kit_result r = {0};
     dra_prepare(w->dra, pod, kit_done, &r);
@@ -225,7 +225,7 @@ static struct kit_result prepare(struct world *w, const struct client_object *po
     return r;
 }
 
-static struct kit_result unprepare(struct world *w, const struct client_object *pod)
+static struct kit_result unprepare(struct world *w, const struct typed_object *pod)
 {
     struct kit_result r = {0};
     dra_unprepare(w->dra, pod, kit_done, &r);
@@ -262,7 +262,7 @@ static void a_claim_is_prepared_and_unprepared(void **state)
     struct world w;
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     assert_string_equal(w.driver.log.p, "prepare uid-a;");
     assert_true(dra_needs_unprepare(w.dra, STR("p1")));
@@ -293,7 +293,7 @@ static void claims_of_a_pod_go_in_one_call(void **state)
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
     kit_claim(&w.api, "b", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a b");
+    const struct typed_object *pod = pod_add(&w, "p1", "a b");
     assert_works(prepare(&w, pod));
     assert_works(unprepare(&w, pod));
     assert_string_equal(w.driver.log.p, "prepare uid-a uid-b;unprepare uid-a uid-b;");
@@ -306,7 +306,7 @@ static void a_shared_claim_goes_with_its_last_pod(void **state)
     struct world w;
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1 p2");
-    const struct client_object *one = pod_add(&w, "p1", "a"), *two = pod_add(&w, "p2", "a");
+    const struct typed_object *one = pod_add(&w, "p1", "a"), *two = pod_add(&w, "p2", "a");
     assert_works(prepare(&w, one));
     assert_works(prepare(&w, two));
     assert_int_equal(w.driver.prepares, 1);
@@ -322,7 +322,7 @@ static void what_is_wrong_is_told_in_kubelets_words(void **state)
     (void)state;
     struct world w;
     world_ready(&w);
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_fails(prepare(&w, pod), "fetch ResourceClaim a: not found");
     kit_claim(&w.api, "a", DRIVER, "someone");
     assert_fails(prepare(&w, pod), "pod p1 (p1) is not allowed to use ResourceClaim a (uid-a)");
@@ -382,7 +382,7 @@ static void another_claim_of_the_same_name_waits(void **state)
     struct world w;
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     (void)kit_api_add(
         &w.api,
@@ -419,7 +419,7 @@ static void node_operations_can_be_skipped(void **state)
     world_ready(&w);
     w.features.on[FEATURE_DRA_OPTIONAL_NODE_OPERATIONS] = false;
     claim_with_skips(&w, "\"NodePrepareResources\"");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_fails(prepare(&w, pod), "ResourceClaim a: DRAOptionalNodeOperations feature gate is "
                                    "disabled on kubelet");
     w.features.on[FEATURE_DRA_OPTIONAL_NODE_OPERATIONS] = true;
@@ -461,7 +461,7 @@ static void operations_of_one_pod_wait_for_each_other(void **state)
     struct world w;
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     struct kit_result one = {0}, two = {0}, three = {0};
     dra_prepare(w.dra, pod, kit_done, &one);
     dra_unprepare(w.dra, pod, kit_done, &two);
@@ -482,7 +482,7 @@ static void freeing_ends_everything(void **state)
     kit_claim(&w.api, "b", DRIVER, "p2");
     w.driver.hang = true;
     struct kit_result one = {0}, two = {0}, three = {0};
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     dra_prepare(w.dra, pod, kit_done, &one);
     dra_unprepare(w.dra, pod, kit_done, &three); // waits for the first
     run(&w, SECOND);
@@ -502,7 +502,7 @@ static void a_restart_knows_what_is_owed(void **state)
     struct world w;
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     stop(&w);
     start(&w);
@@ -530,7 +530,7 @@ static void another_boot_is_not_believed(void **state)
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
     kit_claim(&w.api, "b", DRIVER, "p2");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     assert_works(prepare(&w, pod_add(&w, "p2", "b")));
     stop(&w);
@@ -652,7 +652,7 @@ static void a_full_disk_stops_nothing_half_way(void **state)
     struct world w;
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     w.disk_fails = 1; // before the driver is asked
     assert_fails(prepare(&w, pod),
                  "checkpoint ResourceClaim cache: cannot write dra_manager_state: "
@@ -796,7 +796,7 @@ static void the_newest_connected_instance_is_asked(void **state)
     kit_socket(socket);
     run(&w, 2 * SECOND);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     assert_int_equal(second.prepares, 1);
     kit_transport_up(&w.transport, endpoint, false);
@@ -842,7 +842,7 @@ static void a_dead_driver_is_visible_and_has_a_way_out(void **state)
     cleanup_sbuf struct sbuf blocked = {0};
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     kit_claim(&w.api, "b", DRIVER, "p2");
     assert_works(prepare(&w, pod_add(&w, "p2", "b"))); // goes on
@@ -881,7 +881,7 @@ static void a_driver_that_comes_back_is_not_blocked(void **state)
     struct err err = {0};
     world_ready(&w);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     assert_works(prepare(&w, pod));
     assert_int_equal(dra_abandon(w.dra, STR(DRIVER), false, &err), -ERR_CONFLICT); // it is there
     w.driver.hang = true;
@@ -899,7 +899,7 @@ static void a_driver_that_comes_back_is_not_blocked(void **state)
 
 // --- Health --------------------------------------------------------------------------------------
 
-static void expect_health(const struct world *w, const struct client_object *o, const char *want)
+static void expect_health(const struct world *w, const struct typed_object *o, const char *want)
 {
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf text = {0};
@@ -927,7 +927,7 @@ static void health_is_believed_for_as_long_as_it_says(void **state)
     start(&w);
     run(&w, 2 * SECOND);
     kit_claim(&w.api, "a", DRIVER, "p1");
-    const struct client_object *pod = pod_add(&w, "p1", "a");
+    const struct typed_object *pod = pod_add(&w, "p1", "a");
     struct kit_result r = {0};
     dra_prepare(w.dra, pod, kit_done, &r);
     run(&w, SECOND);

@@ -70,7 +70,7 @@ struct summary {
     bool owned, consistent;
 };
 
-static void add_to_summary(void *arg, const struct client_object *o)
+static void add_to_summary(void *arg, const struct typed_object *o)
 {
     struct summary *s = arg;
     const struct api_resource_slice *slice = o->object.value;
@@ -162,7 +162,7 @@ static void the_fewest_writes(void **state)
     desk_end(&d);
 }
 
-static void first_name(void *arg, const struct client_object *o)
+static void first_name(void *arg, const struct typed_object *o)
 {
     char *name = arg;
     if (!*name)
@@ -295,7 +295,7 @@ static void pools_of_the_network(void **state)
 #define LEASE_NAME "led.example.com-n1"
 #define LEASE(ns)  ((struct target){"coordination.k8s.io/v1", "Lease", "", ns, LEASE_NAME})
 
-static void count_named(void *arg, const struct client_object *o)
+static void count_named(void *arg, const struct typed_object *o)
 {
     size_t *n = arg;
     for (size_t i = 0; i < o->meta->annotations.n; i++)
@@ -350,7 +350,7 @@ static void a_driver_that_dies_has_its_devices_tainted_until_it_is_back(void **s
     desk_end(&d);
 }
 
-static void owner_of(void *arg, const struct client_object *o)
+static void owner_of(void *arg, const struct typed_object *o)
 {
     struct sbuf *out = arg;
     sbuf_clear(out);

@@ -15,7 +15,7 @@ static struct {
     struct clock_fake clock;
     struct rng_seeded rng;
     struct exec_sim *sim;
-    struct client_object object;
+    struct typed_object object;
     struct api_certificate_signing_request request;
     struct tls_key_pair certificate;
     int creates;

@@ -17,8 +17,8 @@ struct kit {
     struct arena arena;
     int code; // of the last answer
     int answers;
-    const struct client_object *object; // of the last answer; referenced
-    struct sbuf events;                 // a word each
+    const struct typed_object *object; // of the last answer; referenced
+    struct sbuf events;                // a word each
 };
 
 static void kit_start(struct kit *k)
@@ -42,7 +42,7 @@ static void kit_end(struct kit *k)
     if (k->c)
         client_free(k->c);
     kit_run(k);
-    client_object_unref(k->object);
+    typed_object_unref(k->object);
     memory_free(k->m);
     exec_sim_free(k->exec);
     sbuf_done(&k->events);
@@ -55,8 +55,8 @@ static void on_answer(void *arg, const struct client_answer *a)
     k->code = a->code;
     k->answers++;
     assert_true((a->code < 0) == (a->err != NULL));
-    client_object_unref(k->object);
-    k->object = client_object_ref(a->object);
+    typed_object_unref(k->object);
+    k->object = typed_object_ref(a->object);
 }
 
 // JSON with single quotes for double ones.
@@ -103,7 +103,7 @@ static struct client_key pod_key(const char *name)
 static const struct api_pod *pod_of(struct kit *k, const char *name)
 {
     struct client_key key = pod_key(name);
-    const struct client_object *o = memory_find(k->m, &key);
+    const struct typed_object *o = memory_find(k->m, &key);
     return o ? o->object.value : NULL;
 }
 
@@ -153,7 +153,7 @@ static void an_old_version_is_a_conflict(void **state)
     struct kit k;
     kit_start(&k);
     assert_int_equal(do_create(&k, A_POD("'name':'p'", "")), 0);
-    const struct client_object *first = client_object_ref(k.object);
+    const struct typed_object *first = typed_object_ref(k.object);
     struct api_pod pod = *(const struct api_pod *)first->object.value;
     const struct api_object o = {first->object.kind, &pod};
     // One part at a time: the status does not come with the rest, nor the rest with the status.
@@ -168,7 +168,7 @@ static void an_old_version_is_a_conflict(void **state)
     assert_int_equal(do_update(&k, &o, "status"), -ERR_CONFLICT);
     pod.metadata.name = STR("nobody");
     assert_int_equal(do_update(&k, &o, "status"), -ERR_NOT_FOUND);
-    client_object_unref(first);
+    typed_object_unref(first);
     kit_end(&k);
 }
 
@@ -283,7 +283,7 @@ static void watches_show_all_and_every_change(void **state)
     kit_end(&k);
 }
 
-static int no_vips(void *arg, const struct api_object *object, const struct client_object *old,
+static int no_vips(void *arg, const struct api_object *object, const struct typed_object *old,
                    struct err *err)
 {
     (void)arg;

@@ -22,7 +22,7 @@ struct pods_world {
     struct fake_net net;
     struct event_recorder *events;
     struct pods *pods;
-    struct client_object *node;
+    struct typed_object *node;
     char dir[64];
     struct fault_hook hook;
     int steps, crash_at; // crash_at < 0: never
@@ -31,7 +31,7 @@ struct pods_world {
     int disk_full; // how often a pull found no space
 };
 
-static inline const struct client_object *pods_world_node(void *arg)
+static inline const struct typed_object *pods_world_node(void *arg)
 {
     return ((struct pods_world *)arg)->node;
 }
@@ -56,12 +56,12 @@ static inline void pods_world_node_is(struct pods_world *p, const char *json)
 {
     struct err err = {0};
     struct json_doc doc = {0};
-    struct client_object *o = client_object_new();
+    struct typed_object *o = typed_object_new();
     assert_int_equal(json_parse(str_z(json), NULL, &doc, &err), 0);
     assert_int_equal(api_decode(&doc, doc.root, &o->arena, NULL, &o->object, &err), 0);
     o->meta = api_object_meta(&o->object);
     json_doc_done(&doc);
-    client_object_unref(p->node);
+    typed_object_unref(p->node);
     p->node = o;
 }
 
@@ -143,7 +143,7 @@ static inline void pods_world_end(struct pods_world *p)
 {
     pods_world_kill(p);
     client_free(p->inner);
-    client_object_unref(p->node);
+    typed_object_unref(p->node);
     world_free(p->w);
     fake_machine_done(&p->machine);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread

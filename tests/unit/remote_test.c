@@ -156,7 +156,7 @@ struct answer {
     struct remote_world *world;
     int calls, code;
     char text[512];
-    const struct client_object *object;
+    const struct typed_object *object;
 };
 
 static void note_answer(void *arg, const struct client_answer *a)
@@ -165,8 +165,8 @@ static void note_answer(void *arg, const struct client_answer *a)
     got->calls++;
     got->code = a->code;
     (void)snprintf(got->text, sizeof(got->text), "%s", a->err ? a->err->msg : "");
-    client_object_unref(got->object);
-    got->object = client_object_ref(a->object);
+    typed_object_unref(got->object);
+    got->object = typed_object_ref(a->object);
     assert_true((a->code == 0) == (a->err == NULL));
     loop_stop(got->world->loop);
 }
@@ -195,7 +195,7 @@ static void create(struct remote_world *w, const char *json)
     assert_int_equal(a.calls, 0);
     run(w);
     assert_string_equal(a.text, "");
-    client_object_unref(a.object);
+    typed_object_unref(a.object);
 }
 
 // --- Against dray's own server -------------------------------------------------------------------
@@ -359,7 +359,7 @@ static void watches_list_then_follow(void **state)
     sbuf_done(&l.text);
     sbuf_done(&refused.text);
     sbuf_done(&future.text);
-    client_object_unref(a.object);
+    typed_object_unref(a.object);
     world_free(w);
 }
 
@@ -443,7 +443,7 @@ static void any_server_will_do(void **state)
     run(w);
     assert_int_equal(a.code, 0);
     informer_free(i);
-    client_object_unref(a.object);
+    typed_object_unref(a.object);
     client_free(w->client);
     kubeconfig_done(&k);
     loop_free(w->loop);
@@ -557,7 +557,7 @@ static void waits_when_the_server_asks_for_it(void **state)
     assert_string_equal(a.text, "the server answered 404: nothing here");
     assert_true(str_starts(sbuf_str(&w->targets),
                            STR("GET /prefix/api/v1/namespaces/default/configmaps/a\n")));
-    client_object_unref(a.object);
+    typed_object_unref(a.object);
     world_free(w);
 }
 
@@ -576,7 +576,7 @@ static void parameters_keep_their_spaces(void **state)
     assert_string_equal(a.text, "");
     assert_int_equal(a.object->revision, 7);
     assert_str(parameters_of(&a.object->object), "{ \"a\": 1 }");
-    const struct client_object *got = client_object_ref(a.object);
+    const struct typed_object *got = typed_object_ref(a.object);
     const struct client_write how = {.subresource = STR("status")};
     client_update(w->client, &got->object, &how, note_answer, &a);
     run(w);
@@ -588,8 +588,8 @@ static void parameters_keep_their_spaces(void **state)
     run(w);
     assert_int_equal(a.code, -ERR_CONFLICT);
     assert_string_equal(a.text, "no: Conflict");
-    client_object_unref(got);
-    client_object_unref(a.object);
+    typed_object_unref(got);
+    typed_object_unref(a.object);
     world_free(w);
 }
 

@@ -58,7 +58,7 @@ static void world_give_event(void *arg)
     struct world_watch *watch = e->watch;
     if (!watch->stopped)
         watch->event(watch->arg, &e->event);
-    client_object_unref(e->event.object);
+    typed_object_unref(e->event.object);
     free(e);
     watch->posted--;
     world_watch_release(watch);
@@ -82,7 +82,7 @@ static void world_on_event(void *arg, const struct client_event *event)
     struct held_event *e = xcalloc(1, sizeof(*e));
     e->watch = watch;
     e->event = *event;
-    e->event.object = client_object_ref(event->object);
+    e->event.object = typed_object_ref(event->object);
     if (late)
         list_push_back(&watch->held, &e->node);
     else
@@ -145,7 +145,7 @@ static void world_op_watch_stop(struct client_watch *handle)
     watch->stopped = true;
     for (struct list_node *n; (n = list_pop_front(&watch->held));) {
         struct held_event *e = list_entry(n, struct held_event, node);
-        client_object_unref(e->event.object);
+        typed_object_unref(e->event.object);
         free(e);
     }
     world_watch_release(watch);
@@ -336,7 +336,7 @@ static const struct api_kind *kind_named(const char *kind)
     return k;
 }
 
-static const struct client_object *find_key(struct world *w, const char *kind, const char *key)
+static const struct typed_object *find_key(struct world *w, const char *kind, const char *key)
 {
     struct str ns = {0};
     struct str name = str_z(key);
@@ -347,7 +347,7 @@ static const struct client_object *find_key(struct world *w, const char *kind, c
 
 void world_delete(struct world *w, const char *kind, const char *key)
 {
-    const struct client_object *o = find_key(w, kind, key);
+    const struct typed_object *o = find_key(w, kind, key);
     assert_non_null(o);
     (void)memory_delete(w->memory,
                         &(struct client_key){o->object.kind, o->meta->namespace, o->meta->name});
@@ -360,19 +360,19 @@ void world_run(struct world *w, int64_t ms)
 
 const struct api_pod *world_pod(struct world *w, const char *key)
 {
-    const struct client_object *o = find_key(w, "Pod", key);
+    const struct typed_object *o = find_key(w, "Pod", key);
     return o ? o->object.value : NULL;
 }
 
 const struct api_resource_claim *world_claim(struct world *w, const char *key)
 {
-    const struct client_object *o = find_key(w, "ResourceClaim", key);
+    const struct typed_object *o = find_key(w, "ResourceClaim", key);
     return o ? o->object.value : NULL;
 }
 
 const struct api_pod_group *world_group(struct world *w, const char *key)
 {
-    const struct client_object *o = find_key(w, "PodGroup", key);
+    const struct typed_object *o = find_key(w, "PodGroup", key);
     return o ? o->object.value : NULL;
 }
 
@@ -380,13 +380,13 @@ const struct api_persistent_volume *world_volume(struct world *w, const char *na
 {
     cleanup_sbuf struct sbuf key = {0};
     sbuf_addf(&key, "/%s", name);
-    const struct client_object *o = find_key(w, "PersistentVolume", key.p);
+    const struct typed_object *o = find_key(w, "PersistentVolume", key.p);
     return o ? o->object.value : NULL;
 }
 
 const struct api_persistent_volume_claim *world_volume_claim(struct world *w, const char *key)
 {
-    const struct client_object *o = find_key(w, "PersistentVolumeClaim", key);
+    const struct typed_object *o = find_key(w, "PersistentVolumeClaim", key);
     return o ? o->object.value : NULL;
 }
 
@@ -427,7 +427,7 @@ struct event_search {
     const struct api_event *found;
 };
 
-static void event_matches(void *arg, const struct client_object *o)
+static void event_matches(void *arg, const struct typed_object *o)
 {
     struct event_search *s = arg;
     const struct api_event *e = o->object.value;
@@ -447,7 +447,7 @@ static bool exclusive(const struct api_device_request_allocation_result *r)
     return !r->has_share_id && !(r->has_admin_access && r->admin_access);
 }
 
-struct device_holders MAP(const struct client_object *);
+struct device_holders MAP(const struct typed_object *);
 
 struct soundness {
     struct world *w;
@@ -455,7 +455,7 @@ struct soundness {
     struct arena arena;
 };
 
-static void sound_claim(void *arg, const struct client_object *o)
+static void sound_claim(void *arg, const struct typed_object *o)
 {
     struct soundness *s = arg;
     const struct api_resource_claim *claim = o->object.value;
@@ -467,7 +467,7 @@ static void sound_claim(void *arg, const struct client_object *o)
                                     STR_ARG(r->pool), STR_ARG(r->device));
         if (!exclusive(r))
             continue;
-        const struct client_object **holder = map_put_new(&s->devices, key, &is_new);
+        const struct typed_object **holder = map_put_new(&s->devices, key, &is_new);
         if (!is_new)
             fail_msg("device %s is held by %.*s and %.*s", key.p, STR_ARG((*holder)->meta->name),
                      STR_ARG(o->meta->name));
@@ -475,7 +475,7 @@ static void sound_claim(void *arg, const struct client_object *o)
     }
 }
 
-static void sound_pod(void *arg, const struct client_object *object)
+static void sound_pod(void *arg, const struct typed_object *object)
 {
     const struct soundness *s = arg;
     const struct api_pod *pod = object->object.value;
@@ -484,7 +484,7 @@ static void sound_pod(void *arg, const struct client_object *object)
             api_kind_find(STR("resource.k8s.io/v1"), STR("ResourceClaim"));
         if (!pod->spec.resource_claims.p[i].has_resource_claim_name)
             continue;
-        const struct client_object *o = memory_find(
+        const struct typed_object *o = memory_find(
             s->w->memory, &(struct client_key){claims, pod->metadata.namespace,
                                                pod->spec.resource_claims.p[i].resource_claim_name});
         const struct api_resource_claim *claim = o ? o->object.value : NULL;
