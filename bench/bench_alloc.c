@@ -9,7 +9,7 @@
 
 #include "alloc_hard.h"
 #include "bench.h"
-#include "cmd/alloc_question.h"
+#include "lab/alloc_question.h"
 
 #include "base/banned.h"
 

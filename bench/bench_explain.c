@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "bench.h"
-#include "cmd/alloc_question.h"
+#include "lab/alloc_question.h"
 
 #include "base/banned.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "bench.h"
-#include "cmd/bench_fleet.h"
+#include "lab/bench_fleet.h"
 
 #include "base/banned.h"
 

@@ -8,7 +8,7 @@
 #include "api/table.h"
 #include "bench.h"
 #include "plan/parts.h"
-#include "plan/plan_int.h"
+#include "plan/sim/plan_int.h"
 #include "view/screen.h"
 #include "view/top.h"
 

@@ -266,7 +266,7 @@ def define(t, done, out):
 
 def make_types(schema):
     out = ['// Made by tools/gen_api.py; do not edit.', '#ifndef API_TYPES_GEN_H', '#define API_TYPES_GEN_H', '',
-           '#include "api/basic.h"', '']
+           '#include "api/type/basic.h"', '']
     out += [f'struct {t.c};' for t in schema.types()]
     arrays, maps = collections(schema)
     out.append('')

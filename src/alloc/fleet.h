@@ -10,7 +10,7 @@
 #ifndef ALLOC_FLEET_H
 #define ALLOC_FLEET_H
 
-#include "alloc/worth.h"
+#include "alloc/fleet/worth.h"
 #include "dray/alloc.h"
 
 // Requests of a question that are looked at, and questions that are remembered.

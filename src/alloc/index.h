@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/crowd.h"
+#include "alloc/model/crowd.h"
 #include "base/map.h"
 #include "dray/alloc.h"
 

@@ -12,7 +12,7 @@
 #define API_CUSTOM_H
 
 #include "api/api.h"
-#include "api/crd_schema.h"
+#include "api/crd/crd_schema.h"
 #include "api/validate.h"
 #include "base/map.h"
 

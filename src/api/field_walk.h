@@ -7,7 +7,7 @@
 #ifndef API_FIELD_WALK_H
 #define API_FIELD_WALK_H
 
-#include "api/field_set.h"
+#include "api/patch/field_set.h"
 #include "api/table.h"
 
 // What a value is. Of a kind: only type is set.

@@ -9,7 +9,7 @@
 #define API_MANAGED_H
 
 #include "api/api.h"
-#include "api/field_set.h"
+#include "api/patch/field_set.h"
 #include "api/types.h"
 
 // More entries of updates than this are merged, the oldest first.

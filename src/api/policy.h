@@ -7,7 +7,7 @@
 
 #include "api/api.h"
 #include "api/cause.h"
-#include "api/dyn.h"
+#include "api/crd/dyn.h"
 #include "dray/cel.h"
 
 struct policy;

@@ -16,8 +16,8 @@
 #ifndef API_TYPES_H
 #define API_TYPES_H
 
-#include "api/basic.h"
 #include "api/table.h"
+#include "api/type/basic.h"
 #include "api/types.gen.h" // IWYU pragma: export
 
 #endif

@@ -73,7 +73,7 @@
 #define DRAY_CEL_EXPRESSION_BYTES_MAX 10240
 #define DRAY_CEL_COST_MAX             1000000
 
-// CEL: values and pieces of text that one evaluation may handle (src/cel/work.c).
+// CEL: values and pieces of text that one evaluation may handle (src/cel/cost/work.c).
 #define DRAY_CEL_WORK_MAX 8000000
 
 // One log record; longer ones are cut and marked.

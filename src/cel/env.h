@@ -6,7 +6,7 @@
 #define CEL_ENV_H
 
 #include "base/vec.h"
-#include "cel/decl.h"
+#include "cel/front/decl.h"
 #include "dray/cel.h"
 
 struct cel_variable {

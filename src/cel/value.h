@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
-#include "cel/type.h"
+#include "cel/front/type.h"
 #include "codec/quantity.h"
 #include "codec/semver.h"
 

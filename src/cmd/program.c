@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cmd/common.h"
-#include "cmd/process.h"
+#include "cmd/run/process.h"
 #include "cmd/verb.h"
 #include "cmd/version.h"
 #include "view/term.h"

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "dray/driver.h"
-#include "driver/net_inventory.h"
+#include "driver/net/net_inventory.h"
 
 #define NET_DRIVER_NAME "dra.net"
 #define NET_WAIT_NS     (3 * CLOCK_NS_PER_SEC)

@@ -12,9 +12,9 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "net/io/url.h"
 #include "net/loop.h"
 #include "net/tls.h"
-#include "net/url.h"
 
 struct dial;
 

@@ -5,7 +5,7 @@
 #ifndef NET_H1_ANSWER_H
 #define NET_H1_ANSWER_H
 
-#include "net/h1_parse.h"
+#include "net/http/h1_parse.h"
 
 // All heads of one response together, interim ones (1xx) included.
 #define H1_ANSWER_HEAD_MAX ((size_t)64 * 1024)

@@ -2,7 +2,7 @@
 //
 // Programs: started, or run to their end with a time limit and their output kept. process_run blocks and is
 // for threads that may; process_start does not. A program whose pipes belong to an event loop is started
-// with libuv by its owner (agent/crun_exec.c).
+// with libuv by its owner (node/runtime/crun_exec.c).
 #ifndef OS_PROCESS_H
 #define OS_PROCESS_H
 

@@ -10,7 +10,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
-#include "server/catalog.h"
+#include "server/http/catalog.h"
 
 #define METRICS_BUCKETS 23
 #define METRICS_CODES   12

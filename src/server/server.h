@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "net/http.h"
 #include "registry/registry.h"
-#include "server/node.h"
+#include "server/http/node.h"
 
 struct server;
 
@@ -25,7 +25,7 @@ enum server_authorization {
 struct server_options {
     struct exec *exec;
     struct registry *registry;
-    struct str runtime_config; // which versions are served, see server/catalog.h
+    struct str runtime_config; // which versions are served, see server/http/catalog.h
     const char *token_file;    // static tokens as CSV; NULL: none
     struct str account_key;    // PEM, for tokens of service accounts; empty: none are given out
     enum server_authorization authorization;
@@ -69,7 +69,7 @@ void server_add_door(struct server *s, const struct server_door *door);
 // work from then on. Texts are copied. Returns 0 or -ERR_INVALID for certificates that are none.
 int server_set_nodes(struct server *s, const struct server_nodes *nodes, struct err *err) MUST_USE;
 
-// server_found_cluster makes what every cluster has and is missing here (server/cluster.h). The
+// server_found_cluster makes what every cluster has and is missing here (server/auth/cluster.h). The
 // certificates are of those who may sign clients', and those of a proxy in front of other servers; url is how
 // other machines reach the server.
 void server_found_cluster(struct server *s, struct str client_ca_pem, struct str proxy_ca_pem,

@@ -14,8 +14,8 @@
 
 #include <sys/ioctl.h>
 
-#include "agent/kubelet_http.h"
 #include "base/hash.h"
+#include "node/endpoint/kubelet_http.h"
 
 #include "base/banned.h"
 

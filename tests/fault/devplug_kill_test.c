@@ -3,8 +3,8 @@
 // Pods that need devices of a plugin, on a machine in memory: how they are admitted and refused, and the agent dying
 // before each thing it does, whereafter it, or the whole machine, starts again. No device is ever in two containers at
 // the same time, no pod is stuck, and in the end nothing is held. Registry, machine, plugin and disk go on.
-#include "agent/devplug.h"
 #include "devplug_kit.h"
+#include "node/devplug/devplug.h"
 #include "os/fault.h"
 #include "pods_world.h"
 

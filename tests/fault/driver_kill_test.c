@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #include "cdi/cache.h"
-#include "driver/core.h"
-#include "driver/intents.h"
+#include "driver/sdk/core.h"
+#include "driver/sdk/intents.h"
 #include "os/fault.h"
 #include "os/file.h"
 #include "unit.h"

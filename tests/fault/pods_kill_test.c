@@ -3,9 +3,9 @@
 // The agent dies before each thing it does, at every step of the life of pods with claims; then it, or the whole
 // machine, starts again and has to come to the same end: nothing left on the machine, nothing left with the driver,
 // no container twice, no device with two claims at once, no pod stuck. Registry, machine, driver and disk go on.
-#include "agent/plugins.h"
 #include "ctl/ctl.h"
 #include "dra_kit.h"
+#include "node/dra/plugins.h"
 #include "os/fault.h"
 #include "pods_world.h"
 

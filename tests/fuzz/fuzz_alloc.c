@@ -4,8 +4,8 @@
 // pruning as long as neither runs out of steps, and every allocation must pass the checker.
 #include <assert.h>
 
-#include "cmd/alloc_question.h"
 #include "fuzz.h"
+#include "lab/alloc_question.h"
 
 #include "base/banned.h"
 

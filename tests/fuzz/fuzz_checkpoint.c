@@ -5,10 +5,10 @@
 // it reads as the same.
 #include <assert.h>
 
-#include "agent/checkpoint.h"
-#include "agent/health.h"
 #include "codec/json_writer.h"
 #include "fuzz.h"
+#include "node/checkpoint.h"
+#include "node/dra/health.h"
 
 #include "base/banned.h"
 

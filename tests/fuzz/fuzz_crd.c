@@ -4,7 +4,7 @@
 // stays accepted: an object that was pruned and defaulted does not change when that is done again.
 #include <assert.h>
 
-#include "api/crd_schema.h"
+#include "api/crd/crd_schema.h"
 #include "fuzz.h"
 
 #include "base/banned.h"

@@ -5,8 +5,8 @@
 // is refused says why and leaves nothing; what is read is written so that it reads as the same.
 #include <assert.h>
 
-#include "agent/device_ledger.h"
 #include "fuzz.h"
+#include "node/devplug/device_ledger.h"
 
 #include "base/banned.h"
 

@@ -3,7 +3,7 @@
 // A driver's journal: any bytes are an entry or none, and what is read writes and reads the same.
 #include <assert.h>
 
-#include "driver/journal.h"
+#include "driver/sdk/journal.h"
 #include "fuzz.h"
 
 #include "base/banned.h"

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "driver/hw.h"
+#include "driver/sim/hw.h"
 #include "fuzz.h"
 
 #include "base/banned.h"

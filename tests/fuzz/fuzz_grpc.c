@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "net/grpc_int.h"
+#include "net/grpc/grpc_int.h"
 
 #include "base/banned.h"
 

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 #include "fuzz.h"
-#include "net/proxy.h"
+#include "net/client/proxy.h"
 
 #include "base/banned.h"
 

@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "driver/net/net_inventory.h"
 #include "driver/net_hook.h"
-#include "driver/net_inventory.h"
 #include "fuzz.h"
 
 #include "base/banned.h"

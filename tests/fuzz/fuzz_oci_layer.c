@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "agent/image_blob.h"
-#include "agent/image_unpack.h"
 #include "fuzz.h"
+#include "node/image/image_blob.h"
+#include "node/image/image_unpack.h"
 #include "os/file.h"
 
 #include "base/banned.h"

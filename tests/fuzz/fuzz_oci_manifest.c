@@ -5,8 +5,8 @@
 // a completed reference is complete.
 #include <assert.h>
 
-#include "agent/image_manifest.h"
 #include "fuzz.h"
+#include "node/image/image_manifest.h"
 
 #include "base/banned.h"
 

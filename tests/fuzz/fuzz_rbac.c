@@ -7,8 +7,8 @@
 #include "api/api.h"
 #include "codec/json.h"
 #include "fuzz.h"
-#include "server/rbac.h"
-#include "server/roles.h"
+#include "server/auth/rbac.h"
+#include "server/auth/roles.h"
 
 #include "base/banned.h"
 

@@ -6,13 +6,13 @@
 #include <assert.h>
 
 #include "fuzz.h"
-#include "server/body.h"
-#include "server/catalog.h"
-#include "server/encode.h"
-#include "server/negotiate.h"
-#include "server/query.h"
-#include "server/route.h"
-#include "server/token.h"
+#include "server/auth/token.h"
+#include "server/http/body.h"
+#include "server/http/catalog.h"
+#include "server/http/encode.h"
+#include "server/http/negotiate.h"
+#include "server/http/query.h"
+#include "server/http/route.h"
 
 #include "base/banned.h"
 

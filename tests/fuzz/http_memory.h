@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "net/http_int.h"
+#include "net/http/http_int.h"
 
 struct memory_conn {
     struct conn conn; // first, so that a pointer to it is a pointer to this

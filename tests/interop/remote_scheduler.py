@@ -152,7 +152,7 @@ def contend(p, dray, bound_each=60, waiting=8):
         for device, who in held.items():
             if len(who) > 1:
                 twice.add((device, *sorted(who)))
-        # kube-scheduler forgets that a pod of its own holds a device (src/sched/beside.c): two of its pods are its business.
+        # kube-scheduler forgets that a pod of its own holds a device (src/sched/dra/beside.c): two of its pods are its business.
         ours = [t for t in twice if any(n.startswith('c-d') for n in t[1:])]
         assert not ours, ours
         bound = {who[0] for who in held.values()} & live

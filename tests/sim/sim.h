@@ -5,12 +5,12 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
-#include "agent/sim.h"
 #include "api/cel_check.h"
 #include "base/vec.h"
 #include "client/local.h"
 #include "ctl/ctl.h"
 #include "net.h"
+#include "node/sim.h"
 #include "registry/registry.h"
 #include "sched/sched.h"
 

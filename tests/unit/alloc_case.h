@@ -6,7 +6,7 @@
 #ifndef UNIT_ALLOC_CASE_H
 #define UNIT_ALLOC_CASE_H
 
-#include "cmd/alloc_question.h"
+#include "lab/alloc_question.h"
 #include "unit.h"
 
 #define GATES     "'default-1.37'"

@@ -4,7 +4,7 @@
 #ifndef UNIT_ALLOC_PROBLEM_H
 #define UNIT_ALLOC_PROBLEM_H
 
-#include "cmd/alloc_question.h"
+#include "lab/alloc_question.h"
 #include "unit.h"
 
 #define P_CLASSES                                                                            \

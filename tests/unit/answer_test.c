@@ -2,8 +2,8 @@
 //
 // Answers of selectors, kept by expression and kind of device: evaluated once for a kind, never taken from a device that
 // the expression tells apart, and forgotten when kinds are numbered anew.
-#include "alloc/alloc_int.h"
 #include "alloc/index.h"
+#include "alloc/model/alloc_int.h"
 #include "alloc_problem.h"
 
 #include "base/banned.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Strings with upstream's answers to which formats they have (tests/oracle/formats). FORMAT_ROWS names another file of rows.
-#include "api/crd_schema.h"
+#include "api/crd/crd_schema.h"
 #include "unit.h"
 
 #include "base/banned.h"

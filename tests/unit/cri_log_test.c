@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/cri_log.h"
+#include "node/runtime/cri_log.h"
 #include "unit.h"
 
 #include "base/banned.h"

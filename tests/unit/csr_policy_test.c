@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which names a node gets a serving certificate for: its own, in any way of writing, and no other's, in any way of writing.
-#include "ctl/csr_policy.h"
+#include "ctl/access/csr_policy.h"
 #include "net/address.h"
 #include "net/tls.h"
 #include "unit.h"

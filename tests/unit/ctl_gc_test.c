@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The garbage collector: owners that go in the background, in the foreground, and without their dependents.
-#include "ctl/gc_int.h"
+#include "ctl/gc/gc_int.h"
 #include "ctl_world.h"
 
 #include "base/banned.h"

@@ -5,8 +5,8 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#include "agent/devplug.h"
 #include "devplug_kit.h"
+#include "node/devplug/devplug.h"
 
 #include "base/banned.h"
 

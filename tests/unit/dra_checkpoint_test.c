@@ -6,10 +6,10 @@
 
 #include <sys/stat.h>
 
-#include "agent/checkpoint.h"
-#include "agent/disk.h"
-#include "agent/health.h"
 #include "codec/json_writer.h"
+#include "node/checkpoint.h"
+#include "node/dra/health.h"
+#include "node/machine/disk.h"
 #include "unit.h"
 
 #include "base/banned.h"

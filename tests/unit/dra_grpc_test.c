@@ -5,8 +5,8 @@
 
 #include <sys/stat.h>
 
-#include "agent/podresources.h"
 #include "dra_kit.h"
+#include "node/podresources.h"
 
 #include "base/banned.h"
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "agent/health.h"
 #include "dra_kit.h"
+#include "node/dra/health.h"
 
 #include "base/banned.h"
 

@@ -5,9 +5,9 @@
 #ifndef UNIT_DRA_KIT_H
 #define UNIT_DRA_KIT_H
 
-#include "agent/dra.h"
 #include "base/list.h"
 #include "net/grpc.h"
+#include "node/dra.h"
 #include "unit.h"
 
 // kit_object makes an object of JSON text; one reference.

@@ -3,7 +3,7 @@
 // Publishing pools: the fewest writes, generations, repair, taints, what a server does not keep.
 #include "client/informer.h"
 #include "ctl_world.h"
-#include "driver/publish.h"
+#include "driver/sdk/publish.h"
 
 #include "base/banned.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parts of the driver SDK: the journal, opaque parameters, names of sockets, pools, what prepare makes.
-#include "driver/journal.h"
-#include "driver/outcome.h"
-#include "driver/pool.h"
-#include "driver/sdk.h"
+#include "driver/sdk/journal.h"
+#include "driver/sdk/outcome.h"
+#include "driver/sdk/pool.h"
+#include "driver/sdk/sdk.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -10,7 +10,7 @@
 
 #include "api/cel_check.h"
 #include "client/local.h"
-#include "driver/sdk.h"
+#include "driver/sdk/sdk.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -2,7 +2,7 @@
 //
 // Explanations: which row takes which device away and why, what keeps requests apart, and that nodes in
 // the same state are told once.
-#include "alloc/explain_int.h"
+#include "alloc/explain/explain_int.h"
 #include "alloc_problem.h"
 
 #include "base/banned.h"

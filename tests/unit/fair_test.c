@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/fair.h"
+#include "server/flow/fair.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -5,7 +5,7 @@
 // go on by itself.
 #include <nghttp2/nghttp2.h>
 
-#include "net/grpc_int.h"
+#include "net/grpc/grpc_int.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/percent.h"
-#include "net/grpc_wire.h"
+#include "net/grpc/grpc_wire.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/h1_parse.h"
+#include "net/http/h1_parse.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -9,7 +9,7 @@
 #include "net/dial.h"
 #include "net/http.h"
 #include "net/https.h"
-#include "net/tls_int.h"
+#include "net/tls/tls_int.h"
 #include "os/file.h"
 #include "unit.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Asking for a node's certificate from a server that is not always there.
-#include "agent/identity.h"
 #include "api/api.h"
 #include "base/rand.h"
 #include "net/tls.h"
+#include "node/identity.h"
 #include "unit.h"
 
 #include "base/banned.h"

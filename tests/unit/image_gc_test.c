@@ -6,9 +6,9 @@
 
 #include <sys/stat.h>
 
-#include "agent/image.h"
-#include "agent/image_keeper.h"
 #include "image_kit.h"
+#include "node/image/image.h"
+#include "node/image_keeper.h"
 #include "pods_world.h"
 #include "unit.h"
 

@@ -7,12 +7,12 @@
 
 #include <sys/stat.h>
 
-#include "agent/image.h"
-#include "agent/image_blob.h"
-#include "agent/image_source.h"
-#include "agent/image_unpack.h"
-#include "agent/tar.h"
 #include "image_kit.h"
+#include "node/image/image.h"
+#include "node/image/image_blob.h"
+#include "node/image/image_source.h"
+#include "node/image/image_unpack.h"
+#include "node/image/tar.h"
 #include "os/file.h"
 #include "unit.h"
 

@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include "driver/net_inventory.h"
+#include "driver/net/net_inventory.h"
 #include "os/file.h"
 #include "unit.h"
 

@@ -7,8 +7,8 @@
 
 #include <sys/types.h>
 
-#include "driver/net_prepare.h"
-#include "driver/outcome.h"
+#include "driver/net/net_prepare.h"
+#include "driver/sdk/outcome.h"
 #include "os/fault.h"
 #include "unit.h"
 

@@ -3,9 +3,9 @@
 // Parameters of network devices: what is taken, what is refused and where, how class and claim merge.
 #include <unistd.h>
 
+#include "driver/net/net_plan.h"
+#include "driver/net/net_record.h"
 #include "driver/net_hook.h"
-#include "driver/net_plan.h"
-#include "driver/net_record.h"
 #include "unit.h"
 
 #include "base/banned.h"

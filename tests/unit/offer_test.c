@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a server says of itself, from its answers; and frames of a watch in protobuf, however they arrive.
-#include "client/frames.h"
 #include "client/offer.h"
+#include "client/remote/frames.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -5,7 +5,7 @@
 #include "api/table.h"
 #include "base/rand.h"
 #include "plan/parts.h"
-#include "plan/plan_int.h"
+#include "plan/sim/plan_int.h"
 #include "unit.h"
 
 #include "base/banned.h"

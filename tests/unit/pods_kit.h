@@ -10,9 +10,9 @@
 #ifndef UNIT_PODS_KIT_H
 #define UNIT_PODS_KIT_H
 
-#include "agent/pods.h"
 #include "base/list.h"
 #include "base/vec.h"
+#include "node/pods/pods.h"
 #include "unit.h"
 
 struct fake_sandbox {

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/rand.h"
-#include "cel/posix_tz.h"
+#include "cel/lib/posix_tz.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#include "agent/probe_net.h"
+#include "node/pods/probe_net.h"
 #include "unit.h"
 
 #include "base/banned.h"

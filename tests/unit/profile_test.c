@@ -4,7 +4,7 @@
 #include "codec/json_writer.h"
 #include "codec/yaml.h"
 #include "driver/profile.h"
-#include "driver/template.h"
+#include "driver/sim/template.h"
 #include "unit.h"
 
 #include "base/banned.h"

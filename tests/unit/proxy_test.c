@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which proxy is used for which server, and what is said to it.
-#include "net/proxy.h"
+#include "net/client/proxy.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -2,8 +2,8 @@
 //
 // Rules of roles, what covers what, and the policy that comes with the program.
 #include "base/arena.h"
-#include "server/rbac.h"
-#include "server/roles.h"
+#include "server/auth/rbac.h"
+#include "server/auth/roles.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replays of small traces whose answers can be counted by hand, and files that cannot be read.
-#include "alloc/alloc_int.h"
+#include "alloc/model/alloc_int.h"
 #include "base/rand.h"
-#include "plan/replay_mig_int.h"
+#include "plan/replay/replay_mig_int.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -4,8 +4,8 @@
 #ifndef UNIT_RUNTIME_KIT_H
 #define UNIT_RUNTIME_KIT_H
 
-#include "agent/runtime_crun.h"
 #include "image_kit.h"
+#include "node/runtime/runtime_crun.h"
 #include "unit.h"
 
 struct kit_runtime {

@@ -2,14 +2,14 @@
 //
 // What the API server understands before it does anything: paths, queries, headers, tokens.
 #include "base/arena.h"
-#include "server/auth.h"
-#include "server/catalog.h"
-#include "server/discovery.h"
-#include "server/encode.h"
-#include "server/negotiate.h"
-#include "server/query.h"
-#include "server/route.h"
-#include "server/token.h"
+#include "server/auth/auth.h"
+#include "server/auth/token.h"
+#include "server/http/catalog.h"
+#include "server/http/discovery.h"
+#include "server/http/encode.h"
+#include "server/http/negotiate.h"
+#include "server/http/query.h"
+#include "server/http/route.h"
 #include "unit.h"
 
 #include "base/banned.h"

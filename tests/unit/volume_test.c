@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "agent/volume.h"
+#include "node/pods/volume.h"
 #include "unit.h"
 
 #include "base/banned.h"

@@ -3,7 +3,7 @@
 // Worth: prices of parts where the answer is known, and what nodes are worth because of them.
 #include <math.h>
 
-#include "alloc/worth.h"
+#include "alloc/fleet/worth.h"
 #include "unit.h"
 
 #include "base/banned.h"

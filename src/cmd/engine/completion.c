@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Candidates for a shell that completes a command line: verbs, subverbs, options, values of options
-// and kinds. The scripts of the shells (cmd/completion.c) ask for them at each key press.
+// and kinds. The scripts of the shells (cmd/tools/completion.c) ask for them at each key press.
 #include "api/api.h"
 #include "cmd/engine/cli.h"
 

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// secure_accelerator_access and gpu_sharing of Kubernetes AI conformance. No check knows what a device
+// looks like: what a claim adds to what a container without any sees is the device.
+#include "lab/conform/pods.h"
+
+#include "base/banned.h"
+
+#define TEMPLATE "device"
+
+static int needs_containers(struct session *s)
+{
+    return s->containers ? 0 : session_skip(s, "needs pods that run and logs that can be read");
+}
+
+int conform_check_containers(struct session *s)
+{
+    struct lines seen = {0};
+    if (pods_baseline(s, &seen) != 0)
+        return -1;
+    s->containers = true;
+    session_notef(s, "a container without claims sees %zu things", seen.n);
+    return 0;
+}
+
+// Where every check of access begins.
+static int begin(struct session *s, const char **ret_spec, struct lines *ret_baseline)
+{
+    if (needs_containers(s) != 0)
+        return -1;
+    *ret_spec = claim_spec(s);
+    if (!*ret_spec || template_make(s, TEMPLATE, *ret_spec) != 0)
+        return -1;
+    return pods_baseline(s, ret_baseline);
+}
+
+// What a claim makes visible, found out once.
+static int learn(struct session *s, const struct lines *baseline, struct lines *ret)
+{
+    if (s->visible) {
+        *ret = *s->visible;
+        return 0;
+    }
+    // It stays, because a claim made from a template goes with its pod.
+    const struct wish w = {.name = "with-claim", .template_name = TEMPLATE, .stays = true};
+    struct lines seen = {0};
+    struct answer pod, claim;
+    const char *why;
+    if (pod_run(s, &w, &seen) != 0)
+        return -1;
+    if (pod_await(s, &w, 1, &why, &pod) == POD_DONE && claim_of_pod(s, &pod, &claim) != 0)
+        return -1;
+    struct lines *kept = arena_one(s->arena, struct lines);
+    *kept = lines_without(s, &seen, baseline);
+    pod_remove(s, w.name); // the device is for others now
+    if (kept->n == 0)
+        return session_fail(s, "the container with a claim sees nothing that one without does not");
+    s->visible = kept;
+    *ret = *kept;
+    return 0;
+}
+
+int conform_check_access_with_claim(struct session *s)
+{
+    const char *spec;
+    struct lines baseline = {0}, seen = {0};
+    if (begin(s, &spec, &baseline) != 0 || learn(s, &baseline, &seen) != 0)
+        return -1;
+    session_notef(s, "the claim adds: %s", lines_show(s, &seen));
+    return 0;
+}
+
+// A container without a claim, while another pod has one.
+int conform_check_access_without_claim(struct session *s)
+{
+    const char *spec, *why;
+    struct lines baseline = {0}, seen = {0}, here = {0};
+    if (begin(s, &spec, &baseline) != 0 || learn(s, &baseline, &seen) != 0)
+        return -1;
+    const struct wish holder = {.name = "holder", .template_name = TEMPLATE, .stays = true};
+    if (pod_make(s, &holder) != 0)
+        return -1;
+    if (pod_await(s, &holder, s->o->timeout_s, &why, NULL) != POD_DONE)
+        return session_fail(s, "the pod with a claim does not run: %s", why);
+    int rc = pod_run(s, &(struct wish){.name = "onlooker"}, &here);
+    pod_remove(s, holder.name);
+    if (rc != 0)
+        return -1;
+    struct lines hidden = lines_without(s, &seen, &here);
+    struct lines extra = lines_without(s, &here, &baseline);
+    session_notef(s, "beyond the first pod without claims it sees: %s", lines_show(s, &extra));
+    return hidden.n == seen.n
+               ? 0
+               : session_fail(s, "a container without a claim sees of the device: %s",
+                              lines_show(s, &seen));
+}
+
+int conform_check_access_two_containers(struct session *s)
+{
+    const char *spec;
+    struct lines baseline = {0}, first = {0}, second = {0};
+    const struct wish w = {.name = "two-containers", .template_name = TEMPLATE, .second = true};
+    if (begin(s, &spec, &baseline) != 0 || pod_run(s, &w, &first) != 0 ||
+        pod_look(s, w.name, "second", &second) != 0)
+        return -1;
+    pod_remove(s, w.name);
+    struct lines device = lines_without(s, &first, &second);
+    struct lines extra = lines_without(s, &second, &baseline);
+    session_notef(s, "only the container that names the claim sees: %s", lines_show(s, &device));
+    if (device.n == 0)
+        return session_fail(s, "the container that names the claim sees no more than the other");
+    struct lines leaked = lines_without(s, &device, &extra);
+    return leaked.n == device.n && extra.n == 0
+               ? 0
+               : session_fail(s, "the container that does not name the claim sees %s",
+                              lines_show(s, &extra));
+}
+
+static const char *device_of(struct session *s, const struct answer *claim)
+{
+    static const char at[] = "status.allocation.devices.results[0].";
+    return session_text(s, "%.*s/%.*s/%.*s",
+                        STR_ARG(session_at(claim->root, session_text(s, "%sdriver", at))),
+                        STR_ARG(session_at(claim->root, session_text(s, "%spool", at))),
+                        STR_ARG(session_at(claim->root, session_text(s, "%sdevice", at))));
+}
+
+// Two pods with claims of their own on one node, at the same time.
+int conform_check_access_other_pod(struct session *s)
+{
+    const char *spec, *why;
+    struct lines baseline = {0}, in_a = {0}, in_b = {0};
+    struct answer pod_a, pod_b, claim_a, claim_b;
+    struct wish a = {.name = "pod-a", .template_name = TEMPLATE, .stays = true};
+    if (begin(s, &spec, &baseline) != 0 || pod_make(s, &a) != 0)
+        return -1;
+    if (pod_await(s, &a, s->o->timeout_s, &why, &pod_a) != POD_DONE)
+        return session_fail(s, "the first pod does not run: %s", why);
+    const char *node = arena_str(s->arena, session_at(pod_a.root, "spec.nodeName")).p;
+    struct wish b = {.name = "pod-b", .template_name = TEMPLATE, .stays = true, .node = node};
+    if (pod_make(s, &b) != 0)
+        return -1;
+    enum pod_end end = pod_await(s, &b, s->o->timeout_s / 4 + 5, &why, &pod_b);
+    if (end == POD_WAITING && session_at(pod_b.root, "spec.nodeName").n == 0)
+        return session_skip(s, "node %s has no second device: %s", node, why);
+    if (end != POD_DONE)
+        return session_fail(s, "the second pod does not run: %s", why);
+    if (claim_of_pod(s, &pod_a, &claim_a) != 0 || claim_of_pod(s, &pod_b, &claim_b) != 0 ||
+        pod_look(s, a.name, "first", &in_a) != 0 || pod_look(s, b.name, "first", &in_b) != 0)
+        return -1;
+    pod_remove(s, a.name);
+    pod_remove(s, b.name);
+    const char *device_a = device_of(s, &claim_a), *device_b = device_of(s, &claim_b);
+    session_notef(s, "%s and %s", device_a, device_b);
+    if (strcmp(device_a, device_b) == 0)
+        return session_skip(s, "both claims are shares of one device, %s", device_a);
+    struct lines only_a = lines_without(s, &in_a, &in_b);
+    struct lines only_b = lines_without(s, &in_b, &in_a);
+    session_notef(s, "only the first sees: %s", lines_show(s, &only_a));
+    session_notef(s, "only the second sees: %s", lines_show(s, &only_b));
+    return only_a.n && only_b.n
+               ? 0
+               : session_fail(s, "one of the pods sees everything that the other sees");
+}
+
+// One claim, two pods, both running and both seeing the device.
+int conform_check_sharing(struct session *s)
+{
+    const char *spec, *why;
+    struct lines baseline = {0}, in[2] = {0};
+    static const char *const names[] = {"shares-1", "shares-2"};
+    if (begin(s, &spec, &baseline) != 0 || claim_make(s, "shared", spec) != 0)
+        return -1;
+    for (size_t i = 0; i < 2; i++)
+        if (pod_make(s, &(struct wish){.name = names[i], .claim_name = "shared", .stays = true}) !=
+            0)
+            return -1;
+    for (size_t i = 0; i < 2; i++) {
+        const struct wish w = {.name = names[i], .claim_name = "shared", .stays = true};
+        if (pod_await(s, &w, s->o->timeout_s, &why, NULL) != POD_DONE)
+            return session_fail(s, "pod %s does not run: %s", names[i], why);
+        if (pod_look(s, names[i], "first", &in[i]) != 0)
+            return -1;
+    }
+    struct lines one = lines_without(s, &in[0], &baseline);
+    struct lines two = lines_without(s, &in[1], &baseline);
+    struct lines apart = lines_without(s, &one, &two);
+    for (size_t i = 0; i < 2; i++)
+        pod_remove(s, names[i]);
+    session_notef(s, "both see: %s", lines_show(s, &one));
+    if (one.n == 0 || two.n == 0)
+        return session_fail(s, "one of the two pods does not see the device");
+    return apart.n == 0
+               ? 0
+               : session_fail(s, "the pods see different things: %s", lines_show(s, &apart));
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What expressions read of devices, and looking at all devices again when that is more than before.
+#include "alloc/index/index_int.h"
+#include "alloc/model/alloc_int.h"
+
+#include "base/banned.h"
+
+// --- What expressions read -----------------------------------------------------------------------
+
+// Names of attributes fit; an expression may have others.
+#define NAMES_MAX 128
+
+bool key_reads(const struct index *x, struct str domain, struct str name)
+{
+    char names[NAMES_MAX];
+    if (x->reads.n > READS_FEW && domain.n + name.n < sizeof(names)) {
+        memcpy(names, domain.p ? domain.p : "", domain.n);
+        names[domain.n] = '\0';
+        memcpy(names + domain.n + 1, name.p ? name.p : "", name.n);
+        return map_has(&x->read_names, str_make(names, domain.n + 1 + name.n));
+    }
+    for (size_t i = 0; i < x->reads.n; i++)
+        if (str_eq(x->reads.p[i].domain, domain) && str_eq(x->reads.p[i].name, name))
+            return true;
+    return false;
+}
+
+static void read_attribute(void *arg, struct str domain, struct str name)
+{
+    struct index *x = arg;
+    if (x->reads_all || key_reads(x, domain, name))
+        return;
+    if (x->reads.n == READS_MAX) {
+        x->reads_all = true;
+        return;
+    }
+    char *p = arena_alloc(&x->arena, domain.n + 1 + name.n, 1);
+    memcpy(p, domain.p ? domain.p : "", domain.n);
+    memcpy(p + domain.n + 1, name.p ? name.p : "", name.n);
+    struct str both = str_make(p, domain.n + 1 + name.n);
+    *map_put(&x->read_names, both) = true;
+    vec_push(&x->reads,
+             (struct index_read){str_upto(both, domain.n), str_from(both, domain.n + 1)});
+}
+
+// An expression that does not compile fails on every device.
+static void read_expression(struct index *x, const struct cel_env *env, struct str text)
+{
+    struct cel_program *p = NULL;
+    if (cel_cache_get(x->kit->cache, env, text, &p, NULL, NULL) < 0)
+        return;
+    bool told = cel_program_reads(p, read_attribute, x);
+    x->reads_all |= !told;
+    if (env == x->kit->env) // values of derived attributes are not kept
+        answers_learn(x->kit->answers, text, x->reads_all ? UINT32_MAX : (uint32_t)x->reads.n);
+    cel_program_free(p);
+}
+
+static void read_selectors(struct index *x, const struct api_device_selector_array *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->p[i].cel)
+            read_expression(x, x->kit->env, s->p[i].cel->expression);
+}
+
+static void read_derived(struct index *x, const struct api_device_derived_attribute_array *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        read_expression(x, x->kit->derived_env, d->p[i].expression);
+}
+
+static void read_name(struct index *x, struct str attribute)
+{
+    struct str domain;
+    struct str name;
+    if (attribute.n && str_cut(attribute, '/', &domain, &name))
+        read_attribute(x, domain, name);
+    else if (attribute.n)
+        x->reads_all = true; // its domain is each driver's own
+}
+
+static void read_claim(struct index *x, const struct api_device_claim *c)
+{
+    for (size_t i = 0; i < c->requests.n; i++) {
+        const struct api_device_request *r = &c->requests.p[i];
+        if (r->exactly) {
+            read_selectors(x, &r->exactly->selectors);
+            read_derived(x, &r->exactly->derived_attributes);
+        }
+        for (size_t k = 0; k < r->first_available.n; k++) {
+            read_selectors(x, &r->first_available.p[k].selectors);
+            read_derived(x, &r->first_available.p[k].derived_attributes);
+        }
+    }
+    for (size_t i = 0; i < c->constraints.n; i++) {
+        read_name(x, c->constraints.p[i].match_attribute);
+        read_name(x, c->constraints.p[i].distinct_attribute);
+    }
+}
+
+bool key_class(struct index *x, const struct api_device_class *c)
+{
+    size_t reads = x->reads.n;
+    bool all = x->reads_all;
+    read_selectors(x, &c->spec.selectors);
+    return x->reads.n != reads || x->reads_all != all;
+}
+
+bool key_claims(struct index *x, const struct api_resource_claim *const *claims, size_t n)
+{
+    size_t reads = x->reads.n;
+    bool all = x->reads_all;
+    for (size_t i = 0; i < n; i++)
+        read_claim(x, &claims[i]->spec.devices);
+    return x->reads.n != reads || x->reads_all != all;
+}
+
+// --- Looking again -------------------------------------------------------------------------------
+
+void index_stale(struct index *x)
+{
+    x->rekeys++;
+    x->stale = x->pools.index.used;
+}
+
+bool key_reads_more(const struct index *x, const struct index_slice *s)
+{
+    if (x->reads_all)
+        return !s->read_all;
+    for (size_t i = s->reads; i < x->reads.n; i++)
+        if (s->qualified || str_eq(x->reads.p[i].domain, s->api->spec.driver))
+            return true;
+    return false;
+}
+
+static void look_again(struct index *x, struct index_pool *p)
+{
+    bool changed = false;
+    for (size_t i = 0; i < p->slices.n; i++) {
+        struct index_slice *s = p->slices.p[i];
+        if (!key_reads_more(x, s))
+            continue;
+        changed = true;
+        key_devices(x, s);
+    }
+    if (!changed)
+        return;
+    key_pool(p);
+    if (p->node)
+        place_own(x, p->node);
+    else if (p->shared)
+        place_shared(x, p);
+}
+
+void index_expect(struct index *x, const struct api_resource_claim *claim)
+{
+    if (key_claims(x, &claim, 1))
+        index_stale(x);
+}
+
+// From the end to the beginning: what moves when pools go, goes towards the beginning, and what comes
+// comes at the end and has been looked at.
+bool index_catch_up(struct index *x, size_t most)
+{
+    for (; x->stale && most; most--) {
+        size_t i = --x->stale;
+        if (i < x->pools.index.used && x->pools.index.entries[i].live)
+            look_again(x, *map_value(&x->pools, i));
+    }
+    if (!x->stale)
+        x->rekeyed = x->rekeys;
+    return x->stale > 0;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Match constraints that have seen nothing yet, such as one of each claim to come, are things to be
+// packed: each wants so many devices, and so much of their counters, of one value. Is there a way to
+// pack them all? That is asked for each counter by itself, and given up after so many tries: then
+// they count as packed.
+#include "alloc/search/prune_int.h"
+
+#include "base/banned.h"
+
+#define TRIES_MAX  2000
+#define BINS_MAX   64U
+#define THINGS_MAX 64U
+#define KINDS_MAX  8U
+
+// A value's devices, or what a constraint wants of one.
+struct load {
+    int64_t devices;
+    amount drawn;
+};
+
+struct packing {
+    struct load things[THINGS_MAX];
+    struct load bins[BINS_MAX];
+    size_t things_n;
+    size_t bins_n;
+    uint32_t tries;
+};
+
+// Adds what a match constraint that has seen nothing yet needs of one value, unless its requests are
+// counted already or differ in what they compare.
+static void add_need(struct alloc_solver *s, struct span *sp, size_t *n)
+{
+    struct prune *p = s->prune;
+    bound_find(s, sp);
+    for (uint32_t i = 0; i < sp->bound_n; i++)
+        if (p->covered[p->bound[i]])
+            return;
+    if (!sp->exclusive || !sp->one_column || sp->bound_n == 0 || p->values[sp->column].any_without)
+        return;
+    struct group_need *need = &p->needs[(*n)++];
+    need->column = sp->column;
+    need->n = sp->sum;
+    memset(need->draws, 0, p->kinds * sizeof(*need->draws));
+    for (uint32_t i = 0; i < sp->bound_n; i++) {
+        uint32_t r = p->bound[i];
+        p->covered[r] = true;
+        if (p->kinds)
+            bound_draws(s, p->joined[r]);
+        for (uint32_t k = 0; k < p->kinds; k++)
+            need->draws[k] += p->lowest[k] * fewest_of(s, r);
+    }
+}
+
+static int heavier_first(const void *x, const void *y)
+{
+    const struct load *a = x;
+    const struct load *b = y;
+    if (a->drawn != b->drawn)
+        return a->drawn > b->drawn ? -1 : 1;
+    return (a->devices < b->devices) - (a->devices > b->devices);
+}
+
+static bool holds(const struct load *bin, const struct load *thing)
+{
+    return bin->devices >= thing->devices && bin->drawn >= thing->drawn;
+}
+
+// Things that are alike go into bins in order, so that they are not tried the other way round.
+static bool pack_from(struct packing *k, size_t thing, size_t from) // NOLINT(misc-no-recursion)
+{
+    if (thing == k->things_n)
+        return true;
+    const struct load t = k->things[thing];
+    for (size_t i = from; i < k->bins_n; i++) {
+        bool tried = false;
+        for (size_t o = from; o < i && !tried; o++)
+            tried =
+                k->bins[o].devices == k->bins[i].devices && k->bins[o].drawn == k->bins[i].drawn;
+        if (tried || !holds(&k->bins[i], &t))
+            continue;
+        if (++k->tries > TRIES_MAX)
+            return true;
+        bool alike = thing + 1 < k->things_n && k->things[thing + 1].devices == t.devices &&
+                     k->things[thing + 1].drawn == t.drawn;
+        k->bins[i].devices -= t.devices;
+        k->bins[i].drawn -= t.drawn;
+        bool ok = pack_from(k, thing + 1, alike ? i : 0);
+        k->bins[i].devices += t.devices;
+        k->bins[i].drawn += t.drawn;
+        if (ok)
+            return true;
+    }
+    return false;
+}
+
+// What the counters of these devices have left, of one kind.
+static amount room_of(struct alloc_solver *s, const uint64_t *value, uint32_t kind)
+{
+    struct prune *p = s->prune;
+    const struct alloc_view *v = s->view;
+    amount sum = 0;
+    p->stamp_now++;
+    for (size_t w = 0; w < p->words; w++)
+        for (uint64_t x = value[w] & p->mask[w]; x; x &= x - 1) {
+            const struct vw_device *d = &v->devices[w * 64 + (size_t)__builtin_ctzll(x)];
+            for (uint16_t i = 0; i < d->counters_len; i++) {
+                uint32_t c = v->counter_uses[d->first_counter + i].counter;
+                if (p->kind[c] != kind || p->stamp[c] == p->stamp_now)
+                    continue;
+                p->stamp[c] = p->stamp_now;
+                sum += v->available[c] > s->consumed[c] ? v->available[c] - s->consumed[c] : 0;
+            }
+        }
+    return sum;
+}
+
+// kind UINT32_MAX: devices alone.
+static bool packs(struct alloc_solver *s, uint32_t column, uint32_t kind, size_t needs_n)
+{
+    struct prune *p = s->prune;
+    const struct column_values *c = &p->values[column];
+    struct packing k;
+    k.things_n = 0;
+    k.bins_n = 0;
+    k.tries = 0;
+    for (size_t i = 0; i < needs_n; i++) {
+        const struct group_need *need = &p->needs[i];
+        if (need->column == column && k.things_n < THINGS_MAX)
+            k.things[k.things_n++] =
+                (struct load){need->n, kind == UINT32_MAX ? 0 : need->draws[kind]};
+    }
+    if (c->n > BINS_MAX || k.things_n < 2)
+        return true; // a single one was looked at already
+    for (size_t i = 0; i < c->n; i++) {
+        struct load bin = {0, 0};
+        for (size_t w = 0; w < p->words; w++)
+            bin.devices += __builtin_popcountll(c->p[i].bits[w] & p->mask[w]);
+        if (kind != UINT32_MAX)
+            bin.drawn = room_of(s, c->p[i].bits, kind);
+        if (bin.devices)
+            k.bins[k.bins_n++] = bin;
+    }
+    qsort(k.things, k.things_n, sizeof(*k.things), heavier_first);
+    bool ok = pack_from(&k, 0, 0);
+    (void)solver_tick(s, k.tries * 16 + (uint32_t)s->view->devices_len);
+    return ok;
+}
+
+static void find_needs(struct alloc_solver *s, size_t *n)
+{
+    struct prune *p = s->prune;
+    memset(p->covered, 0, s->requests_len * sizeof(*p->covered));
+    memset(p->mask, 0, p->words * sizeof(*p->mask));
+    for (uint32_t i = p->work->claim; i < s->claims_len; i++)
+        for (uint32_t j = 0; j < s->claims[i].constraints_len && s->claims[i].requests_len; j++) {
+            struct span sp = bound_span(s, i, j);
+            bool fresh = !sp.state || sp.state->devices == 0;
+            if (fresh && !s->constraints[s->claims[i].first_constraint + j].distinct)
+                add_need(s, &sp, n);
+        }
+    for (uint32_t r = p->work->request; r < p->end; r++)
+        for (size_t w = 0; p->covered[r] && w < p->words; w++)
+            p->mask[w] |= p->joined[r][w];
+}
+
+bool bound_groups(struct alloc_solver *s)
+{
+    struct prune *p = s->prune;
+    size_t n = 0;
+    find_needs(s, &n);
+    for (size_t i = 0; i < n && !s->timeout; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = p->needs[k].column == p->needs[i].column;
+        if (seen)
+            continue;
+        if (!packs(s, p->needs[i].column, UINT32_MAX, n))
+            return false;
+        for (uint32_t k = 0; k < p->kinds && k < KINDS_MAX; k++)
+            if (!packs(s, p->needs[i].column, k, n))
+                return false;
+    }
+    return true;
+}

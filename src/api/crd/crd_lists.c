@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lists that are sets or maps: no item twice, and which was which. And objects within objects: names and labels as everywhere.
+#include "api/crd/crd_schema.h"
+#include "api/names.h"
+#include "base/map.h"
+
+#include "base/banned.h"
+
+// Lists of more items are looked up by an index.
+#define SEARCHED_MAX 16
+
+struct times MAP(size_t);
+
+// The text two items share when they are the same.
+static struct str text_of(const struct dyn *v, struct arena *a)
+{
+    cleanup_sbuf struct sbuf b = {0};
+    sbuf_addf(&b, "%d", v ? (int)v->type : -1);
+    if (v)
+        dyn_text(v, &b);
+    return arena_str(a, sbuf_str(&b));
+}
+
+static struct str key_text(const struct dyn *item, const struct crd_node *n, struct arena *a,
+                           struct str *ret_json)
+{
+    struct dyn key = {.type = DYN_OBJECT};
+    cleanup_sbuf struct sbuf json = {0};
+    for (size_t i = 0; i < n->list_map_keys.n; i++) {
+        const struct dyn *v = dyn_get(item, n->list_map_keys.p[i]);
+        if (v)
+            dyn_set(&key, n->list_map_keys.p[i], *v, a);
+    }
+    dyn_text(&key, &json);
+    *ret_json = arena_str(a, sbuf_str(&json));
+    return text_of(&key, a);
+}
+
+static void check_unique(const struct dyn *v, const struct crd_node *n, const struct path *at,
+                         struct causes *causes)
+{
+    struct times seen = {0};
+    bool map = str_eqz(n->list_type, "map");
+    for (size_t i = 0; i < v->items_len; i++) {
+        struct str shown = {0}, key;
+        if (map)
+            key = key_text(&v->items[i], n, causes->arena, &shown);
+        else
+            key = text_of(&v->items[i], causes->arena);
+        if (!map) {
+            cleanup_sbuf struct sbuf b = {0};
+            crd_show(&v->items[i], &b);
+            shown = arena_str(causes->arena, sbuf_str(&b));
+        }
+        size_t *times = map_put(&seen, key);
+        if (++*times == 2) {
+            const struct path item = path_index(at, i);
+            (void)cause_duplicate_json(causes, &item, shown);
+        }
+    }
+    map_done(&seen);
+}
+
+static void check_list(const struct dyn *v, const struct crd_node *n, const struct path *at,
+                       struct causes *causes)
+{
+    if (str_eqz(n->list_type, "map"))
+        for (size_t i = 0; i < v->items_len; i++) {
+            const struct path item = path_index(at, i);
+            if (v->items[i].type == DYN_OBJECT || v->items[i].type == DYN_NULL)
+                continue;
+            cleanup_sbuf struct sbuf b = {0};
+            crd_show(&v->items[i], &b);
+            (void)cause_invalid_json(causes, &item, sbuf_str(&b),
+                                     STR("must be an object for an array of list-type map"));
+            return;
+        }
+    if (str_eqz(n->list_type, "map") || str_eqz(n->list_type, "set"))
+        check_unique(v, n, at, causes);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document
+void crd_check_lists(const struct dyn *v, const struct crd_node *n, const struct path *at,
+                     struct causes *causes)
+{
+    if (!n || causes_full(causes))
+        return;
+    if (v->type == DYN_LIST) {
+        check_list(v, n, at, causes);
+        for (size_t i = 0; n->items && i < v->items_len; i++) {
+            const struct path item = path_index(at, i);
+            crd_check_lists(&v->items[i], n->items, &item, causes);
+        }
+    }
+    if (v->type != DYN_OBJECT)
+        return;
+    for (size_t i = 0; i < v->members_len; i++) {
+        const struct dyn_member *m = &v->members[i];
+        const struct crd_node *property = crd_property(n, m->key);
+        const struct path below = property ? path_field(at, m->key) : path_key(at, m->key);
+        crd_check_lists(&m->value, property ? property : n->additional, &below, causes);
+    }
+}
+
+// --- Objects within objects ----------------------------------------------------------------------
+
+static void check_texts(const struct dyn *map, const struct path *at, bool values,
+                        struct causes *causes)
+{
+    for (size_t i = 0; map && map->type == DYN_OBJECT && i < map->members_len; i++) {
+        struct name_msgs bad = {.arena = causes->arena};
+        name_label_key(map->members[i].key, &bad);
+        if (values && map->members[i].value.type == DYN_STR)
+            name_label_value(map->members[i].value.text, &bad);
+        for (size_t k = 0; k < bad.n; k++)
+            (void)cause_invalid(causes, at, map->members[i].key, bad.p[k]);
+    }
+}
+
+static void check_one(const struct dyn *v, const struct path *at, struct causes *causes)
+{
+    static const char *const texts[] = {"apiVersion", "kind"};
+    for (size_t i = 0; i < array_len(texts); i++) {
+        const struct dyn *have = dyn_get(v, str_z(texts[i]));
+        const struct path below = path_field(at, str_z(texts[i]));
+        if (!have)
+            (void)cause_required(causes, &below, STR(""));
+        else if (have->type == DYN_STR && have->text.n == 0)
+            (void)cause_required(causes, &below, STR("must not be empty"));
+        else if (have->type != DYN_STR)
+            (void)cause_add(causes, CAUSE_TYPE_INVALID, &below, STR("\"\""),
+                            STR("must be a string"));
+    }
+    const struct dyn *meta = dyn_get(v, STR("metadata"));
+    const struct path below = path_field(at, STR("metadata"));
+    const struct dyn *name = dyn_get(meta, STR("name"));
+    struct name_msgs bad = {.arena = causes->arena};
+    if (name && name->type == DYN_STR && name->text.n)
+        name_dns_subdomain(name->text, &bad);
+    const struct path at_name = path_field(&below, STR("name"));
+    for (size_t k = 0; k < bad.n; k++)
+        (void)cause_invalid(causes, &at_name, name->text, bad.p[k]);
+    const struct path labels = path_field(&below, STR("labels"));
+    check_texts(dyn_get(meta, STR("labels")), &labels, true, causes);
+    const struct path annotations = path_field(&below, STR("annotations"));
+    check_texts(dyn_get(meta, STR("annotations")), &annotations, false, causes);
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document
+void crd_check_embedded(const struct dyn *v, const struct crd_node *n, const struct path *at,
+                        struct causes *causes)
+{
+    if (!n || causes_full(causes))
+        return;
+    if (n->embedded && at && v->type == DYN_OBJECT)
+        check_one(v, at, causes);
+    for (size_t i = 0; v->type == DYN_LIST && n->items && i < v->items_len; i++) {
+        const struct path item = path_index(at, i);
+        crd_check_embedded(&v->items[i], n->items, &item, causes);
+    }
+    for (size_t i = 0; v->type == DYN_OBJECT && i < v->members_len; i++) {
+        const struct dyn_member *m = &v->members[i];
+        const struct crd_node *property = crd_property(n, m->key);
+        const struct path below = property ? path_field(at, m->key) : path_key(at, m->key);
+        crd_check_embedded(&m->value, property ? property : n->additional, &below, causes);
+    }
+}
+
+// --- Items known again ---------------------------------------------------------------------------
+
+static bool same_keys(const struct dyn *a, const struct dyn *b, const struct crd_node *n)
+{
+    for (size_t i = 0; i < n->list_map_keys.n; i++) {
+        const struct dyn *x = dyn_get(a, n->list_map_keys.p[i]);
+        const struct dyn *y = dyn_get(b, n->list_map_keys.p[i]);
+        if ((x == NULL) != (y == NULL) || (x && !dyn_equal(x, y)))
+            return false;
+    }
+    return true;
+}
+
+static const struct dyn *search(const struct crd_before *b, const struct dyn *item)
+{
+    for (size_t i = 0; i < b->old->items_len; i++)
+        if (same_keys(&b->old->items[i], item, b->node))
+            return &b->old->items[i];
+    return NULL;
+}
+
+// Of several with the same keys the first counts.
+static void index_items(struct crd_before *b)
+{
+    struct str json;
+    for (size_t i = 0; i < b->old->items_len; i++) {
+        bool added;
+        size_t *place =
+            map_put_new(&b->places, key_text(&b->old->items[i], b->node, b->arena, &json), &added);
+        if (added)
+            *place = i;
+    }
+}
+
+const struct dyn *crd_before_find(struct crd_before *b, const struct dyn *item)
+{
+    struct str json;
+    if (!b->old || b->old->type != DYN_LIST || !str_eqz(b->node->list_type, "map"))
+        return NULL;
+    if (b->old->items_len <= SEARCHED_MAX)
+        return search(b, item);
+    if (map_len(&b->places) == 0)
+        index_items(b);
+    const size_t *place = map_get(&b->places, key_text(item, b->node, b->arena, &json));
+    return place ? &b->old->items[*place] : NULL;
+}
+
+void crd_before_done(struct crd_before *b)
+{
+    map_done(&b->places);
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading the schema of a custom resource.
+#include "api/crd/crd_schema.h"
+
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "cel/regex.h"
+
+#include "base/banned.h"
+
+struct reading {
+    struct arena *a;
+    struct json_strict *strict;
+    struct err *err;
+};
+
+static int read_node(struct reading *r, const struct dyn *v, struct crd_node **ret);
+
+static int wrong(struct reading *r, const char *key, const char *want)
+{
+    return err_set(r->err, ERR_BAD_REQUEST, "%s must be %s", key, want);
+}
+
+static int read_text(struct reading *r, const char *key, const struct dyn *v, struct str *ret)
+{
+    if (v->type != DYN_STR)
+        return wrong(r, key, "a string");
+    *ret = v->text;
+    return 0;
+}
+
+static int read_bool(struct reading *r, const char *key, const struct dyn *v, bool *ret)
+{
+    if (v->type != DYN_BOOL)
+        return wrong(r, key, "a boolean");
+    *ret = v->truth;
+    return 0;
+}
+
+static int read_int(struct reading *r, const char *key, const struct dyn *v, int64_t *ret)
+{
+    if (v->type != DYN_INT)
+        return wrong(r, key, "an integer");
+    *ret = v->number;
+    return 0;
+}
+
+static int read_double(struct reading *r, const char *key, const struct dyn *v, double *ret,
+                       bool *ret_there)
+{
+    if (!dyn_is_number(v))
+        return wrong(r, key, "a number");
+    *ret = v->type == DYN_INT ? (double)v->number : v->real;
+    *ret_there = true;
+    return 0;
+}
+
+static int read_strings(struct reading *r, const char *key, const struct dyn *v,
+                        struct crd_strings *ret)
+{
+    if (v->type != DYN_LIST)
+        return wrong(r, key, "a list of strings");
+    ret->p = arena_array(r->a, struct str, v->items_len + 1);
+    for (size_t i = 0; i < v->items_len; i++) {
+        if (v->items[i].type != DYN_STR)
+            return wrong(r, key, "a list of strings");
+        ret->p[ret->n++] = v->items[i].text;
+    }
+    return 0;
+}
+
+static int read_nodes(struct reading *r, const char *key, const struct dyn *v,
+                      struct crd_nodes *ret)
+{
+    if (v->type != DYN_LIST)
+        return wrong(r, key, "a list of schemas");
+    ret->p = arena_array(r->a, struct crd_node *, v->items_len + 1);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < v->items_len; i++)
+        code = read_node(r, &v->items[i], &ret->p[ret->n++]);
+    return code;
+}
+
+static int read_properties(struct reading *r, const struct dyn *v, struct crd_node *n)
+{
+    if (v->type != DYN_OBJECT)
+        return wrong(r, "properties", "an object of schemas");
+    n->properties = arena_array(r->a, struct crd_property, v->members_len + 1);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < v->members_len; i++) {
+        struct crd_property *p = &n->properties[n->properties_len++];
+        p->name = v->members[i].key;
+        size_t mark = json_strict_field(r->strict, p->name);
+        code = read_node(r, &v->members[i].value, &p->node);
+        json_strict_back(r->strict, mark);
+    }
+    return code;
+}
+
+static int read_items(struct reading *r, const struct dyn *v, struct crd_node *n)
+{
+    n->items_is_list = v->type == DYN_LIST;
+    return n->items_is_list ? 0 : read_node(r, v, &n->items);
+}
+
+static int read_additional(struct reading *r, const struct dyn *v, struct crd_node *n)
+{
+    n->has_additional = true;
+    n->additional_allows = v->type != DYN_BOOL || v->truth;
+    return v->type == DYN_BOOL ? 0 : read_node(r, v, &n->additional);
+}
+
+static int read_rule_member(struct reading *r, const struct dyn_member *m, struct crd_rule *rule)
+{
+    const struct {
+        const char *key;
+        struct str *to;
+    } texts[] = {
+        {"rule", &rule->rule},
+        {"message", &rule->message},
+        {"messageExpression", &rule->message_expression},
+        {"reason", &rule->reason},
+        {"fieldPath", &rule->field_path},
+    };
+    for (size_t i = 0; i < array_len(texts); i++) {
+        if (!str_eqz(m->key, texts[i].key))
+            continue;
+        rule->has_reason |= str_eqz(m->key, "reason");
+        return read_text(r, texts[i].key, &m->value, texts[i].to);
+    }
+    if (!str_eqz(m->key, "optionalOldSelf")) {
+        json_strict_unknown(r->strict, m->key);
+        return 0;
+    }
+    rule->has_optional_old_self = true;
+    return read_bool(r, "optionalOldSelf", &m->value, &rule->optional_old_self);
+}
+
+static int read_rules(struct reading *r, const struct dyn *v, struct crd_node *n)
+{
+    if (v->type != DYN_LIST)
+        return wrong(r, "x-kubernetes-validations", "a list of rules");
+    n->rules = arena_array(r->a, struct crd_rule, v->items_len + 1);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < v->items_len; i++) {
+        struct crd_rule *rule = &n->rules[n->rules_len++];
+        const struct dyn *item = &v->items[i];
+        if (item->type != DYN_OBJECT)
+            return wrong(r, "x-kubernetes-validations", "a list of rules");
+        for (size_t k = 0; code == 0 && k < item->members_len; k++)
+            code = read_rule_member(r, &item->members[k], rule);
+        cleanup_sbuf struct sbuf text = {0};
+        dyn_text(item, &text);
+        rule->json = arena_str(r->a, sbuf_str(&text));
+    }
+    n->any_rules |= n->rules_len > 0;
+    return code;
+}
+
+// Members that are plain values. 1: it was none of them.
+static int read_plain(struct reading *r, struct str key, const struct dyn *v, struct crd_node *n)
+{
+    const struct {
+        const char *key;
+        struct str *to;
+        bool *there;
+    } texts[] = {
+        {"type", &n->type, NULL},
+        {"format", &n->format, NULL},
+        {"pattern", &n->pattern, NULL},
+        {"x-kubernetes-list-type", &n->list_type, &n->has_list_type},
+        {"x-kubernetes-map-type", &n->map_type, &n->has_map_type},
+    };
+    const struct {
+        const char *key;
+        bool *to;
+    } bools[] = {
+        {"nullable", &n->nullable},
+        {"uniqueItems", &n->unique_items},
+        {"exclusiveMaximum", &n->exclusive_maximum},
+        {"exclusiveMinimum", &n->exclusive_minimum},
+        {"x-kubernetes-preserve-unknown-fields", &n->preserve},
+        {"x-kubernetes-embedded-resource", &n->embedded},
+        {"x-kubernetes-int-or-string", &n->int_or_string},
+    };
+    const struct {
+        const char *key;
+        int64_t *to;
+    } ints[] = {
+        {"maxLength", &n->max_length},         {"minLength", &n->min_length},
+        {"maxItems", &n->max_items},           {"minItems", &n->min_items},
+        {"maxProperties", &n->max_properties}, {"minProperties", &n->min_properties},
+    };
+    for (size_t i = 0; i < array_len(texts); i++)
+        if (str_eqz(key, texts[i].key)) {
+            if (texts[i].there)
+                *texts[i].there = true;
+            return read_text(r, texts[i].key, v, texts[i].to);
+        }
+    for (size_t i = 0; i < array_len(bools); i++)
+        if (str_eqz(key, bools[i].key))
+            return read_bool(r, bools[i].key, v, bools[i].to);
+    for (size_t i = 0; i < array_len(ints); i++)
+        if (str_eqz(key, ints[i].key))
+            return read_int(r, ints[i].key, v, ints[i].to);
+    if (str_eqz(key, "maximum"))
+        return read_double(r, "maximum", v, &n->maximum, &n->has_maximum);
+    if (str_eqz(key, "minimum"))
+        return read_double(r, "minimum", v, &n->minimum, &n->has_minimum);
+    if (str_eqz(key, "multipleOf"))
+        return read_double(r, "multipleOf", v, &n->multiple_of, &n->has_multiple_of);
+    return 1;
+}
+
+// Members that hold schemas. 1: it was none of them.
+static int read_below(struct reading *r, struct str key, const struct dyn *v, struct crd_node *n)
+{
+    if (str_eqz(key, "properties"))
+        return read_properties(r, v, n);
+    if (str_eqz(key, "items"))
+        return read_items(r, v, n);
+    if (str_eqz(key, "additionalProperties"))
+        return read_additional(r, v, n);
+    if (str_eqz(key, "allOf"))
+        return read_nodes(r, "allOf", v, &n->all_of);
+    if (str_eqz(key, "anyOf"))
+        return read_nodes(r, "anyOf", v, &n->any_of);
+    if (str_eqz(key, "oneOf"))
+        return read_nodes(r, "oneOf", v, &n->one_of);
+    if (str_eqz(key, "not"))
+        return read_node(r, v, &n->not_);
+    if (str_eqz(key, "x-kubernetes-validations"))
+        return read_rules(r, v, n);
+    return 1;
+}
+
+static int read_member(struct reading *r, const struct dyn_member *m, struct crd_node *n)
+{
+    static const char *const refused[] = {
+        "$ref", "$schema",         "definitions",      "dependencies",
+        "id",   "additionalItems", "patternProperties"};
+    const struct dyn *v = &m->value;
+    struct str key = m->key;
+    if (v->type == DYN_NULL && !str_eqz(key, "default"))
+        return 0;
+    int code = read_plain(r, key, v, n);
+    if (code == 1)
+        code = read_below(r, key, v, n);
+    if (code <= 0)
+        return code;
+    if (str_eqz(key, "required"))
+        return read_strings(r, "required", v, &n->required);
+    if (str_eqz(key, "x-kubernetes-list-map-keys"))
+        return read_strings(r, "x-kubernetes-list-map-keys", v, &n->list_map_keys);
+    if (str_eqz(key, "enum")) {
+        n->enum_values = *v;
+        return v->type == DYN_LIST ? 0 : wrong(r, "enum", "a list");
+    }
+    if (str_eqz(key, "default")) {
+        n->has_default = v->type != DYN_NULL;
+        n->default_value = *v;
+        return 0;
+    }
+    n->has_title |= str_eqz(key, "title") && v->type == DYN_STR && v->text.n > 0;
+    n->has_description |= str_eqz(key, "description") && v->type == DYN_STR && v->text.n > 0;
+    for (size_t i = 0; i < array_len(refused); i++)
+        if (str_eqz(key, refused[i])) {
+            n->unsupported = refused[i];
+            return 0;
+        }
+    if (!str_eqz(key, "title") && !str_eqz(key, "description") && !str_eqz(key, "example") &&
+        !str_eqz(key, "externalDocs"))
+        json_strict_unknown(r->strict, key);
+    return 0;
+}
+
+static void find_rules(struct crd_node *n)
+{
+    n->any_rules |= n->items && n->items->any_rules;
+    n->any_rules |= n->additional && n->additional->any_rules;
+    for (size_t i = 0; i < n->properties_len; i++)
+        n->any_rules |= n->properties[i].node->any_rules;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document
+static int read_node(struct reading *r, const struct dyn *v, struct crd_node **ret)
+{
+    struct crd_node *n = arena_one(r->a, struct crd_node);
+    *ret = n;
+    n->max_length = n->min_length = n->max_items = n->min_items = -1;
+    n->max_properties = n->min_properties = -1;
+    n->enum_values.type = DYN_LIST;
+    if (v->type != DYN_OBJECT)
+        return wrong(r, "a schema", "an object");
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < v->members_len; i++) {
+        bool named = str_eqz(v->members[i].key, "properties");
+        size_t mark = json_strict_field(r->strict, v->members[i].key);
+        if (!named) // what it reports stands beside it
+            json_strict_back(r->strict, mark);
+        code = read_member(r, &v->members[i], n);
+        json_strict_back(r->strict, mark);
+    }
+    n->preserve_false = dyn_get(v, STR("x-kubernetes-preserve-unknown-fields")) && !n->preserve;
+    find_rules(n);
+    return code;
+}
+
+int crd_schema_read(struct str json, struct json_strict *strict, struct crd_schema **ret,
+                    struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
+    int code = json_parse(json, &options, &doc, err);
+    if (code < 0)
+        return code;
+    struct crd_schema *s = xcalloc(1, sizeof(*s));
+    s->refs = 1;
+    s->json = dyn_of(doc.root, &s->arena);
+    struct reading r = {.a = &s->arena, .strict = strict, .err = err};
+    code = read_node(&r, &s->json, &s->root);
+    if (code < 0) {
+        crd_schema_free(s);
+        return code;
+    }
+    *ret = s;
+    return 0;
+}
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document
+static void node_done(struct crd_node *n)
+{
+    if (!n)
+        return;
+    cel_regex_free(n->regex);
+    for (size_t i = 0; i < n->rules_len; i++) {
+        cel_program_free(n->rules[i].program);
+        cel_program_free(n->rules[i].message_program);
+    }
+    cel_env_free(n->env);
+    cel_env_free(n->message_env);
+    node_done(n->items);
+    node_done(n->additional);
+    node_done(n->not_);
+    for (size_t i = 0; i < n->properties_len; i++)
+        node_done(n->properties[i].node);
+    const struct crd_nodes *lists[] = {&n->all_of, &n->any_of, &n->one_of};
+    for (size_t k = 0; k < array_len(lists); k++)
+        for (size_t i = 0; i < lists[k]->n; i++)
+            node_done(lists[k]->p[i]);
+}
+
+void crd_schema_free(struct crd_schema *s)
+{
+    if (!s || --s->refs)
+        return;
+    node_done(s->root);
+    arena_done(&s->arena);
+    free(s);
+}
+
+const struct crd_node *crd_property(const struct crd_node *n, struct str name)
+{
+    size_t low = 0, high = n ? n->properties_len : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int c = str_cmp(n->properties[middle].name, name);
+        if (c == 0)
+            return n->properties[middle].node;
+        if (c < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const struct crd_node *crd_node_below(const struct crd_node *n, struct str name)
+{
+    const struct crd_node *p = crd_property(n, name);
+    return p || !n ? p : n->additional;
+}
+
+// --- Patterns ------------------------------------------------------------------------------------
+
+// NOLINTNEXTLINE(misc-no-recursion): as deep as the document
+static void compile_patterns(struct crd_schema *s, struct crd_node *n)
+{
+    if (!n)
+        return;
+    if (n->pattern.n && !n->regex) {
+        char why[256] = "";
+        n->regex = cel_regex_new(n->pattern.p, n->pattern.n, why, sizeof(why));
+        n->pattern_why = n->regex ? STR("") : arena_str(&s->arena, str_z(why));
+    }
+    compile_patterns(s, n->items);
+    compile_patterns(s, n->additional);
+    compile_patterns(s, n->not_);
+    for (size_t i = 0; i < n->properties_len; i++)
+        compile_patterns(s, n->properties[i].node);
+    const struct crd_nodes *lists[] = {&n->all_of, &n->any_of, &n->one_of};
+    for (size_t k = 0; k < array_len(lists); k++)
+        for (size_t i = 0; i < lists[k]->n; i++)
+            compile_patterns(s, lists[k]->p[i]);
+}
+
+void crd_schema_compile(struct crd_schema *s)
+{
+    compile_patterns(s, s->root);
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/patch/patch_order.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/banned.h"
+
+// --- Values as Go sees them ----------------------------------------------------------------------
+
+enum order_class order_go_class(const struct tree *t)
+{
+    if (t->shape != TREE_SOURCE)
+        return t->shape == TREE_LIST ? ORDER_LIST : ORDER_OBJECT;
+    switch (json_type(t->val)) {
+    case JSON_NULL:
+        return ORDER_NIL;
+    case JSON_BOOL:
+        return ORDER_BOOL;
+    case JSON_INT:
+        return ORDER_INT;
+    case JSON_UINT:
+    case JSON_DOUBLE:
+    case JSON_BIG:
+        return ORDER_FLOAT;
+    case JSON_STRING:
+        return ORDER_STRING;
+    case JSON_ARRAY:
+        return ORDER_LIST;
+    case JSON_OBJECT:
+        break;
+    }
+    return ORDER_OBJECT;
+}
+
+const char *order_go_type(const struct tree *t)
+{
+    switch (order_go_class(t)) {
+    case ORDER_NIL:
+        return "%!s(<nil>)";
+    case ORDER_BOOL:
+        return "bool";
+    case ORDER_INT:
+        return "int64";
+    case ORDER_FLOAT:
+        return "float64";
+    case ORDER_STRING:
+        return "string";
+    case ORDER_LIST:
+        return "[]interface {}";
+    case ORDER_OBJECT:
+        break;
+    }
+    return "map[string]interface {}";
+}
+
+bool order_same(const struct tree *a, const struct tree *b)
+{
+    enum order_class class = order_go_class(a);
+    if (class != order_go_class(b))
+        return false;
+    double x, y;
+    switch (class) {
+    case ORDER_NIL:
+        return true;
+    case ORDER_BOOL:
+        return a->val->tag == b->val->tag;
+    case ORDER_INT:
+        return a->val->uni.i64 == b->val->uni.i64;
+    case ORDER_FLOAT:
+        return json_to_double(a->val, &x, NULL) == 0 && json_to_double(b->val, &y, NULL) == 0 &&
+               x <= y && x >= y;
+    case ORDER_STRING:
+        return str_eq(json_str(a->val), json_str(b->val));
+    case ORDER_LIST:
+    case ORDER_OBJECT:
+        break;
+    }
+    return false;
+}
+
+// key_of is what an item is known by: the value of its merge key or, among scalars, itself. NULL when
+// it has none.
+static struct tree *key_of(struct patch_work *w, struct tree *item, struct str merge_key)
+{
+    if (merge_key.n == 0)
+        return item;
+    return tree_is_object(item) ? tree_get(item, merge_key, w->arena) : NULL;
+}
+
+static int bad_map(struct patch_work *w, const struct tree *have)
+{
+    return err_set(w->err, ERR_INTERNAL, "expected a %s, but received a %s",
+                   "map[string]interface {}", order_go_type(have));
+}
+
+static int no_merge_key(struct patch_work *w, struct tree *item, struct str key)
+{
+    cleanup_sbuf struct sbuf shown = {0};
+    tree_write_go(item, &shown, w->arena);
+    return err_set(w->err, ERR_INTERNAL, "map: %s does not contain declared merge key: %.*s",
+                   shown.p, STR_ARG(key));
+}
+
+// want_key demands that an item is an object with the merge key.
+static int want_key(struct patch_work *w, struct tree *item, struct str merge_key)
+{
+    if (!tree_is_object(item))
+        return bad_map(w, item);
+    return tree_get(item, merge_key, w->arena) ? 0 : no_merge_key(w, item, merge_key);
+}
+
+int order_same_key(struct patch_work *w, struct tree *a, struct tree *b, struct str merge_key,
+                   bool *ret)
+{
+    if (merge_key.n) {
+        if (!tree_is_object(a) || !tree_is_object(b))
+            return bad_map(w, tree_is_object(a) ? b : a);
+        int rc = want_key(w, a, merge_key);
+        if (rc == 0)
+            rc = want_key(w, b, merge_key);
+        if (rc < 0)
+            return rc;
+    }
+    *ret = order_same(key_of(w, a, merge_key), key_of(w, b, merge_key));
+    return 0;
+}
+
+int order_find(struct patch_work *w, const struct tree_list *list, struct tree *item,
+               struct str merge_key, size_t *ret)
+{
+    int rc = patch_work_add(w, list->n);
+    if (rc < 0)
+        return rc;
+    const struct tree *key = key_of(w, item, merge_key);
+    size_t i = 0;
+    for (; i < list->n; i++) {
+        const struct tree *other = key_of(w, list->p[i], merge_key);
+        if (key && other ? order_same(key, other) : key == other)
+            break;
+    }
+    *ret = i;
+    return 0;
+}
+
+// --- Parting -------------------------------------------------------------------------------------
+
+// is_wanted looks for an item's key in the wanted list.
+static int is_wanted(struct patch_work *w, const struct order_request *r, struct tree *item,
+                     bool *ret)
+{
+    size_t at = 0;
+    if (r->merge_key.n == 0) {
+        int rc = order_find(w, &r->wanted, item, r->merge_key, &at);
+        *ret = at < r->wanted.n;
+        return rc;
+    }
+    int rc = want_key(w, item, r->merge_key);
+    if (rc == 0)
+        rc = patch_work_add(w, r->wanted.n);
+    if (rc < 0)
+        return rc;
+    const struct tree *key = key_of(w, item, r->merge_key);
+    *ret = false;
+    for (; at < r->wanted.n && !*ret; at++) {
+        if (!tree_is_object(r->wanted.p[at]))
+            return err_set(w->err, ERR_INTERNAL, "value for key %zu is not a map", at);
+        const struct tree *other = key_of(w, r->wanted.p[at], r->merge_key);
+        *ret = other && order_same(key, other);
+    }
+    return 0;
+}
+
+int order_part(struct patch_work *w, const struct order_request *r, struct tree_list ret[2])
+{
+    ret[0] = ret[1] = (struct tree_list){0};
+    for (size_t i = 0; i < r->merged.n; i++) {
+        bool wanted = false;
+        int rc = is_wanted(w, r, r->merged.p[i], &wanted);
+        if (rc < 0)
+            return rc;
+        tree_list_add(&ret[wanted ? 0 : 1], r->merged.p[i], w->arena);
+    }
+    return 0;
+}
+
+// --- Sorting -------------------------------------------------------------------------------------
+
+// An item and where it stands in a list to sort by; SIZE_MAX when it does not.
+struct ranked {
+    struct tree *item;
+    size_t rank;
+};
+
+// comes_before is upstream's order: an item that is not in the list comes before whatever it is
+// compared with. That is no order at all, so how one sorts matters: by insertion, as Go does below
+// twenty-one items.
+static bool comes_before(const struct ranked *a, const struct ranked *b)
+{
+    return a->rank == SIZE_MAX || b->rank == SIZE_MAX || a->rank < b->rank;
+}
+
+static void sort_block(struct ranked *p, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = i; j > 0 && comes_before(&p[j], &p[j - 1]); j--) {
+            struct ranked other = p[j];
+            p[j] = p[j - 1];
+            p[j - 1] = other;
+        }
+}
+
+static void merge_blocks(struct ranked *p, size_t half, size_t n, struct ranked *scratch)
+{
+    size_t i = 0, j = half, k = 0;
+    while (i < half && j < n)
+        scratch[k++] = comes_before(&p[j], &p[i]) ? p[j++] : p[i++];
+    while (i < half)
+        scratch[k++] = p[i++];
+    while (j < n)
+        scratch[k++] = p[j++];
+    memcpy(p, scratch, n * sizeof(*p));
+}
+
+static void sort_ranked(struct ranked *p, size_t n, struct arena *arena)
+{
+    size_t block = 20;
+    for (size_t at = 0; at < n; at += block)
+        sort_block(p + at, n - at < block ? n - at : block);
+    if (n <= block)
+        return;
+    struct ranked *scratch = arena_array(arena, struct ranked, n);
+    for (; block < n; block *= 2)
+        for (size_t at = 0; at + block < n; at += 2 * block)
+            merge_blocks(p + at, block, n - at < 2 * block ? n - at : 2 * block, scratch);
+}
+
+// rank finds the places of items in list.
+static int rank(struct patch_work *w, const struct tree_list *items, const struct tree_list *list,
+                struct str merge_key, struct ranked **ret)
+{
+    *ret = arena_array(w->arena, struct ranked, items->n);
+    for (size_t i = 0; i < items->n; i++) {
+        size_t at = 0;
+        int rc = order_find(w, list, items->p[i], merge_key, &at);
+        if (rc < 0)
+            return rc;
+        (*ret)[i] = (struct ranked){items->p[i], at < list->n ? at : SIZE_MAX};
+    }
+    return 0;
+}
+
+// sort_by puts items into the order of list.
+static int sort_by(struct patch_work *w, struct tree_list *items, const struct tree_list *list,
+                   const struct order_request *r)
+{
+    int rc = 0;
+    for (size_t i = 0; r->objects && rc == 0 && i < items->n; i++)
+        rc = want_key(w, items->p[i], r->merge_key);
+    for (size_t i = 0; r->objects && rc == 0 && i < list->n; i++)
+        rc = want_key(w, list->p[i], r->merge_key);
+    struct ranked *ranked = NULL;
+    if (rc == 0)
+        rc = rank(w, items, list, r->objects ? r->merge_key : (struct str){NULL, 0}, &ranked);
+    if (rc < 0 || !ranked)
+        return rc;
+    sort_ranked(ranked, items->n, w->arena);
+    for (size_t i = 0; i < items->n; i++)
+        items->p[i] = ranked[i].item;
+    return 0;
+}
+
+int order_join(struct patch_work *w, const struct order_request *r, struct tree_list parts[2],
+               struct tree_list *ret)
+{
+    struct str merge_key = r->objects ? r->merge_key : (struct str){NULL, 0};
+    struct ranked *wanted = NULL, *others = NULL;
+    int rc = sort_by(w, &parts[0], &r->wanted, r);
+    if (rc == 0)
+        rc = sort_by(w, &parts[1], &r->before, r);
+    if (rc == 0)
+        rc = rank(w, &parts[0], &r->before, merge_key, &wanted);
+    if (rc == 0)
+        rc = rank(w, &parts[1], &r->before, merge_key, &others);
+    if (rc != 0)
+        return rc;
+    *ret = (struct tree_list){0};
+    size_t i = 0, j = 0;
+    while (i < parts[1].n || j < parts[0].n) {
+        bool other =
+            j == parts[0].n || (i < parts[1].n && others[i].rank != SIZE_MAX &&
+                                wanted[j].rank != SIZE_MAX && others[i].rank < wanted[j].rank);
+        tree_list_add(ret, other ? others[i++].item : wanted[j++].item, w->arena);
+    }
+    return 0;
+}
+
+int order_settle(struct patch_work *w, const struct order_request *r, struct tree_list *ret)
+{
+    struct tree_list parts[2];
+    int rc = order_part(w, r, parts);
+    return rc < 0 ? rc : order_join(w, r, parts, ret);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a pod's status says of claims and of the health of devices.
+#include "api/validate/validate_core.h"
+
+#include "base/banned.h"
+
+#define HEALTH_MESSAGE_BYTES_MAX 1024
+
+// --- resourceClaimStatuses -----------------------------------------------------------------------
+
+static void check_claim_statuses(struct validator *v, const struct path *list,
+                                 const struct api_pod *pod)
+{
+    const struct api_pod_resource_claim_status_array *statuses =
+        &pod->status.resource_claim_statuses;
+    cleanup_seen struct seen names = {0}, claims = {0};
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++)
+        (void)seen_add(&claims, pod->spec.resource_claims.p[i].name);
+    for (size_t i = 0; i < statuses->n; i++) {
+        const struct api_pod_resource_claim_status *s = &statuses->p[i];
+        struct path at = path_index(list, i), name = path_field(&at, STR("name"));
+        struct path claim = path_field(&at, STR("resourceClaimName"));
+        if (!map_has(&claims, s->name))
+            cause_invalid(v->causes, &name, s->name,
+                          STR("must match the name of an entry in `spec.resourceClaims`"));
+        if (seen_add(&names, s->name))
+            cause_duplicate(v->causes, &name, s->name);
+        if (s->has_resource_claim_name)
+            check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
+    }
+}
+
+// --- extendedResourceClaimStatus -----------------------------------------------------------------
+
+static const struct api_container *find_container(const struct api_container_array *list,
+                                                  struct str name)
+{
+    // Of containers with the same name the last counts, as in a map.
+    for (size_t i = list->n; i > 0; i--)
+        if (str_eq(list->p[i - 1].name, name))
+            return &list->p[i - 1];
+    return NULL;
+}
+
+static const struct quantity *find_request(const struct api_container *c, struct str resource)
+{
+    for (size_t i = 0; i < c->resources.requests.n; i++)
+        if (str_eq(c->resources.requests.p[i].key, resource))
+            return &c->resources.requests.p[i].value;
+    return NULL;
+}
+
+static void check_request_mapping(struct validator *v, const struct path *at,
+                                  const struct api_container_extended_resource_request *m,
+                                  const struct api_pod_spec *spec)
+{
+    struct path container = path_field(at, STR("containerName"));
+    struct path resource = path_field(at, STR("resourceName"));
+    const struct api_container *c = find_container(&spec->containers, m->container_name);
+    if (!c)
+        c = find_container(&spec->init_containers, m->container_name);
+    if (!c)
+        cause_invalid(v->causes, &container, m->container_name,
+                      STR("must match the name of an entry in spec.initContainers.name or "
+                          "spec.containers.name"));
+    else if (!find_request(c, m->resource_name))
+        cause_invalid(v->causes, &resource, m->resource_name,
+                      STR("must match the extended resource name of an entry in "
+                          "spec.initContainers.resources.requests or "
+                          "spec.containers.resources.requests"));
+}
+
+static void check_repeated_mapping(struct validator *v, const struct path *at,
+                                   const struct api_container_extended_resource_request *m,
+                                   struct seen *keys)
+{
+    struct path container = path_field(at, STR("containerName"));
+    struct path resource = path_field(at, STR("resourceName"));
+    struct path request = path_field(at, STR("requestName"));
+    if (!seen_add(keys, json_of(&api_container_extended_resource_request_type, m, scratch(v))))
+        return;
+    cause_duplicate(v->causes, &container, m->container_name);
+    cause_duplicate(v->causes, &resource, m->resource_name);
+    cause_duplicate(v->causes, &request, m->request_name);
+}
+
+static void check_extended_status(struct validator *v, const struct path *at,
+                                  const struct api_pod *pod)
+{
+    const struct api_pod_extended_resource_claim_status *s =
+        pod->status.extended_resource_claim_status;
+    struct path mappings = path_field(at, STR("requestMappings"));
+    struct path request = path_field(at, STR("requestName"));
+    struct path claim = path_field(at, STR("resourceClaimName"));
+    cleanup_seen struct seen keys = {0};
+    if (s->request_mappings.n == 0)
+        cause_required(v->causes, &mappings, STR("at least one request mapping is required"));
+    for (size_t i = 0; i < s->request_mappings.n; i++) {
+        struct path item = path_index(&mappings, i);
+        check_request_mapping(v, &item, &s->request_mappings.p[i], &pod->spec);
+        // Upstream's path for this one lacks the mapping.
+        check_named(v, &request, s->request_mappings.p[i].request_name, name_dns_label);
+        check_repeated_mapping(v, &item, &s->request_mappings.p[i], &keys);
+    }
+    if (s->resource_claim_name.n == 0)
+        cause_required(v->causes, &claim, STR(""));
+    else
+        check_named(v, &claim, s->resource_claim_name, name_dns_subdomain);
+}
+
+// --- nodeAllocatableResourceClaimStatuses --------------------------------------------------------
+
+static void check_status_resource(struct validator *v, const struct path *item, struct str name)
+{
+    struct path at = path_field(item, STR("name"));
+    if (!str_eqz(name, "cpu") && !str_eqz(name, "memory") && !str_starts(name, STR("hugepages-")))
+        cause_invalid(v->causes, &at, name, STR("must be a node allocatable resource name"));
+}
+
+static void check_status_amount(struct validator *v, const struct path *item, struct str field,
+                                const struct quantity *q)
+{
+    struct path at = path_field(item, field);
+    if (q && quantity_sign(q) < 0)
+        cause_invalid(v->causes, &at, quantity_text(q, scratch(v)), STR("must be non-negative"));
+}
+
+static bool knows_claim(const struct api_pod *pod, struct str name)
+{
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        const struct api_pod_resource_claim *c = &pod->spec.resource_claims.p[i];
+        if (c->has_resource_claim_name && str_eq(c->resource_claim_name, name))
+            return true;
+    }
+    for (size_t i = 0; i < pod->status.resource_claim_statuses.n; i++) {
+        const struct api_pod_resource_claim_status *s = &pod->status.resource_claim_statuses.p[i];
+        if (s->has_resource_claim_name && str_eq(s->resource_claim_name, name))
+            return true;
+    }
+    return false;
+}
+
+static void check_allocatable_status(struct validator *v, const struct path *at,
+                                     const struct api_node_allocatable_resource_claim_status *s,
+                                     const struct api_pod *pod)
+{
+    struct path name = path_field(at, STR("resourceClaimName"));
+    struct path mapping = path_field(at, STR("mapping")),
+                overhead = path_field(at, STR("overhead"));
+    if (s->resource_claim_name.n == 0)
+        return;
+    if (!knows_claim(pod, s->resource_claim_name))
+        cause_invalid(v->causes, &name, s->resource_claim_name,
+                      STR("no mapping found in pod reference"));
+    for (size_t i = 0; i < s->mapping.n; i++) {
+        struct path item = path_index(&mapping, i);
+        check_status_resource(v, &item, s->mapping.p[i].name);
+        check_status_amount(v, &item, STR("quantity"), s->mapping.p[i].quantity);
+    }
+    for (size_t i = 0; i < s->overhead.n; i++) {
+        struct path item = path_index(&overhead, i);
+        check_status_resource(v, &item, s->overhead.p[i].name);
+        if (!s->overhead.p[i].per_pod && !s->overhead.p[i].per_container)
+            cause_invalid(v->causes, &item, STR(""),
+                          STR("at least one of perPod or perContainer must be set"));
+        check_status_amount(v, &item, STR("perPod"), s->overhead.p[i].per_pod);
+        check_status_amount(v, &item, STR("perContainer"), s->overhead.p[i].per_container);
+    }
+}
+
+// --- containerStatuses[].allocatedResourcesStatus ------------------------------------------------
+
+static bool claims_resource(const struct api_container *c, struct str name, struct arena *arena)
+{
+    for (size_t i = 0; i < c->resources.claims.n; i++) {
+        const struct api_container_resource_claim *claim = &c->resources.claims.p[i];
+        struct str own = claim->request.n
+                             ? arena_strf(arena, "claim:%.*s/%.*s", STR_ARG(claim->name),
+                                          STR_ARG(claim->request))
+                             : arena_strf(arena, "claim:%.*s", STR_ARG(claim->name));
+        if (str_eq(own, name))
+            return true;
+    }
+    return false;
+}
+
+// claim:<name>/<request> of the claim that was made for extended resources.
+static bool is_extended_claim(const struct api_container *c, struct str name,
+                              const struct api_pod_extended_resource_claim_status *s)
+{
+    struct str claim, request;
+    if (!s || !str_cut(str_from(name, sizeof("claim:") - 1), '/', &claim, &request) ||
+        request.n == 0 || claim.n == 0 || !str_eq(claim, s->resource_claim_name))
+        return false;
+    for (size_t i = 0; i < s->request_mappings.n; i++) {
+        const struct api_container_extended_resource_request *m = &s->request_mappings.p[i];
+        if (!str_eq(m->container_name, c->name) || !str_eq(m->request_name, request))
+            continue;
+        const struct quantity *q = find_request(c, m->resource_name);
+        if (q && quantity_sign(q) != 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_resource_status_name(struct validator *v, const struct path *at, struct str name,
+                                       const struct api_container *c, const struct api_pod *pod)
+{
+    if (!str_starts(name, STR("claim:"))) {
+        if (!find_request(c, name))
+            cause_invalid(v->causes, at, name,
+                          STR("must match one of the container's resource requests"));
+    } else if (!claims_resource(c, name, scratch(v)) &&
+               !is_extended_claim(c, name, pod->status.extended_resource_claim_status)) {
+        cause_invalid(v->causes, at, name,
+                      STR("must match one of the container's resource claims as "
+                          "'claim:<claimName>/<requestName>' when "
+                          "container.resources.claims[*].request is set or 'claim:<claimName>' "
+                          "when it is empty"));
+    }
+}
+
+static void check_health(struct validator *v, const struct path *list,
+                         const struct api_resource_health_array *resources)
+{
+    static const struct str values[] = {STR_INIT("Healthy"), STR_INIT("Unhealthy"),
+                                        STR_INIT("Unknown")};
+    cleanup_seen struct seen ids = {0};
+    for (size_t i = 0; i < resources->n; i++) {
+        const struct api_resource_health *r = &resources->p[i];
+        struct path at = path_index(list, i), health = path_field(&at, STR("health"));
+        struct path message = path_field(&at, STR("message")),
+                    id = path_field(&at, STR("resourceID"));
+        bool known = false;
+        for (size_t j = 0; j < array_len(values); j++)
+            known = known || str_eq(r->health, values[j]);
+        if (!known)
+            cause_not_supported(v->causes, &health, r->health, values, array_len(values));
+        if (r->has_message && r->message.n == 0)
+            cause_required(v->causes, &message, STR("must be non-empty if specified"));
+        if (r->message.n > HEALTH_MESSAGE_BYTES_MAX)
+            cause_too_long(v->causes, &message, HEALTH_MESSAGE_BYTES_MAX);
+        if (seen_add(&ids, r->resource_id))
+            cause_duplicate(v->causes, &id, r->resource_id);
+    }
+}
+
+static const struct api_container *first_container(const struct api_container_array *list,
+                                                   struct str name)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (str_eq(list->p[i].name, name))
+            return &list->p[i];
+    return NULL;
+}
+
+static void check_container_statuses(struct validator *v, const struct path *list,
+                                     const struct api_container_status_array *statuses,
+                                     const struct api_container_array *containers,
+                                     const struct api_pod *pod)
+{
+    for (size_t i = 0; i < statuses->n; i++) {
+        const struct api_container *c = first_container(containers, statuses->p[i].name);
+        struct path status = path_index(list, i);
+        struct path resources = path_field(&status, STR("allocatedResourcesStatus"));
+        for (size_t j = 0; j < statuses->p[i].allocated_resources_status.n; j++) {
+            const struct api_resource_status *r = &statuses->p[i].allocated_resources_status.p[j];
+            struct path item = path_index(&resources, j), name = path_field(&item, STR("name"));
+            struct path devices = path_field(&item, STR("resources"));
+            // A status of a container that is gone is let be.
+            if (c)
+                check_resource_status_name(v, &name, r->name, c, pod);
+            check_health(v, &devices, &r->resources);
+        }
+    }
+}
+
+static void check_ephemeral_statuses(struct validator *v, const struct path *list,
+                                     const struct api_container_status_array *statuses)
+{
+    for (size_t i = 0; i < statuses->n; i++) {
+        struct path status = path_index(list, i);
+        struct path at = path_field(&status, STR("allocatedResourcesStatus"));
+        if (statuses->p[i].allocated_resources_status.n)
+            cause_forbidden(v->causes, &at, STR("must not be specified in container status"));
+    }
+}
+
+void check_pod_status(struct validator *v, const struct api_pod *pod)
+{
+    struct path at = path_root(STR("status"));
+    struct path claims = path_field(&at, STR("resourceClaimStatuses"));
+    struct path extended = path_field(&at, STR("extendedResourceClaimStatus"));
+    struct path allocatable = path_field(&at, STR("nodeAllocatableResourceClaimStatuses"));
+    struct path containers = path_field(&at, STR("containerStatuses"));
+    struct path init = path_field(&at, STR("initContainerStatuses"));
+    struct path ephemeral = path_field(&at, STR("ephemeralContainerStatuses"));
+    const struct api_pod_status *s = &pod->status;
+    check_claim_statuses(v, &claims, pod);
+    if (s->extended_resource_claim_status)
+        check_extended_status(v, &extended, pod);
+    for (size_t i = 0; i < s->node_allocatable_resource_claim_statuses.n; i++) {
+        struct path item = path_index(&allocatable, i);
+        check_allocatable_status(v, &item, &s->node_allocatable_resource_claim_statuses.p[i], pod);
+    }
+    check_container_statuses(v, &containers, &s->container_statuses, &pod->spec.containers, pod);
+    check_container_statuses(v, &init, &s->init_container_statuses, &pod->spec.init_containers,
+                             pod);
+    check_ephemeral_statuses(v, &ephemeral, &s->ephemeral_container_statuses);
+}

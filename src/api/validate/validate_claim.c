@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ResourceClaim's spec and ResourceClaimTemplate.
+#include "api/validate/validate_int.h"
+
+#include "base/banned.h"
+
+#define REQUESTS_MAX         32
+#define ALTERNATIVES_MAX     8
+#define SELECTORS_MAX        32
+#define CONSTRAINTS_MAX      32
+#define CONFIGS_MAX          32
+#define EXPRESSION_BYTES_MAX (10 * 1024)
+#define EXPRESSION_COST_MAX  1000000
+#define PARAMETERS_BYTES_MAX (10 * 1024)
+
+// What the checks of one claim share.
+struct claim_check {
+    struct validator *v;
+    const struct api_device_claim *claim;
+    uint64_t derived_cost; // of all derived attributes together
+    struct seen used;      // attributes that constraints name, each with what they aim at
+};
+
+static void check_deviceclass_name(struct validator *v, const struct path *at, struct str name,
+                                   bool covered)
+{
+    size_t from = v->causes->n;
+    if (name.n == 0)
+        cause_required(v->causes, at, STR(""));
+    else
+        check_dns_subdomain(v, at, name);
+    causes_mark(v->causes, from, NULL, covered);
+}
+
+// --- CEL -----------------------------------------------------------------------------------------
+
+// Adds the estimated cost to *cost, if given.
+static void check_expression(struct validator *v, const struct path *at, struct str expression,
+                             bool derived, uint64_t *cost)
+{
+    if (expression.n > EXPRESSION_BYTES_MAX) {
+        cause_too_long(v->causes, at, EXPRESSION_BYTES_MAX);
+        return;
+    }
+    const struct api_cel *cel = v->rules->cel;
+    if (!cel)
+        return;
+    struct api_cel_question question = {
+        .expression = expression,
+        .derived_attribute = derived,
+        .consumable_capacity = gate(v, FEATURE_DRA_CONSUMABLE_CAPACITY),
+        .list_type_attributes = gate(v, FEATURE_DRA_LIST_TYPE_ATTRIBUTES),
+    };
+    struct api_cel_answer answer = {0};
+    cel->check(cel->ctx, &question, scratch(v), &answer);
+    if (answer.verdict == API_CEL_INVALID) {
+        cause_invalid(v->causes, at, expression, answer.detail);
+    } else if (answer.verdict == API_CEL_INTERNAL) {
+        cause_internal(v->causes, at, answer.detail);
+    } else {
+        if (answer.max_cost > EXPRESSION_COST_MAX)
+            cause_forbidden(v->causes, at, STR("too complex, exceeds cost limit"));
+        if (cost && __builtin_add_overflow(*cost, answer.max_cost, cost))
+            *cost = UINT64_MAX;
+    }
+}
+
+void check_selectors(struct validator *v, const struct path *at,
+                     const struct api_device_selector_array *selectors, bool stored)
+{
+    if (!check_max_items(v, at, selectors->n, SELECTORS_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < selectors->n; i++) {
+        struct path item = path_index(at, i), cel = path_field(&item, STR("cel"));
+        struct path expression = path_field(&cel, STR("expression"));
+        if (!selectors->p[i].cel)
+            cause_required(v->causes, &cel, STR(""));
+        else if (!stored) // what is stored was good when it was stored
+            check_expression(v, &expression, selectors->p[i].cel->expression, false, NULL);
+    }
+}
+
+// --- Derived attributes --------------------------------------------------------------------------
+
+static struct str use_key(const struct claim_check *c, struct str attribute, struct str target)
+{
+    return arena_strf(scratch(c->v), "%.*s\n%.*s", STR_ARG(attribute), STR_ARG(target));
+}
+
+// Notes which attributes constraints use and for which requests; "" stands for all, which is what a
+// constraint aims at that names none (or, wrongly, an empty one).
+static void note_constraints(struct claim_check *c)
+{
+    for (size_t i = 0; i < c->claim->constraints.n; i++) {
+        const struct api_device_constraint *constraint = &c->claim->constraints.p[i];
+        struct str name = constraint->has_match_attribute ? constraint->match_attribute
+                                                          : constraint->distinct_attribute;
+        if (!constraint->has_match_attribute && !constraint->has_distinct_attribute)
+            continue;
+        if (constraint->requests.n == 0)
+            (void)seen_add(&c->used, use_key(c, name, STR("")));
+        for (size_t j = 0; j < constraint->requests.n; j++)
+            (void)seen_add(&c->used, use_key(c, name, constraint->requests.p[j]));
+    }
+}
+
+static bool used_by_constraint(const struct claim_check *c, struct str attribute,
+                               struct str request, struct str subrequest)
+{
+    if (map_has(&c->used, use_key(c, attribute, STR(""))) ||
+        map_has(&c->used, use_key(c, attribute, request)))
+        return true;
+    struct str sub = arena_strf(scratch(c->v), "%.*s/%.*s", STR_ARG(request), STR_ARG(subrequest));
+    return subrequest.n && map_has(&c->used, use_key(c, attribute, sub));
+}
+
+static void check_derived_attributes(struct claim_check *c, const struct path *at,
+                                     const struct api_device_derived_attribute_array *list,
+                                     struct str request, struct str subrequest)
+{
+    struct validator *v = c->v;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct api_device_derived_attribute *a = &list->p[i];
+        struct path item = path_index(at, i), name = path_field(&item, STR("name"));
+        struct path expression = path_field(&item, STR("expression"));
+        if (a->name.n && !used_by_constraint(c, a->name, request, subrequest))
+            cause_invalid(v->causes, &name, a->name,
+                          STR("must be referenced by at least one matchAttribute or "
+                              "distinctAttribute constraint targeting this request"));
+        if (a->expression.n)
+            check_expression(v, &expression, a->expression, true, &c->derived_cost);
+    }
+    cleanup_seen struct seen names = {0};
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        if (seen_add(&names, list->p[i].name))
+            cause_duplicate(v->causes, &item, list->p[i].name);
+    }
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+static void check_allocation_mode(struct validator *v, const struct path *at, struct str mode,
+                                  int64_t count)
+{
+    static const struct str modes[] = {STR_INIT("All"), STR_INIT("ExactCount")};
+    struct path mode_at = path_field(at, STR("allocationMode"));
+    struct path count_at = path_field(at, STR("count"));
+    if (str_eq(mode, modes[0])) {
+        if (count != 0)
+            cause_invalid_i64(v->causes, &count_at, count,
+                              STR("must not be specified when allocationMode is 'All'"));
+    } else if (str_eq(mode, modes[1])) {
+        if (count <= 0)
+            cause_invalid_i64(v->causes, &count_at, count, STR("must be greater than zero"));
+    } else {
+        causes_mark(v->causes, cause_not_supported(v->causes, &mode_at, mode, modes, 2), NULL,
+                    COVERED);
+    }
+}
+
+static bool known_effect(struct str effect)
+{
+    return str_eqz(effect, "None") || str_eqz(effect, "NoSchedule") || str_eqz(effect, "NoExecute");
+}
+
+static const struct str effects[] = {STR_INIT("NoExecute"), STR_INIT("NoSchedule"),
+                                     STR_INIT("None")};
+
+void check_toleration(struct validator *v, const struct path *at,
+                      const struct api_device_toleration *t)
+{
+    static const struct str operators[] = {STR_INIT("Equal"), STR_INIT("Exists")};
+    struct path key = path_field(at, STR("key")), operation = path_field(at, STR("operator"));
+    struct path value = path_field(at, STR("value")), effect = path_field(at, STR("effect"));
+    size_t from = v->causes->n;
+    if (t->key.n)
+        check_label_key(v, &key, t->key);
+    causes_mark(v->causes, from, NULL, COVERED);
+    if (str_eqz(t->operator, "Exists")) {
+        if (t->value.n)
+            cause_invalid(v->causes, &value, t->value, STR("must be empty for operator `Exists`"));
+    } else if (str_eqz(t->operator, "Equal")) {
+        check_label_value(v, &value, t->value);
+    } else if (t->operator.n == 0) {
+        causes_mark(v->causes, cause_required(v->causes, &operation, STR("")), NULL, COVERED);
+    } else {
+        causes_mark(v->causes,
+                    cause_not_supported(v->causes, &operation, t->operator, operators, 2), NULL,
+                    COVERED);
+    }
+    if (t->effect.n && !known_effect(t->effect))
+        causes_mark(v->causes,
+                    cause_not_supported(v->causes, &effect, t->effect, effects, array_len(effects)),
+                    NULL, COVERED);
+}
+
+void check_taint(struct validator *v, const struct path *at, const struct api_device_taint *taint,
+                 const struct api_device_taint *old)
+{
+    struct path key = path_field(at, STR("key")), value = path_field(at, STR("value"));
+    struct path effect = path_field(at, STR("effect"));
+    check_label_key(v, &key, taint->key);
+    if (taint->value.n)
+        check_label_value(v, &value, taint->value);
+    if (old && str_eq(old->effect, taint->effect))
+        return;
+    if (taint->effect.n == 0)
+        causes_mark(v->causes, cause_required(v->causes, &effect, STR("")), NULL, COVERED);
+    else if (!known_effect(taint->effect))
+        causes_mark(v->causes,
+                    cause_not_supported(v->causes, &effect, taint->effect, effects,
+                                        array_len(effects)),
+                    NULL, COVERED);
+}
+
+static void check_tolerations(struct validator *v, const struct path *at,
+                              const struct api_device_toleration_array *tolerations)
+{
+    struct path list = path_field(at, STR("tolerations"));
+    for (size_t i = 0; i < tolerations->n; i++) {
+        struct path item = path_index(&list, i);
+        check_toleration(v, &item, &tolerations->p[i]);
+    }
+}
+
+static void check_exact(struct claim_check *c, const struct path *at,
+                        const struct api_exact_device_request *r, struct str name)
+{
+    struct path class_name = path_field(at, STR("deviceClassName"));
+    struct path selectors = path_field(at, STR("selectors"));
+    struct path derived = path_field(at, STR("derivedAttributes"));
+    check_deviceclass_name(c->v, &class_name, r->device_class_name, OWN);
+    check_selectors(c->v, &selectors, &r->selectors, false);
+    check_derived_attributes(c, &derived, &r->derived_attributes, name, STR(""));
+    check_allocation_mode(c->v, at, r->allocation_mode, r->count);
+    check_tolerations(c->v, at, &r->tolerations);
+}
+
+static void check_alternative(struct claim_check *c, const struct path *at,
+                              const struct api_device_sub_request *r, struct str request)
+{
+    struct path name = path_field(at, STR("name"));
+    struct path class_name = path_field(at, STR("deviceClassName"));
+    struct path selectors = path_field(at, STR("selectors"));
+    struct path derived = path_field(at, STR("derivedAttributes"));
+    check_dns_label(c->v, &name, r->name);
+    check_deviceclass_name(c->v, &class_name, r->device_class_name, COVERED);
+    check_selectors(c->v, &selectors, &r->selectors, false);
+    check_derived_attributes(c, &derived, &r->derived_attributes, request, r->name);
+    check_allocation_mode(c->v, at, r->allocation_mode, r->count);
+    check_tolerations(c->v, at, &r->tolerations);
+}
+
+static void check_alternatives(struct claim_check *c, const struct path *at,
+                               const struct api_device_request *request)
+{
+    const struct api_device_sub_request_array *list = &request->first_available;
+    if (!check_max_items(c->v, at, list->n, ALTERNATIVES_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        check_alternative(c, &item, &list->p[i], request->name);
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        bool seen = false;
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = str_eq(list->p[j].name, list->p[i].name);
+        if (seen)
+            causes_mark(c->v->causes, cause_duplicate(c->v->causes, &item, list->p[i].name), NULL,
+                        COVERED);
+    }
+}
+
+static void check_request(struct claim_check *c, const struct path *at,
+                          const struct api_device_request *r)
+{
+    struct path name = path_field(at, STR("name")), exactly = path_field(at, STR("exactly"));
+    struct path alternatives = path_field(at, STR("firstAvailable"));
+    check_dns_label(c->v, &name, r->name);
+    if (r->exactly && r->first_available.n)
+        cause_invalid_json(c->v->causes, at, STR("null"),
+                           STR("exactly one of `exactly` or `firstAvailable` is required, but "
+                               "multiple fields are set"));
+    else if (r->exactly)
+        check_exact(c, &exactly, r->exactly, r->name);
+    else if (r->first_available.n)
+        check_alternatives(c, &alternatives, r);
+    else
+        cause_required(c->v->causes, at,
+                       STR("exactly one of `exactly` or `firstAvailable` is required"));
+}
+
+static void check_requests(struct claim_check *c, const struct path *at)
+{
+    const struct api_device_request_array *list = &c->claim->requests;
+    if (!check_max_items(c->v, at, list->n, REQUESTS_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        check_request(c, &item, &list->p[i]);
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        bool seen = false;
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = str_eq(list->p[j].name, list->p[i].name);
+        if (seen)
+            causes_mark(c->v->causes, cause_duplicate(c->v->causes, &item, list->p[i].name), NULL,
+                        COVERED);
+    }
+}
+
+// --- Constraints and configuration ---------------------------------------------------------------
+
+static const char ref_rule[] = "must be the name of a request in the claim or the name of a "
+                               "request and a subrequest separated by '/'";
+
+static bool claim_has_request(const struct api_device_claim *claim, struct str request,
+                              const struct str *subrequest)
+{
+    // Of requests with the same name, the last counts.
+    const struct api_device_request *found = NULL;
+    for (size_t i = 0; i < claim->requests.n; i++)
+        if (str_eq(claim->requests.p[i].name, request))
+            found = &claim->requests.p[i];
+    if (!found || !subrequest)
+        return found != NULL;
+    for (size_t i = 0; i < found->first_available.n; i++)
+        if (str_eq(found->first_available.p[i].name, *subrequest))
+            return true;
+    return false;
+}
+
+void check_request_ref(struct validator *v, const struct path *at, struct str name,
+                       const struct api_device_claim *claim)
+{
+    struct str request, subrequest;
+    bool two = str_cut(name, '/', &request, &subrequest);
+    if (two && str_find_char(subrequest, '/') >= 0) {
+        cause_invalid(v->causes, at, name, str_z(ref_rule));
+        return;
+    }
+    check_dns_label(v, at, request);
+    if (two)
+        check_dns_label(v, at, subrequest);
+    if (!claim_has_request(claim, request, two ? &subrequest : NULL))
+        cause_invalid(v->causes, at, name, str_z(ref_rule));
+}
+
+void check_request_refs(struct validator *v, const struct path *at,
+                        const struct api_str_array *names, const struct api_device_claim *claim)
+{
+    if (!check_max_items(v, at, names->n, REQUESTS_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < names->n; i++) {
+        struct path item = path_index(at, i);
+        check_request_ref(v, &item, names->p[i], claim);
+    }
+    for (size_t i = 0; i < names->n; i++) {
+        struct path item = path_index(at, i);
+        struct api_str_array before = {names->p, i};
+        if (api_str_listed(&before, names->p[i]))
+            causes_mark(v->causes, cause_duplicate(v->causes, &item, names->p[i]), NULL, COVERED);
+    }
+}
+
+static void check_constraint(struct claim_check *c, const struct path *at,
+                             const struct api_device_constraint *constraint)
+{
+    struct validator *v = c->v;
+    struct path requests = path_field(at, STR("requests"));
+    struct path match = path_field(at, STR("matchAttribute"));
+    struct path distinct = path_field(at, STR("distinctAttribute"));
+    check_request_refs(v, &requests, &constraint->requests, c->claim);
+    size_t from = v->causes->n;
+    if (constraint->has_match_attribute)
+        check_fully_qualified_name(v, &match, constraint->match_attribute);
+    else if (constraint->has_distinct_attribute)
+        check_fully_qualified_name(v, &distinct, constraint->distinct_attribute);
+    causes_mark(v->causes, from, NULL, COVERED);
+    if (constraint->has_match_attribute || constraint->has_distinct_attribute)
+        return;
+    if (gate(v, FEATURE_DRA_CONSUMABLE_CAPACITY))
+        cause_required(v->causes, at,
+                       STR("exactly one of \"matchAttribute\" or \"distinctAttribute\" is "
+                           "required, but multiple fields are set"));
+    else
+        cause_required(v->causes, &match, STR(""));
+}
+
+void check_configuration(struct validator *v, const struct path *at,
+                         const struct api_device_configuration *config, bool stored)
+{
+    struct path opaque = path_field(at, STR("opaque"));
+    struct path driver = path_field(&opaque, STR("driver"));
+    struct path parameters = path_field(&opaque, STR("parameters"));
+    if (!config->opaque) {
+        cause_required(v->causes, &opaque, STR(""));
+        return;
+    }
+    check_driver_name(v, &driver, config->opaque->driver, COVERED);
+    check_raw_object(v, &parameters, config->opaque->parameters, stored, PARAMETERS_BYTES_MAX);
+}
+
+static void check_claim_configs(struct claim_check *c, const struct path *at)
+{
+    const struct api_device_claim_configuration_array *list = &c->claim->config;
+    if (!check_max_items(c->v, at, list->n, CONFIGS_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i), requests = path_field(&item, STR("requests"));
+        check_request_refs(c->v, &requests, &list->p[i].requests, c->claim);
+        check_configuration(c->v, &item, &list->p[i].device_configuration, false);
+    }
+}
+
+static void check_claim_spec(struct validator *v, const struct path *at,
+                             const struct api_resource_claim_spec *spec)
+{
+    struct claim_check c = {.v = v, .claim = &spec->devices};
+    struct path devices = path_field(at, STR("devices"));
+    struct path requests = path_field(&devices, STR("requests"));
+    struct path constraints = path_field(&devices, STR("constraints"));
+    struct path config = path_field(&devices, STR("config"));
+    note_constraints(&c);
+    check_requests(&c, &requests);
+    seen_done(&c.used);
+    if (check_max_items(v, &constraints, spec->devices.constraints.n, CONSTRAINTS_MAX, COVERED))
+        for (size_t i = 0; i < spec->devices.constraints.n; i++) {
+            struct path item = path_index(&constraints, i);
+            check_constraint(&c, &item, &spec->devices.constraints.p[i]);
+        }
+    check_claim_configs(&c, &config);
+    if (c.derived_cost > EXPRESSION_COST_MAX)
+        cause_forbidden(v->causes, &devices,
+                        STR("too complex, total cost of derived attribute CEL expressions in the "
+                            "claim exceeds cost limit"));
+}
+
+// --- The kinds -----------------------------------------------------------------------------------
+
+static const struct name_rule subdomain = {.check = name_dns_subdomain};
+
+static void check_claim_meta(struct validator *v, const struct api_object_meta *meta)
+{
+    check_object_meta(v, meta, true, &subdomain);
+    check_kube_finalizers(v, meta);
+}
+
+void check_claim_create(struct validator *v, const struct api_resource_claim *claim)
+{
+    struct path spec = path_root(STR("spec"));
+    check_admin_access(v, &claim->spec.devices.requests);
+    check_claim_meta(v, &claim->metadata);
+    check_claim_spec(v, &spec, &claim->spec);
+}
+
+void check_claim_update(struct validator *v, const struct api_resource_claim *claim,
+                        const struct api_resource_claim *old)
+{
+    struct path spec = path_root(STR("spec"));
+    check_claim_meta(v, &claim->metadata);
+    check_object_meta_update(v, &claim->metadata, &old->metadata);
+    check_kube_finalizers(v, &claim->metadata);
+    // A spec that cannot change need not be looked at again.
+    if (!api_equal(&api_resource_claim_spec_type, &claim->spec, &old->spec))
+        causes_mark(v->causes,
+                    cause_immutable(v, &spec, &api_resource_claim_spec_type, &claim->spec),
+                    "immutable", COVERED);
+}
+
+void check_template_create(struct validator *v, const struct api_resource_claim_template *t)
+{
+    struct path spec = path_root(STR("spec")), claim = path_field(&spec, STR("spec"));
+    struct path meta = path_field(&spec, STR("metadata"));
+    if (v->op == API_CREATE)
+        check_admin_access(v, &t->spec.spec.devices.requests);
+    check_claim_meta(v, &t->metadata);
+    check_template_meta(v, &t->spec.metadata, &meta);
+    check_claim_spec(v, &claim, &t->spec.spec);
+}
+
+void check_template_update(struct validator *v, const struct api_resource_claim_template *t,
+                           const struct api_resource_claim_template *old)
+{
+    struct path spec = path_root(STR("spec"));
+    // Upstream checks the whole template again here, unlike a claim.
+    check_template_create(v, t);
+    check_object_meta_update(v, &t->metadata, &old->metadata);
+    check_kube_finalizers(v, &t->metadata);
+    if (!api_equal(&api_resource_claim_template_spec_type, &t->spec, &old->spec))
+        cause_immutable(v, &spec, &api_resource_claim_template_spec_type, &t->spec);
+}

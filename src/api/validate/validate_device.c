@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A device of a ResourceSlice, without the arithmetic of consumable capacity.
+#include "api/validate/validate_int.h"
+
+#include "base/banned.h"
+
+#define ENTRIES_MAX            32 // attributes and capacities together
+#define VALUES_MAX             48 // of attributes, items of lists counted one by one
+#define VALUE_BYTES_MAX        64
+#define KEY_BYTES_MAX          (63 + 1 + 32) // longer keys are cut in paths
+#define TAINTS_MAX             16
+#define CONSUMPTIONS_MAX       2
+#define COUNTERS_MAX           32
+#define BINDING_CONDITIONS_MAX 4
+
+// A path step for a key that may be absurdly long: its middle is left out.
+static struct str short_key(struct str key, struct arena *arena)
+{
+    if (key.n <= KEY_BYTES_MAX)
+        return key;
+    size_t rest = KEY_BYTES_MAX - 3, head = (rest + 1) / 2, tail = rest / 2;
+    return arena_strf(arena, "%.*s...%.*s", (int)head, key.p, (int)tail, key.p + key.n - tail);
+}
+
+// --- Attributes ----------------------------------------------------------------------------------
+
+static void check_text(struct validator *v, const struct path *at, struct str value)
+{
+    if (value.n > VALUE_BYTES_MAX)
+        cause_too_long(v->causes, at, VALUE_BYTES_MAX);
+}
+
+static void check_version(struct validator *v, const struct path *at, struct str value)
+{
+    if (!name_is_semver(value))
+        cause_invalid(v->causes, at, value,
+                      STR("must be a string compatible with semver.org spec 2.0.0"));
+    check_text(v, at, value);
+}
+
+// Counts a list that is set, and says so when there is nothing in it.
+static size_t check_list(struct validator *v, const struct path *at, const void *p, size_t n)
+{
+    if (p && n == 0)
+        cause_invalid_json(v->causes, at, STR("[]"), STR("must not be empty if specified"));
+    return p != NULL;
+}
+
+static size_t check_lists(struct validator *v, const struct path *at,
+                          const struct api_device_attribute *a)
+{
+    struct path bools = path_field(at, STR("bools")), ints = path_field(at, STR("ints"));
+    struct path strings = path_field(at, STR("strings"));
+    struct path versions = path_field(at, STR("versions"));
+    size_t set = check_list(v, &bools, a->bool_values.p, a->bool_values.n);
+    set += check_list(v, &ints, a->int_values.p, a->int_values.n);
+    set += check_list(v, &strings, a->string_values.p, a->string_values.n);
+    for (size_t i = 0; i < a->string_values.n; i++) {
+        struct path item = path_index(&strings, i);
+        size_t from = v->causes->n;
+        check_text(v, &item, a->string_values.p[i]);
+        causes_mark(v->causes, from, "maxBytes", COVERED);
+    }
+    set += check_list(v, &versions, a->version_values.p, a->version_values.n);
+    for (size_t i = 0; i < a->version_values.n; i++) {
+        struct path item = path_index(&versions, i);
+        check_version(v, &item, a->version_values.p[i]);
+    }
+    return set;
+}
+
+static void check_attribute(struct validator *v, const struct path *at,
+                            const struct api_device_attribute *a)
+{
+    struct path string = path_field(at, STR("string")), version = path_field(at, STR("version"));
+    size_t set =
+        (size_t)a->has_bool_value + a->has_int_value + a->has_string_value + a->has_version_value;
+    if (a->has_string_value)
+        check_text(v, &string, a->string_value);
+    if (a->has_version_value)
+        check_version(v, &version, a->version_value);
+    set += check_lists(v, at, a);
+    if (set == 1)
+        return;
+    struct str rule = STR("exactly one value must be specified");
+    size_t n =
+        set == 0
+            ? cause_invalid(v->causes, at, STR(""), rule)
+            : cause_invalid_json(v->causes, at,
+                                 internal_json_of(&api_device_attribute_type, a, scratch(v)), rule);
+    causes_mark(v->causes, n, "union", COVERED);
+}
+
+static size_t count_values(const struct api_device *device)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < device->attributes.n; i++) {
+        const struct api_device_attribute *a = &device->attributes.p[i].value;
+        size_t items =
+            a->bool_values.n + a->int_values.n + a->string_values.n + a->version_values.n;
+        sum += items ? items : 1;
+    }
+    return sum;
+}
+
+static void check_sizes(struct validator *v, const struct path *at, const struct api_device *device)
+{
+    size_t entries = device->attributes.n + device->capacity.n, values = count_values(device);
+    if (entries > ENTRIES_MAX)
+        cause_invalid_i64(v->causes, at, (int64_t)entries,
+                          STR("the total number of attributes and capacities must not exceed 32"));
+    if (values > VALUES_MAX)
+        cause_invalid_i64(v->causes, at, (int64_t)values,
+                          STR("the total number of attribute values must not exceed 48"));
+}
+
+static void check_attributes(struct validator *v, const struct path *at,
+                             const struct api_device_attribute_map *map)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        struct path item = path_key(at, short_key(map->p[i].key, scratch(v)));
+        check_qualified_name(v, at, map->p[i].key);
+        check_attribute(v, &item, &map->p[i].value);
+    }
+}
+
+// --- Capacity, taints, counters ------------------------------------------------------------------
+
+static void check_capacities(struct validator *v, const struct path *at,
+                             const struct api_device *device)
+{
+    bool shared = device->has_allow_multiple_allocations && device->allow_multiple_allocations;
+    for (size_t i = 0; i < device->capacity.n; i++) {
+        const struct api_device_capacity *c = &device->capacity.p[i].value;
+        struct path item = path_key(at, short_key(device->capacity.p[i].key, scratch(v)));
+        struct path policy = path_field(&item, STR("requestPolicy"));
+        check_qualified_name(v, at, device->capacity.p[i].key);
+        if (!c->request_policy)
+            continue;
+        if (shared)
+            check_request_policy(v, &policy, c);
+        else
+            cause_forbidden(v->causes, &policy, STR("allowMultipleAllocations must be true"));
+    }
+}
+
+static void check_taints(struct validator *v, const struct path *at,
+                         const struct api_device_taint_array *taints)
+{
+    if (!check_max_items(v, at, taints->n, TAINTS_MAX, OWN))
+        return;
+    for (size_t i = 0; i < taints->n; i++) {
+        struct path item = path_index(at, i);
+        check_taint(v, &item, &taints->p[i], NULL);
+    }
+}
+
+static void check_consumption(struct validator *v, const struct path *at,
+                              const struct api_device_counter_consumption *c)
+{
+    struct path set = path_field(at, STR("counterSet")), counters = path_field(at, STR("counters"));
+    size_t from = v->causes->n;
+    if (c->counter_set.n == 0)
+        cause_required(v->causes, &set, STR(""));
+    else
+        check_dns_label(v, &set, c->counter_set);
+    if (c->counters.n == 0)
+        cause_required(v->causes, &counters, STR(""));
+    causes_mark(v->causes, from, NULL, COVERED);
+    if (c->counters.n > COUNTERS_MAX) {
+        cause_too_many(v->causes, &counters, c->counters.n, COUNTERS_MAX);
+        return;
+    }
+    from = v->causes->n;
+    for (size_t i = 0; i < c->counters.n; i++)
+        check_dns_label(v, &counters, c->counters.p[i].key);
+    causes_mark(v->causes, from, NULL, COVERED);
+}
+
+static void check_consumptions(struct validator *v, const struct path *at,
+                               const struct api_device_counter_consumption_array *list)
+{
+    if (!check_max_items(v, at, list->n, CONSUMPTIONS_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        check_consumption(v, &item, &list->p[i]);
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        struct path item = path_index(at, i);
+        bool seen = false;
+        for (size_t j = 0; j < i && !seen; j++)
+            seen = str_eq(list->p[j].counter_set, list->p[i].counter_set);
+        if (seen)
+            causes_mark(v->causes, cause_duplicate(v->causes, &item, list->p[i].counter_set), NULL,
+                        COVERED);
+    }
+}
+
+// --- Nodes ---------------------------------------------------------------------------------------
+
+static void add_set(struct sbuf *set, size_t *n, const char *name)
+{
+    sbuf_addz(set, (*n)++ ? ", `" : "{`");
+    sbuf_addz(set, name);
+    sbuf_addc(set, '`');
+}
+
+static void check_own_nodes(struct validator *v, const struct path *at,
+                            const struct api_device *device)
+{
+    struct str rule =
+        STR("exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
+            "`perDeviceNodeSelection` is set to true in the ResourceSlice spec");
+    cleanup_sbuf struct sbuf set = {0};
+    size_t n = 0;
+    struct path name = path_field(at, STR("nodeName"));
+    struct path selector = path_field(at, STR("nodeSelector"));
+    struct path all = path_field(at, STR("allNodes"));
+    if (device->has_node_name && device->node_name.n) {
+        add_set(&set, &n, "nodeName");
+        check_format(v, &name, device->node_name, name_dns_subdomain, NULL);
+    } else if (device->has_node_name) {
+        cause_invalid(v->causes, &name, STR(""), STR("must not be empty"));
+    }
+    if (device->node_selector) {
+        add_set(&set, &n, "nodeSelector");
+        check_node_selector(v, &selector, device->node_selector);
+    }
+    if (device->has_all_nodes && device->all_nodes)
+        add_set(&set, &n, "allNodes");
+    else if (device->has_all_nodes)
+        cause_invalid_bool(v->causes, &all, false, STR("must be either unset or set to true"));
+    if (n == 0)
+        cause_required(v->causes, at, rule);
+    if (n <= 1)
+        return;
+    sbuf_addc(&set, '}');
+    cause_invalid(v->causes, at, sbuf_str(&set), rule);
+}
+
+static void check_device_nodes(struct validator *v, const struct path *at,
+                               const struct api_device *device, bool per_device_nodes)
+{
+    if (per_device_nodes)
+        check_own_nodes(v, at, device);
+    else if (device->has_node_name || device->node_selector || device->has_all_nodes)
+        cause_invalid_json(v->causes, at, STR("null"),
+                           STR("`nodeName`, `nodeSelector` and `allNodes` can only be set if "
+                               "`perDeviceNodeSelection` is set to true in the ResourceSlice "
+                               "spec"));
+}
+
+// --- Binding conditions --------------------------------------------------------------------------
+
+static void check_condition_names(struct validator *v, const struct path *at,
+                                  const struct api_str_array *names)
+{
+    if (!check_max_items(v, at, names->n, BINDING_CONDITIONS_MAX, COVERED))
+        return;
+    for (size_t i = 0; i < names->n; i++) {
+        struct path item = path_index(at, i);
+        check_label_key(v, &item, names->p[i]);
+    }
+}
+
+static void check_condition_repeats(struct validator *v, const struct path *at,
+                                    const struct api_str_array *names,
+                                    const struct api_str_array *disjoint)
+{
+    cleanup_seen struct seen own = {0}, other = {0};
+    for (size_t i = 0; disjoint && i < disjoint->n; i++)
+        (void)seen_add(&other, disjoint->p[i]);
+    for (size_t i = 0; i < names->n; i++) {
+        struct path item = path_index(at, i);
+        if (seen_add(&own, names->p[i]))
+            cause_duplicate(v->causes, &item, names->p[i]);
+        if (map_has(&other, names->p[i]))
+            cause_invalid(v->causes, &item, names->p[i],
+                          STR("bindingFailureConditions must not overlap with bindingConditions"));
+    }
+}
+
+void check_binding_conditions(struct validator *v, const struct path *at,
+                              const struct api_str_array *conditions,
+                              const struct api_str_array *failures)
+{
+    struct path good = path_field(at, STR("bindingConditions"));
+    struct path bad = path_field(at, STR("bindingFailureConditions"));
+    check_condition_names(v, &good, conditions);
+    check_condition_names(v, &bad, failures);
+    check_condition_repeats(v, &good, conditions, NULL);
+    check_condition_repeats(v, &bad, failures, conditions);
+    if (conditions->n == 0 && failures->n)
+        cause_invalid_json(v->causes, &good,
+                           json_of_strings(conditions->p, conditions->n, scratch(v)),
+                           STR("bindingConditions are required to use bindingFailureConditions"));
+    if (failures->n == 0 && conditions->n)
+        cause_invalid_json(v->causes, &bad, json_of_strings(failures->p, failures->n, scratch(v)),
+                           STR("bindingFailureConditions are required to use bindingConditions"));
+}
+
+// --- Node allocatable resources ------------------------------------------------------------------
+
+static bool has_capacity(const struct api_device_capacity_map *map, struct str key)
+{
+    size_t from = 0, to = map->n; // sorted by key
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = str_cmp(map->p[middle].key, key);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return false;
+}
+
+static void check_positive(struct validator *v, const struct path *at, const struct quantity *q)
+{
+    if (q && quantity_sign(q) <= 0)
+        cause_invalid(v->causes, at, quantity_text(q, scratch(v)), STR("must be positive"));
+}
+
+static void check_dependent(struct validator *v, const struct path *at, struct str rule)
+{
+    causes_mark(v->causes, cause_required(v->causes, at, rule), "dependentRequired", COVERED);
+}
+
+static void check_mapping(struct validator *v, const struct path *at,
+                          const struct api_node_allocatable_mapping *m,
+                          const struct api_device_capacity_map *capacity)
+{
+    struct path key = path_field(at, STR("capacityKey"));
+    struct path multiplier = path_field(at, STR("capacityMultiplier"));
+    struct path device = path_field(at, STR("deviceMultiplier"));
+    if (m->has_capacity_key) {
+        if (m->capacity_key.n == 0)
+            cause_invalid(v->causes, &key, STR(""), STR("capacityKey must not be an empty string"));
+        else if (!has_capacity(capacity, m->capacity_key))
+            cause_not_found(v->causes, &key, m->capacity_key);
+        if (!m->capacity_multiplier)
+            check_dependent(v, &multiplier,
+                            STR("capacityMultiplier is required when capacityKey is set"));
+        check_positive(v, &multiplier, m->capacity_multiplier);
+    }
+    check_positive(v, &device, m->device_multiplier);
+    if (m->capacity_multiplier && !m->has_capacity_key)
+        check_dependent(v, &key, STR("capacityKey is required when capacityMultiplier is set"));
+}
+
+static void check_overhead(struct validator *v, const struct path *at,
+                           const struct api_node_allocatable_overhead *o)
+{
+    struct path pod = path_field(at, STR("perPod"));
+    struct path container = path_field(at, STR("perContainer"));
+    if (!o->per_pod && !o->per_container)
+        cause_invalid(v->causes, at, STR(""),
+                      STR("at least one of perPod or perContainer must be set"));
+    if (o->per_pod && quantity_sign(o->per_pod) < 0)
+        cause_invalid(v->causes, &pod, quantity_text(o->per_pod, scratch(v)),
+                      STR("must be non-negative"));
+    if (o->per_container && quantity_sign(o->per_container) < 0)
+        cause_invalid(v->causes, &container, quantity_text(o->per_container, scratch(v)),
+                      STR("must be non-negative"));
+}
+
+static void check_node_allocatable(struct validator *v, const struct path *at,
+                                   const struct api_device *device)
+{
+    for (size_t i = 0; i < device->node_allocatable_resources.n; i++) {
+        struct str name = device->node_allocatable_resources.p[i].key;
+        const struct api_node_allocatable_resource *r =
+            &device->node_allocatable_resources.p[i].value;
+        struct path item = path_key(at, name), mapping = path_field(&item, STR("mapping"));
+        struct path overhead = path_field(&item, STR("overhead"));
+        if (!str_eqz(name, "cpu") && !str_eqz(name, "memory") &&
+            !str_starts(name, STR("hugepages-")))
+            cause_invalid(v->causes, &item, name, STR("must be a node allocatable resource name"));
+        if (!r->mapping && !r->overhead)
+            cause_required(v->causes, &item,
+                           STR("at least one of mapping or overhead must be set"));
+        if (r->mapping)
+            check_mapping(v, &mapping, r->mapping, &device->capacity);
+        if (r->overhead)
+            check_overhead(v, &overhead, r->overhead);
+    }
+}
+
+// --- The whole -----------------------------------------------------------------------------------
+
+static bool same_field(struct str name, const struct api_device *a, const struct api_device *b)
+{
+    return api_field_equal(api_type_field(&api_device_type, name), a, b);
+}
+
+void check_device(struct validator *v, const struct path *at, const struct api_device *device,
+                  const struct api_device *old, bool per_device_nodes)
+{
+    struct path name = path_field(at, STR("name")), attributes = path_field(at, STR("attributes"));
+    struct path capacity = path_field(at, STR("capacity")), taints = path_field(at, STR("taints"));
+    struct path counters = path_field(at, STR("consumesCounters"));
+    struct path resources = path_field(at, STR("nodeAllocatableResources"));
+    check_dns_label(v, &name, device->name);
+    check_sizes(v, at, device);
+    check_attributes(v, &attributes, &device->attributes);
+    // What has not changed may break rules that came later.
+    if (!old || !same_field(STR("capacity"), device, old))
+        check_capacities(v, &capacity, device);
+    if (!old || !same_field(STR("taints"), device, old))
+        check_taints(v, &taints, &device->taints);
+    check_consumptions(v, &counters, &device->consumes_counters);
+    check_device_nodes(v, at, device, per_device_nodes);
+    check_binding_conditions(v, at, &device->binding_conditions,
+                             &device->binding_failure_conditions);
+    check_node_allocatable(v, &resources, device);
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A watch goes through up to three stages: the objects that are there (streamed by the server where
+// it can, else listed page by page), then what changes; the last is begun anew, from the last
+// revision seen, whenever the connection ends.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "base/log.h"
+#include "client/backoff.h"
+#include "client/lines.h"
+#include "client/remote/frames.h"
+#include "client/remote/remote_int.h"
+
+#include "base/banned.h"
+
+#define LIST_PAGE       STR("500")
+#define LIST_TIMEOUT_MS 65000
+#define WATCH_SECONDS   300 // at least; as much again by chance, as client-go
+
+static struct log_module log_mod = LOG_MODULE("watch");
+
+enum stage { STAGE_STREAM, STAGE_LIST, STAGE_WATCH };
+
+struct client_watch {
+    struct remote *remote;
+    const struct api_kind *kind;
+    struct arena arena; // of the next three
+    struct str namespace, labels, fields;
+    client_event_fn event;
+    void *arg;
+    enum stage stage;
+    struct sending sending;
+    struct sbuf target;
+    struct sbuf next_page;                               // continue
+    enum { FORM_UNKNOWN, FORM_LINES, FORM_FRAMES } form; // of the stream: its first byte tells
+    struct lines lines;                                  // of JSON
+    struct frames frames;                                // of protobuf
+    uint64_t revision;
+    struct exec_timer retry;
+    struct backoff backoff;
+    bool told; // something came since the last start
+    bool ended, stopped;
+    unsigned entered;
+};
+
+static void begin(struct client_watch *w);
+
+static void watch_free(struct client_watch *w)
+{
+    struct remote *r = w->remote;
+    sbuf_done(&w->target);
+    sbuf_done(&w->next_page);
+    lines_done(&w->lines);
+    frames_done(&w->frames);
+    arena_done(&w->arena);
+    free(w);
+    remote_release(r);
+}
+
+// enter and leave stand around everything that may call the owner, who may stop the watch then.
+static void enter(struct client_watch *w)
+{
+    w->entered++;
+}
+
+static void leave(struct client_watch *w)
+{
+    if (--w->entered == 0 && w->stopped)
+        watch_free(w);
+}
+
+static bool over(const struct client_watch *w)
+{
+    return w->stopped || w->ended;
+}
+
+static void tell(struct client_watch *w, const struct client_event *event)
+{
+    if (!over(w))
+        w->event(w->arg, event);
+}
+
+static void end(struct client_watch *w, int code, const struct err *err)
+{
+    if (over(w))
+        return;
+    struct client_event event = {.type = CLIENT_ENDED, .code = code, .err = err};
+    sending_stop(&w->sending);
+    w->ended = true;
+    w->event(w->arg, &event);
+}
+
+static void on_retry(void *arg)
+{
+    begin(arg);
+}
+
+// begin_later: after a failure, or (0) when the server has ended it in good order.
+static void begin_later(struct client_watch *w, int code, const struct err *err)
+{
+    struct exec *exec = w->remote->client.exec;
+    if (w->told)
+        w->backoff = (struct backoff){0};
+    w->told = false;
+    exec_timer_start(exec, &w->retry, backoff_next(&w->backoff, code, exec->rng));
+    if (code < 0 && backoff_worth_telling(&w->backoff, code))
+        LOG_WARN(&log_mod, "a watch is cut off; trying on", log_str("kind", w->kind->kind),
+                 log_z("why", err->msg));
+}
+
+// lost: the stage ended with a failure. What is being given at first cannot be resumed; what follows
+// can.
+static void lost(struct client_watch *w, int code, struct err *err)
+{
+    if (code == -ERR_GONE)
+        code = err_set(err, ERR_EXPIRED, "the revision is gone: list anew");
+    if (w->stage == STAGE_WATCH && backoff_passing(code)) {
+        sending_stop(&w->sending);
+        begin_later(w, code, err);
+        return;
+    }
+    end(w, code, err);
+}
+
+// --- Events --------------------------------------------------------------------------------------
+
+static bool ends_initial_events(const struct api_object_meta *m)
+{
+    const struct str *value = api_map_find(&m->annotations, STR("k8s.io/initial-events-end"));
+    return value && str_eqz(*value, "true");
+}
+
+static void on_bookmark(struct client_watch *w, const struct typed_object *o)
+{
+    struct client_event event = {.type = CLIENT_BOOKMARK, .revision = o->revision};
+    if (o->revision == 0)
+        return; // no use
+    w->revision = o->revision;
+    if (w->stage == STAGE_STREAM) {
+        if (!ends_initial_events(o->meta))
+            return;
+        event.type = CLIENT_SYNCED;
+        w->stage = STAGE_WATCH;
+    }
+    tell(w, &event);
+}
+
+static void on_object(struct client_watch *w, enum client_event_type type,
+                      const struct typed_object *object)
+{
+    struct client_event event = {.type = type, .object = object, .revision = object->revision};
+    if (w->stage != STAGE_LIST && object->revision > w->revision)
+        w->revision = object->revision;
+    tell(w, &event);
+}
+
+struct feeding {
+    struct client_watch *watch;
+    struct err err;
+};
+
+// on_piece takes one event, a line or a frame.
+static int on_piece(void *arg, struct str bytes)
+{
+    struct feeding *f = arg;
+    struct client_watch *w = f->watch;
+    struct remote_event event = {0};
+    if (over(w))
+        return 1;
+    int r = w->form == FORM_LINES ? remote_event_json(w->kind, bytes, &event, &f->err)
+                                  : remote_event_frame(w->kind, bytes, &event, &f->err);
+    if (r < 0)
+        return r;
+    w->told = true;
+    if (event.type == CLIENT_BOOKMARK)
+        on_bookmark(w, event.object);
+    else
+        on_object(w, event.type, event.object);
+    typed_object_unref(event.object);
+    return 0;
+}
+
+static int feed(struct client_watch *w, struct str bytes, struct feeding *f)
+{
+    // A length that is not too large begins with a small byte, which no text does.
+    static_assert(REMOTE_EVENT_BYTES_MAX >> 24 < '\t', "a frame cannot be told from a line");
+    if (w->form == FORM_UNKNOWN && bytes.n)
+        w->form = (unsigned char)bytes.p[0] < '\t' ? FORM_FRAMES : FORM_LINES;
+    if (w->form == FORM_LINES)
+        return lines_feed(&w->lines, bytes, on_piece, f, &f->err);
+    return frames_feed(&w->frames, bytes, on_piece, f, &f->err);
+}
+
+static void on_data(void *arg, struct str bytes)
+{
+    struct client_watch *w = arg;
+    if (over(w))
+        return;
+    enter(w);
+    struct feeding f = {.watch = w};
+    int r = feed(w, bytes, &f);
+    if (r < 0 && !over(w)) {
+        sending_stop(&w->sending);
+        lost(w, r, &f.err);
+    }
+    leave(w);
+}
+
+// https hands data to its own argument, which is the sending.
+static void on_sending_data(void *arg, struct str bytes)
+{
+    struct sending *s = arg;
+    on_data(s->arg, bytes);
+}
+
+// --- Lists ---------------------------------------------------------------------------------------
+
+static int on_item(void *arg, struct typed_object *o)
+{
+    struct client_watch *w = arg;
+    on_object(w, CLIENT_ADDED, o);
+    return over(w);
+}
+
+static int on_page(struct client_watch *w, struct str body, struct err *err)
+{
+    struct remote_page page = {0};
+    int r = remote_page_read(w->kind, body, on_item, w, &page, err);
+    sbuf_done(&w->next_page);
+    w->next_page = page.next;
+    if (r < 0 || over(w))
+        return r < 0 ? r : 0;
+    if (page.next.n == 0) {
+        w->revision = page.revision;
+        w->stage = STAGE_WATCH;
+        tell(w, &(struct client_event){.type = CLIENT_SYNCED, .revision = page.revision});
+    }
+    if (!over(w))
+        begin(w);
+    return 0;
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+// The server does not stream lists: it says so with 400 or 422.
+static bool cannot_stream(const struct client_watch *w, int status)
+{
+    return w->stage == STAGE_STREAM && (status == 400 || status == 422);
+}
+
+static void on_done(void *arg, const struct https_answer *a)
+{
+    struct client_watch *w = arg;
+    enter(w);
+    struct err err = {0};
+    int code = a->code;
+    if (code < 0)
+        err = *a->err;
+    else
+        code = client_remote_status(a->status, a->body, &err);
+    if (code < 0 && a->code == 0 && cannot_stream(w, a->status)) {
+        w->remote->no_watch_list = true;
+        w->stage = STAGE_LIST;
+        begin(w);
+    } else if (code < 0) {
+        lost(w, code, &err);
+    } else if (w->stage == STAGE_LIST) {
+        code = on_page(w, a->body, &err);
+        if (code < 0)
+            lost(w, code, &err);
+    } else if (w->stage == STAGE_STREAM) {
+        code = err_set(&err, ERR_UNAVAILABLE, "the list ended before it was complete");
+        lost(w, code, &err);
+    } else {
+        begin_later(w, 0, NULL); // the server's time is up: go on
+    }
+    leave(w);
+}
+
+static void make_target(struct client_watch *w)
+{
+    bool first = true;
+    struct sbuf *t = &w->target;
+    char number[32];
+    sbuf_clear(t);
+    remote_path(t, w->kind, w->namespace, (struct str){0}, (struct str){0});
+    if (w->labels.n)
+        remote_query(t, &first, "labelSelector", w->labels);
+    if (w->fields.n)
+        remote_query(t, &first, "fieldSelector", w->fields);
+    if (w->stage == STAGE_LIST) {
+        remote_query(t, &first, "limit", LIST_PAGE);
+        if (w->next_page.n)
+            remote_query(t, &first, "continue", sbuf_str(&w->next_page));
+        return;
+    }
+    remote_query(t, &first, "watch", STR("true"));
+    remote_query(t, &first, "allowWatchBookmarks", STR("true"));
+    if (w->stage == STAGE_STREAM) {
+        remote_query(t, &first, "sendInitialEvents", STR("true"));
+        remote_query(t, &first, "resourceVersionMatch", STR("NotOlderThan"));
+    } else {
+        (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)w->revision);
+        remote_query(t, &first, "resourceVersion", str_z(number));
+    }
+    uint64_t seconds =
+        WATCH_SECONDS + rng_below(w->remote->client.exec->rng, (uint64_t)WATCH_SECONDS);
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)seconds);
+    remote_query(t, &first, "timeoutSeconds", str_z(number));
+}
+
+static void begin(struct client_watch *w)
+{
+    lines_reset(&w->lines);
+    frames_reset(&w->frames);
+    w->form = FORM_UNKNOWN;
+    make_target(w);
+    bool list = w->stage == STAGE_LIST;
+    w->sending = (struct sending){
+        .remote = w->remote,
+        .request = {.method = "GET",
+                    .target = sbuf_str(&w->target),
+                    .accept = remote_accept(w->kind, list),
+                    .timeout_ms = list ? LIST_TIMEOUT_MS : 0,
+                    .data = list ? NULL : on_sending_data},
+        .done = on_done,
+        .arg = w,
+    };
+    sending_start(&w->sending);
+}
+
+struct client_watch *remote_watch(struct client *c, const struct api_kind *kind,
+                                  const struct client_list_options *options, uint64_t since,
+                                  client_event_fn event, void *arg)
+{
+    struct remote *r = remote_of(c);
+    struct client_watch *w = xcalloc(1, sizeof(*w));
+    w->remote = r;
+    w->kind = remote_kind(r, kind);
+    w->namespace = arena_str(&w->arena, options->namespace);
+    w->labels = arena_str(&w->arena, options->label_selector);
+    w->fields = arena_str(&w->arena, options->field_selector);
+    w->event = event;
+    w->arg = arg;
+    w->revision = since;
+    w->stage = since ? STAGE_WATCH : r->no_watch_list ? STAGE_LIST : STAGE_STREAM;
+    w->lines.max = w->frames.max = REMOTE_EVENT_BYTES_MAX;
+    w->retry = (struct exec_timer){.fn = on_retry, .arg = w};
+    r->busy++;
+    begin(w);
+    return w;
+}
+
+void remote_watch_stop(struct client_watch *w)
+{
+    assert(!w->stopped);
+    w->stopped = true;
+    sending_stop(&w->sending);
+    exec_timer_stop(w->remote->client.exec, &w->retry);
+    if (w->entered == 0)
+        watch_free(w);
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/devices/device_verb.h"
+
+#include <stdio.h>
+
+#include "client/remote.h"
+#include "cmd/input.h"
+
+#include "base/banned.h"
+
+const char *device_snapshot;
+
+// --- A cluster -----------------------------------------------------------------------------------
+
+// What is listed, with the versions in which servers may have it, newest first.
+#define RESOURCE(version, plural) "/apis/resource.k8s.io/" version "/" plural
+#define STORAGE(plural)           "/apis/storage.k8s.io/v1/" plural
+static const struct {
+    const char *targets[3];
+    unsigned only; // of enum device_world: read if one of these is asked for; 0: always
+    bool needed;   // without it there is nothing to tell
+} lists[] = {
+    {{"/api/v1/nodes"}, 0, false},
+    {{RESOURCE("v1", "deviceclasses"), RESOURCE("v1beta2", "deviceclasses"),
+      RESOURCE("v1beta1", "deviceclasses")},
+     0,
+     true},
+    {{RESOURCE("v1", "resourceslices"), RESOURCE("v1beta2", "resourceslices"),
+      RESOURCE("v1beta1", "resourceslices")},
+     0,
+     true},
+    {{RESOURCE("v1", "devicetaintrules"), RESOURCE("v1beta2", "devicetaintrules"),
+      RESOURCE("v1alpha3", "devicetaintrules")},
+     0,
+     false},
+    {{RESOURCE("v1", "resourceclaimtemplates"), RESOURCE("v1beta2", "resourceclaimtemplates"),
+      RESOURCE("v1beta1", "resourceclaimtemplates")},
+     0,
+     false},
+    {{RESOURCE("v1", "resourceclaims"), RESOURCE("v1beta2", "resourceclaims"),
+      RESOURCE("v1beta1", "resourceclaims")},
+     0,
+     true},
+    {{"/api/v1/pods"}, 0, false},
+    {{"/api/v1/events"}, DEVICE_WORLD_EVENTS, false},
+    {{"/api/v1/namespaces"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/scheduling.k8s.io/v1/priorityclasses"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/resourcequotas"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/limitranges"}, DEVICE_WORLD_ALL, false},
+    {{"/apis/scheduling.k8s.io/v1beta1/podgroups", "/apis/scheduling.k8s.io/v1alpha1/podgroups"},
+     DEVICE_WORLD_ALL,
+     false},
+    {{"/api/v1/persistentvolumes"}, DEVICE_WORLD_ALL, false},
+    {{"/api/v1/persistentvolumeclaims"}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("storageclasses")}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("csinodes")}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("csidrivers")}, DEVICE_WORLD_ALL, false},
+    {{STORAGE("csistoragecapacities")}, DEVICE_WORLD_ALL, false},
+};
+
+enum { LIST_RULES = 3 }; // in lists
+
+static int read_list(struct cluster *c, struct plan_world *w, size_t at, struct err *err)
+{
+    int r = -ERR_NOT_FOUND;
+    for (size_t v = 0; r == -ERR_NOT_FOUND && v < 3 && lists[at].targets[v]; v++) {
+        cleanup_sbuf struct sbuf body = {0};
+        const char *target = lists[at].targets[v];
+        r = cluster_get(c, target, &body, err);
+        if (r == 0)
+            r = plan_world_read(w, str_z(target), sbuf_str(&body), err);
+    }
+    return r;
+}
+
+int device_world(struct cluster *c, struct plan_world *w, unsigned what, struct err *err)
+{
+    for (size_t i = 0; i < array_len(lists); i++) {
+        if (lists[i].only && !(lists[i].only & what))
+            continue;
+        int r = read_list(c, w, i, err);
+        if (r == -ERR_NOT_FOUND && lists[i].needed)
+            return err_set(err, ERR_NOT_FOUND,
+                           "the server has no resource.k8s.io: Dynamic Resource Allocation is off "
+                           "there, or it is older than 1.32");
+        if (r == -ERR_FORBIDDEN && !lists[i].needed)
+            (void)fprintf(stderr, "left out: %s\n", err->msg);
+        else if (r < 0 && r != -ERR_NOT_FOUND)
+            return r;
+    }
+    return 0;
+}
+
+static void offered(struct device_source *s)
+{
+    if (cluster_features(&s->cluster, &s->gates, NULL) < 0)
+        return; // the defaults do
+    s->features = alloc_features_of(&s->gates);
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+int device_send(struct cluster *c, const char *method, const char *target, struct str body,
+                struct sbuf *out, struct err *err)
+{
+    cleanup_sbuf struct sbuf unused = {0};
+    const struct client_raw_request q = {.method = method, .target = str_z(target), .body = body};
+    return cluster_ask(c, q, out ? out : &unused, err);
+}
+
+int device_rules_target(struct cluster *c, const char **ret, struct err *err)
+{
+    const char *const *targets = lists[LIST_RULES].targets;
+    for (size_t v = 0; v < 3; v++) {
+        cleanup_sbuf struct sbuf body = {0};
+        int r = cluster_get(c, targets[v], &body, err);
+        *ret = targets[v];
+        if (r != -ERR_NOT_FOUND)
+            return r;
+    }
+    return err_set(err, ERR_NOT_FOUND,
+                   "the server has no DeviceTaintRules: the feature gate DRADeviceTaintRules or "
+                   "DRADeviceTaints is off there");
+}
+
+// --- Open and close ------------------------------------------------------------------------------
+
+static int read_snapshot(struct device_source *s, struct err *err)
+{
+    cleanup_input struct input in = {0};
+    int r = input_open(&in, device_snapshot, err);
+    if (r == 0)
+        r = plan_world_read(s->world, str_z(device_snapshot), sbuf_str(&in.bytes), err);
+    if (r < 0)
+        return err_wrap(err, "%s", device_snapshot);
+    // It shows what was allocated, whatever was on.
+    (void)alloc_gates_add(&s->gates, STR("all"));
+    s->features = alloc_features_of(&s->gates);
+    s->namespace = common.namespace ? str_z(common.namespace) : STR("default");
+    return 0;
+}
+
+int device_open(struct device_source *s, unsigned what, struct err *err)
+{
+    s->world = plan_world_new();
+    features_init(&s->gates, FEATURES_MINOR);
+    s->features = alloc_features_of(&s->gates);
+    int r = common_layout(&s->layout, err);
+    if (r == 0)
+        r = common_format(VIEW_FORMATS_DATA | 1U << VIEW_TABLE | 1U << VIEW_WIDE, &s->arena,
+                          &s->format, err);
+    s->layout.wide = s->format.format == VIEW_WIDE;
+    if (r < 0 || device_snapshot)
+        return r < 0 ? r : read_snapshot(s, err);
+    r = common_open(&s->cluster, err);
+    s->connected = r == 0;
+    if (r == 0) {
+        offered(s);
+        s->namespace = common_namespace(&s->cluster);
+        r = device_world(&s->cluster, s->world, what, err);
+    }
+    return r;
+}
+
+void device_close(struct device_source *s)
+{
+    plan_world_free(s->world);
+    cluster_close(&s->cluster);
+    arena_done(&s->arena);
+    *s = (struct device_source){0};
+}
+
+int device_inventory(struct device_source *s, struct inventory **ret, struct err *err)
+{
+    const struct inventory_options o = {.features = s->features};
+    return inventory_new(s->world, &o, ret, err);
+}
+
+int device_run(const char *verb, unsigned what, device_fn fn)
+{
+    struct device_source s = {0};
+    struct inventory *inv = NULL;
+    struct err err = {0};
+    int r = device_open(&s, what, &err);
+    if (r == 0)
+        r = device_inventory(&s, &inv, &err);
+    if (r == 0)
+        r = fn(&s, inv, &err);
+    inventory_free(inv);
+    device_close(&s);
+    return r < 0 ? common_fail(verb, &err) : VERB_OK;
+}
+
+// --- Showing -------------------------------------------------------------------------------------
+
+int device_show_json(struct device_source *s, const struct sbuf *json, struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    cleanup_sbuf struct sbuf out = {0};
+    const struct json_options o = {.max_bytes = SIZE_MAX};
+    int r = json_parse(sbuf_str(json), &o, &doc, err);
+    if (r == 0)
+        r = view_output_write(&s->format, doc.root, &out, err);
+    return r < 0 ? r : common_print(sbuf_str(&out), err);
+}
+
+int device_show_table(struct device_source *s, struct view_table *t, struct err *err)
+{
+    cleanup_sbuf struct sbuf out = {0};
+    view_table_write(t, &s->layout, &out);
+    return common_print(sbuf_str(&out), err);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray request: a claim, a template or a pod from words.
+#include <stdio.h>
+
+#include "cmd/devices/device_verb.h"
+#include "codec/docs.h"
+#include "plan/words.h"
+
+#include "base/banned.h"
+
+static const char *object_name, *image;
+static bool claim, template, pod, apply, every;
+static struct words request_words; // in the order of the command line
+
+static int verb_request(void);
+static int request_take_word(const char *word, struct err *err);
+static int request_take_device(const struct cli_option *o, const char *value, struct err *err);
+static int request_take_condition(struct str name, const char *value, struct err *err);
+
+static const struct cli_option device_options[] = {
+    {"--count", NULL, "N", "request this many devices of the preceding word",
+     .take = request_take_device, .repeats = true},
+    {"--all", NULL, NULL, "request all devices of the preceding word on a node", .flag = &every,
+     .take = request_take_device, .repeats = true},
+    {"--with", NULL, "WORD", "request another device; options that follow are about it",
+     .take = request_take_device, .repeats = true},
+    {"--same", NULL, "ATTRIBUTE", "require the same value of all devices: --same pcieRoot",
+     .take = request_take_device, .repeats = true},
+    {"--distinct", NULL, "ATTRIBUTE", "require different values of all devices",
+     .take = request_take_device, .repeats = true},
+};
+
+static const struct cli_option make_options[] = {
+    {"--claim", NULL, NULL, "make a ResourceClaim (the default)", .flag = &claim,
+     .excludes = "--template --pod"},
+    {"--template", NULL, NULL, "make a ResourceClaimTemplate", .flag = &template,
+     .excludes = "--claim --pod"},
+    {"--pod", NULL, NULL, "make a template and a pod that uses it", .flag = &pod,
+     .excludes = "--claim --template"},
+    {"--apply", NULL, NULL, "create it in the cluster", .flag = &apply, .excludes = "--snapshot"},
+    {"--name", NULL, "NAME", "name the object", .text = &object_name},
+    {"--image", NULL, "IMAGE", "use this image for the pod; default busybox", .text = &image},
+    DEVICE_SNAPSHOT_OPTION,
+};
+
+static const struct cli_group device_group = CLI_GROUP("Devices", device_options);
+static const struct cli_group make_group = CLI_GROUP("Options", make_options);
+
+const struct cli_verb request_verb = {
+    .name = "request",
+    .summary = "write a claim, template or pod from a few words",
+    .chapter = CLI_PLANNING,
+    .synopsis = "request WORD [--count N] [--CAPACITY AMOUNT] [--ATTRIBUTE VALUE] [--with WORD …] "
+                "[--same ATTRIBUTE] [OPTIONS]",
+    .text = "Prints YAML made from words, which are looked up in the cluster: classes, extended "
+            "resources, drivers. Any --NAME "
+            "VALUE that is no option is a capacity (at least) or an attribute (equal; or >=, <=, "
+            "!=, <, > before VALUE) of "
+            "devices of the class. Standard error shows what was chosen and whether it fits now.",
+    .examples = "dray request gpu --memory 40Gi --count 2 --with nic --same pcieRoot\n"
+                "dray request gpu --model A100 --pod --apply\n"
+                "dray request mig --profile 1g.10gb --template > template.yaml",
+    .groups = {&device_group, &make_group, &common_cluster},
+    .take_word = request_take_word,
+    .take_unknown = request_take_condition,
+    .run = verb_request,
+};
+
+// --- Words in order ------------------------------------------------------------------------------
+
+static int request_take_word(const char *word, struct err *err)
+{
+    (void)err;
+    vec_push(&request_words.requests, (struct words_request){.word = str_z(word)});
+    return 0;
+}
+
+// request_last gives the word that an option is about.
+static struct words_request *request_last(const char *option, struct err *err)
+{
+    if (request_words.requests.n)
+        return vec_last(&request_words.requests);
+    (void)err_set(err, ERR_INVALID, "%s follows the word that it is about: dray request WORD %s",
+                  option, option);
+    return NULL;
+}
+
+static int request_take_device(const struct cli_option *o, const char *value, struct err *err)
+{
+    if (strcmp(o->name, "--with") == 0)
+        return request_take_word(value, err);
+    if (strcmp(o->name, "--same") == 0) {
+        vec_push(&request_words.same, str_z(value));
+        return 0;
+    }
+    if (strcmp(o->name, "--distinct") == 0) {
+        vec_push(&request_words.distinct, str_z(value));
+        return 0;
+    }
+    struct words_request *r = request_last(o->name, err);
+    if (!r)
+        return -ERR_INVALID;
+    if (strcmp(o->name, "--all") == 0)
+        r->all = every;
+    else if (str_to_i64(str_z(value), &r->count) < 0 || r->count < 1)
+        return err_set(err, ERR_INVALID, "--count needs a number, at least 1, not '%s'", value);
+    return 0;
+}
+
+static int request_take_condition(struct str name, const char *value, struct err *err)
+{
+    struct words_request *r = request_last(name.p, err);
+    if (!r)
+        return -ERR_INVALID;
+    vec_push(&r->conditions, (struct words_condition){str_from(name, 2), str_z(value)});
+    return 0;
+}
+
+// --- Making it -----------------------------------------------------------------------------------
+
+// Says where it would land now.
+static void tell_fit(struct device_source *s, struct str yaml, struct str name)
+{
+    struct plan *p = NULL;
+    cleanup_sbuf struct sbuf text = {0};
+    const struct plan_options o = {.features = &s->gates, .clock = clock_system(), .alone = true};
+    struct str what =
+        arena_strf(&s->arena, "%s/%.*s/%.*s", pod ? "pod" : "claim",
+                   STR_ARG(s->namespace.n ? s->namespace : STR("default")), STR_ARG(name));
+    if (template || plan_world_read(s->world, STR("made"), yaml, NULL) < 0 ||
+        plan_why(s->world, what, &o, &p, NULL) < 0)
+        return;
+    plan_text(p, &text);
+    (void)fprintf(stderr, "%s", text.p ? text.p : "");
+    plan_free(p);
+}
+
+static int send_all(struct device_source *s, struct str yaml, struct err *err)
+{
+    struct docs_reader docs;
+    struct json_doc doc = {0};
+    int r;
+    docs_reader_init(&docs, yaml, NULL);
+    while ((r = docs_next(&docs, &doc, err)) > 0) {
+        cleanup_sbuf struct sbuf body = {0}, target = {0};
+        struct json_writer w = {.out = &body};
+        struct str kind = json_str(json_get(doc.root, STR("kind")));
+        bool is_pod = str_eqz(kind, "Pod");
+        json_write_value(&w, doc.root);
+        sbuf_addf(&target, "%s/namespaces/%.*s/%s", is_pod ? "/api/v1" : "/apis/resource.k8s.io/v1",
+                  STR_ARG(s->namespace.n ? s->namespace : STR("default")),
+                  is_pod                           ? "pods"
+                  : str_eqz(kind, "ResourceClaim") ? "resourceclaims"
+                                                   : "resourceclaimtemplates");
+        r = device_send(&s->cluster, "POST", target.p, sbuf_str(&body), NULL, err);
+        if (r == 0)
+            (void)fprintf(stderr, "%.*s created\n", STR_ARG(kind));
+        json_doc_done(&doc);
+        if (r < 0)
+            break;
+    }
+    docs_reader_done(&docs);
+    return r;
+}
+
+static int make(struct device_source *s, struct words *w, struct err *err)
+{
+    cleanup_sbuf struct sbuf yaml = {0}, notes = {0}, name = {0};
+    struct inventory *inv = NULL;
+    int r = device_inventory(s, &inv, err);
+    w->kind = pod ? WORDS_POD : template ? WORDS_TEMPLATE : WORDS_CLAIM;
+    w->name = str_z(object_name);
+    w->image = str_z(image);
+    w->namespace = str_eqz(s->namespace, "default") ? (struct str){0} : s->namespace;
+    words_name(w, &name);
+    if (r == 0)
+        r = words_make(inv, w, &yaml, &notes, err);
+    inventory_free(inv);
+    (void)fprintf(stderr, "%s", notes.n ? notes.p : "");
+    if (r == 0)
+        tell_fit(s, sbuf_str(&yaml), sbuf_str(&name));
+    if (r == 0 && apply && !s->connected)
+        return err_set(err, ERR_INVALID, "--apply needs a cluster, not a snapshot");
+    if (r == 0 && apply)
+        return send_all(s, sbuf_str(&yaml), err);
+    return r < 0 ? r : common_print(sbuf_str(&yaml), err);
+}
+
+static int verb_request(void)
+{
+    struct device_source s = {0};
+    struct err err = {0};
+    int r = VERB_OK;
+    if (!request_words.requests.n) {
+        r = verb_usage_error("request", "WORD is missing, as in: dray request gpu --memory 40Gi");
+    } else {
+        r = device_open(&s, DEVICE_WORLD_ALL, &err);
+        if (r == 0)
+            r = make(&s, &request_words, &err);
+        device_close(&s);
+        r = r < 0 ? common_fail("request", &err) : VERB_OK;
+    }
+    words_done(&request_words);
+    return r;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray top: nodes, devices and pods that wait, as they change. Objects come by watches; the picture is made anew
+// when one has changed, or a key was pressed, and only the lines that differ are painted.
+#include "view/top.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "client/informer.h"
+#include "cmd/devices/device_verb.h"
+#include "plan/parts.h"
+#include "view/human.h"
+#include "view/screen.h"
+
+#include "base/banned.h"
+
+#define TICK_NS   (50 * CLOCK_NS_PER_MS)
+#define REDRAW_NS (CLOCK_NS_PER_SEC / 2) // at the most so often for changes of the cluster
+#define AGES_NS   (5 * CLOCK_NS_PER_SEC) // ages are drawn anew
+
+static bool once, by_device;
+static const char *sort_by;
+
+static int verb_top(void);
+
+static const struct cli_option top_options[] = {
+    {"--once", NULL, NULL, "print once and exit, as without a terminal", .flag = &once},
+    {"--devices", NULL, NULL, "show a line per device", .flag = &by_device},
+    {"--sort", NULL, "ORDER", "sort by name, free or held devices", .text = &sort_by,
+     .choices = "name free held"},
+    DEVICE_SNAPSHOT_OPTION,
+};
+static const struct cli_group top_group = CLI_GROUP("Options", top_options);
+
+const struct cli_verb top_verb = {
+    .name = "top",
+    .summary = "watch nodes, devices and pending pods",
+    .chapter = CLI_DEVICES,
+    .synopsis = "top [--once] [--devices] [--sort name|free|held] [OPTIONS]",
+    .text =
+        "Shows nodes with a mark for each device, and pending pods with the reason, and follows "
+        "changes. Marks: . free, "
+        "+ partly allocated, # allocated, ~ blocked by other partitions, ! tainted, x lost.\n\n"
+        "Keys: q quits, d switches between nodes and devices, s changes the order, j and k scroll.",
+    .examples = "dray top\ndray top --once --devices\ndray top --sort free",
+    .groups = {&top_group, &common_cluster},
+    .run = verb_top,
+};
+
+static void read_sort(enum top_sort *ret)
+{
+    static const char *const names[TOP_SORTS] = {"name", "free", "held"};
+    for (int i = 0; sort_by && i < TOP_SORTS; i++)
+        if (strcmp(sort_by, names[i]) == 0)
+            *ret = (enum top_sort)i;
+}
+
+// --- Once ----------------------------------------------------------------------------------------
+
+static int show_once(struct top_look *look, struct err *err)
+{
+    struct device_source s = {0};
+    struct inventory *inv = NULL;
+    cleanup_sbuf struct sbuf out = {0};
+    int r = device_open(&s, DEVICE_WORLD_DEVICES, err);
+    if (r == 0)
+        r = device_inventory(&s, &inv, err);
+    if (r == 0) {
+        look->term = s.layout.term;
+        look->term.rows = 0;
+        look->now = view_now();
+        (void)view_top(&out, inv, look);
+        r = common_print(sbuf_str(&out), err);
+    }
+    inventory_free(inv);
+    device_close(&s);
+    return r;
+}
+
+// --- Live ----------------------------------------------------------------------------------------
+
+static const struct {
+    const char *version, *kind;
+} watched[] = {
+    {"v1", "Node"},
+    {"v1", "Pod"},
+    {"resource.k8s.io/v1", "ResourceSlice"},
+    {"resource.k8s.io/v1", "ResourceClaim"},
+    {"resource.k8s.io/v1", "DeviceTaintRule"}, // the last: not every server has them
+};
+
+struct live {
+    struct cluster cluster;
+    struct alloc_features features;
+    bool rules; // the server has DeviceTaintRules
+    struct informer *informers[sizeof(watched) / sizeof(watched[0])];
+    struct inventory_parts *parts;
+    struct VEC(
+        const struct typed_object *) replaced; // since the last look, which may still show them
+    const struct inventory *inv;               // of the parts
+    struct screen screen;
+    struct top_look look;
+    struct exec_timer timer;
+    size_t lines;       // of the list
+    int64_t painted_ns; // when
+    bool changed;       // objects
+    bool pressed;       // keys, or another size
+    bool stop;
+    int code;
+    struct err *err;
+};
+
+static void put(const struct sbuf *out)
+{
+    size_t done = 0;
+    while (done < out->n) {
+        ssize_t n = write(STDOUT_FILENO, out->p + done, out->n - done);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return;
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
+// Makes the parts of the inventory anew that changes were about.
+static int look_again(struct live *l)
+{
+    int r = inventory_parts_look(l->parts, &l->inv, l->err);
+    for (size_t i = 0; i < l->replaced.n; i++)
+        typed_object_unref(l->replaced.p[i]);
+    vec_clear(&l->replaced);
+    return r;
+}
+
+static void paint(struct live *l)
+{
+    cleanup_sbuf struct sbuf picture = {0}, out = {0};
+    l->look.now = view_now();
+    l->lines = view_top(&picture, l->inv, &l->look);
+    screen_size(&l->screen, l->look.term.rows, l->look.term.columns);
+    screen_text(&l->screen, sbuf_str(&picture));
+    (void)screen_paint(&l->screen, &out);
+    put(&out);
+}
+
+static void scroll(struct live *l, ptrdiff_t by)
+{
+    ptrdiff_t to = (ptrdiff_t)l->look.scroll + by;
+    l->look.scroll = to < 0 ? 0 : (size_t)to < l->lines ? (size_t)to : l->look.scroll;
+}
+
+static void press(struct live *l, char key)
+{
+    ptrdiff_t page = (ptrdiff_t)(l->look.term.rows / 2);
+    l->pressed = true;
+    if (key == 'q' || key == 3) {
+        l->stop = true;
+    } else if (key == 'd') {
+        l->look.devices = !l->look.devices;
+        l->look.scroll = 0;
+    } else if (key == 's') {
+        l->look.sort = (l->look.sort + 1) % TOP_SORTS;
+    } else if (key == 'j' || key == 'B') { // B ends the arrow down
+        scroll(l, 1);
+    } else if (key == 'k' || key == 'A') {
+        scroll(l, -1);
+    } else if (key == ' ' || key == '6') { // page down is ESC [ 6 ~
+        scroll(l, page);
+    } else if (key == 'b' || key == '5') {
+        scroll(l, -page);
+    }
+}
+
+static void read_keys(struct live *l)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    char keys[64];
+    while (poll(&in, 1, 0) > 0) {
+        ssize_t n = read(STDIN_FILENO, keys, sizeof(keys));
+        if (n <= 0) {
+            l->stop = true; // the terminal is gone
+            return;
+        }
+        for (ssize_t i = 0; i < n; i++)
+            press(l, keys[i]);
+    }
+}
+
+static void look_at_size(struct live *l)
+{
+    struct view_layout how;
+    if (common_layout(&how, l->err) < 0)
+        return;
+    l->pressed |= how.term.rows != l->look.term.rows || how.term.columns != l->look.term.columns;
+    l->look.term = how.term;
+}
+
+static bool all_synced(void *arg)
+{
+    const struct live *l = arg;
+    for (size_t i = 0; i < array_len(l->informers); i++)
+        if (l->informers[i] && !informer_synced(l->informers[i]))
+            return false;
+    return true;
+}
+
+static void tick(void *arg)
+{
+    struct live *l = arg;
+    struct exec *exec = loop_exec(l->cluster.loop);
+    int64_t now = exec_now_ns(exec);
+    read_keys(l);
+    look_at_size(l);
+    bool due = now - l->painted_ns > (l->changed ? REDRAW_NS : AGES_NS);
+    if (l->changed && due) {
+        l->changed = false;
+        l->code = look_again(l);
+    }
+    if (l->code == 0 && (due || l->pressed)) {
+        l->painted_ns = now;
+        l->pressed = false;
+        paint(l);
+    }
+    if (l->stop || l->code < 0)
+        loop_stop(l->cluster.loop);
+    else
+        exec_timer_start(exec, &l->timer, TICK_NS);
+}
+
+static void on_change(void *arg, const struct typed_object *before,
+                      const struct typed_object *after)
+{
+    struct live *l = arg;
+    inventory_parts_change(l->parts, before ? &before->object : NULL,
+                           after ? &after->object : NULL);
+    if (before)
+        vec_push(&l->replaced, typed_object_ref(before));
+    l->changed = true;
+}
+
+static void on_signal(void *arg)
+{
+    ((struct live *)arg)->stop = true;
+}
+
+static void start_watching(struct live *l)
+{
+    for (size_t i = 0; i < array_len(l->informers) - !l->rules; i++) {
+        const struct informer_options o = {.client = l->cluster.client,
+                                           .kind = api_kind_find(str_z(watched[i].version),
+                                                                 str_z(watched[i].kind))};
+        const struct informer_handler h = {.changed = on_change, .arg = l};
+        l->informers[i] = informer_new(&o);
+        informer_add_handler(l->informers[i], &h);
+        informer_start(l->informers[i]);
+    }
+}
+
+static int connect_live(struct live *l, struct err *err)
+{
+    struct features f;
+    int r = common_open(&l->cluster, err);
+    if (r == 0)
+        r = loop_on_signal(l->cluster.loop, SIGTERM, on_signal, l, err);
+    if (r == 0)
+        r = loop_on_signal(l->cluster.loop, SIGINT, on_signal, l, err);
+    l->features = alloc_features_default();
+    if (r == 0 && cluster_features(&l->cluster, &f, NULL) == 0) {
+        l->features = alloc_features_of(&f);
+        l->rules = f.on[FEATURE_DRA_DEVICE_TAINT_RULES];
+    }
+    if (r < 0)
+        return r;
+    l->parts = inventory_parts_new(&l->features);
+    start_watching(l);
+    r = cluster_wait(&l->cluster, all_synced, l, err);
+    return r < 0 ? r : look_again(l);
+}
+
+static void live_done(struct live *l)
+{
+    inventory_parts_free(l->parts);
+    for (size_t i = 0; i < l->replaced.n; i++)
+        typed_object_unref(l->replaced.p[i]);
+    vec_done(&l->replaced);
+    for (size_t i = 0; i < array_len(l->informers); i++)
+        if (l->informers[i])
+            informer_free(l->informers[i]);
+    screen_done(&l->screen);
+    cluster_close(&l->cluster);
+}
+
+// Paints until a key or a signal ends it.
+static int run_live(struct live *l)
+{
+    struct termios before, raw;
+    cleanup_sbuf struct sbuf out = {0};
+    if (tcgetattr(STDIN_FILENO, &before) < 0)
+        return err_set(l->err, errno, "this is no terminal: use --once");
+    raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    screen_enter(&l->screen, &out);
+    put(&out);
+    l->pressed = true;
+    l->timer = (struct exec_timer){.fn = tick, .arg = l};
+    exec_timer_start(loop_exec(l->cluster.loop), &l->timer, 0);
+    loop_run(l->cluster.loop);
+    sbuf_clear(&out);
+    screen_leave(&out);
+    put(&out);
+    (void)tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    return l->code;
+}
+
+static int verb_top(void)
+{
+    struct err err = {0};
+    struct live l = {.err = &err};
+    int r;
+    read_sort(&l.look.sort);
+    l.look.devices = by_device;
+    if (once || device_snapshot || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
+        r = show_once(&l.look, &err);
+    } else {
+        l.look.keys = true;
+        r = connect_live(&l, &err);
+        if (r == 0)
+            r = run_live(&l);
+        live_done(&l);
+    }
+    return r < 0 ? common_fail("top", &err) : VERB_OK;
+}

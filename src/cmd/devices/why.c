@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray why: why does a pod, a claim or a group of pods wait, and what would help?
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/table.h"
+#include "base/mem.h"
+#include "cmd/common.h"
+#include "cmd/devices/plan_args.h"
+#include "cmd/devices/why_cluster.h"
+#include "cmd/verb.h"
+
+#include "base/banned.h"
+
+static struct {
+    const char *data_dir, *socket;
+    struct cli_texts words;
+} args;
+
+static int verb_why(void);
+static int why_check(struct err *err);
+
+static const struct cli_option why_options[] = {
+    {"--output", "-o", "FORMAT", "print json; with -f also text, yaml or jsonpath='{.field}'",
+     .text = &common.output, .suggest = "json"},
+    {"--data-dir", NULL, "DIR", "ask the 'dray up' with this data directory; default ~/.dray",
+     .text = &args.data_dir, .excludes = "--filename"},
+    {"--unix", NULL, "PATH", "ask the server with this socket", .text = &args.socket,
+     .excludes = "--filename"},
+    {"--alone", NULL, NULL, "ignore other pending pods and claims of the files",
+     .flag = &plan_args.options.alone, .needs = "--filename"},
+};
+static const struct cli_group why_group = CLI_GROUP("Options", why_options);
+
+const struct cli_verb why_verb = {
+    .name = "why",
+    .summary = "explain why a pod, claim or group waits and what would help",
+    .chapter = CLI_PLANNING,
+    .synopsis = "why [pod/|claim/|podgroup/][NAMESPACE/]NAME [OPTIONS]\n"
+                "why pod|claim|podgroup NAME [OPTIONS]\n"
+                "why [pod/|claim/][NAMESPACE/]NAME -f FILE… [OPTIONS]",
+    .text = "Explains why a pod waits, what a claim waits for or who holds it, or why a group of "
+            "pods does not start: the cause "
+            "in the first line, then what would help, then the answer of each node.\n\n"
+            "Asks the scheduler of the running 'dray up'. With $KUBECONFIG, --kubeconfig or "
+            "--context it reads any Kubernetes "
+            "and answers as dray's scheduler would, whichever scheduler runs there. With -f it "
+            "reads files, and places what "
+            "precedes the target in them first. Nothing is written.\n\n"
+            "Exit status: 0 it fits or runs, 1 it waits, 2 wrong usage.",
+    .examples = "dray why trainer                 # a pod\n"
+                "dray why claim/gpu -n team-a     # a ResourceClaim\n"
+                "dray why podgroup crew           # a gang\n"
+                "dray why trainer -f cluster.yaml pods.yaml",
+    .groups = {&why_group, &plan_file_group, &plan_change_group, &common_cluster},
+    .words = &args.words,
+    .word = "POD, CLAIM or PODGROUP",
+    .words_least = 1,
+    .words_most = 2,
+    .check = why_check,
+    .run = verb_why,
+};
+
+static int why_check(struct err *err)
+{
+    if (plan_args.files.n)
+        return plan_args_format(err);
+    const char *given = cli_given_in(&plan_file_group);
+    given = given ? given : cli_given_in(&plan_change_group);
+    if (given)
+        return err_set(err, ERR_INVALID, "%s needs --filename", given);
+    return !common.output || strcmp(common.output, "json") == 0
+               ? 0
+               : err_set(err, ERR_INVALID, "--output is json without -f, not '%s'", common.output);
+}
+
+// --- What is asked about -------------------------------------------------------------------------
+
+// kind_of reads a kind as kubectl does; claims have a short name here.
+static bool kind_of(struct str word, struct str *ret)
+{
+    static const char *const kinds[] = {"Pod", "ResourceClaim", "PodGroup"};
+    if (str_eqz(word, "claim") || str_eqz(word, "claims"))
+        word = STR("resourceclaim");
+    const struct api_kind *k = api_kind_by_name(word);
+    for (size_t i = 0; k && i < array_len(kinds); i++)
+        if (str_eqz(k->kind, kinds[i])) {
+            *ret = str_z(kinds[i]);
+            return true;
+        }
+    return false;
+}
+
+static int no_kind(struct str word)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "'%.*s' is no pod, claim or podgroup: only these wait for something",
+              STR_ARG(word));
+    return verb_usage_error("why", text.p);
+}
+
+// read_target reads NAME, KIND/NAME, NAMESPACE/NAME, KIND/NAMESPACE/NAME, or KIND NAME.
+static int read_target(struct why_question *q)
+{
+    const struct cli_texts *w = &args.words;
+    struct str head, rest;
+    q->kind = STR("Pod");
+    q->name = str_z(w->p[w->n - 1]);
+    if (w->n == 2 && !kind_of(str_z(w->p[0]), &q->kind))
+        return no_kind(str_z(w->p[0]));
+    if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && kind_of(head, &q->kind))
+        q->name = rest;
+    else if (w->n == 1 && str_cut(q->name, '/', &head, &rest) && api_kind_by_name(head))
+        return no_kind(head);
+    if (str_cut(q->name, '/', &head, &rest)) {
+        q->namespace = head;
+        q->name = rest;
+    }
+    if (common.namespace && q->namespace.n && !str_eqz(q->namespace, common.namespace))
+        return verb_usage_error("why", "the name has one namespace and -n another");
+    if (common.namespace)
+        q->namespace = str_z(common.namespace);
+    return q->name.n ? VERB_OK : verb_usage_error("why", "the name is empty");
+}
+
+// choose_cluster takes the one that other verbs take, too. The file that 'dray up' writes lies
+// beside the socket of its scheduler, which knows more than its API tells.
+static int choose_cluster(struct why_question *q, struct sbuf *folder, struct err *err)
+{
+    cleanup_kubeconfig struct kubeconfig config = {0};
+    struct kubeconfig_target target;
+    cleanup_sbuf struct sbuf socket = {0};
+    if (q->data_dir || q->socket || q->kubeconfig || q->context)
+        return 0;
+    int r = common_find(&config, &target, err);
+    if (r == -ERR_NOT_FOUND && !common_cluster_is_named())
+        return 0; // none is configured: the socket's usual place may have one
+    if (r < 0)
+        return r;
+    ptrdiff_t slash = str_rfind_char(target.file, '/');
+    sbuf_add(folder, slash < 0 ? STR(".") : str_upto(target.file, (size_t)slash));
+    sbuf_addf(&socket, "%s/dray.sock", folder->p);
+    q->any_cluster = true;
+    if (target.file.n && access(socket.p, F_OK) == 0)
+        q->data_dir = folder->p;
+    return 0;
+}
+
+static int why_ask_cluster(void)
+{
+    struct why_question q = {.data_dir = args.data_dir,
+                             .socket = args.socket,
+                             .kubeconfig = common.kubeconfig,
+                             .context = common.context,
+                             .color = common.color,
+                             .json = common.output != NULL};
+    int r = read_target(&q);
+    if (r != VERB_OK)
+        return r;
+    cleanup_sbuf struct sbuf folder = {0};
+    struct err err = {0};
+    return choose_cluster(&q, &folder, &err) < 0 ? common_fail("why", &err) : why_cluster(&q);
+}
+
+// why_ask_files passes the target on as it is; kind and namespace that are given apart become parts
+// of it.
+static int why_ask_files(void)
+{
+    cleanup_sbuf struct sbuf target = {0};
+    struct why_question q = {0};
+    if (args.words.n == 1 && !common.namespace)
+        return plan_args_answer("why", args.words.p[0]);
+    int r = read_target(&q);
+    if (r != VERB_OK)
+        return r;
+    if (str_eqz(q.kind, "PodGroup"))
+        return verb_usage_error("why", "-f answers for pods and claims only");
+    sbuf_addf(&target, "%s/%.*s%s%.*s", str_eqz(q.kind, "ResourceClaim") ? "claim" : "pod",
+              STR_ARG(q.namespace), q.namespace.n ? "/" : "", STR_ARG(q.name));
+    return plan_args_answer("why", target.p);
+}
+
+static int verb_why(void)
+{
+    return plan_args.files.n ? why_ask_files() : why_ask_cluster();
+}

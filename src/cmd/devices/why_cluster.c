@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray why on a running cluster: asks its scheduler, or looks at it as a scheduler would, and shows what that says.
+#include "cmd/devices/why_cluster.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cmd/cluster.h"
+#include "cmd/common.h"
+#include "cmd/devices/why_show.h"
+#include "cmd/local.h"
+#include "cmd/verb.h"
+#include "codec/json.h"
+#include "sched/sched.h"
+#include "view/term.h"
+#include "view/text.h"
+
+#include "base/banned.h"
+
+static struct str text_of(const yyjson_val *v, const char *key)
+{
+    const yyjson_val *t = json_get(v, str_z(key));
+    return t && json_is_string(t) ? json_str(t) : (struct str){0};
+}
+
+// --- Whom to ask ---------------------------------------------------------------------------------
+
+// events_target names the list of a pod's events, if the explanation lacks what they say.
+static bool events_target(const struct why_question *q, const struct sbuf *answer,
+                          struct sbuf *target)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    if (json_parse(sbuf_str(answer), NULL, &doc, NULL) < 0 || !why_needs_events(doc.root))
+        return false;
+    sbuf_addz(target, "/api/v1/namespaces/");
+    local_escape(target, q->namespace);
+    sbuf_addz(target, "/events?fieldSelector=involvedObject.name%3D");
+    local_escape(target, q->name);
+    return true;
+}
+
+// A scheduler that has to evaluate costly selectors first wants to be asked again; it gets further each time.
+#define ASK_AGAIN_MS 100
+#define ASKS_MAX     600
+#define SLICES_MAX   10000 // of a scheduler of our own
+
+static int ask_until_known(const char *socket_path, const char *target, struct sbuf *answer,
+                           struct err *err)
+{
+    int r = -ERR_UNAVAILABLE;
+    for (int i = 0; i < ASKS_MAX && r == -ERR_UNAVAILABLE; i++) {
+        if (i)
+            (void)poll(NULL, 0, ASK_AGAIN_MS);
+        r = local_ask(socket_path, "GET", target, answer, err);
+    }
+    return r;
+}
+
+// ask_local asks the scheduler of a dray on this machine.
+static int ask_local(struct why_question *q, struct sbuf *answer, struct sbuf *events,
+                     struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    cleanup_sbuf struct sbuf target = {0};
+    if (!q->namespace.n)
+        q->namespace = STR("default");
+    local_socket(&path, q->socket, q->data_dir);
+    sbuf_addz(&target, "/dray/explain?kind=");
+    local_escape(&target, q->kind);
+    sbuf_addz(&target, "&namespace=");
+    local_escape(&target, q->namespace);
+    sbuf_addz(&target, "&name=");
+    local_escape(&target, q->name);
+    int r = ask_until_known(path.p, target.p, answer, err);
+    sbuf_clear(&target);
+    if (r == 0 && events_target(q, answer, &target))
+        (void)!local_ask(path.p, "GET", target.p, events, NULL);
+    return r;
+}
+
+// scheduler_of finds out who has to place a pod; empty when that is not known.
+static int scheduler_of(struct cluster *c, const struct why_question *q, struct sbuf *out,
+                        struct err *err)
+{
+    cleanup_sbuf struct sbuf target = {0}, body = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    if (!str_eqz(q->kind, "Pod"))
+        return 0;
+    sbuf_addz(&target, "/api/v1/namespaces/");
+    local_escape(&target, q->namespace);
+    sbuf_addz(&target, "/pods/");
+    local_escape(&target, q->name);
+    int r = cluster_get(c, target.p, &body, err);
+    if (r == 0)
+        r = json_parse(sbuf_str(&body), NULL, &doc, err);
+    if (r == 0)
+        sbuf_add(out, text_of(json_get(doc.root, STR("spec")), "schedulerName"));
+    return r;
+}
+
+static bool synced(void *arg)
+{
+    return sched_synced(arg);
+}
+
+// ask_cluster lets a scheduler of our own look at any cluster: it stands by, so nothing is written.
+static int ask_cluster(struct why_question *q, struct sbuf *answer, struct sbuf *events,
+                       struct err *err)
+{
+    struct cluster c = {0};
+    struct features features;
+    struct sched *s = NULL;
+    cleanup_sbuf struct sbuf name = {0};
+    int r = common_open(&c, err);
+    if (r == 0 && !q->namespace.n)
+        q->namespace = arena_str(&q->arena, common_namespace(&c));
+    if (r == 0)
+        r = cluster_features(&c, &features, err);
+    if (r == 0)
+        r = scheduler_of(&c, q, &name, err);
+    if (r == 0) {
+        const struct str names[] = {sbuf_str(&name)};
+        const struct sched_options o = {.client = c.client,
+                                        .names = names,
+                                        .names_len = name.n ? 1 : 0,
+                                        .features = &features,
+                                        .policy = ALLOC_PACK,
+                                        .standby = true};
+        s = sched_new(&o);
+        sched_start(s);
+        r = cluster_wait(&c, synced, s, err);
+    }
+    if (r == 0)
+        r = -ERR_UNAVAILABLE;
+    for (int i = 0; i < SLICES_MAX && r == -ERR_UNAVAILABLE; i++)
+        r = sched_explain(s, q->kind, q->namespace, q->name, answer, err);
+    sched_free(s);
+    sbuf_clear(&name);
+    if (r == 0 && events_target(q, answer, &name))
+        (void)!cluster_get(&c, name.p, events, NULL);
+    cluster_close(&c);
+    return r;
+}
+
+// print shows a text for people: on a terminal no line is longer than that is wide.
+static int print(const struct why_question *q, struct str text, struct err *err)
+{
+    enum view_when when = VIEW_AUTO;
+    cleanup_sbuf struct sbuf out = {0};
+    int r = view_when_parse(q->color, &when, err);
+    if (r < 0)
+        return r;
+    struct view_term term = view_term_of(STDOUT_FILENO, when);
+    view_add_wrapped(&out, text, term.tty ? term.columns : 0);
+    return common_print(sbuf_str(&out), err);
+}
+
+static int show_answer(const struct why_question *q, const struct sbuf *answer,
+                       const struct sbuf *events, struct err *err)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    cleanup_json_doc struct json_doc list = {0};
+    struct why_event event = {0};
+    int r = json_parse(sbuf_str(answer), NULL, &doc, err);
+    if (r < 0)
+        return r;
+    if (events->n && json_parse(sbuf_str(events), NULL, &list, NULL) == 0)
+        why_read_events(list.root, q->namespace, &event);
+    cleanup_sbuf struct sbuf text = {0};
+    bool waits = why_show(doc.root, &event, &text);
+    sbuf_done(&event.advice);
+    r = print(q, sbuf_str(&text), err);
+    return r < 0 ? r : waits ? VERB_NO : VERB_OK;
+}
+
+int why_cluster(const struct why_question *asked)
+{
+    struct why_question own = *asked;
+    struct why_question *q = &own;
+    cleanup_sbuf struct sbuf answer = {0};
+    cleanup_sbuf struct sbuf events = {0};
+    struct err err = {0};
+    bool remote = q->kubeconfig || q->context || (q->any_cluster && !q->data_dir);
+    int r = remote ? ask_cluster(q, &answer, &events, &err) : ask_local(q, &answer, &events, &err);
+    if (r < 0 && !remote && q->any_cluster) {
+        sbuf_clear(&answer);
+        sbuf_clear(&events);
+        r = ask_cluster(q, &answer, &events, &err);
+    }
+    if (r == 0 && q->json)
+        printf("%.*s\n", STR_ARG(sbuf_str(&answer)));
+    else if (r == 0)
+        r = show_answer(q, &answer, &events, &err);
+    arena_done(&own.arena);
+    if (r >= 0)
+        return r;
+    (void)fprintf(stderr, "dray why: %s\n", err.msg);
+    return VERB_NO;
+}

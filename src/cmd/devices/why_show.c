@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a scheduler says of a pod or claim, for people: the cause in the first line, then what would help, then the nodes.
+#include "cmd/devices/why_show.h"
+
+#include "base/banned.h"
+
+#define HOLDERS_SHOWN 8
+
+// Why devices do not count, by the names of the explanation's rows.
+static const struct {
+    const char *row;
+    const char *text;
+} rows[] = {
+    {"classRefused", "not of the class"},
+    {"selectorRefused", "refused by the selector"},
+    {"selectorFailed", "the selector fails on them"},
+    {"nodeRefused", "placed on other nodes"},
+    {"inUse", "in use"},
+    {"capacityShort", "too little capacity left"},
+    {"notSupported", "need what the node does not offer"},
+    {"tainted", "tainted"},
+    {"countersShort", "too little left of what they share"},
+    {"attributeMissing", "lack an attribute that a constraint needs"},
+};
+
+static struct str text_of(const yyjson_val *v, const char *key)
+{
+    const yyjson_val *t = json_get(v, str_z(key));
+    return t && json_is_string(t) ? json_str(t) : (struct str){0};
+}
+
+static int64_t number_of(const yyjson_val *v, const char *key)
+{
+    const yyjson_val *t = json_get(v, str_z(key));
+    int64_t n = 0;
+    if (t)
+        (void)!json_to_i64(t, &n, NULL);
+    return n;
+}
+
+static size_t count_reasons(const yyjson_val *reasons, const char *row)
+{
+    size_t n = 0;
+    json_arr_foreach(reasons, r)
+        n += str_eqz(text_of(r, "row"), row);
+    return n;
+}
+
+static void show_reason(struct sbuf *out, const yyjson_val *r)
+{
+    struct str what = text_of(r, "what");
+    struct str needs = text_of(r, "needs");
+    struct str error = text_of(r, "error");
+    sbuf_addf(out, "%.*s", STR_ARG(what.n ? what : text_of(r, "claim")));
+    if (needs.n)
+        sbuf_addf(out, ": needs %.*s, at most %.*s left", STR_ARG(needs),
+                  STR_ARG(text_of(r, "has")));
+    if (text_of(r, "whole").n)
+        sbuf_addf(out, " of %.*s", STR_ARG(text_of(r, "whole")));
+    sbuf_addf(out, "%s%.*s\n", error.n ? ": " : "", STR_ARG(error));
+}
+
+// A row has its reason beside it, or several below.
+static void show_row(struct sbuf *out, const yyjson_val *request, const char *row, const char *text)
+{
+    const yyjson_val *reasons = json_get(request, STR("reasons"));
+    bool list = reasons && json_is_array(reasons);
+    size_t n = list ? count_reasons(reasons, row) : 0;
+    sbuf_addf(out, "      %lld %s%s", (long long)number_of(request, row), text,
+              n == 1 ? ": " : "\n");
+    if (n == 0)
+        return;
+    json_arr_foreach(reasons, r) {
+        if (!str_eqz(text_of(r, "row"), row))
+            continue;
+        if (n > 1)
+            sbuf_addf(out, "          %lld: ", (long long)number_of(r, "devices"));
+        show_reason(out, r);
+    }
+}
+
+static void show_request(struct sbuf *out, const yyjson_val *r)
+{
+    const yyjson_val *satisfied = json_get(r, STR("satisfied"));
+    bool enough = false;
+    if (satisfied)
+        (void)!json_to_bool(satisfied, &enough, NULL);
+    sbuf_addf(out,
+              "    request %.*s of %.*s: wants %lld, %lld of %lld published devices are usable%s\n",
+              STR_ARG(text_of(r, "request")), STR_ARG(text_of(r, "claim")),
+              (long long)number_of(r, "wanted"), (long long)number_of(r, "usable"),
+              (long long)number_of(r, "published"), enough ? " (enough)" : "");
+    for (size_t i = 0; i < array_len(rows); i++)
+        if (number_of(r, rows[i].row) != 0)
+            show_row(out, r, rows[i].row, rows[i].text);
+}
+
+static void show_group(struct sbuf *out, const yyjson_val *g)
+{
+    const yyjson_val *names = json_get(g, STR("names"));
+    const yyjson_val *requests = json_get(g, STR("requests"));
+    int64_t n = number_of(g, "nodes");
+    size_t shown = 0;
+    sbuf_addf(out, "  %lld node%s (", (long long)n, n == 1 ? "" : "s");
+    if (names && json_is_array(names)) {
+        json_arr_foreach(names, name) {
+            if (shown++ < 3)
+                sbuf_addf(out, "%s%.*s", shown > 1 ? ", " : "", STR_ARG(json_str(name)));
+        }
+    }
+    struct str refused = text_of(g, "refused");
+    sbuf_addf(out, "%s)%s%.*s\n", (int64_t)shown < n || shown > 3 ? ", …" : "",
+              refused.n ? ": " : "", STR_ARG(refused));
+    if (requests && json_is_array(requests)) {
+        json_arr_foreach(requests, r)
+            show_request(out, r);
+    }
+    const yyjson_val *conflicts = json_get(g, STR("conflicts"));
+    if (conflicts && json_is_array(conflicts)) {
+        json_arr_foreach(conflicts, c)
+            sbuf_addf(out, "    %.*s\n", STR_ARG(text_of(c, "text")));
+    }
+    struct str pools = text_of(g, "pools");
+    if (pools.n)
+        sbuf_addf(out, "    %.*s\n", STR_ARG(pools));
+}
+
+static void show_changes(struct sbuf *out, const yyjson_val *remedy)
+{
+    const yyjson_val *changes = json_get(remedy, STR("changes"));
+    const char *before = "  - ";
+    bool node_added = false;
+    if (!changes || !json_is_array(changes))
+        return;
+    json_arr_foreach(changes, c) {
+        sbuf_addf(out, "%s%.*s", before, STR_ARG(text_of(c, "text")));
+        before = " and ";
+        node_added |= str_eqz(text_of(c, "kind"), "nodeAdded");
+    }
+    if (node_added)
+        sbuf_addf(out, "\n");
+    else
+        sbuf_addf(out, "   (on %.*s)\n", STR_ARG(text_of(remedy, "node")));
+}
+
+static void show_help(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+{
+    const yyjson_val *now = json_get(root, STR("now"));
+    const yyjson_val *remedies = json_get(json_get(now, STR("remedies")), STR("remedies"));
+    const yyjson_val *advice = json_get(root, STR("advice"));
+    bool tips = advice && json_is_array(advice) && json_len(advice) > 0;
+    if (tips || event->advice.n)
+        sbuf_addf(out, "What would help\n");
+    if (event->advice.n)
+        sbuf_addf(out, "  - %s\n", event->advice.p);
+    if (tips)
+        json_arr_foreach(advice, line)
+            sbuf_addf(out, "  - %.*s\n", STR_ARG(json_str(line)));
+    if (remedies && json_is_array(remedies) && json_len(remedies) > 0) {
+        sbuf_addf(out, "It would fit with\n");
+        json_arr_foreach(remedies, r)
+            show_changes(out, r);
+    }
+}
+
+static void show_groups(struct sbuf *out, const yyjson_val *report)
+{
+    const yyjson_val *groups = json_get(report, STR("groups"));
+    if (!groups || !json_is_array(groups))
+        return;
+    sbuf_addf(out, "Nodes\n");
+    json_arr_foreach(groups, g)
+        show_group(out, g);
+}
+
+static bool show_pod(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+{
+    struct str node = text_of(root, "node");
+    struct str cause = event->cause.n ? event->cause : text_of(root, "cause");
+    if (!cause.n)
+        cause = text_of(root, "gate");
+    sbuf_addf(out, "Pod %.*s ", STR_ARG(text_of(root, "name")));
+    if (!cause.n) {
+        sbuf_addf(out, "is %.*s%s%.*s\n", STR_ARG(text_of(root, "state")), node.n ? " to " : "",
+                  STR_ARG(node));
+        return false;
+    }
+    sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
+    show_help(out, root, event);
+    show_groups(out, json_get(json_get(root, STR("now")), STR("report")));
+    return true;
+}
+
+// --- Claims --------------------------------------------------------------------------------------
+
+static void show_devices(struct sbuf *out, const yyjson_val *allocation)
+{
+    const yyjson_val *results = json_get(json_get(allocation, STR("devices")), STR("results"));
+    if (!results || !json_is_array(results))
+        return;
+    json_arr_foreach(results, r)
+        sbuf_addf(out, "  %.*s: %.*s/%.*s/%.*s\n", STR_ARG(text_of(r, "request")),
+                  STR_ARG(text_of(r, "driver")), STR_ARG(text_of(r, "pool")),
+                  STR_ARG(text_of(r, "device")));
+}
+
+// Who has an allocated claim, in words.
+static void show_holders(struct sbuf *out, const yyjson_val *holders)
+{
+    size_t n = holders && json_is_array(holders) ? json_len(holders) : 0;
+    size_t shown = 0;
+    if (n == 0) {
+        sbuf_addz(out, "no pod has it reserved, it is free for the next that uses it\n");
+        return;
+    }
+    sbuf_addz(out, "held by ");
+    json_arr_foreach(holders, h) {
+        struct str resource = text_of(h, "resource");
+        struct str node = text_of(h, "node");
+        struct str phase = text_of(h, "phase");
+        bool gone = text_of(h, "state").n > 0;
+        if (shown == HOLDERS_SHOWN)
+            sbuf_addf(out, " and %zu more", n - shown);
+        if (shown++ >= HOLDERS_SHOWN)
+            break;
+        sbuf_addf(out, "%s%s %.*s", shown > 1 ? ", " : "",
+                  str_eqz(resource, "podgroups") ? "PodGroup" : "pod", STR_ARG(text_of(h, "name")));
+        if (node.n)
+            sbuf_addf(out, " (%.*s%son %.*s)", STR_ARG(phase), phase.n ? " " : "", STR_ARG(node));
+        else if (gone)
+            sbuf_addz(out, " (which is gone: the claim will be given back)");
+    }
+    sbuf_addc(out, '\n');
+}
+
+static bool is_empty(const yyjson_val *list)
+{
+    return !list || !json_is_array(list) || json_len(list) == 0;
+}
+
+// A claim that no pod uses.
+static bool show_claim_alone(struct sbuf *out, const yyjson_val *root,
+                             const struct why_event *event)
+{
+    struct str cause = text_of(root, "cause");
+    int64_t fits = number_of(root, "nodesThatFit");
+    int64_t more = number_of(root, "moreThatFit") + number_of(root, "moreThatFitAtMost");
+    sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its devices are on their way")));
+    if (fits == 0)
+        show_help(out, root, event);
+    else
+        sbuf_addf(out, "%s%lld claim%s like it would fit, one beside the other\n",
+                  json_get(root, STR("moreThatFit")) ? "" : "At most ", (long long)more,
+                  more == 1 ? "" : "s");
+    const yyjson_val *whole = fits ? root : json_get(root, STR("now"));
+    show_groups(out, json_get(whole, STR("report")));
+    return cause.n && fits == 0;
+}
+
+static bool show_claim(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+{
+    const yyjson_val *pods = json_get(root, STR("pods"));
+    const yyjson_val *allocation = json_get(root, STR("allocation"));
+    sbuf_addf(out, "ResourceClaim %.*s is %.*s: ", STR_ARG(text_of(root, "name")),
+              STR_ARG(text_of(root, "state")));
+    if (allocation) {
+        show_holders(out, json_get(root, STR("heldBy")));
+        show_devices(out, allocation);
+    } else if (is_empty(pods)) {
+        return show_claim_alone(out, root, event);
+    } else {
+        struct str cause = text_of(json_at(pods, 0), "cause");
+        sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : STR("its pod has not been tried yet")));
+    }
+    if (!is_empty(pods))
+        json_arr_foreach(pods, p)
+            (void)!show_pod(out, p, event);
+    return !allocation;
+}
+
+// --- Groups --------------------------------------------------------------------------------------
+
+static void show_member(struct sbuf *out, const yyjson_val *m)
+{
+    struct str node = text_of(m, "node");
+    struct str would = text_of(m, "wouldRunOn");
+    struct str cause = text_of(m, "cause");
+    sbuf_addf(out, "  %.*s: ", STR_ARG(text_of(m, "name")));
+    if (node.n)
+        sbuf_addf(out, "has its node %.*s\n", STR_ARG(node));
+    else if (would.n)
+        sbuf_addf(out, "would fit on %.*s\n", STR_ARG(would));
+    else
+        sbuf_addf(out, "%.*s\n", STR_ARG(cause.n ? cause : text_of(m, "state")));
+}
+
+static bool show_pod_group(struct sbuf *out, const yyjson_val *root, const struct why_event *event)
+{
+    struct str cause = text_of(root, "cause");
+    const yyjson_val *members = json_get(root, STR("members"));
+    int64_t pods = number_of(root, "pods");
+    sbuf_addf(out, "PodGroup %.*s ", STR_ARG(text_of(root, "name")));
+    if (cause.n)
+        sbuf_addf(out, "waits: %.*s\n", STR_ARG(cause));
+    else
+        sbuf_addf(out, "runs: %lld of its %lld pod%s ha%s a node, %lld must\n",
+                  (long long)number_of(root, "scheduled"), (long long)pods, pods == 1 ? "" : "s",
+                  number_of(root, "scheduled") == 1 ? "s" : "ve",
+                  (long long)number_of(root, "minCount"));
+    if (cause.n)
+        show_help(out, root, event);
+    if (!is_empty(members)) {
+        sbuf_addz(out, "Pods, placed one after the other\n");
+        json_arr_foreach(members, m)
+            show_member(out, m);
+    }
+    show_groups(out, json_get(json_get(root, STR("now")), STR("report")));
+    return cause.n > 0;
+}
+
+bool why_show(const yyjson_val *root, const struct why_event *event, struct sbuf *out)
+{
+    struct str kind = text_of(root, "kind");
+    return str_eqz(kind, "ResourceClaim") ? show_claim(out, root, event)
+           : str_eqz(kind, "PodGroup")    ? show_pod_group(out, root, event)
+                                          : show_pod(out, root, event);
+}
+
+// --- Events --------------------------------------------------------------------------------------
+
+bool why_needs_events(const yyjson_val *root)
+{
+    return str_eqz(text_of(root, "state"), "gated") &&
+           str_contains(text_of(root, "cause"), STR("ResourceClaim not created yet")) &&
+           !str_contains(text_of(root, "cause"), STR("does not exist"));
+}
+
+static void advise(struct str cause, struct str namespace, struct sbuf *out)
+{
+    if (str_contains(cause, STR("exceeded quota")))
+        sbuf_addf(
+            out,
+            "raise the quota, or delete claims that count: kubectl describe resourcequota -n %.*s",
+            STR_ARG(namespace));
+    else if (str_contains(cause, STR("admin")))
+        sbuf_addf(out,
+                  "allow admin access there: kubectl label namespace %.*s "
+                  "resource.kubernetes.io/admin-access=true",
+                  STR_ARG(namespace));
+    else
+        sbuf_addz(out, "change what is refused: the claim is tried again by itself");
+}
+
+void why_read_events(const yyjson_val *list, struct str namespace, struct why_event *ret)
+{
+    const yyjson_val *items = json_get(list, STR("items"));
+    struct str newest = {0};
+    if (!items || !json_is_array(items))
+        return;
+    json_arr_foreach(items, e) {
+        struct str at = text_of(e, "lastTimestamp");
+        if (!str_eqz(text_of(e, "reason"), "FailedResourceClaimCreation") ||
+            str_cmp(at, newest) < 0)
+            continue;
+        newest = at;
+        ret->cause = text_of(e, "message");
+    }
+    if (ret->cause.n)
+        advise(ret->cause, namespace, &ret->advice);
+}

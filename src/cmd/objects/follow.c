@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/objects/follow.h"
+
+#include "client/lines.h"
+
+#include "base/banned.h"
+
+#define PAGE            "500"
+#define EVENT_BYTES_MAX ((size_t)64 << 20)
+#define PAUSE_NS        (500 * CLOCK_NS_PER_MS)
+#define PAUSES_MAX      20
+#define WATCH_SECONDS   "1800"
+
+static const struct json_options big = {.max_bytes = DRAY_FILE_BYTES_MAX,
+                                        .duplicates = JSON_DUPLICATES_LAST};
+
+static struct str text_at(const yyjson_val *v, const char *key)
+{
+    const yyjson_val *t = v ? json_get(v, str_z(key)) : NULL;
+    return t && json_is_string(t) ? json_str(t) : (struct str){0};
+}
+
+void follow_add_query(struct sbuf *query, const char *name, struct str value)
+{
+    sbuf_addf(query, "%s%s=", query->n ? "&" : "", name);
+    client_escape(query, value);
+}
+
+static void add_target(struct sbuf *out, const struct follow *f, const struct sbuf *more)
+{
+    sbuf_add(out, f->path);
+    sbuf_addc(out, '?');
+    sbuf_add(out, f->query);
+    sbuf_addf(out, "%s%s", f->query.n ? "&" : "", more->p);
+}
+
+static struct client_raw_request request(const struct follow *f, const struct sbuf *target)
+{
+    return (struct client_raw_request){.method = "GET",
+                                       .target = sbuf_str(target),
+                                       .accept =
+                                           f->table ? STR(FOLLOW_TABLE) : STR("application/json")};
+}
+
+// one_page asks for the page that next names and sets it to the following one.
+static int one_page(struct cluster *c, const struct follow *f, struct sbuf *next,
+                    struct sbuf *ret_revision, struct err *err)
+{
+    cleanup_sbuf struct sbuf target = {0}, body = {0}, more = {0};
+    cleanup_json_doc struct json_doc doc = {0};
+    follow_add_query(&more, "limit", STR(PAGE));
+    if (next->n)
+        follow_add_query(&more, "continue", sbuf_str(next));
+    sbuf_clear(next);
+    add_target(&target, f, &more);
+    int r = cluster_ask(c, request(f, &target), &body, err);
+    if (r == 0)
+        r = json_parse(sbuf_str(&body), &big, &doc, err);
+    if (r < 0)
+        return r;
+    const yyjson_val *meta = json_get(doc.root, STR("metadata"));
+    sbuf_add(next, text_at(meta, "continue"));
+    if (ret_revision) {
+        sbuf_clear(ret_revision);
+        sbuf_add(ret_revision, text_at(meta, "resourceVersion"));
+    }
+    return f->page(f->arg, doc.root, err);
+}
+
+int follow_list(struct cluster *c, const struct follow *f, struct sbuf *ret_revision,
+                struct err *err)
+{
+    cleanup_sbuf struct sbuf next = {0};
+    int r;
+    do
+        r = one_page(c, f, &next, ret_revision, err);
+    while (r == 0 && next.n);
+    return r;
+}
+
+// --- Changes -------------------------------------------------------------------------------------
+
+struct watching {
+    const struct follow *f;
+    struct lines lines;
+    struct sbuf *revision;
+    struct err *err;
+    size_t events;
+};
+
+// revision_of finds it in an object, or in the row of a table.
+static struct str revision_of(const yyjson_val *object)
+{
+    struct str revision = text_at(json_get(object, STR("metadata")), "resourceVersion");
+    const yyjson_val *rows = json_get(object, STR("rows"));
+    const yyjson_val *row = rows ? json_at(rows, 0) : NULL;
+    const yyjson_val *inner = row ? json_get(row, STR("object")) : NULL;
+    const yyjson_val *meta = inner ? json_get(inner, STR("metadata")) : NULL;
+    return revision.n || !meta ? revision : text_at(meta, "resourceVersion");
+}
+
+static int on_line(void *arg, struct str text)
+{
+    struct watching *w = arg;
+    cleanup_json_doc struct json_doc doc = {0};
+    int r = json_parse(text, &big, &doc, w->err);
+    if (r < 0)
+        return r;
+    struct str type = text_at(doc.root, "type");
+    const yyjson_val *object = json_get(doc.root, STR("object"));
+    int64_t code = 0;
+    if (!object || !json_is_object(object))
+        return err_set(w->err, ERR_BAD_REQUEST, "the server's event makes no sense");
+    if (str_eqz(type, "ERROR")) {
+        const yyjson_val *n = json_get(object, STR("code"));
+        if (n)
+            (void)!json_to_i64(n, &code, NULL);
+        return err_set(w->err, code == 410 ? ERR_EXPIRED : ERR_UNAVAILABLE, "%.*s",
+                       STR_ARG(text_at(object, "message")));
+    }
+    struct str revision = revision_of(object);
+    if (revision.n) {
+        sbuf_clear(w->revision);
+        sbuf_add(w->revision, revision);
+    }
+    w->events++;
+    return str_eqz(type, "BOOKMARK") ? 0 : w->f->event(w->f->arg, type, object, w->err);
+}
+
+static int on_bytes(void *arg, struct str bytes, struct err *err)
+{
+    struct watching *w = arg;
+    w->err = err;
+    return lines_feed(&w->lines, bytes, on_line, w, err);
+}
+
+// left says how long the caller still waits: 0 for ever, negative not at all.
+static int64_t left(const struct cluster *c, const struct follow *f)
+{
+    if (!f->deadline_ns)
+        return 0;
+    int64_t ns = f->deadline_ns - exec_now_ns(loop_exec(c->loop));
+    return ns > 0 ? ns : -1;
+}
+
+// one_watch watches until the server ends it. *ret_events says whether anything came.
+static int one_watch(struct cluster *c, const struct follow *f, struct sbuf *revision,
+                     size_t *ret_events, struct err *err)
+{
+    cleanup_sbuf struct sbuf target = {0}, more = {0};
+    struct watching w = {.f = f, .revision = revision, .lines = {.max = EVENT_BYTES_MAX}};
+    follow_add_query(&more, "watch", STR("1"));
+    follow_add_query(&more, "allowWatchBookmarks", STR("true"));
+    follow_add_query(&more, "timeoutSeconds", STR(WATCH_SECONDS));
+    follow_add_query(&more, "resourceVersion", sbuf_str(revision));
+    add_target(&target, f, &more);
+    int64_t wait_ns = left(c, f);
+    int r = wait_ns < 0 ? err_set(err, ERR_TIMEOUT, "the time is over")
+                        : cluster_stream(c, request(f, &target), wait_ns, on_bytes, &w, err);
+    lines_done(&w.lines);
+    *ret_events = w.events;
+    return r;
+}
+
+int follow_run(struct cluster *c, const struct follow *f, struct err *err)
+{
+    cleanup_sbuf struct sbuf revision = {0};
+    int r = follow_list(c, f, &revision, err);
+    for (size_t pauses = 0; r == 0;) {
+        size_t events = 0;
+        r = one_watch(c, f, &revision, &events, err);
+        pauses = events ? 0 : pauses + 1;
+        if (r == -ERR_EXPIRED || r == -ERR_GONE)
+            r = follow_list(c, f, &revision, err);
+        else if (r == -ERR_UNAVAILABLE && pauses < PAUSES_MAX)
+            r = 0; // it may come back
+        if (r == 0)
+            cluster_pause(c, events ? 0 : PAUSE_NS);
+    }
+    return r;
+}

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dray server: store, registry, API server and HTTP on one loop.
+#include "server/server.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "api/cel_check.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "cmd/run/process.h"
+#include "cmd/run/server_options.h"
+#include "cmd/run/server_run.h"
+#include "cmd/verb.h"
+#include "net/address.h"
+#include "net/loop.h"
+#include "net/tls_follow.h"
+#include "os/file.h"
+#include "server/pki.h"
+
+#include "base/banned.h"
+
+static int verb_server(void);
+
+const struct cli_verb server_verb = {
+    .name = "server",
+    .summary = "run a Kubernetes API server",
+    .chapter = CLI_CLUSTER,
+    .synopsis = "server --data-dir DIR [--listen HOST:PORT] [--config FILE] [OPTIONS]",
+    .text = "Runs a Kubernetes API server for one machine. The first start creates DIR with a "
+            "database, a CA, certificates and "
+            "DIR/admin.kubeconfig; use it with 'kubectl --kubeconfig'.",
+    .examples = "dray server --data-dir /var/lib/dray\ndray server --config /etc/dray/server.yaml",
+    .groups = {&server_group},
+    .config = true,
+    .run = verb_server,
+};
+
+#define RENEW_NS \
+    (3600 * CLOCK_NS_PER_SEC) // how often to look whether certificates are about to end
+
+static struct log_module log_mod = LOG_MODULE("server");
+
+struct running {
+    struct server_flags flags;
+    struct features features;
+    struct loop *loop;
+    struct store *store;
+    struct api_cel_engine *cel;
+    struct registry *registry;
+    struct server *server;
+    struct pki pki;
+    struct tls_server *tls;
+    struct tls_follow follow;
+    struct exec_timer renew;
+    struct http_server *http, *local;
+    struct server_door door, local_door;
+    char *database, *socket, *tokens, *kubeconfig, *url, *public_url;
+    bool owns_socket;
+    int open_doors; // while stopping
+    bool stopping;
+    const char *verb;
+    const struct server_guest *guest; // NULL: none
+};
+
+static void to_stderr(void *ctx, enum log_level level, struct str record)
+{
+    (void)ctx;
+    (void)level;
+    (void)fwrite(record.p, 1, record.n, stderr);
+}
+
+static char *in_folder(const char *folder, const char *name)
+{
+    struct sbuf b = {0};
+    sbuf_addf(&b, "%s/%s", folder, name);
+    return sbuf_take(&b);
+}
+
+// --- The data folder -----------------------------------------------------------------------------
+
+static int prepare_folder(const char *path, struct err *err)
+{
+    struct stat st;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_set(err, errno, "cannot make the data folder %s: %m", path);
+    if (stat(path, &st) < 0)
+        return err_set(err, errno, "cannot look at %s: %m", path);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(err, ENOTDIR, "%s is not a folder: choose another --data-dir", path);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return err_set(
+            err, EPERM,
+            "%s belongs to user %u, who could put other keys there: run as that user, or "
+            "choose another --data-dir",
+            path, (unsigned)st.st_uid);
+    if (st.st_mode & 022)
+        return err_set(err, EPERM,
+                       "others may write to %s, where keys are kept: run 'chmod 700 %s'", path,
+                       path);
+    file_remove_temporaries(path, STR(""));
+    return 0;
+}
+
+// restore puts a backup in the place of a database that is not there yet.
+static int restore(const char *backup, const char *database, struct err *err)
+{
+    if (access(database, F_OK) == 0)
+        return err_set(err, EEXIST,
+                       "%s exists already and would be lost: restore into a new --data-dir",
+                       database);
+    int from = open(backup, O_RDONLY | O_CLOEXEC);
+    if (from < 0)
+        return err_set(err, errno, "cannot read the backup %s: %m", backup);
+    int r = file_copy_durable(from, AT_FDCWD, database, 0600, err);
+    (void)close(from);
+    return r < 0 ? err_wrap(err, "cannot restore a backup") : 0;
+}
+
+// --- Starting ------------------------------------------------------------------------------------
+
+static struct str host_of(const char *listen)
+{
+    struct str s = str_z(listen);
+    ptrdiff_t colon = str_rfind_char(s, ':');
+    if (colon >= 0)
+        s = str_upto(s, (size_t)colon);
+    if (s.n >= 2 && s.p[0] == '[' && s.p[s.n - 1] == ']')
+        s = str_make(s.p + 1, s.n - 2);
+    return s;
+}
+
+static int start_store(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    features_init(&r->features, FEATURES_MINOR);
+    int ret = features_parse(&r->features, str_z(f->feature_gates), err);
+    if (ret == 0)
+        ret = features_check_dependencies(&r->features, err);
+    if (ret < 0)
+        return err_wrap(err, "--feature-gates");
+    ret = prepare_folder(f->data_dir, err);
+    if (ret == 0 && f->restore)
+        ret = restore(f->restore, r->database, err);
+    if (ret == 0)
+        ret = loop_new(&r->loop, err);
+    if (ret < 0)
+        return ret;
+    struct store_options store = {.exec = loop_exec(r->loop),
+                                  .path = r->database,
+                                  .history_events = (size_t)f->history_events};
+    ret = store_open(&store, &r->store, err);
+    if (ret < 0)
+        return ret;
+    r->cel = api_cel_engine_new();
+    struct registry_options registry = {.store = r->store,
+                                        .exec = loop_exec(r->loop),
+                                        .features = &r->features,
+                                        .cel = api_cel_engine_rules(r->cel),
+                                        .disable_admission = str_z(f->disable_admission_plugins)};
+    return registry_new(&registry, &r->registry, err);
+}
+
+// authorization reads who may do what. Where a network can reach the server, somebody must say.
+static int authorization(const struct server_flags *f, enum server_authorization *ret,
+                         struct err *err)
+{
+    static const struct {
+        const char *name;
+        enum server_authorization mode;
+    } modes[] = {{"Node,RBAC", SERVER_NODE_RBAC},
+                 {"RBAC,Node", SERVER_NODE_RBAC},
+                 {"RBAC", SERVER_RBAC},
+                 {"AlwaysAllow", SERVER_ALWAYS_ALLOW}};
+    struct str mode = str_z(f->authorization_mode ? f->authorization_mode : modes[0].name);
+    size_t i = 0;
+    while (i < array_len(modes) && !str_eqz(mode, modes[i].name))
+        i++;
+    if (i == array_len(modes))
+        return err_set(err, ERR_INVALID,
+                       "--authorization-mode is Node,RBAC or RBAC or AlwaysAllow, not \"%.*s\"",
+                       STR_ARG(mode));
+    *ret = modes[i].mode;
+    bool near = address_is_loopback(host_of(f->listen));
+    if (*ret == SERVER_ALWAYS_ALLOW && !near)
+        return err_set(
+            err, ERR_INVALID,
+            "--authorization-mode AlwaysAllow lets whoever is known do everything, so it "
+            "listens on loopback only: --listen 127.0.0.1:PORT, or use Node,RBAC");
+    if (*ret == SERVER_ALWAYS_ALLOW)
+        LOG_WARN(&log_mod, "whoever is known may do everything: --authorization-mode AlwaysAllow");
+    return 0;
+}
+
+static int prepare_pki(const struct server_flags *f, struct pki *ret, struct err *err)
+{
+    char *folder = in_folder(f->data_dir, "pki");
+    const struct pki_host names = {host_of(f->listen), str_z(f->advertise_address)};
+    int code =
+        pki_prepare(folder, &names, clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC, ret, err);
+    free(folder);
+    return code;
+}
+
+static int start_server(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    struct server_options options = {.exec = loop_exec(r->loop),
+                                     .registry = r->registry,
+                                     .runtime_config = str_z(f->runtime_config),
+                                     .token_file = r->tokens,
+                                     .anonymous = f->anonymous_auth,
+                                     .bookmark_ns = f->bookmark_ms * CLOCK_NS_PER_MS};
+    int ret = authorization(f, &options.authorization, err);
+    if (ret == 0 && f->insecure_http && !address_is_loopback(host_of(f->listen)))
+        ret = err_set(err, ERR_INVALID,
+                      "--insecure-http makes everybody an administrator, so it listens on loopback "
+                      "only: --listen 127.0.0.1:PORT");
+    if (ret < 0)
+        return ret;
+    char *pki_folder = in_folder(f->data_dir, "pki");
+    char *account_key = NULL;
+    ret = pki_account_key(pki_folder, &account_key, err);
+    options.account_key = str_z(account_key ? account_key : "");
+    if (ret == 0)
+        ret = server_new(&options, &r->server, err);
+    free(account_key);
+    free(pki_folder);
+    if (ret < 0)
+        return ret;
+    if (!f->insecure_http) {
+        ret = prepare_pki(f, &r->pki, err);
+        if (ret < 0)
+            return ret;
+        struct tls_server_options tls = {.certificate_file = r->pki.server_file,
+                                         .key_file = r->pki.server_key_file,
+                                         .client_ca_file = r->pki.ca_file};
+        ret = tls_server_new(&tls, &r->tls, err);
+        if (ret < 0)
+            return ret;
+    }
+    r->door = (struct server_door){.server = r->server, .insecure = f->insecure_http};
+    r->local_door = (struct server_door){.server = r->server, .trusted = true};
+    return 0;
+}
+
+// renew makes new certificates in good time, as a start does; tls_follow takes them up.
+static void renew(void *arg)
+{
+    struct running *r = arg;
+    struct err err = {0};
+    struct pki pki = {0};
+    int ret = prepare_pki(&r->flags, &pki, &err);
+    if (ret == 0)
+        ret = pki_write_kubeconfig(&pki, r->url, r->kubeconfig, &err);
+    if (ret < 0)
+        LOG_WARN(&log_mod, "cannot look after certificates", log_z("why", err.msg));
+    pki_done(&pki);
+    exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
+}
+
+static void follow_certificates(struct running *r)
+{
+    if (!r->tls)
+        return;
+    tls_follow_start(&r->follow, loop_exec(r->loop), r->tls);
+    r->renew = (struct exec_timer){.fn = renew, .arg = r};
+    exec_timer_start(loop_exec(r->loop), &r->renew, RENEW_NS);
+}
+
+static int read_pem(const char *flag, const char *fallback, char **ret, struct err *err)
+{
+    const char *path = flag ? flag : fallback;
+    if (!path)
+        return 0;
+    int r = pki_read_file(path, ret, err);
+    return r == -ENOENT ? err_set(err, ENOENT, "cannot read %s: there is no such file", path) : r;
+}
+
+// reach_nodes tells the server how to speak to the endpoints of nodes, for logs and commands.
+static int reach_nodes(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    char *ca = NULL, *certificate = NULL, *key = NULL;
+    int ret = read_pem(f->kubelet_ca, r->pki.ca_file, &ca, err);
+    if (ret == 0)
+        ret = read_pem(f->kubelet_certificate, r->pki.kubelet_client_file, &certificate, err);
+    if (ret == 0)
+        ret = read_pem(f->kubelet_key, r->pki.kubelet_client_key_file, &key, err);
+    if (ret == 0) {
+        const struct server_nodes nodes = {.loop = r->loop,
+                                           .ca_pem = str_z(ca),
+                                           .certificate_pem = str_z(certificate),
+                                           .key_pem = str_z(key),
+                                           .insecure = f->kubelet_insecure,
+                                           .address_types = str_z(f->kubelet_address_types)};
+        ret = server_set_nodes(r->server, &nodes, err);
+    }
+    free(ca);
+    free(certificate);
+    free(key);
+    return ret < 0 ? err_wrap(err, "the way to nodes") : 0;
+}
+
+// found_cluster makes what other components of Kubernetes look for at their start.
+static int found_cluster(struct running *r, struct err *err)
+{
+    char *ca = NULL, *proxy_ca = NULL;
+    int ret = read_pem(NULL, r->pki.ca_file, &ca, err);
+    if (ret == 0)
+        ret = read_pem(NULL, r->pki.proxy_ca_file, &proxy_ca, err);
+    if (ret == 0)
+        server_found_cluster(r->server, str_z(ca ? ca : ""), str_z(proxy_ca ? proxy_ca : ""),
+                             str_z(r->public_url));
+    free(ca);
+    free(proxy_ca);
+    return ret;
+}
+
+static int open_local_door(struct running *r, struct err *err)
+{
+    if (r->socket[0] == '\0')
+        return 0;
+    if (!r->flags.unix_path &&
+        strlen(r->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        LOG_WARN(&log_mod, "the data folder's path is too long for a socket in it; use --unix",
+                 log_z("path", r->socket));
+        r->socket[0] = '\0';
+        return 0;
+    }
+    struct http_server_options local = {
+        .loop = r->loop, .handle = server_handle, .refusal = server_refusal, .arg = &r->local_door};
+    r->local = http_server_new(&local);
+    r->local_door.http = r->local;
+    server_add_door(r->server, &r->local_door);
+    int ret = http_server_listen_unix(r->local, r->socket, err);
+    r->owns_socket = ret == 0;
+    return ret;
+}
+
+static char *make_url(const struct server_flags *f, struct str host, uint16_t port)
+{
+    bool v6 = str_find_char(host, ':') >= 0;
+    struct sbuf url = {0};
+    sbuf_addf(&url, "%s://%s%.*s%s:%u", f->insecure_http ? "http" : "https", v6 ? "[" : "",
+              STR_ARG(host), v6 ? "]" : "", (unsigned)port);
+    return sbuf_take(&url);
+}
+
+// name_addresses: what listens everywhere is reached from here by loopback, and by others at what is advertised, or else at
+// the machine's first address.
+static void name_addresses(struct running *r, uint16_t port)
+{
+    const struct server_flags *f = &r->flags;
+    struct str host = host_of(f->listen), others = host;
+    char first[1][ADDRESS_BYTES];
+    bool v6 = str_eq(host, STR("::"));
+    if (host.n == 0 || v6 || str_eq(host, STR("0.0.0.0"))) {
+        host = v6 ? STR("::1") : STR("127.0.0.1");
+        others = address_machine(first, 1) ? str_z(first[0]) : host;
+    }
+    if (f->advertise_address)
+        others = str_z(f->advertise_address);
+    r->url = make_url(f, host, port);
+    r->public_url = make_url(f, others, port);
+}
+
+static int open_doors(struct running *r, struct err *err)
+{
+    const struct server_flags *f = &r->flags;
+    struct http_server_options options = {
+        .loop = r->loop,
+        .tls = r->tls,
+        .handle = server_handle,
+        .refusal = server_refusal,
+        .arg = &r->door,
+    };
+    r->http = http_server_new(&options);
+    r->door.http = r->http;
+    server_add_door(r->server, &r->door);
+    uint16_t port = 0;
+    int ret = http_server_listen_tcp(r->http, str_z(f->listen), &port, err);
+    if (ret < 0)
+        return ret;
+    name_addresses(r, port);
+    server_set_address(r->server, str_z(strstr(r->url, "://") + 3));
+    ret = open_local_door(r, err);
+    if (ret < 0)
+        return ret;
+    return pki_write_kubeconfig(r->tls ? &r->pki : NULL, r->url, r->kubeconfig, err);
+}
+
+// --- Stopping ------------------------------------------------------------------------------------
+
+static void door_closed(void *arg)
+{
+    struct running *r = arg;
+    if (--r->open_doors == 0)
+        loop_stop(r->loop);
+}
+
+static void stop(void *arg)
+{
+    struct running *r = arg;
+    if (r->stopping)
+        return;
+    r->stopping = true;
+    LOG_INFO(&log_mod, "stopping");
+    if (r->guest)
+        r->guest->stop(r->guest->arg);
+    server_stop(r->server);
+    tls_follow_stop(&r->follow);
+    if (r->tls)
+        exec_timer_stop(loop_exec(r->loop), &r->renew);
+    r->open_doors = r->local ? 2 : 1;
+    http_server_stop(r->http, 5 * CLOCK_NS_PER_SEC, door_closed, r);
+    if (r->local)
+        http_server_stop(r->local, 5 * CLOCK_NS_PER_SEC, door_closed, r);
+}
+
+static void leave(void *arg)
+{
+    loop_stop(arg);
+}
+
+// Runs what was posted so far, and what that posts, a few steps deep.
+static void run_posted(struct running *r)
+{
+    for (int i = 0; i < 4; i++) {
+        exec_post(loop_exec(r->loop), leave, r->loop);
+        loop_run(r->loop);
+    }
+}
+
+// What could not be started follows the store already, and has asked for roles to be made: such calls and
+// watches begin before they are given up, else nobody ends them.
+static void give_up(struct running *r)
+{
+    run_posted(r);
+    server_stop(r->server);
+    run_posted(r);
+}
+
+static void running_done(struct running *r)
+{
+    http_server_free(r->http);
+    http_server_free(r->local);
+    if (r->server && !r->stopping)
+        give_up(r);
+    registry_stop(r->registry);
+    // Writes whose clients have gone still get their answers here.
+    if (r->store)
+        store_close(r->store);
+    registry_free(r->registry);
+    server_free(r->server);
+    api_cel_engine_free(r->cel);
+    tls_server_free(r->tls);
+    loop_free(r->loop);
+    if (r->owns_socket) // what else lies there is not ours
+        (void)unlink(r->socket);
+    pki_done(&r->pki);
+    free(r->database);
+    free(r->socket);
+    free(r->tokens);
+    free(r->kubeconfig);
+    free(r->url);
+    free(r->public_url);
+}
+
+// --- The verb ------------------------------------------------------------------------------------
+
+static void name_files(struct running *r)
+{
+    const struct server_flags *f = &r->flags;
+    r->database = in_folder(f->data_dir, "dray.db");
+    r->socket = f->unix_path ? xstrndup(f->unix_path, strlen(f->unix_path))
+                             : in_folder(f->data_dir, "dray.sock");
+    r->tokens = f->token_file ? xstrndup(f->token_file, strlen(f->token_file))
+                              : in_folder(f->data_dir, "tokens.csv");
+    r->kubeconfig = f->kubeconfig_out ? xstrndup(f->kubeconfig_out, strlen(f->kubeconfig_out))
+                                      : in_folder(f->data_dir, "admin.kubeconfig");
+}
+
+static void prepare_process(void)
+{
+    (void)umask(077);
+    (void)signal(SIGPIPE, SIG_IGN);
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+static int start(struct running *r, struct err *err)
+{
+    int ret = start_store(r, err);
+    if (ret == 0)
+        ret = start_server(r, err);
+    if (ret == 0)
+        ret = reach_nodes(r, err);
+    if (ret == 0)
+        ret = open_doors(r, err);
+    if (ret == 0)
+        ret = found_cluster(r, err);
+    if (ret == 0)
+        follow_certificates(r);
+    if (ret == 0)
+        ret = loop_on_signal(r->loop, SIGTERM, stop, r, err);
+    if (ret == 0)
+        ret = loop_on_signal(r->loop, SIGINT, stop, r, err);
+    return ret;
+}
+
+static int start_guest(struct running *r, struct err *err)
+{
+    if (!r->guest)
+        return 0;
+    const struct server_host host = {.loop = r->loop,
+                                     .registry = r->registry,
+                                     .server = r->server,
+                                     .features = &r->features,
+                                     .url = r->url,
+                                     .public_url = r->public_url,
+                                     .kubeconfig = r->kubeconfig,
+                                     .pki = r->tls ? &r->pki : NULL};
+    return r->guest->start(r->guest->arg, &host, err);
+}
+
+int server_run(const char *verb, const struct server_guest *guest)
+{
+    struct running r = {.flags = server_flags, .verb = verb, .guest = guest};
+    struct err err = {0};
+    prepare_process();
+    log_configure(to_stderr, NULL, LOG_FORMAT_TEXT, NULL);
+    name_files(&r);
+    int ret = log_set_levels(str_z(r.flags.log_level), &err);
+    if (ret == 0)
+        ret = start(&r, &err);
+    if (ret == 0)
+        ret = start_guest(&r, &err);
+    if (ret < 0) {
+        (void)fprintf(stderr, "dray %s: %s\n", verb, err.msg);
+        running_done(&r);
+        return VERB_NO;
+    }
+    if (!server_has_roles(r.server))
+        LOG_INFO(&log_mod, "everyone who is authenticated may do everything; "
+                           "--authorization-mode RBAC asks roles and bindings");
+    if (!guest) {
+        printf("dray server ready at %s, kubeconfig %s\n", r.url, r.kubeconfig);
+        (void)fflush(stdout);
+    }
+    loop_run(r.loop);
+    if (guest)
+        guest->free(guest->arg);
+    running_done(&r);
+    return VERB_OK;
+}
+
+static int verb_server(void)
+{
+    if (!server_flags.data_dir)
+        return verb_usage_error("server", "--data-dir DIR is missing");
+    process_confine();
+    return server_run("server", NULL);
+}

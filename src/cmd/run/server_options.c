@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of options of the API server.
+#include "cmd/run/server_options.h"
+
+#include "base/banned.h"
+
+struct server_flags server_flags = {
+    .listen = "127.0.0.1:6443", .feature_gates = "", .runtime_config = "", .log_level = "info"};
+
+static const struct cli_option server_options[] = {
+    {"--data-dir", NULL, "DIR",
+     "keep database, CA, certificates and admin.kubeconfig here; the first start makes it. 'dray "
+     "up' has a default: ~/.dray",
+     .text = &server_flags.data_dir},
+    {"--listen", NULL, "HOST:PORT", "listen here; default 127.0.0.1:6443, port 0 takes a free one",
+     .text = &server_flags.listen},
+    {"--advertise-address", NULL, "HOST",
+     "let other machines reach the server here ('dray join'); default: the host of --listen, or "
+     "the machine's first address",
+     .text = &server_flags.advertise_address},
+    {"--unix", NULL, "PATH",
+     "listen on this socket for local administration; default DIR/dray.sock",
+     .text = &server_flags.unix_path},
+    {"--feature-gates", NULL, "A=true,B=false", "change feature gates from their defaults",
+     .text = &server_flags.feature_gates},
+    {"--runtime-config", NULL, "VERSION=true,…",
+     "serve these API versions: resource.k8s.io/v1alpha3=true",
+     .text = &server_flags.runtime_config},
+    {"--token-file", NULL, "FILE",
+     "accept static tokens, lines of token,user,uid,\"group1,group2\"; default DIR/tokens.csv if "
+     "it exists",
+     .text = &server_flags.token_file},
+    {"--kubeconfig-out", NULL, "FILE", "write the administrator's kubeconfig here",
+     .text = &server_flags.kubeconfig_out},
+    {"--authorization-mode", NULL, "MODE",
+     "authorize by Node,RBAC (the default: nodes may do what their pods need, roles and bindings "
+     "decide for others), RBAC, or AlwaysAllow (loopback only)",
+     .text = &server_flags.authorization_mode, .suggest = "Node,RBAC RBAC AlwaysAllow"},
+    {"--anonymous-auth", NULL, NULL, "accept requests without credentials as system:anonymous",
+     .flag = &server_flags.anonymous_auth},
+    {"--disable-admission-plugins", NULL, "A,B",
+     "disable admission plugins by kube-apiserver's names, such as ServiceAccount",
+     .text = &server_flags.disable_admission_plugins},
+    {"--insecure-http", NULL, NULL,
+     "serve plain HTTP and treat every client as administrator; loopback only, for tests",
+     .flag = &server_flags.insecure_http},
+    {"--kubelet-certificate-authority", NULL, "FILE",
+     "verify nodes with this CA; default: the CA in DIR/pki", .text = &server_flags.kubelet_ca},
+    {"--kubelet-client-certificate", NULL, "FILE", "authenticate to nodes with this certificate",
+     .text = &server_flags.kubelet_certificate},
+    {"--kubelet-client-key", NULL, "FILE", "use the key of that certificate",
+     .text = &server_flags.kubelet_key},
+    {"--kubelet-preferred-address-types", NULL, "A,B",
+     "prefer these addresses of nodes; default InternalIP",
+     .text = &server_flags.kubelet_address_types},
+    {"--kubelet-insecure-tls", NULL, NULL, "accept any certificate of nodes",
+     .flag = &server_flags.kubelet_insecure},
+    {"--restore", NULL, "FILE", "begin with a backup; DIR must not hold a database yet",
+     .text = &server_flags.restore},
+    {"--history-events", NULL, "N", "keep this many superseded versions for watches and old lists",
+     .number = &server_flags.history_events, .most = CLI_MOST},
+    {"--bookmark-interval", NULL, "MS", .number = &server_flags.bookmark_ms, .most = CLI_MOST},
+    {"--log-level", NULL, "LEVELS",
+     "log error, warn, info (default) or debug; also by module: info,store=debug",
+     .text = &server_flags.log_level},
+};
+const struct cli_group server_group = CLI_GROUP("Server options", server_options);

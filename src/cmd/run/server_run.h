@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Running an API server in this process, alone or with others on its loop (`dray up`).
+#ifndef CMD_RUN_SERVER_RUN_H
+#define CMD_RUN_SERVER_RUN_H
+
+#include "api/features.h"
+#include "base/err.h"
+#include "cmd/run/server_options.h"
+#include "net/loop.h"
+#include "registry/registry.h"
+#include "server/pki.h"
+#include "server/server.h"
+
+// What a guest on the server's loop gets to see.
+struct server_host {
+    struct loop *loop;
+    struct registry *registry;
+    struct server *server;
+    const struct features *features;
+    const char *url;
+    const char *public_url; // as other machines reach it
+    const char *kubeconfig;
+    const struct pki *pki; // NULL with plain HTTP
+};
+
+struct server_guest {
+    // start runs when the server listens, before its loop turns; stop when it begins to stop; free
+    // when the loop has ended and before the registry goes.
+    int (*start)(void *arg, const struct server_host *host, struct err *err);
+    void (*stop)(void *arg);
+    void (*free)(void *arg);
+    void *arg;
+};
+
+// server_run serves as server_flags says until it is stopped. Returns one of VERB_*.
+int server_run(const char *verb, const struct server_guest *guest);
+
+#endif

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// libyaml's events made into a tree of nodes, one document at a time, with its own bounds on depth.
+// libyaml itself keeps at most a line's worth of tokens ahead, so a bound on events bounds it too.
+#include <assert.h>
+#include <stdlib.h>
+#include <yaml.h>
+
+#include "base/map.h"
+#include "codec/yaml.h"
+#include "codec/yaml/yaml_int.h"
+
+#include "base/banned.h"
+
+struct anchors MAP(struct yaml_node *);
+
+struct yaml_reader {
+    yaml_parser_t parser;
+    struct str text;
+    struct json_pos start;
+    struct json_options options;
+    size_t documents;
+    bool ended;
+    // Of the document being read:
+    struct arena arena;
+    struct anchors anchors;
+    struct yaml_node *open[DRAY_DOC_DEPTH_MAX]; // containers that are not closed
+    size_t depth;
+    struct yaml_node *root;
+};
+
+struct yaml_reader *yaml_reader_new(struct str text, struct json_pos start,
+                                    const struct json_options *options)
+{
+    struct yaml_reader *r = xcalloc(1, sizeof(*r));
+    r->text = text;
+    r->start = start;
+    if (options)
+        r->options = *options;
+    if (!yaml_parser_initialize(&r->parser))
+        abort(); // out of memory
+    yaml_parser_set_input_string(&r->parser, (const unsigned char *)(text.n ? text.p : "\n"),
+                                 text.n ? text.n : 1);
+    return r;
+}
+
+static void forget_document(struct yaml_reader *r)
+{
+    arena_reset(&r->arena);
+    map_done(&r->anchors);
+    r->depth = 0;
+    r->root = NULL;
+}
+
+void yaml_reader_free(struct yaml_reader *r)
+{
+    if (!r)
+        return;
+    forget_document(r);
+    arena_done(&r->arena);
+    yaml_parser_delete(&r->parser);
+    free(r);
+}
+
+static struct json_pos position(const struct yaml_reader *r, yaml_mark_t mark)
+{
+    uint32_t column = (uint32_t)mark.column + (mark.line == 0 ? r->start.column : 1);
+    return (struct json_pos){(uint32_t)mark.line + r->start.line, column};
+}
+
+static void place(struct err *err, struct json_pos at)
+{
+    err_at(err, at.line, at.column);
+}
+
+// Whether a line (from 0) of the text is indented with a tab, which YAML forbids and few see.
+static bool has_tab_indent(struct str text, size_t line)
+{
+    size_t at = 0;
+    while (line--) {
+        ptrdiff_t n = str_find_char(str_from(text, at), '\n');
+        if (n < 0)
+            return false;
+        at += (size_t)n + 1;
+    }
+    while (at < text.n && text.p[at] == ' ')
+        at++;
+    return at < text.n && text.p[at] == '\t';
+}
+
+static int parser_error(struct yaml_reader *r, struct err *err)
+{
+    const yaml_parser_t *p = &r->parser;
+    const char *problem = p->problem ? p->problem : "not understood";
+    if (p->error == YAML_MEMORY_ERROR)
+        abort();
+    if (p->error == YAML_READER_ERROR) {
+        // Bytes that are no text: the offset is all there is.
+        int code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: %s (offset %zu)", problem,
+                           p->problem_offset);
+        size_t offset = p->problem_offset < r->text.n ? p->problem_offset : r->text.n;
+        struct json_pos at = json_pos_of(r->text, offset);
+        err_at(err, at.line + r->start.line - 1,
+               at.line == 1 ? at.column + r->start.column - 1 : at.column);
+        return code;
+    }
+    bool tab = has_tab_indent(r->text, p->problem_mark.line);
+    int code =
+        err_set(err, ERR_BAD_REQUEST, "invalid YAML: %s%s%s%s", p->context ? p->context : "",
+                p->context ? ": " : "", problem, tab ? "; indent with spaces, not with tabs" : "");
+    place(err, position(r, p->problem_mark));
+    return code;
+}
+
+// --- Composing -----------------------------------------------------------------------------------
+
+static struct yaml_node *new_node(struct yaml_reader *r, enum yaml_node_kind kind,
+                                  const yaml_event_t *event)
+{
+    struct yaml_node *n = arena_one(&r->arena, struct yaml_node);
+    n->kind = (uint8_t)kind;
+    n->at = position(r, event->start_mark);
+    if (!r->depth) {
+        r->root = n;
+        return n;
+    }
+    struct yaml_node *parent = r->open[r->depth - 1];
+    if (parent->last)
+        parent->last->next = n;
+    else
+        parent->first = n;
+    parent->last = n;
+    return n;
+}
+
+static const char *copy_tag(struct yaml_reader *r, const yaml_char_t *tag)
+{
+    return tag ? arena_str(&r->arena, str_z((const char *)tag)).p : NULL;
+}
+
+// A later anchor of the same name replaces an earlier one for what follows.
+static void set_anchor(struct yaml_reader *r, const yaml_char_t *name, struct yaml_node *n)
+{
+    if (!name)
+        return;
+    struct str key = str_z((const char *)name);
+    if (!map_has(&r->anchors, key))
+        key = arena_str(&r->arena, key);
+    *map_put(&r->anchors, key) = n;
+}
+
+static int add_container(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+{
+    if (r->depth == DRAY_DOC_DEPTH_MAX) {
+        int code =
+            err_set(err, ERR_BAD_REQUEST, "nested deeper than %d levels", DRAY_DOC_DEPTH_MAX);
+        place(err, position(r, event->start_mark));
+        return code;
+    }
+    bool sequence = event->type == YAML_SEQUENCE_START_EVENT;
+    struct yaml_node *n = new_node(r, sequence ? YAML_NODE_SEQUENCE : YAML_NODE_MAPPING, event);
+    set_anchor(r, sequence ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
+               n);
+    r->open[r->depth++] = n;
+    return 0;
+}
+
+static void add_scalar(struct yaml_reader *r, const yaml_event_t *event)
+{
+    struct yaml_node *n = new_node(r, YAML_NODE_SCALAR, event);
+    n->implicit = event->data.scalar.plain_implicit != 0;
+    n->tag = copy_tag(r, event->data.scalar.tag);
+    n->value = arena_str(&r->arena, str_make((const char *)event->data.scalar.value,
+                                             event->data.scalar.length));
+    set_anchor(r, event->data.scalar.anchor, n);
+}
+
+static int add_alias(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+{
+    struct str name = str_z((const char *)event->data.alias.anchor);
+    struct yaml_node **target = map_get(&r->anchors, name);
+    if (!target) {
+        int code = err_set(err, ERR_BAD_REQUEST, "unknown anchor '%.*s' referenced",
+                           STR_ARG(str_upto(name, 100)));
+        place(err, position(r, event->start_mark));
+        return code;
+    }
+    struct yaml_node *n = new_node(r, YAML_NODE_ALIAS, event);
+    n->value = arena_str(&r->arena, name);
+    n->target = *target;
+    return 0;
+}
+
+// Takes one event in. Returns 1 when it ends a document, 2 when it ends the stream, else 0.
+static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct err *err)
+{
+    switch (event->type) {
+    case YAML_STREAM_END_EVENT:
+        return 2;
+    case YAML_DOCUMENT_END_EVENT:
+        return 1;
+    case YAML_ALIAS_EVENT:
+        return add_alias(r, event, err);
+    case YAML_SCALAR_EVENT:
+        add_scalar(r, event);
+        return 0;
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        return add_container(r, event, err);
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        r->depth--;
+        return 0;
+    case YAML_NO_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_DOCUMENT_START_EVENT:
+        return 0;
+    }
+    return 0;
+}
+
+// Composes the next document. Returns 1, 0 at the end of the stream, or an error.
+static int compose(struct yaml_reader *r, struct err *err)
+{
+    forget_document(r);
+    for (;;) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&r->parser, &event))
+            return parser_error(r, err);
+        int code = take_event(r, &event, err);
+        yaml_event_delete(&event);
+        if (code != 0)
+            return code == 2 ? 0 : code;
+    }
+}
+
+// A document without content: libyaml makes an empty plain scalar of it.
+static bool is_empty(const struct yaml_node *n)
+{
+    return n->kind == YAML_NODE_SCALAR && n->implicit && !n->tag && n->value.n == 0;
+}
+
+// Counts %TAG at the start of lines, whichever of YAML's line breaks is before it.
+static size_t count_tag_directives(struct str text)
+{
+    size_t count = 0;
+    ptrdiff_t found;
+    for (size_t at = 0; (found = str_find(str_from(text, at), STR("%TAG"))) >= 0;) {
+        at += (size_t)found;
+        unsigned char before = at ? (unsigned char)text.p[at - 1] : '\n';
+        count += before < 0x20 || before >= 0x80;
+        at += 4;
+    }
+    return count;
+}
+
+// What is known about the text before a byte of it is parsed.
+static int check_text(const struct yaml_reader *r, struct err *err)
+{
+    size_t max = r->options.max_bytes ? r->options.max_bytes : DRAY_REQUEST_BYTES_MAX;
+    if (r->text.n > max)
+        return err_set(err, ERR_TOO_LARGE, "the YAML has %zu bytes, more than the %zu allowed",
+                       r->text.n, max);
+    int code = 0;
+    if (str_starts(r->text, STR("\xFE\xFF")) || str_starts(r->text, STR("\xFF\xFE")))
+        code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: the text is UTF-16; save it as UTF-8");
+    else if (count_tag_directives(r->text) > DRAY_YAML_TAG_DIRECTIVES_MAX)
+        code = err_set(err, ERR_BAD_REQUEST, "invalid YAML: more than %d %%TAG directives",
+                       DRAY_YAML_TAG_DIRECTIVES_MAX);
+    if (code < 0)
+        place(err, r->start);
+    return code;
+}
+
+static int check_bounds(const struct yaml_reader *r, struct err *err)
+{
+    if (r->documents == 0)
+        return check_text(r, err);
+    if (r->documents > DRAY_YAML_DOCUMENTS_MAX)
+        return err_set(err, ERR_TOO_LARGE, "more than %d YAML documents in one stream",
+                       DRAY_YAML_DOCUMENTS_MAX);
+    return 0;
+}
+
+// Reads one document, an empty one included.
+static int next_document(struct yaml_reader *r, struct json_doc *ret, struct err *err)
+{
+    int code = check_bounds(r, err);
+    if (code == 0)
+        code = compose(r, err);
+    if (code > 0) {
+        r->documents++;
+        code = yaml_decode(r->root, r->options.duplicates, ret, err);
+        if (code == 0) {
+            ret->start = r->root->at;
+            return 1;
+        }
+    }
+    r->ended = true;
+    return code;
+}
+
+int yaml_reader_next(struct yaml_reader *r, struct json_doc *ret, struct err *err)
+{
+    while (!r->ended) {
+        struct json_doc doc;
+        int code = next_document(r, &doc, err);
+        if (code <= 0)
+            return code;
+        if (!is_empty(r->root)) {
+            *ret = doc;
+            return 1;
+        }
+        json_doc_done(&doc);
+    }
+    return 0;
+}
+
+static int refuse_second(struct yaml_reader *r, struct err *err)
+{
+    struct json_doc extra;
+    int code = yaml_reader_next(r, &extra, err);
+    if (code <= 0)
+        return code;
+    code = err_set(err, ERR_BAD_REQUEST, "more than one YAML document");
+    place(err, extra.start);
+    json_doc_done(&extra);
+    return code;
+}
+
+int yaml_parse(struct str text, const struct json_options *options, struct json_doc *ret,
+               struct err *err)
+{
+    struct yaml_reader *r = yaml_reader_new(text, (struct json_pos){1, 1}, options);
+    struct json_doc doc = {0};
+    int code = yaml_reader_next(r, &doc, err);
+    if (code == 0) {
+        struct yaml_node none = {.kind = YAML_NODE_SCALAR, .implicit = true, .at = {1, 1}};
+        code = yaml_decode(&none, JSON_DUPLICATES_REFUSE, &doc, err);
+        doc.start = none.at;
+    } else if (code > 0) {
+        code = refuse_second(r, err);
+    }
+    yaml_reader_free(r);
+    if (code < 0)
+        json_doc_done(&doc);
+    else
+        *ret = doc;
+    return code;
+}

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The manager's life: operations and their order, the reconcile round, healing.
+#include "node/dra.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "node/dra/dra_int.h"
+#include "os/fault.h"
+
+#include "base/banned.h"
+
+struct log_module dra_log = LOG_MODULE("agent");
+
+// --- Operations ----------------------------------------------------------------------------------
+
+static void op_free(struct dra_op *op)
+{
+    for (size_t i = 0; i < op->claims.n; i++) {
+        typed_object_unref(op->claims.p[i].object);
+        node_claim_free(op->claims.p[i].fresh);
+    }
+    typed_object_unref(op->pod);
+    arena_done(&op->arena);
+    free(op);
+}
+
+static struct dra_op *next_of(struct dra *d, struct str pod_uid)
+{
+    list_foreach(&d->ops, n) {
+        struct dra_op *op = list_entry(n, struct dra_op, node);
+        if (str_eq(op->pod_uid, pod_uid))
+            return op;
+    }
+    return NULL;
+}
+
+// Starts the first operation of a pod, if it is not running.
+static void start_next(struct dra *d, struct str pod_uid);
+
+static void on_start(void *arg)
+{
+    struct dra_op *op = dra_op_back(arg);
+    if (op)
+        op->run(op);
+}
+
+static void start_next(struct dra *d, struct str pod_uid)
+{
+    struct dra_op *op = next_of(d, pod_uid);
+    if (!op || op->started)
+        return;
+    op->started = true;
+    op->waiting = true;
+    exec_post(d->options.exec, on_start, op);
+}
+
+struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct dra_op *op),
+                          dra_done_fn done, void *arg)
+{
+    assert(!d->closing);
+    struct dra_op *op = xcalloc(1, sizeof(*op));
+    op->dra = d;
+    op->run = run;
+    op->done = done;
+    op->arg = arg;
+    op->since_ns = exec_now_ns(d->options.exec);
+    op->pod_uid = arena_str(&op->arena, pod_uid);
+    list_push_back(&d->ops, &op->node);
+    start_next(d, op->pod_uid);
+    return op;
+}
+
+struct dra_op *dra_op_back(struct dra_op *op)
+{
+    op->waiting = false;
+    if (op->dra)
+        return op;
+    op_free(op);
+    return NULL;
+}
+
+static void tell_failure(struct dra_op *op)
+{
+    struct dra *d = op->dra;
+    if (!d->options.events || !op->pod || op->internal)
+        return;
+    cleanup_sbuf struct sbuf text = {0};
+    const char *what = op->preparing ? "prepare" : "unprepare";
+    sbuf_addf(&text, "Failed to %s dynamic resources: %s dynamic resources: %s", what, what,
+              op->err.msg);
+    event_record(d->options.events, op->pod, EVENT_WARNING,
+                 op->preparing ? STR("FailedPrepareDynamicResources")
+                               : STR("FailedUnprepareDynamicResources"),
+                 sbuf_str(&text));
+}
+
+void dra_op_end(struct dra_op *op, int code)
+{
+    struct dra *d = op->dra;
+    if (code < 0 && !d->closing)
+        tell_failure(op);
+    dra_meter_operation(&d->meter, op->preparing, code < 0,
+                        exec_now_ns(d->options.exec) - op->since_ns);
+    list_remove(&op->node);
+    op->dra = NULL;
+    if (op->done)
+        op->done(op->arg, code, code < 0 ? &op->err : NULL);
+    if (!d->closing)
+        start_next(d, op->pod_uid);
+    if (!op->waiting)
+        op_free(op);
+}
+
+void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim)
+{
+    struct dra_op_batch *b = NULL;
+    vec_foreach(&op->batches, it)
+        if (str_eq(it->driver, driver))
+            b = it;
+    if (!b) {
+        vec_push_arena(&op->arena, &op->batches,
+                       ((struct dra_op_batch){.driver = arena_str(&op->arena, driver)}));
+        b = &op->batches.p[op->batches.n - 1];
+    }
+    vec_foreach(&b->request.claims, c)
+        if (str_eq(c->uid, claim->uid))
+            return; // the pod has two names for it
+    const struct plugin_claim c = {
+        .namespace = arena_str(&op->arena, claim->namespace),
+        .uid = arena_str(&op->arena, claim->uid),
+        .name = arena_str(&op->arena, claim->name),
+    };
+    vec_push_arena(&op->arena, &b->request.claims, c);
+}
+
+static size_t batch_place(const struct dra_op_batch *b, struct str uid)
+{
+    for (size_t i = 0; i < b->request.claims.n; i++)
+        if (str_eq(b->request.claims.p[i].uid, uid))
+            return i;
+    return SIZE_MAX;
+}
+
+int dra_op_answers(struct dra_op *op, const struct dra_op_batch *b, const char *method,
+                   const void *entries, size_t n, size_t size, size_t *ret)
+{
+    int missing = 0;
+    for (size_t i = 0; i < b->request.claims.n; i++)
+        ret[i] = SIZE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        struct str uid;
+        memcpy(&uid, (const char *)entries + i * size, sizeof(uid));
+        size_t at = batch_place(b, uid);
+        if (at == SIZE_MAX)
+            return err_set(&op->err, ERR_INTERNAL, "%s returned result for unknown claim UID %.*s",
+                           method, STR_ARG(uid));
+        ret[at] = i;
+    }
+    for (size_t i = 0; i < b->request.claims.n; i++)
+        missing += ret[i] == SIZE_MAX;
+    return missing;
+}
+
+void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
+                 struct str method, void (*done)(void *arg, const struct grpc_result *r))
+{
+    struct dra *d = op->dra;
+    cleanup_proto_writer struct proto_writer w = {0};
+    plugin_encode(&plugin_claims_message, &batch->request, &w);
+    op->waiting = true;
+    op->called_ns = exec_now_ns(d->options.exec);
+    op->method = arena_strf(&op->arena, "%s%.*s", plugin_service(plugin), STR_ARG(method));
+    fault_point("call the driver");
+    plugin_call(plugin, method, proto_written(&w),
+                d->options.times.call_ns ? d->options.times.call_ns : DRA_CALL_NS, done, op);
+}
+
+void dra_op_answered(struct dra_op *op, const struct grpc_result *r)
+{
+    struct dra *d = op->dra;
+    dra_meter_call(&d->meter, op->batches.p[op->next_batch].driver, op->method, r->status,
+                   exec_now_ns(d->options.exec) - op->called_ns);
+}
+
+void dra_metrics(const struct dra *d, struct sbuf *out)
+{
+    dra_meter_write(&d->meter, &d->claims, out);
+}
+
+// --- What callers ask for ------------------------------------------------------------------------
+
+static const struct api_pod *pod_of(const struct typed_object *o)
+{
+    return o->object.value;
+}
+
+static struct dra_op *pod_op(struct dra *d, const struct typed_object *pod, bool preparing,
+                             dra_done_fn done, void *arg)
+{
+    struct dra_op *op =
+        dra_op_new(d, pod->meta->uid, preparing ? dra_prepare_run : dra_unprepare_run, done, arg);
+    op->pod = typed_object_ref(pod);
+    op->namespace = arena_str(&op->arena, pod->meta->namespace);
+    op->preparing = preparing;
+    return op;
+}
+
+void dra_prepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
+{
+    (void)pod_op(d, pod, true, done, arg);
+}
+
+void dra_unprepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
+{
+    (void)pod_op(d, pod, false, done, arg);
+}
+
+void dra_prepare_claims(struct dra *d, struct str consumer_uid,
+                        const struct typed_object *const *claims, size_t n, dra_done_fn done,
+                        void *arg)
+{
+    struct dra_op *op = dra_op_new(d, consumer_uid, dra_prepare_run, done, arg);
+    op->preparing = true;
+    for (size_t i = 0; i < n; i++) {
+        const struct dra_op_claim c = {.name = arena_str(&op->arena, claims[i]->meta->name),
+                                       .object = typed_object_ref(claims[i])};
+        vec_push_arena(&op->arena, &op->claims, c);
+    }
+}
+
+void dra_unprepare_uid(struct dra *d, struct str consumer_uid, dra_done_fn done, void *arg)
+{
+    (void)dra_op_new(d, consumer_uid, dra_unprepare_run, done, arg);
+}
+
+bool dra_needs_unprepare(const struct dra *d, struct str pod_uid)
+{
+    return node_claims_use(&d->claims, pod_uid);
+}
+
+bool dra_idle(const struct dra *d)
+{
+    return list_empty(&d->ops);
+}
+
+const struct node_claims *dra_claims(const struct dra *d)
+{
+    return &d->claims;
+}
+
+struct plugins *dra_plugins(struct dra *d)
+{
+    return d->plugins;
+}
+
+// --- Reconciling ---------------------------------------------------------------------------------
+
+struct uids MAP(bool);
+
+struct round {
+    struct dra *dra;
+    struct uids active;
+    struct arena arena;
+};
+
+static void note_active(void *ctx, const struct typed_object *pod)
+{
+    struct round *r = ctx;
+    *map_put(&r->active, arena_str(&r->arena, pod->meta->uid)) = true;
+}
+
+static void on_forgotten(void *arg, int code, const struct err *err)
+{
+    (void)arg;
+    if (code < 0 && code != -ECANCELED)
+        LOG_INFO(&dra_log, "claims of a pod that is gone could not be unprepared, will be retried",
+                 log_z("why", err->msg));
+}
+
+// Pods of the checkpoint that are not active any more, once each.
+static void forget_inactive(struct round *r)
+{
+    struct dra *d = r->dra;
+    map_foreach(&d->claims.by_key, i) {
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
+        vec_foreach(&c->pods, uid) {
+            struct str text = arena_str(&r->arena, str_z(*uid));
+            if (map_has(&r->active, text))
+                continue;
+            *map_put(&r->active, text) = true;
+            if (!next_of(d, text)) // one that is under way does it already
+                dra_unprepare_uid(d, text, on_forgotten, NULL);
+        }
+    }
+}
+
+void dra_reconcile(struct dra *d)
+{
+    struct round r = {.dra = d};
+    if (d->options.pods && d->options.pods(d->options.arg, note_active, &r))
+        forget_inactive(&r);
+    map_done(&r.active);
+    arena_done(&r.arena);
+    blocked_check(d->blocked);
+    dra_heal_soon(d);
+}
+
+static void on_reconcile(void *arg)
+{
+    struct dra *d = arg;
+    int64_t period_ns = d->options.times.reconcile_ns;
+    exec_timer_start(d->options.exec, &d->reconcile, period_ns ? period_ns : DRA_RECONCILE_NS);
+    dra_reconcile(d);
+}
+
+// --- Healing -------------------------------------------------------------------------------------
+
+static bool any_stale(const struct dra *d)
+{
+    map_foreach(&d->claims.by_key, i)
+        if ((*map_value(&d->claims.by_key, i))->stale)
+            return true;
+    return false;
+}
+
+static bool uses_stale(const struct dra *d, struct str pod_uid)
+{
+    map_foreach(&d->claims.by_key, i) {
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
+        if (c->stale && node_claim_pod_has(c, pod_uid))
+            return true;
+    }
+    return false;
+}
+
+static void on_healed(void *arg, int code, const struct err *err)
+{
+    struct dra *d = arg;
+    d->healing--;
+    if (code < 0 && code != -ECANCELED) {
+        d->heal_failed = true;
+        LOG_INFO(&dra_log, "claims of a pod could not be prepared again, will be retried",
+                 log_z("why", err->msg));
+    }
+    if (d->healing == 0 && !d->heal_failed && !d->closing)
+        d->rebuilding = false;
+}
+
+static void heal_pod(void *ctx, const struct typed_object *pod)
+{
+    struct dra *d = ctx;
+    bool has_claims = pod_of(pod)->spec.resource_claims.n > 0 ||
+                      pod_of(pod)->status.extended_resource_claim_status;
+    bool wanted = uses_stale(d, pod->meta->uid) || (d->rebuilding && has_claims);
+    if (!wanted || next_of(d, pod->meta->uid))
+        return;
+    d->healing++;
+    struct dra_op *op = pod_op(d, pod, true, on_healed, d);
+    op->internal = true;
+}
+
+static void on_heal(void *arg)
+{
+    struct dra *d = arg;
+    if (d->healing > 0 || (!d->rebuilding && !any_stale(d)) || !d->options.pods)
+        return;
+    d->heal_failed = false;
+    if (d->options.pods(d->options.arg, heal_pod, d) && d->healing == 0)
+        d->rebuilding = false;
+}
+
+void dra_heal_soon(struct dra *d)
+{
+    d->heal_soon.fn = on_heal;
+    d->heal_soon.arg = d;
+    if (!exec_timer_armed(&d->heal_soon))
+        exec_timer_start(d->options.exec, &d->heal_soon, 0);
+}
+
+// --- Plugins and health --------------------------------------------------------------------------
+
+static void on_plugin_changed(void *arg, struct str driver, bool usable)
+{
+    struct dra *d = arg;
+    if (d->wipe)
+        wipe_driver(d->wipe, driver, usable);
+    if (usable)
+        dra_heal_soon(d);
+    if (d->options.plugin_changed)
+        d->options.plugin_changed(d->options.arg, driver, usable);
+}
+
+static int accept_plugin(void *arg, const struct plugin_info *info, struct err *err)
+{
+    struct dra *d = arg;
+    return plugins_add(d->plugins, info, err);
+}
+
+static void leave_plugin(void *arg, struct str driver, struct str endpoint)
+{
+    struct dra *d = arg;
+    plugins_remove(d->plugins, driver, endpoint);
+}
+
+static void on_looked(void *arg, size_t unsettled)
+{
+    struct dra *d = arg;
+    if (d->options.looked)
+        d->options.looked(d->options.arg, unsettled);
+}
+
+static void on_plugin_failed(void *arg, struct str path, const struct err *err)
+{
+    struct dra *d = arg;
+    if (d->options.plugin_failed)
+        d->options.plugin_failed(d->options.arg, path, err);
+}
+
+static void save_health(struct dra *d)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    struct err err = {0};
+    health_write(d->health, &text);
+    if (d->options.disk->replace(d->options.disk, DRA_HEALTH_FILE, sbuf_str(&text), &err) < 0)
+        LOG_WARN(&dra_log, "health of devices could not be saved", log_z("why", err.msg));
+}
+
+static bool uses_changed(const struct node_claim_driver *part, const struct health_changes *changes)
+{
+    vec_foreach(&part->devices, device)
+        vec_foreach(changes, x)
+            if (str_eq(x->pool, device->pool_name) && str_eq(x->device, device->device_name))
+                return true;
+    return false;
+}
+
+// Tells of the pods that use one of the devices, each once.
+static void tell_pods(struct dra *d, struct str driver, const struct health_changes *changes)
+{
+    struct uids told = {0};
+    map_foreach(&d->claims.by_key, i) {
+        const struct node_claim *c = *map_value(&d->claims.by_key, i);
+        const struct node_claim_driver *part = node_claim_driver_find(c, driver);
+        if (!part || !uses_changed(part, changes))
+            continue;
+        vec_foreach(&c->pods, uid) {
+            bool fresh = false;
+            *map_put_new(&told, str_z(*uid), &fresh) = true;
+            if (fresh)
+                d->options.health_changed(d->options.arg, str_z(*uid));
+        }
+    }
+    map_done(&told);
+}
+
+static void on_health_message(void *arg, struct str driver, struct str message)
+{
+    struct dra *d = arg;
+    cleanup_arena struct arena a = {0};
+    struct plugin_health_response r = {0};
+    struct health_changes changes = {0};
+    struct err err = {0};
+    bool dirty = false;
+    if (plugin_decode(&plugin_health_response_message, message, &r, &a, &err) < 0) {
+        LOG_WARN(&dra_log, "a health report makes no sense", log_str("driver", driver),
+                 log_z("why", err.msg));
+        return;
+    }
+    size_t ignored = health_report(d->health, driver, &r, &a, &changes, &dirty);
+    if (ignored > 0)
+        LOG_ERROR(&dra_log, "a health report has too many devices", log_str("driver", driver),
+                  log_u64("limit", HEALTH_DEVICES_MAX), log_u64("ignored", ignored));
+    if (dirty)
+        save_health(d);
+    if (changes.n > 0 && d->options.health_changed)
+        tell_pods(d, driver, &changes);
+}
+
+static void on_health_end(void *arg, struct str driver)
+{
+    struct dra *d = arg;
+    if (health_clear(d->health, driver))
+        save_health(d);
+}
+
+// --- Life ----------------------------------------------------------------------------------------
+
+static void load_health(struct dra *d)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    struct err err = {0};
+    int rc = d->options.disk->read(d->options.disk, DRA_HEALTH_FILE, &text, &err);
+    if (rc == 0)
+        rc = health_read(d->health, sbuf_str(&text), &err);
+    if (rc < 0 && rc != -ENOENT)
+        LOG_WARN(&dra_log, "saved health of devices is ignored", log_z("why", err.msg));
+}
+
+static int make_registrar(struct dra *d, struct err *err)
+{
+    const struct registrar_options o = {
+        .exec = d->options.exec,
+        .transport = d->options.transport,
+        .folder = d->options.registry,
+        .period_ns = d->options.times.look_ns,
+        .dial_ns = d->options.times.dial_ns,
+        .accept = accept_plugin,
+        .leave = leave_plugin,
+        .looked = on_looked,
+        .failed = on_plugin_failed,
+        .arg = d,
+    };
+    return d->options.registry ? registrar_new(&o, &d->registrar, err) : 0;
+}
+
+static void make_parts(struct dra *d)
+{
+    const struct plugins_options plugins = {
+        .exec = d->options.exec,
+        .transport = d->options.transport,
+        .health_retry_ns = d->options.times.health_retry_ns,
+        .health = features_on(d->options.features, FEATURE_RESOURCE_HEALTH_STATUS),
+        .changed = on_plugin_changed,
+        .health_message = on_health_message,
+        .health_end = on_health_end,
+        .arg = d,
+    };
+    d->plugins = plugins_new(&plugins);
+    const struct wipe_options wipe = {
+        .client = d->options.client,
+        .exec = d->options.exec,
+        .node = str_z(d->node),
+        .delay_ns = d->options.times.wipe_ns,
+    };
+    if (d->options.client && !d->options.keep_slices)
+        d->wipe = wipe_new(&wipe);
+    d->blocked = blocked_new(d);
+}
+
+int dra_new(const struct dra_options *options, struct dra **ret, struct err *err)
+{
+    struct dra *d = xcalloc(1, sizeof(*d));
+    d->options = *options;
+    d->node = xstrndup(options->node.p, options->node.n);
+    d->boot_id = xstrndup(options->boot_id.p, options->boot_id.n);
+    list_init(&d->ops);
+    d->health = health_new(options->exec->clock);
+    make_parts(d);
+    int rc = dra_load(d, err);
+    if (rc == 0)
+        rc = make_registrar(d, err);
+    if (rc < 0) {
+        dra_free(d);
+        return rc;
+    }
+    load_health(d);
+    *ret = d;
+    return 0;
+}
+
+void dra_start(struct dra *d)
+{
+    if (d->wipe)
+        wipe_all(d->wipe);
+    if (d->registrar)
+        registrar_start(d->registrar);
+    d->reconcile.fn = on_reconcile;
+    d->reconcile.arg = d;
+    exec_timer_start(d->options.exec, &d->reconcile, 0);
+}
+
+void dra_free(struct dra *d)
+{
+    if (!d)
+        return;
+    d->closing = true;
+    exec_timer_stop(d->options.exec, &d->reconcile);
+    exec_timer_stop(d->options.exec, &d->heal_soon);
+    registrar_free(d->registrar);
+    plugins_free(d->plugins);
+    list_foreach(&d->ops, n) {
+        struct dra_op *op = list_entry(n, struct dra_op, node);
+        dra_op_end(op, err_set(&op->err, ECANCELED, "the manager stops"));
+    }
+    wipe_free(d->wipe);
+    blocked_free(d->blocked);
+    health_free(d->health);
+    node_claims_done(&d->claims);
+    dra_meter_done(&d->meter);
+    free(d->node);
+    free(d->boot_id);
+    free(d);
+}

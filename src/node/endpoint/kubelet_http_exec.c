@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// exec and attach over a WebSocket, in the protocols of Kubernetes' remote commands: every message begins
+// with the number of its channel. v5 can close the input (channel 255); the end is a Status on channel 3.
+#include <assert.h>
+#include <stdlib.h>
+
+#include "codec/json.h"
+#include "codec/json_writer.h"
+#include "net/websocket.h"
+#include "node/endpoint/kubelet_http_int.h"
+
+#include "base/banned.h"
+
+// Output that waits for a client while the runtime cannot be held up. Beyond, the command is ended.
+#define OUTPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
+// Input that waits for a command before its client is held up, and how often that is looked at.
+#define INPUT_BYTES_HIGH ((size_t)1024 * 1024)
+#define INPUT_LOOK_NS    (20 * CLOCK_NS_PER_MS)
+
+#define COMMAND_WORDS_MAX ((size_t)1024)
+
+static const struct str protocols[] = {
+    STR_INIT("v5.channel.k8s.io"),
+    STR_INIT("v4.channel.k8s.io"),
+    STR_INIT("channel.k8s.io"),
+};
+
+struct session {
+    struct kubelet_stream stream; // first
+    struct kubelet_http *h;       // not for what comes after the client has gone
+    struct exec *exec;
+    struct runtime *runtime;
+    struct http_request *q; // NULL: the client is gone
+    struct ws ws;
+    struct sbuf out; // frames to be sent when a callback is over
+    bool v5;
+    bool plain_errors; // before v4 the error channel has a text, no Status
+    bool has_stdin, has_stdout, has_stderr, tty;
+    bool input_ended;
+    bool input_held; // the command does not read
+    struct exec_timer look;
+    bool over;              // too much output waits
+    struct runtime_exec *x; // NULL: it has ended, or there is none
+    bool running;           // done has not been called
+};
+
+// --- To the client -------------------------------------------------------------------------------
+
+static void flush(struct session *s)
+{
+    if (s->out.n == 0)
+        return;
+    if (!s->q) {
+        sbuf_clear(&s->out);
+        return;
+    }
+    bool room = http_write(s->q, net_buf_new(&s->out));
+    if (!room && !s->over) {
+        s->over = true;
+        const struct runtime_ops *ops = s->runtime->ops;
+        if (s->x && ops->exec_hold)
+            ops->exec_hold(s->x, true);
+    }
+}
+
+static void send(struct session *s, enum channel channel, struct str bytes)
+{
+    const char number = (char)channel;
+    ws_write(&s->ws, WS_BINARY, str_make(&number, 1), bytes, &s->out);
+}
+
+static void add_details(struct json_writer *w, int32_t exit_code)
+{
+    cleanup_sbuf struct sbuf code = {0};
+    sbuf_add_i64(&code, exit_code);
+    json_write_key(w, STR("details"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("causes"));
+    json_write_array_begin(w);
+    json_write_object_begin(w);
+    json_write_key(w, STR("reason"));
+    json_write_str(w, STR("ExitCode"));
+    json_write_key(w, STR("message"));
+    json_write_str(w, sbuf_str(&code));
+    json_write_object_end(w);
+    json_write_array_end(w);
+    json_write_object_end(w);
+}
+
+// What became of a command, as the client's library reads it.
+static void send_status(struct session *s, const char *reason, struct str message,
+                        int32_t exit_code)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    if (s->plain_errors) {
+        if (reason)
+            send(s, CHANNEL_STATUS, message);
+        return;
+    }
+    struct json_writer w = {.out = &text};
+    json_write_object_begin(&w);
+    json_write_key(&w, STR("metadata"));
+    json_write_object_begin(&w);
+    json_write_object_end(&w);
+    json_write_key(&w, STR("status"));
+    json_write_str(&w, reason ? STR("Failure") : STR("Success"));
+    if (reason) {
+        json_write_key(&w, STR("message"));
+        json_write_str(&w, message);
+        json_write_key(&w, STR("reason"));
+        json_write_str(&w, str_z(reason));
+        if (exit_code) {
+            add_details(&w, exit_code);
+        } else {
+            json_write_key(&w, STR("code"));
+            json_write_i64(&w, 500);
+        }
+    }
+    json_write_object_end(&w);
+    send(s, CHANNEL_STATUS, sbuf_str(&text));
+}
+
+// --- The end -------------------------------------------------------------------------------------
+
+static void session_free(struct session *s)
+{
+    assert(!s->running && !s->q);
+    list_remove(&s->stream.node);
+    exec_timer_stop(s->exec, &s->look);
+    ws_done(&s->ws);
+    sbuf_done(&s->out);
+    free(s);
+}
+
+// The client's side is over.
+static void leave(struct session *s)
+{
+    exec_timer_stop(s->exec, &s->look);
+    if (s->q) {
+        struct http_request *q = s->q;
+        s->q = NULL;
+        q->closed = NULL;
+        q->drained = NULL;
+        http_end(q);
+    }
+    if (!s->running)
+        session_free(s);
+    else
+        s->runtime->ops->exec_cancel(s->x); // done frees it
+}
+
+static void finish(struct session *s)
+{
+    ws_write_close(&s->ws, WS_NORMAL, STR(""), &s->out);
+    flush(s);
+    leave(s);
+}
+
+static void on_closed(void *arg)
+{
+    struct session *s = arg;
+    s->q = NULL;
+    leave(s);
+}
+
+static void on_end(struct kubelet_stream *stream)
+{
+    struct session *s = container_of(stream, struct session, stream);
+    list_remove(&s->stream.node);
+    ws_write_close(&s->ws, WS_GOING_AWAY, STR("the node's endpoint stops"), &s->out);
+    flush(s);
+    leave(s);
+}
+
+static void on_drained(void *arg)
+{
+    struct session *s = arg;
+    const struct runtime_ops *ops = s->runtime->ops;
+    s->over = false;
+    if (s->x && ops->exec_hold)
+        ops->exec_hold(s->x, false);
+}
+
+// --- From the client -----------------------------------------------------------------------------
+
+static void resize(struct session *s, struct str text)
+{
+    cleanup_json_doc struct json_doc doc = {0};
+    int64_t columns = 0, rows = 0;
+    const struct json_options options = {.max_bytes = 1024};
+    if (!s->tty || !s->x || json_parse(text, &options, &doc, NULL) < 0 || !json_is_object(doc.root))
+        return;
+    json_obj_foreach(doc.root, key, value) {
+        if (str_eqz(json_str(key), "Width"))
+            (void)!json_to_i64(value, &columns, NULL);
+        else if (str_eqz(json_str(key), "Height"))
+            (void)!json_to_i64(value, &rows, NULL);
+    }
+    if (columns > 0 && columns <= UINT16_MAX && rows > 0 && rows <= UINT16_MAX)
+        s->runtime->ops->exec_resize(s->x, (uint16_t)columns, (uint16_t)rows);
+}
+
+static void end_input(struct session *s)
+{
+    if (!s->input_ended && s->has_stdin && s->x)
+        s->runtime->ops->exec_write(s->x, (struct str){0});
+    s->input_ended = true;
+}
+
+// A command that does not read holds up who writes to it.
+static void check_input(void *arg)
+{
+    struct session *s = arg;
+    const struct runtime_ops *ops = s->runtime->ops;
+    size_t waits = s->x && ops->exec_queued ? ops->exec_queued(s->x) : 0;
+    bool hold = waits > (s->input_held ? INPUT_BYTES_HIGH / 2 : INPUT_BYTES_HIGH);
+    if (s->q && hold != s->input_held)
+        http_hold(s->q, hold);
+    s->input_held = hold;
+    if (hold)
+        exec_timer_start(s->exec, &s->look, INPUT_LOOK_NS);
+}
+
+static void take_message(struct session *s, struct str bytes)
+{
+    if (bytes.n == 0)
+        return;
+    unsigned char channel = (unsigned char)bytes.p[0];
+    bytes = str_from(bytes, 1);
+    if (channel == CHANNEL_STDIN && s->has_stdin && !s->input_ended && s->x && bytes.n)
+        s->runtime->ops->exec_write(s->x, bytes);
+    else if (channel == CHANNEL_RESIZE)
+        resize(s, bytes);
+    else if (channel == CHANNEL_CLOSE && s->v5 && bytes.n == 1 && bytes.p[0] == CHANNEL_STDIN)
+        end_input(s);
+}
+
+static void on_input(void *arg, struct str bytes)
+{
+    struct session *s = arg;
+    for (;;) {
+        struct ws_message m;
+        struct err err = {0};
+        int r = ws_read(&s->ws, &bytes, &m, &s->out, &err);
+        if (r < 0 || (r > 0 && m.op == WS_CLOSE)) {
+            flush(s); // the peer hears why
+            leave(s);
+            return;
+        }
+        if (r == 0)
+            break;
+        take_message(s, m.bytes);
+    }
+    flush(s);
+    // Pings want answers: who sends them and reads none is not waited for.
+    if (s->over && http_queued(s->q) > OUTPUT_BYTES_MAX)
+        leave(s);
+    else
+        check_input(s);
+}
+
+// --- From the container --------------------------------------------------------------------------
+
+static void on_output(void *arg, int stream, struct str bytes)
+{
+    struct session *s = arg;
+    if (!s->q || bytes.n == 0 || !(stream == 2 ? s->has_stderr : s->has_stdout))
+        return;
+    send(s, stream == 2 ? CHANNEL_STDERR : CHANNEL_STDOUT, bytes);
+    flush(s);
+    if (s->over && http_queued(s->q) > OUTPUT_BYTES_MAX)
+        s->runtime->ops->exec_cancel(s->x);
+}
+
+static void on_done(void *arg, int code, int32_t exit_code, const struct err *err)
+{
+    struct session *s = arg;
+    cleanup_sbuf struct sbuf text = {0};
+    s->running = false;
+    s->x = NULL;
+    if (!s->q) {
+        session_free(s);
+        return;
+    }
+    if (code < 0) {
+        sbuf_addf(&text, "error executing command in container: %s", err ? err->msg : "unknown");
+        send_status(s, "InternalError", sbuf_str(&text), 0);
+    } else if (exit_code != 0) {
+        sbuf_addf(&text, "command terminated with non-zero exit code: exit status %d", exit_code);
+        send_status(s, "NonZeroExitCode", sbuf_str(&text), exit_code);
+    } else {
+        send_status(s, NULL, STR(""), 0);
+    }
+    finish(s);
+}
+
+// --- The beginning -------------------------------------------------------------------------------
+
+static bool flag(const struct query *q, const char *name)
+{
+    return str_eqz(query_str(q, str_z(name)), "1") || str_eqz(query_str(q, str_z(name)), "true");
+}
+
+static int read_options(const struct query *q, struct session *s, struct err *err)
+{
+    // kubelet's own names, and those of the API server.
+    s->has_stdin = flag(q, "input") || flag(q, "stdin");
+    s->has_stdout = flag(q, "output") || flag(q, "stdout");
+    s->has_stderr = flag(q, "error") || flag(q, "stderr");
+    s->tty = flag(q, "tty");
+    if (s->tty)
+        s->has_stderr = false; // a terminal has one output
+    if (!s->has_stdin && !s->has_stdout && !s->has_stderr)
+        return err_set(err, ERR_BAD_REQUEST,
+                       "you must specify at least 1 of stdin, stdout, stderr");
+    return 0;
+}
+
+static void start(struct session *s, const struct kubelet_target *t, struct str id, bool attach)
+{
+    struct str words[64];
+    struct str *command = words;
+    size_t n = 0;
+    size_t most = t->query.n < COMMAND_WORDS_MAX ? t->query.n : COMMAND_WORDS_MAX;
+    if (most > array_len(words))
+        command = arena_array(s->q->arena, struct str, most);
+    vec_foreach(&t->query, pair)
+        if (str_eqz(pair->name, "command") && n < most)
+            command[n++] = pair->value;
+    struct runtime *r = s->runtime;
+    const struct runtime_exec_options o = {.container_id = id,
+                                           .command = command,
+                                           .command_len = n,
+                                           .stdin = s->has_stdin,
+                                           .tty = s->tty,
+                                           .output = on_output,
+                                           .done = on_done,
+                                           .arg = s};
+    s->running = true;
+    s->x = attach ? r->ops->attach(r, &o) : r->ops->exec(r, &o);
+}
+
+// Tells the client that the connection stands.
+static void say_hello(struct session *s)
+{
+    send(s,
+         s->has_stdout   ? CHANNEL_STDOUT
+         : s->has_stderr ? CHANNEL_STDERR
+                         : CHANNEL_STATUS,
+         STR(""));
+    flush(s);
+}
+
+static void upgrade(struct session *s, const struct ws_hello *hello)
+{
+    struct http_header extra[2] = {hello->reply};
+    size_t n = 1;
+    if (hello->protocol.n)
+        extra[n++] = (struct http_header){STR("Sec-WebSocket-Protocol"), hello->protocol};
+    s->q->arg = s;
+    s->q->closed = on_closed;
+    s->q->drained = on_drained;
+    s->q->input = on_input;
+    list_push_back(&s->h->streams, &s->stream.node);
+    http_upgrade(s->q, STR("websocket"), extra, n);
+}
+
+static int check(struct kubelet_http *h, const struct kubelet_target *t, bool attach,
+                 struct kubelet_container *c, struct err *err)
+{
+    bool command = query_str(&t->query, STR("command")).n > 0;
+    int r = h->o.find(h->o.arg, t->namespace, t->pod, t->uid, t->container, c, err);
+    if (r < 0)
+        return r;
+    if (c->id.n == 0 || !c->running)
+        return err_set(err, ERR_INTERNAL, "container not found (\"%.*s\")", STR_ARG(t->container));
+    if (!attach && !command)
+        return err_set(err, ERR_BAD_REQUEST, "you must specify at least one command");
+    return 0;
+}
+
+void kubelet_exec(struct kubelet_http *h, struct http_request *q, const struct kubelet_target *t,
+                  bool attach)
+{
+    struct session *s = xcalloc(1, sizeof(*s));
+    struct kubelet_container c = {0};
+    struct ws_hello hello;
+    struct err err = {0};
+    *s = (struct session){.stream.end = on_end,
+                          .h = h,
+                          .exec = h->exec,
+                          .runtime = h->o.runtime,
+                          .q = q,
+                          .look = {.fn = check_input, .arg = s}};
+    int r = read_options(&t->query, s, &err);
+    if (r == 0)
+        r = check(h, t, attach, &c, &err);
+    if (r == 0)
+        r = ws_hello(q, protocols, array_len(protocols), &hello, &err);
+    if (r == 0 && hello.offered && hello.protocol.n == 0)
+        r = err_set(&err, ERR_BAD_REQUEST,
+                    "none of the client's protocols is spoken here; v5.channel.k8s.io is");
+    if (r < 0) {
+        kubelet_reply_error(q, &err);
+        free(s);
+        return;
+    }
+    s->v5 = str_eq(hello.protocol, protocols[0]);
+    s->plain_errors = !s->v5 && !str_eq(hello.protocol, protocols[1]);
+    cleanup_sbuf struct sbuf id = {0};
+    sbuf_add(&id, c.id);
+    upgrade(s, &hello);
+    say_hello(s);
+    start(s, t, sbuf_str(&id), attach);
+}

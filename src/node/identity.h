@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A node's certificates: one is asked for with a CertificateSigningRequest and waited for; both of a node (as a client, and of its
+// endpoint) are kept in files and renewed in time. Files hold certificate and key together, so that a rename replaces both.
+#ifndef NODE_IDENTITY_H
+#define NODE_IDENTITY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/exec.h"
+#include "client/client.h"
+
+// --- One certificate -----------------------------------------------------------------------------
+
+struct identity_ask;
+
+struct identity_wish {
+    struct client *client; // who asks
+    const char *node;
+    const char *const *names; // NULL: as a client; else of its endpoint, NULL-terminated
+    int64_t lifetime_s;       // 0: what the signer gives
+    int64_t timeout_ns;
+    // done is called once, unless it is cancelled before. pem: certificate and key. code: 0, -ERR_FORBIDDEN (denied), -ERR_TIMEOUT
+    // (nobody decided), -ERR_INVALID (it failed), or what the server said.
+    void (*done)(void *arg, int code, const struct err *err, struct str pem);
+    void *arg;
+};
+
+// identity_ask makes a key and asks. Names are copied. NULL: done has been called already.
+struct identity_ask *identity_ask(const struct identity_wish *wish);
+void identity_ask_cancel(struct identity_ask *a);
+
+// --- Both, in files ------------------------------------------------------------------------------
+
+#define IDENTITY_CA      "ca.crt"
+#define IDENTITY_CLIENT  "node-client.pem"
+#define IDENTITY_SERVING "node-serving.pem"
+
+struct identity;
+
+struct identity_options {
+    struct client *client; // borrowed; reads IDENTITY_CLIENT itself when it changes
+    const char *folder;    // of the files
+    const char *node;
+    const char *const *names; // of the endpoint, NULL-terminated
+    int64_t lifetime_s;       // of what is asked for; 0: what the signer gives
+    int64_t renew_after_s;    // after a certificate was made; 0: 70 to 90 % of its time
+    void (*say)(void *arg, const char *line);
+    void (*renewed)(void *arg, bool serving); // a file was replaced
+    void *arg;
+};
+
+// identity_new keeps the certificates from now on; an endpoint's that the CA has not signed is replaced at once.
+struct identity *identity_new(const struct identity_options *options);
+void identity_free(struct identity *i);
+
+// identity_placeholder makes the endpoint's file, unless there is a good one: a certificate that nobody vouches for, until the
+// first answer.
+int identity_placeholder(const char *folder, const char *node, int64_t now_s,
+                         struct err *err) MUST_USE;
+
+#endif

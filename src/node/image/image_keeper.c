@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/image_keeper.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "node/image/image.h"
+
+#include "base/banned.h"
+
+#define MIN_AGE_NS (2 * 60 * CLOCK_NS_PER_SEC)
+#define PERIOD_NS  (5 * 60 * CLOCK_NS_PER_SEC)
+
+// What the runtime was asked; it may outlive the keeper.
+struct look {
+    struct image_keeper *keeper; // NULL: gone
+};
+
+struct image_keeper {
+    struct image_keeper_options options;
+    char *node;
+    struct exec_timer timer;
+    struct look *look; // under way; NULL: none
+    bool full;         // the next look is because of a pull without space
+    bool quiet;
+    bool short_told;   // that there is too little to remove: once, until it is better
+    unsigned failures; // in a row
+};
+
+static void event(struct image_keeper *k, const char *reason, const char *text)
+{
+    const struct api_object_reference about = {.kind = STR("Node"),
+                                               .api_version = STR("v1"),
+                                               .name = str_z(k->node),
+                                               .uid = str_z(k->node)}; // as kubelet does
+    if (k->options.events)
+        event_record_ref(k->options.events, &about, EVENT_WARNING, str_z(reason), str_z(text));
+}
+
+static void say(struct image_keeper *k, const char *text)
+{
+    if (k->options.say)
+        k->options.say(k->options.arg, text);
+}
+
+static void add_bytes(struct sbuf *out, uint64_t n)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double d = (double)n;
+    size_t u = 0;
+    for (; d >= 1024 && u + 1 < array_len(units); u++)
+        d /= 1024;
+    sbuf_addf(out, u ? "%.1f %s" : "%.0f %s", d, units[u]);
+}
+
+// --- What came of it -----------------------------------------------------------------------------
+
+static void tell_freed(struct image_keeper *k, const struct image_freed *f)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "removed %zu image%s that nobody uses, ", f->removed,
+              f->removed == 1 ? "" : "s");
+    add_bytes(&text, f->freed);
+    sbuf_addf(&text, ": their disk was %u %% full, now it is %u %%", f->percent_before,
+              image_used_percent(f));
+    say(k, text.p);
+}
+
+// Mostly the disk is full of something else than images.
+static void tell_short(struct image_keeper *k, const struct image_freed *f)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addz(&text, "the disk of the images has ");
+    add_bytes(&text, f->capacity);
+    sbuf_addf(&text, ", %u %% of it in use: ", image_used_percent(f));
+    add_bytes(&text, f->wanted);
+    sbuf_addz(&text, " should be freed, images that nobody uses had ");
+    add_bytes(&text, f->freed);
+    sbuf_addz(&text, ". Remove something else, or give it more room");
+    event(k, "FreeDiskSpaceFailed", text.p);
+    if (!k->short_told)
+        say(k, text.p);
+    k->short_told = true;
+}
+
+// As kubelet, people are bothered with what fails again.
+static void tell_failed(struct image_keeper *k, const struct err *err)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "cannot remove images: %s", err->msg);
+    if (k->failures++ > 0)
+        event(k, "ImageGCFailed", text.p);
+    else
+        say(k, text.p);
+}
+
+static void begin(struct image_keeper *k);
+
+static void on_freed(void *arg, int code, const struct image_freed *f, const struct err *err)
+{
+    struct look *l = arg;
+    struct image_keeper *k = l->keeper;
+    free(l);
+    if (!k)
+        return;
+    k->look = NULL;
+    if (f->removed)
+        tell_freed(k, f);
+    if (code < 0) {
+        tell_failed(k, err);
+    } else {
+        k->failures = 0;
+        if (!f->enough)
+            tell_short(k, f);
+        else
+            k->short_told = false;
+    }
+    if (k->full)
+        begin(k);
+}
+
+// --- When ----------------------------------------------------------------------------------------
+
+static void begin(struct image_keeper *k)
+{
+    const struct image_keeper_options *o = &k->options;
+    if (k->look || k->quiet || !o->runtime->ops->image_gc)
+        return;
+    const struct runtime_image_gc how = {
+        .high_percent = (unsigned)o->high_percent,
+        .low_percent = (unsigned)o->low_percent,
+        .min_age_ns = o->min_age_ns,
+        .all = k->full,
+    };
+    k->full = false;
+    k->look = xcalloc(1, sizeof(*k->look));
+    k->look->keeper = k;
+    o->runtime->ops->image_gc(o->runtime, &how, on_freed, k->look);
+}
+
+static void on_time(void *arg)
+{
+    struct image_keeper *k = arg;
+    exec_timer_start(k->options.exec, &k->timer, k->options.period_ns);
+    begin(k);
+}
+
+struct image_keeper *image_keeper_new(const struct image_keeper_options *options)
+{
+    struct image_keeper *k = xcalloc(1, sizeof(*k));
+    k->options = *options;
+    k->node = xstrndup(options->node.n ? options->node.p : "", options->node.n);
+    if (!k->options.high_percent)
+        k->options.high_percent = IMAGE_KEEPER_HIGH_PERCENT;
+    if (!k->options.low_percent)
+        k->options.low_percent = IMAGE_KEEPER_LOW_PERCENT;
+    if (!k->options.min_age_ns)
+        k->options.min_age_ns = MIN_AGE_NS;
+    if (!k->options.period_ns)
+        k->options.period_ns = PERIOD_NS;
+    k->timer = (struct exec_timer){.fn = on_time, .arg = k};
+    return k;
+}
+
+void image_keeper_start(struct image_keeper *k)
+{
+    exec_timer_start(k->options.exec, &k->timer, 0);
+}
+
+void image_keeper_disk_full(struct image_keeper *k)
+{
+    k->full = true;
+    begin(k);
+}
+
+void image_keeper_quiet(struct image_keeper *k)
+{
+    k->quiet = true;
+    exec_timer_stop(k->options.exec, &k->timer);
+}
+
+bool image_keeper_busy(const struct image_keeper *k)
+{
+    return k->look;
+}
+
+void image_keeper_free(struct image_keeper *k)
+{
+    if (!k)
+        return;
+    exec_timer_stop(k->options.exec, &k->timer);
+    if (k->look)
+        k->look->keeper = NULL;
+    free(k->node);
+    free(k);
+}

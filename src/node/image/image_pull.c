@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/image/image_pull.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "os/file.h"
+#include "os/process.h"
+
+#include "base/banned.h"
+
+#define PULL_NS (30 * 60 * CLOCK_NS_PER_SEC)
+
+bool image_pull_possible(void)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    return process_find("skopeo", &path);
+}
+
+static int code_of(struct str said)
+{
+    if (str_contains(said, STR("no space left on device")))
+        return ENOSPC;
+    if (str_contains(said, STR("manifest unknown")) || str_contains(said, STR("not found")) ||
+        str_contains(said, STR("name unknown")))
+        return ERR_NOT_FOUND;
+    if (str_contains(said, STR("unauthorized")) || str_contains(said, STR("denied")) ||
+        str_contains(said, STR("authentication required")))
+        return ERR_UNAUTHORIZED;
+    return ERR_UNAVAILABLE;
+}
+
+// The last line, which is the error.
+static struct str last_line(struct str said)
+{
+    said = str_trim(said);
+    return str_trim(str_from(said, (size_t)(str_rfind_char(said, '\n') + 1)));
+}
+
+static int pull_once(struct str full, const char *auth_file, const char *layout, struct err *err)
+{
+    cleanup_sbuf struct sbuf from = {0}, to = {0}, said = {0}, program = {0};
+    if (!process_find("skopeo", &program))
+        return err_set(err, ERR_UNAVAILABLE, "there is no skopeo to pull images with");
+    sbuf_addf(&from, "docker://%.*s", STR_ARG(full));
+    sbuf_addf(&to, "oci:%s:image", layout);
+    const char *argv[12] = {program.p, "copy", "--quiet", "--insecure-policy"};
+    size_t n = 4;
+    if (auth_file) {
+        argv[n++] = "--authfile";
+        argv[n++] = auth_file;
+    } else {
+        argv[n++] = "--src-no-creds";
+    }
+    argv[n++] = from.p;
+    argv[n] = to.p;
+    const struct process p = {.argv = argv, .err = PROCESS_OUTPUT, .timeout_ns = PULL_NS};
+    int rc = process_run(&p, &said, err);
+    if (rc <= 0)
+        return rc;
+    struct str why = last_line(sbuf_str(&said));
+    return err_set(err, code_of(why), "skopeo cannot pull %.*s: %.*s", STR_ARG(full),
+                   STR_ARG(str_upto(why, 350)));
+}
+
+int image_pull(struct str full, const struct str *auths, size_t auths_len, const char *folder,
+               const char *layout, struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/auth.json", folder);
+    int rc = -ERR_UNAUTHORIZED;
+    for (size_t i = 0; i < auths_len && rc == -ERR_UNAUTHORIZED; i++) {
+        cleanup_fd int fd =
+            open(path.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 || write(fd, auths[i].p, auths[i].n) != (ssize_t)auths[i].n)
+            return err_set(err, EIO, "cannot write to %s", folder);
+        rc = pull_once(full, path.p, layout, err);
+    }
+    if (rc == -ERR_UNAUTHORIZED)
+        rc = pull_once(full, NULL, layout, err);
+    return rc;
+}

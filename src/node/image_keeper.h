@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looks after the disk that images lie on: kubelet's image manager. Every five minutes it lets the runtime look how full
+// it is, and remove what nobody uses; at once when a pull found no space. What was done, and what could not be, is said.
+#ifndef NODE_IMAGE_KEEPER_H
+#define NODE_IMAGE_KEEPER_H
+
+#include <stdbool.h>
+
+#include "base/exec.h"
+#include "client/events.h"
+#include "node/runtime/runtime.h"
+
+#define IMAGE_KEEPER_HIGH_PERCENT 85
+#define IMAGE_KEEPER_LOW_PERCENT  80
+
+struct image_keeper;
+
+// 0: as kubelet.
+struct image_keeper_options {
+    struct exec *exec;
+    struct runtime *runtime;
+    struct event_recorder *events; // may be NULL
+    struct str node;               // whom events are about; copied
+    int64_t high_percent;          // 85; 100: images are removed only when a pull finds no space
+    int64_t low_percent;           // 80
+    int64_t min_age_ns;            // 2 min
+    int64_t period_ns;             // 5 min
+    // say tells what happens, one line each; may be NULL.
+    void (*say)(void *arg, const char *line);
+    void *arg;
+};
+
+struct image_keeper *image_keeper_new(const struct image_keeper_options *options);
+
+// image_keeper_start looks for the first time, soon.
+void image_keeper_start(struct image_keeper *k);
+
+// image_keeper_disk_full: a pull found no space. Everything that nobody uses goes.
+void image_keeper_disk_full(struct image_keeper *k);
+
+// image_keeper_quiet begins nothing new; image_keeper_busy: the runtime is at it.
+void image_keeper_quiet(struct image_keeper *k);
+bool image_keeper_busy(const struct image_keeper *k);
+
+// image_keeper_free may be called while the runtime is at it.
+void image_keeper_free(struct image_keeper *k);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extended resources in the status of a Node: what device plugins offer.
+#include <stdio.h>
+
+#include "api/names.h"
+#include "node/machine/node.h"
+
+#include "base/banned.h"
+
+static int64_t amount_in(const struct api_quantity_map *m, struct str key)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (str_eq(m->p[i].key, key))
+            return quantity_value(&m->p[i].value);
+    return -1;
+}
+
+struct writing {
+    struct json_writer *w;
+    bool allocatable;
+};
+
+static void write_one(void *ctx, struct str resource, int64_t capacity, int64_t allocatable)
+{
+    const struct writing *x = ctx;
+    char number[24];
+    (void)snprintf(number, sizeof(number), "%lld",
+                   (long long)(x->allocatable ? allocatable : capacity));
+    json_write_key(x->w, resource);
+    json_write_str(x->w, str_z(number));
+}
+
+struct looking {
+    const struct api_node_status *status;
+    struct str name; // looked for
+    bool found, other;
+};
+
+static void look_for(void *ctx, struct str resource, int64_t capacity, int64_t allocatable)
+{
+    struct looking *l = ctx;
+    l->found |= str_eq(resource, l->name);
+    if (l->status)
+        l->other |= amount_in(&l->status->capacity, resource) != capacity ||
+                    amount_in(&l->status->allocatable, resource) != allocatable;
+}
+
+// What another life of the node offered is 0 until somebody offers it.
+static void write_reset(const struct node_options *o, const struct api_node *old, struct writing *x)
+{
+    for (size_t i = 0; i < old->status.capacity.n; i++) {
+        struct str name = old->status.capacity.p[i].key;
+        cleanup_arena struct arena a = {0};
+        struct name_msgs wrong = {.arena = &a};
+        struct looking l = {.name = name};
+        name_extended_resource(name, &wrong);
+        o->extended(o->arg, look_for, &l);
+        if (wrong.n == 0 && !l.found)
+            write_one(x, name, 0, 0);
+    }
+}
+
+void node_extended_write(const struct node_options *o, const struct api_node *reset,
+                         bool allocatable, struct json_writer *w)
+{
+    struct writing x = {w, allocatable};
+    if (!o->extended)
+        return;
+    o->extended(o->arg, write_one, &x);
+    if (reset)
+        write_reset(o, reset, &x);
+}
+
+bool node_extended_is_told(const struct node_options *o, const struct api_node *node)
+{
+    struct looking l = {.status = &node->status};
+    if (o->extended)
+        o->extended(o->arg, look_for, &l);
+    return !l.other;
+}

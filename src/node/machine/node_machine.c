@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What this machine is and has.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+#include "net/address.h"
+#include "node/machine/node.h"
+
+#include "base/banned.h"
+
+#define MEMORY_LEFT_MIN (INT64_C(100) * 1024 * 1024) // kubelet's memory.available<100Mi
+#define DISK_LEFT_MIN   10                           // per cent: nodefs.available<10%
+#define PIDS_LEFT_MIN   128
+
+static void read_text(const char *path, struct sbuf *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n = read(fd, sbuf_space(out, 65536), 65536);
+    sbuf_commit(out, n > 0 ? (size_t)n : 0);
+    (void)close(fd);
+}
+
+static struct str first_text(const char *const *paths, struct arena *arena)
+{
+    for (size_t i = 0; paths[i]; i++) {
+        cleanup_sbuf struct sbuf text = {0};
+        read_text(paths[i], &text);
+        struct str trimmed = str_trim(sbuf_str(&text));
+        if (trimmed.n)
+            return arena_str(arena, trimmed);
+    }
+    return STR("");
+}
+
+// A line "Key: 123 kB" of /proc/meminfo in bytes; -1 when there is none.
+static int64_t meminfo(struct str text, const char *key)
+{
+    while (text.n > 0) {
+        struct str line, name, value;
+        (void)str_cut(text, '\n', &line, &text);
+        if (!str_cut(line, ':', &name, &value) || !str_eqz(name, key))
+            continue;
+        int64_t kib;
+        struct str number;
+        (void)str_cut(str_trim(value), ' ', &number, &value);
+        return str_to_i64(number, &kib) == 0 ? kib * 1024 : -1;
+    }
+    return -1;
+}
+
+static struct str os_name(struct arena *arena)
+{
+    cleanup_sbuf struct sbuf text = {0};
+    read_text("/etc/os-release", &text);
+    struct str rest = sbuf_str(&text);
+    while (rest.n > 0) {
+        struct str line, key, value;
+        (void)str_cut(rest, '\n', &line, &rest);
+        if (!str_cut(line, '=', &key, &value) || !str_eqz(key, "PRETTY_NAME"))
+            continue;
+        value = str_trim(value);
+        if (value.n >= 2 && value.p[0] == '"')
+            value = str_upto(str_from(value, 1), value.n - 2);
+        return arena_str(arena, value);
+    }
+    return STR("Linux");
+}
+
+static struct str go_architecture(const char *machine)
+{
+    return strcmp(machine, "x86_64") == 0    ? STR("amd64")
+           : strcmp(machine, "aarch64") == 0 ? STR("arm64")
+                                             : str_z(machine);
+}
+
+// Addresses of the host: one of each family, IPv4 first.
+static void read_addresses(struct arena *arena, struct node_machine *m)
+{
+    char all[16][ADDRESS_BYTES];
+    size_t n = address_machine(all, array_len(all));
+    const char *v4 = NULL, *v6 = NULL;
+    for (size_t i = n; i > 0; i--)
+        *(strchr(all[i - 1], ':') ? &v6 : &v4) = all[i - 1];
+    if (!v4 && !v6)
+        v4 = "127.0.0.1";
+    m->addresses = arena_strf(arena, "%s%s%s", v4 ? v4 : "", v4 && v6 ? "," : "", v6 ? v6 : "");
+}
+
+void node_machine_read(const char *folder, struct arena *arena, struct node_machine *ret)
+{
+    static const char *const machine_id[] = {"/etc/machine-id", "/var/lib/dbus/machine-id", NULL};
+    static const char *const uuid[] = {"/sys/class/dmi/id/product_uuid",
+                                       "/proc/device-tree/vm,uuid", "/etc/machine-id", NULL};
+    static const char *const boot[] = {"/proc/sys/kernel/random/boot_id", NULL};
+    cleanup_sbuf struct sbuf memory = {0};
+    struct utsname u = {0};
+    struct statvfs fs = {0};
+    *ret = (struct node_machine){.machine_id = first_text(machine_id, arena),
+                                 .system_uuid = first_text(uuid, arena),
+                                 .boot_id = first_text(boot, arena),
+                                 .os_image = os_name(arena),
+                                 .cpus = sysconf(_SC_NPROCESSORS_ONLN)};
+    if (uname(&u) == 0) {
+        ret->hostname = arena_str(arena, str_z(u.nodename));
+        ret->kernel = arena_str(arena, str_z(u.release));
+        ret->architecture = arena_str(arena, go_architecture(u.machine));
+    }
+    read_text("/proc/meminfo", &memory);
+    ret->memory_bytes = meminfo(sbuf_str(&memory), "MemTotal");
+    ret->swap_bytes = meminfo(sbuf_str(&memory), "SwapTotal");
+    if (statvfs(folder, &fs) == 0)
+        ret->disk_bytes = (int64_t)(fs.f_blocks * fs.f_frsize);
+    read_addresses(arena, ret);
+}
+
+static bool pids_are_short(void)
+{
+    cleanup_sbuf struct sbuf max = {0}, load = {0};
+    struct str part, rest, total;
+    int64_t most, now;
+    read_text("/proc/sys/kernel/pid_max", &max);
+    read_text("/proc/loadavg", &load); // 0.1 0.2 0.3 1/234 567
+    rest = sbuf_str(&load);
+    for (int i = 0; i < 4; i++)
+        (void)str_cut(rest, ' ', &part, &rest);
+    if (!str_cut(part, '/', &rest, &total) || str_to_i64(total, &now) < 0 ||
+        str_to_i64(str_trim(sbuf_str(&max)), &most) < 0)
+        return false;
+    return most - now < PIDS_LEFT_MIN;
+}
+
+void node_pressure_read(const char *folder, struct node_pressure *ret)
+{
+    cleanup_sbuf struct sbuf memory = {0};
+    struct statvfs fs = {0};
+    read_text("/proc/meminfo", &memory);
+    int64_t left = meminfo(sbuf_str(&memory), "MemAvailable");
+    *ret = (struct node_pressure){.memory = left >= 0 && left < MEMORY_LEFT_MIN,
+                                  .pids = pids_are_short()};
+    if (statvfs(folder, &fs) == 0 && fs.f_blocks > 0)
+        ret->disk = fs.f_bavail * 100 / fs.f_blocks < DISK_LEFT_MIN;
+}

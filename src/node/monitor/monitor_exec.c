@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One command in a running container, for as long as the caller wants it. Arguments: a folder of its own (which
+// has process.json), the runtime, its state folder, the container, the mount to hide or "", 1 for a terminal,
+// the mark that the command's environment carries, the container's control group or "". Standard descriptors
+// are the command's; descriptor 3 is a socket on which the caller says "resize COLUMNS ROWS" and "kill", a line
+// each, and hears "exit CODE" or "error TEXT". The end of the caller is a "kill".
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "node/monitor/monitor_int.h"
+
+#include "base/banned.h"
+
+struct command {
+    const char *runtime, *state, *id, *hide, *mark, *cgroup;
+    bool tty;
+    pid_t runtime_pid; // of crun, until it has started the command; then 0
+    pid_t command_pid; // of the command, from then on
+    int signals, console, terminal;
+    bool ended, input_ended, failed; // failed: the runtime could not start it
+    int status;
+    struct monitor_lines lines;
+    char keys[4096]; // typed, not taken by the terminal yet
+    size_t keys_at, keys_len;
+};
+
+static int start(struct command *c)
+{
+    const char *argv[20] = {c->runtime,    "--root",       c->state, "--log",
+                            "runtime.log", "--log-format", "json"};
+    size_t n = 7;
+    int stdio[3] = {0, 1, 2};
+    if (!c->cgroup[0] && strstr(c->runtime, "crun"))
+        argv[n++] = "--cgroup-manager=disabled";
+    argv[n++] = "exec";
+    argv[n++] = "--process";
+    argv[n++] = "process.json";
+    argv[n++] = "--detach"; // it becomes our child then, and nobody copies its output
+    argv[n++] = "--pid-file";
+    argv[n++] = "pid";
+    c->console = c->terminal = -1;
+    if (c->tty) {
+        c->console = monitor_console("console");
+        if (c->console < 0)
+            return c->console;
+        argv[n++] = "--tty";
+        argv[n++] = "--console-socket";
+        argv[n++] = "console";
+        stdio[0] = stdio[1] = stdio[2] = -1;
+    }
+    argv[n] = c->id;
+    c->runtime_pid = monitor_spawn(argv, stdio);
+    return c->runtime_pid < 0 ? (int)c->runtime_pid : 0;
+}
+
+// The command's own descriptors are not ours to keep open.
+static void let_go(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3; i++)
+        (void)dup2(null, i);
+    (void)close(null);
+}
+
+static void kill_all(struct command *c)
+{
+    struct cgroup_layout layout;
+    if (c->ended)
+        return;
+    // The runtime first: a command that it has not let go yet ends with it.
+    if (c->runtime_pid > 0) {
+        (void)kill(c->runtime_pid, SIGKILL);
+        (void)monitor_wait(c->runtime_pid);
+    }
+    if (c->command_pid > 0)
+        (void)kill(c->command_pid, SIGKILL);
+    cgroup_layout_read(&layout);
+    cgroup_kill_marked(&layout, c->cgroup, c->mark, 10 * CLOCK_NS_PER_SEC);
+    cgroup_layout_done(&layout);
+    c->ended = true;
+    c->status = 128 + SIGKILL;
+}
+
+static void obey(void *arg, struct str line)
+{
+    struct command *c = arg;
+    struct str word, columns, rows;
+    uint64_t x, y;
+    (void)str_cut(line, ' ', &word, &rows);
+    (void)str_cut(rows, ' ', &columns, &rows);
+    if (str_eq(word, STR("kill")))
+        kill_all(c);
+    if (str_eq(word, STR("resize")) && c->terminal >= 0 && str_to_u64(columns, &x) == 0 &&
+        str_to_u64(rows, &y) == 0) {
+        struct winsize size = {.ws_col = (uint16_t)x, .ws_row = (uint16_t)y};
+        (void)ioctl(c->terminal, TIOCSWINSZ, &size);
+    }
+}
+
+static void listen_to_caller(struct command *c)
+{
+    if (!monitor_lines_read(&c->lines, obey, c))
+        kill_all(c);
+}
+
+// --- A terminal ----------------------------------------------------------------------------------
+
+static void take_terminal(struct command *c)
+{
+    c->terminal = monitor_console_take(c->console);
+    (void)close(c->console);
+    c->console = -1;
+    if (c->terminal >= 0)
+        (void)fcntl(c->terminal, F_SETFL, O_RDWR | O_NONBLOCK);
+}
+
+static void type_keys(struct command *c)
+{
+    if (c->keys_at == c->keys_len) {
+        ssize_t n = read(0, c->keys, sizeof(c->keys));
+        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+            // End of input is a key on a terminal.
+            c->input_ended = true;
+            c->keys[0] = 4;
+            n = 1;
+        }
+        c->keys_at = 0;
+        c->keys_len = n > 0 ? (size_t)n : 0;
+    }
+    ssize_t n = write(c->terminal, c->keys + c->keys_at, c->keys_len - c->keys_at);
+    if (n > 0)
+        c->keys_at += (size_t)n;
+}
+
+// False: nobody has the terminal open any more.
+static bool show(struct command *c)
+{
+    char text[4096];
+    ssize_t n = read(c->terminal, text, sizeof(text));
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    for (ssize_t at = 0; at < n;) {
+        ssize_t w = write(1, text + at, (size_t)(n - at));
+        if (w < 0 && errno == EAGAIN)
+            (void)poll(&(struct pollfd){.fd = 1, .events = POLLOUT}, 1, 1000);
+        else if (w < 0 && errno != EINTR)
+            return false;
+        at += w > 0 ? w : 0;
+    }
+    return true;
+}
+
+// --- Until its end -------------------------------------------------------------------------------
+
+static int status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static pid_t read_pid(void)
+{
+    char text[24];
+    int64_t pid;
+    int fd = open("pid", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    bool ok = n > 0 && str_to_i64(str_trim(str_make(text, (size_t)n)), &pid) == 0 && pid > 1;
+    return ok ? (pid_t)pid : 0;
+}
+
+// First the runtime ends; its child, the command, is ours then.
+static void reap(struct command *c)
+{
+    struct signalfd_siginfo info;
+    int status;
+    while (read(c->signals, &info, sizeof(info)) > 0)
+        ;
+    if (c->runtime_pid > 0 && waitpid(c->runtime_pid, &status, WNOHANG) == c->runtime_pid) {
+        c->runtime_pid = 0;
+        c->status = status_of(status);
+        c->command_pid = c->status == 0 ? read_pid() : 0;
+        c->failed = c->ended = c->command_pid == 0;
+    }
+    if (c->command_pid > 0 && !c->ended) {
+        pid_t got = waitpid(c->command_pid, &status, WNOHANG);
+        c->ended = got == c->command_pid || (got < 0 && errno == ECHILD);
+        c->status = got == c->command_pid ? status_of(status) : c->ended ? 255 : 0;
+    }
+}
+
+static void wait_for_end(struct command *c)
+{
+    while (!c->ended) {
+        bool keys_wait = c->keys_at < c->keys_len;
+        struct pollfd fds[5] = {
+            {.fd = c->signals, .events = POLLIN},
+            {.fd = MONITOR_CONTROL, .events = POLLIN},
+            {.fd = c->console, .events = POLLIN},
+            {.fd = c->terminal, .events = (short)(POLLIN | (keys_wait ? POLLOUT : 0))},
+            {.fd = c->terminal >= 0 && !keys_wait && !c->input_ended ? 0 : -1, .events = POLLIN},
+        };
+        if (poll(fds, 5, -1) < 0)
+            continue;
+        if (fds[2].revents)
+            take_terminal(c);
+        if (fds[4].revents || (fds[3].revents & POLLOUT))
+            type_keys(c);
+        if ((fds[3].revents & (POLLIN | POLLHUP | POLLERR)) && !show(c)) {
+            (void)close(c->terminal);
+            c->terminal = -1;
+        }
+        if (fds[1].revents)
+            listen_to_caller(c);
+        if (fds[0].revents)
+            reap(c);
+    }
+    while (c->terminal >= 0 && show(c) &&
+           poll(&(struct pollfd){.fd = c->terminal, .events = POLLIN}, 1, 0) > 0)
+        ;
+}
+
+static void tell_end(const struct command *c)
+{
+    char text[DRAY_ERR_MSG_MAX];
+    int fd = open("runtime.log", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    if (c->failed) {
+        monitor_answer("error ");
+        monitor_answer(text);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "exit %d\n", c->status);
+    monitor_answer(text);
+}
+
+int monitor_exec(int argc, char **argv)
+{
+    struct err err = {0};
+    sigset_t mask;
+    if (argc != 8 || chdir(argv[0]) != 0)
+        monitor_give_up("the monitor was called in a wrong way");
+    static struct command c;
+    c = (struct command){.runtime = argv[1],
+                         .state = argv[2],
+                         .id = argv[3],
+                         .hide = argv[4][0] ? argv[4] : NULL,
+                         .tty = strcmp(argv[5], "1") == 0,
+                         .mark = argv[6],
+                         .cgroup = argv[7]};
+    (void)fcntl(MONITOR_CONTROL, F_SETFD, FD_CLOEXEC);
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGCHLD);
+    (void)pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    c.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (monitor_hide(c.hide, &err) < 0)
+        monitor_give_up(err.msg);
+    if (start(&c) < 0)
+        monitor_give_up("the runtime cannot be started");
+    if (!c.tty)
+        let_go();
+    wait_for_end(&c);
+    tell_end(&c);
+    return 0;
+}

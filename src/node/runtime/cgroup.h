@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Control groups of containers, version 1, 2 or both: where they lie, who is in them, whether the kernel
+// killed someone for memory. The groups themselves are made by crun or runc; what they leave behind is
+// removed here.
+#ifndef NODE_RUNTIME_CGROUP_H
+#define NODE_RUNTIME_CGROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+#define CGROUP_MOUNTS_MAX 24
+
+struct cgroup_mount {
+    char *path;        // where it is mounted
+    char *controllers; // of version 1: the mount's options; NULL: version 2
+};
+
+struct cgroup_layout {
+    struct cgroup_mount mounts[CGROUP_MOUNTS_MAX];
+    size_t n;
+    bool unified; // only version 2
+    bool hybrid;  // both
+};
+
+// cgroup_layout_read looks at the machine. cgroup_layout_done frees what it found.
+void cgroup_layout_read(struct cgroup_layout *ret);
+void cgroup_layout_done(struct cgroup_layout *l);
+
+// cgroup_has says whether a controller can be used for groups below the top one.
+bool cgroup_has(const struct cgroup_layout *l, const char *controller);
+
+// cgroup_hybrid_mount is the version 2 mount of a hybrid hierarchy, or NULL.
+const char *cgroup_hybrid_mount(const struct cgroup_layout *l);
+
+// cgroup_kill kills everyone in the group at path and below, and waits for their end, at most wait_ns. True:
+// nobody is left.
+bool cgroup_kill(const struct cgroup_layout *l, const char *path, int64_t wait_ns);
+
+// cgroup_oom_killed says whether the kernel killed someone in the group because it was full.
+bool cgroup_oom_killed(const struct cgroup_layout *l, const char *path);
+
+// cgroup_remove removes the groups at path and below, as far as they are empty.
+void cgroup_remove(const struct cgroup_layout *l, const char *path);
+
+#define CGROUP_MARK "DRAY_EXEC=" // in the environment of commands run in a container
+
+// cgroup_kill_marked kills those in the group whose environment has CGROUP_MARK and mark, until there are
+// none, at most wait_ns. Without a group it looks at all processes.
+void cgroup_kill_marked(const struct cgroup_layout *l, const char *path, const char *mark,
+                        int64_t wait_ns);
+
+#endif

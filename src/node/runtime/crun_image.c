@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Images for pods: what is here is answered at once, what is not is pulled one after the other by a thread of its
+// own, so that a slow registry holds up nothing else. The same thread removes images, between two pulls.
+#include <stdlib.h>
+
+#include "node/runtime/crun_int.h"
+
+#include "base/banned.h"
+
+struct wanted {
+    struct runtime_image image;
+    struct image_info info;
+    bool needs_pull;
+};
+
+static void pull(struct crun_job *j)
+{
+    struct wanted *w = j->more;
+    j->code = image_get(j->crun->images, &w->image, &j->arena, &w->info, &j->err);
+}
+
+static void answered(struct crun_job *j)
+{
+    const struct wanted *w = j->more;
+    struct crun *c = j->crun;
+    if (j->code < 0)
+        return;
+    j->answer = w->info.id;
+    struct str *reference = map_get(&c->references, w->info.id);
+    if (!reference)
+        reference = map_put(&c->references, arena_str(&c->arena, w->info.id));
+    if (!str_eq(*reference, w->image.reference))
+        *reference = arena_str(&c->arena, w->image.reference);
+}
+
+static void end_pull(void *arg)
+{
+    crun_job_end(arg);
+}
+
+static void *run_puller(void *arg)
+{
+    struct crun *c = arg;
+    while (true) {
+        (void)pthread_mutex_lock(&c->pull_lock);
+        while (list_empty(&c->pulls) && !c->puller_stops)
+            (void)pthread_cond_wait(&c->pull_wake, &c->pull_lock);
+        struct list_node *n = list_pop_front(&c->pulls);
+        (void)pthread_mutex_unlock(&c->pull_lock);
+        if (!n)
+            return NULL;
+        struct crun_job *j = list_entry(n, struct crun_job, node);
+        j->work(j);
+        (void)pthread_mutex_lock(&c->pull_lock);
+        if (!c->left) // else the loop may be gone
+            exec_post(c->exec, end_pull, j);
+        (void)pthread_mutex_unlock(&c->pull_lock);
+    }
+}
+
+void crun_puller_stop(struct crun *c)
+{
+    (void)pthread_mutex_lock(&c->pull_lock);
+    c->puller_stops = true;
+    (void)pthread_cond_signal(&c->pull_wake);
+    (void)pthread_mutex_unlock(&c->pull_lock);
+    (void)pthread_join(c->puller, NULL);
+    c->puller_runs = false;
+}
+
+static void queue_pull(struct crun_job *j, bool first)
+{
+    struct crun *c = j->crun;
+    if (!c->puller_runs)
+        c->puller_runs = pthread_create(&c->puller, NULL, run_puller, c) == 0;
+    (void)pthread_mutex_lock(&c->pull_lock);
+    if (first)
+        list_push_front(&c->pulls, &j->node);
+    else
+        list_push_back(&c->pulls, &j->node);
+    (void)pthread_cond_signal(&c->pull_wake);
+    (void)pthread_mutex_unlock(&c->pull_lock);
+}
+
+// --- First a look --------------------------------------------------------------------------------
+
+static void look(void *arg)
+{
+    struct crun_job *j = arg;
+    struct wanted *w = j->more;
+    if (w->image.pull != RUNTIME_PULL_ALWAYS)
+        j->code = image_find(j->crun->images, w->image.reference, &j->arena, &w->info, &j->err);
+    w->needs_pull = w->image.pull == RUNTIME_PULL_ALWAYS || j->code == -ERR_NOT_FOUND;
+}
+
+static void looked(void *arg)
+{
+    struct crun_job *j = arg;
+    const struct wanted *w = j->more;
+    if (w->needs_pull) {
+        j->code = 0;
+        j->work = pull;
+        queue_pull(j, false);
+    } else {
+        crun_job_end(j);
+    }
+}
+
+void crun_image_ensure(struct runtime *r, const struct runtime_image *image, runtime_id_fn done,
+                       void *arg)
+{
+    struct crun *c = crun_of(r);
+    struct crun_job *j = crun_job_new(c, NULL);
+    struct wanted *w = arena_one(&j->arena, struct wanted);
+    struct str *auths = arena_array(&j->arena, struct str, image->auths_len + 1);
+    for (size_t i = 0; i < image->auths_len; i++)
+        auths[i] = arena_str(&j->arena, image->auths[i]);
+    w->image = (struct runtime_image){
+        .reference = arena_str(&j->arena, image->reference),
+        .pull = image->pull,
+        .auths = auths,
+        .auths_len = image->auths_len,
+    };
+    j->more = w;
+    j->after = answered;
+    j->id_done = done;
+    j->arg = arg;
+    loop_work(c->loop, look, looked, j);
+}
+
+// --- Removing ------------------------------------------------------------------------------------
+
+struct removal {
+    struct runtime_image_gc rules;
+    struct crun_images used; // ids, or names with digests
+    struct image_freed freed;
+    runtime_freed_fn done;
+    void *arg;
+};
+
+static bool is_used(void *arg, struct str id, struct str name)
+{
+    const struct removal *x = arg;
+    return map_has(&x->used, id) || (name.n && map_has(&x->used, name));
+}
+
+static void work_gc(struct crun_job *j)
+{
+    struct removal *x = j->more;
+    const struct image_gc how = {.rules = x->rules, .used = is_used, .arg = x};
+    j->code = image_gc(j->crun->images, &how, &x->freed, &j->err);
+}
+
+static void after_gc(struct crun_job *j)
+{
+    struct removal *x = j->more;
+    map_done(&x->used);
+    x->done(x->arg, j->code, &x->freed, j->code < 0 ? &j->err : NULL);
+}
+
+// What begins to use an image after this is told by the time of its last use.
+void crun_image_gc(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
+                   void *arg)
+{
+    struct crun *c = crun_of(r);
+    struct crun_job *j = crun_job_new(c, NULL);
+    struct removal *x = arena_one(&j->arena, struct removal);
+    *x = (struct removal){.rules = *how, .done = done, .arg = arg};
+    map_foreach(&c->boxes, i)
+        *map_put(&x->used, arena_str(&j->arena, (*map_value(&c->boxes, i))->meta.image_id)) = true;
+    list_foreach(&c->making, n)
+        *map_put(&x->used, arena_str(&j->arena, crun_image_of_making(n))) = true;
+    j->more = x;
+    j->work = work_gc;
+    j->after = after_gc;
+    queue_pull(j, true);
+}

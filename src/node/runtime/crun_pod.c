@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pods: a folder, namespaces, a network, the files that containers find in /etc.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "node/runtime/crun_int.h"
+#include "node/runtime/podns.h"
+#include "os/fault.h"
+#include "os/file.h"
+
+#include "base/banned.h"
+
+#define SHM_OPTIONS "mode=1777,size=65536k"
+
+struct crun_pod *crun_pod_find(struct crun *c, struct str id)
+{
+    struct crun_pod **p = map_get(&c->pods, id);
+    return p ? *p : NULL;
+}
+
+struct crun_pod *crun_pod_add(struct crun *c, const char *id)
+{
+    struct crun_pod *p = xcalloc(1, sizeof(*p));
+    p->crun = c;
+    memcpy(p->id, id, sizeof(p->id));
+    list_init(&p->jobs);
+    *map_put(&c->pods, str_z(p->id)) = p;
+    return p;
+}
+
+void crun_pod_drop(struct crun_pod *p)
+{
+    p->gone = true;
+    if (p->busy)
+        return;
+    (void)map_del(&p->crun->pods, str_z(p->id));
+    arena_done(&p->arena);
+    free(p);
+}
+
+// --- Run -----------------------------------------------------------------------------------------
+
+struct run {
+    struct runtime_pod pod;
+    struct crun_pod_meta meta;
+};
+
+struct runtime_pair *crun_copy_pairs(const struct runtime_pair *from, size_t n, struct arena *a)
+{
+    struct runtime_pair *to = arena_array(a, struct runtime_pair, n + 1);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (struct runtime_pair){arena_str(a, from[i].name), arena_str(a, from[i].value)};
+    return to;
+}
+
+static void copy_pod(const struct runtime_pod *from, struct arena *a, struct runtime_pod *to)
+{
+    *to = *from;
+    to->namespace = arena_str(a, from->namespace);
+    to->name = arena_str(a, from->name);
+    to->uid = arena_str(a, from->uid);
+    to->hostname = arena_str(a, from->hostname);
+    to->log_dir = arena_str(a, str_z(from->log_dir)).p;
+    to->resolv_conf = arena_str(a, from->resolv_conf);
+    to->hosts = arena_str(a, from->hosts);
+    to->cgroup_parent = arena_str(a, from->cgroup_parent);
+    to->sysctls = crun_copy_pairs(from->sysctls, from->sysctls_len, a);
+}
+
+static void copy_pod_meta(const struct crun_pod_meta *from, struct arena *a,
+                          struct crun_pod_meta *to)
+{
+    *to = *from;
+    to->namespace = arena_str(a, from->namespace);
+    to->name = arena_str(a, from->name);
+    to->uid = arena_str(a, from->uid);
+    to->hostname = arena_str(a, from->hostname);
+    to->log_dir = arena_str(a, from->log_dir);
+    to->address = arena_str(a, from->address);
+    to->cgroup = arena_str(a, from->cgroup);
+    to->boot_id = arena_str(a, from->boot_id);
+}
+
+static int write_files(const char *folder, const struct run *r, struct err *err)
+{
+    cleanup_sbuf struct sbuf hosts = {0}, hostname = {0}, resolv = {0};
+    const struct runtime_pod *p = &r->pod;
+    cleanup_fd int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (p->hosts.n)
+        sbuf_add(&hosts, p->hosts);
+    else if (p->host_network)
+        (void)!file_read_at(AT_FDCWD, "/etc/hosts", CRUN_META_BYTES, &hosts);
+    if (!hosts.n) {
+        sbuf_addz(&hosts, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+                          "fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\n"
+                          "fe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n");
+        if (r->meta.address.n && p->hostname.n)
+            sbuf_addf(&hosts, "%.*s\t%.*s\n", STR_ARG(r->meta.address), STR_ARG(p->hostname));
+    }
+    if (p->resolv_conf.n)
+        sbuf_add(&resolv, p->resolv_conf);
+    else // often a link, which is the host's to make
+        (void)!file_read("/etc/resolv.conf", 65536, &resolv, NULL);
+    sbuf_addf(&hostname, "%.*s\n", STR_ARG(p->hostname));
+    fault_point("write the pod's files");
+    int rc = fd < 0 ? -errno : file_replace_atomic(fd, "hosts", sbuf_str(&hosts), 0644, NULL);
+    if (rc == 0)
+        rc = file_replace_atomic(fd, "resolv.conf", sbuf_str(&resolv), 0644, NULL);
+    if (rc == 0)
+        rc = file_replace_atomic(fd, "hostname", sbuf_str(&hostname), 0644, NULL);
+    return rc < 0 ? err_set(err, -rc, "cannot write to %s: %s", folder, strerrordesc_np(-rc)) : 0;
+}
+
+static int mount_shm(const char *folder, struct err *err)
+{
+    cleanup_sbuf struct sbuf path = {0};
+    sbuf_addf(&path, "%s/shm", folder);
+    fault_point("mount the pod's shared memory");
+    if (mkdir(path.p, 0700) != 0 && errno != EEXIST)
+        return err_set(err, errno, "cannot make %s: %s", path.p, strerrordesc_np(errno));
+    if (mount("shm", path.p, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, SHM_OPTIONS) != 0)
+        return err_set(err, errno, "cannot mount %s: %s", path.p, strerrordesc_np(errno));
+    return 0;
+}
+
+static int add_network(const struct crun *c, const char *id, const char *folder, struct run *r,
+                       struct arena *arena, struct err *err)
+{
+    cleanup_sbuf struct sbuf netns = {0}, address = {0};
+    if (r->pod.host_network || !c->net)
+        return 0;
+    sbuf_addf(&netns, "%s/ns/net", folder);
+    int rc = podnet_add(c->net, id, netns.p, &address, err);
+    if (rc == 0)
+        r->meta.address = arena_str(arena, sbuf_str(&address));
+    return rc;
+}
+
+static int make_pod(const struct crun *c, const char *id, struct run *r, struct arena *arena,
+                    struct err *err)
+{
+    struct str folder = crun_pod_folder(c, id, arena);
+    const struct podns_options ns = {
+        .folder = folder.p,
+        .monitor = c->monitor,
+        .net = !r->pod.host_network,
+        .ipc = !r->pod.host_ipc,
+        .uts = !r->pod.host_network,
+        .pid = r->pod.share_pid && !r->pod.host_pid,
+        .hostname = r->pod.hostname,
+        .sysctls = r->pod.sysctls,
+        .sysctls_len = r->pod.sysctls_len,
+    };
+    fault_point("make the pod's folder");
+    int rc = file_make_dir_at(AT_FDCWD, folder.p, 0711);
+    if (rc < 0)
+        return err_set(err, -rc, "cannot make %s: %s", folder.p, strerrordesc_np(-rc));
+    fault_point("make the pod's namespaces");
+    rc = podns_make(&ns, err);
+    if (rc == 0)
+        rc = add_network(c, id, folder.p, r, arena, err);
+    if (rc == 0)
+        rc = write_files(folder.p, r, err);
+    if (rc == 0 && !r->pod.host_ipc)
+        rc = mount_shm(folder.p, err);
+    fault_point("describe the pod");
+    // The description comes last: a pod without one was never made.
+    return rc < 0 ? rc : crun_write_pod(c, id, &r->meta, err);
+}
+
+void crun_pod_dismantle(const struct crun *c, const char *id, const struct crun_pod_meta *m)
+{
+    cleanup_arena struct arena arena = {0};
+    struct str folder = crun_pod_folder(c, id, &arena);
+    fault_point("take the pod's network away");
+    if (c->net)
+        podnet_remove(c->net, id);
+    fault_point("take the pod's namespaces apart");
+    podns_remove(folder.p);
+    if (m && m->cgroup.n && !c->no_cgroups)
+        cgroup_remove(&c->cgroups, m->cgroup.p);
+}
+
+static void work_run(struct crun_job *j)
+{
+    struct run *r = j->more;
+    const struct crun *c = j->crun;
+    struct str folder = crun_pod_folder(c, j->id, &j->arena);
+    // What an interrupted attempt left.
+    crun_pod_dismantle(c, j->id, NULL);
+    (void)file_remove_tree(folder.p, NULL);
+    j->code = make_pod(c, j->id, r, &j->arena, &j->err);
+    if (j->code < 0) {
+        crun_pod_dismantle(c, j->id, &r->meta);
+        (void)file_remove_tree(folder.p, NULL);
+    }
+}
+
+static void after_run(struct crun_job *j)
+{
+    const struct run *r = j->more;
+    if (j->code < 0) {
+        j->pod->gone = true;
+        return;
+    }
+    copy_pod_meta(&r->meta, &j->pod->arena, &j->pod->meta);
+    j->pod->known = true;
+    j->pod->gone = false;
+}
+
+// What is there and ready is not made again; one that was stopped is made anew.
+static void before_run(struct crun_job *j)
+{
+    if (j->pod->known && !j->pod->meta.stopped) {
+        j->work = NULL;
+        j->after = NULL;
+    }
+}
+
+static struct str cgroup_of(const struct crun *c, const struct runtime_pod *p, struct arena *arena)
+{
+    return arena_strf(arena, "/%s/%.*s%spod%.*s", c->cgroup_top, STR_ARG(p->cgroup_parent),
+                      p->cgroup_parent.n ? "/" : "", STR_ARG(p->uid));
+}
+
+void crun_pod_run(struct runtime *rt, const struct runtime_pod *pod, runtime_id_fn done, void *arg)
+{
+    struct crun *c = crun_of(rt);
+    char id[CRUN_ID_LEN + 1];
+    crun_pod_id(c, pod->uid, pod->attempt, id);
+    struct crun_pod *p = crun_pod_find(c, str_z(id));
+    if (!p)
+        p = crun_pod_add(c, id);
+    struct crun_job *j = crun_job_new(c, p);
+    struct run *r = arena_one(&j->arena, struct run);
+    memcpy(j->id, id, sizeof(j->id));
+    copy_pod(pod, &j->arena, &r->pod);
+    r->meta = (struct crun_pod_meta){
+        .namespace = r->pod.namespace,
+        .name = r->pod.name,
+        .uid = r->pod.uid,
+        .hostname = r->pod.hostname,
+        .log_dir = str_z(r->pod.log_dir),
+        .address = STR(""),
+        .cgroup = cgroup_of(c, &r->pod, &j->arena),
+        .attempt = pod->attempt,
+        .host_network = pod->host_network,
+        .host_pid = pod->host_pid,
+        .host_ipc = pod->host_ipc,
+        .share_pid = pod->share_pid,
+        .created_ns = exec_wall_ns(c->exec),
+        .boot_id = c->boot_id,
+    };
+    j->more = r;
+    j->id_done = done;
+    j->arg = arg;
+    j->before = before_run;
+    j->work = work_run;
+    j->after = after_run;
+    if (!crun_name_ok(pod->uid)) {
+        j->code = err_set(&j->err, ERR_INVALID, "a pod needs a uid that can be a file's name");
+        j->before = NULL;
+        j->work = NULL;
+        j->after = NULL;
+        p->gone = !p->known;
+    }
+    crun_job_submit(j);
+}
+
+// --- Stop, remove --------------------------------------------------------------------------------
+
+struct ending {
+    const char **ids; // of its containers
+    const struct str *cgroups;
+    size_t n;
+    struct crun_pod_meta meta;
+    bool remove;
+};
+
+static int end_containers(struct crun_job *j, const struct ending *e)
+{
+    int code = 0;
+    for (size_t i = 0; i < e->n; i++) {
+        int rc = e->remove ? crun_box_destroy(j->crun, e->ids[i], e->cgroups[i], &j->err)
+                           : crun_box_kill(j->crun, e->ids[i], e->cgroups[i], &j->err);
+        if (rc < 0)
+            code = rc;
+    }
+    return code;
+}
+
+// A full disk must not keep a pod alive that perhaps fills it: to remove a description takes no room, and a pod
+// without one counts as never made.
+static int forget_pod(struct crun_job *j)
+{
+    struct str folder = crun_pod_folder(j->crun, j->id, &j->arena);
+    if (unlink(arena_strf(&j->arena, "%s/meta", folder.p).p) != 0 && errno != ENOENT)
+        return j->code;
+    j->err = (struct err){0};
+    return 0;
+}
+
+static void work_end(struct crun_job *j)
+{
+    struct ending *e = j->more;
+    j->code = end_containers(j, e);
+    if (j->code < 0)
+        return;
+    // Said before it is done: a pod that is half taken apart is not ready.
+    e->meta.stopped = true;
+    e->meta.address = STR("");
+    fault_point("say that the pod is stopped");
+    j->code = crun_write_pod(j->crun, j->id, &e->meta, &j->err);
+    if (j->code < 0)
+        j->code = forget_pod(j);
+    if (j->code < 0)
+        return;
+    crun_pod_dismantle(j->crun, j->id, &e->meta);
+    if (!e->remove)
+        return;
+    fault_point("remove the pod's folder");
+    int rc = file_remove_tree(crun_pod_folder(j->crun, j->id, &j->arena).p, NULL);
+    if (rc < 0)
+        j->code = err_set(&j->err, -rc, "cannot remove a pod's folder: %s", strerrordesc_np(-rc));
+}
+
+static void after_end(struct crun_job *j)
+{
+    const struct ending *e = j->more;
+    if (j->code < 0)
+        return;
+    if (j->pod->known) {
+        j->pod->meta.stopped = true;
+        j->pod->meta.address = STR("");
+    }
+    if (!e->remove)
+        return;
+    for (size_t i = 0; i < e->n; i++) {
+        struct crun_box *b = crun_box_find(j->crun, str_z(e->ids[i]));
+        if (b) {
+            (void)map_del(&j->crun->boxes, str_z(b->id));
+            crun_box_free(b);
+        }
+    }
+    j->pod->known = false;
+    j->pod->gone = true;
+}
+
+// The containers are counted when the work begins, so that one under way is not missed.
+static void before_end(struct crun_job *j)
+{
+    struct crun *c = j->crun;
+    struct ending *e = j->more;
+    copy_pod_meta(&j->pod->meta, &j->arena, &e->meta);
+    const char **ids = arena_array(&j->arena, const char *, map_len(&c->boxes) + 1);
+    struct str *cgroups = arena_array(&j->arena, struct str, map_len(&c->boxes) + 1);
+    map_foreach(&c->boxes, i) {
+        struct crun_box *b = *map_value(&c->boxes, i);
+        if (!str_eqz(b->meta.pod, j->id))
+            continue;
+        ids[e->n] = arena_str(&j->arena, str_z(b->id)).p;
+        cgroups[e->n++] = arena_str(&j->arena, b->meta.cgroup);
+    }
+    e->ids = ids;
+    e->cgroups = cgroups;
+    if (!j->pod->known) // its making failed, or it was removed before
+        j->work = NULL;
+}
+
+static void end_pod(struct runtime *rt, struct str id, bool remove, runtime_done_fn done, void *arg)
+{
+    struct crun *c = crun_of(rt);
+    struct crun_pod *p = crun_pod_find(c, id);
+    if (!p) {
+        crun_answer(c, 0, NULL, done, arg);
+        return;
+    }
+    struct crun_job *j = crun_job_new(c, p);
+    struct ending *e = arena_one(&j->arena, struct ending);
+    memcpy(j->id, p->id, sizeof(j->id));
+    e->remove = remove;
+    j->more = e;
+    j->done = done;
+    j->arg = arg;
+    j->before = before_end;
+    j->work = work_end;
+    j->after = after_end;
+    crun_job_submit(j);
+}
+
+void crun_pod_stop(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
+{
+    end_pod(r, id, false, done, arg);
+}
+
+void crun_pod_remove(struct runtime *r, struct str id, runtime_done_fn done, void *arg)
+{
+    end_pod(r, id, true, done, arg);
+}
+
+const char *crun_pod_netns(struct runtime *r, struct str id)
+{
+    struct crun_pod *p = crun_pod_find(crun_of(r), id);
+    if (!p || !p->known || p->meta.host_network)
+        return NULL;
+    if (!p->netns)
+        p->netns = arena_strf(&p->arena, "%s/pods/%s/ns/net", p->crun->root, p->id).p;
+    return p->netns;
+}

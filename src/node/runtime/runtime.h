@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs containers, behind one interface: crun or runc with OCI bundles now, a CRI runtime later, memory
+// in tests. The words are those of the CRI: a pod is a set of namespaces that its containers share, a
+// container is made, started, stopped and removed, an image is pulled by reference.
+//
+// A runtime belongs to one exec. Every operation ends once, by its `done`, never before the call has
+// returned. Everything is idempotent: what is there already is not made again, what is gone is stopped and
+// removed with success. What the runtime made outlives its process: after a restart `list` tells it all.
+// Requests are copied where they must outlive the call.
+#ifndef NODE_RUNTIME_RUNTIME_H
+#define NODE_RUNTIME_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct runtime;
+
+struct runtime_pair {
+    struct str name;
+    struct str value;
+};
+
+// --- Pods ----------------------------------------------------------------------------------------
+
+struct runtime_pod {
+    struct str namespace;
+    struct str name;
+    struct str uid;
+    uint32_t attempt;    // counts sandboxes made for one pod
+    struct str hostname; // empty: the host's (only with host_network)
+    const char *log_dir; // holds CONTAINER/ATTEMPT.log, in the CRI's format
+    bool host_network;
+    bool host_pid;
+    bool host_ipc;
+    bool share_pid;         // one pid namespace for all containers
+    struct str resolv_conf; // the text of the file; empty: the host's file
+    struct str hosts;       // the text of /etc/hosts; empty: made from hostname and address
+    const struct runtime_pair *sysctls;
+    size_t sysctls_len;
+    struct str cgroup_parent; // "guaranteed", "burstable", "besteffort"
+};
+
+enum runtime_pod_state { RUNTIME_POD_READY, RUNTIME_POD_NOT_READY };
+
+// --- Containers ----------------------------------------------------------------------------------
+
+enum runtime_propagation { RUNTIME_PRIVATE, RUNTIME_HOST_TO_CONTAINER, RUNTIME_BIDIRECTIONAL };
+
+struct runtime_mount {
+    const char *host_path;
+    const char *container_path;
+    // sub_path is walked below host_path without ever leaving it, whatever symbolic links say; made as a
+    // folder when it is not there. Empty: host_path itself.
+    const char *sub_path;
+    bool read_only;
+    enum runtime_propagation propagation;
+};
+
+// A device node of the host, or a folder of them, as a device plugin asks for it.
+struct runtime_device {
+    struct str host_path, container_path;
+    struct str permissions; // of r, w, m; empty: all
+};
+
+enum runtime_seccomp { RUNTIME_SECCOMP_DEFAULT, RUNTIME_SECCOMP_UNCONFINED, RUNTIME_SECCOMP_FILE };
+
+struct runtime_security {
+    bool privileged;
+    bool has_user, has_group;
+    int64_t user, group;  // else the image's
+    struct str user_name; // looked up in the image's /etc/passwd
+    const int64_t *groups;
+    size_t groups_len;
+    const struct str *add_caps; // "NET_ADMIN", "ALL"
+    size_t add_caps_len;
+    const struct str *drop_caps;
+    size_t drop_caps_len;
+    bool no_new_privileges;
+    bool read_only_root;
+    bool unmasked_proc;
+    bool must_not_be_root; // runAsNonRoot: an image that says root is refused
+    enum runtime_seccomp seccomp;
+    const char *seccomp_file;
+};
+
+// 0: no limit.
+struct runtime_limits {
+    int64_t cpu_shares;
+    int64_t cpu_quota_us;
+    int64_t cpu_period_us;
+    int64_t memory_bytes;
+    int64_t pids;
+    int64_t oom_score_adj;
+};
+
+struct runtime_container {
+    struct str name;
+    uint32_t attempt;          // restart count
+    struct str image;          // what image_ensure answered as id
+    const struct str *command; // replaces the image's entrypoint when not empty
+    size_t command_len;
+    const struct str *args; // replaces the image's command when not empty
+    size_t args_len;
+    struct str working_dir;         // empty: the image's
+    const struct runtime_pair *env; // over the image's; the last of a name counts
+    size_t env_len;
+    const struct runtime_mount *mounts;
+    size_t mounts_len;
+    const struct str *cdi_devices; // "vendor/class=name"
+    size_t cdi_devices_len;
+    const struct runtime_device *devices;
+    size_t devices_len;
+    const struct runtime_pair *annotations; // for the OCI runtime and its hooks
+    size_t annotations_len;
+    struct runtime_security security;
+    struct runtime_limits limits;
+    bool stdin;
+    bool stdin_once;
+    bool tty;
+    struct str target; // id of a running container whose processes it shall see; empty: none
+};
+
+enum runtime_container_state { RUNTIME_CREATED, RUNTIME_RUNNING, RUNTIME_EXITED, RUNTIME_UNKNOWN };
+
+struct runtime_container_status {
+    struct str id; // the runtime's, 64 hexadecimal digits or so
+    struct str pod_uid;
+    struct str pod_id; // of the pod's namespaces that it was made in
+    struct str name;
+    uint32_t attempt;
+    enum runtime_container_state state;
+    struct str image;                            // as it was asked for
+    struct str image_id;                         // with its digest
+    int64_t created_ns, started_ns, finished_ns; // wall clock; 0: not yet
+    int32_t exit_code;
+    int32_t signal; // that ended it; 0: none
+    bool oom_killed;
+    struct str message; // why it could not start
+};
+
+struct runtime_pod_status {
+    struct str id;
+    struct str namespace, name, uid;
+    uint32_t attempt;
+    enum runtime_pod_state state;
+    struct str address; // of its network; empty: none, or the host's
+    int64_t created_ns;
+};
+
+// --- Images --------------------------------------------------------------------------------------
+
+enum runtime_pull { RUNTIME_PULL_IF_NOT_PRESENT, RUNTIME_PULL_ALWAYS, RUNTIME_PULL_NEVER };
+
+struct runtime_image {
+    struct str reference; // as the pod has it
+    enum runtime_pull pull;
+    const struct str *auths; // texts of .dockerconfigjson, tried in order; may be empty
+    size_t auths_len;
+};
+
+// What removing images did.
+struct image_freed {
+    uint64_t capacity, available; // of their disk, afterwards, in bytes
+    unsigned percent_before;      // how much of it was in use
+    size_t removed;
+    uint64_t wanted, freed; // bytes; wanted is 0 where the disk was not full
+    bool enough;            // what was wanted is free
+};
+
+// Percent of the disk that are in use: from high on, images go until low. min_age_ns: what was used since stays.
+// all: everything that nobody uses goes.
+struct runtime_image_gc {
+    unsigned high_percent, low_percent;
+    int64_t min_age_ns;
+    bool all;
+};
+
+// --- Execution in a container --------------------------------------------------------------------
+
+struct runtime_exec;
+
+struct runtime_exec_options {
+    struct str container_id;
+    const struct str *command;
+    size_t command_len;
+    bool stdin;
+    bool tty;
+    int64_t
+        timeout_ns; // 0: none; afterwards everything it started is killed and the end is -ERR_TIMEOUT
+    // output is called for what the command writes, stream 1 or 2. May be NULL.
+    void (*output)(void *arg, int stream, struct str bytes);
+    // done ends it: code 0 and exit_code, or -ERR_… when the command could not be run.
+    void (*done)(void *arg, int code, int32_t exit_code, const struct err *err);
+    void *arg;
+};
+
+// --- The interface -------------------------------------------------------------------------------
+
+typedef void (*runtime_done_fn)(void *arg, int code, const struct err *err);
+// id is good until the callback returns; empty for failures.
+typedef void (*runtime_id_fn)(void *arg, int code, struct str id, const struct err *err);
+
+typedef void (*runtime_freed_fn)(void *arg, int code, const struct image_freed *freed,
+                                 const struct err *err);
+
+struct runtime_list {
+    const struct runtime_pod_status *pods;
+    size_t pods_len;
+    const struct runtime_container_status *containers;
+    size_t containers_len;
+};
+
+struct runtime_ops {
+    // name and version, and what this machine does not enforce, one line each, for the node's status.
+    void (*about)(struct runtime *r, struct str *ret_version, const struct str **ret_not_enforced,
+                  size_t *ret_len);
+
+    // image_ensure answers with the image's id. Codes: -ERR_NOT_FOUND (not here and may not be pulled:
+    // ErrImageNeverPull; or nowhere: ErrImagePull), -ERR_INVALID (InvalidImageName, bad digest), …
+    void (*image_ensure)(struct runtime *r, const struct runtime_image *image, runtime_id_fn done,
+                         void *arg);
+
+    // image_gc removes images that no container has, when their disk is fuller than it should be. May be NULL.
+    void (*image_gc)(struct runtime *r, const struct runtime_image_gc *how, runtime_freed_fn done,
+                     void *arg);
+
+    void (*pod_run)(struct runtime *r, const struct runtime_pod *pod, runtime_id_fn done,
+                    void *arg);
+    // pod_stop kills what still runs, and takes the namespaces apart.
+    void (*pod_stop)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+    void (*pod_remove)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+    // pod_netns is a path of the pod's network namespace, NULL for the host's. Good until the next call.
+    const char *(*pod_netns)(struct runtime *r, struct str id);
+
+    void (*container_create)(struct runtime *r, struct str pod_id,
+                             const struct runtime_container *container, runtime_id_fn done,
+                             void *arg);
+    void (*container_start)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+    // container_stop sends the stop signal, and SIGKILL grace_ns later (0: at once). done: it has ended.
+    void (*container_stop)(struct runtime *r, struct str id, int64_t grace_ns, runtime_done_fn done,
+                           void *arg);
+    void (*container_remove)(struct runtime *r, struct str id, runtime_done_fn done, void *arg);
+
+    // status tells of one container, in memory: legal at any time. Returns false for one that is not known.
+    bool (*container_status)(struct runtime *r, struct str id,
+                             struct runtime_container_status *ret);
+    void (*list)(struct runtime *r, void (*fn)(void *arg, const struct runtime_list *all),
+                 void *arg);
+
+    struct runtime_exec *(*exec)(struct runtime *r, const struct runtime_exec_options *options);
+    // attach is the same with the container's own first process: command and timeout are not used, its end is told
+    // with exit code 0, and to cancel it is to go away, not to kill. Where the container asked for no input, or its
+    // input has ended, what is written is dropped.
+    struct runtime_exec *(*attach)(struct runtime *r, const struct runtime_exec_options *options);
+    void (*exec_write)(struct runtime_exec *x, struct str bytes); // end of input: bytes.p NULL
+    void (*exec_resize)(struct runtime_exec *x, uint16_t columns, uint16_t rows);
+    // exec_queued is how many bytes of input wait for the command. May be NULL.
+    size_t (*exec_queued)(const struct runtime_exec *x);
+    // exec_hold stops giving output (true) or goes on (false): who reads it is slow. May be NULL.
+    void (*exec_hold)(struct runtime_exec *x, bool hold);
+    void (*exec_cancel)(struct runtime_exec *x); // done comes all the same
+
+    // leave: nothing is watched from now on, so that the loop can end, and what is under way may still end; for who
+    // stops while something is under way and cannot free.
+    void (*leave)(struct runtime *r);
+    void (*free)(struct runtime *r); // what runs goes on
+};
+
+// What a runtime tells without being asked, on its exec.
+struct runtime_listener {
+    // A container ended, or could not be watched any more.
+    void (*exited)(void *arg, const struct runtime_container_status *status);
+    void *arg;
+};
+
+struct runtime {
+    const struct runtime_ops *ops;
+    struct runtime_listener listener; // set by whoever uses it, before the first call
+};
+
+#endif

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cluster in memory: its life, what is admitted to it, and when it has come to rest.
+#include "plan/sim/sim.h"
+
+#include "api/limits.h"
+#include "api/quota.h"
+
+#include "base/banned.h"
+
+// Who wants to try again within this time is waited for; later tries mean that it does not succeed.
+#define SOON_NS (2 * CLOCK_NS_PER_SEC)
+
+// A pod that tolerates a taint for longer stays.
+#define LOOK_AHEAD_NS (INT64_C(366) * 24 * 3600 * CLOCK_NS_PER_SEC)
+
+// --- Objects -------------------------------------------------------------------------------------
+
+void sim_put(struct sim *s, const struct api_type *type, void *value)
+{
+    const struct api_object o = {world_kind(type), value};
+    assert(o.kind);
+    (void)memory_put(s->memory, &o);
+}
+
+static const struct typed_object *sim_find(const struct sim *s, const char *version,
+                                           const char *kind, struct str namespace, struct str name)
+{
+    return memory_find(s->memory, &(struct client_key){api_kind_find(str_z(version), str_z(kind)),
+                                                       namespace, name});
+}
+
+const struct typed_object *sim_pod(const struct sim *s, struct str namespace, struct str name)
+{
+    return sim_find(s, "v1", "Pod", namespace, name);
+}
+
+const struct typed_object *sim_claim(const struct sim *s, struct str namespace, struct str name)
+{
+    return sim_find(s, "resource.k8s.io/v1", "ResourceClaim", namespace, name);
+}
+
+// --- Quotas --------------------------------------------------------------------------------------
+
+static struct str sim_extended_of(void *ctx, struct str class_name, struct arena *arena)
+{
+    const struct typed_object *o =
+        sim_find(ctx, "resource.k8s.io/v1", "DeviceClass", STR(""), class_name);
+    const struct api_device_class *c = o ? o->object.value : NULL;
+    return c ? arena_str(arena, c->spec.extended_resource_name) : STR("");
+}
+
+struct class_search {
+    struct str extended;
+    bool found;
+};
+
+static void sim_match_class(void *arg, const struct typed_object *o)
+{
+    struct class_search *c = arg;
+    const struct api_device_class *class_ = o->object.value;
+    c->found |= str_eq(class_->spec.extended_resource_name, c->extended);
+}
+
+static bool sim_has_class(void *ctx, struct str extended)
+{
+    const struct sim *s = ctx;
+    struct class_search c = {.extended = extended};
+    memory_foreach(s->memory, api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceClass")),
+                   sim_match_class, &c);
+    return c.found;
+}
+
+static const struct api_pod *sim_pod_of(void *ctx, struct str namespace, struct str name,
+                                        struct arena *arena)
+{
+    (void)arena;
+    const struct typed_object *o = sim_pod(ctx, namespace, name);
+    return o ? o->object.value : NULL;
+}
+
+struct quota_search {
+    struct str namespace;
+    struct VEC(const struct typed_object *) found; // referenced
+};
+
+static void sim_match_quota(void *arg, const struct typed_object *o)
+{
+    struct quota_search *q = arg;
+    if (str_eq(o->meta->namespace, q->namespace))
+        vec_push(&q->found, typed_object_ref(o));
+}
+
+// sim_charge counts an object in the quotas of its namespace, in all of them or in none.
+static int sim_charge(struct sim *s, const struct api_object *object, struct sbuf *why)
+{
+    struct quota_search q = {.namespace = api_object_meta(object)->namespace};
+    struct arena arena = {0};
+    const struct quota_world world = {.features = &s->features,
+                                      .now = {.set = true,
+                                              .at = moment_from_ns(clock_wall_ns(&s->clock.clock))},
+                                      .extended_of = sim_extended_of,
+                                      .has_class = sim_has_class,
+                                      .pod_of = sim_pod_of,
+                                      .ctx = s};
+    int r = 0;
+    memory_foreach(s->memory, world_kind(&api_resource_quota_type), sim_match_quota, &q);
+    struct api_resource_quota *changed =
+        arena_array(&arena, struct api_resource_quota, q.found.n + 1);
+    bool *counted = arena_array(&arena, bool, q.found.n + 1);
+    struct quota_change c = {0};
+    if (q.found.n)
+        c = quota_change_of(object, NULL, &world, &arena);
+    for (size_t i = 0; r == 0 && i < q.found.n; i++) {
+        changed[i] = *(const struct api_resource_quota *)q.found.p[i]->object.value;
+        r = quota_admit(&changed[i], &c, &arena, &counted[i], why);
+    }
+    for (size_t i = 0; i < q.found.n; i++) {
+        if (r == 0 && counted[i])
+            sim_put(s, &api_resource_quota_type, &changed[i]);
+        typed_object_unref(q.found.p[i]);
+    }
+    vec_done(&q.found);
+    arena_done(&arena);
+    return r;
+}
+
+static void sim_refuse(struct sim *s, const char *plural, struct str namespace, struct str name,
+                       struct str pod, struct str why)
+{
+    struct str key = arena_strf(&s->arena, "%.*s/%.*s", STR_ARG(namespace), STR_ARG(pod));
+    *map_put(&s->refusals, key) = arena_strf(&s->arena, "%s \"%.*s\" is forbidden: %.*s", plural,
+                                             STR_ARG(name), STR_ARG(why));
+}
+
+struct str sim_refusal(const struct sim *s, struct str pod)
+{
+    const struct str *why = map_get(&s->refusals, pod);
+    return why ? *why : (struct str){0};
+}
+
+// sim_guard is the admission of what controllers and the scheduler create.
+static int sim_guard(void *arg, const struct api_object *object, const struct typed_object *old,
+                     struct err *err)
+{
+    struct sim *s = arg;
+    cleanup_sbuf struct sbuf why = {0};
+    const struct api_object_meta *m = api_object_meta(object);
+    if (old || !object->kind->namespaced || object->kind->type == &api_event_type ||
+        sim_charge(s, object, &why) == 0)
+        return 0;
+    struct str name = m->name.n ? m->name : m->generate_name;
+    if (m->owner_references.n)
+        sim_refuse(s, "resourceclaims.resource.k8s.io", m->namespace, name,
+                   m->owner_references.p[0].name, sbuf_str(&why));
+    return err_set(err, ERR_FORBIDDEN, "%.*s \"%.*s\" is forbidden: %.*s",
+                   STR_ARG(object->kind->plural), STR_ARG(name), STR_ARG(sbuf_str(&why)));
+}
+
+// --- Priorities ----------------------------------------------------------------------------------
+
+struct priority_search {
+    struct str name; // empty: the default
+    const struct api_priority_class *found;
+};
+
+static void sim_match_priority(void *arg, const struct typed_object *o)
+{
+    struct priority_search *p = arg;
+    const struct api_priority_class *c = o->object.value;
+    bool fits = p->name.n ? str_eq(o->meta->name, p->name) : c->global_default;
+    if (fits && (!p->found || c->value < p->found->value))
+        p->found = c;
+}
+
+// sim_set_priority gives a pod the priority of its class; 0 where there is none of that name.
+static void sim_set_priority(struct sim *s, struct api_pod *pod)
+{
+    static const struct {
+        const char *name;
+        int32_t value;
+    } system[] = {{"system-cluster-critical", 2000000000}, {"system-node-critical", 2000001000}};
+    struct priority_search p = {.name = pod->spec.priority_class_name};
+    if (pod->spec.has_priority)
+        return;
+    memory_foreach(s->memory, world_kind(&api_priority_class_type), sim_match_priority, &p);
+    pod->spec.priority = p.found ? p.found->value : 0;
+    for (size_t i = 0; !p.found && i < array_len(system); i++)
+        if (str_eqz(p.name, system[i].name))
+            pod->spec.priority = system[i].value;
+    pod->spec.has_priority = true;
+}
+
+struct limiting {
+    struct api_pod *pod;
+    struct arena *arena;
+};
+
+static void sim_apply_limits(void *arg, const struct typed_object *o)
+{
+    const struct limiting *l = arg;
+    cleanup_sbuf struct sbuf told = {0};
+    if (str_eq(o->meta->namespace, l->pod->metadata.namespace))
+        limits_default_pod(l->pod, o->object.value, &told, l->arena);
+}
+
+int sim_admit_pod(struct sim *s, const struct api_pod *pod)
+{
+    struct arena arena = {0};
+    struct api_pod own;
+    const struct api_object object = {world_kind(&api_pod_type), &own};
+    cleanup_sbuf struct sbuf why = {0};
+    api_copy(&api_pod_type, pod, &own, &arena);
+    sim_set_priority(s, &own);
+    memory_foreach(s->memory, world_kind(&api_limit_range_type), sim_apply_limits,
+                   &(struct limiting){&own, &arena});
+    int r = sim_charge(s, &object, &why);
+    if (r == 0)
+        sim_put(s, &api_pod_type, &own);
+    else
+        sim_refuse(s, "pods", own.metadata.namespace, own.metadata.name, own.metadata.name,
+                   sbuf_str(&why));
+    arena_done(&arena);
+    return r;
+}
+
+// --- Life ----------------------------------------------------------------------------------------
+
+static void sim_on_write(void *arg, const struct typed_object *before,
+                         const struct typed_object *after)
+{
+    struct sim *s = arg;
+    if (after || !s->evicting || before->object.kind->type != &api_pod_type)
+        return;
+    int64_t after_s = (clock_mono_ns(&s->clock.clock) - s->started_ns) / CLOCK_NS_PER_SEC;
+    vec_push(&s->evictions, ((struct sim_eviction){typed_object_ref(before), after_s}));
+}
+
+void sim_start(struct sim *s, const struct features *features, int64_t wall_ns)
+{
+    *s = (struct sim){0};
+    if (features)
+        s->features = *features;
+    else
+        features_init(&s->features, FEATURES_MINOR);
+    clock_fake_init(&s->clock, wall_ns);
+    rng_seeded_init(&s->rng, 1);
+    s->exec = exec_sim_new(&s->clock, &s->rng.rng);
+    s->memory = memory_new(exec_sim_exec(s->exec), &s->features);
+    s->client = memory_client(s->memory);
+    memory_set_guard(s->memory, sim_guard, s);
+    memory_set_hook(s->memory, sim_on_write, s);
+}
+
+void sim_end(struct sim *s)
+{
+    if (!s->exec)
+        return;
+    sched_free(s->sched);
+    ctl_free(s->ctl);
+    s->ctl = NULL;
+    client_free(s->client);
+    while (exec_sim_step(s->exec))
+        ;
+    memory_free(s->memory);
+    exec_sim_free(s->exec);
+    vec_foreach(&s->evictions, e)
+        typed_object_unref(e->pod);
+    vec_done(&s->evictions);
+    map_done(&s->refusals);
+    arena_done(&s->arena);
+    *s = (struct sim){0};
+}
+
+// sim_lead starts controllers.
+static void sim_lead(struct sim *s, const enum ctl_controller *which, size_t len)
+{
+    struct ctl_options o = {.client = s->client,
+                            .exec = exec_sim_exec(s->exec),
+                            .features = &s->features,
+                            // until all is listed: what is not known yet would be taken for missing
+                            .standby = true};
+    for (size_t i = 0; i < CTL_CONTROLLERS; i++)
+        o.off[i] = true;
+    for (size_t i = 0; i < len; i++)
+        o.off[which[i]] = false;
+    s->ctl = ctl_new(&o);
+    ctl_start(s->ctl);
+    while (!ctl_synced(s->ctl) && exec_sim_step(s->exec))
+        ;
+    ctl_lead(s->ctl);
+}
+
+void sim_control(struct sim *s)
+{
+    static const enum ctl_controller which[] = {CTL_CLAIMS, CTL_QUOTAS, CTL_VOLUMES};
+    sim_lead(s, which, array_len(which));
+}
+
+void sim_evict(struct sim *s)
+{
+    static const enum ctl_controller which = CTL_TAINTS;
+    s->started_ns = clock_mono_ns(&s->clock.clock);
+    s->evicting = true;
+    sim_lead(s, &which, 1);
+    exec_sim_run(s->exec, s->started_ns + LOOK_AHEAD_NS);
+    s->evicting = false;
+    ctl_free(s->ctl);
+    s->ctl = NULL;
+    while (exec_sim_step(s->exec))
+        ;
+}
+
+void sim_schedule(struct sim *s, enum alloc_policy policy, const struct str *names, size_t len)
+{
+    s->sched = sched_new(&(struct sched_options){.client = s->client,
+                                                 .names = names,
+                                                 .names_len = len,
+                                                 .features = &s->features,
+                                                 .policy = policy});
+    sched_start(s->sched);
+}
+
+// sim_at_rest: nobody will do anything but wait. Pods that are being bound may wait for drivers and
+// provisioners, which are not here.
+static bool sim_at_rest(const struct sim *s)
+{
+    struct sched_stats stats = {0};
+    if (s->sched)
+        sched_get_stats(s->sched, &stats);
+    return (!s->sched || sched_synced(s->sched)) && stats.active == 0 && stats.backing_off == 0 &&
+           (!s->ctl || ctl_idle(s->ctl));
+}
+
+void sim_settle(struct sim *s, int64_t seconds)
+{
+    int64_t until = clock_mono_ns(&s->clock.clock) + seconds * CLOCK_NS_PER_SEC;
+    for (;;) {
+        while (exec_sim_step(s->exec))
+            ;
+        int64_t next = exec_sim_next_ns(s->exec);
+        bool soon = next < s->clock.mono + SOON_NS;
+        if (next > until || (!soon && sim_at_rest(s)))
+            return;
+        if (next > s->clock.mono)
+            clock_fake_advance(&s->clock, next - s->clock.mono);
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A cluster in memory: the objects of a world on an API in memory, with the real controllers and the
+// real scheduler on a clock of their own. Whatever they would do to a cluster, they do to this one.
+// Private to src/plan.
+#ifndef PLAN_SIM_SIM_H
+#define PLAN_SIM_SIM_H
+
+#include "api/features.h"
+#include "base/exec.h"
+#include "client/memory.h"
+#include "ctl/ctl.h"
+#include "plan/sim/plan_int.h"
+#include "sched/sched.h"
+
+// The time where nobody says what time it is.
+#define SIM_FIXED_WALL_NS (INT64_C(1800000000) * CLOCK_NS_PER_SEC)
+
+// A pod that a controller has deleted.
+struct sim_eviction {
+    const struct typed_object *pod; // referenced
+    int64_t after_s;                // seconds after it started
+};
+
+// Why an object was not admitted, by the pod that needs it.
+struct sim_refusals MAP(struct str);
+
+struct sim {
+    struct clock_fake clock;
+    struct rng_seeded rng;
+    struct exec_sim *exec;
+    struct features features;
+    struct memory *memory;
+    struct client *client;
+    struct ctl *ctl;
+    struct sched *sched;
+    bool evicting;      // the controller of taints runs
+    int64_t started_ns; // and does since then
+    struct VEC(struct sim_eviction) evictions;
+    struct sim_refusals refusals; // by NAMESPACE/NAME
+    struct arena arena;           // of refusals
+};
+
+// sim_start makes an empty cluster whose time is wall_ns. features NULL: defaults of the newest release.
+void sim_start(struct sim *s, const struct features *features, int64_t wall_ns);
+void sim_end(struct sim *s);
+
+// sim_load_world puts the world of a plan in, but for pods that are not in the cluster yet and those that
+// leave_out (may be NULL) says. The plan's nodes are those that are there then. sim_load_rule puts in a taint rule; one
+// that does not say since when is of now.
+void sim_load_world(struct plan *p, struct sim *s, bool (*leave_out)(void *arg, struct str pod),
+                    void *arg);
+void sim_load_rule(struct sim *s, const struct api_device_taint_rule *rule);
+
+// sim_put puts an object in, as it is. sim_admit_pod does what the server does to a new pod: its
+// priority, limits, quotas. Returns 0, or -ERR_FORBIDDEN; then the pod is not there, and sim_refusal says why.
+void sim_put(struct sim *s, const struct api_type *type, void *value);
+int sim_admit_pod(struct sim *s, const struct api_pod *pod) MUST_USE;
+struct str sim_refusal(const struct sim *s, struct str pod);
+
+// sim_evict lets the controller of device taints evict whom it will within a year; evictions says whom.
+void sim_evict(struct sim *s);
+
+// sim_control starts the controllers of claims, quotas and volumes, sim_schedule the scheduler for pods of
+// these schedulers.
+void sim_control(struct sim *s);
+void sim_schedule(struct sim *s, enum alloc_policy policy, const struct str *names, size_t len);
+
+// sim_settle lets time pass until nobody has anything to do, at most for so many seconds.
+void sim_settle(struct sim *s, int64_t seconds);
+
+// What is there; NULL when it is not. Good until something is written.
+const struct typed_object *sim_pod(const struct sim *s, struct str namespace, struct str name);
+const struct typed_object *sim_claim(const struct sim *s, struct str namespace, struct str name);
+
+#endif

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/doctor.h"
+
+#include <stdio.h>
+
+#include "api/match/device_taint.h"
+#include "plan/sim/plan_int.h"
+
+#include "base/banned.h"
+
+#define TOLD_MAX      20        // findings of one check that are told one by one
+#define STUCK_SECONDS (5 * 60)  // that a claim may take to go
+#define IDLE_SECONDS  (10 * 60) // that a claim may hold devices for nobody
+
+void doctor_done(struct doctor *d)
+{
+    vec_done(&d->findings);
+    arena_done(&d->arena);
+}
+
+void doctor_say(struct doctor *d, enum doctor_level level, const char *check, const char *remedy,
+                const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    vec_push(&d->findings, (struct doctor_finding){.level = level,
+                                                   .check = check,
+                                                   .what = arena_str(&d->arena, str_z(text)),
+                                                   .remedy = arena_str(&d->arena, str_z(remedy))});
+}
+
+enum doctor_level doctor_worst(const struct doctor *d)
+{
+    enum doctor_level worst = DOCTOR_GOOD;
+    for (size_t i = 0; i < d->findings.n; i++)
+        if (d->findings.p[i].level > worst)
+            worst = d->findings.p[i].level;
+    return worst;
+}
+
+// One check: counts, and says how it went in the end.
+struct look {
+    struct doctor *d;
+    const struct inventory *inv;
+    struct moment now;
+    const char *check;
+    size_t told;
+};
+
+// Says whether one more finding of a check is told.
+static bool tell(struct look *l)
+{
+    return l->told++ < TOLD_MAX;
+}
+
+static void sum_up(struct look *l, const char *good)
+{
+    if (l->told == 0)
+        doctor_say(l->d, DOCTOR_GOOD, l->check, NULL, "%s", good);
+    else if (l->told > TOLD_MAX)
+        doctor_say(l->d, DOCTOR_WARN, l->check, NULL, "and %zu more of the kind",
+                   l->told - TOLD_MAX);
+}
+
+static void begin(struct look *l, const char *check)
+{
+    l->check = check;
+    l->told = 0;
+}
+
+// --- Pools and slices ----------------------------------------------------------------------------
+
+static bool node_known(const struct inventory *inv, struct str name)
+{
+    return world_find(inv->world, PLAN_NODE, name) != NULL;
+}
+
+static void check_pools(struct look *l)
+{
+    begin(l, "pools");
+    for (size_t i = 0; i < l->inv->pools_len; i++) {
+        const struct inventory_pool *p = &l->inv->pools[i];
+        if (!p->problem.n || !tell(l))
+            continue;
+        struct str remedy = arena_strf(
+            &l->d->arena,
+            "its devices cannot be allocated until the driver publishes all slices: look at the "
+            "driver's log%s%.*s, restart it if it does not",
+            p->node.n ? " on node " : "", STR_ARG(p->node));
+        doctor_say(l->d, DOCTOR_BAD, l->check, remedy.p, "pool %.*s of %.*s: %.*s",
+                   STR_ARG(p->name), STR_ARG(p->driver), STR_ARG(p->problem));
+    }
+    sum_up(l, "all pools are complete");
+}
+
+static void check_slices(struct look *l)
+{
+    bool nodes = false;
+    begin(l, "slices");
+    world_foreach(l->inv->world, PLAN_NODE, o) nodes |= o->kind == PLAN_NODE;
+    world_foreach(l->inv->world, PLAN_SLICE, o)
+    {
+        const struct api_resource_slice *s = o->value;
+        struct str remedy =
+            arena_strf(&l->d->arena, "dray delete resourceslice %.*s", STR_ARG(s->metadata.name));
+        if (nodes && s->spec.node_name.n && !node_known(l->inv, s->spec.node_name) && tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check, remedy.p,
+                       "slice %.*s is of node %.*s, which is not there", STR_ARG(s->metadata.name),
+                       STR_ARG(s->spec.node_name));
+    }
+    for (size_t i = 0; i < l->inv->pools_len; i++) {
+        const struct inventory_pool *p = &l->inv->pools[i];
+        if (p->stale && tell(l))
+            doctor_say(l->d, DOCTOR_WARN, l->check,
+                       "the driver removes them as a rule; if they stay, delete them",
+                       "pool %.*s of %.*s has %zu slices older than generation %lld",
+                       STR_ARG(p->name), STR_ARG(p->driver), p->stale, (long long)p->generation);
+    }
+    sum_up(l, "no slice is stale");
+}
+
+// --- Drivers and nodes ---------------------------------------------------------------------------
+
+static bool is_ready(const struct api_node *n)
+{
+    for (size_t i = 0; i < n->status.conditions.n; i++)
+        if (str_eqz(n->status.conditions.p[i].type, "Ready"))
+            return str_eqz(n->status.conditions.p[i].status, "True");
+    return true; // it does not say
+}
+
+// Taints by which controllers mark devices whose driver does not answer.
+static bool is_stale_taint(const struct api_device_taint *t)
+{
+    return str_contains(t->key, STR("stale")) || str_contains(t->key, STR("unreachable"));
+}
+
+static void check_nodes(struct look *l)
+{
+    begin(l, "drivers");
+    for (size_t i = 0; i < l->inv->nodes_len; i++) {
+        const struct inventory_node *n = &l->inv->nodes[i];
+        if (n->devices && !is_ready(n->node) && tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check,
+                       "its devices are published, but pods cannot start there: look at the "
+                       "node's kubelet or agent",
+                       "node %.*s with %u devices is not ready", STR_ARG(n->name), n->devices);
+    }
+    for (size_t i = 0; i < l->inv->pools_len; i++) {
+        const struct inventory_pool *p = &l->inv->pools[i];
+        bool stale = false;
+        for (size_t k = 0; k < l->inv->devices_len && !stale; k++)
+            for (size_t t = 0; l->inv->devices[k].pool == i && t < l->inv->devices[k].taints.n; t++)
+                stale |= is_stale_taint(&l->inv->devices[k].taints.p[t]);
+        if (stale && tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check,
+                       "start the driver again; the taint goes when it publishes",
+                       "the driver %.*s of pool %.*s does not answer: its devices are tainted",
+                       STR_ARG(p->driver), STR_ARG(p->name));
+    }
+    sum_up(l, "nodes with devices are ready, their drivers answer");
+}
+
+// --- Classes and rules ---------------------------------------------------------------------------
+
+static void check_classes(struct look *l)
+{
+    begin(l, "classes");
+    world_foreach(l->inv->world, PLAN_CLASS, o)
+    {
+        size_t yes = 0;
+        size_t failed = 0;
+        for (size_t i = 0; i < l->inv->devices_len; i++) {
+            enum alloc_selects s =
+                alloc_cluster_selects(l->inv->cluster, o->name, l->inv->devices[i].number);
+            yes += s == ALLOC_SELECTS_YES;
+            failed += s == ALLOC_SELECTS_ERROR;
+        }
+        if (failed && tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check,
+                       "claims of the class fail when they meet such a device: guard the "
+                       "expression with device.driver == … &&",
+                       "the selector of class %.*s fails on %zu devices", STR_ARG(o->name), failed);
+        else if (!yes && tell(l))
+            doctor_say(l->d, DOCTOR_WARN, l->check,
+                       "is its driver running? is a name in the selector wrong? dray free --class "
+                       "tells what there is",
+                       "class %.*s matches no device", STR_ARG(o->name));
+    }
+    sum_up(l, "every class matches devices");
+}
+
+static void check_rules(struct look *l)
+{
+    begin(l, "taint rules");
+    world_foreach(l->inv->world, PLAN_RULE, o)
+    {
+        const struct api_device_taint_rule *r = o->value;
+        bool any = false;
+        for (size_t i = 0; i < l->inv->devices_len && !any && r->spec.device_selector; i++) {
+            const struct alloc_device_id *id = &l->inv->devices[i].id;
+            any = device_taint_selects(r->spec.device_selector, id->driver, id->pool, &id->device);
+        }
+        if (!any && tell(l))
+            doctor_say(l->d, DOCTOR_WARN, l->check, "dray untaint removes it",
+                       "rule %.*s is about no device that there is", STR_ARG(o->name));
+    }
+    sum_up(l, "every taint rule is about devices that are there");
+}
+
+// --- Claims --------------------------------------------------------------------------------------
+
+static void check_gone(struct look *l)
+{
+    for (size_t i = l->inv->holds_len; i > 0 && l->inv->holds[i - 1].device == UINT32_MAX; i--) {
+        const struct inventory_hold *h = &l->inv->holds[i - 1];
+        const struct inventory_claim *c = &l->inv->claims[h->claim];
+        struct str remedy =
+            arena_strf(&l->d->arena,
+                       c->pods.n ? "delete the pods that use it (%.*s): they get another device"
+                                 : "delete the claim%.*s",
+                       STR_ARG(c->pods));
+        if (tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check, remedy.p,
+                       "claim %.*s has device %.*s/%.*s/%.*s, which is not published any more",
+                       STR_ARG(c->name), STR_ARG(h->result->driver), STR_ARG(h->result->pool),
+                       STR_ARG(h->result->device));
+    }
+}
+
+// Two claims with the same device, of which one at least has it for itself.
+static void check_twice(struct look *l)
+{
+    for (size_t i = 0; i < l->inv->devices_len; i++) {
+        const struct inventory_device *d = &l->inv->devices[i];
+        const struct inventory_hold *first = NULL;
+        size_t owners = 0, sharers = 0;
+        for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++) {
+            const struct inventory_hold *h = &l->inv->holds[k];
+            if (h->result->has_admin_access && h->result->admin_access)
+                continue;
+            owners += !h->result->has_share_id;
+            sharers += h->result->has_share_id;
+            first = first ? first : h;
+        }
+        if (owners + sharers < 2 || !owners || !tell(l))
+            continue;
+        doctor_say(l->d, DOCTOR_BAD, l->check,
+                   "more than one scheduler allocates these devices: let one do it, and delete all "
+                   "but one of the pods",
+                   "device %.*s/%.*s/%.*s is allocated %zu times, to claim %.*s among others",
+                   STR_ARG(d->id.driver), STR_ARG(d->id.pool), STR_ARG(d->id.device),
+                   owners + sharers, STR_ARG(l->inv->claims[first->claim].name));
+    }
+}
+
+static bool older(const struct look *l, struct api_time t, int64_t seconds)
+{
+    return t.set && l->now.sec - t.at.sec > seconds;
+}
+
+// Whether the pods a claim is reserved for are there.
+static size_t missing_pods(const struct look *l, const struct api_resource_claim *c,
+                           struct str *ret_first)
+{
+    size_t n = 0;
+    struct arena tmp = {0};
+    for (size_t i = 0; i < c->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &c->status.reserved_for.p[i];
+        if (!str_eqz(r->resource, "pods") ||
+            world_find(l->inv->world, PLAN_POD,
+                       world_full_name(&tmp, c->metadata.namespace, r->name)))
+            continue;
+        if (n++ == 0)
+            *ret_first = r->name;
+    }
+    arena_done(&tmp);
+    return n;
+}
+
+static void check_claims(struct look *l)
+{
+    begin(l, "claims");
+    check_gone(l);
+    check_twice(l);
+    world_foreach(l->inv->world, PLAN_CLAIM, o)
+    {
+        const struct api_resource_claim *c = o->value;
+        struct str pod = {0};
+        if (older(l, c->metadata.deletion_timestamp, STUCK_SECONDS) && tell(l))
+            doctor_say(l->d, DOCTOR_WARN, l->check,
+                       "its finalizer waits for a driver to release the device: is the driver "
+                       "running on that node?",
+                       "claim %.*s is being deleted for a long time", STR_ARG(o->name));
+        if (missing_pods(l, c, &pod) && tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check,
+                       "the resource claim controller takes such a reservation back: is it "
+                       "running?",
+                       "claim %.*s is reserved for pod %.*s, which is not there", STR_ARG(o->name),
+                       STR_ARG(pod));
+        if (c->status.allocation && c->status.reserved_for.n == 0 &&
+            older(l, c->metadata.creation_timestamp, IDLE_SECONDS) && tell(l))
+            doctor_say(l->d, DOCTOR_WARN, l->check, "delete the claim if nobody needs it",
+                       "claim %.*s holds %zu devices, and no pod uses it", STR_ARG(o->name),
+                       c->status.allocation->devices.results.n);
+    }
+    sum_up(l, "every allocated claim has its devices to itself, and pods that use it");
+}
+
+// --- Devices and pods ----------------------------------------------------------------------------
+
+static void check_devices(struct look *l)
+{
+    size_t tainted = 0;
+    begin(l, "devices");
+    for (size_t i = 0; i < l->inv->devices_len; i++) {
+        const struct inventory_device *d = &l->inv->devices[i];
+        tainted += d->state == INVENTORY_TAINTED;
+        if (d->unhealthy && tell(l))
+            doctor_say(l->d, DOCTOR_BAD, l->check,
+                       "dray history tells what the driver said; dray taint keeps others away",
+                       "device %.*s/%.*s/%.*s is not healthy, says its driver",
+                       STR_ARG(d->id.driver), STR_ARG(d->id.pool), STR_ARG(d->id.device));
+    }
+    if (tainted && tell(l))
+        doctor_say(l->d, DOCTOR_WARN, l->check, "dray free tells which; dray untaint frees them",
+                   "%zu devices are free but tainted", tainted);
+    sum_up(l, l->inv->devices_len ? "no device is unhealthy or kept away by a taint"
+                                  : "there are no devices at all");
+}
+
+static void check_pending(struct look *l)
+{
+    begin(l, "pods");
+    world_foreach(l->inv->world, PLAN_POD, o)
+    {
+        const struct api_pod *p = o->value;
+        struct str remedy =
+            arena_strf(&l->d->arena, "dray why pod/%.*s tells the reason", STR_ARG(o->name));
+        if (p->spec.node_name.n || p->spec.resource_claims.n == 0 ||
+            !str_eqz(p->status.phase, "Pending") || !tell(l))
+            continue;
+        doctor_say(l->d, DOCTOR_WARN, l->check, remedy.p, "pod %.*s waits for devices",
+                   STR_ARG(o->name));
+    }
+    sum_up(l, "no pod waits for devices");
+}
+
+void doctor_look(struct doctor *d, const struct inventory *inv, struct moment now)
+{
+    struct look l = {.d = d, .inv = inv, .now = now};
+    if (inv->pools_len == 0)
+        doctor_say(d, DOCTOR_BAD, "slices",
+                   "install a DRA driver, or 'dray up --sim' for simulated hardware",
+                   "no driver has published a ResourceSlice");
+    check_pools(&l);
+    check_slices(&l);
+    check_nodes(&l);
+    check_devices(&l);
+    check_classes(&l);
+    check_rules(&l);
+    check_claims(&l);
+    check_pending(&l);
+}

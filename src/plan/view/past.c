@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/past.h"
+
+#include <stdio.h>
+
+#include "plan/sim/plan_int.h"
+
+#include "base/banned.h"
+
+void past_done(struct past *h)
+{
+    vec_done(&h->entries);
+    vec_done(&h->unknown);
+    arena_done(&h->arena);
+}
+
+static void add(struct past *h, struct api_time at, const char *source, const char *fmt, ...)
+    ERR_PRINTF(4, 5);
+
+static void add(struct past *h, struct api_time at, const char *source, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    if (!at.set)
+        return;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    vec_push(&h->entries, (struct past_entry){.at = at.at,
+                                              .what = arena_str(&h->arena, str_z(text)),
+                                              .source = str_z(source)});
+}
+
+static void unknown(struct past *h, const char *text)
+{
+    vec_push(&h->unknown, str_z(text));
+}
+
+// --- Who wrote what ------------------------------------------------------------------------------
+
+// The fields of a status that matter here, by their marks in managedFields.
+static void add_fields(struct past *h, const struct api_object_meta *m)
+{
+    static const struct {
+        const char *mark, *words;
+    } fields[] = {{"\"f:allocation\"", "the allocation"},
+                  {"\"f:reservedFor\"", "who may use it"},
+                  {"\"f:spec\"", "what is asked for"}};
+    for (size_t i = 0; i < m->managed_fields.n; i++) {
+        const struct api_managed_fields_entry *e = &m->managed_fields.p[i];
+        cleanup_sbuf struct sbuf what = {0};
+        for (size_t k = 0; k < array_len(fields); k++)
+            if (str_contains(e->fields_v1, str_z(fields[k].mark)))
+                sbuf_addf(&what, "%s%s", what.n ? ", " : "", fields[k].words);
+        add(h, e->time, "managedFields", "%.*s wrote %s for the last time", STR_ARG(e->manager),
+            what.n ? what.p : "other fields");
+    }
+}
+
+static void add_conditions(struct past *h, const struct api_condition_array *all, struct str device)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct api_condition *c = &all->p[i];
+        add(h, c->last_transition_time, "condition", "device %.*s: %.*s is %.*s%s%.*s%s%.*s",
+            STR_ARG(device), STR_ARG(c->type), STR_ARG(c->status), c->reason.n ? ", " : "",
+            STR_ARG(c->reason), c->message.n ? ": " : "", STR_ARG(c->message));
+    }
+}
+
+static struct api_time event_time(const struct api_event *e)
+{
+    if (e->series && e->series->last_observed_time.set)
+        return e->series->last_observed_time;
+    return e->last_timestamp.set ? e->last_timestamp
+           : e->event_time.set   ? e->event_time
+                                 : e->metadata.creation_timestamp;
+}
+
+// Events about an object; returns how many.
+static size_t add_events(struct past *h, const struct inventory *inv, const char *kind,
+                         struct str namespace, struct str name)
+{
+    size_t n = 0;
+    world_foreach(inv->world, PLAN_EVENT, o)
+    {
+        const struct api_event *e = o->value;
+        if (!str_eqz(e->involved_object.kind, kind) || !str_eq(e->involved_object.name, name) ||
+            !str_eq(e->involved_object.namespace, namespace))
+            continue;
+        n++;
+        add(h, event_time(e), "event", "%s %.*s: %.*s: %.*s%s", kind, STR_ARG(name),
+            STR_ARG(e->reason), STR_ARG(e->message), e->count > 1 ? " (repeated)" : "");
+    }
+    return n;
+}
+
+// --- Claims --------------------------------------------------------------------------------------
+
+static void add_allocation(struct past *h, const struct api_resource_claim *c)
+{
+    const struct api_allocation_result *a = c->status.allocation;
+    cleanup_sbuf struct sbuf devices = {0};
+    for (size_t i = 0; a && i < a->devices.results.n; i++) {
+        const struct api_device_request_allocation_result *r = &a->devices.results.p[i];
+        sbuf_addf(&devices, "%s%.*s/%.*s/%.*s", i ? ", " : "", STR_ARG(r->driver), STR_ARG(r->pool),
+                  STR_ARG(r->device));
+    }
+    if (a)
+        add(h, a->allocation_timestamp, "allocation", "allocated: %s",
+            devices.n ? devices.p : "no devices");
+    if (a && !a->allocation_timestamp.set)
+        unknown(h, "when exactly it was allocated: the scheduler did not write the time down");
+}
+
+static void add_claim(struct past *h, const struct inventory *inv,
+                      const struct api_resource_claim *c)
+{
+    const struct api_object_meta *m = &c->metadata;
+    size_t events = add_events(h, inv, "ResourceClaim", m->namespace, m->name);
+    add(h, m->creation_timestamp, "metadata", "claim %.*s created", STR_ARG(m->name));
+    add_allocation(h, c);
+    add_fields(h, m);
+    for (size_t i = 0; i < c->status.devices.n; i++)
+        add_conditions(h, &c->status.devices.p[i].conditions, c->status.devices.p[i].device);
+    for (size_t i = 0; i < c->status.reserved_for.n; i++) {
+        struct str pod = c->status.reserved_for.p[i].name;
+        const struct plan_object *o =
+            world_find(inv->world, PLAN_POD, world_full_name(&h->arena, m->namespace, pod));
+        events += add_events(h, inv, "Pod", m->namespace, pod);
+        if (o)
+            add(h, ((const struct api_pod *)o->value)->status.start_time, "pod status",
+                "pod %.*s started on %.*s", STR_ARG(pod),
+                STR_ARG(((const struct api_pod *)o->value)->spec.node_name));
+    }
+    add(h, m->deletion_timestamp, "metadata", "deletion asked for");
+    if (!events)
+        unknown(h, "events: there are none, or they are older than the server keeps them (an hour "
+                   "as a rule)");
+}
+
+// --- Devices -------------------------------------------------------------------------------------
+
+static void add_device(struct past *h, const struct inventory *inv, uint32_t at)
+{
+    const struct inventory_device *d = &inv->devices[at];
+    const struct api_object_meta *m = &d->slice->metadata;
+    add(h, m->creation_timestamp, "metadata", "slice %.*s created", STR_ARG(m->name));
+    for (size_t i = 0; i < m->managed_fields.n; i++)
+        add(h, m->managed_fields.p[i].time, "managedFields", "%.*s published the slice as it is",
+            STR_ARG(m->managed_fields.p[i].manager));
+    for (size_t i = 0; i < d->taints.n; i++)
+        add(h, d->taints.p[i].time_added, "taint", "tainted %.*s%s%.*s:%.*s",
+            STR_ARG(d->taints.p[i].key), d->taints.p[i].value.n ? "=" : "",
+            STR_ARG(d->taints.p[i].value), STR_ARG(d->taints.p[i].effect));
+    for (uint32_t k = d->first_hold; k < d->first_hold + d->holds_len; k++)
+        add_claim(h, inv, inv->claims[inv->holds[k].claim].claim);
+    unknown(h, "who had it before: a claim that is gone takes what is known of it along; the "
+               "server's audit log and the metric dray_device_seconds_total keep it");
+}
+
+// --- Finding -------------------------------------------------------------------------------------
+
+static int entry_cmp(const void *x, const void *y)
+{
+    const struct past_entry *a = x;
+    const struct past_entry *b = y;
+    int r = moment_cmp(a->at, b->at);
+    return r ? r : str_cmp(a->what, b->what);
+}
+
+static const struct plan_object *claim_named(const struct inventory *inv, struct str name,
+                                             struct str namespace, struct arena *arena)
+{
+    struct str head, rest;
+    if (str_cut(name, '/', &head, &rest))
+        return world_find(inv->world, PLAN_CLAIM, name);
+    return world_find(inv->world, PLAN_CLAIM, world_full_name(arena, namespace, name));
+}
+
+static void keep_first(void *arg, uint32_t device)
+{
+    uint32_t *first = arg;
+    if (*first == UINT32_MAX)
+        *first = device;
+}
+
+int past_find(const struct inventory *inv, struct str name, struct str namespace, struct past *ret,
+              struct err *err)
+{
+    struct str kind, rest;
+    uint32_t first = UINT32_MAX;
+    bool is_claim = str_cut(name, '/', &kind, &rest) && str_eqz(kind, "claim");
+    const struct plan_object *o = claim_named(inv, is_claim ? rest : name, namespace, &ret->arena);
+    size_t devices = is_claim || o ? 0 : inventory_find(inv, name, keep_first, &first);
+    if (o) {
+        ret->subject = arena_strf(&ret->arena, "claim %.*s", STR_ARG(o->name));
+        add_claim(ret, inv, o->value);
+    } else if (devices == 1) {
+        const struct alloc_device_id *id = &inv->devices[first].id;
+        ret->subject = arena_strf(&ret->arena, "device %.*s/%.*s/%.*s", STR_ARG(id->driver),
+                                  STR_ARG(id->pool), STR_ARG(id->device));
+        add_device(ret, inv, first);
+    } else if (devices) {
+        const struct alloc_device_id *id = &inv->devices[first].id;
+        return err_set(err, ERR_INVALID,
+                       "%zu devices are called %.*s: say which, such as %.*s/%.*s/%.*s", devices,
+                       STR_ARG(name), STR_ARG(id->driver), STR_ARG(id->pool), STR_ARG(id->device));
+    } else {
+        return err_set(err, ERR_NOT_FOUND, "there is neither a device nor a claim %.*s",
+                       STR_ARG(name));
+    }
+    if (ret->entries.n)
+        qsort(ret->entries.p, ret->entries.n, sizeof(*ret->entries.p), entry_cmp);
+    return 0;
+}

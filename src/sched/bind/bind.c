@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a decision to a bound pod: claims are written, the watch shows the writes, the pod's status
+// is written, devices get ready, the pod is bound. Many pods are on this way at once.
+#include <stdarg.h>
+
+#include "api/match/claim.h"
+#include "codec/json_writer.h"
+#include "sched/bind/bind_int.h"
+
+#include "base/banned.h"
+
+static void claims_written(struct binding *b);
+static void check_echo(struct binding *b);
+static void bind_now(struct binding *b);
+
+void bind_fail(struct binding *b, const char *fmt, ...)
+{
+    if (b->failed)
+        return; // the first reason is the one
+    b->failed = true;
+    char text[DRAY_ERR_MSG_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    sbuf_addz(&b->error, text);
+}
+
+void bind_free(struct binding *b)
+{
+    exec_timer_stop(b->s->exec, &b->timer);
+    gang_leave(b);
+    if (b->take)
+        take_member_gone(b);
+    list_remove(&b->node);
+    for (size_t i = 0; i < b->claims_len; i++)
+        bind_claim_done(&b->claims[i]);
+    bind_volumes_free(b);
+    typed_object_unref(b->pod_object);
+    typed_object_unref(b->group);
+    sbuf_done(&b->error);
+    arena_done(&b->arena);
+    free(b);
+}
+
+void bind_drop_all(struct sched *s)
+{
+    gang_drop_all(s);
+    take_drop_all(s);
+    list_foreach(&s->bindings, node)
+        bind_free(list_entry(node, struct binding, node));
+    bind_writers_done(s);
+}
+
+void bind_claim_done(struct bind_claim *c)
+{
+    claims_land(&c->b->s->claims, NULL, c->flight);
+    typed_object_unref(c->object);
+    typed_object_unref(c->decided);
+}
+
+void bind_land(struct binding *b)
+{
+    struct sched *s = b->s;
+    for (size_t i = 0; i < b->claims_len; i++) {
+        struct bind_claim *c = &b->claims[i];
+        struct sched_claim **special =
+            c->special ? map_get(&s->claims.by_key, b->special_key) : NULL;
+        struct sched_claim *k = c->special ? (special ? *special : NULL) : bind_entry(c);
+        claims_land(&s->claims, k, c->flight);
+        c->flight = NULL;
+    }
+    bind_volumes_land(b);
+}
+
+// --- Start ---------------------------------------------------------------------------------------
+
+static const struct api_allocation_result *keep(struct binding *b,
+                                                const struct api_allocation_result *a)
+{
+    struct api_allocation_result *copy = arena_one(&b->arena, struct api_allocation_result);
+    api_copy(&api_allocation_result_type, a, copy, &b->arena);
+    return copy;
+}
+
+static void take_special(struct attempt *a, struct binding *b, struct bind_claim *c)
+{
+    struct sched *s = a->s;
+    c->special = true;
+    b->special_claim = arena_one(&b->arena, struct api_resource_claim);
+    api_copy(&api_resource_claim_type, a->special_claim, b->special_claim, &b->arena);
+    b->mappings.n = a->mappings.n;
+    b->mappings.p =
+        arena_array(&b->arena, struct api_container_extended_resource_request, a->mappings.n + 1);
+    for (size_t i = 0; i < a->mappings.n; i++)
+        api_copy(&api_container_extended_resource_request_type, &a->mappings.p[i],
+                 &b->mappings.p[i], &b->arena);
+    // Until the claim exists, its devices are held under a name that no claim can have.
+    struct str name =
+        arena_strf(&b->arena, "<extended-resources>%.*s", STR_ARG(a->api->metadata.uid));
+    struct sched_claim *k = claims_get(&s->claims, a->api->metadata.namespace, name);
+    b->special_key = arena_str(&b->arena, k->key);
+    c->flight = claims_fly(&s->claims, k, c->allocation, 0);
+}
+
+static void take_claims(struct attempt *a, struct binding *b)
+{
+    size_t open = 0;
+    b->claims = arena_array(&b->arena, struct bind_claim, a->wants_len + 1);
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct want *w = &a->wants[i];
+        if (w->special && !a->special_used)
+            continue;
+        struct bind_claim *c = &b->claims[b->claims_len++];
+        c->b = b;
+        if (!w->allocated) {
+            assert(open < a->answer.results_len);
+            c->allocation = keep(b, &a->answer.results[open++]);
+        } else if (w->pending) {
+            c->allocation = keep(b, w->allocation);
+        }
+        if (w->special) {
+            take_special(a, b, c);
+            continue;
+        }
+        c->name = arena_str(&b->arena, w->claim->metadata.name);
+        c->uid = arena_str(&b->arena, w->claim->metadata.uid);
+        c->object = typed_object_ref(w->object);
+        c->decided = typed_object_ref(w->object);
+        c->group = w->group;
+        if (w->pending)
+            c->flight = claims_share(w->entry);
+        else if (c->allocation)
+            c->flight = claims_fly(&a->s->claims, w->entry, c->allocation, a->s->gang_now);
+    }
+}
+
+static void take_statuses(struct attempt *a, struct binding *b)
+{
+    b->node_statuses.n = a->node_statuses.n;
+    b->node_statuses.p = arena_array(&b->arena, struct api_node_allocatable_resource_claim_status,
+                                     a->node_statuses.n + 1);
+    for (size_t i = 0; i < a->node_statuses.n; i++)
+        api_copy(&api_node_allocatable_resource_claim_status_type, &a->node_statuses.p[i],
+                 &b->node_statuses.p[i], &b->arena);
+}
+
+// Counts the pod on the node, with what its devices will take there.
+static void assume(struct attempt *a, struct sched_node *n)
+{
+    struct sched_pod *p = a->pod;
+    if (a->node_statuses.n) {
+        struct api_pod pod = *p->api;
+        const struct api_pod *api = p->api;
+        pod.status.node_allocatable_resource_claim_statuses = a->node_statuses;
+        p->api = &pod;
+        pod_needs(&a->s->cluster, p);
+        p->api = api;
+    }
+    p->assumed = true;
+    cluster_place(&a->s->cluster, p, n);
+}
+
+struct binding *bind_prepare(struct attempt *a, struct sched_node *n)
+{
+    struct sched *s = a->s;
+    struct binding *b = xcalloc(1, sizeof(*b));
+    *b = (struct binding){.s = s, .pod = a->pod, .pod_object = typed_object_ref(a->pod->object)};
+    b->node_name = arena_str(&b->arena, n->name);
+    if (a->pod->group && a->pod->group->object)
+        b->group = typed_object_ref(a->pod->group->object);
+    list_push_back(&s->bindings, &b->node);
+    take_claims(a, b);
+    take_statuses(a, b);
+    bind_volumes_take(a, b, n);
+    assume(a, n);
+    queue_bind(&s->queue, a->pod);
+    a->pod->binding = b;
+    return b;
+}
+
+void bind_begin(struct binding *b)
+{
+    if (b->failed)
+        bind_undo(b);
+    else if (b->volumes_len)
+        bind_volumes_start(b);
+    else
+        bind_volumes_done(b);
+}
+
+void bind_volumes_done(struct binding *b)
+{
+    b->step = BIND_CLAIMS;
+    meter_prebind(b);
+    b->pending = b->claims_len + 1; // one is ours: nothing goes on before all are started
+    for (size_t i = 0; i < b->claims_len; i++)
+        bind_claim_start(&b->claims[i]);
+    b->pending--;
+    if (!b->pending)
+        claims_written(b);
+}
+
+void bind_revert(struct binding *b)
+{
+    struct sched_pod *p = b->pod;
+    bind_land(b);
+    p->binding = NULL;
+    p->assumed = false;
+    cluster_lift(&b->s->cluster, p);
+    pod_needs(&b->s->cluster, p); // without what devices take
+    queue_leave(&b->s->queue, p);
+    bind_free(b);
+}
+
+void bind_start(struct attempt *a, struct sched_node *n)
+{
+    bind_begin(bind_prepare(a, n));
+}
+
+// --- After the claims ----------------------------------------------------------------------------
+
+void bind_claim_finished(struct bind_claim *c)
+{
+    struct binding *b = c->b;
+    assert(b->pending);
+    if (--b->pending == 0)
+        claims_written(b);
+}
+
+static void claims_written(struct binding *b)
+{
+    b->step = BIND_ECHO;
+    if (b->failed)
+        bind_undo(b);
+    else
+        check_echo(b);
+}
+
+static uint32_t node_index(const struct binding *b)
+{
+    struct sched_node **n = map_get(&b->s->cluster.nodes, b->node_name);
+    return n ? (*n)->index : UINT32_MAX;
+}
+
+// Does another pod run with the claim? Who was bound to it had it judged before.
+static bool in_use(const struct binding *b, const struct api_resource_claim *claim)
+{
+    const struct api_object_meta *mine = &bind_pod(b)->metadata;
+    cleanup_sbuf struct sbuf key = {0};
+    for (size_t i = 0; i < claim->status.reserved_for.n; i++) {
+        const struct api_resource_claim_consumer_reference *r = &claim->status.reserved_for.p[i];
+        if (consumer_is_group(r)) {
+            if (group_runs_with(b->s, r, claim))
+                return true;
+            continue;
+        }
+        sbuf_clear(&key);
+        sbuf_addf(&key, "%.*s/%.*s", STR_ARG(mine->namespace), STR_ARG(r->name));
+        const struct sched_pod *p = cluster_pod(&b->s->cluster, sbuf_str(&key));
+        if (p && str_eq(p->api->metadata.uid, r->uid) && !str_eq(r->uid, mine->uid) &&
+            p->api->spec.node_name.n)
+            return true;
+    }
+    return false;
+}
+
+// Two schedulers may have given one device to two claims. Of such allocations the one that was stored
+// first stands. When the watch has shown our write it has shown all earlier ones, so each scheduler
+// knows before it binds whether its own stands. An allocation that was there before, but that no pod
+// runs with yet, may be one that was never looked at so, or is about to be taken back: a reservation
+// of another pod says nothing.
+//
+// Who has waited for a scheduler that does not look (settle) gives way to whatever has come meanwhile, too.
+static bool claim_stands(struct binding *b, struct sched_claim *k,
+                         const struct api_resource_claim *claim)
+{
+    cleanup_sbuf struct sbuf problems = {0};
+    uint64_t revision = k->user.revision;
+    if (b->settled)
+        k->user.revision = UINT64_MAX;
+    bool well = index_stands(b->s->devices, node_index(b), &k->user, claim, &problems);
+    k->user.revision = revision;
+    return well;
+}
+
+static bool stands(struct binding *b)
+{
+    for (size_t i = 0; i < b->claims_len; i++) {
+        struct bind_claim *c = &b->claims[i];
+        struct sched_claim *k = bind_entry(c);
+        const struct api_resource_claim *claim = claims_api(k);
+        if (!claim || !k->user.allocation || !index_contested(&k->user) || in_use(b, claim))
+            continue;
+        if (claim_stands(b, k, claim))
+            continue;
+        bind_fail(b, "another scheduler allocated a device of claim %.*s first", STR_ARG(c->name));
+        b->give_way = true;
+        c->gives_way = true;
+        k->lost = c->group;
+        return false;
+    }
+    return true;
+}
+
+static void bound(struct binding *b)
+{
+    struct sched *s = b->s;
+    bool left = bind_volumes_left(b);
+    meter_bind_over(b, true);
+    bind_land(b);
+    if (left) // news that it was free came while it was still held
+        sched_wake(s, WHY_BIT(WHY_VOLUMES));
+    for (size_t i = 0; i < b->claims_len; i++)
+        if (b->claims[i].allocation)
+            bind_wake_users(s, bind_entry(&b->claims[i]));
+    s->stats.bound++;
+    if (b->pod) {
+        struct sched_pod *p = b->pod;
+        meter_bound(s, p);
+        report_bound(s, b->pod_object, b->node_name);
+        p->binding = NULL;
+        if (p->state == POD_BINDING)
+            queue_leave(&s->queue, p);
+    }
+    bind_free(b);
+}
+
+// Whether a refusal says for sure that this pod was not bound.
+static bool refused(int code)
+{
+    return code == -ERR_NOT_FOUND || code == -ERR_INVALID || code == -ERR_BAD_REQUEST ||
+           code == -ERR_FORBIDDEN || code == -ERR_UNAUTHORIZED || code == -ERR_UNSUPPORTED;
+}
+
+static void write_pod_status(struct binding *b);
+
+// To take the reservation from a pod that runs would let its devices go to another; to bind it again
+// once another has put up a fence would rely on claims that may be gone.
+void bind_pod_is(struct binding *b, enum pod_is is)
+{
+    if (b->take) {
+        bool open = is == POD_IS_OPEN || is == POD_IS_FENCED;
+        if (open && ++b->tries < CLAIM_TRIES)
+            bind_undo_again(b, false);
+        else
+            take_fenced(b, is == POD_IS_GONE);
+    } else if (is == POD_IS_BOUND && !b->cleanup) {
+        bound(b);
+    } else if (is == POD_IS_BOUND || is == POD_IS_ELSEWHERE) {
+        bind_leave(b); // whoever bound it relies on its claims
+    } else if (b->step == BIND_UNDO) {
+        bind_undo_again(b, is == POD_IS_GONE);
+    } else if (is == POD_IS_OPEN && ++b->tries < CLAIM_TRIES) {
+        if (b->step == BIND_STATUS)
+            write_pod_status(b);
+        else
+            bind_now(b);
+    } else {
+        bind_undo(b);
+    }
+}
+
+static void write_failed(struct binding *b, const struct client_answer *answer)
+{
+    sbuf_clear(&b->error);
+    if (b->step == BIND_POD)
+        sbuf_addf(&b->error, "binding to node %.*s", STR_ARG(b->node_name));
+    else
+        sbuf_addz(&b->error, "update status of pod");
+    sbuf_addf(&b->error, ": %s", answer->err ? answer->err->msg : "no answer");
+    if (refused(answer->code))
+        bind_undo(b);
+    else
+        fence_look(b); // the pod itself knows
+}
+
+static void pod_bound(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    (void)s;
+    if (answer->code == 0)
+        bound(b);
+    else
+        write_failed(b, answer);
+}
+
+// The Binding holds for the pod as this attempt knows it: a fence makes it fail.
+static void bind_now(struct binding *b)
+{
+    struct sched *s = b->s;
+    meter_bind(b);
+    b->step = BIND_POD;
+    b->sent = true;
+    exec_timer_stop(s->exec, &b->timer);
+    client_bind(s->client, b->pod_object->meta, b->node_name, call_answered,
+                call_new(s, pod_bound, b));
+}
+
+// --- Together ------------------------------------------------------------------------------------
+
+// A gang goes on together: who comes first waits for enough of the others.
+void bind_proceed(struct binding *b)
+{
+    exec_timer_stop(b->s->exec, &b->timer);
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
+    bool waited = b->step == BIND_QUORUM;
+    if (!gang_arrive(b))
+        b->step = BIND_QUORUM;
+    else if (waited)
+        bind_await_devices(b); // much may have happened to them
+    else
+        bind_now(b);
+}
+
+// --- The pod's status ----------------------------------------------------------------------------
+
+static void status_written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct binding *b = arg;
+    (void)s;
+    if (answer->code < 0 || !answer->object) {
+        write_failed(b, answer);
+        return;
+    }
+    fence_hold_pod(b, answer->object);
+    bind_await_devices(b);
+}
+
+static struct str special_name(const struct binding *b)
+{
+    for (size_t i = 0; i < b->claims_len; i++)
+        if (b->claims[i].special)
+            return b->claims[i].name;
+    return (struct str){0};
+}
+
+static bool write_list(struct json_writer *w, const char *key, const struct api_type *type,
+                       const void *p, size_t n)
+{
+    struct err err;
+    json_write_key(w, str_z(key));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < n; i++)
+        if (api_json_write(type, (const char *)p + i * type->size, w, &err) < 0)
+            return false;
+    json_write_array_end(w);
+    return true;
+}
+
+static void name_special(struct binding *b)
+{
+    for (size_t i = 0; i < b->node_statuses.n; i++)
+        if (str_eqz(b->node_statuses.p[i].resource_claim_name, "<extended-resources>"))
+            b->node_statuses.p[i].resource_claim_name = special_name(b);
+}
+
+static void write_pod_status(struct binding *b)
+{
+    struct sched *s = b->s;
+    const struct api_pod *pod = bind_pod(b);
+    cleanup_sbuf struct sbuf body = {0};
+    struct json_writer w = {.out = &body};
+    b->step = BIND_STATUS;
+    if (!b->mappings.n && !b->node_statuses.n) {
+        bind_await_devices(b);
+        return;
+    }
+    json_write_object_begin(&w);
+    fence_write_identity(&w, &pod->metadata);
+    json_write_key(&w, STR("status"));
+    json_write_object_begin(&w);
+    if (b->mappings.n) {
+        json_write_key(&w, STR("extendedResourceClaimStatus"));
+        json_write_object_begin(&w);
+        (void)write_list(&w, "requestMappings", &api_container_extended_resource_request_type,
+                         b->mappings.p, b->mappings.n);
+        json_write_key(&w, STR("resourceClaimName"));
+        json_write_str(&w, special_name(b));
+        json_write_object_end(&w);
+    }
+    if (b->node_statuses.n) {
+        name_special(b);
+        (void)write_list(&w, "nodeAllocatableResourceClaimStatuses",
+                         &api_node_allocatable_resource_claim_status_type, b->node_statuses.p,
+                         b->node_statuses.n);
+    }
+    json_write_object_end(&w);
+    json_write_object_end(&w);
+    struct client_key key = {sched_kind(WATCH_PODS), pod->metadata.namespace, pod->metadata.name};
+    client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
+                 &(struct client_write){.subresource = STR("status")}, call_answered,
+                 call_new(s, status_written, b));
+}
+
+// --- News ----------------------------------------------------------------------------------------
+
+static bool echoed(const struct bind_claim *c, bool *ret_gone)
+{
+    const struct sched_claim *k = bind_entry(c);
+    if (!c->revision)
+        return true;
+    if (!k || !k->latest || !str_eq(k->latest->meta->uid, c->object->meta->uid)) {
+        *ret_gone = true;
+        return false;
+    }
+    return k->seen && k->seen->revision >= c->revision;
+}
+
+static void settled(void *arg)
+{
+    struct binding *b = arg;
+    b->settled = true;
+    check_echo(b);
+}
+
+// Beside a scheduler that does not look we wait before the Binding, and give way to what has come (stands). True: wait.
+static bool settle(struct binding *b)
+{
+    struct exec *exec = b->s->exec;
+    int64_t wait_ns = beside_settle_ns(b->s);
+    bool ours = false;
+    for (size_t i = 0; i < b->claims_len; i++)
+        ours |= b->claims[i].allocation != NULL;
+    if (!ours || b->settled || wait_ns == 0)
+        return false;
+    if (exec_timer_armed(&b->timer))
+        return true;
+    b->timer = (struct exec_timer){.fn = settled, .arg = b};
+    exec_timer_start(exec, &b->timer, wait_ns);
+    return true;
+}
+
+static void check_echo(struct binding *b)
+{
+    // A list comes in order of names: until it is complete an earlier allocation may be missing.
+    if (b->claims_len && informer_revision(b->s->informers[WATCH_CLAIMS]) == 0) {
+        b->s->echo_later = true;
+        return;
+    }
+    for (size_t i = 0; i < b->claims_len; i++) {
+        bool gone = false;
+        if (echoed(&b->claims[i], &gone))
+            continue;
+        if (gone) {
+            bind_fail(b, "claim %.*s was deleted in the meantime", STR_ARG(b->claims[i].name));
+            bind_undo(b);
+        }
+        return;
+    }
+    if (!stands(b))
+        bind_undo(b);
+    else if (!settle(b))
+        write_pod_status(b);
+}
+
+void bind_claims_listed(struct sched *s)
+{
+    if (!s->echo_later)
+        return;
+    s->echo_later = false;
+    list_foreach(&s->bindings, node) {
+        struct binding *b = list_entry(node, struct binding, node);
+        if (b->step == BIND_ECHO && !b->pending)
+            check_echo(b);
+    }
+}
+
+void bind_claim_changed(struct sched *s, struct sched_claim *k)
+{
+    (void)s;
+    // Only pods in the index can have a binding with this claim; a binding may end while we look.
+    for (size_t i = k->pods.n; i-- > 0;) {
+        struct binding *b = i < k->pods.n ? k->pods.p[i]->binding : NULL;
+        if (b && b->step == BIND_ECHO && !b->pending)
+            check_echo(b);
+        else if (b && b->step == BIND_CONDITIONS)
+            bind_check_conditions(b);
+    }
+}
+
+void bind_pod_changed(struct sched *s, struct sched_pod *p)
+{
+    (void)s;
+    if (!p->binding)
+        return;
+    // The pod is gone: answers under way find out; a wait ends here.
+    struct binding *b = p->binding;
+    b->pod = NULL;
+    p->binding = NULL;
+    p->assumed = false;
+    bind_fail(b, "the pod was deleted");
+    if (b->pending == 0 && (b->step == BIND_VOLUMES || b->step == BIND_ECHO ||
+                            b->step == BIND_CONDITIONS || b->step == BIND_QUORUM))
+        bind_undo(b);
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Claims for storage that wait for their first pod: the volume is given to the claim, or the provisioner is told the node;
+// then somebody else, the PersistentVolume controller of Kubernetes, binds them, and the pod waits for that. What was
+// written stays when the attempt fails: the next one finds it, and so does the controller.
+#include "api/match/claim.h"
+#include "codec/json_writer.h"
+#include "sched/bind/bind_int.h"
+#include "sched/volume/volume_int.h"
+
+#include "base/banned.h"
+
+// --- What is decided -----------------------------------------------------------------------------
+
+static void hold(struct binding *b, const struct pod_volume *from)
+{
+    struct volumes *all = &b->s->volumes;
+    const struct api_object_meta *m = from->object->meta;
+    struct bind_volume *v = &b->volumes[b->volumes_len++];
+    *v = (struct bind_volume){
+        .b = b,
+        .key = arena_strf(&b->arena, "%.*s/%.*s", STR_ARG(m->namespace), STR_ARG(m->name)),
+        .uid = arena_str(&b->arena, m->uid),
+        .object = typed_object_ref(from->chosen ? from->chosen : from->object)};
+    v->name = str_from(v->key, m->namespace.n + 1);
+    if (from->chosen)
+        v->volume = arena_str(&b->arena, from->chosen->meta->name);
+    v->shared = map_get(&all->by_claim, v->key) != NULL;
+    if (v->shared)
+        return;
+    v->held = true;
+    *map_put(&all->by_claim, v->key) = v;
+    if (v->volume.n)
+        *map_put(&all->by_volume, v->volume) = v;
+}
+
+void bind_volumes_take(struct attempt *a, struct binding *b, const struct sched_node *n)
+{
+    if (!a->volumes_open)
+        return;
+    (void)volumes_filter(a, n, NULL); // other nodes may have been asked since
+    b->volumes = arena_array(&b->arena, struct bind_volume, a->volumes_open);
+    for (size_t i = 0; i < a->volumes_len; i++)
+        if (!a->volumes[i].bound)
+            hold(b, &a->volumes[i]);
+}
+
+void bind_volumes_land(struct binding *b)
+{
+    struct volumes *all = &b->s->volumes;
+    list_remove(&b->volume_wait);
+    for (size_t i = 0; i < b->volumes_len; i++) {
+        struct bind_volume *v = &b->volumes[i];
+        if (!v->held)
+            continue;
+        v->held = false;
+        (void)map_del(&all->by_claim, v->key);
+        if (v->volume.n)
+            (void)map_del(&all->by_volume, v->volume);
+    }
+}
+
+void bind_volumes_free(struct binding *b)
+{
+    bind_volumes_land(b);
+    for (size_t i = 0; i < b->volumes_len; i++)
+        typed_object_unref(b->volumes[i].object);
+}
+
+// --- Waiting -------------------------------------------------------------------------------------
+
+static const struct api_persistent_volume_claim *claim_now(const struct bind_volume *v)
+{
+    const struct typed_object *o =
+        volumes_get(v->b->s, VOLUME_CLAIMS, bind_pod(v->b)->metadata.namespace, v->name);
+    return o && str_eq(o->meta->uid, v->uid) ? o->object.value : NULL;
+}
+
+// 1: bound, and from the node it can be reached; 0: not yet; -1: it cannot be any more, and the binding has failed.
+static int bound_state(struct bind_volume *v, const struct api_persistent_volume_claim *claim,
+                       const struct api_node *node)
+{
+    const struct typed_object *o =
+        volumes_get(v->b->s, VOLUME_VOLUMES, (struct str){0}, claim->spec.volume_name);
+    if (!o)
+        return 0;
+    if (volume_reaches(o->object.value, node))
+        return 1;
+    bind_fail(v->b, "binding volumes: pv \"%.*s\" node affinity doesn't match node \"%.*s\"",
+              STR_ARG(o->meta->name), STR_ARG(v->b->node_name));
+    return -1;
+}
+
+// The same while the claim is unbound: has somebody taken back what was written?
+static int open_state(struct bind_volume *v, const struct api_persistent_volume_claim *claim)
+{
+    struct binding *b = v->b;
+    struct sched *s = b->s;
+    if (v->shared && map_get(&s->volumes.by_claim, v->key))
+        return 0;
+    const struct typed_object *o =
+        v->volume.n ? volumes_get(s, VOLUME_VOLUMES, (struct str){0}, v->volume)
+                    : volumes_get(s, VOLUME_CLAIMS, claim->metadata.namespace, v->name);
+    if (o && o->revision < v->revision)
+        return 0;
+    if (v->volume.n && (!o || !volume_is_for(o->object.value, claim))) {
+        bind_fail(b, "binding volumes: ClaimRef got reset for pv \"%.*s\"", STR_ARG(v->volume));
+        return -1;
+    }
+    if (!v->volume.n &&
+        !str_eq(meta_annotation(&claim->metadata, STR(STORAGE_SELECTED_NODE)), b->node_name)) {
+        bind_fail(b, "binding volumes: provisioning failed for PVC \"%.*s\"", STR_ARG(v->name));
+        return -1;
+    }
+    return 0;
+}
+
+static int state(struct bind_volume *v, const struct api_node *node)
+{
+    const struct api_persistent_volume_claim *claim = claim_now(v);
+    if (!claim) {
+        bind_fail(v->b, "binding volumes: persistentvolumeclaim \"%.*s\" not found",
+                  STR_ARG(v->name));
+        return -1;
+    }
+    return volume_is_bound(claim) ? bound_state(v, claim, node) : open_state(v, claim);
+}
+
+bool bind_volumes_left(const struct binding *b)
+{
+    for (size_t i = 0; i < b->volumes_len; i++) {
+        const struct bind_volume *v = &b->volumes[i];
+        const struct api_persistent_volume_claim *claim =
+            v->held && v->volume.n ? claim_now(v) : NULL;
+        if (v->held && v->volume.n && (!claim || !str_eq(claim->spec.volume_name, v->volume)))
+            return true;
+    }
+    return false;
+}
+
+const struct bind_volume *bind_volume_open(const struct binding *b)
+{
+    for (size_t i = 0; b->step == BIND_VOLUMES && i < b->volumes_len; i++) {
+        const struct api_persistent_volume_claim *claim = claim_now(&b->volumes[i]);
+        if (!claim || !volume_is_bound(claim))
+            return &b->volumes[i];
+    }
+    return NULL;
+}
+
+static void go_on(struct binding *b)
+{
+    exec_timer_stop(b->s->exec, &b->timer);
+    list_remove(&b->volume_wait);
+    bind_volumes_done(b);
+}
+
+static void check(struct binding *b)
+{
+    struct sched_node **n = map_get(&b->s->cluster.nodes, b->node_name);
+    bool ready = true;
+    if (!n || !(*n)->api)
+        bind_fail(b, "binding volumes: node \"%.*s\" was deleted", STR_ARG(b->node_name));
+    for (size_t i = 0; i < b->volumes_len && !b->failed; i++)
+        ready &= state(&b->volumes[i], (*n)->api) > 0;
+    const struct bind_volume *open = b->failed ? NULL : bind_volume_open(b);
+    if (!b->failed && !ready && exec_now_ns(b->s->exec) >= b->volume_until_ns)
+        bind_fail(b, "binding volumes: timed out: persistentvolumeclaim \"%.*s\" is not bound",
+                  STR_ARG(open ? open->name : b->volumes[0].name));
+    if (b->failed)
+        bind_undo(b);
+    else if (ready)
+        go_on(b);
+    else
+        exec_timer_start(b->s->exec, &b->timer, CONDITION_NS);
+}
+
+static void check_time(void *arg)
+{
+    check(arg);
+}
+
+static bool names(const struct binding *b, struct str claim)
+{
+    for (size_t i = 0; i < b->volumes_len; i++)
+        if (str_eq(b->volumes[i].key, claim))
+            return true;
+    return false;
+}
+
+// Who writes the claim is found by its name. Those that share it are set apart first: a check may end its binding, and
+// those of its gang.
+static void news(struct sched *s, struct str claim)
+{
+    struct bind_volume **holder = map_get(&s->volumes.by_claim, claim);
+    struct list due;
+    list_init(&due);
+    list_foreach(&s->volumes.sharing, node) {
+        if (!names(list_entry(node, struct binding, volume_wait), claim))
+            continue;
+        list_remove(node);
+        list_push_back(&due, node);
+    }
+    if (holder && (*holder)->b->step == BIND_VOLUMES && !(*holder)->b->pending)
+        check((*holder)->b);
+    for (struct list_node *node; (node = list_pop_front(&due));) {
+        list_push_back(&s->volumes.sharing, node);
+        check(list_entry(node, struct binding, volume_wait));
+    }
+}
+
+static bool nobody_waits(const struct sched *s)
+{
+    return map_len(&s->volumes.by_claim) == 0 && list_empty(&s->volumes.sharing);
+}
+
+void bind_volume_claim_changed(struct sched *s, const struct api_object_meta *claim)
+{
+    cleanup_sbuf struct sbuf key = {0};
+    if (nobody_waits(s))
+        return;
+    sbuf_addf(&key, "%.*s/%.*s", STR_ARG(claim->namespace), STR_ARG(claim->name));
+    news(s, sbuf_str(&key));
+}
+
+// A volume is news for the claim that it was chosen for, and for the one that it says it is for.
+void bind_volume_changed(struct sched *s, const struct typed_object *volume)
+{
+    const struct api_persistent_volume *v = volume->object.value;
+    struct bind_volume **holder = map_get(&s->volumes.by_volume, volume->meta->name);
+    cleanup_sbuf struct sbuf chosen = {0}, named = {0};
+    if (nobody_waits(s))
+        return;
+    if (holder)
+        sbuf_add(&chosen, (*holder)->key);
+    if (v->spec.claim_ref)
+        sbuf_addf(&named, "%.*s/%.*s", STR_ARG(v->spec.claim_ref->namespace),
+                  STR_ARG(v->spec.claim_ref->name));
+    if (chosen.n)
+        news(s, sbuf_str(&chosen));
+    if (named.n && !str_eq(sbuf_str(&named), sbuf_str(&chosen)))
+        news(s, sbuf_str(&named));
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+static void answered(struct binding *b)
+{
+    if (--b->pending)
+        return;
+    if (b->failed) {
+        bind_undo(b);
+        return;
+    }
+    for (size_t i = 0; i < b->volumes_len && !list_linked(&b->volume_wait); i++)
+        if (b->volumes[i].shared)
+            list_push_back(&b->s->volumes.sharing, &b->volume_wait);
+    check(b);
+}
+
+static void written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct bind_volume *v = arg;
+    (void)s;
+    if (answer->code < 0)
+        bind_fail(v->b, "binding volumes: %s", answer->err ? answer->err->msg : "no answer");
+    else if (answer->object)
+        v->revision = answer->object->revision;
+    answered(v->b);
+}
+
+// metadata with an annotation, such that the patch holds for this version alone.
+static void add_metadata(struct json_writer *w, const struct api_object_meta *m, const char *key,
+                         struct str value)
+{
+    json_write_key(w, STR("metadata"));
+    json_write_object_begin(w);
+    json_write_text(w, "uid", m->uid);
+    json_write_text(w, "resourceVersion", m->resource_version);
+    if (key) {
+        json_write_key(w, STR("annotations"));
+        json_write_object_begin(w);
+        json_write_text(w, key, value);
+        json_write_object_end(w);
+    }
+    json_write_object_end(w);
+}
+
+static void add_claim_ref(struct json_writer *w, const struct bind_volume *v)
+{
+    const struct typed_object *claim =
+        volumes_get(v->b->s, VOLUME_CLAIMS, bind_pod(v->b)->metadata.namespace, v->name);
+    json_write_key(w, STR("spec"));
+    json_write_object_begin(w);
+    json_write_key(w, STR("claimRef"));
+    json_write_object_begin(w);
+    json_write_text(w, "apiVersion", STR("v1"));
+    json_write_text(w, "kind", STR("PersistentVolumeClaim"));
+    json_write_text(w, "namespace", bind_pod(v->b)->metadata.namespace);
+    json_write_text(w, "name", v->name);
+    json_write_text(w, "uid", v->uid);
+    if (claim)
+        json_write_text(w, "resourceVersion", claim->meta->resource_version);
+    json_write_object_end(w);
+    json_write_object_end(w);
+}
+
+// Is it written already, by an attempt before or by somebody else?
+static bool is_written(const struct bind_volume *v)
+{
+    if (!v->volume.n)
+        return str_eq(meta_annotation(v->object->meta, STR(STORAGE_SELECTED_NODE)),
+                      v->b->node_name);
+    const struct api_persistent_volume *volume = v->object->object.value;
+    return volume->spec.claim_ref && str_eq(volume->spec.claim_ref->uid, v->uid);
+}
+
+static void write_one(struct bind_volume *v)
+{
+    struct sched *s = v->b->s;
+    const struct api_object_meta *m = v->object->meta;
+    cleanup_sbuf struct sbuf body = {0};
+    struct json_writer w = {.out = &body};
+    struct client_key key = {volumes_kind(v->volume.n ? VOLUME_VOLUMES : VOLUME_CLAIMS),
+                             m->namespace, m->name};
+    json_write_object_begin(&w);
+    if (v->volume.n) {
+        const struct api_persistent_volume *volume = v->object->object.value;
+        // Who reserved a volume for the claim by hand keeps it when the claim goes.
+        add_metadata(&w, m, volume->spec.claim_ref ? NULL : STORAGE_BOUND_BY_CONTROLLER,
+                     STR("yes"));
+        add_claim_ref(&w, v);
+    } else {
+        add_metadata(&w, m, STORAGE_SELECTED_NODE, v->b->node_name);
+    }
+    json_write_object_end(&w);
+    v->b->pending++;
+    client_patch(s->client, &key, CLIENT_PATCH_MERGE, sbuf_str(&body), NULL, call_answered,
+                 call_new(s, written, v));
+}
+
+void bind_volumes_start(struct binding *b)
+{
+    b->step = BIND_VOLUMES;
+    b->volume_until_ns = exec_now_ns(b->s->exec) + b->s->binding_timeout_ns;
+    b->timer = (struct exec_timer){.fn = check_time, .arg = b};
+    b->pending = 1; // ours, until all are started
+    for (size_t i = 0; i < b->volumes_len; i++)
+        if (!b->volumes[i].shared && !is_written(&b->volumes[i]))
+            write_one(&b->volumes[i]);
+    answered(b);
+}

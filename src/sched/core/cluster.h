@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the scheduler knows of nodes, pods and namespaces: per node what it offers and what its pods
+// take, ports, and the pods themselves, those that are only assumed to be there included. Kept from
+// the informers' changes, read by the filters. Private to src/sched.
+#ifndef SCHED_CORE_CLUSTER_H
+#define SCHED_CORE_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alloc/index.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "client/client.h"
+
+// Resources are numbered; the first four are fixed. Amounts are thousandths of cpus, bytes, pieces. Numbers are not given
+// back, and whoever makes pods can name what they like: behind RES_MANY, what pods ask for and no node offers is one
+// resource, which none has.
+enum { RES_CPU, RES_MEMORY, RES_STORAGE, RES_PODS, RES_FIXED, RES_STRANGE = RES_FIXED };
+#define RES_MANY 4096
+
+struct amount_vec VEC(int64_t); // by number; what lies behind the end is 0
+
+struct pod_need {
+    uint32_t res;
+    int64_t amount;
+};
+
+struct pod_port {
+    struct str ip; // "0.0.0.0" for any
+    struct str protocol;
+    int32_t port;
+};
+
+// pod_port_cmp orders ports by number and protocol; of the same, those of any address come first.
+int pod_port_cmp(const void *a, const void *b);
+bool pod_port_any(const struct pod_port *p);
+
+struct sched_node;
+
+// Why a node refuses a pod; also what a pod waits for.
+enum why {
+    WHY_NODE_NAME,
+    WHY_UNSCHEDULABLE,
+    WHY_NODE_AFFINITY,
+    WHY_TAINT,
+    WHY_PORTS,
+    WHY_RESOURCES,
+    WHY_SPREAD,
+    WHY_POD_AFFINITY,
+    WHY_DEVICES,
+    WHY_VOLUMES,
+    WHYS,
+    WHY_NONE = WHYS, // the node will do
+};
+
+enum pod_state {
+    POD_ELSEWHERE, // not ours to place: bound, finished, another scheduler's
+    POD_GATED,     // a gate is closed, a claim is missing: not tried until that changes
+    POD_ACTIVE,    // in the heap of those to be tried
+    POD_BACKOFF,   // in the heap of those to be tried later
+    POD_WAITING,   // no node fits; in a list for each reason
+    POD_POSTPONED, // its attempt goes on in a later turn
+    POD_BINDING,   // a node is chosen, writes are under way
+};
+
+struct binding;
+struct sched_group;
+
+struct sched_pod {
+    struct str key;                    // namespace/name; owned
+    const struct typed_object *object; // referenced
+    const struct api_pod *api;
+    struct pod_need *needs; // pods: 1 is among them
+    size_t needs_len;
+    struct pod_port *ports; // sorted
+    size_t ports_len;
+    int64_t nonzero[2];      // cpu, memory for scoring: containers that ask for none count a little
+    struct sched_node *node; // where it counts, NULL: nowhere
+    uint32_t node_at;        // its place in node->pods
+    bool assumed;            // the node is ours, the API does not say so yet
+    bool strange;            // it asks for a resource that had no number
+    bool anothers;           // another scheduler is placing it, with devices
+    bool anothers_waits;     // … or would, as soon as there is room
+    struct list_node by_namespace; // of those on a node
+    struct list_node by_affinity;  // of those on a node that have terms of their own
+
+    // Queue (queue.c).
+    enum pod_state state;
+    struct heap_node heap;
+    struct list_node waits[WHYS];
+    int32_t priority;
+    uint32_t attempts;
+    uint32_t whys;      // bits of enum why
+    uint32_t blocked;   // bits of enum queue_block under which it is counted
+    uint64_t order;     // among equals
+    int64_t due_ns;     // end of back-off
+    int64_t tried_ns;   // last attempt
+    int64_t queued_ns;  // first time it could be tried
+    struct str *claims; // keys of the claims it is indexed under; owned
+    size_t claims_len;
+    int64_t jitter_ns; // added to its back-off
+    uint64_t cost;     // of selectors, in the attempt that was postponed; 0: none was
+    bool learnt;       // the attempt that was postponed is counted (packing.c)
+    bool costly;       // its selectors cost too much: message says so
+
+    // Its PodGroup (groups.c).
+    struct sched_group *group; // NULL: none
+    uint32_t group_at;         // its place in group->pods
+    bool group_gated;          // the gate is its group's: too few pods, no object
+
+    // What people are told (report.c).
+    char *reason;          // of the condition: Unschedulable, SchedulerError
+    char *message;         // one line
+    char *gate;            // why it is not tried
+    char *given_up;        // why it gave devices back that did not become ready; NULL: it did not
+    char *given_up_device; // the one to blame: DRIVER/POOL/DEVICE
+    int64_t told_ns;
+    struct list_node untold; // while a newer text waits to be written
+    uint64_t signature;      // 0: not made yet
+
+    struct binding *binding;
+};
+
+struct pod_vec VEC(struct sched_pod *);
+
+struct sched_node {
+    struct str name;                   // owned
+    const struct typed_object *object; // NULL: only its pods are known
+    const struct api_node *api;
+    uint32_t index; // dense; reused
+    uint64_t version;
+    struct amount_vec allocatable;
+    struct amount_vec requested;
+    int64_t nonzero[2];
+    struct pod_vec pods;
+    uint32_t ports; // host ports in use by its pods
+};
+
+struct sched_namespace {
+    struct str name;                   // owned
+    const struct typed_object *object; // NULL: not seen
+    struct list pods;                  // on nodes
+};
+
+struct cluster {
+    struct res_map MAP(uint32_t) res_numbers;
+    struct res_names VEC(struct str) res_names; // owned
+    struct node_map MAP(struct sched_node *) nodes;
+    struct node_vec VEC(struct sched_node *) order; // by index; holes are NULL
+    struct index_numbers holes;
+    struct index_numbers changed; // nodes, since somebody looked; more than there are nodes: any
+    struct pod_map MAP(struct sched_pod *) pods;
+    struct ns_map MAP(struct sched_namespace *) namespaces;
+    struct list affine;       // pods on nodes with affinity terms of their own
+    struct pod_vec nominated; // pods without a node that are to get one when others have gone
+    size_t nodes_known;       // with an object
+    uint64_t version;         // changes with everything that filters look at
+};
+
+void cluster_init(struct cluster *c);
+void cluster_done(struct cluster *c);
+
+// cluster_resource numbers a resource name, cluster_resource_asked one that a pod asks for.
+uint32_t cluster_resource(struct cluster *c, struct str name);
+uint32_t cluster_resource_asked(struct cluster *c, struct str name);
+
+static inline int64_t amount_at(const struct amount_vec *v, uint32_t res)
+{
+    return res < v->n ? v->p[res] : 0;
+}
+
+// amount_add adds amounts, of which none is negative; beyond the largest number there is none.
+static inline int64_t amount_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+// cluster_node finds a node, or makes one that is not known yet.
+struct sched_node *cluster_node(struct cluster *c, struct str name);
+
+// cluster_node_set takes the node's newest object, NULL when it is gone. Returns the node, or NULL
+// when nothing is left of it.
+struct sched_node *cluster_node_set(struct cluster *c, struct str name,
+                                    const struct typed_object *object);
+
+struct sched_pod *cluster_pod(const struct cluster *c, struct str key);
+
+// cluster_pod_add makes a pod; cluster_pod_set reads a newer object into one. Neither places it. True: it asks for less of
+// something than before.
+struct sched_pod *cluster_pod_add(struct cluster *c, const struct typed_object *object);
+bool cluster_pod_set(struct cluster *c, struct sched_pod *p, const struct typed_object *object);
+// cluster_nominate says whether a pod without a node is nominated to one.
+void cluster_nominate(struct cluster *c, struct sched_pod *p, bool nominated);
+
+void cluster_pod_remove(struct cluster *c, struct sched_pod *p); // frees it
+
+// cluster_place counts a pod on a node, cluster_lift takes it off again.
+void cluster_place(struct cluster *c, struct sched_pod *p, struct sched_node *n);
+void cluster_lift(struct cluster *c, struct sched_pod *p);
+
+struct sched_namespace *cluster_namespace(struct cluster *c, struct str name);
+void cluster_namespace_set(struct cluster *c, struct str name, const struct typed_object *object);
+
+// cluster_check makes all sums anew and adds a line for each difference.
+bool cluster_check(const struct cluster *c, struct sbuf *problems);
+
+// pod_needs adds up what a pod asks of a node, as Kubernetes does: containers, the most of init
+// containers with the sidecars before them, pod-level resources, overhead.
+void pod_needs(struct cluster *c, struct sched_pod *p);
+
+#endif

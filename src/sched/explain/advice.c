@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sched/explain/advice.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "api/match/claim.h"
+#include "api/match/label.h"
+#include "api/match/node.h"
+#include "api/match/taint.h"
+#include "base/nearest.h"
+#include "sched/bind/bind_int.h"
+
+#include "base/banned.h"
+
+#define LINE_MAX_BYTES 1024
+
+void advice_done(struct advice *t)
+{
+    arena_done(&t->arena);
+}
+
+void advice_add(struct advice *t, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof(line), fmt, args); // a longer one is cut
+    va_end(args);
+    if (n < 0)
+        return;
+    for (size_t i = 0; i < t->lines.n; i++)
+        if (str_eqz(t->lines.p[i], line))
+            return;
+    vec_push_arena(&t->arena, &t->lines, arena_str(&t->arena, str_z(line)));
+}
+
+void advice_note(struct advice *t, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(line, sizeof(line), fmt, args); // a longer one is cut
+    va_end(args);
+    if (n > 0 && !t->note.n)
+        t->note = arena_str(&t->arena, str_z(line));
+}
+
+void advice_write(const struct advice *t, struct json_writer *w)
+{
+    json_write_key(w, STR("advice"));
+    json_write_array_begin(w);
+    for (size_t i = 0; i < t->lines.n; i++)
+        json_write_str(w, t->lines.p[i]);
+    json_write_array_end(w);
+}
+
+// --- Names of objects ----------------------------------------------------------------------------
+
+struct name_search {
+    struct nearest nearest;
+    struct str namespace;
+    struct str others[4]; // the first of those there are
+    size_t n;
+};
+
+static void show_name(void *arg, const struct typed_object *o)
+{
+    struct name_search *f = arg;
+    if (!str_eq(o->meta->namespace, f->namespace))
+        return;
+    nearest_try(&f->nearest, o->meta->name);
+    if (f->n < array_len(f->others))
+        f->others[f->n] = o->meta->name;
+    f->n++;
+}
+
+void advice_missing(struct advice *t, const struct informer *all, const char *kind,
+                    struct str namespace, struct str name)
+{
+    struct name_search f = {.nearest = {.word = name}, .namespace = namespace};
+    if (all)
+        informer_foreach(all, show_name, &f);
+    if (f.nearest.best.n)
+        advice_add(t, "did you mean %s %.*s?", kind, STR_ARG(f.nearest.best));
+    advice_add(t, "create %s %.*s%s%.*s", kind, STR_ARG(name), namespace.n ? " in namespace " : "",
+               STR_ARG(namespace));
+    if (f.nearest.best.n || f.n == 0 || namespace.n)
+        return;
+    cleanup_sbuf struct sbuf names = {0};
+    for (size_t i = 0; i < f.n && i < array_len(f.others); i++)
+        sbuf_addf(&names, "%s%.*s", i ? ", " : "", STR_ARG(f.others[i]));
+    advice_add(t, "or take one that exists: %.*s%s", STR_ARG(sbuf_str(&names)),
+               f.n > array_len(f.others) ? ", …" : "");
+}
+
+// --- Gates ---------------------------------------------------------------------------------------
+
+static void own_gates(struct advice *t, const struct api_pod *pod, struct sbuf *cause)
+{
+    sbuf_addz(cause, "it has the scheduling gate");
+    for (size_t i = 0; i < pod->spec.scheduling_gates.n; i++)
+        sbuf_addf(cause, "%s%.*s", i ? ", " : " ", STR_ARG(pod->spec.scheduling_gates.p[i].name));
+    advice_add(t, "whoever set the gate has to remove it from spec.schedulingGates");
+}
+
+void advice_group(struct advice *t, const struct sched_group *g, struct sbuf *cause)
+{
+    size_t min = group_min(g);
+    if (!g->api) {
+        sbuf_addz(cause, "it does not exist");
+        advice_add(t, "create PodGroup %.*s, or take schedulingGroup out of its pods",
+                   STR_ARG(g->key));
+    } else if (g->pods.n < min) {
+        sbuf_addf(cause, "it has %zu of the %zu pods that must start together", g->pods.n, min);
+        advice_add(t, "create %zu more pod%s of the group", min - g->pods.n,
+                   min - g->pods.n == 1 ? "" : "s");
+        if (g->pods.n)
+            advice_add(t, "or lower minCount of PodGroup %.*s to %zu", STR_ARG(g->key), g->pods.n);
+    }
+}
+
+static void group_gates(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+{
+    cleanup_sbuf struct sbuf lack = {0};
+    advice_group(t, p->group, &lack);
+    struct str text = sbuf_str(&lack);
+    if (str_starts(text, STR("it ")))
+        sbuf_addf(cause, "its PodGroup %.*s %.*s", STR_ARG(p->group->key),
+                  STR_ARG(str_from(text, strlen("it "))));
+}
+
+static void missing_claims(struct advice *t, struct sched *s, const struct api_pod *pod)
+{
+    struct str namespace = pod->metadata.namespace;
+    for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
+        const struct api_pod_resource_claim *c = &pod->spec.resource_claims.p[i];
+        struct str template = c->resource_claim_template_name;
+        if (template.n && s->informers[WATCH_TEMPLATES] &&
+            !informer_get(s->informers[WATCH_TEMPLATES], namespace, template))
+            advice_missing(t, s->informers[WATCH_TEMPLATES], "ResourceClaimTemplate", namespace,
+                           template);
+        if (c->resource_claim_name.n &&
+            !claims_api(claims_find(&s->claims, namespace, c->resource_claim_name)))
+            advice_missing(t, s->informers[WATCH_CLAIMS], "ResourceClaim", namespace,
+                           c->resource_claim_name);
+    }
+}
+
+void advice_gate(struct advice *t, struct sched *s, const struct sched_pod *p, struct sbuf *cause)
+{
+    if (p->api->spec.scheduling_gates.n) {
+        own_gates(t, p->api, cause);
+        return;
+    }
+    if (p->group && p->group_gated)
+        group_gates(t, p, cause);
+    if (cause->n == 0)
+        (void)dra_gate(s, p->api, cause);
+    missing_claims(t, s, p->api);
+}
+
+// --- Classes -------------------------------------------------------------------------------------
+
+static void class_of(struct advice *t, const struct attempt *a, struct str name)
+{
+    if (!index_find_class(a->s->devices, name))
+        advice_missing(t, a->s->informers[WATCH_CLASSES], "DeviceClass", STR(""), name);
+}
+
+void advice_pod(struct advice *t, const struct attempt *a)
+{
+    if (volumes_on(a->s))
+        advice_volumes(t, a);
+    for (size_t c = 0; c < a->wants_len; c++) {
+        const struct api_resource_claim *claim = a->wants[c].claim;
+        for (size_t i = 0; claim && i < claim->spec.devices.requests.n; i++) {
+            const struct api_device_request *r = &claim->spec.devices.requests.p[i];
+            if (r->exactly)
+                class_of(t, a, r->exactly->device_class_name);
+            for (size_t k = 0; k < r->first_available.n; k++)
+                class_of(t, a, r->first_available.p[k].device_class_name);
+        }
+    }
+}
+
+// --- Nodes ---------------------------------------------------------------------------------------
+
+static void selector(struct advice *t, const struct attempt *a, const struct sched_node *n)
+{
+    for (size_t i = 0; i < a->api->spec.node_selector.n; i++) {
+        const struct api_str_entry *want = &a->api->spec.node_selector.p[i];
+        const struct str *have = api_map_find(&n->api->metadata.labels, want->key);
+        if (have && str_eq(*have, want->value))
+            continue;
+        if (have)
+            advice_add(t, "select what a node has: %.*s=%.*s (%.*s)", STR_ARG(want->key),
+                       STR_ARG(*have), STR_ARG(n->name));
+        advice_add(t, "or label a node: kubectl label --overwrite node %.*s %.*s=%.*s",
+                   STR_ARG(n->name), STR_ARG(want->key), STR_ARG(want->value));
+        return;
+    }
+    advice_add(t, "change the pod's node affinity, or label a node so that it matches");
+}
+
+static void taints(struct advice *t, const struct attempt *a, const struct sched_node *n)
+{
+    for (size_t i = 0; i < n->api->spec.taints.n; i++) {
+        const struct api_taint *x = &n->api->spec.taints.p[i];
+        if (taint_is_soft(x->effect) || taint_is_tolerated(&a->api->spec.tolerations, x))
+            continue;
+        advice_add(t, "give the pod a toleration for the taint %.*s%s%.*s:%.*s", STR_ARG(x->key),
+                   x->value.n ? "=" : "", STR_ARG(x->value), STR_ARG(x->effect));
+        advice_add(t, "or take it away: kubectl taint node %.*s %.*s:%.*s-", STR_ARG(n->name),
+                   STR_ARG(x->key), STR_ARG(x->effect));
+    }
+}
+
+// The amount that the pod could ask for, in the words of a manifest.
+static void add_room(struct advice *t, struct str resource, uint32_t res, int64_t room,
+                     struct str node)
+{
+    static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti"};
+    size_t unit = 0;
+    if (res == RES_CPU) {
+        advice_add(t, "ask for at most %lld%s cpu: so much is left on %.*s",
+                   (long long)(room % 1000 ? room : room / 1000), room % 1000 ? "m" : "",
+                   STR_ARG(node));
+        return;
+    }
+    while (res != RES_PODS && res < RES_FIXED && unit + 1 < array_len(units) && room % 1024 == 0 &&
+           room > 0) {
+        room /= 1024;
+        unit++;
+    }
+    if (res == RES_PODS)
+        advice_add(t, "end a pod on %.*s: it has as many as it may", STR_ARG(node));
+    else
+        advice_add(t, "ask for at most %lld%s %.*s: so much is left on %.*s", (long long)room,
+                   units[unit], STR_ARG(resource), STR_ARG(node));
+}
+
+static bool offered(const struct attempt *a, uint32_t res)
+{
+    const struct cluster *c = &a->s->cluster;
+    for (size_t i = 0; i < c->order.n; i++)
+        if (c->order.p[i] && amount_at(&c->order.p[i]->allocatable, res) > 0)
+            return true;
+    return extended_class(a->s, c->res_names.p[res]) != NULL;
+}
+
+// Nobody offers the resource: the name of one that is offered may be meant.
+static void unknown_resource(struct advice *t, const struct attempt *a, struct str name)
+{
+    const struct cluster *c = &a->s->cluster;
+    struct nearest near = {.word = name};
+    for (uint32_t i = RES_FIXED; i < c->res_names.n; i++)
+        if (offered(a, i))
+            nearest_try(&near, c->res_names.p[i]);
+    map_foreach(&a->s->extended, i)
+        nearest_try(&near, map_key(&a->s->extended, i));
+    if (near.best.n)
+        advice_add(t, "no node and no DeviceClass offers %.*s: did you mean %.*s?", STR_ARG(name),
+                   STR_ARG(near.best));
+    else
+        advice_add(
+            t,
+            "no node and no DeviceClass offers %.*s: install its driver, or name a class for "
+            "it with extendedResourceName",
+            STR_ARG(name));
+}
+
+static void amounts(struct advice *t, const struct attempt *a)
+{
+    const struct cluster *c = &a->s->cluster;
+    for (size_t i = 0; i < a->pod->needs_len; i++) {
+        const struct pod_need *need = &a->pod->needs[i];
+        const struct sched_node *best = NULL;
+        int64_t most = 0;
+        for (size_t k = 0; k < c->order.n; k++) {
+            const struct sched_node *n = c->order.p[k];
+            int64_t room = n && n->api ? amount_at(&n->allocatable, need->res) -
+                                             amount_at(&n->requested, need->res)
+                                       : INT64_MIN;
+            if (!best || room > most) {
+                best = room == INT64_MIN ? best : n;
+                most = room;
+            }
+        }
+        if (!best || need->amount <= most)
+            continue;
+        if (need->res >= RES_FIXED && !offered(a, need->res))
+            unknown_resource(t, a, c->res_names.p[need->res]);
+        else if (most > 0 || need->res == RES_PODS)
+            add_room(t, c->res_names.p[need->res], need->res, most, best->name);
+        else
+            advice_add(t, "wait until a pod gives back %.*s, or add a node",
+                       STR_ARG(c->res_names.p[need->res]));
+    }
+}
+
+static void claims_elsewhere(struct advice *t, const struct attempt *a)
+{
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct want *w = &a->wants[i];
+        struct str at =
+            w->allocation ? node_only_name(w->allocation->node_selector) : (struct str){0};
+        if (!w->unavailable || !w->entry)
+            continue;
+        if (at.n)
+            advice_add(
+                t,
+                "let the pod run on %.*s, where claim %.*s is allocated (nodeSelector, affinity, "
+                "tolerations)",
+                STR_ARG(at), STR_ARG(w->entry->key));
+        advice_add(t, "or give the pod a claim of its own: resourceClaimTemplateName");
+    }
+}
+
+bool advice_crowded(struct advice *t, const struct attempt *a, struct sbuf *cause)
+{
+    for (size_t i = 0; i < a->wants_len; i++) {
+        const struct api_resource_claim *claim = a->wants[i].claim;
+        if (!claim || a->wants[i].group || claim->status.reserved_for.n < RESERVED_MAX)
+            continue;
+        sbuf_addf(cause, "claim %.*s has %zu users, and a claim may have no more",
+                  STR_ARG(a->wants[i].entry->key), claim->status.reserved_for.n);
+        advice_add(t, "give the pod a claim of its own: resourceClaimTemplateName");
+        advice_add(t, "or share the claim by a PodGroup, which counts as one user");
+        advice_add(t, "or wait until a pod that uses it is over");
+        return true;
+    }
+    return false;
+}
+
+void advice_node(struct advice *t, struct attempt *a, const struct sched_node *n, enum why w)
+{
+    t->fits += w == WHY_NONE;
+    if (w == WHY_NONE || (t->told & WHY_BIT(w)))
+        return;
+    t->told |= w == WHY_DEVICES ? 0 : WHY_BIT(w);
+    switch (w) {
+    case WHY_UNSCHEDULABLE:
+        advice_add(t, "let a node take pods again: kubectl uncordon %.*s", STR_ARG(n->name));
+        break;
+    case WHY_NODE_AFFINITY:
+        if (!a->only_node.n || a->wants_len == 0 || !a->wants[0].allocated)
+            selector(t, a, n);
+        break;
+    case WHY_TAINT:
+        taints(t, a, n);
+        break;
+    case WHY_PORTS:
+        advice_add(t, "take another host port, or end the pod that has it on %.*s",
+                   STR_ARG(n->name));
+        break;
+    case WHY_RESOURCES:
+        amounts(t, a);
+        break;
+    case WHY_SPREAD:
+        advice_add(t, "raise maxSkew of the pod's topologySpreadConstraints, or let them be "
+                      "ScheduleAnyway");
+        break;
+    case WHY_POD_AFFINITY:
+        advice_add(t, "change the pod's affinity to other pods, or end those that it speaks of");
+        break;
+    case WHY_DEVICES:
+        claims_elsewhere(t, a);
+        break;
+    case WHY_VOLUMES:
+        advice_volume_node(t, a, n);
+        break;
+    case WHY_NODE_NAME:
+    case WHY_NONE:
+        break;
+    }
+}
+
+// --- Devices -------------------------------------------------------------------------------------
+
+struct rule_search {
+    struct advice *t;
+    struct str taint;
+};
+
+static void show_rule(void *arg, const struct typed_object *o)
+{
+    const struct rule_search *f = arg;
+    const struct api_device_taint_rule *rule = o->object.value;
+    const struct api_device_taint *x = &rule->spec.taint;
+    cleanup_sbuf struct sbuf taint = {0};
+    sbuf_addf(&taint, "%.*s%s%.*s:%.*s", STR_ARG(x->key), x->value.n ? "=" : "", STR_ARG(x->value),
+              STR_ARG(x->effect));
+    if (str_eq(sbuf_str(&taint), f->taint))
+        advice_add(f->t, "delete DeviceTaintRule %.*s, which taints them", STR_ARG(o->meta->name));
+}
+
+// class_of_request finds what a request, or an alternative of it, asks for; empty when it is not among the attempt's.
+static struct str class_of_request(const struct attempt *a, const struct alloc_funnel *f)
+{
+    struct str name, sub;
+    bool alternative = str_cut(f->request, '/', &name, &sub);
+    for (size_t i = 0; i < a->open_len; i++) {
+        const struct api_resource_claim *claim = a->open[i];
+        if (!str_ends(f->claim, claim->metadata.name))
+            continue;
+        for (size_t k = 0; k < claim->spec.devices.requests.n; k++) {
+            const struct api_device_request *r = &claim->spec.devices.requests.p[k];
+            if (!str_eq(r->name, name))
+                continue;
+            if (!alternative)
+                return r->exactly ? r->exactly->device_class_name : (struct str){0};
+            for (size_t m = 0; m < r->first_available.n; m++)
+                if (str_eq(r->first_available.p[m].name, sub))
+                    return r->first_available.p[m].device_class_name;
+        }
+    }
+    return (struct str){0};
+}
+
+static void funnel(struct advice *t, const struct attempt *a, const struct alloc_funnel *f)
+{
+    for (size_t i = 0; i < f->reasons_len; i++) {
+        const struct alloc_reason *r = &f->reasons[i];
+        struct rule_search rules = {t, r->what};
+        if (r->row == ALLOC_ROW_SELECTOR_FAILED)
+            advice_key(t, a->s, class_of_request(a, f), r);
+        if (r->row == ALLOC_ROW_SELECTOR && f->wanted > f->usable)
+            advice_term(t, a->s, r);
+        if (r->row == ALLOC_ROW_TAINTED && a->s->informers[WATCH_RULES])
+            informer_foreach(a->s->informers[WATCH_RULES], show_rule, &rules);
+    }
+}
+
+// Is no device at all of the class, on no node, and no pool left out? Then its driver does not publish any.
+static bool class_empty(const struct alloc_group *g, size_t groups, size_t at)
+{
+    for (size_t i = 0; i < groups; i++) {
+        const struct alloc_explanation *e = &g[i].explanation;
+        if (g[i].view && (at >= e->funnels_len || e->pools.n ||
+                          e->funnels[at].class_refused < e->funnels[at].published))
+            return false;
+    }
+    return true;
+}
+
+// A claim that stands for extended resources cannot be changed; the limits that it is made of can.
+static void extended(struct advice *t, const struct alloc_group *g)
+{
+    for (size_t k = 0; k < g->explanation.funnels_len; k++) {
+        const struct alloc_funnel *f = &g->explanation.funnels[k];
+        if (f->wanted > f->usable && f->usable > 0)
+            advice_add(
+                t,
+                "lower the limit of the extended resource to %zu: %.*s has so many usable devices",
+                f->usable, STR_ARG(g->names[0]));
+        else if (f->wanted > f->usable)
+            advice_add(
+                t,
+                "wait until a pod gives back what the extended resource stands for, or add a node");
+    }
+}
+
+void advice_report(struct advice *t, const struct attempt *a, struct alloc_report *r)
+{
+    size_t groups = 0;
+    const struct alloc_group *g = alloc_report_finish(r, &groups);
+    for (size_t i = 0; i < groups; i++) {
+        const struct alloc_explanation *e = &g[i].explanation;
+        if (!g[i].view)
+            continue;
+        if (a->special)
+            extended(t, &g[i]);
+        if (e->pools.n)
+            advice_add(
+                t, "let the driver publish all slices of its pool: look at its pod and log (%.*s)",
+                STR_ARG(e->pools));
+        for (size_t k = 0; k < e->funnels_len; k++) {
+            funnel(t, a, &e->funnels[k]);
+            if (e->funnels[k].wanted > e->funnels[k].usable)
+                advice_stale(t, a->s);
+            if (!t->fits && class_empty(g, groups, k))
+                advice_add(t,
+                           "no published device is of the class of request %.*s: is its driver "
+                           "installed and running? (kubectl get resourceslices)",
+                           STR_ARG(e->funnels[k].request));
+        }
+    }
+}
+
+// --- Binding -------------------------------------------------------------------------------------
+
+void advice_given_up(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+{
+    if (!p->given_up)
+        return;
+    sbuf_addf(cause, " (the attempt before was given up: %s)", p->given_up);
+    advice_add(
+        t,
+        "keep claims off a device that does not become ready, so that others are tried: dray "
+        "taint %s broken:NoSchedule",
+        p->given_up_device);
+}
+
+void advice_binding(struct advice *t, const struct sched_pod *p, struct sbuf *cause)
+{
+    const struct binding *b = p->binding;
+    if (advice_volume_binding(t, p, cause))
+        return;
+    for (size_t i = 0; b && i < p->claims_len; i++) {
+        struct sched_claim *const *k = map_get(&b->s->claims.by_key, p->claims[i]);
+        const struct api_resource_claim *claim = k ? claims_api(*k) : NULL;
+        const struct api_allocation_result *a = claim ? claim->status.allocation : NULL;
+        if (!a || !dra_has_conditions(a) || dra_binding_state(b->s, claim, NULL) == BINDING_READY)
+            continue;
+        const struct api_device_request_allocation_result *r = dra_unready(claim);
+        if (!r)
+            continue;
+        sbuf_addf(cause,
+                  "%.*s is chosen, but device %.*s/%.*s/%.*s is not ready: it lacks the condition",
+                  STR_ARG(b->node_name), STR_ARG(r->driver), STR_ARG(r->pool), STR_ARG(r->device));
+        for (size_t n = 0; n < r->binding_conditions.n; n++)
+            sbuf_addf(cause, "%s%.*s", n ? ", " : " ", STR_ARG(r->binding_conditions.p[n]));
+        advice_add(
+            t,
+            "the driver %.*s sets the condition in status.devices of claim %.*s when the device is "
+            "ready: look at its log",
+            STR_ARG(r->driver), STR_ARG(p->claims[i]));
+        advice_given_up(t, p, cause);
+        return;
+    }
+}

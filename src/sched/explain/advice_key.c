@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a selector speaks of, and what is published: an attribute that a device does not have, a value that none has, a slice
+// that does not count.
+#include "base/nearest.h"
+#include "codec/quantity.h"
+#include "sched/explain/advice.h"
+
+#include "base/banned.h"
+
+// device.attributes["DOMAIN"].KEY or device.capacity["DOMAIN"].KEY
+struct reference {
+    struct str domain, key;
+    bool capacity;
+};
+
+struct key_search {
+    struct reference wanted;
+    struct nearest domain; // of any device
+    struct nearest name;   // in the wanted domain, of the same sort
+    struct str driver;     // of a device that has it
+    bool other_sort; // it is a capacity where an attribute is asked for, or the other way round
+    struct str class_name; // of the request
+};
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Takes what stands between quotes and brackets; the rest is what follows them.
+static bool cut_quoted(struct str s, struct str *ret, struct str *rest)
+{
+    if (s.n < 4 || s.p[0] != '[' || (s.p[1] != '"' && s.p[1] != '\''))
+        return false;
+    ptrdiff_t end = str_find_char(str_from(s, 2), s.p[1]);
+    if (end < 0 || (size_t)end + 3 >= s.n || s.p[end + 3] != ']')
+        return false;
+    *ret = str_upto(str_from(s, 2), (size_t)end);
+    *rest = str_from(s, (size_t)end + 4);
+    return true;
+}
+
+static bool cut_key(struct str s, struct str *ret)
+{
+    struct str rest;
+    size_t n = 1;
+    if (cut_quoted(s, ret, &rest))
+        return true;
+    if (s.n < 2 || s.p[0] != '.')
+        return false;
+    while (n < s.n && is_word(s.p[n]))
+        n++;
+    *ret = str_upto(str_from(s, 1), n - 1);
+    return n > 1;
+}
+
+// Finds where a term refers to a key, to any when that is empty.
+static bool find_reference(struct str term, struct str key, struct reference *ret)
+{
+    static const struct str sorts[] = {STR_INIT(".attributes"), STR_INIT(".capacity")};
+    for (size_t i = 0; i < term.n; i++)
+        for (size_t k = 0; k < array_len(sorts); k++) {
+            struct reference r = {.capacity = k == 1};
+            struct str rest;
+            if (str_starts(str_from(term, i), sorts[k]) &&
+                cut_quoted(str_from(term, i + sorts[k].n), &r.domain, &rest) &&
+                cut_key(rest, &r.key) && (!key.n || str_eq(r.key, key))) {
+                *ret = r;
+                return true;
+            }
+        }
+    return false;
+}
+
+static void show_key(struct key_search *f, struct str driver, struct str qualified, bool capacity)
+{
+    struct str domain;
+    struct str name;
+    if (!str_cut(qualified, '/', &domain, &name)) {
+        domain = driver;
+        name = qualified;
+    }
+    nearest_try(&f->domain, domain);
+    if (!str_eq(domain, f->wanted.domain))
+        return;
+    if (capacity == f->wanted.capacity)
+        nearest_try(&f->name, name);
+    if (!str_eq(name, f->wanted.key))
+        return;
+    if (capacity == f->wanted.capacity)
+        f->driver = driver;
+    else
+        f->other_sort = true;
+}
+
+static void show_slice(void *arg, const struct typed_object *o)
+{
+    struct key_search *f = arg;
+    const struct api_resource_slice *s = o->object.value;
+    for (size_t i = 0; i < s->spec.devices.n; i++) {
+        const struct api_device *d = &s->spec.devices.p[i];
+        for (size_t k = 0; k < d->attributes.n; k++)
+            show_key(f, s->spec.driver, d->attributes.p[k].key, false);
+        for (size_t k = 0; k < d->capacity.n; k++)
+            show_key(f, s->spec.driver, d->capacity.p[k].key, true);
+    }
+}
+
+// Finds the first class that speaks of a driver.
+struct class_search {
+    struct str driver, name;
+};
+
+static void show_class(void *arg, const struct typed_object *o)
+{
+    struct class_search *f = arg;
+    const struct api_device_class *c = o->object.value;
+    struct sbuf quoted[2] = {{0}, {0}};
+    sbuf_addf(&quoted[0], "\"%.*s\"", STR_ARG(f->driver));
+    sbuf_addf(&quoted[1], "'%.*s'", STR_ARG(f->driver));
+    for (size_t i = 0; i < c->spec.selectors.n && !f->name.n; i++) {
+        struct str e =
+            c->spec.selectors.p[i].cel ? c->spec.selectors.p[i].cel->expression : STR("");
+        if (str_contains(e, sbuf_str(&quoted[0])) || str_contains(e, sbuf_str(&quoted[1])))
+            f->name = c->metadata.name;
+    }
+    sbuf_done(&quoted[0]);
+    sbuf_done(&quoted[1]);
+}
+
+// Devices of another driver have it: the class is the mistake.
+static void tell_class(struct advice *t, const struct sched *s, const struct key_search *f)
+{
+    struct class_search c = {.driver = f->driver};
+    const struct reference *r = &f->wanted;
+    if (s->informers[WATCH_CLASSES])
+        informer_foreach(s->informers[WATCH_CLASSES], show_class, &c);
+    if (f->class_name.n && !str_eq(c.name, f->class_name)) {
+        advice_note(t, "devices of class %.*s do not have it, those of driver %.*s do",
+                    STR_ARG(f->class_name), STR_ARG(f->driver));
+        advice_add(t, "take a class of driver %.*s%s%.*s", STR_ARG(f->driver), c.name.n ? ": " : "",
+                   STR_ARG(c.name));
+    }
+    advice_add(t,
+               "devices of driver %.*s have %s %.*s/%.*s, but not all of the class: ask first "
+               "whether a device has it: %s.?%.*s",
+               STR_ARG(f->driver), r->capacity ? "capacity" : "attribute", STR_ARG(r->domain),
+               STR_ARG(r->key), r->capacity ? "device.capacity[…]" : "device.attributes[…]",
+               STR_ARG(r->key));
+}
+
+static void tell(struct advice *t, const struct sched *s, const struct key_search *f)
+{
+    const struct reference *r = &f->wanted;
+    const char *sort = r->capacity ? "capacity" : "attribute";
+    if (f->other_sort && !f->driver.n)
+        advice_add(t, "%.*s is %s: write device.%s[\"%.*s\"].%.*s", STR_ARG(r->key),
+                   r->capacity ? "an attribute" : "a capacity",
+                   r->capacity ? "attributes" : "capacity", STR_ARG(r->domain), STR_ARG(r->key));
+    else if (f->driver.n)
+        tell_class(t, s, f);
+    else if (f->name.best.n)
+        advice_add(t, "no device has %s %.*s/%.*s: did you mean %.*s?", sort, STR_ARG(r->domain),
+                   STR_ARG(r->key), STR_ARG(f->name.best));
+    else if (f->domain.best.n && f->domain.distance > 0)
+        advice_add(t, "no device has attributes of %.*s: did you mean %.*s?", STR_ARG(r->domain),
+                   STR_ARG(f->domain.best));
+    else
+        advice_add(t, "no device has %s %.*s/%.*s: see kubectl get resourceslices -o yaml", sort,
+                   STR_ARG(r->domain), STR_ARG(r->key));
+}
+
+void advice_key(struct advice *t, const struct sched *s, struct str class_name,
+                const struct alloc_reason *why)
+{
+    static const struct str no_key = STR_INIT("no such key: ");
+    struct key_search f = {.class_name = class_name};
+    struct str error = why->error;
+    struct str key, hint;
+    ptrdiff_t at = str_find(error, no_key);
+    if (at < 0 || !s->informers[WATCH_SLICES])
+        return;
+    key = str_from(error, (size_t)at + no_key.n);
+    (void)str_cut(key, '.', &key, &hint);
+    if (!find_reference(why->what, key, &f.wanted))
+        return;
+    f.domain.word = f.wanted.domain;
+    f.name.word = f.wanted.key;
+    informer_foreach(s->informers[WATCH_SLICES], show_slice, &f);
+    tell(t, s, &f);
+}
+
+// --- Values --------------------------------------------------------------------------------------
+
+#define VALUES_SHOWN 4
+
+// What published devices have under a key.
+struct value_search {
+    struct reference wanted;
+    struct str term;
+    struct arena arena;
+    struct str values[VALUES_SHOWN]; // of an attribute, in arena
+    size_t values_len;
+    bool more;
+    bool there;                          // a device has the value that is asked for
+    const struct quantity *least, *most; // of a capacity
+};
+
+// asks_for says whether a term wants a text to be equal to one that devices have: then devices are not what is wrong.
+static bool asks_for(struct value_search *f, struct str text)
+{
+    return !str_contains(f->term, STR("!")) &&
+           (str_contains(f->term, arena_strf(&f->arena, "'%.*s'", STR_ARG(text))) ||
+            str_contains(f->term, arena_strf(&f->arena, "\"%.*s\"", STR_ARG(text))));
+}
+
+static void show_value(struct value_search *f, const struct api_device_attribute *a)
+{
+    struct str text = a->has_string_value    ? a->string_value
+                      : a->has_version_value ? a->version_value
+                      : a->has_int_value  ? arena_strf(&f->arena, "%lld", (long long)a->int_value)
+                      : a->has_bool_value ? (a->bool_value ? STR("true") : STR("false"))
+                                          : STR("");
+    for (size_t i = 0; i < f->values_len; i++)
+        if (str_eq(f->values[i], text))
+            return;
+    f->there = f->there || (text.n && asks_for(f, text));
+    if (text.n && f->values_len < VALUES_SHOWN)
+        f->values[f->values_len++] = text;
+    else
+        f->more = true;
+}
+
+static bool is_wanted(const struct reference *r, struct str driver, struct str qualified)
+{
+    struct str domain, name;
+    if (!str_cut(qualified, '/', &domain, &name)) {
+        domain = driver;
+        name = qualified;
+    }
+    return str_eq(domain, r->domain) && str_eq(name, r->key);
+}
+
+static void show_values(void *arg, const struct typed_object *o)
+{
+    struct value_search *f = arg;
+    const struct api_resource_slice *s = o->object.value;
+    for (size_t i = 0; i < s->spec.devices.n; i++) {
+        const struct api_device *d = &s->spec.devices.p[i];
+        for (size_t k = 0; !f->wanted.capacity && k < d->attributes.n; k++)
+            if (is_wanted(&f->wanted, s->spec.driver, d->attributes.p[k].key))
+                show_value(f, &d->attributes.p[k].value);
+        for (size_t k = 0; f->wanted.capacity && k < d->capacity.n; k++) {
+            const struct quantity *q = &d->capacity.p[k].value.value;
+            if (!is_wanted(&f->wanted, s->spec.driver, d->capacity.p[k].key))
+                continue;
+            f->least = !f->least || quantity_cmp(q, f->least) < 0 ? q : f->least;
+            f->most = !f->most || quantity_cmp(q, f->most) > 0 ? q : f->most;
+        }
+    }
+}
+
+static void tell_capacity(struct advice *t, const struct value_search *f)
+{
+    cleanup_sbuf struct sbuf least = {0}, most = {0};
+    quantity_write(f->least, &least);
+    quantity_write(f->most, &most);
+    advice_note(t, "no published device has more than %s", most.p);
+    advice_add(t, "ask for at most %s of %.*s/%.*s: published devices have %s%s%s", most.p,
+               STR_ARG(f->wanted.domain), STR_ARG(f->wanted.key), least.p,
+               quantity_cmp(f->least, f->most) ? " to " : "",
+               quantity_cmp(f->least, f->most) ? most.p : "");
+}
+
+static void tell_values(struct advice *t, const struct value_search *f)
+{
+    cleanup_sbuf struct sbuf list = {0};
+    for (size_t i = 0; i < f->values_len; i++)
+        sbuf_addf(&list, "%s%.*s", i ? ", " : "", STR_ARG(f->values[i]));
+    advice_add(t, "published devices have %.*s/%.*s %s%s", STR_ARG(f->wanted.domain),
+               STR_ARG(f->wanted.key), list.p, f->more ? ", …" : "");
+}
+
+// A term may compare either way; who asks for more than there is does so with one of these.
+static bool asks_for_much(struct str term)
+{
+    return str_contains(term, STR(">")) || str_contains(term, STR("isGreaterThan"));
+}
+
+void advice_term(struct advice *t, const struct sched *s, const struct alloc_reason *why)
+{
+    struct value_search f = {.term = why->what};
+    if (!s->informers[WATCH_SLICES] || !find_reference(why->what, STR(""), &f.wanted))
+        return;
+    informer_foreach(s->informers[WATCH_SLICES], show_values, &f);
+    if (f.most && asks_for_much(why->what))
+        tell_capacity(t, &f);
+    else if (f.values_len && !f.there)
+        tell_values(t, &f);
+    arena_done(&f.arena);
+}
+
+// --- Old generations -----------------------------------------------------------------------------
+
+struct stale_search {
+    struct advice *t;
+    const struct sched *s;
+    const struct api_resource_slice *slice; // the one that is looked at
+    int64_t newest;
+};
+
+static void show_newer(void *arg, const struct typed_object *o)
+{
+    struct stale_search *f = arg;
+    const struct api_resource_slice *other = o->object.value;
+    if (str_eq(other->spec.driver, f->slice->spec.driver) &&
+        str_eq(other->spec.pool.name, f->slice->spec.pool.name) &&
+        other->spec.pool.generation > f->newest)
+        f->newest = other->spec.pool.generation;
+}
+
+static void show_stale(void *arg, const struct typed_object *o)
+{
+    struct stale_search *f = arg;
+    f->slice = o->object.value;
+    f->newest = f->slice->spec.pool.generation;
+    if (f->t->note.n)
+        return;
+    informer_foreach(f->s->informers[WATCH_SLICES], show_newer, f);
+    if (f->newest == f->slice->spec.pool.generation)
+        return;
+    advice_note(f->t, "slice %.*s does not count: it is of generation %lld, its pool is at %lld",
+                STR_ARG(o->meta->name), (long long)f->slice->spec.pool.generation,
+                (long long)f->newest);
+    advice_add(f->t,
+               "delete what is left of the old generation, if driver %.*s does not: kubectl delete "
+               "resourceslice %.*s",
+               STR_ARG(f->slice->spec.driver), STR_ARG(o->meta->name));
+    advice_add(f->t, "and let the driver publish all devices of pool %.*s anew: look at its log",
+               STR_ARG(f->slice->spec.pool.name));
+}
+
+void advice_stale(struct advice *t, const struct sched *s)
+{
+    struct stale_search f = {.t = t, .s = s};
+    if (s->informers[WATCH_SLICES])
+        informer_foreach(s->informers[WATCH_SLICES], show_stale, &f);
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What people are told: the pod's condition, events, and in full why no node fits.
+#include "sched/explain/report.h"
+
+#include "codec/json_writer.h"
+#include "sched/bind/bind_int.h"
+#include "sched/explain/advice.h"
+
+#include "base/banned.h"
+
+// A condition whose reason is the same is not rewritten more often than this.
+#define CONDITION_EVERY_NS (10 * CLOCK_NS_PER_SEC)
+#define CONDITION_AGAIN_NS (CLOCK_NS_PER_SEC / 10) // when the pod had changed
+
+// Events of bound pods: so many at once, then one each tenth of a second. Thousands of pods are not worth a write each.
+#define BOUND_EVERY_NS   (CLOCK_NS_PER_SEC / 10)
+#define BOUND_AT_ONCE_NS (20 * BOUND_EVERY_NS)
+
+// Calls of the allocator's deadline that finding remedies may take: enough for a few, not for all.
+#define REMEDY_CALLS_LINE UINT64_C(40)
+#define REMEDY_CALLS_FULL UINT64_C(4000)
+#define REMEDIES_TOLD     5 // in words; all of them are in the JSON
+
+// --- The pod's condition -------------------------------------------------------------------------
+
+// The text is for a version of the pod that has changed, perhaps by getting a node: it is looked at
+// again soon.
+static void condition_written(struct sched *s, void *arg, const struct client_answer *answer)
+{
+    struct sched_pod *p =
+        answer->code == -ERR_CONFLICT ? cluster_pod(&s->cluster, str_z(arg)) : NULL;
+    if (!p || !p->message)
+        return;
+    list_remove(&p->untold);
+    p->told_ns = exec_now_ns(s->exec) - CONDITION_EVERY_NS + CONDITION_AGAIN_NS;
+    list_push_front(&s->untold, &p->untold);
+    exec_timer_start(s->exec, &s->tell_timer, CONDITION_AGAIN_NS);
+}
+
+static void write_condition(struct sched *s, const struct sched_pod *p)
+{
+    cleanup_sbuf struct sbuf body = {0};
+    cleanup_sbuf struct sbuf now = {0};
+    struct json_writer w = {.out = &body};
+    const struct api_object_meta *m = &p->api->metadata;
+    rfc3339_write_seconds(moment_from_ns(exec_wall_ns(s->exec)), &now);
+    sbuf_addz(&body, "{");
+    fence_write_identity(&w, m);
+    sbuf_addz(&body,
+              ",\"status\":{\"conditions\":[{\"type\":\"PodScheduled\",\"status\":\"False\"");
+    if (m->generation)
+        sbuf_addf(&body, ",\"observedGeneration\":%lld", (long long)m->generation);
+    sbuf_addf(&body, ",\"lastTransitionTime\":\"%.*s\",\"reason\":\"%s\",\"message\":",
+              STR_ARG(sbuf_str(&now)), p->reason);
+    sbuf_add_json_str(&body, str_z(p->message), false);
+    sbuf_addz(&body, "}]}}");
+    struct client_key key = {sched_kind(WATCH_PODS), m->namespace, m->name};
+    char *whose = xstrndup(p->key.p, p->key.n);
+    struct call *call = call_new(s, condition_written, whose);
+    call->owned = whose;
+    client_patch(s->client, &key, CLIENT_PATCH_STRATEGIC, sbuf_str(&body),
+                 &(struct client_write){.subresource = STR("status")}, call_answered, call);
+    s->stats.conditions++;
+}
+
+static bool says(const char *have, struct str text)
+{
+    return have && str_eqz(text, have);
+}
+
+// Does the pod's own condition say so already, from before a restart?
+static bool stored_says(const struct api_pod *pod, const char *reason, struct str message)
+{
+    for (size_t i = 0; i < pod->status.conditions.n; i++) {
+        const struct api_pod_condition *c = &pod->status.conditions.p[i];
+        if (str_eqz(c->type, "PodScheduled"))
+            return str_eqz(c->status, "False") && str_eqz(c->reason, reason) &&
+                   str_eq(c->message, message);
+    }
+    return false;
+}
+
+static void hold_back(struct sched *s, struct sched_pod *p)
+{
+    if (list_linked(&p->untold))
+        return;
+    list_push_back(&s->untold, &p->untold);
+    if (!exec_timer_armed(&s->tell_timer))
+        exec_timer_start(s->exec, &s->tell_timer, CONDITION_EVERY_NS);
+}
+
+// The pod stays in the list until its condition says so: writes can fail.
+static void say(struct sched *s, struct sched_pod *p)
+{
+    list_remove(&p->untold);
+    p->told_ns = exec_now_ns(s->exec);
+    write_condition(s, p);
+    report_event(s, p->object, "Warning", "FailedScheduling", str_z(p->message));
+    hold_back(s, p);
+}
+
+// A pod that is still gated is told by what, as it is now: the template may have come meanwhile.
+static void take_gate(struct sched *s, struct sched_pod *p)
+{
+    cleanup_sbuf struct sbuf now = {0};
+    if (!dra_gate(s, p->api, &now)) {
+        free(p->gate);
+        p->gate = xstrndup(now.p, now.n);
+    }
+    free(p->reason);
+    free(p->message);
+    p->reason = xstrndup("Unschedulable", strlen("Unschedulable"));
+    p->message = xstrndup(p->gate, strlen(p->gate));
+}
+
+// Is there something that the pod should be told?
+static bool to_say(struct sched *s, struct sched_pod *p)
+{
+    if (p->api->spec.node_name.n || p->state == POD_BINDING || p->state == POD_ELSEWHERE)
+        return false;
+    if (p->state == POD_GATED && p->api->spec.scheduling_gates.n)
+        return false; // the server has said so
+    if (p->state == POD_GATED && p->gate)
+        take_gate(s, p);
+    return p->message && !stored_says(p->api, p->reason, str_z(p->message));
+}
+
+// Texts that were held back are written when their time has come, unless they are obsolete.
+static void tell_time(void *arg)
+{
+    struct sched *s = arg;
+    int64_t now = exec_now_ns(s->exec);
+    list_foreach(&s->untold, node) {
+        struct sched_pod *p = list_entry(node, struct sched_pod, untold);
+        int64_t wait = p->told_ns + CONDITION_EVERY_NS - now;
+        if (wait > 0) {
+            exec_timer_start(s->exec, &s->tell_timer, wait);
+            return;
+        }
+        list_remove(&p->untold);
+        if (to_say(s, p))
+            say(s, p);
+    }
+}
+
+void report_init(struct sched *s)
+{
+    list_init(&s->untold);
+    s->tell_timer = (struct exec_timer){.fn = tell_time, .arg = s};
+}
+
+void report_gated(struct sched *s, struct sched_pod *p)
+{
+    if (!p->message && !list_linked(&p->untold))
+        p->told_ns = exec_now_ns(s->exec);
+    hold_back(s, p);
+}
+
+void report_tell(struct sched *s, struct sched_pod *p, const char *reason, struct str message)
+{
+    bool first = !p->message;
+    bool same_reason = says(p->reason, str_z(reason));
+    bool same = same_reason && says(p->message, message);
+    bool stored = first && stored_says(p->api, reason, message);
+    char *text = xstrndup(message.p ? message.p : "", message.n);
+    char *why = xstrndup(reason, strlen(reason));
+    free(p->reason);
+    free(p->message);
+    p->reason = why;
+    p->message = text;
+    if (same || stored)
+        return;
+    if (!first && same_reason && exec_now_ns(s->exec) - p->told_ns < CONDITION_EVERY_NS)
+        hold_back(s, p);
+    else
+        say(s, p);
+}
+
+void report_event(struct sched *s, const struct typed_object *about, const char *type,
+                  const char *reason, struct str message)
+{
+    event_record(s->recorder, about, str_z(type), str_z(reason), message);
+}
+
+void report_bound(struct sched *s, const struct typed_object *pod, struct str node)
+{
+    int64_t now = exec_now_ns(s->exec);
+    if (s->bound_told_ns < now)
+        s->bound_told_ns = now;
+    if (s->bound_told_ns > now + BOUND_AT_ONCE_NS)
+        return;
+    s->bound_told_ns += BOUND_EVERY_NS;
+    cleanup_sbuf struct sbuf text = {0};
+    sbuf_addf(&text, "Successfully assigned %.*s/%.*s to %.*s", STR_ARG(pod->meta->namespace),
+              STR_ARG(pod->meta->name), STR_ARG(node));
+    report_event(s, pod, "Normal", "Scheduled", sbuf_str(&text));
+}
+
+// --- Why no node fits ----------------------------------------------------------------------------
+
+// Do devices alone decide, so that nodes in the same state get the same answer?
+static bool by_state(const struct attempt *a)
+{
+    return a->open_len && a->open_len == a->wants_len;
+}
+
+// Explains the claims on a node whose devices do not do. A selector that fails is a mistake in the claim, which can be
+// explained as well.
+static bool explain_devices(struct attempt *a, const struct sched_node *n,
+                            struct index_explaining *e)
+{
+    bool error = a->answer.verdict == ALLOC_ERROR;
+    if (!error && a->answer.verdict != ALLOC_UNSATISFIABLE)
+        return false;
+    e->claims_len = a->open_len + a->special_used;
+    if (!index_explain(a->s->devices, e, n->index))
+        return false;
+    a->failed &= !error;
+    return true;
+}
+
+// Nodes that have too few devices were not asked before: one of each state is asked now. Advice is of every node.
+static void remember(struct attempt *a, const struct sched_node *n, enum why w)
+{
+    struct index *x = a->s->devices;
+    if (w == WHY_DEVICES && !a->tips && a->devices_hash && by_state(a) &&
+        a->answer.verdict == ALLOC_UNSATISFIABLE)
+        index_rule_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index);
+}
+
+static void explain_node(struct attempt *a, struct sched_node *n, struct index_explaining *e,
+                         struct refusals *refusals)
+{
+    cleanup_sbuf struct sbuf why = {0};
+    struct alloc_report *r = e->report;
+    struct index *x = a->s->devices;
+    vec_clear(refusals);
+    enum why w = filter_node(a, n, refusals);
+    if (w == WHY_NONE && by_state(a) &&
+        index_ruled_out(x, index_question(x, a->devices_hash, a->open, a->open_len), n->index) &&
+        index_explain(x, e, n->index))
+        return;
+    if (w == WHY_NONE) {
+        w = dra_filter(a, n, refusals);
+        remember(a, n, w);
+    }
+    if (a->tips)
+        advice_node(a->tips, a, n, w);
+    if (w == WHY_NONE)
+        sbuf_addz(&why, "would fit");
+    else if (w == WHY_DEVICES && explain_devices(a, n, e))
+        return;
+    refusal_write(a, n, refusals, &why);
+    if (!why.n)
+        sbuf_addz(&why, "cannot allocate all claims"); // a question that cannot be explained
+    alloc_report_refuse(r, n->name, sbuf_str(&why));
+}
+
+struct alloc_report *report_make(struct attempt *a)
+{
+    struct alloc_report *r = alloc_report_new();
+    struct cluster *c = &a->s->cluster;
+    struct refusals why = {0};
+    struct index_explaining e = {
+        .solver = a->s->solver, .report = r, .claims = a->open, .claims_len = a->open_len};
+    for (size_t i = 0; i < c->order.n; i++)
+        if (c->order.p[i] && c->order.p[i]->api && !a->s->cost.refused)
+            explain_node(a, c->order.p[i], &e, &why);
+    map_done(&e.seen);
+    size_t groups = 0;
+    (void)alloc_report_finish(r, &groups);
+    a->s->stats.explained++;
+    return r;
+}
+
+// Was the claim's allocation made for this very group, earlier in the cycle? Without it there would be one pod less.
+static bool of_this_gang(const struct attempt *a, const struct alloc_change *c)
+{
+    struct sched_claim **k =
+        c->kind == ALLOC_CHANGE_HOLDER ? map_get(&a->s->claims.by_key, c->what) : NULL;
+    return k && (*k)->flight && a->s->gang_now && (*k)->flight->gang == a->s->gang_now;
+}
+
+static void drop_own(struct attempt *a, struct alloc_remedies *r)
+{
+    struct alloc_remedy *kept = arena_array(a->arena, struct alloc_remedy, r->remedies_len + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < r->remedies_len; i++) {
+        bool own = false;
+        for (size_t k = 0; k < r->remedies[i].changes_len; k++)
+            own = own || of_this_gang(a, &r->remedies[i].changes[k]);
+        if (!own)
+            kept[n++] = r->remedies[i];
+    }
+    r->remedies = kept;
+    r->remedies_len = n;
+}
+
+// Makes the report, and finds remedies for what the allocator can change.
+static struct alloc_report *report_with(struct attempt *a, uint64_t calls,
+                                        struct alloc_remedies *remedies)
+{
+    struct alloc_report *r = report_make(a);
+    if (a->open_len && !a->special && !a->s->cost.refused) {
+        a->s->expire_calls = calls;
+        cost_find_remedies(a, r, remedies);
+        if (a->s->gang_now)
+            drop_own(a, remedies);
+    }
+    return r;
+}
+
+#define NO_NODES "0/0 nodes: the cluster has no nodes"
+
+void report_line(struct attempt *a, struct sbuf *out)
+{
+    struct alloc_remedies remedies = {0};
+    if (!a->s->cluster.nodes_known) {
+        sbuf_addz(out, NO_NODES);
+        return;
+    }
+    struct alloc_report *r = report_with(a, REMEDY_CALLS_LINE, &remedies);
+    alloc_report_summary(r, &remedies, out);
+    alloc_report_free(r);
+    index_unpin(a->s->devices);
+}
+
+void report_whole(struct attempt *a, struct sbuf *out, struct sbuf *cause, struct sbuf *text)
+{
+    struct alloc_remedies remedies = {0};
+    cleanup_sbuf struct sbuf line = {0};
+    if (!a->s->cluster.nodes_known) {
+        sbuf_addz(cause, NO_NODES);
+        return;
+    }
+    struct alloc_report *r = report_with(a, REMEDY_CALLS_FULL, &remedies);
+    advice_report(a->tips, a, r);
+    alloc_report_summary(r, NULL, cause);
+    alloc_report_summary(r, &remedies, &line);
+    alloc_report_text(r, text);
+    if (remedies.possible)
+        alloc_remedies_text(&remedies, REMEDIES_TOLD, text);
+    sbuf_addz(out, "{\"summary\":");
+    sbuf_add_json_str(out, sbuf_str(&line), false);
+    sbuf_addz(out, ",\"report\":");
+    alloc_report_json(r, out);
+    sbuf_addz(out, ",\"remedies\":");
+    alloc_remedies_json(&remedies, out);
+    sbuf_addc(out, '}');
+    alloc_report_free(r);
+    index_unpin(a->s->devices);
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which nodes a pod may run on, devices aside.
+#include "api/match/node.h"
+#include "api/match/taint.h"
+#include "sched/core/sched_int.h"
+
+#include "base/banned.h"
+
+static bool unschedulable(const struct attempt *a, const struct api_node *node)
+{
+    static const struct api_taint taint = {.key = STR_INIT("node.kubernetes.io/unschedulable"),
+                                           .effect = STR_INIT(TAINT_NO_SCHEDULE)};
+    return node->spec.unschedulable && !taint_is_tolerated(&a->api->spec.tolerations, &taint);
+}
+
+static const struct api_taint *untolerated(const struct attempt *a, const struct api_node *node)
+{
+    return taint_untolerated(&node->spec.taints, &a->api->spec.tolerations, taint_is_hard);
+}
+
+bool filter_selected(const struct api_pod *pod, const struct api_node *node)
+{
+    return node_takes_pod(&pod->spec, node);
+}
+
+bool filter_tolerated(const struct api_pod *pod, const struct api_node *node)
+{
+    const struct attempt a = {.api = pod};
+    return !untolerated(&a, node);
+}
+
+// --- Ports ---------------------------------------------------------------------------------------
+
+static bool ports_clash(const struct pod_port *a, const struct pod_port *b)
+{
+    return a->port == b->port && str_eq(a->protocol, b->protocol) &&
+           (pod_port_any(a) || pod_port_any(b) || str_eq(a->ip, b->ip));
+}
+
+// The first of the pod's ports that is not before this one; its last, if there is none.
+static const struct pod_port *port_from(const struct sched_pod *p, const struct pod_port *from)
+{
+    size_t low = 0;
+    size_t high = p->ports_len - 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pod_port_cmp(&p->ports[middle], from) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return &p->ports[low];
+}
+
+// One of the pod's ports that another has: the first of the number and protocol, which is that of any address if one is,
+// or that of the same address.
+static const struct pod_port *port_like(const struct sched_pod *p, const struct pod_port *other)
+{
+    const struct pod_port any = {STR("0.0.0.0"), other->protocol, other->port};
+    const struct pod_port *first = port_from(p, &any);
+    const struct pod_port *same = port_from(p, other);
+    return ports_clash(first, other) ? first : ports_clash(same, other) ? same : NULL;
+}
+
+static const struct pod_port *port_of_pod(const struct sched_pod *p, const struct sched_pod *other)
+{
+    const struct pod_port *taken = NULL;
+    for (size_t k = 0; k < other->ports_len && !taken && other != p; k++)
+        taken = port_like(p, &other->ports[k]);
+    return taken;
+}
+
+static const struct pod_port *taken_port(const struct attempt *a, const struct sched_node *n)
+{
+    const struct sched_pod *p = a->pod;
+    const struct pod_vec *nominated = &a->s->cluster.nominated;
+    const struct pod_port *taken = NULL;
+    if (!p->ports_len)
+        return NULL;
+    for (size_t i = 0; n->ports && i < n->pods.n && !taken; i++)
+        taken = port_of_pod(p, n->pods.p[i]);
+    for (size_t i = 0; i < nominated->n && !taken; i++)
+        if (filter_nominated(a, n, nominated->p[i]))
+            taken = port_of_pod(p, nominated->p[i]);
+    return taken;
+}
+
+// --- Amounts -------------------------------------------------------------------------------------
+
+static bool by_devices(const struct attempt *a, const struct sched_node *n, uint32_t res)
+{
+    return res >= RES_FIXED && map_len(&a->s->extended) && amount_at(&n->allocatable, res) == 0 &&
+           extended_class(a->s, a->s->cluster.res_names.p[res]);
+}
+
+// What pods that are nominated to the node are to have, of those that do not give way to this one.
+static int64_t nominated_at(const struct attempt *a, const struct sched_node *n, uint32_t res)
+{
+    const struct pod_vec *all = &a->s->cluster.nominated;
+    int64_t sum = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct sched_pod *p = all->p[i];
+        if (!filter_nominated(a, n, p))
+            continue;
+        for (size_t k = 0; k < p->needs_len; k++)
+            if (p->needs[k].res == res)
+                sum = amount_add(sum, p->needs[k].amount);
+    }
+    return sum;
+}
+
+bool filter_nominated(const struct attempt *a, const struct sched_node *n,
+                      const struct sched_pod *p)
+{
+    return p != a->pod && !p->node && p->priority >= a->pod->priority &&
+           str_eq(p->api->status.nominated_node_name, n->name);
+}
+
+bool filter_fits(struct attempt *a, const struct sched_node *n, const struct pod_need *needs,
+                 size_t needs_len, struct refusals *why)
+{
+    bool fits = true;
+    for (size_t i = 0; i < needs_len; i++) {
+        uint32_t res = needs[i].res;
+        int64_t all = amount_at(&n->allocatable, res);
+        int64_t room = all - amount_at(&n->requested, res);
+        if (a->s->cluster.nominated.n)
+            room -= nominated_at(a, n, res);
+        if (needs[i].amount <= room || by_devices(a, n, res))
+            continue;
+        if (!why)
+            return false;
+        fits = false;
+        if (res == RES_PODS)
+            refusal_add(a, why, (struct refusal){.code = REFUSED_PODS});
+        else
+            refusal_add(a, why,
+                        (struct refusal){.code = REFUSED_RESOURCE,
+                                         .name = a->s->cluster.res_names.p[res],
+                                         .hopeless = needs[i].amount > all});
+    }
+    return fits;
+}
+
+static enum why refuse(struct attempt *a, struct refusals *why, enum why w, struct refusal r)
+{
+    refusal_add(a, why, r);
+    return w;
+}
+
+// In kube-scheduler's order: the first that refuses is the one that is told.
+enum why filter_node(struct attempt *a, const struct sched_node *n, struct refusals *why)
+{
+    if (unschedulable(a, n->api))
+        return refuse(a, why, WHY_UNSCHEDULABLE, (struct refusal){.code = REFUSED_CORDONED});
+    const struct api_taint *taint = untolerated(a, n->api);
+    if (taint)
+        return refuse(a, why, WHY_TAINT, (struct refusal){.code = REFUSED_TAINT, .taint = taint});
+    if (!filter_selected(a->api, n->api))
+        return refuse(a, why, WHY_NODE_AFFINITY, (struct refusal){.code = REFUSED_SELECTOR});
+    const struct pod_port *port = taken_port(a, n);
+    if (port)
+        return refuse(a, why, WHY_PORTS,
+                      (struct refusal){.code = REFUSED_PORT, .number = port->port});
+    if (!filter_fits(a, n, a->pod->needs, a->pod->needs_len, why))
+        return WHY_RESOURCES;
+    if (a->volumes_len && volumes_filter(a, n, why) != WHY_NONE)
+        return WHY_VOLUMES;
+    enum why r = spread_filter(a, n, why);
+    return r != WHY_NONE ? r : affinity_filter(a, n, why);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps the fleet up to date, a few hundred nodes at a time, and puts pods as questions to it.
+#include "sched/filter/packing.h"
+
+#include <stdlib.h>
+
+#include "alloc/fleet.h"
+
+#include "base/banned.h"
+
+// Nodes looked at again in one attempt; the others keep the state they had, which is a preference
+// only. When nothing is found, all are looked at.
+#define NODES_AT_ONCE 512
+
+// The fleet adds amounts up and takes them off: no more than this of anything is told to it.
+#define AMOUNT_MAX (INT64_C(1) << 53)
+
+struct packing {
+    struct sched *s;
+    struct fleet *fleet;
+    uint64_t *stale; // a bit a node
+    size_t words;
+    size_t stale_len;
+    size_t next; // word to go on with
+};
+
+static const struct alloc_view *view_of(void *arg, uint32_t node)
+{
+    const struct sched *s = arg;
+    struct err err;
+    return index_view(s->devices, node, &err);
+}
+
+struct packing *packing_new(struct sched *s)
+{
+    struct packing *p = xcalloc(1, sizeof(*p));
+    p->s = s;
+    p->fleet =
+        fleet_new(&(struct fleet_options){.view = view_of, .view_arg = s, .meter = &s->cost});
+    return p;
+}
+
+void packing_free(struct packing *p)
+{
+    if (!p)
+        return;
+    fleet_free(p->fleet);
+    free(p->stale);
+    free(p);
+}
+
+struct fleet *packing_fleet(struct packing *p)
+{
+    return p->fleet;
+}
+
+// --- Nodes ---------------------------------------------------------------------------------------
+
+static void mark(struct packing *p, uint32_t node)
+{
+    size_t word = node / 64;
+    uint64_t bit = UINT64_C(1) << (node % 64);
+    if (word >= p->words) {
+        size_t words = 2 * word + 1;
+        p->stale = xreallocarray(p->stale, words, sizeof(*p->stale));
+        memset(p->stale + p->words, 0, (words - p->words) * sizeof(*p->stale));
+        p->words = words;
+    }
+    p->stale_len += !(p->stale[word] & bit);
+    p->stale[word] |= bit;
+}
+
+// Lists that are longer than there are nodes were not kept further: anything may have changed.
+static void mark_list(struct packing *p, struct index_numbers *changed)
+{
+    size_t all = p->s->cluster.order.n;
+    for (uint32_t i = 0; i < all && changed->n > all; i++)
+        mark(p, i);
+    for (size_t i = 0; i < changed->n; i++)
+        mark(p, changed->p[i]);
+    vec_clear(changed);
+}
+
+static int64_t at_most(int64_t amount)
+{
+    return amount > AMOUNT_MAX ? AMOUNT_MAX : amount < -AMOUNT_MAX ? -AMOUNT_MAX : amount;
+}
+
+static void look_at(struct packing *p, uint32_t node)
+{
+    struct sched *s = p->s;
+    const struct sched_node *n = node < s->cluster.order.n ? s->cluster.order.p[node] : NULL;
+    if (!n || !n->api) {
+        fleet_gone(p->fleet, node);
+        return;
+    }
+    struct fleet_room room = {.order = node,
+                              .cpu_all = amount_at(&n->allocatable, RES_CPU),
+                              .memory_all = amount_at(&n->allocatable, RES_MEMORY)};
+    room.cpu = at_most(room.cpu_all - amount_at(&n->requested, RES_CPU));
+    room.memory = at_most(room.memory_all - amount_at(&n->requested, RES_MEMORY));
+    fleet_set_state(p->fleet, node, &room, index_state(s->devices, node));
+}
+
+static void look_again(struct packing *p, size_t most)
+{
+    mark_list(p, &p->s->cluster.changed);
+    mark_list(p, index_touched(p->s->devices));
+    for (size_t left = p->words; left && p->stale_len && most; left--) {
+        p->next = p->next < p->words ? p->next : 0;
+        while (p->stale[p->next] && most) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(p->stale[p->next]);
+            p->stale[p->next] &= p->stale[p->next] - 1;
+            p->stale_len--;
+            most--;
+            look_at(p, (uint32_t)(p->next * 64) + bit);
+        }
+        p->next += !p->stale[p->next];
+    }
+}
+
+bool packing_warm(struct packing *p, size_t most)
+{
+    bool behind = index_catch_up(p->s->devices, most);
+    look_again(p, most);
+    return behind || p->stale_len > 0;
+}
+
+bool packing_behind(const struct packing *p)
+{
+    return p->stale_len > 0;
+}
+
+void packing_catch_up(struct sched *s)
+{
+    look_again(s->packing, SIZE_MAX);
+}
+
+// --- Pods ----------------------------------------------------------------------------------------
+
+static int64_t need_of(const struct sched_pod *p, uint32_t res)
+{
+    for (size_t i = 0; i < p->needs_len; i++)
+        if (p->needs[i].res == res)
+            return at_most(p->needs[i].amount);
+    return 0;
+}
+
+bool packing_serves(const struct attempt *a)
+{
+    if (!a->s->packing || a->only_node.n || a->special)
+        return false;
+    if (a->open_len)
+        return true;
+    // Pods without devices should leave processors to those that come for devices, if there are any.
+    return !a->wants_len && a->s->packing->fleet &&
+           worth_types(fleet_worth(a->s->packing->fleet)) > 0;
+}
+
+void packing_start(struct attempt *a)
+{
+    struct packing *p = a->s->packing;
+    look_again(p, NODES_AT_ONCE);
+    (void)fleet_ask(p->fleet, a->open_len ? a->devices_hash : 0, a->open, a->open_len,
+                    need_of(a->pod, RES_CPU), need_of(a->pod, RES_MEMORY));
+    if (a->s->cost.refused)
+        return;
+    if (a->pod->attempts <= 1 && !a->learnt && !a->pod->learnt)
+        fleet_learn(p->fleet, 1);
+    a->learnt = a->pod->learnt = true;
+    a->by_worth = true;
+    fleet_start(p->fleet);
+}
+
+void packing_end(struct sched *s)
+{
+    if (s->packing)
+        fleet_at(s->packing->fleet, UINT32_MAX);
+}

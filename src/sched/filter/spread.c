@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Topology spread: matching pods are counted by domain once per attempt.
+#include <math.h>
+
+#include "api/match/label.h"
+#include "sched/core/sched_int.h"
+
+#include "base/banned.h"
+
+struct spread {
+    const struct api_topology_spread_constraint *api;
+    struct domain_counts MAP(int64_t) counts; // by value of the topology key, eligible nodes only
+    int64_t least;                            // of all domains; 0 when there are too few of them
+    bool hard;
+    bool self; // the pod itself matches
+};
+
+static bool matches(const struct attempt *a, const struct api_topology_spread_constraint *c,
+                    const struct api_pod *pod)
+{
+    if (labels_match(c->label_selector, &pod->metadata.labels) <= 0)
+        return false;
+    for (size_t i = 0; i < c->match_label_keys.n; i++) {
+        const struct str *mine = api_map_find(&a->api->metadata.labels, c->match_label_keys.p[i]);
+        const struct str *its = api_map_find(&pod->metadata.labels, c->match_label_keys.p[i]);
+        if (mine && !(its && str_eq(*mine, *its)))
+            return false;
+    }
+    return true;
+}
+
+// A selector that asks for nothing selects no pod that is there, though it selects the pod itself.
+static bool counts_none(const struct attempt *a, const struct api_topology_spread_constraint *c)
+{
+    const struct api_label_selector *s = c->label_selector;
+    if (!s || s->match_labels.n || s->match_expressions.n)
+        return false;
+    for (size_t i = 0; i < c->match_label_keys.n; i++)
+        if (api_map_find(&a->api->metadata.labels, c->match_label_keys.p[i]))
+            return false;
+    return true;
+}
+
+static bool eligible(const struct attempt *a, const struct spread *s, const struct sched_node *n)
+{
+    const struct api_topology_spread_constraint *c = s->api;
+    if (!n || !n->api)
+        return false;
+    // A node counts only if it has the keys of all constraints of the kind.
+    for (size_t i = 0; i < a->spreads_len; i++)
+        if (a->spreads[i].hard == s->hard &&
+            !api_map_find(&n->api->metadata.labels, a->spreads[i].api->topology_key))
+            return false;
+    bool affinity = !c->has_node_affinity_policy || !str_eqz(c->node_affinity_policy, "Ignore");
+    bool taints = c->has_node_taints_policy && str_eqz(c->node_taints_policy, "Honor");
+    return (!affinity || filter_selected(a->api, n->api)) &&
+           (!taints || filter_tolerated(a->api, n->api));
+}
+
+static void count(struct attempt *a, struct spread *s)
+{
+    const struct cluster *c = &a->s->cluster;
+    struct str key = s->api->topology_key;
+    for (size_t i = 0; i < c->order.n; i++)
+        if (eligible(a, s, c->order.p[i]))
+            (void)map_put(&s->counts, *api_map_find(&c->order.p[i]->api->metadata.labels, key));
+    struct sched_namespace **ns = map_get(&c->namespaces, a->api->metadata.namespace);
+    const struct list *pods = ns && !counts_none(a, s->api) ? &(*ns)->pods : NULL;
+    for (struct list_node *node = pods ? pods->head.next : NULL; node && node != &pods->head;
+         node = node->next) {
+        const struct sched_pod *p = list_entry(node, const struct sched_pod, by_namespace);
+        if (p == a->pod || p->api->metadata.deletion_timestamp.set || !matches(a, s->api, p->api) ||
+            !eligible(a, s, p->node))
+            continue;
+        ++*map_put(&s->counts, *api_map_find(&p->node->api->metadata.labels, key));
+    }
+    s->least = map_len(&s->counts) ? INT64_MAX : 0;
+    map_foreach(&s->counts, i)
+        if (*map_value(&s->counts, i) < s->least)
+            s->least = *map_value(&s->counts, i);
+    if (s->api->has_min_domains && map_len(&s->counts) < (size_t)s->api->min_domains)
+        s->least = 0;
+}
+
+void spread_begin(struct attempt *a)
+{
+    const struct api_topology_spread_constraint_array *all =
+        &a->api->spec.topology_spread_constraints;
+    if (!all->n)
+        return;
+    a->spreads = arena_array(a->arena, struct spread, all->n);
+    a->spreads_len = all->n;
+    for (size_t i = 0; i < all->n; i++) {
+        struct spread *s = &a->spreads[i];
+        s->api = &all->p[i];
+        s->hard = !str_eqz(all->p[i].when_unsatisfiable, "ScheduleAnyway");
+        s->self = matches(a, s->api, a->api);
+    }
+    for (size_t i = 0; i < all->n; i++)
+        count(a, &a->spreads[i]);
+}
+
+void spread_end(struct attempt *a)
+{
+    for (size_t i = 0; i < a->spreads_len; i++)
+        map_done(&a->spreads[i].counts);
+}
+
+enum why spread_filter(struct attempt *a, const struct sched_node *n, struct refusals *why)
+{
+    for (size_t i = 0; i < a->spreads_len; i++) {
+        const struct spread *s = &a->spreads[i];
+        if (!s->hard)
+            continue;
+        const struct str *value = api_map_find(&n->api->metadata.labels, s->api->topology_key);
+        if (!value) {
+            refusal_add(a, why, (struct refusal){.code = REFUSED_SPREAD_LABEL, .spread = s->api});
+            return WHY_SPREAD;
+        }
+        const int64_t *have = map_get(&s->counts, *value);
+        if ((have ? *have : 0) + s->self - s->least <= s->api->max_skew)
+            continue;
+        refusal_add(a, why, (struct refusal){.code = REFUSED_SPREAD, .spread = s->api});
+        return WHY_SPREAD;
+    }
+    return WHY_NONE;
+}
+
+static double raw_score(const struct attempt *a, const struct sched_node *n, size_t nodes,
+                        bool *ret_ignored)
+{
+    double sum = 0;
+    *ret_ignored = false;
+    for (size_t i = 0; i < a->spreads_len; i++) {
+        const struct spread *s = &a->spreads[i];
+        if (s->hard)
+            continue;
+        const struct str *value = api_map_find(&n->api->metadata.labels, s->api->topology_key);
+        if (!value) {
+            *ret_ignored = true;
+            return 0;
+        }
+        bool host = str_eqz(s->api->topology_key, "kubernetes.io/hostname");
+        size_t size = host ? nodes : map_len(&s->counts);
+        const int64_t *have = map_get(&s->counts, *value);
+        sum += (double)(have ? *have : 0) * log((double)size + 2) + (double)(s->api->max_skew - 1);
+    }
+    return sum;
+}
+
+void spread_score(const struct attempt *a, struct sched_node *const *nodes, size_t n, int64_t *ret)
+{
+    bool soft = false;
+    int64_t least = INT64_MAX;
+    int64_t most = 0;
+    for (size_t i = 0; i < a->spreads_len; i++)
+        soft |= !a->spreads[i].hard;
+    for (size_t i = 0; i < n; i++) {
+        bool ignored = true;
+        ret[i] = soft ? llround(raw_score(a, nodes[i], n, &ignored)) : 0;
+        if (ignored) {
+            ret[i] = -1;
+            continue;
+        }
+        least = ret[i] < least ? ret[i] : least;
+        most = ret[i] > most ? ret[i] : most;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (ret[i] < 0)
+            ret[i] = 0;
+        else
+            ret[i] = most ? 100 * (most + least - ret[i]) / most : 100;
+    }
+}

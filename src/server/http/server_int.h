@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the server share. Private to src/server.
+#ifndef SERVER_HTTP_SERVER_INT_H
+#define SERVER_HTTP_SERVER_INT_H
+
+#include "api/api.h"
+#include "api/cause.h"
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "client/local.h"
+#include "net/http.h"
+#include "net/sign.h"
+#include "registry/registry.h"
+#include "server/auth/auth.h"
+#include "server/auth/nodeauth.h"
+#include "server/auth/rbac.h"
+#include "server/auth/roles.h"
+#include "server/auth/self_service.h"
+#include "server/flow/fair.h"
+#include "server/http/catalog.h"
+#include "server/http/encode.h"
+#include "server/http/negotiate.h"
+#include "server/http/node.h"
+#include "server/http/piece.h"
+#include "server/http/query.h"
+#include "server/http/route.h"
+#include "server/metrics.h"
+#include "server/server.h"
+
+// Bodies of more than this are streamed in pieces of about this size.
+#define SERVER_PIECE_BYTES ((size_t)64 * 1024)
+
+// What a list lets wait for its reader: enough to keep a connection busy, little enough to stay in the processor's cache.
+#define SERVER_LIST_QUEUE ((size_t)128 * 1024)
+
+// Longer lists are not indented, and not written in YAML: both are made at once, which takes the loop and much memory.
+#define SERVER_PRETTY_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
+// Longer lists in protobuf are not made whole before they are sent. What they are made of is written twice instead: first to
+// learn its length, which stands before it.
+#define SERVER_MESSAGE_BYTES_MAX ((size_t)1024 * 1024)
+
+// Objects looked at before others get their turn on the loop.
+#define SERVER_STEP_OBJECTS 1024
+
+// How long a list or watch waits for a revision that is not there yet, and how often it looks.
+#define SERVER_FUTURE_WAIT_NS (3 * CLOCK_NS_PER_SEC)
+#define SERVER_FUTURE_POLL_NS (20 * CLOCK_NS_PER_MS)
+
+// Requests that may be under way at once, and those that may wait.
+#define SERVER_SEATS   1200
+#define SERVER_WAITING 8192
+
+// Exchanges kept for reuse.
+#define SERVER_SPARE_EXCHANGES 64
+
+struct openapi_document {
+    struct str path; // apis/G/V, as the index has it
+    struct str group, version;
+    char hash[33]; // of its bytes, once made
+};
+
+struct server {
+    struct exec *exec;
+    struct registry *registry;
+    struct store *store;
+    struct catalog catalog;
+    struct auth auth;
+    struct metrics metrics;
+    struct encode_cache cache;
+    struct piece_pool *pieces;   // of lists
+    struct server_nodes nodes;   // texts in nodes_arena; no loop: they cannot be reached
+    struct tls_client *node_tls; // for upgrades
+    struct arena nodes_arena;
+    struct list relays;   // streams from nodes
+    struct list watchers; // struct watcher
+    size_t watchers_len;
+    struct list active; // exchanges
+    struct list spare;
+    size_t spare_len;
+    struct VEC(const struct server_door *) doors;
+    struct VEC(struct openapi_document) openapi; // made with the first question
+    struct sbuf address;
+    struct sbuf tag_core, tag_groups; // ETags of aggregated discovery
+    bool anonymous;
+    bool has_roles;            // else whoever is known may do everything
+    struct client *client;     // of the roles
+    struct client *founder;    // of what every cluster has; NULL: it has not been asked for
+    struct self_service self;  // default/kubernetes
+    struct sign_key *accounts; // for tokens of service accounts; NULL: there are none
+    struct rbac *rbac;         // NULL with has_roles: the server stops, nobody may do anything
+    struct nodeauth *nodeauth; // NULL: nodes have no rights of their own
+    bool stopping;
+    struct fair fair; // whose turn it is
+    bool turn_posted;
+    int64_t turn_started_ns, turn_spent_ns;
+    uint64_t sent_away; // with 429
+    int64_t bookmark_ns;
+    server_explain_fn explain; // may be NULL
+    void *explain_arg;
+    server_check_fn check; // may be NULL
+    server_meter_fn meter;
+    void *meter_arg;
+    void *check_arg;
+    int64_t started_wall_ns;
+    uint64_t boot; // random, for request ids
+};
+
+// A request on its way to an answer. Everything it needs is its own: the client may go away while
+// the registry works.
+struct exchange {
+    struct list_node node; // in active or spare
+    struct server *s;
+    struct http_request *q; // NULL: the client is gone
+    struct arena arena;
+    struct route route;
+    unsigned verb; // bit; 0 for what is not a resource
+    struct query query;
+    struct form form;
+    enum api_include include;
+    struct registry_user user;
+    struct registry_request request;
+    struct str user_agent;
+    struct VEC(struct str) warnings; // in the arena
+    const struct api_delete_options *delete_options;
+    struct exec_timer timer; // waiting for a revision
+    int64_t wait_until_ns;
+    uint64_t wait_revision;
+    void (*wait_done)(struct exchange *ex, bool there);
+    void *state;                     // of a list or watch
+    void (*free_state)(void *state); // while waiting for a revision
+    int64_t started_ns;
+    struct fair_item fair;              // its place in a queue, or its seat
+    void (*serve)(struct exchange *ex); // when it is its turn
+};
+
+// --- Answers (answer.c). Each ends the exchange. -------------------------------------------------
+
+// answer_bytes sends a body of one piece; takes over b's text.
+void answer_bytes(struct exchange *ex, int code, struct str content_type, struct sbuf *b);
+
+// answer_buf does the same with shared bytes; takes over the reference.
+void answer_buf(struct exchange *ex, int code, struct str content_type, struct net_buf *body);
+
+// answer_json sends a JSON document in the form that was asked for (YAML, indented).
+void answer_json(struct exchange *ex, int code, struct sbuf *json);
+
+// answer_object sends an object in the request's version and form.
+void answer_object(struct exchange *ex, int code, const struct object *o);
+
+// answer_status sends a Status with its own code.
+void answer_status(struct exchange *ex, const struct api_status *status);
+
+// answer_fail makes a Status of an HTTP code and a reason; details NULL: none.
+void answer_fail(struct exchange *ex, int code, const char *reason, struct str message,
+                 struct api_status_details *details);
+
+// answer_error makes one of an error of the rooms below, by its code.
+void answer_error(struct exchange *ex, const struct err *err);
+
+// answer_invalid says which options make no sense: a 422 on kind (ListOptions, …) of meta.k8s.io.
+void answer_invalid(struct exchange *ex, struct str kind, const struct causes *causes);
+
+void answer_not_found(struct exchange *ex);
+void answer_too_large_revision(struct exchange *ex, uint64_t wanted);
+
+// answer_start begins a streamed answer; the exchange goes on.
+void answer_start(struct exchange *ex, int code, struct str content_type);
+
+// exchange_end counts the answer and gives the exchange back. For those who streamed.
+void exchange_end(struct exchange *ex, int code);
+
+// exchange_how is the version and form in which objects are wanted.
+struct encode_how exchange_how(const struct exchange *ex);
+
+// exchange_warn adds a warning for the answer's headers; text is copied.
+void exchange_warn(struct exchange *ex, struct str text);
+
+// --- What can be asked for -----------------------------------------------------------------------
+
+void read_get(struct exchange *ex);
+void read_list(struct exchange *ex, const struct list_options *options);
+void watch_begin(struct exchange *ex, const struct list_options *options);
+void watch_stop_all(struct server *s);
+
+// exchange_wait calls done when a revision is visible, or not in time.
+void exchange_wait(struct exchange *ex, uint64_t revision,
+                   void (*done)(struct exchange *ex, bool there));
+
+void write_create(struct exchange *ex);
+void write_update(struct exchange *ex);
+void write_patch(struct exchange *ex);
+void write_delete(struct exchange *ex);
+void write_delete_collection(struct exchange *ex);
+
+// stream_serve passes on what a node serves: logs, commands. stream_stop_all ends what goes on.
+void stream_serve(struct exchange *ex);
+void stream_stop_all(struct server *s);
+
+// --- Who may (authz.c) ---------------------------------------------------------------------------
+
+// authz_start lets roles say who may do what, and (nodes) nodes what they need.
+void authz_start(struct server *s, bool nodes);
+void authz_stop(struct server *s);
+
+bool authz_is_master(const struct registry_user *u);
+
+// authz_create asks, for an apply or update of an object that is not there, whether it may be created. False: answered.
+bool authz_create(struct exchange *ex);
+
+// authz_refuse answers a question with no.
+void authz_refuse(struct exchange *ex, const struct access *q, struct str why);
+
+// authz_allows answers a question; why (may be NULL) gets the reason.
+bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
+
+// escalate_guard keeps everyone from granting more than they have; as registry_guard_fn.
+int escalate_guard(void *server, const struct registry_request *request,
+                   const struct api_object *object, const struct api_object *old, struct sbuf *why);
+
+// certificate_guard: who may approve, sign and ask for certificates (certguard.c).
+int certificate_guard(struct server *s, const struct registry_request *request,
+                      const struct api_object *object, const struct api_object *old,
+                      struct sbuf *why);
+
+// authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
+struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
+                          struct arena *arena);
+
+// impersonate lets a user act as another whom the request's headers name. False: it has been answered.
+bool impersonate(struct exchange *ex);
+
+// authz_request says whether a request may go on; if not, it has been answered.
+bool authz_request(struct exchange *ex);
+
+// --- Service accounts (account.c) ----------------------------------------------------------------
+
+// account_of_token finds out whose a token is. audiences: for one of these, none: for this server; those that it is for are
+// left. What *ret points to is in arena. Returns 0 or -ERR_INVALID.
+int account_of_token(const struct server *s, struct str token, struct api_str_array *audiences,
+                     struct arena *arena, struct registry_user *ret, struct err *err) MUST_USE;
+
+// account_for_server does the same to the audiences of a token that is for this server alone. False: none is left.
+bool account_for_server(struct api_str_array *audiences, struct arena *arena);
+
+// bootstrap_of_token is the same for bootstrap tokens (bootstrap.c).
+int bootstrap_of_token(const struct server *s, struct str token, struct arena *arena,
+                       struct registry_user *ret, struct err *err) MUST_USE;
+
+// account_token answers a TokenRequest.
+void account_token(struct exchange *ex, const struct api_object *body);
+
+// review_is says whether a kind is a question that is answered at once; review_answer answers one.
+bool review_is(const struct api_kind *kind);
+void review_answer(struct exchange *ex, const struct api_object *body);
+
+void document_serve(struct exchange *ex); // everything that is not a resource
+
+#endif
