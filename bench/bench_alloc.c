@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator: problems of ../shared/conformance/alloc/bench (or of the folder given), where they
-// are, and hard problems of our own, each under first and pack. A line has "peer", the name of the
+// The allocator: problems of the directory given, if any (bench/ of tests/data/alloc.tar.xz), and
+// hard problems of our own, each under first and pack. A line has "peer", the name of the
 // same problem in upstream's run. Then: how long past its deadline does a search go on?
 #include <dirent.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 
 #include "base/banned.h"
 
-#define FOLDER       "../shared/conformance/alloc/bench"
 #define DOCUMENT_MAX ((size_t)64 << 20)
 #define CHUNK        ((size_t)64 << 10)
 #define NAMES_MAX    256
@@ -200,7 +199,8 @@ int main(int argc, char **argv)
         count();
         return 0;
     }
-    measure_folder(argc > 1 ? argv[1] : FOLDER);
+    if (argc > 1)
+        measure_folder(argv[1]);
     for (size_t i = 0; i < alloc_hard_count; i++) {
         cleanup_sbuf struct sbuf text = {0};
         const struct alloc_hard *h = &alloc_hard_problems[i];

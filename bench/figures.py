@@ -7,6 +7,8 @@ the value that was last seen. docs/performance.md is made of this."""
 import json, os, re, subprocess, sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(HERE, 'tests', 'data'))
+import unpack  # noqa: E402
 BUILD = os.path.join(HERE, 'build-bench')
 DRAY = os.path.join(BUILD, 'dray')
 
@@ -67,8 +69,8 @@ def fleet_memory(_):
 def sweep(name):
     """One of the 1000-node sweeps: upstream's time over ours, asked through the index."""
     def measure(rows):
-        path = os.path.join(HERE, '..', 'shared', 'conformance', 'alloc', 'bench')
-        files = [f for f in os.listdir(path) if f.startswith(name)] if os.path.isdir(path) else []
+        path = os.path.join(unpack.directory('alloc'), 'bench')
+        files = [f for f in os.listdir(path) if f.startswith(name)]
         peer = rows.pick('allocator', name + '.*', 'peer')
         if not files or not peer:
             return None

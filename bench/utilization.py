@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replays the traces of ../shared/traces and claims for partitions, and writes what docs/utilization.md shows: tables
+"""Replays the traces of tests/data and claims for partitions, and writes what docs/utilization.md shows: tables
 between its marks and drawings in docs/images. Ten seeds of each trace, eighty of partitions; half an hour. Results are kept in a file, so that
 an interrupted run goes on where it was.
 
@@ -8,7 +8,10 @@ usage: utilization.py DRAY [--keep FILE] [--jobs N] [--only traces|mig|draw]"""
 import argparse, concurrent.futures, csv, json, math, os, subprocess, sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TRACES = os.path.join(HERE, '..', 'shared', 'traces')
+sys.path.insert(0, os.path.join(HERE, 'tests', 'data'))
+import unpack
+
+TRACES = unpack.directory('traces')
 WORKLOADS = ['default', 'cpu100', 'gpushare60', 'gpuspec20', 'multigpu30']
 SEEDS = range(42, 52)
 MIG_SEEDS = range(5000, 5080)
@@ -29,7 +32,7 @@ def trace_command(workload, policy, seed, more):
 def tasks(what):
     """Name of a result, and the options that give it."""
     todo = {}
-    if what in (None, 'traces') and os.path.isdir(TRACES):
+    if what in (None, 'traces'):
         for seed in SEEDS:
             for workload in WORKLOADS:
                 for policy in POLICIES:
@@ -276,8 +279,6 @@ def main():
     if os.path.exists(args.keep):
         with open(args.keep) as f:
             results = json.load(f)
-    if not os.path.isdir(TRACES):
-        print('  (no ../shared/traces: only partitions are replayed)')
     if args.only != 'draw':
         measure(os.path.abspath(args.dray), results, args.only, args.keep, args.jobs)
     draw(results, os.path.join(HERE, 'docs', 'images'))

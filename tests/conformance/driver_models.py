@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The slices of simulated hardware have the shape of those that real drivers published for the same hardware: names and types of attributes,
-capacities, counters, forms of names, layout of slices. The captures lie beside the source folder; skipped when they do not.
+capacities, counters, forms of names, layout of slices.
 Usage: driver_models.py DRAY"""
 import json, os, re, subprocess, sys
 
 DRAY = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else 'build/dray')
-MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'shared', 'models')
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'data'))
+import unpack
+
+MODELS = unpack.directory('models')
 # Attributes that depend on the machine or on gates, so that one side may be without them.
 OPTIONAL = {'addressingMode', 'resource.kubernetes.io/pcieRoot', 'resource.kubernetes.io/numaNode', 'resource.kubernetes.io/pciBusID', 'dra.net/numaNode',
             'topology', 'dra.net/rdmaDevice', 'dra.net/ipv4', 'dra.net/ipv6', 'dra.net/alias', 'dra.net/pciSubsystem', 'dra.net/tcFilterNames', 'dra.net/ebpf',
@@ -75,9 +78,6 @@ def compare(name, profile, driver):
 
 
 def main():
-    if not os.path.isdir(MODELS):
-        print('no captured slices beside the source folder')
-        return 77
     bad = 0
     for name, profile, driver in PAIRS:
         for problem in compare(name, profile, driver):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""dray replay against published figures, if the folder ../shared/traces is there: best fit and FGD to the last
+"""dray replay against published figures: best fit and FGD to the last
 printed digit, and pack ahead of FGD, whatever it knows. One seed a policy: docs/utilization.md has all. Without the
 folder only a small trace of our own.
 
@@ -8,7 +8,10 @@ usage: replay.py DRAY"""
 import csv, json, os, subprocess, sys, tempfile
 
 DRAY = os.path.abspath(sys.argv[1])
-TRACES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'shared', 'traces')
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'data'))
+import unpack
+
+TRACES = unpack.directory('traces')
 KEYS = ['allocated100', 'allocated130', 'firstRejection', 'pods', 'gpusToBuy', 'fragmentation', 'decisionsPerSecond']
 failures = []
 
@@ -102,10 +105,7 @@ def published():
 
 own()
 partitions()
-if os.path.isdir(TRACES):
-    published()
-else:
-    print('no ../shared/traces: only a small trace of our own')
+published()
 for f in failures:
     print(f)
 sys.exit(1 if failures else 0)

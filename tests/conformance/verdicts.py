@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks `dray validate -f` about the manifests of drivers and of Kubernetes, if the folder ../shared is there,
+"""Asks `dray validate -f` about the manifests of drivers and of Kubernetes,
 and compares with what a kube-apiserver said of each object (ORACLE.json).
 
 usage: verdicts.py DRAY"""
 import collections, json, os, re, subprocess, sys
 
-OPEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'shared', 'manifests', 'open')
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'data'))
+import unpack
+
+OPEN = os.path.join(unpack.directory('manifests'), 'open')
 # The server was a 1.36.3, with all gates of DRA on. What 1.37 does otherwise:
 NEW_IN_1_37 = {('DeviceTaintRule', 'resource.k8s.io/v1')}
 # spec.devices[].nodeAllocatableResourceMappings became nodeAllocatableResources.
@@ -34,9 +37,6 @@ def judge(dray, path):
 
 
 def main():
-    if not os.path.isdir(OPEN):
-        print('skipped: no ../shared folder with the manifests')
-        return 77
     with open(os.path.join(OPEN, 'ORACLE.json')) as f:
         oracle = json.load(f)
     files, failures = {}, []

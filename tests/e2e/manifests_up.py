@@ -18,7 +18,10 @@ DRAY = os.path.abspath(ARGS[0] if ARGS else 'build/dray')
 ONLY = ARGS[1:]
 RECORD = '--record' in sys.argv
 HERE = os.path.dirname(os.path.abspath(__file__))
-OPEN = os.path.join(HERE, '..', '..', '..', 'shared', 'manifests', 'open')
+sys.path.insert(0, os.path.join(HERE, '..', 'data'))
+import unpack  # noqa: E402
+
+OPEN = os.path.join(unpack.directory('manifests'), 'open')
 TABLE = os.path.join(HERE, 'manifests_up.table')
 NODES = 2           # of each profile
 WORKLOADS = '*,-replicaset-controller,-deployment-controller,-daemonset-controller,-statefulset-controller,-job-controller'
@@ -465,9 +468,6 @@ def run_group(profiles, entries):
 
 
 def main():
-    if not os.path.isdir(OPEN):
-        print('manifests_up: no shared manifests beside the source folder')
-        return 77
     entries = read_table()
     listed = [e.path for e in entries]
     files = sorted(os.path.relpath(os.path.join(d, f), OPEN) for d, _, fs in os.walk(OPEN) for f in fs if f.endswith('.yaml'))

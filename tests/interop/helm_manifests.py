@@ -7,7 +7,10 @@ import glob, os, re, subprocess, sys
 from common import Server, peers, skip
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MANIFESTS = os.path.join(HERE, '../../../shared/manifests/open')
+sys.path.insert(0, os.path.join(HERE, '..', 'data'))
+import unpack
+
+MANIFESTS = os.path.join(unpack.directory('manifests'), 'open')
 # Kinds that kubectl may say are not there, as long as they are not.
 OPTIONAL = ('CustomResourceDefinition', 'ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding', 'ValidatingWebhookConfiguration', 'Certificate', 'Issuer')
 

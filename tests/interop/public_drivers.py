@@ -8,7 +8,7 @@ import glob, json, os, shutil, signal, subprocess, sys, tempfile, time
 from common import Server, call, peers, skip
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SHARED = os.path.join(HERE, '..', '..', '..', 'shared', 'peers')
+SOURCES = os.path.join(HERE, 'peers')
 SLICES = '/apis/resource.k8s.io/v1/resourceslices'
 CLAIMS = '/apis/resource.k8s.io/v1/namespaces/default/resourceclaims'
 KUBELET, CDI, NODE = '/var/lib/kubelet', '/var/run/cdi', 'node-a'
@@ -73,16 +73,16 @@ class Helper:
 def nri():
     """The runtime's side of NRI, without a runtime."""
     if 'FAKENRI' not in os.environ:
-        raise Missing('no NRI peer: needs Go and ../shared/peers')
+        raise Missing('no NRI peer: needs Go')
     return Helper(os.environ['FAKENRI'], wait='/var/run/nri/nri.sock')
 
 
 def build_nri(folder):
     """Before the namespaces, since Go may have to download; its environment variable, or nothing."""
-    if not shutil.which('go') or not os.path.isdir(os.path.join(SHARED, 'fakenri')):
+    if not shutil.which('go'):
         return {}
     source, program = os.path.join(folder, 'source'), os.path.join(folder, 'fakenri')
-    shutil.copytree(os.path.join(SHARED, 'fakenri'), source, copy_function=shutil.copyfile)
+    shutil.copytree(os.path.join(SOURCES, 'fakenri'), source, copy_function=shutil.copyfile)
     os.chmod(source, 0o755)
     build = subprocess.run(['go', 'build', '-mod=mod', '-o', program, '.'], cwd=source, env=dict(os.environ, CGO_ENABLED='0'))
     return {'FAKENRI': program} if build.returncode == 0 else {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Kubernetes on this machine for the interoperability checks: etcd, kube-apiserver, kube-scheduler, kube-controller-manager,
-containerd and kubelet, started by the scripts of ../shared/peers/kubernetes from the programs in $PEERS/bin, with state in a folder of its own.
+containerd and kubelet, started by the scripts of peers/kubernetes from the programs in $PEERS/bin, with state in a folder of its own.
 
 KUBERNETES names the folder of programs below $PEERS/bin (the newest there is otherwise), KUBELET a folder whose kubelet is taken instead
 (kubelet may be up to three minor versions older than the rest)."""
@@ -8,7 +8,7 @@ import glob, http.client, json, os, shutil, ssl, subprocess, sys, tempfile, time
 
 from common import peers, skip
 
-SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'shared', 'peers', 'kubernetes')
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'peers', 'kubernetes')
 NODE = 'vm'
 CONTROL = ('kube-apiserver', 'kube-scheduler', 'kube-controller-manager', 'kubectl')
 RUNTIME = '/usr/sbin/runc'
@@ -28,8 +28,6 @@ def programs(kubelet=True):
     """Folders of the control plane and of kubelet; skips when something is not there."""
     if os.geteuid() != 0:
         skip('a real kubelet (needs root)')
-    if not os.path.isdir(SCRIPTS):
-        skip('a real kubelet (no ../shared/peers/kubernetes)')
     top = os.path.join(peers(), 'bin')
     versions = sorted(glob.glob(os.path.join(top, 'v1.*')), key=lambda p: [int(n) for n in os.path.basename(p)[1:].split('.')])
     control = os.path.join(top, os.environ['KUBERNETES']) if 'KUBERNETES' in os.environ else versions[-1] if versions else os.path.join(top, 'v1.37.1')

@@ -14,8 +14,6 @@ ALL = '*,-node-lifecycle-controller'
 
 
 def programs():
-    if not os.path.isdir(SCRIPTS):
-        skip('a real control plane (no ../shared/peers/kubernetes)')
     top = os.path.join(peers(), 'bin')
     folders = [p for p in glob.glob(os.path.join(top, 'v1.*')) if os.path.exists(os.path.join(p, 'kube-apiserver'))]
     folders.sort(key=lambda p: [int(n) for n in os.path.basename(p)[1:].split('.')])

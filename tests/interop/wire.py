@@ -4,6 +4,9 @@
 Usage: wire.py DRAY [FOLDER]"""
 import http.client, json, os, sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'data'))
+import unpack
+
 from common import Server, skip
 
 
@@ -62,7 +65,7 @@ class Replay:
 
 
 def main():
-    top = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(__file__), '../../../shared/conformance/wire')
+    top = sys.argv[2] if len(sys.argv) > 2 else unpack.directory('wire')
     if not os.path.isdir(top):
         skip('requests of real drivers (no recordings beside the source folder)')
     server = Server(sys.argv[1], '--insecure-http', '--feature-gates', 'AllAlpha=true,AllBeta=true')

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds `dray cel --jsonl` and `dray alloc --jsonl` against Kubernetes' own answers, if the folder ../shared is there:
-runs its scoring scripts, which fail when a bound is missed.
+"""Holds `dray cel --jsonl` and `dray alloc --jsonl` against Kubernetes' own answers:
+runs the scoring scripts, which fail when a bound is missed.
 
-usage: shared_checks.py DRAY"""
+usage: scores.py DRAY"""
 import os, subprocess, sys, tempfile
 
-SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', '..', 'shared')
+SCORE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'score')
 CHECKS = (('cel', ''), ('alloc', ''), ('alloc', '--cluster'))  # the last: answered by the index of the whole cluster
 
 
@@ -20,13 +20,10 @@ def wrapped(folder, dray, flag):
 
 
 def main():
-    if not os.path.isdir(os.path.join(SHARED, 'check')):
-        print('skipped: no ../shared folder with the cases')
-        return 77
     with tempfile.TemporaryDirectory() as folder:
         for name, flag in CHECKS:
             program = wrapped(folder, sys.argv[1], flag) if flag else sys.argv[1]
-            run = subprocess.run([sys.executable, os.path.join(SHARED, 'check', f'check_{name}.py'), '--dray', program, '--misses', '3'],
+            run = subprocess.run([sys.executable, os.path.join(SCORE, f'check_{name}.py'), '--dray', program, '--misses', '3'],
                                  capture_output=True, text=True)
             if run.returncode != 0:
                 print(run.stdout + run.stderr)
