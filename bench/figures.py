@@ -3,7 +3,7 @@
 """bench/figures.py [--from FILE] [--markdown] [--long] [STEP…]: every figure of speed and memory that was asked for, measured in one go: asked, reached, ok,
 and how. Runs tools/bench (or reads the lines of an earlier run) and the programs beside it; --long also runs what takes minutes (fleet, real
 control plane, workloads, fairness). Figures that other commands show (counts of cases, seeds, hours) are listed with the command and
-the value that was last seen. docs/performance.md is made of this."""
+the value that was last seen. docs/measurements/performance.md is made of this."""
 import json, os, re, subprocess, sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

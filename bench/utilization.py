@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replays the traces of tests/data and claims for partitions, and writes what docs/utilization.md shows: tables
+"""Replays the traces of tests/data and claims for partitions, and writes what docs/measurements/utilization.md shows: tables
 between its marks and drawings in docs/images. Ten seeds of each trace, eighty of partitions; half an hour. Results are kept in a file, so that
 an interrupted run goes on where it was.
 
@@ -282,7 +282,7 @@ def main():
     if args.only != 'draw':
         measure(os.path.abspath(args.dray), results, args.only, args.keep, args.jobs)
     draw(results, os.path.join(HERE, 'docs', 'images'))
-    write_tables(tables(results), os.path.join(HERE, 'docs', 'utilization.md'))
+    write_tables(tables(results), os.path.join(HERE, 'docs', 'measurements', 'utilization.md'))
     wrong = check(results)
     for line in wrong:
         print(f'  not as promised: {line}')

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """dray replay against published figures: best fit and FGD to the last
-printed digit, and pack ahead of FGD, whatever it knows. One seed a policy: docs/utilization.md has all. Without the
+printed digit, and pack ahead of FGD, whatever it knows. One seed a policy: docs/measurements/utilization.md has all. Without the
 folder only a small trace of our own.
 
 usage: replay.py DRAY"""
@@ -66,7 +66,7 @@ def own():
 
 
 def partitions():
-    """A few claims only; docs/utilization.md has more."""
+    """A few claims only; docs/measurements/utilization.md has more."""
     def mig(*more):
         p = subprocess.run([DRAY, 'replay', '--mig', '-o', 'json', *more], capture_output=True, text=True)
         expect(f'--mig {more}', p.returncode == 0, p.stderr)

@@ -187,8 +187,8 @@ def doctor(c):
 
 
 def documented():
-    """The names in docs/metrics.md that a whole cluster serves."""
-    with open(os.path.join(HERE, 'docs', 'metrics.md'), encoding='utf-8') as f:
+    """The names in docs/reference/metrics.md that a whole cluster serves."""
+    with open(os.path.join(HERE, 'docs', 'reference', 'metrics.md'), encoding='utf-8') as f:
         rows = re.findall(r'^\| (`.*?) \| ([^|]*) \|', f.read(), re.M)
     return {name for names, of in rows if of in ('scheduler', 'controllers', 'server') for name in re.findall(r'`([a-z_]+)`', names)}
 

@@ -3,7 +3,7 @@
 """Everything at once: a cluster of separate processes (server, two schedulers, two sets of controllers, three nodes of this machine with a driver
 each; the third node and the second of the others live behind a wire that loses packets), in use all the time, is broken in every way we know, one
 fault alone with its recovery measured, then several at once, again and again. The invariants of the simulation are judged from outside all the time
-(invariants.py); at the end, when faults are over, nothing may be left. docs/faults.md tells of all of it.
+(invariants.py); at the end, when faults are over, nothing may be left. docs/design/faults.md tells of all of it.
 Needs root, crun or runc, a static busybox; else it is skipped. Usage: campaign.py DRAY [SECONDS [SEED]]; PREVIOUS in the environment: another build of
 the program, as which parts are started now and then."""
 import json, os, random, shutil, sys, threading, time
