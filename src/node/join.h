@@ -33,9 +33,9 @@ struct join_state {
     struct sbuf kubeconfig; // path
 };
 
-// join_look reads the files. Returns 0, or -ERR_INVALID: they are there and cannot be read.
-int join_look(const char *data_dir, int64_t now_s, struct join_state *ret,
-              struct err *err) MUST_USE;
+// join_read_state reads the files. Returns 0, or -ERR_INVALID: they are there and cannot be read.
+int join_read_state(const char *data_dir, int64_t now_s, struct join_state *ret,
+                    struct err *err) MUST_USE;
 void join_state_done(struct join_state *s);
 
 // join_run joins. Returns 0; -ERR_UNAVAILABLE (nobody answers there), -ERR_CONFLICT (another CA, or a living node of that name),

@@ -75,7 +75,7 @@ void device_ledger_held(const struct device_ledger *l, struct str resource, stru
     }
 }
 
-static void grant_free(struct device_grant *g)
+static void device_ledger_free_grant(struct device_grant *g)
 {
     arena_done(&g->arena);
     free(g);
@@ -87,7 +87,7 @@ size_t device_ledger_drop(struct device_ledger *l,
     size_t kept = 0, before = l->grants.n;
     vec_foreach(&l->grants, g) {
         if (fn(arg, *g))
-            grant_free(*g);
+            device_ledger_free_grant(*g);
         else
             l->grants.p[kept++] = *g;
     }
@@ -98,6 +98,6 @@ size_t device_ledger_drop(struct device_ledger *l,
 void device_ledger_done(struct device_ledger *l)
 {
     vec_foreach(&l->grants, g)
-        grant_free(*g);
+        device_ledger_free_grant(*g);
     vec_done(&l->grants);
 }

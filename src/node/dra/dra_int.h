@@ -84,8 +84,8 @@ struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct 
                           dra_done_fn done, void *arg);
 // dra_op_end ends it; err of the operation tells why if code is not 0. The operation is gone then.
 void dra_op_end(struct dra_op *op, int code);
-// dra_op_back is called first in every answer that an operation waited for. NULL: it has ended meanwhile.
-struct dra_op *dra_op_back(struct dra_op *op);
+// dra_op_resume is called first in every answer that an operation waited for. NULL: it has ended meanwhile.
+struct dra_op *dra_op_resume(struct dra_op *op);
 // dra_op_call asks the driver of a batch; done is called with the operation.
 void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
                  struct str method, void (*done)(void *arg, const struct grpc_result *r));

@@ -7,10 +7,10 @@
 
 #include "base/banned.h"
 
-static void call_next(struct dra_op *op);
+static void dra_unprepare_call_next(struct dra_op *op);
 
 // Which claims the pod has, by the checkpoint; by the pod itself if the checkpoint has none.
-static int gather(struct dra_op *op)
+static int dra_unprepare_collect_claims(struct dra_op *op)
 {
     struct dra *d = op->dra;
     map_foreach(&d->claims.by_key, i) {
@@ -33,7 +33,7 @@ static int gather(struct dra_op *op)
     return 0;
 }
 
-static struct node_claim *claim_of(const struct dra_op *op, size_t i)
+static struct node_claim *dra_unprepare_claim(const struct dra_op *op, size_t i)
 {
     struct node_claim *const *found = map_get(&op->dra->claims.by_key, op->claims.p[i].name);
     return found ? *found : NULL;
@@ -42,13 +42,13 @@ static struct node_claim *claim_of(const struct dra_op *op, size_t i)
 void dra_unprepare_run(struct dra_op *op)
 {
     struct dra *d = op->dra;
-    int rc = gather(op);
+    int rc = dra_unprepare_collect_claims(op);
     if (rc < 0) {
         dra_op_end(op, rc);
         return;
     }
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct node_claim *c = claim_of(op, i);
+        struct node_claim *c = dra_unprepare_claim(op, i);
         if (!c)
             continue;
         if (c->pods.n > 1) {
@@ -65,14 +65,14 @@ void dra_unprepare_run(struct dra_op *op)
             else
                 dra_meter_skip(&d->meter, part->name, false);
     }
-    call_next(op);
+    dra_unprepare_call_next(op);
 }
 
-static void finish(struct dra_op *op)
+static void dra_unprepare_finish(struct dra_op *op)
 {
     struct dra *d = op->dra;
     for (size_t i = 0; i < op->claims.n; i++) {
-        struct node_claim *c = op->claims.p[i].calls ? claim_of(op, i) : NULL;
+        struct node_claim *c = op->claims.p[i].calls ? dra_unprepare_claim(op, i) : NULL;
         if (!c)
             continue;
         node_claim_free(node_claims_take(&d->claims, c));
@@ -85,7 +85,8 @@ static void finish(struct dra_op *op)
     dra_op_end(op, rc);
 }
 
-static int take_answer(struct dra_op *op, const struct dra_op_batch *b, struct str message)
+static int dra_unprepare_take_answer(struct dra_op *op, const struct dra_op_batch *b,
+                                     struct str message)
 {
     cleanup_arena struct arena a = {0};
     struct plugin_unprepare_response r = {0};
@@ -110,9 +111,9 @@ static int take_answer(struct dra_op *op, const struct dra_op_batch *b, struct s
     return rc;
 }
 
-static void on_unprepared(void *arg, const struct grpc_result *r)
+static void dra_unprepare_on_unprepared(void *arg, const struct grpc_result *r)
 {
-    struct dra_op *op = dra_op_back(arg);
+    struct dra_op *op = dra_op_resume(arg);
     if (!op)
         return;
     fault_point("take the driver's answer");
@@ -125,7 +126,7 @@ static void on_unprepared(void *arg, const struct grpc_result *r)
         if (rc == -ERR_UNAVAILABLE || rc == -ERR_TIMEOUT)
             blocked_note(op->dra->blocked, b, &op->err);
     } else {
-        rc = take_answer(op, b, r->response);
+        rc = dra_unprepare_take_answer(op, b, r->response);
     }
     if (rc < 0) {
         dra_op_end(op, rc);
@@ -133,19 +134,19 @@ static void on_unprepared(void *arg, const struct grpc_result *r)
     }
     blocked_clear(op->dra->blocked, b->driver);
     op->next_batch++;
-    call_next(op);
+    dra_unprepare_call_next(op);
 }
 
-static void call_next(struct dra_op *op)
+static void dra_unprepare_call_next(struct dra_op *op)
 {
     if (op->next_batch == op->batches.n) {
-        finish(op);
+        dra_unprepare_finish(op);
         return;
     }
     struct dra_op_batch *b = &op->batches.p[op->next_batch];
     struct plugin *plugin = plugins_pick(op->dra->plugins, b->driver, &op->err);
     if (plugin) {
-        dra_op_call(op, b, plugin, STR("NodeUnprepareResources"), on_unprepared);
+        dra_op_call(op, b, plugin, STR("NodeUnprepareResources"), dra_unprepare_on_unprepared);
         return;
     }
     blocked_note(op->dra->blocked, b, &op->err);

@@ -48,13 +48,13 @@ struct plugin *plugins_pick(const struct plugins *p, struct str driver, struct e
 // plugins_usable says whether an instance of the driver is connected.
 bool plugins_usable(const struct plugins *p, struct str driver);
 
-// plugin_service is what its methods are called by: /k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/.
-const char *plugin_service(const struct plugin *p);
+// plugins_service is what its methods are called by: /k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/.
+const char *plugins_service(const struct plugin *p);
 
-// plugin_call calls a method of DRA (NodePrepareResources, NodeUnprepareResources) in the version that
+// plugins_call calls a method of DRA (NodePrepareResources, NodeUnprepareResources) in the version that
 // was agreed on. done runs once, later.
-void plugin_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
-                 void (*done)(void *arg, const struct grpc_result *result), void *arg);
+void plugins_call(struct plugin *p, struct str method, struct str message, int64_t timeout_ns,
+                  void (*done)(void *arg, const struct grpc_result *result), void *arg);
 
 struct plugin_view {
     struct str driver, endpoint;

@@ -25,7 +25,7 @@ struct identity_ask {
     bool made; // the server has the request
 };
 
-static void ask_free(struct identity_ask *a)
+static void identity_ask_free(struct identity_ask *a)
 {
     exec_timer_stop(a->wish.client->exec, &a->timer);
     sbuf_done(&a->request);
@@ -36,7 +36,8 @@ static void ask_free(struct identity_ask *a)
     free(a);
 }
 
-static void finish(struct identity_ask *a, int code, const struct err *err, struct str certificate)
+static void identity_ask_finish(struct identity_ask *a, int code, const struct err *err,
+                                struct str certificate)
 {
     cleanup_sbuf struct sbuf pem = {0};
     if (code == 0) {
@@ -48,11 +49,12 @@ static void finish(struct identity_ask *a, int code, const struct err *err, stru
     a->wish.done(a->wish.arg, code, err, sbuf_str(&pem));
     if (pem.p)
         explicit_bzero(pem.p, pem.n);
-    ask_free(a);
+    identity_ask_free(a);
 }
 
-// look decides by an answer: over, or to be looked at again.
-static bool look(struct identity_ask *a, const struct api_certificate_signing_request *r)
+// identity_ask_check_request decides by an answer: over, or to be looked at again.
+static bool identity_ask_check_request(struct identity_ask *a,
+                                       const struct api_certificate_signing_request *r)
 {
     const struct api_certificate_signing_request_condition *denied =
         certificate_condition(r, "Denied");
@@ -64,19 +66,19 @@ static bool look(struct identity_ask *a, const struct api_certificate_signing_re
         int code = err_set(&err, denied ? ERR_FORBIDDEN : ERR_INVALID,
                            "the request for a certificate was %s: %.*s",
                            denied ? "denied" : "not signed", STR_ARG(c->message));
-        finish(a, code, &err, (struct str){0});
+        identity_ask_finish(a, code, &err, (struct str){0});
         return true;
     }
     if (!r->status.certificate.n)
         return false;
     if (csr_check_chain(r->status.certificate, &err) < 0)
-        finish(a, err_wrap(&err, "the cluster's answer"), &err, (struct str){0});
+        identity_ask_finish(a, err_wrap(&err, "the cluster's answer"), &err, (struct str){0});
     else
-        finish(a, 0, NULL, r->status.certificate);
+        identity_ask_finish(a, 0, NULL, r->status.certificate);
     return true;
 }
 
-static void on_looked(void *arg, const struct client_answer *answer)
+static void identity_ask_on_answer(void *arg, const struct client_answer *answer)
 {
     struct identity_ask *a = arg;
     struct exec *exec = a->wish.client->exec;
@@ -86,14 +88,14 @@ static void on_looked(void *arg, const struct client_answer *answer)
     a->calling = false;
     a->made = a->made || there || answer->code == 0;
     if (a->cancelled) {
-        ask_free(a);
+        identity_ask_free(a);
         return;
     }
-    if (answer->code == 0 && look(a, answer->object->object.value))
+    if (answer->code == 0 && identity_ask_check_request(a, answer->object->object.value))
         return;
     if (answer->code < 0 && !there && answer->code != -ERR_UNAVAILABLE &&
         answer->code != -ERR_TIMEOUT) {
-        finish(a, answer->code, answer->err, (struct str){0});
+        identity_ask_finish(a, answer->code, answer->err, (struct str){0});
         return;
     }
     if (exec_now_ns(exec) >= a->give_up_ns) {
@@ -101,7 +103,7 @@ static void on_looked(void *arg, const struct client_answer *answer)
                            "nobody has decided on the request %s yet: 'kubectl certificate approve "
                            "%s' does, if the token may not",
                            a->name.p, a->name.p);
-        finish(a, code, &err, (struct str){0});
+        identity_ask_finish(a, code, &err, (struct str){0});
         return;
     }
     exec_timer_start(exec, &a->timer, a->pause_ns);
@@ -109,12 +111,12 @@ static void on_looked(void *arg, const struct client_answer *answer)
     a->pause_ns = backoff_grow_ns(&p, a->pause_ns);
 }
 
-static const struct api_kind *csr_kind(void)
+static const struct api_kind *identity_ask_csr_kind(void)
 {
     return api_kind_find(STR("certificates.k8s.io/v1"), STR("CertificateSigningRequest"));
 }
 
-static void send_request(struct identity_ask *a)
+static void identity_ask_send(struct identity_ask *a)
 {
     struct str usages[] = {STR("digital signature"),
                            a->wish.names ? STR("server auth") : STR("client auth")};
@@ -126,22 +128,22 @@ static void send_request(struct identity_ask *a)
                                               : STR("kubernetes.io/kube-apiserver-client-kubelet"),
                  .has_expiration_seconds = a->wish.lifetime_s > 0,
                  .expiration_seconds = (int32_t)a->wish.lifetime_s}};
-    const struct api_object object = {csr_kind(), &r};
+    const struct api_object object = {identity_ask_csr_kind(), &r};
     api_set_type_meta(&object);
     a->calling = true;
-    client_create(a->wish.client, &object, NULL, on_looked, a);
+    client_create(a->wish.client, &object, NULL, identity_ask_on_answer, a);
 }
 
-static void on_time(void *arg)
+static void identity_ask_on_poll(void *arg)
 {
     struct identity_ask *a = arg;
-    const struct client_key key = {.kind = csr_kind(), .name = sbuf_str(&a->name)};
+    const struct client_key key = {.kind = identity_ask_csr_kind(), .name = sbuf_str(&a->name)};
     if (!a->made) {
-        send_request(a);
+        identity_ask_send(a);
         return;
     }
     a->calling = true;
-    client_get(a->wish.client, &key, on_looked, a);
+    client_get(a->wish.client, &key, identity_ask_on_answer, a);
 }
 
 struct identity_ask *identity_ask(const struct identity_wish *wish)
@@ -151,7 +153,7 @@ struct identity_ask *identity_ask(const struct identity_wish *wish)
     struct identity_ask *a = xcalloc(1, sizeof(*a));
     struct err err = {0};
     a->wish = *wish;
-    a->timer = (struct exec_timer){.fn = on_time, .arg = a};
+    a->timer = (struct exec_timer){.fn = identity_ask_on_poll, .arg = a};
     a->pause_ns = POLL_FIRST_NS;
     a->give_up_ns = exec_now_ns(wish->client->exec) + wish->timeout_ns;
     sbuf_addf(&subject, "system:node:%s", wish->node);
@@ -160,10 +162,10 @@ struct identity_ask *identity_ask(const struct identity_wish *wish)
         .common_name = subject.p, .organizations = nodes, .names = wish->names};
     int code = csr_make(&what, &a->request, &a->key, &err);
     if (code < 0) {
-        finish(a, code, &err, (struct str){0});
+        identity_ask_finish(a, code, &err, (struct str){0});
         return NULL;
     }
-    send_request(a);
+    identity_ask_send(a);
     return a;
 }
 
@@ -173,5 +175,5 @@ void identity_ask_cancel(struct identity_ask *a)
         return;
     a->cancelled = true;
     if (!a->calling)
-        ask_free(a);
+        identity_ask_free(a);
 }

@@ -43,20 +43,20 @@ struct joining {
     bool waited_said;
 };
 
-static void say(const struct joining *j, const char *line)
+static void join_report(const struct joining *j, const char *line)
 {
     if (j->options->say)
         j->options->say(j->options->arg, line);
 }
 
-static int64_t wall_s(void)
+static int64_t join_wall_s(void)
 {
     return clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
 }
 
 // --- What was typed ------------------------------------------------------------------------------
 
-static bool is_hex(struct str s)
+static bool join_is_hex(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (!((s.p[i] >= '0' && s.p[i] <= '9') || (s.p[i] >= 'a' && s.p[i] <= 'f')))
@@ -76,7 +76,7 @@ static int join_check(const struct join_options *o, struct err *err)
             err, ERR_INVALID,
             "--token is ID.SECRET, six and sixteen of a-z and 0-9: 'dray token create' on "
             "the other machine makes one");
-    if (!str_starts(o->ca_hash, STR(PIN_PREFIX)) || pin.n != CSR_PIN_BYTES - 1 || !is_hex(pin))
+    if (!str_starts(o->ca_hash, STR(PIN_PREFIX)) || pin.n != CSR_PIN_BYTES - 1 || !join_is_hex(pin))
         return err_set(err, ERR_INVALID,
                        "--ca-hash is sha256: and 64 digits of 0-9 and a-f: 'dray token create "
                        "--print-join-command' on the other machine tells it");
@@ -85,16 +85,16 @@ static int join_check(const struct join_options *o, struct err *err)
 
 // --- Waiting -------------------------------------------------------------------------------------
 
-static void on_pause_over(void *arg)
+static void join_on_pause_over(void *arg)
 {
     loop_stop(((struct joining *)arg)->loop);
 }
 
-// pause_a_while lets time go by; false: there is no more.
-static bool pause_a_while(struct joining *j, int64_t until_ns)
+// join_pause lets time go by; false: there is no more.
+static bool join_pause(struct joining *j, int64_t until_ns)
 {
     struct exec *exec = loop_exec(j->loop);
-    struct exec_timer timer = {.fn = on_pause_over, .arg = j};
+    struct exec_timer timer = {.fn = join_on_pause_over, .arg = j};
     if (exec_now_ns(exec) + TRY_AGAIN_NS >= until_ns)
         return false;
     exec_timer_start(exec, &timer, TRY_AGAIN_NS);
@@ -104,7 +104,7 @@ static bool pause_a_while(struct joining *j, int64_t until_ns)
 
 // --- Discovery -----------------------------------------------------------------------------------
 
-static void on_info(void *arg, const struct https_answer *a)
+static void join_on_info(void *arg, const struct https_answer *a)
 {
     struct joining *j = arg;
     j->code = a->code;
@@ -118,8 +118,8 @@ static void on_info(void *arg, const struct https_answer *a)
     loop_stop(j->loop);
 }
 
-// fetch_info asks for cluster-info without credentials, and without knowing yet whom it asks.
-static int fetch_info(struct joining *j, struct err *err)
+// join_fetch_info asks for cluster-info without credentials, and without knowing yet whom it asks.
+static int join_fetch_info(struct joining *j, struct err *err)
 {
     struct https *h = NULL;
     const struct https_options o = {.url = sbuf_str(&j->url),
@@ -131,7 +131,7 @@ static int fetch_info(struct joining *j, struct err *err)
                                     .target = STR(CLUSTER_INFO_PATH),
                                     .accept = STR("application/json"),
                                     .timeout_ms = 2 * CONNECT_MS,
-                                    .done = on_info,
+                                    .done = join_on_info,
                                     .arg = j};
     int code = https_new(j->loop, &o, &h, err);
     if (code < 0)
@@ -144,9 +144,9 @@ static int fetch_info(struct joining *j, struct err *err)
     return j->code;
 }
 
-static int check_clock(const struct joining *j, struct err *err)
+static int join_check_clock(const struct joining *j, struct err *err)
 {
-    int64_t ahead = j->date_s ? wall_s() - j->date_s : 0;
+    int64_t ahead = j->date_s ? join_wall_s() - j->date_s : 0;
     if (ahead <= SKEW_MOST_S && ahead >= -SKEW_MOST_S)
         return 0;
     return err_set(
@@ -156,7 +156,7 @@ static int check_clock(const struct joining *j, struct err *err)
         (long long)(ahead > 0 ? ahead : -ahead), ahead > 0 ? "ahead of" : "behind");
 }
 
-static int explain_info(struct joining *j, int code, struct err *err)
+static int join_explain_info(struct joining *j, int code, struct err *err)
 {
     if (code == -ERR_UNAUTHORIZED || code == -ERR_FORBIDDEN || code == -ERR_NOT_FOUND)
         return err_set(
@@ -171,35 +171,35 @@ static int explain_info(struct joining *j, int code, struct err *err)
         STR_ARG(j->options->address), j->err.msg);
 }
 
-// discover ends with a CA that the hash names and a text that the token has signed.
-static int discover(struct joining *j, struct err *err)
+// join_discover ends with a CA that the hash names and a text that the token has signed.
+static int join_discover(struct joining *j, struct err *err)
 {
     int64_t unsigned_until = exec_now_ns(loop_exec(j->loop)) + UNSIGNED_NS;
     if (unsigned_until > j->give_up_ns)
         unsigned_until = j->give_up_ns;
     for (;;) {
-        int code = fetch_info(j, err);
+        int code = join_fetch_info(j, err);
         bool unanswered = code == -ERR_UNAVAILABLE || code == -ERR_TIMEOUT;
         if (code == 0) {
-            code = check_clock(j, err);
+            code = join_check_clock(j, err);
             if (code == 0)
                 code = cluster_info_check(sbuf_str(&j->body), &j->token, j->pin, &j->arena,
                                           &j->info, err);
-            if (code != -ERR_NOT_FOUND || !pause_a_while(j, unsigned_until))
+            if (code != -ERR_NOT_FOUND || !join_pause(j, unsigned_until))
                 return code;
             continue;
         }
         if (unanswered && !j->waited_said)
-            say(j, "the server does not answer yet, trying again");
+            join_report(j, "the server does not answer yet, trying again");
         j->waited_said = true;
-        if (!unanswered || !pause_a_while(j, j->give_up_ns))
-            return explain_info(j, code, err);
+        if (!unanswered || !join_pause(j, j->give_up_ns))
+            return join_explain_info(j, code, err);
     }
 }
 
 // --- The certificate -----------------------------------------------------------------------------
 
-static void on_node(void *arg, const struct client_answer *a)
+static void join_on_node(void *arg, const struct client_answer *a)
 {
     struct joining *j = arg;
     j->code = a->code;
@@ -216,7 +216,7 @@ static void on_node(void *arg, const struct client_answer *a)
     loop_stop(j->loop);
 }
 
-static int explain_call(struct joining *j, struct err *err)
+static int join_explain_call(struct joining *j, struct err *err)
 {
     *err = j->err;
     if (j->code == -ERR_UNAUTHORIZED)
@@ -233,17 +233,17 @@ static int explain_call(struct joining *j, struct err *err)
     return j->code;
 }
 
-// check_name asks, now with the token and checked, whether the name is free.
-static int check_name(struct joining *j, struct err *err)
+// join_check_name asks, now with the token and checked, whether the name is free.
+static int join_check_name(struct joining *j, struct err *err)
 {
     const struct client_key key = {.kind = api_kind_find(STR("v1"), STR("Node")),
                                    .name = str_z(j->options->node)};
-    client_get(j->client, &key, on_node, j);
+    client_get(j->client, &key, join_on_node, j);
     loop_run(j->loop);
-    return j->code == 0 || j->code == -ERR_NOT_FOUND ? 0 : explain_call(j, err);
+    return j->code == 0 || j->code == -ERR_NOT_FOUND ? 0 : join_explain_call(j, err);
 }
 
-static void on_certificate(void *arg, int code, const struct err *err, struct str pem)
+static void join_on_certificate(void *arg, int code, const struct err *err, struct str pem)
 {
     struct joining *j = arg;
     j->code = code;
@@ -254,7 +254,7 @@ static void on_certificate(void *arg, int code, const struct err *err, struct st
     loop_stop(j->loop);
 }
 
-static int get_certificate(struct joining *j, struct err *err)
+static int join_get_certificate(struct joining *j, struct err *err)
 {
     const struct kubeconfig_target target = {.server = sbuf_str(&j->url),
                                              .ca_pem = j->info.ca_pem,
@@ -263,25 +263,25 @@ static int get_certificate(struct joining *j, struct err *err)
     const struct client_remote_options o = {.target = &target, .user_agent = STR("dray-join")};
     int code = client_remote_new(j->loop, &o, &j->client, err);
     if (code == 0)
-        code = check_name(j, err);
+        code = join_check_name(j, err);
     if (code < 0)
         return code;
-    say(j, "asking for a certificate");
+    join_report(j, "asking for a certificate");
     const struct identity_wish wish = {.client = j->client,
                                        .node = j->options->node,
                                        .lifetime_s = j->options->lifetime_s,
                                        .timeout_ns =
                                            j->give_up_ns - exec_now_ns(loop_exec(j->loop)),
-                                       .done = on_certificate,
+                                       .done = join_on_certificate,
                                        .arg = j};
     if (identity_ask(&wish))
         loop_run(j->loop);
-    return j->code < 0 ? explain_call(j, err) : 0;
+    return j->code < 0 ? join_explain_call(j, err) : 0;
 }
 
 // --- Files ---------------------------------------------------------------------------------------
 
-static void write_kubeconfig(const struct joining *j, struct sbuf *out)
+static void join_write_kubeconfig(const struct joining *j, struct sbuf *out)
 {
     sbuf_addf(out,
               "apiVersion: v1\nkind: Config\ncurrent-context: node\ncontexts:\n- name: node\n"
@@ -294,20 +294,20 @@ static void write_kubeconfig(const struct joining *j, struct sbuf *out)
 }
 
 // The kubeconfig last: with it the machine has joined.
-static int save(struct joining *j, struct err *err)
+static int join_save_files(struct joining *j, struct err *err)
 {
     cleanup_sbuf struct sbuf ca = {0}, client = {0}, config = {0}, text = {0};
     sbuf_addf(&ca, "%s/" IDENTITY_CA, j->pki.p);
     sbuf_addf(&client, "%s/" IDENTITY_CLIENT, j->pki.p);
     sbuf_addf(&config, "%s/node.kubeconfig", j->options->data_dir);
-    write_kubeconfig(j, &text);
+    join_write_kubeconfig(j, &text);
     int code = file_replace_durable(AT_FDCWD, ca.p, str_z(j->info.ca_pem.p), 0600, err);
     if (code == 0)
         code = file_replace_durable(AT_FDCWD, client.p, str_z(j->body.p), 0600, err);
     return code < 0 ? code : file_replace_durable(AT_FDCWD, config.p, sbuf_str(&text), 0600, err);
 }
 
-static int make_folders(struct joining *j, struct err *err)
+static int join_make_directories(struct joining *j, struct err *err)
 {
     sbuf_addf(&j->pki, "%s/pki", j->options->data_dir);
     if (mkdir(j->options->data_dir, 0755) < 0 && errno != EEXIST)
@@ -318,17 +318,17 @@ static int make_folders(struct joining *j, struct err *err)
     return 0;
 }
 
-static void on_settled(void *arg)
+static void join_on_drained(void *arg)
 {
     loop_stop(((struct joining *)arg)->loop);
 }
 
-static void joining_done(struct joining *j)
+static void join_done(struct joining *j)
 {
     if (j->client)
         client_free(j->client);
     if (j->loop) {
-        exec_post(loop_exec(j->loop), on_settled, j);
+        exec_post(loop_exec(j->loop), join_on_drained, j);
         loop_run(j->loop); // what was cancelled is answered
     }
     loop_free(j->loop);
@@ -349,24 +349,24 @@ int join_run(const struct join_options *options, struct err *err)
         return code;
     (void)bootstrap_token_parse(options->token, &j.token);
     sbuf_addf(&j.url, "https://%.*s", STR_ARG(options->address));
-    code = make_folders(&j, err);
+    code = join_make_directories(&j, err);
     if (code == 0)
         code = loop_new(&j.loop, err);
     if (code == 0) {
         j.give_up_ns = exec_now_ns(loop_exec(j.loop)) + options->timeout_ns;
-        code = discover(&j, err);
+        code = join_discover(&j, err);
     }
     if (code == 0)
-        code = get_certificate(&j, err);
+        code = join_get_certificate(&j, err);
     if (code == 0)
-        code = save(&j, err);
-    joining_done(&j);
+        code = join_save_files(&j, err);
+    join_done(&j);
     return code;
 }
 
 // --- What an earlier one has left ----------------------------------------------------------------
 
-int join_look(const char *data_dir, int64_t now_s, struct join_state *ret, struct err *err)
+int join_read_state(const char *data_dir, int64_t now_s, struct join_state *ret, struct err *err)
 {
     static const struct str prefix = STR_INIT("system:node:");
     cleanup_kubeconfig struct kubeconfig k = {0};

@@ -11,13 +11,13 @@
 
 #include "base/banned.h"
 
-static struct runtime *runtime_of(const struct pod *p)
+static struct runtime *pod_start_runtime(const struct pod *p)
 {
     return p->owner->options.runtime;
 }
 
 // The end of a step: false when the pod is gone, or has begun to end meanwhile.
-static bool step_goes_on(void *arg, struct pod_call *call)
+static bool pod_start_end_call(void *arg, struct pod_call *call)
 {
     if (!pod_call_take(arg, call))
         return false;
@@ -29,7 +29,7 @@ static bool step_goes_on(void *arg, struct pod_call *call)
     return false;
 }
 
-static void facts_of(const struct pod *p, struct env_facts *f)
+static void pod_start_env_facts(const struct pod *p, struct env_facts *f)
 {
     const struct typed_object *node = p->owner->options.node_object(p->owner->options.arg);
     *f = (struct env_facts){.pod = pod_spec_of(p),
@@ -39,22 +39,22 @@ static void facts_of(const struct pod *p, struct env_facts *f)
                             .node = node ? node->object.value : NULL};
 }
 
-// tell says what went wrong around a pod, the same thing once.
-static void tell(struct pod *p, const char *reason, const char *message)
+// pod_start_report_failure says what went wrong around a pod, the same thing once.
+static void pod_start_report_failure(struct pod *p, const char *reason, const char *message)
 {
     cleanup_sbuf struct sbuf text = {0};
     sbuf_addf(&text, "%s %s", reason, message);
-    pod_event(p, EVENT_WARNING, reason, "%s", message);
+    pod_add_event(p, EVENT_WARNING, reason, "%s", message);
     free(p->last_event);
     p->last_event = sbuf_take(&text);
 }
 
 // --- Namespaces ----------------------------------------------------------------------------------
 
-static void on_address(void *arg, const struct runtime_list *all)
+static void pod_start_on_address(void *arg, const struct runtime_list *all)
 {
     struct pod_call call;
-    if (!step_goes_on(arg, &call))
+    if (!pod_start_end_call(arg, &call))
         return;
     struct pod *p = call.pod;
     for (size_t i = 0; i < all->pods_len; i++) {
@@ -66,10 +66,10 @@ static void on_address(void *arg, const struct runtime_list *all)
         p->sandbox_ready = s->state == RUNTIME_POD_READY;
     }
     pod_status_changed(p);
-    pod_step_over(p);
+    pod_step_done(p);
 }
 
-static void on_sandbox(void *arg, int code, struct str id, const struct err *err)
+static void pod_start_on_sandbox_created(void *arg, int code, struct str id, const struct err *err)
 {
     struct pod_call call;
     if (code == 0) { // before anything else: the end has to know it
@@ -80,20 +80,21 @@ static void on_sandbox(void *arg, int code, struct str id, const struct err *err
             c->pod->sandbox_known = true;
         }
     }
-    if (!step_goes_on(arg, &call))
+    if (!pod_start_end_call(arg, &call))
         return;
     struct pod *p = call.pod;
     if (code < 0) {
         cleanup_sbuf struct sbuf text = {0};
         sbuf_addf(&text, "Failed to create pod sandbox: %s", err->msg);
-        tell(p, "FailedCreatePodSandBox", text.p);
+        pod_start_report_failure(p, "FailedCreatePodSandBox", text.p);
         pod_step_failed(p);
         return;
     }
-    runtime_of(p)->ops->list(runtime_of(p), on_address, pod_call_new(p, NULL));
+    pod_start_runtime(p)->ops->list(pod_start_runtime(p), pod_start_on_address,
+                                    pod_call_new(p, NULL));
 }
 
-static struct str hostname_of(const struct api_pod *pod)
+static struct str pod_start_hostname(const struct api_pod *pod)
 {
     if (pod->spec.has_hostname_override)
         return pod->spec.hostname_override;
@@ -104,14 +105,14 @@ static struct str hostname_of(const struct api_pod *pod)
     return name;
 }
 
-static void add_hosts(const struct pod *p, struct sbuf *out)
+static void pod_start_add_hosts(const struct pod *p, struct sbuf *out)
 {
     const struct api_host_alias_array *all = &pod_spec_of(p)->spec.host_aliases;
     if (all->n == 0)
         return;
     sbuf_addz(out, "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"
                    "::1\tlocalhost ip6-localhost ip6-loopback\n");
-    sbuf_addf(out, "127.0.0.1\t%.*s\n", STR_ARG(hostname_of(pod_spec_of(p))));
+    sbuf_addf(out, "127.0.0.1\t%.*s\n", STR_ARG(pod_start_hostname(pod_spec_of(p))));
     sbuf_addz(out, "\n# Entries added by HostAliases.\n");
     for (size_t i = 0; i < all->n; i++) {
         sbuf_add(out, all->p[i].ip);
@@ -121,7 +122,7 @@ static void add_hosts(const struct pod *p, struct sbuf *out)
     }
 }
 
-static void add_dns(const struct pod *p, struct sbuf *out)
+static void pod_start_set_dns(const struct pod *p, struct sbuf *out)
 {
     const struct api_pod_dns_config *d = pod_spec_of(p)->spec.dns_config;
     if (!d)
@@ -137,8 +138,8 @@ static void add_dns(const struct pod *p, struct sbuf *out)
                   i + 1 == d->options.n ? "\n" : "");
 }
 
-static size_t take_sysctls(const struct api_pod *pod, struct arena *arena,
-                           struct runtime_pair **ret)
+static size_t pod_start_set_sysctls(const struct api_pod *pod, struct arena *arena,
+                                    struct runtime_pair **ret)
 {
     const struct api_pod_security_context *s = pod->spec.security_context;
     size_t n = s ? s->sysctls.n : 0;
@@ -148,7 +149,7 @@ static size_t take_sysctls(const struct api_pod *pod, struct arena *arena,
     return n;
 }
 
-static struct str cgroup_of(const struct api_pod *pod)
+static struct str pod_start_cgroup_parent(const struct api_pod *pod)
 {
     struct str q = pod->status.qos_class;
     return str_eqz(q, "Guaranteed")   ? STR("guaranteed")
@@ -156,23 +157,23 @@ static struct str cgroup_of(const struct api_pod *pod)
                                       : STR("burstable");
 }
 
-static void make_namespaces(struct pod *p)
+static void pod_start_create_sandbox(struct pod *p)
 {
     const struct api_pod *pod = pod_spec_of(p);
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf logs = {0}, hosts = {0}, dns = {0};
     struct runtime_pair *sysctls = NULL;
-    size_t sysctls_len = take_sysctls(pod, &arena, &sysctls);
-    pod_log_folder(p, &logs);
-    add_hosts(p, &hosts);
-    add_dns(p, &dns);
+    size_t sysctls_len = pod_start_set_sysctls(pod, &arena, &sysctls);
+    pod_log_directory(p, &logs);
+    pod_start_add_hosts(p, &hosts);
+    pod_start_set_dns(p, &dns);
     p->sandbox_attempt = p->sandbox_known ? p->sandbox_attempt + 1 : 0;
     const struct runtime_pod q = {
         .namespace = pod->metadata.namespace,
         .name = pod->metadata.name,
         .uid = pod->metadata.uid,
         .attempt = p->sandbox_attempt,
-        .hostname = pod->spec.host_network ? (struct str){0} : hostname_of(pod),
+        .hostname = pod->spec.host_network ? (struct str){0} : pod_start_hostname(pod),
         .log_dir = logs.p,
         .host_network = pod->spec.host_network,
         .host_pid = pod->spec.host_pid,
@@ -182,98 +183,101 @@ static void make_namespaces(struct pod *p)
         .hosts = sbuf_str(&hosts),
         .sysctls = sysctls,
         .sysctls_len = sysctls_len,
-        .cgroup_parent = cgroup_of(pod)};
+        .cgroup_parent = pod_start_cgroup_parent(pod)};
     fault_point("pod_run");
-    runtime_of(p)->ops->pod_run(runtime_of(p), &q, on_sandbox, pod_call_new(p, NULL));
+    pod_start_runtime(p)->ops->pod_run(pod_start_runtime(p), &q, pod_start_on_sandbox_created,
+                                       pod_call_new(p, NULL));
 }
 
 // --- Claims --------------------------------------------------------------------------------------
 
-static void on_old_stopped(void *arg, int code, const struct err *err)
+static void pod_start_on_old_sandbox_stopped(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
     (void)code;
     (void)err;
-    if (step_goes_on(arg, &call))
-        make_namespaces(call.pod);
+    if (pod_start_end_call(arg, &call))
+        pod_start_create_sandbox(call.pod);
 }
 
 // Namespaces of an earlier attempt are taken apart before new ones are made.
-static void stop_old(struct pod *p)
+static void pod_start_stop_old_sandbox(struct pod *p)
 {
     if (!p->sandbox_id) {
-        make_namespaces(p);
+        pod_start_create_sandbox(p);
         return;
     }
     fault_point("pod_stop");
-    runtime_of(p)->ops->pod_stop(runtime_of(p), str_z(p->sandbox_id), on_old_stopped,
-                                 pod_call_new(p, NULL));
+    pod_start_runtime(p)->ops->pod_stop(pod_start_runtime(p), str_z(p->sandbox_id),
+                                        pod_start_on_old_sandbox_stopped, pod_call_new(p, NULL));
 }
 
-static void on_prepared(void *arg, int code, const struct err *err)
+static void pod_start_on_claims_prepared(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
-    if (!step_goes_on(arg, &call))
+    if (!pod_start_end_call(arg, &call))
         return;
     struct pod *p = call.pod;
     if (code < 0) {
         cleanup_sbuf struct sbuf text = {0};
         sbuf_addf(&text, "Failed to prepare dynamic resources: prepare dynamic resources: %s",
                   err->msg);
-        tell(p, "FailedPrepareDynamicResources", text.p);
+        pod_start_report_failure(p, "FailedPrepareDynamicResources", text.p);
         pod_step_failed(p);
         return;
     }
-    stop_old(p);
+    pod_start_stop_old_sandbox(p);
 }
 
-static void prepare_claims(struct pod *p)
+static void pod_start_prepare_claims(struct pod *p)
 {
     const struct api_pod *pod = pod_spec_of(p);
     if (pod->spec.resource_claims.n == 0 && !pod->status.extended_resource_claim_status) {
-        stop_old(p);
+        pod_start_stop_old_sandbox(p);
         return;
     }
     if (!p->owner->dra) {
-        tell(p, "FailedPrepareDynamicResources",
-             "Failed to prepare dynamic resources: this agent runs without a manager of claims");
+        pod_start_report_failure(
+            p, "FailedPrepareDynamicResources",
+            "Failed to prepare dynamic resources: this agent runs without a manager of claims");
         pod_step_failed(p);
         return;
     }
-    dra_prepare(p->owner->dra, p->object, on_prepared, pod_call_new(p, NULL));
+    dra_prepare(p->owner->dra, p->object, pod_start_on_claims_prepared, pod_call_new(p, NULL));
 }
 
 // --- Volumes -------------------------------------------------------------------------------------
 
-static int set_up_volumes(struct pod *p, bool update, struct err *err)
+static int pod_start_set_up_volumes(struct pod *p, bool update, struct err *err)
 {
     cleanup_sbuf struct sbuf folder = {0};
     bool on_disk = false;
-    pod_folder(p, &folder);
+    pod_directory(p, &folder);
     struct volume_options o = {.folder = folder.p,
                                .refs = &p->refs,
                                .may_mount = p->owner->options.may_mount,
                                .on_disk = &on_disk};
-    facts_of(p, &o.facts);
-    int code = update ? volumes_update(&o, err) : volume_make_folder(folder.p, 0750, err);
+    pod_start_env_facts(p, &o.facts);
+    int code = update ? volumes_update(&o, err) : volume_make_directory(folder.p, 0750, err);
     if (code == 0 && !update)
         code = volumes_set_up(&o, err);
     if (on_disk && !update && !p->volumes_ready)
-        pod_event(p, EVENT_WARNING, "PossibleMemoryBackedVolumesOnDisk",
-                  "volumes that should be in memory are on the disk of the node: mounting a tmpfs "
-                  "needs root");
+        pod_add_event(
+            p, EVENT_WARNING, "PossibleMemoryBackedVolumesOnDisk",
+            "volumes that should be in memory are on the disk of the node: mounting a tmpfs "
+            "needs root");
     return code;
 }
 
-static void on_refresh_fetched(void *arg)
+static void pod_start_on_refresh_fetched(void *arg)
 {
     struct pod *p = arg;
     struct err err = {0};
-    if (p->stage == POD_ACTIVE && p->volumes_ready && set_up_volumes(p, true, &err) < 0)
-        tell(p, "FailedMount", err.msg);
+    if (p->stage == POD_ACTIVE && p->volumes_ready && pod_start_set_up_volumes(p, true, &err) < 0)
+        pod_start_report_failure(p, "FailedMount", err.msg);
 }
 
-static void on_refresh(void *arg)
+static void pod_start_refresh_volumes(void *arg)
 {
     struct pod *p = arg;
     if (p->stage != POD_ACTIVE)
@@ -284,20 +288,20 @@ static void on_refresh(void *arg)
     if (p->busy)
         return;
     pod_refs_cancel(&p->refs);
-    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, on_refresh_fetched, p);
+    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, pod_start_on_refresh_fetched, p);
     if (p->refs.waiting == 0)
-        on_refresh_fetched(p);
+        pod_start_on_refresh_fetched(p);
 }
 
-static void follow_changes(struct pod *p)
+static void pod_start_schedule_refresh(struct pod *p)
 {
     if (pod_spec_of(p)->spec.volumes.n == 0 || exec_timer_armed(&p->refresh))
         return;
-    p->refresh = (struct exec_timer){.fn = on_refresh, .arg = p};
+    p->refresh = (struct exec_timer){.fn = pod_start_refresh_volumes, .arg = p};
     exec_timer_start(p->owner->exec, &p->refresh, p->owner->options.times.refresh_ns);
 }
 
-static void on_refs(void *arg)
+static void pod_start_on_refs_fetched(void *arg)
 {
     struct pod *p = arg;
     struct err err = {0};
@@ -308,21 +312,21 @@ static void on_refs(void *arg)
         pod_sync(p);
         return;
     }
-    if (set_up_volumes(p, false, &err) < 0) {
-        tell(p, "FailedMount", err.msg);
+    if (pod_start_set_up_volumes(p, false, &err) < 0) {
+        pod_start_report_failure(p, "FailedMount", err.msg);
         pod_step_failed(p);
         return;
     }
     p->volumes_ready = true;
-    follow_changes(p);
-    prepare_claims(p);
+    pod_start_schedule_refresh(p);
+    pod_start_prepare_claims(p);
 }
 
-void pod_make_sandbox(struct pod *p)
+void pod_start_sandbox(struct pod *p)
 {
     p->busy = true;
     pod_refs_cancel(&p->refs); // of a refresh
-    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, on_refs, p);
+    pod_refs_fetch(&p->refs, p->owner->options.client, p->object, pod_start_on_refs_fetched, p);
     if (p->refs.waiting == 0)
-        on_refs(p);
+        pod_start_on_refs_fetched(p);
 }

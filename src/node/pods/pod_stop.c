@@ -14,7 +14,7 @@
 #define GRACE_MIN_NS  (2 * CLOCK_NS_PER_SEC) // that is left after a preStop hook
 #define GONE_GRACE_NS (2 * CLOCK_NS_PER_SEC) // of a pod whose object is gone
 
-static struct runtime *runtime_of(const struct pod_container *c)
+static struct runtime *pod_stop_runtime(const struct pod_container *c)
 {
     return c->pod->owner->options.runtime;
 }
@@ -39,12 +39,12 @@ int64_t pod_grace_ns(const struct pod *p)
 
 // --- One container -------------------------------------------------------------------------------
 
-static void has_ended(struct pod_container *c)
+static void pod_stop_container_ended(struct pod_container *c)
 {
     struct runtime_container_status s;
-    if (runtime_of(c)->ops->container_status(runtime_of(c), str_z(c->now.id), &s) &&
+    if (pod_stop_runtime(c)->ops->container_status(pod_stop_runtime(c), str_z(c->now.id), &s) &&
         s.state == RUNTIME_EXITED) {
-        pod_run_take(&c->now, &s);
+        pod_run_set(&c->now, &s);
     } else { // the runtime has lost it
         c->now.state = RUNTIME_EXITED;
         c->now.exit_code = 137;
@@ -55,7 +55,7 @@ static void has_ended(struct pod_container *c)
     pod_container_exited(c);
 }
 
-static void on_stopped(void *arg, int code, const struct err *err)
+static void pod_stop_on_container_stopped(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
     struct str id = str_z(((struct pod_call *)arg)->text);
@@ -72,29 +72,30 @@ static void on_stopped(void *arg, int code, const struct err *err)
         return;
     }
     if (code == 0 || code == -ERR_NOT_FOUND) {
-        has_ended(c);
+        pod_stop_container_ended(c);
         return;
     }
     c->stopping = false;
-    pod_event(c->pod, EVENT_WARNING, "FailedKillPod", "error killing pod: %s", err->msg);
+    pod_add_event(c->pod, EVENT_WARNING, "FailedKillPod", "error killing pod: %s", err->msg);
     pod_wake(c->pod, c->pod->owner->options.times.retry_max_ns);
 }
 
-static void stop_now(struct pod_container *c, int64_t grace_ns)
+static void pod_stop_kill_container(struct pod_container *c, int64_t grace_ns)
 {
     struct pod_call *call = pod_call_new(c->pod, c);
     call->text = xstrndup(c->now.id, strlen(c->now.id));
     fault_point("container_stop");
-    runtime_of(c)->ops->container_stop(runtime_of(c), str_z(c->now.id), grace_ns, on_stopped, call);
+    pod_stop_runtime(c)->ops->container_stop(pod_stop_runtime(c), str_z(c->now.id), grace_ns,
+                                             pod_stop_on_container_stopped, call);
 }
 
-static int64_t grace_left(const struct pod_container *c, int64_t begun_ns)
+static int64_t pod_stop_grace_left_ns(const struct pod_container *c, int64_t begun_ns)
 {
     int64_t left = c->grace_ns - (exec_now_ns(c->pod->owner->exec) - begun_ns);
     return c->grace_ns <= 0 ? 0 : left < GRACE_MIN_NS ? GRACE_MIN_NS : left;
 }
 
-static void on_pre_stop(void *arg, bool ok, struct str text)
+static void pod_stop_on_pre_stop(void *arg, bool ok, struct str text)
 {
     struct pod_container *c = arg;
     c->hook = NULL;
@@ -103,19 +104,19 @@ static void on_pre_stop(void *arg, bool ok, struct str text)
         (void)text;
         pod_container_event(c, EVENT_WARNING, "FailedPreStopHook", "PreStopHook failed");
     }
-    stop_now(c, grace_left(c, c->stop_begun_ns));
+    pod_stop_kill_container(c, pod_stop_grace_left_ns(c, c->stop_begun_ns));
 }
 
-static void on_pre_sleep(void *arg)
+static void pod_stop_on_pre_stop_slept(void *arg)
 {
-    on_pre_stop(arg, true, STR(""));
+    pod_stop_on_pre_stop(arg, true, STR(""));
 }
 
-static void pre_stop(struct pod_container *c, const struct api_lifecycle_handler *h)
+static void pod_stop_run_pre_stop(struct pod_container *c, const struct api_lifecycle_handler *h)
 {
     if (h->sleep) {
         int64_t wait = pod_seconds_ns(h->sleep->seconds);
-        c->hook_timer = (struct exec_timer){.fn = on_pre_sleep, .arg = c};
+        c->hook_timer = (struct exec_timer){.fn = pod_stop_on_pre_stop_slept, .arg = c};
         exec_timer_start(c->pod->owner->exec, &c->hook_timer,
                          wait < c->grace_ns ? wait : c->grace_ns);
         return;
@@ -125,13 +126,13 @@ static void pre_stop(struct pod_container *c, const struct api_lifecycle_handler
     const struct api_probe_handler handler = {
         .exec = h->exec, .http_get = h->http_get, .tcp_socket = h->tcp_socket};
     fault_point("pre_stop");
-    c->hook = probe_run(&t, &handler, c->grace_ns, on_pre_stop, c);
+    c->hook = probe_run(&t, &handler, c->grace_ns, pod_stop_on_pre_stop, c);
 }
 
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message)
 {
     const struct api_lifecycle *l = pod_container_spec(c)->lifecycle;
-    if (c->stopping || !pod_container_alive(c))
+    if (c->stopping || !pod_container_is_alive(c))
         return;
     c->stopping = true;
     c->grace_ns = grace_ns;
@@ -144,152 +145,154 @@ void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *m
     else
         pod_container_event(c, EVENT_NORMAL, "Killing", "Stopping container %s", c->name);
     if (l && l->pre_stop && grace_ns > 0 && c->now.state == RUNTIME_RUNNING)
-        pre_stop(c, l->pre_stop);
+        pod_stop_run_pre_stop(c, l->pre_stop);
     else
-        stop_now(c, grace_ns);
+        pod_stop_kill_container(c, grace_ns);
 }
 
 // a shorter grace
-static void pod_stop_again(struct pod_container *c, int64_t grace_ns)
+static void pod_stop_check_containers(struct pod_container *c, int64_t grace_ns)
 {
     c->grace_ns = grace_ns;
     if (c->hook || exec_timer_armed(&c->hook_timer)) { // the hook's time is cut short as well
         probe_cancel(take_ptr(c->hook));
         exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     }
-    stop_now(c, grace_ns);
+    pod_stop_kill_container(c, grace_ns);
 }
 
 // --- All containers of a pod ---------------------------------------------------------------------
 
-static int64_t stop_left_ns(const struct pod *p)
+static int64_t pod_stop_time_left_ns(const struct pod *p)
 {
     int64_t left = p->stop_grace_ns - (exec_now_ns(p->owner->exec) - p->stop_begun_ns);
     return left > 0 ? left : 0;
 }
 
 // A deletion that is more urgent than the first one.
-static void hurry(struct pod *p)
+static void pod_stop_shorten_grace(struct pod *p)
 {
     int64_t grace = pod_grace_ns(p);
     if (grace >= p->stop_grace_ns)
         return;
     p->stop_grace_ns = grace;
     for (size_t i = 0; i < p->containers_len; i++)
-        if (p->containers[i]->stopping && pod_container_alive(p->containers[i]))
-            pod_stop_again(p->containers[i], stop_left_ns(p));
+        if (p->containers[i]->stopping && pod_container_is_alive(p->containers[i]))
+            pod_stop_check_containers(p->containers[i], pod_stop_time_left_ns(p));
 }
 
 // True: all have ended. Sidecars end after the others, the last one first.
-static bool stop_containers(struct pod *p)
+static bool pod_stop_stop_all(struct pod *p)
 {
     bool alive = false;
-    hurry(p);
+    pod_stop_shorten_grace(p);
     for (size_t i = 0; i < p->containers_len; i++) {
         struct pod_container *c = p->containers[i];
-        if (c->kind == POD_SIDECAR || !pod_container_alive(c))
+        if (c->kind == POD_SIDECAR || !pod_container_is_alive(c))
             continue;
         alive = true;
-        pod_stop_container(c, stop_left_ns(p), NULL);
+        pod_stop_container(c, pod_stop_time_left_ns(p), NULL);
     }
     for (size_t i = p->containers_len; i > 0 && !alive; i--) {
         struct pod_container *c = p->containers[i - 1];
-        if (c->kind != POD_SIDECAR || !pod_container_alive(c))
+        if (c->kind != POD_SIDECAR || !pod_container_is_alive(c))
             continue;
         alive = true;
-        pod_stop_container(c, stop_left_ns(p), NULL);
+        pod_stop_container(c, pod_stop_time_left_ns(p), NULL);
     }
     return !alive;
 }
 
 // --- Steps of the end ----------------------------------------------------------------------------
 
-static void failed(struct pod *p, const char *what, const struct err *err)
+static void pod_stop_retry_later(struct pod *p, const char *what, const struct err *err)
 {
-    pod_event(p, EVENT_WARNING, "FailedKillPod", "error killing pod: %s%s", what, err->msg);
+    pod_add_event(p, EVENT_WARNING, "FailedKillPod", "error killing pod: %s%s", what, err->msg);
     pod_step_failed(p);
 }
 
 // The pod whose step went well; NULL: it is gone, or has been told that the step failed.
-static struct pod *well_done(void *arg, int code, const char *what, const struct err *err)
+static struct pod *pod_stop_advance(void *arg, int code, const char *what, const struct err *err)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
         return NULL;
     if (code >= 0)
         return call.pod;
-    failed(call.pod, what, err);
+    pod_stop_retry_later(call.pod, what, err);
     return NULL;
 }
 
-static void on_namespaces_gone(void *arg, int code, const struct err *err)
+static void pod_stop_on_sandbox_stopped(void *arg, int code, const struct err *err)
 {
-    struct pod *p = well_done(arg, code, "", err);
+    struct pod *p = pod_stop_advance(arg, code, "", err);
     if (!p)
         return;
     p->sandbox_ready = false;
     p->end = END_CLAIMS;
-    pod_step_over(p);
+    pod_step_done(p);
 }
 
-static void on_unprepared(void *arg, int code, const struct err *err)
+static void pod_stop_on_unprepared(void *arg, int code, const struct err *err)
 {
-    struct pod *p = well_done(arg, code, "unprepare dynamic resources: ", err);
+    struct pod *p = pod_stop_advance(arg, code, "unprepare dynamic resources: ", err);
     if (!p)
         return;
     p->end = END_VOLUMES;
-    pod_step_over(p);
+    pod_step_done(p);
 }
 
-static void let_claims_go(struct pod *p)
+static void pod_stop_release_claims(struct pod *p)
 {
     if (p->owner->devices)
         devplug_release(p->owner->devices, str_z(p->uid_text));
     if (!p->owner->dra || !dra_needs_unprepare(p->owner->dra, str_z(p->uid_text))) {
         p->end = END_VOLUMES;
-        pod_step_over(p);
+        pod_step_done(p);
         return;
     }
-    dra_unprepare(p->owner->dra, p->object, on_unprepared, pod_call_new(p, NULL));
+    dra_unprepare(p->owner->dra, p->object, pod_stop_on_unprepared, pod_call_new(p, NULL));
 }
 
-static void on_volumes_gone(void *arg, int code, const struct err *err)
+static void pod_stop_on_volumes_removed(void *arg, int code, const struct err *err)
 {
-    struct pod *p = well_done(arg, code, "", err);
+    struct pod *p = pod_stop_advance(arg, code, "", err);
     if (!p)
         return;
     p->volumes_ready = false;
     p->end = END_DONE;
     p->stage = POD_STOPPED;
     pod_status_changed(p);
-    pod_step_over(p);
+    pod_step_done(p);
 }
 
-static void remove_volumes(struct pod *p)
+static void pod_stop_remove_volumes(struct pod *p)
 {
     fault_point("volumes down");
-    pods_remove_files(p->owner, str_z(p->uid_text), false, on_volumes_gone, pod_call_new(p, NULL));
+    pods_remove_files(p->owner, str_z(p->uid_text), false, pod_stop_on_volumes_removed,
+                      pod_call_new(p, NULL));
 }
 
-static void on_folder_gone(void *arg, int code, const struct err *err)
+static void pod_stop_on_directory_removed(void *arg, int code, const struct err *err)
 {
-    struct pod *p = well_done(arg, code, "", err);
+    struct pod *p = pod_stop_advance(arg, code, "", err);
     if (!p)
         return;
     p->removed = true;
-    pod_step_over(p);
+    pod_step_done(p);
 }
 
-static void on_removed(void *arg, int code, const struct err *err)
+static void pod_stop_on_runtime_removed(void *arg, int code, const struct err *err)
 {
-    struct pod *p = well_done(arg, code, "", err);
+    struct pod *p = pod_stop_advance(arg, code, "", err);
     if (!p)
         return;
     fault_point("pod folder");
-    pods_remove_files(p->owner, str_z(p->uid_text), true, on_folder_gone, pod_call_new(p, NULL));
+    pods_remove_files(p->owner, str_z(p->uid_text), true, pod_stop_on_directory_removed,
+                      pod_call_new(p, NULL));
 }
 
-static void on_deleted(void *arg, const struct client_answer *a)
+static void pod_stop_on_deleted(void *arg, const struct client_answer *a)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
@@ -303,7 +306,7 @@ static void on_deleted(void *arg, const struct client_answer *a)
     pod_release(p);
 }
 
-static void delete_object(struct pod *p)
+static void pod_stop_delete_object(struct pod *p)
 {
     const struct api_object_meta *m = p->object->meta;
     struct api_preconditions same = {.uid = m->uid, .has_uid = true};
@@ -312,27 +315,28 @@ static void delete_object(struct pod *p)
     const struct client_key at = {p->object->object.kind, m->namespace, m->name};
     p->deleting = true;
     fault_point("delete pod");
-    client_delete(p->owner->options.client, &at, &now, on_deleted, pod_call_new(p, NULL));
+    client_delete(p->owner->options.client, &at, &now, pod_stop_on_deleted, pod_call_new(p, NULL));
 }
 
 // An ended pod: its records and logs stay until it is deleted.
-static void finish(struct pod *p)
+static void pod_stop_remove_all(struct pod *p)
 {
     bool deleted = p->gone || p->object->meta->deletion_timestamp.set;
     if (!deleted)
         return;
     if (!p->removed) {
         p->busy = true;
-        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_REMOVE, 0, on_removed, pod_call_new(p, NULL));
+        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_REMOVE, 0, pod_stop_on_runtime_removed,
+                  pod_call_new(p, NULL));
         return;
     }
     if (p->gone)
         pod_release(p);
     else if (!p->deleting && !p->delete_sent && pod_status_written(p))
-        delete_object(p);
+        pod_stop_delete_object(p);
 }
 
-void pod_go_on_ending(struct pod *p)
+void pod_continue_stop(struct pod *p)
 {
     int64_t now = exec_now_ns(p->owner->exec);
     if (p->retry_at_ns > now && p->retry.delay_ns > 0) {
@@ -340,29 +344,29 @@ void pod_go_on_ending(struct pod *p)
         return;
     }
     if (p->stage == POD_STOPPED) {
-        finish(p);
+        pod_stop_remove_all(p);
         return;
     }
     switch (p->end) {
     case END_CONTAINERS:
-        if (!stop_containers(p))
+        if (!pod_stop_stop_all(p))
             return;
         p->end = END_SANDBOX;
-        pod_go_on_ending(p);
+        pod_continue_stop(p);
         return;
     case END_SANDBOX:
         p->busy = true;
-        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_STOP, 0, on_namespaces_gone,
+        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_STOP, 0, pod_stop_on_sandbox_stopped,
                   pod_call_new(p, NULL));
         return;
     case END_CLAIMS:
         p->busy = true;
-        let_claims_go(p);
+        pod_stop_release_claims(p);
         return;
     case END_VOLUMES:
     case END_DONE:
         p->busy = true;
-        remove_volumes(p);
+        pod_stop_remove_volumes(p);
         return;
     }
 }
@@ -396,5 +400,5 @@ void pod_stop(struct pod *p, const char *why)
     else if (p->busy)
         p->again = true;
     else
-        pod_go_on_ending(p);
+        pod_continue_stop(p);
 }

@@ -101,8 +101,8 @@ int pods_find(struct pods *p, struct str namespace, struct str name, struct str 
 // pods_list_json adds the pods of the node as a PodList.
 void pods_list_json(struct pods *p, struct sbuf *out);
 
-// pods_quiet begins nothing new; pods_busy: operations of the runtime or of others are still under way.
-void pods_quiet(struct pods *p);
+// pods_pause begins nothing new; pods_busy: operations of the runtime or of others are still under way.
+void pods_pause(struct pods *p);
 bool pods_busy(const struct pods *p);
 
 // pods_idle: nothing is under way; pods_len: how many it knows.

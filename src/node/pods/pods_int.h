@@ -169,18 +169,18 @@ struct pod_container *pod_container_named(struct pod *p, struct str name);
 
 // pod_wake looks at a pod in a while; 0: as soon as control is back at the exec. The earlier time counts.
 void pod_wake(struct pod *p, int64_t delay_ns);
-void pod_folder(const struct pod *p, struct sbuf *out);
-void pod_log_folder(const struct pod *p, struct sbuf *out);
+void pod_directory(const struct pod *p, struct sbuf *out);
+void pod_log_directory(const struct pod *p, struct sbuf *out);
 void pod_release(struct pod *p); // frees it when nothing is under way
 
-// pod_event tells of a pod, pod_container_event of a container (c may be NULL).
-void pod_event(struct pod *p, struct str type, const char *reason, const char *fmt, ...)
+// pod_add_event tells of a pod, pod_container_event of a container (c may be NULL).
+void pod_add_event(struct pod *p, struct str type, const char *reason, const char *fmt, ...)
     ERR_PRINTF(4, 5);
 void pod_container_event(struct pod_container *c, struct str type, const char *reason,
                          const char *fmt, ...) ERR_PRINTF(4, 5);
 
 void pod_run_done(struct pod_run *r);
-void pod_run_take(struct pod_run *to, const struct runtime_container_status *s);
+void pod_run_set(struct pod_run *to, const struct runtime_container_status *s);
 
 int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first_ns,
                          int64_t max_ns);
@@ -204,17 +204,17 @@ void pods_watch_runtime_classes(struct pods *p);
 // --- pod_sync.c ----------------------------------------------------------------------------------
 
 void pod_sync(struct pod *p);
-void pod_step_over(struct pod *p);                      // a step ended well: look again
-void pod_step_failed(struct pod *p);                    // later again
-void pod_stop(struct pod *p, const char *why);          // begin the end
-bool pod_container_over(const struct pod_container *c); // ended, and is not started again
+void pod_step_done(struct pod *p);                         // a step ended well: look again
+void pod_step_failed(struct pod *p);                       // later again
+void pod_stop(struct pod *p, const char *why);             // begin the end
+bool pod_container_is_over(const struct pod_container *c); // ended, and is not started again
 void pod_container_exited(struct pod_container *c);
-bool pod_run_stale(const struct pod *p, const struct pod_run *r); // of other namespaces
-bool pod_container_alive(const struct pod_container *c);          // may have processes
+bool pod_run_is_stale(const struct pod *p, const struct pod_run *r); // of other namespaces
+bool pod_container_is_alive(const struct pod_container *c);          // may have processes
 
 // --- pod_start.c ---------------------------------------------------------------------------------
 
-void pod_make_sandbox(struct pod *p);              // volumes, claims, namespaces
+void pod_start_sandbox(struct pod *p);             // volumes, claims, namespaces
 void pod_start_container(struct pod_container *c); // image, create, start, postStart
 void pod_container_wait(struct pod_container *c, const char *reason, const char *message);
 void pod_begin_probes(struct pod_container *c);
@@ -230,13 +230,13 @@ void pod_logs_drop(const struct pod_container *c, uint32_t attempt); // of a run
 
 // pod_stop_container ends one: preStop, then the stop with the rest of the grace.
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message);
-void pod_go_on_ending(struct pod *p);
+void pod_continue_stop(struct pod *p);
 int64_t pod_grace_ns(const struct pod *p);
 // pod_seconds_ns: a pod's seconds are any number; of more than an int32 holds, which the server cuts deletions to, as many.
 int64_t pod_seconds_ns(int64_t seconds);
-// pods_sweep begins to remove what no pod of the API has; pods_forget_orphans frees what it keeps of that.
+// pods_sweep begins to remove what no pod of the API has; pods_free_orphans frees what it keeps of that.
 void pods_sweep(struct pods *p, const struct runtime_list *all);
-void pods_forget_orphans(struct pods *p);
+void pods_free_orphans(struct pods *p);
 
 // --- pod_container.c -----------------------------------------------------------------------------
 

@@ -66,8 +66,8 @@ struct str volume_claim_path(const struct api_persistent_volume *volume);
 int volume_claim_set_up(const struct api_persistent_volume *volume, const struct api_node *node,
                         struct arena *arena, struct err *err) MUST_USE;
 
-// volume_make_folder makes a folder and those above it (0750 for new ones, mode for the last).
-int volume_make_folder(const char *path, uint32_t mode, struct err *err) MUST_USE;
+// volume_make_directory makes a folder and those above it (0750 for new ones, mode for the last).
+int volume_make_directory(const char *path, uint32_t mode, struct err *err) MUST_USE;
 
 // volume_remove_tree removes a folder with everything in it, following nothing and staying on its file system.
 int volume_remove_tree(const char *path, struct err *err) MUST_USE;

@@ -21,8 +21,8 @@ struct str volume_claim_path(const struct api_persistent_volume *volume)
 }
 
 // Whoever runs in the pod may write there, as in an emptyDir; the folder above it, which is this volume's alone, keeps others on the node out.
-static int make_own(const struct api_host_path_volume_source *s, struct arena *arena,
-                    struct err *err)
+static int volume_claim_make_own(const struct api_host_path_volume_source *s, struct arena *arena,
+                                 struct err *err)
 {
     const char *path = arena_str(arena, s->path).p;
     struct stat st;
@@ -31,7 +31,7 @@ static int make_own(const struct api_host_path_volume_source *s, struct arena *a
         return 0; // is refused next, and nothing is made before
     if (lstat(path, &st) == 0 || errno != ENOENT)
         return 0; // what it is, is looked at next
-    int code = volume_make_folder(path, 0777, err);
+    int code = volume_make_directory(path, 0777, err);
     if (code < 0)
         return code;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -42,15 +42,15 @@ static int make_own(const struct api_host_path_volume_source *s, struct arena *a
     return code;
 }
 
-static int check_local(const struct api_local_volume_source *s, struct arena *arena,
-                       struct err *err)
+static int volume_claim_check_local(const struct api_local_volume_source *s, struct arena *arena,
+                                    struct err *err)
 {
     const struct api_host_path_volume_source as_host = {
         .path = s->path, .type = STR("Directory"), .has_type = true};
     return volume_check_host(&as_host, arena, err);
 }
 
-static const char *type_of(const struct api_persistent_volume_source *s)
+static const char *volume_claim_source_type(const struct api_persistent_volume_source *s)
 {
     return s->csi ? "csi" : s->nfs ? "nfs" : s->iscsi ? "iscsi" : s->fc ? "fc" : "another type";
 }
@@ -77,13 +77,13 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
                        "PersistentVolume %.*s is a raw block volume: this node offers file systems",
                        STR_ARG(volume->metadata.name));
     if (s->local)
-        return check_local(s->local, arena, err);
+        return volume_claim_check_local(s->local, arena, err);
     if (!s->host_path)
         return err_set(err, ERR_UNSUPPORTED,
                        "PersistentVolume %.*s is of type %s: this node mounts hostPath and local "
                        "ones; run the pod on another node",
-                       STR_ARG(volume->metadata.name), type_of(s));
+                       STR_ARG(volume->metadata.name), volume_claim_source_type(s));
     if (own)
-        code = make_own(s->host_path, arena, err);
+        code = volume_claim_make_own(s->host_path, arena, err);
     return code < 0 ? code : volume_check_host(s->host_path, arena, err);
 }

@@ -24,7 +24,7 @@
 
 // --- Folders -------------------------------------------------------------------------------------
 
-int volume_make_folder(const char *path, uint32_t mode, struct err *err)
+int volume_make_directory(const char *path, uint32_t mode, struct err *err)
 {
     cleanup_sbuf struct sbuf part = {0};
     struct str rest = str_z(path);
@@ -53,7 +53,7 @@ int volume_remove_tree(const char *path, struct err *err)
 
 // --- Sets of files -------------------------------------------------------------------------------
 
-static bool path_is_safe(struct str path)
+static bool volume_files_path_is_safe(struct str path)
 {
     struct str rest = path;
     if (path.n == 0 || path.p[0] == '/' || str_starts(path, STR("..")))
@@ -68,7 +68,7 @@ static bool path_is_safe(struct str path)
     return true;
 }
 
-static bool same_file(int dir, const struct volume_file *f, const char *path)
+static bool volume_files_same_file(int dir, const struct volume_file *f, const char *path)
 {
     struct stat st;
     int fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -87,7 +87,7 @@ static bool same_file(int dir, const struct volume_file *f, const char *path)
 }
 
 // How many files there are below an open folder.
-static size_t count_files(int dir, unsigned depth)
+static size_t volume_files_count_files(int dir, unsigned depth)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = copy < 0 || depth > TREE_DEPTH_MAX ? NULL : fdopendir(copy);
@@ -103,7 +103,7 @@ static size_t count_files(int dir, unsigned depth)
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         int sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        n += sub >= 0 ? count_files(sub, depth + 1) : 1;
+        n += sub >= 0 ? volume_files_count_files(sub, depth + 1) : 1;
         if (sub >= 0)
             (void)close(sub);
     }
@@ -111,22 +111,22 @@ static size_t count_files(int dir, unsigned depth)
     return n;
 }
 
-static bool is_current(int dir, const struct volume_files *files)
+static bool volume_files_is_current(int dir, const struct volume_files *files)
 {
     int data = openat(dir, DATA, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (data < 0)
         return false;
-    bool same = count_files(data, 0) == files->n;
+    bool same = volume_files_count_files(data, 0) == files->n;
     for (size_t i = 0; same && i < files->n; i++) {
         char *path = xstrndup(files->p[i].path.p, files->p[i].path.n);
-        same = same_file(data, &files->p[i], path);
+        same = volume_files_same_file(data, &files->p[i], path);
         free(path);
     }
     (void)close(data);
     return same;
 }
 
-static int write_file(int dir, const struct volume_file *f, int64_t group)
+static int volume_files_write_one(int dir, const struct volume_file *f, int64_t group)
 {
     cleanup_sbuf struct sbuf path = {0};
     struct str rest = f->path, part;
@@ -156,7 +156,8 @@ static int write_file(int dir, const struct volume_file *f, int64_t group)
     return code;
 }
 
-static int write_set(int dir, const char *name, const struct volume_files *files, int64_t group)
+static int volume_files_write_set(int dir, const char *name, const struct volume_files *files,
+                                  int64_t group)
 {
     int code = file_make_dir_at(dir, name, 0755);
     if (code < 0)
@@ -164,14 +165,14 @@ static int write_set(int dir, const char *name, const struct volume_files *files
     int set = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     code = set < 0 ? -errno : 0;
     for (size_t i = 0; code == 0 && i < files->n; i++)
-        code = write_file(set, &files->p[i], group);
+        code = volume_files_write_one(set, &files->p[i], group);
     if (set >= 0)
         (void)close(set);
     return code;
 }
 
 // Names in the folder that lead into the set, and nothing else.
-static int link_names(int dir, const struct volume_files *files)
+static int volume_files_link_names(int dir, const struct volume_files *files)
 {
     for (size_t i = 0; i < files->n; i++) {
         struct str head, tail;
@@ -187,7 +188,7 @@ static int link_names(int dir, const struct volume_files *files)
 
 struct heads MAP(bool);
 
-static void take_heads(const struct volume_files *files, struct heads *out)
+static void volume_files_collect_heads(const struct volume_files *files, struct heads *out)
 {
     for (size_t i = 0; i < files->n; i++) {
         struct str head, tail;
@@ -196,7 +197,7 @@ static void take_heads(const struct volume_files *files, struct heads *out)
     }
 }
 
-static int remove_others(int dir, const struct volume_files *files, const char *set)
+static int volume_files_remove_others(int dir, const struct volume_files *files, const char *set)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -204,7 +205,7 @@ static int remove_others(int dir, const struct volume_files *files, const char *
         return -errno;
     struct heads heads = {0};
     int code = 0;
-    take_heads(files, &heads);
+    volume_files_collect_heads(files, &heads);
     const struct dirent *e;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
     while (code == 0 && (e = readdir(d))) {
@@ -218,12 +219,12 @@ static int remove_others(int dir, const struct volume_files *files, const char *
     return code;
 }
 
-static int replace(int dir, const struct volume_files *files, int64_t group)
+static int volume_files_replace_set(int dir, const struct volume_files *files, int64_t group)
 {
     char set[32];
     (void)snprintf(set, sizeof(set), "..set_%016llx", (unsigned long long)rng_u64(rng_system()));
     fault_point("volume files");
-    int code = write_set(dir, set, files, group);
+    int code = volume_files_write_set(dir, set, files, group);
     if (code == 0 && unlinkat(dir, DATA_TMP, 0) != 0 && errno != ENOENT)
         code = -errno;
     if (code == 0 && symlinkat(set, dir, DATA_TMP) != 0)
@@ -233,34 +234,35 @@ static int replace(int dir, const struct volume_files *files, int64_t group)
         code = -errno;
     fault_point("volume links");
     if (code == 0)
-        code = link_names(dir, files);
-    return code == 0 ? remove_others(dir, files, set) : code;
+        code = volume_files_link_names(dir, files);
+    return code == 0 ? volume_files_remove_others(dir, files, set) : code;
 }
 
-// settle finishes what a crash may have left undone behind files that are right.
-static int settle(int dir, const struct volume_files *files)
+// volume_files_finish_links finishes what a crash may have left undone behind files that are right.
+static int volume_files_finish_links(int dir, const struct volume_files *files)
 {
     char set[64];
     ssize_t n = readlinkat(dir, DATA, set, sizeof(set) - 1);
     if (n < 0)
         return -errno;
     set[n] = '\0';
-    int code = link_names(dir, files);
-    return code == 0 ? remove_others(dir, files, set) : code;
+    int code = volume_files_link_names(dir, files);
+    return code == 0 ? volume_files_remove_others(dir, files, set) : code;
 }
 
 int volume_files_write(const char *folder, const struct volume_files *files, int64_t group,
                        struct err *err)
 {
     for (size_t i = 0; i < files->n; i++)
-        if (!path_is_safe(files->p[i].path))
+        if (!volume_files_path_is_safe(files->p[i].path))
             return err_set(err, ERR_INVALID, "the path %.*s leaves the volume",
                            STR_ARG(files->p[i].path));
     int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return err_set(err, errno, "%s: %s", folder, strerrordesc_np(errno));
-    bool current = is_current(dir, files);
-    int code = current ? settle(dir, files) : replace(dir, files, group);
+    bool current = volume_files_is_current(dir, files);
+    int code = current ? volume_files_finish_links(dir, files)
+                       : volume_files_replace_set(dir, files, group);
     (void)close(dir);
     return code < 0 ? err_set(err, -code, "%s: %s", folder, strerrordesc_np(-code)) : current;
 }
