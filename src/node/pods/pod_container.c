@@ -71,14 +71,15 @@ static int pod_container_make_env(struct pod_container *c, struct arena *arena,
     cleanup_sbuf struct sbuf skipped = {0};
     informer_foreach(p->owner->services, pod_container_add_service_env, &w);
     pod_container_add_api_env(p->owner, &w);
-    const struct env_options o = {
-        .facts = {.pod = pod,
-                  .pod_ip = pod->spec.host_network ? p->owner->options.host_ips : str_z(p->address),
-                  .host_ips = p->owner->options.host_ips,
-                  .node = node ? node->object.value : NULL},
-        .refs = &p->refs,
-        .services = w.env.p,
-        .services_len = w.env.n};
+    const struct env_options o = {.facts = {.pod = pod,
+                                            .pod_ip = pod->spec.host_network
+                                                          ? p->owner->options.host_ips
+                                                          : str_z(p->sandbox.address),
+                                            .host_ips = p->owner->options.host_ips,
+                                            .node = node ? node->object.value : NULL},
+                                  .refs = &p->refs,
+                                  .services = w.env.p,
+                                  .services_len = w.env.n};
     int code = env_make(&o, pod_container_spec(c), arena, ret, &skipped, err);
     if (code == 0 && skipped.n)
         pod_add_event(c->pod, EVENT_WARNING, "InvalidEnvironmentVariableNames",
@@ -428,10 +429,9 @@ static int pod_container_check_isolation(const struct pod_container *c, struct e
 }
 
 int pod_request_make(struct pod_container *c, struct str image, struct arena *arena,
-                     struct pod_request *ret, struct err *err)
+                     struct runtime_container *q, struct err *err)
 {
     const struct api_container *spec = pod_container_spec(c);
-    struct runtime_container *q = &ret->container;
     struct env_pairs env = {0};
     struct mounts mounts = {0};
     struct devplug_gifts gifts = {0};

@@ -77,7 +77,7 @@ static void pod_status_set_states(const struct pod_container *c, struct arena *a
     const struct pod_run *r = &c->now;
     bool comes_again = p->stage == POD_ACTIVE && r->id && r->state == RUNTIME_EXITED &&
                        !pod_container_is_over(c) &&
-                       (c->waiting_reason || (p->sandbox_ready && pod_run_is_stale(p, r)));
+                       (c->waiting_reason || (p->sandbox.ready && pod_run_is_stale(p, r)));
     if (r->id && r->state == RUNTIME_RUNNING) {
         struct api_container_state_running *up =
             arena_one(arena, struct api_container_state_running);
@@ -249,7 +249,9 @@ struct str pod_phase(const struct pod *p)
 
 static const struct typed_object *pod_status_newest_object(const struct pod *p)
 {
-    return p->written && p->written->revision > p->object->revision ? p->written : p->object;
+    return p->status.written && p->status.written->revision > p->object->revision
+               ? p->status.written
+               : p->object;
 }
 
 static void pod_status_set_addresses(const struct pod *p, struct arena *arena,
@@ -269,11 +271,11 @@ static void pod_status_set_addresses(const struct pod *p, struct arena *arena,
         s->host_ip = ips[0].ip;
         s->host_ips = (struct api_host_ip_array){ips, n};
     }
-    if (host && p->sandbox_ready && n > 0) {
+    if (host && p->sandbox.ready && n > 0) {
         s->pod_ip = own[0].ip;
         s->pod_ips = (struct api_pod_ip_array){own, n};
-    } else if (!host && p->address && p->address[0] && p->stage != POD_STOPPED) {
-        own[0] = (struct api_pod_ip){str_z(p->address)};
+    } else if (!host && p->sandbox.address && p->sandbox.address[0] && p->stage != POD_STOPPED) {
+        own[0] = (struct api_pod_ip){str_z(p->sandbox.address)};
         s->pod_ip = own[0].ip;
         s->pod_ips = (struct api_pod_ip_array){own, 1};
     }
@@ -301,7 +303,7 @@ static void pod_status_fill(const struct pod *p, const struct api_pod_status *ba
     pod_status_set_addresses(p, arena, s);
     const struct pod_conditions_input in = {.pod = pod_spec_of(p),
                                             .old = base,
-                                            .sandbox_ready = p->sandbox_ready,
+                                            .sandbox_ready = p->sandbox.ready,
                                             .now_s =
                                                 exec_wall_ns(p->owner->exec) / CLOCK_NS_PER_SEC};
     pod_conditions_make(&in, s, arena);
@@ -427,26 +429,26 @@ static void pod_status_on_written(void *arg, const struct client_answer *a)
     if (!pod_call_take(arg, &call))
         return;
     struct pod *p = call.pod;
-    p->status_busy = false;
-    p->status_refused = false;
+    p->status.busy = false;
+    p->status.refused = false;
     if (a->code == 0 && a->object) {
-        typed_object_unref(p->written);
-        p->written = typed_object_ref(a->object);
+        typed_object_unref(p->status.written);
+        p->status.written = typed_object_ref(a->object);
     } else if (a->code != -ERR_NOT_FOUND && a->code != -ERR_CONFLICT) {
         LOG_WARN(&log_mod, "the status of a pod cannot be written",
                  log_str("namespace", p->object->meta->namespace),
                  log_str("pod", p->object->meta->name), log_z("why", a->err->msg));
-        p->status_dirty = true; // the server is out of reach, or refused: again, not at once
-        p->status_refused = a->code == -ERR_INVALID || a->code == -ERR_FORBIDDEN;
-        if (p->status_refused && p->stage == POD_STOPPED)
+        p->status.dirty = true; // the server is out of reach, or refused: again, not at once
+        p->status.refused = a->code == -ERR_INVALID || a->code == -ERR_FORBIDDEN;
+        if (p->status.refused && p->stage == POD_STOPPED)
             pod_wake(p, 0);
-        exec_timer_start(p->owner->exec, &p->status_again, p->owner->options.times.retry_max_ns);
+        exec_timer_start(p->owner->exec, &p->status.again, p->owner->options.times.retry_max_ns);
         pod_release(p);
         return;
     } else {
-        p->status_lost = true; // another object has the name now, or none
+        p->status.lost = true; // another object has the name now, or none
     }
-    if (p->status_dirty)
+    if (p->status.dirty)
         pod_status_send(p);
     if (p->stage == POD_STOPPED)
         pod_wake(p, 0);
@@ -459,15 +461,15 @@ static void pod_status_send(struct pod *p)
     cleanup_arena struct arena arena = {0};
     cleanup_sbuf struct sbuf body = {0};
     struct api_pod_status s;
-    p->status_dirty = false;
+    p->status.dirty = false;
     pod_status_fill(p, &pod->status, &arena, &s);
-    if (p->gone || p->status_lost || api_equal(&api_pod_status_type, &s, &pod->status))
+    if (p->gone || p->status.lost || api_equal(&api_pod_status_type, &s, &pod->status))
         return;
     pod_status_write_patch(p, &s, &body);
     const struct client_key at = {p->object->object.kind, p->object->meta->namespace,
                                   p->object->meta->name};
     const struct client_write how = {.subresource = STR("status")};
-    p->status_busy = true;
+    p->status.busy = true;
     fault_point("status");
     client_patch(p->owner->options.client, &at, CLIENT_PATCH_STRATEGIC, sbuf_str(&body), &how,
                  pod_status_on_written, pod_call_new(p, NULL));
@@ -481,26 +483,26 @@ static void pod_status_on_retry(void *arg)
 // The status is written when control is back at the exec: what changes together is told together.
 void pod_status_changed(struct pod *p)
 {
-    p->status_dirty = true;
-    if (!p->status_soon.fn) {
-        p->status_soon = (struct exec_timer){.fn = pod_status_flush, .arg = p};
-        p->status_again = (struct exec_timer){.fn = pod_status_on_retry, .arg = p};
+    p->status.dirty = true;
+    if (!p->status.soon.fn) {
+        p->status.soon = (struct exec_timer){.fn = pod_status_flush, .arg = p};
+        p->status.again = (struct exec_timer){.fn = pod_status_on_retry, .arg = p};
     }
-    if (!p->status_busy && !exec_timer_armed(&p->status_soon))
-        exec_timer_start(p->owner->exec, &p->status_soon, 0);
+    if (!p->status.busy && !exec_timer_armed(&p->status.soon))
+        exec_timer_start(p->owner->exec, &p->status.soon, 0);
 }
 
 void pod_status_flush(void *arg)
 {
     struct pod *p = arg;
-    if (p->status_busy || !p->status_dirty)
+    if (p->status.busy || !p->status.dirty)
         return;
     pod_status_send(p);
-    if (!p->status_busy && p->stage == POD_STOPPED)
+    if (!p->status.busy && p->stage == POD_STOPPED)
         pod_wake(p, 0);
 }
 
 bool pod_status_written(const struct pod *p)
 {
-    return p->status_lost || p->status_refused || (!p->status_busy && !p->status_dirty);
+    return p->status.lost || p->status.refused || (!p->status.busy && !p->status.dirty);
 }

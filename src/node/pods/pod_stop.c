@@ -14,11 +14,6 @@
 #define GRACE_MIN_NS  (2 * CLOCK_NS_PER_SEC) // that is left after a preStop hook
 #define GONE_GRACE_NS (2 * CLOCK_NS_PER_SEC) // of a pod whose object is gone
 
-static struct runtime *pod_stop_runtime(const struct pod_container *c)
-{
-    return c->pod->owner->options.runtime;
-}
-
 int64_t pod_seconds_ns(int64_t seconds)
 {
     return (seconds < INT32_MAX ? seconds : INT32_MAX) * CLOCK_NS_PER_SEC;
@@ -42,7 +37,7 @@ int64_t pod_grace_ns(const struct pod *p)
 static void pod_stop_container_ended(struct pod_container *c)
 {
     struct runtime_container_status s;
-    if (pod_stop_runtime(c)->ops->container_status(pod_stop_runtime(c), str_z(c->now.id), &s) &&
+    if (pod_runtime(c->pod)->ops->container_status(pod_runtime(c->pod), str_z(c->now.id), &s) &&
         s.state == RUNTIME_EXITED) {
         pod_run_set(&c->now, &s);
     } else { // the runtime has lost it
@@ -85,7 +80,7 @@ static void pod_stop_kill_container(struct pod_container *c, int64_t grace_ns)
     struct pod_call *call = pod_call_new(c->pod, c);
     call->text = xstrndup(c->now.id, strlen(c->now.id));
     fault_point("container_stop");
-    pod_stop_runtime(c)->ops->container_stop(pod_stop_runtime(c), str_z(c->now.id), grace_ns,
+    pod_runtime(c->pod)->ops->container_stop(pod_runtime(c->pod), str_z(c->now.id), grace_ns,
                                              pod_stop_on_container_stopped, call);
 }
 
@@ -112,23 +107,6 @@ static void pod_stop_on_pre_stop_slept(void *arg)
     pod_stop_on_pre_stop(arg, true, STR(""));
 }
 
-static void pod_stop_run_pre_stop(struct pod_container *c, const struct api_lifecycle_handler *h)
-{
-    if (h->sleep) {
-        int64_t wait = pod_seconds_ns(h->sleep->seconds);
-        c->hook_timer = (struct exec_timer){.fn = pod_stop_on_pre_stop_slept, .arg = c};
-        exec_timer_start(c->pod->owner->exec, &c->hook_timer,
-                         wait < c->grace_ns ? wait : c->grace_ns);
-        return;
-    }
-    struct probe_target t;
-    pod_probe_target(c, &t);
-    const struct api_probe_handler handler = {
-        .exec = h->exec, .http_get = h->http_get, .tcp_socket = h->tcp_socket};
-    fault_point("pre_stop");
-    c->hook = probe_run(&t, &handler, c->grace_ns, pod_stop_on_pre_stop, c);
-}
-
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message)
 {
     const struct api_lifecycle *l = pod_container_spec(c)->lifecycle;
@@ -137,17 +115,19 @@ void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *m
     c->stopping = true;
     c->grace_ns = grace_ns;
     c->stop_begun_ns = exec_now_ns(c->pod->owner->exec);
-    pod_end_probes(c, false);
+    pod_probes_end(c, false);
     probe_cancel(take_ptr(c->hook)); // a postStart that is still under way
     exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     if (message)
         pod_container_event(c, EVENT_NORMAL, "Killing", "%s", message);
     else
         pod_container_event(c, EVENT_NORMAL, "Killing", "Stopping container %s", c->name);
-    if (l && l->pre_stop && grace_ns > 0 && c->now.state == RUNTIME_RUNNING)
-        pod_stop_run_pre_stop(c, l->pre_stop);
-    else
+    if (l && l->pre_stop && grace_ns > 0 && c->now.state == RUNTIME_RUNNING) {
+        fault_point("pre_stop");
+        pod_hook_run(c, l->pre_stop, grace_ns, pod_stop_on_pre_stop_slept, pod_stop_on_pre_stop);
+    } else {
         pod_stop_kill_container(c, grace_ns);
+    }
 }
 
 // a shorter grace
@@ -165,7 +145,7 @@ static void pod_stop_check_containers(struct pod_container *c, int64_t grace_ns)
 
 static int64_t pod_stop_time_left_ns(const struct pod *p)
 {
-    int64_t left = p->stop_grace_ns - (exec_now_ns(p->owner->exec) - p->stop_begun_ns);
+    int64_t left = p->stop.grace_ns - (exec_now_ns(p->owner->exec) - p->stop.begun_ns);
     return left > 0 ? left : 0;
 }
 
@@ -173,9 +153,9 @@ static int64_t pod_stop_time_left_ns(const struct pod *p)
 static void pod_stop_shorten_grace(struct pod *p)
 {
     int64_t grace = pod_grace_ns(p);
-    if (grace >= p->stop_grace_ns)
+    if (grace >= p->stop.grace_ns)
         return;
-    p->stop_grace_ns = grace;
+    p->stop.grace_ns = grace;
     for (size_t i = 0; i < p->containers_len; i++)
         if (p->containers[i]->stopping && pod_container_is_alive(p->containers[i]))
             pod_stop_check_containers(p->containers[i], pod_stop_time_left_ns(p));
@@ -228,8 +208,8 @@ static void pod_stop_on_sandbox_stopped(void *arg, int code, const struct err *e
     struct pod *p = pod_stop_advance(arg, code, "", err);
     if (!p)
         return;
-    p->sandbox_ready = false;
-    p->end = END_CLAIMS;
+    p->sandbox.ready = false;
+    p->stop.end = END_CLAIMS;
     pod_step_done(p);
 }
 
@@ -238,7 +218,7 @@ static void pod_stop_on_unprepared(void *arg, int code, const struct err *err)
     struct pod *p = pod_stop_advance(arg, code, "unprepare dynamic resources: ", err);
     if (!p)
         return;
-    p->end = END_VOLUMES;
+    p->stop.end = END_VOLUMES;
     pod_step_done(p);
 }
 
@@ -247,7 +227,7 @@ static void pod_stop_release_claims(struct pod *p)
     if (p->owner->devices)
         devplug_release(p->owner->devices, str_z(p->uid_text));
     if (!p->owner->dra || !dra_needs_unprepare(p->owner->dra, str_z(p->uid_text))) {
-        p->end = END_VOLUMES;
+        p->stop.end = END_VOLUMES;
         pod_step_done(p);
         return;
     }
@@ -260,7 +240,7 @@ static void pod_stop_on_volumes_removed(void *arg, int code, const struct err *e
     if (!p)
         return;
     p->volumes_ready = false;
-    p->end = END_DONE;
+    p->stop.end = END_DONE;
     p->stage = POD_STOPPED;
     pod_status_changed(p);
     pod_step_done(p);
@@ -298,9 +278,9 @@ static void pod_stop_on_deleted(void *arg, const struct client_answer *a)
     if (!pod_call_take(arg, &call))
         return;
     struct pod *p = call.pod;
-    p->deleting = false;
+    p->stop.deleting = false;
     if (a->code == 0 || a->code == -ERR_NOT_FOUND || a->code == -ERR_CONFLICT)
-        p->delete_sent = true; // the object goes when its finalizers are done
+        p->stop.delete_sent = true; // the object goes when its finalizers are done
     else
         pod_wake(p, p->owner->options.times.retry_max_ns);
     pod_release(p);
@@ -313,7 +293,7 @@ static void pod_stop_delete_object(struct pod *p)
     const struct api_delete_options now = {
         .preconditions = &same, .grace_period_seconds = 0, .has_grace_period_seconds = true};
     const struct client_key at = {p->object->object.kind, m->namespace, m->name};
-    p->deleting = true;
+    p->stop.deleting = true;
     fault_point("delete pod");
     client_delete(p->owner->options.client, &at, &now, pod_stop_on_deleted, pod_call_new(p, NULL));
 }
@@ -332,7 +312,7 @@ static void pod_stop_remove_all(struct pod *p)
     }
     if (p->gone)
         pod_release(p);
-    else if (!p->deleting && !p->delete_sent && pod_status_written(p))
+    else if (!p->stop.deleting && !p->stop.delete_sent && pod_status_written(p))
         pod_stop_delete_object(p);
 }
 
@@ -347,11 +327,11 @@ void pod_continue_stop(struct pod *p)
         pod_stop_remove_all(p);
         return;
     }
-    switch (p->end) {
+    switch (p->stop.end) {
     case END_CONTAINERS:
         if (!pod_stop_stop_all(p))
             return;
-        p->end = END_SANDBOX;
+        p->stop.end = END_SANDBOX;
         pod_continue_stop(p);
         return;
     case END_SANDBOX:
@@ -371,13 +351,12 @@ void pod_continue_stop(struct pod *p)
     }
 }
 
-void pod_stop(struct pod *p, const char *why)
+void pod_stop(struct pod *p)
 {
-    (void)why;
     p->stage = POD_STOPPING;
-    p->end = END_CONTAINERS;
-    p->stop_begun_ns = exec_now_ns(p->owner->exec);
-    p->stop_grace_ns = pod_grace_ns(p);
+    p->stop.end = END_CONTAINERS;
+    p->stop.begun_ns = exec_now_ns(p->owner->exec);
+    p->stop.grace_ns = pod_grace_ns(p);
     p->retry = (struct pod_backoff){0};
     exec_timer_stop(p->owner->exec, &p->refresh);
     if (p->pull) { // an image on its way makes nothing that would have to be undone
@@ -387,7 +366,7 @@ void pod_stop(struct pod *p, const char *why)
     }
     for (size_t i = 0; i < p->containers_len; i++) {
         struct pod_container *c = p->containers[i];
-        pod_end_probes(c, false);
+        pod_probes_end(c, false);
         if ((c->hook || exec_timer_armed(&c->hook_timer)) && !c->stopping) { // postStart
             probe_cancel(take_ptr(c->hook));
             exec_timer_stop(p->owner->exec, &c->hook_timer);
@@ -397,8 +376,6 @@ void pod_stop(struct pod *p, const char *why)
     pod_status_changed(p);
     if (p->admitting)
         devplug_release(p->owner->devices, str_z(p->uid_text)); // goes on from there
-    else if (p->busy)
-        p->again = true;
-    else
+    else if (!p->busy)
         pod_continue_stop(p);
 }

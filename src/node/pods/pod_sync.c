@@ -14,8 +14,8 @@
 
 bool pod_run_is_stale(const struct pod *p, const struct pod_run *r)
 {
-    return !p->sandbox_ready || !r->sandbox_id || !p->sandbox_id ||
-           strcmp(r->sandbox_id, p->sandbox_id) != 0;
+    return !p->sandbox.ready || !r->sandbox_id || !p->sandbox.id ||
+           strcmp(r->sandbox_id, p->sandbox.id) != 0;
 }
 
 bool pod_container_is_alive(const struct pod_container *c)
@@ -84,7 +84,7 @@ static bool pod_sync_is_initialized(const struct pod *p)
 
 void pod_container_exited(struct pod_container *c)
 {
-    pod_end_probes(c, true);
+    pod_probes_end(c, true);
     // A postStart hook that is under way is the pod's step of the moment: it is over, too.
     if ((c->hook || exec_timer_armed(&c->hook_timer)) && !c->stopping)
         c->pod->busy = false;
@@ -92,7 +92,7 @@ void pod_container_exited(struct pod_container *c)
     exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     pod_message_read(c, &c->now);
     c->ready = c->started = false;
-    c->stopping = c->hook_done = false;
+    c->stopping = false;
     pod_status_changed(c->pod);
     pod_wake(c->pod, 0);
 }
@@ -293,7 +293,7 @@ static bool pod_sync_has_run(const struct pod *p, enum pod_container_kind least)
 static bool pod_sync_needs_sandbox(const struct pod *p)
 {
     struct str policy = pod_spec_of(p)->spec.restart_policy;
-    if (str_eqz(policy, "Never") && p->sandbox_known && pod_sync_has_run(p, POD_INIT))
+    if (str_eqz(policy, "Never") && p->sandbox.known && pod_sync_has_run(p, POD_INIT))
         return false;
     bool on_failure = str_eqz(policy, "OnFailure");
     for (size_t i = 0; i < p->containers_len; i++) {
@@ -312,10 +312,8 @@ static bool pod_sync_needs_sandbox(const struct pod *p)
 
 static void pod_sync_fail(struct pod *p, const char *reason, const char *message)
 {
-    free(p->failed_reason);
-    free(p->failed_message);
-    p->failed_reason = xstrndup(reason, strlen(reason));
-    p->failed_message = xstrndup(message, strlen(message));
+    pod_text_set(&p->failed_reason, reason);
+    pod_text_set(&p->failed_message, message);
 }
 
 static void pod_sync_reject(struct pod *p, const char *reason, const char *message)
@@ -326,7 +324,7 @@ static void pod_sync_reject(struct pod *p, const char *reason, const char *messa
     pod_sync_fail(p, reason, text.p);
     p->rejected = true;
     p->stage = POD_STOPPED;
-    p->end = END_DONE;
+    p->stop.end = END_DONE;
     pod_status_changed(p);
 }
 
@@ -386,7 +384,7 @@ static bool pod_sync_admit(struct pod *p)
     cleanup_sbuf struct sbuf reason = {0}, message = {0};
     if (p->admitted)
         return true;
-    if (!p->sandbox_known && !pod_sync_has_run(p, POD_INIT) && !p->start_time.set) {
+    if (!p->sandbox.known && !pod_sync_has_run(p, POD_INIT) && !p->start_time.set) {
         if (!p->owner->options.node_object(p->owner->options.arg))
             return false; // woken when the node is known
         if (!pod_sync_check_runtime_class(p))
@@ -432,24 +430,20 @@ static bool pod_sync_should_stop(const struct pod *p)
 static void pod_sync_sync_active(struct pod *p)
 {
     if (pod_sync_should_stop(p) || (p->admitted && pod_sync_is_past_deadline(p))) {
-        pod_stop(p, NULL);
+        pod_stop(p);
         return;
     }
-    if (p->busy) {
-        p->again = true;
-        return;
-    }
-    if (!pod_sync_admit(p))
+    if (p->busy || !pod_sync_admit(p))
         return;
     int64_t now = exec_now_ns(p->owner->exec);
     if (p->retry_at_ns > now) {
         pod_wake(p, p->retry_at_ns - now);
         return;
     }
-    if (p->sandbox_ready)
+    if (p->sandbox.ready)
         pod_sync_run_containers(p);
     else if (!pod_sync_needs_sandbox(p))
-        pod_stop(p, NULL);
+        pod_stop(p);
     else if (pod_sync_stop_old_containers(p))
         pod_start_sandbox(p);
 }
@@ -460,15 +454,27 @@ void pod_sync(struct pod *p)
         return;
     if (p->stage == POD_ACTIVE)
         pod_sync_sync_active(p);
-    else if (p->busy)
-        p->again = true;
-    else
+    else if (!p->busy)
         pod_continue_stop(p);
+}
+
+bool pod_step_goes_on(struct pod *p)
+{
+    if (p->stage == POD_ACTIVE && !p->owner->quiet)
+        return true;
+    p->busy = false;
+    pod_sync(p);
+    return false;
+}
+
+bool pod_step_take(void *arg, struct pod_call *ret)
+{
+    return pod_call_take(arg, ret) && pod_step_goes_on(ret->pod);
 }
 
 void pod_step_done(struct pod *p)
 {
-    p->busy = p->again = false;
+    p->busy = false;
     p->retry = (struct pod_backoff){0};
     pod_sync(p);
 }
@@ -476,7 +482,7 @@ void pod_step_done(struct pod *p)
 void pod_step_failed(struct pod *p)
 {
     const struct pods_times *t = &p->owner->options.times;
-    p->busy = p->again = false;
+    p->busy = false;
     int64_t wait = pod_backoff_next(&p->retry, exec_now_ns(p->owner->exec), t->retry_first_ns,
                                     t->retry_max_ns);
     p->retry_at_ns = exec_now_ns(p->owner->exec) + wait;

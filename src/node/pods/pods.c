@@ -34,6 +34,12 @@ bool pod_call_take(void *arg, struct pod_call *ret)
     return there;
 }
 
+void pod_text_set(char **at, const char *text)
+{
+    free(*at);
+    *at = text ? xstrndup(text, strlen(text)) : NULL;
+}
+
 // --- Small things --------------------------------------------------------------------------------
 
 const struct api_pod *pod_spec_of(const struct pod *p)
@@ -297,7 +303,7 @@ static struct pod *pods_add_pod(struct pods *owner, const struct typed_object *o
 
 static void pods_free_container(struct pod_container *c)
 {
-    pod_end_probes(c, true);
+    pod_probes_end(c, true);
     probe_cancel(c->hook);
     exec_timer_stop(c->pod->owner->exec, &c->hook_timer);
     pod_run_done(&c->now);
@@ -307,6 +313,7 @@ static void pods_free_container(struct pod_container *c)
     free(c->waiting_message);
     free(c->pull_error);
     free(c->image_asked);
+    arena_done(&c->launch.arena);
     free(c->debug);
     free(c);
 }
@@ -320,20 +327,19 @@ static void pods_free_pod(struct pod *p)
         ;
     exec_timer_stop(owner->exec, &p->wake);
     exec_timer_stop(owner->exec, &p->refresh);
-    exec_timer_stop(owner->exec, &p->status_soon);
-    exec_timer_stop(owner->exec, &p->status_again);
+    exec_timer_stop(owner->exec, &p->status.soon);
+    exec_timer_stop(owner->exec, &p->status.again);
     for (size_t i = 0; i < p->containers_len; i++)
         pods_free_container(p->containers[i]);
     free(p->containers);
     pod_refs_done(&p->refs);
-    typed_object_unref(p->written);
+    typed_object_unref(p->status.written);
     typed_object_unref(p->object);
     free(p->uid_text);
-    free(p->sandbox_id);
-    free(p->address);
+    free(p->sandbox.id);
+    free(p->sandbox.address);
     free(p->failed_reason);
     free(p->failed_message);
-    free(p->last_event);
     free(p);
 }
 
@@ -364,9 +370,9 @@ static void pods_on_pod_changed(void *arg, const struct typed_object *before,
         p->object = typed_object_ref(after);
         pods_update_ephemeral(p); // before the old one goes, which their specs are in
         typed_object_unref(old);
-        if (p->written && p->written->revision <= after->revision) {
-            typed_object_unref(p->written);
-            p->written = NULL;
+        if (p->status.written && p->status.written->revision <= after->revision) {
+            typed_object_unref(p->status.written);
+            p->status.written = NULL;
         }
         p->gone = false;
     }
@@ -385,7 +391,7 @@ static void pods_begin(struct pods *p, const struct runtime_list *all)
         struct pod *pod = list_entry(n, struct pod, node);
         for (size_t i = 0; i < pod->containers_len; i++)
             if (pod->containers[i]->now.id && pod->containers[i]->now.state == RUNTIME_RUNNING)
-                pod_begin_probes(pod->containers[i]); // it ran on without us
+                pod_probes_begin(pod->containers[i]); // it ran on without us
         pod_wake(pod, 0);
     }
     if (p->dra)
@@ -397,15 +403,15 @@ static void pods_restore_sandbox(struct pods *p, const struct runtime_pod_status
 {
     struct pod **at = map_get(&p->by_uid, s->uid);
     struct pod *pod = at ? *at : NULL;
-    if (!pod || (pod->sandbox_known && s->attempt < pod->sandbox_attempt))
+    if (!pod || (pod->sandbox.known && s->attempt < pod->sandbox.attempt))
         return;
-    free(pod->sandbox_id);
-    free(pod->address);
-    pod->sandbox_id = pods_copy_str(s->id);
-    pod->address = pods_copy_str(s->address);
-    pod->sandbox_attempt = s->attempt;
-    pod->sandbox_known = true;
-    pod->sandbox_ready = s->state == RUNTIME_POD_READY;
+    free(pod->sandbox.id);
+    free(pod->sandbox.address);
+    pod->sandbox.id = pods_copy_str(s->id);
+    pod->sandbox.address = pods_copy_str(s->address);
+    pod->sandbox.attempt = s->attempt;
+    pod->sandbox.known = true;
+    pod->sandbox.ready = s->state == RUNTIME_POD_READY;
 }
 
 static void pods_restore_container(struct pods *p, const struct runtime_container_status *s)
@@ -603,7 +609,7 @@ bool pods_each(void *arg, dra_pod_fn each, void *ctx)
     list_foreach(&p->all, n) {
         const struct pod *pod = list_entry(n, struct pod, node);
         bool holds =
-            pod->stage == POD_ACTIVE || (pod->stage == POD_STOPPING && pod->end < END_VOLUMES);
+            pod->stage == POD_ACTIVE || (pod->stage == POD_STOPPING && pod->stop.end < END_VOLUMES);
         if (holds && !pod->rejected)
             each(ctx, pod->object);
     }
@@ -665,7 +671,7 @@ int pods_find(struct pods *p, struct str namespace, struct str name, struct str 
         return err_set(err, ERR_BAD_REQUEST, "container %.*s is not valid for pod %.*s",
                        STR_ARG(container), STR_ARG(name));
     *ret = (struct pods_container){.pod_uid = str_z(pod->uid_text),
-                                   .pod_id = str_z(pod->sandbox_id),
+                                   .pod_id = str_z(pod->sandbox.id),
                                    .id = str_z(c->now.id),
                                    .previous_id = str_z(c->last.id),
                                    .attempt = c->now.attempt,
