@@ -14,9 +14,9 @@
 
 // --- One certificate -----------------------------------------------------------------------------
 
-struct identity_ask;
+struct identity_request;
 
-struct identity_wish {
+struct identity_request_options {
     struct client *client; // who asks
     const char *node;
     const char *const *names; // NULL: as a client; else of its endpoint, NULL-terminated
@@ -29,8 +29,8 @@ struct identity_wish {
 };
 
 // identity_ask makes a key and asks. Names are copied. NULL: done has been called already.
-struct identity_ask *identity_ask(const struct identity_wish *wish);
-void identity_ask_cancel(struct identity_ask *a);
+struct identity_request *identity_request_new(const struct identity_request_options *wish);
+void identity_request_cancel(struct identity_request *a);
 
 // --- Both, in files ------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ struct kept {
     bool serving;
     struct sbuf file;
     struct exec_timer timer;
-    struct identity_ask *ask; // under way
+    struct identity_request *ask; // under way
     int64_t retry_ns;
     bool failing; // said already
 };
@@ -135,14 +135,14 @@ static void identity_renew(void *arg)
         identity_schedule_renewal(k); // the end of a pause, not of the certificate
         return;
     }
-    const struct identity_wish wish = {.client = o->client,
-                                       .node = k->owner->node.p,
-                                       .names = k->serving ? o->names : NULL,
-                                       .lifetime_s = o->lifetime_s,
-                                       .timeout_ns = WAIT_NS,
-                                       .done = identity_on_certificate,
-                                       .arg = k};
-    k->ask = identity_ask(&wish);
+    const struct identity_request_options wish = {.client = o->client,
+                                                  .node = k->owner->node.p,
+                                                  .names = k->serving ? o->names : NULL,
+                                                  .lifetime_s = o->lifetime_s,
+                                                  .timeout_ns = WAIT_NS,
+                                                  .done = identity_on_certificate,
+                                                  .arg = k};
+    k->ask = identity_request_new(&wish);
 }
 
 struct identity *identity_new(const struct identity_options *options)
@@ -171,7 +171,7 @@ void identity_free(struct identity *i)
         return;
     for (size_t n = 0; n < array_len(i->kept); n++) {
         exec_timer_stop(i->options.client->exec, &i->kept[n].timer);
-        identity_ask_cancel(i->kept[n].ask);
+        identity_request_cancel(i->kept[n].ask);
         sbuf_done(&i->kept[n].file);
     }
     sbuf_done(&i->ca_pem);
