@@ -44,7 +44,7 @@ static void dra_on_op_start(void *arg)
 {
     struct dra_op *op = dra_op_resume(arg);
     if (op)
-        op->run(op);
+        op->kind->run(op);
 }
 
 static void dra_start_next_op(struct dra *d, struct str pod_uid)
@@ -57,13 +57,13 @@ static void dra_start_next_op(struct dra *d, struct str pod_uid)
     exec_post(d->options.exec, dra_on_op_start, op);
 }
 
-struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, void (*run)(struct dra_op *op),
+struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, const struct dra_op_kind *kind,
                           dra_done_fn done, void *arg)
 {
     assert(!d->closing);
     struct dra_op *op = xcalloc(1, sizeof(*op));
     op->dra = d;
-    op->run = run;
+    op->kind = kind;
     op->done = done;
     op->arg = arg;
     op->since_ns = exec_now_ns(d->options.exec);
@@ -88,12 +88,12 @@ static void dra_report_failure(struct dra_op *op)
     if (!d->options.events || !op->pod || op->internal)
         return;
     cleanup_sbuf struct sbuf text = {0};
-    const char *what = op->preparing ? "prepare" : "unprepare";
+    const char *what = op->kind->preparing ? "prepare" : "unprepare";
     sbuf_addf(&text, "Failed to %s dynamic resources: %s dynamic resources: %s", what, what,
               op->err.msg);
     event_record(d->options.events, op->pod, EVENT_WARNING,
-                 op->preparing ? STR("FailedPrepareDynamicResources")
-                               : STR("FailedUnprepareDynamicResources"),
+                 op->kind->preparing ? STR("FailedPrepareDynamicResources")
+                                     : STR("FailedUnprepareDynamicResources"),
                  sbuf_str(&text));
 }
 
@@ -102,7 +102,7 @@ void dra_op_end(struct dra_op *op, int code)
     struct dra *d = op->dra;
     if (code < 0 && !d->closing)
         dra_report_failure(op);
-    dra_meter_operation(&d->meter, op->preparing, code < 0,
+    dra_meter_operation(&d->meter, op->kind->preparing, code < 0,
                         exec_now_ns(d->options.exec) - op->since_ns);
     list_remove(&op->node);
     op->dra = NULL;
@@ -112,77 +112,6 @@ void dra_op_end(struct dra_op *op, int code)
         dra_start_next_op(d, op->pod_uid);
     if (!op->waiting)
         dra_op_free(op);
-}
-
-void dra_op_batch_for(struct dra_op *op, struct str driver, const struct node_claim *claim)
-{
-    struct dra_op_batch *b = NULL;
-    vec_foreach(&op->batches, it)
-        if (str_eq(it->driver, driver))
-            b = it;
-    if (!b) {
-        vec_push_arena(&op->arena, &op->batches,
-                       ((struct dra_op_batch){.driver = arena_str(&op->arena, driver)}));
-        b = &op->batches.p[op->batches.n - 1];
-    }
-    vec_foreach(&b->request.claims, c)
-        if (str_eq(c->uid, claim->uid))
-            return; // the pod has two names for it
-    const struct plugin_claim c = {
-        .namespace = arena_str(&op->arena, claim->namespace),
-        .uid = arena_str(&op->arena, claim->uid),
-        .name = arena_str(&op->arena, claim->name),
-    };
-    vec_push_arena(&op->arena, &b->request.claims, c);
-}
-
-static size_t dra_batch_index(const struct dra_op_batch *b, struct str uid)
-{
-    for (size_t i = 0; i < b->request.claims.n; i++)
-        if (str_eq(b->request.claims.p[i].uid, uid))
-            return i;
-    return SIZE_MAX;
-}
-
-int dra_op_answers(struct dra_op *op, const struct dra_op_batch *b, const char *method,
-                   const void *entries, size_t n, size_t size, size_t *ret)
-{
-    int missing = 0;
-    for (size_t i = 0; i < b->request.claims.n; i++)
-        ret[i] = SIZE_MAX;
-    for (size_t i = 0; i < n; i++) {
-        struct str uid;
-        memcpy(&uid, (const char *)entries + i * size, sizeof(uid));
-        size_t at = dra_batch_index(b, uid);
-        if (at == SIZE_MAX)
-            return err_set(&op->err, ERR_INTERNAL, "%s returned result for unknown claim UID %.*s",
-                           method, STR_ARG(uid));
-        ret[at] = i;
-    }
-    for (size_t i = 0; i < b->request.claims.n; i++)
-        missing += ret[i] == SIZE_MAX;
-    return missing;
-}
-
-void dra_op_call(struct dra_op *op, struct dra_op_batch *batch, struct plugin *plugin,
-                 struct str method, void (*done)(void *arg, const struct grpc_result *r))
-{
-    struct dra *d = op->dra;
-    cleanup_proto_writer struct proto_writer w = {0};
-    plugin_encode(&plugin_claims_message, &batch->request, &w);
-    op->waiting = true;
-    op->called_ns = exec_now_ns(d->options.exec);
-    op->method = arena_strf(&op->arena, "%s%.*s", plugins_service(plugin), STR_ARG(method));
-    fault_point("call the driver");
-    plugins_call(plugin, method, proto_written(&w),
-                 d->options.times.call_ns ? d->options.times.call_ns : DRA_CALL_NS, done, op);
-}
-
-void dra_op_answered(struct dra_op *op, const struct grpc_result *r)
-{
-    struct dra *d = op->dra;
-    dra_meter_call(&d->meter, op->batches.p[op->next_batch].driver, op->method, r->status,
-                   exec_now_ns(d->options.exec) - op->called_ns);
 }
 
 void dra_metrics(const struct dra *d, struct sbuf *out)
@@ -197,33 +126,30 @@ static const struct api_pod *dra_pod_spec(const struct typed_object *o)
     return o->object.value;
 }
 
-static struct dra_op *dra_new_pod_op(struct dra *d, const struct typed_object *pod, bool preparing,
-                                     dra_done_fn done, void *arg)
+static struct dra_op *dra_new_pod_op(struct dra *d, const struct typed_object *pod,
+                                     const struct dra_op_kind *kind, dra_done_fn done, void *arg)
 {
-    struct dra_op *op =
-        dra_op_new(d, pod->meta->uid, preparing ? dra_prepare_run : dra_unprepare_run, done, arg);
+    struct dra_op *op = dra_op_new(d, pod->meta->uid, kind, done, arg);
     op->pod = typed_object_ref(pod);
     op->namespace = arena_str(&op->arena, pod->meta->namespace);
-    op->preparing = preparing;
     return op;
 }
 
 void dra_prepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
 {
-    (void)dra_new_pod_op(d, pod, true, done, arg);
+    (void)dra_new_pod_op(d, pod, &dra_prepare_kind, done, arg);
 }
 
 void dra_unprepare(struct dra *d, const struct typed_object *pod, dra_done_fn done, void *arg)
 {
-    (void)dra_new_pod_op(d, pod, false, done, arg);
+    (void)dra_new_pod_op(d, pod, &dra_unprepare_kind, done, arg);
 }
 
 void dra_prepare_claims(struct dra *d, struct str consumer_uid,
                         const struct typed_object *const *claims, size_t n, dra_done_fn done,
                         void *arg)
 {
-    struct dra_op *op = dra_op_new(d, consumer_uid, dra_prepare_run, done, arg);
-    op->preparing = true;
+    struct dra_op *op = dra_op_new(d, consumer_uid, &dra_prepare_kind, done, arg);
     for (size_t i = 0; i < n; i++) {
         const struct dra_op_claim c = {.name = arena_str(&op->arena, claims[i]->meta->name),
                                        .object = typed_object_ref(claims[i])};
@@ -233,7 +159,7 @@ void dra_prepare_claims(struct dra *d, struct str consumer_uid,
 
 void dra_unprepare_uid(struct dra *d, struct str consumer_uid, dra_done_fn done, void *arg)
 {
-    (void)dra_op_new(d, consumer_uid, dra_unprepare_run, done, arg);
+    (void)dra_op_new(d, consumer_uid, &dra_unprepare_kind, done, arg);
 }
 
 bool dra_needs_unprepare(const struct dra *d, struct str pod_uid)
@@ -358,7 +284,7 @@ static void dra_heal_pod(void *ctx, const struct typed_object *pod)
     if (!wanted || dra_find_pod_op(d, pod->meta->uid))
         return;
     d->healing++;
-    struct dra_op *op = dra_new_pod_op(d, pod, true, dra_on_pod_healed, d);
+    struct dra_op *op = dra_new_pod_op(d, pod, &dra_prepare_kind, dra_on_pod_healed, d);
     op->internal = true;
 }
 

@@ -177,7 +177,7 @@ static int dra_prepare_collect_claims(struct dra_op *op)
     return 0;
 }
 
-void dra_prepare_run(struct dra_op *op)
+static void dra_prepare_run(struct dra_op *op)
 {
     int rc = op->pod ? dra_prepare_collect_claims(op) : 0;
     if (rc < 0)
@@ -244,8 +244,6 @@ static void dra_prepare_undo(struct dra_op *op, const struct additions *done)
     }
 }
 
-static void dra_prepare_call_next(struct dra_op *op);
-
 static void dra_prepare_make_batches(struct dra_op *op)
 {
     for (size_t i = 0; i < op->claims.n; i++) {
@@ -256,7 +254,7 @@ static void dra_prepare_make_batches(struct dra_op *op)
         c->calls = true;
         vec_foreach(&claim->drivers, part)
             if (!node_claim_driver_skips(part, CLAIM_SKIP_PREPARE))
-                dra_op_batch_for(op, part->name, claim);
+                dra_call_add(op, part->name, claim);
             else
                 dra_meter_skip(&op->dra->meter, part->name, true);
     }
@@ -282,7 +280,7 @@ static void dra_prepare_commit(struct dra_op *op)
         return;
     }
     dra_prepare_make_batches(op);
-    dra_prepare_call_next(op);
+    dra_call_drivers(op);
 }
 
 // --- Asking the drivers --------------------------------------------------------------------------
@@ -299,11 +297,7 @@ static void dra_prepare_finish(struct dra_op *op)
         claim->stale = false;
         d->dirty = true;
     }
-    int rc = dra_save(d, &op->err);
-    if (rc < 0)
-        (void)err_wrap(&op->err, "checkpoint ResourceClaim state");
-    fault_point("tell that it is prepared");
-    dra_op_end(op, rc);
+    dra_call_end(op);
 }
 
 static size_t dra_prepare_texts_bytes(const struct plugin_strs *texts)
@@ -325,14 +319,12 @@ static bool dra_prepare_answer_fits(const struct plugin_prepared *r)
     return n <= DRA_ANSWER_BYTES_MAX;
 }
 
-// Takes one claim's answer in.
 static int dra_prepare_take_claim(struct dra_op *op, const struct dra_op_batch *b,
-                                  const struct plugin_claim *asked, const struct plugin_prepared *r)
+                                  const struct plugin_claim *asked, const void *entry)
 {
+    const struct plugin_prepared *r = entry;
     if (r->claim.error.n > 0)
-        return err_set(&op->err, ERR_INTERNAL,
-                       "NodePrepareResources failed for ResourceClaim %.*s: %.*s",
-                       STR_ARG(asked->name), STR_ARG(r->claim.error));
+        return dra_call_claim_failed(op, asked, r->claim.error);
     if (!dra_prepare_answer_fits(r))
         return err_set(&op->err, ERR_TOO_LARGE,
                        "NodePrepareResources: the answer for ResourceClaim %.*s has more than %zu "
@@ -350,62 +342,19 @@ static int dra_prepare_take_claim(struct dra_op *op, const struct dra_op_batch *
     return 0;
 }
 
-static int dra_prepare_take_answer(struct dra_op *op, const struct dra_op_batch *b,
-                                   struct str message)
+static int dra_prepare_decode(struct str message, struct dra_answers *ret, struct arena *a,
+                              struct err *err)
 {
-    cleanup_arena struct arena a = {0};
     struct plugin_prepare_response r = {0};
-    size_t *answers = arena_array(&a, size_t, b->request.claims.n);
-    int rc = plugin_decode(&plugin_prepare_response_message, message, &r, &a, &op->err);
-    if (rc < 0) {
-        (void)err_wrap(&op->err, "NodePrepareResources");
-        return rc;
-    }
-    rc = dra_op_answers(op, b, "NodePrepareResources", r.claims.p, r.claims.n, sizeof(*r.claims.p),
-                        answers);
-    for (size_t i = 0; rc >= 0 && i < b->request.claims.n; i++)
-        if (answers[i] != SIZE_MAX) {
-            int taken =
-                dra_prepare_take_claim(op, b, &b->request.claims.p[i], &r.claims.p[answers[i]]);
-            rc = taken < 0 ? taken : rc;
-        }
-    if (rc > 0)
-        rc = err_set(&op->err, ERR_INTERNAL, "NodePrepareResources skipped %d ResourceClaims", rc);
-    return rc;
+    if (plugin_decode(&plugin_prepare_response_message, message, &r, a, err) < 0)
+        return -err->code;
+    *ret = (struct dra_answers){r.claims.p, r.claims.n, sizeof(*r.claims.p)};
+    return 0;
 }
 
-static void dra_prepare_on_prepared(void *arg, const struct grpc_result *r)
-{
-    struct dra_op *op = dra_op_resume(arg);
-    if (!op)
-        return;
-    fault_point("take the driver's answer");
-    dra_op_answered(op, r);
-    int rc;
-    if (r->status != GRPC_OK) {
-        rc = transport_error(r, &op->err);
-        (void)err_wrap(&op->err, "NodePrepareResources");
-    } else {
-        rc = dra_prepare_take_answer(op, &op->batches.p[op->next_batch], r->response);
-    }
-    if (rc < 0) {
-        dra_op_end(op, rc);
-        return;
-    }
-    op->next_batch++;
-    dra_prepare_call_next(op);
-}
-
-static void dra_prepare_call_next(struct dra_op *op)
-{
-    if (op->next_batch == op->batches.n) {
-        dra_prepare_finish(op);
-        return;
-    }
-    struct dra_op_batch *b = &op->batches.p[op->next_batch];
-    struct plugin *plugin = plugins_pick(op->dra->plugins, b->driver, &op->err);
-    if (plugin)
-        dra_op_call(op, b, plugin, STR("NodePrepareResources"), dra_prepare_on_prepared);
-    else
-        dra_op_end(op, -op->err.code);
-}
+const struct dra_op_kind dra_prepare_kind = {.preparing = true,
+                                             .method = "NodePrepareResources",
+                                             .run = dra_prepare_run,
+                                             .decode = dra_prepare_decode,
+                                             .take = dra_prepare_take_claim,
+                                             .finish = dra_prepare_finish};
