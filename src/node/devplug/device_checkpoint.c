@@ -206,9 +206,9 @@ void device_ledger_write(const struct device_ledger *l, const struct device_regi
 static int device_checkpoint_read_devices(const yyjson_val *v, struct device_grant *g,
                                           struct err *err)
 {
-    int rc = v ? json_want_object(v, err) : 0;
-    if (!v || rc < 0)
-        return rc;
+    int r = v ? json_want_object(v, err) : 0;
+    if (!v || r < 0)
+        return r;
     json_obj_foreach(v, key, list) {
         int64_t node;
         struct str id;
@@ -216,13 +216,13 @@ static int device_checkpoint_read_devices(const yyjson_val *v, struct device_gra
             return err_set(err, ERR_BAD_REQUEST, "a NUMA node must be a number");
         if (json_is_null(list))
             continue;
-        rc = json_want_array(list, err);
-        if (rc < 0)
-            return rc;
+        r = json_want_array(list, err);
+        if (r < 0)
+            return r;
         json_arr_foreach(list, item) {
-            rc = json_to_str(item, &id, err);
-            if (rc < 0)
-                return rc;
+            r = json_to_str(item, &id, err);
+            if (r < 0)
+                return r;
             device_grant_add(g, node, id);
         }
     }
@@ -234,19 +234,19 @@ static int device_checkpoint_read_grant(const yyjson_val *v, struct device_ledge
 {
     struct str pod = {0}, container = {0}, resource = {0}, response = {0};
     cleanup_sbuf struct sbuf bytes = {0};
-    int rc = json_want_object(v, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("PodUID"), &pod, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("ContainerName"), &container, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("ResourceName"), &resource, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("AllocResp"), &response, err);
-    if (rc == 0)
-        rc = base64_decode(response, BASE64_STD, &bytes, err);
-    if (rc < 0)
-        return rc;
+    int r = json_want_object(v, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("PodUID"), &pod, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("ContainerName"), &container, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("ResourceName"), &resource, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("AllocResp"), &response, err);
+    if (r == 0)
+        r = base64_decode(response, BASE64_STD, &bytes, err);
+    if (r < 0)
+        return r;
     struct device_grant *g = device_ledger_add(l, pod, container, resource);
     g->response = arena_str(&g->arena, sbuf_str(&bytes));
     g->settled = true;
@@ -256,17 +256,17 @@ static int device_checkpoint_read_grant(const yyjson_val *v, struct device_ledge
 static int device_checkpoint_read_grants(const yyjson_val *v, struct device_ledger *l,
                                          struct err *err)
 {
-    int rc = v ? json_want_array(v, err) : 0;
-    if (!v || rc < 0)
-        return rc;
+    int r = v ? json_want_array(v, err) : 0;
+    if (!v || r < 0)
+        return r;
     if (json_len(v) > DEVICE_GRANTS_MAX)
         return err_set(err, ERR_BAD_REQUEST, "more than %d grants", DEVICE_GRANTS_MAX);
     size_t i = 0;
     json_arr_foreach(v, item) {
-        rc = device_checkpoint_read_grant(item, l, err);
-        if (rc < 0) {
+        r = device_checkpoint_read_grant(item, l, err);
+        if (r < 0) {
             err_path_index(err, i);
-            return rc;
+            return r;
         }
         i++;
     }
@@ -276,19 +276,19 @@ static int device_checkpoint_read_grants(const yyjson_val *v, struct device_ledg
 static int device_checkpoint_read_registered(const yyjson_val *v, struct arena *a,
                                              struct device_registrations *out, struct err *err)
 {
-    int rc = v ? json_want_object(v, err) : 0;
-    if (!v || rc < 0)
-        return rc;
+    int r = v ? json_want_object(v, err) : 0;
+    if (!v || r < 0)
+        return r;
     json_obj_foreach(v, key, list) {
         struct device_registered one = {.resource = arena_str(a, json_str(key))};
-        rc = json_is_null(list) ? 0 : json_want_array(list, err);
-        if (rc < 0)
-            return rc;
+        r = json_is_null(list) ? 0 : json_want_array(list, err);
+        if (r < 0)
+            return r;
         json_arr_foreach(list, item) {
             struct str id;
-            rc = json_to_str(item, &id, err);
-            if (rc < 0)
-                return rc;
+            r = json_to_str(item, &id, err);
+            if (r < 0)
+                return r;
             vec_push_arena(a, &one.ids, arena_str(a, id));
         }
         vec_push_arena(a, out, one);
@@ -301,20 +301,19 @@ static int device_checkpoint_read_all(const yyjson_val *root, struct device_ledg
                                       struct err *err)
 {
     uint64_t sum = 0;
-    int rc = json_want_object(root, err);
-    const yyjson_val *data = rc == 0 ? checkpoint_member(root, STR("Data")) : NULL;
-    const yyjson_val *said = rc == 0 ? checkpoint_member(root, STR("Checksum")) : NULL;
+    int r = json_want_object(root, err);
+    const yyjson_val *data = r == 0 ? checkpoint_member(root, STR("Data")) : NULL;
+    const yyjson_val *said = r == 0 ? checkpoint_member(root, STR("Checksum")) : NULL;
     if (data)
-        rc = json_want_object(data, err);
-    if (data && rc == 0)
-        rc =
-            device_checkpoint_read_grants(checkpoint_member(data, STR("PodDeviceEntries")), l, err);
-    if (data && rc == 0)
-        rc = device_checkpoint_read_registered(checkpoint_member(data, STR("RegisteredDevices")), a,
-                                               out, err);
-    if (said && rc == 0)
-        rc = json_to_u64(said, &sum, err);
-    if (rc < 0)
+        r = json_want_object(data, err);
+    if (data && r == 0)
+        r = device_checkpoint_read_grants(checkpoint_member(data, STR("PodDeviceEntries")), l, err);
+    if (data && r == 0)
+        r = device_checkpoint_read_registered(checkpoint_member(data, STR("RegisteredDevices")), a,
+                                              out, err);
+    if (said && r == 0)
+        r = json_to_u64(said, &sum, err);
+    if (r < 0)
         return -ERR_BAD_REQUEST;
     uint32_t want = device_checkpoint_checksum(l, out);
     if (sum != want)
@@ -328,12 +327,12 @@ int device_ledger_read(struct str text, struct device_ledger *ret, struct arena 
                        struct device_registrations *ret_registered, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = json_parse(text, &checkpoint_json, &doc, err) < 0
-                 ? -ERR_BAD_REQUEST
-                 : device_checkpoint_read_all(doc.root, ret, arena, ret_registered, err);
-    if (rc < 0) {
+    int r = json_parse(text, &checkpoint_json, &doc, err) < 0
+                ? -ERR_BAD_REQUEST
+                : device_checkpoint_read_all(doc.root, ret, arena, ret_registered, err);
+    if (r < 0) {
         device_ledger_done(ret);
         vec_clear(ret_registered);
     }
-    return rc;
+    return r;
 }

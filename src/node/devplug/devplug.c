@@ -327,17 +327,17 @@ static void devplug_join_plugin(struct device_plugin *p)
     devplug_watch_devices(p);
 }
 
-static void devplug_on_options(void *arg, const struct grpc_result *r)
+static void devplug_on_options(void *arg, const struct grpc_result *result)
 {
     struct device_plugin *p = arg;
     cleanup_arena struct arena a = {0};
     struct err why = {0};
     if (p->dead)
         return;
-    int code = r->status == GRPC_OK ? plugin_decode(&plugin_devices_options_message, r->response,
-                                                    &p->options, &a, &why)
-                                    : transport_error(r, &why);
-    if (code == 0) {
+    int r = result->status == GRPC_OK ? plugin_decode(&plugin_devices_options_message,
+                                                      result->response, &p->options, &a, &why)
+                                      : transport_error(result, &why);
+    if (r == 0) {
         devplug_join_plugin(p);
         return;
     }
@@ -394,10 +394,10 @@ void devplug_register(struct devplug *d, const struct plugin_register_request *q
                       devplug_done_fn done, void *arg)
 {
     struct err err = {0};
-    int code = devplug_check_request(d, q, &err);
-    if (code < 0) {
+    int r = devplug_check_request(d, q, &err);
+    if (r < 0) {
         LOG_WARN(&devplug_log, "bad registration of a device plugin", log_z("why", err.msg));
-        done(arg, code, &err);
+        done(arg, r, &err);
         return;
     }
     struct device_plugin *p = xcalloc(1, sizeof(*p));
@@ -423,11 +423,11 @@ int devplug_save(struct devplug *d, struct err *err)
     cleanup_arena struct arena a = {0};
     struct device_registrations all = {0};
     vec_foreach(&d->resources, it) {
-        const struct resource *r = *it;
-        struct device_registered one = {.resource = str_z(r->name)};
+        const struct resource *resource = *it;
+        struct device_registered one = {.resource = str_z(resource->name)};
         bool live;
-        const struct device_list *l = devplug_resource_list(r, &live);
-        if (!r->known)
+        const struct device_list *l = devplug_resource_list(resource, &live);
+        if (!resource->known)
             continue;
         for (size_t i = 0; live && i < l->all.n; i++)
             if (l->all.p[i].healthy)
@@ -437,11 +437,11 @@ int devplug_save(struct devplug *d, struct err *err)
     device_ledger_write(&d->ledger, &all, &text);
     fault_point("save the devices");
     struct err why = {0};
-    int rc =
+    int r =
         d->options.disk->replace(d->options.disk, DEVICE_CHECKPOINT_FILE, sbuf_str(&text), &why);
-    if (rc == 0)
+    if (r == 0)
         return 0;
-    return err_set(err, -rc, "failed to write checkpoint file \"" DEVICE_CHECKPOINT_FILE "\": %s",
+    return err_set(err, -r, "failed to write checkpoint file \"" DEVICE_CHECKPOINT_FILE "\": %s",
                    why.msg);
 }
 
@@ -452,11 +452,11 @@ static void devplug_load_checkpoint(struct devplug *d)
     cleanup_arena struct arena a = {0};
     struct device_registrations all = {0};
     struct err err = {0};
-    int rc = d->options.disk->read(d->options.disk, DEVICE_CHECKPOINT_FILE, &text, &err);
-    d->is_new = rc == -ENOENT;
-    if (rc == 0)
-        rc = device_ledger_read(sbuf_str(&text), &d->ledger, &a, &all, &err);
-    if (rc < 0 && !d->is_new)
+    int r = d->options.disk->read(d->options.disk, DEVICE_CHECKPOINT_FILE, &text, &err);
+    d->is_new = r == -ENOENT;
+    if (r == 0)
+        r = device_ledger_read(sbuf_str(&text), &d->ledger, &a, &all, &err);
+    if (r < 0 && !d->is_new)
         LOG_ERROR(&devplug_log,
                   "the checkpoint of devices cannot be read: who holds what is not known",
                   log_z("file", DEVICE_CHECKPOINT_FILE), log_z("why", err.msg));

@@ -220,18 +220,18 @@ static void devplug_allocate_step_done(struct device_op *op)
     devplug_allocate_next_step(op);
 }
 
-static void devplug_allocate_on_pre_started(void *arg, const struct grpc_result *r)
+static void devplug_allocate_on_pre_started(void *arg, const struct grpc_result *result)
 {
     struct device_op *op = devplug_allocate_op_resume(arg);
     struct err why = {0};
     if (!op)
         return;
-    if (r->status == GRPC_OK) {
+    if (result->status == GRPC_OK) {
         devplug_allocate_step_done(op);
         return;
     }
-    int code = transport_error(r, &why);
-    devplug_allocate_op_end(op, err_set(&op->err, -code,
+    int r = transport_error(result, &why);
+    devplug_allocate_op_end(op, err_set(&op->err, -r,
                                         "device plugin PreStartContainer rpc failed with err: %s",
                                         why.msg));
 }
@@ -258,28 +258,28 @@ static int devplug_allocate_keep_answer(struct device_grant *g, struct str messa
 {
     cleanup_arena struct arena a = {0};
     cleanup_proto_writer struct proto_writer w = {0};
-    struct plugin_allocate_response r = {0};
-    int code = plugin_decode(&plugin_allocate_response_message, message, &r, &a, err);
-    if (code < 0)
-        return code;
-    if (r.containers.n == 0)
+    struct plugin_allocate_response answer = {0};
+    int r = plugin_decode(&plugin_allocate_response_message, message, &answer, &a, err);
+    if (r < 0)
+        return r;
+    if (answer.containers.n == 0)
         return err_set(err, ERR_INTERNAL, "no containers return in allocation response");
-    plugin_encode(&plugin_allocation_message, &r.containers.p[0], &w);
+    plugin_encode(&plugin_allocation_message, &answer.containers.p[0], &w);
     g->response = arena_str(&g->arena, proto_written(&w));
     g->settled = true;
     return 0;
 }
 
-static void devplug_allocate_on_allocated(void *arg, const struct grpc_result *r)
+static void devplug_allocate_on_allocated(void *arg, const struct grpc_result *result)
 {
     struct device_op *op = devplug_allocate_op_resume(arg);
     if (!op)
         return;
     struct device_grant *g = devplug_allocate_current_grant(op);
-    int code = r->status == GRPC_OK ? devplug_allocate_keep_answer(g, r->response, &op->err)
-                                    : transport_error(r, &op->err);
-    if (code < 0)
-        devplug_allocate_op_end(op, code);
+    int r = result->status == GRPC_OK ? devplug_allocate_keep_answer(g, result->response, &op->err)
+                                      : transport_error(result, &op->err);
+    if (r < 0)
+        devplug_allocate_op_end(op, r);
     else
         devplug_allocate_call_pre_start(op);
 }
@@ -336,19 +336,19 @@ static void devplug_allocate_take_preferred(struct device_op *op, const struct r
     map_done(&known);
 }
 
-static void devplug_allocate_on_preferred(void *arg, const struct grpc_result *r)
+static void devplug_allocate_on_preferred(void *arg, const struct grpc_result *result)
 {
     struct device_op *op = devplug_allocate_op_resume(arg);
     struct plugin_devices_by_container said = {0};
     struct err why = {0};
     if (!op)
         return;
-    int code = r->status == GRPC_OK ? plugin_decode(&plugin_devices_by_container_message,
-                                                    r->response, &said, &op->arena, &why)
-                                    : transport_error(r, &why);
-    if (code < 0) {
+    int r = result->status == GRPC_OK ? plugin_decode(&plugin_devices_by_container_message,
+                                                      result->response, &said, &op->arena, &why)
+                                      : transport_error(result, &why);
+    if (r < 0) {
         devplug_allocate_op_end(
-            op, err_set(&op->err, -code,
+            op, err_set(&op->err, -r,
                         "device plugin GetPreferredAllocation rpc failed with err: %s", why.msg));
         return;
     }
@@ -391,29 +391,29 @@ static int devplug_allocate_check_resource(const struct resource *r, struct str 
 static void devplug_allocate_choose_devices(struct device_op *op)
 {
     const struct device_step *s = devplug_allocate_current_step(op);
-    const struct resource *r = devplug_find(op->owner, s->resource);
-    int code = devplug_allocate_check_resource(r, s->resource, &op->err);
-    if (code < 0) {
-        devplug_allocate_op_end(op, code);
+    const struct resource *resource = devplug_find(op->owner, s->resource);
+    int r = devplug_allocate_check_resource(resource, s->resource, &op->err);
+    if (r < 0) {
+        devplug_allocate_op_end(op, r);
         return;
     }
     struct id_list again = devplug_allocate_list_reusable(op, s);
     struct device_grant *g = device_ledger_add(&op->owner->ledger, devplug_allocate_pod_uid(op),
                                                s->container->name, s->resource);
     vec_push(&op->made, g);
-    if (devplug_allocate_take_devices(g, r, &again, s->needed)) {
+    if (devplug_allocate_take_devices(g, resource, &again, s->needed)) {
         devplug_allocate_call_allocate(op);
         return;
     }
-    struct id_list there = devplug_allocate_list_available(op, r);
+    struct id_list there = devplug_allocate_list_available(op, resource);
     size_t missing = s->needed - device_grant_len(g);
-    struct device_plugin *p = devplug_resource_plugin(r);
+    struct device_plugin *p = devplug_resource_plugin(resource);
     if (there.n < missing)
         devplug_allocate_fail_shortage(op, missing, there.n);
     else if (p && p->options.preferred_allocation_available)
         devplug_allocate_call_preferred(op, p, &there);
     else
-        devplug_allocate_take_remaining(op, r);
+        devplug_allocate_take_remaining(op, resource);
 }
 
 // What a container has already, it keeps.

@@ -70,9 +70,9 @@ int devplug_serve(struct devplug *d, struct loop *loop, struct err *err)
 {
     cleanup_sbuf struct sbuf path = {0};
     sbuf_addf(&path, "%s/%s", d->folder, DEVPLUG_SOCKET);
-    int code = net_clear_path(path.p, err); // nothing is removed under the eyes of a kubelet
-    if (code < 0)
-        return code;
+    int r = net_clear_path(path.p, err); // nothing is removed under the eyes of a kubelet
+    if (r < 0)
+        return r;
     fault_point("remove the sockets of plugins");
     devplug_serve_remove_sockets(d->folder);
     d->server = grpc_server_new(loop, NULL);

@@ -217,8 +217,8 @@ int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err 
                  log_str("driver", driver), log_i64("claims", claims));
     }
     blocked_clear(d->blocked, driver);
-    int rc = dra_save(d, err);
-    return rc < 0 ? rc : claims;
+    int r = dra_save(d, err);
+    return r < 0 ? r : claims;
 }
 
 static void blocked_abandon_driver(struct dra *d, struct str names)

@@ -131,25 +131,25 @@ int checkpoint_text(const yyjson_val *in, struct str key, struct str *ret, struc
 {
     const yyjson_val *v = checkpoint_member(in, key);
     *ret = (struct str){0};
-    int rc = v ? json_to_str(v, ret, err) : 0;
-    if (rc < 0)
+    int r = v ? json_to_str(v, ret, err) : 0;
+    if (r < 0)
         err_path_field(err, key.p, key.n);
-    return rc;
+    return r;
 }
 
 static int checkpoint_read_texts(const yyjson_val *in, struct str key, struct arena *a,
                                  struct plugin_strs *ret, struct err *err)
 {
     const yyjson_val *v = checkpoint_member(in, key);
-    int rc = v ? json_want_array(v, err) : 0;
-    if (!v || rc < 0)
-        return rc;
+    int r = v ? json_want_array(v, err) : 0;
+    if (!v || r < 0)
+        return r;
     json_arr_foreach(v, item) {
         struct str text = {0};
         if (!json_is_null(item)) // Go reads null as an empty text
-            rc = json_to_str(item, &text, err);
-        if (rc < 0)
-            return rc;
+            r = json_to_str(item, &text, err);
+        if (r < 0)
+            return r;
         vec_push_arena(a, ret, text);
     }
     return 0;
@@ -159,19 +159,19 @@ static int checkpoint_read_device(const yyjson_val *v, struct arena *a, struct p
                                   struct err *err)
 {
     *ret = (struct plugin_device){0};
-    int rc = json_want_object(v, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("PoolName"), &ret->pool_name, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("DeviceName"), &ret->device_name, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("ShareID"), &ret->share_id, err);
-    if (rc == 0)
-        rc = checkpoint_read_texts(v, STR("RequestNames"), a, &ret->request_names, err);
-    if (rc == 0)
-        rc = checkpoint_read_texts(v, STR("CDIDeviceIDs"), a, &ret->cdi_device_ids, err);
-    ret->has_share_id = rc == 0 && checkpoint_member(v, STR("ShareID"));
-    return rc;
+    int r = json_want_object(v, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("PoolName"), &ret->pool_name, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("DeviceName"), &ret->device_name, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("ShareID"), &ret->share_id, err);
+    if (r == 0)
+        r = checkpoint_read_texts(v, STR("RequestNames"), a, &ret->request_names, err);
+    if (r == 0)
+        r = checkpoint_read_texts(v, STR("CDIDeviceIDs"), a, &ret->cdi_device_ids, err);
+    ret->has_share_id = r == 0 && checkpoint_member(v, STR("ShareID"));
+    return r;
 }
 
 static int checkpoint_read_devices(const yyjson_val *v, struct node_claim_driver *d,
@@ -179,14 +179,14 @@ static int checkpoint_read_devices(const yyjson_val *v, struct node_claim_driver
 {
     cleanup_arena struct arena a = {0};
     struct node_claim_devices all = {0};
-    int rc = json_want_array(v, err);
-    if (rc < 0)
-        return rc;
+    int r = json_want_array(v, err);
+    if (r < 0)
+        return r;
     json_arr_foreach(v, item) {
         struct plugin_device device = {0};
-        if (!json_is_null(item) && (rc = checkpoint_read_device(item, &a, &device, err)) < 0) {
+        if (!json_is_null(item) && (r = checkpoint_read_device(item, &a, &device, err)) < 0) {
             err_path_index(err, all.n);
-            return rc;
+            return r;
         }
         vec_push_arena(&a, &all, device);
     }
@@ -200,29 +200,29 @@ static int checkpoint_read_driver(struct node_claim *c, struct str name, const y
     struct node_claim_driver *d = node_claim_driver_add(c, name);
     if (json_is_null(v))
         return 0;
-    int rc = json_want_object(v, err);
-    const yyjson_val *devices = rc == 0 ? checkpoint_member(v, STR("Devices")) : NULL;
+    int r = json_want_object(v, err);
+    const yyjson_val *devices = r == 0 ? checkpoint_member(v, STR("Devices")) : NULL;
     if (devices)
-        rc = checkpoint_read_devices(devices, d, err);
+        r = checkpoint_read_devices(devices, d, err);
     struct plugin_strs skips = {0};
-    if (rc == 0)
-        rc = checkpoint_read_texts(v, STR("skipNodeOperations"), &c->arena, &skips, err);
+    if (r == 0)
+        r = checkpoint_read_texts(v, STR("skipNodeOperations"), &c->arena, &skips, err);
     vec_foreach(&skips, s)
         vec_push_arena(&c->arena, &d->skips, arena_str(&c->arena, *s));
-    return rc;
+    return r;
 }
 
 static int checkpoint_read_drivers(struct node_claim *c, const yyjson_val *v, struct err *err)
 {
-    int rc = json_want_object(v, err);
-    if (rc < 0)
-        return rc;
+    int r = json_want_object(v, err);
+    if (r < 0)
+        return r;
     json_obj_foreach(v, key, val) {
-        rc = checkpoint_read_driver(c, json_str(key), val, err);
-        if (rc < 0) {
+        r = checkpoint_read_driver(c, json_str(key), val, err);
+        if (r < 0) {
             err_path_key(err, json_str(key).p, json_len(key));
             err_path_field(err, "DriverState", 11);
-            return rc;
+            return r;
         }
     }
     return 0;
@@ -230,9 +230,9 @@ static int checkpoint_read_drivers(struct node_claim *c, const yyjson_val *v, st
 
 static int checkpoint_read_pods(struct node_claim *c, const yyjson_val *v, struct err *err)
 {
-    int rc = json_want_object(v, err);
-    if (rc < 0)
-        return rc;
+    int r = json_want_object(v, err);
+    if (r < 0)
+        return r;
     json_obj_foreach(v, key, val) {
         // A UID is never empty and has no NUL; whatever has is no pod of ours.
         struct str uid = json_str(key);
@@ -257,27 +257,27 @@ static int checkpoint_check_names(struct str namespace, struct str name, struct 
 static int checkpoint_read_claim(const yyjson_val *v, struct node_claims *all, struct err *err)
 {
     struct str namespace = {0}, name = {0}, uid = {0};
-    int rc = json_want_object(v, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("Namespace"), &namespace, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("ClaimName"), &name, err);
-    if (rc == 0)
-        rc = checkpoint_text(v, STR("ClaimUID"), &uid, err);
-    if (rc == 0)
-        rc = checkpoint_check_names(namespace, name, uid, err);
-    if (rc < 0)
-        return rc;
+    int r = json_want_object(v, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("Namespace"), &namespace, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("ClaimName"), &name, err);
+    if (r == 0)
+        r = checkpoint_text(v, STR("ClaimUID"), &uid, err);
+    if (r == 0)
+        r = checkpoint_check_names(namespace, name, uid, err);
+    if (r < 0)
+        return r;
     struct node_claim *c = node_claim_new(namespace, name, uid);
     const yyjson_val *pods = checkpoint_member(v, STR("PodUIDs"));
     const yyjson_val *drivers = checkpoint_member(v, STR("DriverState"));
     if (pods)
-        rc = checkpoint_read_pods(c, pods, err);
-    if (rc == 0 && drivers)
-        rc = checkpoint_read_drivers(c, drivers, err);
-    if (rc < 0) {
+        r = checkpoint_read_pods(c, pods, err);
+    if (r == 0 && drivers)
+        r = checkpoint_read_drivers(c, drivers, err);
+    if (r < 0) {
         node_claim_free(c);
-        return rc;
+        return r;
     }
     struct node_claim *before = node_claims_find(all, namespace, name);
     if (before)
@@ -288,18 +288,18 @@ static int checkpoint_read_claim(const yyjson_val *v, struct node_claims *all, s
 
 static int checkpoint_read_claims(const yyjson_val *v, struct node_claims *all, struct err *err)
 {
-    int rc = json_want_array(v, err);
+    int r = json_want_array(v, err);
     size_t i = 0;
-    if (rc == 0 && json_len(v) > CHECKPOINT_CLAIMS_MAX)
+    if (r == 0 && json_len(v) > CHECKPOINT_CLAIMS_MAX)
         return err_set(err, ERR_BAD_REQUEST, "more than %d claims", CHECKPOINT_CLAIMS_MAX);
-    if (rc < 0)
-        return rc;
+    if (r < 0)
+        return r;
     json_arr_foreach(v, item) {
-        rc = checkpoint_read_claim(item, all, err);
-        if (rc < 0) {
+        r = checkpoint_read_claim(item, all, err);
+        if (r < 0) {
             err_path_index(err, i);
             err_path_field(err, "ClaimInfoStateList", 18);
-            return rc;
+            return r;
         }
         i++;
     }
@@ -309,12 +309,11 @@ static int checkpoint_read_claims(const yyjson_val *v, struct node_claims *all, 
 static int checkpoint_read_data(struct str data, struct node_claims *all, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
-    int rc = json_parse(data, &checkpoint_json, &doc, err);
-    if (rc == 0)
-        rc = json_want_object(doc.root, err);
-    const yyjson_val *list =
-        rc == 0 ? checkpoint_member(doc.root, STR("ClaimInfoStateList")) : NULL;
-    return list ? checkpoint_read_claims(list, all, err) : rc;
+    int r = json_parse(data, &checkpoint_json, &doc, err);
+    if (r == 0)
+        r = json_want_object(doc.root, err);
+    const yyjson_val *list = r == 0 ? checkpoint_member(doc.root, STR("ClaimInfoStateList")) : NULL;
+    return list ? checkpoint_read_claims(list, all, err) : r;
 }
 
 int checkpoint_read(struct str text, struct node_claims *ret, struct err *err)
@@ -322,15 +321,15 @@ int checkpoint_read(struct str text, struct node_claims *ret, struct err *err)
     cleanup_json_doc struct json_doc doc = {0};
     struct str data = {0};
     uint32_t checksum = 0;
-    int rc = json_parse(text, &checkpoint_json, &doc, err);
-    if (rc == 0)
-        rc = json_want_object(doc.root, err);
-    if (rc == 0)
-        rc = checkpoint_text(doc.root, STR("Data"), &data, err);
-    const yyjson_val *sum = rc == 0 ? checkpoint_member(doc.root, STR("Checksum")) : NULL;
+    int r = json_parse(text, &checkpoint_json, &doc, err);
+    if (r == 0)
+        r = json_want_object(doc.root, err);
+    if (r == 0)
+        r = checkpoint_text(doc.root, STR("Data"), &data, err);
+    const yyjson_val *sum = r == 0 ? checkpoint_member(doc.root, STR("Checksum")) : NULL;
     if (sum)
-        rc = json_to_u32(sum, &checksum, err);
-    if (rc < 0)
+        r = json_to_u32(sum, &checksum, err);
+    if (r < 0)
         return -ERR_BAD_REQUEST;
     uint32_t want = checkpoint_crc(data);
     if (want != checksum)

@@ -419,10 +419,10 @@ static void dra_load_health(struct dra *d)
 {
     cleanup_sbuf struct sbuf text = {0};
     struct err err = {0};
-    int rc = d->options.disk->read(d->options.disk, DRA_HEALTH_FILE, &text, &err);
-    if (rc == 0)
-        rc = health_read(d->health, sbuf_str(&text), &err);
-    if (rc < 0 && rc != -ENOENT)
+    int r = d->options.disk->read(d->options.disk, DRA_HEALTH_FILE, &text, &err);
+    if (r == 0)
+        r = health_read(d->health, sbuf_str(&text), &err);
+    if (r < 0 && r != -ENOENT)
         LOG_WARN(&dra_log, "saved health of devices is ignored", log_z("why", err.msg));
 }
 
@@ -476,12 +476,12 @@ int dra_new(const struct dra_options *options, struct dra **ret, struct err *err
     list_init(&d->ops);
     d->health = health_new(options->exec->clock);
     dra_make_parts(d);
-    int rc = dra_load(d, err);
-    if (rc == 0)
-        rc = dra_make_registrar(d, err);
-    if (rc < 0) {
+    int r = dra_load(d, err);
+    if (r == 0)
+        r = dra_make_registrar(d, err);
+    if (r < 0) {
         dra_free(d);
-        return rc;
+        return r;
     }
     dra_load_health(d);
     *ret = d;

@@ -69,12 +69,12 @@ static int dra_pod_add_entry(const struct dra *d, const struct api_pod *pod,
         bool check;
         if (!str_eq(use->name, entry->name))
             continue;
-        int rc = dra_pod_claim_name(pod, entry, &name, &check, err);
-        if (rc > 0)
-            rc = dra_pod_add_devices(d, pod->metadata.namespace, name, use->request, arena, out,
-                                     err);
-        if (rc < 0)
-            return rc;
+        int r = dra_pod_claim_name(pod, entry, &name, &check, err);
+        if (r > 0)
+            r = dra_pod_add_devices(d, pod->metadata.namespace, name, use->request, arena, out,
+                                    err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -83,18 +83,18 @@ int dra_container_devices(const struct dra *d, const struct api_pod *pod,
                           const struct api_container *container, struct arena *arena,
                           struct dra_texts *out, struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < pod->spec.resource_claims.n; i++)
-        rc = dra_pod_add_entry(d, pod, &pod->spec.resource_claims.p[i], container, arena, out, err);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < pod->spec.resource_claims.n; i++)
+        r = dra_pod_add_entry(d, pod, &pod->spec.resource_claims.p[i], container, arena, out, err);
     const struct api_pod_extended_resource_claim_status *extended = dra_pod_extended_claim(d, pod);
-    for (size_t i = 0; rc == 0 && extended && i < extended->request_mappings.n; i++) {
+    for (size_t i = 0; r == 0 && extended && i < extended->request_mappings.n; i++) {
         const struct api_container_extended_resource_request *m = &extended->request_mappings.p[i];
         if (str_eq(m->container_name, container->name) &&
             dra_pod_requests_resource(container, m->resource_name))
-            rc = dra_pod_add_devices(d, pod->metadata.namespace, extended->resource_claim_name,
-                                     m->request_name, arena, out, err);
+            r = dra_pod_add_devices(d, pod->metadata.namespace, extended->resource_claim_name,
+                                    m->request_name, arena, out, err);
     }
-    return rc;
+    return r;
 }
 
 // --- Claims --------------------------------------------------------------------------------------
@@ -133,22 +133,22 @@ int dra_container_claims(const struct dra *d, const struct api_pod *pod,
                          void (*fn)(void *arg, const struct node_claim *claim), void *arg,
                          struct err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; rc >= 0 && i < pod->spec.resource_claims.n; i++) {
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < pod->spec.resource_claims.n; i++) {
         const struct api_pod_resource_claim *entry = &pod->spec.resource_claims.p[i];
         struct str name;
         bool check;
         if (!dra_pod_uses_entry(container, entry->name))
             continue;
-        rc = dra_pod_claim_name(pod, entry, &name, &check, err);
-        if (rc > 0)
-            rc = dra_pod_report_claim(d, pod->metadata.namespace, name, fn, arg, err);
+        r = dra_pod_claim_name(pod, entry, &name, &check, err);
+        if (r > 0)
+            r = dra_pod_report_claim(d, pod->metadata.namespace, name, fn, arg, err);
     }
     const struct api_pod_extended_resource_claim_status *extended = dra_pod_extended_claim(d, pod);
-    if (rc >= 0 && extended && dra_pod_maps_container(extended, container))
-        rc = dra_pod_report_claim(d, pod->metadata.namespace, extended->resource_claim_name, fn,
-                                  arg, err);
-    return rc < 0 ? rc : 0;
+    if (r >= 0 && extended && dra_pod_maps_container(extended, container))
+        r = dra_pod_report_claim(d, pod->metadata.namespace, extended->resource_claim_name, fn, arg,
+                                 err);
+    return r < 0 ? r : 0;
 }
 
 // --- Health --------------------------------------------------------------------------------------

@@ -72,15 +72,14 @@ static int dra_prepare_check_pod(struct dra_op *op, const struct dra_op_claim *c
 {
     const struct api_resource_claim *claim = dra_prepare_api_claim(c->object);
     const struct api_pod *pod = dra_prepare_pod_spec(op);
-    int rc = c->check_owner ? dra_prepare_check_owner(op, claim) : 0;
-    if (rc == 0 &&
-        !claim_is_reserved_for_pod(
-            claim, pod, dra_prepare_is_enabled(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS)))
-        rc = err_set(&op->err, ERR_FORBIDDEN,
-                     "pod %.*s (%.*s) is not allowed to use ResourceClaim %.*s (%.*s)",
-                     STR_ARG(pod->metadata.name), STR_ARG(pod->metadata.uid), STR_ARG(c->name),
-                     STR_ARG(claim->metadata.uid));
-    return rc;
+    int r = c->check_owner ? dra_prepare_check_owner(op, claim) : 0;
+    if (r == 0 && !claim_is_reserved_for_pod(
+                      claim, pod, dra_prepare_is_enabled(op, FEATURE_DRA_WORKLOAD_RESOURCE_CLAIMS)))
+        r = err_set(&op->err, ERR_FORBIDDEN,
+                    "pod %.*s (%.*s) is not allowed to use ResourceClaim %.*s (%.*s)",
+                    STR_ARG(pod->metadata.name), STR_ARG(pod->metadata.uid), STR_ARG(c->name),
+                    STR_ARG(claim->metadata.uid));
+    return r;
 }
 
 // Drivers must be there, even for a claim that is prepared already: something is wrong otherwise.
@@ -95,14 +94,14 @@ static int dra_prepare_check_drivers(struct dra_op *op, const struct node_claim 
 
 static int dra_prepare_check_claim(struct dra_op *op, struct dra_op_claim *c)
 {
-    int rc = op->pod ? dra_prepare_check_pod(op, c) : 0;
-    if (rc < 0)
-        return rc;
+    int r = op->pod ? dra_prepare_check_pod(op, c) : 0;
+    if (r < 0)
+        return r;
     struct err why = {0};
-    rc = node_claim_from_api(dra_prepare_api_claim(c->object),
-                             dra_prepare_is_enabled(op, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS),
-                             &c->fresh, &why);
-    if (rc < 0)
+    r = node_claim_from_api(dra_prepare_api_claim(c->object),
+                            dra_prepare_is_enabled(op, FEATURE_DRA_OPTIONAL_NODE_OPERATIONS),
+                            &c->fresh, &why);
+    if (r < 0)
         return err_set(&op->err, why.code, "ResourceClaim %.*s: %s", STR_ARG(c->name), why.msg);
     return dra_prepare_check_drivers(op, c->fresh);
 }
@@ -147,9 +146,9 @@ static void dra_prepare_check_next(struct dra_op *op)
             dra_prepare_fetch_claim(op, c);
             return;
         }
-        int rc = dra_prepare_check_claim(op, c);
-        if (rc < 0) {
-            dra_op_end(op, rc);
+        int r = dra_prepare_check_claim(op, c);
+        if (r < 0) {
+            dra_op_end(op, r);
             return;
         }
     }
@@ -163,10 +162,10 @@ static int dra_prepare_collect_claims(struct dra_op *op)
     const struct api_pod_resource_claim_array *entries = &pod->spec.resource_claims;
     for (size_t i = 0; i < entries->n; i++) {
         struct dra_op_claim c = {0};
-        int rc = dra_pod_claim_name(pod, &entries->p[i], &c.name, &c.check_owner, &op->err);
-        if (rc < 0)
-            return rc;
-        if (rc > 0)
+        int r = dra_pod_claim_name(pod, &entries->p[i], &c.name, &c.check_owner, &op->err);
+        if (r < 0)
+            return r;
+        if (r > 0)
             vec_push_arena(&op->arena, &op->claims, c);
     }
     const struct api_pod_extended_resource_claim_status *extended =
@@ -179,9 +178,9 @@ static int dra_prepare_collect_claims(struct dra_op *op)
 
 static void dra_prepare_run(struct dra_op *op)
 {
-    int rc = op->pod ? dra_prepare_collect_claims(op) : 0;
-    if (rc < 0)
-        dra_op_end(op, rc);
+    int r = op->pod ? dra_prepare_collect_claims(op) : 0;
+    if (r < 0)
+        dra_op_end(op, r);
     else
         dra_prepare_check_next(op);
 }
@@ -264,19 +263,19 @@ static void dra_prepare_commit(struct dra_op *op)
 {
     struct additions done = {0};
     for (size_t i = 0; i < op->claims.n; i++) {
-        int rc = dra_prepare_check_known(op, &op->claims.p[i]);
-        if (rc < 0) {
-            dra_op_end(op, rc);
+        int r = dra_prepare_check_known(op, &op->claims.p[i]);
+        if (r < 0) {
+            dra_op_end(op, r);
             return;
         }
     }
     dra_prepare_add_claims(op, &done);
-    int rc = dra_save(op->dra, &op->err);
-    if (rc < 0) {
+    int r = dra_save(op->dra, &op->err);
+    if (r < 0) {
         dra_prepare_undo(op, &done);
         op->dra->dirty = true; // the file may have been replaced nevertheless
         (void)err_wrap(&op->err, "checkpoint ResourceClaim cache");
-        dra_op_end(op, rc);
+        dra_op_end(op, r);
         return;
     }
     dra_prepare_make_batches(op);

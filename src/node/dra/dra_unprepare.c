@@ -23,9 +23,9 @@ static int dra_unprepare_collect_claims(struct dra_op *op)
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct str name;
         bool check;
-        int rc = dra_pod_claim_name(pod, &pod->spec.resource_claims.p[i], &name, &check, &op->err);
-        if (rc < 0)
-            return rc;
+        int r = dra_pod_claim_name(pod, &pod->spec.resource_claims.p[i], &name, &check, &op->err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -39,9 +39,9 @@ static struct node_claim *dra_unprepare_claim(const struct dra_op *op, size_t i)
 static void dra_unprepare_run(struct dra_op *op)
 {
     struct dra *d = op->dra;
-    int rc = dra_unprepare_collect_claims(op);
-    if (rc < 0) {
-        dra_op_end(op, rc);
+    int r = dra_unprepare_collect_claims(op);
+    if (r < 0) {
+        dra_op_end(op, r);
         return;
     }
     for (size_t i = 0; i < op->claims.n; i++) {

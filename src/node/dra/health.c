@@ -317,11 +317,11 @@ int health_read(struct health *h, struct str text, struct err *err)
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options rules = {.max_bytes = (size_t)64 * 1024 * 1024,
                                        .duplicates = JSON_DUPLICATES_LAST};
-    int rc = json_parse(text, &rules, &doc, err);
-    if (rc == 0)
-        rc = json_want_object(doc.root, err);
-    if (rc < 0)
-        return rc;
+    int r = json_parse(text, &rules, &doc, err);
+    if (r == 0)
+        r = json_want_object(doc.root, err);
+    if (r < 0)
+        return r;
     json_obj_foreach(doc.root, key, val) {
         const yyjson_val *devices = json_get(val, STR("Devices"));
         if (!devices || !json_is_object(devices))

@@ -98,9 +98,9 @@ static int plugins_check_name(const struct plugin_info *info, struct err *err)
 // -ERR_INVALID with kubelet's text where kubelet has one.
 static int plugins_check_info(const struct plugin_info *info, struct err *err)
 {
-    int rc = plugins_check_name(info, err);
-    if (rc < 0)
-        return rc;
+    int r = plugins_check_name(info, err);
+    if (r < 0)
+        return r;
     static const struct str ours[] = {STR_INIT(PLUGIN_ID_DRA_V1), STR_INIT(PLUGIN_ID_DRA_V1BETA1)};
     if (plugins_choose_service(&info->supported_versions))
         return 0;
@@ -233,11 +233,11 @@ static int plugins_check_room(const struct plugins *p, const struct plugin_info 
 
 int plugins_add(struct plugins *p, const struct plugin_info *info, struct err *err)
 {
-    int rc = plugins_check_info(info, err);
-    if (rc == 0)
-        rc = plugins_check_room(p, info, err);
-    if (rc < 0)
-        return rc;
+    int r = plugins_check_info(info, err);
+    if (r == 0)
+        r = plugins_check_room(p, info, err);
+    if (r < 0)
+        return r;
     struct plugin *one = xcalloc(1, sizeof(*one));
     one->owner = p;
     one->driver = xstrndup(info->name.p, info->name.n);

@@ -191,11 +191,11 @@ int identity_placeholder(const char *folder, const char *node, int64_t now_s, st
     sbuf_clear(&pem);
     const struct tls_subject subject = {
         .common_name = node, .not_before = now_s - 300, .not_after = now_s + PLACEHOLDER_S};
-    int code = tls_make_ca(&subject, &pair, err);
-    if (code == 0) {
+    int r = tls_make_ca(&subject, &pair, err);
+    if (r == 0) {
         sbuf_addf(&pem, "%s%s", pair.certificate_pem, pair.key_pem);
-        code = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
+        r = file_replace_durable(AT_FDCWD, file.p, sbuf_str(&pem), 0600, err);
     }
     tls_key_pair_done(&pair);
-    return code;
+    return r;
 }

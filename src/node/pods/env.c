@@ -302,23 +302,23 @@ static int env_add_entry(const struct env_options *o, const struct api_container
 {
     const struct api_env_var_source *from = var->value_from;
     struct str value = {0};
-    int code = 0;
+    int r = 0;
     if (var->value.n > 0 || !from)
-        code = env_expand(var->value, env, left, arena, &value, err);
+        r = env_expand(var->value, env, left, arena, &value, err);
     else if (from->field_ref)
-        code = env_field(&o->facts, from->field_ref->field_path, arena, &value, err);
+        r = env_field(&o->facts, from->field_ref->field_path, arena, &value, err);
     else if (from->resource_field_ref)
-        code = env_resource(&o->facts, from->resource_field_ref, c, arena, &value, err);
+        r = env_resource(&o->facts, from->resource_field_ref, c, arena, &value, err);
     else if (from->config_map_key_ref || from->secret_key_ref)
-        code = env_resolve_key(o, from, &value, err);
+        r = env_resolve_key(o, from, &value, err);
     else
-        code = err_set(err, ERR_UNSUPPORTED,
-                       "variable %.*s takes its value from a file of a volume, which this node "
-                       "does not offer; use a configMapKeyRef or a secretKeyRef",
-                       STR_ARG(var->name));
-    if (code == 0)
+        r = err_set(err, ERR_UNSUPPORTED,
+                    "variable %.*s takes its value from a file of a volume, which this node "
+                    "does not offer; use a configMapKeyRef or a secretKeyRef",
+                    STR_ARG(var->name));
+    if (r == 0)
         env_set_pair(env, var->name, value, arena);
-    return code < 0 ? code : 0;
+    return r < 0 ? r : 0;
 }
 
 // Many variables may take the same value.
@@ -339,9 +339,9 @@ int env_make(const struct env_options *o, const struct api_container *container,
              struct arena *arena, struct env_pairs *ret, struct sbuf *skipped, struct err *err)
 {
     size_t left = DRAY_EXPANDED_BYTES_MAX;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < container->env_from.n; i++)
-        code = env_set_from_source(o, &container->env_from.p[i], arena, ret, skipped, err);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < container->env_from.n; i++)
+        r = env_set_from_source(o, &container->env_from.p[i], arena, ret, skipped, err);
     // Services come first in what a process sees but are overridden, and are not there for $(NAME)
     // before they are named: upstream resolves against both.
     struct env_pairs known = {0};
@@ -350,9 +350,9 @@ int env_make(const struct env_options *o, const struct api_container *container,
     for (size_t i = 0; i < ret->n; i++)
         env_set_pair(&known, ret->p[i].name, ret->p[i].value, arena);
     *ret = known;
-    for (size_t i = 0; code == 0 && i < container->env.n; i++)
-        code = env_add_entry(o, container, &container->env.p[i], &left, arena, ret, err);
-    return code < 0 ? code : env_check_size(ret, err);
+    for (size_t i = 0; r == 0 && i < container->env.n; i++)
+        r = env_add_entry(o, container, &container->env.p[i], &left, arena, ret, err);
+    return r < 0 ? r : env_check_size(ret, err);
 }
 
 // --- Services ------------------------------------------------------------------------------------

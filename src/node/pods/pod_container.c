@@ -80,12 +80,12 @@ static int pod_container_make_env(struct pod_container *c, struct arena *arena,
                                   .refs = &p->refs,
                                   .services = w.env.p,
                                   .services_len = w.env.n};
-    int code = env_make(&o, pod_container_spec(c), arena, ret, &skipped, err);
-    if (code == 0 && skipped.n)
+    int r = env_make(&o, pod_container_spec(c), arena, ret, &skipped, err);
+    if (r == 0 && skipped.n)
         pod_add_event(c->pod, EVENT_WARNING, "InvalidEnvironmentVariableNames",
                       "Keys [%s] were skipped since they are invalid environment variable names.",
                       skipped.p);
-    return code;
+    return r;
 }
 
 static int pod_container_expand_all(const struct api_str_array *in, const struct env_pairs *env,
@@ -93,11 +93,11 @@ static int pod_container_expand_all(const struct api_str_array *in, const struct
                                     struct err *err)
 {
     struct str *out = arena_array(arena, struct str, in->n + 1);
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < in->n; i++)
-        code = env_expand(in->p[i], env, left, arena, &out[i], err);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < in->n; i++)
+        r = env_expand(in->p[i], env, left, arena, &out[i], err);
     *ret = out;
-    return code;
+    return r;
 }
 
 // --- Mounts --------------------------------------------------------------------------------------
@@ -149,9 +149,9 @@ static int pod_container_add_mount(const struct pod *p, const struct api_volume_
                        STR_ARG(m->name));
     struct str sub = m->sub_path;
     if (m->sub_path_expr.n) {
-        int code = env_expand(m->sub_path_expr, env, left, arena, &sub, err);
-        if (code < 0)
-            return code;
+        int r = env_expand(m->sub_path_expr, env, left, arena, &sub, err);
+        if (r < 0)
+            return r;
     }
     if (m->sub_path_expr.n && str_contains(sub, STR("$(")))
         return err_set(err, ERR_INVALID, "missing value for \"%.*s\"", STR_ARG(m->sub_path_expr));
@@ -179,21 +179,21 @@ static int pod_container_add_message_file(struct pod_container *c, struct arena 
     pod_message_path(c, c->next_attempt, &path);
     ptrdiff_t slash = str_rfind_char(sbuf_str(&path), '/');
     path.p[slash] = '\0';
-    int code = volume_make_directory(path.p, 0755, err);
+    int r = volume_make_directory(path.p, 0755, err);
     path.p[slash] = '/';
-    if (code < 0)
-        return code;
+    if (r < 0)
+        return r;
     int fd = open(path.p, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 || fchmod(fd, 0666) != 0)
-        code = err_set(err, errno, "%s: %s", path.p, strerrordesc_np(errno));
+        r = err_set(err, errno, "%s: %s", path.p, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
-    if (code == 0)
+    if (r == 0)
         vec_push_arena(arena, out,
                        ((struct runtime_mount){.host_path = arena_str(arena, sbuf_str(&path)).p,
                                                .container_path = arena_str(arena, at).p,
                                                .sub_path = ""}));
-    return code;
+    return r;
 }
 
 // --- Privileges ----------------------------------------------------------------------------------
@@ -368,10 +368,10 @@ static int pod_container_set_dra_devices(struct pod_container *c, const struct d
 {
     const struct api_container *spec = pod_container_spec(c);
     struct dra_texts names = {0};
-    int code = 0;
+    int r = 0;
     if (c->pod->owner->dra)
-        code = dra_container_devices(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena, &names,
-                                     err);
+        r = dra_container_devices(c->pod->owner->dra, pod_spec_of(c->pod), spec, arena, &names,
+                                  err);
     vec_foreach(&gifts->cdi_devices, name)
         vec_push_arena(arena, &names, *name);
     q->devices = gifts->devices.p;
@@ -380,7 +380,7 @@ static int pod_container_set_dra_devices(struct pod_container *c, const struct d
     q->annotations_len = gifts->annotations.n;
     q->cdi_devices = names.p;
     q->cdi_devices_len = names.n;
-    return code;
+    return r;
 }
 
 // Environment and mounts of plugins come first: what the pod says goes before them.
@@ -392,7 +392,7 @@ static int pod_container_set_plugin_devices(struct pod_container *c, struct aren
     struct env_pairs own = *env;
     if (!d)
         return 0;
-    int code = devplug_container(d, str_z(c->pod->uid_text), str_z(c->name), arena, gifts, err);
+    int r = devplug_container(d, str_z(c->pod->uid_text), str_z(c->name), arena, gifts, err);
     if (gifts->env.n > 0) {
         *env = (struct env_pairs){0};
         vec_foreach(&gifts->env, e)
@@ -402,7 +402,7 @@ static int pod_container_set_plugin_devices(struct pod_container *c, struct aren
     }
     vec_foreach(&gifts->mounts, m)
         vec_push_arena(arena, mounts, *m);
-    return code;
+    return r;
 }
 
 // The container whose processes an ephemeral container shall see.
@@ -437,23 +437,23 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
     struct devplug_gifts gifts = {0};
     const struct str *command = NULL, *args = NULL;
     size_t left = DRAY_EXPANDED_BYTES_MAX;
-    int code = pod_container_check_isolation(c, err);
-    if (code == 0)
-        code = pod_container_make_env(c, arena, &env, err);
-    if (code == 0)
-        code = pod_container_set_plugin_devices(c, arena, &gifts, &env, &mounts, err);
-    for (size_t i = 0; code == 0 && i < spec->volume_mounts.n; i++)
-        code = pod_container_add_mount(c->pod, &spec->volume_mounts.p[i], &env, &left, arena,
-                                       &mounts, err);
-    if (code == 0 && spec->volume_devices.n)
-        code = err_set(err, ERR_UNSUPPORTED,
-                       "this node offers no raw block volumes: use a volumeMount");
-    if (code == 0)
-        code = pod_container_add_message_file(c, arena, &mounts, err);
-    if (code == 0)
-        code = pod_container_expand_all(&spec->command, &env, &left, arena, &command, err);
-    if (code == 0)
-        code = pod_container_expand_all(&spec->args, &env, &left, arena, &args, err);
+    int r = pod_container_check_isolation(c, err);
+    if (r == 0)
+        r = pod_container_make_env(c, arena, &env, err);
+    if (r == 0)
+        r = pod_container_set_plugin_devices(c, arena, &gifts, &env, &mounts, err);
+    for (size_t i = 0; r == 0 && i < spec->volume_mounts.n; i++)
+        r = pod_container_add_mount(c->pod, &spec->volume_mounts.p[i], &env, &left, arena, &mounts,
+                                    err);
+    if (r == 0 && spec->volume_devices.n)
+        r = err_set(err, ERR_UNSUPPORTED,
+                    "this node offers no raw block volumes: use a volumeMount");
+    if (r == 0)
+        r = pod_container_add_message_file(c, arena, &mounts, err);
+    if (r == 0)
+        r = pod_container_expand_all(&spec->command, &env, &left, arena, &command, err);
+    if (r == 0)
+        r = pod_container_expand_all(&spec->args, &env, &left, arena, &args, err);
     *q = (struct runtime_container){.name = spec->name,
                                     .attempt = c->next_attempt,
                                     .image = arena_str(arena, image),
@@ -469,12 +469,12 @@ int pod_request_make(struct pod_container *c, struct str image, struct arena *ar
                                     .stdin = spec->stdin,
                                     .stdin_once = spec->stdin_once,
                                     .tty = spec->tty};
-    if (code == 0)
-        code = pod_container_set_target(c, &q->target, err);
-    if (code == 0)
-        code = pod_container_set_security(c, arena, &q->security, err);
-    if (code == 0)
-        code = pod_container_set_dra_devices(c, &gifts, arena, q, err);
+    if (r == 0)
+        r = pod_container_set_target(c, &q->target, err);
+    if (r == 0)
+        r = pod_container_set_security(c, arena, &q->security, err);
+    if (r == 0)
+        r = pod_container_set_dra_devices(c, &gifts, arena, q, err);
     pod_container_set_limits(c, &q->limits);
-    return code;
+    return r;
 }

@@ -57,15 +57,15 @@ static int pod_start_write_volumes(struct pod *p, bool update, struct err *err)
                                .may_mount = p->owner->options.may_mount,
                                .on_disk = &on_disk};
     pod_start_env_facts(p, &o.facts);
-    int code = update ? volumes_update(&o, err) : volume_make_directory(folder.p, 0750, err);
-    if (code == 0 && !update)
-        code = volumes_set_up(&o, err);
+    int r = update ? volumes_update(&o, err) : volume_make_directory(folder.p, 0750, err);
+    if (r == 0 && !update)
+        r = volumes_set_up(&o, err);
     if (on_disk && !update && !p->volumes_ready)
         pod_add_event(
             p, EVENT_WARNING, "PossibleMemoryBackedVolumesOnDisk",
             "volumes that should be in memory are on the disk of the node: mounting a tmpfs "
             "needs root");
-    return code;
+    return r;
 }
 
 static void pod_start_on_refresh_fetched(void *arg)

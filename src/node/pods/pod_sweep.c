@@ -165,18 +165,18 @@ static int pod_sweep_remove_logs(const char *log_dir, struct str uid, struct err
 {
     DIR *d = opendir(log_dir);
     const struct dirent *e;
-    int code = 0;
+    int r = 0;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours
-    while (d && code == 0 && (e = readdir(d))) {
+    while (d && r == 0 && (e = readdir(d))) {
         if (!str_eq(pod_sweep_log_uid(e), uid))
             continue;
         cleanup_sbuf struct sbuf path = {0};
         sbuf_addf(&path, "%s/%s", log_dir, e->d_name);
-        code = volume_remove_tree(path.p, err);
+        r = volume_remove_tree(path.p, err);
     }
     if (d)
         (void)closedir(d);
-    return code;
+    return r;
 }
 
 static void pod_sweep_remove_files_work(void *arg)

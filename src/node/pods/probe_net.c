@@ -265,10 +265,10 @@ int probe_net_new(struct loop *loop, struct probe_net **ret, struct err *err)
 {
     const struct tls_client_options o = {.insecure = true};
     struct net *n = xcalloc(1, sizeof(*n));
-    int code = tls_client_new(&o, &n->tls, err);
-    if (code < 0) {
+    int r = tls_client_new(&o, &n->tls, err);
+    if (r < 0) {
         free(n);
-        return code;
+        return r;
     }
     n->loop = loop;
     n->net = (struct probe_net){.check = probe_net_start, .cancel = probe_net_call_free};

@@ -120,25 +120,25 @@ static int volume_set_owner(const char *path, int64_t group, uint32_t mode)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int code = 0;
+    int r = 0;
     if (group >= 0 && fchown(fd, (uid_t)-1, (gid_t)group) != 0)
-        code = -errno;
-    if (code == 0 && fchmod(fd, group >= 0 ? mode | 02070 : mode) != 0)
-        code = -errno;
+        r = -errno;
+    if (r == 0 && fchmod(fd, group >= 0 ? mode | 02070 : mode) != 0)
+        r = -errno;
     (void)close(fd);
-    return code;
+    return r;
 }
 
 static int volume_make_own(const struct volume_options *o, const char *path, bool memory,
                            const struct quantity *limit, uint32_t mode, struct err *err)
 {
-    int code = volume_make_directory(path, 0777, err);
-    if (code == 0 && memory)
-        code = volume_mount_memory(o, path, limit);
-    if (code < 0)
-        return code;
-    code = volume_set_owner(path, volume_fs_group(o->facts.pod), mode);
-    return code < 0 ? err_set(err, -code, "%s: %s", path, strerrordesc_np(-code)) : 0;
+    int r = volume_make_directory(path, 0777, err);
+    if (r == 0 && memory)
+        r = volume_mount_memory(o, path, limit);
+    if (r < 0)
+        return r;
+    r = volume_set_owner(path, volume_fs_group(o->facts.pod), mode);
+    return r < 0 ? err_set(err, -r, "%s: %s", path, strerrordesc_np(-r)) : 0;
 }
 
 static int volume_make_empty(const struct volume_options *o,
@@ -167,12 +167,12 @@ static int volume_create_host_path(const char *path, bool folder, struct err *er
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0 && errno == EEXIST)
         return 0; // another pod was faster
-    int code = fd < 0 || fchmod(fd, 0644) != 0
-                   ? err_set(err, errno, "%s: %s", path, strerrordesc_np(errno))
-                   : 0;
+    int r = fd < 0 || fchmod(fd, 0644) != 0
+                ? err_set(err, errno, "%s: %s", path, strerrordesc_np(errno))
+                : 0;
     if (fd >= 0)
         (void)close(fd);
-    return code;
+    return r;
 }
 
 int volume_check_host(const struct api_host_path_volume_source *v, struct arena *arena,
@@ -202,9 +202,9 @@ int volume_check_host(const struct api_host_path_volume_source *v, struct arena 
         if (!str_eqz(v->type, rows[i].type))
             continue;
         if (stat(path, &st) != 0 && errno == ENOENT && rows[i].create) {
-            int code = volume_create_host_path(path, rows[i].format == S_IFDIR, err);
-            if (code < 0)
-                return code;
+            int r = volume_create_host_path(path, rows[i].format == S_IFDIR, err);
+            if (r < 0)
+                return r;
         }
         if (stat(path, &st) != 0 || (st.st_mode & S_IFMT) != rows[i].format)
             return err_set(err, ERR_INVALID, "hostPath type check failed: %s is not %s", path,
@@ -253,10 +253,10 @@ static int volume_add_file(struct payload *p, struct str path, struct str bytes,
 
 static int volume_add_map(struct payload *p, const struct api_str_map *data, struct err *err)
 {
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < data->n; i++)
-        code = volume_add_file(p, data->p[i].key, data->p[i].value, false, 0, err);
-    return code;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < data->n; i++)
+        r = volume_add_file(p, data->p[i].key, data->p[i].value, false, 0, err);
+    return r;
 }
 
 static void volume_index_values(const struct api_str_map *data, struct values *out)
@@ -269,16 +269,16 @@ static int volume_add_items(struct payload *p, const struct values *values,
                             const struct api_key_to_path_array *items, const char *kind,
                             bool optional, struct err *err)
 {
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < items->n; i++) {
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < items->n; i++) {
         const struct api_key_to_path *k = &items->p[i];
         const struct str *bytes = map_get(values, k->key);
         if (bytes)
-            code = volume_add_file(p, k->path, *bytes, k->has_mode, k->mode, err);
+            r = volume_add_file(p, k->path, *bytes, k->has_mode, k->mode, err);
         else if (!optional)
-            code = err_set(err, ERR_NOT_FOUND, "%s key: %.*s", kind, STR_ARG(k->key));
+            r = err_set(err, ERR_NOT_FOUND, "%s key: %.*s", kind, STR_ARG(k->key));
     }
-    return code;
+    return r;
 }
 
 // data and more: the two maps of a config map.
@@ -289,18 +289,18 @@ static int volume_add_keys(struct payload *p, const struct api_str_map *data,
 {
     struct values values = {0};
     if (items->n == 0) {
-        int code = volume_add_map(p, data, err);
-        return code == 0 && more ? volume_add_map(p, more, err) : code;
+        int r = volume_add_map(p, data, err);
+        return r == 0 && more ? volume_add_map(p, more, err) : r;
     }
     if (more)
         volume_index_values(more, &values);
     volume_index_values(data, &values); // data goes before
-    int code = volume_add_items(p, &values, items,
-                                more ? "configmap references non-existent config"
-                                     : "references non-existent secret",
-                                optional, err);
+    int r = volume_add_items(p, &values, items,
+                             more ? "configmap references non-existent config"
+                                  : "references non-existent secret",
+                             optional, err);
     map_done(&values);
-    return code;
+    return r;
 }
 
 static int volume_add_config_map(struct payload *p, struct str name,
@@ -330,10 +330,10 @@ static int volume_field_value(struct payload *p, struct str path, struct str *re
         *ret = *known;
         return 0;
     }
-    int code = env_field(&p->o->facts, path, p->arena, ret, err);
-    if (code == 0)
+    int r = env_field(&p->o->facts, path, p->arena, ret, err);
+    if (r == 0)
         *map_put(&p->fields, path) = *ret;
-    return code;
+    return r;
 }
 
 static int volume_add_downward(struct payload *p,
@@ -343,15 +343,15 @@ static int volume_add_downward(struct payload *p,
     for (size_t i = 0; i < items->n; i++) {
         const struct api_downward_api_volume_file *f = &items->p[i];
         struct str value = {0};
-        int code = 0;
+        int r = 0;
         if (f->field_ref)
-            code = volume_field_value(p, f->field_ref->field_path, &value, err);
+            r = volume_field_value(p, f->field_ref->field_path, &value, err);
         else if (f->resource_field_ref)
-            code = env_resource(&p->o->facts, f->resource_field_ref, NULL, p->arena, &value, err);
-        if (code == 0)
-            code = volume_add_file(p, f->path, value, f->has_mode, f->mode, err);
-        if (code < 0)
-            return code;
+            r = env_resource(&p->o->facts, f->resource_field_ref, NULL, p->arena, &value, err);
+        if (r == 0)
+            r = volume_add_file(p, f->path, value, f->has_mode, f->mode, err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }
@@ -395,26 +395,26 @@ static uint32_t volume_file_mode(bool has, int32_t mode)
 static int volume_fill_payload(struct payload *p, const struct api_volume_source *v,
                                struct err *err)
 {
-    int code = 0;
+    int r = 0;
     if (v->config_map) {
         p->mode = volume_file_mode(v->config_map->has_default_mode, v->config_map->default_mode);
-        code = volume_add_config_map(p, v->config_map->local_object_reference.name,
-                                     &v->config_map->items,
-                                     v->config_map->has_optional && v->config_map->optional, err);
+        r = volume_add_config_map(p, v->config_map->local_object_reference.name,
+                                  &v->config_map->items,
+                                  v->config_map->has_optional && v->config_map->optional, err);
     } else if (v->secret) {
         p->mode = volume_file_mode(v->secret->has_default_mode, v->secret->default_mode);
-        code = volume_add_secret(p, v->secret->secret_name, &v->secret->items,
-                                 v->secret->has_optional && v->secret->optional, err);
+        r = volume_add_secret(p, v->secret->secret_name, &v->secret->items,
+                              v->secret->has_optional && v->secret->optional, err);
     } else if (v->downward_api) {
         p->mode =
             volume_file_mode(v->downward_api->has_default_mode, v->downward_api->default_mode);
-        code = volume_add_downward(p, &v->downward_api->items, err);
+        r = volume_add_downward(p, &v->downward_api->items, err);
     } else if (v->projected) {
         p->mode = volume_file_mode(v->projected->has_default_mode, v->projected->default_mode);
-        for (size_t i = 0; code == 0 && i < v->projected->sources.n; i++)
-            code = volume_add_projection(p, &v->projected->sources.p[i], err);
+        for (size_t i = 0; r == 0 && i < v->projected->sources.n; i++)
+            r = volume_add_projection(p, &v->projected->sources.p[i], err);
     }
-    return code;
+    return r;
 }
 
 static int volume_write_files(const struct volume_options *o, const struct api_volume *v,
@@ -423,13 +423,13 @@ static int volume_write_files(const struct volume_options *o, const struct api_v
 {
     struct payload p = {.o = o, .room = room, .arena = arena};
     int64_t group = volume_fs_group(o->facts.pod);
-    int code = volume_fill_payload(&p, &v->volume_source, err);
+    int r = volume_fill_payload(&p, &v->volume_source, err);
     map_done(&p.fields);
     for (size_t i = 0; group >= 0 && i < p.files.n; i++)
         p.files.p[i].mode |= (p.files.p[i].mode & 0700) >> 3 & 0050; // the group may read
-    if (code == 0)
-        code = volume_files_write(path, &p.files, group, err);
-    return code < 0 ? code : 0;
+    if (r == 0)
+        r = volume_files_write(path, &p.files, group, err);
+    return r < 0 ? r : 0;
 }
 
 // --- All of a pod --------------------------------------------------------------------------------
@@ -460,8 +460,8 @@ static int volume_set_up(const struct volume_options *o, const struct api_volume
     if (kind == EMPTY_DIR)
         return update_only ? 0 : volume_make_empty(o, s->empty_dir, path, err);
     bool memory = kind != CONFIG_MAP && kind != DOWNWARD; // secrets and tokens never see the disk
-    int code = update_only ? 0 : volume_make_own(o, path, memory, NULL, 0777, err);
-    return code == 0 ? volume_write_files(o, v, path, room, arena, err) : code;
+    int r = update_only ? 0 : volume_make_own(o, path, memory, NULL, 0777, err);
+    return r == 0 ? volume_write_files(o, v, path, room, arena, err) : r;
 }
 
 static int volume_set_up_all(const struct volume_options *o, bool update_only, struct err *err)
@@ -471,9 +471,9 @@ static int volume_set_up_all(const struct volume_options *o, bool update_only, s
     struct room room = {DRAY_VOLUME_FILES_MAX, DRAY_VOLUME_BYTES_MAX};
     for (size_t i = 0; i < all->n; i++) {
         struct err why = {0};
-        int code = volume_set_up(o, &all->p[i], update_only, &room, &arena, &why);
-        if (code < 0)
-            return err_set(err, -code, "MountVolume.SetUp failed for volume \"%.*s\" : %s",
+        int r = volume_set_up(o, &all->p[i], update_only, &room, &arena, &why);
+        if (r < 0)
+            return err_set(err, -r, "MountVolume.SetUp failed for volume \"%.*s\" : %s",
                            STR_ARG(all->p[i].name), why.msg);
     }
     return 0;
@@ -528,6 +528,6 @@ int volumes_tear_down(const char *folder, struct err *err)
 
 int volumes_remove_pod(const char *folder, struct err *err)
 {
-    int code = volumes_tear_down(folder, err);
-    return code < 0 ? code : volume_remove_tree(folder, err);
+    int r = volumes_tear_down(folder, err);
+    return r < 0 ? r : volume_remove_tree(folder, err);
 }

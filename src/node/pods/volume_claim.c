@@ -31,15 +31,15 @@ static int volume_claim_make_own(const struct api_host_path_volume_source *s, st
         return 0; // is refused next, and nothing is made before
     if (lstat(path, &st) == 0 || errno != ENOENT)
         return 0; // what it is, is looked at next
-    int code = volume_make_directory(path, 0777, err);
-    if (code < 0)
-        return code;
+    int r = volume_make_directory(path, 0777, err);
+    if (r < 0)
+        return r;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0777) != 0)
-        code = err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
+        r = err_set(err, errno, "%s: %s", path, strerrordesc_np(errno));
     if (fd >= 0)
         (void)close(fd);
-    return code;
+    return r;
 }
 
 static int volume_claim_check_local(const struct api_local_volume_source *s, struct arena *arena,
@@ -62,7 +62,7 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
     const struct api_volume_node_affinity *affinity = volume->spec.node_affinity;
     bool own =
         str_eqz(meta_annotation(&volume->metadata, STR(STORAGE_PROVISIONED_BY)), STORAGE_LOCAL);
-    int code = 0;
+    int r = 0;
     if (affinity && affinity->required && !node)
         return err_set(err, ERR_UNAVAILABLE,
                        "this node's Node is not known yet: whether it has PersistentVolume %.*s is "
@@ -84,6 +84,6 @@ int volume_claim_set_up(const struct api_persistent_volume *volume, const struct
                        "ones; run the pod on another node",
                        STR_ARG(volume->metadata.name), volume_claim_source_type(s));
     if (own)
-        code = volume_claim_make_own(s->host_path, arena, err);
-    return code < 0 ? code : volume_check_host(s->host_path, arena, err);
+        r = volume_claim_make_own(s->host_path, arena, err);
+    return r < 0 ? r : volume_check_host(s->host_path, arena, err);
 }
