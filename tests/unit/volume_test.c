@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "unit.h"
 
 #include "base/banned.h"

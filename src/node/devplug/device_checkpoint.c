@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ledger as the text of kubelet's checkpoint and back. kubelet's checksum is that of the data as a Go program
-// would print it, so that form is made here too.
+// The ledger as the text of kubelet's checkpoint and back. kubelet's checksum is that of the data
+// as a Go program would print it, so that form is made here too.
 #include <stdlib.h>
 
 #include "codec/base64.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The records of who holds which device of a plugin: adding, finding and dropping grants. Pure
+// data, without I/O; device_checkpoint.c is its form on disk.
 #include "node/devplug/device_ledger.h"
 
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manager's life, the plugins and what they tell.
+// The manager of device plugins: registration, device lists and their health, and the checkpoint.
 #include "node/devplug/devplug.h"
 
 #include <errno.h>
@@ -189,7 +189,7 @@ static void devplug_on_plugin_free(void *arg)
     free(p);
 }
 
-// Takes an instance out of its resource; what it told stays as what was there.
+// Removes an instance from its resource; its device list stays as the last one known.
 static void devplug_disconnect(struct device_plugin *p)
 {
     struct resource *r = take_ptr(p->resource);
@@ -257,7 +257,7 @@ void devplug_call_plugin(struct device_plugin *p, const char *method,
     p->owner->options.transport->call(p->link, &q);
 }
 
-// --- What they tell ------------------------------------------------------------------------------
+// --- Device lists --------------------------------------------------------------------------------
 
 static void devplug_on_list(void *arg, struct str message)
 {
@@ -415,7 +415,7 @@ void devplug_register(struct devplug *d, const struct plugin_register_request *q
     p->link = d->options.transport->open(d->options.transport, p->path, devplug_on_state, p);
 }
 
-// --- The disk ------------------------------------------------------------------------------------
+// --- Checkpoint ----------------------------------------------------------------------------------
 
 int devplug_save(struct devplug *d, struct err *err)
 {
@@ -466,7 +466,7 @@ static void devplug_load_checkpoint(struct devplug *d)
             devplug_start_grace(devplug_put_resource(d, one->resource));
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 static int64_t devplug_or_default(int64_t v, int64_t usual)
 {
@@ -515,7 +515,7 @@ void devplug_free(struct devplug *d)
     free(d);
 }
 
-// --- The node ------------------------------------------------------------------------------------
+// --- Capacity of the node ------------------------------------------------------------------------
 
 void devplug_amounts(const struct devplug *d, devplug_amount_fn fn, void *arg)
 {

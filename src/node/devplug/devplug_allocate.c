@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices for the containers of a pod: which ones, what the plugin says to them, and what is kept of it.
+// Allocates devices of plugins to the containers of a pod: chooses them, asks the plugin, saves its
+// answer.
 //
-// Devices are in the ledger from the moment they are chosen, so operations of several pods may be under way at the
-// same time. Nothing is on disk before the plugins have agreed to everything; a crash before that leaves no trace,
-// and the pod is admitted as if for the first time.
+// Devices are in the ledger from the moment they are chosen, so operations of several pods may be
+// under way at the same time. Nothing is on disk before the plugins have agreed to everything; a
+// crash before that leaves no trace, and the pod is admitted as if for the first time.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -85,7 +86,7 @@ void devplug_cancel_ops(struct devplug *d, struct str uid)
                                 err_set(&op->err, ECANCELED, "the pod is not started any more"));
 }
 
-// --- What is there to take -----------------------------------------------------------------------
+// --- Free devices --------------------------------------------------------------------------------
 
 static void devplug_allocate_remove_ids(struct id_list *l, const struct device_grant *g)
 {
@@ -130,7 +131,7 @@ static struct id_list devplug_allocate_list_reusable(struct device_op *op,
     return out;
 }
 
-// Healthy devices that nobody holds, in the plugin's order.
+// Healthy devices that are not held, in the plugin's order.
 static struct id_list devplug_allocate_list_available(struct device_op *op,
                                                       const struct resource *r)
 {
@@ -454,7 +455,8 @@ static bool devplug_allocate_is_plugin_resource(const struct devplug *d, struct 
     return (r && r->known) || device_ledger_has_resource(&d->ledger, resource);
 }
 
-// Calls fn for what a container needs of plugins. Extended resources cannot be overcommitted: limits say it all.
+// Calls fn for what a container needs of plugins. Extended resources cannot be overcommitted:
+// limits say it all.
 static void devplug_allocate_each_need(const struct devplug *d, const struct api_pod *pod,
                                        const struct api_container *c,
                                        void (*fn)(void *arg, const struct device_step *s),
@@ -512,7 +514,7 @@ static bool devplug_allocate_is_stranded(void *arg, const struct device_grant *g
     return !map_has((struct device_set *)arg, g->pod_uid);
 }
 
-// As kubelet, before something is given away: what nobody came to take back.
+// As kubelet, before devices are allocated: release those of pods that are gone.
 static void devplug_allocate_release_stranded(struct devplug *d)
 {
     struct device_set there = {0};
@@ -589,7 +591,8 @@ void devplug_release(struct devplug *d, struct str uid)
 {
     struct err err = {0};
     devplug_cancel_ops(d, uid);
-    // A text that cannot be written now is written with the next change, and collect() finds what is left.
+    // A text that cannot be written now is written with the next change, and collect() finds what
+    // is left.
     if (device_ledger_drop(&d->ledger, devplug_allocate_grant_is_of, &uid) > 0 &&
         devplug_save(d, &err) < 0)
         LOG_WARN(&devplug_log, "the checkpoint of devices is not written", log_z("why", err.msg));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a container gets, what its status says, and what PodResources tells, from the ledger.
+// Views of the ledger: what the runtime gives a container, its status, and PodResources.
 #include "node/devplug/devplug_int.h"
 
 #include "base/banned.h"
 
-// --- What a container gets -----------------------------------------------------------------------
+// --- The runtime's view --------------------------------------------------------------------------
 
-// True for the first of a name; a second one that says something else is told of.
+// True for the first of a name; a second one with another value is logged.
 static bool devplug_pod_is_first(struct device_set *seen, const char *kind, struct str key)
 {
     bool fresh = false;
@@ -149,7 +149,7 @@ struct health_walk {
     struct VEC(struct api_resource_health) one;
 };
 
-// As kubelet: a device that nothing is known of, since its plugin has not told yet, counts as healthy.
+// As kubelet: an unknown device of a plugin that has not reported yet counts as healthy.
 static void devplug_pod_add_health(void *arg, const struct one_device *d)
 {
     struct health_walk *w = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registration socket of device plugins.
+// The registration socket of device plugins: a gRPC server that hands requests to devplug_register.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drivers that are gone but still owe an unprepare: told as an event and as a condition of the node, with
-// a way out for those that never come back.
+// Drivers that are gone but still owe an unprepare: reports them as an event and as a condition of
+// the node, and abandons those that never come back.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -24,7 +24,7 @@ struct blocked {
     struct entries entries;
     size_t calls;
     bool condition_true; // as it was last written
-    bool written;        // the condition says what is the case
+    bool written;        // the condition is up to date
     bool looking;        // for drivers to abandon
 };
 
@@ -129,7 +129,7 @@ static void blocked_patch_node(struct blocked *b)
                  b);
 }
 
-// --- Noting --------------------------------------------------------------------------------------
+// --- Blocked drivers -----------------------------------------------------------------------------
 
 static void blocked_report_claims(struct blocked *b, const struct dra_op_batch *batch,
                                   const struct err *err)
@@ -164,7 +164,7 @@ void blocked_note(struct blocked *b, const struct dra_op_batch *batch, const str
     blocked_report_claims(b, batch, err);
     if (e) {
         e->reason = reason;
-        return; // the condition is written anew with the next round
+        return; // the condition is written again in the next round
     }
     LOG_WARN(&dra_log, "a driver is gone but has claims to unprepare",
              log_str("driver", batch->driver), log_z("why", err->msg));
@@ -198,7 +198,7 @@ void dra_blocked_each(const struct dra *d, void (*fn)(void *arg, const struct dr
     }
 }
 
-// --- The way out ---------------------------------------------------------------------------------
+// --- Abandoning a driver -------------------------------------------------------------------------
 
 int dra_abandon(struct dra *d, struct str driver, bool waiting_only, struct err *err)
 {
@@ -261,7 +261,7 @@ void blocked_check(struct blocked *b)
     client_get(d->options.client, &key, blocked_on_node, b);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 struct blocked *blocked_new(struct dra *d)
 {

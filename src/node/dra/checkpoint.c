@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Kubelet's dra_manager_state: writes the claims of a node as kubelet does, byte for byte including
+// the checksum, and reads it with bounds and checks, since an older or foreign program may have
+// written it.
 #include "node/checkpoint.h"
 
 #include "codec/json.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The claims of a node in memory, by namespace and name: built from the API or the checkpoint, with
+// the pods that use them and what each driver prepared.
 #include "node/dra/claims.h"
 
 #include <assert.h>
@@ -161,7 +164,7 @@ static bool node_claim_result_skips(const struct api_device_request_allocation_r
     return false;
 }
 
-// node_claim_all_skip says whether every result of a driver skips an operation.
+// node_claim_all_skip: every result of a driver skips an operation.
 static bool node_claim_all_skip(const struct api_device_request_allocation_result_array *results,
                                 struct str driver, struct str operation)
 {
@@ -235,7 +238,7 @@ int node_claim_from_api(const struct api_resource_claim *from, bool skips_allowe
     return 0;
 }
 
-// --- All of them ---------------------------------------------------------------------------------
+// --- All claims ----------------------------------------------------------------------------------
 
 void node_claims_done(struct node_claims *c)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manager's life: operations and their order, the reconcile round, healing.
+// The DRA manager: operations and their order, reconciling with the pods of the node, healing of
+// claims that are not trusted, and the health of devices.
 #include "node/dra.h"
 
 #include <assert.h>
@@ -119,7 +120,7 @@ void dra_metrics(const struct dra *d, struct sbuf *out)
     dra_meter_write(&d->meter, &d->claims, out);
 }
 
-// --- What callers ask for ------------------------------------------------------------------------
+// --- Interface -----------------------------------------------------------------------------------
 
 static const struct api_pod *dra_pod_spec(const struct typed_object *o)
 {
@@ -392,7 +393,7 @@ static void dra_on_health_message(void *arg, struct str driver, struct str messa
     struct err err = {0};
     bool dirty = false;
     if (plugin_decode(&plugin_health_response_message, message, &r, &a, &err) < 0) {
-        LOG_WARN(&dra_log, "a health report makes no sense", log_str("driver", driver),
+        LOG_WARN(&dra_log, "cannot decode a health report", log_str("driver", driver),
                  log_z("why", err.msg));
         return;
     }
@@ -413,7 +414,7 @@ static void dra_on_health_end(void *arg, struct str driver)
         dra_save_health(d);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 static void dra_load_health(struct dra *d)
 {

@@ -37,9 +37,9 @@ static size_t dra_call_claim_index(const struct dra_op_batch *b, struct str uid)
     return SIZE_MAX;
 }
 
-// dra_call_match finds the answer to each claim of a batch: its number, or SIZE_MAX. An answer is a map: of two
-// entries for a claim the last one counts. Returns how many have none, or -ERR_INTERNAL for a claim that was
-// not in the request.
+// dra_call_match finds the answer to each claim of a batch: its number, or SIZE_MAX. An answer is a
+// map: of two entries for a claim the last one counts. Returns how many have none, or -ERR_INTERNAL
+// for a claim that was not in the request.
 static int dra_call_match(struct dra_op *op, const struct dra_op_batch *b,
                           const struct dra_answers *answers, size_t *ret)
 {

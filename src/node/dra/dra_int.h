@@ -101,9 +101,10 @@ struct dra_op {
 // dra_op_new makes an operation that runs when earlier ones of the pod are over.
 struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, const struct dra_op_kind *kind,
                           dra_done_fn done, void *arg);
-// dra_op_end ends it; err of the operation tells why if code is not 0. The operation is gone then.
+// dra_op_end ends it; err of the operation has the reason if code is not 0. The operation is freed.
 void dra_op_end(struct dra_op *op, int code);
-// dra_op_resume is called first in every answer that an operation waited for. NULL: it has ended meanwhile.
+// dra_op_resume is called first in every answer that an operation waited for. NULL: it has ended
+// meanwhile.
 struct dra_op *dra_op_resume(struct dra_op *op);
 
 // dra_call_add adds a claim to the call of a driver.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Metrics of the DRA manager, under kubelet's names and with its buckets, so that dashboards made
+// for kubelet work.
 #include "node/dra/dra_meter.h"
 
 #include "base/clock.h"
@@ -7,7 +10,8 @@
 
 #include "base/banned.h"
 
-// Kubelet's: fifteen from 0.1 s to 40 s, each so much longer than the one before: the fourteenth root of 400.
+// Kubelet's: fifteen from 0.1 s to 40 s, each so much longer than the one before: the fourteenth
+// root of 400.
 static const struct prom_buckets buckets = {.first = 0.1, .factor = 1.534127404634391, .n = 15};
 
 void dra_meter_operation(struct dra_meter *m, bool preparing, bool failed, int64_t took_ns)

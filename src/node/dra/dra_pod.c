@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a container gets and what its status says, from what is known of its claims.
+// Views of the claims: CDI devices of a container, PodResources, and the health in its status.
 #include "node/dra/dra_int.h"
 
 #include "base/banned.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preparing: look at everything, write down what is about to be owed, ask the drivers, write down what
-// they said.
+// Preparing claims: check everything, save what is about to be owed, call the drivers, save their
+// answers. A crash at any point leaves a checkpoint that is safe to continue from.
 #include "api/match/claim.h"
 #include "node/dra/dra_int.h"
 #include "os/fault.h"
@@ -44,7 +44,7 @@ int dra_pod_claim_name(const struct api_pod *pod, const struct api_pod_resource_
                    STR_ARG(meta->namespace), STR_ARG(meta->name), STR_ARG(entry->name));
 }
 
-// --- Looking, without changing anything ----------------------------------------------------------
+// --- Checks, without side effects ----------------------------------------------------------------
 
 static void dra_prepare_check_next(struct dra_op *op);
 static void dra_prepare_commit(struct dra_op *op);
@@ -185,7 +185,7 @@ static void dra_prepare_run(struct dra_op *op)
         dra_prepare_check_next(op);
 }
 
-// --- Writing down --------------------------------------------------------------------------------
+// --- Checkpoint ----------------------------------------------------------------------------------
 
 static struct node_claim *dra_prepare_known_claim(const struct dra_op *op,
                                                   const struct dra_op_claim *c)
@@ -282,7 +282,7 @@ static void dra_prepare_commit(struct dra_op *op)
     dra_call_drivers(op);
 }
 
-// --- Asking the drivers --------------------------------------------------------------------------
+// --- Answers of the drivers ----------------------------------------------------------------------
 
 static void dra_prepare_finish(struct dra_op *op)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The manager's state on disk: when it is believed, and when an older copy is.
+// The manager's state on disk: when the checkpoint is trusted, and when its older copy is used
+// instead.
 #include "node/checkpoint.h"
 #include "node/dra/dra_int.h"
 #include "os/fault.h"
@@ -84,8 +85,8 @@ static int dra_state_recover(struct dra *d, const struct err *damage, struct err
 static int dra_state_start_empty(struct dra *d, struct err *err)
 {
     int r = dra_state_write_state(d, err);
-    // Whoever removed the file meant the copy as well. Written, not linked: what damages one of them
-    // must not damage both.
+    // Whoever removed the file meant the copy as well. Written, not linked: what damages one of
+    // them must not damage both.
     cleanup_sbuf struct sbuf text = {0};
     checkpoint_write(&d->claims, &text);
     if (r == 0)

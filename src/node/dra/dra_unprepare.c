@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unpreparing, from the checkpoint: strike the pod off, and let drivers go of claims that nobody uses any
-// more.
+// Unpreparing claims, from the checkpoint: remove the pod, and call the drivers of claims that no
+// pod uses any more.
 #include "node/dra/dra_int.h"
 
 #include "base/banned.h"
@@ -18,7 +18,7 @@ static int dra_unprepare_collect_claims(struct dra_op *op)
     }
     if (op->claims.n > 0 || !op->pod)
         return 0;
-    // Nothing is owed to a driver then; but a pod whose claims cannot be named is told of.
+    // Nothing is owed to a driver then; but a pod whose claims cannot be named is a failure.
     const struct api_pod *pod = op->pod->object.value;
     for (size_t i = 0; i < pod->spec.resource_claims.n; i++) {
         struct str name;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The health of devices: takes in reports, expires devices that are not reported again in time, and
+// keeps the result in a file across restarts.
 #include "node/dra/health.h"
 
 #include <stdlib.h>
@@ -307,7 +310,7 @@ static void health_read_device(struct driver *d, const yyjson_val *v)
     device->timeout_ns = timeout_ns > 0 ? timeout_ns : HEALTH_TIMEOUT_NS;
     free(device->message);
     device->message = health_keep_message(health_get_text(v, STR("Message")));
-    // What cannot be told in nanoseconds is no time of ours.
+    // A time that nanoseconds cannot represent was not written by us.
     bool sane = at.sec > 0 && at.sec < INT64_MAX / CLOCK_NS_PER_SEC - 1;
     device->updated_ns = sane ? at.sec * CLOCK_NS_PER_SEC + at.nsec : 0;
 }

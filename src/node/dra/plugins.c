@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The registered drivers and their instances: chooses versions and the instance to call, keeps a
+// connection to each, and follows their health streams.
 #include "node/dra/plugins.h"
 
 #include <stdlib.h>
@@ -22,7 +25,7 @@ struct plugin {
     struct transport_link *link;
     bool connected;
     bool watching;  // a health stream is open
-    bool no_health; // the driver says it does not have it
+    bool no_health; // the driver does not implement it
     bool closing;
     struct exec_timer health_retry;
 };
@@ -41,7 +44,7 @@ struct plugins {
     struct driver_map drivers;
 };
 
-// --- Which versions ------------------------------------------------------------------------------
+// --- Versions ------------------------------------------------------------------------------------
 
 static const char *const dra_services[] = {PLUGIN_ID_DRA_V1, PLUGIN_ID_DRA_V1BETA1};
 static const char *const health_services[] = {PLUGIN_ID_HEALTH_V1, PLUGIN_ID_HEALTH_ALPHA};
@@ -77,8 +80,8 @@ static void plugins_add_list(struct sbuf *out, const struct str *texts, size_t n
     sbuf_addc(out, ']');
 }
 
-// kubelet takes any text. The API takes no other driver names, and one like "=other.example.com" would be
-// another driver's in a field selector.
+// kubelet takes any text. The API takes no other driver names, and one like "=other.example.com"
+// would be another driver's in a field selector.
 static int plugins_check_name(const struct plugin_info *info, struct err *err)
 {
     if (info->name.n == 0)
@@ -94,8 +97,8 @@ static int plugins_check_name(const struct plugin_info *info, struct err *err)
     return 0;
 }
 
-// plugins_check_info says whether a plugin of this name that supports these can be used. Returns 0 or
-// -ERR_INVALID with kubelet's text where kubelet has one.
+// plugins_check_info checks the name and the versions of a plugin. Returns 0 or -ERR_INVALID with
+// kubelet's text where kubelet has one.
 static int plugins_check_info(const struct plugin_info *info, struct err *err)
 {
     int r = plugins_check_name(info, err);
@@ -147,7 +150,7 @@ static void plugins_on_health_end(void *arg, const struct grpc_result *r)
     if (p->closing)
         return;
     if (r->status == GRPC_UNIMPLEMENTED) {
-        p->no_health = true; // one that gains it registers anew
+        p->no_health = true; // one that gains it registers again
         return;
     }
     p->health_retry.fn = plugins_on_health_retry;
@@ -344,7 +347,7 @@ void plugins_each(const struct plugins *p, void (*fn)(void *arg, const struct pl
     }
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 struct plugins *plugins_new(const struct plugins_options *options)
 {

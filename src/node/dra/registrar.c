@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Scans the registration directory, connects to each socket, queries the plugin behind it and
+// notifies it of the result; a failed one is retried with a growing delay.
 #include "node/dra/registrar.h"
 
 #include <dirent.h>
@@ -53,7 +56,7 @@ struct socket {
     int64_t next_ns;  // not before
     struct transport_link *link;
     struct exec_timer timer; // of the dialling
-    // What it said:
+    // Its answer:
     char *driver, *endpoint;
     bool accepted;
     struct err err; // why not
@@ -147,7 +150,7 @@ static void registrar_notify_plugin(struct socket *s)
     s->owner->options.transport->call(s->link, &q);
 }
 
-// Takes the plugin in, or says in s->err why not.
+// Accepts the plugin, or sets s->err.
 static void registrar_accept_info(struct socket *s, struct plugin_info *info)
 {
     const struct registrar_options *o = &s->owner->options;
@@ -219,8 +222,7 @@ static void registrar_on_dial_timeout(void *arg)
 {
     struct socket *s = arg;
     (void)err_set(&s->err, ERR_TIMEOUT,
-                  "RegisterPlugin error -- dial failed at socket %s, err: nobody answers there",
-                  s->path);
+                  "RegisterPlugin error -- dial failed at socket %s, err: no answer", s->path);
     registrar_retry_later(s);
 }
 
@@ -234,7 +236,7 @@ static void registrar_dial_socket(struct socket *s)
     exec_timer_start(o->exec, &s->timer, o->dial_ns ? o->dial_ns : DIAL_NS);
 }
 
-// --- The folder ----------------------------------------------------------------------------------
+// --- The directory -------------------------------------------------------------------------------
 
 static void registrar_socket_free(struct socket *s)
 {
@@ -355,7 +357,7 @@ static void registrar_on_scan(void *arg)
         o->looked(o->arg, unsettled);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 int registrar_new(const struct registrar_options *options, struct registrar **ret, struct err *err)
 {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// gRPC over unix sockets as the production transport, and kubelet's texts for failed calls.
 #include "node/dra/transport.h"
 
 #include <stdlib.h>

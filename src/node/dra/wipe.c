@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Deletes ResourceSlices of drivers that are gone, one job a driver, retried until the API server
+// has accepted it: a scheduler must not allocate devices that no driver serves.
 #include "node/dra/wipe.h"
 
 #include <stdlib.h>
@@ -20,7 +23,7 @@ static struct log_module log_mod = LOG_MODULE("agent");
 // One wiping: waiting for its time, or under way. It is alone in its memory while a call is.
 struct job {
     struct list_node node;
-    struct wipe *owner; // NULL: nobody waits for it any more
+    struct wipe *owner; // NULL: abandoned
     char *driver;       // "": all
     struct exec_timer timer;
     bool calling;
@@ -90,7 +93,7 @@ static void wipe_retry_later(struct job *j)
         exec_timer_start(e, &j->timer, wait_ns);
 }
 
-// The job after its call, or NULL when nobody waits for it.
+// The job after its call, or NULL when it is abandoned.
 static struct job *wipe_end_call(struct job *j)
 {
     j->calling = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two certificates of a node, in files, renewed in time.
+// Keeps the two certificates of a node in files and renews them in time.
 #include "node/identity.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct kept {
     struct exec_timer timer;
     struct identity_request *ask; // under way
     int64_t retry_ns;
-    bool failing; // said already
+    bool failing; // reported already
 };
 
 struct identity {
@@ -50,7 +50,7 @@ static void identity_report(const struct identity *i, const char *fmt, const cha
         i->options.say(i->options.arg, line.p);
 }
 
-// --- When ----------------------------------------------------------------------------------------
+// --- Time of renewal -----------------------------------------------------------------------------
 
 static int64_t identity_wall_s(const struct identity *i)
 {
@@ -92,7 +92,7 @@ static void identity_schedule_renewal(struct kept *k)
                      (seconds < most ? seconds : most) * CLOCK_NS_PER_SEC);
 }
 
-// --- Renewing ------------------------------------------------------------------------------------
+// --- Renewal -------------------------------------------------------------------------------------
 
 static void identity_retry_later(struct kept *k, const struct err *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One CertificateSigningRequest: create it, then poll until it is signed, denied or too late. Each answer
-// decides what identity_request_advance does next.
+// One CertificateSigningRequest: create it, then poll until it is signed, denied or too late. Each
+// answer decides what identity_request_advance does next.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -55,8 +55,8 @@ static void identity_request_finish(struct identity_request *q, int r, const str
     identity_request_free(q);
 }
 
-// identity_request_read reads the certificate in an answer. Returns 0, -EAGAIN (not decided yet, or the server
-// cannot be reached), or a failure.
+// identity_request_read reads the certificate in an answer. Returns 0, -EAGAIN (not decided yet, or
+// the server cannot be reached), or a failure.
 static int identity_request_read(const struct client_answer *answer, struct str *ret,
                                  struct err *err)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joining a cluster. join_steps is the whole chain in order. A step that calls the server runs the loop until
-// its callback has recorded the result.
+// Joining a cluster. join_steps is the whole chain in order. A step that calls the server runs the
+// loop until its callback has recorded the result.
 #include "node/join.h"
 
 #include <stdlib.h>

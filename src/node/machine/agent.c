@@ -14,8 +14,8 @@
 #include "node/podresources.h"
 #include "node/pods/pods.h"
 #include "node/pods/probe_net.h"
-#include "node/pods/volume.h"
 #include "node/runtime/runtime_crun.h"
+#include "node/volume/volume.h"
 
 #include "base/banned.h"
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The environment of a container: expansion of $(NAME), fields of the downward API, resources,
+// config maps and secrets, and the variables of services. Sizes are bounded, since pods choose
+// them.
 #include "node/pods/env.h"
 
 #include <assert.h>
@@ -206,7 +210,7 @@ int env_resource(const struct env_facts *f, const struct api_resource_field_sele
     return 0;
 }
 
-// --- The variables -------------------------------------------------------------------------------
+// --- Variables -----------------------------------------------------------------------------------
 
 static bool env_is_valid_name(struct str name)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a pod that was bound to this node may run on it: kubelet's own look at what a scheduler should have
-// looked at, with its reasons and texts.
+// Admission of a pod that is bound to this node: kubelet checks again what a scheduler should have
+// checked, with its reasons and texts.
 #include "api/match/claim.h"
 #include "api/match/label.h"
 #include "api/match/node.h"
@@ -33,8 +33,8 @@ static int64_t pod_admit_container_request(const struct api_pod *pod, const stru
     return pod_admit_quantity_value(pod_admit_find_quantity(&c->resources.requests, resource), cpu);
 }
 
-// What a pod needs of a resource: its containers and sidecars together, or the most that initialisation needs at
-// one time; what the pod says as a whole goes before that.
+// What a pod needs of a resource: its containers and sidecars together, or the most that
+// initialisation needs at one time; the pod's own resources take precedence.
 static int64_t pod_admit_pod_request(const struct api_pod *pod, struct str resource)
 {
     bool cpu = str_eqz(resource, "cpu");

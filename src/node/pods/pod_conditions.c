@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The conditions of a pod that a kubelet owns, computed from the statuses of its containers with
+// kubelet's reasons and messages.
 #include "node/pods/pod_conditions.h"
 
 #include "api/match/claim.h"

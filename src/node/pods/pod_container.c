@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime is asked for: a container's command, environment, mounts, devices, privileges and limits,
-// out of its spec and of what the pod refers to.
+// The request to the runtime for a container: its command, environment, mounts, devices, privileges
+// and limits, from its spec and the objects that the pod refers to.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "api/service_names.h"
 #include "node/pods/env.h"
 #include "node/pods/pods_int.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 
 #include "base/banned.h"
 
@@ -38,7 +38,7 @@ static void pod_container_add_service_env(void *arg, const struct typed_object *
     struct service_walk *w = arg;
     bool api = str_eqz(o->meta->namespace, "default") && str_eqz(o->meta->name, "kubernetes");
     if (api && api_map_find(&o->meta->annotations, STR(SERVICE_DIRECT)))
-        return; // its cluster IP leads nowhere: pod_container_add_api_env gives the server's own address
+        return; // its cluster IP has no route: pod_container_add_api_env adds the real address
     if (api)
         w->api = true;
     if (api || (w->all && str_eq(o->meta->namespace, w->namespace)))
@@ -359,9 +359,9 @@ static void pod_container_set_limits(struct pod_container *c, struct runtime_lim
         score < pod_container_lowest_oom_score() ? pod_container_lowest_oom_score() : score;
 }
 
-// --- All of it -----------------------------------------------------------------------------------
+// --- The request ---------------------------------------------------------------------------------
 
-// What claims give, and what plugins asked for.
+// Devices of claims and of device plugins.
 static int pod_container_set_dra_devices(struct pod_container *c, const struct devplug_gifts *gifts,
                                          struct arena *arena, struct runtime_container *q,
                                          struct err *err)
@@ -383,7 +383,7 @@ static int pod_container_set_dra_devices(struct pod_container *c, const struct d
     return r;
 }
 
-// Environment and mounts of plugins come first: what the pod says goes before them.
+// Environment and mounts of plugins come first: the pod's own override them.
 static int pod_container_set_plugin_devices(struct pod_container *c, struct arena *arena,
                                             struct devplug_gifts *gifts, struct env_pairs *env,
                                             struct mounts *mounts, struct err *err)

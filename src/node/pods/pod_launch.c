@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The start of a container. pod_launch_steps is the whole chain in order; pod_launch_advance runs it. A step
-// that waits is advanced by its callback, with the result. Other containers of the pod start afterwards.
+// The start of a container. pod_launch_steps is the whole chain in order; pod_launch_advance runs
+// it. A step that waits is advanced by its callback, with the result. Other containers of the pod
+// start afterwards.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -238,7 +239,7 @@ static void pod_launch_on_created(void *arg, int code, struct str id, const stru
         c->now.state = RUNTIME_CREATED;
         pod_text_set(&c->now.sandbox_id, c->pod->sandbox.id);
         free(c->image_asked);
-        c->image_asked = xstrndup(image.n ? image.p : "", image.n);
+        c->image_asked = pod_text_copy(image);
         pod_launch_refresh_run(c);
     }
     if (!pod_step_take(arg, &call))
@@ -259,7 +260,8 @@ static int pod_launch_create(struct pod_container *c, struct err *err)
     return POD_STEP_WAITS;
 }
 
-// The runtime forbids what the security context rules out; that is an error of the configuration, too.
+// The runtime forbids what the security context rules out; that is an error of the configuration,
+// too.
 static void pod_launch_fail_create(struct pod_container *c, int r, const struct err *err)
 {
     bool config = c->launch.step != LAUNCH_CREATE || r == -ERR_FORBIDDEN;
@@ -382,7 +384,8 @@ static const struct {
     [LAUNCH_DONE] = {pod_launch_finish, NULL},
 };
 
-// pod_launch_advance takes the result of the step under way and runs the next ones up to one that waits.
+// pod_launch_advance takes the result of the step under way and runs the next ones up to one that
+// waits.
 static void pod_launch_advance(struct pod_container *c, int r, const struct err *err)
 {
     struct err why = {0};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logs of containers do not grow for ever: a file that has become too large is moved away and begun anew (its monitor notices), the
-// oldest of those go, and so do the logs of runs that are not kept. Sizes and names are kubelet's.
+// Rotates the logs of containers: a file that is too large is renamed and a new one begun (its
+// monitor notices), the oldest are removed, and so are the logs of runs that are not kept. Sizes
+// and names are kubelet's.
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ void pod_logs_drop(const struct pod_container *c, uint32_t attempt)
     (void)closedir(d);
 }
 
-// --- Moving away ---------------------------------------------------------------------------------
+// --- Rotation ------------------------------------------------------------------------------------
 
 static void pod_logs_rotate(DIR *d, const char *log, int64_t now_s)
 {
@@ -85,7 +86,7 @@ static void pod_logs_rotate(DIR *d, const char *log, int64_t now_s)
                    (int)(now_s % 60));
     if (renameat(dirfd(d), log, dirfd(d), moved) != 0)
         return;
-    // Whoever reads it before the container says something more finds an empty log, not none.
+    // A reader finds an empty log, not none, before the container writes more.
     int fd = openat(dirfd(d), log, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
     if (fd >= 0)
         (void)close(fd);

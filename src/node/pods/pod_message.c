@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last words of a container: what it wrote into its message file, or the end of its log.
+// The termination message of a container: its message file, or the end of its log.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

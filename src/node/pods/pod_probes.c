@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The probes of a container and what their verdicts change: whether it has started, whether it is ready, and
-// a restart when it is neither alive nor starting.
+// The probes of a container and what their verdicts change: whether it has started, whether it is
+// ready, and a restart when it is neither alive nor starting.
 #include "node/pods/pods_int.h"
 
 #include "base/banned.h"

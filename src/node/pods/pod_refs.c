@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The objects a pod refers to: collects their names from the spec and fetches them, so that volumes
+// and environment are built without waiting.
 #include "node/pods/pod_refs.h"
 
 #include <stdlib.h>
@@ -11,7 +14,7 @@
 // A token is renewed when four fifths of its life are over, or after a day.
 #define TOKEN_DAY_NS (INT64_C(86400) * CLOCK_NS_PER_SEC)
 
-// --- What there is -------------------------------------------------------------------------------
+// --- References of a pod -------------------------------------------------------------------------
 
 static struct pod_ref *pod_refs_find_entry(const struct pod_refs *r, enum pod_ref_kind kind,
                                            struct str name, struct str audience,
@@ -158,13 +161,15 @@ static void pod_refs_take_answer(struct pod_ref *ref, const struct fetch *f,
 
 static void pod_refs_on_fetched(void *arg, const struct client_answer *a);
 
-// As kubelet sees it: annotations are whose who may write the claim, its status is the controller's.
+// As kubelet sees it: annotations are whose who may write the claim, its status is the
+// controller's.
 static bool pod_refs_claim_is_bound(const struct api_persistent_volume_claim *claim)
 {
     return claim->spec.volume_name.n && str_eqz(claim->status.phase, "Bound");
 }
 
-// pod_refs_fetch_volume asks for the volume of a claim that was fetched. False: there is nothing to ask for.
+// pod_refs_fetch_volume asks for the volume of a claim that was fetched. False: there is nothing to
+// ask for.
 static bool pod_refs_fetch_volume(struct pod_refs *r, const struct pod_ref *ref, struct fetch *f)
 {
     if (ref->kind != REF_VOLUME_CLAIM || f->of_claim || ref->err.code != 0 || !ref->object ||
@@ -224,7 +229,7 @@ static const struct str kind_names[] = {[REF_CONFIG_MAP] = STR_INIT("ConfigMap")
                                         [REF_TOKEN] = STR_INIT("TokenRequest"),
                                         [REF_VOLUME_CLAIM] = STR_INIT("PersistentVolumeClaim")};
 
-// What is wrong with a claim, as kubelet says it; NULL: nothing.
+// Why a claim cannot be used, in kubelet's words; NULL: it can.
 static const char *pod_refs_explain_claim(const struct pod_ref *ref)
 {
     const struct api_persistent_volume_claim *claim = ref->object->object.value;
@@ -233,7 +238,7 @@ static const char *pod_refs_explain_claim(const struct pod_ref *ref)
     if (!pod_refs_claim_is_bound(claim))
         return "PVC is not bound";
     if (!ref->volume)
-        return ref->err.code ? ref->err.msg : "its PersistentVolume was not asked for yet";
+        return ref->err.code ? ref->err.msg : "its PersistentVolume was not fetched yet";
     if (!volume_is_for(ref->volume->object.value, claim))
         return "its PersistentVolume is bound to another claim";
     return NULL;
@@ -272,7 +277,7 @@ void pod_refs_cancel(struct pod_refs *r)
     r->waiting = 0;
 }
 
-// --- Looking up ----------------------------------------------------------------------------------
+// --- Lookup --------------------------------------------------------------------------------------
 
 const struct pod_ref *pod_refs_find(const struct pod_refs *r, enum pod_ref_kind kind,
                                     struct str name)

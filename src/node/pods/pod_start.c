@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The start of a pod up to its sandbox; its containers follow in pod_launch.c. pod_start_steps is the whole
-// chain in order; pod_start_advance runs it. A step that waits is advanced by its callback, with the result.
+// The start of a pod up to its sandbox; its containers follow in pod_launch.c. pod_start_steps is
+// the whole chain in order; pod_start_advance runs it. A step that waits is advanced by its
+// callback, with the result.
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "node/pods/pods_int.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -258,7 +259,7 @@ static void pod_start_on_address(void *arg, const struct runtime_list *all)
         if (!str_eqz(s->id, p->sandbox.id))
             continue;
         free(p->sandbox.address);
-        p->sandbox.address = xstrndup(s->address.n ? s->address.p : "", s->address.n);
+        p->sandbox.address = pod_text_copy(s->address);
         p->sandbox.ready = s->state == RUNTIME_POD_READY;
     }
     pod_start_advance(p, 0, NULL);
@@ -282,8 +283,8 @@ static int pod_start_finish(struct pod *p, struct err *err)
 
 // --- The chain -----------------------------------------------------------------------------------
 
-// begin returns 0 (done), POD_STEP_WAITS (its callback advances), or a failure: the event has reason and
-// message; without a reason the failure is ignored.
+// begin returns 0 (done), POD_STEP_WAITS (its callback advances), or a failure: the event has
+// reason and message; without a reason the failure is ignored.
 static const struct {
     int (*begin)(struct pod *p, struct err *err);
     const char *reason, *message;
@@ -299,7 +300,8 @@ static const struct {
     [START_DONE] = {pod_start_finish, NULL, NULL},
 };
 
-// pod_start_advance takes the result of the step under way and runs the next ones up to one that waits.
+// pod_start_advance takes the result of the step under way and runs the next ones up to one that
+// waits.
 static void pod_start_advance(struct pod *p, int r, const struct err *err)
 {
     struct err why = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pod's status as kubelet writes it: containers, phase, conditions, addresses. Made from what is known now,
-// compared with what the API has, written as a patch of what is ours.
+// A pod's status as kubelet writes it: containers, phase, conditions, addresses. Computed from the
+// current state, compared with the API's, written as a patch of the fields that a kubelet owns.
 #include <stdlib.h>
 
 #include "api/match/claim.h"
@@ -135,7 +135,7 @@ static void pod_status_fill_container(const struct pod_container *c, struct aren
         .ready = c->kind == POD_INIT ? r->id && r->state == RUNTIME_EXITED && r->exit_code == 0
                                      : running && c->ready && c->kind != POD_DEBUG,
         .started = running && c->started && c->kind != POD_DEBUG,
-        .has_started = c->kind != POD_DEBUG, // as kubelet: nobody asks
+        .has_started = c->kind != POD_DEBUG, // as kubelet
         .restart_count = r->id             ? (int32_t)r->attempt
                          : c->next_attempt ? (int32_t)c->next_attempt - 1
                                            : 0};
@@ -362,7 +362,7 @@ static void pod_status_write_containers(struct json_writer *w, struct str key,
     json_write_array_end(w);
 }
 
-// Addresses are merged by value on the server unless it is told that these are all.
+// The server merges addresses by value unless the patch replaces the list.
 static void pod_status_write_ips(struct json_writer *w, struct str key, const struct str *ips,
                                  size_t n)
 {
@@ -480,7 +480,7 @@ static void pod_status_on_retry(void *arg)
     pod_status_changed(arg);
 }
 
-// The status is written when control is back at the exec: what changes together is told together.
+// The status is written in the next turn of the exec, once for several changes.
 void pod_status_changed(struct pod *p)
 {
     p->status.dirty = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way down: preStop, the stop with its grace, sidecars last; then namespaces, claims, volumes; then the object
-// is let go.
+// The stop of a pod: preStop, the stop with its grace, sidecars last; then sandbox, claims,
+// volumes; then the object is deleted. pod_continue_stop is the whole chain in order.
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -62,7 +62,7 @@ static void pod_stop_on_container_stopped(void *arg, int code, const struct err 
         pod_wake(call.pod, 0);
         return;
     }
-    if (c->now.state == RUNTIME_EXITED) { // told already
+    if (c->now.state == RUNTIME_EXITED) { // reported already
         pod_wake(c->pod, 0);
         return;
     }
@@ -183,7 +183,7 @@ static bool pod_stop_stop_all(struct pod *p)
     return !alive;
 }
 
-// --- Steps of the end ----------------------------------------------------------------------------
+// --- Steps of the stop ---------------------------------------------------------------------------
 
 static void pod_stop_retry_later(struct pod *p, const char *what, const struct err *err)
 {
@@ -191,7 +191,7 @@ static void pod_stop_retry_later(struct pod *p, const char *what, const struct e
     pod_step_failed(p);
 }
 
-// The pod whose step went well; NULL: it is gone, or has been told that the step failed.
+// The pod of a step that succeeded; NULL: it is gone, or the step failed and is retried.
 static struct pod *pod_stop_advance(void *arg, int code, const char *what, const struct err *err)
 {
     struct pod_call call;

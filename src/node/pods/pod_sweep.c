@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Stops or removes everything of a pod that the runtime lists, and its files; also for orphans,
+// whose pods the API does not have any more.
 #include "node/pods/pod_sweep.h"
 
 #include <dirent.h>
@@ -6,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "os/fault.h"
 
 #include "base/banned.h"
@@ -46,7 +49,7 @@ static void pod_sweep_free(struct sweep *s)
 
 static void pod_sweep_next(struct sweep *s);
 
-// The pods are gone: whoever waits is told so, and the rest is left to the next start.
+// The pods are freed: end the operation; the next start does the rest.
 static void pod_sweep_cancel(struct sweep *s)
 {
     struct err err = {0};
@@ -218,7 +221,7 @@ void pods_remove_files(struct pods *p, struct str uid, bool all, runtime_done_fn
     pod_sweep_on_files_removed(f);
 }
 
-// --- Orphans: what no pod of the API has ---------------------------------------------------------
+// --- Orphans -------------------------------------------------------------------------------------
 
 struct orphan {
     struct list_node node; // in the pods' orphans

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is due for a pod now: the order of containers, when they are started again, when it is over.
+// Decides what is due for a pod: admission, the sandbox, the order and restarts of containers, and
+// the stop.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -109,7 +110,7 @@ static int64_t pod_sync_crash_wait_ns(const struct pod_container *c)
         return 0;
     int64_t left = c->now.finished_ns + b->delay_ns - exec_wall_ns(p->exec);
     if (left > b->delay_ns)
-        return 0; // the clock was set back: how long it has waited already nobody knows
+        return 0; // the clock was set back: the time already waited is unknown
     return left > 0 ? left : 0;
 }
 
@@ -146,7 +147,7 @@ static void pod_sync_report_crash_loop(struct pod_container *c)
     pod_container_wait(c, "CrashLoopBackOff", text.p);
 }
 
-// --- What is next --------------------------------------------------------------------------------
+// --- Containers ----------------------------------------------------------------------------------
 
 enum next { NEXT_NOTHING, NEXT_LATER, NEXT_BEGUN };
 
@@ -264,7 +265,7 @@ static void pod_sync_run_containers(struct pod *p)
     }
 }
 
-// --- A new set of namespaces ---------------------------------------------------------------------
+// --- Sandbox -------------------------------------------------------------------------------------
 
 // What ran in namespaces that are gone is ended before new ones are made.
 static bool pod_sync_stop_old_containers(struct pod *p)
@@ -355,7 +356,7 @@ static void pod_sync_on_devices_allocated(void *arg, int code, const struct err 
     pod_sync(p);
 }
 
-// True: plugins are asked for its devices; it goes on when they have answered.
+// True: device plugins are called; pod_sync runs again when they have answered.
 static bool pod_sync_allocate_devices(struct pod *p)
 {
     struct devplug *d = p->owner->devices;
@@ -419,7 +420,7 @@ static bool pod_sync_is_past_deadline(struct pod *p)
     return true;
 }
 
-// --- The look ------------------------------------------------------------------------------------
+// --- Synchronization -----------------------------------------------------------------------------
 
 static bool pod_sync_should_stop(const struct pod *p)
 {

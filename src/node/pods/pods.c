@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pods this node has: what the API says, what the runtime has, and who looks after each.
+// The pods of this node: merges those of the API with those of the runtime and keeps a struct pod
+// for each.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,179 +13,7 @@
 
 #include "base/banned.h"
 
-// --- Calls ---------------------------------------------------------------------------------------
-
-struct pod_call *pod_call_new(struct pod *p, struct pod_container *c)
-{
-    struct pod_call *call = xcalloc(1, sizeof(*call));
-    *call = (struct pod_call){.pod = p, .container = c, .begun_ns = exec_now_ns(p->owner->exec)};
-    list_push_back(&p->calls, &call->node);
-    return call;
-}
-
-bool pod_call_take(void *arg, struct pod_call *ret)
-{
-    struct pod_call *call = arg;
-    bool there = list_linked(&call->node);
-    list_remove(&call->node);
-    *ret = *call;
-    free(call->text);
-    ret->text = NULL;
-    free(call);
-    return there;
-}
-
-void pod_text_set(char **at, const char *text)
-{
-    free(*at);
-    *at = text ? xstrndup(text, strlen(text)) : NULL;
-}
-
-// --- Small things --------------------------------------------------------------------------------
-
-const struct api_pod *pod_spec_of(const struct pod *p)
-{
-    return p->object->object.value;
-}
-
-const struct api_container *pod_container_spec(const struct pod_container *c)
-{
-    const struct api_pod_spec *s = &pod_spec_of(c->pod)->spec;
-    return c->kind == POD_DEBUG  ? c->debug
-           : c->kind == POD_MAIN ? &s->containers.p[c->index]
-                                 : &s->init_containers.p[c->index];
-}
-
-struct pod_container *pod_container_named(struct pod *p, struct str name)
-{
-    for (size_t i = 0; i < p->containers_len; i++)
-        if (str_eqz(name, p->containers[i]->name))
-            return p->containers[i];
-    return NULL;
-}
-
-void pod_wake(struct pod *p, int64_t delay_ns)
-{
-    int64_t due = exec_now_ns(p->owner->exec) + delay_ns;
-    if (!exec_timer_armed(&p->wake) || p->wake.due_ns > due)
-        exec_timer_start(p->owner->exec, &p->wake, delay_ns);
-}
-
-void pod_directory(const struct pod *p, struct sbuf *out)
-{
-    sbuf_addf(out, "%s/pods/%s", p->owner->options.data_dir, p->uid_text);
-}
-
-void pod_log_directory(const struct pod *p, struct sbuf *out)
-{
-    sbuf_addf(out, "%s/%.*s_%.*s_%s", p->owner->options.log_dir,
-              STR_ARG(p->object->meta->namespace), STR_ARG(p->object->meta->name), p->uid_text);
-}
-
-static void ERR_PRINTF(5, 0) pods_record_event(struct pod *p, struct str field, struct str type,
-                                               const char *reason, const char *fmt, va_list ap)
-{
-    char text[1024];
-    if (!p->owner->options.events)
-        return;
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
-    const struct api_object_meta *m = p->object->meta;
-    const struct api_object_reference ref = {.kind = STR("Pod"),
-                                             .api_version = STR("v1"),
-                                             .namespace = m->namespace,
-                                             .name = m->name,
-                                             .uid = m->uid,
-                                             .resource_version = m->resource_version,
-                                             .field_path = field};
-    event_record_ref(p->owner->options.events, &ref, type, str_z(reason), str_z(text));
-}
-
-void pod_add_event(struct pod *p, struct str type, const char *reason, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    pods_record_event(p, (struct str){0}, type, reason, fmt, ap);
-    va_end(ap);
-}
-
-void pod_container_event(struct pod_container *c, struct str type, const char *reason,
-                         const char *fmt, ...)
-{
-    cleanup_sbuf struct sbuf field = {0};
-    va_list ap;
-    sbuf_addf(&field, "spec.%s{%s}",
-              c->kind == POD_MAIN    ? "containers"
-              : c->kind == POD_DEBUG ? "ephemeralContainers"
-                                     : "initContainers",
-              c->name);
-    va_start(ap, fmt);
-    pods_record_event(c->pod, sbuf_str(&field), type, reason, fmt, ap);
-    va_end(ap);
-}
-
-int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first_ns, int64_t max_ns)
-{
-    const struct backoff_policy p = {.first_ns = first_ns, .max_ns = max_ns};
-    if (failed_ns - b->updated_ns > 2 * max_ns)
-        b->delay_ns = 0;
-    b->delay_ns = backoff_grow_ns(&p, b->delay_ns);
-    b->updated_ns = failed_ns;
-    return b->delay_ns;
-}
-
-// --- Runs of containers --------------------------------------------------------------------------
-
-void pod_run_done(struct pod_run *r)
-{
-    free(r->id);
-    free(r->sandbox_id);
-    free(r->image);
-    free(r->image_id);
-    free(r->reason);
-    free(r->message);
-    *r = (struct pod_run){0};
-}
-
-static char *pods_copy_str(struct str s)
-{
-    return xstrndup(s.n ? s.p : "", s.n);
-}
-
-void pod_run_set(struct pod_run *to, const struct runtime_container_status *s)
-{
-    bool same = to->id && str_eqz(s->id, to->id);
-    if (!same)
-        pod_run_done(to);
-    char *reason = same ? take_ptr(to->reason) : NULL;
-    char *message = same ? take_ptr(to->message) : NULL;
-    bool read = same && to->message_read;
-    if (same) {
-        free(to->id);
-        free(to->sandbox_id);
-        free(to->image);
-        free(to->image_id);
-    }
-    *to = (struct pod_run){
-        .id = pods_copy_str(s->id),
-        .sandbox_id = pods_copy_str(s->pod_id),
-        .attempt = s->attempt,
-        .state = s->state,
-        .image = pods_copy_str(s->image),
-        .image_id = pods_copy_str(s->image_id),
-        .started_ns = s->started_ns,
-        .finished_ns = s->finished_ns,
-        .exit_code = s->exit_code,
-        .signal = s->signal,
-        .oom_killed = s->oom_killed,
-        .message_read = read,
-        .reason = reason,
-        .message = message,
-    };
-    if (!to->message && s->message.n)
-        to->message = pods_copy_str(s->message);
-}
-
-// --- A pod comes, changes and goes ---------------------------------------------------------------
+// --- Pods of the API -----------------------------------------------------------------------------
 
 static void pods_on_wake(void *arg)
 {
@@ -196,7 +25,7 @@ static struct pod_container *pods_add_container(struct pod *p, struct str name,
 {
     struct pod_container *c = xcalloc(1, sizeof(*c));
     *c =
-        (struct pod_container){.pod = p, .kind = kind, .index = index, .name = pods_copy_str(name)};
+        (struct pod_container){.pod = p, .kind = kind, .index = index, .name = pod_text_copy(name)};
     p->containers[p->containers_len++] = c;
     return c;
 }
@@ -290,7 +119,7 @@ static struct pod *pods_add_pod(struct pods *owner, const struct typed_object *o
     struct pod *p = xcalloc(1, sizeof(*p));
     p->owner = owner;
     p->object = typed_object_ref(o);
-    p->uid_text = pods_copy_str(o->meta->uid);
+    p->uid_text = pod_text_copy(o->meta->uid);
     p->wake = (struct exec_timer){.fn = pods_on_wake, .arg = p};
     list_init(&p->calls);
     list_push_back(&owner->all, &p->node);
@@ -380,7 +209,7 @@ static void pods_on_pod_changed(void *arg, const struct typed_object *before,
         pod_wake(p, 0);
 }
 
-// --- The beginning -------------------------------------------------------------------------------
+// --- State at the start --------------------------------------------------------------------------
 
 // pods_begin lets all pods go once both the API's pods and the runtime's are known.
 static void pods_begin(struct pods *p, const struct runtime_list *all)
@@ -407,8 +236,8 @@ static void pods_restore_sandbox(struct pods *p, const struct runtime_pod_status
         return;
     free(pod->sandbox.id);
     free(pod->sandbox.address);
-    pod->sandbox.id = pods_copy_str(s->id);
-    pod->sandbox.address = pods_copy_str(s->address);
+    pod->sandbox.id = pod_text_copy(s->id);
+    pod->sandbox.address = pod_text_copy(s->address);
     pod->sandbox.attempt = s->attempt;
     pod->sandbox.known = true;
     pod->sandbox.ready = s->state == RUNTIME_POD_READY;
@@ -432,7 +261,7 @@ static void pods_restore_container(struct pods *p, const struct runtime_containe
         c->next_attempt = s->attempt + 1;
 }
 
-// A container that the API knows and the runtime does not any more: it ended, nobody knows how.
+// A container that the API knows and the runtime does not any more: it ended in an unknown way.
 static void pods_restore_lost(struct pod_container *c)
 {
     const struct api_container_status *s = pods_find_status(pod_spec_of(c->pod), c->name);
@@ -441,16 +270,16 @@ static void pods_restore_lost(struct pod_container *c)
     ptrdiff_t scheme = str_find(s->container_id, STR("://"));
     const struct api_container_state_terminated *t = s->state.terminated;
     c->now = (struct pod_run){
-        .id = pods_copy_str(scheme < 0 ? s->container_id
+        .id = pod_text_copy(scheme < 0 ? s->container_id
                                        : str_from(s->container_id, (size_t)scheme + 3)),
         .attempt = (uint32_t)s->restart_count,
         .state = RUNTIME_EXITED,
-        .image = pods_copy_str(s->image),
-        .image_id = pods_copy_str(s->image_id),
+        .image = pod_text_copy(s->image),
+        .image_id = pod_text_copy(s->image_id),
         .exit_code = t ? t->exit_code : 137,
         .message_read = true,
-        .reason = pods_copy_str(t ? t->reason : STR("ContainerStatusUnknown")),
-        .message = pods_copy_str(
+        .reason = pod_text_copy(t ? t->reason : STR("ContainerStatusUnknown")),
+        .message = pod_text_copy(
             t ? t->message : STR("The container could not be located when the pod was terminated")),
         .started_ns = t ? t->started_at.at.sec * CLOCK_NS_PER_SEC
                         : s->state.running->started_at.at.sec * CLOCK_NS_PER_SEC,
@@ -486,7 +315,7 @@ static void pods_on_synced(void *arg)
     p->options.runtime->ops->list(p->options.runtime, pods_on_runtime_list, call);
 }
 
-// --- What the runtime tells ----------------------------------------------------------------------
+// --- Notifications of the runtime ----------------------------------------------------------------
 
 static void pods_on_exited(void *arg, const struct runtime_container_status *s)
 {
@@ -499,7 +328,7 @@ static void pods_on_exited(void *arg, const struct runtime_container_status *s)
     pod_container_exited(c);
 }
 
-// --- Life ----------------------------------------------------------------------------------------
+// --- Construction --------------------------------------------------------------------------------
 
 static int64_t pods_or_default(int64_t v, int64_t usual)
 {
@@ -599,7 +428,7 @@ void pods_free(struct pods *p)
     free(p);
 }
 
-// --- For the manager of claims, for the node -----------------------------------------------------
+// --- For other parts of the node -----------------------------------------------------------------
 
 bool pods_each(void *arg, dra_pod_fn each, void *ctx)
 {
@@ -635,7 +464,7 @@ void pods_node_changed(struct pods *p)
     }
 }
 
-// --- Looking in ----------------------------------------------------------------------------------
+// --- Queries -------------------------------------------------------------------------------------
 
 static struct pod *pods_find_pod(struct pods *p, struct str namespace, struct str name,
                                  struct str uid)

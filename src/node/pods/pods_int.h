@@ -1,159 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the files of the pod life cycle.
-//
-// A pod is starting or running (POD_ACTIVE), stopping (POD_STOPPING: containers stop, then the sandbox, claims
-// and volumes are removed), or stopped (POD_STOPPED). pod_sync begins what is due; every end of an operation
-// and every change wakes it again. A pod has at most one step of its start under way; containers stop in
-// parallel.
+// Shared by the files of the pod life cycle: the node's set of pods, and the functions on one pod by file.
 #ifndef NODE_PODS_PODS_INT_H
 #define NODE_PODS_PODS_INT_H
 
-#include "base/list.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "client/informer.h"
-#include "node/pods/pod_refs.h"
-#include "node/pods/pods.h"
-
-struct pod;
-
-// One run of a container, as the runtime reports it.
-struct pod_run {
-    char *id;         // NULL: none
-    char *sandbox_id; // of its creation; NULL: not known
-    uint32_t attempt;
-    enum runtime_container_state state;
-    char *image, *image_id;
-    int64_t started_ns, finished_ns; // wall clock
-    int32_t exit_code, signal;
-    bool oom_killed;
-    bool message_read;
-    char *reason;  // why it ended, if more is known than the exit code
-    char *message; // of its termination
-};
-
-// POD_DEBUG: an ephemeral container, added to a running pod. It does not count for the pod's phase.
-enum pod_container_kind { POD_DEBUG, POD_INIT, POD_SIDECAR, POD_MAIN };
-
-// A delay that grows with each failure and is forgotten after a while without one.
-struct pod_backoff {
-    int64_t delay_ns; // 0: no failure yet
-    int64_t updated_ns;
-};
-
-// The steps of the start of a container, in order: pod_launch.c.
-enum pod_launch_step {
-    LAUNCH_IDLE,
-    LAUNCH_REFS,       // fetch config maps and secrets again
-    LAUNCH_FIND_IMAGE, // on this machine
-    LAUNCH_PULL_IMAGE,
-    LAUNCH_DEVICES,   // device plugins prepare theirs
-    LAUNCH_CONFIGURE, // make the request to the runtime
-    LAUNCH_CREATE,
-    LAUNCH_START,
-    LAUNCH_POST_START, // the hook
-    LAUNCH_DONE        // probes begin
-};
-
-struct pod_launch {
-    enum pod_launch_step step;
-    struct arena arena; // of image and request, until the container is created
-    struct str image;   // the runtime's id of it; empty: not here yet
-    struct runtime_container *request;
-};
-
-struct pod_container {
-    struct pod *pod;
-    enum pod_container_kind kind;
-    size_t index; // in the spec's list of its kind (init and sidecar: initContainers)
-    struct api_container *debug; // spec of an ephemeral container, in the newest object's memory
-    char *name;
-    struct pod_run now, last;
-    uint32_t next_attempt;
-    char *image_asked; // by the spec, for the newest run; NULL: not known
-    struct pod_launch launch;
-    char *waiting_reason, *waiting_message; // while it does not run
-    struct pod_backoff crash, pull;         // crash: on the wall clock, as the times of runs
-    int64_t not_before_ns;                  // the next try; monotonic
-    char *pull_error;                       // of the last pull; NULL: it did not fail
-    bool started, ready;
-    bool stopping;
-    struct probe *probes[PROBE_TYPES];
-    struct probe_action *hook;
-    struct exec_timer hook_timer;
-    int64_t grace_ns, stop_begun_ns; // of the stop under way
-};
-
-enum pod_stage { POD_ACTIVE, POD_STOPPING, POD_STOPPED };
-
-// The steps of the start of a pod, in order: pod_start.c.
-enum pod_start_step {
-    START_IDLE,
-    START_REFS, // fetch config maps, secrets and tokens
-    START_VOLUMES,
-    START_CLAIMS,      // prepare them
-    START_OLD_SANDBOX, // stop one of an earlier attempt
-    START_SANDBOX,
-    START_ADDRESS, // read the sandbox's address
-    START_DONE
-};
-
-// The steps of the stop of a pod, in order: pod_stop.c.
-enum pod_end { END_CONTAINERS, END_SANDBOX, END_CLAIMS, END_VOLUMES, END_DONE };
-
-struct pod_sandbox {
-    bool ready, known;
-    char *id, *address;
-    uint32_t attempt;
-};
-
-struct pod_stopping {
-    enum pod_end end;
-    bool deleting, delete_sent;
-    int64_t begun_ns, grace_ns; // monotonic; the newest grace
-};
-
-// The status as the API has it.
-struct pod_report {
-    bool busy, dirty;
-    bool refused; // the server rejects it: do not wait for it
-    bool lost;    // the object was replaced: there is nothing to write to
-    struct exec_timer soon, again;
-    struct typed_object *written; // the last response
-};
-
-struct pod {
-    struct pods *owner;
-    struct list_node node;
-    const struct typed_object *object; // the newest; referenced
-    char *uid_text;
-    enum pod_stage stage;
-    enum pod_start_step start;
-    struct pod_stopping stop;
-    bool admitting; // waits for devices of plugins
-    bool admitted;
-    bool rejected;
-    bool gone;    // from the API
-    bool removed; // nothing of it is left on the machine
-    bool busy;    // a step of the start or of the stop is under way
-    bool volumes_ready;
-    struct pod_sandbox sandbox;
-    struct pod_call *pull;                // of an image: the stop does not wait for it
-    char *failed_reason, *failed_message; // of the pod: DeadlineExceeded, admission
-    struct api_time start_time;
-    struct exec_timer wake, refresh;
-    struct pod_backoff retry;
-    int64_t retry_at_ns;
-    struct pod_refs refs;
-    int64_t refs_at_ns;
-    bool refs_fresh;
-    struct list calls;
-    // In the order of the spec: initContainers, containers, ephemeralContainers. Only the last kind grows.
-    struct pod_container **containers;
-    size_t containers_len;
-    struct pod_report status;
-};
+#include "node/pods/pod.h"
 
 struct pod_table MAP(struct pod *); // by UID
 
@@ -190,18 +44,9 @@ static inline struct runtime *pod_runtime(const struct pod *p)
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-// An operation that ends in a callback; the pod may be freed by then.
-struct pod_call {
-    struct list_node node;
-    struct pod *pod;
-    struct pod_container *container;
-    int64_t begun_ns;
-    char *text;
-};
-
 struct pod_call *pod_call_new(struct pod *p, struct pod_container *c);
-// pod_call_take ends a call: true, or false when the pod is gone. The call is copied to *ret and freed in both
-// cases.
+// pod_call_take ends a call: true, or false when the pod is gone. The call is copied to *ret and
+// freed in both cases.
 bool pod_call_take(void *arg, struct pod_call *ret);
 
 // --- pods.c --------------------------------------------------------------------------------------
@@ -210,7 +55,8 @@ const struct api_pod *pod_spec_of(const struct pod *p);
 const struct api_container *pod_container_spec(const struct pod_container *c);
 struct pod_container *pod_container_named(struct pod *p, struct str name);
 
-// pod_text_set replaces a text with a copy; NULL: none.
+// pod_text_copy copies to the heap; pod_text_set replaces a text with a copy (NULL: none).
+char *pod_text_copy(struct str text);
 void pod_text_set(char **at, const char *text);
 
 // pod_wake runs pod_sync after a delay; 0: in the next turn of the exec. The earlier time counts.
@@ -233,13 +79,14 @@ int64_t pod_backoff_next(struct pod_backoff *b, int64_t failed_ns, int64_t first
 
 // --- pod_admit.c ---------------------------------------------------------------------------------
 
-// pod_admit says whether a pod may run here; else reason and message get upstream's texts.
+// pod_admit: the pod may run here; else reason and message get upstream's texts.
 bool pod_admit(struct pods *p, struct pod *pod, struct sbuf *reason, struct sbuf *message);
 
 // --- pod_isolation.c -----------------------------------------------------------------------------
 
-// pod_isolation_is_possible: this node can provide the isolation that a pod's fields promise; else reason
-// and message state what it cannot. only: of the containers, just this one counts; NULL: all.
+// pod_isolation_is_possible: this node can provide the isolation that a pod's fields promise; else
+// reason and message state what it cannot. only: of the containers, just this one counts; NULL:
+// all.
 bool pod_isolation_is_possible(const struct pod *pod, const struct pod_container *only,
                                struct sbuf *reason, struct sbuf *message);
 // pod_runtime_class_is_known: the pod names no RuntimeClass, or one that exists.
@@ -256,12 +103,14 @@ void pod_container_exited(struct pod_container *c);
 bool pod_run_is_stale(const struct pod *p, const struct pod_run *r); // of another sandbox
 bool pod_container_is_alive(const struct pod_container *c);          // may have processes
 
-// A step of a chain returns 0 (done), a failure, or POD_STEP_WAITS: its callback advances the chain.
+// A step of a chain returns 0 (done), a failure, or POD_STEP_WAITS: its callback advances the
+// chain.
 #define POD_STEP_WAITS 1
 
 void pod_step_done(struct pod *p);   // the chain ended well: pod_sync
 void pod_step_failed(struct pod *p); // retry it later
-// pod_step_goes_on: the pod is still active; else its chain has ended, and pod_sync begins what is due.
+// pod_step_goes_on: the pod is still active; else its chain has ended, and pod_sync begins what is
+// due.
 bool pod_step_goes_on(struct pod *p);
 // pod_step_take is pod_call_take and pod_step_goes_on.
 bool pod_step_take(void *arg, struct pod_call *ret);
@@ -273,7 +122,8 @@ void pod_start_container(struct pod_container *c);
 void pod_container_wait(struct pod_container *c, const char *reason, const char *message);
 void pod_probes_begin(struct pod_container *c);
 void pod_probes_end(struct pod_container *c, bool all);
-// pod_hook_run runs a handler of the life cycle: done is called, or slept after a sleep (timeout_ns at most).
+// pod_hook_run runs a handler of the life cycle: done is called, or slept after a sleep (timeout_ns
+// at most).
 void pod_hook_run(struct pod_container *c, const struct api_lifecycle_handler *h,
                   int64_t timeout_ns, exec_fn slept, probe_net_fn done);
 
@@ -288,10 +138,11 @@ void pod_logs_drop(const struct pod_container *c, uint32_t attempt); // of a run
 void pod_stop_container(struct pod_container *c, int64_t grace_ns, const char *message);
 void pod_continue_stop(struct pod *p);
 int64_t pod_grace_ns(const struct pod *p);
-// pod_seconds_ns converts a pod's seconds, which may be any number; the largest int32 is the most, as for the
-// server's deletions.
+// pod_seconds_ns converts a pod's seconds, which may be any number; the largest int32 is the most,
+// as for the server's deletions.
 int64_t pod_seconds_ns(int64_t seconds);
-// pods_sweep begins to remove what belongs to no pod of the API; pods_free_orphans frees its records.
+// pods_sweep begins to remove what belongs to no pod of the API; pods_free_orphans frees its
+// records.
 void pods_sweep(struct pods *p, const struct runtime_list *all);
 void pods_free_orphans(struct pods *p);
 

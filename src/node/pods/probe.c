@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Runs probes and hooks: by a command in the container or over the network, once or periodically,
+// and counts successes and failures up to the thresholds.
 #include "node/pods/probe.h"
 
 #include <stdlib.h>
@@ -181,7 +184,7 @@ void probe_cancel(struct probe_action *a)
     probe_action_free(a);
 }
 
-// --- Again and again -----------------------------------------------------------------------------
+// --- Periodic probes -----------------------------------------------------------------------------
 
 struct probe {
     struct probe_options options;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Probes over the network: a TCP connection, an HTTP request, or gRPC's health check, spoken by
+// hand since the peer is a container that may answer anything.
 #include "node/pods/probe_net.h"
 
 #include <stdio.h>
@@ -69,8 +72,8 @@ static void probe_net_add_authority(struct sbuf *out, const struct probe_net_req
         h1_add_authority(out, q->host, q->port);
 }
 
-// A path is any text: what cannot stand in a request's line is escaped, as kubelet does. Else a pod could have its node send
-// whatever it likes to whom it likes.
+// A path is any text: what cannot stand in a request's line is escaped, as kubelet does. Else a pod
+// could have its node send whatever it likes to whom it likes.
 static void probe_net_add_path(struct sbuf *out, struct str path)
 {
     if (path.n == 0 || path.p[0] != '/')

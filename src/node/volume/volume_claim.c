@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Claims for storage: a PersistentVolume that is a path of this node is mounted as it is. Those of dray's own provisioner are folders that are
-// made here, for the first pod; they outlive their pods.
+// PersistentVolumeClaims: a PersistentVolume that is a path of this node is mounted as it is.
+// Directories of dray's own provisioner are created here, for the first pod; they outlive their
+// pods.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 #include "api/match/claim.h"
 #include "api/match/node.h"
 #include "api/storage.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 
 #include "base/banned.h"
 
@@ -20,7 +21,8 @@ struct str volume_claim_path(const struct api_persistent_volume *volume)
     return s->host_path ? s->host_path->path : s->local ? s->local->path : STR("");
 }
 
-// Whoever runs in the pod may write there, as in an emptyDir; the folder above it, which is this volume's alone, keeps others on the node out.
+// Every user in the pod may write there, as in an emptyDir; the directory above it, this volume's
+// alone, keeps other users of the node out.
 static int volume_claim_make_own(const struct api_host_path_volume_source *s, struct arena *arena,
                                  struct err *err)
 {

@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 #include "base/rand.h"
-#include "node/pods/volume.h"
+#include "node/volume/volume.h"
 #include "os/fault.h"
 #include "os/file.h"
 
@@ -22,7 +22,7 @@
 // Nesting of folders that are counted; sets of files have no deeper ones.
 #define TREE_DEPTH_MAX 512
 
-// --- Folders -------------------------------------------------------------------------------------
+// --- Directories ---------------------------------------------------------------------------------
 
 int volume_make_directory(const char *path, uint32_t mode, struct err *err)
 {

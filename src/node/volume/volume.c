@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "node/pods/volume.h"
+//
+// The volumes of a pod: creates, fills, updates and removes them. Containers write to some of these
+// directories, so nothing here follows a symbolic link below them.
+#include "node/volume/volume.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -86,7 +89,7 @@ static int64_t volume_fs_group(const struct api_pod *pod)
     return s && s->has_fs_group ? s->fs_group : -1;
 }
 
-// --- Folders -------------------------------------------------------------------------------------
+// --- Directories ---------------------------------------------------------------------------------
 
 static bool volume_is_mounted(const char *path)
 {
@@ -363,7 +366,7 @@ static int volume_add_token(struct payload *p, const struct api_service_account_
         p->o->refs, t->audience, t->has_expiration_seconds ? t->expiration_seconds : 3600);
     if (!ref || !ref->object)
         return err_set(err, ref && ref->err.code ? ref->err.code : ERR_NOT_FOUND,
-                       "failed to fetch token: %s", ref ? ref->err.msg : "not asked for");
+                       "failed to fetch token: %s", ref ? ref->err.msg : "not fetched");
     const struct api_token_request *got = ref->object->object.value;
     return volume_add_file(p, t->path, got->status.token, false, 0, err);
 }
@@ -432,7 +435,7 @@ static int volume_write_files(const struct volume_options *o, const struct api_v
     return r < 0 ? r : 0;
 }
 
-// --- All of a pod --------------------------------------------------------------------------------
+// --- Volumes of a pod ----------------------------------------------------------------------------
 
 static int volume_set_up_claim(const struct volume_options *o,
                                const struct api_persistent_volume_claim_volume_source *s,
@@ -489,7 +492,7 @@ int volumes_update(const struct volume_options *o, struct err *err)
     return volume_set_up_all(o, true, err);
 }
 
-// --- The end -------------------------------------------------------------------------------------
+// --- Removal -------------------------------------------------------------------------------------
 
 static void volume_unmount(const char *folder)
 {
