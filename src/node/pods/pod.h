@@ -97,7 +97,15 @@ enum pod_start_step {
 };
 
 // The steps of the stop of a pod, in order: pod_stop.c.
-enum pod_end { END_CONTAINERS, END_SANDBOX, END_CLAIMS, END_VOLUMES, END_DONE };
+enum pod_stop_step {
+    STOP_CONTAINERS,
+    STOP_SANDBOX,
+    STOP_CLAIMS,
+    STOP_VOLUMES,
+    STOP_RECORDS, // of the runtime; the pod is POD_STOPPED from here on
+    STOP_FILES,
+    STOP_OBJECT
+};
 
 struct pod_sandbox {
     bool ready, known;
@@ -106,7 +114,7 @@ struct pod_sandbox {
 };
 
 struct pod_stopping {
-    enum pod_end end;
+    enum pod_stop_step step;
     bool deleting, delete_sent;
     int64_t begun_ns, grace_ns; // monotonic; the newest grace
 };
@@ -131,9 +139,8 @@ struct pod {
     bool admitting; // waits for devices of plugins
     bool admitted;
     bool rejected;
-    bool gone;    // from the API
-    bool removed; // nothing of it is left on the machine
-    bool busy;    // a step of the start or of the stop is under way
+    bool gone; // from the API
+    bool busy; // a step of the start or of the stop is under way
     bool volumes_ready;
     struct pod_sandbox sandbox;
     struct pod_call *pull;                // of an image: the stop does not wait for it

@@ -185,91 +185,43 @@ static bool pod_stop_stop_all(struct pod *p)
 
 // --- Steps of the stop ---------------------------------------------------------------------------
 
-static void pod_stop_retry_later(struct pod *p, const char *what, const struct err *err)
+// pod_stop_advance: the step is done, the next one is due.
+static void pod_stop_advance(struct pod *p)
 {
-    pod_add_event(p, EVENT_WARNING, "FailedKillPod", "error killing pod: %s%s", what, err->msg);
-    pod_step_failed(p);
+    enum pod_stop_step done = p->stop.step++;
+    if (done == STOP_SANDBOX)
+        p->sandbox.ready = false;
+    if (done == STOP_VOLUMES) {
+        p->volumes_ready = false;
+        p->stage = POD_STOPPED;
+        pod_status_changed(p);
+    }
+    pod_step_done(p);
 }
 
-// The pod of a step that succeeded; NULL: it is gone, or the step failed and is retried.
-static struct pod *pod_stop_advance(void *arg, int code, const char *what, const struct err *err)
+static void pod_stop_on_done(void *arg, int code, const struct err *err)
 {
     struct pod_call call;
     if (!pod_call_take(arg, &call))
-        return NULL;
-    if (code >= 0)
-        return call.pod;
-    pod_stop_retry_later(call.pod, what, err);
-    return NULL;
-}
-
-static void pod_stop_on_sandbox_stopped(void *arg, int code, const struct err *err)
-{
-    struct pod *p = pod_stop_advance(arg, code, "", err);
-    if (!p)
         return;
-    p->sandbox.ready = false;
-    p->stop.end = END_CLAIMS;
-    pod_step_done(p);
-}
-
-static void pod_stop_on_unprepared(void *arg, int code, const struct err *err)
-{
-    struct pod *p = pod_stop_advance(arg, code, "unprepare dynamic resources: ", err);
-    if (!p)
+    struct pod *p = call.pod;
+    if (code == 0) {
+        pod_stop_advance(p);
         return;
-    p->stop.end = END_VOLUMES;
-    pod_step_done(p);
+    }
+    pod_add_event(p, EVENT_WARNING, "FailedKillPod", "error killing pod: %s%s",
+                  p->stop.step == STOP_CLAIMS ? "unprepare dynamic resources: " : "", err->msg);
+    pod_step_failed(p);
 }
 
 static void pod_stop_release_claims(struct pod *p)
 {
     if (p->owner->devices)
         devplug_release(p->owner->devices, str_z(p->uid_text));
-    if (!p->owner->dra || !dra_needs_unprepare(p->owner->dra, str_z(p->uid_text))) {
-        p->stop.end = END_VOLUMES;
-        pod_step_done(p);
-        return;
-    }
-    dra_unprepare(p->owner->dra, p->object, pod_stop_on_unprepared, pod_call_new(p, NULL));
-}
-
-static void pod_stop_on_volumes_removed(void *arg, int code, const struct err *err)
-{
-    struct pod *p = pod_stop_advance(arg, code, "", err);
-    if (!p)
-        return;
-    p->volumes_ready = false;
-    p->stop.end = END_DONE;
-    p->stage = POD_STOPPED;
-    pod_status_changed(p);
-    pod_step_done(p);
-}
-
-static void pod_stop_remove_volumes(struct pod *p)
-{
-    fault_point("volumes down");
-    pods_remove_files(p->owner, str_z(p->uid_text), false, pod_stop_on_volumes_removed,
-                      pod_call_new(p, NULL));
-}
-
-static void pod_stop_on_directory_removed(void *arg, int code, const struct err *err)
-{
-    struct pod *p = pod_stop_advance(arg, code, "", err);
-    if (!p)
-        return;
-    p->removed = true;
-    pod_step_done(p);
-}
-
-static void pod_stop_on_runtime_removed(void *arg, int code, const struct err *err)
-{
-    struct pod *p = pod_stop_advance(arg, code, "", err);
-    if (!p)
-        return;
-    fault_point("pod folder");
-    pods_remove_files(p->owner, str_z(p->uid_text), true, pod_stop_on_directory_removed,
-                      pod_call_new(p, NULL));
+    if (p->owner->dra && dra_needs_unprepare(p->owner->dra, str_z(p->uid_text)))
+        dra_unprepare(p->owner->dra, p->object, pod_stop_on_done, pod_call_new(p, NULL));
+    else
+        pod_stop_advance(p);
 }
 
 static void pod_stop_on_deleted(void *arg, const struct client_answer *a)
@@ -298,55 +250,48 @@ static void pod_stop_delete_object(struct pod *p)
     client_delete(p->owner->options.client, &at, &now, pod_stop_on_deleted, pod_call_new(p, NULL));
 }
 
-// An ended pod: its records and logs stay until it is deleted.
-static void pod_stop_remove_all(struct pod *p)
-{
-    bool deleted = p->gone || p->object->meta->deletion_timestamp.set;
-    if (!deleted)
-        return;
-    if (!p->removed) {
-        p->busy = true;
-        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_REMOVE, 0, pod_stop_on_runtime_removed,
-                  pod_call_new(p, NULL));
-        return;
-    }
-    if (p->gone)
-        pod_release(p);
-    else if (!p->stop.deleting && !p->stop.delete_sent && pod_status_written(p))
-        pod_stop_delete_object(p);
-}
-
 void pod_continue_stop(struct pod *p)
 {
+    struct str uid = str_z(p->uid_text);
     int64_t now = exec_now_ns(p->owner->exec);
     if (p->retry_at_ns > now && p->retry.delay_ns > 0) {
         pod_wake(p, p->retry_at_ns - now);
         return;
     }
-    if (p->stage == POD_STOPPED) {
-        pod_stop_remove_all(p);
+    switch (p->stop.step) {
+    case STOP_CONTAINERS:
+        if (pod_stop_stop_all(p))
+            pod_stop_advance(p);
         return;
-    }
-    switch (p->stop.end) {
-    case END_CONTAINERS:
-        if (!pod_stop_stop_all(p))
-            return;
-        p->stop.end = END_SANDBOX;
-        pod_continue_stop(p);
-        return;
-    case END_SANDBOX:
+    case STOP_SANDBOX:
         p->busy = true;
-        pod_sweep(p->owner, str_z(p->uid_text), SWEEP_STOP, 0, pod_stop_on_sandbox_stopped,
-                  pod_call_new(p, NULL));
+        pod_sweep(p->owner, uid, SWEEP_STOP, 0, pod_stop_on_done, pod_call_new(p, NULL));
         return;
-    case END_CLAIMS:
+    case STOP_CLAIMS:
         p->busy = true;
         pod_stop_release_claims(p);
         return;
-    case END_VOLUMES:
-    case END_DONE:
+    case STOP_VOLUMES:
         p->busy = true;
-        pod_stop_remove_volumes(p);
+        fault_point("volumes down");
+        pods_remove_files(p->owner, uid, false, pod_stop_on_done, pod_call_new(p, NULL));
+        return;
+    case STOP_RECORDS: // they and the logs stay until the pod is deleted
+        if (!p->gone && !p->object->meta->deletion_timestamp.set)
+            return;
+        p->busy = true;
+        pod_sweep(p->owner, uid, SWEEP_REMOVE, 0, pod_stop_on_done, pod_call_new(p, NULL));
+        return;
+    case STOP_FILES:
+        p->busy = true;
+        fault_point("pod folder");
+        pods_remove_files(p->owner, uid, true, pod_stop_on_done, pod_call_new(p, NULL));
+        return;
+    case STOP_OBJECT:
+        if (p->gone)
+            pod_release(p);
+        else if (!p->stop.deleting && !p->stop.delete_sent && pod_status_written(p))
+            pod_stop_delete_object(p);
         return;
     }
 }
@@ -354,7 +299,7 @@ void pod_continue_stop(struct pod *p)
 void pod_stop(struct pod *p)
 {
     p->stage = POD_STOPPING;
-    p->stop.end = END_CONTAINERS;
+    p->stop.step = STOP_CONTAINERS;
     p->stop.begun_ns = exec_now_ns(p->owner->exec);
     p->stop.grace_ns = pod_grace_ns(p);
     p->retry = (struct pod_backoff){0};

@@ -325,7 +325,7 @@ static void pod_sync_reject(struct pod *p, const char *reason, const char *messa
     pod_sync_fail(p, reason, text.p);
     p->rejected = true;
     p->stage = POD_STOPPED;
-    p->stop.end = END_DONE;
+    p->stop.step = STOP_RECORDS;
     pod_status_changed(p);
 }
 

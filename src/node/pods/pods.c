@@ -174,7 +174,7 @@ static void pods_free_pod(struct pod *p)
 
 void pod_release(struct pod *p)
 {
-    if (p->gone && p->removed && list_empty(&p->calls))
+    if (p->gone && p->stop.step == STOP_OBJECT && list_empty(&p->calls))
         pods_free_pod(p);
 }
 
@@ -437,8 +437,8 @@ bool pods_each(void *arg, dra_pod_fn each, void *ctx)
         return false; // what runs unseen may hold devices
     list_foreach(&p->all, n) {
         const struct pod *pod = list_entry(n, struct pod, node);
-        bool holds =
-            pod->stage == POD_ACTIVE || (pod->stage == POD_STOPPING && pod->stop.end < END_VOLUMES);
+        bool holds = pod->stage == POD_ACTIVE ||
+                     (pod->stage == POD_STOPPING && pod->stop.step < STOP_VOLUMES);
         if (holds && !pod->rejected)
             each(ctx, pod->object);
     }
