@@ -58,8 +58,9 @@ static void dra_start_next_op(struct dra *d, struct str pod_uid)
     exec_post(d->options.exec, dra_on_op_start, op);
 }
 
-struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, const struct dra_op_kind *kind,
-                          dra_done_fn done, void *arg)
+// dra_op_new makes an operation that runs when earlier ones of the pod are over.
+static struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, const struct dra_op_kind *kind,
+                                 dra_done_fn done, void *arg)
 {
     assert(!d->closing);
     struct dra_op *op = xcalloc(1, sizeof(*op));
@@ -224,6 +225,9 @@ static void dra_unprepare_inactive(struct round *r)
     }
 }
 
+// dra_heal_soon checks on a later turn whether claims that are not trusted can be prepared again.
+static void dra_heal_soon(struct dra *d);
+
 void dra_reconcile(struct dra *d)
 {
     struct round r = {.dra = d};
@@ -299,7 +303,7 @@ static void dra_on_heal(void *arg)
         d->rebuilding = false;
 }
 
-void dra_heal_soon(struct dra *d)
+static void dra_heal_soon(struct dra *d)
 {
     d->heal_soon.fn = dra_on_heal;
     d->heal_soon.arg = d;

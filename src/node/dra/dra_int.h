@@ -98,9 +98,6 @@ struct dra_op {
     struct err err;
 };
 
-// dra_op_new makes an operation that runs when earlier ones of the pod are over.
-struct dra_op *dra_op_new(struct dra *d, struct str pod_uid, const struct dra_op_kind *kind,
-                          dra_done_fn done, void *arg);
 // dra_op_end ends it; err of the operation has the reason if code is not 0. The operation is freed.
 void dra_op_end(struct dra_op *op, int code);
 // dra_op_resume is called first in every answer that an operation waited for. NULL: it has ended
@@ -120,9 +117,6 @@ void dra_call_end(struct dra_op *op);
 int dra_save(struct dra *d, struct err *err) MUST_USE;
 // dra_load reads it, by the rules of docs/agent.md.
 int dra_load(struct dra *d, struct err *err) MUST_USE;
-
-// heal_soon looks on a later turn whether claims that are not believed can be prepared again.
-void dra_heal_soon(struct dra *d);
 
 // dra_pod_claim_name finds the claim of an entry of a pod. Returns 1 with the name, 0 when there is
 // none to care for, or -ERR_INVALID with kubelet's text.

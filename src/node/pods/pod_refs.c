@@ -279,12 +279,6 @@ void pod_refs_cancel(struct pod_refs *r)
 
 // --- Lookup --------------------------------------------------------------------------------------
 
-const struct pod_ref *pod_refs_find(const struct pod_refs *r, enum pod_ref_kind kind,
-                                    struct str name)
-{
-    return pod_refs_find_entry(r, kind, name, STR(""), 0);
-}
-
 const struct pod_ref *pod_refs_token(const struct pod_refs *r, struct str audience,
                                      int64_t expiration_s)
 {
@@ -310,18 +304,20 @@ static const void *pod_refs_object(const struct pod_ref *ref, const char *plural
 const struct api_config_map *pod_refs_config_map(const struct pod_refs *r, struct str name,
                                                  struct err *err)
 {
-    return pod_refs_object(pod_refs_find(r, REF_CONFIG_MAP, name), "configmap", name, err);
+    return pod_refs_object(pod_refs_find_entry(r, REF_CONFIG_MAP, name, STR(""), 0), "configmap",
+                           name, err);
 }
 
 const struct api_secret *pod_refs_secret(const struct pod_refs *r, struct str name, struct err *err)
 {
-    return pod_refs_object(pod_refs_find(r, REF_SECRET, name), "secret", name, err);
+    return pod_refs_object(pod_refs_find_entry(r, REF_SECRET, name, STR(""), 0), "secret", name,
+                           err);
 }
 
 const struct api_persistent_volume *pod_refs_volume(const struct pod_refs *r, struct str claim,
                                                     struct err *err)
 {
-    const struct pod_ref *ref = pod_refs_find(r, REF_VOLUME_CLAIM, claim);
+    const struct pod_ref *ref = pod_refs_find_entry(r, REF_VOLUME_CLAIM, claim, STR(""), 0);
     const char *problem = NULL;
     if (!pod_refs_object(ref, "persistentvolumeclaim", claim, err))
         return NULL;

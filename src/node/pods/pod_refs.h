@@ -47,9 +47,6 @@ void pod_refs_fetch(struct pod_refs *r, struct client *client, const struct type
 // pod_refs_cancel: done does not come.
 void pod_refs_cancel(struct pod_refs *r);
 
-// pod_refs_find finds one; NULL when the pod does not refer to it.
-const struct pod_ref *pod_refs_find(const struct pod_refs *r, enum pod_ref_kind kind,
-                                    struct str name);
 const struct pod_ref *pod_refs_token(const struct pod_refs *r, struct str audience,
                                      int64_t expiration_s);
 

@@ -230,7 +230,7 @@ static struct str pod_status_compute_phase(const struct pod *p)
     return t.stopped == t.succeeded ? STR("Succeeded") : STR("Failed");
 }
 
-struct str pod_phase(const struct pod *p)
+static struct str pod_status_phase(const struct pod *p)
 {
     const struct api_pod *pod = pod_spec_of(p);
     if (pod_is_terminal(pod))
@@ -286,7 +286,7 @@ static void pod_status_fill(const struct pod *p, const struct api_pod_status *ba
 {
     *s = *base;
     s->observed_generation = p->object->meta->generation;
-    s->phase = pod_phase(p);
+    s->phase = pod_status_phase(p);
     if (p->failed_reason) {
         s->reason = str_z(p->failed_reason);
         s->message = str_z(p->failed_message);
@@ -480,6 +480,16 @@ static void pod_status_on_retry(void *arg)
     pod_status_changed(arg);
 }
 
+static void pod_status_flush(void *arg)
+{
+    struct pod *p = arg;
+    if (p->status.busy || !p->status.dirty)
+        return;
+    pod_status_send(p);
+    if (!p->status.busy && p->stage == POD_STOPPED)
+        pod_wake(p, 0);
+}
+
 // The status is written in the next turn of the exec, once for several changes.
 void pod_status_changed(struct pod *p)
 {
@@ -490,16 +500,6 @@ void pod_status_changed(struct pod *p)
     }
     if (!p->status.busy && !exec_timer_armed(&p->status.soon))
         exec_timer_start(p->owner->exec, &p->status.soon, 0);
-}
-
-void pod_status_flush(void *arg)
-{
-    struct pod *p = arg;
-    if (p->status.busy || !p->status.dirty)
-        return;
-    pod_status_send(p);
-    if (!p->status.busy && p->stage == POD_STOPPED)
-        pod_wake(p, 0);
 }
 
 bool pod_status_written(const struct pod *p)

@@ -160,8 +160,6 @@ void pod_message_path(const struct pod_container *c, uint32_t attempt, struct sb
 
 // pod_status_changed writes the status if it differs from the API's.
 void pod_status_changed(struct pod *p);
-void pod_status_flush(void *arg);
-struct str pod_phase(const struct pod *p);
 bool pod_status_written(const struct pod *p); // the API knows the final state
 
 #endif
