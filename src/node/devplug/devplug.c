@@ -141,7 +141,7 @@ struct before {
     bool live;
 };
 
-// Tells of the pods that have a device whose health is another now.
+// Notifies of the pods that have a device whose health changed.
 static void devplug_notify_pods(struct devplug *d, const struct resource *r, const struct before *b)
 {
     struct device_set told = {0};
@@ -367,18 +367,18 @@ static int devplug_check_request(const struct devplug *d, const struct plugin_re
 {
     cleanup_arena struct arena a = {0};
     struct name_msgs wrong = {.arena = &a};
-    cleanup_sbuf struct sbuf said = {0};
+    cleanup_sbuf struct sbuf quoted = {0};
     if (!str_eqz(q->version, PLUGIN_ID_DEVICES)) {
-        sbuf_add_quoted(&said, q->version);
+        sbuf_add_quoted(&quoted, q->version);
         return err_set(err, ERR_INVALID,
                        "requested API version %s is not supported by kubelet. Supported version "
                        "is [\"" PLUGIN_ID_DEVICES "\"]",
-                       said.p);
+                       quoted.p);
     }
     name_extended_resource(q->resource_name, &wrong);
     if (wrong.n > 0) {
-        sbuf_add_quoted(&said, q->resource_name);
-        return err_set(err, ERR_INVALID, "the ResourceName %s is invalid", said.p);
+        sbuf_add_quoted(&quoted, q->resource_name);
+        return err_set(err, ERR_INVALID, "the ResourceName %s is invalid", quoted.p);
     }
     if (q->endpoint.n == 0 || str_find_char(q->endpoint, '\0') >= 0)
         return err_set(err, ERR_INVALID,

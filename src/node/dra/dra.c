@@ -369,7 +369,7 @@ static bool dra_uses_changed_device(const struct node_claim_driver *part,
     return false;
 }
 
-// Tells of the pods that use one of the devices, each once.
+// Notifies of the pods that use one of the devices, each once.
 static void dra_notify_pods(struct dra *d, struct str driver, const struct health_changes *changes)
 {
     struct uids told = {0};

@@ -85,7 +85,7 @@ static int dra_state_recover(struct dra *d, const struct err *damage, struct err
 static int dra_state_start_empty(struct dra *d, struct err *err)
 {
     int r = dra_state_write_state(d, err);
-    // Whoever removed the file meant the copy as well. Written, not linked: what damages one of
+    // Removing the file is meant for the copy, too. Written, not linked: what damages one of
     // them must not damage both.
     cleanup_sbuf struct sbuf text = {0};
     checkpoint_write(&d->claims, &text);

@@ -143,7 +143,7 @@ static enum plugin_health health_parse_health(int64_t v)
                                    : PLUGIN_HEALTH_UNKNOWN;
 }
 
-// Says whether anything but the time changed.
+// Returns whether anything but the time changed.
 static bool health_device_update(struct device *d, const struct plugin_device_health *r,
                                  int64_t now_ns, bool fresh)
 {
@@ -166,7 +166,7 @@ static void health_add_change(struct arena *a, struct health_changes *out, const
     vec_push_arena(a, out, ((struct health_change){arena_str(a, d->pool), arena_str(a, d->name)}));
 }
 
-// Drops what was not in the report for too long. Says whether anything went.
+// Drops devices that were not reported for too long. Returns whether there were any.
 static bool health_drop_late(struct driver *d, int64_t now_ns, struct arena *a,
                              struct health_changes *out)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by the files of the pod life cycle: the node's set of pods, and the functions on one pod by file.
+// Shared by the files of the pod life cycle: the node's set of pods, and functions on one pod.
 #ifndef NODE_PODS_PODS_INT_H
 #define NODE_PODS_PODS_INT_H
 
