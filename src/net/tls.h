@@ -12,6 +12,9 @@
 #include "base/err.h"
 #include "base/str.h"
 
+// The code of a connection that failed since the peer's certificate is for other names.
+#define TLS_WRONG_NAME EKEYREJECTED
+
 // Who a verified client certificate speaks for.
 struct tls_peer {
     struct str common_name;

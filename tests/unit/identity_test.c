@@ -94,9 +94,9 @@ static void ask(const int *answers)
         api_kind_find(STR("certificates.k8s.io/v1"), STR("CertificateSigningRequest")), &t.request};
     t.answers = answers;
     assert_int_equal(tls_make_ca(&subject, &t.certificate, NULL), 0);
-    const struct identity_wish wish = {
+    const struct identity_request_options wish = {
         .client = &t.client, .node = "n", .timeout_ns = 60 * CLOCK_NS_PER_SEC, .done = on_done};
-    assert_non_null(identity_ask(&wish));
+    assert_non_null(identity_request_new(&wish));
     exec_sim_run(t.sim, exec_now_ns(t.client.exec) + 100 * CLOCK_NS_PER_SEC);
     assert_int_equal(t.done, 1);
 }

@@ -119,7 +119,7 @@ static bool same_address(const struct join_state *state)
 static int settle(struct join_state *state, const char *machine, struct err *err)
 {
     int64_t now = clock_wall_ns(clock_system()) / CLOCK_NS_PER_SEC;
-    int r = join_look(agent_args.data_dir, now, state, err);
+    int r = join_read_state(agent_args.data_dir, now, state, err);
     if (r < 0)
         return r;
     bool before = state->joined || state->expired;
@@ -151,7 +151,7 @@ static int settle(struct join_state *state, const char *machine, struct err *err
     r = join(name, err);
     join_state_done(state);
     *state = (struct join_state){0};
-    return r < 0 ? r : join_look(agent_args.data_dir, now, state, err);
+    return r < 0 ? r : join_read_state(agent_args.data_dir, now, state, err);
 }
 
 // --- Being one -----------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ static void dial_fail_tls(struct dial *d, const struct tls_conn *tls)
     struct err err = {0};
     (void)tls_conn_problem(tls, &err);
     bool was_ready = d->phase == DIAL_READY;
-    if (!was_ready && err.code != ERR_FORBIDDEN)
+    if (!was_ready && err.code != ERR_FORBIDDEN && err.code != TLS_WRONG_NAME)
         err.code = ERR_BAD_REQUEST;
     (void)err_wrap(&err, was_ready ? "the connection to %s failed" : "cannot speak with %s",
                    d->name);

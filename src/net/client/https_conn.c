@@ -98,8 +98,8 @@ static void https_conn_give_up(struct https_conn *c, const struct err *err)
         remedy = "; give its CA (certificate-authority)";
     else if (err->code == ERR_UNAVAILABLE && !h->proxied)
         remedy = "; is the server running?";
-    err_record(&whole, err->code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE, "%s%s", err->msg,
-               remedy);
+    bool kept = err->code == ERR_TIMEOUT || err->code == TLS_WRONG_NAME;
+    err_record(&whole, kept ? err->code : ERR_UNAVAILABLE, "%s%s", err->msg, remedy);
     for (struct list_node *n; (n = list_pop_front(&h->queued));)
         https_call_fail(container_of(n, struct https_call, queue), &whole, true);
 }

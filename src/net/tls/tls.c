@@ -275,8 +275,11 @@ struct tls_conn *tls_conn_new(struct tls_server *t)
 int tls_conn_problem(const struct tls_conn *c, struct err *err)
 {
     long verdict = SSL_get_verify_result(c->ssl);
+    bool wrong_name =
+        verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH;
     if (!c->ready && verdict != X509_V_OK && SSL_get_verify_mode(c->ssl) != SSL_VERIFY_NONE)
-        return err_set(err, ERR_FORBIDDEN, "its certificate is not trusted: %s",
+        return err_set(err, wrong_name ? TLS_WRONG_NAME : ERR_FORBIDDEN,
+                       "its certificate is not trusted: %s",
                        X509_verify_cert_error_string(verdict));
     const char *why = c->problem ? ERR_reason_error_string(c->problem) : NULL;
     return err_set(err, ERR_UNAVAILABLE, "%s%s%s",
