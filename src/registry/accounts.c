@@ -60,7 +60,7 @@ static const struct object *make_default(struct op *op)
     struct err err = {0};
     const struct store_key key = {op->r->account_kind, op->request->namespace,
                                   STR(DEFAULT_ACCOUNT)};
-    if (found_object(op->r, &key, NULL, NULL, &err) < 0)
+    if (registry_found_object(op->r, &key, NULL, NULL, &err) < 0)
         return NULL;
     return store_head(op->r->store, &key);
 }
@@ -153,7 +153,7 @@ static void mount_token(struct op *op, struct api_pod_spec *spec)
             name = spec->volumes.p[i].name;
     bool has = name.n > 0;
     if (!has)
-        name = generate_name(op, STR(TOKEN_VOLUME));
+        name = create_generate_name(op, STR(TOKEN_VOLUME));
     bool needed = mount_in(op, &spec->init_containers, name);
     needed |= mount_in(op, &spec->containers, name);
     if (has || !needed)
@@ -212,7 +212,8 @@ static int refuse_secret(const struct allowed *a, const char *how, struct str va
                           STR_ARG(variable), STR_ARG(secret), STR_ARG(a->account->metadata.name));
 }
 
-static int check_containers(struct allowed *a, const struct api_container_array *containers)
+static int accounts_check_containers(struct allowed *a,
+                                     const struct api_container_array *containers)
 {
     for (size_t i = 0; i < containers->n; i++) {
         const struct api_container *c = &containers->p[i];
@@ -271,16 +272,16 @@ static int check_secrets(struct op *op, const struct api_object *object,
                                   "service account %.*s does not reference that secret",
                                   STR_ARG(s->secret_name), STR_ARG(account->metadata.name));
     }
-    int code = check_containers(&a, &spec->init_containers);
+    int code = accounts_check_containers(&a, &spec->init_containers);
     a.who = "container";
     if (code == 0)
-        code = check_containers(&a, &spec->containers);
+        code = accounts_check_containers(&a, &spec->containers);
     return code < 0 ? code : check_pulls(&a, spec);
 }
 
 // --- All of it -----------------------------------------------------------------------------------
 
-int admit_account(struct op *op, const struct api_object *object, const struct api_object *old)
+int accounts_admit(struct op *op, const struct api_object *object, const struct api_object *old)
 {
     if (object->kind->type != &api_pod_type || old)
         return 0;

@@ -81,7 +81,7 @@ static void learn_default(struct registry *r)
         return;
     for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
         struct api_object object = {0};
-        if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+        if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
             continue;
         const struct api_priority_class *c = object.value;
         if (!c->global_default || (d->class_name.n && d->value <= c->value))
@@ -295,7 +295,7 @@ static int admit_storage(struct op *op, const struct api_object *object,
         return 0;
     for (const struct object *o; (o = store_walk_next(op->r->store, &walk));) {
         struct api_object class = {0};
-        if (decode_stored(o, &unknown, op->arena, &class, NULL) == 0)
+        if (encode_read_stored(o, &unknown, op->arena, &class, NULL) == 0)
             best = storage_default(best, class.value);
     }
     store_walk_done(&walk);
@@ -368,15 +368,15 @@ static const struct admitter {
     int (*deletion)(struct op *op, struct str name);
 } admitters[] = {
     {"NamespaceLifecycle", admit_namespace, keep_immortals},
-    {"LimitRanger", admit_limits, NULL},
-    {"ServiceAccount", admit_account, NULL},
+    {"LimitRanger", limits_admit, NULL},
+    {"ServiceAccount", accounts_admit, NULL},
     {"DefaultTolerationSeconds", admit_tolerations, NULL},
     {"Priority", admit_priority, NULL},
     {"DefaultStorageClass", admit_storage, NULL},
     {NULL, admit_service, NULL},
     {NULL, admit_group, NULL},
-    {"RuntimeClass", admit_runtime_class, NULL},
-    {NULL, admit_certificate, NULL},
+    {"RuntimeClass", runtime_admit_class, NULL},
+    {NULL, certificates_admit, NULL},
     {NULL, admit_guard, NULL},
 };
 

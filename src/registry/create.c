@@ -12,7 +12,7 @@
 #define NAME_BASE_MAX   58
 #define NAME_RANDOM_LEN 5
 
-int meta_fit_namespace(struct op *op, struct api_object_meta *meta)
+int create_fit_namespace(struct op *op, struct api_object_meta *meta)
 {
     struct str wanted = op->stored->namespaced ? op->request->namespace : STR("");
     if (meta->namespace.n == 0 || wanted.n == 0)
@@ -25,7 +25,7 @@ int meta_fit_namespace(struct op *op, struct api_object_meta *meta)
 
 struct uids MAP(bool);
 
-void meta_single_owners(struct op *op, struct api_object_meta *meta)
+void create_single_owners(struct op *op, struct api_object_meta *meta)
 {
     struct api_owner_reference_array *owners = &meta->owner_references;
     if (owners->n < 2)
@@ -58,7 +58,7 @@ void meta_single_owners(struct op *op, struct api_object_meta *meta)
                            STR_ARG(sbuf_str(&again))));
 }
 
-struct str generate_name(struct op *op, struct str base)
+struct str create_generate_name(struct op *op, struct str base)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     char tail[NAME_RANDOM_LEN];
@@ -81,22 +81,22 @@ static void give_identity(struct op *op, struct api_object_meta *meta)
     meta->self_link = STR("");
 }
 
-int check_valid(struct op *op, enum api_op what, const struct api_object *object,
-                const struct api_object *old)
+int create_check_valid(struct op *op, enum api_op what, const struct api_object *object,
+                       const struct api_object *old)
 {
     const struct api_rules world = op_world(op, api_object_meta(object)->namespace);
     api_prepare(what, object, old, &world, op->arena);
-    return check_prepared(op, what, object, old);
+    return create_check_prepared(op, what, object, old);
 }
 
-int check_prepared(struct op *op, enum api_op what, const struct api_object *object,
-                   const struct api_object *old)
+int create_check_prepared(struct op *op, enum api_op what, const struct api_object *object,
+                          const struct api_object *old)
 {
     struct causes causes = {.arena = op->arena};
     const struct api_object_meta *meta = api_object_meta(object);
     const struct api_rules world = op_world(op, meta->namespace);
     api_validate(what, object, old, op->request->kind, &world, &causes);
-    check_certificate_texts(op, object, old, &causes);
+    certificates_check_texts(op, object, old, &causes);
     if (causes.n == 0)
         return 0;
     const struct status_subject s = {op->request->kind->group, op->request->kind->kind, meta->name};
@@ -138,7 +138,7 @@ static void map_set(struct op *op, struct api_str_map *map, struct str key, stru
     *map = (struct api_str_map){all, map->n + 1};
 }
 
-void meta_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value)
+void create_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value)
 {
     map_set(op, &meta->annotations, key, value);
 }
@@ -149,31 +149,31 @@ static void label_namespace(struct op *op, struct api_object_meta *meta)
     map_set(op, &meta->labels, STR("kubernetes.io/metadata.name"), meta->name);
 }
 
-void finish_object(struct op *op, const struct api_object *object)
+void create_finish_object(struct op *op, const struct api_object *object)
 {
     warn_and_settle(op, object);
     if (object->kind->type == &api_namespace_type)
         label_namespace(op, api_object_meta(object));
     if (object->kind == op->r->crd_kind)
-        definition_settle(op, object);
+        definitions_settle(op, object);
 }
 
 static bool being_deleted(struct op *op, const struct object *o)
 {
     struct api_object object = {0};
     struct err err;
-    return decode_stored(o, &op->now, op->arena, &object, &err) == 0 &&
+    return encode_read_stored(o, &op->now, op->arena, &object, &err) == 0 &&
            api_object_meta(&object)->deletion_timestamp.set;
 }
 
 // The name is drawn until it is free. *ret: the one that has it, NULL when it is free.
-static const struct object *name_it(struct op *op, struct api_object_meta *meta)
+static const struct object *create_choose_name(struct op *op, struct api_object_meta *meta)
 {
     const struct object *taken = NULL;
     if (meta->name.n || meta->generate_name.n == 0)
         return meta->name.n ? op_head(op, meta->name) : NULL;
     for (int i = 0; i < NAME_ATTEMPTS_MAX; i++) {
-        meta->name = generate_name(op, meta->generate_name);
+        meta->name = create_generate_name(op, meta->generate_name);
         taken = op_head(op, meta->name);
         if (!taken)
             break;
@@ -186,7 +186,7 @@ static int store_new(struct op *op, const struct api_object *object, const struc
 {
     const struct api_object_meta *meta = api_object_meta(object);
     uint64_t version = 0;
-    finish_object(op, object);
+    create_finish_object(op, object);
     if (!op->dry_run && str_to_u64(meta->resource_version, &version) == 0 && version != 0)
         return fail_unknown(op, "resourceVersion should not be set on objects to be created");
     if (taken && meta->generate_name.n)
@@ -194,15 +194,15 @@ static int store_new(struct op *op, const struct api_object *object, const struc
     if (taken)
         return fail_exists(op, op_subject(op, meta->name), being_deleted(op, taken));
     int code = quota_charge(op);
-    return code < 0 ? code : write_new(op, object);
+    return code < 0 ? code : op_write_new(op, object);
 }
 
 int create_object(struct op *op, const struct api_object *object)
 {
     struct api_object_meta *meta = api_object_meta(object);
     give_identity(op, meta);
-    const struct object *taken = name_it(op, meta);
-    int code = check_valid(op, API_CREATE, object, NULL);
+    const struct object *taken = create_choose_name(op, meta);
+    int code = create_check_valid(op, API_CREATE, object, NULL);
     if (code == 0)
         code = limits_check(op, object, NULL);
     if (code == 0)
@@ -240,11 +240,11 @@ int create_body(struct op *op, const struct api_object *body)
         return fail_terminating(op);
     const struct api_default_options defaults = {.now = op->now};
     api_default(body->kind->type, body->value, &defaults, op->arena);
-    int code = meta_fit_namespace(op, meta);
+    int code = create_fit_namespace(op, meta);
     if (code < 0)
         return code;
-    meta_single_owners(op, meta);
-    code = to_stored(op, body, &object);
+    create_single_owners(op, meta);
+    code = encode_to_stored(op, body, &object);
     if (code < 0)
         return code;
     fields_manage(op, &object, NULL, NULL);
@@ -258,11 +258,11 @@ static int create_any(struct op *op, const struct api_object *body)
     bool pod = op->stored->type == &api_pod_type;
     if (body->kind->type == &api_binding_type &&
         (op->stored->type == &api_binding_type || (pod && str_eqz(sub, "binding"))))
-        return bind_pod(op, body);
+        return pods_bind(op, body);
     if (sub.n == 0)
         return create_body(op, body);
     if (pod && str_eqz(sub, "eviction") && body->kind->type == &api_eviction_type)
-        return evict_pod(op, body);
+        return registry_evict_pod(op, body);
     if (str_eqz(sub, "token"))
         return fail_unsupported(op, "tokens of service accounts cannot be requested from this "
                                     "server yet; use a client certificate or a static token");

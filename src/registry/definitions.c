@@ -29,7 +29,7 @@ static condition *find_condition(const definition *crd, struct str type)
     return NULL;
 }
 
-static bool is_true(const definition *crd, struct str type)
+static bool definitions_is_true(const definition *crd, struct str type)
 {
     const condition *c = find_condition(crd, type);
     return c && str_eqz(c->status, "True");
@@ -71,7 +71,7 @@ static void look_at_other(void *arg, const struct object *o)
     cleanup_arena struct arena arena = {0};
     struct api_object other = {0};
     if (w->taken || str_eq(o->name, w->crd->metadata.name) ||
-        decode_stored(o, &w->op->now, &arena, &other, NULL) < 0)
+        encode_read_stored(o, &w->op->now, &arena, &other, NULL) < 0)
         return;
     const definition *d = other.value;
     const names *n = &d->status.accepted_names;
@@ -83,7 +83,7 @@ static void look_at_other(void *arg, const struct object *o)
 }
 
 // Whether another definition of the group has accepted a name; also one that is being written.
-static bool is_taken(struct op *op, const definition *crd, struct str name, bool kind)
+static bool definitions_is_taken(struct op *op, const definition *crd, struct str name, bool kind)
 {
     struct registry *r = op->r;
     struct store_walk walk = {.kind = r->crd_kind};
@@ -98,16 +98,16 @@ static bool is_taken(struct op *op, const definition *crd, struct str name, bool
 }
 
 // Accepts a name unless another has it. Returns whether it could.
-static bool accept(struct op *op, const definition *crd, struct str wanted, struct str *accepted,
-                   bool kind)
+static bool definitions_accept_name(struct op *op, const definition *crd, struct str wanted,
+                                    struct str *accepted, bool kind)
 {
-    if (!str_eq(wanted, *accepted) && is_taken(op, crd, wanted, kind))
+    if (!str_eq(wanted, *accepted) && definitions_is_taken(op, crd, wanted, kind))
         return false;
     *accepted = wanted;
     return true;
 }
 
-static struct str in_use(struct op *op, struct str name)
+static struct str definitions_names_in_use(struct op *op, struct str name)
 {
     cleanup_sbuf struct sbuf b = {0};
     sbuf_add_quoted(&b, name);
@@ -134,29 +134,29 @@ static condition accept_names(struct op *op, definition *crd)
     struct str bad_short = {0};
     for (size_t i = 0; i < want->short_names.n; i++)
         if (!api_str_listed(&got->short_names, want->short_names.p[i]) &&
-            is_taken(op, crd, want->short_names.p[i], false))
+            definitions_is_taken(op, crd, want->short_names.p[i], false))
             bad_short = want->short_names.p[i];
     if (bad_short.n == 0)
         got->short_names = want->short_names;
     got->categories = want->categories;
     for (size_t i = 0; i < array_len(all); i++)
-        if (!accept(op, crd, all[i].name, all[i].to, all[i].kind))
+        if (!definitions_accept_name(op, crd, all[i].name, all[i].to, all[i].kind))
             c = (condition){c.type, STR("False"), .reason = all[i].reason,
-                            .message = in_use(op, all[i].name)};
+                            .message = definitions_names_in_use(op, all[i].name)};
     if (bad_short.n && str_eqz(c.status, "True"))
         c = (condition){c.type, STR("False"), .reason = STR("ShortNamesConflict"),
-                        .message = in_use(op, bad_short)};
+                        .message = definitions_names_in_use(op, bad_short)};
     return c;
 }
 
-void definition_settle(struct op *op, const struct api_object *object)
+void definitions_settle(struct op *op, const struct api_object *object)
 {
     definition *crd = object->value;
     if (crd->metadata.deletion_timestamp.set || op->request->subresource.n)
         return;
     const condition accepted = accept_names(op, crd);
     set_condition(op, crd, accepted);
-    if (is_true(crd, STR("Established")))
+    if (definitions_is_true(crd, STR("Established")))
         return;
     bool good = str_eqz(accepted.status, "True");
     set_condition(op, crd,
@@ -168,50 +168,50 @@ void definition_settle(struct op *op, const struct api_object *object)
 
 // --- Kinds ---------------------------------------------------------------------------------------
 
-static void tell(struct registry *r)
+static void definitions_notify_listeners(struct registry *r)
 {
     if (r->kinds_changed)
         r->kinds_changed(r->kinds_changed_arg);
 }
 
 // Makes of a visible definition what it says. Returns whether its objects must go.
-static bool define(struct registry *r, const struct object *o)
+static bool definitions_define_kinds(struct registry *r, const struct object *o)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return false;
     const definition *crd = object.value;
-    if (is_true(crd, STR("Established")))
+    if (definitions_is_true(crd, STR("Established")))
         custom_define(r->customs, crd);
     return crd->metadata.deletion_timestamp.set;
 }
 
-static void undefine(struct registry *r, const struct object *o)
+static void definitions_undefine_kinds(struct registry *r, const struct object *o)
 {
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return;
     const definition *crd = object.value;
     custom_undefine(r->customs, crd->spec.group, crd->status.accepted_names.kind);
 }
 
-static void reconsider(struct registry *r);
+static void definitions_resolve_names(struct registry *r);
 
-static void on_event(void *arg, const struct store_event *e)
+static void definitions_on_event(void *arg, const struct store_event *e)
 {
     struct registry *r = arg;
     if (e->type == STORE_DELETED) {
-        undefine(r, e->object);
-        reconsider(r);
-    } else if (define(r, e->object)) {
+        definitions_undefine_kinds(r, e->object);
+        definitions_resolve_names(r);
+    } else if (definitions_define_kinds(r, e->object)) {
         r->definitions_all = true;
         exec_timer_start(r->exec, &r->definitions_timer, 0);
     }
-    tell(r);
+    definitions_notify_listeners(r);
 }
 
 int definitions_start(struct registry *r, struct err *err)
@@ -222,10 +222,12 @@ int definitions_start(struct registry *r, struct err *err)
         return code;
     bool dying = false;
     for (const struct object *o; (o = store_walk_next(r->store, &walk));)
-        dying |= define(r, o);
+        dying |= definitions_define_kinds(r, o);
     store_walk_done(&walk);
-    r->definitions = (struct store_watch){
-        .kind = r->crd_kind, .seen = store_revision(r->store), .event = on_event, .arg = r};
+    r->definitions = (struct store_watch){.kind = r->crd_kind,
+                                          .seen = store_revision(r->store),
+                                          .event = definitions_on_event,
+                                          .arg = r};
     r->definitions_timer = (struct exec_timer){.fn = definitions_sweep, .arg = r};
     if (dying) {
         r->definitions_all = true;
@@ -264,7 +266,7 @@ struct errand {
     struct arena arena;
 };
 
-static void errand_done(void *arg, const struct registry_answer *answer)
+static void definitions_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
     if (e->r->definitions_watched && answer->code < 0 && answer->code != -ERR_NOT_FOUND &&
@@ -276,7 +278,8 @@ static void errand_done(void *arg, const struct registry_answer *answer)
     free(e);
 }
 
-static struct errand *errand_new(struct registry *r, const struct api_kind *kind, struct str name)
+static struct errand *definitions_new_request(struct registry *r, const struct api_kind *kind,
+                                              struct str name)
 {
     struct errand *e = xcalloc(1, sizeof(*e));
     e->r = r;
@@ -286,20 +289,21 @@ static struct errand *errand_new(struct registry *r, const struct api_kind *kind
 }
 
 // Another definition let go of names: those who wait for one may have it now.
-static void reconsider(struct registry *r)
+static void definitions_resolve_names(struct registry *r)
 {
     struct store_walk walk = {.kind = r->crd_kind};
     if (store_walk_start(r->store, &walk, NULL) < 0)
         return;
     for (const struct object *o; (o = store_walk_next(r->store, &walk));) {
-        struct errand *e = errand_new(r, r->crd_kind, o->name);
-        struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+        struct errand *e = definitions_new_request(r, r->crd_kind, o->name);
+        struct op *op =
+            op_new(r, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
         struct api_object object = {0};
         const struct object *head = op_head(op, o->name);
         int code = head ? op_decode(op, head, &object) : 0;
-        if (head && code == 0 && !is_true(object.value, STR("NamesAccepted"))) {
-            definition_settle(op, &object);
-            code = write_change(op, &object, head);
+        if (head && code == 0 && !definitions_is_true(object.value, STR("NamesAccepted"))) {
+            definitions_settle(op, &object);
+            code = op_write_change(op, &object, head);
         }
         op_finish(op, code);
     }
@@ -308,8 +312,8 @@ static void reconsider(struct registry *r)
 
 // --- The end -------------------------------------------------------------------------------------
 
-int delete_definition(struct op *op, const struct object *old, const struct api_object *decoded,
-                      const struct api_delete_options *options)
+int definitions_delete(struct op *op, const struct object *old, const struct api_object *decoded,
+                       const struct api_delete_options *options)
 {
     definition *crd = decoded->value;
     struct api_str_array *have = &crd->metadata.finalizers;
@@ -328,13 +332,13 @@ int delete_definition(struct op *op, const struct object *old, const struct api_
                               .reason = STR("InstanceDeletionPending"),
                               .message = STR("CustomResourceDefinition marked for deletion; "
                                              "CustomResource deletion will begin soon")});
-    return write_change(op, decoded, old);
+    return op_write_change(op, decoded, old);
 }
 
-static void let_go(struct registry *r, const struct object *o)
+static void definitions_remove_finalizer(struct registry *r, const struct object *o)
 {
-    struct errand *e = errand_new(r, r->crd_kind, o->name);
-    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    struct errand *e = definitions_new_request(r, r->crd_kind, o->name);
+    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, definitions_on_request_done, e);
     struct api_object object = {0};
     int code = op_decode(op, o, &object);
     if (code == 0) {
@@ -344,7 +348,7 @@ static void let_go(struct registry *r, const struct object *o)
             if (!str_eq(list->p[i], CLEANUP_FINALIZER))
                 list->p[n++] = list->p[i];
         list->n = n;
-        code = n ? write_change(op, &object, o) : write_removal(op, o, false);
+        code = n ? op_write_change(op, &object, o) : op_write_removal(op, o, false);
     }
     op_finish(op, code);
 }
@@ -353,7 +357,7 @@ static void let_go(struct registry *r, const struct object *o)
 // another's.
 static const struct api_kind *hub_of(struct registry *r, const definition *crd)
 {
-    return is_true(crd, STR("Established"))
+    return definitions_is_true(crd, STR("Established"))
                ? custom_hub(r->customs, crd->spec.group, crd->spec.names.kind)
                : NULL;
 }
@@ -363,7 +367,7 @@ static void sweep_one(struct registry *r, const struct object *o, bool all)
     static const struct api_time unknown;
     cleanup_arena struct arena arena = {0};
     struct api_object object = {0};
-    if (decode_stored(o, &unknown, &arena, &object, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &arena, &object, NULL) < 0)
         return;
     const definition *crd = object.value;
     if (!crd->metadata.deletion_timestamp.set ||
@@ -372,11 +376,12 @@ static void sweep_one(struct registry *r, const struct object *o, bool all)
     const struct api_kind *hub = hub_of(r, crd);
     size_t left = hub ? store_count(r->store, hub, STR("")) : 0;
     if (left && all) {
-        struct errand *e = errand_new(r, hub, STR(""));
-        registry_delete_collection(r, &e->request, NULL, NULL, &e->arena, errand_done, e);
+        struct errand *e = definitions_new_request(r, hub, STR(""));
+        registry_delete_collection(r, &e->request, NULL, NULL, &e->arena,
+                                   definitions_on_request_done, e);
     }
     if (left == 0)
-        let_go(r, o);
+        definitions_remove_finalizer(r, o);
 }
 
 void definitions_sweep(void *arg)
@@ -397,7 +402,7 @@ void definitions_sweep(void *arg)
     store_walk_done(&walk);
 }
 
-void definition_due(struct registry *r, const struct api_kind *hub)
+void definitions_due(struct registry *r, const struct api_kind *hub)
 {
     if (r->definitions_watched && hub->custom->terminating &&
         !exec_timer_armed(&r->definitions_timer))

@@ -16,8 +16,8 @@ const struct api_kind *registry_stored_kind(const struct api_kind *kind)
     return kind->custom ? kind->custom->hub : api_hub_kind(kind);
 }
 
-int decode_stored(const struct object *o, const struct api_time *now, struct arena *arena,
-                  struct api_object *ret, struct err *err)
+int encode_read_stored(const struct object *o, const struct api_time *now, struct arena *arena,
+                       struct api_object *ret, struct err *err)
 {
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
@@ -55,7 +55,7 @@ int op_decode(struct op *op, const struct object *o, struct api_object *ret)
     struct err err = {0};
     if (!o->kind->custom && op_decode_cached(op, o, ret))
         return 0;
-    if (decode_stored(o, &op->now, op->arena, ret, &err) < 0)
+    if (encode_read_stored(o, &op->now, op->arena, ret, &err) < 0)
         return fail_internal(op, "%s", err.msg);
     // What was stored may know more, or less, than the schema of today.
     if (o->kind->custom)
@@ -84,7 +84,7 @@ static int decode_as(const struct object *o, const struct api_kind *as, struct a
     struct api_object stored = {0};
     if (api_kind_is_partial(as))
         return decode_partial(o, as, arena, ret, err);
-    int r = decode_stored(o, &unknown, arena, &stored, err);
+    int r = encode_read_stored(o, &unknown, arena, &stored, err);
     if (r < 0)
         return r;
     *ret = (struct api_object){as, stored.value};
@@ -121,7 +121,7 @@ int registry_json(const struct object *o, const struct api_kind *as, bool in_lis
     return api_json_write(as->type, object.value, &w, err) < 0 ? -ERR_INTERNAL : 0;
 }
 
-int to_stored(struct op *op, const struct api_object *in, struct api_object *ret)
+int encode_to_stored(struct op *op, const struct api_object *in, struct api_object *ret)
 {
     struct err err = {0};
     *ret = (struct api_object){op->stored, in->value};
@@ -142,7 +142,7 @@ static void fill_parts(const struct api_object *object, struct arena *arena,
     struct object_pair *labels = arena_array(arena, struct object_pair, meta->labels.n + 1);
     for (size_t i = 0; i < meta->labels.n; i++)
         labels[i] = (struct object_pair){meta->labels.p[i].key, meta->labels.p[i].value};
-    kind_fields(object, arena, &fields);
+    kinds_fields_of(object, arena, &fields);
     parts->kind = object->kind;
     parts->namespace = meta->namespace;
     parts->name = meta->name;
@@ -167,8 +167,8 @@ int encode_json(struct registry *r, const struct api_object *object, uint64_t re
     return code;
 }
 
-struct object *encoded_object(struct registry *r, const struct api_object *object,
-                              uint64_t revision, struct arena *arena)
+struct object *encode_new_object(struct registry *r, const struct api_object *object,
+                                 uint64_t revision, struct arena *arena)
 {
     struct object_parts parts = {.revision = revision, .json = sbuf_str(&r->scratch)};
     fill_parts(object, arena, &parts);
@@ -191,8 +191,8 @@ static void with_revision(struct str json, uint64_t revision, struct sbuf *out)
     sbuf_add(out, str_from(tail, (size_t)str_find_char(tail, '"')));
 }
 
-struct object *encoded_object_at(struct registry *r, const struct api_object *object,
-                                 uint64_t revision, struct arena *arena)
+struct object *encode_new_object_at(struct registry *r, const struct api_object *object,
+                                    uint64_t revision, struct arena *arena)
 {
     sbuf_clear(&r->spliced);
     with_revision(sbuf_str(&r->scratch), revision, &r->spliced);
@@ -203,7 +203,7 @@ struct object *encoded_object_at(struct registry *r, const struct api_object *ob
     return object_new(&parts);
 }
 
-struct object *object_at(struct registry *r, const struct object *o, uint64_t revision)
+struct object *encode_object_at(struct registry *r, const struct object *o, uint64_t revision)
 {
     sbuf_clear(&r->spliced);
     with_revision(o->json, revision, &r->spliced);

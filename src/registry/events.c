@@ -45,7 +45,7 @@ struct errand {
 };
 
 // Whatever became of it, the next look finds out.
-static void errand_done(void *arg, const struct registry_answer *answer)
+static void events_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
     (void)answer;
@@ -63,10 +63,10 @@ static void delete_event(struct registry *r, const struct object *o, uint64_t un
     e->request = (struct registry_request){.kind = o->kind,
                                            .namespace = arena_str(&e->arena, o->namespace),
                                            .name = arena_str(&e->arena, o->name)};
-    registry_delete(r, &e->request, NULL, &e->arena, errand_done, e);
+    registry_delete(r, &e->request, NULL, &e->arena, events_on_request_done, e);
 }
 
-static size_t delete_some(struct registry *r, uint64_t until)
+static size_t events_delete_expired(struct registry *r, uint64_t until)
 {
     struct VEC(const struct object *) old = {0};
     struct store_walk walk = {.kind = r->event_kind};
@@ -91,7 +91,7 @@ void events_look(void *arg)
     int64_t now = exec_now_ns(r->exec);
     note_revision(r, now);
     uint64_t until = revision_then(r, now);
-    size_t n = until ? delete_some(r, until) : 0;
+    size_t n = until ? events_delete_expired(r, until) : 0;
     if (store_count(r->store, r->event_kind, STR("")) > 0)
         exec_timer_start(r->exec, &r->events_timer, n == LOOK_EVENTS ? SOON_NS : LOOK_NS);
 }

@@ -21,7 +21,8 @@
 
 // --- What a write cannot change ------------------------------------------------------------------
 
-static void ignore(struct op *op, struct field_set *s, const char *first, const char *second)
+static void fields_ignore_path(struct op *op, struct field_set *s, const char *first,
+                               const char *second)
 {
     const struct field_elem a = {.kind = FIELD_NAME, .name = str_z(first)};
     const struct field_elem b = {.kind = FIELD_NAME, .name = str_z(second)};
@@ -29,7 +30,7 @@ static void ignore(struct op *op, struct field_set *s, const char *first, const 
     field_set_add(s, second ? &below : &root, op->arena);
 }
 
-static bool has_status(const struct api_kind *kind)
+static bool fields_has_status(const struct api_kind *kind)
 {
     for (const char *const *s = kind->subresources; s && *s; s++)
         if (strcmp(*s, "status") == 0)
@@ -43,18 +44,18 @@ static struct field_set ignored_by(struct op *op)
     struct field_set s = {0};
     const struct api_kind *kind = op->stored->custom ? op->request->kind : op->stored;
     if (!str_eqz(op->request->subresource, "status")) {
-        if (has_status(kind))
-            ignore(op, &s, "status", NULL);
+        if (fields_has_status(kind))
+            fields_ignore_path(op, &s, "status", NULL);
         return s;
     }
-    ignore(op, &s, "spec", NULL);
+    fields_ignore_path(op, &s, "spec", NULL);
     if (str_eqz(kind->group, "resource.k8s.io") || str_eqz(kind->group, "scheduling.k8s.io")) {
-        ignore(op, &s, "metadata", NULL);
+        fields_ignore_path(op, &s, "metadata", NULL);
     } else if (kind->type == &api_pod_type) {
-        ignore(op, &s, "metadata", "deletionTimestamp");
-        ignore(op, &s, "metadata", "ownerReferences");
+        fields_ignore_path(op, &s, "metadata", "deletionTimestamp");
+        fields_ignore_path(op, &s, "metadata", "ownerReferences");
     } else if (kind->type == &api_deployment_type) {
-        ignore(op, &s, "metadata", "labels");
+        fields_ignore_path(op, &s, "metadata", "labels");
     }
     return s;
 }
@@ -161,7 +162,7 @@ void fields_done(struct registry *r)
     free(r->empty);
 }
 
-static struct managed_request request_of(struct op *op, const struct field_set *ignored)
+static struct managed_request fields_managed_request(struct op *op, const struct field_set *ignored)
 {
     return (struct managed_request){.kind = op->request->kind,
                                     .manager = op->request->field_manager,
@@ -180,7 +181,7 @@ static int work_out(struct op *op, const struct api_object *object, const struct
     cleanup_shown struct shown before = {0}, after = {0};
     struct err err = {0};
     const struct field_set ignored = ignored_by(op);
-    const struct managed_request q = request_of(op, &ignored);
+    const struct managed_request q = fields_managed_request(op, &ignored);
     const yyjson_val *was = NULL;
     int r = old ? show_stored(op, old, &before, &err) : empty_of(op, &before, &was, &err);
     if (r == 0)
@@ -262,16 +263,17 @@ static int parse_config(struct op *op, struct str text, struct json_doc *ret)
     return r < 0 ? fail_bad_request(op, "error decoding YAML: %s", err.msg) : 0;
 }
 
-static struct str text_of(const yyjson_val *v, struct str key)
+static struct str fields_text_of(const yyjson_val *v, struct str key)
 {
     const yyjson_val *m = json_get(v, key);
     return m && json_is_string(m) ? json_str(m) : STR("");
 }
 
-static int check_config(struct op *op, const yyjson_val *config)
+static int fields_check_config(struct op *op, const yyjson_val *config)
 {
     const struct api_kind *kind = op->request->kind;
-    struct str version = text_of(config, STR("apiVersion")), name = text_of(config, STR("kind"));
+    struct str version = fields_text_of(config, STR("apiVersion")),
+               name = fields_text_of(config, STR("kind"));
     struct str group, rest;
     if (!str_eq(version, kind->api_version) || !str_eq(name, kind->kind)) {
         if (!str_cut(version, '/', &group, &rest)) {
@@ -334,13 +336,14 @@ static void keep_last_applied(struct op *op, struct api_object_meta *meta, const
 }
 
 // Lays the configuration over live. *ret is the whole object in the request's version.
-static int merge(struct op *op, const yyjson_val *live, const yyjson_val *config,
-                 const struct api_managed_fields_entry_array *entries, struct api_object *ret)
+static int fields_merge_config(struct op *op, const yyjson_val *live, const yyjson_val *config,
+                               const struct api_managed_fields_entry_array *entries,
+                               struct api_object *ret)
 {
     struct managed_applied applied = {0};
     struct err err = {0};
     const struct field_set ignored = ignored_by(op);
-    const struct managed_request q = request_of(op, &ignored);
+    const struct managed_request q = fields_managed_request(op, &ignored);
     cleanup_json_doc struct json_doc doc = {0};
     const struct json_options options = {.max_bytes = SIZE_MAX};
     int r = managed_apply(&q, live, config, entries, op->arena, &applied, &err);
@@ -365,7 +368,7 @@ static int apply_new(struct op *op, const yyjson_val *config, struct api_object 
     cleanup_shown struct shown empty = {0};
     struct err err = {0};
     const yyjson_val *meta = json_get(config, STR("metadata"));
-    struct str uid = meta ? text_of(meta, STR("uid")) : STR("");
+    struct str uid = meta ? fields_text_of(meta, STR("uid")) : STR("");
     if (op->request->subresource.n)
         return fail_not_found(op, op_subject(op, op->request->name));
     if (uid.n)
@@ -376,7 +379,7 @@ static int apply_new(struct op *op, const yyjson_val *config, struct api_object 
     const yyjson_val *was = NULL;
     if (empty_of(op, &empty, &was, &err) < 0)
         return fail_internal(op, "%s", err.msg);
-    return merge(op, was, config, &(struct api_managed_fields_entry_array){0}, ret);
+    return fields_merge_config(op, was, config, &(struct api_managed_fields_entry_array){0}, ret);
 }
 
 static int apply_old(struct op *op, const yyjson_val *config, const struct object *old,
@@ -389,7 +392,8 @@ static int apply_old(struct op *op, const yyjson_val *config, const struct objec
     if (code == 0 && show_stored(op, old, &live, &err) < 0)
         code = fail_internal(op, "%s", err.msg);
     if (code == 0)
-        code = merge(op, live.doc.root, config, &api_object_meta(&before)->managed_fields, ret);
+        code = fields_merge_config(op, live.doc.root, config,
+                                   &api_object_meta(&before)->managed_fields, ret);
     return code;
 }
 
@@ -398,7 +402,7 @@ int fields_apply(struct op *op, struct str patch, const struct object *old, stru
     cleanup_json_doc struct json_doc config = {0};
     int code = parse_config(op, patch, &config);
     if (code == 0)
-        code = check_config(op, config.root);
+        code = fields_check_config(op, config.root);
     if (code < 0)
         return code;
     return old ? apply_old(op, config.root, old, ret) : apply_new(op, config.root, ret);

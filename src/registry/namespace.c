@@ -39,7 +39,7 @@ static int check_namespace_preconditions(struct op *op, const struct object *old
     return 0;
 }
 
-static bool wants(const struct api_delete_options *o, bool orphans, bool has_it)
+static bool namespace_wants_finalizer(const struct api_delete_options *o, bool orphans, bool has_it)
 {
     if (o->has_orphan_dependents)
         return o->orphan_dependents == orphans;
@@ -62,14 +62,14 @@ static void set_namespace_finalizers(struct op *op, struct api_object_meta *meta
         if (!str_eq(f, orphan) && !str_eq(f, foreground))
             list[n++] = f;
     }
-    if (wants(o, true, has_orphan))
+    if (namespace_wants_finalizer(o, true, has_orphan))
         list[n++] = orphan;
-    if (wants(o, false, has_foreground))
+    if (namespace_wants_finalizer(o, false, has_foreground))
         list[n++] = foreground;
     meta->finalizers = (struct api_str_array){n ? list : NULL, n};
 }
 
-int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
+int namespace_delete(struct op *op, const struct object *old, const struct api_object *decoded,
                      const struct api_delete_options *options)
 {
     struct api_namespace *ns = decoded->value;
@@ -82,7 +82,7 @@ int delete_namespace(struct op *op, const struct object *old, const struct api_o
         ns->metadata.deletion_timestamp = op->now;
         ns->status.phase = STR("Terminating");
         set_namespace_finalizers(op, &ns->metadata, options);
-        return write_change(op, decoded, old);
+        return op_write_change(op, decoded, old);
     }
     if (ns->spec.finalizers.n) {
         op_wait(op, old);
@@ -118,7 +118,7 @@ void namespace_due(struct registry *r, struct str name, bool all)
         exec_timer_start(r->exec, &r->sweep_timer, 0);
 }
 
-void sweep_done(struct registry *r)
+void namespace_sweep_done(struct registry *r)
 {
     exec_timer_stop(r->exec, &r->sweep_timer);
     for (struct list_node *node; (node = list_pop_front(&r->sweeps));)
@@ -133,7 +133,7 @@ struct errand {
     struct str namespace;
 };
 
-static void errand_done(void *arg, const struct registry_answer *answer)
+static void namespace_on_request_done(void *arg, const struct registry_answer *answer)
 {
     struct errand *e = arg;
     if (answer->code < 0 && answer->code != -ERR_NOT_FOUND && answer->code != -ERR_CONFLICT) {
@@ -144,8 +144,8 @@ static void errand_done(void *arg, const struct registry_answer *answer)
     free(e);
 }
 
-static struct errand *errand_new(struct registry *r, const struct api_kind *kind,
-                                 struct str namespace, struct str name)
+static struct errand *namespace_new_request(struct registry *r, const struct api_kind *kind,
+                                            struct str namespace, struct str name)
 {
     struct errand *e = xcalloc(1, sizeof(*e));
     e->r = r;
@@ -168,7 +168,7 @@ static const struct api_kind *kind_at(struct registry *r, size_t i)
     return i < api_kinds_len ? &api_kinds[i] : custom_hub_at(r->customs, i - api_kinds_len);
 }
 
-static bool is_empty(struct registry *r, struct str name)
+static bool namespace_is_empty(struct registry *r, struct str name)
 {
     const struct api_kind *k;
     for (size_t i = 0; (k = kind_at(r, i)); i++)
@@ -186,17 +186,18 @@ static void delete_all(struct registry *r, struct str name)
     for (size_t i = 0; (k = kind_at(r, i)); i++) {
         if (!holds_content(k) || store_count(r->store, k, name) == 0)
             continue;
-        struct errand *e = errand_new(r, k, name, STR(""));
-        registry_delete_collection(r, &e->request, &background, NULL, &e->arena, errand_done, e);
+        struct errand *e = namespace_new_request(r, k, name, STR(""));
+        registry_delete_collection(r, &e->request, &background, NULL, &e->arena,
+                                   namespace_on_request_done, e);
     }
 }
 
 // Takes away the registry's own finalizer, which is all that holds an empty namespace.
-static void let_go(struct registry *r, const struct object *ns)
+static void namespace_remove_finalizer(struct registry *r, const struct object *ns)
 {
-    struct errand *e = errand_new(r, r->namespace_kind, ns->name, ns->name);
+    struct errand *e = namespace_new_request(r, r->namespace_kind, ns->name, ns->name);
     e->request.subresource = STR("finalize");
-    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, errand_done, e);
+    struct op *op = op_new(r, &e->request, VERB_UPDATE, &e->arena, namespace_on_request_done, e);
     struct api_object object = {0};
     int code = op_decode(op, ns, &object);
     if (code == 0) {
@@ -211,7 +212,7 @@ static void let_go(struct registry *r, const struct object *ns)
     op_finish(op, code);
 }
 
-void sweep(void *arg)
+void namespace_sweep_deleted(void *arg)
 {
     struct registry *r = arg;
     struct list_node *node = list_pop_front(&r->sweeps);
@@ -225,8 +226,8 @@ void sweep(void *arg)
     if (ns && namespace_terminating(ns)) {
         if (d->all)
             delete_all(r, d->name);
-        if (is_empty(r, d->name))
-            let_go(r, ns);
+        if (namespace_is_empty(r, d->name))
+            namespace_remove_finalizer(r, ns);
     }
     object_unref(ns);
     free(d);

@@ -23,7 +23,7 @@ struct op *op_new(struct registry *r, const struct registry_request *request, en
     op->r = r;
     op->request = request;
     op->stored = registry_stored_kind(request->kind);
-    op->rules = kind_rules_of(op->stored);
+    op->rules = kinds_rules_of(op->stored);
     op->arena = arena;
     op->done = done;
     op->arg = arg;
@@ -36,7 +36,7 @@ struct op *op_new(struct registry *r, const struct registry_request *request, en
 }
 
 // The answer leaves; op and everything in its arena may be gone when it returns.
-static void answer(struct op *op, int code)
+static void op_send_answer(struct op *op, int code)
 {
     if (code == 0 && op->code < 0)
         code = op->code;
@@ -88,7 +88,7 @@ void op_finish(struct op *op, int code)
     }
     op->ready = true;
     if (op->pending == 0)
-        answer(op, op->code);
+        op_send_answer(op, op->code);
 }
 
 void op_warn(struct op *op, struct str text)
@@ -142,7 +142,7 @@ const struct object *op_head(const struct op *op, struct str name)
 // --- Waiting -------------------------------------------------------------------------------------
 
 // One of an op's writes came to its end.
-static void settle(struct op *op, int code, const struct err *err)
+static void op_settle_writes(struct op *op, int code, const struct err *err)
 {
     assert(op->pending > 0);
     op->pending--;
@@ -152,7 +152,7 @@ static void settle(struct op *op, int code, const struct err *err)
         op->code = code;
     }
     if (op->ready && op->pending == 0)
-        answer(op, op->code);
+        op_send_answer(op, op->code);
 }
 
 void op_wait(struct op *op, const struct object *o)
@@ -168,7 +168,7 @@ struct write {
     struct str terminating; // the namespace that may be due afterwards, if any
 };
 
-static void written(void *arg, int code, const struct err *err)
+static void op_on_written(void *arg, int code, const struct err *err)
 {
     struct write w = *(const struct write *)arg;
     struct registry *r = w.op->r;
@@ -189,17 +189,17 @@ static void written(void *arg, int code, const struct err *err)
     if (code == 0 && w.op->stored == r->event_kind)
         events_due(r);
     if (code == 0 && w.op->stored->custom)
-        definition_due(r, w.op->stored);
-    settle(w.op, code, err);
+        definitions_due(r, w.op->stored);
+    op_settle_writes(w.op, code, err);
     for (struct list_node *node; (node = list_pop_front(&due));)
-        settle(list_entry(node, struct op, waiting), code, err);
+        op_settle_writes(list_entry(node, struct op, waiting), code, err);
 }
 
 // --- Writing -------------------------------------------------------------------------------------
 
-// begun ends what begin_write began: the store has taken the write of a revision, or refused it. What it refused never becomes
+// op_begin_write ends what begin_write began: the store has taken the write of a revision, or refused it. What it refused never becomes
 // visible: nobody may wait for it.
-static int begun(struct op *op, uint64_t revision, int code, const struct err *err)
+static int op_begin_write(struct op *op, uint64_t revision, int code, const struct err *err)
 {
     if (code == 0) {
         op->r->accepted = revision;
@@ -212,7 +212,7 @@ static int begun(struct op *op, uint64_t revision, int code, const struct err *e
 }
 
 // The namespace that waits for the end of o.
-static struct str terminating(struct op *op, const struct object *o)
+static struct str op_terminating_text(struct op *op, const struct object *o)
 {
     struct registry *r = op->r;
     const struct object *ns = o;
@@ -234,22 +234,22 @@ static struct write *begin_write(struct op *op, const struct object *o)
     return w;
 }
 
-// put writes o, which object was encoded to.
-static int put(struct op *op, const struct object *o, const struct api_object *object,
-               uint64_t expect)
+// op_put_object writes o, which object was encoded to.
+static int op_put_object(struct op *op, const struct object *o, const struct api_object *object,
+                         uint64_t expect)
 {
     struct err err = {0};
     struct write *w = begin_write(op, o);
     op_answer_with(op, o);
     if (o->kind == op->r->namespace_kind)
-        w->terminating = terminating(op, o);
-    int code = store_put(op->r->store, o, expect, written, w, &err);
+        w->terminating = op_terminating_text(op, o);
+    int code = store_put(op->r->store, o, expect, op_on_written, w, &err);
     if (code == 0 && !op->r->scratch_altered)
         typed_cache_keep(op->r->typed, o, object);
-    return begun(op, o->revision, code, &err);
+    return op_begin_write(op, o->revision, code, &err);
 }
 
-static int encode(struct op *op, const struct api_object *object, uint64_t revision)
+static int op_encode_object(struct op *op, const struct api_object *object, uint64_t revision)
 {
     struct err err = {0};
     if (encode_json(op->r, object, revision, op->arena, &err) < 0)
@@ -263,26 +263,26 @@ static int encode(struct op *op, const struct api_object *object, uint64_t revis
     return -ERR_TOO_LARGE;
 }
 
-int write_new(struct op *op, const struct api_object *object)
+int op_write_new(struct op *op, const struct api_object *object)
 {
     uint64_t revision = op->dry_run ? 0 : store_next_revision(op->r->store);
-    int code = encode(op, object, revision);
+    int code = op_encode_object(op, object, revision);
     if (code < 0)
         return code;
-    struct object *o = encoded_object(op->r, object, revision, op->arena);
+    struct object *o = encode_new_object(op->r, object, revision, op->arena);
     op->created = true;
     if (op->dry_run)
         op_answer_with(op, o);
     else
-        code = put(op, o, object, 0);
+        code = op_put_object(op, o, object, 0);
     object_unref(o);
     return code;
 }
 
-int write_change(struct op *op, const struct api_object *object, const struct object *old)
+int op_write_change(struct op *op, const struct api_object *object, const struct object *old)
 {
     // First with the old version, to see whether anything changes.
-    int code = encode(op, object, old->revision);
+    int code = op_encode_object(op, object, old->revision);
     if (code < 0)
         return code;
     if (str_eq(sbuf_str(&op->r->scratch), old->json)) {
@@ -291,16 +291,16 @@ int write_change(struct op *op, const struct api_object *object, const struct ob
         return 0;
     }
     uint64_t revision = op->dry_run ? old->revision : store_next_revision(op->r->store);
-    struct object *o = encoded_object_at(op->r, object, revision, op->arena);
+    struct object *o = encode_new_object_at(op->r, object, revision, op->arena);
     if (op->dry_run)
         op_answer_with(op, o);
     else
-        code = put(op, o, object, old->revision);
+        code = op_put_object(op, o, object, old->revision);
     object_unref(o);
     return code;
 }
 
-int write_removal(struct op *op, const struct object *old, bool answer_with_it)
+int op_write_removal(struct op *op, const struct object *old, bool answer_with_it)
 {
     struct err err = {0};
     op->deleted = true;
@@ -309,24 +309,24 @@ int write_removal(struct op *op, const struct object *old, bool answer_with_it)
             op_answer_with(op, old);
         return 0;
     }
-    struct object *last = object_at(op->r, old, store_next_revision(op->r->store));
+    struct object *last = encode_object_at(op->r, old, store_next_revision(op->r->store));
     struct write *w = begin_write(op, last);
     if (old->kind != op->r->namespace_kind)
-        w->terminating = terminating(op, old);
+        w->terminating = op_terminating_text(op, old);
     if (answer_with_it)
         op_answer_with(op, last);
-    int code = store_delete(op->r->store, last, old->revision, written, w, &err);
-    code = begun(op, last->revision, code, &err);
+    int code = store_delete(op->r->store, last, old->revision, op_on_written, w, &err);
+    code = op_begin_write(op, last->revision, code, &err);
     object_unref(last);
     return code;
 }
 
-int write_nothing(struct op *op, const struct api_object *object, const struct object *old)
+int op_write_nothing(struct op *op, const struct api_object *object, const struct object *old)
 {
-    int code = encode(op, object, old->revision);
+    int code = op_encode_object(op, object, old->revision);
     if (code < 0)
         return code;
-    struct object *o = encoded_object(op->r, object, old->revision, op->arena);
+    struct object *o = encode_new_object(op->r, object, old->revision, op->arena);
     op_answer_with(op, o);
     object_unref(o);
     return 0;

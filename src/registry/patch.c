@@ -79,7 +79,7 @@ static int fail_result(struct patching *p, struct str why)
     return fail_invalid(p->op, (struct status_subject){0}, &causes);
 }
 
-static int report_strict(struct patching *p)
+static int patch_report_strict(struct patching *p)
 {
     const struct json_strict_reports *reports = &p->strict.reports;
     if (reports->n == 0)
@@ -98,7 +98,7 @@ static int report_strict(struct patching *p)
     return fail_result(p, sbuf_str(&b));
 }
 
-static bool says(const yyjson_val *root, struct str key, struct str value)
+static bool patch_member_equals(const yyjson_val *root, struct str key, struct str value)
 {
     const yyjson_val *v = json_get(root, key);
     return v && json_is_string(v) && str_eq(json_str(v), value);
@@ -114,14 +114,14 @@ static int decode_result(struct patching *p, struct api_object *ret)
     char text[DRAY_ERR_MSG_MAX + DRAY_ERR_PATH_MAX];
     if (json_parse(sbuf_str(&p->patched), &options, &doc, &err) < 0)
         return err.code == ERR_TOO_LARGE ? fail_patch(p->op, &err) : fail_result(p, str_z(err.msg));
-    if (!json_is_object(doc.root) || !says(doc.root, STR("kind"), p->kind->kind) ||
-        !says(doc.root, STR("apiVersion"), p->kind->api_version))
+    if (!json_is_object(doc.root) || !patch_member_equals(doc.root, STR("kind"), p->kind->kind) ||
+        !patch_member_equals(doc.root, STR("apiVersion"), p->kind->api_version))
         return fail_result(p, STR("a patch cannot change kind or apiVersion"));
     if (api_decode_as(p->kind, &doc, doc.root, p->op->arena, strict, ret, &err) < 0) {
         err_text(&err, text, sizeof(text));
         return fail_result(p, str_z(text));
     }
-    return report_strict(p);
+    return patch_report_strict(p);
 }
 
 // --- All of it -----------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ static int apply_object(struct patching *p, const struct object *old)
         return code;
     if (old)
         return update_body(op, &body, old);
-    code = check_name(op, api_object_meta(&body));
+    code = update_check_name(op, api_object_meta(&body));
     return code < 0 ? code : create_body(op, &body);
 }
 
@@ -163,7 +163,7 @@ static int patch_object(struct patching *p)
 {
     struct op *op = p->op;
     struct api_object body = {0};
-    int code = check_subresource(op);
+    int code = update_check_subresource(op);
     if (code < 0)
         return code;
     const struct object *old = op_head(op, op->request->name);

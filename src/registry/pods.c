@@ -33,7 +33,7 @@ static void pod_set_condition(struct op *op, struct api_pod *pod, const struct a
 
 // --- Binding -------------------------------------------------------------------------------------
 
-static int check_binding(struct op *op, const struct api_binding *b)
+static int pods_check_binding(struct op *op, const struct api_binding *b)
 {
     struct causes causes = {.arena = op->arena};
     static const struct str kinds[] = {STR_INIT("Node"), STR_INIT("<empty>")};
@@ -102,7 +102,7 @@ static int check_binding_target(struct op *op, const struct api_object_meta *met
 {
     uint64_t version = 0;
     if (meta->uid.n && !str_eq(meta->uid, old->uid))
-        return fail_other_uid(op, meta, old->uid);
+        return update_fail_other_uid(op, meta, old->uid);
     if (meta->resource_version.n &&
         (str_to_u64(meta->resource_version, &version) < 0 || version != old->revision))
         return fail_conflict(
@@ -134,23 +134,23 @@ static int bind_to(struct op *op, const struct api_binding *b, const struct obje
     merge_map(op, &pod->metadata.labels, &b->metadata.labels);
     pod_set_condition(
         op, pod, &(struct api_pod_condition){.type = STR("PodScheduled"), .status = STR("True")});
-    return write_change(op, &object, old);
+    return op_write_change(op, &object, old);
 }
 
-int bind_pod(struct op *op, const struct api_object *body)
+int pods_bind(struct op *op, const struct api_object *body)
 {
     struct api_binding *b = body->value;
     bool legacy = op->stored->type == &api_binding_type;
     op->stored = op->r->pod_kind;
-    op->rules = kind_rules_of(op->stored);
+    op->rules = kinds_rules_of(op->stored);
     struct str name = legacy ? b->metadata.name : op->request->name;
-    int code = meta_fit_namespace(op, &b->metadata);
+    int code = create_fit_namespace(op, &b->metadata);
     if (code == 0)
         code = admit_content(op, op->request->namespace, name);
     if (code == 0 && !str_eq(name, b->metadata.name))
         code = fail_bad_request(op, "name in URL does not match name in Binding object");
     if (code == 0)
-        code = check_binding(op, b);
+        code = pods_check_binding(op, b);
     if (code < 0)
         return code;
     const struct object *old = op_head(op, name);
@@ -160,7 +160,7 @@ int bind_pod(struct op *op, const struct api_object *body)
     if (code == 0)
         code = bind_to(op, b, old);
     if (code == 0)
-        succeed(op, 201);
+        op_succeed(op, 201);
     return code;
 }
 
@@ -270,7 +270,7 @@ static int fail_budget_state(struct op *op, const struct api_pod_disruption_budg
     return code;
 }
 
-static int check_budget(struct op *op, const struct api_pod_disruption_budget *b)
+static int pods_check_budget(struct op *op, const struct api_pod_disruption_budget *b)
 {
     if (b->status.observed_generation < b->metadata.generation)
         return fail_budget(op,
@@ -297,7 +297,7 @@ static int charge_budget(struct op *op, struct budget *budget, struct str pod)
 {
     struct api_pod_disruption_budget *b = budget->object.value;
     struct api_time_map *pods = &b->status.disrupted_pods;
-    int code = check_budget(op, b);
+    int code = pods_check_budget(op, b);
     if (code < 0)
         return code;
     if (--b->status.disruptions_allowed == 0)
@@ -317,7 +317,7 @@ static int charge_budget(struct op *op, struct budget *budget, struct str pod)
     for (i += i < pods->n && str_eq(pods->p[i].key, pod); i < pods->n; i++)
         all[n++] = pods->p[i];
     *pods = (struct api_time_map){all, n};
-    return op->dry_run ? 0 : write_change(op, &budget->object, budget->stored);
+    return op->dry_run ? 0 : op_write_change(op, &budget->object, budget->stored);
 }
 
 static int ask_budgets(struct op *op, const struct api_pod *pod)
@@ -348,13 +348,14 @@ static bool outside_budgets(const struct api_pod *pod)
            pod->metadata.deletion_timestamp.set;
 }
 
-static int evict(struct op *op, const struct object *old, const struct api_delete_options *options)
+static int pods_evict_one(struct op *op, const struct object *old,
+                          const struct api_delete_options *options)
 {
     struct api_object object = {0};
     struct api_delete_options rest = *options;
     int code = op_decode(op, old, &object);
     if (code == 0)
-        code = check_preconditions(op, old, options->preconditions);
+        code = delete_check_preconditions(op, old, options->preconditions);
     if (code == 0 && !outside_budgets(object.value))
         code = ask_budgets(op, object.value);
     if (code == 0 && !op->dry_run) {
@@ -363,23 +364,23 @@ static int evict(struct op *op, const struct object *old, const struct api_delet
                                                       .status = STR("True"),
                                                       .reason = STR("EvictionByEvictionAPI"),
                                                       .message = STR("Eviction API: evicting")});
-        code = write_change(op, &object, old);
+        code = op_write_change(op, &object, old);
     }
     if (code < 0)
         return code;
     rest.preconditions = NULL; // checked, and the version is another by now
     const struct object *head = object_ref(op_head(op, old->name));
-    code = delete_object(op, head, &rest);
+    code = registry_delete_object(op, head, &rest);
     object_unref(head);
     return code;
 }
 
-int evict_pod(struct op *op, const struct api_object *body)
+int registry_evict_pod(struct op *op, const struct api_object *body)
 {
     struct api_eviction *e = body->value;
     static const struct api_delete_options none;
     const struct api_delete_options *options = e->delete_options ? e->delete_options : &none;
-    int code = meta_fit_namespace(op, &e->metadata);
+    int code = create_fit_namespace(op, &e->metadata);
     if (code == 0)
         code = admit_content(op, op->request->namespace, op->request->name);
     if (code == 0 && !str_eq(op->request->name, e->metadata.name))
@@ -390,10 +391,10 @@ int evict_pod(struct op *op, const struct api_object *body)
     const struct object *old = object_ref(op_head(op, op->request->name));
     code = old ? admit_part(op, body, old) : fail_not_found(op, op_subject(op, op->request->name));
     if (code == 0)
-        code = evict(op, old, options);
+        code = pods_evict_one(op, old, options);
     object_unref(old);
     if (code == 0)
-        succeed(op, 201);
+        op_succeed(op, 201);
     return code;
 }
 
@@ -411,8 +412,8 @@ static void keep_meta(struct api_object_meta *meta, const struct api_object_meta
 
 // The old containers with the new resources; those of another number or name as they are, for
 // validation to refuse.
-static struct api_container_array resized(struct op *op, struct api_container_array now,
-                                          const struct api_container_array *old)
+static struct api_container_array pods_merge_resized(struct op *op, struct api_container_array now,
+                                                     const struct api_container_array *old)
 {
     struct api_container *all = arena_array(op->arena, struct api_container, old->n + 1);
     for (size_t i = 0; i < old->n; i++) {
@@ -425,15 +426,15 @@ static struct api_container_array resized(struct op *op, struct api_container_ar
     return (struct api_container_array){old->p ? all : NULL, old->n};
 }
 
-void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old)
+void pods_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old)
 {
     if (pod->spec.containers.n != old->spec.containers.n ||
         pod->spec.init_containers.n != old->spec.init_containers.n)
         return;
     struct api_container_array containers =
-        resized(op, pod->spec.containers, &old->spec.containers);
+        pods_merge_resized(op, pod->spec.containers, &old->spec.containers);
     struct api_container_array init =
-        resized(op, pod->spec.init_containers, &old->spec.init_containers);
+        pods_merge_resized(op, pod->spec.init_containers, &old->spec.init_containers);
     struct api_resource_requirements *whole = pod->spec.resources;
     pod->spec = old->spec;
     pod->status = old->status;
@@ -444,7 +445,7 @@ void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api
         pod->spec.resources = whole;
 }
 
-void pod_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old)
+void pods_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old)
 {
     (void)op;
     struct api_ephemeral_container_array debuggers = pod->spec.ephemeral_containers;

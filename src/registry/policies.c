@@ -27,7 +27,7 @@ struct policies {
     struct store_watch watch_policies, watch_bindings;
 };
 
-static void forget(struct policies *p)
+static void policies_drop_all(struct policies *p)
 {
     vec_foreach(&p->all, b)
         policy_free(b->policy);
@@ -37,10 +37,10 @@ static void forget(struct policies *p)
     p->current = false;
 }
 
-static void on_event(void *arg, const struct store_event *e)
+static void policies_on_event(void *arg, const struct store_event *e)
 {
     (void)e;
-    forget(arg);
+    policies_drop_all(arg);
 }
 
 int policies_start(struct registry *r, struct err *err)
@@ -52,10 +52,10 @@ int policies_start(struct registry *r, struct err *err)
     p->binding_kind = api_kind_find(STR("admissionregistration.k8s.io/v1"),
                                     STR("ValidatingAdmissionPolicyBinding"));
     uint64_t now = store_revision(r->store);
-    p->watch_policies =
-        (struct store_watch){.kind = p->policy_kind, .seen = now, .event = on_event, .arg = p};
-    p->watch_bindings =
-        (struct store_watch){.kind = p->binding_kind, .seen = now, .event = on_event, .arg = p};
+    p->watch_policies = (struct store_watch){
+        .kind = p->policy_kind, .seen = now, .event = policies_on_event, .arg = p};
+    p->watch_bindings = (struct store_watch){
+        .kind = p->binding_kind, .seen = now, .event = policies_on_event, .arg = p};
     int code = store_watch_start(r->store, &p->watch_policies, err);
     if (code == 0 && (code = store_watch_start(r->store, &p->watch_bindings, err)) < 0)
         store_watch_stop(r->store, &p->watch_policies);
@@ -74,35 +74,35 @@ void policies_stop(struct registry *r)
         return;
     store_watch_stop(r->store, &p->watch_policies);
     store_watch_stop(r->store, &p->watch_bindings);
-    forget(p);
+    policies_drop_all(p);
     free(p);
     r->policies = NULL;
 }
 
 // --- Compiling -----------------------------------------------------------------------------------
 
-static void bind(struct policies *p, const struct object *o)
+static void policies_add_binding(struct policies *p, const struct object *o)
 {
     static const struct api_time unknown;
     struct api_object binding = {0}, definition = {0};
-    if (decode_stored(o, &unknown, &p->arena, &binding, NULL) < 0)
+    if (encode_read_stored(o, &unknown, &p->arena, &binding, NULL) < 0)
         return;
     const struct api_validating_admission_policy_binding *b = binding.value;
     const struct store_key key = {p->policy_kind, STR(""), b->spec.policy_name};
     const struct object *policy = store_get(p->r->store, &key);
-    if (!policy || decode_stored(policy, &unknown, &p->arena, &definition, NULL) < 0)
+    if (!policy || encode_read_stored(policy, &unknown, &p->arena, &definition, NULL) < 0)
         return;
     const struct api_validating_admission_policy *d = definition.value;
     vec_push(&p->all, (struct bound){policy_new(&d->spec), d, b});
 }
 
-static void refresh(struct policies *p)
+static void policies_refresh_cache(struct policies *p)
 {
     struct store_walk walk = {.kind = p->binding_kind};
     if (p->current || store_walk_start(p->r->store, &walk, NULL) < 0)
         return;
     for (const struct object *o; (o = store_walk_next(p->r->store, &walk));)
-        bind(p, o);
+        policies_add_binding(p, o);
     store_walk_done(&walk);
     p->current = true;
 }
@@ -124,7 +124,7 @@ struct question {
     struct sight *sight;
 };
 
-static bool has(const struct api_str_array *list, struct str text)
+static bool policies_list_has(const struct api_str_array *list, struct str text)
 {
     for (size_t i = 0; i < list->n; i++)
         if (str_eqz(list->p[i], "*") || str_eq(list->p[i], text))
@@ -141,8 +141,8 @@ static bool resource_matches(struct str pattern, struct str resource, struct str
     return slash ? str_eqz(want_sub, "*") || str_eq(want_sub, sub) : sub.n == 0;
 }
 
-static bool rule_matches(const struct question *q,
-                         const struct api_named_rule_with_operations *named, bool exact)
+static bool policies_rule_matches(const struct question *q,
+                                  const struct api_named_rule_with_operations *named, bool exact)
 {
     const struct registry_request *request = q->op->request;
     const struct api_rule_with_operations *r = &named->rule_with_operations;
@@ -157,9 +157,9 @@ static bool rule_matches(const struct question *q,
         listed |= str_eq(named->resource_names.p[i], name);
     bool scope = !r->rule.has_scope || str_eqz(r->rule.scope, "*") ||
                  str_eqz(r->rule.scope, kind->namespaced ? "Namespaced" : "Cluster");
-    return resource && listed && scope && has(&r->operations, str_z(q->operation)) &&
-           has(&r->rule.api_groups, kind->group) &&
-           (!exact || has(&r->rule.api_versions, kind->version));
+    return resource && listed && scope && policies_list_has(&r->operations, str_z(q->operation)) &&
+           policies_list_has(&r->rule.api_groups, kind->group) &&
+           (!exact || policies_list_has(&r->rule.api_versions, kind->version));
 }
 
 static bool policies_labels_match(const struct label_selector *s, const struct api_object *o)
@@ -184,7 +184,7 @@ static bool selectors_match(const struct question *q, const struct api_match_res
     if (!q->namespace)
         return !q->op->stored->namespaced;
     struct api_object ns = {0};
-    return decode_stored(q->namespace, &q->op->now, a, &ns, NULL) == 0 &&
+    return encode_read_stored(q->namespace, &q->op->now, a, &ns, NULL) == 0 &&
            policies_labels_match(&namespaces, &ns);
 }
 
@@ -193,7 +193,7 @@ static bool any_rule(const struct question *q,
                      const struct api_named_rule_with_operations **ret)
 {
     for (size_t i = 0; i < rules->n; i++)
-        if (rule_matches(q, &rules->p[i], exact)) {
+        if (policies_rule_matches(q, &rules->p[i], exact)) {
             *ret = &rules->p[i];
             return true;
         }
@@ -220,7 +220,8 @@ static const struct api_kind *wanted_version(const struct question *q,
 }
 
 // The version a policy sees; NULL: the request is not meant.
-static const struct api_kind *matches(const struct question *q, const struct api_match_resources *m)
+static const struct api_kind *policies_match_kind(const struct question *q,
+                                                  const struct api_match_resources *m)
 {
     const struct api_named_rule_with_operations *rule = NULL;
     const struct api_kind *kind = q->op->request->kind;
@@ -235,8 +236,8 @@ static const struct api_kind *matches(const struct question *q, const struct api
 
 // --- What expressions see ------------------------------------------------------------------------
 
-static struct dyn *shown(const struct api_object *object, const struct api_kind *as,
-                         struct arena *a)
+static struct dyn *policies_show_object(const struct api_object *object, const struct api_kind *as,
+                                        struct arena *a)
 {
     struct api_object out = *object;
     cleanup_sbuf struct sbuf text = {0};
@@ -256,17 +257,18 @@ static struct dyn *shown(const struct api_object *object, const struct api_kind 
     return d;
 }
 
-static const struct sight *look(const struct question *q, const struct api_kind *as)
+static const struct sight *policies_find_view(const struct question *q, const struct api_kind *as)
 {
     struct arena *a = q->op->arena;
     if (q->sight->as != as)
-        *q->sight = (struct sight){.as = as,
-                                   .object = q->object ? shown(q->object, as, a) : NULL,
-                                   .old = q->old ? shown(q->old, as, a) : NULL};
+        *q->sight =
+            (struct sight){.as = as,
+                           .object = q->object ? policies_show_object(q->object, as, a) : NULL,
+                           .old = q->old ? policies_show_object(q->old, as, a) : NULL};
     return q->sight;
 }
 
-static struct dyn texts(struct arena *a, const struct str *p, size_t n)
+static struct dyn policies_make_list(struct arena *a, const struct str *p, size_t n)
 {
     struct dyn list = {.type = DYN_LIST, .items = arena_array(a, struct dyn, n + 1)};
     for (size_t i = 0; i < n; i++)
@@ -278,16 +280,17 @@ static struct dyn user_info(const struct registry_user *u, struct arena *a)
 {
     struct dyn o = {.type = DYN_OBJECT}, extra = {.type = DYN_OBJECT};
     for (size_t i = 0; i < u->extra_len; i++)
-        dyn_set(&extra, u->extra[i].key, texts(a, u->extra[i].values, u->extra[i].values_len), a);
+        dyn_set(&extra, u->extra[i].key,
+                policies_make_list(a, u->extra[i].values, u->extra[i].values_len), a);
     dyn_set(&o, STR("username"), dyn_str(u->name), a);
     dyn_set(&o, STR("uid"), dyn_str(u->uid), a);
-    dyn_set(&o, STR("groups"), texts(a, u->groups, u->groups_len), a);
+    dyn_set(&o, STR("groups"), policies_make_list(a, u->groups, u->groups_len), a);
     dyn_set(&o, STR("extra"), extra, a);
     return o;
 }
 
-static struct dyn triple(struct arena *a, const struct api_kind *k, const char *third,
-                         struct str value)
+static struct dyn policies_make_kind(struct arena *a, const struct api_kind *k, const char *third,
+                                     struct str value)
 {
     struct dyn o = {.type = DYN_OBJECT};
     dyn_set(&o, STR("group"), dyn_str(k->group), a);
@@ -296,7 +299,7 @@ static struct dyn triple(struct arena *a, const struct api_kind *k, const char *
     return o;
 }
 
-static struct dyn request_of(const struct question *q, const struct api_kind *as)
+static struct dyn policies_request_of(const struct question *q, const struct api_kind *as)
 {
     struct op *op = q->op;
     struct arena *a = op->arena;
@@ -306,11 +309,11 @@ static struct dyn request_of(const struct question *q, const struct api_kind *as
     if (name.n == 0 && q->object)
         name = api_object_meta(q->object)->name;
     struct dyn o = {.type = DYN_OBJECT};
-    dyn_set(&o, STR("kind"), triple(a, as, "kind", as->kind), a);
-    dyn_set(&o, STR("resource"), triple(a, as, "resource", as->plural), a);
+    dyn_set(&o, STR("kind"), policies_make_kind(a, as, "kind", as->kind), a);
+    dyn_set(&o, STR("resource"), policies_make_kind(a, as, "resource", as->plural), a);
     dyn_set(&o, STR("subResource"), dyn_str(r->subresource), a);
-    dyn_set(&o, STR("requestKind"), triple(a, kind, "kind", kind->kind), a);
-    dyn_set(&o, STR("requestResource"), triple(a, kind, "resource", kind->plural), a);
+    dyn_set(&o, STR("requestKind"), policies_make_kind(a, kind, "kind", kind->kind), a);
+    dyn_set(&o, STR("requestResource"), policies_make_kind(a, kind, "resource", kind->plural), a);
     dyn_set(&o, STR("requestSubResource"), dyn_str(r->subresource), a);
     dyn_set(&o, STR("name"), dyn_str(name), a);
     dyn_set(&o, STR("namespace"), dyn_str(r->namespace), a);
@@ -386,12 +389,13 @@ static int find_params(const struct question *q, const struct bound *b, struct p
 
 // --- Verdicts ------------------------------------------------------------------------------------
 
-static struct status_subject about(const struct question *q)
+static struct status_subject policies_describe_subject(const struct question *q)
 {
     return q->object ? admit_about(q->op, q->object) : op_subject(q->op, q->op->request->name);
 }
 
-static int refuse(const struct question *q, const struct bound *b, const struct policy_verdict *v)
+static int policies_refuse_request(const struct question *q, const struct bound *b,
+                                   const struct policy_verdict *v)
 {
     static const struct {
         const char *reason;
@@ -406,7 +410,7 @@ static int refuse(const struct question *q, const struct bound *b, const struct 
                    "ValidatingAdmissionPolicy '%.*s' with binding '%.*s' denied request: %.*s",
                    STR_ARG(b->definition->metadata.name), STR_ARG(b->binding->metadata.name),
                    STR_ARG(v->message));
-    int code = fail_forbidden(op, about(q), "%.*s", STR_ARG(why));
+    int code = fail_forbidden(op, policies_describe_subject(q), "%.*s", STR_ARG(why));
     // The policy may be gone when the answer leaves.
     op->status->reason = v->reason.n ? arena_str(op->arena, v->reason) : STR("Invalid");
     op->status->code = 422;
@@ -417,13 +421,14 @@ static int refuse(const struct question *q, const struct bound *b, const struct 
     return code;
 }
 
-static int act(const struct question *q, const struct bound *b, const struct policy_verdict *v)
+static int policies_take_action(const struct question *q, const struct bound *b,
+                                const struct policy_verdict *v)
 {
     struct op *op = q->op;
     const struct api_str_array *actions = &b->binding->spec.validation_actions;
     for (size_t i = 0; i < actions->n; i++) {
         if (str_eqz(actions->p[i], "Deny"))
-            return refuse(q, b, v);
+            return policies_refuse_request(q, b, v);
         if (str_eqz(actions->p[i], "Warn"))
             op_warn(op, arena_strf(op->arena,
                                    "Validation failed for ValidatingAdmissionPolicy '%.*s' with "
@@ -434,15 +439,15 @@ static int act(const struct question *q, const struct bound *b, const struct pol
     return 0;
 }
 
-static int ask(const struct question *q, const struct bound *b,
-               const struct policy_request *request)
+static int policies_evaluate_binding(const struct question *q, const struct bound *b,
+                                     const struct policy_request *request)
 {
     // What a policy makes of the object is as large as that: it is given back before the next one is asked.
     cleanup_arena struct arena arena = {0};
     struct policy_verdict *verdicts = NULL;
     int n = policy_ask(b->policy, request, &arena, &verdicts), code = 0;
     for (int i = 0; code == 0 && i < n; i++)
-        code = act(q, b, &verdicts[i]);
+        code = policies_take_action(q, b, &verdicts[i]);
     return code;
 }
 
@@ -456,8 +461,8 @@ static int ask_with(const struct question *q, const struct bound *b, struct poli
     if (registry_decode(param, kind, &arena, &object, &err) < 0)
         return fail_internal(q->op, "a parameter of the policy %.*s cannot be read: %s",
                              STR_ARG(b->definition->metadata.name), err.msg);
-    asked.params = shown(&object, kind, &arena);
-    return ask(q, b, &asked);
+    asked.params = policies_show_object(&object, kind, &arena);
+    return policies_evaluate_binding(q, b, &asked);
 }
 
 static int ask_bound(const struct question *q, const struct bound *b)
@@ -465,29 +470,31 @@ static int ask_bound(const struct question *q, const struct bound *b)
     struct op *op = q->op;
     const struct api_match_resources *constraints = b->definition->spec.match_constraints;
     const struct api_match_resources *narrower = b->binding->spec.match_resources;
-    const struct api_kind *as = constraints ? matches(q, constraints) : NULL;
-    if (!as || (narrower && narrower->resource_rules.n && !matches(q, narrower)) ||
+    const struct api_kind *as = constraints ? policies_match_kind(q, constraints) : NULL;
+    if (!as || (narrower && narrower->resource_rules.n && !policies_match_kind(q, narrower)) ||
         (narrower && !selectors_match(q, narrower)))
         return 0;
-    struct dyn request = request_of(q, as), *ns = NULL;
+    struct dyn request = policies_request_of(q, as), *ns = NULL;
     struct api_object namespace = {0};
-    if (q->namespace && decode_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
-        ns = shown(&namespace, op->r->namespace_kind, op->arena);
-    const struct sight *sight = look(q, as);
+    if (q->namespace &&
+        encode_read_stored(q->namespace, &op->now, op->arena, &namespace, NULL) == 0)
+        ns = policies_show_object(&namespace, op->r->namespace_kind, op->arena);
+    const struct sight *sight = policies_find_view(q, as);
     struct policy_request asked = {
         .object = sight->object, .old = sight->old, .request = &request, .namespace_object = ns};
     if (!b->definition->spec.param_kind || !b->binding->spec.param_ref)
-        return ask(q, b, &asked);
+        return policies_evaluate_binding(q, b, &asked);
     cleanup_params struct params params = {0};
     int code = find_params(q, b, &params);
     bool deny = str_eqz(b->binding->spec.param_ref->parameter_not_found_action, "Deny");
     if (code == 0 && params.all.n == 0 && deny)
-        return act(q, b,
-                   &(struct policy_verdict){true,
-                                            STR("failed to configure binding: no params found for "
-                                                "policy binding with `Deny` "
-                                                "parameterNotFoundAction"),
-                                            STR("")});
+        return policies_take_action(
+            q, b,
+            &(struct policy_verdict){true,
+                                     STR("failed to configure binding: no params found for "
+                                         "policy binding with `Deny` "
+                                         "parameterNotFoundAction"),
+                                     STR("")});
     for (size_t i = 0; code == 0 && i < params.all.n; i++)
         code = ask_with(q, b, asked, params.all.p[i], params.kind);
     return code;
@@ -498,7 +505,7 @@ int policies_admit(struct op *op, const struct api_object *object, const struct 
     struct policies *p = op->r->policies;
     if (!p || !op->request->user || op->stored == p->policy_kind || op->stored == p->binding_kind)
         return 0;
-    refresh(p);
+    policies_refresh_cache(p);
     if (p->all.n == 0)
         return 0;
     const struct store_key key = {op->r->namespace_kind, STR(""), op->request->namespace};

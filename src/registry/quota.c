@@ -16,10 +16,10 @@ static bool decode_head(struct op *op, const char *version, const char *kind, st
 {
     const struct store_key key = {api_kind_find(str_z(version), str_z(kind)), namespace, name};
     const struct object *o = store_head(op->r->store, &key);
-    return o && decode_stored(o, &op->now, arena, ret, NULL) == 0;
+    return o && encode_read_stored(o, &op->now, arena, ret, NULL) == 0;
 }
 
-static struct str extended_of(void *ctx, struct str class_name, struct arena *arena)
+static struct str quota_extended_of(void *ctx, struct str class_name, struct arena *arena)
 {
     struct api_object o = {0};
     if (!decode_head(ctx, "resource.k8s.io/v1", "DeviceClass", STR(""), class_name, arena, &o))
@@ -27,7 +27,7 @@ static struct str extended_of(void *ctx, struct str class_name, struct arena *ar
     return ((const struct api_device_class *)o.value)->spec.extended_resource_name;
 }
 
-static bool has_class(void *ctx, struct str extended)
+static bool quota_has_class(void *ctx, struct str extended)
 {
     struct op *op = ctx;
     struct store_walk walk = {.kind = api_kind_find(STR("resource.k8s.io/v1"), STR("DeviceClass"))};
@@ -37,7 +37,7 @@ static bool has_class(void *ctx, struct str extended)
     for (const struct object *o; !found && (o = store_walk_next(op->r->store, &walk));) {
         cleanup_arena struct arena arena = {0};
         struct api_object c = {0};
-        found = decode_stored(o, &op->now, &arena, &c, NULL) == 0 &&
+        found = encode_read_stored(o, &op->now, &arena, &c, NULL) == 0 &&
                 str_eq(((const struct api_device_class *)c.value)->spec.extended_resource_name,
                        extended);
     }
@@ -45,8 +45,8 @@ static bool has_class(void *ctx, struct str extended)
     return found;
 }
 
-static const struct api_pod *pod_of(void *ctx, struct str namespace, struct str name,
-                                    struct arena *arena)
+static const struct api_pod *quota_pod_of(void *ctx, struct str namespace, struct str name,
+                                          struct arena *arena)
 {
     struct api_object o = {0};
     return decode_head(ctx, "v1", "Pod", namespace, name, arena, &o) ? o.value : NULL;
@@ -54,30 +54,31 @@ static const struct api_pod *pod_of(void *ctx, struct str namespace, struct str 
 
 // --- Checking ------------------------------------------------------------------------------------
 
-static bool ends(const struct api_object *pod)
+static bool quota_pod_has_ended(const struct api_object *pod)
 {
     const struct api_pod_spec *s = &((const struct api_pod *)pod->value)->spec;
     return s->has_active_deadline_seconds && s->active_deadline_seconds >= 0;
 }
 
 // Whether a change of this kind can change what is used.
-static bool concerns(const struct op *op, const struct api_object *object,
-                     const struct api_object *old)
+static bool quota_applies_to(const struct op *op, const struct api_object *object,
+                             const struct api_object *old)
 {
     const struct api_type *t = object->kind->type;
     struct str sub = op->request->subresource;
     if (!object->kind->namespaced || t == &api_event_type)
         return false;
     if (t == &api_pod_type && old)
-        return sub.n ? str_eqz(sub, "resize") : ends(object) != ends(old);
+        return sub.n ? str_eqz(sub, "resize")
+                     : quota_pod_has_ended(object) != quota_pod_has_ended(old);
     if (sub.n)
         return false;
     return !old || t == &api_resource_claim_type || t == &api_persistent_volume_claim_type ||
            t == &api_service_type;
 }
 
-// check_one refuses, or adds the quota with its new count to what op charges.
-static int check_one(struct op *op, const struct quota_change *c, const struct object *stored)
+// quota_check_one refuses, or adds the quota with its new count to what op charges.
+static int quota_check_one(struct op *op, const struct quota_change *c, const struct object *stored)
 {
     struct api_object object = {0};
     cleanup_sbuf struct sbuf why = {0};
@@ -96,13 +97,13 @@ int quota_check(struct op *op, const struct api_object *object, const struct api
 {
     struct registry *r = op->r;
     struct str namespace = op->request->namespace;
-    if (!concerns(op, object, old) || store_count(r->store, r->quota_kind, namespace) == 0)
+    if (!quota_applies_to(op, object, old) || store_count(r->store, r->quota_kind, namespace) == 0)
         return 0;
     const struct quota_world world = {.features = r->features,
                                       .now = op->now,
-                                      .extended_of = extended_of,
-                                      .has_class = has_class,
-                                      .pod_of = pod_of,
+                                      .extended_of = quota_extended_of,
+                                      .has_class = quota_has_class,
+                                      .pod_of = quota_pod_of,
                                       .ctx = op};
     struct quota_change c = quota_change_of(object, old, &world, op->arena);
     struct store_walk walk = {.kind = r->quota_kind, .one_namespace = true, .namespace = namespace};
@@ -113,7 +114,7 @@ int quota_check(struct op *op, const struct api_object *object, const struct api
         const struct store_key key = {o->kind, o->namespace, o->name};
         const struct object *head = store_head(r->store, &key);
         if (head)
-            code = check_one(op, &c, head);
+            code = quota_check_one(op, &c, head);
     }
     store_walk_done(&walk);
     if (code < 0)
@@ -125,7 +126,7 @@ int quota_charge(struct op *op)
 {
     int code = 0;
     for (size_t i = 0; code == 0 && !op->dry_run && i < op->charges.n; i++)
-        code = write_change(op, &op->charges.p[i].quota, op->charges.p[i].stored);
+        code = op_write_change(op, &op->charges.p[i].quota, op->charges.p[i].stored);
     quota_forget(op);
     return code;
 }

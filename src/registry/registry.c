@@ -50,8 +50,9 @@ static void founding_done(void *arg, const struct registry_answer *answer)
     free(f);
 }
 
-int found_object(struct registry *r, const struct store_key *key,
-                 void (*fill)(void *value, const void *arg), const void *arg, struct err *err)
+int registry_found_object(struct registry *r, const struct store_key *key,
+                          void (*fill)(void *value, const void *arg), const void *arg,
+                          struct err *err)
 {
     const struct api_kind *kind = key->kind;
     if (store_head(r->store, key))
@@ -89,7 +90,7 @@ static void fill_class(void *value, const void *arg)
     c->description = s->description;
 }
 
-static int found_cluster(struct registry *r, struct err *err)
+static int registry_found_cluster(struct registry *r, struct err *err)
 {
     static const char *const namespaces[] = {"default", "kube-system", "kube-public",
                                              "kube-node-lease"};
@@ -102,13 +103,13 @@ static int found_cluster(struct registry *r, struct err *err)
     };
     int code = 0;
     for (size_t i = 0; code == 0 && i < array_len(namespaces); i++)
-        code =
-            found_object(r, &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])},
-                         NULL, NULL, err);
+        code = registry_found_object(
+            r, &(struct store_key){r->namespace_kind, STR(""), str_z(namespaces[i])}, NULL, NULL,
+            err);
     for (size_t i = 0; code == 0 && i < array_len(classes); i++)
-        code =
-            found_object(r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)},
-                         fill_class, &classes[i], err);
+        code = registry_found_object(
+            r, &(struct store_key){r->priority_kind, STR(""), str_z(classes[i].name)}, fill_class,
+            &classes[i], err);
     return code;
 }
 
@@ -142,7 +143,7 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     r->account_kind = api_kind_find(STR("v1"), STR("ServiceAccount"));
     r->event_kind = api_kind_find(STR("v1"), STR("Event"));
     r->limits_kind = api_kind_find(STR("v1"), STR("LimitRange"));
-    r->sweep_timer = (struct exec_timer){.fn = sweep, .arg = r};
+    r->sweep_timer = (struct exec_timer){.fn = namespace_sweep_deleted, .arg = r};
     r->events_timer = (struct exec_timer){.fn = events_look, .arg = r};
     r->typed = typed_cache_new();
     list_init(&r->waiting);
@@ -150,7 +151,7 @@ int registry_new(const struct registry_options *options, struct registry **ret, 
     cel_memo_init(&r->cel, options->cel);
     int code = admit_switch_off(options->disable_admission, &r->admission_off, err);
     if (code == 0)
-        code = found_cluster(r, err);
+        code = registry_found_cluster(r, err);
     if (code == 0)
         code = definitions_start(r, err);
     if (code == 0)
@@ -179,7 +180,7 @@ void registry_free(struct registry *r)
     if (!r)
         return;
     assert(list_empty(&r->waiting));
-    sweep_done(r);
+    namespace_sweep_done(r);
     registry_stop(r);
     cel_memo_done(&r->cel);
     free((void *)(uintptr_t)r->default_priority.class_name.p);

@@ -39,11 +39,11 @@ struct kind_rules {
     void (*fields)(const void *value, struct arena *arena, struct pairs *out);
 };
 
-// kind_rules_of finds the rules of a stored kind; never NULL.
-const struct kind_rules *kind_rules_of(const struct api_kind *stored);
+// kinds_rules_of finds the rules of a stored kind; never NULL.
+const struct kind_rules *kinds_rules_of(const struct api_kind *stored);
 
-// kind_fields adds all selectable fields of an object in its stored version, sorted by key.
-void kind_fields(const struct api_object *object, struct arena *arena, struct pairs *out);
+// kinds_fields_of adds all selectable fields of an object in its stored version, sorted by key.
+void kinds_fields_of(const struct api_object *object, struct arena *arena, struct pairs *out);
 
 // --- The registry --------------------------------------------------------------------------------
 
@@ -179,52 +179,53 @@ const struct object *op_head(const struct op *op, struct str name);
 // op_wait lets the answer wait until o, the head of its key, is visible.
 void op_wait(struct op *op, const struct object *o);
 
-// generate_name adds random letters to a base, which is cut where that is too long.
-struct str generate_name(struct op *op, struct str base);
+// create_generate_name adds random letters to a base, which is cut where that is too long.
+struct str create_generate_name(struct op *op, struct str base);
 
-// found_object creates an object unless it is there, on nobody's behalf. fill (may be NULL) sets it; arg is for fill.
-int found_object(struct registry *r, const struct store_key *key,
-                 void (*fill)(void *value, const void *arg), const void *arg, struct err *err);
+// registry_found_object creates an object unless it is there, on nobody's behalf. fill (may be NULL) sets it; arg is for fill.
+int registry_found_object(struct registry *r, const struct store_key *key,
+                          void (*fill)(void *value, const void *arg), const void *arg,
+                          struct err *err);
 
 // --- Writing (op.c) -------------------------------------------------------------------------------
 
-// write_new stores a new object, given in the stored version; with dry run it only makes it.
-int write_new(struct op *op, const struct api_object *object);
+// op_write_new stores a new object, given in the stored version; with dry run it only makes it.
+int op_write_new(struct op *op, const struct api_object *object);
 
-// write_change replaces old by object. The same bytes are no change: the old version stays.
-int write_change(struct op *op, const struct api_object *object, const struct object *old);
+// op_write_change replaces old by object. The same bytes are no change: the old version stays.
+int op_write_change(struct op *op, const struct api_object *object, const struct object *old);
 
-// write_removal deletes old; watchers see its last state, and so does the answer if it is to.
-int write_removal(struct op *op, const struct object *old, bool answer_with_it);
+// op_write_removal deletes old; watchers see its last state, and so does the answer if it is to.
+int op_write_removal(struct op *op, const struct object *old, bool answer_with_it);
 
-// write_nothing only makes the answer: object with the version of old.
-int write_nothing(struct op *op, const struct api_object *object, const struct object *old);
+// op_write_nothing only makes the answer: object with the version of old.
+int op_write_nothing(struct op *op, const struct api_object *object, const struct object *old);
 
 // --- Objects (encode.c) --------------------------------------------------------------------------
 
-// decode_stored makes the typed form in the stored version, with defaults.
-int decode_stored(const struct object *o, const struct api_time *now, struct arena *arena,
-                  struct api_object *ret, struct err *err) MUST_USE;
+// encode_read_stored makes the typed form in the stored version, with defaults.
+int encode_read_stored(const struct object *o, const struct api_time *now, struct arena *arena,
+                       struct api_object *ret, struct err *err) MUST_USE;
 
-// op_decode is decode_stored for an op; what cannot be read refuses it.
+// op_decode is encode_read_stored for an op; what cannot be read refuses it.
 int op_decode(struct op *op, const struct object *o, struct api_object *ret) MUST_USE;
 
 // encode_json writes a typed object, with this resourceVersion, to the registry's scratch. revision
-// 0: it has none (dry run). encoded_object makes a stored object of it, encoded_object_at one with
+// 0: it has none (dry run). encode_new_object makes a stored object of it, encode_new_object_at one with
 // another resourceVersion.
 int encode_json(struct registry *r, const struct api_object *object, uint64_t revision,
                 struct arena *arena, struct err *err) MUST_USE;
-struct object *encoded_object(struct registry *r, const struct api_object *object,
-                              uint64_t revision, struct arena *arena);
-struct object *encoded_object_at(struct registry *r, const struct api_object *object,
+struct object *encode_new_object(struct registry *r, const struct api_object *object,
                                  uint64_t revision, struct arena *arena);
+struct object *encode_new_object_at(struct registry *r, const struct api_object *object,
+                                    uint64_t revision, struct arena *arena);
 
-// object_at makes a copy of o with another revision; same bytes otherwise.
-struct object *object_at(struct registry *r, const struct object *o, uint64_t revision);
+// encode_object_at makes a copy of o with another revision; same bytes otherwise.
+struct object *encode_object_at(struct registry *r, const struct object *o, uint64_t revision);
 
-// to_stored brings an object from its version to the stored one; in place where both have the same
+// encode_to_stored brings an object from its version to the stored one; in place where both have the same
 // structs.
-int to_stored(struct op *op, const struct api_object *in, struct api_object *ret) MUST_USE;
+int encode_to_stored(struct op *op, const struct api_object *in, struct api_object *ret) MUST_USE;
 
 // --- Refusals (fail.c) ---------------------------------------------------------------------------
 
@@ -251,16 +252,16 @@ int fail_unsupported(struct op *op, const char *fmt, ...) ERR_PRINTF(2, 3);
 // fail_cause adds a cause to the refusal that was made last.
 void fail_cause(struct op *op, struct str reason, struct str message, struct str field);
 
-// succeed makes a Status of success the answer.
-void succeed(struct op *op, int32_t http);
+// op_succeed makes a Status of success the answer.
+void op_succeed(struct op *op, int32_t http);
 
 // --- Stages --------------------------------------------------------------------------------------
 
-// meta_fit_namespace makes the namespace of the object that of the request, or refuses.
-int meta_fit_namespace(struct op *op, struct api_object_meta *meta);
+// create_fit_namespace makes the namespace of the object that of the request, or refuses.
+int create_fit_namespace(struct op *op, struct api_object_meta *meta);
 
-// meta_single_owners drops owner references that are there twice, with a warning.
-void meta_single_owners(struct op *op, struct api_object_meta *meta);
+// create_single_owners drops owner references that are there twice, with a warning.
+void create_single_owners(struct op *op, struct api_object_meta *meta);
 
 // admit_change lets every admitter look at, and change, an object in the stored version. old is NULL
 // on create.
@@ -269,8 +270,8 @@ int admit_change(struct op *op, const struct api_object *object, const struct ap
 // admit_switch_off reads the names of plugins that are not to run. Returns 0 or -ERR_INVALID.
 int admit_switch_off(struct str list, unsigned *ret, struct err *err) MUST_USE;
 
-// admit_account is the admitter of accounts.c.
-int admit_account(struct op *op, const struct api_object *object, const struct api_object *old);
+// accounts_admit is the admitter of accounts.c.
+int accounts_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // admit_content asks whether a namespace takes new content. name is that of the content.
 int admit_content(struct op *op, struct str namespace, struct str name);
@@ -281,25 +282,26 @@ int admit_deletion(struct op *op, struct str name, const struct api_object *old)
 // admit_part asks whether something may be created in an object: a binding, an eviction.
 int admit_part(struct op *op, const struct api_object *part, const struct object *whole);
 
-// check_certificate_texts reads what a request for a certificate has in PEM.
-void check_certificate_texts(struct op *op, const struct api_object *object,
-                             const struct api_object *old, struct causes *causes);
+// certificates_check_texts reads what a request for a certificate has in PEM.
+void certificates_check_texts(struct op *op, const struct api_object *object,
+                              const struct api_object *old, struct causes *causes);
 
-// admit_certificate writes down who asks for a certificate; decide_certificate is an update of a
+// certificates_admit writes down who asks for a certificate; certificates_decide is an update of a
 // request's approval (certificates.c).
-int admit_certificate(struct op *op, const struct api_object *object, const struct api_object *old);
-int decide_certificate(struct op *op, const struct api_object *object,
+int certificates_admit(struct op *op, const struct api_object *object,
                        const struct api_object *old);
-
-// admit_about is the subject of an error about an object that may have no name yet; admit_runtime_class is the
-// admitter of pods that name a RuntimeClass.
-struct status_subject admit_about(const struct op *op, const struct api_object *object);
-int admit_runtime_class(struct op *op, const struct api_object *object,
+int certificates_decide(struct op *op, const struct api_object *object,
                         const struct api_object *old);
 
-// admit_limits gives containers what LimitRanges say they get; limits_check refuses what asks for too much or too
+// admit_about is the subject of an error about an object that may have no name yet; runtime_admit_class is the
+// admitter of pods that name a RuntimeClass.
+struct status_subject admit_about(const struct op *op, const struct api_object *object);
+int runtime_admit_class(struct op *op, const struct api_object *object,
+                        const struct api_object *old);
+
+// limits_admit gives containers what LimitRanges say they get; limits_check refuses what asks for too much or too
 // little. old is NULL for a creation.
-int admit_limits(struct op *op, const struct api_object *object, const struct api_object *old);
+int limits_admit(struct op *op, const struct api_object *object, const struct api_object *old);
 int limits_check(struct op *op, const struct api_object *object, const struct api_object *old);
 
 // quota_check refuses what a ResourceQuota does not allow; else quota_charge counts it in, with the write that
@@ -308,8 +310,8 @@ int quota_check(struct op *op, const struct api_object *object, const struct api
 int quota_charge(struct op *op);
 void quota_forget(struct op *op);
 
-// meta_annotate sets an annotation.
-void meta_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value);
+// create_annotate sets an annotation.
+void create_annotate(struct op *op, struct api_object_meta *meta, struct str key, struct str value);
 
 // create_object does all of a creation behind decoding. object is in the stored version.
 int create_object(struct op *op, const struct api_object *object);
@@ -339,50 +341,50 @@ int fields_apply(struct op *op, struct str patch, const struct object *old, stru
 // create_body is a creation behind decoding, as it comes.
 int create_body(struct op *op, const struct api_object *body);
 
-// check_subresource refuses what cannot be updated.
-int check_subresource(struct op *op);
+// update_check_subresource refuses what cannot be updated.
+int update_check_subresource(struct op *op);
 
-// finish_object warns of what is allowed but not good, and sets what the server sets last.
-void finish_object(struct op *op, const struct api_object *object);
+// create_finish_object warns of what is allowed but not good, and sets what the server sets last.
+void create_finish_object(struct op *op, const struct api_object *object);
 
-// check_name refuses an object that has no name, or another than the request's path.
-int check_name(struct op *op, const struct api_object_meta *meta);
+// update_check_name refuses an object that has no name, or another than the request's path.
+int update_check_name(struct op *op, const struct api_object_meta *meta);
 
-// check_versions refuses an update of another version than old's; fills in the version if it may.
-int check_versions(struct op *op, struct api_object_meta *meta, const struct object *old);
+// update_check_versions refuses an update of another version than old's; fills in the version if it may.
+int update_check_versions(struct op *op, struct api_object_meta *meta, const struct object *old);
 
-// fail_other_uid refuses to change an object with another UID than the request means.
-int fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str uid);
+// update_fail_other_uid refuses to change an object with another UID than the request means.
+int update_fail_other_uid(struct op *op, const struct api_object_meta *meta, struct str uid);
 
-// check_valid prepares and validates an object.
-int check_valid(struct op *op, enum api_op what, const struct api_object *object,
-                const struct api_object *old);
+// create_check_valid prepares and validates an object.
+int create_check_valid(struct op *op, enum api_op what, const struct api_object *object,
+                       const struct api_object *old);
 
-// check_prepared is the second half of check_valid: the rules alone.
-int check_prepared(struct op *op, enum api_op what, const struct api_object *object,
-                   const struct api_object *old) MUST_USE;
+// create_check_prepared is the second half of create_check_valid: the rules alone.
+int create_check_prepared(struct op *op, enum api_op what, const struct api_object *object,
+                          const struct api_object *old) MUST_USE;
 
-// delete_object deletes or marks old, the head of its key.
-int delete_object(struct op *op, const struct object *old,
-                  const struct api_delete_options *options);
+// registry_delete_object deletes or marks old, the head of its key.
+int registry_delete_object(struct op *op, const struct object *old,
+                           const struct api_delete_options *options);
 
 // delete_decoded is the same behind all checks. object is the typed form of old and is changed.
 int delete_decoded(struct op *op, const struct object *old, const struct api_object *object,
                    const struct api_delete_options *options);
 
 // Subresources. The pod_keep functions undo every change but those they are for.
-int bind_pod(struct op *op, const struct api_object *body);
-int evict_pod(struct op *op, const struct api_object *body);
-void pod_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old);
-void pod_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old);
+int pods_bind(struct op *op, const struct api_object *body);
+int registry_evict_pod(struct op *op, const struct api_object *body);
+void pods_keep_but_resources(struct op *op, struct api_pod *pod, const struct api_pod *old);
+void pods_keep_but_debuggers(struct op *op, struct api_pod *pod, const struct api_pod *old);
 int scale_object(struct op *op, const struct api_scale *scale, const struct object *old);
 
 // pod_change_denied: why a deletion or eviction of a pod must not be, by preconditions.
-int check_preconditions(struct op *op, const struct object *old,
-                        const struct api_preconditions *preconditions);
+int delete_check_preconditions(struct op *op, const struct object *old,
+                               const struct api_preconditions *preconditions);
 
-// delete_namespace marks a namespace, or deletes it when nothing holds it any more.
-int delete_namespace(struct op *op, const struct object *old, const struct api_object *decoded,
+// namespace_delete marks a namespace, or deletes it when nothing holds it any more.
+int namespace_delete(struct op *op, const struct object *old, const struct api_object *decoded,
                      const struct api_delete_options *options);
 
 // Definitions of kinds. definitions_start makes the kinds of those that are there and follows them from then on.
@@ -390,15 +392,15 @@ int definitions_start(struct registry *r, struct err *err) MUST_USE;
 void definitions_stop(struct registry *r);
 void definitions_sweep(void *arg);
 
-// definition_settle says in the status of a definition that is about to be written which names it has.
-void definition_settle(struct op *op, const struct api_object *object);
+// definitions_settle says in the status of a definition that is about to be written which names it has.
+void definitions_settle(struct op *op, const struct api_object *object);
 
-// delete_definition marks one; its objects go first.
-int delete_definition(struct op *op, const struct object *old, const struct api_object *decoded,
-                      const struct api_delete_options *options);
+// definitions_delete marks one; its objects go first.
+int definitions_delete(struct op *op, const struct object *old, const struct api_object *decoded,
+                       const struct api_delete_options *options);
 
-// definition_due has a definition looked at whose last object may be gone.
-void definition_due(struct registry *r, const struct api_kind *hub);
+// definitions_due has a definition looked at whose last object may be gone.
+void definitions_due(struct registry *r, const struct api_kind *hub);
 
 // Admission policies. policies_admit asks them about a write (old is NULL for a creation) or a deletion (object is NULL).
 int policies_start(struct registry *r, struct err *err) MUST_USE;
@@ -414,7 +416,7 @@ void events_stop(struct registry *r);
 // it is empty by now.
 void namespace_due(struct registry *r, struct str name, bool all);
 bool namespace_terminating(const struct object *ns);
-void sweep(void *arg);
-void sweep_done(struct registry *r);
+void namespace_sweep_deleted(void *arg);
+void namespace_sweep_done(struct registry *r);
 
 #endif

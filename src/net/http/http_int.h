@@ -214,34 +214,34 @@ struct conn *relief_idlest(const struct http_server *s);
 
 // --- http.c: server and streams, without I/O -----------------------------------------------------
 
-void server_init(struct http_server *s, struct exec *exec,
-                 const struct http_server_options *options);
-void server_done(struct http_server *s);
+void http_server_init(struct http_server *s, struct exec *exec,
+                      const struct http_server_options *options);
+void http_server_done(struct http_server *s);
 
-// server_flush flushes every connection with something to say.
-void server_flush(struct http_server *s);
+// http_server_flush flushes every connection with something to say.
+void http_server_flush(struct http_server *s);
 
-// server_date is the time now as the Date header wants it.
-struct str server_date(struct http_server *s);
+// http_server_date is the time now as the Date header wants it.
+struct str http_server_date(struct http_server *s);
 
 // http_refusal writes the body of an answer that never reaches the handler and returns its type.
 struct str http_refusal(struct http_server *s, int status, const char *why, struct sbuf *body);
 
-struct stream *stream_new(struct conn *c);
-void stream_free(struct stream *s);
+struct stream *http_stream_new(struct conn *c);
+void http_stream_free(struct stream *s);
 
-// stream_grow_body counts n more bytes of body; false when the server holds too many. stream_drop_body lets go of them.
-bool stream_grow_body(struct stream *s, size_t n);
-void stream_drop_body(struct stream *s);
+// http_stream_grow_body counts n more bytes of body; false when the server holds too many. http_stream_drop_body lets go of them.
+bool http_stream_grow_body(struct stream *s, size_t n);
+void http_stream_drop_body(struct stream *s);
 
-// stream_dispatch hands a whole request to the handler. Its target is checked by then.
-void stream_dispatch(struct stream *s);
+// http_stream_dispatch hands a whole request to the handler. Its target is checked by then.
+void http_stream_dispatch(struct stream *s);
 
-// stream_complete is for protocols: the answer is whole; frees it when sent.
-void stream_complete(struct stream *s);
+// http_stream_complete is for protocols: the answer is whole; frees it when sent.
+void http_stream_complete(struct stream *s);
 
-// stream_gone is for protocols: the stream ended before its answer; calls closed.
-void stream_gone(struct stream *s);
+// http_stream_gone is for protocols: the stream ended before its answer; calls closed.
+void http_stream_gone(struct stream *s);
 
 // http_reason is the reason phrase of a status.
 const char *http_reason(int status);

@@ -98,7 +98,7 @@ static bool read_address(const ASN1_OCTET_STRING *s, struct arena *arena, struct
     return true;
 }
 
-static bool read_name(const GENERAL_NAME *n, struct arena *arena, struct csr_name *ret)
+static bool csr_read_name(const GENERAL_NAME *n, struct arena *arena, struct csr_name *ret)
 {
     int type;
     const ASN1_STRING *value = GENERAL_NAME_get0_value(n, &type);
@@ -121,7 +121,8 @@ static bool read_name(const GENERAL_NAME *n, struct arena *arena, struct csr_nam
     }
 }
 
-static int read_names(X509_REQ *q, struct arena *arena, struct csr_request *ret, struct err *err)
+static int csr_read_names(X509_REQ *q, struct arena *arena, struct csr_request *ret,
+                          struct err *err)
 {
     STACK_OF(X509_EXTENSION) *extensions = X509_REQ_get_extensions(q);
     GENERAL_NAMES *all = X509V3_get_d2i(extensions, NID_subject_alt_name, NULL, NULL);
@@ -135,7 +136,7 @@ static int read_names(X509_REQ *q, struct arena *arena, struct csr_request *ret,
     struct csr_name *names = arena_array(arena, struct csr_name, (size_t)(r == 0 ? n : 0) + 1);
     for (int i = 0; r == 0 && i < n; i++) {
         names[i] = (struct csr_name){0};
-        if (!read_name(sk_GENERAL_NAME_value(all, i), arena, &names[i]))
+        if (!csr_read_name(sk_GENERAL_NAME_value(all, i), arena, &names[i]))
             r = err_set(err, ERR_INVALID, "a subject alternative name cannot be read");
     }
     GENERAL_NAMES_free(all);
@@ -158,7 +159,7 @@ int csr_parse(struct str pem, struct arena *arena, struct csr_request *ret, stru
     if (r == 0)
         r = read_subject(X509_REQ_get_subject_name(q), arena, &request, err);
     if (r == 0)
-        r = read_names(q, arena, &request, err);
+        r = csr_read_names(q, arena, &request, err);
     X509_REQ_free(q);
     ERR_clear_error();
     if (r == 0)
@@ -232,7 +233,7 @@ bool csr_certificate_is_for(struct str certificate_pem, struct str name)
     return fits;
 }
 
-static bool read_time(const ASN1_TIME *t, int64_t *ret)
+static bool csr_read_time(const ASN1_TIME *t, int64_t *ret)
 {
     ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
     int days = 0, seconds = 0;
@@ -245,8 +246,8 @@ static bool read_time(const ASN1_TIME *t, int64_t *ret)
 // csr_read_times: from when to when, in seconds since 1970.
 static bool csr_read_times(const X509 *x, int64_t *ret_from, int64_t *ret_until)
 {
-    return read_time(X509_get0_notBefore(x), ret_from) &&
-           read_time(X509_get0_notAfter(x), ret_until);
+    return csr_read_time(X509_get0_notBefore(x), ret_from) &&
+           csr_read_time(X509_get0_notAfter(x), ret_until);
 }
 
 int csr_certificate_times(struct str certificate_pem, int64_t *ret_from, int64_t *ret_until,

@@ -14,7 +14,7 @@
 
 // --- Making a request ----------------------------------------------------------------------------
 
-static bool add_names(X509_REQ *q, const char *const *names)
+static bool csr_sign_add_names(X509_REQ *q, const char *const *names)
 {
     if (!names || !*names)
         return true;
@@ -27,7 +27,7 @@ static bool add_names(X509_REQ *q, const char *const *names)
     return ok;
 }
 
-static void add_text(struct sbuf *to, BIO *bio)
+static void csr_sign_add_text(struct sbuf *to, BIO *bio)
 {
     char *p = NULL;
     long n = BIO_get_mem_data(bio, &p);
@@ -42,13 +42,13 @@ int csr_make(const struct tls_subject *subject, struct sbuf *ret_request, struct
     BIO *request = BIO_new(BIO_s_mem()), *secret = BIO_new(BIO_s_secmem());
     bool ok = key && q && request && secret && X509_REQ_set_version(q, X509_REQ_VERSION_1) &&
               tls_add_subject(X509_REQ_get_subject_name(q), subject) &&
-              X509_REQ_set_pubkey(q, key) && add_names(q, subject->names) &&
+              X509_REQ_set_pubkey(q, key) && csr_sign_add_names(q, subject->names) &&
               X509_REQ_sign(q, key, EVP_sha256()) > 0 && PEM_write_bio_X509_REQ(request, q) &&
               PEM_write_bio_PrivateKey(secret, key, NULL, NULL, 0, NULL, NULL);
     int r = 0;
     if (ok) {
-        add_text(ret_request, request);
-        add_text(ret_key, secret);
+        csr_sign_add_text(ret_request, request);
+        csr_sign_add_text(ret_key, secret);
     } else {
         r = tls_fail(err, ERR_INVALID, "cannot make a request for a certificate");
     }
@@ -62,7 +62,8 @@ int csr_make(const struct tls_subject *subject, struct sbuf *ret_request, struct
 // --- Signing one ---------------------------------------------------------------------------------
 
 // The parts of a request that a certificate takes over, as C texts in arena.
-static void subject_of(const struct csr_request *q, struct arena *arena, struct tls_subject *ret)
+static void csr_sign_subject_of(const struct csr_request *q, struct arena *arena,
+                                struct tls_subject *ret)
 {
     const char **organizations = arena_array(arena, const char *, q->organizations_len + 1);
     const char **names = arena_array(arena, const char *, q->names_len + 1);
@@ -102,7 +103,7 @@ int csr_sign(const struct tls_key_pair *ca, struct str pem, const struct csr_ter
         r = end_of_ca(ca, &subject.not_after, err);
     if (r < 0)
         return r;
-    subject_of(&request, &arena, &subject);
+    csr_sign_subject_of(&request, &arena, &subject);
     X509_REQ *q = csr_read(pem, err);
     EVP_PKEY *key = q ? X509_REQ_get0_pubkey(q) : NULL;
     r = key ? tls_certify(ca, &subject, key, ret, err)

@@ -38,7 +38,8 @@ int sign_key_make(struct sbuf *ret_pem, struct err *err)
     return r;
 }
 
-static bool coordinate(const EVP_PKEY *key, const char *name, unsigned char ret[SIGN_COORD_BYTES])
+static bool sign_read_coordinate(const EVP_PKEY *key, const char *name,
+                                 unsigned char ret[SIGN_COORD_BYTES])
 {
     BIGNUM *n = NULL;
     bool ok = EVP_PKEY_get_bn_param(key, name, &n) == 1 &&
@@ -62,8 +63,9 @@ int sign_key_load(struct str pem, struct sign_key **ret, struct err *err)
         BIO_free(in);
     }
     if (k->key && EVP_PKEY_get_group_name(k->key, group, sizeof(group), NULL) == 1 &&
-        str_eqz(str_z(group), "prime256v1") && coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_X, k->x) &&
-        coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_Y, k->y)) {
+        str_eqz(str_z(group), "prime256v1") &&
+        sign_read_coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_X, k->x) &&
+        sign_read_coordinate(k->key, OSSL_PKEY_PARAM_EC_PUB_Y, k->y)) {
         *ret = k;
         return 0;
     }

@@ -53,7 +53,7 @@ static X509 *read_certificate(const char *pem)
     return x;
 }
 
-static EVP_PKEY *read_key(const char *pem)
+static EVP_PKEY *tls_cert_read_key(const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
@@ -114,7 +114,7 @@ GENERAL_NAMES *tls_make_names(const char *const *names)
     return NULL;
 }
 
-static bool add_names(X509 *x, const char *const *names)
+static bool tls_cert_add_names(X509 *x, const char *const *names)
 {
     if (!names || !*names)
         return true;
@@ -157,10 +157,10 @@ static bool add_extensions(struct making *m, const struct tls_subject *subject)
            add_extension(m->x, issuer, NID_key_usage, "critical,digitalSignature") &&
            add_extension(m->x, issuer, NID_ext_key_usage, use) &&
            add_extension(m->x, issuer, NID_authority_key_identifier, "keyid") &&
-           add_names(m->x, subject->names);
+           tls_cert_add_names(m->x, subject->names);
 }
 
-static bool build(struct making *m, const struct tls_subject *subject)
+static bool tls_cert_build_x509(struct making *m, const struct tls_subject *subject)
 {
     if (!m->key)
         m->key = EVP_EC_gen("P-256");
@@ -175,7 +175,7 @@ static bool build(struct making *m, const struct tls_subject *subject)
            X509_sign(m->x, m->ca ? m->ca_key : m->key, EVP_sha256()) > 0;
 }
 
-static char *take_text(BIO *bio)
+static char *tls_cert_take_text(BIO *bio)
 {
     char *p = NULL;
     long n = BIO_get_mem_data(bio, &p);
@@ -188,16 +188,16 @@ static bool write_pem(const struct making *m, struct tls_key_pair *ret)
     bool ok = certificate && key && PEM_write_bio_X509(certificate, m->x) &&
               PEM_write_bio_PrivateKey(key, m->key, NULL, NULL, 0, NULL, NULL);
     if (ok)
-        *ret = (struct tls_key_pair){take_text(certificate), take_text(key)};
+        *ret = (struct tls_key_pair){tls_cert_take_text(certificate), tls_cert_take_text(key)};
     BIO_free(certificate);
     BIO_free(key);
     return ok;
 }
 
-static int make(struct making *m, const struct tls_subject *subject, struct tls_key_pair *ret,
-                struct err *err)
+static int tls_cert_make_pair(struct making *m, const struct tls_subject *subject,
+                              struct tls_key_pair *ret, struct err *err)
 {
-    if (!build(m, subject) || !write_pem(m, ret)) {
+    if (!tls_cert_build_x509(m, subject) || !write_pem(m, ret)) {
         (void)tls_fail(err, EINVAL, "cannot make a certificate");
         return err_wrap(err, "%s", subject->common_name);
     }
@@ -207,13 +207,13 @@ static int make(struct making *m, const struct tls_subject *subject, struct tls_
 int tls_make_ca(const struct tls_subject *subject, struct tls_key_pair *ret, struct err *err)
 {
     cleanup_with(making_done) struct making m = {0};
-    return make(&m, subject, ret, err);
+    return tls_cert_make_pair(&m, subject, ret, err);
 }
 
 static int read_ca(struct making *m, const struct tls_key_pair *ca, struct err *err)
 {
     m->ca = read_certificate(ca->certificate_pem);
-    m->ca_key = read_key(ca->key_pem);
+    m->ca_key = tls_cert_read_key(ca->key_pem);
     if (!m->ca || !m->ca_key)
         return tls_fail(err, EINVAL, "the CA is not a PEM certificate with its key");
     if (X509_check_private_key(m->ca, m->ca_key) != 1)
@@ -226,7 +226,7 @@ int tls_make_certificate(const struct tls_key_pair *ca, const struct tls_subject
 {
     cleanup_with(making_done) struct making m = {0};
     int r = read_ca(&m, ca, err);
-    return r < 0 ? r : make(&m, subject, ret, err);
+    return r < 0 ? r : tls_cert_make_pair(&m, subject, ret, err);
 }
 
 int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject,
@@ -238,10 +238,10 @@ int tls_certify(const struct tls_key_pair *ca, const struct tls_subject *subject
         return r;
     m.key = EVP_PKEY_up_ref(public_key) ? public_key : NULL;
     BIO *out = BIO_new(BIO_s_mem());
-    if (!m.key || !out || !build(&m, subject) || !PEM_write_bio_X509(out, m.x)) {
+    if (!m.key || !out || !tls_cert_build_x509(&m, subject) || !PEM_write_bio_X509(out, m.x)) {
         r = tls_fail(err, EINVAL, "cannot make a certificate");
     } else {
-        cleanup_free char *text = take_text(out);
+        cleanup_free char *text = tls_cert_take_text(out);
         sbuf_addz(ret, text);
     }
     BIO_free(out);
@@ -282,7 +282,7 @@ bool tls_certificate_names(const char *certificate_pem, const struct tls_subject
 bool tls_pair_matches(const char *certificate_pem, const char *key_pem)
 {
     X509 *x = read_certificate(certificate_pem);
-    EVP_PKEY *key = read_key(key_pem);
+    EVP_PKEY *key = tls_cert_read_key(key_pem);
     bool matches = x && key && X509_check_private_key(x, key) == 1;
     X509_free(x);
     EVP_PKEY_free(key);

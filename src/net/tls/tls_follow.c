@@ -9,7 +9,7 @@
 
 static struct log_module log_mod = LOG_MODULE("tls");
 
-static void look(void *arg)
+static void tls_follow_check_files(void *arg)
 {
     struct tls_follow *f = arg;
     struct err err = {0};
@@ -24,7 +24,8 @@ static void look(void *arg)
 
 void tls_follow_start(struct tls_follow *f, struct exec *exec, struct tls_server *tls)
 {
-    *f = (struct tls_follow){.exec = exec, .tls = tls, .timer = {.fn = look, .arg = f}};
+    *f = (struct tls_follow){
+        .exec = exec, .tls = tls, .timer = {.fn = tls_follow_check_files, .arg = f}};
     if (tls)
         exec_timer_start(exec, &f->timer, LOOK_NS);
 }

@@ -54,7 +54,7 @@ struct str authz_selected(struct str fields, struct str field, const struct api_
 
 // --- Requests ------------------------------------------------------------------------------------
 
-static struct str lower(struct arena *arena, struct str s)
+static struct str authz_lower_case(struct arena *arena, struct str s)
 {
     char *p = arena_alloc(arena, s.n, 1);
     for (size_t i = 0; i < s.n; i++)
@@ -69,15 +69,16 @@ static struct str verb_name(struct exchange *ex)
     for (unsigned bit = 0; bit < VERB_BITS; bit++)
         if (ex->verb == 1U << bit)
             return str_z(catalog_verb_name(bit));
-    return lower(&ex->arena, ex->q->method); // not allowed for anybody, which is said later
+    return authz_lower_case(&ex->arena,
+                            ex->q->method); // not allowed for anybody, which is said later
 }
 
-static struct access question(struct exchange *ex)
+static struct access authz_describe_request(struct exchange *ex)
 {
     const struct route *r = &ex->route;
     if (r->type != ROUTE_RESOURCE)
         return (struct access){.user = &ex->user,
-                               .verb = lower(&ex->arena, ex->q->method),
+                               .verb = authz_lower_case(&ex->arena, ex->q->method),
                                .path = arena_str(&ex->arena, ex->q->path)};
     struct access q = {.user = &ex->user,
                        .verb = verb_name(ex),
@@ -130,7 +131,7 @@ bool authz_request(struct exchange *ex)
     cleanup_sbuf struct sbuf why = {0};
     if (!ex->s->has_roles)
         return true; // whoever was let in may do everything
-    struct access q = question(ex);
+    struct access q = authz_describe_request(ex);
     bool yes = authz_allows(ex->s, &q, &why);
     // A connection that leaves HTTP begins with a GET, whatever it is for.
     if (yes && ex->route.sub && ex->route.sub->connect && !str_eqz(q.subresource, "log") &&
@@ -152,7 +153,7 @@ bool authz_create(struct exchange *ex)
     cleanup_sbuf struct sbuf why = {0};
     if (!ex->s->has_roles || ex->route.sub || store_head(ex->s->store, &key))
         return true;
-    struct access q = question(ex);
+    struct access q = authz_describe_request(ex);
     q.verb = STR("create");
     bool yes = authz_allows(ex->s, &q, &why);
     if (!yes)
@@ -176,9 +177,9 @@ static int authz_guard(void *server, const struct registry_request *request,
                        struct sbuf *why)
 {
     struct server *s = server;
-    int code = s->nodeauth ? noderestrict(s->store, request, object, old, why) : 0;
+    int code = s->nodeauth ? noderestrict_check(s->store, request, object, old, why) : 0;
     if (code == 0)
-        code = certificate_guard(s, request, object, old, why);
+        code = certguard_check(s, request, object, old, why);
     return code < 0 ? code : escalate_guard(s, request, object, old, why);
 }
 

@@ -36,7 +36,8 @@ static int check_signer(struct server *s, const struct registry_request *q, cons
 }
 
 // Nobody becomes an administrator by a request.
-static int check_subject(const struct api_certificate_signing_request *now, struct sbuf *why)
+static int certguard_check_subject(const struct api_certificate_signing_request *now,
+                                   struct sbuf *why)
 {
     cleanup_arena struct arena arena = {0};
     struct csr_request request = {0};
@@ -52,15 +53,14 @@ static int check_subject(const struct api_certificate_signing_request *now, stru
     return 0;
 }
 
-int certificate_guard(struct server *s, const struct registry_request *request,
-                      const struct api_object *object, const struct api_object *old,
-                      struct sbuf *why)
+int certguard_check(struct server *s, const struct registry_request *request,
+                    const struct api_object *object, const struct api_object *old, struct sbuf *why)
 {
     if (!object || object->kind->type != &api_certificate_signing_request_type)
         return 0;
     const struct api_certificate_signing_request *now = object->value;
     if (!old)
-        return check_subject(now, why);
+        return certguard_check_subject(now, why);
     const struct api_certificate_signing_request *before = old->value;
     if (str_eqz(request->subresource, "approval"))
         return check_signer(s, request, "approve", before->spec.signer_name, why);

@@ -21,10 +21,11 @@ bool nodeauth_node(const struct registry_user *user, struct str *ret);
 // nodeauth_allows answers a question of a node; false for everybody else. why gets the reason of a no.
 bool nodeauth_allows(const struct nodeauth *n, const struct access *q, struct sbuf *why);
 
-// noderestrict refuses what a node must not write, as the registry's guard: object is NULL for a deletion, old for a
+// noderestrict_check refuses what a node must not write, as the registry's guard: object is NULL for a deletion, old for a
 // creation. Returns 0, or -ERR_FORBIDDEN or -ERR_NOT_FOUND with the reason.
-int noderestrict(struct store *store, const struct registry_request *request,
-                 const struct api_object *object, const struct api_object *old, struct sbuf *why);
+int noderestrict_check(struct store *store, const struct registry_request *request,
+                       const struct api_object *object, const struct api_object *old,
+                       struct sbuf *why);
 
 // noderestrict_token does the same for a TokenRequest. allows: an authorizer's answer to whether the node may ask for
 // an audience that its pod does not name.

@@ -44,7 +44,7 @@ static const struct fair_level levels[] = {
     [LEVEL_CATCH_ALL] = {STR_INIT("catch-all"), 5, USER_SEATS, USER_WAITING},
 };
 
-static bool in_group(const struct registry_user *u, const char *group)
+static bool flow_in_group(const struct registry_user *u, const char *group)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eqz(u->groups[i], group))
@@ -76,14 +76,14 @@ static enum level level_of(const struct exchange *ex)
                      str_starts(u->name, STR("system:serviceaccount:kube-system:"));
     if (component)
         return is_lease(ex) ? LEVEL_LEADERS : LEVEL_WORKLOAD_HIGH;
-    if (in_group(u, "system:nodes"))
+    if (flow_in_group(u, "system:nodes"))
         return is_lease(ex) || is_node_object(ex) ? LEVEL_NODES_HIGH : LEVEL_SYSTEM;
-    if (in_group(u, "system:serviceaccounts"))
+    if (flow_in_group(u, "system:serviceaccounts"))
         return LEVEL_WORKLOAD_LOW;
-    return in_group(u, "system:authenticated") ? LEVEL_DEFAULT : LEVEL_CATCH_ALL;
+    return flow_in_group(u, "system:authenticated") ? LEVEL_DEFAULT : LEVEL_CATCH_ALL;
 }
 
-static int64_t cost_of(const struct exchange *ex)
+static int64_t flow_estimate_cost(const struct exchange *ex)
 {
     const struct route *r = &ex->route;
     if (r->type != ROUTE_RESOURCE)
@@ -101,11 +101,11 @@ static int64_t cost_of(const struct exchange *ex)
 
 // --- Running -------------------------------------------------------------------------------------
 
-static void run(struct exchange *ex)
+static void flow_run_exchange(struct exchange *ex)
 {
     struct server *s = ex->s;
     int64_t start = exec_now_ns(s->exec);
-    fair_charge(&ex->fair, cost_of(ex));
+    fair_charge(&ex->fair, flow_estimate_cost(ex));
     ex->serve(ex);
     s->turn_spent_ns += exec_now_ns(s->exec) - start;
 }
@@ -135,7 +135,7 @@ static void take_turns(void *arg)
     while (s->turn_spent_ns < SLICE_NS && (item = fair_next(&s->fair))) {
         struct exchange *ex = container_of(item, struct exchange, fair);
         ex->q->closed = NULL;
-        run(ex);
+        flow_run_exchange(ex);
     }
     s->turn_spent_ns = 0;
     if (item && fair_waiting(&s->fair))
@@ -169,7 +169,7 @@ void flow_admit(struct exchange *ex, void (*serve)(struct exchange *ex))
     ex->serve = serve;
     if (fair_waiting(&s->fair) == 0 && s->turn_spent_ns < AT_ONCE_NS && fair_may_run(flow)) {
         fair_run(flow, &ex->fair);
-        run(ex);
+        flow_run_exchange(ex);
         return;
     }
     if (!fair_wait(flow, &ex->fair)) {

@@ -17,9 +17,9 @@
 
 static const struct str type_text = STR_INIT("text/plain; charset=utf-8");
 
-// digest is a fingerprint of bytes that is the same in every process: two FNV-1a sums from
+// document_write_digest is a fingerprint of bytes that is the same in every process: two FNV-1a sums from
 // different starts. It tells versions of our own documents apart and is no secret.
-static void digest(struct str bytes, char out[33])
+static void document_write_digest(struct str bytes, char out[33])
 {
     uint64_t a = UINT64_C(0xcbf29ce484222325), b = UINT64_C(0x6c62272e07bb0142);
     for (size_t i = 0; i < bytes.n; i++) {
@@ -37,14 +37,14 @@ static void answer_text(struct exchange *ex, int code, struct str text)
 
 // --- Discovery -----------------------------------------------------------------------------------
 
-static void aggregated(struct exchange *ex, bool core)
+static void document_serve_aggregated(struct exchange *ex, bool core)
 {
     struct server *s = ex->s;
     bool old = ex->form.as == FORM_DISCOVERY_V2BETA1;
     struct sbuf json = {0};
     discovery_aggregated(&s->catalog, core, old, &json);
     char tag[36] = "\"";
-    digest(sbuf_str(&json), tag + 1);
+    document_write_digest(sbuf_str(&json), tag + 1);
     tag[33] = '"';
     tag[34] = '\0';
     struct str type = old ? STR("application/json;g=apidiscovery.k8s.io;v=v2beta1;as="
@@ -70,7 +70,7 @@ static void serve_discovery(struct exchange *ex)
     const struct catalog *c = &ex->s->catalog;
     bool all = r->type == ROUTE_API_VERSIONS || r->type == ROUTE_API_GROUPS;
     if (all && (ex->form.as == FORM_DISCOVERY_V2 || ex->form.as == FORM_DISCOVERY_V2BETA1)) {
-        aggregated(ex, r->type == ROUTE_API_VERSIONS);
+        document_serve_aggregated(ex, r->type == ROUTE_API_VERSIONS);
         return;
     }
     struct sbuf json = {0};
@@ -105,7 +105,7 @@ static void list_documents(struct server *s)
             struct sbuf text = {0};
             if (openapi_of(s, v->group, v->version, &text)) {
                 struct openapi_document d = {.group = v->group, .version = v->version};
-                digest(sbuf_str(&text), d.hash);
+                document_write_digest(sbuf_str(&text), d.hash);
                 vec_push(&s->openapi, d);
             }
             sbuf_done(&text);
@@ -324,7 +324,7 @@ static void http_metrics(const struct server *s, struct sbuf *out)
     metrics_counter(out, "dray_http_refused_total", "Broken, flooding or late peers.", sum.refused);
 }
 
-static void serve_metrics(struct exchange *ex)
+static void document_serve_metrics(struct exchange *ex)
 {
     struct server *s = ex->s;
     struct sbuf text = {0};
@@ -389,7 +389,7 @@ static void backup_done(void *arg, int code, const struct err *err)
     answer_status(ex, &done);
 }
 
-static bool is_master(const struct registry_user *u)
+static bool document_is_master(const struct registry_user *u)
 {
     for (size_t i = 0; i < u->groups_len; i++)
         if (str_eq(u->groups[i], STR("system:masters")))
@@ -400,7 +400,7 @@ static bool is_master(const struct registry_user *u)
 static void serve_backup(struct exchange *ex)
 {
     struct str path = query_str(&ex->query, STR("path"));
-    if (!is_master(&ex->user))
+    if (!document_is_master(&ex->user))
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may take a backup"),
                     NULL);
     else if (path.n == 0 || path.p[0] != '/' || str_find_char(path, '\0') >= 0)
@@ -426,7 +426,7 @@ static void serve_explain(struct exchange *ex)
 {
     struct sbuf out = {0};
     struct err err = {0};
-    if (!is_master(&ex->user)) {
+    if (!document_is_master(&ex->user)) {
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters get explanations"),
                     NULL);
         return;
@@ -468,7 +468,7 @@ static void serve_check(struct exchange *ex)
 {
     cleanup_sbuf struct sbuf problems = {0};
     struct sbuf out = {0};
-    if (!is_master(&ex->user)) {
+    if (!document_is_master(&ex->user)) {
         answer_fail(ex, 403, "Forbidden", STR("only members of system:masters may check"), NULL);
         return;
     }
@@ -551,7 +551,7 @@ void document_serve(struct exchange *ex)
         serve_health(ex);
         return;
     case ROUTE_METRICS:
-        serve_metrics(ex);
+        document_serve_metrics(ex);
         return;
     case ROUTE_ISSUER:
         serve_issuer(ex);

@@ -82,7 +82,7 @@ static int whole_json(const struct object *o, const struct encode_how *how, stru
     return r;
 }
 
-static struct str meta_version(const struct encode_how *how)
+static struct str encode_meta_version(const struct encode_how *how)
 {
     return how->v1beta1 ? STR("meta.k8s.io/v1beta1") : STR("meta.k8s.io/v1");
 }
@@ -90,7 +90,7 @@ static struct str meta_version(const struct encode_how *how)
 static void metadata_object(struct str json, const struct encode_how *how, struct sbuf *out)
 {
     sbuf_add(out, STR("{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\""));
-    sbuf_add(out, meta_version(how));
+    sbuf_add(out, encode_meta_version(how));
     sbuf_add(out, STR("\",\"metadata\":"));
     encode_metadata(json, out);
     sbuf_addc(out, '}');
@@ -143,7 +143,7 @@ int encode_item(const struct object *o, const struct encode_how *how, struct sbu
     return 0;
 }
 
-static void list_meta(const struct encode_list *list, struct sbuf *out)
+static void encode_list_meta(const struct encode_list *list, struct sbuf *out)
 {
     sbuf_add(out, STR("\"metadata\":{\"resourceVersion\":\""));
     sbuf_add_u64(out, list->revision);
@@ -209,9 +209,9 @@ void encode_list_head(const struct encode_how *how, const struct encode_list *li
     else
         sbuf_add(out, how->as->list->kind);
     sbuf_add(out, STR("\",\"apiVersion\":\""));
-    sbuf_add(out, how->form == FORM_OBJECT ? how->as->api_version : meta_version(how));
+    sbuf_add(out, how->form == FORM_OBJECT ? how->as->api_version : encode_meta_version(how));
     sbuf_add(out, STR("\","));
-    list_meta(list, out);
+    encode_list_meta(list, out);
     sbuf_add(out, STR("\"items\":["));
 }
 
@@ -330,7 +330,7 @@ struct net_buf *encode_bookmark(const struct encode_how *how, uint64_t revision,
     else
         sbuf_add(&line, how->as->kind);
     sbuf_add(&line, STR("\",\"apiVersion\":\""));
-    sbuf_add(&line, how->form == FORM_OBJECT ? how->as->api_version : meta_version(how));
+    sbuf_add(&line, how->form == FORM_OBJECT ? how->as->api_version : encode_meta_version(how));
     sbuf_add(&line, STR("\",\"metadata\":{\"resourceVersion\":\""));
     sbuf_add_u64(&line, revision);
     sbuf_addc(&line, '"');
@@ -341,7 +341,7 @@ struct net_buf *encode_bookmark(const struct encode_how *how, uint64_t revision,
                       "{\"cells\":[],\"object\":{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":"
                       "\"%.*s\",\"metadata\":{\"resourceVersion\":\"%llu\",\"annotations\":{\"k8s."
                       "io/initial-events-end\":\"true\"}}}}",
-                      STR_ARG(meta_version(how)), (unsigned long long)revision);
+                      STR_ARG(encode_meta_version(how)), (unsigned long long)revision);
         sbuf_add(&line, STR("]}}\n"));
         return net_buf_new(&line);
     }

@@ -20,7 +20,7 @@ static void bad_request(struct exchange *ex, struct str message)
 // All containers of a pod in the order upstream visits them.
 struct container_names VEC(struct str);
 
-static void list_names(const struct api_pod *pod, struct arena *a, struct container_names *ret)
+static void node_list_names(const struct api_pod *pod, struct arena *a, struct container_names *ret)
 {
     for (size_t i = 0; i < pod->spec.init_containers.n; i++)
         vec_push_arena(a, ret, pod->spec.init_containers.p[i].name);
@@ -35,7 +35,7 @@ static bool choose_container(struct exchange *ex, const struct api_pod *pod, str
 {
     struct container_names names = {0};
     struct str pod_name = pod->metadata.name;
-    list_names(pod, &ex->arena, &names);
+    node_list_names(pod, &ex->arena, &names);
     vec_foreach(&names, name) {
         if (wanted.n && str_eq(*name, wanted)) {
             *ret = *name;
@@ -91,8 +91,8 @@ static bool is_host(struct str host)
     return host.n > 0 && host.n < 256;
 }
 
-static const void *find(struct exchange *ex, const char *kind, struct str namespace,
-                        struct str name, struct err *err)
+static const void *node_find_object(struct exchange *ex, const char *kind, struct str namespace,
+                                    struct str name, struct err *err)
 {
     const struct api_kind *k = api_kind_find(STR("v1"), str_z(kind));
     const struct store_key key = {
@@ -109,7 +109,7 @@ static const void *find(struct exchange *ex, const char *kind, struct str namesp
 static bool locate_node(struct exchange *ex, struct str name, struct node_location *ret)
 {
     struct err err = {0};
-    const struct api_node *node = find(ex, "Node", STR(""), name, &err);
+    const struct api_node *node = node_find_object(ex, "Node", STR(""), name, &err);
     if (!node) {
         const struct status_subject subject = {STR(""), STR("nodes"), name};
         answer_status(ex, api_status_of(&ex->arena, &subject, &err));
@@ -144,7 +144,8 @@ bool node_locate(struct exchange *ex, struct str container, bool any_container,
 {
     struct err err = {0};
     *ret = (struct node_location){0};
-    const struct api_pod *pod = find(ex, "Pod", ex->route.namespace, ex->route.name, &err);
+    const struct api_pod *pod =
+        node_find_object(ex, "Pod", ex->route.namespace, ex->route.name, &err);
     if (!pod) {
         answer_error(ex, &err);
         return false;

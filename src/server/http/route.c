@@ -12,7 +12,7 @@ struct segments {
     bool too_many;
 };
 
-static struct segments split(struct str path)
+static struct segments route_split_path(struct str path)
 {
     struct segments s = {0};
     if (path.n && path.p[0] == '/')
@@ -140,7 +140,7 @@ static bool is_health(struct str s)
 void route_parse(const struct catalog *c, struct str path, struct route *ret)
 {
     *ret = (struct route){0};
-    struct segments s = split(path);
+    struct segments s = route_split_path(path);
     if (s.too_many)
         return;
     if (s.n == 0) {

@@ -188,13 +188,13 @@ static bool from_elsewhere(const struct exchange *ex, const struct server_door *
 }
 
 // Nor need machines that want to join show anything to learn whom they talk to; roles have their say on it.
-static bool is_open(const struct exchange *ex)
+static bool server_path_is_open(const struct exchange *ex)
 {
     return is_public(&ex->route) || (str_eqz(ex->q->method, "GET") &&
                                      str_eqz(ex->q->path, CLUSTER_INFO_PATH) && !ex->q->query.n);
 }
 
-static bool identify(struct exchange *ex, const struct server_door *door)
+static bool server_identify_user(struct exchange *ex, const struct server_door *door)
 {
     if (door->trusted || door->insecure) {
         ex->user = auth_admin;
@@ -211,7 +211,7 @@ static bool identify(struct exchange *ex, const struct server_door *door)
     if (who == AUTH_KNOWN)
         return true;
     ex->user = auth_anonymous;
-    return who == AUTH_NOBODY && (ex->s->anonymous || is_open(ex));
+    return who == AUTH_NOBODY && (ex->s->anonymous || server_path_is_open(ex));
 }
 
 static bool starts_with(struct str s, const char *z)
@@ -303,9 +303,9 @@ static void serve_list(struct exchange *ex)
     if (!select_by_name(ex, &o))
         return;
     if (o.watch)
-        watch_begin(ex, &o);
+        watch_serve(ex, &o);
     else
-        read_list(ex, &o);
+        read_serve_list(ex, &o);
 }
 
 // find_verb says what a request for a resource wants.
@@ -347,7 +347,7 @@ static void serve_resource(struct exchange *ex)
         write_update(ex);
         return;
     case VERB_PATCH:
-        write_patch(ex);
+        write_serve_patch(ex);
         return;
     case VERB_DELETE:
         write_delete(ex);
@@ -362,7 +362,7 @@ static void serve_resource(struct exchange *ex)
     }
 }
 
-static void serve(struct exchange *ex)
+static void server_serve_exchange(struct exchange *ex)
 {
     if (ex->route.type == ROUTE_RESOURCE)
         serve_resource(ex);
@@ -384,16 +384,16 @@ void server_handle(void *door, struct http_request *q)
                     NULL);
         return;
     }
-    if (!identify(ex, d)) {
+    if (!server_identify_user(ex, d)) {
         answer_fail(ex, 401, "Unauthorized", STR("Unauthorized"), NULL);
         return;
     }
-    if (!impersonate(ex) || !choose_form(ex))
+    if (!impersonate_apply(ex) || !choose_form(ex))
         return;
     if (ex->route.type == ROUTE_RESOURCE)
         find_verb(ex);
     if (is_public(&ex->route))
         document_serve(ex); // whoever asks how the server is does not wait
     else
-        flow_admit(ex, serve);
+        flow_admit(ex, server_serve_exchange);
 }

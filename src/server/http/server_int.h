@@ -182,8 +182,8 @@ void exchange_warn(struct exchange *ex, struct str text);
 // --- What can be asked for -----------------------------------------------------------------------
 
 void read_get(struct exchange *ex);
-void read_list(struct exchange *ex, const struct list_options *options);
-void watch_begin(struct exchange *ex, const struct list_options *options);
+void read_serve_list(struct exchange *ex, const struct list_options *options);
+void watch_serve(struct exchange *ex, const struct list_options *options);
 void watch_stop_all(struct server *s);
 
 // exchange_wait calls done when a revision is visible, or not in time.
@@ -192,7 +192,7 @@ void exchange_wait(struct exchange *ex, uint64_t revision,
 
 void write_create(struct exchange *ex);
 void write_update(struct exchange *ex);
-void write_patch(struct exchange *ex);
+void write_serve_patch(struct exchange *ex);
 void write_delete(struct exchange *ex);
 void write_delete_collection(struct exchange *ex);
 
@@ -221,17 +221,17 @@ bool authz_allows(struct server *s, const struct access *q, struct sbuf *why);
 int escalate_guard(void *server, const struct registry_request *request,
                    const struct api_object *object, const struct api_object *old, struct sbuf *why);
 
-// certificate_guard: who may approve, sign and ask for certificates (certguard.c).
-int certificate_guard(struct server *s, const struct registry_request *request,
-                      const struct api_object *object, const struct api_object *old,
-                      struct sbuf *why);
+// certguard_check: who may approve, sign and ask for certificates (certguard.c).
+int certguard_check(struct server *s, const struct registry_request *request,
+                    const struct api_object *object, const struct api_object *old,
+                    struct sbuf *why);
 
 // authz_selected is the value that a field selector wants a field to have; empty: it leaves it open.
 struct str authz_selected(struct str fields, struct str field, const struct api_kind *kind,
                           struct arena *arena);
 
-// impersonate lets a user act as another whom the request's headers name. False: it has been answered.
-bool impersonate(struct exchange *ex);
+// impersonate_apply lets a user act as another whom the request's headers name. False: it has been answered.
+bool impersonate_apply(struct exchange *ex);
 
 // authz_request says whether a request may go on; if not, it has been answered.
 bool authz_request(struct exchange *ex);

@@ -57,7 +57,7 @@ static void relay_over(struct relay *r, bool broken)
 }
 
 // The client is gone.
-static void on_gone(void *arg)
+static void stream_on_client_gone(void *arg)
 {
     struct relay *r = arg;
     if (r->tunnel)
@@ -89,7 +89,7 @@ static struct relay *relay_new(struct exchange *ex)
     struct relay *r = xcalloc(1, sizeof(*r));
     r->ex = ex;
     list_push_back(&ex->s->relays, &r->node);
-    ex->q->closed = on_gone;
+    ex->q->closed = stream_on_client_gone;
     ex->q->arg = r;
     return r;
 }
@@ -150,7 +150,7 @@ static bool check_log(struct exchange *ex)
 }
 
 // One parameter for the node, if the client gave it.
-static void pass(const struct exchange *ex, const char *name, struct sbuf *out)
+static void stream_pass_option(const struct exchange *ex, const char *name, struct sbuf *out)
 {
     struct str v;
     if (!query_get(&ex->query, str_z(name), &v) || v.n == 0)
@@ -175,14 +175,14 @@ static void start_answer(struct relay *r)
     http_set_patient(r->ex->q);
 }
 
-static void log_drained(void *arg)
+static void stream_log_drained(void *arg)
 {
     struct relay *r = arg;
     if (r->call)
         https_hold(r->call, false);
 }
 
-static void log_data(void *arg, struct str bytes)
+static void stream_log_data(void *arg, struct str bytes)
 {
     struct relay *r = arg;
     start_answer(r);
@@ -191,7 +191,8 @@ static void log_data(void *arg, struct str bytes)
 }
 
 // What kube-apiserver makes of a node's refusal.
-static const struct api_status *refusal(struct exchange *ex, int status, struct str body)
+static const struct api_status *stream_refusal_status(struct exchange *ex, int status,
+                                                      struct str body)
 {
     struct arena *a = &ex->arena;
     struct str text = arena_str(a, str_upto(body, LOG_REFUSAL_BYTES));
@@ -224,7 +225,7 @@ static const struct api_status *refusal(struct exchange *ex, int status, struct 
     return s;
 }
 
-static void log_done(void *arg, const struct https_answer *answer)
+static void stream_log_done(void *arg, const struct https_answer *answer)
 {
     struct relay *r = arg;
     struct exchange *ex = r->ex;
@@ -234,7 +235,7 @@ static void log_done(void *arg, const struct https_answer *answer)
     } else if (answer->code < 0) {
         relay_fail(r, api_status_unknown(&ex->arena, str_z(answer->err->msg)));
     } else if (answer->status < 200 || answer->status > 206) {
-        relay_fail(r, refusal(ex, answer->status, answer->body));
+        relay_fail(r, stream_refusal_status(ex, answer->status, answer->body));
     } else {
         start_answer(r);
         relay_over(r, false);
@@ -260,11 +261,11 @@ static int start_log(struct relay *r, const struct node_location *at, struct err
     pass_flag(ex, "follow", "follow", "true", &target);
     pass_flag(ex, "previous", "previous", "true", &target);
     pass_flag(ex, "timestamps", "timestamps", "true", &target);
-    pass(ex, "sinceSeconds", &target);
-    pass(ex, "sinceTime", &target);
-    pass(ex, "tailLines", &target);
-    pass(ex, "limitBytes", &target);
-    pass(ex, "stream", &target);
+    stream_pass_option(ex, "sinceSeconds", &target);
+    stream_pass_option(ex, "sinceTime", &target);
+    stream_pass_option(ex, "tailLines", &target);
+    stream_pass_option(ex, "limitBytes", &target);
+    stream_pass_option(ex, "stream", &target);
     bool skip = query_bool(&ex->query, STR("insecureSkipTLSVerifyBackend"));
     const struct https_options o = {
         .url = sbuf_str(&url),
@@ -280,8 +281,11 @@ static int start_log(struct relay *r, const struct node_location *at, struct err
         return ret;
     if (nodes->certificate_pem.n)
         https_set_identity(r->https, nodes->certificate_pem, nodes->key_pem);
-    const struct https_request q = {
-        .method = "GET", .target = sbuf_str(&target), .data = log_data, .done = log_done, .arg = r};
+    const struct https_request q = {.method = "GET",
+                                    .target = sbuf_str(&target),
+                                    .data = stream_log_data,
+                                    .done = stream_log_done,
+                                    .arg = r};
     r->call = https_start(r->https, &q);
     return 0;
 }
@@ -297,7 +301,7 @@ static void serve_log(struct exchange *ex)
         return;
     }
     struct relay *r = relay_new(ex);
-    ex->q->drained = log_drained;
+    ex->q->drained = stream_log_drained;
     if (start_log(r, &at, &err) < 0)
         relay_fail(r, api_status_unknown(&ex->arena, str_z(err.msg)));
 }
@@ -430,14 +434,15 @@ static void node_closed(void *arg, const struct err *err)
                                          str_z(err ? err->msg : "the node closed the connection")));
 }
 
-static void add_target(const struct exchange *ex, const struct node_location *at, struct sbuf *out)
+static void stream_add_target(const struct exchange *ex, const struct node_location *at,
+                              struct sbuf *out)
 {
     struct str sub = ex->route.sub->name;
     bool ports = str_eqz(sub, "portforward");
     sbuf_addf(out, "/%.*s/%.*s/%.*s", STR_ARG(ports ? STR("portForward") : sub),
               STR_ARG(ex->route.namespace), STR_ARG(ex->route.name));
     if (ports) {
-        pass(ex, "ports", out);
+        stream_pass_option(ex, "ports", out);
         return;
     }
     sbuf_addf(out, "/%.*s", STR_ARG(at->container));
@@ -478,7 +483,7 @@ static void serve_upgrade(struct exchange *ex)
     for (size_t i = 0; i < q->headers_len; i++)
         add_header(ex, &q->headers[i], &headers);
     cleanup_sbuf struct sbuf target = {0};
-    add_target(ex, &at, &target);
+    stream_add_target(ex, &at, &target);
     struct relay *r = relay_new(ex);
     const struct tunnel_options o = {.loop = nodes->loop,
                                      .host = at.host,

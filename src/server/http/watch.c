@@ -38,8 +38,8 @@ struct watcher {
     bool started;   // the answer has begun; before, it may wait for a revision
 };
 
-// hush sees to it that nothing calls the watcher any more but a step that is on its way.
-static void hush(struct watcher *w)
+// watch_stop_events sees to it that nothing calls the watcher any more but a step that is on its way.
+static void watch_stop_events(struct watcher *w)
 {
     struct server *s = w->ex->s;
     if (w->listening)
@@ -53,7 +53,7 @@ static void watcher_free(void *arg)
 {
     struct watcher *w = arg;
     struct server *s = w->ex->s;
-    hush(w);
+    watch_stop_events(w);
     if (w->walking)
         store_walk_done(&w->walk);
     for (size_t i = w->initial_sent; i < w->initial.n; i++)
@@ -64,13 +64,13 @@ static void watcher_free(void *arg)
     free(w);
 }
 
-// leave lets go of a watcher whose stream is over.
-static void leave(struct watcher *w)
+// watch_leave_store lets go of a watcher whose stream is over.
+static void watch_leave_store(struct watcher *w)
 {
     struct exchange *ex = w->ex;
     ex->q = NULL;
     if (w->posted) {
-        hush(w);
+        watch_stop_events(w);
         return;
     }
     watcher_free(w);
@@ -86,16 +86,16 @@ static void watcher_end(struct watcher *w, bool abort)
         http_abort(q);
     else
         http_end(q);
-    leave(w);
+    watch_leave_store(w);
 }
 
 static void watcher_closed(void *arg)
 {
-    leave(arg);
+    watch_leave_store(arg);
 }
 
-// send gives bytes to the connection. False: it is full now.
-static bool send(struct watcher *w, struct net_buf *b)
+// watch_send_event gives bytes to the connection. False: it is full now.
+static bool watch_send_event(struct watcher *w, struct net_buf *b)
 {
     bool room = http_write(w->ex->q, b);
     w->full = !room;
@@ -105,7 +105,7 @@ static bool send(struct watcher *w, struct net_buf *b)
 // send_error ends a watch with a Status in its stream.
 static void send_error(struct watcher *w, const struct api_status *status)
 {
-    (void)send(w, encode_error(&w->how, status));
+    (void)watch_send_event(w, encode_error(&w->how, status));
     watcher_end(w, false);
 }
 
@@ -120,9 +120,9 @@ static void send_expired(struct watcher *w)
 
 // --- Live events ---------------------------------------------------------------------------------
 
-// judge says what an event is to this watcher: which type, of which object. False: nothing.
-static bool judge(const struct watcher *w, const struct store_event *e,
-                  enum store_event_type *ret_type, const struct object **ret)
+// watch_judge_event says what an event is to this watcher: which type, of which object. False: nothing.
+static bool watch_judge_event(const struct watcher *w, const struct store_event *e,
+                              enum store_event_type *ret_type, const struct object **ret)
 {
     *ret_type = e->type;
     *ret = e->object;
@@ -142,17 +142,17 @@ static bool judge(const struct watcher *w, const struct store_event *e,
     return true;
 }
 
-static void on_event(void *arg, const struct store_event *e)
+static void watch_on_store_event(void *arg, const struct store_event *e)
 {
     struct watcher *w = arg;
     enum store_event_type type;
     const struct object *o;
-    if (!judge(w, e, &type, &o))
+    if (!watch_judge_event(w, e, &type, &o))
         return;
     w->how.now_ns = exec_wall_ns(w->ex->s->exec); // ages in a table are those of this moment
     struct net_buf *line = encode_event(&w->ex->s->cache, type, o, e->object->revision, &w->how);
     w->how.no_headers = true;
-    if (!send(w, line)) {
+    if (!watch_send_event(w, line)) {
         store_watch_stop(w->ex->s->store, &w->watch);
         w->listening = false;
     }
@@ -183,7 +183,7 @@ static void post_initial(struct watcher *w)
 static void initial_over(struct watcher *w)
 {
     if (w->options.allow_bookmarks && w->options.send_initial == QUERY_TRUE)
-        (void)send(w, encode_bookmark(&w->how, w->initial_revision, true));
+        (void)watch_send_event(w, encode_bookmark(&w->how, w->initial_revision, true));
     w->watch.seen = w->initial_revision;
     w->collecting = false;
     vec_done(&w->initial);
@@ -193,7 +193,7 @@ static void initial_over(struct watcher *w)
         listen_on(w);
 }
 
-static bool collect(struct watcher *w)
+static bool watch_collect_initial(struct watcher *w)
 {
     for (size_t i = 0; i < SERVER_STEP_OBJECTS; i++) {
         const struct object *o = store_walk_next(w->ex->s->store, &w->walk);
@@ -215,7 +215,7 @@ static void send_some(struct watcher *w)
         object_unref(o);
     }
     if (piece.n)
-        (void)send(w, net_buf_new(&piece));
+        (void)watch_send_event(w, net_buf_new(&piece));
 }
 
 static void send_initial(void *arg)
@@ -223,11 +223,11 @@ static void send_initial(void *arg)
     struct watcher *w = arg;
     w->posted = false;
     if (!w->ex->q) {
-        leave(w);
+        watch_leave_store(w);
         return;
     }
     if (w->walking) {
-        if (!collect(w)) {
+        if (!watch_collect_initial(w)) {
             post_initial(w);
             return;
         }
@@ -292,7 +292,7 @@ static void bookmark_due(void *arg)
         return;
     }
     if (current && w->options.allow_bookmarks)
-        (void)send(w, encode_bookmark(&w->how, store_revision(s->store), false));
+        (void)watch_send_event(w, encode_bookmark(&w->how, store_revision(s->store), false));
     if (w->full && w->listening) {
         store_watch_stop(s->store, &w->watch);
         w->listening = false;
@@ -306,7 +306,7 @@ static void deadline_due(void *arg)
 {
     struct watcher *w = arg;
     if (w->listening && !w->full && w->options.allow_bookmarks)
-        (void)send(w, encode_bookmark(&w->how, store_revision(w->ex->s->store), false));
+        (void)watch_send_event(w, encode_bookmark(&w->how, store_revision(w->ex->s->store), false));
     watcher_end(w, false);
 }
 
@@ -372,14 +372,14 @@ static struct watcher *watcher_new(struct exchange *ex, const struct list_option
     w->how = exchange_how(ex);
     w->watch = (struct store_watch){.kind = registry_stored_kind(ex->route.resource->kind),
                                     .namespace = ex->route.namespace,
-                                    .event = on_event,
+                                    .event = watch_on_store_event,
                                     .arg = w};
     list_push_back(&ex->s->watchers, &w->node);
     ex->s->watchers_len++;
     return w;
 }
 
-void watch_begin(struct exchange *ex, const struct list_options *options)
+void watch_serve(struct exchange *ex, const struct list_options *options)
 {
     const struct api_kind *kind = ex->route.resource->kind;
     struct err err = {0};
