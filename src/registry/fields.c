@@ -74,9 +74,10 @@ static void shown_done(struct shown *s)
 }
 #define cleanup_shown cleanup_with(shown_done)
 
+// The registry wrote the text itself: no member of a struct or map is there twice.
 static int shown_parse(struct shown *s, struct str text, struct err *err)
 {
-    const struct json_options options = {.max_bytes = SIZE_MAX};
+    const struct json_options options = {.max_bytes = SIZE_MAX, .duplicates = JSON_DUPLICATES_KEEP};
     return json_parse(text, &options, &s->doc, err);
 }
 
@@ -174,6 +175,19 @@ static struct managed_request fields_managed_request(struct op *op, const struct
 
 // --- Every write ---------------------------------------------------------------------------------
 
+// show_new shows a new object without its name and namespace: no manager is ever given these.
+static int show_new(struct op *op, const struct api_object *object, struct shown *ret,
+                    struct err *err)
+{
+    struct api_object_meta *meta = api_object_meta(object);
+    struct str name = meta->name, namespace = meta->namespace;
+    meta->name = meta->namespace = STR("");
+    int r = show_typed(op, object, ret, err);
+    meta->name = name;
+    meta->namespace = namespace;
+    return r;
+}
+
 static int work_out(struct op *op, const struct api_object *object, const struct object *old,
                     const struct api_managed_fields_entry_array *entries,
                     struct api_managed_fields_entry_array *ret)
@@ -185,7 +199,8 @@ static int work_out(struct op *op, const struct api_object *object, const struct
     const yyjson_val *was = NULL;
     int r = old ? show_stored(op, old, &before, &err) : empty_of(op, &before, &was, &err);
     if (r == 0)
-        r = show_typed(op, object, &after, &err);
+        r = old || entries->n ? show_typed(op, object, &after, &err)
+                              : show_new(op, object, &after, &err);
     if (r == 0)
         r = managed_update(&q, old ? before.doc.root : was, after.doc.root, entries, op->arena, ret,
                            &err);
